@@ -1,0 +1,87 @@
+//===- abi.h - C ABI between a compiled step and the runtime --------*- C -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A compiled object defines one symbol, `fsdp_rt_program_entry`; its step calls
+// the functions of abi.def. Nothing here depends on MLIR, CUDA, MPI or NCCL.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_ABI_H
+#define FSDP_RT_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Raised by one whenever a descriptor, a function or the manifest changes its
+/// meaning. A program and a runtime of different versions refuse each other.
+#define FSDP_RT_ABI_VERSION 1
+
+/// One rank of one running program. Owned by the runtime; a step may use it
+/// only on the thread that entered the step.
+typedef struct fsdp_rt_context fsdp_rt_context;
+
+/// Element types, as they appear in descriptors. The manifest and safetensors
+/// use the names on the right.
+typedef enum {
+  FSDP_RT_F32 = 0,  /* "F32"  */
+  FSDP_RT_F64 = 1,  /* "F64"  */
+  FSDP_RT_F16 = 2,  /* "F16"  */
+  FSDP_RT_BF16 = 3, /* "BF16" */
+  FSDP_RT_I64 = 4,  /* "I64"  */
+  FSDP_RT_I32 = 5,  /* "I32"  */
+  FSDP_RT_I16 = 6,  /* "I16"  */
+  FSDP_RT_I8 = 7,   /* "I8"   */
+  FSDP_RT_U8 = 8,   /* "U8"   */
+  FSDP_RT_BOOL = 9  /* "BOOL", one byte, 0 or 1 */
+} fsdp_rt_dtype;
+
+/// A compiled kernel: handles work items [begin, end). `operands` are addresses,
+/// in the order of the launch's offsets. `scratch` is this thread's own,
+/// 64-byte aligned, of the launch's scratch_bytes. Never fails, never allocates.
+typedef void (*fsdp_rt_kernel_fn)(char *const *operands, char *scratch,
+                                  int64_t begin, int64_t end);
+
+#define FSDP_RT_STRUCT_BEGIN(desc) typedef struct fsdp_rt_##desc##_desc {
+#define FSDP_RT_FIELD_PTR(name) const void *name;
+#define FSDP_RT_FIELD_STR(name) const char *name;
+#define FSDP_RT_FIELD_I32(name) int32_t name;
+#define FSDP_RT_FIELD_I64(name) int64_t name;
+#define FSDP_RT_FIELD_F64(name) double name;
+#define FSDP_RT_FIELD_I64x4(name) int64_t name[4];
+#define FSDP_RT_FIELD(desc, kind, name) FSDP_RT_FIELD_##kind(name)
+#define FSDP_RT_STRUCT_END(desc)                                               \
+  }                                                                            \
+  fsdp_rt_##desc##_desc;
+#include "fsdp-rt/abi.def"
+
+/// Each returns 0, or the code with which the step ends at once.
+#define FSDP_RT_FUNCTION(name, desc)                                           \
+  int32_t fsdp_rt_##name(fsdp_rt_context *ctx,                                 \
+                         const fsdp_rt_##desc##_desc *desc);
+#include "fsdp-rt/abi.def"
+
+/// What a compiled object exports.
+typedef struct fsdp_rt_program {
+  uint32_t abi_version;   /* FSDP_RT_ABI_VERSION */
+  uint32_t reserved;
+  const char *manifest;   /* JSON, NUL-terminated: docs/manifest.md */
+  /// Runs one training step on the rank behind `ctx`: inputs, scalars and state
+  /// are read and written at their arena offsets. Returns 0, or the code of the
+  /// call that failed.
+  int32_t (*step)(fsdp_rt_context *ctx);
+} fsdp_rt_program;
+
+extern const fsdp_rt_program fsdp_rt_program_entry;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FSDP_RT_ABI_H */

@@ -1,0 +1,151 @@
+//===- fsdp-rt.h - Running compiled programs ----------------------*- C -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The runtime as a library. fsdp_rt_main is a compiled program's `main`. A
+// session runs a program step by step under the caller's control:
+//
+//   fsdp_session *s;
+//   if (fsdp_create(&fsdp_rt_program_entry, NULL, &s) != FSDP_OK)
+//     return fail(fsdp_last_error(NULL));
+//   fsdp_init_from_seed(s, 0);
+//   for (int i = 0; i < steps; ++i) {
+//     for (int rank = 0; rank < ranks; ++rank)
+//       fsdp_set_input(s, rank, "input_ids", batch(i, rank), bytes);
+//     fsdp_step(s, 1e-3);
+//   }
+//   fsdp_destroy(s);
+//
+// Functions are called by one thread at a time, for each session; strings and
+// memory passed in are copied, strings passed out live until the next call with
+// that session. Nothing here throws, ends the process or catches signals.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_FSDP_RT_H
+#define FSDP_RT_FSDP_RT_H
+
+#include "fsdp-rt/abi.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FSDP_RT_EXPORT __attribute__((visibility("default")))
+
+/* What every function returns. On any but FSDP_OK, fsdp_last_error says why. */
+typedef enum {
+  FSDP_OK = 0,
+  FSDP_FAILED = 1,  /* the caller's mistake, or the machine's failure */
+  FSDP_INTERNAL = 2 /* a fault of the program or the runtime: please report */
+} fsdp_code;
+
+/* The command line of a compiled program, `argv[1]` on: see --help. Returns the
+ * exit status: 0 done, 1 failed, 2 internal fault. One at a time in a process:
+ * it handles SIGINT and SIGTERM while it runs. */
+FSDP_RT_EXPORT int fsdp_rt_main(int argc, char **argv,
+                                const fsdp_rt_program *program);
+
+typedef struct fsdp_session fsdp_session;
+
+/* All zero is the default. Set `size` to sizeof(fsdp_session_options). */
+typedef struct fsdp_session_options {
+  size_t size;
+  int32_t ranks;       /* must be the mesh's size; 0: takes it */
+  int32_t threads;     /* per rank; 0: cores / ranks, at least 1 */
+  const char *backend; /* "local": ranks are threads of this process;
+                          "mpi": this process is one rank of an MPI job;
+                          null: local */
+  const char *blas;    /* "auto", "openblas" or "onednn"; null: auto */
+} fsdp_session_options;
+
+/* Starts the ranks and reserves their memory. `program` must outlive the
+ * session, `options` may be null. On failure *session is null and the reason is
+ * fsdp_last_error(NULL). With "mpi", every process of the job makes this call,
+ * and all calls below that are marked collective, in the same order. */
+FSDP_RT_EXPORT fsdp_code fsdp_create(const fsdp_rt_program *program,
+                                     const fsdp_session_options *options,
+                                     fsdp_session **session);
+
+/* Ends the ranks. Null is fine. */
+FSDP_RT_EXPORT void fsdp_destroy(fsdp_session *session);
+
+/* The reason of the last failure of a call with this session; "" if none has
+ * failed. With null: of this thread's last fsdp_create. Never null. */
+FSDP_RT_EXPORT const char *fsdp_last_error(const fsdp_session *session);
+
+/* The manifest: JSON, see docs/manifest.md. */
+FSDP_RT_EXPORT fsdp_code fsdp_describe(fsdp_session *session,
+                                       const char **json);
+
+/* Ranks of the whole program, and the first of those in this process with
+ * their number (local: 0 and all). Any of the pointers may be null. */
+FSDP_RT_EXPORT fsdp_code fsdp_ranks(fsdp_session *session, int32_t *world,
+                                    int32_t *first, int32_t *count);
+
+/* The initial state, one of these before the first step; collective.
+ * From `seed` by the program's initialisers; from a safetensors file, where
+ * `cast` lets float types differ; or from a directory that fsdp_save or a
+ * program's --save wrote, with the number of its step in *step (may be null).
+ */
+FSDP_RT_EXPORT fsdp_code fsdp_init_from_seed(fsdp_session *session,
+                                             uint64_t seed);
+FSDP_RT_EXPORT fsdp_code fsdp_init_from_file(fsdp_session *session,
+                                             const char *path, int32_t cast);
+FSDP_RT_EXPORT fsdp_code fsdp_resume(fsdp_session *session,
+                                     const char *directory, int64_t *step);
+
+/* Copies an input of a rank of this process: `bytes` must be its size, values
+ * within its bounds. It stays until it is set again. */
+FSDP_RT_EXPORT fsdp_code fsdp_set_input(fsdp_session *session, int32_t rank,
+                                        const char *name, const void *data,
+                                        size_t bytes);
+
+/* Sets a scalar of the optimizer for all further steps on all ranks of this
+ * process: "clip_norm" and others. fsdp_step sets "lr". */
+FSDP_RT_EXPORT fsdp_code fsdp_set_scalar(fsdp_session *session,
+                                         const char *name, double value);
+
+/* One step of all ranks; collective. Needs a state and every input. After a
+ * failure within a step the session can only be destroyed. */
+FSDP_RT_EXPORT fsdp_code fsdp_step(fsdp_session *session, double lr);
+
+/* Of the last step: the loss, as the mean over all ranks, and the norm of the
+ * averaged gradient before clipping. Either pointer may be null. */
+FSDP_RT_EXPORT fsdp_code fsdp_results(fsdp_session *session, double *loss,
+                                      double *grad_norm);
+
+/* A parameter or buffer: its type, its bytes as a whole, and its dimensions, of
+ * which at most `max_rank` are written to `shape`. Any pointer may be null. */
+FSDP_RT_EXPORT fsdp_code fsdp_parameter_info(fsdp_session *session,
+                                             const char *name,
+                                             fsdp_rt_dtype *dtype,
+                                             size_t *bytes, int64_t *shape,
+                                             size_t max_rank, size_t *rank);
+
+/* Gathers a parameter from its shards, or rank 0's buffer, into `data`, whose
+ * size must be `bytes`; the other way round; both collective. Needs a state. */
+FSDP_RT_EXPORT fsdp_code fsdp_read_parameter(fsdp_session *session,
+                                             const char *name, void *data,
+                                             size_t bytes);
+FSDP_RT_EXPORT fsdp_code fsdp_write_parameter(fsdp_session *session,
+                                              const char *name,
+                                              const void *data, size_t bytes);
+
+/* Saves the state as a checkpoint in `directory`, under the number of steps
+ * since the very first one; collective. Refuses a directory that holds
+ * checkpoints which this session neither wrote nor resumed. */
+FSDP_RT_EXPORT fsdp_code fsdp_save(fsdp_session *session,
+                                   const char *directory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FSDP_RT_FSDP_RT_H */

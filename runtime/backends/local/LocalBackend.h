@@ -1,0 +1,37 @@
+//===- LocalBackend.h - Ranks are threads of this process -------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_BACKENDS_LOCAL_LOCALBACKEND_H
+#define FSDP_RT_BACKENDS_LOCAL_LOCALBACKEND_H
+
+#include "core/Backend.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace fsdp::rt {
+
+struct LocalBackendOptions {
+  /// Ranks to start, at least 1.
+  int ranks = 1;
+  /// What ContextOptions::threads will be. Waiting ranks spin only where
+  /// ranks * threadsPerRank is no more than availableCores().
+  int threadsPerRank = 1;
+  /// For experiments: every collective takes at least as long as its bytes
+  /// (collectiveBytes) would take over a link of this bandwidth, plus the
+  /// latency, an hour at most. 0: no link.
+  double linkBytesPerSecond = 0;
+  double linkLatencySeconds = 0;
+};
+
+/// The ranks' threads exist during run() only, which may be called again.
+Result<std::unique_ptr<Backend>>
+createLocalBackend(const LocalBackendOptions &options);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_BACKENDS_LOCAL_LOCALBACKEND_H

@@ -1,0 +1,226 @@
+//===- LocalCommunicator.cpp - Collectives among rank threads -------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalCommunicator.h"
+
+#include "core/Clock.h"
+#include "core/Counters.h"
+#include "core/Group.h"
+#include "core/Reduce.h"
+#include "core/ThreadPool.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace fsdp::rt {
+
+namespace {
+
+using Kind = LocalRequest::Kind;
+
+const char *kindName(Kind kind) {
+  switch (kind) {
+  case Kind::AllGather:
+    return "all_gather";
+  case Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Kind::AllReduce:
+    return "all_reduce";
+  case Kind::Broadcast:
+    return "broadcast";
+  case Kind::Barrier:
+    return "barrier";
+  }
+  return "unknown";
+}
+
+std::string describe(const LocalRequest &request) {
+  std::string text = kindName(request.kind);
+  text +=
+      " of " + std::to_string(request.count) + " x " + dtypeName(request.dtype);
+  if (request.divisor != 1)
+    text += " / " + std::to_string(request.divisor);
+  if (request.kind == Kind::Broadcast)
+    text += " from root " + std::to_string(request.root);
+  return text;
+}
+
+const char *at(const void *base, int64_t offset) {
+  return static_cast<const char *>(base) + offset;
+}
+char *at(void *base, int64_t offset) {
+  return static_cast<char *>(base) + offset;
+}
+
+} // namespace
+
+LocalCommunicator::LocalCommunicator(LocalProgram &program,
+                                     std::shared_ptr<LocalGroup> group,
+                                     int index, ThreadPool *pool)
+    : program_(program), group_(std::move(group)), index_(index), pool_(pool),
+      sources_(group_->size()) {}
+
+Status LocalCommunicator::brokenStatus(Kind kind) const {
+  Status failure = program_.failure();
+  if (!failure.isOk())
+    return failure;
+  int self = group_->ranks()[index_], leaver = group_->leaver();
+  return Status::failed(
+      "expected rank " + std::to_string(leaver) + " in the " + kindName(kind) +
+      " in which rank " + std::to_string(self) +
+      " waits, got the end of that rank's part of the program");
+}
+
+Status LocalCommunicator::mismatch() const {
+  const LocalRequest &first = group_->request(0);
+  for (int i = 1; i < size(); ++i)
+    if (!group_->request(i).matches(first))
+      return Status::internal(
+          "expected the same collective on all ranks, got " + describe(first) +
+          " on rank " + std::to_string(group_->ranks()[0]) + " and " +
+          describe(group_->request(i)) + " on rank " +
+          std::to_string(group_->ranks()[i]));
+  return Status::ok();
+}
+
+void LocalCommunicator::crossLink(const LocalRequest &request,
+                                  int64_t opened) const {
+  const LocalBackendOptions &options = program_.options();
+  double seconds = options.linkLatencySeconds;
+  if (options.linkBytesPerSecond > 0 && request.kind != Kind::Barrier)
+    seconds +=
+        double(collectiveBytes(static_cast<CollectiveKind>(request.kind),
+                               size(), request.count, dtypeSize(request.dtype),
+                               request.root == index_)) /
+        options.linkBytesPerSecond;
+  if (seconds <= 0 || size() == 1)
+    return;
+  constexpr double longest = 3600;
+  int64_t until =
+      opened + static_cast<int64_t>(std::min(seconds, longest) * 1e9);
+  timespec deadline = {until / 1'000'000'000, until % 1'000'000'000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) ==
+         EINTR)
+    continue;
+}
+
+template <typename Work>
+Status LocalCommunicator::meet(const LocalRequest &request, const Work &work) {
+  if (!group_->open(index_, request, waited_))
+    return brokenStatus(request.kind);
+  int64_t opened = nowNanoseconds();
+  // Every rank compares the same requests, so all of them skip the work.
+  Status status = mismatch();
+  if (status.isOk()) {
+    work();
+    crossLink(request, opened);
+  }
+  group_->close(waited_);
+  return status;
+}
+
+Status LocalCommunicator::barrier() {
+  return meet(LocalRequest(), [] {});
+}
+
+Status LocalCommunicator::allGather(const void *src, void *dst, int64_t bytes) {
+  LocalRequest request;
+  request.kind = Kind::AllGather;
+  request.src = src;
+  request.count = bytes;
+  return meet(request, [&] {
+    // Ranks begin at different shards, so that they do not queue for one.
+    for (int i = 0; i < size(); ++i) {
+      int peer = (index_ + i) % size();
+      copyBytes(pool_, at(dst, peer * bytes), group_->request(peer).src, bytes);
+    }
+  });
+}
+
+Status LocalCommunicator::reduceScatter(const void *src, void *dst,
+                                        int64_t count, Dtype dtype,
+                                        int64_t divisor) {
+  if (Status s = checkReduction(dtype, divisor))
+    return s.withContext("reduce_scatter");
+  LocalRequest request;
+  request.kind = Kind::ReduceScatter;
+  request.src = src;
+  request.count = count;
+  request.dtype = dtype;
+  request.divisor = divisor;
+  return meet(request, [&] {
+    for (int i = 0; i < size(); ++i)
+      sources_[i] =
+          at(group_->request(i).src, index_ * count * dtypeSize(dtype));
+    treeSum(pool_, sources_.data(), size(), dst, count, dtype, divisor);
+  });
+}
+
+/// Adds up elements [begin, end) of all ranks and hands them to all, in pieces
+/// that are still cached when they are handed out. No other rank writes these
+/// elements anywhere, so that src may be dst on any rank.
+void LocalCommunicator::sumPart(int64_t begin, int64_t end, Dtype dtype,
+                                int64_t divisor) {
+  constexpr int64_t pieceBytes = int64_t(32) << 10;
+  int64_t elementBytes = dtypeSize(dtype);
+  int64_t piece = pieceBytes / elementBytes;
+  for (int i = 0; i < size(); ++i)
+    sources_[i] = group_->request(i).src;
+  char *own = static_cast<char *>(group_->request(index_).dst);
+  auto pieces = [&](int, int64_t first, int64_t last) {
+    for (int64_t p = first; p < last; ++p) {
+      int64_t from = begin + p * piece, to = std::min(from + piece, end);
+      treeSum(sources_.data(), size(), own, from, to, dtype, divisor);
+      for (int i = 0; i < size(); ++i)
+        if (i != index_)
+          std::memcpy(at(group_->request(i).dst, from * elementBytes),
+                      own + from * elementBytes, (to - from) * elementBytes);
+    }
+  };
+  int64_t numPieces = (end - begin + piece - 1) / piece;
+  if (!pool_)
+    return pieces(0, 0, numPieces);
+  pool_->parallelFor(numPieces, 2, pieces);
+}
+
+Status LocalCommunicator::allReduce(const void *src, void *dst, int64_t count,
+                                    Dtype dtype, int64_t divisor) {
+  if (Status s = checkReduction(dtype, divisor))
+    return s.withContext("all_reduce");
+  LocalRequest request;
+  request.kind = Kind::AllReduce;
+  request.src = src;
+  request.dst = dst;
+  request.count = count;
+  request.dtype = dtype;
+  request.divisor = divisor;
+  return meet(request, [&] {
+    Part part = reducePart(count, dtypeSize(dtype), size(), index_);
+    sumPart(part.begin, part.end, dtype, divisor);
+  });
+}
+
+Status LocalCommunicator::broadcast(const void *src, void *dst, int64_t bytes,
+                                    int root) {
+  if (root < 0 || root >= size())
+    return Status::failed("broadcast: expected a root below " +
+                          std::to_string(size()) + ", got " +
+                          std::to_string(root));
+  LocalRequest request;
+  request.kind = Kind::Broadcast;
+  request.src = src;
+  request.count = bytes;
+  request.root = root;
+  return meet(request,
+              [&] { copyBytes(pool_, dst, group_->request(root).src, bytes); });
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,61 @@
+//===- LocalCommunicator.h - Collectives among rank threads -----*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_BACKENDS_LOCAL_LOCALCOMMUNICATOR_H
+#define FSDP_RT_BACKENDS_LOCAL_LOCALCOMMUNICATOR_H
+
+#include "LocalWorld.h"
+
+#include <memory>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// Every rank reads the others' buffers where they lie: an all-gather is one
+/// copy per shard, a sum reads each term once.
+class LocalCommunicator final : public Communicator {
+public:
+  LocalCommunicator(LocalProgram &program, std::shared_ptr<LocalGroup> group,
+                    int index, ThreadPool *pool);
+
+  int rank() const override { return index_; }
+  int size() const override { return group_->size(); }
+  int64_t waitNanoseconds() const override { return waited_; }
+
+  Status allGather(const void *src, void *dst, int64_t bytes) override;
+  Status reduceScatter(const void *src, void *dst, int64_t count, Dtype dtype,
+                       int64_t divisor) override;
+  Status allReduce(const void *src, void *dst, int64_t count, Dtype dtype,
+                   int64_t divisor) override;
+  Status broadcast(const void *src, void *dst, int64_t bytes,
+                   int root) override;
+  Status barrier() override;
+
+private:
+  /// Meets the other ranks, runs `work` on their buffers and parts again.
+  template <typename Work>
+  Status meet(const LocalRequest &request, const Work &work);
+  Status brokenStatus(LocalRequest::Kind kind) const;
+  /// The request that differs from rank 0's, if any.
+  Status mismatch() const;
+  /// Stays until the bytes would have crossed the link.
+  void crossLink(const LocalRequest &request, int64_t opened) const;
+
+  void sumPart(int64_t begin, int64_t end, Dtype dtype, int64_t divisor);
+
+  LocalProgram &program_;
+  std::shared_ptr<LocalGroup> group_;
+  int index_;
+  ThreadPool *pool_;
+  int64_t waited_ = 0;
+  /// Reserved here, so that calls allocate nothing.
+  std::vector<const void *> sources_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_BACKENDS_LOCAL_LOCALCOMMUNICATOR_H

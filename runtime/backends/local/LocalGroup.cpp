@@ -1,0 +1,90 @@
+//===- LocalGroup.cpp - A group of rank threads ---------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalGroup.h"
+
+#include "core/Clock.h"
+#include "core/Futex.h"
+
+#include <sched.h>
+
+#include <utility>
+
+namespace fsdp::rt {
+
+LocalGroup::LocalGroup(std::vector<int> ranks, bool spin)
+    : ranks_(std::move(ranks)), members_(ranks_.size()), spin_(spin) {}
+
+bool LocalGroup::arrive(bool isBreakable, uint32_t &word) {
+  word = word_.load();
+  while (true) {
+    if (isBreakable && (word & broken))
+      return false;
+    uint32_t count = (word & countMask) / countUnit + 1;
+    uint32_t next = word + countUnit;
+    if (count == ranks_.size())
+      next = (word & ~countMask) + meetingUnit;
+    if (word_.compare_exchange_weak(word, next))
+      break;
+  }
+  return true;
+}
+
+bool LocalGroup::meet(bool isBreakable, int64_t &waited) {
+  uint32_t word;
+  if (!arrive(isBreakable, word))
+    return false;
+  uint32_t meeting = word / meetingUnit;
+  auto isOver = [&](uint32_t now) {
+    return now / meetingUnit != meeting || (isBreakable && (now & broken));
+  };
+  uint32_t now = word_.load();
+  if (isOver(now)) {
+    // The last to come wakes those who went to sleep: they are in sleepers_
+    // before the kernel compares the word, so one of both sees the other.
+    if (sleepers_.load() > 0)
+      futexWakeAll(word_);
+    return now / meetingUnit != meeting;
+  }
+
+  int64_t start = nowNanoseconds();
+  // Where ranks share cores, the one that is waited for may need this one; but
+  // if it is about to come, giving way is much cheaper than sleeping.
+  while (!isOver(now = word_.load()) &&
+         nowNanoseconds() - start < spinNanoseconds) {
+    if (!spin_)
+      sched_yield();
+    for (int i = 0; i < 16 && spin_; ++i)
+      spinPause();
+  }
+  ++sleepers_;
+  while (!isOver(now = word_.load()))
+    futexWait(word_, now);
+  --sleepers_;
+  waited += nowNanoseconds() - start;
+  return now / meetingUnit != meeting;
+}
+
+bool LocalGroup::open(int index, const LocalRequest &request, int64_t &waited) {
+  members_[index] = request;
+  return meet(/*isBreakable=*/true, waited);
+}
+
+void LocalGroup::close(int64_t &waited) { meet(/*isBreakable=*/false, waited); }
+
+void LocalGroup::breakUp() {
+  word_.fetch_or(broken);
+  futexWakeAll(word_);
+}
+
+void LocalGroup::leave(int worldRank) {
+  int none = -1;
+  leaver_.compare_exchange_strong(none, worldRank);
+  breakUp();
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,129 @@
+//===- Context.h - One rank of a running program ----------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What `fsdp_rt_context *` points at: the rank's memory, threads,
+// communicators and counters. Everything is reserved when the context is
+// created; a step allocates nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_CONTEXT_H
+#define FSDP_RT_CORE_CONTEXT_H
+
+#include "core/Arena.h"
+#include "core/Backend.h"
+#include "core/Blas.h"
+#include "core/Counters.h"
+#include "core/Recorder.h"
+#include "core/Status.h"
+#include "core/ThreadPool.h"
+#include "fsdp-rt/abi.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+/// Completes the ABI's opaque type; Context is its only derived class.
+struct fsdp_rt_context {};
+
+namespace fsdp::rt {
+
+struct ContextOptions {
+  /// Bytes of the arena: the manifest's `arena.bytes`.
+  int64_t arenaBytes = 0;
+  /// Bytes of kernel scratch per thread: the manifest's `arena.scratch_bytes`.
+  int64_t scratchBytes = 0;
+  /// Threads of this rank, the caller of step() included; at least 1.
+  int threads = 1;
+  /// For every group of the manifest, in its order: the world ranks of the
+  /// instance that this rank belongs to, strictly increasing.
+  std::vector<std::vector<int>> groups;
+  /// Which BLAS library multiplies matrices.
+  BlasKind blas = BlasKind::Auto;
+  /// Bytes per thread for converting the panels of bf16 and f16 products.
+  int64_t matmulWorkspaceBytes = defaultMatmulWorkspaceBytes;
+  /// Keeps, per call site, calls, nanoseconds, bytes and flops: profile().
+  bool profile = false;
+  /// Records up to so many calls with their times: trace(). 0: none.
+  int64_t traceEvents = 0;
+};
+
+/// One rank. Create, use and destroy it on the rank's own thread.
+class Context final : public fsdp_rt_context {
+public:
+  /// Reserves and touches all memory, starts the threads, opens the BLAS
+  /// library and joins the communicators. Collective over the ranks of every
+  /// group. `world` must outlive the context.
+  static Result<std::unique_ptr<Context>> create(World &world,
+                                                 const ContextOptions &options);
+  ~Context();
+  Context(const Context &) = delete;
+  Context &operator=(const Context &) = delete;
+
+  /// The context behind the ABI's pointer.
+  static Context &from(fsdp_rt_context *ctx) {
+    return *static_cast<Context *>(ctx);
+  }
+
+  /// Base of the arena: 2 MiB aligned, zero at creation, arenaBytes() long.
+  /// Lives as long as the context.
+  char *arena() { return arena_.data(); }
+  const char *arena() const { return arena_.data(); }
+  int64_t arenaBytes() const { return arena_.size(); }
+
+  /// Runs one step. The first call that fails becomes the returned status and
+  /// is reported to World::abort; after a failure every further step fails
+  /// with the same status.
+  Status step(const fsdp_rt_program &program);
+
+  World &world() { return world_; }
+  /// The communicator of the manifest's group `index`.
+  Communicator &communicator(int index) { return *communicators_[index]; }
+  ThreadPool &pool() { return pool_; }
+  int threads() const { return pool_.threads(); }
+  const Blas &blas() const { return *blas_; }
+
+  /// Totals since creation; read them between steps.
+  const Counters &counters() const { return counters_; }
+  /// One row per name, in order of first call. Empty unless asked for.
+  std::vector<ProfileRow> profile() const { return recorder_.profile(); }
+  const Recorder &recorder() const { return recorder_; }
+
+  /// The calls of abi.def. Each returns the code of its status; the first
+  /// failure is kept for step(). Only on the thread that entered the step.
+  int32_t launch(const fsdp_rt_launch_desc &desc);
+  int32_t matmul(const fsdp_rt_matmul_desc &desc);
+  int32_t collective(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
+  int32_t copy(const fsdp_rt_copy_desc &desc);
+  int32_t check(const fsdp_rt_check_desc &desc);
+
+private:
+  Context(World &world, const ContextOptions &options, Arena arena,
+          Arena scratch, const Blas *blas);
+
+  int32_t fail(Status status);
+  bool inArena(int64_t offset, int64_t bytes) const;
+  /// Adds the running step's number; nothing where no record is kept.
+  void record(CallRecord call);
+
+  World &world_;
+  ContextOptions options_;
+  Arena arena_;
+  Arena scratch_;
+  int64_t scratchStride_ = 0;
+  const Blas *blas_;
+  ThreadPool pool_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  Counters counters_;
+  Recorder recorder_;
+  Status failure_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_CORE_CONTEXT_H

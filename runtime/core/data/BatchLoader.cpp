@@ -1,0 +1,116 @@
+//===- BatchLoader.cpp - Batches read ahead -------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/data/BatchLoader.h"
+
+#include <csignal>
+#include <cstring>
+#include <system_error>
+
+namespace fsdp::rt::data {
+
+BatchLoader::BatchLoader(std::unique_ptr<BatchSource> source,
+                         const Manifest &manifest, int64_t firstStep,
+                         int64_t lastStep)
+    : source_(std::move(source)), manifest_(manifest), nextStep_(firstStep),
+      lastStep_(lastStep), firstStep_(firstStep) {
+  int64_t bytes = 0;
+  for (const Input &input : manifest.inputs)
+    bytes += input.bytes();
+  for (Slot &slot : slots_) {
+    slot.bytes.resize(bytes);
+    char *next = slot.bytes.data();
+    for (const Input &input : manifest.inputs) {
+      slot.inputs.push_back(next);
+      next += input.bytes();
+    }
+  }
+}
+
+Result<std::unique_ptr<BatchLoader>>
+BatchLoader::start(std::unique_ptr<BatchSource> source,
+                   const Manifest &manifest, int64_t firstStep,
+                   int64_t lastStep) {
+  std::unique_ptr<BatchLoader> loader(
+      new BatchLoader(std::move(source), manifest, firstStep, lastStep));
+  // Signals are for the threads that wait for them.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    loader->thread_ = std::thread([self = loader.get()] { self->readAhead(); });
+  } catch (const std::system_error &error) {
+    status = Status::failed(
+        std::string("cannot start a thread to read data: ") + error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (status)
+    return status;
+  return loader;
+}
+
+BatchLoader::~BatchLoader() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    isEnding_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void BatchLoader::readAhead() {
+  for (int64_t step = firstStep_; step <= lastStep_; ++step) {
+    Slot &slot = slots_[step % 2];
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return isEnding_ || !slot.isFull; });
+      if (isEnding_)
+        return;
+    }
+    Status status;
+    try {
+      status = source_->read(step, slot.inputs.data());
+    } catch (const std::exception &error) {
+      status = Status::failed(std::string("cannot read the batch of step ") +
+                              std::to_string(step) + ": " + error.what());
+    }
+    bool hasFailed = bool(status);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      slot.status = std::move(status);
+      slot.isFull = true;
+    }
+    changed_.notify_all();
+    if (hasFailed)
+      return;
+  }
+}
+
+Status BatchLoader::next(char *arena) {
+  Slot &slot = slots_[nextStep_ % 2];
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return slot.isFull; });
+    if (slot.status)
+      return slot.status;
+  }
+  for (size_t i = 0; i < manifest_.inputs.size(); ++i) {
+    const Input &input = manifest_.inputs[i];
+    std::memcpy(arena + input.offset, slot.inputs[i], input.bytes());
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    slot.isFull = false;
+  }
+  changed_.notify_all();
+  ++nextStep_;
+  return Status::ok();
+}
+
+} // namespace fsdp::rt::data

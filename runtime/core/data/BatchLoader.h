@@ -1,0 +1,66 @@
+//===- BatchLoader.h - Batches read ahead ------------------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_DATA_BATCHLOADER_H
+#define FSDP_RT_CORE_DATA_BATCHLOADER_H
+
+#include "core/Status.h"
+#include "core/data/Batches.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace fsdp::rt::data {
+
+/// Reads the batch of the next step on a thread of its own while the current
+/// one computes. Two batches are held outside the arena, reserved at start.
+class BatchLoader {
+public:
+  /// Starts to read the batches of steps firstStep to lastStep. `manifest`
+  /// must outlive the loader.
+  static Result<std::unique_ptr<BatchLoader>>
+  start(std::unique_ptr<BatchSource> source, const Manifest &manifest,
+        int64_t firstStep, int64_t lastStep);
+  /// Ends the thread, after the read that it is in.
+  ~BatchLoader();
+
+  /// Copies the next step's batch to the inputs' places in the arena; waits
+  /// for it if it has not come yet. A batch that could not be read fails here,
+  /// at its own step. At most once per step up to lastStep.
+  Status next(char *arena);
+
+private:
+  struct Slot {
+    std::vector<char> bytes;
+    std::vector<char *> inputs;
+    Status status;
+    bool isFull = false;
+  };
+
+  BatchLoader(std::unique_ptr<BatchSource> source, const Manifest &manifest,
+              int64_t firstStep, int64_t lastStep);
+  void readAhead();
+
+  std::unique_ptr<BatchSource> source_;
+  const Manifest &manifest_;
+  int64_t nextStep_, lastStep_;
+  const int64_t firstStep_;
+  Slot slots_[2];
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool isEnding_ = false;
+  std::thread thread_;
+};
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_CORE_DATA_BATCHLOADER_H

@@ -1,0 +1,200 @@
+//===- Batches.cpp - The inputs of every step -----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/data/Batches.h"
+
+#include "core/data/Names.h"
+#include "core/data/Numbers.h"
+#include "core/data/RandomFill.h"
+#include "core/data/Safetensors.h"
+
+#include <algorithm>
+
+namespace fsdp::rt::data {
+
+namespace {
+
+bool endsWith(const std::string &text, std::string_view end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+/// What a message calls the values of an input.
+bool holdsTokenIds(const Input &input) {
+  return endsWith(input.name, "ids") || endsWith(input.name, "tokens");
+}
+
+class StoredBatches : public BatchSource {
+public:
+  StoredBatches(SafetensorsReader file, const Manifest &manifest, int rank)
+      : file_(std::move(file)), manifest_(manifest), rank_(rank) {}
+
+  Status bind(int ranks, std::vector<std::string> &notes) {
+    std::vector<std::string> missing, unused;
+    for (const Input &input : manifest_.inputs) {
+      const TensorInfo *tensor = file_.find(input.name);
+      tensors_.push_back(tensor);
+      if (!tensor)
+        missing.push_back(input.name);
+      else if (Status s = check(input, *tensor, ranks))
+        return s.withContext(file_.path() + ": '" + input.name + "'");
+    }
+    if (!missing.empty())
+      return Status::failed(file_.path() +
+                            ": expected a tensor for every input, got none "
+                            "for " +
+                            listNames(missing));
+    for (const TensorInfo &tensor : file_.tensors())
+      if (!manifest_.findInput(tensor.name))
+        unused.push_back(tensor.name);
+    if (!unused.empty())
+      notes.push_back(file_.path() + ": not read, since the program has no " +
+                      "such input: " + listNames(unused));
+    return Status::ok();
+  }
+
+  Status read(int64_t step, char *const *dst) override {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const Input &input = manifest_.inputs[i];
+      const Shape &shape = tensors_[i]->shape;
+      int64_t row = (step - 1) % shape[0] * shape[1] + rank_;
+      if (Status s = file_.read(*tensors_[i], row * input.bytes(), dst[i],
+                                input.bytes()))
+        return s;
+      if (!isFloat(input.dtype))
+        if (Status s = checkValues(input, dst[i], step))
+          return s;
+    }
+    return Status::ok();
+  }
+
+private:
+  static Status check(const Input &input, const TensorInfo &tensor, int ranks) {
+    const Shape &shape = tensor.shape;
+    if (shape.size() != input.shape.size() + 2 ||
+        !std::equal(input.shape.begin(), input.shape.end(), shape.begin() + 2))
+      return Status::failed("expected shape [steps, ranks] and then " +
+                            toString(input.shape) + ", got " + toString(shape));
+    if (tensor.dtype != input.dtype)
+      return Status::failed(std::string("expected ") + dtypeName(input.dtype) +
+                            ", got " + tensor.dtypeName);
+    if (shape[0] < 1)
+      return Status::failed("expected at least 1 step, got 0");
+    if (shape[1] < ranks)
+      return Status::failed("expected batches for at least " +
+                            std::to_string(ranks) + " ranks, got " +
+                            std::to_string(shape[1]));
+    return Status::ok();
+  }
+
+  Status checkValues(const Input &input, const char *data, int64_t step) const {
+    int64_t size = dtypeSize(input.dtype);
+    for (int64_t i = 0; i < input.numel; ++i) {
+      int64_t value = loadInteger(input.dtype, data + i * size);
+      if (isInBounds(input, value))
+        continue;
+      bool isId = holdsTokenIds(input);
+      return Status::failed(
+          file_.path() + ": " + (isId ? "token id " : "value ") +
+          std::to_string(value) + " of " + input.name + " at step " +
+          std::to_string(step) + ", rank " + std::to_string(rank_) +
+          ", element " + std::to_string(i) + ": expected " +
+          describeBounds(input, isId ? "id" : "value"));
+    }
+    return Status::ok();
+  }
+
+  SafetensorsReader file_;
+  const Manifest &manifest_;
+  int rank_;
+  std::vector<const TensorInfo *> tensors_;
+};
+
+class RandomBatches : public BatchSource {
+public:
+  RandomBatches(uint64_t seed, const Manifest &manifest, int rank)
+      : seed_(seed), manifest_(manifest), rank_(rank) {}
+
+  Status check() const {
+    for (const Input &input : manifest_.inputs)
+      if (isInteger(input.dtype) && (!input.low || !input.high))
+        return Status::failed("expected bounds for input '" + input.name +
+                              "' to draw from, got " +
+                              describeBounds(input, "value"));
+    return Status::ok();
+  }
+
+  Status read(int64_t step, char *const *dst) override {
+    for (size_t i = 0; i < manifest_.inputs.size(); ++i) {
+      const Input &input = manifest_.inputs[i];
+      // Not the parameters' streams, even where the seeds are equal.
+      uint64_t hash = stableHash(input.name, stableHash("input:"));
+      for (int64_t part : {step, int64_t(rank_)})
+        hash = stableHash({reinterpret_cast<const char *>(&part), sizeof part},
+                          hash);
+      RandomStream stream(seed_, hash);
+      if (isFloat(input.dtype))
+        fillNormal(stream, 0, 1, input.dtype, 0, input.numel, dst[i]);
+      else
+        fillIntegers(stream, input.low.value_or(0), input.high.value_or(2),
+                     input.dtype, 0, input.numel, dst[i]);
+    }
+    return Status::ok();
+  }
+
+private:
+  uint64_t seed_;
+  const Manifest &manifest_;
+  int rank_;
+};
+
+constexpr std::string_view randomPrefix = "random:";
+
+} // namespace
+
+std::string describeBounds(const Input &input, const char *what) {
+  std::string low = input.low ? std::to_string(*input.low) + " <= " : "";
+  std::string high = input.high ? " < " + std::to_string(*input.high) : "";
+  if (!input.low && !input.high)
+    return std::string("a ") + what + " that " + dtypeName(input.dtype) +
+           " holds";
+  return low + what + high;
+}
+
+bool isInBounds(const Input &input, int64_t value) {
+  return value >= std::max(input.low.value_or(minOf(input.dtype)),
+                           minOf(input.dtype)) &&
+         (!input.high || value < *input.high) && value <= maxOf(input.dtype);
+}
+
+Result<std::unique_ptr<BatchSource>>
+openBatches(const std::string &spec, const Manifest &manifest, int rank,
+            int ranks, std::vector<std::string> &notes) {
+  if (spec.compare(0, randomPrefix.size(), randomPrefix) == 0) {
+    Result<uint64_t> seed = parseSeed(spec.substr(randomPrefix.size()));
+    if (!seed.isOk())
+      return seed.status().withContext("--data " + spec);
+    auto source = std::make_unique<RandomBatches>(*seed, manifest, rank);
+    if (Status s = source->check())
+      return s.withContext("--data " + spec);
+    return std::unique_ptr<BatchSource>(std::move(source));
+  }
+  if (endsWith(spec, ".safetensors")) {
+    Result<SafetensorsReader> file = SafetensorsReader::open(spec);
+    if (!file.isOk())
+      return file.status();
+    auto source =
+        std::make_unique<StoredBatches>(std::move(*file), manifest, rank);
+    if (Status s = source->bind(ranks, notes))
+      return s;
+    return std::unique_ptr<BatchSource>(std::move(source));
+  }
+  return openTokens(spec, endsWith(spec, ".bin") ? 2 : 1, manifest, rank,
+                    ranks);
+}
+
+} // namespace fsdp::rt::data

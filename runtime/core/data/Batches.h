@@ -1,0 +1,64 @@
+//===- Batches.h - The inputs of every step ----------------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What --data names. A batch is a function of the source, the step and the
+// rank alone, so that a resumed run sees what an uninterrupted one would.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_DATA_BATCHES_H
+#define FSDP_RT_CORE_DATA_BATCHES_H
+
+#include "core/Status.h"
+#include "core/data/Manifest.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt::data {
+
+/// The batches of one rank. Used by one thread at a time.
+class BatchSource {
+public:
+  virtual ~BatchSource() = default;
+  /// Writes the inputs of `step` (counted from 1): dst[i] takes the bytes of
+  /// the manifest's input i. Every value is within the input's bounds.
+  virtual Status read(int64_t step, char *const *dst) = 0;
+};
+
+/// Opens what `spec` names, for one of `ranks` ranks:
+///   FILE.safetensors  tensors named like the inputs, with two leading
+///                     dimensions: step, which wraps around, and rank
+///   FILE.bin          tokens, 16-bit, unsigned, little endian
+///   random:seed=K     drawn from each input's bounds; floats from normal(0, 1)
+///   any other file    text, whose bytes are the tokens
+/// Token data is cut into windows of the inputs' sequence length, which wraps
+/// around: row b of rank r at step t takes window ((t - 1) * ranks + r) * batch
+/// + b, `shift` tokens further on. `manifest` must outlive the source. Lines
+/// for the user to read are added to `notes`.
+Result<std::unique_ptr<BatchSource>>
+openBatches(const std::string &spec, const Manifest &manifest, int rank,
+            int ranks, std::vector<std::string> &notes);
+
+/// "0 <= id < 1024", or what is known of it.
+std::string describeBounds(const Input &input, const char *what);
+
+/// Whether a value of an integer input or BOOL is within its bounds and dtype.
+bool isInBounds(const Input &input, int64_t value);
+
+/// Part of openBatches: the sources of token data. `tokenBytes` is 1 or 2.
+Result<std::unique_ptr<BatchSource>> openTokens(const std::string &path,
+                                                int tokenBytes,
+                                                const Manifest &manifest,
+                                                int rank, int ranks);
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_CORE_DATA_BATCHES_H

@@ -1,0 +1,52 @@
+//===- Consensus.h - One outcome for all ranks -------------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_DATA_CONSENSUS_H
+#define FSDP_RT_CORE_DATA_CONSENSUS_H
+
+#include "core/Backend.h"
+#include "core/Status.h"
+
+#include <optional>
+
+namespace fsdp::rt::data {
+
+/// Lets the ranks of a program fail alike. Every call is collective: nobody
+/// returns before everybody has called, so it is a barrier as well.
+class Consensus {
+public:
+  /// `world` is a communicator of all ranks and must outlive this.
+  explicit Consensus(Communicator &world) : world_(world) {}
+
+  /// Success if `mine` is success on all ranks, else, on all of them, the
+  /// failure of the lowest rank that has one; with that rank's number, unless
+  /// all ranks have one.
+  Status agree(const Status &mine);
+
+  /// The outcome of what rank 0 alone has done for all.
+  Status announce(const Status &ofRankZero);
+
+  /// Whether `mine` is true on any rank.
+  Result<bool> any(bool mine);
+
+  /// The first failure that all ranks agreed on; none where they could not
+  /// even talk to each other.
+  const std::optional<Status> &failure() const { return failure_; }
+
+  Communicator &world() const { return world_; }
+
+private:
+  Status broadcastFailure(const Status &mine, int rank, bool isNamed);
+
+  Communicator &world_;
+  std::optional<Status> failure_;
+};
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_CORE_DATA_CONSENSUS_H

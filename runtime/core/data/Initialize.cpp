@@ -1,0 +1,143 @@
+//===- Initialize.cpp - A rank's state before the first step --------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/data/Initialize.h"
+
+#include "core/data/Names.h"
+#include "core/data/RandomFill.h"
+#include "core/data/Sharding.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+namespace fsdp::rt::data {
+
+namespace {
+
+/// Elements that one thread fills at a time.
+constexpr int64_t taskElements = 1 << 16;
+
+struct Task {
+  const Initializer *init;
+  const std::string *fqn;
+  Dtype dtype;
+  int64_t begin, count;
+  char *dst;
+};
+
+void addTasks(std::vector<Task> &tasks, Task whole) {
+  for (int64_t done = 0; done < whole.count; done += taskElements) {
+    Task task = whole;
+    task.begin += done;
+    task.count = std::min(taskElements, whole.count - done);
+    task.dst += done * dtypeSize(whole.dtype);
+    tasks.push_back(task);
+  }
+}
+
+void runTasks(const std::vector<Task> &tasks, uint64_t seed, int threads) {
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < tasks.size();) {
+      const Task &task = tasks[i];
+      fillInitial(*task.init, *task.fqn, seed, task.dtype, task.begin,
+                  task.count, task.dst);
+    }
+  };
+  std::vector<std::thread> helpers;
+  // Helpers only shorten the wait: where the system grants no more threads,
+  // fewer do the same.
+  try {
+    for (size_t i = 1; i < std::min<size_t>(threads, tasks.size()); ++i)
+      helpers.emplace_back(work);
+  } catch (const std::system_error &) {
+  }
+  work();
+  for (std::thread &helper : helpers)
+    helper.join();
+}
+
+void fillElements(Dtype dtype, double value, int64_t count, char *dst) {
+  char element[8];
+  int64_t size = dtypeSize(dtype);
+  storeNumber(dtype, value, element);
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(dst + i * size, element, size);
+}
+
+} // namespace
+
+void fillInitial(const Initializer &init, const std::string &fqn, uint64_t seed,
+                 Dtype dtype, int64_t begin, int64_t count, char *dst) {
+  using Kind = Initializer::Kind;
+  RandomStream stream(seed, stableHash(fqn));
+  int64_t size = dtypeSize(dtype);
+  switch (init.kind) {
+  case Kind::None:
+    return;
+  case Kind::Constant:
+    return fillElements(dtype, init.value, count, dst);
+  case Kind::Normal:
+    return fillNormal(stream, init.mean, init.std, dtype, begin, count, dst);
+  case Kind::Uniform:
+    return fillUniform(stream, init.low, init.high, dtype, begin, count, dst);
+  case Kind::TruncatedNormal:
+    return fillTruncatedNormal(stream, init.mean, init.std, init.low, init.high,
+                               dtype, begin, count, dst);
+  case Kind::Values:
+    std::memcpy(dst, init.values.data() + begin * size, count * size);
+    return;
+  }
+}
+
+Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
+                          int threads, char *arena) {
+  std::vector<std::string> missing;
+  for (const FlatParam &flat : manifest.flatParams)
+    for (const Member &member : flat.members)
+      if (member.init.kind == Initializer::Kind::None)
+        missing.push_back(member.fqn);
+  for (const Buffer &buffer : manifest.buffers)
+    if (buffer.init.kind == Initializer::Kind::None)
+      missing.push_back(buffer.fqn);
+  if (!missing.empty())
+    return Status::failed("expected an initialiser for every tensor, got none "
+                          "for " +
+                          listNames(missing) + ": --params gives them");
+
+  std::vector<Task> tasks;
+  for (const FlatParam &flat : manifest.flatParams) {
+    int64_t size = dtypeSize(flat.dtype);
+    char *shard = arena + flat.offset;
+    std::vector<Piece> pieces =
+        piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
+    clearPadding(flat, pieces, shard);
+    for (const Piece &piece : pieces) {
+      const Member &member = flat.members[piece.member];
+      addTasks(tasks, {&member.init, &member.fqn, flat.dtype, piece.memberBegin,
+                       piece.count, shard + piece.shardBegin * size});
+    }
+  }
+  for (const Buffer &buffer : manifest.buffers)
+    addTasks(tasks, {&buffer.init, &buffer.fqn, buffer.dtype, 0, buffer.numel,
+                     arena + buffer.offset});
+  runTasks(tasks, seed, threads);
+  initializeStates(manifest, arena);
+  return Status::ok();
+}
+
+void initializeStates(const Manifest &manifest, char *arena) {
+  for (const FlatParam &flat : manifest.flatParams)
+    for (const OptimizerState &state : flat.states)
+      fillElements(state.dtype, state.init, state.scalar ? 1 : flat.shardNumel,
+                   arena + state.offset);
+}
+
+} // namespace fsdp::rt::data

@@ -1,0 +1,422 @@
+//===- Manifest.cpp - Reading the manifest --------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/data/Manifest.h"
+
+#include "core/data/Json.h"
+
+#include <algorithm>
+
+namespace fsdp::rt::data {
+
+namespace {
+
+/// Sizes beyond this are mistakes; sums of two of them do not overflow.
+constexpr int64_t maxBytes = int64_t(1) << 60;
+constexpr int64_t maxRanks = 1 << 24;
+
+Dtype readDtype(const JsonReader &json) {
+  std::string name = json.string();
+  if (json.failed())
+    return FSDP_RT_F32;
+  if (std::optional<Dtype> dtype = dtypeFromName(name))
+    return *dtype;
+  json.fail("expected one of F32, F64, F16, BF16, I64, I32, I16, I8, U8, BOOL, "
+            "got '" +
+            name + "'");
+  return FSDP_RT_F32;
+}
+
+double readNumberOf(Dtype dtype, const JsonReader &json) {
+  double value = json.number();
+  if (!json.failed() && !isRepresentable(dtype, value))
+    json.fail(std::string("expected a whole number that dtype ") +
+              dtypeName(dtype) + " holds, got " + std::to_string(value));
+  return value;
+}
+
+int64_t readOffset(const JsonReader &json) {
+  int64_t offset = json.integer(0, maxBytes);
+  if (!json.failed() && offset % 256 != 0)
+    json.fail("expected a multiple of 256, got " + std::to_string(offset));
+  return offset;
+}
+
+Shape readShape(const JsonReader &json) {
+  Shape shape;
+  int64_t numel = 1;
+  bool isTooLarge = false;
+  json.forEach([&](const JsonReader &extent) {
+    shape.push_back(extent.integer(0, maxBytes));
+    isTooLarge |= __builtin_mul_overflow(numel, shape.back(), &numel);
+  });
+  if (isTooLarge || numel > maxBytes / 8) {
+    json.fail("expected a shape of at most 2^57 elements, got " +
+              toString(shape));
+    return {};
+  }
+  return shape;
+}
+
+std::vector<int> readAxes(const JsonReader &json,
+                          const std::vector<MeshAxis> &mesh) {
+  std::vector<int> axes;
+  json.forEach([&](const JsonReader &entry) {
+    std::string name = entry.string();
+    auto it = std::find_if(mesh.begin(), mesh.end(), [&](const MeshAxis &axis) {
+      return axis.name == name;
+    });
+    if (it == mesh.end())
+      return entry.fail("expected an axis of the mesh, got '" + name + "'");
+    axes.push_back(static_cast<int>(it - mesh.begin()));
+  });
+  // The order in which axes are named means nothing: ranks go by number.
+  std::sort(axes.begin(), axes.end());
+  auto twice = std::adjacent_find(axes.begin(), axes.end());
+  if (twice != axes.end())
+    json.fail("expected distinct axes, got '" + mesh[*twice].name + "' twice");
+  return axes;
+}
+
+/// One element of `values`, appended in the tensor's dtype.
+void appendValue(const JsonReader &json, Dtype dtype, std::vector<char> &out) {
+  char element[8];
+  if (isFloat(dtype))
+    storeFloat(dtype, json.extendedNumber(), element);
+  else
+    storeInteger(dtype, json.integer(minOf(dtype), maxOf(dtype)), element);
+  out.insert(out.end(), element, element + dtypeSize(dtype));
+}
+
+double readStd(const JsonReader &json) {
+  double std = json.number();
+  if (!json.failed() && std < 0)
+    json.fail("expected a number of at least 0, got " + std::to_string(std));
+  return std;
+}
+
+void readRange(const JsonReader &json, Initializer &init) {
+  init.low = json["low"].number();
+  init.high = json["high"].number();
+  if (!json.failed() && !(init.low < init.high))
+    json.fail("expected low < high, got " + std::to_string(init.low) + " and " +
+              std::to_string(init.high));
+}
+
+Initializer readInitializer(const JsonReader &json, Dtype dtype,
+                            int64_t numel) {
+  using Kind = Initializer::Kind;
+  Initializer init;
+  if (json.isNull() || json.failed())
+    return init;
+  std::string kind = json["kind"].string();
+  if (kind == "constant") {
+    init.kind = Kind::Constant;
+    JsonReader value = json["value"];
+    init.value = isFloat(dtype)
+                     ? value.extendedNumber()
+                     : double(value.integer(minOf(dtype), maxOf(dtype)));
+  } else if (kind == "values") {
+    init.kind = Kind::Values;
+    JsonReader values = json["values"];
+    values.forEach([&](const JsonReader &element) {
+      appendValue(element, dtype, init.values);
+    });
+    if (!json.failed() && int64_t(values.arraySize()) != numel)
+      values.fail("expected " + std::to_string(numel) + " values, got " +
+                  std::to_string(values.arraySize()));
+  } else if (kind == "normal") {
+    init.kind = Kind::Normal;
+    init.mean = json["mean"].number();
+    init.std = readStd(json["std"]);
+  } else if (kind == "uniform") {
+    init.kind = Kind::Uniform;
+    readRange(json, init);
+  } else if (kind == "truncated_normal") {
+    init.kind = Kind::TruncatedNormal;
+    init.mean = json["mean"].number();
+    init.std = readStd(json["std"]);
+    readRange(json, init);
+  } else {
+    json["kind"].fail("expected one of constant, normal, uniform, "
+                      "truncated_normal, values, got '" +
+                      kind + "'");
+  }
+  if (!json.failed() && !isFloat(dtype) && kind != "constant" &&
+      kind != "values")
+    json["kind"].fail(std::string("expected constant or values for dtype ") +
+                      dtypeName(dtype) + ", got " + kind);
+  return init;
+}
+
+Member readMember(const JsonReader &json, Dtype dtype) {
+  Member member;
+  member.fqn = json["fqn"].nonEmptyString();
+  json["tied"].forEach([&](const JsonReader &name) {
+    member.tied.push_back(name.nonEmptyString());
+  });
+  member.shape = readShape(json["shape"]);
+  member.numel = numelOf(member.shape);
+  member.offset = json["offset"].integer(0, maxBytes);
+  member.init = readInitializer(json["init"], dtype, member.numel);
+  return member;
+}
+
+OptimizerState readState(const JsonReader &json) {
+  OptimizerState state;
+  state.name = json["name"].nonEmptyString();
+  state.dtype = readDtype(json["dtype"]);
+  state.scalar = json["scalar"].boolean();
+  state.offset = readOffset(json["offset"]);
+  state.init = readNumberOf(state.dtype, json["init"]);
+  return state;
+}
+
+FlatParam readFlatParam(const JsonReader &json,
+                        const std::vector<MeshAxis> &mesh) {
+  FlatParam flat;
+  flat.name = json["name"].nonEmptyString();
+  flat.unit = json["unit"].string();
+  flat.dtype = readDtype(json["dtype"]);
+  flat.numel = json["numel"].integer(0, maxBytes / 8);
+  flat.shardNumel = json["shard_numel"].integer(0, maxBytes / 8);
+  flat.shardAxes = readAxes(json["shard_axes"], mesh);
+  flat.trainable = json["trainable"].boolean();
+  flat.offset = readOffset(json["offset"]);
+  json["members"].forEach([&](const JsonReader &member) {
+    flat.members.push_back(readMember(member, flat.dtype));
+  });
+  json["states"].forEach([&](const JsonReader &state) {
+    flat.states.push_back(readState(state));
+  });
+  if (!json.failed() && flat.trainable && !isFloat(flat.dtype))
+    json["dtype"].fail(
+        std::string("expected a float dtype for what is trainable, got ") +
+        dtypeName(flat.dtype));
+  return flat;
+}
+
+Buffer readBuffer(const JsonReader &json) {
+  Buffer buffer;
+  buffer.fqn = json["fqn"].nonEmptyString();
+  buffer.dtype = readDtype(json["dtype"]);
+  buffer.shape = readShape(json["shape"]);
+  buffer.numel = numelOf(buffer.shape);
+  buffer.offset = readOffset(json["offset"]);
+  buffer.init = readInitializer(json["init"], buffer.dtype, buffer.numel);
+  return buffer;
+}
+
+std::optional<int64_t> readBound(const JsonReader &json, Dtype dtype) {
+  if (json.failed() || json.isNull())
+    return std::nullopt;
+  if (isFloat(dtype)) {
+    json.fail(std::string("expected null for dtype ") + dtypeName(dtype));
+    return std::nullopt;
+  }
+  return json.integer();
+}
+
+Input readInput(const JsonReader &json) {
+  Input input;
+  input.name = json["name"].nonEmptyString();
+  input.dtype = readDtype(json["dtype"]);
+  input.shape = readShape(json["shape"]);
+  input.numel = numelOf(input.shape);
+  input.offset = readOffset(json["offset"]);
+  input.low = readBound(json["low"], input.dtype);
+  input.high = readBound(json["high"], input.dtype);
+  input.shift = json["shift"].integer(0, maxBytes);
+  if (!json.failed() && input.low && input.high && *input.low >= *input.high)
+    json.fail("expected low < high, got " + std::to_string(*input.low) +
+              " and " + std::to_string(*input.high));
+  return input;
+}
+
+Scalar readScalar(const JsonReader &json) {
+  Scalar scalar;
+  scalar.name = json["name"].nonEmptyString();
+  scalar.dtype = readDtype(json["dtype"]);
+  scalar.offset = readOffset(json["offset"]);
+  JsonReader value = json["default"];
+  if (!value.isNull())
+    scalar.init = readNumberOf(scalar.dtype, value);
+  else if (scalar.name == "clip_norm" && isFloat(scalar.dtype))
+    scalar.init = std::numeric_limits<double>::infinity();
+  return scalar;
+}
+
+Output readOutput(const JsonReader &json) {
+  Output output;
+  output.dtype = readDtype(json["dtype"]);
+  if (!json.failed() && !isFloat(output.dtype))
+    json["dtype"].fail(std::string("expected a float dtype, got ") +
+                       dtypeName(output.dtype));
+  output.offset = readOffset(json["offset"]);
+  return output;
+}
+
+void readMesh(const JsonReader &json, std::vector<MeshAxis> &mesh) {
+  int64_t ranks = 1;
+  json.forEach([&](const JsonReader &entry) {
+    MeshAxis axis;
+    axis.name = entry["axis"].nonEmptyString();
+    axis.size = entry["size"].integer(1, maxRanks);
+    ranks *= axis.size;
+    if (ranks > maxRanks)
+      return json.fail("expected at most " + std::to_string(maxRanks) +
+                       " ranks");
+    for (const MeshAxis &other : mesh)
+      if (other.name == axis.name)
+        entry["axis"].fail("expected distinct axes, got '" + axis.name +
+                           "' twice");
+    mesh.push_back(std::move(axis));
+  });
+}
+
+void readArena(const JsonReader &json, Manifest &manifest) {
+  manifest.arenaBytes = json["bytes"].integer(0, maxBytes);
+  manifest.scratchBytes = json["scratch_bytes"].integer(0, maxBytes);
+  json["segments"].forEach([&](const JsonReader &entry) {
+    Segment segment;
+    segment.name = entry["name"].nonEmptyString();
+    segment.offset = readOffset(entry["offset"]);
+    segment.bytes = entry["bytes"].integer(0, maxBytes);
+    manifest.segments.push_back(std::move(segment));
+  });
+}
+
+void readTraffic(const JsonReader &json, Manifest &manifest) {
+  json.forEach([&](const JsonReader &entry) {
+    TrafficRow row;
+    row.group = entry["group"].integer(
+        0, std::max<int64_t>(0, int64_t(manifest.groups.size()) - 1));
+    row.kind = entry["kind"].string();
+    row.calls = entry["calls"].integer(0);
+    row.bytes = entry["bytes"].integer(0);
+    constexpr const char *kinds[] = {"all_gather", "reduce_scatter",
+                                     "all_reduce", "broadcast"};
+    if (!entry.failed() &&
+        std::none_of(std::begin(kinds), std::end(kinds),
+                     [&](const char *kind) { return row.kind == kind; }))
+      entry["kind"].fail("expected one of all_gather, reduce_scatter, "
+                         "all_reduce, broadcast, got '" +
+                         row.kind + "'");
+    if (!entry.failed() && manifest.groups.empty())
+      entry["group"].fail("expected a group, got none in 'groups'");
+    manifest.traffic.push_back(std::move(row));
+  });
+}
+
+void readHeader(const JsonReader &json, Manifest &manifest) {
+  int64_t format = json["format"].integer();
+  if (!json.failed() && format != 1)
+    json["format"].fail("expected 1, got " + std::to_string(format));
+  manifest.name = json["name"].nonEmptyString();
+  manifest.fingerprint = json["fingerprint"].nonEmptyString();
+  JsonReader target = json["target"];
+  manifest.targetKind = target["kind"].string();
+  if (!json.failed() && manifest.targetKind != "cpu" &&
+      manifest.targetKind != "cuda")
+    target["kind"].fail("expected cpu or cuda, got '" + manifest.targetKind +
+                        "'");
+  manifest.targetCpu = target["cpu"].string();
+  target["features"].forEach([&](const JsonReader &feature) {
+    manifest.targetFeatures.push_back(feature.nonEmptyString());
+  });
+  manifest.strategy = json["strategy"].string();
+  manifest.wrap = json["wrap"].string();
+}
+
+/// The plan is for people and tools; the runtime only sees that it is there.
+void readPlan(const JsonReader &json) {
+  for (const char *key : {"parameters", "gradients", "optimizer", "gathered",
+                          "activations", "other"})
+    json[key].integer(0);
+}
+
+void readAll(const JsonReader &json, Manifest &manifest) {
+  readHeader(json, manifest);
+  readMesh(json["mesh"], manifest.mesh);
+  json["groups"].forEach([&](const JsonReader &group) {
+    manifest.groups.push_back(readAxes(group["axes"], manifest.mesh));
+  });
+  readArena(json["arena"], manifest);
+  readPlan(json["plan"]);
+  readTraffic(json["traffic"], manifest);
+  json["flat_params"].forEach([&](const JsonReader &flat) {
+    manifest.flatParams.push_back(readFlatParam(flat, manifest.mesh));
+  });
+  json["buffers"].forEach([&](const JsonReader &buffer) {
+    manifest.buffers.push_back(readBuffer(buffer));
+  });
+  json["inputs"].forEach([&](const JsonReader &input) {
+    manifest.inputs.push_back(readInput(input));
+  });
+  json["scalars"].forEach([&](const JsonReader &scalar) {
+    manifest.scalars.push_back(readScalar(scalar));
+  });
+  JsonReader outputs = json["outputs"];
+  manifest.loss = readOutput(outputs["loss"]);
+  manifest.gradNorm = readOutput(outputs["grad_norm"]);
+}
+
+template <typename T>
+const T *findByName(const std::vector<T> &list, std::string_view name) {
+  for (const T &entry : list)
+    if (entry.name == name)
+      return &entry;
+  return nullptr;
+}
+
+} // namespace
+
+int64_t numelOf(const Shape &shape) {
+  int64_t numel = 1;
+  for (int64_t extent : shape)
+    numel *= extent;
+  return numel;
+}
+
+std::string toString(const Shape &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+int64_t Manifest::worldSize() const {
+  int64_t ranks = 1;
+  for (const MeshAxis &axis : mesh)
+    ranks *= axis.size;
+  return ranks;
+}
+
+const Input *Manifest::findInput(std::string_view name) const {
+  return findByName(inputs, name);
+}
+
+const Scalar *Manifest::findScalar(std::string_view name) const {
+  return findByName(scalars, name);
+}
+
+Result<Manifest> parseManifest(std::string_view text) {
+  Result<nlohmann::json> json = parseJson(text);
+  if (!json.isOk())
+    return json.status().withContext("manifest");
+  Manifest manifest;
+  manifest.text = text;
+  Status status;
+  readAll(JsonReader(*json, status), manifest);
+  if (!status)
+    status = checkManifest(manifest);
+  if (status)
+    return status.withContext("manifest");
+  return manifest;
+}
+
+} // namespace fsdp::rt::data

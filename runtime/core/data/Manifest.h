@@ -1,0 +1,155 @@
+//===- Manifest.h - What a compiled program says of itself -------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// docs/manifest.md as plain structs. A Manifest that parseManifest returned
+// keeps every rule of that page; code that reads one need not check again.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_DATA_MANIFEST_H
+#define FSDP_RT_CORE_DATA_MANIFEST_H
+
+#include "core/Status.h"
+#include "core/data/Elements.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp::rt::data {
+
+using Shape = std::vector<int64_t>;
+
+/// Product of the extents; the caller knows that it does not overflow.
+int64_t numelOf(const Shape &shape);
+/// "[4, 64]".
+std::string toString(const Shape &shape);
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+};
+
+struct Initializer {
+  enum class Kind { None, Constant, Normal, Uniform, TruncatedNormal, Values };
+  Kind kind = Kind::None;
+  double value = 0;         // Constant
+  double mean = 0, std = 1; // Normal, TruncatedNormal
+  double low = 0, high = 1; // Uniform, TruncatedNormal
+  std::vector<char> values; // Values: the elements in the tensor's dtype
+};
+
+struct Member {
+  std::string fqn;
+  std::vector<std::string> tied; // further names of the same parameter
+  Shape shape;
+  int64_t numel = 0;
+  int64_t offset = 0; // in elements, in the whole
+  Initializer init;
+};
+
+struct OptimizerState {
+  std::string name;
+  Dtype dtype = FSDP_RT_F32;
+  bool scalar = false; // one element; else shardNumel
+  int64_t offset = 0;  // bytes
+  double init = 0;
+};
+
+struct FlatParam {
+  std::string name, unit;
+  Dtype dtype = FSDP_RT_F32;
+  int64_t numel = 0;          // elements of the whole, padding included
+  int64_t shardNumel = 0;     // elements of one rank
+  std::vector<int> shardAxes; // indices into mesh, increasing
+  bool trainable = true;
+  int64_t offset = 0; // bytes, of this rank's shard
+  std::vector<Member> members;
+  std::vector<OptimizerState> states;
+};
+
+struct Buffer {
+  std::string fqn;
+  Dtype dtype = FSDP_RT_F32;
+  Shape shape;
+  int64_t numel = 0;
+  int64_t offset = 0; // bytes
+  Initializer init;
+};
+
+struct Input {
+  std::string name;
+  Dtype dtype = FSDP_RT_I64;
+  Shape shape;
+  int64_t numel = 0;
+  int64_t offset = 0;               // bytes
+  std::optional<int64_t> low, high; // low <= value < high
+  int64_t shift = 0;                // tokens
+
+  int64_t bytes() const { return numel * dtypeSize(dtype); }
+};
+
+struct Scalar {
+  std::string name;
+  Dtype dtype = FSDP_RT_F32;
+  int64_t offset = 0;         // bytes
+  std::optional<double> init; // "default"; infinity for clip_norm's null
+};
+
+struct Output {
+  Dtype dtype = FSDP_RT_F32;
+  int64_t offset = 0; // bytes
+};
+
+struct Segment {
+  std::string name;
+  int64_t offset = 0, bytes = 0;
+};
+
+struct TrafficRow {
+  int64_t group = 0;
+  std::string kind;
+  int64_t calls = 0, bytes = 0;
+};
+
+struct Manifest {
+  std::string name, fingerprint;
+  std::string targetKind, targetCpu;
+  std::vector<std::string> targetFeatures;
+  std::vector<MeshAxis> mesh; // outermost first
+  std::string strategy, wrap;
+  std::vector<std::vector<int>> groups; // axes as indices into mesh
+  int64_t arenaBytes = 0, scratchBytes = 0;
+  std::vector<Segment> segments;
+  std::vector<TrafficRow> traffic;
+  std::vector<FlatParam> flatParams;
+  std::vector<Buffer> buffers;
+  std::vector<Input> inputs;
+  std::vector<Scalar> scalars;
+  Output loss, gradNorm;
+  std::string text; // the JSON it was parsed from
+
+  /// Ranks of the mesh.
+  int64_t worldSize() const;
+  /// The named one, or null.
+  const Input *findInput(std::string_view name) const;
+  const Scalar *findScalar(std::string_view name) const;
+};
+
+/// Parses and checks `text`; an error begins with "manifest: " and the path of
+/// the key that is at fault.
+Result<Manifest> parseManifest(std::string_view text);
+
+/// The rules that concern more than one key. parseManifest calls it.
+Status checkManifest(const Manifest &manifest);
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_CORE_DATA_MANIFEST_H

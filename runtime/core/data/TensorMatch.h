@@ -1,0 +1,45 @@
+//===- TensorMatch.h - Wanted tensors against a file's -----------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_DATA_TENSORMATCH_H
+#define FSDP_RT_CORE_DATA_TENSORMATCH_H
+
+#include "core/Status.h"
+#include "core/data/Safetensors.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp::rt::data {
+
+struct WantedTensor {
+  std::string name;
+  /// Further names under which the file may hold it, as well or instead.
+  std::vector<std::string> aliases;
+  Dtype dtype = FSDP_RT_F32;
+  Shape shape;
+  bool isOptional = false;
+};
+
+/// For every wanted tensor the file's, or null for an absent optional one. The
+/// file may hold nothing else. Refuses all that is missing, unexpected or of
+/// another shape or dtype in one message with the names; with `cast`, any float
+/// dtype may stand for another. The pointers live as long as the reader.
+Result<std::vector<const TensorInfo *>>
+matchTensors(const SafetensorsReader &file,
+             const std::vector<WantedTensor> &wanted, bool cast);
+
+/// Elements [begin, begin + count) of a matched tensor, converted to `dtype`
+/// where it is stored in another one. BOOL elements other than 0 and 1 are
+/// refused.
+Status readElements(const SafetensorsReader &file, const TensorInfo &tensor,
+                    Dtype dtype, int64_t begin, int64_t count, char *dst);
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_CORE_DATA_TENSORMATCH_H

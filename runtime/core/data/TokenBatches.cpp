@@ -1,0 +1,129 @@
+//===- TokenBatches.cpp - Batches cut from a file of tokens ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/data/Batches.h"
+#include "core/data/File.h"
+
+#include <algorithm>
+
+namespace fsdp::rt::data {
+
+namespace {
+
+class TokenBatches : public BatchSource {
+public:
+  TokenBatches(File file, int tokenBytes, const Manifest &manifest, int rank,
+               int ranks)
+      : file_(std::move(file)), tokenBytes_(tokenBytes), manifest_(manifest),
+        rank_(rank), ranks_(ranks) {}
+
+  Status bind() {
+    if (Status s = checkInputs())
+      return s;
+    Result<int64_t> bytes = file_.size();
+    if (!bytes.isOk())
+      return bytes.status();
+    if (*bytes % tokenBytes_ != 0)
+      return Status::failed(file_.path() +
+                            ": expected 16-bit tokens, so an even size, got " +
+                            std::to_string(*bytes) + " bytes");
+    int64_t tokens = *bytes / tokenBytes_, maxShift = 0;
+    for (const Input &input : manifest_.inputs)
+      maxShift = std::max(maxShift, input.shift);
+    // Windows stand side by side, so that an epoch sees every token once.
+    windows_ = (tokens - std::min(tokens, maxShift)) / sequence_;
+    if (windows_ < 1)
+      return Status::failed(file_.path() + ": expected at least " +
+                            std::to_string(sequence_ + maxShift) +
+                            " tokens, a sequence and the largest shift, got " +
+                            std::to_string(tokens));
+    row_.resize(sequence_ * tokenBytes_);
+    return Status::ok();
+  }
+
+  Status read(int64_t step, char *const *dst) override {
+    for (size_t i = 0; i < manifest_.inputs.size(); ++i)
+      for (int64_t b = 0; b < batch_; ++b) {
+        auto window = static_cast<int64_t>(
+            ((static_cast<__int128>(step - 1) * ranks_ + rank_) * batch_ + b) %
+            windows_);
+        const Input &input = manifest_.inputs[i];
+        int64_t rowBytes = sequence_ * dtypeSize(input.dtype);
+        if (Status s = readRow(input, window * sequence_ + input.shift,
+                               dst[i] + b * rowBytes))
+          return s;
+      }
+    return Status::ok();
+  }
+
+private:
+  Status checkInputs() {
+    if (manifest_.inputs.empty())
+      return Status::failed(file_.path() +
+                            ": expected a program with inputs, got none");
+    const Input &first = manifest_.inputs.front();
+    for (const Input &input : manifest_.inputs) {
+      std::string got = std::string(dtypeName(input.dtype)) + " " +
+                        toString(input.shape) + " for '" + input.name + "'";
+      if (!isInteger(input.dtype) || input.shape.size() != 2 ||
+          input.numel == 0)
+        return Status::failed(
+            file_.path() +
+            ": token data needs integer inputs [batch, sequence], got " + got);
+      if (input.shape != first.shape)
+        return Status::failed(file_.path() + ": token data needs inputs of " +
+                              "one shape, got " + toString(first.shape) +
+                              " for '" + first.name + "' and " + got);
+    }
+    batch_ = first.shape[0];
+    sequence_ = first.shape[1];
+    return Status::ok();
+  }
+
+  Status readRow(const Input &input, int64_t firstToken, char *dst) {
+    int64_t offset = firstToken * tokenBytes_;
+    if (Status s = file_.readAt(offset, row_.data(), row_.size()))
+      return s;
+    int64_t size = dtypeSize(input.dtype);
+    for (int64_t k = 0; k < sequence_; ++k) {
+      const unsigned char *at = row_.data() + k * tokenBytes_;
+      int64_t token = tokenBytes_ == 1 ? at[0] : at[0] | at[1] << 8;
+      if (!isInBounds(input, token))
+        return Status::failed(
+            file_.path() + ": token " + std::to_string(token) + " at byte " +
+            std::to_string(offset + k * tokenBytes_) + ", for input '" +
+            input.name + "': expected " + describeBounds(input, "token"));
+      storeInteger(input.dtype, token, dst + k * size);
+    }
+    return Status::ok();
+  }
+
+  File file_;
+  int tokenBytes_;
+  const Manifest &manifest_;
+  int rank_, ranks_;
+  int64_t batch_ = 0, sequence_ = 0, windows_ = 0;
+  std::vector<unsigned char> row_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<BatchSource>> openTokens(const std::string &path,
+                                                int tokenBytes,
+                                                const Manifest &manifest,
+                                                int rank, int ranks) {
+  Result<File> file = File::openForReading(path);
+  if (!file.isOk())
+    return file.status();
+  auto source = std::make_unique<TokenBatches>(std::move(*file), tokenBytes,
+                                               manifest, rank, ranks);
+  if (Status s = source->bind())
+    return s;
+  return std::unique_ptr<BatchSource>(std::move(source));
+}
+
+} // namespace fsdp::rt::data

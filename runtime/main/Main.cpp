@@ -1,0 +1,213 @@
+//===- Main.cpp - From a command line to a run ----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "main/Main.h"
+
+#include "backends/local/LocalBackend.h"
+#include "backends/mpi/MpiBackend.h"
+#include "fsdp-rt/fsdp-rt.h"
+#include "main/Interrupt.h"
+#include "main/Options.h"
+#include "main/Training.h"
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace fsdp::rt {
+
+namespace {
+
+int print(const std::string &text) {
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    return reportFailure(Status::failed("cannot write to standard output"));
+  return 0;
+}
+
+int describe(const data::Manifest &manifest) {
+  // Ordered: as the compiler wrote it, which is the order of the page.
+  auto json = nlohmann::ordered_json::parse(manifest.text);
+  return print(json.dump(2) + "\n");
+}
+
+/// How the ranks of this run come to be.
+struct Plan {
+  enum class Kind { Local, Mpi, Relaunch };
+  Kind kind = Kind::Local;
+  int ranks = 1;
+  int threadsPerRank = 1;
+};
+
+Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
+                       const LaunchInfo &launch) {
+  using BackendKind = Options::BackendKind;
+  const auto world = static_cast<int>(manifest.worldSize());
+  bool isLaunched = launch.launcher != Launcher::None;
+  Plan plan;
+  plan.ranks = world;
+  int ranksOnHost = world;
+  // A single process that a launcher started may still hold all ranks itself.
+  bool isOneOfMany = isLaunched && launch.size > 1;
+  if (isOneOfMany && options.backend == BackendKind::Local)
+    return Status::failed("--backend local: expected one process, got " +
+                          std::to_string(launch.size) + " started by " +
+                          launcherName(launch.launcher) +
+                          ", each of which would be all ranks");
+  if (isOneOfMany ||
+      (isLaunched && options.backend == BackendKind::Mpi && world == 1)) {
+    if (launch.size != world)
+      return Status::failed("expected " + std::to_string(world) +
+                            " processes, the size of the mesh that the program "
+                            "was compiled for, got " +
+                            std::to_string(launch.size) + " started by " +
+                            launcherName(launch.launcher));
+    plan.kind = Plan::Kind::Mpi;
+    ranksOnHost = launch.localSize;
+  } else if (options.backend == BackendKind::Mpi) {
+    if (isLaunched)
+      return Status::failed("--backend mpi: expected " + std::to_string(world) +
+                            " processes, the size of the mesh, got 1 started "
+                            "by " +
+                            launcherName(launch.launcher));
+    plan.kind = Plan::Kind::Relaunch;
+  }
+  if (options.link && plan.kind != Plan::Kind::Local)
+    return Status::failed("--link: expected the local backend, got mpi");
+  plan.threadsPerRank =
+      options.threads ? *options.threads : defaultThreads(ranksOnHost);
+  return plan;
+}
+
+/// Starts what this process is again, as many ranks. The system's own record
+/// of its command line also holds what came before the program's arguments.
+Result<int> relaunch(int ranks) {
+  std::error_code error;
+  std::vector<std::string> words = {
+      std::filesystem::read_symlink("/proc/self/exe", error).string()};
+  std::ifstream record("/proc/self/cmdline");
+  std::string word;
+  std::getline(record, word, '\0');
+  while (std::getline(record, word, '\0'))
+    words.push_back(word);
+  if (error || words[0].empty() || !record.eof())
+    return Status::failed("cannot read this process's own command line from "
+                          "/proc, to start it under mpirun");
+  std::vector<char *> argv;
+  for (std::string &each : words)
+    argv.push_back(each.data());
+  argv.push_back(nullptr);
+  return launchUnderMpirun(ranks, argv.data());
+}
+
+Result<std::unique_ptr<Backend>> createBackend(const Plan &plan,
+                                               const Options &options,
+                                               const LaunchInfo &launch) {
+  if (plan.kind == Plan::Kind::Mpi) {
+    MpiBackendOptions wanted;
+    wanted.threadsPerRank = plan.threadsPerRank;
+    return createMpiBackend(launch, wanted);
+  }
+  LocalBackendOptions wanted;
+  wanted.ranks = plan.ranks;
+  wanted.threadsPerRank = plan.threadsPerRank;
+  if (options.link) {
+    wanted.linkBytesPerSecond = options.link->bytesPerSecond;
+    wanted.linkLatencySeconds = options.link->latencySeconds;
+  }
+  return createLocalBackend(wanted);
+}
+
+int run(const std::string &name, const std::vector<std::string> &arguments,
+        const fsdp_rt_program *program) {
+  Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
+  if (!launch.isOk())
+    return reportFailure(launch.status());
+  // In a job, what all processes find wrong alike is told by one of them.
+  auto refuse = [&](const Status &failure) {
+    return launch->rank == 0 ? reportFailure(failure)
+                             : static_cast<int>(failure.code());
+  };
+  Result<Options> options = parseOptions(arguments);
+  if (!options.isOk())
+    return refuse(options.status());
+  if (options->help)
+    return launch->rank == 0 ? print(helpText(name)) : 0;
+  Result<data::Manifest> manifest = readProgram(program);
+  if (!manifest.isOk())
+    return refuse(manifest.status());
+  if (options->describe)
+    return launch->rank == 0 ? describe(*manifest) : 0;
+  if (Status s = checkOptions(*options, *manifest))
+    return refuse(s);
+  Result<Plan> plan = planRanks(*options, *manifest, *launch);
+  if (!plan.isOk())
+    return refuse(plan.status());
+  if (plan->kind == Plan::Kind::Relaunch) {
+    Result<int> status = relaunch(plan->ranks);
+    return status.isOk() ? *status : reportFailure(status.status());
+  }
+
+  InterruptGuard guard;
+  Result<std::unique_ptr<Backend>> backend =
+      createBackend(*plan, *options, *launch);
+  if (!backend.isOk())
+    return refuse(backend.status());
+  // mpirun gives its processes terminals, whatever it writes to itself.
+  bool isLocal = plan->kind == Plan::Kind::Local;
+  bool isOnTerminal = isLocal && ::isatty(STDOUT_FILENO) == 1;
+  FailureRecord record;
+  TrainingRun training{*program,
+                       *manifest,
+                       *options,
+                       plan->threadsPerRank,
+                       isLocal ? plan->ranks : 1,
+                       isOnTerminal,
+                       record};
+  Status status =
+      (*backend)->run([&](World &host) { return train(host, training); });
+  if (status && !(*backend)->reportsFailure())
+    return static_cast<int>(status.code());
+  return status ? reportFailure(record.explain(status)) : 0;
+}
+
+} // namespace
+
+int reportFailure(const Status &failure) {
+  std::fflush(stdout);
+  bool isInternal = failure.code() == Code::Internal;
+  std::fprintf(stderr, "error: %s%s\n", isInternal ? "internal: " : "",
+               failure.message().c_str());
+  if (isInternal)
+    std::fprintf(stderr, "This is a fault of fsdp-mlir, not yours. Please "
+                         "report it with this message, the command\nand what "
+                         "--describe prints.\n");
+  return static_cast<int>(failure.code());
+}
+
+int runMain(const std::string &name, const std::vector<std::string> &arguments,
+            const fsdp_rt_program *program) {
+  try {
+    return run(name, arguments, program);
+  } catch (const std::bad_alloc &) {
+    return reportFailure(Status::failed("out of memory"));
+  } catch (const std::exception &error) {
+    return reportFailure(Status::internal(error.what()));
+  }
+}
+
+} // namespace fsdp::rt
+
+int fsdp_rt_main(int argc, char **argv, const fsdp_rt_program *program) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i)
+    arguments.push_back(argv[i]);
+  return fsdp::rt::runMain(argc > 0 ? argv[0] : "program", arguments, program);
+}

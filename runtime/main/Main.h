@@ -1,0 +1,43 @@
+//===- Main.h - From a command line to a run ---------------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_MAIN_MAIN_H
+#define FSDP_RT_MAIN_MAIN_H
+
+#include "core/Launch.h"
+#include "core/Status.h"
+#include "core/data/Manifest.h"
+#include "fsdp-rt/abi.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// fsdp_rt_main: `name` is the program's, for --help. Prints; returns the exit
+/// status.
+int runMain(const std::string &name, const std::vector<std::string> &arguments,
+            const fsdp_rt_program *program);
+
+/// Prints "error: ..." and, for our own faults, how to report them; returns
+/// the exit status.
+int reportFailure(const Status &failure);
+
+/// The program's manifest. Refuses a program of another ABI, or one whose
+/// manifest breaks its rules.
+Result<data::Manifest> readProgram(const fsdp_rt_program *program);
+
+/// Refuses a program compiled for another kind of machine or processor.
+Status checkMachine(const data::Manifest &manifest);
+
+/// Threads for each of `ranksOnHost` ranks: cores / ranks, at least 1.
+int defaultThreads(int ranksOnHost);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_MAIN_MAIN_H

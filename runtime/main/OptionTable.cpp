@@ -1,0 +1,233 @@
+//===- OptionTable.cpp - Options, their values and their help -------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "main/OptionTable.h"
+
+#include "core/data/Numbers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace fsdp::rt {
+
+using data::parseInteger;
+using data::parseNumber;
+using data::parseSeed;
+
+namespace {
+
+constexpr int64_t maxSteps = std::numeric_limits<int64_t>::max() / 4;
+constexpr int64_t maxRanks = 1 << 16;
+constexpr int64_t maxThreads = 1 << 12;
+
+/// Puts a value where it belongs, or passes the reason why there is none on.
+template <typename T, typename U>
+Status assign(U &place, const Result<T> &value) {
+  if (!value.isOk())
+    return value.status();
+  place = static_cast<T>(*value);
+  return Status::ok();
+}
+
+auto setText(std::string Options::*member) {
+  return [member](Options &options, const std::string &value) -> Status {
+    if (value.empty())
+      return Status::failed("expected a value, got none");
+    options.*member = value;
+    return Status::ok();
+  };
+}
+
+auto setFlag(bool Options::*member) {
+  return [member](Options &options, const std::string &) -> Status {
+    options.*member = true;
+    return Status::ok();
+  };
+}
+
+template <typename T>
+auto setInteger(T Options::*member, int64_t min, int64_t max) {
+  return [=](Options &options, const std::string &value) -> Status {
+    Result<int64_t> number = parseInteger(value, min, max);
+    if (!number.isOk())
+      return number.status();
+    options.*member = *number;
+    return Status::ok();
+  };
+}
+
+Status setBackend(Options &options, const std::string &value) {
+  if (value == "local")
+    options.backend = Options::BackendKind::Local;
+  else if (value == "mpi")
+    options.backend = Options::BackendKind::Mpi;
+  else if (value == "nccl")
+    return Status::failed("expected local or mpi: this runtime runs programs "
+                          "compiled for processors, nccl moves data between "
+                          "GPUs");
+  else
+    return Status::failed("expected local or mpi, got '" + value + "'");
+  return Status::ok();
+}
+
+Status addScalar(Options &options, const std::string &name, double value) {
+  for (const auto &scalar : options.scalars)
+    if (scalar.first == name)
+      return Status::failed("expected one value for scalar '" + name +
+                            "', got two");
+  options.scalars.emplace_back(name, value);
+  return Status::ok();
+}
+
+Status setRate(Options &options, const std::string &value) {
+  Result<double> number = parseNumber(value);
+  if (!number.isOk() || !std::isfinite(*number) || *number < 0)
+    return Status::failed("expected a number of at least 0, got '" + value +
+                          "'");
+  return addScalar(options, "lr", *number);
+}
+
+Status setClipNorm(Options &options, const std::string &value) {
+  Result<double> number = parseNumber(value);
+  if (!number.isOk() || *number <= 0)
+    return Status::failed("expected a number above 0, got '" + value + "'");
+  return addScalar(options, "clip_norm", *number);
+}
+
+Status setScalar(Options &options, const std::string &value) {
+  size_t equals = value.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    return Status::failed("expected NAME=VALUE, got '" + value + "'");
+  Result<double> number = parseNumber(value.substr(equals + 1));
+  if (!number.isOk())
+    return number.status();
+  return addScalar(options, value.substr(0, equals), *number);
+}
+
+Status setLink(Options &options, const std::string &value) {
+  size_t comma = value.find(',');
+  Result<double> bandwidth = parseNumber(value.substr(0, comma));
+  Result<double> latency =
+      comma == std::string::npos ? 0.0 : parseNumber(value.substr(comma + 1));
+  bool isGood = bandwidth.isOk() && latency.isOk() && *bandwidth > 0 &&
+                std::isfinite(*bandwidth) && *latency >= 0 && *latency < 3600;
+  if (!isGood)
+    return Status::failed("expected BYTES_PER_SECOND[,SECONDS] like 12.5e9,"
+                          "5e-6, got '" +
+                          value + "'");
+  options.link = Options::Link{*bandwidth, *latency};
+  return Status::ok();
+}
+
+/// Changes, insertions, removals and swaps of neighbours that make one word the
+/// other.
+size_t editDistance(const std::string &a, const std::string &b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1,
+                                     std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i)
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1,
+                          d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+std::vector<OptionSpec> makeTable() {
+  using O = Options;
+  return {
+      {"-n", "N", "ranks; default: as many as the program was compiled for",
+       setInteger(&O::ranks, 1, maxRanks)},
+      {"--backend", "local|mpi",
+       "ranks are threads of this process, or processes under mpirun; default: "
+       "mpi where mpirun, srun or torchrun started this process, else local",
+       setBackend},
+      {"--params", "FILE", "start from the parameters in a safetensors file",
+       setText(&O::params)},
+      {"--cast-params", "",
+       "let --params convert between float types where they differ",
+       setFlag(&O::castParams)},
+      {"--init", "seed=K", "start from freshly drawn parameters",
+       [](O &options, const std::string &value) {
+         return assign(options.seed, parseSeed(value));
+       }},
+      {"--resume", "DIR",
+       "go on from the newest checkpoint in DIR, or from the checkpoint DIR",
+       setText(&O::resume)},
+      {"--data", "SOURCE",
+       "FILE.safetensors: inputs by name, [step, rank, ...]; FILE.bin: 16-bit "
+       "tokens; random:seed=K; any other file: text, whose bytes are tokens",
+       setText(&O::data)},
+      {"--steps", "N", "train up to step N, counted from the very first one",
+       setInteger(&O::steps, 1, maxSteps)},
+      {"--lr", "X", "learning rate", setRate},
+      {"--clip-norm", "X",
+       "scale gradients down to this norm (of programs compiled with "
+       "--clip-norm)",
+       setClipNorm},
+      {"--scalar", "NAME=X", "set a further scalar of the optimizer", setScalar,
+       /*mayRepeat=*/true},
+      {"--threads", "N", "threads of each rank; default: cores / ranks",
+       setInteger(&O::threads, 1, maxThreads)},
+      {"--blas", "auto|openblas|onednn",
+       "library for matrix products; default: auto, onednn where it is there",
+       [](O &options, const std::string &value) {
+         return assign(options.blas, parseBlasKind(value));
+       }},
+      {"--metrics", "FILE",
+       "write one line of JSON per step; with --resume, append",
+       setText(&O::metrics)},
+      {"--log-every", "N", "print every N-th step; default: 1",
+       setInteger(&O::logEvery, 1, maxSteps)},
+      {"--save", "DIR", "save the state to DIR at the end, and on Ctrl-C",
+       setText(&O::save)},
+      {"--save-every", "K", "save every K steps as well (needs --save)",
+       setInteger(&O::saveEvery, 1, maxSteps)},
+      {"--keep", "N", "keep the newest N checkpoints alone (needs --save)",
+       setInteger(&O::keep, 1, maxSteps)},
+      {"--stop-on-nan", "", "fail as soon as the loss is not finite",
+       setFlag(&O::stopOnNan)},
+      {"--profile", "FILE", "write rank 0's time per kernel and collective",
+       setText(&O::profile)},
+      {"--trace", "DIR", "write every rank's calls for Perfetto",
+       setText(&O::trace)},
+      {"--link", "BYTES_PER_SECOND[,SECONDS]",
+       "for experiments: delay the local backend's collectives as a link of "
+       "this bandwidth and latency would",
+       setLink},
+      {"--quiet", "", "print errors and warnings alone", setFlag(&O::quiet)},
+      {"--describe", "", "print the program's manifest and end",
+       setFlag(&O::describe)},
+      {"--help", "", "print this and end", setFlag(&O::help)},
+  };
+}
+
+} // namespace
+
+const std::vector<OptionSpec> &optionTable() {
+  static const std::vector<OptionSpec> table = makeTable();
+  return table;
+}
+
+std::string nearestOption(const std::string &name) {
+  std::string nearest;
+  size_t least = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const OptionSpec &spec : optionTable()) {
+    size_t distance = editDistance(name, spec.name);
+    if (distance < least)
+      least = distance, nearest = spec.name;
+  }
+  return nearest;
+}
+
+} // namespace fsdp::rt

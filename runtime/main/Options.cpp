@@ -1,0 +1,207 @@
+//===- Options.cpp - The command line of a compiled program ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "main/Options.h"
+
+#include "core/data/Names.h"
+#include "main/OptionTable.h"
+
+#include <algorithm>
+#include <set>
+
+namespace fsdp::rt {
+
+namespace {
+
+/// One argument, cut at "=" where it is one of "--name=value" or "-nN".
+struct Argument {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+Argument split(const std::string &text) {
+  if (text.size() > 2 && text[0] == '-' && text[1] != '-')
+    return {text.substr(0, 2), text.substr(2)};
+  size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    return {text, std::nullopt};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+const OptionSpec *findSpec(const std::string &name) {
+  for (const OptionSpec &spec : optionTable())
+    if (spec.name == name)
+      return &spec;
+  return nullptr;
+}
+
+Status refuseUnknown(const std::string &text) {
+  if (text.empty() || text[0] != '-')
+    return Status::failed("expected an option, got '" + text + "'");
+  std::string name = split(text).name;
+  std::string nearest = nearestOption(name);
+  return Status::failed("unknown option '" + name + "'" +
+                        (nearest.empty() ? "; --help lists them"
+                                         : "; did you mean " + nearest + "?"));
+}
+
+Status readArguments(const std::vector<std::string> &arguments,
+                     Options &options) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    Argument argument = split(arguments[i]);
+    const OptionSpec *spec = findSpec(argument.name);
+    if (!spec)
+      return refuseUnknown(arguments[i]);
+    if (!spec->mayRepeat && !seen.insert(spec->name).second)
+      return Status::failed(spec->name + ": expected once, got twice");
+    if (spec->value.empty() && argument.value)
+      return Status::failed(spec->name + ": expected no value, got '" +
+                            *argument.value + "'");
+    if (!spec->value.empty() && !argument.value) {
+      if (++i == arguments.size())
+        return Status::failed(spec->name + ": expected " + spec->value +
+                              ", got nothing");
+      if (findSpec(arguments[i]))
+        return Status::failed(spec->name + ": expected " + spec->value +
+                              ", got the option " + arguments[i]);
+      argument.value = arguments[i];
+    }
+    if (Status s = spec->set(options, argument.value.value_or("")))
+      return s.withContext(spec->name);
+  }
+  return Status::ok();
+}
+
+Status needs(bool isGiven, const char *option, bool hasOther,
+             const char *other) {
+  if (isGiven && !hasOther)
+    return Status::failed(std::string(option) + ": expected " + other +
+                          " as well");
+  return Status::ok();
+}
+
+Status checkTogether(const Options &options) {
+  std::vector<std::string> starts;
+  if (!options.params.empty())
+    starts.push_back("--params");
+  if (options.seed)
+    starts.push_back("--init");
+  if (!options.resume.empty())
+    starts.push_back("--resume");
+  if (starts.size() != 1)
+    return Status::failed(
+        "expected one of --params FILE, --init seed=K and --resume DIR, got " +
+        (starts.empty() ? "none" : data::listNames(starts)));
+  if (options.data.empty())
+    return Status::failed("expected --data FILE or --data random:seed=K, got "
+                          "none");
+  if (!options.steps)
+    return Status::failed("expected --steps N, got none");
+  bool saves = !options.save.empty();
+  if (Status s = needs(options.castParams, "--cast-params",
+                       !options.params.empty(), "--params FILE"))
+    return s;
+  if (Status s =
+          needs(bool(options.saveEvery), "--save-every", saves, "--save DIR"))
+    return s;
+  if (Status s = needs(bool(options.keep), "--keep", saves, "--save DIR"))
+    return s;
+  if (options.link && options.backend == Options::BackendKind::Mpi)
+    return Status::failed("--link: expected the local backend, got mpi");
+  return Status::ok();
+}
+
+} // namespace
+
+Result<Options> parseOptions(const std::vector<std::string> &arguments) {
+  Options options;
+  if (Status s = readArguments(arguments, options))
+    return s;
+  if (!options.help && !options.describe)
+    if (Status s = checkTogether(options))
+      return s;
+  return options;
+}
+
+Status checkOptions(const Options &options, const data::Manifest &manifest) {
+  int64_t world = manifest.worldSize();
+  if (options.ranks && *options.ranks != world) {
+    std::string mesh;
+    for (const data::MeshAxis &axis : manifest.mesh)
+      mesh += (mesh.empty() ? "" : ",") + axis.name + "=" +
+              std::to_string(axis.size);
+    return Status::failed("expected -n " + std::to_string(world) +
+                          ", the size of the mesh " + mesh +
+                          " that the program was compiled for, got " +
+                          std::to_string(*options.ranks));
+  }
+  for (const auto &[name, value] : options.scalars) {
+    const data::Scalar *scalar = manifest.findScalar(name);
+    if (!scalar && name == "clip_norm")
+      return Status::failed("--clip-norm: expected a program compiled with "
+                            "--clip-norm, got one without");
+    if (!scalar) {
+      std::vector<std::string> names;
+      for (const data::Scalar &other : manifest.scalars)
+        names.push_back(other.name);
+      return Status::failed("expected one of the program's scalars " +
+                            data::listNames(names, names.size()) + ", got '" +
+                            name + "'");
+    }
+    if (!data::isRepresentable(scalar->dtype, value))
+      return Status::failed("scalar '" + name + "': expected a whole number " +
+                            "that " + dtypeName(scalar->dtype) + " holds");
+  }
+  for (const data::Scalar &scalar : manifest.scalars) {
+    bool isGiven = std::any_of(
+        options.scalars.begin(), options.scalars.end(),
+        [&](const auto &given) { return given.first == scalar.name; });
+    if (!scalar.init && !isGiven)
+      return Status::failed("expected " +
+                            (scalar.name == "lr"
+                                 ? std::string("--lr X")
+                                 : "--scalar " + scalar.name + "=X") +
+                            ", which has no default in this program");
+  }
+  return Status::ok();
+}
+
+std::string helpText(const std::string &program) {
+  constexpr size_t column = 30, width = 80;
+  std::string text =
+      "usage: " + program +
+      " [-n N] --params FILE | --init seed=K | --resume DIR\n"
+      "       --data SOURCE --steps N [options]\n\n"
+      "Trains the model that this program was compiled from.\n\n";
+  for (const OptionSpec &spec : optionTable()) {
+    std::string line =
+        "  " + spec.name + (spec.value.empty() ? "" : " " + spec.value);
+    if (line.size() + 2 > column) {
+      text += line + "\n";
+      line.clear();
+    }
+    line.resize(column, ' ');
+    for (size_t at = 0; at < spec.help.size();) {
+      size_t end = spec.help.find(' ', at);
+      if (end == std::string::npos)
+        end = spec.help.size();
+      if (line.size() + 1 + end - at > width) {
+        text += line + "\n";
+        line.assign(column, ' ');
+      }
+      line +=
+          (line.size() > column ? " " : "") + spec.help.substr(at, end - at);
+      at = end + 1;
+    }
+    text += line + "\n";
+  }
+  return text + "\nExit status: 0 done, 1 a mistake or a failure of the "
+                "machine, 2 a fault of the\nprogram itself.\n";
+}
+
+} // namespace fsdp::rt

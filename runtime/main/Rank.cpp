@@ -1,0 +1,164 @@
+//===- Rank.cpp - One rank, its program and its state ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "main/Rank.h"
+
+#include "core/data/Elements.h"
+#include "core/data/Initialize.h"
+#include "core/data/Parameters.h"
+#include "core/data/Sharding.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace fsdp::rt {
+
+using namespace data;
+
+Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
+                                           const fsdp_rt_program &program,
+                                           const Manifest &manifest,
+                                           const RankOptions &options) {
+  ContextOptions wanted;
+  wanted.arenaBytes = manifest.arenaBytes;
+  wanted.scratchBytes = manifest.scratchBytes;
+  wanted.threads = options.threads;
+  wanted.groups = groupRanks(manifest, host.rank());
+  wanted.blas = options.blas;
+  wanted.profile = options.profile;
+  wanted.traceEvents = options.traceEvents;
+  Result<std::unique_ptr<Context>> context = Context::create(host, wanted);
+  if (!context.isOk())
+    return context.status();
+  return std::unique_ptr<Rank>(new Rank(host, ranks, program, manifest,
+                                        std::move(*context), options.threads));
+}
+
+Rank::Rank(World &host, Consensus &ranks, const fsdp_rt_program &program,
+           const Manifest &manifest, std::unique_ptr<Context> context,
+           int threads)
+    : host_(host), ranks_(ranks), program_(program), manifest_(manifest),
+      context_(std::move(context)), threads_(threads) {
+  for (const Scalar &scalar : manifest.scalars)
+    scalars_.push_back(scalar.init.value_or(0));
+}
+
+Status Rank::initialize(uint64_t seed) {
+  return ranks_.agree(
+      initializeFromSeed(manifest_, number(), seed, threads_, arena()));
+}
+
+Status Rank::loadParameters(const std::string &path, bool cast,
+                            std::vector<std::string> &notes) {
+  return ranks_.agree(
+      data::loadParameters(manifest_, number(), path, cast, arena(), notes));
+}
+
+Status Rank::resume(const CheckpointInfo &checkpoint) {
+  return ranks_.agree(loadCheckpoint(checkpoint, manifest_, number(), arena()));
+}
+
+Status Rank::step() {
+  // A step may use a scalar's place for something else once it is read.
+  for (size_t i = 0; i < scalars_.size(); ++i) {
+    const Scalar &scalar = manifest_.scalars[i];
+    storeNumber(scalar.dtype, scalars_[i], arena() + scalar.offset);
+  }
+  return context_->step(program_);
+}
+
+double Rank::load(const Output &output) const {
+  return loadFloat(output.dtype, context_->arena() + output.offset);
+}
+
+Status Rank::readTensor(const std::string &name, char *whole) {
+  Result<NamedTensor> tensor = findTensor(manifest_, name);
+  if (!tensor.isOk())
+    return tensor.status();
+  // Communicators move memory of the arena or the stack.
+  constexpr int64_t chunkBytes = 1 << 16;
+  char chunk[chunkBytes];
+  auto pass = [&](int root, const char *src, char *dst,
+                  int64_t bytes) -> Status {
+    for (int64_t done = 0; done < bytes; done += chunkBytes) {
+      int64_t now = std::min(chunkBytes, bytes - done);
+      if (root == number())
+        std::memcpy(chunk, src + done, now);
+      if (Status s = ranks_.world().broadcast(chunk, chunk, now, root))
+        return s;
+      if (dst)
+        std::memcpy(dst + done, chunk, now);
+    }
+    return Status::ok();
+  };
+  if (!tensor->flat)
+    return pass(0, arena() + tensor->buffer->offset, whole, tensor->bytes());
+
+  const FlatParam &flat = *tensor->flat;
+  int64_t size = dtypeSize(flat.dtype);
+  for (int root = 0; root < host_.size(); ++root) {
+    if (!isFirstReplica(manifest_, root, flat.shardAxes))
+      continue;
+    for (const Piece &piece :
+         piecesOf(flat, placeAlong(manifest_, root, flat.shardAxes)))
+      if (piece.member == tensor->member)
+        if (Status s =
+                pass(root, arena() + flat.offset + piece.shardBegin * size,
+                     whole ? whole + piece.memberBegin * size : nullptr,
+                     piece.count * size))
+          return s;
+  }
+  return Status::ok();
+}
+
+Status Rank::writeTensor(const std::string &name, const char *whole) {
+  Result<NamedTensor> tensor = findTensor(manifest_, name);
+  if (!tensor.isOk())
+    return tensor.status();
+  if (!tensor->flat) {
+    std::memcpy(arena() + tensor->buffer->offset, whole, tensor->bytes());
+    return Status::ok();
+  }
+  const FlatParam &flat = *tensor->flat;
+  int64_t size = dtypeSize(flat.dtype);
+  for (const Piece &piece :
+       piecesOf(flat, placeAlong(manifest_, number(), flat.shardAxes)))
+    if (piece.member == tensor->member)
+      std::memcpy(arena() + flat.offset + piece.shardBegin * size,
+                  whole + piece.memberBegin * size, piece.count * size);
+  return Status::ok();
+}
+
+int64_t NamedTensor::bytes() const {
+  return numelOf(shape()) * dtypeSize(dtype());
+}
+
+Result<NamedTensor> findTensor(const Manifest &manifest,
+                               const std::string &name) {
+  NamedTensor found;
+  for (const FlatParam &flat : manifest.flatParams)
+    for (size_t m = 0; m < flat.members.size(); ++m) {
+      const Member &member = flat.members[m];
+      if (member.fqn != name &&
+          std::find(member.tied.begin(), member.tied.end(), name) ==
+              member.tied.end())
+        continue;
+      found.flat = &flat;
+      found.member = m;
+      return found;
+    }
+  for (const Buffer &buffer : manifest.buffers)
+    if (buffer.fqn == name) {
+      found.buffer = &buffer;
+      return found;
+    }
+  return Status::failed("expected a parameter or buffer of the program, got '" +
+                        name + "'");
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,103 @@
+//===- Rank.h - One rank, its program and its state --------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_MAIN_RANK_H
+#define FSDP_RT_MAIN_RANK_H
+
+#include "core/Context.h"
+#include "core/data/Checkpoint.h"
+#include "core/data/Consensus.h"
+#include "core/data/Manifest.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+struct RankOptions {
+  int threads = 1;
+  BlasKind blas = BlasKind::Auto;
+  bool profile = false;
+  int64_t traceEvents = 0;
+};
+
+/// What a training loop and a session do with a rank. Lives on the rank's own
+/// thread. Whatever is said to be collective is called by all ranks.
+class Rank {
+public:
+  /// Collective. All but `options` must outlive the rank.
+  static Result<std::unique_ptr<Rank>>
+  create(World &host, data::Consensus &ranks, const fsdp_rt_program &program,
+         const data::Manifest &manifest, const RankOptions &options);
+
+  /// Each gives this rank its initial state. Collective in that a failure of
+  /// one rank fails all, with the same status.
+  Status initialize(uint64_t seed);
+  Status loadParameters(const std::string &path, bool cast,
+                        std::vector<std::string> &notes);
+  Status resume(const data::CheckpointInfo &checkpoint);
+
+  /// Sets a scalar for all further steps; `value` must be representable.
+  void setScalar(size_t index, double value) { scalars_[index] = value; }
+
+  /// Runs a step on the inputs in the arena. Collective.
+  Status step();
+  /// Of the last step.
+  double loss() const { return load(manifest_.loss); }
+  double gradNorm() const { return load(manifest_.gradNorm); }
+
+  /// Copies a whole parameter or buffer (of rank 0) between the ranks' arenas
+  /// and `whole`, row-major. Collective; where `whole` is null, a rank takes
+  /// part in reading without keeping the result.
+  Status readTensor(const std::string &name, char *whole);
+  /// `whole` must hold the same bytes on every rank of this process's.
+  Status writeTensor(const std::string &name, const char *whole);
+
+  int number() const { return host_.rank(); }
+  char *arena() { return context_->arena(); }
+  data::Consensus &ranks() { return ranks_; }
+  const data::Manifest &manifest() const { return manifest_; }
+  const Context &context() const { return *context_; }
+
+private:
+  Rank(World &host, data::Consensus &ranks, const fsdp_rt_program &program,
+       const data::Manifest &manifest, std::unique_ptr<Context> context,
+       int threads);
+  double load(const data::Output &output) const;
+
+  World &host_;
+  data::Consensus &ranks_;
+  const fsdp_rt_program &program_;
+  const data::Manifest &manifest_;
+  std::unique_ptr<Context> context_;
+  int threads_;
+  std::vector<double> scalars_;
+};
+
+/// A parameter, under any of its names, or a buffer.
+struct NamedTensor {
+  const data::FlatParam *flat = nullptr; // null: a buffer
+  size_t member = 0;
+  const data::Buffer *buffer = nullptr;
+
+  Dtype dtype() const { return flat ? flat->dtype : buffer->dtype; }
+  const data::Shape &shape() const {
+    return flat ? flat->members[member].shape : buffer->shape;
+  }
+  int64_t bytes() const;
+};
+
+/// Refuses a name that the program does not have.
+Result<NamedTensor> findTensor(const data::Manifest &manifest,
+                               const std::string &name);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_MAIN_RANK_H

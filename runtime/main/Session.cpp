@@ -1,0 +1,331 @@
+//===- Session.cpp - A program under its caller's control -----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "main/Session.h"
+
+#include "backends/local/LocalBackend.h"
+#include "backends/mpi/MpiBackend.h"
+#include "core/data/Batches.h"
+#include "core/data/CheckpointFiles.h"
+#include "core/data/Elements.h"
+#include "core/data/File.h"
+#include "core/data/Names.h"
+#include "main/Main.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace fsdp::rt {
+
+using namespace data;
+using OnFailure = RankTeam::OnFailure;
+
+namespace {
+
+struct Ranks {
+  std::unique_ptr<Backend> backend;
+  int first = 0, count = 1, threads = 1;
+};
+
+Result<Ranks> createRanks(const Manifest &manifest,
+                          const fsdp_session_options &options) {
+  auto world = static_cast<int>(manifest.worldSize());
+  if (options.ranks != 0 && options.ranks != world)
+    return Status::failed("expected " + std::to_string(world) +
+                          " ranks, the size of the mesh that the program was "
+                          "compiled for, got " +
+                          std::to_string(options.ranks));
+  if (options.threads < 0)
+    return Status::failed("expected at least 0 threads, got " +
+                          std::to_string(options.threads));
+  std::string kind = options.backend ? options.backend : "local";
+  Ranks ranks;
+  if (kind == "local") {
+    ranks.count = world;
+    ranks.threads = options.threads ? options.threads : defaultThreads(world);
+    LocalBackendOptions wanted;
+    wanted.ranks = world;
+    wanted.threadsPerRank = ranks.threads;
+    Result<std::unique_ptr<Backend>> backend = createLocalBackend(wanted);
+    if (!backend.isOk())
+      return backend.status();
+    ranks.backend = std::move(*backend);
+    return ranks;
+  }
+  if (kind != "mpi")
+    return Status::failed("expected backend local or mpi, got '" + kind + "'");
+  Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
+  if (!launch.isOk())
+    return launch.status();
+  if (launch->size != world)
+    return Status::failed("expected " + std::to_string(world) +
+                          " processes, the size of the mesh that the program "
+                          "was compiled for, got " +
+                          std::to_string(launch->size));
+  ranks.first = launch->rank;
+  ranks.threads =
+      options.threads ? options.threads : defaultThreads(launch->localSize);
+  MpiBackendOptions wanted;
+  wanted.threadsPerRank = ranks.threads;
+  Result<std::unique_ptr<Backend>> backend = createMpiBackend(*launch, wanted);
+  if (!backend.isOk())
+    return backend.status();
+  ranks.backend = std::move(*backend);
+  return ranks;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Session>>
+Session::create(const fsdp_rt_program *program,
+                const fsdp_session_options &options) {
+  std::unique_ptr<Session> session(new Session);
+  Result<Manifest> manifest = readProgram(program);
+  if (!manifest.isOk())
+    return manifest.status();
+  if (Status s = checkMachine(*manifest))
+    return s;
+  session->manifest_ = std::move(*manifest);
+  RankOptions wanted;
+  if (options.blas) {
+    Result<BlasKind> blas = parseBlasKind(options.blas);
+    if (!blas.isOk())
+      return blas.status();
+    wanted.blas = *blas;
+  }
+  Result<Ranks> ranks = createRanks(session->manifest_, options);
+  if (!ranks.isOk())
+    return ranks.status();
+  wanted.threads = ranks->threads;
+  session->firstRank_ = ranks->first;
+  session->inputs_.resize(ranks->count);
+  for (auto &inputs : session->inputs_)
+    inputs.resize(session->manifest_.inputs.size());
+  for (const Scalar &scalar : session->manifest_.scalars)
+    session->hasScalar_.push_back(bool(scalar.init));
+  Result<std::unique_ptr<RankTeam>> team =
+      RankTeam::start(std::move(ranks->backend), ranks->count, *program,
+                      session->manifest_, wanted);
+  if (!team.isOk())
+    return team.status();
+  session->team_ = std::move(*team);
+  return session;
+}
+
+Status Session::initializeFromSeed(uint64_t seed) {
+  hasState_ = false;
+  if (Status s = team_->call(OnFailure::Continue,
+                             [&](Rank &rank) { return rank.initialize(seed); }))
+    return s;
+  hasState_ = true;
+  steps_ = 0;
+  return Status::ok();
+}
+
+Status Session::initializeFromFile(const std::string &path, bool cast) {
+  hasState_ = false;
+  if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
+        std::vector<std::string> notes;
+        return rank.loadParameters(path, cast, notes);
+      }))
+    return s;
+  hasState_ = true;
+  steps_ = 0;
+  return Status::ok();
+}
+
+Result<int64_t> Session::resume(const std::string &directory) {
+  Result<CheckpointInfo> found = findCheckpoint(directory);
+  if (!found.isOk())
+    return found.status();
+  hasState_ = false;
+  if (Status s = team_->call(OnFailure::Continue,
+                             [&](Rank &rank) { return rank.resume(*found); }))
+    return s;
+  hasState_ = true;
+  steps_ = found->step;
+  checkpoints_.push_back(found->path);
+  return found->step;
+}
+
+Status Session::setInput(int rank, const std::string &name, const void *data,
+                         size_t bytes) {
+  if (rank < firstRank_ || rank >= firstRank_ + rankCount())
+    return Status::failed(
+        "expected a rank from " + std::to_string(firstRank_) + " to " +
+        std::to_string(firstRank_ + rankCount() - 1) +
+        ", which this process holds, got " + std::to_string(rank));
+  const Input *input = manifest_.findInput(name);
+  if (!input) {
+    std::vector<std::string> names;
+    for (const Input &other : manifest_.inputs)
+      names.push_back(other.name);
+    return Status::failed("expected one of the inputs " +
+                          listNames(names, names.size()) + ", got '" + name +
+                          "'");
+  }
+  if (int64_t(bytes) != input->bytes())
+    return Status::failed(
+        "input '" + name + "': expected " + std::to_string(input->bytes()) +
+        " bytes, " + dtypeName(input->dtype) + " " + toString(input->shape) +
+        ", got " + std::to_string(bytes));
+  const char *source = static_cast<const char *>(data);
+  int64_t size = dtypeSize(input->dtype);
+  for (int64_t i = 0; !isFloat(input->dtype) && i < input->numel; ++i) {
+    int64_t value = loadInteger(input->dtype, source + i * size);
+    if (!isInBounds(*input, value))
+      return Status::failed(
+          "input '" + name + "' of rank " + std::to_string(rank) +
+          ", element " + std::to_string(i) + ": expected " +
+          describeBounds(*input, "value") + ", got " + std::to_string(value));
+  }
+  StoredInput &stored =
+      inputs_[rank - firstRank_][input - manifest_.inputs.data()];
+  stored.bytes.assign(source, source + bytes);
+  stored.isSet = true;
+  return Status::ok();
+}
+
+Status Session::setScalar(const std::string &name, double value) {
+  const Scalar *scalar = manifest_.findScalar(name);
+  if (!scalar)
+    return Status::failed("expected a scalar of the program, got '" + name +
+                          "'");
+  if (std::isnan(value) || !isRepresentable(scalar->dtype, value))
+    return Status::failed("scalar '" + name + "': expected a number that " +
+                          dtypeName(scalar->dtype) + " holds, got " +
+                          std::to_string(value));
+  size_t index = scalar - manifest_.scalars.data();
+  hasScalar_[index] = true;
+  return team_->call(OnFailure::Continue, [&](Rank &rank) {
+    rank.setScalar(index, value);
+    return Status::ok();
+  });
+}
+
+Status Session::checkReady() const {
+  if (!hasState_)
+    return Status::failed("expected an initial state: initialise from a seed "
+                          "or a file, or resume, first");
+  for (size_t rank = 0; rank < inputs_.size(); ++rank)
+    for (size_t i = 0; i < inputs_[rank].size(); ++i)
+      if (!inputs_[rank][i].isSet)
+        return Status::failed("expected every input to be set, got none for '" +
+                              manifest_.inputs[i].name + "' of rank " +
+                              std::to_string(firstRank_ + int(rank)));
+  for (size_t i = 0; i < hasScalar_.size(); ++i)
+    if (!hasScalar_[i])
+      return Status::failed("expected a value for scalar '" +
+                            manifest_.scalars[i].name +
+                            "', which has no default");
+  return Status::ok();
+}
+
+RankTeam::Call Session::copyInputs() const {
+  return [this](Rank &rank) {
+    const auto &inputs = inputs_[rank.number() - firstRank_];
+    for (size_t i = 0; i < inputs.size(); ++i)
+      std::memcpy(rank.arena() + manifest_.inputs[i].offset,
+                  inputs[i].bytes.data(), inputs[i].bytes.size());
+    return Status::ok();
+  };
+}
+
+Status Session::step(double lr) {
+  if (!std::isnan(lr))
+    if (Status s = setScalar("lr", lr))
+      return s;
+  if (Status s = checkReady())
+    return s;
+  RankTeam::Call copy = copyInputs();
+  Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
+    if (Status s = copy(rank))
+      return s;
+    if (Status s = rank.step())
+      return s;
+    if (rank.number() == firstRank_) {
+      loss_ = rank.loss();
+      gradNorm_ = rank.gradNorm();
+    }
+    return Status::ok();
+  });
+  if (status)
+    return status;
+  hasResults_ = true;
+  ++steps_;
+  return Status::ok();
+}
+
+Status Session::results(double *loss, double *gradNorm) const {
+  if (!hasResults_)
+    return Status::failed("expected a step before its results");
+  if (loss)
+    *loss = loss_;
+  if (gradNorm)
+    *gradNorm = gradNorm_;
+  return Status::ok();
+}
+
+Result<NamedTensor> Session::findSized(const std::string &name,
+                                       size_t bytes) const {
+  if (!hasState_)
+    return Status::failed("expected an initial state before parameter '" +
+                          name + "' is read or written");
+  Result<NamedTensor> tensor = findTensor(manifest_, name);
+  if (tensor.isOk() && tensor->bytes() != int64_t(bytes))
+    return Status::failed("parameter '" + name + "': expected " +
+                          std::to_string(tensor->bytes()) + " bytes, " +
+                          dtypeName(tensor->dtype()) + " " +
+                          toString(tensor->shape()) + ", got " +
+                          std::to_string(bytes));
+  return tensor;
+}
+
+Status Session::readParameter(const std::string &name, void *data,
+                              size_t bytes) {
+  Result<NamedTensor> tensor = findSized(name, bytes);
+  if (!tensor.isOk())
+    return tensor.status();
+  return team_->call(OnFailure::End, [&](Rank &rank) {
+    bool isReader = rank.number() == firstRank_;
+    return rank.readTensor(name,
+                           isReader ? static_cast<char *>(data) : nullptr);
+  });
+}
+
+Status Session::writeParameter(const std::string &name, const void *data,
+                               size_t bytes) {
+  Result<NamedTensor> tensor = findSized(name, bytes);
+  if (!tensor.isOk())
+    return tensor.status();
+  return team_->call(OnFailure::Continue, [&](Rank &rank) {
+    return rank.writeTensor(name, static_cast<const char *>(data));
+  });
+}
+
+Status Session::save(const std::string &directory) {
+  if (!hasState_)
+    return Status::failed("expected an initial state before it is saved");
+  CheckpointWriter::Options wanted;
+  wanted.directory = directory;
+  for (const std::string &path : checkpoints_)
+    if (isSameFile(path + "/..", directory))
+      wanted.resumedFrom = path;
+  if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) -> Status {
+        Result<CheckpointWriter> writer = CheckpointWriter::create(
+            manifest_, rank.number(), rank.ranks(), wanted);
+        if (!writer.isOk())
+          return writer.status();
+        return writer->save(steps_, rank.arena());
+      }))
+    return s;
+  checkpoints_.push_back(directory + "/" + checkpointName(steps_));
+  return Status::ok();
+}
+
+} // namespace fsdp::rt

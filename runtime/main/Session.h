@@ -1,0 +1,75 @@
+//===- Session.h - A program under its caller's control ----------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What fsdp-rt.h offers, in C++; that page has the contracts.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_MAIN_SESSION_H
+#define FSDP_RT_MAIN_SESSION_H
+
+#include "core/data/Manifest.h"
+#include "fsdp-rt/fsdp-rt.h"
+#include "main/RankTeam.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+class Session {
+public:
+  static Result<std::unique_ptr<Session>>
+  create(const fsdp_rt_program *program, const fsdp_session_options &options);
+
+  const data::Manifest &manifest() const { return manifest_; }
+  int firstRank() const { return firstRank_; }
+  int rankCount() const { return static_cast<int>(inputs_.size()); }
+
+  Status initializeFromSeed(uint64_t seed);
+  Status initializeFromFile(const std::string &path, bool cast);
+  Result<int64_t> resume(const std::string &directory);
+  Status setInput(int rank, const std::string &name, const void *data,
+                  size_t bytes);
+  Status setScalar(const std::string &name, double value);
+  Status step(double lr);
+  Status results(double *loss, double *gradNorm) const;
+  Status readParameter(const std::string &name, void *data, size_t bytes);
+  Status writeParameter(const std::string &name, const void *data,
+                        size_t bytes);
+  Status save(const std::string &directory);
+
+private:
+  Session() = default;
+  Status checkReady() const;
+  Result<NamedTensor> findSized(const std::string &name, size_t bytes) const;
+  RankTeam::Call copyInputs() const;
+
+  /// A rank's input, kept outside the arena: a step may write over the inputs.
+  struct StoredInput {
+    std::vector<char> bytes;
+    bool isSet = false;
+  };
+
+  data::Manifest manifest_;
+  int firstRank_ = 0;
+  std::vector<std::vector<StoredInput>> inputs_; // by rank of this process
+  std::vector<bool> hasScalar_;
+  bool hasState_ = false;
+  int64_t steps_ = 0; // since the very first one
+  bool hasResults_ = false;
+  double loss_ = 0, gradNorm_ = 0;
+  std::vector<std::string> checkpoints_; // written or resumed
+  std::unique_ptr<RankTeam> team_;       // last: ends before what it uses
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_MAIN_SESSION_H

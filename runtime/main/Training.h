@@ -1,0 +1,58 @@
+//===- Training.h - The loop over the steps ----------------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_MAIN_TRAINING_H
+#define FSDP_RT_MAIN_TRAINING_H
+
+#include "core/Backend.h"
+#include "core/Status.h"
+#include "core/data/Manifest.h"
+#include "fsdp-rt/abi.h"
+#include "main/Options.h"
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+namespace fsdp::rt {
+
+/// A failure that is the program's and not one rank's, and the step at which
+/// any failure came. Shared by the ranks' threads.
+class FailureRecord {
+public:
+  /// Keeps the first.
+  void setFailure(const Status &failure);
+  void setStep(int64_t step);
+  /// What to tell the user, where the backend reports `ofBackend`.
+  Status explain(const Status &ofBackend) const;
+
+private:
+  mutable std::mutex mutex_;
+  std::optional<Status> failure_;
+  int64_t step_ = 0;
+};
+
+/// What all ranks of a run share; nothing in it changes but the record.
+struct TrainingRun {
+  const fsdp_rt_program &program;
+  const data::Manifest &manifest;
+  const Options &options;
+  int threadsPerRank;
+  int ranksPerProcess;
+  /// Whether standard output is a terminal.
+  bool isOnTerminal;
+  FailureRecord &record;
+};
+
+/// One rank of the run, from its initial state to its last step. Everything
+/// that a user may have got wrong is refused before the first step. Collective.
+Status train(World &host, const TrainingRun &run);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_MAIN_TRAINING_H

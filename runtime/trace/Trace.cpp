@@ -1,0 +1,145 @@
+//===- Trace.cpp - Files that show where a step's time went ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "trace/Trace.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace fsdp::rt {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Bytes that are no UTF-8 become U+FFFD instead of an exception.
+std::string dump(const Json &json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Status failure(const std::string &path) {
+  return Status::failed(path + ": cannot write: " + std::strerror(errno));
+}
+
+Status writeAll(int file, const std::string &text, const std::string &path) {
+  for (size_t done = 0; done < text.size();) {
+    ssize_t n = ::write(file, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return failure(path);
+    done += static_cast<size_t>(n);
+  }
+  return Status::ok();
+}
+
+/// Writes a neighbour and renames it, so that no reader sees half a file.
+Status replaceFile(const std::string &path, const std::string &text) {
+  std::string temporary = path + ".XXXXXX";
+  int file = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (file < 0)
+    return failure(path);
+  Status status = writeAll(file, text, path);
+  // mkostemp's file is readable by its owner alone.
+  if (status.isOk() && ::fchmod(file, 0644) != 0)
+    status = failure(path);
+  if (::close(file) != 0 && status.isOk())
+    status = failure(path);
+  if (status.isOk() && std::rename(temporary.c_str(), path.c_str()) != 0)
+    status = failure(path);
+  if (status)
+    ::unlink(temporary.c_str());
+  return status;
+}
+
+double perSecond(int64_t amount, int64_t nanoseconds) {
+  return nanoseconds > 0 ? double(amount) / double(nanoseconds) : 0.0;
+}
+
+Json timesOf(const StepTimes &times) {
+  return {{"matmul_ns", times.matmul},
+          {"kernels_ns", times.kernels},
+          {"communication_ns", times.communication},
+          {"waiting_ns", times.waiting},
+          {"other_ns", times.other},
+          {"total_ns", times.total}};
+}
+
+} // namespace
+
+Status writeTrace(const std::string &path, int rank, const Recorder &recorder) {
+  Json events = Json::array();
+  const std::vector<CallRecord> &calls = recorder.trace();
+  int64_t origin = calls.empty() ? 0 : calls.front().begin;
+  for (const CallRecord &call : calls) {
+    Json args = {{"step", call.step + 1}, {"bytes", call.bytes}};
+    if (call.kind == CallKind::Matmul)
+      args["gflops_per_s"] = perSecond(call.flops, call.end - call.begin);
+    if (call.kind == CallKind::Collective)
+      args["waiting_us"] = double(call.waiting) / 1e3;
+    events.push_back({{"name", call.name ? call.name : ""},
+                      {"cat", callKindName(call.kind)},
+                      {"ph", "X"},
+                      {"ts", double(call.begin - origin) / 1e3},
+                      {"dur", double(call.end - call.begin) / 1e3},
+                      {"pid", rank},
+                      {"tid", 0},
+                      {"args", std::move(args)}});
+  }
+  Json trace = {{"displayTimeUnit", "ms"},
+                {"droppedEvents", recorder.droppedEvents()},
+                {"traceEvents", std::move(events)}};
+  return replaceFile(path, dump(trace));
+}
+
+Status writeProfile(const std::string &path, int rank, const Context &context) {
+  std::vector<ProfileRow> rows = context.profile();
+  std::sort(rows.begin(), rows.end(),
+            [](const ProfileRow &a, const ProfileRow &b) {
+              return std::make_pair(-a.nanoseconds, a.name) <
+                     std::make_pair(-b.nanoseconds, b.name);
+            });
+  Json calls = Json::array();
+  for (const ProfileRow &row : rows)
+    calls.push_back({{"name", row.name},
+                     {"kind", callKindName(row.kind)},
+                     {"calls", row.calls},
+                     {"ns", row.nanoseconds},
+                     {"waiting_ns", row.waiting},
+                     {"bytes", row.bytes},
+                     {"flops", row.flops},
+                     {"gb_per_s", perSecond(row.bytes, row.nanoseconds)},
+                     {"gflops_per_s", perSecond(row.flops, row.nanoseconds)}});
+  const Counters &counters = context.counters();
+  Json groups = Json::array();
+  for (size_t g = 0; g < counters.groups.size(); ++g)
+    for (int k = 0; k < numCollectiveKinds; ++k)
+      if (counters.groups[g][k].calls > 0)
+        groups.push_back({{"group", g},
+                          {"kind", collectiveName(CollectiveKind(k))},
+                          {"calls", counters.groups[g][k].calls},
+                          {"bytes", counters.groups[g][k].bytes}});
+  Json profile = {{"rank", rank},
+                  {"steps", counters.steps},
+                  {"blas", context.blas().name()},
+                  {"threads", context.threads()},
+                  {"times", timesOf(counters.allSteps)},
+                  {"traffic", std::move(groups)},
+                  {"calls", std::move(calls)}};
+  return replaceFile(path, dump(profile));
+}
+
+} // namespace fsdp::rt

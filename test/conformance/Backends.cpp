@@ -1,0 +1,109 @@
+//===- Backends.cpp - The backend under test ------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Backends.h"
+
+#include "backends/local/LocalBackend.h"
+#include "backends/mpi/MpiBackend.h"
+
+#include <cstdlib>
+#include <numeric>
+
+namespace fsdp::test {
+
+using rt::Backend;
+using rt::Result;
+using rt::Status;
+using rt::World;
+
+namespace {
+
+rt::MpiBackendOptions &mpiOptions() {
+  static rt::MpiBackendOptions options;
+  return options;
+}
+
+std::unique_ptr<Backend> &mpiSlot() {
+  static std::unique_ptr<Backend> backend;
+  return backend;
+}
+
+} // namespace
+
+std::vector<BackendCase> backendCases() {
+  rt::Result<rt::LaunchInfo> launch =
+      rt::detectLaunch(rt::currentEnvironment());
+  if (launch.isOk() && launch->canUseMpi)
+    return {{true, launch->size}};
+  std::vector<BackendCase> cases;
+  for (int ranks : {1, 2, 3, 4, 5, 8})
+    cases.push_back({false, ranks});
+  return cases;
+}
+
+void setMpiSizes(int64_t chunkBytes, int64_t stagingBytes) {
+  mpiOptions().chunkBytes = chunkBytes;
+  mpiOptions().stagingBytes = stagingBytes;
+}
+
+int64_t largeBytes() { return mpiOptions().chunkBytes * 5 / 2 + 13; }
+
+Result<Backend *> mpiBackend() {
+  if (!mpiSlot()) {
+    Result<rt::LaunchInfo> launch = rt::detectLaunch(rt::currentEnvironment());
+    if (!launch.isOk())
+      return launch.status();
+    // Failures are to end soon where a rank does not come to its end.
+    mpiOptions().graceSeconds = 0.5;
+    Result<std::unique_ptr<Backend>> backend =
+        rt::createMpiBackend(*launch, mpiOptions());
+    if (!backend.isOk())
+      return backend.status();
+    mpiSlot() = std::move(*backend);
+  }
+  return mpiSlot().get();
+}
+
+void endMpi() { mpiSlot().reset(); }
+
+Status runLocally(int ranks, const std::function<Status(World &)> &body) {
+  rt::LocalBackendOptions options;
+  options.ranks = ranks;
+  Result<std::unique_ptr<Backend>> backend = rt::createLocalBackend(options);
+  if (!backend.isOk())
+    return backend.status();
+  return (*backend)->run(body);
+}
+
+Status runOn(const BackendCase &backend,
+             const std::function<Status(World &)> &body) {
+  if (!backend.isMpi)
+    return runLocally(backend.ranks, body);
+  Result<Backend *> mpi = mpiBackend();
+  return mpi.isOk() ? (*mpi)->run(body) : mpi.status();
+}
+
+std::vector<int> allRanks(const World &world) {
+  std::vector<int> ranks(static_cast<size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::vector<int> rowOf(const World &world, int columns) {
+  std::vector<int> ranks(static_cast<size_t>(columns));
+  std::iota(ranks.begin(), ranks.end(), world.rank() / columns * columns);
+  return ranks;
+}
+
+std::vector<int> columnOf(const World &world, int columns) {
+  std::vector<int> ranks;
+  for (int rank = world.rank() % columns; rank < world.size(); rank += columns)
+    ranks.push_back(rank);
+  return ranks;
+}
+
+} // namespace fsdp::test

@@ -1,0 +1,65 @@
+//===- ConformanceMain.cpp - One program for all backends -----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Backends.h"
+#include "MpiCases.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+/// Of the ranks of a job, the first prints everything, the others what fails.
+class FailuresOnly : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult &result) override {
+    if (result.failed())
+      std::fprintf(stderr, "rank %s: %s:%d: %s\n",
+                   std::getenv("OMPI_COMM_WORLD_RANK"),
+                   result.file_name() ? result.file_name() : "",
+                   result.line_number(), result.message());
+  }
+};
+
+bool takeOption(const std::string &argument, const std::string &name,
+                std::string &value) {
+  std::string prefix = "--" + name + "=";
+  if (argument.compare(0, prefix.size(), prefix) != 0)
+    return false;
+  value = argument.substr(prefix.size());
+  return true;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::string chunk = "262144", staging = "262144", name, directory;
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i)
+    if (!takeOption(argv[i], "chunk", chunk) &&
+        !takeOption(argv[i], "staging", staging) &&
+        !takeOption(argv[i], "case", name) &&
+        !takeOption(argv[i], "directory", directory)) {
+      std::fprintf(stderr, "error: unknown argument '%s'\n", argv[i]);
+      return 1;
+    }
+  fsdp::test::setMpiSizes(std::stoll(chunk), std::stoll(staging));
+  if (!name.empty())
+    return fsdp::test::runMpiCase(name, directory);
+  const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (rank && std::string(rank) != "0") {
+    testing::TestEventListeners &listeners =
+        testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailuresOnly);
+  }
+  int result = RUN_ALL_TESTS();
+  fsdp::test::endMpi();
+  return result;
+}

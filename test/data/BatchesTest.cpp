@@ -1,0 +1,304 @@
+//===- BatchesTest.cpp - Where a step's inputs come from ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestSupport.h"
+
+#include "core/data/BatchLoader.h"
+#include "core/data/Batches.h"
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+using namespace fsdp::rt;
+using namespace fsdp::rt::data;
+using nlohmann::json;
+
+namespace {
+
+class BatchesTest : public testing::Test {
+protected:
+  BatchesTest() : description(makeManifest(1, 1, {})) {}
+
+  /// The inputs of one step, as integers, one list per input.
+  using Ints = std::vector<std::vector<int64_t>>;
+  Ints readInts(BatchSource &source, int64_t step) {
+    Ints values;
+    std::vector<char *> dst;
+    for (const Input &input : manifest.inputs)
+      values.emplace_back(input.numel);
+    for (auto &list : values)
+      dst.push_back(reinterpret_cast<char *>(list.data()));
+    failure = source.read(step, dst.data());
+    return values;
+  }
+  std::unique_ptr<BatchSource> open(const std::string &spec, int rank = 0,
+                                    int ranks = 1) {
+    manifest = parsed(description);
+    auto source = openBatches(spec, manifest, rank, ranks, notes);
+    EXPECT_TRUE(source.isOk()) << source.status().message();
+    return source.isOk() ? std::move(*source) : nullptr;
+  }
+  Ints ints(const std::string &spec, int64_t step, int rank = 0,
+            int ranks = 1) {
+    auto source = open(spec, rank, ranks);
+    return source ? readInts(*source, step) : Ints();
+  }
+  std::string refusal(const std::string &spec, int ranks = 1) {
+    manifest = parsed(description);
+    return messageOf(openBatches(spec, manifest, 0, ranks, notes));
+  }
+  void tokens(const std::string &dtype = "I64", json high = 300) {
+    addInput(description, "input_ids", dtype, {2, 3}, 0, high);
+    addInput(description, "labels", dtype, {2, 3}, 0, high, /*shift=*/1);
+  }
+  std::string text(const std::string &name, const std::string &contents) {
+    writeFile(dir.file(name), contents);
+    return dir.file(name);
+  }
+
+  TempDir dir;
+  json description;
+  Manifest manifest;
+  std::vector<std::string> notes;
+  Status failure;
+};
+
+TEST_F(BatchesTest, TextIsCutIntoWindows) {
+  tokens();
+  // 13 letters and a shift of 1: windows 0..3 at 0, 3, 6, 9.
+  std::string path = text("x.txt", "abcdefghijklm");
+  EXPECT_EQ(ints(path, 1), (Ints{{'a', 'b', 'c', 'd', 'e', 'f'},
+                                 {'b', 'c', 'd', 'e', 'f', 'g'}}));
+  // Step 1, rank 1 of 2: windows 2 and 3.
+  EXPECT_EQ(ints(path, 1, 1, 2)[1],
+            (std::vector<int64_t>{'h', 'i', 'j', 'k', 'l', 'm'}));
+  // Step 2 begins anew.
+  EXPECT_EQ(ints(path, 2, 0, 2), ints(path, 1, 0, 2));
+  EXPECT_EQ(ints(path, (int64_t(1) << 61) + 1, 0, 2), ints(path, 1, 0, 2));
+}
+
+TEST_F(BatchesTest, WindowsWrapWithinABatch) {
+  tokens();
+  std::string path = text("x", "abcdefghij"); // three windows
+  EXPECT_EQ(ints(path, 2)[0],
+            (std::vector<int64_t>{'g', 'h', 'i', 'a', 'b', 'c'}));
+}
+
+TEST_F(BatchesTest, BinIsSixteenBitLittleEndian) {
+  tokens("I32", 70000);
+  std::string path = text("t.bin", std::string("\x01\x00\xff\xff\x00\x01"
+                                               "\x02\x00\x03\x00\x04\x00"
+                                               "\x05\x00",
+                                               14));
+  auto source = open(path);
+  int32_t ids[6], labels[6];
+  char *dst[] = {reinterpret_cast<char *>(ids),
+                 reinterpret_cast<char *>(labels)};
+  ASSERT_OK(source->read(1, dst));
+  EXPECT_EQ(std::vector<int32_t>(ids, ids + 6),
+            (std::vector<int32_t>{1, 65535, 256, 2, 3, 4}));
+  EXPECT_EQ(labels[5], 5);
+}
+
+TEST_F(BatchesTest, TokensOutOfBoundsAreNamed) {
+  tokens("I64", 'e');
+  ints(text("x", "abcdefghijklm"), 1);
+  EXPECT_CONTAINS(messageOf(failure), "/x: token 101 at byte 4, for input "
+                                      "'input_ids': expected 0 <= token < 101");
+  description["inputs"][1]["low"] = 'c';
+  description["inputs"][1]["high"] = nullptr;
+  description["inputs"][0]["high"] = nullptr;
+  ints(text("x", "abcdefghijklm"), 1);
+  EXPECT_CONTAINS(messageOf(failure), "token 98 at byte 1, for input 'labels': "
+                                      "expected 99 <= token");
+}
+
+TEST_F(BatchesTest, TokensMustFitTheDtype) {
+  addInput(description, "ids", "I16", {1, 2}, nullptr, nullptr);
+  ints(text("t.bin", std::string("\x01\x00\x00\x80", 4)), 1);
+  EXPECT_CONTAINS(messageOf(failure),
+                  "token 32768 at byte 2, for input 'ids': expected a token "
+                  "that I16 holds");
+}
+
+TEST_F(BatchesTest, TokenFilesThatDoNotFitAreRefused) {
+  tokens();
+  EXPECT_CONTAINS(refusal(text("x", "abc")),
+                  "expected at least 4 tokens, a sequence and the largest "
+                  "shift, got 3");
+  EXPECT_CONTAINS(refusal(text("x", "")), "got 0");
+  EXPECT_CONTAINS(refusal(text("x.bin", "abcdefg")), "got 7 bytes");
+  EXPECT_CONTAINS(refusal(dir.path()), "got a directory");
+  EXPECT_CONTAINS(refusal(dir.file("none")), "No such file");
+  EXPECT_CONTAINS(refusal("/dev/zero"), "got a device");
+  addInput(description, "mask", "I64", {2, 4}, 0, 2);
+  EXPECT_CONTAINS(refusal(text("x", "abcdefgh")),
+                  "inputs of one shape, got [2, 3] for 'input_ids' and I64 [2, "
+                  "4] for 'mask'");
+  description["inputs"] = json::array();
+  EXPECT_CONTAINS(refusal(text("x", "abcdefgh")), "a program with inputs");
+  addInput(description, "pixels", "F32", {2, 3}, nullptr, nullptr);
+  EXPECT_CONTAINS(refusal(text("x", "abcdefgh")),
+                  "integer inputs [batch, sequence], got F32 [2, 3] for "
+                  "'pixels'");
+}
+
+TEST_F(BatchesTest, AFileThatShrinksIsAnError) {
+  tokens();
+  std::string path = text("x", "abcdefghijklm");
+  auto source = open(path);
+  writeFile(path, "abc");
+  readInts(*source, 1);
+  EXPECT_CONTAINS(messageOf(failure), "got end of file");
+}
+
+class StoredBatchesTest : public BatchesTest {
+protected:
+  StoredBatchesTest() {
+    addInput(description, "input_ids", "I64", {2, 2}, 0, 1024);
+    addInput(description, "labels", "I64", {2}, 0, 10);
+    for (int i = 0; i < 24; ++i)
+      ids.push_back(100 + i), labels.push_back(i % 10);
+    specs = {{"input_ids", FSDP_RT_I64, {3, 2, 2, 2}},
+             {"labels", FSDP_RT_I64, {3, 2, 2}}};
+  }
+  std::string write() {
+    std::vector<const void *> data = {ids.data(), labels.data()};
+    data.resize(specs.size(), ids.data());
+    EXPECT_OK(writeSafetensors(dir.file("b.safetensors"), specs, data));
+    return dir.file("b.safetensors");
+  }
+  std::vector<int64_t> ids, labels;
+  std::vector<TensorSpec> specs;
+};
+
+TEST_F(StoredBatchesTest, StepAndRankPickARow) {
+  std::string path = write();
+  EXPECT_EQ(ints(path, 1)[0], (std::vector<int64_t>{100, 101, 102, 103}));
+  EXPECT_EQ(ints(path, 2, 1, 2), (Ints{{112, 113, 114, 115}, {6, 7}}));
+  EXPECT_EQ(ints(path, 4), ints(path, 1)); // wraps around
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(StoredBatchesTest, ValuesOutOfBoundsAreNamed) {
+  ids[2 * 8 + 4 + 3] = 1030;
+  std::string path = write();
+  ints(path, 3, 1, 2);
+  EXPECT_CONTAINS(
+      messageOf(failure),
+      "b.safetensors: token id 1030 of input_ids at step 3, rank 1, "
+      "element 3: expected 0 <= id < 1024");
+  labels[1] = -1;
+  ints(write(), 1);
+  EXPECT_CONTAINS(messageOf(failure), "value -1 of labels at step 1, rank 0, "
+                                      "element 1: expected 0 <= value < 10");
+}
+
+TEST_F(StoredBatchesTest, RefusesWhatDoesNotFit) {
+  EXPECT_CONTAINS(refusal(write(), 3),
+                  "'input_ids': expected batches for at least 3 ranks, got 2");
+  specs[1].shape = {3, 2, 1, 2};
+  EXPECT_CONTAINS(refusal(write()), "'labels': expected shape [steps, ranks] "
+                                    "and then [2], got [3, 2, 1, 2]");
+  specs[1].shape = {3, 2, 4};
+  EXPECT_CONTAINS(refusal(write()), "got [3, 2, 4]");
+  specs[1] = {"labels", FSDP_RT_I32, {3, 2, 2}};
+  EXPECT_CONTAINS(refusal(write()), "'labels': expected I64, got I32");
+  specs[1] = {"labels", FSDP_RT_I64, {0, 2, 2}};
+  EXPECT_CONTAINS(refusal(write()), "expected at least 1 step, got 0");
+  specs[1] = {"label", FSDP_RT_I64, {3, 2, 2}};
+  EXPECT_CONTAINS(refusal(write()),
+                  "expected a tensor for every input, got none for 'labels'");
+}
+
+TEST_F(StoredBatchesTest, UnusedTensorsAreTold) {
+  specs.push_back({"mask", FSDP_RT_I64, {1}});
+  EXPECT_EQ(ints(write(), 1)[1], (std::vector<int64_t>{0, 1}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_CONTAINS(notes[0], "no such input: 'mask'");
+}
+
+TEST_F(BatchesTest, RandomDependsOnSeedStepRankAndInput) {
+  tokens();
+  std::set<std::vector<int64_t>> seen;
+  for (const char *spec : {"random:seed=0", "random:seed=1"})
+    for (int64_t step : {1, 2})
+      for (int rank : {0, 1})
+        for (const auto &values : ints(spec, step, rank, 2)) {
+          EXPECT_TRUE(seen.insert(values).second);
+          for (int64_t value : values)
+            EXPECT_TRUE(value >= 0 && value < 300);
+        }
+  EXPECT_EQ(ints("random:seed=1", 7), ints("random:seed=1", 7));
+}
+
+TEST_F(BatchesTest, RandomFloatsAndBools) {
+  addInput(description, "pixels", "F32", {1000}, nullptr, nullptr);
+  addInput(description, "mask", "BOOL", {1000}, nullptr, nullptr);
+  auto source = open("random:seed=3");
+  std::vector<float> pixels(1000);
+  std::vector<char> mask(1000);
+  char *dst[] = {reinterpret_cast<char *>(pixels.data()), mask.data()};
+  ASSERT_OK(source->read(1, dst));
+  double sum = 0;
+  for (float pixel : pixels)
+    sum += pixel * pixel / 1000;
+  EXPECT_NEAR(sum, 1, 0.2);
+  EXPECT_EQ(std::set<char>(mask.begin(), mask.end()), (std::set<char>{0, 1}));
+}
+
+TEST_F(BatchesTest, RandomNeedsBoundsAndASeed) {
+  for (const char *spec :
+       {"random:", "random:seed=", "random:seed=-1", "random:seed=1x",
+        "random:seed=18446744073709551616"})
+    EXPECT_CONTAINS(refusal(spec), "expected seed=K with 0 <= K < 2^64");
+  addInput(description, "ids", "I64", {2}, 0, nullptr);
+  EXPECT_CONTAINS(
+      refusal("random:seed=0"),
+      "expected bounds for input 'ids' to draw from, got 0 <= value");
+}
+
+TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
+  tokens();
+  std::string path = text("x.txt", "abcdefghijklmnopqrstuvwxyz");
+  std::vector<Ints> expected;
+  for (int64_t step = 5; step <= 40; ++step)
+    expected.push_back(ints(path, step));
+  auto loader = BatchLoader::start(open(path), manifest, 5, 40);
+  ASSERT_TRUE(loader.isOk());
+  std::vector<char> arena(manifest.arenaBytes);
+  for (const Ints &batch : expected) {
+    ASSERT_OK((*loader)->next(arena.data()));
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(std::memcmp(arena.data() + manifest.inputs[i].offset,
+                            batch[i].data(), 48),
+                0);
+  }
+}
+
+TEST_F(BatchesTest, LoaderFailsAtTheStepThatIsBad) {
+  tokens("I64", 'z');
+  auto loader =
+      BatchLoader::start(open(text("x", "abcdefghijklz")), manifest, 1, 9);
+  ASSERT_TRUE(loader.isOk());
+  std::vector<char> arena(manifest.arenaBytes);
+  EXPECT_OK((*loader)->next(arena.data()));
+  EXPECT_CONTAINS(messageOf((*loader)->next(arena.data())), "token 122");
+  EXPECT_CONTAINS(messageOf((*loader)->next(arena.data())), "token 122");
+}
+
+TEST_F(BatchesTest, LoaderMayEndEarly) {
+  tokens();
+  std::string path = text("x.txt", "abcdefghijklm");
+  for (int i = 0; i < 20; ++i) {
+    auto loader = BatchLoader::start(open(path), manifest, 1, 1000000);
+    ASSERT_TRUE(loader.isOk());
+  }
+}
+
+} // namespace

@@ -1,0 +1,262 @@
+//===- ConsensusTest.cpp - Ranks that decide together ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestSupport.h"
+
+#include "backends/local/LocalBackend.h"
+#include "core/data/Checkpoint.h"
+#include "core/data/Consensus.h"
+#include "core/data/Initialize.h"
+#include "core/data/Sharding.h"
+#include "main/RankTeam.h"
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+
+using namespace fsdp::rt;
+using namespace fsdp::rt::data;
+using nlohmann::json;
+
+namespace {
+
+std::unique_ptr<Backend> localRanks(int ranks) {
+  LocalBackendOptions options;
+  options.ranks = ranks;
+  Result<std::unique_ptr<Backend>> backend = createLocalBackend(options);
+  EXPECT_OK(backend.status());
+  return std::move(*backend);
+}
+
+/// Runs `body` on every rank of a new program; true where none failed.
+Status onRanks(int ranks, const std::function<Status(int, Consensus &)> &body) {
+  return localRanks(ranks)->run([&](World &host) -> Status {
+    std::vector<int> everyone(host.size());
+    std::iota(everyone.begin(), everyone.end(), 0);
+    auto world = host.createCommunicator(everyone);
+    if (!world.isOk())
+      return world.status();
+    Consensus consensus(**world);
+    return body(host.rank(), consensus);
+  });
+}
+
+std::vector<std::string> outcomes(int ranks,
+                                  const std::function<Status(int)> &mine) {
+  std::vector<std::string> texts(ranks);
+  EXPECT_OK(onRanks(ranks, [&](int rank, Consensus &consensus) {
+    Status status = consensus.agree(mine(rank));
+    texts[rank] = status.message();
+    EXPECT_EQ(bool(status), bool(consensus.failure()));
+    return Status::ok();
+  }));
+  return texts;
+}
+
+TEST(Consensus, AllWell) {
+  for (int ranks : {1, 2, 5})
+    EXPECT_EQ(outcomes(ranks, [](int) { return Status::ok(); }),
+              std::vector<std::string>(ranks));
+}
+
+TEST(Consensus, TheLowestFailureIsEverybodys) {
+  auto mine = [](int rank) {
+    return rank == 2 || rank == 3 ? Status::failed("no " + std::to_string(rank))
+                                  : Status::ok();
+  };
+  EXPECT_EQ(outcomes(5, mine), std::vector<std::string>(5, "rank 2: no 2"));
+}
+
+TEST(Consensus, WhatAllRanksMeetIsNobodys) {
+  for (int ranks : {1, 3})
+    EXPECT_EQ(outcomes(ranks, [](int) { return Status::failed("no file"); }),
+              std::vector<std::string>(ranks, "no file"));
+}
+
+TEST(Consensus, LongMessagesAreCut) {
+  auto mine = [](int rank) {
+    return rank == 1 ? Status::failed(std::string(5000, 'x')) : Status::ok();
+  };
+  std::string text = outcomes(2, mine)[0];
+  EXPECT_EQ(text, "rank 1: " + std::string(1019, 'x'));
+}
+
+TEST(Consensus, AnnounceAndAny) {
+  EXPECT_OK(onRanks(3, [](int rank, Consensus &consensus) {
+    EXPECT_OK(consensus.announce(Status::ok()));
+    // What other ranks pass means nothing.
+    EXPECT_OK(consensus.announce(rank == 1 ? Status::failed("x") : Status()));
+    Status status = consensus.announce(rank == 0 ? Status::internal("broken")
+                                                 : Status::ok());
+    EXPECT_EQ(status.message(), "broken");
+    EXPECT_EQ(status.code(), Code::Internal);
+    EXPECT_TRUE(*consensus.any(rank == 2));
+    EXPECT_FALSE(*consensus.any(false));
+    return Status::ok();
+  }));
+}
+
+class CheckpointTest : public testing::Test {
+protected:
+  /// Draws the state of every rank and saves it.
+  Status save(const json &description, int64_t step) {
+    Manifest manifest = parsed(description);
+    return onRanks(manifest.worldSize(), [&](int rank, Consensus &ranks) {
+      std::vector<char> arena(manifest.arenaBytes);
+      EXPECT_OK(initializeFromSeed(manifest, rank, 3, 1, arena.data()));
+      for (const FlatParam &flat : manifest.flatParams) {
+        // A state that tells where it stands in the whole.
+        int64_t begin =
+            placeAlong(manifest, rank, flat.shardAxes) * flat.shardNumel;
+        for (int64_t i = 0; i < flat.shardNumel; ++i) {
+          float value = float(begin + i);
+          std::memcpy(arena.data() + flat.states[0].offset + i * 4, &value, 4);
+        }
+        std::memcpy(arena.data() + flat.states[1].offset, &scalar, 4);
+      }
+      CheckpointWriter::Options options;
+      options.directory = dir.file("saves");
+      auto writer = CheckpointWriter::create(manifest, rank, ranks, options);
+      return writer.isOk() ? writer->save(step, arena.data()) : writer.status();
+    });
+  }
+  TempDir dir;
+  float scalar = 5;
+};
+
+json twoUnits(int replicas, int shards) {
+  return makeManifest(replicas, shards,
+                      {{"u", "BF16", {{"u.a", {3, 3}}, {"u.b", {5}}}},
+                       {"v", "F32", {{"v.a", {7}}}}});
+}
+
+TEST_F(CheckpointTest, HoldsWholeTensorsByName) {
+  ASSERT_OK(save(twoUnits(2, 3), 12));
+  std::string path = dir.file("saves/step-00000012");
+  EXPECT_EQ(floatsOf(path + "/optimizer.safetensors", "u.b.exp_avg"),
+            (std::vector<float>{9, 10, 11, 12, 13}));
+  EXPECT_EQ(floatsOf(path + "/optimizer.safetensors", "v.a.step"),
+            std::vector<float>{5});
+  // Other meshes and another layout of the units read the same.
+  json merged = makeManifest(1, 2,
+                             {{"all", "BF16", {{"u.a", {3, 3}}, {"u.b", {5}}}},
+                              {"v", "F32", {{"v.a", {7}}}}});
+  for (const json &description :
+       {twoUnits(1, 1), twoUnits(1, 4), twoUnits(4, 2), merged}) {
+    Manifest manifest = parsed(description);
+    auto found = findCheckpoint(dir.file("saves"));
+    ASSERT_OK(found.status());
+    EXPECT_EQ(found->step, 12);
+    for (int rank = 0; rank < manifest.worldSize(); ++rank) {
+      std::vector<char> drawn(manifest.arenaBytes), read(manifest.arenaBytes);
+      ASSERT_OK(initializeFromSeed(manifest, rank, 3, 1, drawn.data()));
+      ASSERT_OK(loadCheckpoint(*found, manifest, rank, read.data()));
+      for (const FlatParam &flat : manifest.flatParams)
+        EXPECT_EQ(std::memcmp(drawn.data() + flat.offset,
+                              read.data() + flat.offset,
+                              flat.shardNumel * dtypeSize(flat.dtype)),
+                  0);
+    }
+  }
+}
+
+TEST_F(CheckpointTest, MembersOfAUnitMustShareItsScalars) {
+  ASSERT_OK(
+      save(makeManifest(
+               1, 1, {{"u", "F32", {{"a", {2}}}}, {"v", "F32", {{"b", {2}}}}}),
+           1));
+  // What the optimizer counts for each of them differs.
+  std::string path = dir.file("saves/step-00000001/optimizer.safetensors");
+  std::vector<float> zeros(2);
+  float one = 1, two = 2;
+  ASSERT_OK(writeSafetensors(path,
+                             {{"a.exp_avg", FSDP_RT_F32, {2}},
+                              {"b.exp_avg", FSDP_RT_F32, {2}},
+                              {"a.step", FSDP_RT_F32, {}},
+                              {"b.step", FSDP_RT_F32, {}}},
+                             {zeros.data(), zeros.data(), &one, &two}));
+  Manifest merged =
+      parsed(makeManifest(1, 1, {{"uv", "F32", {{"a", {2}}, {"b", {2}}}}}));
+  auto found = findCheckpoint(dir.file("saves"));
+  ASSERT_OK(found.status());
+  std::vector<char> arena(merged.arenaBytes);
+  EXPECT_CONTAINS(messageOf(loadCheckpoint(*found, merged, 0, arena.data())),
+                  "expected one value of 'step' for all of unit 'uv', got "
+                  "1.000000 for 'a' and 2.000000 for 'b'");
+}
+
+TEST_F(CheckpointTest, NamesThatCollideAreRefused) {
+  json description =
+      makeManifest(1, 2, {{"u", "F32", {{"a", {2}}, {"a.exp", {2}}}}});
+  for (json &state : description["flat_params"][0]["states"])
+    state["name"] = state["name"] == "step" ? "exp.m" : "m";
+  EXPECT_CONTAINS(messageOf(save(description, 1)), "got 'a.exp.m' twice");
+  EXPECT_TRUE(entriesOf(dir.path()).empty());
+}
+
+TEST_F(CheckpointTest, FingerprintSeesShapesAlone) {
+  std::string reference = shapesFingerprint(parsed(twoUnits(1, 1)));
+  EXPECT_EQ(shapesFingerprint(parsed(twoUnits(2, 4))), reference);
+  json changed = twoUnits(1, 1);
+  changed["flat_params"][0]["members"][1]["shape"] = {5, 1};
+  EXPECT_NE(shapesFingerprint(parsed(changed)), reference);
+  changed = twoUnits(1, 1);
+  changed["flat_params"][0]["states"][0]["name"] = "momentum";
+  EXPECT_NE(shapesFingerprint(parsed(changed)), reference);
+  changed = twoUnits(1, 1);
+  addBuffer(changed, "buf", "F32", {1}, nullptr);
+  EXPECT_NE(shapesFingerprint(parsed(changed)), reference);
+}
+
+/// A program whose arena no machine has: its ranks cannot be created.
+TEST(RankTeam, RanksThatCannotBeCreatedAreTold) {
+  json description = makeManifest(1, 2, {});
+  description["arena"]["bytes"] = int64_t(1) << 55;
+  std::string text = description.dump();
+  fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
+                             [](fsdp_rt_context *) { return 0; }};
+  Manifest manifest = parsed(description);
+  EXPECT_CONTAINS(messageOf(RankTeam::start(localRanks(2), 2, program, manifest,
+                                            RankOptions())),
+                  "arena");
+}
+
+TEST(RankTeam, CallsReachEveryRank) {
+  json description = makeManifest(1, 3, {});
+  std::string text = description.dump();
+  fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
+                             [](fsdp_rt_context *) { return 0; }};
+  Manifest manifest = parsed(description);
+  auto team =
+      RankTeam::start(localRanks(3), 3, program, manifest, RankOptions());
+  ASSERT_OK(team.status());
+  using OnFailure = RankTeam::OnFailure;
+  for (int i = 0; i < 50; ++i) {
+    std::vector<int> called(3);
+    EXPECT_OK((*team)->call(OnFailure::Continue, [&](Rank &rank) {
+      ++called[rank.number()];
+      return Status::ok();
+    }));
+    EXPECT_EQ(called, std::vector<int>(3, 1));
+  }
+  auto failing = [](Rank &rank) -> Status {
+    if (rank.number() == 0)
+      return Status::ok();
+    if (rank.number() == 1)
+      throw std::runtime_error("thrown");
+    return Status::failed("returned");
+  };
+  EXPECT_EQ(messageOf((*team)->call(OnFailure::Continue, failing)), "thrown");
+  EXPECT_OK(
+      (*team)->call(OnFailure::Continue, [](Rank &) { return Status::ok(); }));
+  EXPECT_TRUE(bool((*team)->call(OnFailure::End, failing)));
+  EXPECT_CONTAINS(messageOf((*team)->call(OnFailure::Continue, failing)),
+                  "the session ended");
+}
+
+} // namespace

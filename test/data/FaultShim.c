@@ -1,0 +1,84 @@
+//===- FaultShim.c - Failing at the n-th change of a file ---------*- C -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Preloaded, it counts the calls that change files or directories. Call number
+// FAULT_AT ends the process as kill -9 would or, with FAULT_ERRNO, fails with
+// that error; so every moment of a save can be its last one.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The error that this call must fail with, or 0. */
+static int fault(void) {
+  static atomic_int calls;
+  const char *at = getenv("FAULT_AT"), *error = getenv("FAULT_ERRNO");
+  if (!at || atomic_fetch_add(&calls, 1) + 1 != atoi(at))
+    return 0;
+  if (!error)
+    kill(getpid(), SIGKILL);
+  return atoi(error);
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+#define SHIM(type, name, parameters, arguments)                                \
+  type name parameters {                                                       \
+    int error = fault();                                                       \
+    if (error) {                                                               \
+      errno = error;                                                           \
+      return -1;                                                               \
+    }                                                                          \
+    return REAL(name) arguments;                                               \
+  }
+
+SHIM(ssize_t, pwrite, (int fd, const void *data, size_t bytes, off_t offset),
+     (fd, data, bytes, offset))
+SHIM(ssize_t, pwrite64,
+     (int fd, const void *data, size_t bytes, off64_t offset),
+     (fd, data, bytes, offset))
+SHIM(int, fsync, (int fd), (fd))
+SHIM(int, rename, (const char *from, const char *to), (from, to))
+SHIM(int, renameat2,
+     (int a, const char *from, int b, const char *to, unsigned flags),
+     (a, from, b, to, flags))
+SHIM(int, mkdir, (const char *path, mode_t mode), (path, mode))
+SHIM(int, unlink, (const char *path), (path))
+SHIM(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
+SHIM(int, rmdir, (const char *path), (path))
+
+/* This one returns its error. */
+int posix_fallocate(int fd, off_t offset, off_t bytes) {
+  int error = fault();
+  return error ? error : REAL(posix_fallocate)(fd, offset, bytes);
+}
+
+static int isChange(int flags) { return flags & (O_CREAT | O_TRUNC); }
+
+int open(const char *path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  mode_t mode = flags & O_CREAT ? va_arg(list, mode_t) : 0;
+  va_end(list);
+  int error = isChange(flags) ? fault() : 0;
+  if (error) {
+    errno = error;
+    return -1;
+  }
+  return REAL(open)(path, flags, mode);
+}

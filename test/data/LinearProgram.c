@@ -1,0 +1,254 @@
+//===- LinearProgram.c - A compiled program, written by hand ------*- C -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// y = weight . x + bias + 0 * gain, fitted by SGD with momentum: small enough
+// to be checked by hand, but with everything a compiled program has: a sharded
+// flat parameter with padding, a frozen one that every rank holds, a buffer
+// that changes, token inputs with a shift, clipping, collectives over groups.
+//
+//   LINEAR_MESH=S or RxS      replicate x shard; 1 if unset
+//   LINEAR_FLAW=manifest      the manifest is no JSON
+//               feature       needs a processor that does not exist
+//               check:N       step N fails a check
+//               nan:N         the loss of step N is not a number
+//               interrupt:N   step N raises SIGINT
+//               noclip        compiled without clipping
+//               nolr          lr has no default
+//               noinit        weight has no initialiser
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp-rt/abi.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  BATCH = 4,
+  SEQUENCE = 5,
+  VOCABULARY = 128,
+  PARAMETERS = SEQUENCE + 1, /* weight, bias */
+  /* arena */
+  SHARD = 0,
+  MOMENTUM = 256,
+  STEP = 512,
+  GAIN = 768,
+  COUNT = 1024,
+  LR = 1280,
+  CLIP = 1536,
+  LOSS = 1792,
+  NORM = 2048,
+  WHOLE = 2304,
+  GRADIENT = 2560,
+  GRADIENT_SHARD = 2816,
+  IDS = 3072,
+  LABELS = 3328,
+  FLAG = 3584,
+  ARENA = 3840
+};
+
+static int replicas, shards, shard_numel, flaw_step;
+static char flaw[16];
+static char manifest[8192];
+
+/* operands: whole, ids, labels, gradient, loss, count, flag */
+static void forward_backward(char *const *operands, char *scratch,
+                             int64_t begin, int64_t end) {
+  const float *whole = (const float *)operands[0];
+  const int64_t *ids = (const int64_t *)operands[1];
+  const int64_t *labels = (const int64_t *)operands[2];
+  float *gradient = (float *)operands[3], *loss = (float *)operands[4];
+  int64_t *count = (int64_t *)operands[5];
+  (void)scratch, (void)begin, (void)end;
+  memset(gradient, 0, sizeof(float) * shard_numel * shards);
+  *loss = 0;
+  for (int b = 0; b < BATCH; ++b) {
+    float y = whole[SEQUENCE], target = 0;
+    for (int k = 0; k < SEQUENCE; ++k) {
+      y += whole[k] * (ids[b * SEQUENCE + k] / 64.0f);
+      target += labels[b * SEQUENCE + k] / 64.0f;
+    }
+    float error = y - target;
+    *loss += error * error / BATCH;
+    for (int k = 0; k < SEQUENCE; ++k)
+      gradient[k] += 2 * error * (ids[b * SEQUENCE + k] / 64.0f) / BATCH;
+    gradient[SEQUENCE] += 2 * error / BATCH;
+  }
+  *count += 1;
+  *operands[6] = !(strcmp(flaw, "check") == 0 && *count == flaw_step);
+  if (strcmp(flaw, "nan") == 0 && *count == flaw_step)
+    *loss = NAN;
+  static atomic_flag raised = ATOMIC_FLAG_INIT;
+  if (strcmp(flaw, "interrupt") == 0 && *count == flaw_step &&
+      !atomic_flag_test_and_set(&raised))
+    raise(SIGINT); /* on one rank; it is noted when this returns */
+}
+
+/* operands: gradient shard, norm */
+static void square(char *const *operands, char *scratch, int64_t begin,
+                   int64_t end) {
+  const float *shard = (const float *)operands[0];
+  float sum = 0;
+  (void)scratch, (void)begin, (void)end;
+  for (int i = 0; i < shard_numel; ++i)
+    sum += shard[i] * shard[i];
+  *(float *)operands[1] = sum;
+}
+
+/* operands: shard, momentum, step, gradient shard, norm, lr, clip */
+static void update(char *const *operands, char *scratch, int64_t begin,
+                   int64_t end) {
+  float *shard = (float *)operands[0], *momentum = (float *)operands[1];
+  const float *gradient = (const float *)operands[3];
+  float *norm = (float *)operands[4];
+  float lr = *(const float *)operands[5], clip = *(const float *)operands[6];
+  (void)scratch, (void)begin, (void)end;
+  *norm = sqrtf(*norm);
+  float scale = *norm > clip ? clip / *norm : 1.0f;
+  for (int i = 0; i < shard_numel; ++i) {
+    momentum[i] = 0.5f * momentum[i] + scale * gradient[i];
+    shard[i] -= lr * momentum[i];
+  }
+  *(float *)operands[2] += 1;
+}
+
+static int32_t launch(fsdp_rt_context *ctx, const char *name,
+                      fsdp_rt_kernel_fn kernel, const int64_t *operands,
+                      int64_t count) {
+  fsdp_rt_launch_desc desc = {.name = name,
+                              .kernel = NULL,
+                              .operands = operands,
+                              .operand_count = count,
+                              .grid = 1,
+                              .grain = 1};
+  memcpy(&desc.kernel, &kernel, sizeof kernel);
+  return fsdp_rt_launch(ctx, &desc);
+}
+
+static int32_t step(fsdp_rt_context *ctx) {
+  static const int64_t forward_operands[] = {WHOLE, IDS,   LABELS, GRADIENT,
+                                             LOSS,  COUNT, FLAG};
+  static const int64_t square_operands[] = {GRADIENT_SHARD, NORM};
+  static const int64_t update_operands[] = {
+      SHARD, MOMENTUM, STEP, GRADIENT_SHARD, NORM, LR, CLIP};
+  fsdp_rt_collective_desc gather = {
+      "gather", SHARD, WHOLE, shard_numel, 1, 0, FSDP_RT_F32, 0, 0};
+  fsdp_rt_collective_desc scatter = {"scatter",   GRADIENT, GRADIENT_SHARD,
+                                     shard_numel, shards,   0,
+                                     FSDP_RT_F32, 0,        0};
+  fsdp_rt_collective_desc replicate = {"replicate",
+                                       GRADIENT_SHARD,
+                                       GRADIENT_SHARD,
+                                       shard_numel,
+                                       replicas,
+                                       1,
+                                       FSDP_RT_F32,
+                                       0,
+                                       0};
+  fsdp_rt_collective_desc norm = {"norm", NORM,        NORM, 1, 1,
+                                  0,      FSDP_RT_F32, 0,    0};
+  fsdp_rt_collective_desc loss = {
+      "loss", LOSS, LOSS, 1, replicas * shards, 2, FSDP_RT_F32, 0, 0};
+  fsdp_rt_check_desc check = {"the data is flawed", FLAG};
+  int32_t rc;
+  if ((rc = fsdp_rt_all_gather(ctx, &gather)) ||
+      (rc = launch(ctx, "forward_backward", forward_backward, forward_operands,
+                   7)) ||
+      (rc = fsdp_rt_check(ctx, &check)) ||
+      (rc = fsdp_rt_reduce_scatter(ctx, &scatter)) ||
+      (rc = fsdp_rt_all_reduce(ctx, &replicate)) ||
+      (rc = launch(ctx, "square", square, square_operands, 2)) ||
+      (rc = fsdp_rt_all_reduce(ctx, &norm)) ||
+      (rc = fsdp_rt_all_reduce(ctx, &loss)))
+    return rc;
+  return launch(ctx, "update", update, update_operands, 7);
+}
+
+/* The manifest of this mesh; runs before main and when a library is opened. */
+__attribute__((constructor)) static void write_manifest(void) {
+  const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW");
+  replicas = 1;
+  if (!mesh || sscanf(mesh, "%dx%d", &replicas, &shards) != 2) {
+    replicas = 1;
+    shards = mesh ? atoi(mesh) : 1;
+  }
+  if (want)
+    sscanf(want, "%15[a-z]:%d", flaw, &flaw_step);
+  shard_numel = (PARAMETERS + shards - 1) / shards;
+  if (strcmp(flaw, "manifest") == 0) {
+    strcpy(manifest, "{\"format\": 1,");
+    return;
+  }
+  snprintf(
+      manifest, sizeof manifest,
+      "{\"format\": 1, \"name\": \"linear\", \"fingerprint\": \"abc\","
+      " \"target\": {\"kind\": \"cpu\", \"cpu\": \"generic\","
+      "  \"features\": [%s]},"
+      " \"mesh\": [{\"axis\": \"replicate\", \"size\": %d},"
+      "            {\"axis\": \"shard\", \"size\": %d}],"
+      " \"strategy\": \"hybrid_shard\", \"wrap\": \"none\","
+      " \"groups\": [{\"axes\": [\"shard\"]}, {\"axes\": [\"replicate\"]},"
+      "  {\"axes\": [\"replicate\", \"shard\"]}],"
+      " \"arena\": {\"bytes\": %d, \"scratch_bytes\": 64, \"segments\": ["
+      "  {\"name\": \"state\", \"offset\": 0, \"bytes\": %d},"
+      "  {\"name\": \"communicated\", \"offset\": %d, \"bytes\": %d},"
+      "  {\"name\": \"transient\", \"offset\": %d, \"bytes\": %d}]},"
+      " \"plan\": {\"parameters\": 1, \"gradients\": 1, \"optimizer\": 1,"
+      "  \"gathered\": 1, \"activations\": 1, \"other\": 1},"
+      " \"traffic\": [],"
+      " \"flat_params\": ["
+      "  {\"name\": \"linear\", \"unit\": \"linear\", \"dtype\": \"F32\","
+      "   \"numel\": %d, \"shard_numel\": %d, \"shard_axes\": [\"shard\"],"
+      "   \"trainable\": true, \"offset\": %d, \"members\": ["
+      "    {\"fqn\": \"weight\", \"tied\": [\"head.weight\"], \"shape\": [%d],"
+      "     \"offset\": 0, \"init\": %s},"
+      "    {\"fqn\": \"bias\", \"tied\": [], \"shape\": [1], \"offset\": %d,"
+      "     \"init\": {\"kind\": \"constant\", \"value\": 0.5}}],"
+      "   \"states\": ["
+      "    {\"name\": \"momentum\", \"dtype\": \"F32\", \"scalar\": false,"
+      "     \"offset\": %d, \"init\": 0.0},"
+      "    {\"name\": \"step\", \"dtype\": \"F32\", \"scalar\": true,"
+      "     \"offset\": %d, \"init\": 0.0}]},"
+      "  {\"name\": \"frozen\", \"unit\": \"linear\", \"dtype\": \"F32\","
+      "   \"numel\": 1, \"shard_numel\": 1, \"shard_axes\": [],"
+      "   \"trainable\": false, \"offset\": %d, \"members\": ["
+      "    {\"fqn\": \"gain\", \"tied\": [], \"shape\": [], \"offset\": 0,"
+      "     \"init\": {\"kind\": \"constant\", \"value\": 2.0}}],"
+      "   \"states\": []}],"
+      " \"buffers\": [{\"fqn\": \"count\", \"dtype\": \"I64\", \"shape\": [],"
+      "  \"offset\": %d, \"init\": {\"kind\": \"values\", \"values\": [0]}}],"
+      " \"inputs\": ["
+      "  {\"name\": \"input_ids\", \"dtype\": \"I64\", \"shape\": [%d, %d],"
+      "   \"offset\": %d, \"low\": 0, \"high\": %d, \"shift\": 0},"
+      "  {\"name\": \"labels\", \"dtype\": \"I64\", \"shape\": [%d, %d],"
+      "   \"offset\": %d, \"low\": 0, \"high\": %d, \"shift\": 1}],"
+      " \"scalars\": ["
+      "  {\"name\": \"lr\", \"dtype\": \"F32\", \"offset\": %d,"
+      "   \"default\": %s},"
+      "  {\"name\": \"%s\", \"dtype\": \"F32\", \"offset\": %d,"
+      "   \"default\": %s}],"
+      " \"outputs\": {\"loss\": {\"dtype\": \"F32\", \"offset\": %d},"
+      "  \"grad_norm\": {\"dtype\": \"F32\", \"offset\": %d}}}",
+      strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
+      shards, ARENA, WHOLE, WHOLE, IDS - WHOLE, IDS, ARENA - IDS,
+      shard_numel * shards, shard_numel, SHARD, SEQUENCE,
+      strcmp(flaw, "noinit") == 0
+          ? "null"
+          : "{\"kind\": \"normal\", \"mean\": 0.0, \"std\": 0.1}",
+      SEQUENCE, MOMENTUM, STEP, GAIN, COUNT, BATCH, SEQUENCE, IDS, VOCABULARY,
+      BATCH, SEQUENCE, LABELS, VOCABULARY, LR,
+      strcmp(flaw, "nolr") == 0 ? "null" : "0.001",
+      strcmp(flaw, "noclip") == 0 ? "ceiling" : "clip_norm", CLIP,
+      strcmp(flaw, "noclip") == 0 ? "1e30" : "null", LOSS, NORM);
+}
+
+const fsdp_rt_program fsdp_rt_program_entry = {FSDP_RT_ABI_VERSION, 0, manifest,
+                                               step};

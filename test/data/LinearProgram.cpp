@@ -1,0 +1,68 @@
+//===- LinearProgram.cpp - Running the program written by hand ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinearProgram.h"
+
+#include <algorithm>
+
+namespace fsdp::rt::data {
+
+LinearProgram::LinearProgram() {
+  constexpr int64_t steps = 7, ranks = 4, row = 20;
+  std::vector<int64_t> ids, labels;
+  for (int64_t step = 0; step < steps; ++step)
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      for (int64_t i = 0; i < row; ++i) {
+        ids.push_back((step * 31 + i * 7) % 128);
+        labels.push_back((step * 17 + i * 3) % 128);
+      }
+  EXPECT_OK(writeSafetensors(batches,
+                             {{"input_ids", FSDP_RT_I64, {steps, ranks, 4, 5}},
+                              {"labels", FSDP_RT_I64, {steps, ranks, 4, 5}}},
+                             {ids.data(), labels.data()}));
+}
+
+LinearProgram::Words LinearProgram::training(int steps,
+                                             const Words &more) const {
+  Words words = {"--init", "seed=0", "--data",  batches,
+                 "--lr",   "0.001",  "--steps", std::to_string(steps)};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Outcome LinearProgram::run(const std::string &mesh, const Words &arguments,
+                           Words environment) const {
+  Words words = {LINEAR_EXE};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  environment.push_back("LINEAR_MESH=" + mesh);
+  return runProgram(words, environment);
+}
+
+Outcome LinearProgram::runWell(const std::string &mesh, const Words &arguments,
+                               Words environment) const {
+  Outcome outcome = run(mesh, arguments, std::move(environment));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return outcome;
+}
+
+void LinearProgram::expectRefusal(const std::string &mesh,
+                                  const Words &arguments,
+                                  const std::string &message,
+                                  Words environment) const {
+  std::vector<std::string> before = entriesOf(dir.path());
+  Outcome outcome = run(mesh, arguments, std::move(environment));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_EQ(outcome.err.compare(0, 7, "error: "), 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1)
+      << outcome.err;
+  EXPECT_CONTAINS(outcome.err, message);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(entriesOf(dir.path()), before);
+}
+
+} // namespace fsdp::rt::data

@@ -1,0 +1,47 @@
+//===- LinearProgram.h - Running the program written by hand -----*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_DATA_LINEARPROGRAM_H
+#define FSDP_TEST_DATA_LINEARPROGRAM_H
+
+#include "Subprocess.h"
+#include "TestSupport.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp::rt::data {
+
+/// Runs LinearProgram.c's executable for a mesh.
+class LinearProgram : public testing::Test {
+protected:
+  using Words = std::vector<std::string>;
+
+  /// "--init seed=0 --data BATCHES --lr 0.001 --steps N", and `more`.
+  Words training(int steps, const Words &more = {}) const;
+  Outcome run(const std::string &mesh, const Words &arguments,
+              Words environment = {}) const;
+  /// Fails the test unless the program ended well.
+  Outcome runWell(const std::string &mesh, const Words &arguments,
+                  Words environment = {}) const;
+  /// Fails the test unless the program refused with one line of error that
+  /// contains `message`, and left nothing new in the directory.
+  void expectRefusal(const std::string &mesh, const Words &arguments,
+                     const std::string &message, Words environment = {}) const;
+
+  /// Batches for up to four ranks, the same for all of them: then all meshes
+  /// compute the same bits.
+  LinearProgram();
+
+  TempDir dir;
+  std::string batches = dir.file("batches.safetensors");
+};
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_TEST_DATA_LINEARPROGRAM_H

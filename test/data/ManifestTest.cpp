@@ -1,0 +1,231 @@
+//===- ManifestTest.cpp - Every rule of docs/manifest.md ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestSupport.h"
+
+#include <cmath>
+
+using namespace fsdp::rt;
+using namespace fsdp::rt::data;
+using nlohmann::json;
+
+namespace {
+
+json good() {
+  json manifest = makeManifest(2, 2,
+                               {{"a", "F32", {{"a.w", {3, 2}}, {"a.b", {1}}}},
+                                {"b", "BF16", {{"b.w", {4}}}}});
+  addBuffer(manifest, "buf", "F32", {2},
+            {{"kind", "values"}, {"values", {1.5, "-inf"}}});
+  addInput(manifest, "input_ids", "I64", {2, 3}, 0, 10, 1);
+  manifest["arena"]["segments"].push_back(
+      {{"name", "state"}, {"offset", 0}, {"bytes", 512}});
+  manifest["arena"]["segments"].push_back(
+      {{"name", "rest"}, {"offset", 512}, {"bytes", 512}});
+  manifest["traffic"].push_back(
+      {{"group", 1}, {"kind", "all_gather"}, {"calls", 1}, {"bytes", 2}});
+  return manifest;
+}
+
+TEST(Manifest, ReadsEverything) {
+  Manifest m = parsed(good());
+  EXPECT_EQ(m.worldSize(), 4);
+  ASSERT_EQ(m.flatParams.size(), 2u);
+  const FlatParam &a = m.flatParams[0];
+  EXPECT_EQ(a.numel, 8);
+  EXPECT_EQ(a.shardNumel, 4);
+  EXPECT_EQ(a.shardAxes, std::vector<int>{1});
+  EXPECT_EQ(a.members[1].offset, 6);
+  EXPECT_EQ(a.states[1].scalar, true);
+  EXPECT_EQ(m.flatParams[1].dtype, FSDP_RT_BF16);
+  ASSERT_EQ(m.buffers[0].init.values.size(), 8u);
+  float values[2];
+  memcpy(values, m.buffers[0].init.values.data(), 8);
+  EXPECT_EQ(values[0], 1.5f);
+  EXPECT_EQ(values[1], -INFINITY);
+  EXPECT_EQ(m.inputs[0].shift, 1);
+  EXPECT_EQ(*m.inputs[0].high, 10);
+  EXPECT_EQ(m.groups[1], std::vector<int>{0});
+  EXPECT_EQ(m.traffic[0].group, 1);
+  EXPECT_NE(m.findInput("input_ids"), nullptr);
+  EXPECT_EQ(m.findScalar("clip_norm"), nullptr);
+}
+
+TEST(Manifest, ClipNormWithoutDefaultIsInfinite) {
+  json m = good();
+  m["scalars"].push_back({{"name", "clip_norm"},
+                          {"dtype", "F32"},
+                          {"offset", m["arena"]["bytes"]},
+                          {"default", nullptr}});
+  m["arena"]["bytes"] = m["arena"]["bytes"].get<int>() + 256;
+  EXPECT_EQ(*parsed(m).findScalar("clip_norm")->init, INFINITY);
+}
+
+TEST(Manifest, UnknownKeysAreIgnored) {
+  json m = good();
+  m["later"] = {1, 2};
+  m["flat_params"][0]["members"][0]["comment"] = "x";
+  parsed(m);
+}
+
+TEST(Manifest, RefusesWhatIsNoJson) {
+  for (const char *text : {"", "{", "[1", "nul", "{\"a\": NaN}", "{} {}",
+                           "\"\xff\"", "{\"a\":1e999}"})
+    EXPECT_CONTAINS(messageOf(parseManifest(text)), "manifest: ");
+  EXPECT_CONTAINS(messageOf(parseManifest("{\"a\":1,\"a\":1}")),
+                  "duplicate key 'a'");
+  EXPECT_CONTAINS(messageOf(parseManifest(std::string(100000, '['))),
+                  "at most 64 nested");
+  EXPECT_CONTAINS(messageOf(parseManifest("[]")), "expected an object, got []");
+}
+
+/// Every key that the page names is required: taking any one away is an error
+/// that names it.
+void removeEach(const json &whole, json::json_pointer at, int &removed) {
+  const json &value = whole[at];
+  if (value.is_object())
+    for (auto it = value.begin(); it != value.end(); ++it) {
+      json without = whole;
+      without[at].erase(it.key());
+      EXPECT_CONTAINS(messageOf(parseManifest(without.dump())),
+                      "expected key '" + it.key() + "', got none");
+      ++removed;
+      removeEach(whole, at / it.key(), removed);
+    }
+  if (value.is_array())
+    for (size_t i = 0; i < value.size(); ++i)
+      removeEach(whole, at / i, removed);
+}
+
+TEST(Manifest, NamesEveryMissingKey) {
+  int removed = 0;
+  removeEach(good(), json::json_pointer(), removed);
+  EXPECT_GT(removed, 90);
+}
+
+/// Every value of a type that fits nowhere is refused with its path.
+TEST(Manifest, NamesEveryWrongType) {
+  json flat = good().flatten();
+  int checked = 0;
+  for (auto it = flat.begin(); it != flat.end(); ++it) {
+    json broken = good();
+    json::json_pointer at(it.key());
+    if (broken[at].empty()) // an empty list in good()
+      continue;
+    broken[at] = {{"no", "such"}};
+    std::string message = messageOf(parseManifest(broken.dump()));
+    EXPECT_CONTAINS(message, it.key().substr(1, it.key().find('/', 1) - 1));
+    ++checked;
+  }
+  EXPECT_GT(checked, 90);
+}
+
+TEST(Manifest, NeverCrashesOnDamage) {
+  std::string text = good().dump();
+  int refused = 0;
+  for (size_t i = 0; i < text.size(); i += 3)
+    for (char damage : {'"', '9', '-', '\xff'}) {
+      std::string bad = text;
+      bad[i] = damage;
+      refused += !parseManifest(bad).isOk();
+    }
+  EXPECT_GT(refused, int(text.size() / 2));
+}
+
+struct Broken {
+  const char *pointer;
+  json value;
+  const char *message;
+};
+
+std::ostream &operator<<(std::ostream &out, const Broken &broken) {
+  return out << broken.pointer;
+}
+
+class Rule : public testing::TestWithParam<Broken> {};
+
+TEST_P(Rule, IsChecked) {
+  json m = good();
+  m[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Manifest, Rule,
+    testing::Values(
+        Broken{"/format", 2, "format: expected 1, got 2"},
+        Broken{"/name", "", "name: expected a string that is not empty"},
+        Broken{"/target/kind", "tpu", "target.kind: expected cpu or cuda"},
+        Broken{"/mesh/0/size", 0, "mesh[0].size: expected an integer from 1"},
+        Broken{"/mesh/0/size", 9007199254740993, "mesh[0].size"},
+        Broken{"/mesh/0/axis", "shard", "expected distinct axes"},
+        Broken{"/groups/0/axes/0", "tensor",
+               "groups[0].axes[0]: expected an axis of the mesh"},
+        Broken{"/groups/0/axes/1", "shard",
+               "groups[0].axes: expected distinct"},
+        Broken{"/arena/bytes", 256, "arena.segments[0] at bytes 0 to 512"},
+        Broken{"/arena/bytes", -1, "arena.bytes: expected an integer from 0"},
+        Broken{"/arena/segments/1/offset", 256,
+               "arena.segments[1] at bytes 256 to 768: overlaps"},
+        Broken{"/arena/segments/1/offset", 300, "expected a multiple of 256"},
+        Broken{"/arena/segments/1/name", "state", "expected distinct names"},
+        Broken{"/traffic/0/group", 2, "traffic[0].group: expected an integer"},
+        Broken{"/traffic/0/kind", "all", "traffic[0].kind: expected one of"},
+        Broken{"/flat_params/0/dtype", "F8", "flat_params[0].dtype"},
+        Broken{"/flat_params/0/dtype", "I64",
+               "flat_params[0].members[0].init.kind: expected constant or"},
+        Broken{"/flat_params/0/numel", 9,
+               "flat_params[0].numel: expected shard_numel 4 times 2 ranks"},
+        Broken{"/flat_params/0/shard_numel", 1LL << 61, "shard_numel"},
+        Broken{"/flat_params/0/offset", 100, "expected a multiple of 256"},
+        Broken{"/flat_params/0/offset", 256, "overlaps"},
+        Broken{"/flat_params/0/offset", 1 << 20, "expected it to end within"},
+        Broken{"/flat_params/0/name", "b", "expected distinct names, got 'b'"},
+        Broken{"/flat_params/0/members/1/offset", 5,
+               "members[1].offset: expected at least 6"},
+        Broken{"/flat_params/0/members/1/offset", 8,
+               "expected 'a.b' to end within 8 elements, got 9"},
+        Broken{"/flat_params/0/members/1/fqn", "b.w", "got 'b.w' also at"},
+        Broken{"/flat_params/0/members/1/tied/0", "a.w", "got 'a.w' also at"},
+        Broken{"/flat_params/0/members/0/shape/0", -3, "shape[0]"},
+        Broken{"/flat_params/0/members/0/shape",
+               {1 << 30, 1 << 30, 1 << 30},
+               "expected a shape of at most 2^57 elements"},
+        Broken{"/flat_params/0/members/0/init/kind", "magic",
+               "init.kind: expected one of constant"},
+        Broken{"/flat_params/0/members/0/init/std", -1.0, "init.std"},
+        Broken{"/flat_params/0/states/1/name", "exp_avg", "got 'exp_avg' also"},
+        Broken{"/flat_params/0/states/0/offset", 0, "overlaps"},
+        Broken{"/buffers/0/fqn", "a.w", "got 'a.w' also at"},
+        Broken{"/buffers/0/init/values", {1.0}, "expected 2 values, got 1"},
+        Broken{"/buffers/0/init/values/1", "minus", "init.values[1]"},
+        Broken{"/buffers/0/dtype", "U8", "init.values[0]: expected an integer"},
+        Broken{"/inputs/0/low", 10, "expected low < high, got 10 and 10"},
+        Broken{"/inputs/0/shift", -1, "inputs[0].shift"},
+        Broken{"/inputs/0/dtype", "F32", "low: expected null for dtype F32"},
+        Broken{"/inputs/0/offset", 0, "overlaps"},
+        Broken{"/scalars/0/offset", 0, "overlaps"},
+        Broken{"/outputs/loss/dtype", "I32", "outputs.loss.dtype"},
+        Broken{"/outputs/loss/offset", 0, "outputs.loss at bytes 0 to 4"}));
+
+TEST(Manifest, OutputsMayTakeTheInputsPlace) {
+  json m = good();
+  m["outputs"]["loss"]["offset"] = m["inputs"][0]["offset"];
+  parsed(m);
+}
+
+TEST(Manifest, IntegerValuesKeepAllTheirDigits) {
+  json m = good();
+  addBuffer(m, "big", "I64", {1},
+            {{"kind", "values"}, {"values", {9007199254740993}}});
+  Manifest parsedOne = parsed(m);
+  int64_t value;
+  memcpy(&value, parsedOne.buffers[1].init.values.data(), 8);
+  EXPECT_EQ(value, 9007199254740993);
+}
+
+} // namespace

@@ -1,0 +1,174 @@
+//===- MetricsTest.cpp - Lines that a run writes --------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestSupport.h"
+
+#include "core/data/File.h"
+#include "core/data/Metrics.h"
+#include "core/data/Numbers.h"
+
+#include <cmath>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace fsdp::rt;
+using namespace fsdp::rt::data;
+using nlohmann::json;
+
+namespace {
+
+TEST(Metrics, LineHasTheKeysAndRoundTrips) {
+  StepMetrics m;
+  m.step = 3;
+  m.loss = 6.94267464f;
+  m.gradNorm = 0.1;
+  m.stepMs = 12.25;
+  m.tokensPerSecond = 1e6 / 3;
+  m.exposedCommMs = 0;
+  m.memBytes = 123456789012;
+  std::string line = toJsonLine(m, FSDP_RT_F32, FSDP_RT_F64);
+  EXPECT_EQ(line, "{\"step\":3,\"loss\":6.94267464,"
+                  "\"grad_norm\":0.10000000000000001,\"step_ms\":12.25,"
+                  "\"tokens_per_s\":333333.333,\"exposed_comm_ms\":0,"
+                  "\"mem_bytes\":123456789012}");
+  json parsedLine = json::parse(line);
+  EXPECT_EQ(parsedLine["loss"].get<float>(), 6.94267464f);
+  EXPECT_EQ(parsedLine["grad_norm"].get<double>(), 0.1);
+}
+
+TEST(Metrics, WhatIsNotFiniteIsNullAndNamed) {
+  StepMetrics m;
+  m.loss = NAN;
+  m.gradNorm = -INFINITY;
+  json line = json::parse(toJsonLine(m, FSDP_RT_F32, FSDP_RT_F32));
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["grad_norm"].is_null());
+  EXPECT_EQ(line["nonfinite"], json({"loss", "grad_norm"}));
+}
+
+TEST(Metrics, ConsoleLine) {
+  StepMetrics m;
+  m.step = 1;
+  m.loss = 6.94271;
+  m.gradNorm = 0.7;
+  m.memBytes = 1289748;
+  m.tokensPerSecond = 12345.4;
+  EXPECT_EQ(toConsoleLine(m), "step: 1 loss: 6.9427 grad_norm: 0.7 memory: "
+                              "1.23MiB tps: 12,345");
+}
+
+TEST(Metrics, Tokens) {
+  json m = makeManifest(2, 2, {});
+  EXPECT_EQ(tokensPerStep(parsed(m)), 0);
+  addInput(m, "scale", "F32", {}, nullptr, nullptr);
+  EXPECT_EQ(tokensPerStep(parsed(m)), 0);
+  m["inputs"] = json::array();
+  addInput(m, "pixels", "F32", {8, 3, 4}, nullptr, nullptr);
+  EXPECT_EQ(tokensPerStep(parsed(m)), 32);
+  addInput(m, "labels", "I32", {8, 5}, nullptr, nullptr);
+  addInput(m, "more", "I32", {8, 6}, nullptr, nullptr);
+  EXPECT_EQ(tokensPerStep(parsed(m)), 160);
+}
+
+TEST(Metrics, ResidentBytesArePlausible) {
+  EXPECT_GT(residentBytes(), 1 << 20);
+}
+
+TEST(LineFile, AppendsUntilCleared) {
+  TempDir dir;
+  std::string path = dir.file("m.jsonl");
+  writeFile(path, "old\n");
+  {
+    Result<LineFile> file = LineFile::open(path);
+    ASSERT_OK(file.status());
+    EXPECT_EQ(readFile(path), "old\n");
+    ASSERT_OK(file->append("a"));
+    EXPECT_EQ(readFile(path), "old\na\n");
+    ASSERT_OK(file->clear());
+    ASSERT_OK(file->append("b"));
+  }
+  EXPECT_EQ(readFile(path), "b\n");
+}
+
+TEST(LineFile, SaysWhyItCannotWrite) {
+  TempDir dir;
+  EXPECT_CONTAINS(messageOf(LineFile::open(dir.file("no/m"))), "No such file");
+  EXPECT_CONTAINS(messageOf(LineFile::open(dir.path())), "directory");
+  Result<LineFile> full = LineFile::open("/dev/full");
+  ASSERT_OK(full.status());
+  ASSERT_OK(full->clear());
+  EXPECT_CONTAINS(messageOf(full->append("x")),
+                  "cannot write '/dev/full': No space left on device");
+}
+
+TEST(Numbers, Format) {
+  EXPECT_EQ(groupDigits(0), "0");
+  EXPECT_EQ(groupDigits(999), "999");
+  EXPECT_EQ(groupDigits(1000), "1,000");
+  EXPECT_EQ(groupDigits(-1234567), "-1,234,567");
+  EXPECT_EQ(formatBytes(1023), "1023B");
+  EXPECT_EQ(formatBytes(1536), "1.50KiB");
+  EXPECT_EQ(formatBytes(int64_t(3) << 30), "3.00GiB");
+}
+
+TEST(Numbers, Parse) {
+  EXPECT_EQ(*parseInteger("12", 1, 20), 12);
+  for (const char *text :
+       {"", "x", "1x", " 1", "21", "0", "1e1", "99999999999999999999"})
+    EXPECT_CONTAINS(messageOf(parseInteger(text, 1, 20)),
+                    "expected an integer from 1 to 20, got");
+  EXPECT_EQ(*parseNumber("1e-3"), 1e-3);
+  EXPECT_EQ(*parseNumber("inf"), INFINITY);
+  for (const char *text : {"", "nan", "1,5", "0x10", "1e"})
+    EXPECT_CONTAINS(messageOf(parseNumber(text)), "expected a number, got");
+  EXPECT_EQ(*parseSeed("seed=18446744073709551615"), UINT64_MAX);
+}
+
+TEST(Files, ReplaceKeepsTheOldOneOnFailure) {
+  TempDir dir;
+  std::string path = dir.file("f");
+  ASSERT_OK(replaceFile(path, "one"));
+  ASSERT_OK(replaceFile(path, "two"));
+  EXPECT_EQ(readFile(path), "two");
+  EXPECT_EQ(entriesOf(dir.path()).size(), 1u);
+  EXPECT_CONTAINS(messageOf(replaceFile(dir.file("no/f"), "x")),
+                  "No such file");
+}
+
+TEST(Files, ADeviceIsWrittenToAndNotReplaced) {
+  EXPECT_OK(replaceFile("/dev/null", "x"));
+  EXPECT_CONTAINS(messageOf(replaceFile("/dev/full", "x")), "No space left");
+  struct stat info;
+  ASSERT_EQ(::stat("/dev/full", &info), 0);
+  EXPECT_TRUE(S_ISCHR(info.st_mode));
+}
+
+TEST(Files, DirectoriesTakeEachOthersPlace) {
+  TempDir dir;
+  for (const char *name : {"new", "old"}) {
+    ASSERT_OK(makeDirectories(dir.file(name)));
+    writeFile(dir.file(name) + "/" + name, "");
+  }
+  ASSERT_OK(replaceDirectory(dir.file("new"), dir.file("old"), false));
+  EXPECT_EQ(entriesOf(dir.path()), std::vector<std::string>{"old"});
+  EXPECT_EQ(entriesOf(dir.file("old")), std::vector<std::string>{"new"});
+  ASSERT_OK(replaceDirectory(dir.file("old"), dir.file("third"), false));
+  EXPECT_EQ(entriesOf(dir.path()), std::vector<std::string>{"third"});
+}
+
+TEST(Files, MakeDirectoriesRefusesAFile) {
+  TempDir dir;
+  writeFile(dir.file("f"), "");
+  EXPECT_TRUE(bool(makeDirectories(dir.file("f"))));
+  EXPECT_TRUE(bool(makeDirectories(dir.file("f/g"))));
+  EXPECT_OK(makeDirectories(dir.file("a/b/c")));
+  EXPECT_OK(makeDirectories(dir.file("a/b/c")));
+  EXPECT_OK(removeTree(dir.file("a")));
+  EXPECT_OK(removeTree(dir.file("a")));
+}
+
+} // namespace

@@ -1,0 +1,296 @@
+//===- ResumeTest.cpp - Runs that end early and go on ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinearProgram.h"
+
+#include "core/data/File.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+using namespace fsdp::rt::data;
+using nlohmann::json;
+
+namespace {
+
+class ResumeTest : public LinearProgram {
+protected:
+  Words resuming(const std::string &from, int steps, const Words &more = {}) {
+    Words words = training(steps, more);
+    words[0] = "--resume";
+    words[1] = from;
+    return words;
+  }
+  /// Parameters, optimizer state and buffers, byte for byte.
+  std::string stateAt(const std::string &saves, int step) {
+    char name[40];
+    std::snprintf(name, sizeof name, "/step-%08d/", step);
+    return readFile(saves + name + "params.safetensors") +
+           readFile(saves + name + "optimizer.safetensors");
+  }
+  std::string saves = dir.file("saves"), other = dir.file("other");
+};
+
+TEST_F(ResumeTest, EqualsAnUninterruptedRunOnAnyMesh) {
+  runWell("1", training(8, {"--save", other, "--save-every", "3"}));
+  EXPECT_EQ(entriesOf(other),
+            (std::vector<std::string>{"latest", "step-00000003",
+                                      "step-00000006", "step-00000008"}));
+  std::string reference = stateAt(other, 8);
+  int run = 0;
+  for (auto [before, after] :
+       std::vector<std::pair<const char *, const char *>>{{"1", "1"},
+                                                          {"1", "2"},
+                                                          {"2", "4"},
+                                                          {"4", "2x2"},
+                                                          {"2x2", "1"},
+                                                          {"2x1", "4"}}) {
+    std::string first = dir.file("first" + std::to_string(run));
+    std::string second = dir.file("second" + std::to_string(run++));
+    runWell(before, training(5, {"--save", first}));
+    EXPECT_EQ(stateAt(first, 5).size(), reference.size());
+    runWell(after, resuming(first, 8, {"--save", second}));
+    EXPECT_EQ(stateAt(second, 8), reference) << before << " to " << after;
+  }
+}
+
+TEST_F(ResumeTest, SamePlaceAndMetricsGoOn) {
+  std::string metrics = dir.file("m");
+  runWell("2", training(4, {"--save", saves, "--metrics", metrics}));
+  runWell("2", resuming(saves, 6, {"--save", saves, "--metrics", metrics}));
+  EXPECT_EQ(entriesOf(saves), (std::vector<std::string>{
+                                  "latest", "step-00000004", "step-00000006"}));
+  EXPECT_EQ(readFile(saves + "/latest"), "step-00000006\n");
+  std::string lines = readFile(metrics);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6);
+  // An older one by its own name; the directory then holds a later one, too.
+  runWell("2", resuming(saves + "/step-00000004", 6, {"--save", saves}));
+  EXPECT_EQ(readFile(saves + "/latest"), "step-00000006\n");
+}
+
+TEST_F(ResumeTest, MetaTellsTheStep) {
+  runWell("2x2", training(2, {"--save", saves}));
+  json meta = json::parse(readFile(saves + "/step-00000002/meta.json"));
+  EXPECT_EQ(meta["step"], 2);
+  EXPECT_EQ(meta["ranks"], 4);
+  EXPECT_EQ(meta["program"], "linear");
+  EXPECT_EQ(
+      floatsOf(saves + "/step-00000002/optimizer.safetensors", "weight.step"),
+      std::vector<float>{2});
+}
+
+TEST_F(ResumeTest, KeepsTheNewestAlone) {
+  runWell("2",
+          training(9, {"--save", saves, "--save-every", "2", "--keep", "2"}));
+  EXPECT_EQ(entriesOf(saves), (std::vector<std::string>{
+                                  "latest", "step-00000008", "step-00000009"}));
+  // Going back leaves the later ones alone, and the one just written as well.
+  runWell("1", training(2, {"--save", other}));
+  std::filesystem::rename(other + "/step-00000002", saves + "/step-00000002");
+  runWell("1", resuming(saves + "/step-00000002", 3,
+                        {"--save", saves, "--keep", "1"}));
+  EXPECT_EQ(entriesOf(saves),
+            (std::vector<std::string>{"latest", "step-00000003",
+                                      "step-00000008", "step-00000009"}));
+}
+
+TEST_F(ResumeTest, AnInterruptSavesAfterTheRunningStep) {
+  runWell("1", training(6, {"--save", other}));
+  for (const char *mesh : {"1", "2"}) {
+    std::string saves = dir.file(std::string("saves") + mesh);
+    Outcome outcome =
+        run(mesh, training(6, {"--save", saves}), {"LINEAR_FLAW=interrupt:3"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.err, "error: interrupted at step 3\n");
+    EXPECT_EQ(entriesOf(saves),
+              (std::vector<std::string>{"latest", "step-00000003"}));
+    runWell("2", resuming(saves, 6, {"--save", saves}));
+    EXPECT_EQ(stateAt(saves, 6), stateAt(other, 6));
+  }
+  Outcome outcome = run("2", training(6), {"LINEAR_FLAW=interrupt:3"});
+  EXPECT_EQ(outcome.err, "error: interrupted at step 3\n");
+  // In the last step there is nothing left to interrupt.
+  runWell("1", training(3), {"LINEAR_FLAW=interrupt:3"});
+}
+
+TEST_F(ResumeTest, RefusesADirectoryOfAnotherRun) {
+  runWell("1", training(2, {"--save", saves}));
+  std::string before = stateAt(saves, 2);
+  expectRefusal("1", training(2, {"--save", saves}),
+                "holds checkpoint step-00000002 already: expected --resume");
+  runWell("1", training(3, {"--save", other}));
+  expectRefusal("2", resuming(other, 4, {"--save", saves}), "already");
+  EXPECT_EQ(stateAt(saves, 2), before);
+}
+
+TEST_F(ResumeTest, RemovesWhatAnInterruptedSaveLeft) {
+  ASSERT_OK(makeDirectories(saves + "/step-00000007.tmp"));
+  ASSERT_OK(makeDirectories(saves + "/mine.tmp"));
+  writeFile(saves + "/step-00000007.tmp/params.safetensors", "half");
+  runWell("2", training(1, {"--save", saves}));
+  EXPECT_EQ(entriesOf(saves),
+            (std::vector<std::string>{"latest", "mine.tmp", "step-00000001"}));
+}
+
+TEST_F(ResumeTest, StepsAreCountedFromTheFirst) {
+  runWell("1", training(4, {"--save", saves}));
+  expectRefusal("1", resuming(saves, 4),
+                "--steps: expected more than 4, the step of checkpoint");
+}
+
+TEST_F(ResumeTest, RefusesCheckpointsThatAreNotWhole) {
+  runWell("2", training(2, {"--save", saves}));
+  std::string path = saves + "/step-00000002";
+  auto refuse = [&](const std::string &file, const std::string &contents,
+                    const std::string &message) {
+    std::string before = readFile(file);
+    writeFile(file, contents);
+    expectRefusal("2", resuming(saves, 4), message);
+    writeFile(file, before);
+  };
+  std::string latest = saves + "/latest", meta = path + "/meta.json";
+  refuse(latest, "../../etc\n", "expected a name like step-00000050, got '../");
+  refuse(latest, "step-00000009\n", "step-00000009/meta.json': No such file");
+  refuse(latest, "", "expected a name like");
+  refuse(meta, "{", "meta.json: ");
+  refuse(meta, "{\"format\":1}", "expected key 'step'");
+  json changed = json::parse(readFile(meta));
+  changed["step"] = 3;
+  refuse(meta, changed.dump(), "expected step 2, got 3");
+  changed["step"] = 2;
+  changed["format"] = 2;
+  refuse(meta, changed.dump(), "format: expected 1, got 2");
+  changed["format"] = 1;
+  changed["shapes"] = "0";
+  refuse(meta, changed.dump(), "expected shapes ");
+  changed["files"]["params.safetensors"] = 1;
+  refuse(meta, changed.dump(), "expected 1 bytes as in meta.json, got");
+  for (const char *name : {"/params.safetensors", "/optimizer.safetensors"}) {
+    std::string whole = readFile(path + name);
+    refuse(path + name, whole.substr(0, whole.size() - 1), name);
+    refuse(path + name, "", name);
+    ASSERT_OK(removeTree(path + name));
+    expectRefusal("2", resuming(saves, 4), "No such file");
+    writeFile(path + name, whole);
+  }
+  runWell("2", resuming(saves, 4));
+}
+
+TEST_F(ResumeTest, RefusesAnotherModelAndAnotherOptimizer) {
+  runWell("1", training(2, {"--save", saves}));
+  std::string path = saves + "/step-00000002";
+  auto rewrite = [&](const std::string &name, std::vector<TensorSpec> specs) {
+    std::vector<char> zeros(1000);
+    std::vector<const void *> data(specs.size(), zeros.data());
+    ASSERT_OK(writeSafetensors(path + name, std::move(specs), data));
+    json meta = json::parse(readFile(path + "/meta.json"));
+    meta["files"][name.substr(1)] = readFile(path + name).size();
+    writeFile(path + "/meta.json", meta.dump());
+  };
+  rewrite("/optimizer.safetensors", {{"weight.exp_avg", FSDP_RT_F32, {5}}});
+  expectRefusal("1", resuming(saves, 3),
+                "missing 4 tensors: 'weight.momentum', 'bias.momentum', "
+                "'weight.step', 'bias.step'; unexpected 1 tensor: "
+                "'weight.exp_avg'");
+  rewrite("/params.safetensors", {{"weight", FSDP_RT_F32, {6}},
+                                  {"bias", FSDP_RT_BF16, {1}},
+                                  {"gain", FSDP_RT_F32, {}},
+                                  {"count", FSDP_RT_I64, {}}});
+  expectRefusal("1", resuming(saves, 3),
+                "'weight': expected shape [5], got [6]; 'bias': expected F32, "
+                "got BF16");
+}
+
+TEST_F(ResumeTest, AFullDiskLeavesTheCheckpointBefore) {
+  ASSERT_EQ(::mkdir(saves.c_str(), 0700), 0);
+  if (::mount("tmpfs", saves.c_str(), "tmpfs", 0, "size=40k") != 0)
+    GTEST_SKIP() << "cannot mount a small file system: needs root";
+  runWell("2", training(2, {"--save", saves}));
+  std::string before = stateAt(saves, 2);
+  Outcome outcome =
+      run("2", resuming(saves, 60, {"--save", saves, "--save-every", "1"}));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "No space left on device");
+  std::string latest = readFile(saves + "/latest");
+  for (const std::string &name : entriesOf(saves))
+    EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
+  EXPECT_EQ(stateAt(saves, 2), before);
+  Outcome again = run("2", resuming(saves, 100));
+  ::umount(saves.c_str());
+  EXPECT_NE(latest, "step-00000002\n"); // some fit
+  EXPECT_EQ(again.status, 0) << again.err;
+}
+
+/// Two saves, of which the n-th change to a file or directory fails.
+class FaultTest : public ResumeTest {
+protected:
+  void SetUp() override {
+    runWell("1", training(6, {"--save", other}));
+    whole = stateAt(other, 6);
+  }
+  Outcome runWithFault(const char *mesh, int n, Words environment) {
+    saves = dir.file("saves" + std::to_string(n));
+    environment.push_back("LD_PRELOAD=" FAULT_SHIM);
+    environment.push_back("FAULT_AT=" + std::to_string(n));
+    return run(
+        mesh,
+        training(4, {"--save", saves, "--save-every", "2", "--keep", "1"}),
+        environment);
+  }
+  /// Whatever happened, what `latest` names is complete, and the next run
+  /// cleans up.
+  void checkWhatIsLeft(int n) {
+    Words again = training(6, {"--save", saves, "--keep", "1"});
+    if (pathExists(saves + "/latest"))
+      again = resuming(saves, 6, {"--save", saves, "--keep", "1"});
+    else
+      EXPECT_EQ(run("1", resuming(saves, 6)).status, 1) << n;
+    runWell("2", again);
+    std::vector<std::string> expected = {"latest", "step-00000006"};
+    EXPECT_EQ(entriesOf(saves), expected) << n;
+    EXPECT_EQ(stateAt(saves, 6), whole) << n;
+  }
+  void killAtEveryMoment(const char *mesh) {
+    int n = 1;
+    for (; !HasFailure(); ++n) {
+      Outcome outcome = runWithFault(mesh, n, {});
+      if (outcome.status == 0)
+        break;
+      EXPECT_EQ(outcome.signal, SIGKILL) << n;
+      checkWhatIsLeft(n);
+    }
+    EXPECT_GT(n, 40);
+  }
+  std::string whole;
+};
+
+TEST_F(FaultTest, KilledAtAnyMoment) { killAtEveryMoment("1"); }
+
+TEST_F(FaultTest, KilledAtAnyMomentWithTwoRanks) { killAtEveryMoment("2"); }
+
+TEST_F(FaultTest, AnyChangeMayFail) {
+  int refused = 0;
+  // Some failures do no harm, such as that of taking an empty directory away.
+  for (int n = 1, harmless = 0; harmless < 5 && !HasFailure(); ++n) {
+    Outcome outcome = runWithFault("2", n, {"FAULT_ERRNO=5"});
+    harmless = outcome.status == 0 ? harmless + 1 : 0;
+    if (outcome.status == 0)
+      continue;
+    ++refused;
+    EXPECT_EQ(outcome.status, 1) << n;
+    EXPECT_CONTAINS(outcome.err, "error: ");
+    EXPECT_CONTAINS(outcome.err, "Input/output error");
+    checkWhatIsLeft(n);
+  }
+  EXPECT_GT(refused, 30);
+}
+
+} // namespace

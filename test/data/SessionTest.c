@@ -1,0 +1,318 @@
+//===- SessionTest.c - The library as C programs use it -----------*- C -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// SessionTest PROGRAM [DIR]: runs LinearProgram.c, which is linked in, for the
+// mesh in LINEAR_MESH; PROGRAM is the executable made from it. With DIR, which
+// all processes share, this is one rank of an MPI job.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp-rt/fsdp-rt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW = 20, STEPS = 6 };
+
+static int failures;
+
+#define CHECK(condition)                                                       \
+  do {                                                                         \
+    if (!(condition)) {                                                        \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);          \
+      ++failures;                                                              \
+    }                                                                          \
+  } while (0)
+
+#define CHECK_OK(session, call)                                                \
+  do {                                                                         \
+    if ((call) != FSDP_OK) {                                                   \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,            \
+              fsdp_last_error(session));                                       \
+      ++failures;                                                              \
+    }                                                                          \
+  } while (0)
+
+/* That a call fails, and why. */
+#define CHECK_REFUSED(session, call, why)                                      \
+  do {                                                                         \
+    if ((call) != FSDP_FAILED || !strstr(fsdp_last_error(session), why)) {     \
+      fprintf(stderr, "%s:%d: %s: got '%s'\n", __FILE__, __LINE__, #call,      \
+              fsdp_last_error(session));                                       \
+      ++failures;                                                              \
+    }                                                                          \
+  } while (0)
+
+static char directory[256];
+
+static const char *in_directory(const char *name) {
+  static char path[2][400];
+  static int turn;
+  turn = !turn;
+  snprintf(path[turn], sizeof path[turn], "%s/%s", directory, name);
+  return path[turn];
+}
+
+static void set_batch(fsdp_session *s, int step) {
+  int64_t ids[ROW], labels[ROW];
+  int32_t first, count;
+  CHECK_OK(s, fsdp_ranks(s, NULL, &first, &count));
+  for (int i = 0; i < ROW; ++i) {
+    ids[i] = (step * 31 + i * 7) % 128;
+    labels[i] = (step * 17 + i * 3) % 128;
+  }
+  for (int rank = first; rank < first + count; ++rank) {
+    CHECK_OK(s, fsdp_set_input(s, rank, "input_ids", ids, sizeof ids));
+    CHECK_OK(s, fsdp_set_input(s, rank, "labels", labels, sizeof labels));
+  }
+}
+
+static void train(fsdp_session *s, int from, int to) {
+  for (int step = from; step < to; ++step) {
+    set_batch(s, step);
+    CHECK_OK(s, fsdp_step(s, 1e-3));
+  }
+}
+
+static void read_weight(fsdp_session *s, float *weight) {
+  CHECK_OK(s, fsdp_read_parameter(s, "weight", weight, 5 * sizeof(float)));
+}
+
+static void test_creation(void) {
+  fsdp_session *s = (fsdp_session *)1;
+  fsdp_session_options options = {.size = sizeof options};
+  fsdp_rt_program other = fsdp_rt_program_entry;
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, NULL),
+                "expected 'session'");
+  options.ranks = 77;
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+                "the size of the mesh that the program was compiled for, got "
+                "77");
+  CHECK(s == NULL);
+  options.ranks = 0;
+  options.backend = "gloo";
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+                "got 'gloo'");
+  options.backend = "local";
+  options.blas = "none";
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+                "none");
+  options.blas = NULL;
+  options.threads = -1;
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+                "got -1");
+  options.size = 3;
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+                "got size 3");
+  other.abi_version = 99;
+  CHECK_REFUSED(NULL, fsdp_create(&other, NULL, &s), "got version 99");
+  CHECK(fsdp_create(NULL, NULL, &s) == FSDP_INTERNAL);
+  fsdp_destroy(NULL);
+  CHECK(fsdp_step(NULL, 0) == FSDP_FAILED);
+}
+
+static void test_order_and_arguments(fsdp_session *s) {
+  int64_t ids[ROW] = {0};
+  float weight[5];
+  double loss;
+  int32_t world, first, count;
+  size_t bytes, rank;
+  int64_t shape[4] = {0};
+  fsdp_rt_dtype dtype;
+  const char *json;
+  CHECK(strcmp(fsdp_last_error(s), "") == 0);
+  CHECK_OK(s, fsdp_ranks(s, &world, &first, &count));
+  CHECK(first == 0 && count == world);
+  CHECK_OK(s, fsdp_describe(s, &json));
+  CHECK(strstr(json, "\"linear\""));
+
+  CHECK_REFUSED(s, fsdp_step(s, 0.1), "expected an initial state");
+  CHECK_REFUSED(s, fsdp_save(s, directory), "expected an initial state");
+  CHECK_REFUSED(s, fsdp_read_parameter(s, "weight", weight, sizeof weight),
+                "expected an initial state");
+  CHECK_REFUSED(s, fsdp_results(s, &loss, NULL), "expected a step");
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  CHECK_REFUSED(s, fsdp_step(s, 0.1), "none for 'input_ids' of rank 0");
+  CHECK_REFUSED(s, fsdp_set_input(s, world, "labels", ids, sizeof ids),
+                "expected a rank from 0");
+  CHECK_REFUSED(s, fsdp_set_input(s, 0, "label", ids, sizeof ids),
+                "expected one of the inputs 'input_ids', 'labels'");
+  CHECK_REFUSED(s, fsdp_set_input(s, 0, "labels", ids, 8),
+                "expected 160 bytes, I64 [4, 5], got 8");
+  CHECK_REFUSED(s, fsdp_set_input(s, 0, "labels", NULL, sizeof ids),
+                "expected 'data'");
+  ids[3] = 128;
+  CHECK_REFUSED(s, fsdp_set_input(s, 0, "labels", ids, sizeof ids),
+                "element 3: expected 0 <= value < 128, got 128");
+  CHECK_REFUSED(s, fsdp_set_scalar(s, "beta", 1), "got 'beta'");
+  CHECK_REFUSED(s, fsdp_set_scalar(s, "clip_norm", NAN), "clip_norm");
+  CHECK_REFUSED(s, fsdp_init_from_file(s, in_directory("none"), 0),
+                "No such file");
+  CHECK_REFUSED(s, fsdp_resume(s, in_directory("none"), NULL),
+                "expected a checkpoint");
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+
+  CHECK_OK(s, fsdp_parameter_info(s, "head.weight", &dtype, &bytes, shape, 4,
+                                  &rank));
+  CHECK(dtype == FSDP_RT_F32 && bytes == 20 && rank == 1 && shape[0] == 5);
+  CHECK_OK(s, fsdp_parameter_info(s, "count", &dtype, NULL, NULL, 0, &rank));
+  CHECK(dtype == FSDP_RT_I64 && rank == 0);
+  CHECK_REFUSED(s, fsdp_parameter_info(s, "x", NULL, NULL, NULL, 0, NULL),
+                "got 'x'");
+  CHECK_REFUSED(s, fsdp_read_parameter(s, "weight", weight, 4),
+                "expected 20 bytes, F32 [5], got 4");
+}
+
+static void test_parameters(fsdp_session *s) {
+  float weight[5] = {1, 2, 3, 4, 5}, back[5];
+  int64_t count = 11, count_back = 0;
+  CHECK_OK(s, fsdp_write_parameter(s, "weight", weight, sizeof weight));
+  read_weight(s, back);
+  CHECK(memcmp(weight, back, sizeof back) == 0);
+  CHECK_OK(s, fsdp_write_parameter(s, "count", &count, sizeof count));
+  CHECK_OK(s, fsdp_read_parameter(s, "count", &count_back, sizeof count));
+  CHECK(count_back == 11);
+  CHECK_OK(s, fsdp_write_parameter(s, "count", &count_back, 8));
+}
+
+static void test_training(fsdp_session *s) {
+  double loss, norm, first_loss;
+  float whole[5], resumed[5];
+  int64_t step;
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  train(s, 0, 1);
+  CHECK_OK(s, fsdp_results(s, &first_loss, &norm));
+  CHECK(isfinite(first_loss) && norm > 0);
+  train(s, 1, 3);
+  CHECK_OK(s, fsdp_save(s, in_directory("saves")));
+  train(s, 3, STEPS);
+  CHECK_OK(s, fsdp_results(s, &loss, NULL));
+  read_weight(s, whole);
+  CHECK_OK(s, fsdp_save(s, in_directory("saves"))); /* our own: fine */
+  CHECK_OK(s, fsdp_save(s, in_directory("saves"))); /* and again */
+
+  CHECK_OK(s, fsdp_resume(s, in_directory("saves/step-00000003"), &step));
+  CHECK(step == 3);
+  train(s, 3, STEPS);
+  read_weight(s, resumed);
+  CHECK(memcmp(whole, resumed, sizeof whole) == 0);
+
+  CHECK_OK(s,
+           fsdp_init_from_file(
+               s, in_directory("saves/step-00000006/params.safetensors"), 0));
+  read_weight(s, resumed);
+  CHECK(memcmp(whole, resumed, sizeof whole) == 0);
+}
+
+/* The executable goes on from a session's checkpoint, and the other way. */
+static void test_together_with_program(fsdp_session *s, const char *program) {
+  char command[1200];
+  float mine[5], its[5];
+  int64_t step;
+  CHECK_OK(s, fsdp_resume(s, in_directory("saves/step-00000003"), NULL));
+  snprintf(command, sizeof command,
+           "'%s' --resume '%s/saves/step-00000003' --data random:seed=9 "
+           "--lr 0 --steps 4 --save '%s/program' --quiet",
+           program, directory, directory);
+  CHECK(system(command) == 0);
+  read_weight(s, mine);
+  CHECK_OK(s, fsdp_resume(s, in_directory("program"), &step));
+  CHECK(step == 4);
+  read_weight(s, its);
+  CHECK(memcmp(mine, its, sizeof mine) == 0); /* a rate of 0 changes nothing */
+  CHECK_REFUSED(s, fsdp_init_from_file(s, program, 0), program);
+}
+
+static void test_failing_step(fsdp_session *s) {
+  float nan_weight[5] = {NAN, 0, 0, 0, 0};
+  double loss;
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  CHECK_OK(s, fsdp_write_parameter(s, "weight", nan_weight, 20));
+  set_batch(s, 1);
+  CHECK_OK(s, fsdp_step(s, NAN)); /* no rate: the last one stays */
+  CHECK_OK(s, fsdp_results(s, &loss, NULL));
+  CHECK(isnan(loss));
+}
+
+/* Ranks of one process. */
+static void test_local(const char *program) {
+  fsdp_session *s = NULL, *second = NULL;
+  test_creation();
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, &s));
+  if (!s)
+    return;
+  test_order_and_arguments(s);
+  test_parameters(s);
+  test_training(s);
+  test_together_with_program(s, program);
+  test_failing_step(s);
+  /* Sessions do not know of each other. */
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, &second));
+  if (second) {
+    CHECK_OK(second, fsdp_init_from_seed(second, 1));
+    CHECK_REFUSED(second, fsdp_save(second, in_directory("saves")), "already");
+    train(second, 0, 2);
+    fsdp_destroy(second);
+  }
+  fsdp_destroy(s);
+}
+
+/* A step that fails ends the session, and every call says so. */
+static void test_end(void) {
+  fsdp_session *s = NULL;
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, &s));
+  if (!s)
+    return;
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  set_batch(s, 0);
+  CHECK_REFUSED(s, fsdp_step(s, 0), "the data is flawed");
+  CHECK_REFUSED(s, fsdp_step(s, 0), "the data is flawed");
+  CHECK_REFUSED(s, fsdp_init_from_seed(s, 0), "the session ended");
+  fsdp_destroy(s);
+}
+
+/* One rank of several processes. */
+static void test_mpi(void) {
+  fsdp_session_options options = {.size = sizeof options, .backend = "mpi"};
+  fsdp_session *s = NULL;
+  int32_t world, count;
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s));
+  if (!s)
+    return;
+  CHECK_OK(s, fsdp_ranks(s, &world, NULL, &count));
+  CHECK(world > 1 && count == 1);
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  test_parameters(s);
+  test_training(s);
+  CHECK_REFUSED(s, fsdp_init_from_file(s, in_directory("none"), 0),
+                "No such file");
+  test_failing_step(s);
+  fsdp_destroy(s);
+}
+
+int main(int argc, char **argv) {
+  const char *root = getenv("TMPDIR");
+  char command[400];
+  if (argc == 3) {
+    snprintf(directory, sizeof directory, "%s", argv[2]);
+    test_mpi();
+    return failures != 0;
+  }
+  snprintf(directory, sizeof directory, "%s/fsdp-session-XXXXXX",
+           root ? root : "/tmp");
+  if (argc != 2 || !mkdtemp(directory))
+    return 2;
+  if (getenv("LINEAR_FLAW"))
+    test_end();
+  else
+    test_local(argv[1]);
+  snprintf(command, sizeof command, "rm -r '%s'", directory);
+  CHECK(system(command) == 0);
+  return failures != 0;
+}

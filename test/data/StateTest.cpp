@@ -1,0 +1,314 @@
+//===- StateTest.cpp - Initial parameters, drawn and from files -----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestSupport.h"
+
+#include "core/data/Initialize.h"
+#include "core/data/Parameters.h"
+#include "core/data/Sharding.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+using namespace fsdp::rt;
+using namespace fsdp::rt::data;
+using nlohmann::json;
+
+namespace {
+
+/// Three members of awkward sizes, in one unit or in three.
+json model(int replicas, int shards, bool isSplit,
+           const std::string &dtype = "F32") {
+  std::vector<std::pair<std::string, Shape>> members = {
+      {"w", {7, 3}}, {"b", {2}}, {"v", {5}}};
+  std::vector<FlatSpec> flats;
+  if (isSplit)
+    for (auto it = members.rbegin(); it != members.rend(); ++it)
+      flats.push_back({"unit." + it->first, dtype, {*it}});
+  else
+    flats.push_back({"all", dtype, members});
+  return makeManifest(replicas, shards, flats);
+}
+
+/// Puts every rank's shards together again, by name; checks the padding.
+std::map<std::string, std::vector<float>>
+gathered(const Manifest &manifest,
+         const std::vector<std::vector<char>> &arenas) {
+  std::map<std::string, std::vector<float>> whole;
+  for (int rank = 0; rank < int(arenas.size()); ++rank)
+    for (const FlatParam &flat : manifest.flatParams) {
+      std::vector<float> shard(flat.shardNumel);
+      std::memcpy(shard.data(), arenas[rank].data() + flat.offset,
+                  shard.size() * 4);
+      for (const Piece &piece :
+           piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes))) {
+        const Member &member = flat.members[piece.member];
+        std::vector<float> &values = whole[member.fqn];
+        values.resize(member.numel);
+        for (int64_t i = 0; i < piece.count; ++i) {
+          values[piece.memberBegin + i] = shard[piece.shardBegin + i];
+          shard[piece.shardBegin + i] = 0;
+        }
+      }
+      for (float rest : shard)
+        EXPECT_EQ(rest, 0) << "padding of rank " << rank;
+    }
+  return whole;
+}
+
+std::vector<std::vector<char>> dirtyArenas(const Manifest &manifest) {
+  return std::vector<std::vector<char>>(
+      manifest.worldSize(), std::vector<char>(manifest.arenaBytes, '\x7f'));
+}
+
+std::map<std::string, std::vector<float>> drawn(const json &description,
+                                                uint64_t seed, int threads) {
+  Manifest manifest = parsed(description);
+  auto arenas = dirtyArenas(manifest);
+  for (size_t rank = 0; rank < arenas.size(); ++rank)
+    EXPECT_OK(
+        initializeFromSeed(manifest, rank, seed, threads, arenas[rank].data()));
+  return gathered(manifest, arenas);
+}
+
+TEST(Sharding, RanksOfGroups) {
+  json description = model(2, 3, false);
+  description["groups"].push_back({{"axes", {"shard", "replicate"}}});
+  description["groups"].push_back({{"axes", json::array()}});
+  Manifest m = parsed(description);
+  EXPECT_EQ(groupRanks(m, 4), (std::vector<std::vector<int>>{
+                                  {3, 4, 5}, {1, 4}, {0, 1, 2, 3, 4, 5}, {4}}));
+  EXPECT_EQ(placeAlong(m, 4, {1}), 1);
+  EXPECT_EQ(placeAlong(m, 4, {0}), 1);
+  EXPECT_EQ(placeAlong(m, 5, {0, 1}), 5);
+  EXPECT_TRUE(isFirstReplica(m, 2, {1}));
+  EXPECT_FALSE(isFirstReplica(m, 3, {1}));
+  EXPECT_TRUE(isFirstReplica(m, 0, {}));
+  EXPECT_FALSE(isFirstReplica(m, 1, {}));
+}
+
+TEST(Sharding, PiecesStraddleBorders) {
+  Manifest m = parsed(model(1, 3, false)); // 28 elements, shards of 10
+  std::vector<Piece> pieces = piecesOf(m.flatParams[0], 2);
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[0].member, 0u);
+  EXPECT_EQ(pieces[0].memberBegin, 20);
+  EXPECT_EQ(pieces[0].count, 1);
+  EXPECT_EQ(pieces[2].shardBegin, 3);
+  EXPECT_EQ(pieces[2].count, 5);
+}
+
+TEST(Initialize, DependsOnNeitherMeshNorLayoutNorThreads) {
+  auto reference = drawn(model(1, 1, false), 5, 1);
+  ASSERT_EQ(reference.size(), 3u);
+  EXPECT_NE(reference["w"][0], reference["w"][1]);
+  EXPECT_NE(reference["w"][0], reference["v"][0]);
+  for (int shards : {1, 2, 3, 4, 8})
+    for (int replicas : {1, 2})
+      for (bool isSplit : {false, true})
+        EXPECT_EQ(drawn(model(replicas, shards, isSplit), 5, 1 + shards % 3),
+                  reference);
+  EXPECT_NE(drawn(model(1, 1, false), 6, 1), reference);
+}
+
+TEST(Initialize, ManyTasksOnManyThreads) {
+  json big = makeManifest(1, 2, {{"u", "F32", {{"w", {300001}}, {"x", {7}}}}});
+  EXPECT_EQ(drawn(big, 1, 1), drawn(big, 1, 3));
+}
+
+TEST(Initialize, EveryKind) {
+  json m = makeManifest(
+      1, 1, {{"u", "F32", {{"c", {2}}, {"u", {2}}, {"t", {2}}, {"v", {2}}}}});
+  json &members = m["flat_params"][0]["members"];
+  members[0]["init"] = {{"kind", "constant"}, {"value", 3}};
+  members[1]["init"] = {{"kind", "uniform"}, {"low", 5}, {"high", 6}};
+  members[2]["init"] = {{"kind", "truncated_normal"},
+                        {"mean", 0},
+                        {"std", 1},
+                        {"low", 7},
+                        {"high", 8}};
+  members[3]["init"] = {{"kind", "values"}, {"values", {9, "nan"}}};
+  addBuffer(m, "n", "I32", {2}, {{"kind", "values"}, {"values", {-4, 2}}});
+  addBuffer(m, "flags", "BOOL", {2}, {{"kind", "constant"}, {"value", 1}});
+  m["flat_params"][0]["states"][0]["init"] = 0.25;
+  Manifest manifest = parsed(m);
+  auto arenas = dirtyArenas(manifest);
+  char *arena = arenas[0].data();
+  ASSERT_OK(initializeFromSeed(manifest, 0, 1, 2, arena));
+  auto got = gathered(manifest, arenas);
+  EXPECT_EQ(got["c"], (std::vector<float>{3, 3}));
+  EXPECT_TRUE(got["u"][0] >= 5 && got["u"][0] <= 6);
+  EXPECT_TRUE(got["t"][0] >= 7 && got["t"][0] <= 8);
+  EXPECT_EQ(got["v"][0], 9);
+  EXPECT_TRUE(std::isnan(got["v"][1]));
+  int32_t n[2];
+  std::memcpy(n, arena + manifest.buffers[0].offset, 8);
+  EXPECT_EQ(n[0], -4);
+  EXPECT_EQ(arena[manifest.buffers[1].offset], 1);
+  float state[8];
+  std::memcpy(state, arena + manifest.flatParams[0].states[0].offset, 32);
+  EXPECT_EQ(state[7], 0.25f);
+}
+
+TEST(Initialize, NamesWhatHasNoInitialiser) {
+  json m = model(1, 1, false);
+  m["flat_params"][0]["members"][1]["init"] = nullptr;
+  addBuffer(m, "buf", "F32", {1}, nullptr);
+  Manifest manifest = parsed(m);
+  auto arenas = dirtyArenas(manifest);
+  std::string text =
+      messageOf(initializeFromSeed(manifest, 0, 0, 1, arenas[0].data()));
+  EXPECT_CONTAINS(text, "got none for 'b', 'buf'");
+  EXPECT_EQ(arenas[0][0], '\x7f');
+}
+
+class ParametersTest : public testing::Test {
+protected:
+  void SetUp() override {
+    for (int i = 0; i < 32; ++i)
+      numbers.push_back(i + 1);
+    specs = {{"w", FSDP_RT_F32, {7, 3}},
+             {"b", FSDP_RT_F32, {2}},
+             {"v", FSDP_RT_F32, {5}}};
+  }
+  void write() {
+    std::vector<const void *> data;
+    for (size_t i = 0; i < specs.size(); ++i)
+      data.push_back(numbers.data() + i);
+    ASSERT_OK(writeSafetensors(path, specs, data));
+  }
+  Status load(const json &description, int rank, bool cast = false) {
+    manifest = parsed(description);
+    if (arenas.size() != size_t(manifest.worldSize()))
+      arenas = dirtyArenas(manifest);
+    arenas[rank].resize(manifest.arenaBytes);
+    return loadParameters(manifest, rank, path, cast, arenas[rank].data(),
+                          notes);
+  }
+  std::string refusal(const json &description, bool cast = false) {
+    write();
+    std::string text = messageOf(load(description, 0, cast));
+    EXPECT_CONTAINS(text, path);
+    return text;
+  }
+  TempDir dir;
+  std::string path = dir.file("params.safetensors");
+  std::vector<float> numbers;
+  std::vector<TensorSpec> specs;
+  Manifest manifest;
+  std::vector<std::vector<char>> arenas;
+  std::vector<std::string> notes;
+};
+
+TEST_F(ParametersTest, EveryRankGetsItsShards) {
+  write();
+  for (int shards : {1, 2, 3, 8})
+    for (bool isSplit : {false, true}) {
+      arenas.clear();
+      json description = model(2, shards, isSplit);
+      for (int rank = 0; rank < 2 * shards; ++rank)
+        ASSERT_OK(load(description, rank));
+      auto got = gathered(manifest, arenas);
+      EXPECT_EQ(got["w"],
+                std::vector<float>(numbers.begin(), numbers.begin() + 21));
+      EXPECT_EQ(got["b"], (std::vector<float>{2, 3}));
+      EXPECT_EQ(got["v"], (std::vector<float>{3, 4, 5, 6, 7}));
+      float state;
+      std::memcpy(&state,
+                  arenas[0].data() + manifest.flatParams[0].states[0].offset,
+                  4);
+      EXPECT_EQ(state, 0);
+    }
+}
+
+TEST_F(ParametersTest, ListsMissingAndUnexpected) {
+  specs = {{"w", FSDP_RT_F32, {7, 3}},
+           {"x", FSDP_RT_F32, {1}},
+           {"y", FSDP_RT_F32, {1}}};
+  EXPECT_CONTAINS(
+      refusal(model(1, 1, false)),
+      "missing 2 tensors: 'b', 'v'; unexpected 2 tensors: 'x', 'y'");
+  specs = {};
+  for (int i = 0; i < 9; ++i)
+    specs.push_back({"x" + std::to_string(i), FSDP_RT_F32, {1}});
+  EXPECT_CONTAINS(refusal(model(1, 1, false)),
+                  "unexpected 9 tensors: 'x0', 'x1', 'x2', 'x3', 'x4' and 4 "
+                  "more");
+}
+
+TEST_F(ParametersTest, NamesWrongShapes) {
+  specs[0].shape = {3, 7};
+  specs[1].shape = {2, 1};
+  EXPECT_CONTAINS(refusal(model(1, 1, false)),
+                  "'w': expected shape [7, 3], got [3, 7]; 'b': expected shape "
+                  "[2], got [2, 1]");
+}
+
+TEST_F(ParametersTest, CastsOnlyWhenAsked) {
+  EXPECT_CONTAINS(refusal(model(1, 1, false, "BF16")),
+                  "'w': expected BF16, got F32 (--cast-params converts it)");
+  arenas.clear();
+  EXPECT_OK(load(model(1, 1, false, "BF16"), 0, /*cast=*/true));
+  uint16_t first;
+  std::memcpy(&first, arenas[0].data(), 2);
+  EXPECT_EQ(first, 0x3f80);
+
+  specs[1].dtype = FSDP_RT_I32;
+  EXPECT_CONTAINS(refusal(model(1, 1, false), /*cast=*/true),
+                  "'b': expected F32, got I32");
+}
+
+TEST_F(ParametersTest, TiedNamesAreAliases) {
+  json description = model(1, 1, false);
+  description["flat_params"][0]["members"][1]["tied"] = {"b2", "b3"};
+  specs[1].name = "b2";
+  write();
+  EXPECT_OK(load(description, 0));
+  specs.push_back({"b", FSDP_RT_F32, {2}});
+  write();
+  EXPECT_OK(load(description, 0));
+  EXPECT_EQ(gathered(manifest, arenas)["b"], (std::vector<float>{4, 5}));
+  specs[1].shape = {3};
+  EXPECT_CONTAINS(refusal(description), "'b2': expected shape [2], got [3]");
+}
+
+TEST_F(ParametersTest, BuffersMayBeAbsentWhereTheyHaveAnInitialiser) {
+  json description = model(1, 1, false);
+  addBuffer(description, "inv_freq", "F32", {2},
+            {{"kind", "values"}, {"values", {0.5, 0.25}}});
+  addBuffer(description, "mean", "F32", {1}, nullptr);
+  EXPECT_CONTAINS(refusal(description), "missing 1 tensor: 'mean'");
+  specs.push_back({"mean", FSDP_RT_F32, {1}});
+  write();
+  EXPECT_OK(load(description, 0));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_CONTAINS(notes[0], "no buffer 'inv_freq'");
+  float value;
+  std::memcpy(&value, arenas[0].data() + manifest.buffers[0].offset, 4);
+  EXPECT_EQ(value, 0.5f);
+  std::memcpy(&value, arenas[0].data() + manifest.buffers[1].offset, 4);
+  EXPECT_EQ(value, 4.0f);
+}
+
+TEST_F(ParametersTest, RefusesBoolsThatAreNone) {
+  json description = model(1, 1, false);
+  addBuffer(description, "mask", "BOOL", {4}, nullptr);
+  writeFile(path, "");
+  specs.push_back({"mask", FSDP_RT_BOOL, {4}});
+  EXPECT_CONTAINS(refusal(description),
+                  "'mask', element 2: expected 0 or 1, got 128");
+}
+
+TEST_F(ParametersTest, RefusesATruncatedFile) {
+  write();
+  std::string bytes = readFile(path);
+  writeFile(path, bytes.substr(0, bytes.size() - 1));
+  EXPECT_CONTAINS(messageOf(load(model(1, 1, false), 0)), path);
+}
+
+} // namespace

@@ -1,0 +1,191 @@
+//===- TestSupport.cpp - What the data tests share ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestSupport.h"
+
+#include "core/data/Elements.h"
+#include "core/data/File.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+using nlohmann::json;
+
+namespace fsdp::rt::data {
+
+TempDir::TempDir() {
+  // In memory where there is such a place: saves wait for the disk.
+  for (std::string root : {std::string("/dev/shm"), testing::TempDir()}) {
+    std::string pattern = root + "/fsdp-data-XXXXXX";
+    if (::mkdtemp(pattern.data())) {
+      path_ = pattern;
+      return;
+    }
+  }
+  ADD_FAILURE() << "cannot create a temporary directory";
+}
+
+TempDir::~TempDir() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+void writeFile(const std::string &path, const std::string &contents) {
+  std::ofstream(path, std::ios::binary) << contents;
+}
+
+std::string readFile(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> entriesOf(const std::string &directory) {
+  Result<std::vector<std::string>> names = listDirectory(directory);
+  EXPECT_TRUE(names.isOk());
+  return names.isOk() ? *names : std::vector<std::string>{};
+}
+
+std::string safetensorsBytes(const std::string &header, const std::string &data,
+                             int64_t length) {
+  uint64_t bytes = length < 0 ? header.size() : uint64_t(length);
+  return std::string(reinterpret_cast<const char *>(&bytes), sizeof bytes) +
+         header + data;
+}
+
+namespace {
+
+/// Takes `bytes` of the arena, which grows.
+int64_t reserve(json &manifest, int64_t bytes) {
+  int64_t offset = manifest["arena"]["bytes"];
+  manifest["arena"]["bytes"] = (offset + bytes + 255) / 256 * 256;
+  return offset;
+}
+
+int64_t bytesOf(const std::string &dtype, const Shape &shape) {
+  return numelOf(shape) * dtypeSize(*dtypeFromName(dtype));
+}
+
+} // namespace
+
+json makeManifest(int replicas, int shards,
+                  const std::vector<FlatSpec> &flats) {
+  json manifest = {
+      {"format", 1},
+      {"name", "test"},
+      {"fingerprint", "0123456789abcdef"},
+      {"target",
+       {{"kind", "cpu"}, {"cpu", "generic"}, {"features", json::array()}}},
+      {"mesh",
+       {{{"axis", "replicate"}, {"size", replicas}},
+        {{"axis", "shard"}, {"size", shards}}}},
+      {"strategy", "hybrid_shard"},
+      {"wrap", "blocks"},
+      {"groups", {{{"axes", {"shard"}}}, {{"axes", {"replicate"}}}}},
+      {"arena",
+       {{"bytes", 0}, {"segments", json::array()}, {"scratch_bytes", 0}}},
+      {"plan",
+       {{"parameters", 0},
+        {"gradients", 0},
+        {"optimizer", 0},
+        {"gathered", 0},
+        {"activations", 0},
+        {"other", 0}}},
+      {"traffic", json::array()},
+      {"flat_params", json::array()},
+      {"buffers", json::array()},
+      {"inputs", json::array()},
+      {"scalars", json::array()},
+  };
+  for (const FlatSpec &spec : flats) {
+    json members = json::array();
+    int64_t used = 0;
+    for (const auto &[fqn, shape] : spec.members) {
+      members.push_back({{"fqn", fqn},
+                         {"tied", json::array()},
+                         {"shape", shape},
+                         {"offset", used},
+                         {"init", spec.init}});
+      used += numelOf(shape);
+    }
+    int64_t ranks = spec.isSharded ? shards : 1;
+    int64_t shard = (used + ranks - 1) / ranks;
+    int64_t size = dtypeSize(*dtypeFromName(spec.dtype));
+    json axes = json::array();
+    if (spec.isSharded)
+      axes.push_back("shard");
+    json flat = {
+        {"name", spec.name},    {"unit", spec.name},
+        {"dtype", spec.dtype},  {"numel", shard * ranks},
+        {"shard_numel", shard}, {"shard_axes", axes},
+        {"trainable", true},    {"offset", reserve(manifest, shard * size)},
+        {"members", members}};
+    flat["states"] = {{{"name", "exp_avg"},
+                       {"dtype", "F32"},
+                       {"scalar", false},
+                       {"offset", reserve(manifest, shard * 4)},
+                       {"init", 0.0}},
+                      {{"name", "step"},
+                       {"dtype", "F32"},
+                       {"scalar", true},
+                       {"offset", reserve(manifest, 4)},
+                       {"init", 0.0}}};
+    manifest["flat_params"].push_back(flat);
+  }
+  manifest["scalars"].push_back({{"name", "lr"},
+                                 {"dtype", "F32"},
+                                 {"offset", reserve(manifest, 4)},
+                                 {"default", 0.001}});
+  manifest["outputs"] = {
+      {"loss", {{"dtype", "F32"}, {"offset", reserve(manifest, 4)}}},
+      {"grad_norm", {{"dtype", "F32"}, {"offset", reserve(manifest, 4)}}}};
+  return manifest;
+}
+
+void addBuffer(json &manifest, const std::string &fqn, const std::string &dtype,
+               const Shape &shape, json init) {
+  manifest["buffers"].push_back(
+      {{"fqn", fqn},
+       {"dtype", dtype},
+       {"shape", shape},
+       {"offset", reserve(manifest, bytesOf(dtype, shape))},
+       {"init", std::move(init)}});
+}
+
+void addInput(json &manifest, const std::string &name, const std::string &dtype,
+              const Shape &shape, json low, json high, int shift) {
+  manifest["inputs"].push_back(
+      {{"name", name},
+       {"dtype", dtype},
+       {"shape", shape},
+       {"offset", reserve(manifest, bytesOf(dtype, shape))},
+       {"low", std::move(low)},
+       {"high", std::move(high)},
+       {"shift", shift}});
+}
+
+Manifest parsed(const json &manifest) {
+  Result<Manifest> result = parseManifest(manifest.dump());
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  return result.isOk() ? *result : Manifest();
+}
+
+std::vector<float> floatsOf(const std::string &path, const std::string &name) {
+  Result<SafetensorsReader> file = SafetensorsReader::open(path);
+  EXPECT_TRUE(file.isOk()) << file.status().message();
+  const TensorInfo *tensor = file.isOk() ? file->find(name) : nullptr;
+  EXPECT_NE(tensor, nullptr) << name;
+  if (!tensor)
+    return {};
+  std::vector<float> values(numelOf(tensor->shape));
+  EXPECT_OK(file->read(*tensor, 0, values.data(), tensor->bytes));
+  return values;
+}
+
+} // namespace fsdp::rt::data

@@ -1,0 +1,108 @@
+//===- AbiTest.cpp - The table against the C structs ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp-rt/abi.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+// What a kind of the table means, written down once more.
+using PTR = const void *;
+using STR = const char *;
+using I32 = int32_t;
+using I64 = int64_t;
+using F64 = double;
+using I64x4 = int64_t[4];
+
+struct Field {
+  std::string name;
+  size_t offset;
+  size_t size;
+  bool hasType;
+};
+
+struct Descriptor {
+  std::string name;
+  size_t size = 0;
+  std::vector<Field> fields;
+};
+
+std::vector<Descriptor> descriptors() {
+  std::vector<Descriptor> all;
+#define FSDP_RT_STRUCT_BEGIN(desc)                                             \
+  {                                                                            \
+    using Struct = fsdp_rt_##desc##_desc;                                      \
+    Descriptor d;                                                              \
+    d.name = #desc;                                                            \
+    d.size = sizeof(Struct);
+#define FSDP_RT_FIELD(desc, kind, name)                                        \
+  d.fields.push_back({#name, offsetof(Struct, name), sizeof(kind),             \
+                      std::is_same_v<decltype(Struct::name), kind>});
+#define FSDP_RT_STRUCT_END(desc)                                               \
+  all.push_back(d);                                                            \
+  }
+#include "fsdp-rt/abi.def"
+  return all;
+}
+
+TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
+  std::vector<Descriptor> all = descriptors();
+  ASSERT_EQ(all.size(), 5u);
+  for (const Descriptor &d : all) {
+    size_t offset = 0;
+    for (const Field &field : d.fields) {
+      EXPECT_TRUE(field.hasType) << d.name << "." << field.name;
+      EXPECT_EQ(field.offset, offset) << d.name << "." << field.name;
+      offset += field.size;
+    }
+    EXPECT_EQ(d.size, offset) << d.name;
+  }
+}
+
+TEST(Abi, LayoutOfVersionOneStays) {
+  // What programs that exist were compiled against: a change here needs a new
+  // FSDP_RT_ABI_VERSION.
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 1);
+  EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);
+  EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
+  EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 56u);
+  EXPECT_EQ(sizeof(fsdp_rt_copy_desc), 32u);
+  EXPECT_EQ(sizeof(fsdp_rt_check_desc), 16u);
+  EXPECT_EQ(offsetof(fsdp_rt_launch_desc, grid), 32u);
+  EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, batch), 80u);
+  EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 208u);
+  EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, dtype), 228u);
+  EXPECT_EQ(offsetof(fsdp_rt_collective_desc, group), 40u);
+  EXPECT_EQ(offsetof(fsdp_rt_program, manifest), 8u);
+  EXPECT_EQ(offsetof(fsdp_rt_program, step), 16u);
+  EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
+}
+
+TEST(Abi, EveryFunctionOfTheTableIsDefined) {
+  std::set<const void *> functions;
+  size_t count = 0;
+#define FSDP_RT_FUNCTION(name, desc)                                           \
+  {                                                                            \
+    int32_t (*function)(fsdp_rt_context *, const fsdp_rt_##desc##_desc *) =    \
+        fsdp_rt_##name;                                                        \
+    functions.insert(reinterpret_cast<const void *>(function));                \
+    ++count;                                                                   \
+  }
+#include "fsdp-rt/abi.def"
+  EXPECT_EQ(count, 8u);
+  EXPECT_EQ(functions.size(), count);
+}
+
+} // namespace

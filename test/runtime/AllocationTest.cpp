@@ -1,0 +1,172 @@
+//===- AllocationTest.cpp - A step allocates nothing ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A program of its own: it replaces the allocation functions of the process.
+//
+//===----------------------------------------------------------------------===//
+
+#include "backends/local/LocalBackend.h"
+#include "core/Context.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void *counted(std::size_t size) {
+  ++allocations;
+  if (void *memory = std::malloc(size ? size : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+
+void *countedAligned(std::size_t size, std::align_val_t alignment) {
+  ++allocations;
+  auto unit = static_cast<std::size_t>(alignment);
+  if (void *memory = std::aligned_alloc(unit, (size + unit - 1) / unit * unit))
+    return memory;
+  throw std::bad_alloc();
+}
+
+} // namespace
+
+void *operator new(std::size_t size) { return counted(size); }
+void *operator new[](std::size_t size) { return counted(size); }
+void *operator new(std::size_t size, std::align_val_t alignment) {
+  return countedAligned(size, alignment);
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete[](void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void *memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void *memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace {
+
+using namespace fsdp::rt;
+
+constexpr int64_t srcAt = 0, dstAt = 1 << 20, flagAt = (4 << 20) - 1;
+constexpr int64_t count = 50'000;
+const int64_t operands[] = {srcAt, dstAt};
+
+void kernel(char *const *addresses, char *, int64_t begin, int64_t end) {
+  auto out = reinterpret_cast<float *>(addresses[1]);
+  for (int64_t i = begin; i < end; ++i)
+    out[i] = 1;
+}
+
+const fsdp_rt_launch_desc launchDesc = {
+    "kernel", reinterpret_cast<const void *>(kernel), operands, 2, count, 64, 0,
+    0};
+const fsdp_rt_copy_desc copyDesc = {"copy", srcAt, dstAt, count * 4};
+const fsdp_rt_check_desc checkDesc = {"check", flagAt};
+const fsdp_rt_collective_desc collectiveDesc = {
+    "bucket", srcAt, dstAt, count, 3, 0, FSDP_RT_F32, 0, 0};
+
+fsdp_rt_matmul_desc matmulDesc(int32_t dtype) {
+  fsdp_rt_matmul_desc desc = {};
+  desc.name = "product";
+  desc.b = dstAt;
+  desc.c = 2 << 20;
+  desc.m = 128;
+  desc.n = 300;
+  desc.k = 200;
+  desc.lda = 200;
+  desc.ldb = desc.ldc = 300;
+  for (int64_t &extent : desc.batch)
+    extent = 1;
+  desc.alpha = 1;
+  desc.dtype = dtype;
+  return desc;
+}
+const fsdp_rt_matmul_desc matmulDescs[] = {matmulDesc(FSDP_RT_F32),
+                                           matmulDesc(FSDP_RT_BF16)};
+
+int32_t step(fsdp_rt_context *ctx) {
+  return fsdp_rt_launch(ctx, &launchDesc) ||
+         fsdp_rt_matmul(ctx, &matmulDescs[0]) ||
+         fsdp_rt_matmul(ctx, &matmulDescs[1]) ||
+         fsdp_rt_all_gather(ctx, &collectiveDesc) ||
+         fsdp_rt_reduce_scatter(ctx, &collectiveDesc) ||
+         fsdp_rt_all_reduce(ctx, &collectiveDesc) ||
+         fsdp_rt_broadcast(ctx, &collectiveDesc) ||
+         fsdp_rt_copy(ctx, &copyDesc) || fsdp_rt_check(ctx, &checkDesc);
+}
+
+const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step};
+
+void expectNoAllocations(BlasKind blas, bool isRecorded) {
+  int64_t before = -1, after = -1;
+  LocalBackendOptions backendOptions;
+  backendOptions.ranks = 3;
+  auto backend = createLocalBackend(backendOptions);
+  ASSERT_TRUE(backend.isOk());
+  Status status = (*backend)->run([&](World &world) -> Status {
+    ContextOptions options;
+    options.arenaBytes = 4 << 20;
+    options.threads = 2;
+    options.blas = blas;
+    options.groups = {{0, 1, 2}};
+    options.profile = isRecorded;
+    options.traceEvents = isRecorded ? 50 : 0;
+    auto context = Context::create(world, options);
+    if (!context.isOk())
+      return context.status();
+    (*context)->arena()[flagAt] = 1;
+    // Libraries set up what they need in their first call.
+    if (Status s = (*context)->step(program))
+      return s;
+    Communicator &group = (*context)->communicator(0);
+    if (Status s = group.barrier())
+      return s;
+    if (world.rank() == 0)
+      before = allocations;
+    for (int i = 0; i < 10; ++i)
+      if (Status s = (*context)->step(program))
+        return s;
+    if (Status s = group.barrier())
+      return s;
+    if (world.rank() == 0)
+      after = allocations;
+    return group.barrier();
+  });
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(after, before);
+  EXPECT_GT(before, 0);
+}
+
+TEST(Allocation, AStepMakesNoneWithOpenBlas) {
+  Result<const Blas *> blas = Blas::open(BlasKind::OpenBlas);
+  if (!blas.isOk())
+    GTEST_SKIP() << blas.status().message();
+  expectNoAllocations(BlasKind::OpenBlas, false);
+}
+
+TEST(Allocation, AStepMakesNoneWithOneDnn) {
+  Result<const Blas *> blas = Blas::open(BlasKind::OneDnn);
+  if (!blas.isOk())
+    GTEST_SKIP() << blas.status().message();
+  expectNoAllocations(BlasKind::OneDnn, false);
+}
+
+TEST(Allocation, NorDoesARecordedStep) {
+  expectNoAllocations(BlasKind::Auto, true);
+}
+
+} // namespace

@@ -1,0 +1,72 @@
+//===- FsdpRun.cpp - Runs a program compiled with --emit so ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp-rt/fsdp-rt.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <string>
+#include <sys/stat.h>
+#include <vector>
+
+namespace {
+
+constexpr const char *entryName = "fsdp_rt_program_entry";
+
+int fail(const std::string &message) {
+  std::fprintf(stderr, "error: %s\n", message.c_str());
+  return FSDP_FAILED;
+}
+
+int printUsage() {
+  std::puts("usage: fsdp-run FILE.so [options]\n\n"
+            "Runs a program that fsdp-compile wrote with --emit so, as if it "
+            "had been written\nwith --emit exe. `fsdp-run FILE.so --help` "
+            "lists the options.");
+  return std::fflush(stdout) == 0 ? FSDP_OK
+                                  : fail("cannot write to standard output");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--help") == 0)
+    return printUsage();
+  if (argc < 2 || argv[1][0] == '-')
+    return fail(
+        "expected a file compiled with --emit so as the first "
+        "argument, got " +
+        (argc < 2 ? std::string("none") : "'" + std::string(argv[1]) + "'"));
+  // Without a slash the loader would look in the system's directories.
+  std::string path = argv[1];
+  if (path.find('/') == std::string::npos)
+    path = "./" + path;
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0)
+    return fail("cannot open '" + std::string(argv[1]) +
+                "': " + std::strerror(errno));
+  void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return fail(
+        "'" + std::string(argv[1]) +
+        "': expected a library compiled with --emit so: " + ::dlerror());
+  auto *program =
+      static_cast<const fsdp_rt_program *>(::dlsym(library, entryName));
+  if (!program)
+    return fail("'" + std::string(argv[1]) + "': expected a library compiled " +
+                "with --emit so, got one without the symbol " + entryName);
+
+  std::string name = std::string(argv[0]) + " " + argv[1];
+  std::vector<char *> arguments = {name.data()};
+  arguments.insert(arguments.end(), argv + 2, argv + argc);
+  int count = static_cast<int>(arguments.size());
+  arguments.push_back(nullptr);
+  // The library stays open: the program's code runs until the process ends.
+  return fsdp_rt_main(count, arguments.data(), program);
+}
