@@ -1,0 +1,140 @@
+#===- cli.py - The command fsdp-export -----------------------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Parses the command line. Exit status: 0 done, 1 the user's mistake or the
+machine's failure, 2 a fault of ours."""
+
+import argparse
+import logging
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+from .errors import ExportError
+
+EPILOG = """examples:
+  fsdp-export hf:gpt2 --config n_layer=4,n_embd=128 --batch 4 --seq 64 -o gpt2
+  fsdp-export py:my_module:build_step --optimizer sgd:lr=0.1 -o mine
+
+Nothing is downloaded: a hf: model starts from its type's configuration and
+from its own random initialisation."""
+
+# Options that make sense for hf: models alone, and their defaults there.
+HF_ONLY = {"config": "", "task": None, "batch": 1, "seq": 128,
+           "image_size": None, "inputs": None, "dtype": "f32"}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise ExportError(f"{message}; see fsdp-export --help")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="fsdp-export", epilog=EPILOG, allow_abbrev=False,
+        description="Exports one training step as the input of fsdp-compile.",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("source", help="hf:MODEL_TYPE or py:MODULE:FUNCTION")
+    add("-o", "--output", required=True, type=Path, metavar="DIR")
+    add("--config", metavar="K=V,..", help="settings of the hf: model")
+    add("--task", help="seq2seq-lm, image-classification, masked-lm or "
+        "causal-lm; default: the first that the model offers")
+    add("--batch", type=_positive, metavar="N", help="per rank; default 1")
+    add("--seq", type=_positive, metavar="N", help="tokens; default 128")
+    add("--image-size", type=_positive, metavar="N",
+        help="for models whose configuration has none; default 224")
+    add("--inputs", metavar="NAME,..",
+        help="inputs of a language model; default input_ids,labels")
+    add("--dtype", choices=["f32", "bf16"], help="default f32")
+    add("--optimizer", default="adamw", metavar="SPEC",
+        help="adamw:lr=..,beta1=..,beta2=..,eps=..,weight_decay=.. or "
+        "sgd:lr=..,momentum=..,weight_decay=.. or none; default adamw")
+    add("--with-params", action="store_true",
+        help="also write params.safetensors")
+    add("--reference", type=_positive, default=0, metavar="N",
+        help="also train N steps in PyTorch and write params.safetensors, "
+        "batches.safetensors and expect.json")
+    add("--seed", type=int, default=0, help="of parameters and batches")
+    add("--skip-init", action="store_true",
+        help="do not fill large parameters: for models larger than memory")
+    add("--locations", action=argparse.BooleanOptionalAction, default=True,
+        help="keep the module path of each operation: a quarter more text, "
+        "and what checkpointing by class goes by; default on")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    try:
+        _run(make_parser().parse_args(argv))
+        return 0
+    except ExportError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except (MemoryError, OSError) as error:
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception:
+        traceback.print_exc()
+        print("internal error: please report the command and the lines above",
+              file=sys.stderr)
+        return 2
+
+
+def _run(args: argparse.Namespace) -> None:
+    kind, _, target = args.source.partition(":")
+    if kind not in ("hf", "py") or not target:
+        raise ExportError("expected hf:MODEL_TYPE or py:MODULE:FUNCTION, got "
+                          f"{args.source}")
+    given = {k: v for k, v in vars(args).items()
+             if k in HF_ONLY and v is not None}
+    if kind == "py" and given:
+        option = min(given).replace("_", "-")
+        raise ExportError(f"--{option} is for hf: models; the function decides "
+                          "here")
+    if args.skip_init and (args.with_params or args.reference):
+        raise ExportError("--skip-init leaves no values for --with-params or "
+                          "--reference")
+    warnings.filterwarnings("ignore", module=r"torch\..*|copyreg")
+    # What goes wrong is reported once, by us.
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    # PyTorch takes seconds to import: not before the mistakes above.
+    import torch
+
+    from . import huggingface, optimizers, userfunction
+    from .exporter import Options, export
+    from .recorder import InitRecorder
+
+    optimizer = optimizers.parse(args.optimizer)
+    if args.reference and optimizer is None:
+        raise ExportError("--reference needs an optimizer, got none")
+    torch.manual_seed(args.seed)
+    recorder = InitRecorder(skip=args.skip_init)
+    if kind == "hf":
+        settings = HF_ONLY | given
+        settings["config"] = huggingface.parse_config(settings["config"])
+        if settings["inputs"] is not None:
+            settings["inputs"] = tuple(settings["inputs"].split(","))
+        step = huggingface.build(target, huggingface.HFOptions(**settings),
+                                 recorder)
+    else:
+        step = userfunction.build(target, recorder)
+    lines = export(step, args.output, Options(
+        optimizer, args.locations, args.with_params, args.reference,
+        args.seed))
+    print(f"{args.output}: " + "\n  ".join(lines))
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(
+            f"expected a positive number, got {text}")
+    return value

@@ -1,0 +1,118 @@
+#===- contract.py - Names for arguments and results ----------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Writes the attributes of the input contract onto a lowered module."""
+
+from dataclasses import asdict
+
+import torch
+from torch import nn
+from torch_mlir import ir
+
+from .errors import ExportError
+from .joint import Joint
+from .lowering import dense, element_type
+from .recorder import InitRecorder
+from .step import Held
+
+# Unexplained values of at most so many elements are written into the module.
+INLINE_ELEMENTS = 1 << 16
+
+
+def annotate(module: ir.Module, joint: Joint, root: nn.Module,
+             recorder: InitRecorder) -> bool:
+    """Adds every attribute; True if a value has to be kept in a file."""
+    with module.context, ir.Location.unknown():
+        function = module.body.operations[0]
+        inits = {h.fqn: _init(h, recorder)
+                 for h in joint.parameters + joint.buffers}
+        arguments = [{"fsdp.param": _parameter(h, joint, inits[h.fqn])}
+                     for h in joint.parameters]
+        arguments += [{"fsdp.buffer": ir.DictAttr.get(
+            {"fqn": _text(h.fqn), "tied": _texts(h.tied),
+             "init": inits[h.fqn]})} for h in joint.buffers]
+        arguments += [{"fsdp.input": _input(name, joint)}
+                      for name in joint.inputs]
+        results = [{"fsdp.loss": ir.UnitAttr.get()}]
+        results += [{"fsdp.grad": ir.DictAttr.get({"fqn": _text(n)})}
+                    for n in joint.gradients]
+        results += [{"fsdp.buffer_update": ir.DictAttr.get({"fqn": _text(n)})}
+                    for n in joint.updates]
+        set_attributes(function, arguments, results)
+        module.operation.attributes["fsdp.modules"] = ir.ArrayAttr.get([
+            ir.DictAttr.get({"fqn": _text(fqn),
+                             "class": _text(type(child).__name__)})
+            for fqn, child in root.named_modules()])
+        file = ir.DictAttr.get({"kind": _text("file")})
+        return any(init == file for init in inits.values())
+
+
+def set_attributes(function: ir.OpView, arguments: list[dict],
+                   results: list[dict]) -> None:
+    """Sets a function's argument and result attributes, all of them."""
+    kind = function.type
+    if (len(arguments), len(results)) != (len(kind.inputs), len(kind.results)):
+        raise AssertionError(
+            f"{len(arguments)} arguments and {len(results)} results are named, "
+            f"the function has {len(kind.inputs)} and {len(kind.results)}")
+    function.arg_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, arguments)))
+    function.attributes["res_attrs"] = ir.ArrayAttr.get(
+        list(map(ir.DictAttr.get, results)))
+
+
+def _parameter(held: Held, joint: Joint, init: ir.Attribute) -> ir.Attribute:
+    entries = {"fqn": _text(held.fqn), "tied": _texts(held.tied), "init": init,
+               "requires_grad": ir.BoolAttr.get(held.tensor.requires_grad)}
+    if held.fqn in joint.unused:
+        entries["unused"] = ir.BoolAttr.get(True)
+    return ir.DictAttr.get(entries)
+
+
+def _input(name: str, joint: Joint) -> ir.Attribute:
+    entries = {"name": _text(name)}
+    if name in joint.bounds:
+        i64 = ir.IntegerType.get_signless(64)
+        low, high = joint.bounds[name]
+        entries["low"] = ir.IntegerAttr.get(i64, low)
+        entries["high"] = ir.IntegerAttr.get(i64, high)
+    return ir.DictAttr.get(entries)
+
+
+def _init(held: Held, recorder: InitRecorder) -> ir.Attribute:
+    """The initialiser: a distribution, else the values, else the file."""
+    value = held.tensor.detach()
+    known = recorder.find(value)
+    if known is not None:
+        f64 = ir.F64Type.get()
+        return ir.DictAttr.get({"kind": _text(known.kind)} | {
+            k: ir.FloatAttr.get(f64, v) for k, v in asdict(known).items()})
+    if not recorder.is_filled(value):
+        raise ExportError(f"{held.fqn}: its initialiser is not a known "
+                          "distribution, and --skip-init leaves no values to "
+                          "keep; export it without")
+    if value.numel() and _uniform(value):
+        return ir.DictAttr.get({
+            "kind": _text("constant"),
+            "value": ir.FloatAttr.get(ir.F64Type.get(),
+                                      float(value.flatten()[0]))})
+    if value.numel() > INLINE_ELEMENTS:
+        return ir.DictAttr.get({"kind": _text("file")})
+    return ir.DictAttr.get({"kind": _text("values"),
+                            "values": dense(value, element_type(value.dtype))})
+
+
+def _uniform(value: torch.Tensor) -> bool:
+    """Whether one number that a float64 can hold fills the tensor."""
+    first = value.flatten()[0]
+    return (bool((value == first).all()) and abs(float(first)) <= 2.0**53)
+
+
+def _text(value: str) -> ir.Attribute:
+    return ir.StringAttr.get(value)
+
+
+def _texts(values: list[str]) -> ir.Attribute:
+    return ir.ArrayAttr.get(list(map(_text, values)))

@@ -1,0 +1,97 @@
+#===- exporter.py - From a step to a directory ---------------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Puts the parts together."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from . import reference
+from .contract import annotate
+from .errors import ExportError
+from .joint import Joint, trace
+from .lowering import lower, print_module
+from .optimizers import Optimizer, lower_optimizer, optimizer_dtype
+from .step import Step, remove_dropout
+from .writer import staged
+
+
+@dataclass
+class Options:
+    """What to write besides model.mlir."""
+
+    optimizer: Optimizer | None = None
+    locations: bool = True
+    params: bool = False
+    reference: int = 0
+    seed: int = 0
+
+
+def export(step: Step, target: Path, options: Options) -> list[str]:
+    """Writes the export of `step` into `target`; returns lines to report.
+
+    Raises ExportError, and leaves `target` alone then.
+    """
+    dropouts = remove_dropout(step.module)
+    joint = trace(step)
+    module = lower(joint.graph, "forward_backward")
+    needs_file = annotate(module, joint, step.module, step.recorder)
+    params = options.params or bool(options.reference) or needs_file
+    held = joint.parameters + joint.buffers
+    if params:
+        empty = [h.fqn for h in held if not step.recorder.is_filled(h.tensor)]
+        if empty:
+            raise ExportError("params.safetensors is needed, and --skip-init "
+                              f"leaves no values for {empty[0]}")
+    optimizer = None
+    if options.optimizer:
+        dtype = optimizer_dtype([h.tensor for h in joint.parameters])
+        optimizer = lower_optimizer(options.optimizer, dtype)
+    with staged(target) as stage:
+        _write(stage / "model.mlir", print_module(module, options.locations))
+        if optimizer:
+            _write(stage / "optimizer.mlir", print_module(optimizer, False))
+        if params:
+            save_file({h.fqn: h.tensor.detach().contiguous().clone()
+                       for h in held}, stage / "params.safetensors")
+        if options.reference:
+            batches = reference.make_batches(
+                step, joint.bounds, options.reference, options.seed)
+            save_file(batches, stage / "batches.safetensors")
+            try:
+                expect = reference.measure(step, options.optimizer, batches)
+            except Exception as error:
+                raise ExportError("--reference: PyTorch could not train the "
+                                  f"model: {error}") from error
+            _write(stage / "expect.json", json.dumps(expect, indent=1) + "\n")
+    return _report(joint, dropouts, needs_file)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _report(joint: Joint, dropouts: int, needs_file: bool) -> list[str]:
+    count = sum(h.tensor.numel() for h in joint.parameters)
+    frozen = sum(not h.tensor.requires_grad for h in joint.parameters)
+    lines = [f"{len(joint.parameters)} parameters of {count:,} elements, "
+             f"{frozen} frozen, {len(joint.unused)} unused; "
+             f"{len(joint.buffers)} buffers, {len(joint.updates)} updated; "
+             f"inputs {', '.join(joint.inputs)}"]
+    if dropouts:
+        lines.append(f"dropout set to 0 in {dropouts} places")
+    if needs_file:
+        lines.append("some initial values are only in params.safetensors")
+    for name, value in joint.inputs.items():
+        if value.dtype not in (torch.bool,) and not value.is_floating_point() \
+                and name not in joint.bounds:
+            lines.append(f"input {name} has no bounds: nothing says which "
+                         "integers it may hold")
+    return lines

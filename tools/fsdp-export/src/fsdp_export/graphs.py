@@ -1,0 +1,115 @@
+#===- graphs.py - Work on FX graphs --------------------------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Small transformations of the traced graphs, each a function of one graph."""
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_leaves
+
+from .errors import ExportError
+from .step import PREFIX
+
+aten = torch.ops.aten
+
+_PASS_THROUGH = (aten.alias.default, aten.detach.default,
+                 aten.lift_fresh_copy.default)
+# They want their input to lie in a certain way; a reshape does not.
+VIEWS = (aten.view.default, aten._unsafe_view.default)
+_CHECKS = (aten._assert_tensor_metadata.default, aten._assert_async.msg,
+           aten.sym_constrain_range_for_size.default)
+
+
+def module_path(node: fx.Node) -> str:
+    """The module that a node belongs to, `` for the root or where unknown."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = [entry[0] for entry in stack.values()][-1:] or [""]
+    return path[0].removeprefix(PREFIX.rstrip(".")).removeprefix(".")
+
+
+def name_backward(graph: fx.GraphModule) -> None:
+    """Gives each backward node the module of its forward node.
+
+    The first node of a sequence number is the one that autograd recorded;
+    later ones with the same number were not differentiated.
+    """
+    forward: dict[int, dict] = {}
+    for node in graph.graph.nodes:
+        number = node.meta.get("seq_nr")
+        if number is None or node.op != "call_function":
+            continue
+        stack = node.meta.get("nn_module_stack")
+        if stack:
+            forward.setdefault(number, stack)
+        elif number in forward:
+            node.meta["nn_module_stack"] = forward[number]
+
+
+def bind_constants(graph: fx.GraphModule,
+                   constants: list[torch.Tensor]) -> None:
+    """Replaces the last placeholders by the constants that they stand for."""
+    if not constants:
+        return
+    placeholders = graph.graph.find_nodes(op="placeholder")
+    for node, value in zip(placeholders[-len(constants):], constants):
+        node.replace_all_uses_with(make_table(graph, node, value.detach()))
+        graph.graph.erase_node(node)
+
+
+def clean(graph: fx.GraphModule) -> None:
+    """Drops checks that tracing has settled, and identities."""
+    for node in list(graph.graph.nodes):
+        if node.target in _PASS_THROUGH:
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
+        elif node.target in _CHECKS and not node.users:
+            graph.graph.erase_node(node)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+
+
+def refuse_dynamic(graph: fx.Graph) -> None:
+    """Every shape has to be known: none may come from a tensor's values."""
+    for node in graph.nodes:
+        for value in tree_leaves(node.meta.get("val")):
+            sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+            if any(isinstance(s, torch.SymInt | torch.SymFloat | torch.SymBool)
+                   for s in sizes):
+                raise ExportError(
+                    "expected shapes that do not depend on the values of "
+                    f"tensors, got {node.target} in "
+                    f"{module_path(node) or 'the root module'}")
+
+
+def refuse_randomness(graph: fx.GraphModule) -> None:
+    """A step is a function: it may not draw random numbers."""
+    for node in graph.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags:
+            raise ExportError(
+                "expected a step without random numbers, got "
+                f"{node.target} in {module_path(node) or 'the root module'}; "
+                "dropout is set to 0, other randomness has to become an input")
+
+
+def make_table(graph: fx.GraphModule, node: fx.Node,
+               value: torch.Tensor) -> fx.Node:
+    """A constant in the place of `node`."""
+    name = f"table_{node.name}"
+    graph.register_buffer(name, value.contiguous())
+    with graph.graph.inserting_before(node):
+        table = graph.graph.get_attr(name)
+        # The importer wants an attribute to have one user; this is dropped.
+        copy = graph.graph.call_function(aten.clone.default, (table,))
+    table.meta = make_meta(node, node.meta["val"].new_empty(value.shape))
+    copy.meta = dict(table.meta)
+    return copy
+
+
+def make_meta(node: fx.Node, value: torch.Tensor) -> dict:
+    """A replacement's metadata: the node's module, its own shape."""
+    kept = {"nn_module_stack": node.meta.get("nn_module_stack")}
+    return {**kept, "val": value}

@@ -1,0 +1,124 @@
+#===- reference.py - PyTorch's own losses --------------------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Trains the model in PyTorch, so that a compiled step can be compared.
+
+Rank r reads batch [step, r]; gradients and losses are averaged over the ranks;
+each rank keeps its own buffers, as data parallel training without broadcast
+does.
+"""
+
+import copy
+import math
+
+import torch
+
+from .errors import ExportError
+from .optimizers import Optimizer
+from .step import Step, buffers_of, parameters_of
+
+WORLDS = (1, 2, 4)
+
+# A tolerance is this many times what rounding does to PyTorch itself, and
+# never below the floor: few steps measure the noise badly.
+MARGIN = 20
+FLOORS = {"loss": 1e-5, "grad_norm": 2e-4}
+
+# Token sequences count up by a stride modulo at most this prime, so that a
+# model can learn to continue them.
+CYCLE = 61
+
+
+def make_batches(step: Step, bounds: dict[str, tuple[int, int]], steps: int,
+                 seed: int) -> dict[str, torch.Tensor]:
+    """Every input as [steps, ranks, local shape]."""
+    generator = torch.Generator().manual_seed(seed)
+    batches = {}
+    for name, example in step.inputs.items():
+        shape = (steps, max(WORLDS), *example.shape)
+        if name in step.copies and step.copies[name] in batches:
+            batches[name] = batches[step.copies[name]].clone()
+        elif example.dtype.is_floating_point:
+            batches[name] = torch.randn(
+                shape, generator=generator).to(example.dtype)
+        elif name not in bounds:
+            # Nothing says what these integers mean: repeat the example.
+            batches[name] = example.expand(shape).clone()
+        elif example.ndim < 2 or bounds[name][1] - bounds[name][0] <= 2:
+            batches[name] = torch.randint(
+                *bounds[name], shape, generator=generator).to(example.dtype)
+        else:
+            batches[name] = _sequences(shape, *bounds[name],
+                                       generator).to(example.dtype)
+    return batches
+
+
+def measure(step: Step, optimizer: Optimizer,
+            batches: dict[str, torch.Tensor]) -> dict:
+    """What expect.json holds: losses, gradient norms and tolerances."""
+    expect = {"hyper": optimizer.describe(), "loss": {}, "grad_norm": {},
+              "rtol": {}, "torch": torch.__version__}
+    for world in WORLDS:
+        narrow = _train(step, optimizer, batches, world, None)
+        wide = _train(step, optimizer, batches, world, torch.float64)
+        expect["rtol"][str(world)] = {}
+        for key in ("loss", "grad_norm"):
+            if not all(map(math.isfinite, narrow[key])):
+                raise ExportError(f"expected finite numbers, got a {key} that "
+                                  "is not; lower the learning rate")
+            expect[key][str(world)] = narrow[key]
+            noise = max(abs(a - b) / max(abs(b), 1e-12)
+                        for a, b in zip(narrow[key], wide[key]))
+            expect["rtol"][str(world)][key] = max(FLOORS[key], MARGIN * noise)
+    return expect
+
+
+def _train(step: Step, optimizer: Optimizer, batches: dict[str, torch.Tensor],
+           world: int, dtype: torch.dtype | None) -> dict[str, list[float]]:
+    """Losses and norms of `world` ranks, computed in `dtype` if given."""
+    module = copy.deepcopy(step.module)
+    if dtype is not None:
+        module = module.to(dtype)
+        batches = {n: b.to(dtype) if b.is_floating_point() else b
+                   for n, b in batches.items()}
+    parameters = [h.tensor for h in parameters_of(module)
+                  if h.tensor.requires_grad]
+    buffers = [h.tensor for h in buffers_of(module)]
+    states = [[b.clone() for b in buffers] for _ in range(world)]
+    update = optimizer.make(parameters)
+    history = {"loss": [], "grad_norm": []}
+    for i in range(len(next(iter(batches.values())))):
+        update.zero_grad(set_to_none=True)
+        losses = []
+        for rank, state in enumerate(states):
+            _copy(state, buffers)
+            loss = step.loss(module, *(b[i, rank] for b in batches.values()))
+            loss.backward()
+            _copy(buffers, state)
+            losses.append(loss.item())
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        for gradient in gradients:
+            gradient.div_(world)
+        history["loss"].append(sum(losses) / world)
+        history["grad_norm"].append(math.sqrt(sum(
+            g.double().square().sum().item() for g in gradients)))
+        update.step()
+    return history
+
+
+def _copy(source: list[torch.Tensor], target: list[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for a, b in zip(source, target):
+            b.copy_(a)
+
+
+def _sequences(shape: tuple[int, ...], low: int, high: int,
+               generator: torch.Generator) -> torch.Tensor:
+    cycle = min(high - low, CYCLE)
+    rows = (*shape[:-1], 1)
+    start = torch.randint(0, cycle, rows, generator=generator)
+    stride = torch.randint(1, 4, rows, generator=generator)
+    return low + (start + stride * torch.arange(shape[-1])) % cycle

@@ -1,0 +1,162 @@
+#===- step.py - What is exported -----------------------------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""One training step before it is traced: a module, its inputs, its loss."""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from .errors import ExportError
+from .recorder import InitRecorder
+
+# The name under which StepModule holds the user's module.
+PREFIX = "model."
+
+
+@dataclass
+class Step:
+    """A module with one rank's example batch.
+
+    `loss(module, *inputs)` returns the scalar to minimise. `copies` maps an
+    input to another one whose data it repeats: the labels of a language model
+    are its tokens. `recorder` watched the module being built.
+    """
+
+    name: str
+    module: nn.Module
+    loss: Callable[..., torch.Tensor]
+    inputs: dict[str, torch.Tensor]
+    recorder: InitRecorder
+    copies: dict[str, str] = field(default_factory=dict)
+
+
+class StepModule(nn.Module):
+    """The step as a module of its inputs, for torch.export."""
+
+    def __init__(self, step: Step):
+        super().__init__()
+        self.model = step.module
+        self._loss = step.loss
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        loss = self._loss(self.model, *inputs)
+        if not isinstance(loss, torch.Tensor):
+            raise ExportError("expected the step to return a scalar loss, got "
+                              f"{type(loss).__name__}")
+        if loss.ndim or not loss.is_floating_point():
+            raise ExportError(
+                "expected the step to return a scalar loss, got a tensor of "
+                f"shape {list(loss.shape)} and type {dtype_name(loss.dtype)}")
+        return loss
+
+
+@dataclass
+class Held:
+    """A parameter or buffer under its first name; `tied` are the others."""
+
+    fqn: str
+    tensor: torch.Tensor
+    tied: list[str] = field(default_factory=list)
+
+
+def parameters_of(module: nn.Module) -> list[Held]:
+    """The parameters in traversal order, each once."""
+    return _unique("parameter", module.named_parameters(remove_duplicate=False))
+
+
+def buffers_of(module: nn.Module) -> list[Held]:
+    """The buffers in traversal order, each once."""
+    return _unique("buffer", module.named_buffers(remove_duplicate=False))
+
+
+def _unique(kind: str, named) -> list[Held]:
+    held: dict[int, Held] = {}
+    storages: dict[int, str] = {}
+    for fqn, tensor in named:
+        if id(tensor) in held:
+            held[id(tensor)].tied.append(fqn)
+            continue
+        other = storages.setdefault(tensor.untyped_storage()._cdata, fqn)
+        if other != fqn and tensor.numel():
+            raise ExportError(
+                f"expected every {kind} to have its own storage, got {fqn}, a "
+                f"view of {other}; tie them by assigning the same object")
+        held[id(tensor)] = Held(fqn, tensor)
+    return list(held.values())
+
+
+def loss_of(output: object) -> object:
+    """The loss in what a module returned: itself, `.loss` or `["loss"]`."""
+    if isinstance(output, dict) and "loss" in output:
+        return output["loss"]
+    return getattr(output, "loss", output)
+
+
+def name_inputs(function: Callable, inputs: object, skip: int) -> dict:
+    """Names positional example inputs after the parameters of `function`.
+
+    `skip` leading parameters are not inputs. A dictionary keeps its names.
+    """
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    if isinstance(inputs, dict):
+        named = dict(inputs)
+    elif isinstance(inputs, (tuple, list)):
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())[skip:]
+        plain = [p.name for p in parameters if p.kind in (
+            p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+        if len(plain) < len(inputs) and not variadic:
+            raise ExportError(f"expected at most {len(plain)} example inputs, "
+                              f"got {len(inputs)}")
+        plain += [f"input{i}" for i in range(len(plain), len(inputs))]
+        named = dict(zip(plain, inputs))
+    else:
+        raise ExportError("expected example inputs as a tuple or a dictionary "
+                          f"of tensors, got {type(inputs).__name__}")
+    for name, value in named.items():
+        if not isinstance(value, torch.Tensor):
+            raise ExportError(f"expected example input {name} to be a tensor, "
+                              f"got {type(value).__name__}")
+    # One tensor given twice would become one argument.
+    return {name: value.detach().clone() for name, value in named.items()}
+
+
+def remove_dropout(module: nn.Module) -> int:
+    """Sets every dropout to probability 0; returns how many there were.
+
+    A step must give the same result on every run, and ranks must not share
+    masks. Train mode stays on: normalisation layers depend on it. Layer
+    dropping is a branch on a random number, which train mode alone enables,
+    so modules that do it leave train mode themselves; their children do not.
+    """
+    changed = 0
+    for child in module.modules():
+        if isinstance(child, _DropoutNd) and child.p:
+            child.p, changed = 0.0, changed + 1
+        for holder in (child, getattr(child, "config", None)):
+            for name, value in list(getattr(holder, "__dict__", {}).items()):
+                if (re.search(r"drop", name, re.I) and isinstance(value, float)
+                        and 0 < value <= 1):
+                    setattr(holder, name, 0.0)
+                    changed += holder is child
+        if hasattr(child, "layerdrop"):
+            child.training = False
+    return changed
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`f32` for torch.float32, and so on."""
+    name = str(dtype).removeprefix("torch.")
+    return (name.replace("bfloat", "bf").replace("float", "f")
+            .replace("uint", "ui").replace("int", "i"))

@@ -1,0 +1,156 @@
+#===- models.py - Steps that are not Hugging Face's ----------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""What a user would write for py:models:NAME. Some are wrong on purpose."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def transformer():
+    """nn.Transformer, two layers each way, and a loss beside the module."""
+    return _transformer(2)
+
+
+def small_transformer():
+    """The same with one layer each way."""
+    return _transformer(1)
+
+
+def _transformer(layers):
+    model = nn.Transformer(32, 4, layers, layers, 64, dropout=0.1,
+                           batch_first=True)
+
+    def loss(model, src, tgt):
+        return functional.mse_loss(model(src, tgt), tgt)
+
+    return model, (torch.randn(2, 6, 32), torch.randn(2, 6, 32)), loss
+
+
+class Mixed(nn.Module):
+    """Tied, frozen and unused parameters; buffers of every kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 12, padding_idx=0)
+        self.body = nn.Sequential(nn.Linear(12, 24), nn.GELU(),
+                                  nn.Linear(24, 12))
+        self.frozen = nn.Linear(12, 12).requires_grad_(False)
+        self.unused = nn.Linear(3, 3)
+        self.head = nn.Linear(12, 20, bias=False)
+        self.head.weight = self.embedding.weight
+        self.gain = nn.Parameter(torch.linspace(0.5, 1.5, 12))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mean", torch.zeros(12))
+        self.register_buffer("scale", torch.full((12,), 1.5))
+        self.register_buffer("keep", torch.arange(12) % 3 != 0)
+
+    def forward(self, tokens, labels, weight):
+        x = self.embedding(tokens)
+        x = self.frozen(self.body(x)) * self.gain + x
+        x = torch.where(self.keep, x, x * self.scale) - self.mean
+        with torch.no_grad():
+            self.count += 1
+            self.mean.mul_(0.9).add_(0.1 * x.mean((0, 1)))
+        loss = functional.cross_entropy(
+            self.head(x).flatten(0, 1), labels.flatten(), reduction="none")
+        return (loss * weight.flatten().exp()).mean()
+
+
+def mixed():
+    """Inputs by name; the module returns the loss."""
+    return Mixed(), {"tokens": torch.randint(20, (2, 5)),
+                     "labels": torch.randint(20, (2, 5)),
+                     "weight": torch.rand(2, 5)}
+
+
+def _linear(loss):
+    return nn.Linear(4, 4), (torch.ones(2, 4),), loss
+
+
+def not_scalar():
+    return nn.Linear(4, 4), (torch.ones(2, 4),)
+
+
+def branch():
+    return _linear(lambda m, x: m(x).sum() if m(x).sum() > 0 else m(x).mean())
+
+
+def dynamic():
+    return _linear(lambda m, x: m(x)[m(x) > 0].sum())
+
+
+def random():
+    return _linear(lambda m, x: (m(x) * torch.randn(2, 4)).sum())
+
+
+def no_parameter():
+    return _linear(lambda m, x: x.sum())
+
+
+def writes_input():
+    def loss(module, x):
+        x.add_(1)
+        return module(x).sum()
+    return _linear(loss)
+
+
+def number():
+    return _linear(lambda m, x: 1.0)
+
+
+def sorts():
+    model = nn.Sequential()
+    model.add_module("inner", _Sort())
+    return model, (torch.ones(2, 4),)
+
+
+class _Sort(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return (x * self.weight).sort(1).values.sum()
+
+
+def two_types():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4).to(torch.float64))
+    return _typed(model)
+
+
+def _typed(model):
+    def loss(model, x):
+        return model[1](model[0](x).double()).sum()
+    return model, (torch.ones(2, 4),), loss
+
+
+def shares_storage():
+    model = nn.Module()
+    model.a = nn.Parameter(torch.ones(4))
+    model.b = nn.Parameter(model.a.detach()[:2])
+    return model, (torch.ones(4),), lambda m, x: (m.a * x).sum() + m.b.sum()
+
+
+def raises():
+    raise ValueError("the user's own mistake")
+
+
+def leaves():
+    raise SystemExit(3)
+
+
+def wrong_shape():
+    return nn.Linear(4, 4), (torch.ones(2, 5),), lambda m, x: m(x).sum()
+
+
+def not_a_tuple():
+    return nn.Linear(4, 4)
+
+
+def not_a_tensor():
+    return nn.Linear(4, 4), (torch.ones(2, 4), 3), lambda m, x, n: m(x).sum()

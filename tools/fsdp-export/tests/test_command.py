@@ -1,0 +1,224 @@
+#===- test_command.py - The command as users type it ---------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Exit status, messages, files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fsdp_export.cli import main
+from safetensors.torch import load_file
+
+TINY = ["hf:gpt2", "--config", "n_layer=1,n_embd=16,n_head=2,vocab_size=20,"
+        "n_positions=8", "--batch", "2", "--seq", "8"]
+MIXTRAL = ("hidden_size=16,num_hidden_layers=1,num_attention_heads=2,"
+           "num_key_value_heads=2,intermediate_size=8,vocab_size=20,"
+           "num_local_experts=2")
+
+
+def run(capsys, *args) -> tuple[int, str]:
+    status = main([str(a) for a in args])
+    return status, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args, message", [
+    ([], "the following arguments are required: source, -o/--output"),
+    (["gpt2"], "expected hf:MODEL_TYPE or py:MODULE:FUNCTION, got gpt2"),
+    (["hf:"], "expected hf:MODEL_TYPE"),
+    (["hf:gptt2"], "got gptt2; did you mean gpt2"),
+    ([*TINY, "--config", "n_layr=1"], "gpt2 has no n_layr; did you mean n_"),
+    ([*TINY, "--config", "n_layer"], "expected key=value, got n_layer"),
+    ([*TINY, "--config", "a=[1"], "expected balanced brackets"),
+    ([*TINY, "--config", "n_head=5"], "the configuration was refused"),
+    ([*TINY, "--task", "seq2seq-lm"], "gpt2 offers causal-lm"),
+    ([*TINY, "--image-size", "8"], "causal-lm has no images"),
+    ([*TINY, "--inputs", "input_ids,pixels"], "got pixels"),
+    ([*TINY, "--inputs", "input_ids"], "expected labels among them"),
+    ([*TINY, "--batch", "0"], "expected a positive number, got 0"),
+    ([*TINY, "--dtype", "f16"], "invalid choice: 'f16'"),
+    ([*TINY, "--optimizer", "adam"], "expected adamw, sgd or none"),
+    ([*TINY, "--reference", "2", "--optimizer", "none"], "needs an optimizer"),
+    ([*TINY, "--skip-init", "--with-params"], "leaves no values"),
+    ([*TINY, "--no-such"], "unrecognized arguments: --no-such"),
+    (["hf:vit", "--image-size", "32"], "takes it from --config image_size="),
+    (["hf:whatever:x"], "got whatever:x"),
+    (["hf:mixtral", "--config", MIXTRAL, "--seq", "8"],
+     "got torch.aten.histc in model.layers.0.mlp.experts"),
+    (["py:models"], "expected py:module:function, got py:models"),
+    (["py:no_such_module:f"], "expected a Python module no_such_module"),
+    (["py:models:mixd"], "expected a function mixd in"),
+    (["py:models:mixed", "--batch", "2"], "--batch is for hf: models"),
+    (["py:models:raises"], "ValueError: the user's own mistake ("),
+    (["py:models:leaves"], "py:models:leaves: SystemExit: 3 ("),
+    (["py:models:not_a_tuple"], "expected (module, inputs)"),
+    (["py:models:not_a_tensor"], "expected example input n to be a tensor"),
+    (["py:models:not_scalar"], "scalar loss, got a tensor of shape [2, 4]"),
+    (["py:models:number"], "expected the step to return a scalar loss"),
+    (["py:models:branch"], "control flow that does not depend on the values"),
+    (["py:models:dynamic"], "got aten.index.Tensor in the root module"),
+    (["py:models:random"], "got aten.randn.default in the root module"),
+    (["py:models:no_parameter"], "depends on a parameter"),
+    (["py:models:writes_input"], "got a write to x"),
+    (["py:models:wrong_shape"], "the step cannot be traced: RuntimeError"),
+    (["py:models:shares_storage"], "got b, a view of a"),
+    (["py:models:two_types"], "of one element type, got f32, f64"),
+])
+def test_mistake_is_explained_and_nothing_written(args, message, capsys,
+                                                  tmp_path):
+    target = tmp_path / "out"
+    output = ["-o", target] if args else []
+    status, err = run(capsys, *args, *output)
+    assert status == 1
+    assert err.startswith("error: ") and message in err, err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_in_the_users_file_is_named(capsys, tmp_path):
+    _, err = run(capsys, "py:models:branch", "-o", tmp_path / "out")
+    assert "models.py:" in err
+
+
+def test_files_that_were_asked_for(capsys, tmp_path):
+    target = tmp_path / "new" / "out"
+    assert run(capsys, *TINY, "-o", target)[0] == 0
+    assert {f.name for f in target.iterdir()} == {"model.mlir",
+                                                  "optimizer.mlir"}
+    assert (target / "model.mlir").stat().st_mode & 0o044 == 0o044
+    assert 'loc("transformer.h.0' in (target / "model.mlir").read_text()
+
+
+def test_second_export_replaces_the_first_and_spares_the_rest(capsys, tmp_path):
+    assert run(capsys, *TINY, "--with-params", "-o", tmp_path)[0] == 0
+    (tmp_path / "notes.txt").write_text("mine")
+    assert run(capsys, *TINY, "--optimizer", "none", "--no-locations",
+               "-o", tmp_path)[0] == 0
+    assert {f.name for f in tmp_path.iterdir()} == {"model.mlir", "notes.txt"}
+    assert "loc(" not in (tmp_path / "model.mlir").read_text()
+
+
+def test_failed_export_leaves_the_first_alone(capsys, tmp_path):
+    assert run(capsys, *TINY, "-o", tmp_path)[0] == 0
+    before = (tmp_path / "model.mlir").read_bytes()
+    assert run(capsys, "py:models:random", "-o", tmp_path)[0] == 1
+    assert (tmp_path / "model.mlir").read_bytes() == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_that_cannot_be_written(capsys, tmp_path):
+    tmp_path.chmod(0o500)
+    status, err = run(capsys, *TINY, "-o", tmp_path / "out")
+    assert status == 1 and "cannot write in" in err
+
+
+def test_output_that_is_a_file(capsys, tmp_path):
+    (tmp_path / "out").write_text("mine")
+    status, err = run(capsys, *TINY, "-o", tmp_path / "out")
+    assert status == 1 and "expected a directory, got the file" in err
+    status, err = run(capsys, *TINY, "-o", tmp_path / "out" / "deeper")
+    assert status == 1 and "cannot write in" in err
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_disk_that_is_full(tmp_path):
+    import resource
+    source = Path(__file__).parent.parent / "src"
+    limit = 1 << 17
+    done = subprocess.run(
+        [sys.executable, "-m", "fsdp_export", *TINY[:2],
+         "n_layer=1,n_embd=64,n_head=2,vocab_size=900,n_positions=8",
+         "--seq", "8", "--with-params", "-o", str(tmp_path / "out")],
+        capture_output=True, text=True, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(source)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE,
+                                              (limit, limit)))
+    assert done.returncode == 1, done.stderr
+    assert "cannot write" in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reference_that_diverges(capsys, tmp_path):
+    status, err = run(capsys, *TINY, "--reference", "4", "--optimizer",
+                      "sgd:lr=1e30", "-o", tmp_path / "out")
+    assert status == 1 and "lower the learning rate" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_same_command_gives_the_same_bytes(capsys, tmp_path):
+    for name in ("a", "b"):
+        assert run(capsys, *TINY, "--with-params", "--seed", "3",
+                   "-o", tmp_path / name)[0] == 0
+    for file in ("model.mlir", "optimizer.mlir", "params.safetensors"):
+        assert ((tmp_path / "a" / file).read_bytes()
+                == (tmp_path / "b" / file).read_bytes())
+
+
+def test_reference_run_is_a_mean_over_ranks(capsys, tmp_path):
+    assert run(capsys, *TINY, "--reference", "3", "-o", tmp_path)[0] == 0
+    expect = json.loads((tmp_path / "expect.json").read_text())
+    assert expect["hyper"] == {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8,
+                               "weight_decay": 0.1}
+    for key in ("loss", "grad_norm"):
+        assert set(expect[key]) == {"1", "2", "4"}
+        assert all(len(v) == 3 for v in expect[key].values())
+        assert all(expect["rtol"][w][key] > 0 for w in "124")
+    assert expect["loss"]["1"][2] < expect["loss"]["1"][0]
+    batches = load_file(tmp_path / "batches.safetensors")
+    assert batches["input_ids"].shape == (3, 4, 2, 8)
+    assert torch.equal(batches["input_ids"], batches["labels"])
+    # One rank's loss at the first step, computed here.
+    from transformers import GPT2Config, GPT2LMHeadModel
+    model = GPT2LMHeadModel(GPT2Config(
+        n_layer=1, n_embd=16, n_head=2, vocab_size=20, n_positions=8,
+        attn_pdrop=0, embd_pdrop=0, resid_pdrop=0))
+    params = load_file(tmp_path / "params.safetensors")
+    model.load_state_dict(params, strict=False)
+    losses = [model(input_ids=batches["input_ids"][0, r],
+                    labels=batches["labels"][0, r]).loss.item()
+              for r in range(4)]
+    for world in (1, 2, 4):
+        assert expect["loss"][str(world)][0] == pytest.approx(
+            sum(losses[:world]) / world, rel=1e-6)
+
+
+def test_reference_keeps_buffers_per_rank(capsys, tmp_path):
+    assert run(capsys, "py:models:mixed", "--reference", "2", "--optimizer",
+               "sgd:lr=0.1,momentum=0.5", "-o", tmp_path)[0] == 0
+    expect = json.loads((tmp_path / "expect.json").read_text())
+    assert expect["hyper"] == {"lr": 0.1, "momentum": 0.5, "weight_decay": 0}
+    params = load_file(tmp_path / "params.safetensors")
+    assert "head.weight" not in params and params["count"] == 0
+
+
+def test_values_only_in_the_file_are_written(capsys, tmp_path):
+    config = ("hidden_size=16,num_hidden_layers=1,num_attention_heads=2,"
+              "intermediate_size=8,vocab_size=5000,max_position_embeddings=8")
+    assert run(capsys, "hf:bert", "--config", config, "--seq", "8",
+               "-o", tmp_path)[0] == 0
+    assert '{kind = "file"}' in (tmp_path / "model.mlir").read_text()
+    assert (tmp_path / "params.safetensors").exists()
+
+
+def test_skipped_initialisation_keeps_the_distributions(capsys, tmp_path):
+    config = "n_layer=1,n_embd=16,n_head=2,vocab_size=8192,n_positions=8"
+    for name, flags in (("full", []), ("skipped", ["--skip-init"])):
+        assert run(capsys, "hf:gpt2", "--config", config, "--seq", "8", *flags,
+                   "-o", tmp_path / name)[0] == 0
+    assert ((tmp_path / "full" / "model.mlir").read_text()
+            == (tmp_path / "skipped" / "model.mlir").read_text())
+
+
+def test_module_can_be_run_from_the_shell(tmp_path):
+    source = Path(__file__).parent.parent / "src"
+    done = subprocess.run(
+        [sys.executable, "-m", "fsdp_export", "--help"], capture_output=True,
+        text=True, env=os.environ | {"PYTHONPATH": str(source)}, timeout=60)
+    assert done.returncode == 0 and "hf:MODEL_TYPE" in done.stdout

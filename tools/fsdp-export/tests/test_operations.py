@@ -1,0 +1,145 @@
+#===- test_operations.py - Operations one by one -------------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Each operation has its own parameter in one module, so that a wrong
+lowering shows up in that parameter's gradient."""
+
+import pytest
+import torch
+from common import compare, export, needs_mlir
+from fsdp_export.errors import ExportError
+from fsdp_export.recorder import InitRecorder
+from fsdp_export.step import Step
+from torch import nn
+from torch.nn import functional
+
+ELEMENTWISE = {
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": functional.silu,
+    "softplus": functional.softplus,
+    "hardswish": functional.hardswish,
+    "square": lambda x: x ** 2,
+    "cube": lambda x: x ** 3,
+    "root": lambda x: (x.abs() + 0.1) ** 0.5,
+    "inverse_root": lambda x: (x.abs() + 0.1) ** -0.5,
+    "power": lambda x: (x.abs() + 0.1) ** 2.5,
+    "reciprocal": lambda x: 1 / (x.abs() + 0.5),
+    "lerp": lambda x: torch.lerp(x, 2 * x, 0.3),
+    "clamp": lambda x: x.clamp(-0.5, 0.5),
+    "layer_norm": lambda x: functional.layer_norm(x, (6,)),
+    "rms_norm": lambda x: functional.rms_norm(x, (6,)),
+    "log_softmax": lambda x: x.log_softmax(1),
+    "logsumexp": lambda x: x.logsumexp(-1),
+    "std": lambda x: x.std(-1),
+    "cumsum": lambda x: x.cumsum(1),
+    "cumprod": lambda x: x.cumprod(0),
+    "pad": lambda x: functional.pad(x, (1, 2)),
+    "roll": lambda x: x.roll(1, 1),
+    "index": lambda x: x[:, [0, 2, 2]],
+    "gather": lambda x: x.gather(1, torch.tensor([[0, 2, 2, 1]]).expand(4, 4)),
+    "index_add": lambda x: torch.zeros(9, 6).index_add(
+        0, torch.tensor([1, 1, 3, 2]), x),
+    "scatter_add": lambda x: torch.zeros(4, 6).scatter_add(
+        1, torch.tensor([[0, 1, 1, 5, 2, 0]]).expand(4, 6), x),
+    "nll": lambda x: functional.cross_entropy(
+        x, torch.tensor([1, -100, 5, 0]), torch.linspace(1, 2, 6),
+        reduction="none"),
+    "embedding": lambda x: functional.embedding(
+        torch.tensor([[1, 3], [3, 0]]), x, padding_idx=0),
+    "first_rows": lambda x: functional.embedding(torch.arange(3), x),
+    "attention": lambda x: functional.scaled_dot_product_attention(
+        x[None], x[None], x[None], is_causal=True),
+    "table": lambda x: x * torch.tensor([1.0, 2.0, 4.0, 3.0, 0.0, 7.0]),
+    "booleans": lambda x: torch.where(
+        torch.tensor([True, False, True, True, False, True]), x, 2 * x),
+}
+
+
+def convolutions() -> dict[str, nn.Module]:
+    return {
+        "plain": nn.Conv2d(4, 6, 3, 2, 1),
+        "dilated": nn.Conv2d(4, 6, 3, 1, 2, dilation=2),
+        "grouped": nn.Conv2d(4, 6, 3, 2, 2, dilation=2, groups=2),
+        "depthwise": nn.Conv2d(4, 4, 5, 3, 1, groups=4),
+        "patches": nn.Conv2d(4, 5, 4, 4),
+        "padded_point": nn.Conv2d(4, 4, 1, 1, 1, groups=2),
+        "transposed": nn.ConvTranspose2d(4, 6, 3, 2, 1),
+        "one_dimension": nn.Sequential(nn.Flatten(2), nn.Conv1d(4, 4, 4, 2, 3)),
+        "max_pool": nn.Sequential(nn.Conv2d(4, 3, 1), nn.MaxPool2d(3, 2, 1)),
+        "average_pool": nn.Sequential(nn.Conv2d(4, 3, 1),
+                                      nn.AvgPool2d(3, 2, 1)),
+        "adaptive_pool": nn.Sequential(nn.Conv2d(4, 3, (2, 1)),
+                                       nn.AdaptiveAvgPool2d((4, 2))),
+        "batch_norm": nn.Sequential(nn.Conv2d(4, 3, 1, bias=False),
+                                    nn.BatchNorm2d(3)),
+        "group_norm": nn.Sequential(nn.Conv2d(4, 6, 1), nn.GroupNorm(2, 6)),
+    }
+
+
+def weigh(y: torch.Tensor) -> torch.Tensor:
+    """A scalar in which every element counts differently."""
+    weight = torch.linspace(0.1, 2, y.numel()).cos().view(y.shape)
+    return ((1.3 * y + 0.2 * y.square()) * weight).sum()
+
+
+class Elementwise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.of = nn.ParameterDict(
+            {n: nn.Parameter(torch.randn(4, 6)) for n in ELEMENTWISE})
+
+    def forward(self, x):
+        return sum(weigh(f(self.of[n] * x)) for n, f in ELEMENTWISE.items())
+
+
+class Convolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.of = nn.ModuleDict(convolutions())
+
+    def forward(self, x):
+        return sum(weigh(f(x)) for f in self.of.values())
+
+
+def step_of(module: nn.Module, *shape: int) -> Step:
+    return Step("ops", module, lambda m, x: m(x), {"x": torch.randn(shape)},
+                InitRecorder())
+
+
+@needs_mlir
+def test_elementwise_operations_agree_with_pytorch(tmp_path):
+    compare(step_of(Elementwise(), 4, 6), tmp_path, 2e-5)
+
+
+@needs_mlir
+def test_convolutions_agree_with_pytorch(tmp_path):
+    # The input's gradient is needed too: it comes from a layer below.
+    below = nn.Sequential(nn.Conv2d(3, 4, 1), Convolutions())
+    compare(step_of(below, 2, 3, 9, 8), tmp_path, 2e-5)
+
+
+@pytest.mark.parametrize("name, function, operation", [
+    ("sort", lambda x: x.sort(1).values, "tm_tensor.sort in inner"),
+    ("median", lambda x: x.median(1).values, "torch.aten.median.dim in inner"),
+    ("pool", lambda x: functional.avg_pool2d(
+        x[None, None], 3, 2, 1, count_include_pad=False),
+     "torch.aten.avg_pool2d_backward in inner"),
+])
+def test_operation_without_lowering_is_named_with_its_module(
+        name, function, operation):
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 6))
+
+        def forward(self, x):
+            return weigh(function(self.weight * x))
+
+    outer = nn.Sequential()
+    outer.add_module("inner", Inner())
+    with pytest.raises(ExportError, match=operation.replace(".", r"\.")):
+        export(step_of(outer, 4, 6))
