@@ -1,0 +1,141 @@
+//===- InputContract.h - What a traced step must look like ------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads the L0 attributes of docs/input-contract.md into plain structs, and
+// reports every breach with the argument's name and the rule. The structs view
+// the IR: they are valid until it changes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_INPUTCONTRACT_H
+#define FSDP_ANALYSIS_INPUTCONTRACT_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+
+namespace mlir::fsdp {
+
+/// Names of functions and attributes that passes and tools share.
+namespace names {
+constexpr llvm::StringLiteral kForwardBackward = "forward_backward";
+constexpr llvm::StringLiteral kOptimizer = "optimizer";
+constexpr llvm::StringLiteral kStep = "step";
+// L0: arguments and results of the traced step, the optimizer, the module.
+constexpr llvm::StringLiteral kParam = "fsdp.param";
+constexpr llvm::StringLiteral kBuffer = "fsdp.buffer";
+constexpr llvm::StringLiteral kInput = "fsdp.input";
+constexpr llvm::StringLiteral kLoss = "fsdp.loss";
+constexpr llvm::StringLiteral kGrad = "fsdp.grad";
+constexpr llvm::StringLiteral kBufferUpdate = "fsdp.buffer_update";
+constexpr llvm::StringLiteral kOptimizerRole = "fsdp.optimizer";
+constexpr llvm::StringLiteral kModules = "fsdp.modules";
+// Plans: written by one pass, applied by another.
+constexpr llvm::StringLiteral kUnit = "fsdp.unit";
+constexpr llvm::StringLiteral kKernel = "fsdp.kernel";
+constexpr llvm::StringLiteral kImpl = "fsdp.impl";
+constexpr llvm::StringLiteral kMatmul = "fsdp.matmul";
+constexpr llvm::StringLiteral kOffset = "fsdp.offset";
+constexpr llvm::StringLiteral kOffsets = "fsdp.offsets";
+constexpr llvm::StringLiteral kArena = "fsdp.arena";
+// L1 and L2: arguments and results of @step.
+constexpr llvm::StringLiteral kShard = "fsdp.shard";
+constexpr llvm::StringLiteral kGradShard = "fsdp.grad_shard";
+constexpr llvm::StringLiteral kState = "fsdp.state";
+constexpr llvm::StringLiteral kScalar = "fsdp.scalar";
+constexpr llvm::StringLiteral kGradNorm = "fsdp.grad_norm";
+constexpr llvm::StringLiteral kStrategy = "fsdp.strategy";
+constexpr llvm::StringLiteral kWrap = "fsdp.wrap";
+} // namespace names
+
+/// A parameter of the model: one argument, one storage, one or more names.
+struct ParamInfo {
+  BlockArgument arg;
+  StringAttr fqn;
+  /// Further names of the same storage; may be null.
+  ArrayAttr tied;
+  /// How to make initial values; null where only a file can tell.
+  Attribute init;
+  bool requiresGrad = true;
+  /// Trained in principle, but without influence on the loss: left untouched.
+  bool unused = false;
+  /// The result that is its gradient; nullopt where it has none.
+  std::optional<unsigned> grad;
+
+  RankedTensorType getType() const {
+    return cast<RankedTensorType>(arg.getType());
+  }
+  bool isTrainable() const { return grad.has_value(); }
+};
+
+/// A buffer of the model: per rank, equal at start.
+struct BufferInfo {
+  BlockArgument arg;
+  StringAttr fqn;
+  Attribute init;
+  /// The result that replaces it after the step.
+  std::optional<unsigned> update;
+};
+
+/// A tensor of the batch.
+struct InputInfo {
+  BlockArgument arg;
+  StringAttr name;
+  /// Bounds of integer values, low <= value < high.
+  std::optional<int64_t> low, high;
+};
+
+/// A module of the model's tree, in traversal order; the root's fqn is "".
+struct ModuleInfo {
+  StringRef fqn;
+  StringRef className;
+};
+
+/// The traced step, read.
+struct TracedStep {
+  func::FuncOp func;
+  SmallVector<ParamInfo> params;
+  SmallVector<BufferInfo> buffers;
+  SmallVector<InputInfo> inputs;
+  SmallVector<ModuleInfo> modules;
+  unsigned loss = 0;
+};
+
+/// What an argument or a result of the optimizer is.
+enum class OptimizerRole { Param, Grad, State, Scalar };
+
+struct OptimizerValue {
+  OptimizerRole role;
+  StringAttr name;
+  RankedTensorType type;
+  /// Initial value of a state, default of a scalar; null where there is none.
+  FloatAttr init;
+  /// A state with one element instead of one per parameter element.
+  bool isScalarShaped() const { return type.getRank() == 0; }
+};
+
+/// The optimizer, read. `results` has roles Param and State only.
+struct OptimizerFunction {
+  func::FuncOp func;
+  SmallVector<OptimizerValue> args;
+  SmallVector<OptimizerValue> results;
+};
+
+/// Reads `@forward_backward` of `module`; on a breach of the contract emits an
+/// error for the first few rules broken and fails.
+FailureOr<TracedStep> readTracedStep(ModuleOp module);
+
+/// Reads `@optimizer` of `module`, which must be there.
+FailureOr<OptimizerFunction> readOptimizer(ModuleOp module);
+
+/// Reads an optimizer function that is already known to be one (later levels).
+FailureOr<OptimizerFunction> readOptimizer(func::FuncOp func);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_ANALYSIS_INPUTCONTRACT_H

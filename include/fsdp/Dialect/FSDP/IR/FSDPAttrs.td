@@ -1,0 +1,111 @@
+//===- FSDPAttrs.td - Attributes of the fsdp dialect -------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DIALECT_FSDP_IR_FSDPATTRS_TD
+#define FSDP_DIALECT_FSDP_IR_FSDPATTRS_TD
+
+include "fsdp/Dialect/FSDP/IR/FSDPBase.td"
+
+class FSDP_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<FSDP_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def FSDP_Phase : I32EnumAttr<"Phase", "the part of the step that needs a value", [
+    I32EnumAttrCase<"forward", 0>,
+    I32EnumAttrCase<"backward", 1>
+  ]> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+def FSDP_PhaseAttr : EnumAttr<FSDP_Dialect, FSDP_Phase, "phase">;
+
+def FSDP_MeshAxisAttr : FSDP_Attr<"MeshAxis", "axis"> {
+  let summary = "a named mesh axis and its number of ranks";
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);
+  let assemblyFormat = "`<` $name `=` $size `>`";
+}
+
+def FSDP_MemberAttr : FSDP_Attr<"Member", "member"> {
+  let summary = "a parameter inside a flat parameter";
+  let description = [{
+    `offset` counts elements from the start of the unsharded flat parameter;
+    the parameter lies there row-major. `tied` lists further names of the same
+    storage, `init` how the values are made when no file gives them (the
+    exporter's record, see docs/input-contract.md).
+
+    ```mlir
+    #fsdp.member<"wte.weight", tensor<1024x128xf32> at 0 tied ["lm_head.weight"]>
+    ```
+  }];
+  let parameters = (ins
+    "::mlir::StringAttr":$fqn,
+    "::mlir::RankedTensorType":$type,
+    "int64_t":$offset,
+    OptionalParameter<"::mlir::ArrayAttr">:$tied,
+    OptionalParameter<"::mlir::Attribute">:$init
+  );
+  let assemblyFormat = [{
+    `<` $fqn `,` $type `at` $offset (`tied` $tied^)? (`init` $init^)? `>`
+  }];
+  let extraClassDeclaration = [{
+    /// Elements of the parameter.
+    int64_t getNumElements() const { return getType().getNumElements(); }
+    /// One past its last element in the flat parameter.
+    int64_t getEnd() const { return getOffset() + getNumElements(); }
+  }];
+}
+
+def FSDP_KernelImplAttr : FSDP_Attr<"KernelImpl", "kernel_impl"> {
+  let summary = "code for a kernel";
+  let description = [{
+    Stands on a kernel as `fsdp.impl`. The function takes the first and the last
+    work item (index), scratch memory of `scratch` bytes, and a memref per
+    argument of the kernel; items [0, grid) are independent, and fewer than
+    `grain` of them are not worth a thread. `traffic` counts the bytes that all
+    items together must read and write at least once.
+
+    ```mlir
+    #fsdp.kernel_impl<@k0_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>
+    ```
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$function, "int64_t":$grid,
+                        "int64_t":$grain, "int64_t":$scratch,
+                        "int64_t":$traffic);
+  let assemblyFormat = [{
+    `<` $function `,` `grid` `=` $grid `,` `grain` `=` $grain `,`
+    `scratch` `=` $scratch `,` `traffic` `=` $traffic `>`
+  }];
+}
+
+def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
+  let summary = "a kernel that is a product of matrices";
+  let description = [{
+    Stands on a kernel as `fsdp.matmul`; the fields are those of fsdp_rt_matmul
+    in include/fsdp-rt/abi.def, in elements. `a` and `b` are the kernel's
+    arguments that are multiplied; the product is its only result.
+  }];
+  let parameters = (ins
+    "int64_t":$a, "int64_t":$b, "int64_t":$m, "int64_t":$n, "int64_t":$k,
+    "int64_t":$lda, "int64_t":$ldb, "int64_t":$ldc,
+    "bool":$transA, "bool":$transB, "bool":$accumulate,
+    "::mlir::DenseI64ArrayAttr":$offsets,
+    "::mlir::DenseI64ArrayAttr":$batch,
+    "::mlir::DenseI64ArrayAttr":$strideA,
+    "::mlir::DenseI64ArrayAttr":$strideB,
+    "::mlir::DenseI64ArrayAttr":$strideC,
+    "::mlir::FloatAttr":$alpha);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def FSDP_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axis names">;
+def FSDP_MeshAxisArrayAttr
+    : TypedArrayAttrBase<FSDP_MeshAxisAttr, "mesh axes, outermost first">;
+def FSDP_MemberArrayAttr
+    : TypedArrayAttrBase<FSDP_MemberAttr, "members of a flat parameter">;
+
+#endif // FSDP_DIALECT_FSDP_IR_FSDPATTRS_TD

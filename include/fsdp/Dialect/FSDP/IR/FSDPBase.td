@@ -1,0 +1,41 @@
+//===- FSDPBase.td - The fsdp dialect ----------------------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DIALECT_FSDP_IR_FSDPBASE_TD
+#define FSDP_DIALECT_FSDP_IR_FSDPBASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+def FSDP_Dialect : Dialect {
+  let name = "fsdp";
+  let cppNamespace = "::mlir::fsdp";
+  let summary = "Fully Sharded Data Parallel training steps";
+  let description = [{
+    One traced training step, rewritten for all ranks of a mesh. The dialect
+    has three levels; each pass stays on one of them or goes down by one.
+
+    ```
+    L0  upstream dialects; argument attributes name parameters, gradients, ...
+     |
+    L1  logical       fsdp.flat_param, unshard, member, reshard, reduce_grad,
+     |                grad_norm, update            on !fsdp.sharded / !fsdp.unsharded
+    L2  collectives   fsdp.all_gather, reduce_scatter, all_reduce, broadcast,
+                      view, pack, launch           on local tensors; values, no time
+    ```
+
+    The rank is never a value: every op means the same on every rank, and what
+    differs (which part of a flat parameter a rank holds) is bound at load.
+    Every constraint has a label such as `all_gather_c1`; docs/spec.md lists
+    them with the place where each is checked and the test that breaks it.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+#endif // FSDP_DIALECT_FSDP_IR_FSDPBASE_TD

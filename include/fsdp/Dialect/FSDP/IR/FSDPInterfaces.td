@@ -1,0 +1,42 @@
+//===- FSDPInterfaces.td - Op interfaces of the dialect ----*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DIALECT_FSDP_IR_FSDPINTERFACES_TD
+#define FSDP_DIALECT_FSDP_IR_FSDPINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def FSDP_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::mlir::fsdp";
+  let description = [{
+    An L2 collective: one tensor in, one out, among the ranks that differ only
+    in the named axes of a mesh. To add a collective: implement this interface,
+    give it a row in the ABI table (include/fsdp-rt/abi.def), a case in every
+    backend and in the conformance suite (docs/architecture.md lists the steps).
+  }];
+  let methods = [
+    InterfaceMethod<"The mesh.", "::mlir::FlatSymbolRefAttr", "getMeshAttr">,
+    InterfaceMethod<"The axes, a subset of the mesh's, in its order.",
+                    "::mlir::ArrayAttr", "getAxesAttr">,
+    InterfaceMethod<"Replaces the axes.", "void", "setAxesAttr",
+                    (ins "::mlir::ArrayAttr":$axes)>,
+    InterfaceMethod<"What this rank contributes.",
+                    "::mlir::TypedValue<::mlir::RankedTensorType>", "getInput">,
+    InterfaceMethod<"What this rank receives.",
+                    "::mlir::TypedValue<::mlir::RankedTensorType>", "getResult">,
+    InterfaceMethod<[{
+        True where the op computes the identity on a group of one rank. (A
+        reduction that still divides does not.)
+      }], "bool", "isIdentityOnOneRank", (ins), "", "return true;">,
+    InterfaceMethod<[{
+        Bytes that one rank must receive in a group of `ranks`: the formula of
+        docs/traffic.md, which the runtime's counters are compared with.
+      }], "int64_t", "getTrafficBytes", (ins "int64_t":$ranks)>
+  ];
+}
+
+#endif // FSDP_DIALECT_FSDP_IR_FSDPINTERFACES_TD

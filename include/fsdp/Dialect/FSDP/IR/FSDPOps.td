@@ -1,0 +1,555 @@
+//===- FSDPOps.td - Operations of the fsdp dialect ---------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Labels such as mesh_c1 name the constraints of docs/spec.md. A constraint
+// that a type or trait already expresses carries its label there.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DIALECT_FSDP_IR_FSDPOPS_TD
+#define FSDP_DIALECT_FSDP_IR_FSDPOPS_TD
+
+include "fsdp/Dialect/FSDP/IR/FSDPAttrs.td"
+include "fsdp/Dialect/FSDP/IR/FSDPBase.td"
+include "fsdp/Dialect/FSDP/IR/FSDPInterfaces.td"
+include "fsdp/Dialect/FSDP/IR/FSDPTypes.td"
+include "mlir/Interfaces/CallInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+class FSDP_Op<string mnemonic, list<Trait> traits = []>
+    : Op<FSDP_Dialect, mnemonic, traits>;
+
+// Result types that a level speaks of.
+def FSDP_ScalarTensor : 0DTensorOf<[AnyFloat]>;
+def FSDP_LocalTensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
+def FSDP_FlatTensor
+    : Type<And<[FSDP_LocalTensor.predicate,
+                CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getRank() == 1">]>,
+           "flat tensor (one static dimension)", "::mlir::RankedTensorType">;
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+def FSDP_MeshOp : FSDP_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "the ranks of a program, as a grid with named axes";
+  let description = [{
+    Axes stand outermost first: with `replicate = R, shard = S` a rank is
+    `replicate index * S + shard index`.
+
+    ```
+    replicate 0   | 0 | 1 | 2 | 3 |      --> shard
+    replicate 1   | 4 | 5 | 6 | 7 |
+    ```
+
+    Constraints:
+    - mesh_c1: every axis has a name of its own.
+    - mesh_c2: every axis has at least one rank, and all axes together at most
+      2^31 - 1 ranks.
+
+    Example:
+    ```mlir
+    fsdp.mesh @mesh [<"replicate" = 2>, <"shard" = 4>]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FSDP_MeshAxisArrayAttr:$axes);
+  let assemblyFormat = "$sym_name $axes attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Ranks along `axis`; nullopt where the mesh has no such axis.
+    std::optional<int64_t> getAxisSize(::llvm::StringRef axis);
+    /// Ranks that differ only in `axes`, all of which must exist.
+    int64_t getGroupSize(::mlir::ArrayAttr axes);
+    /// Ranks of the whole mesh.
+    int64_t getWorldSize();
+  }];
+}
+
+def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
+    Symbol, HasParent<"::mlir::ModuleOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "parameters that are sharded, gathered and reduced together";
+  let description = [{
+    The layout of one flat parameter of a unit: members in traversal order, laid
+    out row-major in one line of `numel` elements. What no member covers is
+    padding: zero, and never observable. The line is cut into equal pieces for
+    the ranks of `shard`; ranks that differ in `replicate` axes hold the same.
+
+    ```
+    whole    | ln.weight | ln.bias | ... attn.weight ... | padding |
+    shards   | rank 0          | rank 1          | rank 2          |
+    ```
+
+    The state is kept in `element_type`, gathered in `param_type` and its
+    gradient reduced in `reduce_type`. Where `keep` is set, the gather of the
+    forward pass serves the backward pass too. A unit whose parameters are
+    frozen has no `trainable`.
+
+    Constraints:
+    - flat_param_c1: `mesh` is a mesh of the module.
+    - flat_param_c2: every axis of `shard` and `replicate` is an axis of the
+      mesh, in the mesh's order, and in one of the two at most once.
+    - flat_param_c3: members have static shapes and the same element type as the others;
+      they stand in increasing order and do not overlap.
+    - flat_param_c4: no two members carry the same name, tied names included.
+    - flat_param_c5: `numel` reaches past the last member and is a multiple of
+      the number of ranks of `shard`.
+
+    Example:
+    ```mlir
+    fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"]
+        state f32 gather bf16 reduce f32 numel 1536 [
+          <"h.0.weight", tensor<32x32xf32> at 0>,
+          <"h.0.bias", tensor<32xf32> at 1024>
+        ] {trainable, unit = "h.0"}
+    ```
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    FlatSymbolRefAttr:$mesh,
+    FSDP_AxesAttr:$shard_axes,
+    FSDP_AxesAttr:$replicate_axes,
+    TypeAttrOf<AnyFloat>:$element_type,
+    TypeAttrOf<AnyFloat>:$param_type,
+    TypeAttrOf<AnyFloat>:$reduce_type,
+    ConfinedAttr<I64Attr, [IntPositive]>:$numel,
+    FSDP_MemberArrayAttr:$members,
+    StrAttr:$unit,
+    UnitAttr:$trainable,
+    UnitAttr:$keep
+  );
+  let assemblyFormat = [{
+    $sym_name `on` $mesh `shard` $shard_axes `replicate` $replicate_axes
+    `state` $element_type `gather` $param_type `reduce` $reduce_type
+    `numel` $numel custom<Members>($members) attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The member of that name (not a tied one); null where there is none.
+    MemberAttr lookupMember(::llvm::StringRef fqn);
+    /// Members, typed.
+    auto getMemberRange() { return getMembers().getAsRange<MemberAttr>(); }
+    /// Elements that one rank holds: numel / ranks of the shard axes.
+    int64_t getShardNumel(MeshOp mesh);
+    ShardedType getShardedType(::mlir::Type elementType);
+    UnshardedType getUnshardedType();
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// L1: logical
+//===----------------------------------------------------------------------===//
+
+def FSDP_UnshardOp : FSDP_Op<"unshard", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "gathers a flat parameter";
+  let description = [{
+    Makes the whole flat parameter available on every rank until it is
+    resharded. Phase and instance tell gathers of the same shard apart: two of
+    them must never become one, or the parameter would stay gathered between
+    their uses.
+
+    ```
+    before   rank 0 | a |      rank 1 | b |      rank 2 | c |
+    after    rank 0 | a b c |  rank 1 | a b c |  rank 2 | a b c |
+    ```
+
+    Constraints:
+    - unshard_c1: `shard` and the result name the same flat parameter, which
+      exists.
+    - unshard_c2: the shard has the flat parameter's state type, the result its
+      gather type.
+
+    Example:
+    ```mlir
+    %w = fsdp.unshard %shard for forward : !fsdp.sharded<@h0, f32> -> !fsdp.unsharded<@h0, bf16>
+    ```
+  }];
+  let arguments = (ins FSDP_ShardedType:$shard, FSDP_PhaseAttr:$phase,
+                       DefaultValuedAttr<I64Attr, "0">:$instance);
+  let results = (outs Res<FSDP_UnshardedType, "", [MemAlloc]>:$result);
+  let assemblyFormat = [{
+    $shard `for` `` $phase (`instance` $instance^)? attr-dict `:` type($shard) `->` type($result)
+  }];
+}
+
+def FSDP_MemberOp : FSDP_Op<"member", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a parameter inside a gathered flat parameter";
+  let description = [{
+    A view: no bytes move. The result has the member's shape; its element type
+    is the one the traced step computes in, which may differ from the type it
+    was gathered in (the cast belongs to the reader).
+
+    Constraints:
+    - member_c1: the flat parameter exists and has a member of that name.
+    - member_c2: the result's type is the member's.
+
+    Example:
+    ```mlir
+    %b = fsdp.member %w["h.0.bias"] : !fsdp.unsharded<@h0, bf16> -> tensor<32xf32>
+    ```
+  }];
+  let arguments = (ins FSDP_UnshardedType:$unsharded, StrAttr:$fqn);
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = [{
+    $unsharded `[` $fqn `]` attr-dict `:` type($unsharded) `->` type($result)
+  }];
+}
+
+def FSDP_ReshardOp : FSDP_Op<"reshard"> {
+  let summary = "frees a gathered flat parameter";
+  let description = [{
+    Ends the life of the gathered value. Nothing that is computed from the
+    parameters alone may be used afterwards (fsdp-verify-lifetimes).
+
+    Constraints:
+    - reshard_c1: the operand is the result of fsdp.unshard.
+    - reshard_c2: an unshard is resharded at most once.
+
+    Example:
+    ```mlir
+    fsdp.reshard %w : !fsdp.unsharded<@h0, bf16>
+    ```
+  }];
+  let arguments = (ins Arg<FSDP_UnshardedType, "", [MemFree]>:$unsharded);
+  let assemblyFormat = "$unsharded attr-dict `:` type($unsharded)";
+  let hasVerifier = 1;
+}
+
+def FSDP_ReduceGradOp : FSDP_Op<"reduce_grad", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "averages a flat parameter's gradient over all ranks";
+  let description = [{
+    Takes the local gradient of every member, in the members' order, and gives
+    this rank's piece of their mean over all ranks of the mesh.
+
+    ```
+    before   rank 0 | a0 b0 |             rank 1 | a1 b1 |
+    after    rank 0 | (a0 + a1) / 2 |     rank 1 | (b0 + b1) / 2 |
+    ```
+
+    Constraints:
+    - reduce_grad_c1: the flat parameter exists and is trainable.
+    - reduce_grad_c2: one gradient per member, of the member's type.
+    - reduce_grad_c3: the result is sharded like the flat parameter, in its
+      state type.
+
+    Example:
+    ```mlir
+    %g = fsdp.reduce_grad @h0(%gw, %gb) : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$flat_param,
+                       Variadic<FSDP_LocalTensor>:$grads);
+  let results = (outs FSDP_ShardedType:$result);
+  let assemblyFormat = [{
+    $flat_param `(` $grads `)` attr-dict `:` functional-type($grads, $result)
+  }];
+}
+
+def FSDP_GradNormOp : FSDP_Op<"grad_norm", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the 2-norm of the whole gradient";
+  let description = [{
+    The norm over all elements of all flat parameters, each counted once: pieces
+    are summed over the ranks that hold different ones, never over those that
+    hold copies.
+
+    Constraints:
+    - grad_norm_c1: every flat parameter exists and appears once.
+
+    Example:
+    ```mlir
+    %n = fsdp.grad_norm %g0, %g1 : !fsdp.sharded<@h0, f32>, !fsdp.sharded<@root, f32> -> tensor<f32>
+    ```
+  }];
+  let arguments = (ins Variadic<FSDP_ShardedType>:$grads);
+  let results = (outs FSDP_ScalarTensor:$result);
+  let assemblyFormat = "$grads attr-dict `:` type($grads) `->` type($result)";
+}
+
+def FSDP_UpdateOp : FSDP_Op<"update", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    AttrSizedOperandSegments]> {
+  let summary = "applies the optimizer to one shard";
+  let description = [{
+    Calls the optimizer function, which is elementwise on flat tensors of any
+    size, on this rank's pieces. `arguments` are the function's, in its order;
+    sharded ones stand for its flat tensors. The gradient (the argument whose
+    role is "grad") is multiplied by `scale` first, where that is given.
+
+    Constraints:
+    - update_c1: the optimizer is a function of the module.
+    - update_c2: as many arguments and results as the function's; a flat tensor
+      is a shard of one and the same flat parameter, anything else has the
+      function's type.
+
+    Example:
+    ```mlir
+    %p1, %m1 = fsdp.update @optimizer(%p, %g, %m, %lr) scale %c
+        : (!fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32>, tensor<f32>), tensor<f32>
+        -> (!fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32>)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$optimizer,
+                       Variadic<AnyTypeOf<[FSDP_ShardedType, FSDP_LocalTensor]>>:$args,
+                       Optional<FSDP_ScalarTensor>:$scale);
+  let results = (outs Variadic<AnyTypeOf<[FSDP_ShardedType, FSDP_LocalTensor]>>:$results);
+  let assemblyFormat = [{
+    $optimizer `(` $args `)` (`scale` $scale^)? attr-dict
+    `:` `(` type($args) `)` (`,` type($scale)^)? `->` `(` type($results) `)`
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// L2: collectives on local tensors
+//===----------------------------------------------------------------------===//
+
+class FSDP_CollectiveOp<string mnemonic, list<Trait> traits = []>
+    : FSDP_Op<mnemonic, traits # [
+        NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+        DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface,
+                                  ["getTrafficBytes"]>]> {
+  let hasCanonicalizer = 1;
+}
+
+def FSDP_AllGatherOp : FSDP_CollectiveOp<"all_gather"> {
+  let summary = "concatenates the tensors of all ranks of a group";
+  let description = [{
+    Along the first dimension, in the order of ranks. `phase` and `instance`
+    keep two gathers of one shard apart, as on fsdp.unshard.
+
+    ```
+    before   rank 0 | a |      rank 1 | b |      rank 2 | c |
+    after    rank 0 | a b c |  rank 1 | a b c |  rank 2 | a b c |
+    ```
+
+    Constraints:
+    - all_gather_c1: `mesh` is a mesh of the module.
+    - all_gather_c2: `axes` are axes of the mesh, in its order, none twice.
+    - all_gather_c3: the result's first dimension is the input's times the
+      group's ranks; the other dimensions and the element type are equal.
+
+    Example:
+    ```mlir
+    %w = fsdp.all_gather %shard on @mesh["shard"] for forward : tensor<384xf32> -> tensor<1536xf32>
+    ```
+  }];
+  let arguments = (ins FSDP_LocalTensor:$input, FlatSymbolRefAttr:$mesh,
+                       FSDP_AxesAttr:$axes, OptionalAttr<FSDP_PhaseAttr>:$phase,
+                       DefaultValuedAttr<I64Attr, "0">:$instance);
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = [{
+    $input `on` $mesh `` $axes (`for` `` $phase^)? (`instance` $instance^)? attr-dict
+    `:` type($input) `->` type($result)
+  }];
+}
+
+def FSDP_ReduceScatterOp : FSDP_CollectiveOp<"reduce_scatter"> {
+  let summary = "sums over a group; each rank keeps its part";
+  let description = [{
+    The sum is divided by `divisor` at the end: the mean over N ranks has
+    divisor N, wherever in a chain of reductions it stands.
+
+    ```
+    before   rank 0 | a0 b0 |      rank 1 | a1 b1 |
+    after    rank 0 | a0 + a1 |    rank 1 | b0 + b1 |
+    ```
+
+    Constraints:
+    - reduce_scatter_c1: `mesh` is a mesh of the module.
+    - reduce_scatter_c2: `axes` are axes of the mesh, in its order, none twice.
+    - reduce_scatter_c3: the input's first dimension is the result's times the
+      group's ranks; the other dimensions and the element type are equal.
+    - reduce_scatter_c4: the divisor is positive.
+
+    Example:
+    ```mlir
+    %g = fsdp.reduce_scatter %grads on @mesh["shard"] divisor 4 : tensor<1536xf32> -> tensor<384xf32>
+    ```
+  }];
+  let arguments = (ins FSDP_LocalTensor:$input, FlatSymbolRefAttr:$mesh,
+                       FSDP_AxesAttr:$axes,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$divisor);
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = [{
+    $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict
+    `:` type($input) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    bool isIdentityOnOneRank() { return getDivisor() == 1; }
+  }];
+}
+
+def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
+  let summary = "sums over a group; every rank keeps the whole";
+  let description = [{
+    The sum is divided by `divisor` at the end.
+
+    ```
+    before   rank 0 | a0 |         rank 1 | a1 |
+    after    rank 0 | a0 + a1 |    rank 1 | a0 + a1 |
+    ```
+
+    Constraints:
+    - all_reduce_c1: `mesh` is a mesh of the module.
+    - all_reduce_c2: `axes` are axes of the mesh, in its order, none twice.
+    - all_reduce_c3: input and result have the same type.
+    - all_reduce_c4: the divisor is positive.
+
+    Example:
+    ```mlir
+    %m = fsdp.all_reduce %loss on @mesh["replicate", "shard"] divisor 8 : tensor<f32>
+    ```
+  }];
+  let arguments = (ins FSDP_LocalTensor:$input, FlatSymbolRefAttr:$mesh,
+                       FSDP_AxesAttr:$axes,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$divisor);
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = [{
+    $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict `:` type($input)
+  }];
+  let extraClassDeclaration = [{
+    bool isIdentityOnOneRank() { return getDivisor() == 1; }
+  }];
+}
+
+def FSDP_BroadcastOp : FSDP_CollectiveOp<"broadcast", [SameOperandsAndResultType]> {
+  let summary = "every rank of a group receives one rank's tensor";
+  let description = [{
+    ```
+    before   rank 0 | a |      rank 1 | b |
+    after    rank 0 | a |      rank 1 | a |       (from 0)
+    ```
+
+    Constraints:
+    - broadcast_c1: `mesh` is a mesh of the module.
+    - broadcast_c2: `axes` are axes of the mesh, in its order, none twice.
+    - broadcast_c3: input and result have the same type.
+    - broadcast_c4: `root` is a rank of the group.
+
+    Example:
+    ```mlir
+    %b = fsdp.broadcast %buffer from 0 on @mesh["shard"] : tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins FSDP_LocalTensor:$input,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$root,
+                       FlatSymbolRefAttr:$mesh, FSDP_AxesAttr:$axes);
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = [{
+    $input `from` $root `on` $mesh `` $axes attr-dict `:` type($input)
+  }];
+}
+
+def FSDP_ViewOp : FSDP_Op<"view", [Pure]> {
+  let summary = "a contiguous part of a flat tensor, with a shape";
+  let description = [{
+    Elements `[offset, offset + elements of the result)` of the source,
+    row-major. No bytes move: a later level gives it an address inside the
+    source.
+
+    Constraints:
+    - view_c1: source and result have the same element type.
+    - view_c2: the part lies inside the source.
+
+    Example:
+    ```mlir
+    %b = fsdp.view %w[1024] : tensor<1536xf32> -> tensor<32xf32>
+    ```
+  }];
+  let arguments = (ins FSDP_FlatTensor:$source,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$offset);
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = "$source `[` $offset `]` attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def FSDP_PackOp : FSDP_Op<"pack", [Pure]> {
+  let summary = "lays tensors out in one flat tensor";
+  let description = [{
+    Each part is laid out row-major at its offset; the rest of the result is
+    zero. A later level places the parts there from the start where it can.
+
+    Constraints:
+    - pack_c1: one offset per part, all of the result's element type.
+    - pack_c2: parts stand in increasing order, do not overlap, and lie inside
+      the result.
+
+    Example:
+    ```mlir
+    %g = fsdp.pack %gw at 0, %gb at 1024 : tensor<32x32xf32>, tensor<32xf32> -> tensor<1536xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<FSDP_LocalTensor>:$parts,
+                       DenseI64ArrayAttr:$offsets);
+  let results = (outs FSDP_FlatTensor:$result);
+  let assemblyFormat = [{
+    custom<PackParts>($parts, $offsets) attr-dict `:` type($parts) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def FSDP_CheckOp : FSDP_Op<"check"> {
+  let summary = "fails the step unless a condition holds";
+  let description = [{
+    What the exporter asserted of run-time values (an index in range), moved out
+    of the loops. Everything that relies on it stands behind it.
+
+    Example:
+    ```mlir
+    fsdp.check %ok, "index of wte must be smaller than 1024" : tensor<i1>
+    ```
+  }];
+  let arguments = (ins 0DTensorOf<[I1]>:$condition, StrAttr:$message);
+  let assemblyFormat = "$condition `,` $message attr-dict `:` type($condition)";
+}
+
+def FSDP_LaunchOp : FSDP_Op<"launch", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a kernel";
+  let description = [{
+    A kernel is a private function in destination-passing style: `(inputs...,
+    destinations...) -> results...`, one destination per result. The launch
+    gives the inputs; where the results lie is decided later, except that
+    result i is written over the input `tied[i]` where that is not -1 (the
+    optimizer's in-place update). Equal kernels are one function.
+
+    Constraints:
+    - launch_c1: the kernel is a function of the module.
+    - launch_c2: the kernel's arguments are the inputs' types followed by the
+      results' types; its results are the results' types.
+    - launch_c3: `tied` has an entry per result: -1, or an input of the result's
+      type that no other result is tied to.
+
+    Example:
+    ```mlir
+    %y = fsdp.launch @k0(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %p1, %m1 = fsdp.launch @adamw(%p, %g, %m) tied [0, 2]
+        : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<FSDP_LocalTensor>:$inputs,
+                       OptionalAttr<DenseI64ArrayAttr>:$tied);
+  let results = (outs Variadic<FSDP_LocalTensor>:$results);
+  let assemblyFormat = [{
+    $kernel `(` $inputs `)` (`tied` $tied^)? attr-dict
+    `:` functional-type($inputs, $results)
+  }];
+  let extraClassDeclaration = [{
+    /// The input that result `i` is written over; -1 where it has its own place.
+    int64_t getTiedInput(unsigned i);
+  }];
+}
+
+#endif // FSDP_DIALECT_FSDP_IR_FSDPOPS_TD

@@ -1,0 +1,46 @@
+//===- FSDPTypes.td - Types of the fsdp dialect ------------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DIALECT_FSDP_IR_FSDPTYPES_TD
+#define FSDP_DIALECT_FSDP_IR_FSDPTYPES_TD
+
+include "fsdp/Dialect/FSDP/IR/FSDPBase.td"
+
+class FSDP_Type<string name, string typeMnemonic, list<Trait> traits = []>
+    : TypeDef<FSDP_Dialect, name, traits> {
+  let mnemonic = typeMnemonic;
+}
+
+def FSDP_ShardedType : FSDP_Type<"Sharded", "sharded"> {
+  let summary = "this rank's piece of a flat parameter, or of something like it";
+  let description = [{
+    A gradient or an optimizer state that is laid out like the flat parameter
+    has the same type, possibly with another element type. Elements:
+    `numel / ranks of the flat parameter's shard axes`.
+
+    ```mlir
+    !fsdp.sharded<@h0, f32>
+    ```
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$flatParam,
+                        "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $flatParam `,` $elementType `>`";
+}
+
+def FSDP_UnshardedType : FSDP_Type<"Unsharded", "unsharded"> {
+  let summary = "a whole flat parameter, gathered on this rank";
+  let description = [{
+    ```mlir
+    !fsdp.unsharded<@h0, bf16>
+    ```
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$flatParam,
+                        "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $flatParam `,` $elementType `>`";
+}
+
+#endif // FSDP_DIALECT_FSDP_IR_FSDPTYPES_TD

@@ -1,0 +1,383 @@
+//===- Passes.td - Passes of fsdp-mlir ---------------------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// In the order of the pipeline. One pass, one file: passes/<Room>/<Name>.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_PASSES_TD
+#define FSDP_PASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+//===----------------------------------------------------------------------===//
+// Verify
+//===----------------------------------------------------------------------===//
+
+def VerifyInput : Pass<"fsdp-verify-input", "::mlir::ModuleOp"> {
+  let summary = "Checks the input contract (L0)";
+  let description = [{
+    Refuses a module that breaks a rule of docs/input-contract.md, naming the
+    argument and the rule. Changes nothing. A module without
+    `@forward_backward` breaks the first rule.
+  }];
+}
+
+def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::ModuleOp"> {
+  let summary = "Checks that nothing computed from parameters outlives their reshard (L1)";
+  let description = [{
+    For every unshard with a reshard: no value that is computed from its members
+    alone is used behind the reshard. (Such a value would keep the whole
+    gathered unit, or a copy of its size, alive.) Also: every unshard of a unit
+    is resharded before the next one of the same unit begins.
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Partition: L0 -> L1 -> L2
+//===----------------------------------------------------------------------===//
+
+def AddOptimizer : Pass<"fsdp-add-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Appends a built-in optimizer where the module has none (L0)";
+  let description = [{
+    Adds `@optimizer`, written with linalg on flat tensors, with the semantics
+    of torch.optim.AdamW or torch.optim.SGD. A module that has an optimizer
+    keeps it; giving options for another one is then an error.
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", /*default=*/"\"\"",
+           "adamw[:lr=,beta1=,beta2=,eps=,weight_decay=] or "
+           "sgd[:lr=,momentum=,weight_decay=]; adamw where neither this nor "
+           "@optimizer is given">
+  ];
+}
+
+def LocalizeValues : Pass<"fsdp-localize-values", "::mlir::ModuleOp"> {
+  let summary = "Gives every reader its own constants and views of parameters (L0)";
+  let description = [{
+    Prepares the traced step for partitioning, without changing what it
+    computes:
+
+    - ops of the forward pass stand before those of the backward pass;
+    - an empty tensor, a fill and a splat constant is made where it is read (a
+      splat becomes a fill), so that no buffer is shared by thousands of ops;
+    - a view or cast of parameters is repeated before each reader, anything
+      else that is computed from parameters alone once per phase: otherwise it
+      would be saved from forward to backward and keep its unit gathered.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def AssignUnits : Pass<"fsdp-assign-units", "::mlir::ModuleOp"> {
+  let summary = "Decides which parameters are gathered together (L0)";
+  let description = [{
+    Writes the plan attribute `fsdp.unit` (a module's name, "" for the root) on
+    every parameter of `@forward_backward`. fsdp-flatten-parameters applies it;
+    edited by hand, it is honoured.
+  }];
+  let options = [
+    Option<"wrap", "wrap", "std::string", /*default=*/"\"blocks\"",
+           "module:CLASS[,CLASS..] | size:N | blocks | none">
+  ];
+}
+
+def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
+  let summary = "Replaces parameters by shards of flat parameters (L0 to L1)";
+  let description = [{
+    Creates the mesh and one flat parameter per unit (several where a unit
+    mixes element types, or trainable and frozen parameters). The step takes
+    shards instead of parameters, and gathers each flat parameter before its
+    first reader of a phase. From here on the function is called `@step`.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+  let options = [
+    Option<"mesh", "mesh", "std::string", /*default=*/"\"shard=2\"",
+           "ranks per axis: shard=N or shard=N,replicate=M">,
+    Option<"strategy", "strategy", "std::string", /*default=*/"\"auto\"",
+           "full_shard | shard_grad_op | no_shard | hybrid_shard | "
+           "hybrid_shard_zero2 | auto (hybrid_shard where the mesh has a "
+           "replicate axis, else full_shard)">,
+    Option<"paramDtype", "param-dtype", "std::string", /*default=*/"\"\"",
+           "element type parameters are gathered in; as traced where empty">,
+    Option<"reduceDtype", "reduce-dtype", "std::string", /*default=*/"\"\"",
+           "element type gradients are reduced in; as traced where empty">,
+    Option<"bufferDtype", "buffer-dtype", "std::string", /*default=*/"\"\"",
+           "element type float buffers are kept in; as traced where empty">,
+    ListOption<"ignore", "ignore", "std::string",
+               "patterns of parameters that FSDP leaves alone: whole on every "
+               "rank, gradients not reduced">,
+    ListOption<"replicate", "replicate", "std::string",
+               "patterns of parameters that are replicated, gradients averaged">
+  ];
+}
+
+def ReduceGradients : Pass<"fsdp-reduce-gradients", "::mlir::ModuleOp"> {
+  let summary = "Averages gradients per flat parameter (L1)";
+  let description = [{
+    Puts one fsdp.reduce_grad behind the last op that computes a gradient of
+    each trainable flat parameter. The step then returns sharded gradients.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def InsertReshards : Pass<"fsdp-insert-reshards", "::mlir::ModuleOp"> {
+  let summary = "Frees gathered parameters behind their last reader (L1)";
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Updates the shards in the step (L1)";
+  let description = [{
+    Behind each reduced gradient, or behind the gradient norm where gradients
+    are clipped, the optimizer is applied to the shard. The step takes the
+    optimizer's states and scalars and returns new shards and states instead of
+    gradients, and the norm of the whole gradient before clipping.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+  let options = [
+    Option<"clip", "clip", "bool", /*default=*/"false",
+           "scale gradients down to the norm given by the scalar clip_norm">
+  ];
+}
+
+def ConvertLogicalToCollectives
+    : Pass<"convert-fsdp-logical-to-collectives", "::mlir::ModuleOp"> {
+  let summary = "Expands unshard, reduce_grad, grad_norm and update (L1 to L2)";
+  let description = [{
+    Shards become flat local tensors; unshard becomes a cast and an all_gather,
+    reduce_grad a pack, a cast, a reduce_scatter and an all_reduce, grad_norm
+    sums and an all_reduce, update the optimizer's body. The loss becomes its
+    mean over all ranks.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels: still L2
+//===----------------------------------------------------------------------===//
+
+def HoistChecks : Pass<"fsdp-hoist-checks", "::mlir::ModuleOp"> {
+  let summary = "Moves assertions out of loops";
+  let description = [{
+    Exporters guard every lookup with cf.assert inside the loop that does it.
+    The condition is computed once, by a loop of its own over what it depends
+    on, and handed to fsdp.check; the lookup's index is replaced by 0 where the
+    condition fails, so that no order of ops can read out of bounds.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::ModuleOp"> {
+  let summary = "Brings compute ops into the forms that kernels are made of";
+  let description = [{
+    Named linalg ops that are no contractions, convolutions or poolings become
+    linalg.generic; bodies are simplified (powers with small exponents,
+    comparisons widened for a constant's sake); a scatter into zeros that is
+    added to a tensor accumulates into that tensor instead; contractions whose
+    operands no stride can describe read copies.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def FormKernels : Pass<"fsdp-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Decides which ops of the step become one kernel";
+  let description = [{
+    Writes the plan attribute `fsdp.kernel` (a number) on every compute op.
+    fsdp-outline-kernels applies it. The rules: include/fsdp/Analysis/
+    KernelFormation.h.
+  }];
+}
+
+def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::ModuleOp"> {
+  let summary = "Lets kernels compute what is cheaper to compute than to read";
+  let description = [{
+    An elementwise op whose result another kernel reads is repeated there, if
+    its body costs less than a load and if that moves less memory: the kernel
+    reads the op's operands anyway, or instead. Results do not change; what
+    forward keeps for backward shrinks.
+  }];
+}
+
+def OutlineKernels : Pass<"fsdp-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "Turns kernels into functions and launches";
+  let description = [{
+    Every set of ops with the same `fsdp.kernel` becomes a private function in
+    destination-passing style, with the views, constants and scalars that it
+    reads repeated inside, and an fsdp.launch. What is left of the step is a
+    straight list of launches, collectives, views and packs.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::bufferization::BufferizationDialect"];
+}
+
+def DeduplicateKernels : Pass<"fsdp-deduplicate-kernels", "::mlir::ModuleOp"> {
+  let summary = "Merges kernels that are structurally equal";
+  let description = [{
+    Equal layers launch the same functions: 126 layers cost as much to compile
+    as one. Locations and names do not count.
+  }];
+}
+
+def TieInits : Pass<"fsdp-tie-inits", "::mlir::ModuleOp"> {
+  let summary = "Lets kernels that accumulate work in place";
+  let description = [{
+    A kernel whose result starts as one of its inputs (a scatter into a table, a
+    product added to a tensor) takes the destination for that input, and its
+    launches are tied to it. Where the input is needed later, the arena plan
+    gives the result a place of its own and it is copied there first.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def TieUpdates : Pass<"fsdp-tie-updates", "::mlir::ModuleOp"> {
+  let summary = "Lets the optimizer write shards and states in place";
+  let description = [{
+    A launch whose result replaces an argument of the step (a shard, a state, a
+    buffer) is tied to that argument, if nothing reads the old value later and
+    the kernel reads each element before it writes it.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels: code for CPUs
+//===----------------------------------------------------------------------===//
+
+def MatchMatmuls : Pass<"fsdp-match-matmuls", "::mlir::ModuleOp"> {
+  let summary = "Finds kernels that are one matrix product";
+  let description = [{
+    Writes `fsdp.matmul` on kernels that a single call of a BLAS can do, with
+    transposes, slices and broadcasts as strides. The kernel's body stays as the
+    statement of what is computed.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def VectorizeKernels : Pass<"fsdp-vectorize-kernels", "::mlir::ModuleOp"> {
+  let summary = "Emits vector code for loop kernels";
+  let description = [{
+    Adds a function of scf loops over vectors for each kernel of loop ops and
+    records it as `fsdp.impl`. Kernels it does not understand are left alone,
+    with a remark that says why; fsdp-bufferize-kernels takes those.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def IsolateKernels : Pass<"fsdp-isolate-kernels", "::mlir::ModuleOp"> {
+  let summary = "Copies kernels that have no code yet into a module of their own";
+  let description = [{
+    The nested module `@fallback` holds one function `<kernel>_cpu` per kernel
+    that neither a BLAS nor the vector emitter can do, so that upstream passes
+    can bufferize and lower them without touching the step.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def BufferizeKernels : Pass<"fsdp-bufferize-kernels", "::mlir::ModuleOp"> {
+  let summary = "One-shot bufferization of the functions of a module";
+  let description = [{
+    Tensors become memrefs of identity layout, results are written to the
+    destinations, copies become linalg ops (a shipped kernel calls no helper).
+    Runs on the nested module that fsdp-isolate-kernels makes.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+def AdoptKernels : Pass<"fsdp-adopt-kernels", "::mlir::ModuleOp"> {
+  let summary = "Makes bufferized functions the code of their kernels";
+  let description = [{
+    Moves the functions of `@fallback` back, gives their temporary buffers
+    places in scratch memory, and records them as `fsdp.impl`. An op that was
+    not lowered is refused by name and location.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Lower
+//===----------------------------------------------------------------------===//
+
+def PlanArena : Pass<"fsdp-plan-arena", "::mlir::ModuleOp"> {
+  let summary = "Gives every value of the step a place in the rank's arena";
+  let description = [{
+    Writes `fsdp.offset` (bytes) on the arguments of the step, `fsdp.offsets` on
+    its ops and `fsdp.arena` on the step. convert-fsdp-to-runtime applies it: it
+    copies where the plan gives two places to what must be one.
+  }];
+}
+
+def ConvertFSDPToRuntime : Pass<"convert-fsdp-to-runtime", "::mlir::ModuleOp"> {
+  let summary = "Turns the step into calls of the runtime";
+  let description = [{
+    The step becomes the LLVM function `fsdp_step`, a straight line of calls of
+    include/fsdp-rt/abi.def with constant descriptors; the manifest and the
+    program's entry are added. Kernels keep their code, the tensor functions
+    they were made from go.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+  let options = [
+    Option<"manifest", "manifest", "std::string", /*default=*/"\"{}\"",
+           "the manifest's text (docs/manifest.md)">
+  ];
+}
+
+def ExpandMath : Pass<"fsdp-expand-math", "::mlir::func::FuncOp"> {
+  let summary = "Replaces math functions by polynomials";
+  let description = [{
+    Vectors of exp, tanh, erf, log, sin, cos, ... in f32 (and narrower, through
+    f32) become arithmetic. What has no polynomial is left to libm.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def DefineKernelEntries : Pass<"fsdp-define-kernel-entries", "::mlir::ModuleOp"> {
+  let summary = "Gives kernels the signature that the runtime calls";
+  let description = [{
+    Defines each `<kernel>_entry(operands, scratch, begin, end)`, which loads the
+    operands' addresses and calls the kernel's code. Runs when that has become
+    an LLVM function.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // FSDP_PASSES_PASSES_TD

@@ -1,0 +1,72 @@
+//===- Pipelines.h - Passes in their order ----------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_PIPELINES_H
+#define FSDP_PASSES_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir::fsdp {
+
+/// Options of `fsdp-partition`, with the names and defaults of the passes.
+struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
+  Option<std::string> mesh{*this, "mesh",
+                           llvm::cl::desc("shard=N or shard=N,replicate=M"),
+                           llvm::cl::init("shard=2")};
+  Option<std::string> strategy{*this, "strategy",
+                               llvm::cl::desc("sharding strategy"),
+                               llvm::cl::init("auto")};
+  Option<std::string> wrap{
+      *this, "wrap",
+      llvm::cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none"),
+      llvm::cl::init("blocks")};
+  Option<std::string> paramDtype{*this, "param-dtype",
+                                 llvm::cl::desc("gather in this type"),
+                                 llvm::cl::init("")};
+  Option<std::string> reduceDtype{*this, "reduce-dtype",
+                                  llvm::cl::desc("reduce in this type"),
+                                  llvm::cl::init("")};
+  Option<std::string> bufferDtype{*this, "buffer-dtype",
+                                  llvm::cl::desc("keep buffers in this type"),
+                                  llvm::cl::init("")};
+  Option<std::string> optimizer{*this, "optimizer",
+                                llvm::cl::desc("built-in optimizer"),
+                                llvm::cl::init("")};
+  ListOption<std::string> ignore{*this, "ignore",
+                                 llvm::cl::desc("parameters left alone")};
+  ListOption<std::string> replicate{*this, "replicate",
+                                    llvm::cl::desc("replicated parameters")};
+  Option<bool> clip{*this, "clip", llvm::cl::desc("clip gradients"),
+                    llvm::cl::init(false)};
+};
+
+/// L0 to L1: units, flat parameters, reduced gradients, optimizer.
+void buildLogicalPipeline(OpPassManager &pm, const PartitionOptions &options);
+
+/// L0 to L2: the logical pipeline, then collectives. Registered as
+/// `fsdp-partition`.
+void buildPartitionPipeline(OpPassManager &pm, const PartitionOptions &options);
+
+/// Still L2: what computes becomes kernels and launches of them. Registered as
+/// `fsdp-kernels`.
+void buildKernelPipeline(OpPassManager &pm);
+
+/// Code for every kernel: a BLAS call, vector loops, or bufferized loops.
+/// Registered as `fsdp-cpu-kernels`.
+void buildCpuKernelPipeline(OpPassManager &pm);
+
+/// Kernels and runtime calls to the LLVM dialect. Registered as
+/// `fsdp-lower-to-llvm`.
+void buildLowerToLLVMPipeline(OpPassManager &pm);
+
+/// Registers all passes and pipelines of fsdp-mlir. Idempotent.
+void registerAllPasses();
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_PIPELINES_H

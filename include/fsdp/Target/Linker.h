@@ -1,0 +1,37 @@
+//===- Linker.h - Executables and shared libraries --------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_LINKER_H
+#define FSDP_TARGET_LINKER_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace mlir::fsdp {
+
+struct LinkOptions {
+  /// Objects to link.
+  std::vector<std::string> objects;
+  /// Where the runtime's archives lie.
+  std::string runtimeDir;
+  /// A shared library instead of an executable.
+  bool shared = false;
+};
+
+/// Links with the runtime into `output`, which is written whole or not at all.
+/// Uses the system's C++ driver, and lld where there is one.
+llvm::Error link(const LinkOptions &options, llvm::StringRef output);
+
+/// The directory of the runtime's archives for a tool that lies in `toolDir`:
+/// beside it in a build tree or an installation.
+llvm::Expected<std::string> findRuntime(llvm::StringRef toolDir);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_LINKER_H

@@ -1,0 +1,32 @@
+//===- Manifest.h - What an executable says of itself -----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_MANIFEST_H
+#define FSDP_TARGET_MANIFEST_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::fsdp {
+
+/// What the module itself does not say.
+struct ManifestOptions {
+  /// Stem of the input file.
+  std::string name;
+  std::string cpu;
+  /// Processor features the code needs, in LLVM's words.
+  std::vector<std::string> features;
+};
+
+/// The manifest (docs/manifest.md) of a module whose @step has a planned arena.
+std::string createManifest(ModuleOp module, const ManifestOptions &options);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_MANIFEST_H

@@ -1,0 +1,162 @@
+//===- ComputeOps.cpp - What kinds of work a step is made of --------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/StridedLayout.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Every result a loop of its own or the constant 0.
+static bool isSimpleMap(AffineMap map) {
+  return map.isProjectedPermutation(/*allowZeroInResults=*/true);
+}
+
+/// A scalar expression that an emitter can evaluate for several elements at
+/// once.
+static bool isExpressionOp(Operation &op) {
+  if (isa<linalg::YieldOp, linalg::IndexOp>(op))
+    return true;
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    return cast<RankedTensorType>(extract.getTensor().getType())
+        .hasStaticShape();
+  return op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
+         (op.hasTrait<OpTrait::ConstantLike>() ||
+          OpTrait::hasElementwiseMappableTraits(&op)) &&
+         llvm::all_of(op.getResultTypes(),
+                      [](Type type) { return type.isIntOrIndexOrFloat(); });
+}
+
+Operation *fsdp::getCombiner(linalg::GenericOp op, unsigned i) {
+  SmallVector<Operation *, 2> combiners;
+  if (!matchReduction(op.getRegionOutputArgs(), i, combiners) ||
+      combiners.size() != 1)
+    return nullptr;
+  Operation *combiner = combiners.front();
+  return isa<arith::AddFOp, arith::AddIOp, arith::MulFOp, arith::MulIOp,
+             arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp,
+             arith::MaxUIOp, arith::MinimumFOp, arith::MinNumFOp,
+             arith::MinSIOp, arith::MinUIOp, arith::AndIOp, arith::OrIOp,
+             arith::XOrIOp>(combiner)
+             ? combiner
+             : nullptr;
+}
+
+static ComputeKind getGenericKind(linalg::GenericOp op) {
+  if (!op.hasPureTensorSemantics() || op.hasDynamicShape() ||
+      llvm::any_of(op.getIndexingMapsArray(),
+                   [](AffineMap map) { return !isSimpleMap(map); }) ||
+      llvm::any_of(*op.getBody(),
+                   [](Operation &inner) { return !isExpressionOp(inner); }))
+    return ComputeKind::Opaque;
+  // All results live at the same points.
+  auto getLoops = [&](OpResult result) {
+    AffineMap map = op.getIndexingMapMatchingResult(result);
+    return llvm::filter_to_vector(map.getResults(),
+                                  llvm::IsaPred<AffineDimExpr>);
+  };
+  AffineMap out = op.getIndexingMapMatchingResult(op->getResult(0));
+  for (OpResult result : op->getResults())
+    if (getLoops(result) != getLoops(op->getResult(0)))
+      return ComputeKind::Opaque;
+  llvm::SmallBitVector written(op.getNumLoops());
+  for (AffineExpr expr : out.getResults())
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      written.set(dim.getPosition());
+  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  bool reduces = false;
+  for (unsigned i = 0, e = op.getNumLoops(); i != e; ++i) {
+    bool parallel = linalg::isParallelIterator(iterators[i]);
+    reduces |= !parallel;
+    if (parallel != written.test(i) && sizes[i] != 1)
+      return ComputeKind::Opaque;
+  }
+  if (!reduces)
+    return ComputeKind::Elementwise;
+  for (unsigned i = 0, e = op->getNumResults(); i != e; ++i)
+    if (!getCombiner(op, i))
+      return ComputeKind::Opaque;
+  return ComputeKind::Reduction;
+}
+
+ComputeKind fsdp::getComputeKind(Operation *op) {
+  if (op->hasTrait<OpTrait::IsTerminator>() ||
+      isa_and_nonnull<FSDPDialect>(op->getDialect()))
+    return ComputeKind::Boundary;
+  if (isViewOp(op))
+    return ComputeKind::View;
+  if (isConstantValue(op))
+    return ComputeKind::Constant;
+  if (op->getNumResults() > 0 &&
+      llvm::none_of(op->getResultTypes(), llvm::IsaPred<ShapedType>) &&
+      op->getNumRegions() == 0 && isMemoryEffectFree(op))
+    return ComputeKind::Scalar;
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+    if (linalg::isaContractionOpInterface(linalgOp) &&
+        !linalgOp.hasDynamicShape())
+      return ComputeKind::Contraction;
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    return getGenericKind(generic);
+  return ComputeKind::Opaque;
+}
+
+bool fsdp::isLoopOp(Operation *op) {
+  ComputeKind kind = getComputeKind(op);
+  return kind == ComputeKind::Elementwise || kind == ComputeKind::Reduction;
+}
+
+TypedAttr fsdp::getSplatConstant(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return {};
+  if (auto fill = dyn_cast<linalg::FillOp>(op)) {
+    TypedAttr attr;
+    if (matchPattern(fill.getInputs()[0], m_Constant(&attr)))
+      return attr;
+    return {};
+  }
+  SplatElementsAttr splat;
+  if (matchPattern(value, m_Constant(&splat)))
+    return cast<TypedAttr>(splat.getSplatValue<Attribute>());
+  return {};
+}
+
+int64_t fsdp::getBodyCost(linalg::GenericOp op) {
+  int64_t cost = 0;
+  for (Operation &inner : op.getBody()->without_terminator()) {
+    if (isa<math::SqrtOp, math::RsqrtOp, arith::DivFOp, arith::DivSIOp,
+            arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, tensor::ExtractOp>(
+            inner))
+      cost += 4;
+    else if (isa<math::AbsFOp, math::FmaOp, math::FloorOp, math::CeilOp>(inner))
+      cost += 1;
+    else if (isa<math::MathDialect>(inner.getDialect()))
+      cost += 16;
+    else if (!inner.hasTrait<OpTrait::ConstantLike>())
+      cost += 1;
+  }
+  return cost;
+}
+
+int64_t fsdp::getTensorBytes(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  unsigned bits = isa<IndexType>(tensor.getElementType())
+                      ? 64
+                      : tensor.getElementTypeBitWidth();
+  return tensor.getNumElements() * llvm::divideCeil(bits, 8);
+}

@@ -1,0 +1,80 @@
+//===- OptimizerSpec.cpp - Built-in optimizers as users write them --------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/OptimizerSpec.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+
+using namespace mlir::fsdp;
+using llvm::StringRef;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+namespace {
+/// A hyper-parameter: its name, where it goes, and the values it may have.
+struct Field {
+  StringRef name;
+  double OptimizerSpec::*member;
+  double low, high;
+};
+} // namespace
+
+static constexpr double kInfinity = HUGE_VAL;
+static const Field kAdamWFields[] = {
+    {"lr", &OptimizerSpec::lr, 0, kInfinity},
+    {"beta1", &OptimizerSpec::beta1, 0, 1},
+    {"beta2", &OptimizerSpec::beta2, 0, 1},
+    {"eps", &OptimizerSpec::eps, 0, kInfinity},
+    {"weight_decay", &OptimizerSpec::weightDecay, 0, kInfinity},
+};
+static const Field kSGDFields[] = {
+    {"lr", &OptimizerSpec::lr, 0, kInfinity},
+    {"momentum", &OptimizerSpec::momentum, 0, kInfinity},
+    {"weight_decay", &OptimizerSpec::weightDecay, 0, kInfinity},
+};
+
+llvm::Expected<OptimizerSpec> OptimizerSpec::parse(StringRef text) {
+  OptimizerSpec spec;
+  auto [kind, rest] = text.split(':');
+  if (kind == "sgd") {
+    spec.kind = Kind::SGD;
+    spec.weightDecay = 0;
+  } else if (kind != "adamw") {
+    return makeError("expected adamw or sgd as optimizer, got '" + kind + "'");
+  }
+  llvm::ArrayRef<Field> fields = spec.kind == Kind::SGD
+                                     ? llvm::ArrayRef(kSGDFields)
+                                     : llvm::ArrayRef(kAdamWFields);
+  if (rest.empty())
+    return spec;
+  for (StringRef part : llvm::split(rest, ',')) {
+    auto [name, value] = part.split('=');
+    auto field =
+        llvm::find_if(fields, [&](const Field &f) { return f.name == name; });
+    if (field == fields.end())
+      return makeError(
+          "expected one of " +
+          llvm::join(llvm::map_range(fields, [](auto &f) { return f.name; }),
+                     ", ") +
+          " for " + kind + ", got '" + part + "'");
+    double number;
+    if (value.getAsDouble(number) || !(number >= field->low) ||
+        !(number < field->high))
+      return makeError(
+          "expected " + name + " in [" +
+          llvm::Twine(static_cast<int64_t>(field->low)) + ", " +
+          (std::isinf(field->high) ? llvm::Twine("inf") : llvm::Twine("1")) +
+          "), got '" + value + "'");
+    spec.*(field->member) = number;
+  }
+  return spec;
+}

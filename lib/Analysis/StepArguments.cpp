@@ -1,0 +1,67 @@
+//===- StepArguments.cpp - What a step takes and replaces -----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// What identifies an argument or result among those that replace each other;
+/// null for anything else.
+static Attribute getIdentity(DictionaryAttr attrs, bool isResult) {
+  if (!attrs)
+    return {};
+  MLIRContext *context = attrs.getContext();
+  auto make = [&](StringRef kind, Attribute a, Attribute b) -> Attribute {
+    Builder builder(context);
+    return builder.getArrayAttr({builder.getStringAttr(kind),
+                                 a ? a : builder.getUnitAttr(),
+                                 b ? b : builder.getUnitAttr()});
+  };
+  if (Attribute flat = attrs.get(names::kShard))
+    return make("shard", flat, {});
+  if (auto state = attrs.getAs<DictionaryAttr>(names::kState))
+    return make("state", state.get("name"), state.get("flat_param"));
+  if (auto buffer = attrs.getAs<DictionaryAttr>(isResult ? names::kBufferUpdate
+                                                         : names::kBuffer))
+    return make("buffer", buffer.get("fqn"), {});
+  return {};
+}
+
+SmallVector<std::pair<unsigned, BlockArgument>>
+fsdp::getReplacedArguments(func::FuncOp step) {
+  llvm::DenseMap<Attribute, BlockArgument> args;
+  for (BlockArgument arg : step.getArguments())
+    if (Attribute id = getIdentity(step.getArgAttrDict(arg.getArgNumber()),
+                                   /*isResult=*/false))
+      args[id] = arg;
+  SmallVector<std::pair<unsigned, BlockArgument>> replaced;
+  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i)
+    if (Attribute id =
+            getIdentity(step.getResultAttrDict(i), /*isResult=*/true))
+      if (BlockArgument arg = args.lookup(id))
+        replaced.push_back({i, arg});
+  return replaced;
+}
+
+bool fsdp::isReadAfter(Value value, Operation *op) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user))
+      return isReadAfter(user->getResult(0), op);
+    return op->isBeforeInBlock(user);
+  });
+}
+
+SmallVector<ArrayAttr> fsdp::getGroups(func::FuncOp step) {
+  llvm::SetVector<ArrayAttr> groups;
+  step.walk([&](CollectiveOpInterface op) { groups.insert(op.getAxesAttr()); });
+  return groups.takeVector();
+}

@@ -1,0 +1,185 @@
+//===- FSDPCollectiveOps.cpp - L2: collectives ----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Verification.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+/// The mesh, once the axes have been checked against it.
+static FailureOr<MeshOp> verifyGroup(CollectiveOpInterface op,
+                                     SymbolTableCollection &symbolTable) {
+  // all_gather_c1, reduce_scatter_c1, all_reduce_c1, broadcast_c1
+  FailureOr<MeshOp> mesh = lookupMesh(op, op.getMeshAttr(), symbolTable);
+  // all_gather_c2, reduce_scatter_c2, all_reduce_c2, broadcast_c2
+  if (failed(mesh) || failed(verifyAxes(op, *mesh, op.getAxesAttr())))
+    return failure();
+  return mesh;
+}
+
+/// `whole` is `part` repeated `ranks` times along the first dimension.
+static LogicalResult verifyParts(Operation *op, RankedTensorType part,
+                                 RankedTensorType whole, int64_t ranks,
+                                 StringRef wholeName) {
+  SmallVector<int64_t> shape(part.getShape());
+  if (shape.empty())
+    return op->emitOpError("expected tensors with a first dimension, got ")
+           << part;
+  shape[0] *= ranks;
+  RankedTensorType expected =
+      RankedTensorType::get(shape, part.getElementType());
+  if (whole == expected)
+    return success();
+  return op->emitOpError("expected ")
+         << wholeName << " of " << expected << " on " << ranks << " ranks, got "
+         << whole;
+}
+
+LogicalResult
+AllGatherOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  FailureOr<MeshOp> mesh = verifyGroup(*this, symbolTable);
+  if (failed(mesh))
+    return failure();
+  // all_gather_c3
+  return verifyParts(*this, getInput().getType(), getResult().getType(),
+                     mesh->getGroupSize(getAxes()), "a result");
+}
+
+LogicalResult
+ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  FailureOr<MeshOp> mesh = verifyGroup(*this, symbolTable);
+  if (failed(mesh))
+    return failure();
+  // reduce_scatter_c3
+  return verifyParts(*this, getResult().getType(), getInput().getType(),
+                     mesh->getGroupSize(getAxes()), "an input");
+}
+
+LogicalResult
+AllReduceOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  return verifyGroup(*this, symbolTable);
+}
+
+LogicalResult
+BroadcastOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  FailureOr<MeshOp> mesh = verifyGroup(*this, symbolTable);
+  if (failed(mesh))
+    return failure();
+  // broadcast_c4
+  int64_t ranks = mesh->getGroupSize(getAxes());
+  if (static_cast<int64_t>(getRoot()) >= ranks)
+    return emitOpError("expected a root below the group's ")
+           << ranks << " ranks, got " << getRoot();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Traffic: docs/traffic.md
+//===----------------------------------------------------------------------===//
+
+static int64_t getBytes(RankedTensorType type) {
+  return type.getNumElements() *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+int64_t AllGatherOp::getTrafficBytes(int64_t ranks) {
+  return (ranks - 1) * getBytes(getInput().getType());
+}
+
+int64_t ReduceScatterOp::getTrafficBytes(int64_t ranks) {
+  return (ranks - 1) * getBytes(getResult().getType());
+}
+
+int64_t AllReduceOp::getTrafficBytes(int64_t ranks) {
+  // A reduce-scatter and an all-gather of equal parts, the last one short.
+  RankedTensorType type = getInput().getType();
+  int64_t part = llvm::divideCeil(type.getNumElements(), ranks);
+  return 2 * (ranks - 1) * part *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+int64_t BroadcastOp::getTrafficBytes(int64_t ranks) {
+  return ranks > 1 ? getBytes(getInput().getType()) : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Canonicalization
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Drops axes of one rank; where none is left, the op is the identity.
+template <typename Op>
+struct FoldUnitAxes : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    auto mesh =
+        SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, op.getMeshAttr());
+    if (!mesh)
+      return failure();
+    SmallVector<Attribute> axes;
+    for (auto axis : op.getAxes().template getAsRange<StringAttr>())
+      if (mesh.getAxisSize(axis) != 1)
+        axes.push_back(axis);
+    if (axes.empty() && op.isIdentityOnOneRank()) {
+      rewriter.replaceOp(op, op.getInput());
+      return success();
+    }
+    if (axes.size() == op.getAxes().size())
+      return failure();
+    rewriter.modifyOpInPlace(
+        op, [&] { op.setAxesAttr(rewriter.getArrayAttr(axes)); });
+    return success();
+  }
+};
+
+/// all_reduce of one rank that still divides, after a reduction of its own:
+/// the reduction can divide instead.
+struct MergeDivisor : OpRewritePattern<AllReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(AllReduceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto scatter = op.getInput().getDefiningOp<ReduceScatterOp>();
+    if (!op.getAxes().empty() || !scatter || !scatter->hasOneUse() ||
+        scatter.getDivisor() != 1)
+      return failure();
+    rewriter.modifyOpInPlace(scatter,
+                             [&] { scatter.setDivisor(op.getDivisor()); });
+    rewriter.replaceOp(op, scatter.getResult());
+    return success();
+  }
+};
+} // namespace
+
+void AllGatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
+  patterns.add<FoldUnitAxes<AllGatherOp>>(context);
+}
+
+void ReduceScatterOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                                  MLIRContext *context) {
+  patterns.add<FoldUnitAxes<ReduceScatterOp>>(context);
+}
+
+void AllReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
+  patterns.add<FoldUnitAxes<AllReduceOp>, MergeDivisor>(context);
+}
+
+void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
+  patterns.add<FoldUnitAxes<BroadcastOp>>(context);
+}

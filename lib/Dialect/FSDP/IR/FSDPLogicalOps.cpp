@@ -1,0 +1,194 @@
+//===- FSDPLogicalOps.cpp - L1: unshard, reshard, reduce_grad, update -----===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Verification.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Support/DebugStringHelper.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// An error at `op` with a note at the flat parameter.
+static InFlightDiagnostic emitAgainst(FlatParamOp param, Operation *op,
+                                      const Twine &message) {
+  InFlightDiagnostic diag = op->emitOpError(message);
+  diag.attachNote(param.getLoc()) << "the flat parameter is here";
+  return diag;
+}
+
+//===----------------------------------------------------------------------===//
+// UnshardOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult UnshardOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  ShardedType shard = getShard().getType();
+  UnshardedType whole = getResult().getType();
+  // unshard_c1
+  if (shard.getFlatParam() != whole.getFlatParam())
+    return emitOpError("expected shard and result of one flat parameter, got ")
+           << shard.getFlatParam() << " and " << whole.getFlatParam();
+  FailureOr<FlatParamOp> param =
+      lookupFlatParam(*this, shard.getFlatParam(), symbolTable);
+  if (failed(param))
+    return failure();
+  // unshard_c2
+  if (shard.getElementType() != param->getElementType())
+    return emitAgainst(*param, *this, "expected a shard of ")
+           << param->getElementType() << ", got " << shard.getElementType();
+  if (whole.getElementType() != param->getParamType())
+    return emitAgainst(*param, *this, "expected a result of ")
+           << param->getParamType() << ", got " << whole.getElementType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// MemberOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult MemberOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // member_c1
+  FailureOr<FlatParamOp> param = lookupFlatParam(
+      *this, getUnsharded().getType().getFlatParam(), symbolTable);
+  if (failed(param))
+    return failure();
+  MemberAttr member = param->lookupMember(getFqn());
+  if (!member)
+    return emitAgainst(*param, *this, "expected the name of a member, got ")
+           << getFqnAttr();
+  // member_c2
+  if (member.getType() != getType())
+    return emitAgainst(*param, *this, "expected ")
+           << member.getType() << " for " << getFqnAttr() << ", got "
+           << getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ReshardOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReshardOp::verify() {
+  // reshard_c1
+  auto unshard = getUnsharded().getDefiningOp<UnshardOp>();
+  if (!unshard)
+    return emitOpError("expected the result of fsdp.unshard");
+  // reshard_c2
+  for (Operation *user : unshard.getResult().getUsers()) {
+    auto other = dyn_cast<ReshardOp>(user);
+    if (!other || other == *this)
+      continue;
+    InFlightDiagnostic diag =
+        emitOpError("expected one reshard of each unshard, got another");
+    diag.attachNote(other.getLoc()) << "the other one is here";
+    return diag;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ReduceGradOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+ReduceGradOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // reduce_grad_c1
+  FailureOr<FlatParamOp> param =
+      lookupFlatParam(*this, getFlatParamAttr(), symbolTable);
+  if (failed(param))
+    return failure();
+  if (!param->getTrainable())
+    return emitAgainst(*param, *this, "expected a trainable flat parameter");
+  // reduce_grad_c2
+  if (getGrads().size() != param->getMembers().size())
+    return emitAgainst(*param, *this, "expected a gradient for each of ")
+           << param->getMembers().size() << " members, got "
+           << getGrads().size();
+  for (auto [grad, member] : llvm::zip(getGrads(), param->getMemberRange()))
+    if (grad.getType() != member.getType())
+      return emitAgainst(*param, *this, "expected a gradient of ")
+             << member.getType() << " for " << member.getFqn() << ", got "
+             << grad.getType();
+  // reduce_grad_c3
+  ShardedType expected = param->getShardedType(param->getElementType());
+  if (getResult().getType() != expected)
+    return emitAgainst(*param, *this, "expected a result of type ")
+           << expected << ", got " << getResult().getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// GradNormOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult GradNormOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // grad_norm_c1
+  llvm::SmallPtrSet<Attribute, 16> seen;
+  for (Value grad : getGrads()) {
+    auto type = cast<ShardedType>(grad.getType());
+    if (failed(lookupFlatParam(*this, type.getFlatParam(), symbolTable)))
+      return failure();
+    if (!seen.insert(type.getFlatParam()).second)
+      return emitOpError("expected each flat parameter once, got ")
+             << type.getFlatParam() << " twice";
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// UpdateOp
+//===----------------------------------------------------------------------===//
+
+/// Whether `type` may stand where the optimizer has `formal`; `flatParam` is
+/// what the shards seen so far belong to.
+static bool fitsOptimizer(Type type, Type formal,
+                          FlatSymbolRefAttr &flatParam) {
+  auto shard = dyn_cast<ShardedType>(type);
+  if (!shard)
+    return type == formal;
+  auto flat = dyn_cast<RankedTensorType>(formal);
+  if (!flat || flat.getRank() != 1 || !flat.isDynamicDim(0))
+    return false;
+  if (!flatParam)
+    flatParam = shard.getFlatParam();
+  return flatParam == shard.getFlatParam();
+}
+
+LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // update_c1
+  auto optimizer = symbolTable.lookupNearestSymbolFrom<func::FuncOp>(
+      *this, getOptimizerAttr());
+  if (!optimizer)
+    return emitOpError("expected a function named ")
+           << getOptimizerAttr() << " in the module";
+  // update_c2
+  FunctionType type = optimizer.getFunctionType();
+  FlatSymbolRefAttr flatParam;
+  auto fail = [&](const Twine &expected, const Twine &got) {
+    InFlightDiagnostic diag = emitOpError("expected ")
+                              << expected << ", got " << got;
+    diag.attachNote(optimizer.getLoc()) << "the optimizer is here";
+    return diag;
+  };
+  auto check = [&](StringRef what, TypeRange actual,
+                   TypeRange formal) -> LogicalResult {
+    if (actual.size() != formal.size())
+      return fail(Twine(formal.size()) + " " + what + "s",
+                  Twine(actual.size()));
+    for (auto [index, a, f] : llvm::enumerate(actual, formal))
+      if (!fitsOptimizer(a, f, flatParam))
+        return fail(what + " #" + Twine(index) + " to fit " +
+                        mlir::debugString(f),
+                    mlir::debugString(a));
+    return success();
+  };
+  if (failed(check("argument", getArgs().getTypes(), type.getInputs())))
+    return failure();
+  return check("result", getResultTypes(), type.getResults());
+}

@@ -1,0 +1,190 @@
+//===- FSDPSymbols.cpp - Meshes and flat parameters -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Verification.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// MeshOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult MeshOp::verify() {
+  int64_t world = 1;
+  llvm::StringMap<bool> seen;
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
+    // mesh_c1
+    if (!seen.try_emplace(axis.getName().getValue(), true).second)
+      return emitOpError("expected axes with names of their own, got ")
+             << axis.getName() << " twice";
+    // mesh_c2
+    if (axis.getSize() < 1)
+      return emitOpError("expected at least one rank on axis ")
+             << axis.getName() << ", got " << axis.getSize();
+    if (axis.getSize() > std::numeric_limits<int32_t>::max() / world)
+      return emitOpError("expected at most ")
+             << std::numeric_limits<int32_t>::max()
+             << " ranks in all, got more with axis " << axis.getName() << " = "
+             << axis.getSize();
+    world *= axis.getSize();
+  }
+  return success();
+}
+
+std::optional<int64_t> MeshOp::getAxisSize(StringRef name) {
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
+    if (axis.getName() == name)
+      return axis.getSize();
+  return std::nullopt;
+}
+
+int64_t MeshOp::getGroupSize(ArrayAttr axes) {
+  int64_t size = 1;
+  for (auto name : axes.getAsValueRange<StringAttr>())
+    size *= getAxisSize(name).value_or(1);
+  return size;
+}
+
+int64_t MeshOp::getWorldSize() {
+  int64_t size = 1;
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
+    size *= axis.getSize();
+  return size;
+}
+
+//===----------------------------------------------------------------------===//
+// FlatParamOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult FlatParamOp::verify() {
+  llvm::StringMap<MemberAttr> names;
+  Type elementType;
+  int64_t end = 0;
+  for (MemberAttr member : getMemberRange()) {
+    // flat_param_c3
+    RankedTensorType type = member.getType();
+    if (!type.hasStaticShape() || !isa<FloatType>(type.getElementType()))
+      return emitOpError("expected members of static shape and float elements, "
+                         "got ")
+             << type << " for " << member.getFqn();
+    if (elementType && type.getElementType() != elementType)
+      return emitOpError("expected members of one element type, got ")
+             << type.getElementType() << " for " << member.getFqn() << " after "
+             << elementType;
+    elementType = type.getElementType();
+    if (member.getOffset() < end)
+      return emitOpError("expected ")
+             << member.getFqn() << " at or after element " << end << ", got "
+             << member.getOffset();
+    end = member.getEnd();
+    // flat_param_c4
+    auto insert = [&](StringRef name) -> LogicalResult {
+      if (names.try_emplace(name, member).second)
+        return success();
+      return emitOpError("expected members with names of their own, got '")
+             << name << "' twice";
+    };
+    if (failed(insert(member.getFqn())))
+      return failure();
+    if (member.getTied())
+      for (auto tied : member.getTied().getAsValueRange<StringAttr>())
+        if (failed(insert(tied)))
+          return failure();
+  }
+  // flat_param_c5, first half
+  if (static_cast<int64_t>(getNumel()) < end)
+    return emitOpError("expected numel of at least ")
+           << end << ", the end of the last member, got " << getNumel();
+  return success();
+}
+
+LogicalResult
+FlatParamOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // flat_param_c1
+  FailureOr<MeshOp> mesh = lookupMesh(*this, getMeshAttr(), symbolTable);
+  if (failed(mesh))
+    return failure();
+  // flat_param_c2
+  if (failed(verifyAxes(*this, *mesh, getShardAxes())) ||
+      failed(verifyAxes(*this, *mesh, getReplicateAxes())))
+    return failure();
+  for (Attribute axis : getShardAxes())
+    if (llvm::is_contained(getReplicateAxes(), axis))
+      return emitOpError("expected each axis either sharded or replicated, "
+                         "got ")
+             << axis << " in both";
+  // flat_param_c5, second half
+  int64_t ranks = mesh->getGroupSize(getShardAxes());
+  if (getNumel() % ranks != 0) {
+    InFlightDiagnostic diag =
+        emitOpError("expected numel to be a multiple of the ")
+        << ranks << " ranks it is sharded over, got " << getNumel();
+    diag.attachNote(mesh->getLoc()) << "the mesh is here";
+    return diag;
+  }
+  return success();
+}
+
+MemberAttr FlatParamOp::lookupMember(StringRef fqn) {
+  for (MemberAttr member : getMemberRange())
+    if (member.getFqn() == fqn)
+      return member;
+  return {};
+}
+
+int64_t FlatParamOp::getShardNumel(MeshOp mesh) {
+  return getNumel() / mesh.getGroupSize(getShardAxes());
+}
+
+ShardedType FlatParamOp::getShardedType(Type elementType) {
+  return ShardedType::get(getContext(), FlatSymbolRefAttr::get(*this),
+                          elementType);
+}
+
+UnshardedType FlatParamOp::getUnshardedType() {
+  return UnshardedType::get(getContext(), FlatSymbolRefAttr::get(*this),
+                            getParamType());
+}
+
+//===----------------------------------------------------------------------===//
+// Shared checks
+//===----------------------------------------------------------------------===//
+
+FailureOr<MeshOp> fsdp::lookupMesh(Operation *op, FlatSymbolRefAttr name,
+                                   SymbolTableCollection &symbolTable) {
+  if (auto mesh = symbolTable.lookupNearestSymbolFrom<MeshOp>(op, name))
+    return mesh;
+  return op->emitOpError("expected a mesh named ") << name << " in the module";
+}
+
+FailureOr<FlatParamOp>
+fsdp::lookupFlatParam(Operation *op, FlatSymbolRefAttr name,
+                      SymbolTableCollection &symbolTable) {
+  if (auto param = symbolTable.lookupNearestSymbolFrom<FlatParamOp>(op, name))
+    return param;
+  return op->emitOpError("expected a flat parameter named ")
+         << name << " in the module";
+}
+
+LogicalResult fsdp::verifyAxes(Operation *op, MeshOp mesh, ArrayAttr axes) {
+  // Both lists follow one order, so one walk over the mesh's axes finds all.
+  auto *axis = axes.begin();
+  for (auto meshAxis : mesh.getAxes().getAsRange<MeshAxisAttr>())
+    if (axis != axes.end() && *axis == meshAxis.getName())
+      ++axis;
+  if (axis == axes.end())
+    return success();
+  InFlightDiagnostic diag = op->emitOpError("expected axes of mesh ")
+                            << mesh.getSymNameAttr()
+                            << " in its order, each once, got " << axes;
+  diag.attachNote(mesh.getLoc()) << "the mesh is here: " << mesh.getAxes();
+  return diag;
+}

@@ -1,0 +1,110 @@
+//===- Linker.cpp - Executables and shared libraries ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Linker.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+
+using namespace mlir::fsdp;
+using llvm::StringRef;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+static constexpr llvm::StringLiteral kArchive = "libfsdp-rt.a";
+static constexpr llvm::StringLiteral kEntryArchive = "libfsdp-rt-entry.a";
+
+llvm::Expected<std::string> mlir::fsdp::findRuntime(StringRef toolDir) {
+  for (StringRef relative : {"../lib", "../lib/x86_64-linux-gnu", "../lib64"}) {
+    llvm::SmallString<256> dir(toolDir), archive;
+    llvm::sys::path::append(dir, relative);
+    archive = dir;
+    llvm::sys::path::append(archive, kArchive);
+    if (llvm::sys::fs::exists(archive))
+      return dir.str().str();
+  }
+  return makeError("expected " + kArchive + " in " + toolDir +
+                   "/../lib; is the runtime built?");
+}
+
+/// The first of `names` on PATH.
+static std::string findProgram(llvm::ArrayRef<StringRef> names) {
+  for (StringRef name : names)
+    if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name))
+      return *path;
+  return {};
+}
+
+/// Runs a program; on failure the error holds what it said.
+static llvm::Error run(llvm::ArrayRef<std::string> arguments) {
+  llvm::SmallString<128> log;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("fsdp-link", "log", log))
+    return makeError("expected to write a temporary file, got " +
+                     error.message());
+  llvm::scope_exit remove([&] { llvm::sys::fs::remove(log); });
+  llvm::SmallVector<StringRef> args(arguments.begin(), arguments.end());
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
+                                          StringRef(log)};
+  std::string message;
+  int code = llvm::sys::ExecuteAndWait(args[0], args, std::nullopt, redirects,
+                                       /*SecondsToWait=*/0, /*MemoryLimit=*/0,
+                                       &message);
+  if (code == 0)
+    return llvm::Error::success();
+  auto text = llvm::MemoryBuffer::getFile(log);
+  return makeError("linking failed: " + llvm::join(arguments, " ") + "\n" +
+                   (text ? (*text)->getBuffer().rtrim() : message));
+}
+
+llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
+  // Written beside its place, so that it appears whole.
+  llvm::SmallString<256> temporary;
+  if (std::error_code error =
+          llvm::sys::fs::createUniqueFile(output + ".%%%%%%.tmp", temporary))
+    return makeError("expected to write " + output + ", got " +
+                     error.message());
+  llvm::scope_exit remove([&] { llvm::sys::fs::remove(temporary); });
+
+  std::string driver = findProgram({"c++", "g++", "clang++", "clang++-22"});
+  if (driver.empty())
+    return makeError("expected a C++ compiler driver (c++) on PATH to link "
+                     "with, got none");
+  std::vector<std::string> args{driver};
+  if (options.shared)
+    args.push_back("-shared");
+  args.insert(args.end(), options.objects.begin(), options.objects.end());
+  auto archive = [&](StringRef name) {
+    llvm::SmallString<256> path(options.runtimeDir);
+    llvm::sys::path::append(path, name);
+    return path.str().str();
+  };
+  if (options.shared) {
+    // All of the runtime's C interface, though the program calls little of it.
+    args.insert(args.end(), {"-Wl,--whole-archive", archive(kArchive),
+                             "-Wl,--no-whole-archive"});
+  } else {
+    args.insert(args.end(), {archive(kEntryArchive), archive(kArchive)});
+  }
+  args.insert(args.end(), {"-o", temporary.str().str(), "-pthread", "-ldl",
+                           "-lm", "-static-libstdc++", "-static-libgcc",
+                           "-Wl,--as-needed", "-Wl,-z,noexecstack"});
+  if (llvm::Error error = run(args))
+    return error;
+  if (std::error_code error = llvm::sys::fs::rename(temporary, output))
+    return makeError("expected to write " + output + ", got " +
+                     error.message());
+  remove.release();
+  return llvm::Error::success();
+}

@@ -1,0 +1,358 @@
+//===- Manifest.cpp - What an executable says of itself -------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Manifest.h"
+#include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Target/Dtype.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/SHA1.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+namespace json = llvm::json;
+
+namespace {
+class ManifestWriter {
+public:
+  ManifestWriter(ModuleOp module, const ManifestOptions &options)
+      : module(module), options(options),
+        step(module.lookupSymbol<func::FuncOp>(names::kStep)) {}
+
+  std::string write();
+
+private:
+  std::string getFingerprint();
+  json::Array getMesh();
+  json::Array getGroupList();
+  json::Array getTraffic();
+  json::Array getFlatParams();
+  json::Array getStates(FlatParamOp flat);
+  json::Array getBuffers();
+  json::Array getInputs();
+  json::Array getScalars();
+  json::Object getArena();
+  json::Object getPlan();
+  json::Object getOutputs();
+
+  IntegerAttr getSize(StringRef key) {
+    return step->getAttrOfType<DictionaryAttr>(names::kArena)
+        .getAs<IntegerAttr>(key);
+  }
+  int64_t getOffset(unsigned arg) {
+    return step.getArgAttrOfType<IntegerAttr>(arg, names::kOffset).getInt();
+  }
+  MeshOp getMeshOp() { return *module.getOps<MeshOp>().begin(); }
+
+  ModuleOp module;
+  const ManifestOptions &options;
+  func::FuncOp step;
+};
+} // namespace
+
+static json::Array toJson(ArrayRef<int64_t> values) {
+  json::Array array;
+  for (int64_t value : values)
+    array.push_back(value);
+  return array;
+}
+
+static json::Array toJson(ArrayAttr names) {
+  json::Array array;
+  if (names)
+    for (auto name : names.getAsValueRange<StringAttr>())
+      array.push_back(name);
+  return array;
+}
+
+/// A float as JSON; what JSON cannot write is a word.
+static json::Value toJson(double value) {
+  if (std::isnan(value))
+    return "nan";
+  if (std::isinf(value))
+    return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+/// An initialiser of the input contract; null where only a file can tell.
+static json::Value getInit(Attribute attr) {
+  auto dict = dyn_cast_or_null<DictionaryAttr>(attr);
+  auto kind = dict ? dict.getAs<StringAttr>("kind") : StringAttr();
+  if (!kind || kind == "file")
+    return nullptr;
+  json::Object init{{"kind", kind.getValue()}};
+  for (NamedAttribute entry : dict) {
+    if (auto value = dyn_cast<FloatAttr>(entry.getValue())) {
+      init[entry.getName().getValue()] = toJson(value.getValueAsDouble());
+    } else if (auto value = dyn_cast<IntegerAttr>(entry.getValue())) {
+      init[entry.getName().getValue()] = value.getInt();
+    } else if (auto dense = dyn_cast<DenseElementsAttr>(entry.getValue())) {
+      json::Array values;
+      if (isa<FloatType>(dense.getElementType()))
+        for (APFloat value : dense.getValues<APFloat>())
+          values.push_back(toJson(value.convertToDouble()));
+      else
+        for (APInt value : dense.getValues<APInt>())
+          values.push_back(value.getBitWidth() == 1
+                               ? int64_t(value.getZExtValue())
+                               : value.getSExtValue());
+      init["values"] = std::move(values);
+    }
+  }
+  return init;
+}
+
+/// The same for all ranks and runs of one program: a digest of its text.
+std::string ManifestWriter::getFingerprint() {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module.print(os, OpPrintingFlags().elideLargeElementsAttrs(1 << 20));
+  llvm::SHA1 hash;
+  hash.update(text);
+  return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
+}
+
+json::Array ManifestWriter::getMesh() {
+  json::Array axes;
+  for (auto axis : getMeshOp().getAxes().getAsRange<MeshAxisAttr>())
+    axes.push_back(json::Object{{"axis", axis.getName().getValue()},
+                                {"size", axis.getSize()}});
+  return axes;
+}
+
+json::Array ManifestWriter::getGroupList() {
+  json::Array groups;
+  for (ArrayAttr axes : getGroups(step))
+    groups.push_back(json::Object{{"axes", toJson(axes)}});
+  return groups;
+}
+
+json::Array ManifestWriter::getTraffic() {
+  struct Sum {
+    int64_t calls = 0, bytes = 0;
+  };
+  SmallVector<ArrayAttr> groups = getGroups(step);
+  llvm::MapVector<std::pair<int64_t, StringRef>, Sum> sums;
+  step.walk([&](CollectiveOpInterface op) {
+    int64_t group = llvm::find(groups, op.getAxesAttr()) - groups.begin();
+    Sum &sum = sums[{group, op->getName().stripDialect()}];
+    ++sum.calls;
+    sum.bytes += op.getTrafficBytes(getMeshOp().getGroupSize(op.getAxesAttr()));
+  });
+  json::Array traffic;
+  for (auto &[key, sum] : sums)
+    traffic.push_back(json::Object{{"group", key.first},
+                                   {"kind", key.second},
+                                   {"calls", sum.calls},
+                                   {"bytes", sum.bytes}});
+  return traffic;
+}
+
+/// States of one flat parameter; those with one element are common to all.
+json::Array ManifestWriter::getStates(FlatParamOp flat) {
+  json::Array states;
+  for (BlockArgument arg : step.getArguments()) {
+    auto state = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
+                                                       names::kState);
+    if (!state)
+      continue;
+    auto owner = state.getAs<FlatSymbolRefAttr>("flat_param");
+    if (owner && owner != FlatSymbolRefAttr::get(flat))
+      continue;
+    auto type = cast<RankedTensorType>(arg.getType());
+    states.push_back(json::Object{
+        {"name", state.getAs<StringAttr>("name").getValue()},
+        {"dtype", getDtypeName(type.getElementType())},
+        {"scalar", !owner},
+        {"offset", getOffset(arg.getArgNumber())},
+        {"init", toJson(state.getAs<FloatAttr>("init").getValueAsDouble())}});
+  }
+  return states;
+}
+
+json::Array ManifestWriter::getFlatParams() {
+  json::Array result;
+  for (BlockArgument arg : step.getArguments()) {
+    auto name = step.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(),
+                                                         names::kShard);
+    if (!name)
+      continue;
+    auto flat = module.lookupSymbol<FlatParamOp>(name);
+    json::Array members;
+    for (MemberAttr member : flat.getMemberRange())
+      members.push_back(
+          json::Object{{"fqn", member.getFqn().getValue()},
+                       {"tied", toJson(member.getTied())},
+                       {"shape", toJson(member.getType().getShape())},
+                       {"offset", member.getOffset()},
+                       {"init", getInit(member.getInit())}});
+    result.push_back(json::Object{
+        {"name", flat.getSymName()},
+        {"unit", flat.getUnit()},
+        {"dtype", getDtypeName(flat.getElementType())},
+        {"numel", int64_t(flat.getNumel())},
+        {"shard_numel", flat.getShardNumel(getMeshOp())},
+        {"shard_axes", toJson(flat.getShardAxes())},
+        {"trainable", flat.getTrainable()},
+        {"offset", getOffset(arg.getArgNumber())},
+        {"members", std::move(members)},
+        {"states", flat.getTrainable() ? getStates(flat) : json::Array()}});
+  }
+  return result;
+}
+
+json::Array ManifestWriter::getBuffers() {
+  json::Array buffers;
+  for (BlockArgument arg : step.getArguments()) {
+    auto buffer = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
+                                                        names::kBuffer);
+    if (!buffer)
+      continue;
+    auto type = cast<RankedTensorType>(arg.getType());
+    buffers.push_back(
+        json::Object{{"fqn", buffer.getAs<StringAttr>("fqn").getValue()},
+                     {"dtype", getDtypeName(type.getElementType())},
+                     {"shape", toJson(type.getShape())},
+                     {"offset", getOffset(arg.getArgNumber())},
+                     {"init", getInit(buffer.get("init"))}});
+  }
+  return buffers;
+}
+
+json::Array ManifestWriter::getInputs() {
+  json::Array inputs;
+  for (BlockArgument arg : step.getArguments()) {
+    auto input = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
+                                                       names::kInput);
+    if (!input)
+      continue;
+    auto type = cast<RankedTensorType>(arg.getType());
+    auto bound = [&](StringRef key) -> json::Value {
+      auto value = input.getAs<IntegerAttr>(key);
+      return value ? json::Value(value.getInt()) : json::Value(nullptr);
+    };
+    auto shift = input.getAs<IntegerAttr>("shift");
+    inputs.push_back(
+        json::Object{{"name", input.getAs<StringAttr>("name").getValue()},
+                     {"dtype", getDtypeName(type.getElementType())},
+                     {"shape", toJson(type.getShape())},
+                     {"offset", getOffset(arg.getArgNumber())},
+                     {"low", bound("low")},
+                     {"high", bound("high")},
+                     {"shift", shift ? shift.getInt() : 0}});
+  }
+  return inputs;
+}
+
+json::Array ManifestWriter::getScalars() {
+  json::Array scalars;
+  for (BlockArgument arg : step.getArguments()) {
+    auto scalar = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
+                                                        names::kScalar);
+    if (!scalar)
+      continue;
+    auto type = cast<RankedTensorType>(arg.getType());
+    auto value = scalar.getAs<FloatAttr>("default");
+    scalars.push_back(
+        json::Object{{"name", scalar.getAs<StringAttr>("name").getValue()},
+                     {"dtype", getDtypeName(type.getElementType())},
+                     {"offset", getOffset(arg.getArgNumber())},
+                     {"default", value ? json::Value(value.getValueAsDouble())
+                                       : json::Value(nullptr)}});
+  }
+  return scalars;
+}
+
+json::Object ManifestWriter::getArena() {
+  json::Array segments;
+  for (StringRef name : kSegmentNames)
+    segments.push_back(
+        json::Object{{"name", name},
+                     {"offset", getSize((name + "_offset").str()).getInt()},
+                     {"bytes", getSize((name + "_bytes").str()).getInt()}});
+  int64_t scratch = 0;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (auto impl = kernel->getAttrOfType<KernelImplAttr>(names::kImpl))
+      scratch = std::max(scratch, impl.getScratch());
+  return json::Object{{"bytes", getSize("bytes").getInt()},
+                      {"segments", std::move(segments)},
+                      {"scratch_bytes", scratch}};
+}
+
+json::Object ManifestWriter::getPlan() {
+  json::Object plan;
+  for (StringRef name : kPurposeNames)
+    plan[name] = getSize(("peak_" + name).str()).getInt();
+  return plan;
+}
+
+json::Object ManifestWriter::getOutputs() {
+  json::Object outputs;
+  Operation *ret = step.getBody().front().getTerminator();
+  auto add = [&](StringRef name, StringRef attr) {
+    for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
+      if (!step.getResultAttr(i, attr))
+        continue;
+      Value value = ret->getOperand(i);
+      int64_t offset;
+      if (auto arg = dyn_cast<BlockArgument>(value))
+        offset = getOffset(arg.getArgNumber());
+      else
+        offset = value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
+            names::kOffsets)[cast<OpResult>(value).getResultNumber()];
+      outputs[name] = json::Object{
+          {"dtype",
+           getDtypeName(
+               cast<RankedTensorType>(value.getType()).getElementType())},
+          {"offset", offset}};
+    }
+  };
+  add("loss", names::kLoss);
+  add("grad_norm", names::kGradNorm);
+  return outputs;
+}
+
+std::string ManifestWriter::write() {
+  auto text = [&](StringRef key) {
+    auto attr = module->getAttrOfType<StringAttr>(key);
+    return attr ? attr.getValue() : StringRef();
+  };
+  json::Array features;
+  for (const std::string &feature : options.features)
+    features.push_back(feature);
+  json::Object manifest{
+      {"format", 1},
+      {"name", options.name},
+      {"fingerprint", getFingerprint()},
+      {"target", json::Object{{"kind", "cpu"},
+                              {"cpu", options.cpu},
+                              {"features", std::move(features)}}},
+      {"mesh", getMesh()},
+      {"strategy", text(names::kStrategy)},
+      {"wrap", text(names::kWrap)},
+      {"groups", getGroupList()},
+      {"arena", getArena()},
+      {"plan", getPlan()},
+      {"traffic", getTraffic()},
+      {"flat_params", getFlatParams()},
+      {"buffers", getBuffers()},
+      {"inputs", getInputs()},
+      {"scalars", getScalars()},
+      {"outputs", getOutputs()}};
+  std::string result;
+  llvm::raw_string_ostream(result) << json::Value(std::move(manifest));
+  return result;
+}
+
+std::string fsdp::createManifest(ModuleOp module,
+                                 const ManifestOptions &options) {
+  return ManifestWriter(module, options).write();
+}

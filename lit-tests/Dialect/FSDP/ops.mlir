@@ -1,0 +1,68 @@
+// RUN: fsdp-opt %s | fsdp-opt | FileCheck %s
+// RUN: fsdp-opt %s --emit-bytecode | fsdp-opt | FileCheck %s
+
+// CHECK: fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
+// CHECK-LABEL: fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"]
+// CHECK-SAME:    state f32 gather bf16 reduce f32 numel 1152 [
+// CHECK-NEXT:    <"h.0.weight", tensor<32x32xf32> at 0 tied ["head.weight"] init {kind = "normal"}>,
+// CHECK-NEXT:    <"h.0.bias", tensor<32xf32> at 1024>
+// CHECK-NEXT:  ] {trainable, unit = "h.0"}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"]
+    state f32 gather bf16 reduce f32 numel 1152 [
+      <"h.0.weight", tensor<32x32xf32> at 0 tied ["head.weight"] init {kind = "normal"}>,
+      <"h.0.bias", tensor<32xf32> at 1024>
+    ] {trainable, unit = "h.0"}
+
+// CHECK-LABEL: func.func @logical
+func.func @logical(%shard: !fsdp.sharded<@h0, f32>, %gw: tensor<32x32xf32>, %gb: tensor<32xf32>,
+                   %lr: tensor<f32>) -> (!fsdp.sharded<@h0, f32>, tensor<f32>) {
+  // CHECK: %[[W:.*]] = fsdp.unshard %{{.*}} for forward : <@h0, f32> -> <@h0, bf16>
+  %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, bf16>
+  // CHECK: fsdp.member %[[W]]["h.0.bias"] : <@h0, bf16> -> tensor<32xf32>
+  %b = fsdp.member %w["h.0.bias"] : <@h0, bf16> -> tensor<32xf32>
+  // CHECK: fsdp.reshard %[[W]] : <@h0, bf16>
+  fsdp.reshard %w : <@h0, bf16>
+  // CHECK: fsdp.unshard %{{.*}} for backward instance 1 :
+  %w1 = fsdp.unshard %shard for backward instance 1 : <@h0, f32> -> <@h0, bf16>
+  fsdp.reshard %w1 : <@h0, bf16>
+  // CHECK: %[[G:.*]] = fsdp.reduce_grad @h0(%{{.*}}, %{{.*}}) : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
+  %g = fsdp.reduce_grad @h0(%gw, %gb) : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
+  // CHECK: %[[N:.*]] = fsdp.grad_norm %[[G]] : !fsdp.sharded<@h0, f32> -> tensor<f32>
+  %n = fsdp.grad_norm %g : !fsdp.sharded<@h0, f32> -> tensor<f32>
+  // CHECK: fsdp.update @sgd(%{{.*}}, %[[G]], %{{.*}}) scale %[[N]]
+  %p = fsdp.update @sgd(%shard, %g, %lr) scale %n
+      : (!fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32>, tensor<f32>), tensor<f32>
+      -> (!fsdp.sharded<@h0, f32>)
+  return %p, %n : !fsdp.sharded<@h0, f32>, tensor<f32>
+}
+
+func.func @sgd(%p: tensor<?xf32>, %g: tensor<?xf32>, %lr: tensor<f32>) -> tensor<?xf32> {
+  return %p : tensor<?xf32>
+}
+
+// CHECK-LABEL: func.func @collectives
+func.func @collectives(%shard: tensor<288xf32>, %gw: tensor<32x32xf32>, %gb: tensor<32xf32>,
+                       %ok: tensor<i1>) -> tensor<288xf32> {
+  // CHECK: %[[W:.*]] = fsdp.all_gather %{{.*}} on @mesh["shard"] for forward : tensor<288xf32> -> tensor<1152xf32>
+  %w = fsdp.all_gather %shard on @mesh["shard"] for forward : tensor<288xf32> -> tensor<1152xf32>
+  // CHECK: fsdp.view %[[W]][1024] : tensor<1152xf32> -> tensor<32xf32>
+  %b = fsdp.view %w[1024] : tensor<1152xf32> -> tensor<32xf32>
+  // CHECK: %[[G:.*]] = fsdp.pack %{{.*}} at 0, %{{.*}} at 1024 : tensor<32x32xf32>, tensor<32xf32> -> tensor<1152xf32>
+  %g = fsdp.pack %gw at 0, %gb at 1024 : tensor<32x32xf32>, tensor<32xf32> -> tensor<1152xf32>
+  // CHECK: %[[S:.*]] = fsdp.reduce_scatter %[[G]] on @mesh["shard"] : tensor<1152xf32> -> tensor<288xf32>
+  %s = fsdp.reduce_scatter %g on @mesh["shard"] : tensor<1152xf32> -> tensor<288xf32>
+  // CHECK: %[[R:.*]] = fsdp.all_reduce %[[S]] on @mesh["replicate"] divisor 8 : tensor<288xf32>
+  %r = fsdp.all_reduce %s on @mesh["replicate"] divisor 8 : tensor<288xf32>
+  // CHECK: fsdp.broadcast %[[R]] from 1 on @mesh["replicate", "shard"] : tensor<288xf32>
+  %c = fsdp.broadcast %r from 1 on @mesh["replicate", "shard"] : tensor<288xf32>
+  // CHECK: fsdp.check %{{.*}}, "index in range" : tensor<i1>
+  fsdp.check %ok, "index in range" : tensor<i1>
+  // CHECK: fsdp.launch @k0(%{{.*}}, %{{.*}}) tied [0] : (tensor<288xf32>, tensor<32xf32>) -> tensor<288xf32>
+  %p = fsdp.launch @k0(%c, %b) tied [0] : (tensor<288xf32>, tensor<32xf32>) -> tensor<288xf32>
+  return %p : tensor<288xf32>
+}
+
+func.func private @k0(%a: tensor<288xf32>, %b: tensor<32xf32>, %out: tensor<288xf32>) -> tensor<288xf32> {
+  return %a : tensor<288xf32>
+}

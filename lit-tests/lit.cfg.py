@@ -1,0 +1,20 @@
+import os
+
+import lit.formats
+from lit.llvm import llvm_config
+
+config.name = "fsdp-mlir"
+config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.fsdp_obj_root
+
+config.substitutions.append(("%fixtures", os.path.join(config.fsdp_source_dir, "test", "fixtures")))
+config.substitutions.append(("%plugin", os.path.join(config.fsdp_lib_dir, "FSDPPlugin.so")))
+
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+llvm_config.add_tool_substitutions(
+    ["fsdp-opt", "fsdp-compile", "mlir-opt", "FileCheck", "not", "split-file"],
+    [config.fsdp_bin_dir, config.llvm_tools_dir],
+)

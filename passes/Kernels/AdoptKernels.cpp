@@ -1,0 +1,153 @@
+//===- AdoptKernels.cpp - Bufferized functions as code of kernels ---------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelUtils.h"
+#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_ADOPTKERNELS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Whether a buffer leaves the block it is made in: then the next iteration
+/// would find it in use.
+static bool escapes(Value buffer) {
+  return llvm::any_of(buffer.getUsers(), [](Operation *user) {
+    if (user->hasTrait<OpTrait::IsTerminator>())
+      return true;
+    return isa<ViewLikeOpInterface>(user) &&
+           llvm::any_of(user->getResults(), escapes);
+  });
+}
+
+/// A place in scratch memory for every temporary buffer. They are few and
+/// small; none shares its place.
+static FailureOr<int64_t> placeBuffers(func::FuncOp func, Value scratch) {
+  int64_t bytes = 0;
+  SmallVector<memref::AllocOp> allocs;
+  func.walk([&](memref::AllocOp op) { allocs.push_back(op); });
+  for (memref::AllocOp op : allocs) {
+    MemRefType type = op.getType();
+    if (!type.hasStaticShape() || !type.getLayout().isIdentity())
+      return op.emitOpError("expected a buffer of static size in a kernel, "
+                            "got ")
+             << type;
+    if (op->getBlock() != &func.getBody().front() && escapes(op))
+      return op.emitOpError("expected a buffer that is not handed from one "
+                            "iteration to the next");
+    OpBuilder builder(op);
+    Value offset = arith::ConstantIndexOp::create(builder, op.getLoc(), bytes);
+    Value view = memref::ViewOp::create(builder, op.getLoc(), type, scratch,
+                                        offset, ValueRange{});
+    int64_t elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    bytes = llvm::alignTo(bytes + type.getNumElements() * elementBytes, 64);
+    op.replaceAllUsesWith(view);
+    op.erase();
+  }
+  return bytes;
+}
+
+/// Results are the destinations; callers know those.
+static LogicalResult dropResults(func::FuncOp func) {
+  Operation *ret = func.getBody().front().getTerminator();
+  unsigned inputs = func.getNumArguments() - func.getNumResults();
+  for (auto [i, value] : llvm::enumerate(ret->getOperands()))
+    if (value != func.getArgument(inputs + i))
+      return func.emitError("expected result #")
+             << i << " of kernel to lie in its destination";
+  ret->setOperands({});
+  func.setType(
+      FunctionType::get(func.getContext(), func.getArgumentTypes(), {}));
+  return success();
+}
+
+/// The first op that no later pass lowers.
+static Operation *findUnlowered(func::FuncOp func) {
+  Operation *found = nullptr;
+  func.walk([&](Operation *op) {
+    static constexpr StringLiteral kLowered[] = {
+        "arith", "math",   "memref", "scf",   "cf",
+        "func",  "vector", "affine", "index", "ub"};
+    if (!llvm::is_contained(kLowered, op->getName().getDialectNamespace())) {
+      found = op;
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return found;
+}
+
+namespace {
+struct AdoptKernels : fsdp::impl::AdoptKernelsBase<AdoptKernels> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto nested = module.lookupSymbol<ModuleOp>(kFallbackModule);
+    if (!nested)
+      return markAllAnalysesPreserved();
+    for (func::FuncOp kernel : getKernels(module)) {
+      if (hasImplementation(kernel))
+        continue;
+      auto body = nested.lookupSymbol<func::FuncOp>(
+          (kernel.getSymName() + "_cpu").str());
+      if (!body || failed(adopt(kernel, body)))
+        return signalPassFailure();
+    }
+    // Constants that the kernels read.
+    for (auto global :
+         llvm::make_early_inc_range(nested.getOps<memref::GlobalOp>())) {
+      global.setSymName(("fallback_" + global.getSymName()).str());
+      global->moveBefore(&module.getBody()->front());
+    }
+    module.walk([&](memref::GetGlobalOp op) {
+      std::string name = ("fallback_" + op.getName()).str();
+      if (!module.lookupSymbol(op.getName()) && module.lookupSymbol(name))
+        op.setName(name);
+    });
+    nested.erase();
+  }
+
+private:
+  LogicalResult adopt(func::FuncOp kernel, func::FuncOp body) {
+    if (Operation *op = findUnlowered(body))
+      return op->emitOpError("cannot be lowered for this target");
+    if (failed(dropResults(body)))
+      return failure();
+    OpBuilder builder(kernel);
+    builder.setInsertionPointAfter(kernel);
+    Type index = builder.getIndexType();
+    Location loc = kernel.getLoc();
+    Block &block = body.getBody().front();
+    Value scratch =
+        block.insertArgument(0u, getScratchType(&getContext(), 0), loc);
+    block.insertArgument(0u, index, loc);
+    block.insertArgument(0u, index, loc);
+    FailureOr<int64_t> bytes = placeBuffers(body, scratch);
+    if (failed(bytes))
+      return failure();
+    scratch.setType(getScratchType(&getContext(), *bytes));
+    int64_t traffic = 0;
+    for (Type type : kernel.getArgumentTypes())
+      traffic += getTensorBytes(type);
+    auto impl = createImplementation(kernel, builder,
+                                     llvm::to_vector(block.getArgumentTypes()),
+                                     /*grid=*/1, /*grain=*/1, *bytes, traffic);
+    impl.getBody().takeBody(body.getBody());
+    body.erase();
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,41 @@
+//===- FormKernels.cpp - Which ops become one kernel ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/KernelFormation.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+struct FormKernels : fsdp::impl::FormKernelsBase<FormKernels> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
+      return markAllAnalysesPreserved();
+    StepGraph graph(step);
+    std::vector<int> kernels = formKernels(graph);
+
+    Builder builder(&getContext());
+    for (auto [node, kernel] : llvm::zip(graph.getNodes(), kernels)) {
+      if (kernel < 0)
+        continue;
+      auto number = builder.getI64IntegerAttr(kernel);
+      node.op->setAttr(names::kKernel, number);
+      if (node.contraction)
+        for (Operation *absorbed : node.contraction->absorbed)
+          absorbed->setAttr(names::kKernel, number);
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,425 @@
+//===- KernelValues.cpp - Vector code for loop kernels: values ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What is loaded, computed and stored at one point, or at the points of one
+// vector. A value stays a scalar as long as it is the same in all lanes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+#include "fsdp/Analysis/ComputeOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// Small pieces
+//===----------------------------------------------------------------------===//
+
+VectorType KernelEmitter::getVectorType(Type type) const {
+  return VectorType::get({lanes}, type);
+}
+
+Value KernelEmitter::getIndexConstant(int64_t value, OpBuilder &builder) {
+  return arith::ConstantIndexOp::create(builder, loc, value);
+}
+
+/// True in the lanes that exist.
+Value KernelEmitter::getMask(OpBuilder &builder) {
+  return vector::ConstantMaskOp::create(
+      builder, loc, getVectorType(builder.getI1Type()), {activeLanes});
+}
+
+int64_t KernelEmitter::getLaneStride(const KernelAccess &access) const {
+  return loops.getLane() < 0 ? 0 : access.strides[loops.getLane()];
+}
+
+LaneValue KernelEmitter::toVector(LaneValue value, OpBuilder &builder) {
+  if (value.isVector || loops.getLane() < 0)
+    return value;
+  Type type = getVectorType(value.value.getType());
+  Value wide = vector::BroadcastOp::create(builder, loc, type, value.value);
+  if (value.isRamp) {
+    Value step = vector::StepOp::create(builder, loc,
+                                        getVectorType(builder.getIndexType()));
+    if (!value.value.getType().isIndex())
+      step = arith::IndexCastOp::create(builder, loc, type, step);
+    wide = arith::AddIOp::create(builder, loc, wide, step);
+  }
+  return {wide, /*isVector=*/true};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Bools take a byte.
+static Type getStorageType(Type type) {
+  return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
+}
+
+Value KernelEmitter::getMemory(Value source, OpBuilder &) {
+  return memory.lookup(source);
+}
+
+Value KernelEmitter::getAddress(const KernelAccess &access,
+                                OpBuilder &builder) {
+  Value address = getIndexConstant(access.offset, builder);
+  for (auto [index, stride] : llvm::zip(point, access.strides)) {
+    if (stride == 0)
+      continue;
+    Value term = stride == 1
+                     ? index
+                     : arith::MulIOp::create(builder, loc, index,
+                                             getIndexConstant(stride, builder))
+                           .getResult();
+    address = arith::AddIOp::create(builder, loc, address, term);
+  }
+  return address;
+}
+
+/// Element or elements at `address`, which is that of the first lane.
+LaneValue KernelEmitter::loadAt(Value base, Value address, int64_t laneStride,
+                                Type type, OpBuilder &builder) {
+  Type storage = getStorageType(type);
+  LaneValue loaded;
+  if (laneStride == 0) {
+    loaded.value = memref::LoadOp::create(builder, loc, base, address);
+  } else {
+    loaded.isVector = true;
+    VectorType vectorType = getVectorType(storage);
+    bool masked = activeLanes != lanes;
+    if (laneStride == 1 && !masked) {
+      loaded.value =
+          vector::LoadOp::create(builder, loc, vectorType, base, address);
+    } else {
+      Value zero = arith::ConstantOp::create(builder, loc, vectorType,
+                                             builder.getZeroAttr(vectorType));
+      if (laneStride == 1) {
+        loaded.value = vector::MaskedLoadOp::create(
+            builder, loc, vectorType, base, address, getMask(builder), zero);
+      } else {
+        Value step = vector::StepOp::create(
+            builder, loc, getVectorType(builder.getIndexType()));
+        Value scale =
+            toVector({getIndexConstant(laneStride, builder)}, builder).value;
+        Value offsets = arith::MulIOp::create(builder, loc, step, scale);
+        loaded.value =
+            vector::GatherOp::create(builder, loc, vectorType, base, address,
+                                     offsets, getMask(builder), zero);
+      }
+    }
+  }
+  if (storage == type)
+    return loaded;
+  Type valueType = loaded.value.getType();
+  Value zero = arith::ConstantOp::create(builder, loc, valueType,
+                                         builder.getZeroAttr(valueType));
+  loaded.value = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                                       loaded.value, zero);
+  return loaded;
+}
+
+LaneValue KernelEmitter::load(const KernelAccess &access, Type type,
+                              bool atInner) {
+  bool varies = false;
+  for (auto [loop, stride] : llvm::zip(loops.getLoops(), access.strides))
+    varies |= loop.inner && stride != 0;
+  Known &known = atInner && varies ? innerKnown : outerKnown;
+  OpBuilder &builder = atInner && varies ? inner : outer;
+  for (auto &[other, value] : known.loads)
+    if (other.source == access.source && other.offset == access.offset &&
+        other.strides == access.strides)
+      return value;
+  LaneValue value =
+      loadAt(getMemory(access.source, builder), getAddress(access, builder),
+             getLaneStride(access), type, builder);
+  known.loads.push_back({access, value});
+  return value;
+}
+
+void KernelEmitter::storeAt(Value base, Value address, int64_t stride,
+                            LaneValue value, OpBuilder &builder) {
+  if (stride != 0)
+    value = toVector(value, builder);
+  if (getElementTypeOrSelf(value.value).isInteger(1)) {
+    Type i8 = builder.getI8Type();
+    value.value = arith::ExtUIOp::create(
+        builder, loc, value.isVector ? Type(getVectorType(i8)) : i8,
+        value.value);
+  }
+  if (stride == 0) {
+    memref::StoreOp::create(builder, loc, value.value, base, address);
+  } else if (stride != 1) {
+    Value step = vector::StepOp::create(builder, loc,
+                                        getVectorType(builder.getIndexType()));
+    Value scale = toVector({getIndexConstant(stride, builder)}, builder).value;
+    Value offsets = arith::MulIOp::create(builder, loc, step, scale);
+    vector::ScatterOp::create(builder, loc, /*resultType=*/Type(), base,
+                              ValueRange{address}, offsets, getMask(builder),
+                              value.value);
+  } else if (activeLanes != lanes) {
+    vector::MaskedStoreOp::create(builder, loc, base, address, getMask(builder),
+                                  value.value);
+  } else {
+    vector::StoreOp::create(builder, loc, value.value, base, address);
+  }
+}
+
+void KernelEmitter::store(const KernelAccess &access, LaneValue value,
+                          OpBuilder &builder) {
+  storeAt(getMemory(access.source, builder), getAddress(access, builder),
+          getLaneStride(access), value, builder);
+}
+
+/// The current point in a scratch row: row-major over the inner loops, with the
+/// lanes innermost.
+Value KernelEmitter::getScratchAddress(OpBuilder &builder) {
+  KernelAccess access;
+  access.strides.assign(loops.getLoops().size(), 0);
+  int64_t stride = 1;
+  if (loops.isLaneOuter())
+    stride = lanes;
+  else if (loops.getLane() >= 0) {
+    access.strides[loops.getLane()] = 1;
+    stride = getLaneSize();
+  }
+  for (int i = loops.getLoops().size() - 1; i >= 0; --i)
+    if (loops.getLoops()[i].inner && i != loops.getLane()) {
+      access.strides[i] = stride;
+      stride *= loops.getLoops()[i].size;
+    }
+  return getAddress(access, builder);
+}
+
+int64_t KernelEmitter::getRowElements() const {
+  return loops.getInnerSize() * (loops.isLaneOuter() ? getVectorSize() : 1);
+}
+
+int64_t KernelEmitter::getRowBytes(OpResult result) const {
+  unsigned bits =
+      cast<RankedTensorType>(result.getType()).getElementTypeBitWidth();
+  return llvm::alignTo(getRowElements() * llvm::divideCeil(bits, 8), 64);
+}
+
+Value KernelEmitter::getScratchRow(OpResult result, OpBuilder &builder) {
+  int64_t offset = 0;
+  for (OpResult other : loops.getScratch()) {
+    if (other == result)
+      break;
+    offset += getRowBytes(other);
+  }
+  Type element =
+      getStorageType(cast<RankedTensorType>(result.getType()).getElementType());
+  return memref::ViewOp::create(
+      builder, loc, MemRefType::get({getRowElements()}, element), scratchMemory,
+      getIndexConstant(offset, builder), ValueRange{});
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+LaneValue KernelEmitter::getOperand(linalg::GenericOp op, OpOperand &operand,
+                                    bool atInner) {
+  Type type = getElementTypeOrSelf(operand.get());
+  if (OpResult producer = loops.getProducer(operand.get()))
+    return getResult(producer, atInner);
+  OpBuilder &builder = atInner ? inner : outer;
+  if (TypedAttr splat = loops.getSplat(operand.get()))
+    return {arith::ConstantOp::create(builder, loc, splat)};
+  if (const KernelAccess *read = loops.getRead(operand))
+    return load(*read, type, atInner);
+  // An empty tensor: any value will do.
+  return {
+      arith::ConstantOp::create(builder, loc, type, builder.getZeroAttr(type))};
+}
+
+LaneValue KernelEmitter::getResult(OpResult result, bool atInner) {
+  auto op = cast<linalg::GenericOp>(result.getOwner());
+  if (loops.reducesInner(op))
+    return outerKnown.results.find(result)->second;
+  atInner &= loops.dependsOnInner(op);
+  Known &known = atInner ? innerKnown : outerKnown;
+  if (auto it = known.results.find(result); it != known.results.end())
+    return it->second;
+  // An earlier stage left it in memory.
+  if (atInner && loops.getAvailableFrom(result) <= currentStage) {
+    Type type = getElementTypeOrSelf(result.getType());
+    LaneValue value;
+    if (const KernelAccess *write = loops.getWrite(result)) {
+      value = load(*write, type, /*atInner=*/true);
+    } else {
+      value = loadAt(getScratchRow(result, inner), getScratchAddress(inner),
+                     loops.getLane() < 0 ? 0 : 1, type, inner);
+    }
+    known.results[result] = value;
+    return value;
+  }
+  SmallVector<LaneValue> args;
+  for (OpOperand &operand : op->getOpOperands())
+    args.push_back(op.payloadUsesValueFromOperand(&operand)
+                       ? getOperand(op, operand, atInner)
+                       : LaneValue());
+  SmallVector<LaneValue> values = evaluateBody(op, args, atInner);
+  for (auto [i, value] : llvm::enumerate(values))
+    known.results[op->getResult(i)] = value;
+  return values[result.getResultNumber()];
+}
+
+SmallVector<LaneValue> KernelEmitter::evaluateBody(linalg::GenericOp op,
+                                                   ArrayRef<LaneValue> args,
+                                                   bool atInner) {
+  OpBuilder &builder = atInner ? inner : outer;
+  LaneValues values;
+  for (auto [arg, value] : llvm::zip(op.getBody()->getArguments(), args))
+    if (value.value)
+      values[arg] = value;
+  for (Operation &bodyOp : op.getBody()->without_terminator())
+    values[bodyOp.getResult(0)] = evaluateOp(bodyOp, op, values, builder);
+  SmallVector<LaneValue> results;
+  for (Value yielded : op.getBody()->getTerminator()->getOperands()) {
+    auto it = values.find(yielded);
+    results.push_back(it != values.end()
+                          ? it->second
+                          : LaneValue{getScalar(yielded, builder)});
+  }
+  return results;
+}
+
+/// A scalar from outside of any body: a constant, or made of such.
+Value KernelEmitter::getScalar(Value value, OpBuilder &builder) {
+  Operation *op = value.getDefiningOp();
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
+    LaneValues values;
+    for (Value index : extract.getIndices())
+      values[index] = {getScalar(index, builder)};
+    return evaluateLookup(extract, values, builder).value;
+  }
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, getScalar(operand, builder));
+  Operation *copy = builder.clone(*op, mapping);
+  return copy->getResult(cast<OpResult>(value).getResultNumber());
+}
+
+LaneValue KernelEmitter::evaluateIndex(linalg::IndexOp op,
+                                       linalg::GenericOp owner,
+                                       OpBuilder &builder) {
+  KernelAccess index = loops.getIndex(owner, op.getDim());
+  Value base = getAddress(index, builder);
+  int64_t stride = getLaneStride(index);
+  if (stride == 0 || stride == 1)
+    return {base, /*isVector=*/false, /*isRamp=*/stride == 1};
+  Value step = vector::StepOp::create(builder, loc,
+                                      getVectorType(builder.getIndexType()));
+  Value scale = toVector({getIndexConstant(stride, builder)}, builder).value;
+  Value offsets = arith::MulIOp::create(builder, loc, step, scale);
+  return {arith::AddIOp::create(builder, loc, toVector({base}, builder).value,
+                                offsets),
+          /*isVector=*/true};
+}
+
+LaneValue KernelEmitter::evaluateLookup(tensor::ExtractOp op,
+                                        LaneValues &values,
+                                        OpBuilder &builder) {
+  Type type = op.getType();
+  if (TypedAttr splat = loops.getSplat(op.getTensor()))
+    return {arith::ConstantOp::create(builder, loc, splat)};
+  ViewedValue viewed = lookThroughViews(op.getTensor());
+  Value base = getMemory(viewed.source, builder);
+  Value address = getIndexConstant(viewed.layout.offset, builder);
+  // Where lanes look at different places: their distance, if it is one number,
+  // else a vector of offsets.
+  int64_t laneStride = 0;
+  Value offsets;
+  for (auto [index, dim] : llvm::zip(op.getIndices(), viewed.layout.dims)) {
+    if (dim.empty())
+      continue;
+    Value stride = getIndexConstant(dim.front().stride, builder);
+    auto it = values.find(index);
+    LaneValue value =
+        it != values.end() ? it->second : LaneValue{getScalar(index, builder)};
+    if (value.isVector) {
+      Value term = arith::MulIOp::create(builder, loc, value.value,
+                                         toVector({stride}, builder).value);
+      offsets =
+          offsets
+              ? arith::AddIOp::create(builder, loc, offsets, term).getResult()
+              : term;
+      continue;
+    }
+    if (value.isRamp)
+      laneStride += dim.front().stride;
+    Value term = arith::MulIOp::create(builder, loc, value.value, stride);
+    address = arith::AddIOp::create(builder, loc, address, term);
+  }
+  if (!offsets)
+    return loadAt(base, address, laneStride, type, builder);
+  if (laneStride != 0) {
+    Value step = vector::StepOp::create(builder, loc,
+                                        getVectorType(builder.getIndexType()));
+    Value scale =
+        toVector({getIndexConstant(laneStride, builder)}, builder).value;
+    offsets =
+        arith::AddIOp::create(builder, loc, offsets,
+                              arith::MulIOp::create(builder, loc, step, scale));
+  }
+  VectorType storage = getVectorType(getStorageType(type));
+  Value zero = arith::ConstantOp::create(builder, loc, storage,
+                                         builder.getZeroAttr(storage));
+  Value loaded = vector::GatherOp::create(builder, loc, storage, base, address,
+                                          offsets, getMask(builder), zero);
+  if (type.isInteger(1))
+    loaded = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                                   loaded, zero);
+  return {loaded, /*isVector=*/true};
+}
+
+LaneValue KernelEmitter::evaluateOp(Operation &op, linalg::GenericOp owner,
+                                    LaneValues &values, OpBuilder &builder) {
+  if (op.hasTrait<OpTrait::ConstantLike>())
+    return {builder.clone(op)->getResult(0)};
+  if (auto index = dyn_cast<linalg::IndexOp>(op))
+    return evaluateIndex(index, owner, builder);
+  if (auto lookup = dyn_cast<tensor::ExtractOp>(op))
+    return evaluateLookup(lookup, values, builder);
+
+  SmallVector<LaneValue> operands;
+  bool anyVector = false;
+  unsigned ramps = 0;
+  for (Value operand : op.getOperands()) {
+    auto it = values.find(operand);
+    operands.push_back(it != values.end()
+                           ? it->second
+                           : LaneValue{getScalar(operand, builder)});
+    anyVector |= operands.back().isVector;
+    ramps += operands.back().isRamp;
+  }
+  // A ramp stays one when it is converted or moved.
+  bool staysRamp =
+      !anyVector && ramps == 1 &&
+      (isa<arith::AddIOp, arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>(
+           op) ||
+       (isa<arith::SubIOp>(op) && operands[0].isRamp));
+  bool isVector = anyVector || (ramps != 0 && !staysRamp);
+  OperationState state(loc, op.getName());
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    bool isCondition = isa<arith::SelectOp>(op) && i == 0 &&
+                       !operand.isVector && !operand.isRamp;
+    state.operands.push_back(isVector && !isCondition
+                                 ? toVector(operand, builder).value
+                                 : operand.value);
+  }
+  Type type = op.getResult(0).getType();
+  state.addTypes(isVector ? Type(getVectorType(type)) : type);
+  state.addAttributes(op.getAttrs());
+  return {builder.create(state)->getResult(0), isVector, staysRamp};
+}

@@ -1,0 +1,67 @@
+//===- MatchMatmuls.cpp - Kernels that a BLAS does ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelUtils.h"
+#include "fsdp/Analysis/Contraction.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_MATCHMATMULS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// The plan of a kernel whose only result is a contraction of its arguments.
+static const ContractionPlan *getOnlyPlan(func::FuncOp kernel,
+                                          const ContractionPlans &plans) {
+  Block &body = kernel.getBody().front();
+  if (kernel.getNumResults() != 1)
+    return nullptr;
+  auto store = body.getTerminator()
+                   ->getOperand(0)
+                   .getDefiningOp<bufferization::MaterializeInDestinationOp>();
+  for (Operation &op : body)
+    if (const ContractionPlan *plan = plans.lookup(&op)) {
+      bool whole = store && store.getSource() == plan->result &&
+                   isa<BlockArgument>(plan->sourceA) &&
+                   isa<BlockArgument>(plan->sourceB);
+      return whole ? plan : nullptr;
+    }
+  return nullptr;
+}
+
+static MatmulAttr getMatmul(MLIRContext *context, const ContractionPlan &plan) {
+  const MatmulShape &shape = plan.shape;
+  Builder builder(context);
+  auto array = [&](ArrayRef<int64_t> values) {
+    return builder.getDenseI64ArrayAttr(values);
+  };
+  return MatmulAttr::get(
+      context, cast<BlockArgument>(plan.sourceA).getArgNumber(),
+      cast<BlockArgument>(plan.sourceB).getArgNumber(), shape.m, shape.n,
+      shape.k, shape.lda, shape.ldb, shape.ldc, shape.transA, shape.transB,
+      !plan.zeroInit, array({shape.offsetA, shape.offsetB, shape.offsetC}),
+      array(shape.batch), array(shape.strideA), array(shape.strideB),
+      array(shape.strideC), builder.getF64FloatAttr(shape.alpha));
+}
+
+namespace {
+struct MatchMatmuls : fsdp::impl::MatchMatmulsBase<MatchMatmuls> {
+  void runOnOperation() override {
+    for (func::FuncOp kernel : getKernels(getOperation())) {
+      if (hasImplementation(kernel))
+        continue;
+      ContractionPlans plans(&kernel.getBody().front());
+      if (const ContractionPlan *plan = getOnlyPlan(kernel, plans))
+        kernel->setAttr(names::kMatmul, getMatmul(&getContext(), *plan));
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,224 @@
+//===- NormalizeCompute.cpp - Forms that kernels are made of --------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/Contraction.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_NORMALIZECOMPUTE
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+
+/// transpose, broadcast, map, reduce, add, ...: one form for all.
+struct GeneralizeNamedOp : OpInterfaceRewritePattern<linalg::LinalgOp> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::LinalgOp op,
+                                PatternRewriter &rewriter) const override {
+    if (isa<linalg::GenericOp, linalg::FillOp>(op) ||
+        isa<linalg::ConvolutionOpInterface>(op.getOperation()) ||
+        linalg::isaContractionOpInterface(op))
+      return failure();
+    return linalg::generalizeNamedOp(rewriter, op);
+  }
+};
+
+/// extf(x) compared with a constant that the narrow type holds exactly: the
+/// exporter widens because the constant was a Python float.
+struct NarrowComparison : OpRewritePattern<arith::CmpFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::CmpFOp op,
+                                PatternRewriter &rewriter) const override {
+    auto widened = op.getLhs().getDefiningOp<arith::ExtFOp>();
+    FloatAttr constant;
+    if (!widened || !matchPattern(op.getRhs(), m_Constant(&constant)))
+      return failure();
+    auto type = cast<FloatType>(widened.getIn().getType());
+    APFloat value = constant.getValue();
+    bool losesInfo = false;
+    value.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+    if (losesInfo)
+      return failure();
+    Value narrow = arith::ConstantOp::create(
+        rewriter, op.getLoc(), rewriter.getFloatAttr(type, value));
+    rewriter.replaceOpWithNewOp<arith::CmpFOp>(
+        op, op.getPredicate(), widened.getIn(), narrow, op.getFastmath());
+    return success();
+  }
+};
+
+/// truncf of a constant, rounded now; the folder only takes exact ones.
+struct RoundConstant : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const override {
+    FloatAttr constant;
+    if (!matchPattern(op.getIn(), m_Constant(&constant)))
+      return failure();
+    auto type = dyn_cast<FloatType>(op.getType());
+    if (!type || op.getRoundingmodeAttr())
+      return failure();
+    APFloat value = constant.getValue();
+    bool losesInfo = false;
+    value.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(
+        op, rewriter.getFloatAttr(type, value));
+    return success();
+  }
+};
+
+/// An innermost loop that adds to the elements of the tensor it carries; true
+/// for nests of such loops.
+static bool onlyAccumulates(scf::ForOp loop) {
+  if (loop.getNumRegionIterArgs() != 1)
+    return false;
+  Value carried = loop.getRegionIterArg(0);
+  Value yielded = loop.getBody()->getTerminator()->getOperand(0);
+  if (auto inner = yielded.getDefiningOp<scf::ForOp>())
+    return carried.hasOneUse() && inner.getInitArgs().size() == 1 &&
+           inner.getInitArgs()[0] == carried && onlyAccumulates(inner);
+  // Elements: extract, add, insert at the same place.
+  if (auto insert = yielded.getDefiningOp<tensor::InsertOp>()) {
+    auto add = insert.getScalar().getDefiningOp<arith::AddFOp>();
+    if (!add || insert.getDest() != carried)
+      return false;
+    for (Value operand : add->getOperands())
+      if (auto extract = operand.getDefiningOp<tensor::ExtractOp>())
+        if (extract.getTensor() == carried &&
+            extract.getIndices() == insert.getIndices())
+          return llvm::all_of(carried.getUsers(), [&](Operation *user) {
+            return user == extract || user == insert;
+          });
+    return false;
+  }
+  // Rows: extract_slice, add, insert_slice at the same place.
+  auto insert = yielded.getDefiningOp<tensor::InsertSliceOp>();
+  if (!insert || insert.getDest() != carried)
+    return false;
+  auto add = insert.getSource().getDefiningOp<linalg::GenericOp>();
+  if (!add || add->getNumResults() != 1)
+    return false;
+  auto yield = cast<linalg::YieldOp>(add.getBody()->getTerminator());
+  auto sum = yield.getOperand(0).getDefiningOp<arith::AddFOp>();
+  if (!sum || !llvm::hasNItems(add.getBody()->without_terminator(), 1))
+    return false;
+  for (OpOperand *operand : add.getDpsInputOperands())
+    if (auto extract = operand->get().getDefiningOp<tensor::ExtractSliceOp>())
+      if (extract.getSource() == carried &&
+          extract.getMixedOffsets() == insert.getMixedOffsets() &&
+          extract.getMixedSizes() == insert.getMixedSizes() &&
+          extract.getMixedStrides() == insert.getMixedStrides())
+        return llvm::all_of(carried.getUsers(), [&](Operation *user) {
+          return user == extract || user == insert;
+        });
+  return false;
+}
+
+/// add(scatter into zeros, x): scatter into x. The gradient of an embedding
+/// that is tied to the output layer is such a sum of two whole tables.
+struct AccumulateIntoSum : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op,
+                                PatternRewriter &rewriter) const override {
+    if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1 ||
+        op.getNumParallelLoops() != op.getNumLoops() ||
+        llvm::any_of(op.getIndexingMapsArray(),
+                     [](AffineMap map) { return !map.isIdentity(); }) ||
+        !llvm::hasNItems(op.getBody()->without_terminator(), 1))
+      return failure();
+    auto sum = dyn_cast<arith::AddFOp>(op.getBody()->front());
+    if (!sum || op.getBody()->getTerminator()->getOperand(0) != sum ||
+        sum.getLhs() == sum.getRhs() || !isa<BlockArgument>(sum.getLhs()) ||
+        !isa<BlockArgument>(sum.getRhs()))
+      return failure();
+    for (unsigned i : {0u, 1u}) {
+      auto loop = op.getInputs()[i].getDefiningOp<scf::ForOp>();
+      Value other = op.getInputs()[1 - i];
+      if (!loop || !loop->hasOneUse() || loop->getNumResults() != 1 ||
+          other.getType() != op->getResult(0).getType() ||
+          !onlyAccumulates(loop))
+        continue;
+      TypedAttr init = getSplatConstant(loop.getInitArgs()[0]);
+      if (!init || !matchPattern(init, m_AnyZeroFloat()))
+        continue;
+      rewriter.modifyOpInPlace(loop, [&] {
+        loop->moveBefore(op);
+        loop.getInitArgsMutable()[0].set(other);
+      });
+      rewriter.replaceOp(op, loop);
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// A BLAS operand that no stride describes is copied first.
+static void copyUnstridedOperands(func::FuncOp step) {
+  Block &block = step.getBody().front();
+  ContractionPlans plans(&block);
+  SmallVector<linalg::LinalgOp> ops;
+  for (Operation &op : block)
+    if (getComputeKind(&op) == ComputeKind::Contraction && !plans.lookup(&op))
+      ops.push_back(cast<linalg::LinalgOp>(op));
+  for (linalg::LinalgOp op : ops) {
+    OpBuilder builder(op);
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      Value value = operand->get();
+      auto type = cast<RankedTensorType>(value.getType());
+      if (!value.getDefiningOp() ||
+          lookThroughViews(value).layout.isContiguous())
+        continue;
+      Value empty = tensor::EmptyOp::create(
+          builder, op.getLoc(), type.getShape(), type.getElementType());
+      AffineMap identity = builder.getMultiDimIdentityMap(type.getRank());
+      SmallVector<utils::IteratorType> iterators(type.getRank(),
+                                                 utils::IteratorType::parallel);
+      auto copy = linalg::GenericOp::create(
+          builder, op.getLoc(), type, value, empty, {identity, identity},
+          iterators, [](OpBuilder &b, Location loc, ValueRange args) {
+            linalg::YieldOp::create(b, loc, args[0]);
+          });
+      operand->set(copy.getResult(0));
+    }
+  }
+}
+
+struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
+      return markAllAnalysesPreserved();
+    RewritePatternSet patterns(&getContext());
+    patterns.add<GeneralizeNamedOp, NarrowComparison, RoundConstant,
+                 AccumulateIntoSum>(&getContext());
+    populateMathAlgebraicSimplificationPatterns(patterns);
+    linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
+    if (failed(applyPatternsGreedily(step, std::move(patterns))))
+      return signalPassFailure();
+    copyUnstridedOperands(step);
+  }
+};
+
+} // namespace

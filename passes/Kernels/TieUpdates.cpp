@@ -1,0 +1,94 @@
+//===- TieUpdates.cpp - The optimizer writes in place ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_TIEUPDATES
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Whether `kernel` may write result `result` over input `input`: it visits
+/// elements once, and reads the input only where it writes.
+static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
+                              unsigned result) {
+  Block &body = kernel.getBody().front();
+  Value written = body.getTerminator()->getOperand(result);
+  Value arg = body.getArgument(input);
+  auto producer = [](Value v) -> Operation * {
+    auto store = v.getDefiningOp<bufferization::MaterializeInDestinationOp>();
+    return store ? store.getSource().getDefiningOp() : nullptr;
+  };
+  auto writer = dyn_cast_or_null<linalg::GenericOp>(producer(written));
+  if (!writer || getComputeKind(writer) != ComputeKind::Elementwise)
+    return false;
+  for (Operation &op : body) {
+    // One pass over the elements: no loop waits for a reduction.
+    if (getComputeKind(&op) == ComputeKind::Reduction &&
+        llvm::any_of(op.getUsers(), [](Operation *user) {
+          return !isa<bufferization::MaterializeInDestinationOp>(user);
+        }))
+      return false;
+    if (getComputeKind(&op) == ComputeKind::Opaque &&
+        !isa<bufferization::MaterializeInDestinationOp>(op))
+      return false;
+  }
+  auto isWhole = [&](linalg::GenericOp op, AffineMap map) {
+    return map.isIdentity() &&
+           op.getStaticLoopRanges() == writer.getStaticLoopRanges();
+  };
+  if (!writer.getIndexingMapMatchingResult(writer->getResult(0)).isIdentity())
+    return false;
+  return llvm::all_of(arg.getUses(), [&](OpOperand &use) {
+    auto op = dyn_cast<linalg::GenericOp>(use.getOwner());
+    return op && isWhole(op, op.getMatchingIndexingMap(&use));
+  });
+}
+
+namespace {
+struct TieUpdates : fsdp::impl::TieUpdatesBase<TieUpdates> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
+      return markAllAnalysesPreserved();
+    SymbolTable symbols(module);
+    Operation *ret = step.getBody().front().getTerminator();
+    for (auto [result, arg] : getReplacedArguments(step)) {
+      auto value = dyn_cast<OpResult>(ret->getOperand(result));
+      auto launch = value ? dyn_cast<LaunchOp>(value.getOwner()) : LaunchOp();
+      if (launch)
+        tie(launch, value.getResultNumber(), arg, symbols);
+    }
+  }
+
+private:
+  void tie(LaunchOp launch, unsigned result, BlockArgument arg,
+           SymbolTable &symbols) {
+    auto input = llvm::find(launch.getInputs(), Value(arg));
+    if (input == launch.getInputs().end())
+      return;
+    unsigned index = input - launch.getInputs().begin();
+    if (isReadAfter(arg, launch))
+      return;
+    auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
+    if (!readsBeforeWrites(kernel, index, result))
+      return;
+    SmallVector<int64_t> tied(launch.getNumResults(), -1);
+    if (launch.getTied())
+      tied.assign(launch.getTied()->begin(), launch.getTied()->end());
+    tied[result] = index;
+    launch.setTied(tied);
+  }
+};
+} // namespace

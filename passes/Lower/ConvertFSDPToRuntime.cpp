@@ -1,0 +1,391 @@
+//===- ConvertFSDPToRuntime.cpp - The step becomes runtime calls ----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RuntimeDescriptors.h"
+#include "fsdp-rt/abi.h"
+#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Passes/Passes.h"
+#include "fsdp/Target/Dtype.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_CONVERTFSDPTORUNTIME
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+
+/// Emits the calls of one step.
+class StepLowering {
+public:
+  StepLowering(ModuleOp module, func::FuncOp step,
+               DescriptorBuilder &descriptors)
+      : module(module), step(step), symbols(module), descriptors(descriptors),
+        builder(module.getContext()), groups(getGroups(step)) {}
+
+  LogicalResult lower();
+
+private:
+  LogicalResult lowerOp(Operation &op);
+  LogicalResult lowerLaunch(LaunchOp op);
+  void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
+  void lowerKernel(LaunchOp op, func::FuncOp kernel, KernelImplAttr impl);
+  LogicalResult lowerCollective(CollectiveOpInterface op);
+  void lowerPack(PackOp op);
+  void lowerReturn(Operation *ret);
+
+  void call(StringRef function, const Descriptor &descriptor, Location loc);
+  void copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
+            Location loc);
+  int64_t getOffset(Value value);
+  FlatSymbolRefAttr getEntry(func::FuncOp kernel, KernelImplAttr impl);
+
+  ModuleOp module;
+  func::FuncOp step;
+  SymbolTable symbols;
+  DescriptorBuilder &descriptors;
+  OpBuilder builder;
+  SmallVector<ArrayAttr> groups;
+  LLVM::LLVMFuncOp func;
+  Block *exit = nullptr;
+  llvm::DenseMap<Operation *, FlatSymbolRefAttr> entries;
+};
+
+} // namespace
+
+int64_t StepLowering::getOffset(Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return step
+        .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
+        .getInt();
+  auto offsets =
+      value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(names::kOffsets);
+  return offsets[cast<OpResult>(value).getResultNumber()];
+}
+
+/// Calls a runtime function and leaves the step where it fails.
+void StepLowering::call(StringRef function, const Descriptor &descriptor,
+                        Location loc) {
+  std::string name = ("fsdp_rt_" + function).str();
+  auto callee = symbols.lookup<LLVM::LLVMFuncOp>(name);
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  if (!callee) {
+    OpBuilder outside = OpBuilder::atBlockEnd(module.getBody());
+    callee = LLVM::LLVMFuncOp::create(
+        outside, module.getLoc(), name,
+        LLVM::LLVMFunctionType::get(builder.getI32Type(), {pointer, pointer}));
+    symbols.insert(callee);
+  }
+  Value address = LLVM::AddressOfOp::create(
+      builder, loc, pointer, descriptors.createDescriptor(descriptor));
+  Value code = LLVM::CallOp::create(builder, loc, callee,
+                                    ValueRange{func.getArgument(0), address})
+                   .getResult();
+  Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI32Type(),
+                                        builder.getI32IntegerAttr(0));
+  Value ok =
+      LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, code, zero);
+  Block *next = new Block;
+  func.getBody().getBlocks().insert(exit->getIterator(), next);
+  LLVM::CondBrOp::create(builder, loc, ok, next, ValueRange{}, exit,
+                         ValueRange{code});
+  builder.setInsertionPointToStart(next);
+}
+
+void StepLowering::copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
+                        Location loc) {
+  if (bytes == 0 || from == to)
+    return;
+  Descriptor descriptor("copy");
+  descriptor.set("name", name.str());
+  descriptor.set("src", from);
+  descriptor.set("dst", to);
+  descriptor.set("bytes", bytes);
+  call("copy", descriptor, loc);
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+/// `<kernel>_entry`, declared; fsdp-define-kernel-entries gives it a body.
+FlatSymbolRefAttr StepLowering::getEntry(func::FuncOp kernel,
+                                         KernelImplAttr impl) {
+  FlatSymbolRefAttr &entry = entries[kernel];
+  if (entry)
+    return entry;
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Type i64 = builder.getI64Type();
+  OpBuilder outside = OpBuilder::atBlockEnd(module.getBody());
+  auto function = LLVM::LLVMFuncOp::create(
+      outside, kernel.getLoc(), (kernel.getSymName() + "_entry").str(),
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                  {pointer, pointer, i64, i64}));
+  function->setAttr(names::kImpl, impl.getFunction());
+  return entry = FlatSymbolRefAttr::get(function);
+}
+
+void StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel,
+                               KernelImplAttr impl) {
+  SmallVector<int64_t> offsets;
+  for (Value input : op.getInputs())
+    offsets.push_back(getOffset(input));
+  for (OpResult result : op.getResults()) {
+    // What is updated in place is read there too.
+    int64_t tied = op.getTiedInput(result.getResultNumber());
+    if (tied >= 0)
+      offsets[tied] = getOffset(result);
+    offsets.push_back(getOffset(result));
+  }
+  Descriptor descriptor("launch");
+  descriptor.set("name", kernel.getSymName().str());
+  descriptor.set("kernel", getEntry(kernel, impl));
+  descriptor.set("operands", descriptors.createArray(offsets));
+  descriptor.set("operand_count", int64_t(offsets.size()));
+  descriptor.set("grid", impl.getGrid());
+  descriptor.set("grain", impl.getGrain());
+  descriptor.set("scratch_bytes", impl.getScratch());
+  descriptor.set("traffic_bytes", impl.getTraffic());
+  call("launch", descriptor, op.getLoc());
+}
+
+void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
+                               MatmulAttr matmul) {
+  RankedTensorType type = cast<RankedTensorType>(op.getResult(0).getType());
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  ArrayRef<int64_t> offsets = matmul.getOffsets();
+  auto four = [](DenseI64ArrayAttr values) {
+    std::array<int64_t, 4> result;
+    llvm::copy(values.asArrayRef(), result.begin());
+    return result;
+  };
+  Descriptor descriptor("matmul");
+  descriptor.set("name", kernel.getSymName().str());
+  descriptor.set("a",
+                 getOffset(op.getInputs()[matmul.getA()]) + offsets[0] * bytes);
+  descriptor.set("b",
+                 getOffset(op.getInputs()[matmul.getB()]) + offsets[1] * bytes);
+  descriptor.set("c", getOffset(op.getResult(0)) + offsets[2] * bytes);
+  descriptor.set("m", matmul.getM());
+  descriptor.set("n", matmul.getN());
+  descriptor.set("k", matmul.getK());
+  descriptor.set("lda", matmul.getLda());
+  descriptor.set("ldb", matmul.getLdb());
+  descriptor.set("ldc", matmul.getLdc());
+  descriptor.set("batch", four(matmul.getBatch()));
+  descriptor.set("a_stride", four(matmul.getStrideA()));
+  descriptor.set("b_stride", four(matmul.getStrideB()));
+  descriptor.set("c_stride", four(matmul.getStrideC()));
+  descriptor.set("alpha", matmul.getAlpha().getValueAsDouble());
+  descriptor.set("trans_a", int64_t(matmul.getTransA()));
+  descriptor.set("trans_b", int64_t(matmul.getTransB()));
+  descriptor.set("accumulate", int64_t(matmul.getAccumulate()));
+  descriptor.set("dtype", int64_t(*getRuntimeDtype(type.getElementType())));
+  call("matmul", descriptor, op.getLoc());
+}
+
+LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
+  auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
+  // A tied result that got a place of its own starts as a copy of the input.
+  for (OpResult result : op.getResults()) {
+    int64_t tied = op.getTiedInput(result.getResultNumber());
+    if (tied >= 0)
+      copy("keep " + kernel.getSymName().str(), getOffset(op.getInputs()[tied]),
+           getOffset(result), getTensorBytes(result.getType()), op.getLoc());
+  }
+  if (auto matmul = kernel->getAttrOfType<MatmulAttr>(names::kMatmul)) {
+    lowerMatmul(op, kernel, matmul);
+    return success();
+  }
+  auto impl = kernel->getAttrOfType<KernelImplAttr>(names::kImpl);
+  if (!impl)
+    return op.emitOpError("expected a kernel with code, got ")
+           << op.getKernelAttr() << " without fsdp.impl or fsdp.matmul";
+  lowerKernel(op, kernel, impl);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Everything else
+//===----------------------------------------------------------------------===//
+
+LogicalResult StepLowering::lowerCollective(CollectiveOpInterface op) {
+  RankedTensorType input = op.getInput().getType(),
+                   result = op.getResult().getType();
+  std::optional<int> dtype = getRuntimeDtype(result.getElementType());
+  if (!dtype)
+    return op.emitOpError("expected an element type that ranks can exchange, "
+                          "got ")
+           << result.getElementType();
+  Descriptor descriptor("collective");
+  descriptor.set("src", getOffset(op.getInput()));
+  descriptor.set("dst", getOffset(op.getResult()));
+  // Per rank: what one contributes to a gather, or keeps of a reduction.
+  descriptor.set("count",
+                 std::min(input.getNumElements(), result.getNumElements()));
+  descriptor.set(
+      "group", int64_t(llvm::find(groups, op.getAxesAttr()) - groups.begin()));
+  descriptor.set("dtype", int64_t(*dtype));
+  StringRef name = op->getName().stripDialect();
+  descriptor.set("name", name.str());
+  if (auto reduce = dyn_cast<ReduceScatterOp>(op.getOperation()))
+    descriptor.set("divisor", int64_t(reduce.getDivisor()));
+  else if (auto reduce = dyn_cast<AllReduceOp>(op.getOperation()))
+    descriptor.set("divisor", int64_t(reduce.getDivisor()));
+  else
+    descriptor.set("divisor", int64_t(1));
+  if (auto broadcast = dyn_cast<BroadcastOp>(op.getOperation()))
+    descriptor.set("root", int64_t(broadcast.getRoot()));
+  call(name, descriptor, op.getLoc());
+  return success();
+}
+
+/// Copies the parts that could not be computed in place, and clears the gaps.
+void StepLowering::lowerPack(PackOp op) {
+  int64_t base = getOffset(op.getResult()), end = 0;
+  int64_t bytes = llvm::divideCeil(op.getType().getElementTypeBitWidth(), 8);
+  for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
+    copy("clear padding", -1, base + end * bytes, (offset - end) * bytes,
+         op.getLoc());
+    copy("pack", getOffset(part), base + offset * bytes,
+         getTensorBytes(part.getType()), op.getLoc());
+    end = offset + cast<RankedTensorType>(part.getType()).getNumElements();
+  }
+  copy("clear padding", -1, base + end * bytes,
+       (op.getType().getNumElements() - end) * bytes, op.getLoc());
+}
+
+/// What the next step finds in an argument's place must have been put there.
+void StepLowering::lowerReturn(Operation *ret) {
+  for (auto [result, arg] : getReplacedArguments(step))
+    copy("keep " + std::to_string(arg.getArgNumber()),
+         getOffset(ret->getOperand(result)), getOffset(arg),
+         getTensorBytes(arg.getType()), ret->getLoc());
+}
+
+LogicalResult StepLowering::lowerOp(Operation &op) {
+  if (auto launch = dyn_cast<LaunchOp>(op))
+    return lowerLaunch(launch);
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
+    return lowerCollective(collective);
+  if (auto pack = dyn_cast<PackOp>(op)) {
+    lowerPack(pack);
+    return success();
+  }
+  if (auto check = dyn_cast<CheckOp>(op)) {
+    Descriptor descriptor("check");
+    descriptor.set("message", check.getMessage().str());
+    descriptor.set("flag", getOffset(check.getCondition()));
+    call("check", descriptor, op.getLoc());
+    return success();
+  }
+  if (isa<func::ReturnOp>(op)) {
+    lowerReturn(&op);
+    return success();
+  }
+  // Views are addresses.
+  if (isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+    return success();
+  return op.emitOpError("expected an op that the runtime does");
+}
+
+LogicalResult StepLowering::lower() {
+  Location loc = step.getLoc();
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  OpBuilder outside = OpBuilder::atBlockEnd(module.getBody());
+  func = LLVM::LLVMFuncOp::create(
+      outside, loc, "fsdp_step",
+      LLVM::LLVMFunctionType::get(builder.getI32Type(), {pointer}));
+  Block *entry = func.addEntryBlock(builder);
+  exit = new Block;
+  func.getBody().push_back(exit);
+  exit->addArgument(builder.getI32Type(), loc);
+  builder.setInsertionPointToEnd(exit);
+  LLVM::ReturnOp::create(builder, loc, exit->getArgument(0));
+  builder.setInsertionPointToStart(entry);
+  for (Operation &op : step.getBody().front())
+    if (failed(lowerOp(op)))
+      return failure();
+  Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI32Type(),
+                                        builder.getI32IntegerAttr(0));
+  LLVM::BrOp::create(builder, loc, ValueRange{zero}, exit);
+  return success();
+}
+
+/// The symbol that an executable or a loader looks for.
+static void createEntry(ModuleOp module, StringRef manifest,
+                        DescriptorBuilder &descriptors) {
+  OpBuilder builder(module.getBodyRegion());
+  builder.setInsertionPointToEnd(module.getBody());
+  MLIRContext *context = module.getContext();
+  Location loc = module.getLoc();
+  FlatSymbolRefAttr text = descriptors.createString(manifest);
+  auto pointer = LLVM::LLVMPointerType::get(context);
+  Type i32 = builder.getI32Type();
+  auto type =
+      LLVM::LLVMStructType::getLiteral(context, {i32, i32, pointer, pointer});
+  auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                                       LLVM::Linkage::External,
+                                       "fsdp_rt_program_entry", Attribute());
+  OpBuilder body(context);
+  body.createBlock(&global.getInitializerRegion());
+  Value value = LLVM::UndefOp::create(body, loc, type);
+  auto insert = [&](Value field, int64_t i) {
+    value = LLVM::InsertValueOp::create(body, loc, value, field, i);
+  };
+  insert(LLVM::ConstantOp::create(body, loc, i32,
+                                  body.getI32IntegerAttr(FSDP_RT_ABI_VERSION)),
+         0);
+  insert(LLVM::ConstantOp::create(body, loc, i32, body.getI32IntegerAttr(0)),
+         1);
+  insert(LLVM::AddressOfOp::create(body, loc, pointer, text), 2);
+  insert(LLVM::AddressOfOp::create(
+             body, loc, pointer, FlatSymbolRefAttr::get(context, "fsdp_step")),
+         3);
+  LLVM::ReturnOp::create(body, loc, value);
+}
+
+namespace {
+struct ConvertFSDPToRuntime
+    : fsdp::impl::ConvertFSDPToRuntimeBase<ConvertFSDPToRuntime> {
+  using ConvertFSDPToRuntimeBase::ConvertFSDPToRuntimeBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
+      return markAllAnalysesPreserved();
+    if (!step->hasAttr(names::kArena)) {
+      step.emitError("expected fsdp.arena on the step (run fsdp-plan-arena "
+                     "first)");
+      return signalPassFailure();
+    }
+    DescriptorBuilder descriptors(module);
+    if (failed(StepLowering(module, step, descriptors).lower()))
+      return signalPassFailure();
+    createEntry(module, manifest, descriptors);
+    // Kernels as tensor functions, and everything symbolic, have served.
+    SmallVector<Operation *> dead{step};
+    for (Operation &op : *module.getBody()) {
+      auto func = dyn_cast<func::FuncOp>(op);
+      if (isa<FSDPDialect>(op.getDialect()) ||
+          (func &&
+           (func->hasAttr(names::kImpl) || func->hasAttr(names::kMatmul))))
+        dead.push_back(&op);
+    }
+    for (Operation *op : dead)
+      op->erase();
+    for (NamedAttribute attr : llvm::to_vector(module->getDiscardableAttrs()))
+      if (attr.getName().strref().starts_with("fsdp."))
+        module->removeDiscardableAttr(attr.getName());
+  }
+};
+} // namespace

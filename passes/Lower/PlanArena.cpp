@@ -1,0 +1,65 @@
+//===- PlanArena.cpp - Places in the rank's arena -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_PLANARENA
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// The sizes, for the manifest.
+static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan) {
+  NamedAttrList summary;
+  auto set = [&](const Twine &name, int64_t value) {
+    summary.set(builder.getStringAttr(name), builder.getI64IntegerAttr(value));
+  };
+  set("bytes", plan.totalBytes);
+  for (auto [i, name] : llvm::enumerate(kSegmentNames)) {
+    set(name + "_offset", plan.segmentOffset[i]);
+    set(name + "_bytes", plan.segmentBytes[i]);
+  }
+  for (auto [i, name] : llvm::enumerate(kPurposeNames))
+    set("peak_" + name, plan.atPeak[i]);
+  return summary.getDictionary(builder.getContext());
+}
+
+namespace {
+struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
+      return markAllAnalysesPreserved();
+    for (Operation &op : step.getBody().front())
+      if (!isa<FSDPDialect>(op.getDialect()) &&
+          !isa<func::ReturnOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+              op)) {
+        op.emitOpError("expected a step of launches, collectives and views "
+                       "(run fsdp-outline-kernels first)");
+        return signalPassFailure();
+      }
+    ArenaPlan plan = planArena(step);
+    Builder builder(&getContext());
+    for (BlockArgument arg : step.getArguments())
+      step.setArgAttr(arg.getArgNumber(), names::kOffset,
+                      builder.getI64IntegerAttr(plan.offsets.lookup(arg)));
+    for (Operation &op : step.getBody().front()) {
+      SmallVector<int64_t> offsets;
+      for (Value result : op.getResults())
+        offsets.push_back(plan.offsets.lookup(result));
+      if (!offsets.empty())
+        op.setAttr(names::kOffsets, builder.getDenseI64ArrayAttr(offsets));
+    }
+    step->setAttr(names::kArena, getSummary(builder, plan));
+  }
+};
+} // namespace

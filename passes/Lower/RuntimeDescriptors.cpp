@@ -1,0 +1,186 @@
+//===- RuntimeDescriptors.cpp - Constants that the runtime reads ----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RuntimeDescriptors.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct TableEntry {
+  llvm::StringLiteral descriptor;
+  FieldInfo field;
+};
+} // namespace
+
+static constexpr TableEntry kFields[] = {
+#define FSDP_RT_FIELD(desc, kind, name) {#desc, {FieldKind::kind, #name}},
+#include "fsdp-rt/abi.def"
+};
+
+static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
+    kFunctions[] = {
+#define FSDP_RT_FUNCTION(name, desc) {#name, #desc},
+#include "fsdp-rt/abi.def"
+};
+
+ArrayRef<FieldInfo> fsdp::getDescriptorFields(StringRef name) {
+  static const auto table = [] {
+    llvm::StringMap<SmallVector<FieldInfo>> result;
+    for (const TableEntry &entry : kFields)
+      result[entry.descriptor].push_back(entry.field);
+    return result;
+  }();
+  auto it = table.find(name);
+  return it == table.end() ? ArrayRef<FieldInfo>() : it->second;
+}
+
+StringRef fsdp::getFunctionDescriptor(StringRef name) {
+  for (auto &[function, descriptor] : kFunctions)
+    if (function == name)
+      return descriptor;
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Descriptor
+//===----------------------------------------------------------------------===//
+
+void Descriptor::set(StringRef field, Field value) {
+  if (llvm::none_of(getDescriptorFields(name),
+                    [&](const FieldInfo &info) { return info.name == field; }))
+    llvm::report_fatal_error("no field '" + Twine(field) + "' in descriptor " +
+                             name);
+  fields.push_back({field.str(), std::move(value)});
+}
+
+const Descriptor::Field *Descriptor::lookup(StringRef field) const {
+  for (auto &[key, value] : fields)
+    if (key == field)
+      return &value;
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// DescriptorBuilder
+//===----------------------------------------------------------------------===//
+
+std::string DescriptorBuilder::getFreshName(StringRef stem) {
+  return ("fsdp_" + stem + "_" + Twine(count++)).str();
+}
+
+Type DescriptorBuilder::getType(FieldKind kind) {
+  switch (kind) {
+  case FieldKind::PTR:
+  case FieldKind::STR:
+    return LLVM::LLVMPointerType::get(builder.getContext());
+  case FieldKind::I32:
+    return builder.getI32Type();
+  case FieldKind::I64:
+    return builder.getI64Type();
+  case FieldKind::F64:
+    return builder.getF64Type();
+  case FieldKind::I64x4:
+    return LLVM::LLVMArrayType::get(builder.getI64Type(), 4);
+  }
+  llvm_unreachable("every kind has a type");
+}
+
+FlatSymbolRefAttr DescriptorBuilder::createString(StringRef text) {
+  FlatSymbolRefAttr &symbol = strings[text];
+  if (symbol)
+    return symbol;
+  std::string bytes = text.str();
+  bytes.push_back('\0');
+  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size());
+  std::string name = getFreshName("text");
+  LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true,
+                         LLVM::Linkage::Internal, name,
+                         builder.getStringAttr(bytes));
+  return symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
+}
+
+FlatSymbolRefAttr DescriptorBuilder::createArray(ArrayRef<int64_t> values) {
+  auto type = LLVM::LLVMArrayType::get(builder.getI64Type(), values.size());
+  std::string name = getFreshName("array");
+  LLVM::GlobalOp::create(
+      builder, module.getLoc(), type, /*isConstant=*/true,
+      LLVM::Linkage::Internal, name,
+      DenseElementsAttr::get(
+          RankedTensorType::get(int64_t(values.size()), builder.getI64Type()),
+          values));
+  return FlatSymbolRefAttr::get(builder.getContext(), name);
+}
+
+Value DescriptorBuilder::createField(const FieldInfo &info,
+                                     const Descriptor::Field *field,
+                                     OpBuilder &body, Location loc) {
+  Type type = getType(info.kind);
+  auto getInteger = [&] { return field ? std::get<int64_t>(*field) : 0; };
+  auto constant = [&](Attribute attr) -> Value {
+    return LLVM::ConstantOp::create(body, loc, type, attr);
+  };
+  switch (info.kind) {
+  case FieldKind::PTR:
+  case FieldKind::STR: {
+    if (!field)
+      return LLVM::ZeroOp::create(body, loc, type);
+    FlatSymbolRefAttr symbol = info.kind == FieldKind::STR
+                                   ? createString(std::get<std::string>(*field))
+                                   : std::get<FlatSymbolRefAttr>(*field);
+    return LLVM::AddressOfOp::create(body, loc, type, symbol);
+  }
+  case FieldKind::I32:
+    return constant(body.getI32IntegerAttr(getInteger()));
+  case FieldKind::I64:
+    return constant(body.getI64IntegerAttr(getInteger()));
+  case FieldKind::F64:
+    return constant(
+        body.getF64FloatAttr(field ? std::get<double>(*field) : 0.0));
+  case FieldKind::I64x4: {
+    std::array<int64_t, 4> values{};
+    if (field)
+      values = std::get<std::array<int64_t, 4>>(*field);
+    return constant(body.getI64TensorAttr(values));
+  }
+  }
+  llvm_unreachable("every kind has a value");
+}
+
+FlatSymbolRefAttr
+DescriptorBuilder::createDescriptor(const Descriptor &descriptor) {
+  Location loc = module.getLoc();
+  ArrayRef<FieldInfo> fields = getDescriptorFields(descriptor.getName());
+  SmallVector<Type> types;
+  for (const FieldInfo &info : fields)
+    types.push_back(getType(info.kind));
+  auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
+  // Texts come first, so that the global's initializer finds them.
+  for (const FieldInfo &info : fields)
+    if (auto *field = descriptor.lookup(info.name))
+      if (info.kind == FieldKind::STR)
+        (void)createString(std::get<std::string>(*field));
+  std::string name = getFreshName(descriptor.getName());
+  auto global =
+      LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                             LLVM::Linkage::Internal, name, Attribute());
+  OpBuilder body(builder.getContext());
+  body.createBlock(&global.getInitializerRegion());
+  Value value = LLVM::UndefOp::create(body, loc, type);
+  for (auto [i, info] : llvm::enumerate(fields))
+    value = LLVM::InsertValueOp::create(
+        body, loc, value,
+        createField(info, descriptor.lookup(info.name), body, loc), int64_t(i));
+  LLVM::ReturnOp::create(body, loc, value);
+  return FlatSymbolRefAttr::get(builder.getContext(), name);
+}

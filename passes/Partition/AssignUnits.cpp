@@ -1,0 +1,61 @@
+//===- AssignUnits.cpp - Which parameters are gathered together -----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/WrapPolicy.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_ASSIGNUNITS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+static std::vector<WrapParam> getWrapParams(TracedStep &step) {
+  std::vector<WrapParam> params;
+  for (ParamInfo &info : step.params) {
+    WrapParam &param = params.emplace_back();
+    param.numel = info.getType().getNumElements();
+    param.names.push_back(info.fqn.str());
+    if (info.tied)
+      for (auto name : info.tied.getAsValueRange<StringAttr>())
+        param.names.push_back(name.str());
+  }
+  return params;
+}
+
+namespace {
+struct AssignUnits : fsdp::impl::AssignUnitsBase<AssignUnits> {
+  using AssignUnitsBase::AssignUnitsBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (!module.lookupSymbol<func::FuncOp>(names::kForwardBackward))
+      return markAllAnalysesPreserved();
+    FailureOr<TracedStep> step = readTracedStep(module);
+    if (failed(step))
+      return signalPassFailure();
+
+    auto fail = [&](llvm::Error error) {
+      step->func.emitError(llvm::toString(std::move(error)));
+      signalPassFailure();
+    };
+    auto policy = WrapPolicy::parse(wrap);
+    if (!policy)
+      return fail(policy.takeError());
+    auto units = assignUnits(step->modules, getWrapParams(*step), *policy);
+    if (!units)
+      return fail(units.takeError());
+
+    for (auto [param, unit] : llvm::zip(step->params, *units))
+      step->func.setArgAttr(param.arg.getArgNumber(), names::kUnit,
+                            StringAttr::get(&getContext(), unit));
+    module->setAttr(names::kWrap, StringAttr::get(&getContext(), wrap));
+  }
+};
+} // namespace

@@ -1,0 +1,423 @@
+//===- ConvertLogicalToCollectives.cpp - L1 to L2 -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PartitionUtils.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Func/Transforms/FuncConversions.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_CONVERTLOGICALTOCOLLECTIVES
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+/// The module's symbols, looked up once.
+struct Symbols {
+  explicit Symbols(ModuleOp module) {
+    for (auto flat : module.getOps<FlatParamOp>())
+      flatParams[FlatSymbolRefAttr::get(flat)] = flat;
+    for (auto mesh : module.getOps<MeshOp>())
+      meshes[FlatSymbolRefAttr::get(mesh)] = mesh;
+  }
+  FlatParamOp getFlatParam(FlatSymbolRefAttr name) const {
+    return flatParams.lookup(name);
+  }
+  MeshOp getMesh(FlatParamOp flat) const {
+    return meshes.lookup(flat.getMeshAttr());
+  }
+
+  llvm::DenseMap<Attribute, FlatParamOp> flatParams;
+  llvm::DenseMap<Attribute, MeshOp> meshes;
+};
+
+/// Shards and gathered flat parameters become flat tensors.
+struct LocalTypeConverter : TypeConverter {
+  explicit LocalTypeConverter(const Symbols &symbols) {
+    addConversion([](Type type) { return type; });
+    addConversion([&](ShardedType type) -> Type {
+      FlatParamOp flat = symbols.getFlatParam(type.getFlatParam());
+      return RankedTensorType::get(flat.getShardNumel(symbols.getMesh(flat)),
+                                   type.getElementType());
+    });
+    addConversion([&](UnshardedType type) -> Type {
+      FlatParamOp flat = symbols.getFlatParam(type.getFlatParam());
+      return RankedTensorType::get(int64_t(flat.getNumel()),
+                                   type.getElementType());
+    });
+  }
+};
+
+template <typename Op>
+struct LogicalPattern : OpConversionPattern<Op> {
+  LogicalPattern(const TypeConverter &converter, MLIRContext *context,
+                 const Symbols &symbols)
+      : OpConversionPattern<Op>(converter, context), symbols(symbols) {}
+
+  RankedTensorType getLocalType(Type type) const {
+    return cast<RankedTensorType>(this->getTypeConverter()->convertType(type));
+  }
+
+  const Symbols &symbols;
+};
+
+/// cast + all_gather
+struct UnshardPattern : LogicalPattern<UnshardOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(UnshardOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    FlatParamOp flat =
+        symbols.getFlatParam(op.getResult().getType().getFlatParam());
+    auto shardType = cast<RankedTensorType>(adaptor.getShard().getType());
+    Value shard = createCast(rewriter, op.getLoc(), adaptor.getShard(),
+                             shardType.clone(flat.getParamType()));
+    rewriter.replaceOpWithNewOp<AllGatherOp>(
+        op, getLocalType(op.getType()), shard, flat.getMeshAttr(),
+        flat.getShardAxes(), op.getPhaseAttr(), op.getInstanceAttr());
+    return success();
+  }
+};
+
+/// view + cast
+struct MemberPattern : LogicalPattern<MemberOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(MemberOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    FlatParamOp flat =
+        symbols.getFlatParam(op.getUnsharded().getType().getFlatParam());
+    MemberAttr member = flat.lookupMember(op.getFqn());
+    Value view = ViewOp::create(rewriter, op.getLoc(),
+                                member.getType().clone(flat.getParamType()),
+                                adaptor.getUnsharded(), member.getOffset());
+    rewriter.replaceOp(op,
+                       createCast(rewriter, op.getLoc(), view, op.getType()));
+    return success();
+  }
+};
+
+/// Nothing: the life of a tensor ends with its last reader.
+struct ReshardPattern : LogicalPattern<ReshardOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(ReshardOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// cast + pack + reduce_scatter + all_reduce + cast
+struct ReduceGradPattern : LogicalPattern<ReduceGradOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(ReduceGradOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    FlatParamOp flat = symbols.getFlatParam(op.getFlatParamAttr());
+    MeshOp mesh = symbols.getMesh(flat);
+    Location loc = op.getLoc();
+    Type reduceType = flat.getReduceType();
+    SmallVector<Value> parts;
+    SmallVector<int64_t> offsets;
+    for (auto [grad, member] :
+         llvm::zip(adaptor.getGrads(), flat.getMemberRange())) {
+      parts.push_back(
+          createCast(rewriter, loc, grad, member.getType().clone(reduceType)));
+      offsets.push_back(member.getOffset());
+    }
+    Value sum = PackOp::create(
+        rewriter, loc,
+        RankedTensorType::get(int64_t(flat.getNumel()), reduceType), parts,
+        offsets);
+    // The mean over all ranks is divided once, in the last reduction.
+    int64_t ranks = mesh.getGroupSize(flat.getShardAxes()) *
+                    mesh.getGroupSize(flat.getReplicateAxes());
+    bool replicated = mesh.getGroupSize(flat.getReplicateAxes()) > 1;
+    RankedTensorType local = getLocalType(op.getType());
+    sum = ReduceScatterOp::create(rewriter, loc, local.clone(reduceType), sum,
+                                  flat.getMesh(), flat.getShardAxes(),
+                                  replicated ? 1 : ranks);
+    if (replicated)
+      sum = AllReduceOp::create(rewriter, loc, sum.getType(), sum,
+                                flat.getMesh(), flat.getReplicateAxes(), ranks);
+    rewriter.replaceOp(op, createCast(rewriter, loc, sum, local));
+    return success();
+  }
+};
+
+/// Elements whose squares are summed in one row. Long sums in float32 lose
+/// digits; rows also give threads something to share.
+constexpr int64_t kNormRow = 4096;
+
+/// The sum of squares of a flat tensor, in f32: rows first, then the rows.
+Value createSquareSum(OpBuilder &builder, Location loc, Value flat) {
+  auto type = cast<RankedTensorType>(flat.getType());
+  int64_t numel = type.getDimSize(0), rows = numel / kNormRow,
+          rest = numel % kNormRow;
+  Type f32 = builder.getF32Type();
+  auto reduce = [&](Value input, bool square) -> Value {
+    auto inputType = cast<RankedTensorType>(input.getType());
+    int64_t rank = inputType.getRank();
+    auto resultType =
+        RankedTensorType::get(inputType.getShape().drop_back(), f32);
+    Value zero =
+        arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0.0f));
+    Value init =
+        tensor::EmptyOp::create(builder, loc, resultType.getShape(), f32);
+    init = linalg::FillOp::create(builder, loc, zero, init).getResult(0);
+    SmallVector<utils::IteratorType> iterators(rank,
+                                               utils::IteratorType::parallel);
+    iterators.back() = utils::IteratorType::reduction;
+    AffineMap identity = builder.getMultiDimIdentityMap(rank);
+    return linalg::GenericOp::create(
+               builder, loc, resultType, input, init,
+               {identity, identity.dropResult(rank - 1)}, iterators,
+               [&](OpBuilder &b, Location l, ValueRange args) {
+                 Value x = args[0];
+                 if (x.getType() != f32)
+                   x = x.getType().getIntOrFloatBitWidth() < 32
+                           ? arith::ExtFOp::create(b, l, f32, x).getResult()
+                           : arith::TruncFOp::create(b, l, f32, x).getResult();
+                 if (square)
+                   x = arith::MulFOp::create(b, l, x, x);
+                 x = arith::AddFOp::create(b, l, args[1], x);
+                 linalg::YieldOp::create(b, l, x);
+               })
+        .getResult(0);
+  };
+  auto part = [&](int64_t offset, ArrayRef<int64_t> shape) -> Value {
+    return ViewOp::create(builder, loc,
+                          RankedTensorType::get(shape, type.getElementType()),
+                          flat, offset);
+  };
+  Value sum;
+  if (rows)
+    sum = reduce(reduce(part(0, {rows, kNormRow}), true), false);
+  if (rest) {
+    Value tail = reduce(part(rows * kNormRow, {rest}), true);
+    sum = sum ? createElementwise(
+                    builder, loc, cast<RankedTensorType>(tail.getType()),
+                    {sum, tail},
+                    [](OpBuilder &b, Location l, ValueRange v) -> Value {
+                      return arith::AddFOp::create(b, l, v[0], v[1]);
+                    })
+              : tail;
+  }
+  return sum;
+}
+
+/// sums of squares + all_reduce over the axes that hold different pieces
+struct GradNormPattern : LogicalPattern<GradNormOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(GradNormOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto scalar = RankedTensorType::get({}, rewriter.getF32Type());
+    auto add = [&](Value a, Value b) -> Value {
+      if (!a)
+        return b;
+      return createElementwise(
+          rewriter, loc, scalar, {a, b},
+          [](OpBuilder &nested, Location l, ValueRange v) -> Value {
+            return arith::AddFOp::create(nested, l, v[0], v[1]);
+          });
+    };
+    llvm::MapVector<std::pair<Attribute, Attribute>, Value> groups;
+    for (auto [logical, grad] : llvm::zip(op.getGrads(), adaptor.getGrads())) {
+      FlatParamOp flat = symbols.getFlatParam(
+          cast<ShardedType>(logical.getType()).getFlatParam());
+      // Right behind the gradient, while it is in the cache and before it can
+      // be freed.
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointAfterValue(grad);
+      Value square = createSquareSum(rewriter, loc, grad);
+      rewriter.setInsertionPoint(op);
+      Value &group = groups[{flat.getMeshAttr(), flat.getShardAxes()}];
+      group = add(group, square);
+    }
+    Value total;
+    for (auto &[key, sum] : groups)
+      total =
+          add(total,
+              AllReduceOp::create(rewriter, loc, scalar, sum,
+                                  cast<FlatSymbolRefAttr>(key.first).getValue(),
+                                  cast<ArrayAttr>(key.second),
+                                  /*divisor=*/1));
+    rewriter.replaceOp(
+        op,
+        createElementwise(rewriter, loc, scalar, total,
+                          [](OpBuilder &b, Location l, ValueRange v) -> Value {
+                            return math::SqrtOp::create(b, l, v[0]);
+                          }));
+    return success();
+  }
+};
+
+/// The optimizer's body, with the shard's size where it has a dynamic one.
+struct UpdatePattern : LogicalPattern<UpdateOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(UpdateOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto func = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+        op, op.getOptimizerAttr());
+    FailureOr<OptimizerFunction> optimizer = readOptimizer(func);
+    if (failed(optimizer))
+      return failure();
+    Location loc = op.getLoc();
+    int64_t size = 0;
+    IRMapping mapping;
+    for (auto [arg, formal, value] :
+         llvm::zip(adaptor.getArgs(), func.getArguments(), optimizer->args)) {
+      auto type = cast<RankedTensorType>(arg.getType());
+      if (type.getRank() == 1)
+        size = type.getDimSize(0);
+      Value actual = createCast(rewriter, loc, arg,
+                                type.clone(value.type.getElementType()));
+      if (value.role == OptimizerRole::Grad && adaptor.getScale())
+        actual = createElementwise(
+            rewriter, loc, cast<RankedTensorType>(actual.getType()),
+            {actual, adaptor.getScale()},
+            [](OpBuilder &b, Location l, ValueRange v) -> Value {
+              Value scale = v[1];
+              if (scale.getType() != v[0].getType())
+                scale =
+                    v[0].getType().getIntOrFloatBitWidth() < 32
+                        ? arith::TruncFOp::create(b, l, v[0].getType(), scale)
+                              .getResult()
+                        : arith::ExtFOp::create(b, l, v[0].getType(), scale)
+                              .getResult();
+              return arith::MulFOp::create(b, l, v[0], scale);
+            });
+      mapping.map(formal, actual);
+    }
+    for (Operation &inner : func.getBody().front().without_terminator())
+      if (failed(cloneSized(rewriter, inner, mapping, size)))
+        return op.emitOpError("expected an optimizer that is elementwise on "
+                              "flat tensors, got ")
+               << inner.getName() << " in " << op.getOptimizerAttr();
+    SmallVector<Value> results;
+    for (auto [value, result] :
+         llvm::zip(func.getBody().front().getTerminator()->getOperands(),
+                   op.getResults()))
+      results.push_back(createCast(rewriter, loc, mapping.lookup(value),
+                                   getLocalType(result.getType())));
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+
+private:
+  static Type getSizedType(Type type, int64_t size) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || tensor.hasStaticShape())
+      return type;
+    if (tensor.getRank() != 1)
+      return {};
+    return RankedTensorType::get(size, tensor.getElementType());
+  }
+
+  static LogicalResult cloneSized(OpBuilder &builder, Operation &op,
+                                  IRMapping &mapping, int64_t size) {
+    if (auto dim = dyn_cast<tensor::DimOp>(op)) {
+      Value value = arith::ConstantIndexOp::create(builder, op.getLoc(), size);
+      mapping.map(dim.getResult(), value);
+      return success();
+    }
+    if (auto empty = dyn_cast<tensor::EmptyOp>(op)) {
+      auto type = dyn_cast_or_null<RankedTensorType>(
+          getSizedType(empty.getType(), size));
+      if (!type)
+        return failure();
+      Value value = tensor::EmptyOp::create(
+          builder, op.getLoc(), type.getShape(), type.getElementType());
+      mapping.map(empty.getResult(), value);
+      return success();
+    }
+    // Sizes agree by construction, so an assertion about them holds. One about
+    // values would be lost: refuse it.
+    if (isa<cf::AssertOp>(op)) {
+      Operation *condition = op.getOperand(0).getDefiningOp();
+      if (isa_and_nonnull<arith::CmpIOp>(condition) &&
+          isa<IndexType>(condition->getOperand(0).getType()))
+        return success();
+      return failure();
+    }
+    Operation *copy = builder.clone(op, mapping);
+    for (Value result : copy->getResults()) {
+      Type type = getSizedType(result.getType(), size);
+      if (!type)
+        return failure();
+      result.setType(type);
+    }
+    return success();
+  }
+};
+
+/// The loss becomes its mean over all ranks.
+void averageLoss(func::FuncOp func, MeshOp mesh) {
+  SmallVector<Attribute> axes;
+  for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
+    axes.push_back(axis.getName());
+  Operation *ret = func.getBody().front().getTerminator();
+  OpBuilder builder(ret);
+  for (unsigned i : getResultsWith(func, names::kLoss)) {
+    OpOperand &loss = ret->getOpOperand(i);
+    loss.set(AllReduceOp::create(
+        builder, loss.get().getLoc(), loss.get().getType(), loss.get(),
+        mesh.getSymName(), builder.getArrayAttr(axes), mesh.getWorldSize()));
+  }
+}
+
+struct ConvertLogicalToCollectives
+    : fsdp::impl::ConvertLogicalToCollectivesBase<ConvertLogicalToCollectives> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto func = module.lookupSymbol<func::FuncOp>(names::kStep);
+    Symbols symbols(module);
+    if (!func || symbols.flatParams.empty())
+      return markAllAnalysesPreserved();
+
+    averageLoss(func, symbols.meshes.begin()->second);
+    LocalTypeConverter converter(symbols);
+    ConversionTarget target(getContext());
+    target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
+                        GradNormOp, UpdateOp>();
+    target.addDynamicallyLegalOp<func::FuncOp>([&](func::FuncOp op) {
+      return converter.isSignatureLegal(op.getFunctionType());
+    });
+    target.markUnknownOpDynamicallyLegal([&](Operation *op) {
+      return !isa<func::ReturnOp>(op) || converter.isLegal(op);
+    });
+    RewritePatternSet patterns(&getContext());
+    populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns,
+                                                                   converter);
+    populateReturnOpTypeConversionPattern(patterns, converter);
+    patterns.add<UnshardPattern, MemberPattern, ReshardPattern,
+                 ReduceGradPattern, GradNormPattern, UpdatePattern>(
+        converter, &getContext(), symbols);
+    if (failed(applyPartialConversion(func, target, std::move(patterns))))
+      return signalPassFailure();
+    // Its body lives in the step now.
+    if (auto optimizer = module.lookupSymbol<func::FuncOp>(names::kOptimizer))
+      optimizer.erase();
+  }
+};
+} // namespace

@@ -1,0 +1,311 @@
+//===- FlattenParameters.cpp - Parameters become shards -------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PartitionUtils.h"
+#include "fsdp/Analysis/FlatLayout.h"
+#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "llvm/Support/GlobPattern.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_FLATTENPARAMETERS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
+
+/// Marks what the patterns match (any of a parameter's names). A pattern that
+/// is malformed or matches nothing is an error: it would silently do nothing.
+static llvm::Error applyPatterns(const TracedStep &step,
+                                 ArrayRef<std::string> patterns,
+                                 Treatment treatment,
+                                 MutableArrayRef<Treatment> treatments) {
+  for (const std::string &text : patterns) {
+    auto pattern = llvm::GlobPattern::create(text);
+    if (!pattern)
+      return pattern.takeError();
+    bool any = false;
+    for (auto [param, result] : llvm::zip(step.params, treatments)) {
+      bool match = pattern->match(param.fqn.getValue());
+      if (param.tied)
+        for (auto name : param.tied.getAsValueRange<StringAttr>())
+          match |= pattern->match(name);
+      if (match)
+        result = treatment;
+      any |= match;
+    }
+    if (!any)
+      return llvm::createStringError(
+          "expected a pattern that matches a parameter, got '" + text + "'");
+  }
+  return llvm::Error::success();
+}
+
+/// The units that fsdp-assign-units wrote.
+static FailureOr<std::vector<std::string>> getUnits(const TracedStep &step) {
+  std::vector<std::string> units;
+  for (const ParamInfo &param : step.params) {
+    auto unit =
+        const_cast<TracedStep &>(step).func.getArgAttrOfType<StringAttr>(
+            param.arg.getArgNumber(), names::kUnit);
+    if (!unit)
+      return const_cast<TracedStep &>(step).func.emitError(
+                 "expected fsdp.unit on parameter ")
+             << param.fqn << " (run fsdp-assign-units first)";
+    units.push_back(unit.str());
+  }
+  return units;
+}
+
+//===----------------------------------------------------------------------===//
+// Application
+//===----------------------------------------------------------------------===//
+
+static ArrayAttr getAxes(Builder &builder, ArrayRef<StringRef> axes) {
+  return builder.getStrArrayAttr(axes);
+}
+
+static MeshOp createMesh(OpBuilder &builder, Location loc,
+                         const MeshShape &shape) {
+  SmallVector<Attribute> axes;
+  auto add = [&](StringRef name, int64_t size) {
+    axes.push_back(MeshAxisAttr::get(builder.getContext(),
+                                     builder.getStringAttr(name), size));
+  };
+  if (shape.hasReplicate)
+    add("replicate", shape.replicate);
+  add("shard", shape.shard);
+  return MeshOp::create(builder, loc, "mesh", builder.getArrayAttr(axes));
+}
+
+/// The sharding of one flat parameter. The root stays gathered, as in FSDP:
+/// backward begins where forward ends.
+static Sharding getSharding(const FlatPlan &plan, Strategy strategy,
+                            const MeshShape &mesh) {
+  Sharding sharding = getSharding(strategy, mesh);
+  if (plan.treatment == Treatment::Replicated)
+    sharding = getSharding(Strategy::NoShard, mesh);
+  if (plan.treatment == Treatment::Ignored)
+    sharding = {{}, {}, /*keep=*/true};
+  if (plan.unit.empty())
+    sharding.keep = true;
+  return sharding;
+}
+
+static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
+                                   const FlatPlan &plan,
+                                   const Sharding &sharding, MeshOp mesh,
+                                   const FlatDtypes &dtypes) {
+  SmallVector<Attribute> members;
+  for (auto [index, offset] : llvm::zip(plan.params, plan.offsets)) {
+    const ParamInfo &param = step.params[index];
+    members.push_back(MemberAttr::get(builder.getContext(), param.fqn,
+                                      param.getType(), offset, param.tied,
+                                      param.init));
+  }
+  return FlatParamOp::create(
+      builder, mesh.getLoc(), plan.name, mesh.getSymName(),
+      getAxes(builder, sharding.shardAxes),
+      getAxes(builder, sharding.replicateAxes), dtypes.state, dtypes.gather,
+      dtypes.reduce, plan.numel, builder.getArrayAttr(members), plan.unit,
+      plan.trainable, sharding.keep);
+}
+
+namespace {
+/// Gathers one flat parameter before its first reader of each phase, and hands
+/// its members to the readers.
+class Gatherer {
+public:
+  Gatherer(Block &block, const StepPhases &phases)
+      : block(block), phases(phases) {
+    for (auto [index, op] : llvm::enumerate(block))
+      position[&op] = index;
+  }
+
+  void gather(FlatParamOp flat, Value shard, ArrayRef<BlockArgument> params) {
+    Uses uses[2];
+    for (auto [param, member] : llvm::zip(params, flat.getMemberRange()))
+      for (Operation *reader : getReaders(param, &block)) {
+        bool later = !flat.getKeep() && !phases.isForward(reader);
+        uses[later].push_back({param, member, reader});
+      }
+    for (Uses &phaseUses : uses)
+      if (!phaseUses.empty())
+        gatherOnce(flat, shard, phaseUses);
+  }
+
+private:
+  struct Use {
+    Value param;
+    MemberAttr member;
+    Operation *reader;
+  };
+  using Uses = SmallVector<Use>;
+
+  void gatherOnce(FlatParamOp flat, Value shard, Uses &uses) {
+    Operation *first = llvm::min_element(uses, [&](Use &a, Use &b) {
+                         return position[a.reader] < position[b.reader];
+                       })->reader;
+    OpBuilder builder(first);
+    Phase phase = phases.isForward(first) ? Phase::forward : Phase::backward;
+    auto unshard = UnshardOp::create(builder, first->getLoc(),
+                                     flat.getUnshardedType(), shard, phase, 0);
+    llvm::MapVector<Value, Value> members;
+    for (Use &use : uses) {
+      Value &member = members[use.param];
+      if (!member)
+        member =
+            MemberOp::create(builder, first->getLoc(), use.member.getType(),
+                             unshard.getResult(), use.member.getFqn());
+      replaceInside(use.reader, use.param, member);
+    }
+  }
+
+  Block &block;
+  const StepPhases &phases;
+  llvm::DenseMap<Operation *, unsigned> position;
+};
+} // namespace
+
+/// Keeps float buffers in `type`: casts them where they are read and written.
+static void castBuffers(TracedStep &step, FloatType type) {
+  Block &block = step.func.getBody().front();
+  for (BufferInfo &buffer : step.buffers) {
+    auto traced = cast<RankedTensorType>(buffer.arg.getType());
+    if (!isa<FloatType>(traced.getElementType()) ||
+        traced.getElementType() == type)
+      continue;
+    buffer.arg.setType(traced.clone(type));
+    OpBuilder builder = OpBuilder::atBlockBegin(&block);
+    Value wide = createCast(builder, buffer.arg.getLoc(), buffer.arg, traced);
+    buffer.arg.replaceAllUsesExcept(wide, wide.getDefiningOp());
+    if (!buffer.update)
+      continue;
+    OpOperand &update = block.getTerminator()->getOpOperand(*buffer.update);
+    builder.setInsertionPoint(block.getTerminator());
+    update.set(createCast(builder, buffer.arg.getLoc(), update.get(),
+                          traced.clone(type)));
+  }
+}
+
+namespace {
+struct FlattenParameters
+    : fsdp::impl::FlattenParametersBase<FlattenParameters> {
+  using FlattenParametersBase::FlattenParametersBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (!module.lookupSymbol<func::FuncOp>(names::kForwardBackward))
+      return markAllAnalysesPreserved();
+    FailureOr<TracedStep> step = readTracedStep(module);
+    if (failed(step) || failed(flatten(module, *step)))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult fail(func::FuncOp func, llvm::Error error) {
+    return func.emitError(llvm::toString(std::move(error)));
+  }
+
+  /// The element type an option names; null where it is empty.
+  FailureOr<FloatType> readType(func::FuncOp func, StringRef text) {
+    if (text.empty())
+      return FloatType();
+    if (FloatType type = parseFloatType(&getContext(), text))
+      return type;
+    return func.emitError("expected f32, f64, bf16 or f16 as element type, "
+                          "got '")
+           << text << "'";
+  }
+
+  LogicalResult flatten(ModuleOp module, TracedStep &step) {
+    func::FuncOp func = step.func;
+    auto shape = MeshShape::parse(mesh);
+    if (!shape)
+      return fail(func, shape.takeError());
+    auto chosen = parseStrategy(strategy, *shape);
+    if (!chosen)
+      return fail(func, chosen.takeError());
+    FailureOr<FloatType> gather = readType(func, paramDtype),
+                         reduce = readType(func, reduceDtype),
+                         buffers = readType(func, bufferDtype);
+    FailureOr<std::vector<std::string>> units = getUnits(step);
+    if (failed(gather) || failed(reduce) || failed(buffers) || failed(units))
+      return failure();
+    SmallVector<Treatment> treatments(step.params.size(), Treatment::Sharded);
+    if (llvm::Error error =
+            applyPatterns(step, replicate, Treatment::Replicated, treatments))
+      return fail(func, std::move(error));
+    if (llvm::Error error =
+            applyPatterns(step, ignore, Treatment::Ignored, treatments))
+      return fail(func, std::move(error));
+
+    Sharding usual = fsdp::getSharding(*chosen, *shape);
+    int64_t ranks = 1;
+    for (StringRef axis : usual.shardAxes)
+      ranks *= axis == "shard" ? shape->shard : shape->replicate;
+    std::vector<FlatPlan> plans =
+        planFlatParams(step, *units, treatments, ranks);
+
+    apply(module, step, plans, *shape, *chosen, *gather, *reduce);
+    if (*buffers)
+      castBuffers(step, *buffers);
+    finish(module, step, *chosen);
+    return success();
+  }
+
+  void apply(ModuleOp module, TracedStep &step, ArrayRef<FlatPlan> plans,
+             const MeshShape &shape, Strategy chosen, FloatType gather,
+             FloatType reduce) {
+    Block &block = step.func.getBody().front();
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    MeshOp meshOp = createMesh(builder, step.func.getLoc(), shape);
+    Operation *ret = block.getTerminator();
+    SmallVector<Value> roots{ret->getOperand(step.loss)};
+    for (BufferInfo &buffer : step.buffers)
+      if (buffer.update)
+        roots.push_back(ret->getOperand(*buffer.update));
+    StepPhases phases(&block, roots);
+    Gatherer gatherer(block, phases);
+    for (auto [index, plan] : llvm::enumerate(plans)) {
+      FlatParamOp flat = createFlatParam(
+          builder, step, plan, getSharding(plan, chosen, shape), meshOp,
+          getFlatDtypes(plan.elementType, gather, reduce));
+      SmallVector<BlockArgument> params;
+      for (unsigned param : plan.params)
+        params.push_back(step.params[param].arg);
+      // Shards come first, in the order of flat parameters.
+      auto attrs = builder.getDictionaryAttr(
+          builder.getNamedAttr(names::kShard, FlatSymbolRefAttr::get(flat)));
+      (void)step.func.insertArgument(index,
+                                     flat.getShardedType(flat.getElementType()),
+                                     attrs, step.func.getLoc());
+      gatherer.gather(flat, block.getArgument(index), params);
+    }
+  }
+
+  void finish(ModuleOp module, TracedStep &step, Strategy chosen) {
+    llvm::BitVector params(step.func.getNumArguments());
+    for (ParamInfo &param : step.params)
+      params.set(param.arg.getArgNumber());
+    (void)step.func.eraseArguments(params);
+    Block &block = step.func.getBody().front();
+    step.func.setType(
+        FunctionType::get(&getContext(), block.getArgumentTypes(),
+                          block.getTerminator()->getOperandTypes()));
+    step.func.setSymName(names::kStep);
+    module->setAttr(names::kStrategy,
+                    StringAttr::get(&getContext(), stringifyStrategy(chosen)));
+  }
+};
+} // namespace

@@ -1,0 +1,91 @@
+//===- ReduceGradients.cpp - Average gradients per flat parameter ---------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PartitionUtils.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_REDUCEGRADIENTS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Results that are gradients, by parameter name.
+static llvm::StringMap<unsigned> getGradResults(func::FuncOp func) {
+  llvm::StringMap<unsigned> grads;
+  for (unsigned i : getResultsWith(func, names::kGrad)) {
+    auto dict = func.getResultAttrOfType<DictionaryAttr>(i, names::kGrad);
+    if (auto fqn = dict ? dict.getAs<StringAttr>("fqn") : StringAttr())
+      grads[fqn.getValue()] = i;
+  }
+  return grads;
+}
+
+/// The last op that computes one of `values`; null where none does.
+static Operation *getLastProducer(ValueRange values) {
+  Operation *last = nullptr;
+  for (Value value : values)
+    if (Operation *op = value.getDefiningOp())
+      if (!last || last->isBeforeInBlock(op))
+        last = op;
+  return last;
+}
+
+/// One reduce_grad right behind the last gradient of `flat`'s members.
+static FailureOr<Value> reduceGradient(func::FuncOp func, FlatParamOp flat,
+                                       llvm::StringMap<unsigned> &results) {
+  Block &block = func.getBody().front();
+  SmallVector<Value> grads;
+  for (MemberAttr member : flat.getMemberRange()) {
+    auto it = results.find(member.getFqn().getValue());
+    if (it == results.end()) {
+      InFlightDiagnostic diag =
+          func.emitError("expected a result that is the gradient of ")
+          << member.getFqn();
+      diag.attachNote(flat.getLoc()) << "its flat parameter is trainable";
+      return diag;
+    }
+    grads.push_back(block.getTerminator()->getOperand(it->second));
+  }
+  OpBuilder builder(func.getContext());
+  Operation *last = getLastProducer(grads);
+  if (last)
+    builder.setInsertionPointAfter(last);
+  else
+    builder.setInsertionPointToStart(&block);
+  return ReduceGradOp::create(builder, last ? last->getLoc() : flat.getLoc(),
+                              flat.getShardedType(flat.getElementType()),
+                              FlatSymbolRefAttr::get(flat), grads)
+      .getResult();
+}
+
+namespace {
+struct ReduceGradients : fsdp::impl::ReduceGradientsBase<ReduceGradients> {
+  void runOnOperation() override {
+    auto func = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    if (!func || getResultsWith(func, names::kGrad).empty())
+      return markAllAnalysesPreserved();
+    llvm::StringMap<unsigned> results = getGradResults(func);
+    SmallVector<std::pair<FlatParamOp, Value>> shards;
+    for (auto flat : getOperation().getOps<FlatParamOp>()) {
+      if (!flat.getTrainable())
+        continue;
+      FailureOr<Value> shard = reduceGradient(func, flat, results);
+      if (failed(shard))
+        return signalPassFailure();
+      shards.push_back({flat, *shard});
+    }
+    eraseResults(func, getResultsWith(func, names::kGrad));
+    for (auto &[flat, shard] : shards)
+      appendResult(func, shard, names::kGradShard,
+                   FlatSymbolRefAttr::get(flat));
+  }
+};
+} // namespace

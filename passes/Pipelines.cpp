@@ -1,0 +1,131 @@
+//===- Pipelines.cpp - Passes in their order ------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+void fsdp::buildLogicalPipeline(OpPassManager &pm,
+                                const PartitionOptions &options) {
+  //===--------------------------------------------------------------------===//
+  // L0
+  //===--------------------------------------------------------------------===//
+  pm.addPass(createVerifyInput());
+  pm.addPass(createAddOptimizer({options.optimizer}));
+  pm.addPass(createLocalizeValues());
+  pm.addPass(createAssignUnits({options.wrap}));
+
+  //===--------------------------------------------------------------------===//
+  // L1
+  //===--------------------------------------------------------------------===//
+  FlattenParametersOptions flatten;
+  flatten.mesh = options.mesh;
+  flatten.strategy = options.strategy;
+  flatten.paramDtype = options.paramDtype;
+  flatten.reduceDtype = options.reduceDtype;
+  flatten.bufferDtype = options.bufferDtype;
+  llvm::append_range(flatten.ignore, options.ignore);
+  llvm::append_range(flatten.replicate, options.replicate);
+  pm.addPass(createFlattenParameters(flatten));
+  pm.addPass(createReduceGradients());
+  pm.addPass(createInsertReshards());
+  pm.addPass(createApplyOptimizer({options.clip}));
+  pm.addPass(createVerifyLifetimes());
+}
+
+void fsdp::buildPartitionPipeline(OpPassManager &pm,
+                                  const PartitionOptions &options) {
+  buildLogicalPipeline(pm, options);
+
+  //===--------------------------------------------------------------------===//
+  // L2
+  //===--------------------------------------------------------------------===//
+  pm.addPass(createConvertLogicalToCollectives());
+  pm.addPass(createCanonicalizerPass());
+}
+
+void fsdp::buildKernelPipeline(OpPassManager &pm) {
+  pm.addPass(createHoistChecks());
+  pm.addPass(createNormalizeCompute());
+  pm.addPass(createCSEPass());
+  pm.addPass(createFormKernels());
+  pm.addPass(createRecomputeCheapValues());
+  pm.addPass(createOutlineKernels());
+  pm.addPass(createDeduplicateKernels());
+  pm.addPass(createTieInits());
+  pm.addPass(createTieUpdates());
+}
+
+void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {
+  pm.addPass(createMatchMatmuls());
+  pm.addPass(createVectorizeKernels());
+  // What is left goes the upstream way.
+  pm.addPass(createIsolateKernels());
+  OpPassManager &fallback = pm.nest<ModuleOp>();
+  fallback.addPass(createBufferizeKernels());
+  fallback.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
+  fallback.addPass(createCanonicalizerPass());
+  fallback.addPass(createCSEPass());
+  pm.addPass(createAdoptKernels());
+}
+
+void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm) {
+  OpPassManager &kernels = pm.nest<func::FuncOp>();
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createLoopInvariantCodeMotionPass());
+  kernels.addPass(createExpandMath());
+  kernels.addPass(createCSEPass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(memref::createExpandStridedMetadataPass());
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createConvertMathToLibmPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
+  pm.addPass(createConvertIndexToLLVMPass());
+  ConvertFuncToLLVMPassOptions func;
+  func.useBarePtrCallConv = true;
+  pm.addPass(createConvertFuncToLLVMPass(func));
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createUBToLLVMConversionPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createDefineKernelEntries());
+}
+
+void fsdp::registerAllPasses() {
+  static bool once = [] {
+    registerFSDPPasses();
+    PassPipelineRegistration<PartitionOptions>(
+        "fsdp-logical", "L0 to L1: shards, unshard and reshard, optimizer",
+        buildLogicalPipeline);
+    PassPipelineRegistration<PartitionOptions>(
+        "fsdp-partition", "L0 to L2: a traced step for all ranks of a mesh",
+        buildPartitionPipeline);
+    PassPipelineRegistration<>("fsdp-kernels",
+                               "L2: compute ops become kernels and launches",
+                               buildKernelPipeline);
+    PassPipelineRegistration<>("fsdp-cpu-kernels", "code for kernels on CPUs",
+                               buildCpuKernelPipeline);
+    PassPipelineRegistration<>("fsdp-lower-to-llvm",
+                               "kernels and runtime calls to LLVM",
+                               buildLowerToLLVMPipeline);
+    return true;
+  }();
+  (void)once;
+}

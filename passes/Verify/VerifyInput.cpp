@@ -1,0 +1,30 @@
+//===- VerifyInput.cpp - Checks the input contract ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_VERIFYINPUT
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+struct VerifyInput : fsdp::impl::VerifyInputBase<VerifyInput> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(readTracedStep(module)))
+      return signalPassFailure();
+    if (module.lookupSymbol(names::kOptimizer) && failed(readOptimizer(module)))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace

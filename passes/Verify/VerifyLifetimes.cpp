@@ -1,0 +1,78 @@
+//===- VerifyLifetimes.cpp - Nothing outlives its reshard -----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_VERIFYLIFETIMES
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// No reader of what is computed from the gathered value alone stands behind
+/// `reshard`.
+static LogicalResult verifyReaders(ReshardOp reshard, UnshardOp unshard) {
+  Block *block = reshard->getBlock();
+  DerivedValues derived(block, unshard.getResult());
+  for (Value value : derived.getValues())
+    for (Operation *reader : getReaders(value, block)) {
+      if (!reshard->isBeforeInBlock(reader))
+        continue;
+      InFlightDiagnostic diag =
+          reader->emitOpError("expected to read nothing that is computed from "
+                              "the parameters of ")
+          << unshard.getResult().getType().getFlatParam()
+          << " alone, behind their reshard";
+      diag.attachNote(reshard.getLoc()) << "they are resharded here";
+      if (Operation *producer = value.getDefiningOp())
+        diag.attachNote(producer->getLoc()) << "the value is computed here";
+      return diag;
+    }
+  return success();
+}
+
+namespace {
+struct VerifyLifetimes : fsdp::impl::VerifyLifetimesBase<VerifyLifetimes> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      for (Block &block : func.getBody())
+        if (failed(verifyBlock(block)))
+          return signalPassFailure();
+  }
+
+private:
+  LogicalResult verifyBlock(Block &block) {
+    // Gathers that have begun and not ended, by flat parameter.
+    llvm::DenseMap<Attribute, UnshardOp> open;
+    for (Operation &op : block) {
+      if (auto unshard = dyn_cast<UnshardOp>(op)) {
+        Attribute flat = unshard.getResult().getType().getFlatParam();
+        auto [it, fresh] = open.try_emplace(flat, unshard);
+        if (fresh)
+          continue;
+        InFlightDiagnostic diag =
+            op.emitOpError("expected ")
+            << flat << " to be resharded before it is gathered again";
+        diag.attachNote(it->second.getLoc()) << "it was gathered here";
+        return diag;
+      }
+      auto reshard = dyn_cast<ReshardOp>(op);
+      if (!reshard)
+        continue;
+      auto unshard = reshard.getUnsharded().getDefiningOp<UnshardOp>();
+      open.erase(reshard.getUnsharded().getType().getFlatParam());
+      if (failed(verifyReaders(reshard, unshard)))
+        return failure();
+    }
+    return success();
+  }
+};
+} // namespace
