@@ -52,6 +52,14 @@ static std::string getName(const FlatPlan &plan, StringRef typeName) {
   return name;
 }
 
+int64_t fsdp::getShardAlignment(int64_t shardNumel) {
+  constexpr int64_t kLargest = 4096, kShare = 100;
+  int64_t alignment = kMemberAlignment;
+  while (alignment < kLargest && 2 * alignment * kShare <= shardNumel)
+    alignment *= 2;
+  return alignment;
+}
+
 std::vector<FlatPlan> fsdp::planFlatParams(const TracedStep &step,
                                            ArrayRef<std::string> units,
                                            ArrayRef<Treatment> treatments,
@@ -70,7 +78,7 @@ std::vector<FlatPlan> fsdp::planFlatParams(const TracedStep &step,
     plan->treatment = treatments[index];
     plan->trainable = param.isTrainable();
     plan->elementType = elementType;
-    int64_t offset = llvm::alignTo(plan->numel, kFlatAlignment);
+    int64_t offset = llvm::alignTo(plan->numel, kMemberAlignment);
     plan->params.push_back(index);
     plan->offsets.push_back(offset);
     plan->numel = offset + param.getType().getNumElements();
@@ -79,7 +87,8 @@ std::vector<FlatPlan> fsdp::planFlatParams(const TracedStep &step,
   llvm::StringSet<> used;
   for (FlatPlan &plan : plans) {
     int64_t ranks = plan.treatment == Treatment::Sharded ? shardRanks : 1;
-    plan.numel = llvm::alignTo(plan.numel, kFlatAlignment * ranks);
+    int64_t shard = llvm::divideCeil(plan.numel, ranks);
+    plan.numel = ranks * llvm::alignTo(shard, getShardAlignment(shard));
     // The element type is part of the name only where a unit has several.
     bool mixed = llvm::any_of(plans, [&](const FlatPlan &other) {
       return other.unit == plan.unit && other.elementType != plan.elementType;

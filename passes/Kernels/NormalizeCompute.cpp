@@ -123,8 +123,8 @@ static bool onlyAccumulates(scf::ForOp loop) {
   auto sum = yield.getOperand(0).getDefiningOp<arith::AddFOp>();
   if (!sum || !llvm::hasNItems(add.getBody()->without_terminator(), 1))
     return false;
-  for (OpOperand *operand : add.getDpsInputOperands())
-    if (auto extract = operand->get().getDefiningOp<tensor::ExtractSliceOp>())
+  for (OpOperand &operand : add->getOpOperands())
+    if (auto extract = operand.get().getDefiningOp<tensor::ExtractSliceOp>())
       if (extract.getSource() == carried &&
           extract.getMixedOffsets() == insert.getMixedOffsets() &&
           extract.getMixedSizes() == insert.getMixedSizes() &&

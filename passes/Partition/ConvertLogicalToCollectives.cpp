@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PartitionUtils.h"
+#include "fsdp/Analysis/FlatLayout.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -160,15 +161,12 @@ struct ReduceGradPattern : LogicalPattern<ReduceGradOp> {
   }
 };
 
-/// Elements whose squares are summed in one row. Long sums in float32 lose
-/// digits; rows also give threads something to share.
-constexpr int64_t kNormRow = 4096;
-
-/// The sum of squares of a flat tensor, in f32: rows first, then the rows.
+/// The sum of squares of a shard, in f32: rows first, then the rows. Long sums
+/// in float32 lose digits; rows also give threads something to share.
 Value createSquareSum(OpBuilder &builder, Location loc, Value flat) {
   auto type = cast<RankedTensorType>(flat.getType());
-  int64_t numel = type.getDimSize(0), rows = numel / kNormRow,
-          rest = numel % kNormRow;
+  int64_t numel = type.getDimSize(0);
+  int64_t row = std::min(numel & -numel, getShardAlignment(numel));
   Type f32 = builder.getF32Type();
   auto reduce = [&](Value input, bool square) -> Value {
     auto inputType = cast<RankedTensorType>(input.getType());
@@ -200,25 +198,11 @@ Value createSquareSum(OpBuilder &builder, Location loc, Value flat) {
                })
         .getResult(0);
   };
-  auto part = [&](int64_t offset, ArrayRef<int64_t> shape) -> Value {
-    return ViewOp::create(builder, loc,
-                          RankedTensorType::get(shape, type.getElementType()),
-                          flat, offset);
-  };
-  Value sum;
-  if (rows)
-    sum = reduce(reduce(part(0, {rows, kNormRow}), true), false);
-  if (rest) {
-    Value tail = reduce(part(rows * kNormRow, {rest}), true);
-    sum = sum ? createElementwise(
-                    builder, loc, cast<RankedTensorType>(tail.getType()),
-                    {sum, tail},
-                    [](OpBuilder &b, Location l, ValueRange v) -> Value {
-                      return arith::AddFOp::create(b, l, v[0], v[1]);
-                    })
-              : tail;
-  }
-  return sum;
+  auto rows = RankedTensorType::get({numel / row, row}, type.getElementType());
+  SmallVector<ReassociationIndices> groups{{0, 1}};
+  Value matrix =
+      tensor::ExpandShapeOp::create(builder, loc, rows, flat, groups);
+  return reduce(reduce(matrix, /*square=*/true), /*square=*/false);
 }
 
 /// sums of squares + all_reduce over the axes that hold different pieces

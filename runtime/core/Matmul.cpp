@@ -21,7 +21,7 @@ namespace {
 
 /// Work per block below which a cut costs more than it can bring, and from
 /// which on a second dimension is cut too.
-constexpr double minBlockFlops = 75e6, largeBlockFlops = 2e9;
+constexpr double minBlockFlops = 4e6, largeBlockFlops = 2e9;
 constexpr int64_t maxPartsPerSide = 8, maxBlocks = 32;
 /// Sides below which packing takes a noticeable share: packing a block's rows
 /// of A once more for every block of columns costs the more the deeper they

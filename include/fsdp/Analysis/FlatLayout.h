@@ -55,9 +55,13 @@ struct FlatPlan {
   int64_t numel = 0;
 };
 
-/// Members start at multiples of this many elements, and shards hold a multiple
-/// of it: 64 bytes of the narrowest type, a cache line and a vector register.
-constexpr int64_t kFlatAlignment = 32;
+/// Members start at multiples of this many elements: 64 bytes of the narrowest
+/// type, a cache line and a vector register.
+constexpr int64_t kMemberAlignment = 32;
+
+/// Shards hold a multiple of this many elements: a power of two that adds at
+/// most a hundredth, so that a shard can be cut into equal rows.
+int64_t getShardAlignment(int64_t shardNumel);
 
 /// Groups the parameters: one flat parameter per unit, split where element
 /// types, treatment or trainability differ. `shardRanks` gives the ranks a
