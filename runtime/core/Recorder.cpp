@@ -60,6 +60,8 @@ Recorder::Site &Recorder::siteOf(const CallRecord &call) {
 void Recorder::record(const CallRecord &call) {
   if (!sites_.empty()) {
     Site &site = siteOf(call);
+    int64_t busy = call.end - call.begin - call.waiting;
+    site.best = site.calls == 0 ? busy : std::min(site.best, busy);
     ++site.calls;
     site.nanoseconds += call.end - call.begin;
     site.waiting += call.waiting;
@@ -72,29 +74,36 @@ void Recorder::record(const CallRecord &call) {
     ++dropped_;
 }
 
-std::vector<ProfileRow> Recorder::profile() const {
-  std::vector<const Site *> sites;
+std::vector<SiteTotals> Recorder::sites() const {
+  std::vector<const Site *> used;
   for (const Site &site : sites_)
     if (site.site)
-      sites.push_back(&site);
-  std::sort(sites.begin(), sites.end(),
+      used.push_back(&site);
+  std::sort(used.begin(), used.end(),
             [](const Site *a, const Site *b) { return a->order < b->order; });
   if (overflow_.calls > 0)
-    sites.push_back(&overflow_);
+    used.push_back(&overflow_);
+  std::vector<SiteTotals> totals;
+  for (const Site *site : used)
+    totals.push_back(*site);
+  return totals;
+}
 
+std::vector<ProfileRow> Recorder::profile() const {
   std::vector<ProfileRow> rows;
   std::map<std::pair<std::string, CallKind>, size_t> rowOf;
-  for (const Site *site : sites) {
+  for (const SiteTotals &site : sites()) {
     auto [found, isNew] =
-        rowOf.try_emplace({site->name, site->kind}, rows.size());
+        rowOf.try_emplace({site.name, site.kind}, rows.size());
     if (isNew)
-      rows.push_back({site->name, site->kind});
+      rows.push_back({site.name, site.kind});
     ProfileRow &row = rows[found->second];
-    row.calls += site->calls;
-    row.nanoseconds += site->nanoseconds;
-    row.waiting += site->waiting;
-    row.bytes += site->bytes;
-    row.flops += site->flops;
+    row.calls += site.calls;
+    row.nanoseconds += site.nanoseconds;
+    row.best += site.best;
+    row.waiting += site.waiting;
+    row.bytes += site.bytes;
+    row.flops += site.flops;
   }
   return rows;
 }

@@ -39,12 +39,29 @@ struct CallRecord {
   int64_t flops;
 };
 
+/// Totals of all calls of one call site.
+struct SiteTotals {
+  const void *site = nullptr;
+  const char *name = nullptr;
+  CallKind kind = CallKind::Launch;
+  int64_t calls = 0;
+  int64_t nanoseconds = 0;
+  /// Of its fastest call, without waiting.
+  int64_t best = 0;
+  int64_t waiting = 0;
+  int64_t bytes = 0;
+  int64_t flops = 0;
+};
+
 /// Totals of all calls with one name and kind.
 struct ProfileRow {
   std::string name;
   CallKind kind;
   int64_t calls = 0;
   int64_t nanoseconds = 0;
+  /// The sum over call sites of each one's fastest call, without waiting: what
+  /// one step costs where nothing disturbs it.
+  int64_t best = 0;
   int64_t waiting = 0;
   int64_t bytes = 0;
   int64_t flops = 0;
@@ -62,6 +79,9 @@ public:
   bool isEnabled() const { return !sites_.empty() || capacity_ > 0; }
   void record(const CallRecord &call);
 
+  /// Call sites in order of their first call; those that found no room last,
+  /// as one site without an address.
+  std::vector<SiteTotals> sites() const;
   /// One row per name and kind, in order of first call.
   std::vector<ProfileRow> profile() const;
   /// The first `traceEvents` calls, in order.
@@ -70,16 +90,8 @@ public:
   int64_t droppedEvents() const { return dropped_; }
 
 private:
-  struct Site {
-    const void *site = nullptr;
-    const char *name = nullptr;
-    CallKind kind = CallKind::Launch;
+  struct Site : SiteTotals {
     int64_t order = 0;
-    int64_t calls = 0;
-    int64_t nanoseconds = 0;
-    int64_t waiting = 0;
-    int64_t bytes = 0;
-    int64_t flops = 0;
   };
   Site &siteOf(const CallRecord &call);
 

@@ -7,6 +7,9 @@
 
 #include "trace/Trace.h"
 
+#include "core/Dtype.h"
+#include "fsdp-rt/abi.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,6 +81,40 @@ Json timesOf(const StepTimes &times) {
           {"total_ns", times.total}};
 }
 
+/// The matrix products of a step in their order, complete enough to be run
+/// again alone.
+Json productsOf(const std::vector<SiteTotals> &sites) {
+  Json products = Json::array();
+  for (const SiteTotals &site : sites) {
+    if (site.kind != CallKind::Matmul || !site.site)
+      continue;
+    auto &desc = *static_cast<const fsdp_rt_matmul_desc *>(site.site);
+    products.push_back({{"name", site.name},
+                        {"a", desc.a},
+                        {"b", desc.b},
+                        {"c", desc.c},
+                        {"m", desc.m},
+                        {"n", desc.n},
+                        {"k", desc.k},
+                        {"lda", desc.lda},
+                        {"ldb", desc.ldb},
+                        {"ldc", desc.ldc},
+                        {"batch", desc.batch},
+                        {"a_stride", desc.a_stride},
+                        {"b_stride", desc.b_stride},
+                        {"c_stride", desc.c_stride},
+                        {"alpha", desc.alpha},
+                        {"trans_a", desc.trans_a != 0},
+                        {"trans_b", desc.trans_b != 0},
+                        {"accumulate", desc.accumulate != 0},
+                        {"dtype", dtypeName(Dtype(desc.dtype))},
+                        {"calls", site.calls},
+                        {"ns", site.nanoseconds},
+                        {"best_ns", site.best}});
+  }
+  return products;
+}
+
 } // namespace
 
 Status writeTrace(const std::string &path, int rank, const Recorder &recorder) {
@@ -118,6 +155,7 @@ Status writeProfile(const std::string &path, int rank, const Context &context) {
                      {"kind", callKindName(row.kind)},
                      {"calls", row.calls},
                      {"ns", row.nanoseconds},
+                     {"best_ns", row.best},
                      {"waiting_ns", row.waiting},
                      {"bytes", row.bytes},
                      {"flops", row.flops},
@@ -138,7 +176,9 @@ Status writeProfile(const std::string &path, int rank, const Context &context) {
                   {"threads", context.threads()},
                   {"times", timesOf(counters.allSteps)},
                   {"traffic", std::move(groups)},
-                  {"calls", std::move(calls)}};
+                  {"arena_bytes", context.arenaBytes()},
+                  {"calls", std::move(calls)},
+                  {"products", productsOf(context.recorder().sites())}};
   return replaceFile(path, dump(profile));
 }
 

@@ -22,8 +22,10 @@ namespace fsdp::rt {
 Status writeTrace(const std::string &path, int rank, const Recorder &recorder);
 
 /// Writes one rank's profile as JSON: the step's times in nanoseconds and one
-/// object per name, the most expensive first, with calls, nanoseconds, bytes,
-/// flops, GB/s and GFLOP/s. The file appears whole or not at all.
+/// object per name, the most expensive first, with calls, nanoseconds (in all,
+/// and of an undisturbed step), bytes, flops, GB/s and GFLOP/s; then every
+/// matrix product with its shape and place. The file appears whole or not at
+/// all.
 Status writeProfile(const std::string &path, int rank, const Context &context);
 
 } // namespace fsdp::rt

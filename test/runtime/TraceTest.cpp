@@ -68,6 +68,8 @@ TEST(Recorder, AddsUpByNameInOrderOfFirstCall) {
   EXPECT_EQ(rows[0].name, "late");
   EXPECT_EQ(rows[0].calls, 3);
   EXPECT_EQ(rows[0].nanoseconds, 18);
+  // The fastest call of each site: 5 of a, 3 of c.
+  EXPECT_EQ(rows[0].best, 8);
   EXPECT_EQ(rows[0].bytes, 300);
   EXPECT_EQ(rows[1].name, "early");
   EXPECT_EQ(rows[1].flops, 500);

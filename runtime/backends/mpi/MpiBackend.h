@@ -26,7 +26,7 @@ struct MpiBackendOptions {
   int threadsPerRank = 1;
   /// Bytes in which a communicator receives what it adds up; reserved when it
   /// is created.
-  int64_t stagingBytes = int64_t(16) << 20;
+  int64_t stagingBytes = int64_t(4) << 20;
   /// Largest single message.
   int64_t chunkBytes = int64_t(16) << 20;
   /// After a failure: how long the ranks wait for one that does not come to

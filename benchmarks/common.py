@@ -1,0 +1,47 @@
+"""What the benchmarks share: models, exporting, compiling and running them."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+MODELS = json.loads((HERE / "models.json").read_text())
+CACHE = ROOT / "build" / "benchmarks"
+
+
+def run(command, **kwargs):
+    """The command's standard output; ends the benchmark with its errors if it fails."""
+    result = subprocess.run([str(c) for c in command], text=True, capture_output=True, **kwargs)
+    if result.returncode:
+        sys.exit(f"error: {' '.join(map(str, command))}\n{result.stderr.strip()}")
+    return result.stdout
+
+
+def exported(name):
+    """The folder of the traced model, made once (needs torch)."""
+    folder = CACHE / name
+    if not (folder / "model.mlir").exists():
+        spec = MODELS[name]
+        config = ",".join(f"{k}={v}" for k, v in spec["config"].items())
+        env = os.environ | {"PYTHONPATH": str(ROOT / "tools" / "fsdp-export" / "src")}
+        run([sys.executable, "-m", "fsdp_export", f"hf:{spec['arch']}", *(["--config", config] if config else []),
+             "--batch", spec["batch"], "--seq", spec["seq"], "--with-params", "-o", folder], env=env)
+    return folder
+
+
+def compiled(folder, world, bin_dir, *options):
+    """The executable for `world` ranks."""
+    exe = CACHE / f"{folder.name}-{world}{''.join(o.replace('/', '_') for o in options)}"
+    run([bin_dir / "fsdp-compile", folder / "model.mlir", "--optimizer-file", folder / "optimizer.mlir",
+         "--mesh", f"shard={world}", *options, "-o", exe])
+    return exe
+
+
+def train(exe, world, steps, *options, seed=0):
+    """The metrics of each step of a run on random data from random parameters."""
+    metrics = exe.with_suffix(".jsonl")
+    run([exe, "-n", world, "--init", f"seed={seed}", "--data", f"random:seed={seed}", "--steps", steps,
+         "--lr", "0.001", "--metrics", metrics, "--quiet", *options])
+    return [json.loads(line) for line in metrics.read_text().splitlines()]

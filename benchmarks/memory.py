@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Resident memory of a rank beside the plan that the compiler made (needs torch to export).
+
+  memory.py [MODEL...] [--world 1 2]
+
+The plan is the arena that the manifest describes: state (parameters, optimizer: a W-th of each),
+communicated (gathered units, gradients on their way) and transient (activations, gradients).
+A rank is a process here (MPI). Exits 1 where a rank holds more than 1.1 times its plan + 60 MiB.
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+from common import ROOT, compiled, exported, run, train
+
+MIB = 1 << 20
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=["gpt2-tiny", "llama-20m", "gpt2-124m"])
+    parser.add_argument("--world", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
+    args = parser.parse_args()
+    print(f"{'model':12} {'ranks':>5} {'state':>8} {'commun.':>8} {'transient':>9} {'plan':>8} {'resident':>8} {'allowed':>8}  MiB")
+    above = 0
+    for model in args.models:
+        for world in args.world:
+            exe = compiled(exported(model), world, args.bin)
+            arena = json.loads(run([exe, "--describe"]))["arena"]
+            parts = {s["name"]: s["bytes"] / MIB for s in arena["segments"]}
+            plan = (arena["bytes"] + arena["scratch_bytes"]) / MIB
+            resident = max(row["mem_bytes"] for row in train(exe, world, 5, "--backend", "mpi")) / MIB
+            allowed = 1.1 * plan + 60
+            above += resident > allowed
+            print(f"{model:12} {world:5} {parts['state']:8.1f} {parts['communicated']:8.1f} {parts['transient']:9.1f}"
+                  f" {plan:8.1f} {resident:8.1f} {allowed:8.1f}", flush=True)
+    sys.exit(1 if above else 0)
+
+
+if __name__ == "__main__":
+    main()
