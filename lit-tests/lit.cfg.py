@@ -15,6 +15,7 @@ config.substitutions.append(("%plugin", os.path.join(config.fsdp_lib_dir, "FSDPP
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["fsdp-opt", "fsdp-compile", "mlir-opt", "FileCheck", "not", "split-file"],
+    ["fsdp-opt", "fsdp-compile", "fsdp-lsp-server", "fsdp-reduce",
+     "mlir-opt", "mlir-translate", "FileCheck", "not", "split-file"],
     [config.fsdp_bin_dir, config.llvm_tools_dir],
 )
