@@ -14,6 +14,7 @@
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/Manifest.h"
+#include "fsdp/Target/ProgramHeader.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -76,8 +77,10 @@ private:
   llvm::Error addOptimizer(ModuleOp module);
   llvm::Error runPipeline(ModuleOp module, StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
-  llvm::Error writeText(llvm::function_ref<void(raw_ostream &)> print);
-  llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu);
+  llvm::Error writeText(StringRef file,
+                        llvm::function_ref<void(raw_ostream &)> print);
+  llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
+                           StringRef manifest);
 
   const CompileOptions &options;
   Stopwatch watch;
@@ -141,18 +144,21 @@ Compiler::runPipeline(ModuleOp module, StringRef what,
   return llvm::Error::success();
 }
 
-llvm::Error Compiler::writeText(llvm::function_ref<void(raw_ostream &)> print) {
-  auto error = llvm::writeToOutput(options.output, [&](raw_ostream &os) {
+llvm::Error Compiler::writeText(StringRef file,
+                                llvm::function_ref<void(raw_ostream &)> print) {
+  auto error = llvm::writeToOutput(file, [&](raw_ostream &os) {
     print(os);
     return llvm::Error::success();
   });
   if (error)
-    return makeError("expected to write " + options.output + ", got " +
+    return makeError("expected to write " + file + ", got " +
                      llvm::toString(std::move(error)));
   return llvm::Error::success();
 }
 
-llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu) {
+llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
+                                   StringRef manifest) {
+  bool shared = options.emit == CompileOptions::Emit::SharedLibrary;
   auto machine = createTargetMachine(cpu);
   if (!machine)
     return machine.takeError();
@@ -162,8 +168,11 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu) {
     return llvmModule.takeError();
   watch.lap("LLVM: translate and optimize");
   if (options.emit == CompileOptions::Emit::LLVM)
-    return writeText(
-        [&](raw_ostream &os) { (*llvmModule)->print(os, nullptr); });
+    return writeText(options.output, [&](raw_ostream &os) {
+      (*llvmModule)->print(os, nullptr);
+    });
+  if (shared)
+    addProgramFunction(**llvmModule, getProgramPrefix(options.output));
 
   llvm::SmallString<128> object;
   int descriptor;
@@ -190,10 +199,18 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu) {
   LinkOptions linkOptions;
   linkOptions.objects = {object.str().str()};
   linkOptions.runtimeDir = *runtime;
-  linkOptions.shared = options.emit == CompileOptions::Emit::SharedLibrary;
-  llvm::Error error = link(linkOptions, options.output);
+  linkOptions.shared = shared;
+  if (llvm::Error error = link(linkOptions, options.output))
+    return error;
   watch.lap("link");
-  return error;
+  if (!shared)
+    return llvm::Error::success();
+  auto header = getProgramHeaderPath(options.output);
+  if (!header)
+    return header.takeError();
+  return writeText(*header, [&](raw_ostream &os) {
+    os << createProgramHeader(options.output, manifest);
+  });
 }
 
 llvm::Error Compiler::compile() {
@@ -206,6 +223,9 @@ llvm::Error Compiler::compile() {
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
+  if (options.emit == Emit::SharedLibrary)
+    if (auto header = getProgramHeaderPath(options.output); !header)
+      return header.takeError();
   auto parsed = parse(options.input);
   if (!parsed)
     return parsed.takeError();
@@ -228,7 +248,8 @@ llvm::Error Compiler::compile() {
   for (const std::string &pattern : options.replicate)
     partition.replicate.push_back(pattern);
   auto print = [&] {
-    return writeText([&](raw_ostream &os) { module.print(os); });
+    return writeText(options.output,
+                     [&](raw_ostream &os) { module.print(os); });
   };
   if (llvm::Error error =
           runPipeline(module, "partition", [&](OpPassManager &pm) {
@@ -262,7 +283,7 @@ llvm::Error Compiler::compile() {
             buildLowerToLLVMPipeline(pm);
           }))
     return error;
-  return writeProgram(module, *cpu);
+  return writeProgram(module, *cpu, convert.manifest);
 }
 
 llvm::Error fsdp::compile(const CompileOptions &options) {

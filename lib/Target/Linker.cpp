@@ -24,6 +24,7 @@ static llvm::Error makeError(const llvm::Twine &message) {
 
 static constexpr llvm::StringLiteral kArchive = "libfsdp-rt.a";
 static constexpr llvm::StringLiteral kEntryArchive = "libfsdp-rt-entry.a";
+static constexpr llvm::StringLiteral kLibrary = "libfsdp-rt.so";
 
 llvm::Expected<std::string> mlir::fsdp::findRuntime(StringRef toolDir) {
   for (StringRef relative : {"../lib", "../lib/x86_64-linux-gnu", "../lib64"}) {
@@ -85,17 +86,31 @@ llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
   if (options.shared)
     args.push_back("-shared");
   args.insert(args.end(), options.objects.begin(), options.objects.end());
-  auto archive = [&](StringRef name) {
+  auto inRuntime = [&](StringRef name) {
     llvm::SmallString<256> path(options.runtimeDir);
     llvm::sys::path::append(path, name);
     return path.str().str();
   };
   if (options.shared) {
-    // All of the runtime's C interface, though the program calls little of it.
-    args.insert(args.end(), {"-Wl,--whole-archive", archive(kArchive),
-                             "-Wl,--no-whole-archive"});
+    std::string library = inRuntime(kLibrary);
+    if (!llvm::sys::fs::exists(library))
+      return makeError("expected the runtime's shared library, got no " +
+                       library);
+    // All programs of a process share one runtime. It is found beside the
+    // program, so that the two can be shipped together, or else where it is.
+    llvm::SmallString<256> runtimeDir;
+    if (std::error_code error =
+            llvm::sys::fs::real_path(options.runtimeDir, runtimeDir))
+      return makeError("expected to find " + options.runtimeDir + ", got " +
+                       error.message());
+    args.insert(args.end(),
+                {library,
+                 ("-Wl,-soname," + llvm::sys::path::filename(output)).str(),
+                 ("-Wl,-rpath,$ORIGIN:" + runtimeDir).str(),
+                 // Another program's entry must not take this one's place.
+                 "-Wl,-Bsymbolic", "-Wl,-z,defs"});
   } else {
-    args.insert(args.end(), {archive(kEntryArchive), archive(kArchive)});
+    args.insert(args.end(), {inRuntime(kEntryArchive), inRuntime(kArchive)});
   }
   args.insert(args.end(), {"-o", temporary.str().str(), "-pthread", "-ldl",
                            "-lm", "-static-libstdc++", "-static-libgcc",

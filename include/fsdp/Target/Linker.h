@@ -18,9 +18,10 @@ namespace mlir::fsdp {
 struct LinkOptions {
   /// Objects to link.
   std::vector<std::string> objects;
-  /// Where the runtime's archives lie.
+  /// Where the runtime's archives and its shared library lie.
   std::string runtimeDir;
-  /// A shared library instead of an executable.
+  /// A shared library, which needs the runtime's, instead of an executable,
+  /// which holds the runtime.
   bool shared = false;
 };
 
