@@ -20,3 +20,5 @@ include_directories(${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 if(FSDP_WERROR)
   add_compile_options(-Werror)
 endif()
+# MLIR may lie where the loader does not look; installed tools find it, too.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
