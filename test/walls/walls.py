@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""walls.py ROOT: the walls between the rooms of this repository.
+
+Every room, a directory, says what it may include of this project (`ours`),
+what it must not include of others (`never`) and what its code must not say
+(`words`). Beyond that: no file over 800 lines, one pass in one file of its
+name, and half of the passes under 200 lines.
+
+A room's rule holds for files below it, unless a longer path has a rule of its
+own. Prints each breach as FILE:LINE: expected X, got Y; exits with 1 if any.
+"""
+
+import re
+import statistics
+import sys
+from pathlib import Path
+
+MAX_LINES = 800
+MEDIAN_PASS_LINES = 200
+
+DIALECT = r"fsdp/Dialect/"
+ANALYSIS = r"fsdp/Analysis/"
+PASSES = r"fsdp/Passes/"
+DTYPE = r"fsdp/Target/Dtype\.h"
+ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
+BESIDE = r"[^/]+$"  # in the same directory
+
+COST = r"fsdp/Analysis/.*Cost"
+CODE = (r"mlir/Dialect/(LLVMIR|GPU|NVGPU|AMDGPU)/|mlir/(Conversion|Target)/"
+        r"|llvm/(IR|CodeGen|Target|MC)/")
+PASS_ROOM = r"mlir/(Pass|Transforms|Conversion|Target|Tools)/"
+OPTIONS = r"llvm/Support/CommandLine|mlir/Pass/"
+DEVICES = r"mlir[-/]|llvm[-/]|cuda|nccl|mpi\.h|cublas|cudnn"
+# Stores into IR: ops made, moved, erased or renamed.
+CHANGES = (r"\b(OpBuilder|IRRewriter|PatternRewriter|ImplicitLocOpBuilder)\b"
+           r"|->erase\(\)|\.replaceAllUsesWith\(|->moveBefore\(|->moveAfter\("
+           r"|->setAttr\(|->removeAttr\(|\bset(Arg|Result)Attr\(")
+EXCEPTIONS = r"\bthrow\b(?! *\()"
+
+
+class Room:
+
+    def __init__(self, path, ours, never="", words=""):
+        self.path = path
+        self.ours = re.compile("|".join(ours) if ours else r"(?!)")
+        self.never = re.compile(never or r"(?!)")
+        self.words = re.compile(words or r"(?!)")
+
+
+ROOMS = [
+    # The dialect knows neither analyses nor passes.
+    Room("lib/Dialect", [DIALECT, BESIDE], PASS_ROOM + "|mlir/Analysis/"),
+    Room("include/fsdp/Dialect", [DIALECT], PASS_ROOM + "|mlir/Analysis/"),
+    # Analyses look, and take no options.
+    Room("lib/Analysis", [DIALECT, ANALYSIS, BESIDE], OPTIONS + "|" + CODE,
+         CHANGES),
+    Room("include/fsdp/Analysis", [DIALECT, ANALYSIS], OPTIONS + "|" + CODE,
+         CHANGES),
+    # Passes up to L2 know no runtime, no streams and no LLVM.
+    Room("passes/Partition", [DIALECT, ANALYSIS, PASSES, BESIDE],
+         CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
+         r"\bLLVM::|fsdp_rt_|\bstream"),
+    Room("passes/Optimize", [DIALECT, ANALYSIS, PASSES, BESIDE],
+         CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
+         r"\bLLVM::|fsdp_rt_"),
+    # Kernels neither communicate nor weigh costs.
+    Room("passes/Kernels", [DIALECT, ANALYSIS, PASSES, DTYPE, BESIDE],
+         CODE + "|" + COST,
+         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
+    # The schedule orders and places.
+    Room("passes/Schedule", [DIALECT, ANALYSIS, PASSES, BESIDE],
+         CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
+         r"\bLLVM::|fsdp_rt_|->setType\("),
+    Room("passes/Lower", [DIALECT, ANALYSIS, PASSES, DTYPE, ABI_TABLE, BESIDE],
+         COST),
+    # These look at everything and change nothing.
+    Room("passes/Verify", [DIALECT, ANALYSIS, PASSES, BESIDE], "", CHANGES),
+    Room("passes/Debug", [DIALECT, ANALYSIS, PASSES, BESIDE], "", CHANGES),
+    Room("passes", [DIALECT, ANALYSIS, PASSES]),
+    Room("include/fsdp/Passes", [DIALECT, ANALYSIS, PASSES]),
+    Room("lib/Target", [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/", BESIDE],
+         r"core/|main/|backends/"),
+    # One half of the bridge: the ABI's element types.
+    Room("lib/Target/Dtype", [DTYPE, ABI_TABLE]),
+    Room("include/fsdp/Target", [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/"]),
+    # The runtime, which builds without the compiler.
+    Room("include/fsdp-rt", [r"fsdp-rt/"], DEVICES),
+    Room("runtime/core", [r"core/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
+    Room("runtime/trace", [r"core/", r"trace/", r"fsdp-rt/"], DEVICES,
+         EXCEPTIONS),
+    Room("runtime/abi", [r"core/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
+    Room("runtime/backends/local",
+         [r"core/", r"fsdp-rt/", r"backends/local/", BESIDE], DEVICES,
+         EXCEPTIONS),
+    Room("runtime/backends/mpi",
+         [r"core/", r"fsdp-rt/", r"backends/mpi/", BESIDE],
+         DEVICES.replace(r"|mpi\.h", ""), EXCEPTIONS),
+    Room("runtime/backends/cuda",
+         [r"core/", r"fsdp-rt/", r"backends/cuda/", BESIDE],
+         r"mlir[-/]|llvm[-/]|mpi\.h", EXCEPTIONS),
+    Room("runtime/main",
+         [r"core/", r"fsdp-rt/", r"main/", r"trace/", r"abi/", r"backends/"],
+         DEVICES, EXCEPTIONS),
+    # Tools: thin, over lib and passes; those that run, over the runtime's ABI.
+    Room("tools", [r"fsdp/", BESIDE], r"core/|main/|backends/|fsdp-rt/"),
+    Room("tools/fsdp-run", [r"fsdp-rt/"], DEVICES + "|fsdp/"),
+]
+
+SOURCES = {".c", ".cpp", ".h", ".td", ".def", ".inc", ".cu"}
+# Programs as users write them: they include what is installed.
+FREE = {"test", "lit-tests", "benchmarks", "docs", "cmake"}
+TEXTS = SOURCES | {".py", ".md", ".cmake", ".txt", ".mlir", ".test", ".sh",
+                   ".map", ".in", ".toml"}
+SKIPPED = {"build", ".git", "fixtures", "__pycache__", "node_modules"}
+
+INCLUDE = re.compile(r'^\s*(?:#\s*include|include)\s*([<"])([^>"]+)[>"]')
+PASS_DEF = re.compile(r"^#define GEN_PASS_DEF_(\w+)", re.MULTILINE)
+
+
+def list_files(root):
+    for path in sorted(root.iterdir()):
+        if path.is_dir():
+            if (path.name not in SKIPPED and not path.name.startswith(".") and
+                    not (path / "CMakeCache.txt").exists()):
+                yield from list_files(path)
+        elif path.suffix in TEXTS:
+            yield path
+
+
+def find_room(relative):
+    """The room with the longest path; null outside of all."""
+    rooms = [room for room in ROOMS if relative.startswith(room.path + "/")]
+    return max(rooms, key=lambda room: len(room.path), default=None)
+
+
+def without_comments(lines):
+    """The code of each line: no //, no /* */ and no text in quotes."""
+    text = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', "\n".join(lines))
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text,
+                  flags=re.DOTALL)
+    return text.split("\n")
+
+
+def is_ours(quote, target):
+    """The project's headers, and MLIR's, are in quotes: a path of ours begins
+    with a directory of ours, or has none."""
+    return quote == '"' and not re.match(r"(mlir|llvm)(-c)?/", target)
+
+
+def check_includes(relative, lines, room):
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, target = match.groups()
+        where = f"{relative}:{number}: "
+        if room.never.match(target):
+            yield where + f"expected no {target} in {room.path}, got it"
+        elif is_ours(quote, target) and not room.ours.match(target):
+            yield where + (f"expected {room.path} to include only what it may "
+                           f"know, got {target}")
+
+
+def check_words(relative, lines, room):
+    for number, line in enumerate(without_comments(lines), 1):
+        match = room.words.search(line)
+        if match:
+            yield (f"{relative}:{number}: expected {room.path} to do without "
+                   f"this, got '{match.group()}'")
+
+
+def check_passes(relative, text):
+    names = PASS_DEF.findall(text)
+    stem = Path(relative).stem
+    if len(names) > 1:
+        yield f"{relative}:1: expected one pass in a file, got {len(names)}"
+    for name in names:
+        if name != stem.upper():
+            yield (f"{relative}:1: expected the file to be called like its "
+                   f"pass, got {stem} and {name}")
+
+
+def check(root):
+    """All breaches below `root`."""
+    breaches, passes, known = [], [], 0
+    for path in list_files(root):
+        relative = path.relative_to(root).as_posix()
+        text = path.read_text(encoding="utf-8", errors="replace")
+        lines = text.splitlines()
+        if len(lines) > MAX_LINES:
+            breaches.append(f"{relative}:{MAX_LINES + 1}: expected at most "
+                            f"{MAX_LINES} lines, got {len(lines)}")
+        top = relative.split("/")[0]
+        if path.suffix not in SOURCES or top in FREE:
+            continue
+        room = find_room(relative)
+        if not room:
+            breaches.append(f"{relative}:1: expected a file in one of the "
+                            "rooms, got one in none")
+            continue
+        known += 1
+        breaches += check_includes(relative, lines, room)
+        breaches += check_words(relative, lines, room)
+        if relative.startswith("passes/"):
+            breaches += check_passes(relative, text)
+            if PASS_DEF.search(text):
+                passes.append(len(lines))
+    if passes and statistics.median(passes) >= MEDIAN_PASS_LINES:
+        breaches.append(f"passes:1: expected a median of under "
+                        f"{MEDIAN_PASS_LINES} lines for a pass, got "
+                        f"{statistics.median(passes):g}")
+    if not known:
+        breaches.append(f"{root}:1: expected source files, got none")
+    return breaches
+
+
+def main():
+    if len(sys.argv) != 2:
+        print("usage: walls.py ROOT", file=sys.stderr)
+        return 2
+    breaches = check(Path(sys.argv[1]).resolve())
+    for breach in breaches:
+        print(breach)
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

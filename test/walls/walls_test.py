@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""That walls.py finds what it is there to find: each breach, put into a tree
+that keeps every rule, is reported once, with its place."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from walls import check
+
+PASS = "#define GEN_PASS_DEF_{}\n"
+CLEAN = {
+    "lib/Dialect/FSDP/IR/FSDPDialect.cpp":
+        '#include "fsdp/Dialect/FSDP/IR/FSDP.h"\n#include "Verification.h"\n',
+    "lib/Analysis/StepGraph.cpp": '#include "fsdp/Analysis/StepGraph.h"\n',
+    "passes/Partition/AssignUnits.cpp":
+        PASS.format("ASSIGNUNITS") + '#include "mlir/Dialect/Tensor/X.h"\n',
+    "passes/Kernels/FormKernels.cpp": PASS.format("FORMKERNELS"),
+    "passes/Lower/PlanArena.cpp":
+        PASS.format("PLANARENA") + '#include "fsdp-rt/abi.def"\n',
+    "passes/Verify/VerifyInput.cpp": PASS.format("VERIFYINPUT"),
+    "passes/Pipelines.cpp": '#include "mlir/Conversion/Passes.h"\n',
+    "runtime/core/Arena.cpp": '#include "core/Arena.h"\n#include <vector>\n',
+    "runtime/backends/mpi/MpiBackend.cpp": "#include <mpi.h>\n",
+    "runtime/backends/local/LocalBackend.cpp": '#include "core/Backend.h"\n',
+    "include/fsdp-rt/abi.h": "#include <stdint.h>\n",
+    "tools/fsdp-opt/fsdp-opt.cpp": '#include "fsdp/Passes/Pipelines.h"\n',
+    "tools/fsdp-run/FsdpRun.cpp": '#include "fsdp-rt/fsdp-rt.h"\n',
+    "test/Passes/AnyTest.cpp": '#include "core/Arena.h"\n',
+}
+
+# File, text that is added to it, what the report says.
+BREACHES = [
+    ("lib/Dialect/FSDP/IR/FSDPDialect.cpp",
+     '#include "fsdp/Analysis/StepGraph.h"\n', "got fsdp/Analysis/StepGraph.h"),
+    ("lib/Dialect/FSDP/IR/FSDPDialect.cpp", '#include "mlir/Pass/Pass.h"\n',
+     "no mlir/Pass/Pass.h"),
+    ("lib/Analysis/StepGraph.cpp", '#include "fsdp/Passes/Passes.h"\n',
+     "got fsdp/Passes/Passes.h"),
+    ("lib/Analysis/StepGraph.cpp", "void f(Operation *op) { op->erase(); }\n",
+     "got '->erase()'"),
+    ("lib/Analysis/StepGraph.cpp", "OpBuilder builder(op);\n",
+     "got 'OpBuilder'"),
+    ("lib/Analysis/StepGraph.cpp", '#include "llvm/Support/CommandLine.h"\n',
+     "no llvm/Support/CommandLine.h"),
+    ("passes/Partition/AssignUnits.cpp",
+     '#include "mlir/Dialect/LLVMIR/LLVMDialect.h"\n', "no mlir/Dialect/LLVMIR"),
+    ("passes/Partition/AssignUnits.cpp", "auto call = LLVM::CallOp();\n",
+     "got 'LLVM::'"),
+    ("passes/Partition/AssignUnits.cpp", '#include "core/Arena.h"\n',
+     "got core/Arena.h"),
+    ("passes/Kernels/FormKernels.cpp", '#include "fsdp/Analysis/CostModel.h"\n',
+     "no fsdp/Analysis/CostModel.h"),
+    ("passes/Kernels/FormKernels.cpp", "isa<AllGatherOp>(op);\n",
+     "got 'AllGatherOp'"),
+    ("passes/Lower/PlanArena.cpp", '#include "fsdp/Analysis/CostModel.h"\n',
+     "no fsdp/Analysis/CostModel.h"),
+    ("passes/Lower/PlanArena.cpp", '#include "fsdp-rt/fsdp-rt.h"\n',
+     "got fsdp-rt/fsdp-rt.h"),
+    ("passes/Verify/VerifyInput.cpp", "IRRewriter rewriter(context);\n",
+     "got 'IRRewriter'"),
+    ("passes/Verify/VerifyInput.cpp", 'op->setAttr("x", y);\n',
+     "got '->setAttr('"),
+    ("passes/Verify/VerifyInput.cpp", PASS.format("VERIFYOTHER"),
+     "expected one pass in a file, got 2"),
+    ("runtime/core/Arena.cpp", '#include "llvm/ADT/StringRef.h"\n',
+     "no llvm/ADT/StringRef.h"),
+    ("runtime/core/Arena.cpp", "#include <mpi.h>\n", "no mpi.h"),
+    ("runtime/core/Arena.cpp", "#include <cuda_runtime.h>\n",
+     "no cuda_runtime.h"),
+    ("runtime/core/Arena.cpp", '#include "backends/local/LocalBackend.h"\n',
+     "got backends/local/LocalBackend.h"),
+    ("runtime/core/Arena.cpp", 'void f() { throw 1; }\n', "got 'throw'"),
+    ("runtime/backends/mpi/MpiBackend.cpp", "#include <nccl.h>\n",
+     "no nccl.h"),
+    ("runtime/backends/mpi/MpiBackend.cpp",
+     '#include "backends/local/LocalBackend.h"\n',
+     "got backends/local/LocalBackend.h"),
+    ("runtime/backends/local/LocalBackend.cpp", "#include <mpi.h>\n",
+     "no mpi.h"),
+    ("include/fsdp-rt/abi.h", '#include "mlir-c/IR.h"\n', "no mlir-c/IR.h"),
+    ("tools/fsdp-opt/fsdp-opt.cpp", '#include "core/Arena.h"\n',
+     "no core/Arena.h"),
+    ("tools/fsdp-run/FsdpRun.cpp", '#include "fsdp/Passes/Passes.h"\n',
+     "no fsdp/Passes/Passes.h"),
+    ("tools/fsdp-opt/fsdp-opt.cpp", "\n" * 801, "at most 800 lines, got 802"),
+    ("test/Passes/AnyTest.cpp", "\n" * 800, "at most 800 lines, got 801"),
+]
+
+
+class Walls(unittest.TestCase):
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.root = Path(self.temporary.name)
+        for name, text in CLEAN.items():
+            self.write(name, text)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def test_clean(self):
+        self.assertEqual(check(self.root), [])
+
+    def test_every_breach(self):
+        for name, text, expected in BREACHES:
+            with self.subTest(f"{name}: {text[:60]!r}"):
+                self.write(name, CLEAN[name] + text)
+                found = [b for b in check(self.root) if expected in b]
+                self.assertEqual(len(found), 1, check(self.root))
+                self.assertTrue(found[0].startswith(name + ":"), found)
+                self.write(name, CLEAN[name])
+
+    def test_comments_and_texts_are_no_code(self):
+        self.write("lib/Analysis/StepGraph.cpp",
+                   '// An OpBuilder.\n/* op->erase()\n */ f("OpBuilder");\n')
+        self.assertEqual(check(self.root), [])
+
+    def test_pass_in_a_file_of_another_name(self):
+        self.write("passes/Partition/Other.cpp", PASS.format("SOMETHING"))
+        self.assertEqual(
+            check(self.root),
+            ["passes/Partition/Other.cpp:1: expected the file to be called "
+             "like its pass, got Other and SOMETHING"])
+
+    def test_long_passes(self):
+        for name in ("A", "B", "C", "D", "E"):
+            self.write(f"passes/Partition/{name}.cpp",
+                       PASS.format(name) + "\n" * 250)
+        self.assertEqual(check(self.root),
+                         ["passes:1: expected a median of under 200 lines for "
+                          "a pass, got 251"])
+
+    def test_file_in_no_room(self):
+        self.write("lib/Utils/Utils.cpp", "")
+        self.assertEqual(check(self.root),
+                         ["lib/Utils/Utils.cpp:1: expected a file in one of "
+                          "the rooms, got one in none"])
+
+    def test_build_trees_and_fixtures_do_not_count(self):
+        self.write("out/CMakeCache.txt", "")
+        self.write("out/Any.cpp", "\n" * 900)
+        self.write("test/fixtures/x.mlir", "\n" * 900)
+        self.assertEqual(check(self.root), [])
+
+    def test_command_line(self):
+        script = Path(__file__).with_name("walls.py")
+        command = [sys.executable, script, self.root]
+        self.assertEqual(subprocess.run(command).returncode, 0)
+        self.write("runtime/core/Arena.cpp", "#include <mpi.h>\n")
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("runtime/core/Arena.cpp:1: expected no mpi.h", done.stdout)
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run([sys.executable, script, empty],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
