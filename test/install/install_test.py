@@ -7,6 +7,7 @@ compiler, the plugin, the C library, and a foreign compiler's CMake project."""
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -129,16 +130,31 @@ class Install(unittest.TestCase):
                    f"-DCMAKE_PREFIX_PATH={self.prefix}",
                    "-DCMAKE_BUILD_TYPE=Release", *options)
 
-    def test_consumer(self):
-        """Another compiler, with a dialect of its own."""
-        build = self.dir / "consumer"
-        options = [f"-DTOY_MODEL={ARGS.fixtures / 'mixed' / 'model.mlir'}"]
-        if ARGS.launcher:
-            options.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={ARGS.launcher}")
-        self.configure(ARGS.source / "test" / "consumer", build, *options)
-        run(ARGS.cmake, "--build", build)
-        text = run(ARGS.ctest, "--output-on-failure", cwd=build)
+    def test_documented_commands(self):
+        """Every command of the docs, in their order, test/consumer among
+        them: another compiler, with a dialect of its own."""
+        root = self.dir / "root"
+        root.mkdir()
+        (root / "test").symlink_to(ARGS.source / "test")
+        (root / "build").symlink_to(ARGS.build)
+        path = f"{self.bin}:{os.environ['PATH']}"
+        environment = {**os.environ, "PREFIX": str(self.prefix), "PATH": path,
+                       "CMAKE_GENERATOR": ARGS.generator,
+                       "CMAKE_CXX_COMPILER_LAUNCHER": ARGS.launcher}
+        text = ""
+        for page, blocks in [("plugin.md", 5), ("shared-library.md", 3)]:
+            commands = re.findall(r"^```sh\n(.*?)^```", (
+                ARGS.source / "docs" / page).read_text(), re.M | re.S)
+            self.assertEqual(len(commands), blocks)
+            for command in commands:
+                text += run("bash", "-euo", "pipefail", "-c", command,
+                            cwd=root, env=environment)
         self.assertIn("100% tests passed, 0 tests failed out of 2", text)
+        self.assertIn("step: 3 loss: ", text)
+        for file, what in [("partitioned.mlir", "fsdp.reduce_scatter"),
+                           ("hybrid.mlir", "fsdp.all_reduce"),
+                           ("step.ll", "call i32 @fsdp_rt_reduce_scatter")]:
+            self.assertIn(what, (root / file).read_text())
 
     def test_runtime_without_mlir(self):
         """A program that only runs steps asks for the runtime alone."""
