@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -178,6 +179,39 @@ class EmitSo(unittest.TestCase):
                     "-lfsdp-rt", f"-Wl,-rpath,{ARGS.lib}:$ORIGIN", "-o",
                     self.dir / "awkward")
                 run(self.dir / "awkward")
+
+    def test_awkward_inputs(self):
+        """Whatever inputs are called, macros name them, each its own."""
+        text = (ARGS.fixtures / "mixed" / "model.mlir").read_text()
+        names = [("tokens", "a.b"), ("labels", "a_b"),
+                 ("weight", r'*/ \22??/\5C\C3\A9\0A//')]
+        for old, new in names:
+            before, text = text, text.replace(f'name = "{old}"',
+                                              f'name = "{new}"')
+            self.assertNotEqual(before, text)
+        model = self.dir / "awkward.mlir"
+        model.write_text(text)
+        run(ARGS.bin / "fsdp-compile", model, "--emit", "so", "-o",
+            self.dir / "libodd.so")
+        macros = re.findall(r"^#define ODD_INPUT_(\w+)",
+                            (self.dir / "libodd.h").read_text(), re.M)
+        self.assertEqual(macros[:2], ["A_B", "A_B_2"])
+        self.assertEqual(len(set(macros)), 3)
+        source = self.dir / "odd.c"
+        source.write_text("".join([
+            '#include "libodd.h"\n#include <string.h>\n'
+            "static char zeros[ODD_BYTES_A_B];\n"
+            "int main(void) {\n  fsdp_session *s;\n"
+            "  if (fsdp_create(odd_program(), 0, &s)) return 1;\n",
+            *[f"  if (fsdp_set_input(s, 0, ODD_INPUT_{macro}, zeros, "
+              f"ODD_BYTES_{macro})) return 1;\n" for macro in macros],
+            r'  return strcmp(ODD_INPUT_' + macros[2] +
+            r', "*/ \"?\?/\\\303\251\n//");' + "\n}\n"]))
+        run(ARGS.cc, "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror",
+            *self.include, source, self.dir / "libodd.so", "-L", ARGS.lib,
+            "-lfsdp-rt", f"-Wl,-rpath,{ARGS.lib}:$ORIGIN", "-o",
+            self.dir / "odd")
+        run(self.dir / "odd")
 
     def test_refuses_a_library_called_like_a_header(self):
         with self.assertRaisesRegex(AssertionError, "exit status 1\n.*error: "
