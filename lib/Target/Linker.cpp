@@ -103,10 +103,11 @@ llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
             llvm::sys::fs::real_path(options.runtimeDir, runtimeDir))
       return makeError("expected to find " + options.runtimeDir + ", got " +
                        error.message());
+    // -Xlinker: there may be a comma in names.
     args.insert(args.end(),
-                {library,
-                 ("-Wl,-soname," + llvm::sys::path::filename(output)).str(),
-                 ("-Wl,-rpath,$ORIGIN:" + runtimeDir).str(),
+                {library, "-Xlinker", "-soname", "-Xlinker",
+                 llvm::sys::path::filename(output).str(), "-Xlinker", "-rpath",
+                 "-Xlinker", ("$ORIGIN:" + runtimeDir).str(),
                  // Another program's entry must not take this one's place.
                  "-Wl,-Bsymbolic", "-Wl,-z,defs"});
   } else {
