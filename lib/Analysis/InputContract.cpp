@@ -10,7 +10,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -329,6 +332,39 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
   return OptimizerValue{*parsed, name, tensor, init};
 }
 
+/// A tensor with one element per parameter element.
+static bool isFlat(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor && !tensor.hasStaticShape();
+}
+
+/// Whether each element of what `op` computes comes from the same element of
+/// each flat tensor it reads. Only then may a rank apply the optimizer to its
+/// piece of a flat parameter: a sum over the piece, for example, is no sum over
+/// the parameter.
+static bool isElementwiseOnFlat(Operation &op) {
+  SmallVector<Value> read = getReadValues(&op);
+  if (isa<tensor::DimOp, tensor::CastOp>(op) || llvm::none_of(read, isFlat))
+    return true;
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
+    auto isElementwise = [&](Value value) {
+      if (!isFlat(value))
+        return true;
+      auto operands = llvm::make_filter_range(
+          op.getOpOperands(), [&](OpOperand &o) { return o.get() == value; });
+      return !operands.empty() && llvm::all_of(operands, [&](OpOperand &o) {
+        return linalgOp.getMatchingIndexingMap(&o).isIdentity();
+      });
+    };
+    return linalgOp.getNumLoops() == linalgOp.getNumParallelLoops() &&
+           !linalgOp.hasIndexSemantics() && llvm::all_of(read, isElementwise);
+  }
+  // Of ops that nobody here knows, their types must tell.
+  bool isForeign = !op.isRegistered();
+  return (isForeign || OpTrait::hasElementwiseMappableTraits(&op)) &&
+         llvm::all_of(op.getResults(), isFlat);
+}
+
 FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
   OptimizerFunction optimizer;
   optimizer.func = func;
@@ -375,6 +411,17 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
       count(optimizer.results, OptimizerRole::State))
     return func.emitError(
         "optimizer_c5: expected @optimizer to return every state it takes");
+  // optimizer_c6
+  for (Operation &op : func.getBody().front().without_terminator()) {
+    if (isElementwiseOnFlat(op))
+      continue;
+    InFlightDiagnostic diag = func.emitError(
+        "optimizer_c6: expected @optimizer to be elementwise on flat tensors, "
+        "got ");
+    diag << op.getName();
+    diag.attachNote(op.getLoc()) << "it is here";
+    return diag;
+  }
   return optimizer;
 }
 
