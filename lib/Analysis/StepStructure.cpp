@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -71,7 +72,7 @@ DerivedValues::DerivedValues(Block *block, ValueRange sources) {
   for (size_t i = 0; i < values.size(); ++i)
     for (Operation *op : getReaders(values[i], block)) {
       if (op->getNumResults() == 0 || derived.contains(op->getResult(0)) ||
-          !isMemoryEffectFree(op) || isa<CallOpInterface>(op))
+          !isMemoryEffectFree(op) || isa<CallOpInterface, ReduceGradOp>(op))
         continue;
       if (llvm::all_of(getReadValues(op), [&](Value value) {
             return derived.contains(value) || isConstant(value);

@@ -42,8 +42,9 @@ private:
 };
 
 /// The values of `block` that depend on `sources` and on nothing else but
-/// constants. Ops with side effects are never among their producers. Costs time
-/// in the number of their readers, not in the size of the block.
+/// constants. Ops with side effects are never among their producers, nor are
+/// reduced gradients: those depend on other ranks. Costs time in the number of
+/// their readers, not in the size of the block.
 class DerivedValues {
 public:
   DerivedValues(Block *block, ValueRange sources);
