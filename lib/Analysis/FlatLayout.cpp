@@ -27,8 +27,10 @@ FloatType fsdp::parseFloatType(MLIRContext *context, StringRef text) {
 }
 
 FlatDtypes fsdp::getFlatDtypes(FloatType traced, FloatType paramDtype,
-                               FloatType reduceDtype) {
+                               FloatType reduceDtype, Treatment treatment) {
   FlatDtypes types{traced, traced, traced};
+  if (treatment == Treatment::Ignored)
+    return types;
   if (paramDtype) {
     types.gather = types.reduce = paramDtype;
     if (traced.getIntOrFloatBitWidth() < 32)
@@ -84,10 +86,15 @@ std::vector<FlatPlan> fsdp::planFlatParams(const TracedStep &step,
     plan->numel = offset + param.getType().getNumElements();
   }
 
-  llvm::StringSet<> used;
+  // Flat parameters are symbols, next to those that the module has or will get.
+  llvm::StringSet<> used{names::kMesh, names::kStep, names::kOptimizer};
+  for (auto symbol :
+       step.func->getParentOfType<ModuleOp>().getOps<SymbolOpInterface>())
+    used.insert(symbol.getName());
   for (FlatPlan &plan : plans) {
     int64_t ranks = plan.treatment == Treatment::Sharded ? shardRanks : 1;
-    int64_t shard = llvm::divideCeil(plan.numel, ranks);
+    // Where all members are empty, padding keeps a rank's piece from being so.
+    int64_t shard = std::max<int64_t>(1, llvm::divideCeil(plan.numel, ranks));
     plan.numel = ranks * llvm::alignTo(shard, getShardAlignment(shard));
     // The element type is part of the name only where a unit has several.
     bool mixed = llvm::any_of(plans, [&](const FlatPlan &other) {

@@ -24,18 +24,31 @@ using namespace mlir::fsdp;
 // Decisions
 //===----------------------------------------------------------------------===//
 
-/// Marks what the patterns match (any of a parameter's names). A pattern that
-/// is malformed or matches nothing is an error: it would silently do nothing.
+namespace {
+/// How each parameter and each buffer of the step is treated.
+struct Treatments {
+  explicit Treatments(const TracedStep &step)
+      : params(step.params.size(), Treatment::Sharded),
+        buffers(step.buffers.size(), Treatment::Sharded) {}
+  SmallVector<Treatment> params, buffers;
+};
+} // namespace
+
+/// Marks what the patterns match: parameters by any of their names, and, of
+/// ignored modules, buffers. A pattern that is malformed or matches nothing is
+/// an error: it would silently do nothing.
 static llvm::Error applyPatterns(const TracedStep &step,
                                  ArrayRef<std::string> patterns,
-                                 Treatment treatment,
-                                 MutableArrayRef<Treatment> treatments) {
+                                 Treatment treatment, Treatments &treatments) {
+  bool takesBuffers = treatment == Treatment::Ignored;
   for (const std::string &text : patterns) {
     auto pattern = llvm::GlobPattern::create(text);
     if (!pattern)
-      return pattern.takeError();
+      return llvm::createStringError(
+          "expected a pattern, got '" + text +
+          "': " + llvm::toString(pattern.takeError()));
     bool any = false;
-    for (auto [param, result] : llvm::zip(step.params, treatments)) {
+    for (auto [param, result] : llvm::zip(step.params, treatments.params)) {
       bool match = pattern->match(param.fqn.getValue());
       if (param.tied)
         for (auto name : param.tied.getAsValueRange<StringAttr>())
@@ -44,9 +57,17 @@ static llvm::Error applyPatterns(const TracedStep &step,
         result = treatment;
       any |= match;
     }
+    if (takesBuffers)
+      for (auto [buffer, result] : llvm::zip(step.buffers, treatments.buffers))
+        if (pattern->match(buffer.fqn.getValue())) {
+          result = treatment;
+          any = true;
+        }
     if (!any)
       return llvm::createStringError(
-          "expected a pattern that matches a parameter, got '" + text + "'");
+          "expected a pattern that matches a parameter" +
+          std::string(takesBuffers ? " or buffer" : "") + ", got '" + text +
+          "'");
   }
   return llvm::Error::success();
 }
@@ -85,7 +106,7 @@ static MeshOp createMesh(OpBuilder &builder, Location loc,
   if (shape.hasReplicate)
     add("replicate", shape.replicate);
   add("shard", shape.shard);
-  return MeshOp::create(builder, loc, "mesh", builder.getArrayAttr(axes));
+  return MeshOp::create(builder, loc, names::kMesh, builder.getArrayAttr(axes));
 }
 
 /// The sharding of one flat parameter. The root stays gathered, as in FSDP:
@@ -178,12 +199,14 @@ private:
 } // namespace
 
 /// Keeps float buffers in `type`: casts them where they are read and written.
-static void castBuffers(TracedStep &step, FloatType type) {
+/// Those of ignored modules stay as they are.
+static void castBuffers(TracedStep &step, FloatType type,
+                        ArrayRef<Treatment> treatments) {
   Block &block = step.func.getBody().front();
-  for (BufferInfo &buffer : step.buffers) {
+  for (auto [buffer, treatment] : llvm::zip(step.buffers, treatments)) {
     auto traced = cast<RankedTensorType>(buffer.arg.getType());
     if (!isa<FloatType>(traced.getElementType()) ||
-        traced.getElementType() == type)
+        traced.getElementType() == type || treatment == Treatment::Ignored)
       continue;
     buffer.arg.setType(traced.clone(type));
     OpBuilder builder = OpBuilder::atBlockBegin(&block);
@@ -242,7 +265,7 @@ private:
     FailureOr<std::vector<std::string>> units = getUnits(step);
     if (failed(gather) || failed(reduce) || failed(buffers) || failed(units))
       return failure();
-    SmallVector<Treatment> treatments(step.params.size(), Treatment::Sharded);
+    Treatments treatments(step);
     if (llvm::Error error =
             applyPatterns(step, replicate, Treatment::Replicated, treatments))
       return fail(func, std::move(error));
@@ -255,11 +278,11 @@ private:
     for (StringRef axis : usual.shardAxes)
       ranks *= axis == "shard" ? shape->shard : shape->replicate;
     std::vector<FlatPlan> plans =
-        planFlatParams(step, *units, treatments, ranks);
+        planFlatParams(step, *units, treatments.params, ranks);
 
     apply(module, step, plans, *shape, *chosen, *gather, *reduce);
     if (*buffers)
-      castBuffers(step, *buffers);
+      castBuffers(step, *buffers, treatments.buffers);
     finish(module, step, *chosen);
     return success();
   }
@@ -280,7 +303,7 @@ private:
     for (auto [index, plan] : llvm::enumerate(plans)) {
       FlatParamOp flat = createFlatParam(
           builder, step, plan, getSharding(plan, chosen, shape), meshOp,
-          getFlatDtypes(plan.elementType, gather, reduce));
+          getFlatDtypes(plan.elementType, gather, reduce, plan.treatment));
       SmallVector<BlockArgument> params;
       for (unsigned param : plan.params)
         params.push_back(step.params[param].arg);

@@ -32,10 +32,11 @@ struct FlatDtypes {
 
 /// The types for parameters traced as `traced`, given --param-dtype and
 /// --reduce-dtype (null where not given). As in FSDP, gradients are reduced in
-/// the gather type unless told otherwise; the state of a narrow trace is kept
-/// in f32 once a gather type was asked for.
+/// the gather type unless told otherwise, and ignored parameters stay as they
+/// are; the state of a narrow trace is kept in f32 once a gather type was asked
+/// for.
 FlatDtypes getFlatDtypes(FloatType traced, FloatType paramDtype,
-                         FloatType reduceDtype);
+                         FloatType reduceDtype, Treatment treatment);
 
 /// f32, f64, bf16 or f16; null for any other text.
 FloatType parseFloatType(MLIRContext *context, StringRef text);

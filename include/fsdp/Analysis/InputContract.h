@@ -26,6 +26,7 @@ namespace names {
 constexpr llvm::StringLiteral kForwardBackward = "forward_backward";
 constexpr llvm::StringLiteral kOptimizer = "optimizer";
 constexpr llvm::StringLiteral kStep = "step";
+constexpr llvm::StringLiteral kMesh = "mesh";
 // L0: arguments and results of the traced step, the optimizer, the module.
 constexpr llvm::StringLiteral kParam = "fsdp.param";
 constexpr llvm::StringLiteral kBuffer = "fsdp.buffer";

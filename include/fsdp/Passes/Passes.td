@@ -31,9 +31,10 @@ def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::ModuleOp"> {
   let summary = "Checks that nothing computed from parameters outlives their reshard (L1)";
   let description = [{
     For every unshard with a reshard: no value that is computed from its members
-    alone is used behind the reshard. (Such a value would keep the whole
-    gathered unit, or a copy of its size, alive.) Also: every unshard of a unit
-    is resharded before the next one of the same unit begins.
+    alone is used behind the reshard, except that the step may return it. (Such
+    a value would keep the whole gathered unit, or a copy of its size, alive.)
+    Also: every unshard of a unit is resharded before the next one of the same
+    unit begins.
   }];
 }
 
@@ -118,8 +119,8 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
     Option<"bufferDtype", "buffer-dtype", "std::string", /*default=*/"\"\"",
            "element type float buffers are kept in; as traced where empty">,
     ListOption<"ignore", "ignore", "std::string",
-               "patterns of parameters that FSDP leaves alone: whole on every "
-               "rank, gradients not reduced">,
+               "patterns of parameters and buffers that FSDP leaves alone: whole "
+               "on every rank, no casts, gradients not reduced">,
     ListOption<"replicate", "replicate", "std::string",
                "patterns of parameters that are replicated, gradients averaged">
   ];

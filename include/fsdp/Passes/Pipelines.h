@@ -37,8 +37,8 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
   Option<std::string> optimizer{*this, "optimizer",
                                 llvm::cl::desc("built-in optimizer"),
                                 llvm::cl::init("")};
-  ListOption<std::string> ignore{*this, "ignore",
-                                 llvm::cl::desc("parameters left alone")};
+  ListOption<std::string> ignore{
+      *this, "ignore", llvm::cl::desc("parameters and buffers left alone")};
   ListOption<std::string> replicate{*this, "replicate",
                                     llvm::cl::desc("replicated parameters")};
   Option<bool> clip{*this, "clip", llvm::cl::desc("clip gradients"),
