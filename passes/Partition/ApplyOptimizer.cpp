@@ -51,6 +51,12 @@ private:
 };
 } // namespace
 
+/// A gradient that is not reduced differs between ranks: no part of the norm.
+static bool isReduced(Trained param) {
+  return !param.flat.getShardAxes().empty() ||
+         !param.flat.getReplicateAxes().empty();
+}
+
 /// Where the shard may change: behind its gradient, and behind everything that
 /// reads the parameter in this step.
 static Operation *getUpdatePoint(const Trained &param) {
@@ -174,11 +180,9 @@ void OptimizerApplier::update(Trained &param, Value scale) {
 
 void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip) {
   Operation *ret = block.getTerminator();
-  // A gradient that is not reduced differs between ranks: no part of the norm.
   SmallVector<Value> managed;
   for (Trained &param : trained)
-    if (!param.flat.getShardAxes().empty() ||
-        !param.flat.getReplicateAxes().empty())
+    if (isReduced(param))
       managed.push_back(param.grad);
   Value norm, scale;
   builder.setInsertionPoint(ret);
@@ -225,6 +229,12 @@ struct ApplyOptimizer : fsdp::impl::ApplyOptimizerBase<ApplyOptimizer> {
             << name << " for the gradient that is result #" << i;
         return signalPassFailure();
       }
+    }
+    if (clip && llvm::none_of(trained, isReduced)) {
+      func.emitError("expected a gradient that is reduced, to clip its norm; "
+                     "got ")
+          << trained.size() << " flat parameters that are all ignored";
+      return signalPassFailure();
     }
     eraseResults(func, getResultsWith(func, names::kGradShard));
     OptimizerApplier(func, *optimizer).apply(trained, clip);
