@@ -145,17 +145,19 @@ struct ReduceGradPattern : LogicalPattern<ReduceGradOp> {
         rewriter, loc,
         RankedTensorType::get(int64_t(flat.getNumel()), reduceType), parts,
         offsets);
-    // The mean over all ranks is divided once, in the last reduction.
-    int64_t ranks = mesh.getGroupSize(flat.getShardAxes()) *
-                    mesh.getGroupSize(flat.getReplicateAxes());
-    bool replicated = mesh.getGroupSize(flat.getReplicateAxes()) > 1;
+    // The mean over all ranks is divided once, in the last reduction. In f16 a
+    // sum that waits for that may overflow: there each reduction divides.
+    int64_t shards = mesh.getGroupSize(flat.getShardAxes());
+    int64_t replicas = mesh.getGroupSize(flat.getReplicateAxes());
+    bool divideEarly = replicas == 1 || reduceType.isF16();
     RankedTensorType local = getLocalType(op.getType());
     sum = ReduceScatterOp::create(rewriter, loc, local.clone(reduceType), sum,
                                   flat.getMesh(), flat.getShardAxes(),
-                                  replicated ? 1 : ranks);
-    if (replicated)
+                                  divideEarly ? shards : 1);
+    if (replicas > 1)
       sum = AllReduceOp::create(rewriter, loc, sum.getType(), sum,
-                                flat.getMesh(), flat.getReplicateAxes(), ranks);
+                                flat.getMesh(), flat.getReplicateAxes(),
+                                divideEarly ? replicas : shards * replicas);
     rewriter.replaceOp(op, createCast(rewriter, loc, sum, local));
     return success();
   }
@@ -376,7 +378,9 @@ struct ConvertLogicalToCollectives
     ModuleOp module = getOperation();
     auto func = module.lookupSymbol<func::FuncOp>(names::kStep);
     Symbols symbols(module);
-    if (!func || symbols.flatParams.empty())
+    // A step that takes no shards is at L2 already (or is somebody else's).
+    if (!func || symbols.flatParams.empty() ||
+        llvm::none_of(func.getArgumentTypes(), llvm::IsaPred<ShardedType>))
       return markAllAnalysesPreserved();
 
     averageLoss(func, symbols.meshes.begin()->second);

@@ -1,0 +1,145 @@
+// RUN: fsdp-opt %s --split-input-file --allow-unregistered-dialect --convert-fsdp-logical-to-collectives | FileCheck %s
+// RUN: fsdp-opt %s --split-input-file --allow-unregistered-dialect --convert-fsdp-logical-to-collectives -o %t.once
+// RUN: fsdp-opt %t.once --split-input-file --allow-unregistered-dialect --convert-fsdp-logical-to-collectives -o %t.twice && diff %t.once %t.twice
+
+// The shard is cast and then gathered; the member is viewed and then cast back:
+// half the bytes travel. Phase and instance stay.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
+fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather bf16 reduce f32 numel 128 [
+  <"a.w", tensor<2x4xf32> at 0>, <"a.b", tensor<4xf32> at 32>] {trainable, unit = "a"}
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    (%[[A:.*]]: tensor<32xf32> {fsdp.shard = @a}, %[[X:.*]]: tensor<f32>) -> (tensor<f32> {fsdp.loss})
+// CHECK:         %[[CAST:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<32xf32>) outs(%{{.*}} : tensor<32xbf16>)
+// CHECK:           arith.truncf
+// CHECK:         %[[W:.*]] = fsdp.all_gather %[[CAST]] on @mesh["shard"] for backward instance 1 : tensor<32xbf16> -> tensor<128xbf16>
+// CHECK:         %[[V:.*]] = fsdp.view %[[W]][32] : tensor<128xbf16> -> tensor<4xbf16>
+// CHECK:         %[[B:.*]] = linalg.generic {{.*}} ins(%[[V]] : tensor<4xbf16>) outs(%{{.*}} : tensor<4xf32>)
+// CHECK:           arith.extf
+// CHECK:         "test.use"(%[[B]])
+// CHECK-NOT:     fsdp.reshard
+// The loss becomes its mean over all ranks.
+// CHECK:         %[[L:.*]] = fsdp.all_reduce %[[X]] on @mesh["shard"] divisor 4 : tensor<f32>
+// CHECK:         return %[[L]]
+func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
+  %u = fsdp.unshard %a for backward instance 1 : <@a, f32> -> <@a, bf16>
+  %b = fsdp.member %u["a.b"] : <@a, bf16> -> tensor<4xf32>
+  "test.use"(%b) : (tensor<4xf32>) -> ()
+  fsdp.reshard %u : <@a, bf16>
+  return %x : tensor<f32>
+}
+
+// -----
+
+// Gradients: cast, packed at the members' offsets, reduced in the reduce type,
+// cast back. Over a replicate axis too: the shard axis first, so that fewer
+// bytes cross; the sum is divided once, at the end.
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]
+fsdp.flat_param @hybrid on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce bf16 numel 64 [
+  <"h.w", tensor<2x4xf32> at 0>, <"h.b", tensor<4xf32> at 32>] {trainable, unit = "h"}
+fsdp.flat_param @half on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f16 numel 64 [
+  <"f.w", tensor<4xf32> at 0>] {trainable, unit = "f"}
+fsdp.flat_param @sharded on @mesh shard ["replicate", "shard"] replicate [] state f32 gather f32 reduce f32 numel 192 [
+  <"s.w", tensor<4xf32> at 0>] {trainable, unit = "s"}
+fsdp.flat_param @replicated on @mesh shard [] replicate ["replicate", "shard"] state f32 gather f32 reduce f32 numel 32 [
+  <"r.w", tensor<4xf32> at 0>] {keep, trainable, unit = "r"}
+fsdp.flat_param @ignored on @mesh shard [] replicate [] state f32 gather f32 reduce f32 numel 32 [
+  <"i.w", tensor<4xf32> at 0>] {keep, trainable, unit = "i"}
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<2x4xf32>, %[[B:[a-z0-9]+]]: tensor<4xf32>
+// CHECK:         %[[CW:.*]] = linalg.generic {{.*}} ins(%[[W]] : tensor<2x4xf32>) outs(%{{.*}} : tensor<2x4xbf16>)
+// CHECK:         %[[CB:.*]] = linalg.generic {{.*}} ins(%[[B]] : tensor<4xf32>) outs(%{{.*}} : tensor<4xbf16>)
+// CHECK:         %[[P:.*]] = fsdp.pack %[[CW]] at 0, %[[CB]] at 32 : tensor<2x4xbf16>, tensor<4xbf16> -> tensor<64xbf16>
+// CHECK:         %[[S:.*]] = fsdp.reduce_scatter %[[P]] on @mesh["shard"] : tensor<64xbf16> -> tensor<32xbf16>
+// CHECK:         %[[R:.*]] = fsdp.all_reduce %[[S]] on @mesh["replicate"] divisor 6 : tensor<32xbf16>
+// CHECK:         linalg.generic {{.*}} ins(%[[R]] : tensor<32xbf16>) outs(%{{.*}} : tensor<32xf32>)
+// The largest f16 is 65504: a sum that waits for its division could pass it.
+// CHECK:         %[[S:.*]] = fsdp.reduce_scatter %{{.*}} on @mesh["shard"] divisor 2 : tensor<64xf16> -> tensor<32xf16>
+// CHECK:         fsdp.all_reduce %[[S]] on @mesh["replicate"] divisor 3 : tensor<32xf16>
+// CHECK:         fsdp.reduce_scatter %{{.*}} on @mesh["replicate", "shard"] divisor 6 : tensor<192xf32> -> tensor<32xf32>
+// CHECK-NOT:     fsdp.all_reduce
+// CHECK:         %[[S:.*]] = fsdp.reduce_scatter %{{.*}} on @mesh[] : tensor<32xf32> -> tensor<32xf32>
+// CHECK:         fsdp.all_reduce %[[S]] on @mesh["replicate", "shard"] divisor 6 : tensor<32xf32>
+// CHECK:         fsdp.reduce_scatter %{{.*}} on @mesh[] : tensor<32xf32> -> tensor<32xf32>
+// CHECK-NOT:     fsdp.all_reduce
+// CHECK:         return
+func.func @step(%w: tensor<2x4xf32>, %b: tensor<4xf32>, %s: !fsdp.sharded<@hybrid, f32> {fsdp.shard = @hybrid})
+    -> (!fsdp.sharded<@hybrid, f32>, !fsdp.sharded<@half, f32>, !fsdp.sharded<@sharded, f32>, !fsdp.sharded<@replicated, f32>, !fsdp.sharded<@ignored, f32>) {
+  %0 = fsdp.reduce_grad @hybrid(%w, %b) : (tensor<2x4xf32>, tensor<4xf32>) -> !fsdp.sharded<@hybrid, f32>
+  %1 = fsdp.reduce_grad @half(%b) : (tensor<4xf32>) -> !fsdp.sharded<@half, f32>
+  %2 = fsdp.reduce_grad @sharded(%b) : (tensor<4xf32>) -> !fsdp.sharded<@sharded, f32>
+  %3 = fsdp.reduce_grad @replicated(%b) : (tensor<4xf32>) -> !fsdp.sharded<@replicated, f32>
+  %4 = fsdp.reduce_grad @ignored(%b) : (tensor<4xf32>) -> !fsdp.sharded<@ignored, f32>
+  return %0, %1, %2, %3, %4 : !fsdp.sharded<@hybrid, f32>, !fsdp.sharded<@half, f32>, !fsdp.sharded<@sharded, f32>, !fsdp.sharded<@replicated, f32>, !fsdp.sharded<@ignored, f32>
+}
+
+// -----
+
+// The norm: squares of each shard, summed over the ranks that hold different
+// pieces, once per kind of sharding. Copies are never counted twice: a
+// replicated flat parameter's sum is reduced over no axis.
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [] {trainable, unit = "0"}
+fsdp.flat_param @h1 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [] {trainable, unit = "1"}
+fsdp.flat_param @r on @mesh shard [] replicate ["replicate", "shard"] state bf16 gather bf16 reduce bf16 numel 32 [] {trainable, unit = "r"}
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    (%[[H0:.*]]: tensor<32xf32>, %[[H1:.*]]: tensor<32xf32>, %[[R:.*]]: tensor<32xbf16>)
+// CHECK-DAG:     tensor.expand_shape %[[H0]]
+// CHECK-DAG:     tensor.expand_shape %[[H1]]
+// CHECK-DAG:     tensor.expand_shape %[[R]]
+// CHECK-DAG:     arith.extf %{{.*}} : bf16 to f32
+// CHECK:         %[[SHARDED:.*]] = fsdp.all_reduce %{{.*}} on @mesh["shard"] : tensor<f32>
+// CHECK:         %[[WHOLE:.*]] = fsdp.all_reduce %{{.*}} on @mesh[] : tensor<f32>
+// CHECK:         %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[SHARDED]], %[[WHOLE]] :
+// CHECK:           arith.addf
+// CHECK:         %[[NORM:.*]] = linalg.generic {{.*}} ins(%[[SUM]] :
+// CHECK:           math.sqrt
+// CHECK-NOT:     fsdp.all_reduce
+// CHECK:         return %[[NORM]]
+func.func @step(%0: !fsdp.sharded<@h0, f32>, %1: !fsdp.sharded<@h1, f32>, %2: !fsdp.sharded<@r, bf16>) -> tensor<f32> {
+  %n = fsdp.grad_norm %0, %1, %2 : !fsdp.sharded<@h0, f32>, !fsdp.sharded<@h1, f32>, !fsdp.sharded<@r, bf16> -> tensor<f32>
+  return %n : tensor<f32>
+}
+
+// -----
+
+// The optimizer's body, with the shard's size; a state that is kept narrower is
+// cast around it, the gradient is scaled before it. The function goes.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state bf16 gather bf16 reduce bf16 numel 64 [] {trainable, unit = "a"}
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    (%[[P:.*]]: tensor<32xbf16>, %[[G:.*]]: tensor<32xbf16>, %[[C:.*]]: tensor<f32>) -> tensor<32xbf16>
+// CHECK:         %[[WP:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<32xbf16>) outs(%{{.*}} : tensor<32xf32>)
+// CHECK:         %[[WG:.*]] = linalg.generic {{.*}} ins(%[[G]] : tensor<32xbf16>) outs(%{{.*}} : tensor<32xf32>)
+// CHECK:         %[[SG:.*]] = linalg.generic {{.*}} ins(%[[WG]], %[[C]] : tensor<32xf32>, tensor<f32>)
+// CHECK:           arith.mulf
+// CHECK:         %[[N:.*]] = arith.constant 32 : index
+// CHECK:         %[[D:.*]] = arith.subf %[[WP]], %[[SG]] : tensor<32xf32>
+// CHECK:         "test.size"(%[[N]])
+// CHECK:         %[[NEW:.*]] = linalg.generic {{.*}} ins(%[[D]] : tensor<32xf32>) outs(%{{.*}} : tensor<32xbf16>)
+// CHECK:         return %[[NEW]]
+// CHECK-NOT:   @optimizer
+func.func @step(%p: !fsdp.sharded<@a, bf16>, %g: !fsdp.sharded<@a, bf16>, %c: tensor<f32>) -> !fsdp.sharded<@a, bf16> {
+  %n = fsdp.update @optimizer(%p, %g) scale %c : (!fsdp.sharded<@a, bf16>, !fsdp.sharded<@a, bf16>), tensor<f32> -> (!fsdp.sharded<@a, bf16>)
+  return %n : !fsdp.sharded<@a, bf16>
+}
+func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
+                     %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}})
+    -> (tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}}) {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %p, %c0 : tensor<?xf32>
+  // An assertion about sizes holds here.
+  %same = arith.cmpi eq, %n, %n : index
+  cf.assert %same, "mismatched size for broadcast"
+  %d = arith.subf %p, %g : tensor<?xf32>
+  "test.size"(%n) : (index) -> ()
+  return %d : tensor<?xf32>
+}
+
+// -----
+
+// No flat parameters: another program's @step.
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    return %{{.*}} : tensor<f32>
+func.func @step(%x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
+  return %x : tensor<f32>
+}
