@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/OptimizerSpec.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -56,8 +57,9 @@ llvm::Expected<OptimizerSpec> OptimizerSpec::parse(StringRef text) {
                                      : llvm::ArrayRef(kAdamWFields);
   if (rest.empty())
     return spec;
+  llvm::SmallDenseSet<StringRef> seen;
   for (StringRef part : llvm::split(rest, ',')) {
-    auto [name, value] = part.split('=');
+    StringRef name = part.split('=').first, value = part.split('=').second;
     auto field =
         llvm::find_if(fields, [&](const Field &f) { return f.name == name; });
     if (field == fields.end())
@@ -66,6 +68,8 @@ llvm::Expected<OptimizerSpec> OptimizerSpec::parse(StringRef text) {
           llvm::join(llvm::map_range(fields, [](auto &f) { return f.name; }),
                      ", ") +
           " for " + kind + ", got '" + part + "'");
+    if (!seen.insert(name).second)
+      return makeError("expected " + name + " once, got '" + rest + "'");
     double number;
     if (value.getAsDouble(number) || !(number >= field->low) ||
         !(number < field->high))
