@@ -1,0 +1,58 @@
+// RUN: fsdp-opt %s --split-input-file --allow-unregistered-dialect --fsdp-reduce-gradients | FileCheck %s
+
+// Right behind the last gradient of each trainable flat parameter, members in
+// its order; the step returns shards of gradients, and what it returned else.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather bf16 reduce bf16 numel 128 [
+  <"a.w", tensor<8xf32> at 0>, <"a.b", tensor<4xf32> at 32>] {trainable, unit = "a"}
+fsdp.flat_param @b on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
+  <"b.w", tensor<4xf32> at 0>] {trainable, unit = "b"}
+fsdp.flat_param @frozen on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
+  <"c.w", tensor<4xf32> at 0>] {unit = "c"}
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.buffer_update = {fqn = "m"}}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}, !fsdp.sharded<@b, f32> {fsdp.grad_shard = @b})
+// CHECK-NEXT:    %[[B:.*]] = fsdp.reduce_grad @b(
+// CHECK:         %[[GB:.*]] = "test.bias_grad"
+// CHECK-NEXT:    "test.more"
+// CHECK-NEXT:    %[[GW:.*]] = "test.weight_grad"
+// CHECK-NEXT:    %[[A:.*]] = fsdp.reduce_grad @a(%[[GW]], %[[GB]])
+// CHECK-NEXT:    "test.more"
+// CHECK-NEXT:    return %{{.*}}, %{{.*}}, %[[A]], %[[B]] :
+func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %b: !fsdp.sharded<@b, f32> {fsdp.shard = @b},
+                %c: !fsdp.sharded<@frozen, f32> {fsdp.shard = @frozen}, %x: tensor<4xf32>)
+    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "a.b"}}, tensor<8xf32> {fsdp.grad = {fqn = "a.w"}},
+        tensor<4xf32> {fsdp.grad = {fqn = "b.w"}}, tensor<4xf32> {fsdp.buffer_update = {fqn = "m"}}) {
+  %loss = "test.loss"(%x) : (tensor<4xf32>) -> tensor<f32>
+  %gb = "test.bias_grad"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  "test.more"() : () -> ()
+  %gw = "test.weight_grad"(%x) : (tensor<4xf32>) -> tensor<8xf32>
+  "test.more"() : () -> ()
+  // The gradient of b.w is the batch itself: no op computes it.
+  return %loss, %gb, %gw, %x, %x : tensor<f32>, tensor<4xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// No gradients any more: a second run changes nothing.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
+  <"a.w", tensor<8xf32> at 0>] {trainable, unit = "a"}
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a})
+// CHECK-NEXT:    %[[G:.*]]:2 = "test.all"
+// CHECK-NEXT:    %[[A:.*]] = fsdp.reduce_grad
+// CHECK-NEXT:    return %[[G]]#0, %[[A]] :
+func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a})
+    -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}) {
+  %l, %g = "test.all"() : () -> (tensor<f32>, tensor<8xf32>)
+  %s = fsdp.reduce_grad @a(%g) : (tensor<8xf32>) -> !fsdp.sharded<@a, f32>
+  return %l, %s : tensor<f32>, !fsdp.sharded<@a, f32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @not_a_step
+// CHECK-NEXT:    return %{{.*}} : tensor<4xf32>
+func.func @not_a_step(%x: tensor<4xf32>) -> (tensor<4xf32> {fsdp.grad = {fqn = "a.w"}}) {
+  return %x : tensor<4xf32>
+}
