@@ -10,3 +10,18 @@ if(FSDP_SANITIZE)
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(fsdp_options INTERFACE -fsanitize=${FSDP_SANITIZE})
 endif()
+
+# ccache, where it is there. It needs telling that precompiled headers may be
+# compared by content.
+find_program(FSDP_CCACHE ccache)
+foreach(lang C CXX)
+  set(launcher "${CMAKE_${lang}_COMPILER_LAUNCHER}")
+  if((NOT DEFINED CMAKE_${lang}_COMPILER_LAUNCHER AND FSDP_CCACHE)
+     OR launcher MATCHES "(^|/)ccache$")
+    if(NOT launcher)
+      set(launcher ${FSDP_CCACHE})
+    endif()
+    set(CMAKE_${lang}_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${launcher})
+  endif()
+endforeach()

@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
+#include <tuple>
 
 using namespace mlir::fsdp;
 using llvm::StringRef;
