@@ -218,7 +218,9 @@ llvm::Error Compiler::compile() {
   DialectRegistry registry;
   registerCompilerDialects(registry);
   context.appendDialectRegistry(registry);
-  // Sources are printed with what is wrong in them.
+  // Sources are printed with what is wrong in them; a whole step is too long to
+  // be printed with it.
+  context.printOpOnDiagnostic(false);
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)

@@ -70,7 +70,12 @@ static llvm::Error run(llvm::ArrayRef<std::string> arguments) {
 }
 
 llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
-  // Written beside its place, so that it appears whole.
+  // Written beside its place, so that it appears whole. What is no file (a
+  // device) must not be replaced by one.
+  if (llvm::sys::fs::exists(output) &&
+      !llvm::sys::fs::is_regular_file(output))
+    return makeError("expected to write a file, got " + output +
+                     ", which is there and is none");
   llvm::SmallString<256> temporary;
   if (std::error_code error =
           llvm::sys::fs::createUniqueFile(output + ".%%%%%%.tmp", temporary))
