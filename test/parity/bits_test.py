@@ -1,0 +1,85 @@
+"""What must give the same bits, does: bits_test.py FIXTURE
+
+Compared are the losses of every step and all saved parameters, buffers and optimizer states.
+"""
+import sys
+import unittest
+
+from steps import STEPS, Fixture, StepTest, needs_mpi
+
+fixture = None
+SGD = "sgd:lr=0.01,momentum=0.9"
+
+
+class Bits(StepTest):
+    def result(self, program, mesh, *options, steps=STEPS):
+        folder = self.place("saves")
+        lines = self.train(program, fixture, mesh, "--save", folder, *options, steps=steps)
+        return [line["loss"] for line in lines], self.saved(folder, steps)
+
+    def expect_same(self, one, other):
+        self.assertEqual(one[0], other[0])
+        self.assertEqual(one[1].keys(), other[1].keys())
+        self.assertEqual([name for name in one[1] if one[1][name] != other[1][name]], [])
+
+    def test_the_same_run_twice(self):
+        for mesh in ("shard=1", "shard=2"):
+            with self.subTest(mesh=mesh):
+                program = self.compile(fixture, mesh)
+                one = self.result(program, mesh)
+                self.assertEqual(len(set(one[0])), STEPS)  # it does train
+                self.expect_same(one, self.result(program, mesh))
+
+    def test_compiled_twice(self):
+        name = str(self.compile(fixture, "shard=2"))
+        self.programs.clear()
+        again = str(self.compile(fixture, "shard=2"))
+        self.assertNotEqual(name, again)
+        with open(name, "rb") as one, open(again, "rb") as other:
+            self.assertTrue(one.read() == other.read(), "the two executables differ")
+
+    @needs_mpi
+    def test_local_and_mpi(self):
+        for mesh in ("shard=2", "shard=4", "shard=2,replicate=2"):
+            with self.subTest(mesh=mesh):
+                program = self.compile(fixture, mesh)
+                self.expect_same(self.result(program, mesh),
+                                 self.result(program, mesh, "--backend", "mpi"))
+
+    def test_wrap_policies(self):
+        # Two gradients have one sum, in whatever order; the norm of all of them has not.
+        results = {}
+        for wrap in ("none", "blocks", "size:2000"):
+            program = self.compile(fixture, "shard=2", "--wrap", wrap, optimizer=SGD)
+            results[wrap] = self.result(program, "shard=2")
+        for wrap in ("blocks", "size:2000"):
+            with self.subTest(wrap=wrap):
+                self.expect_same(results["none"], results[wrap])
+
+    def test_strategies(self):
+        results = {}
+        for strategy in ("full_shard", "shard_grad_op", "no_shard"):
+            program = self.compile(fixture, "shard=2", "--strategy", strategy, optimizer=SGD)
+            results[strategy] = self.result(program, "shard=2")
+        for strategy in ("shard_grad_op", "no_shard"):
+            with self.subTest(strategy=strategy):
+                self.expect_same(results["full_shard"], results[strategy])
+
+    def test_resumed_in_the_middle(self):
+        # Checkpoints hold rank 0's buffers, as PyTorch's do: where ranks read buffers that each
+        # changed for itself, only one rank goes on exactly.
+        meshes = ("shard=1",) if fixture.name == "mixed" else ("shard=1", "shard=2")
+        for mesh in meshes:
+            with self.subTest(mesh=mesh):
+                program = self.compile(fixture, mesh)
+                whole = self.result(program, mesh)
+                folder, half = self.place("half"), STEPS // 2
+                first = self.train(program, fixture, mesh, "--save", folder, steps=half)
+                second = self.result(program, mesh, "--resume", folder)
+                self.expect_same(whole,
+                                 ([line["loss"] for line in first] + second[0], second[1]))
+
+
+if __name__ == "__main__":
+    fixture = Fixture(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,296 @@
+"""What goes wrong around a compiled step is told in one line, with what was expected.
+
+Nothing may crash, hang, leave half a file or leave processes behind.
+"""
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from steps import BIN, TIME_LIMIT, Fixture, StepTest, needs_mpi, read_tensors, write_tensors
+
+MESH = "shard=2"
+FOREVER = 10 ** 8
+
+
+def programs_running(program):
+    """The ids of the processes that run `program` itself, not mpirun with it as an argument."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "exe") == str(program):
+                    found.append(int(entry.name))
+            except OSError:  # it ended, or is not ours
+                pass
+    return sorted(found)
+
+
+class Refusals(StepTest):
+    def setUp(self):
+        self.fixture = Fixture("gpt2")
+        self.program = self.compile(self.fixture, MESH)
+
+    def words(self, program=None, **replaced):
+        options = {"-n": 2, "--params": self.fixture.params, "--data": self.fixture.batches,
+                   "--steps": 3, "--lr": 0.001, "--threads": 1}
+        for name, value in replaced.items():
+            options[("-" if len(name) == 1 else "--") + name.replace("_", "-")] = value
+        return [program or self.program] + [
+            word for option in options.items() if option[1] is not None for word in option]
+
+    def refuse(self, words, *messages, status=1):
+        before = sorted(self.folder.iterdir())
+        outcome = self.execute(words)
+        self.assertEqual(outcome.returncode, status, outcome.stderr)
+        for message in messages:
+            self.assertIn(message, outcome.stderr)
+        self.assertEqual(outcome.stderr.count("error: "), 1, outcome.stderr)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+        return outcome
+
+    def damaged(self, change, name="params.safetensors"):
+        tensors = read_tensors(self.fixture.dir / name)
+        change(tensors)
+        path = self.place("damaged.safetensors")
+        write_tensors(path, tensors)
+        return path
+
+    # The compiler.
+
+    def test_options_of_the_compiler(self):
+        for options, messages in [
+                (["--mesh", "shard=0"], ["ranks on axis shard, got 0"]),
+                (["--mesh", "tensor=2"], ["tensor"]),
+                (["--mesh", MESH, "--strategy", "hybrid_shard"], ["replicate"]),
+                (["--mesh", MESH, "--strategy", "zero3"], ["full_shard", "zero3"]),
+                (["--mesh", MESH, "--wrap", "size:0"], ["positive", "0"]),
+                (["--mesh", MESH, "--march", "z80"], ["z80"]),
+                (["--mesh", MESH, "--optimizer", "lion"], ["adamw or sgd", "lion"]),
+                (["--mesh", MESH, "--param-dtype", "f12"], ["f12"])]:
+            with self.subTest(options=options):
+                outcome = self.execute([BIN / "fsdp-compile", self.fixture.model, *options,
+                                        "-o", self.folder / "none"])
+                self.assertEqual(outcome.returncode, 1, outcome.stderr)
+                self.assertFalse((self.folder / "none").exists())
+                for message in messages:
+                    self.assertIn(message, outcome.stderr)
+
+    def test_a_class_that_the_model_has_not(self):
+        outcome = self.execute([BIN / "fsdp-compile", self.fixture.model, "--mesh", MESH,
+                                "--wrap", "module:Nope", "-o", self.folder / "none"])
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("got 'Nope'; there are ", outcome.stderr)
+        self.assertIn("GPT2Block", outcome.stderr)
+        self.assertLess(len(outcome.stderr.splitlines()), 5)
+
+    def test_models_that_are_none(self):
+        text = self.fixture.model.read_text()
+        for name, content in [("empty", ""), ("cut", text[:len(text) // 2]), ("words", "hello"),
+                              ("other", "module {}")]:
+            with self.subTest(name=name):
+                path = self.place(name + ".mlir")
+                path.write_text(content)
+                outcome = self.execute([BIN / "fsdp-compile", path, "-o", self.folder / "none"])
+                self.assertEqual(outcome.returncode, 1, outcome.stderr)
+                self.assertIn("error: ", outcome.stderr)
+                self.assertFalse((self.folder / "none").exists())
+
+    # The launch.
+
+    def test_another_number_of_ranks(self):
+        self.refuse(self.words(n=3), "expected -n 2", "shard=2", "got 3")
+
+    @needs_mpi
+    def test_another_number_of_ranks_under_mpirun(self):
+        outcome = self.execute(["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 3,
+                                *self.words(n=None)])
+        self.assertNotEqual(outcome.returncode, 0)
+        self.assertIn("expected 2 processes", outcome.stderr)
+        self.assertIn("got 3", outcome.stderr)
+        self.assertEqual(programs_running(self.program), [])
+
+    def test_a_processor_without_the_instructions(self):
+        # No processor has both: AMD dropped one's when Intel had not yet built the other's.
+        for cpu in ("bdver4", "diamondrapids"):
+            program = self.compile(self.fixture, MESH, "--march", cpu)
+            self.refuse(self.words(program), "compiled for " + cpu, "this processor lacks")
+
+    # Parameters.
+
+    def test_parameters_that_do_not_fit(self):
+        name = "transformer.h.0.mlp.c_fc.weight"
+
+        def remove(tensors):
+            del tensors[name]
+
+        def add(tensors):
+            tensors["surplus"] = ("F32", [1], b"\0" * 4)
+
+        def reshape(tensors):
+            dtype, shape, data = tensors[name]
+            tensors[name] = (dtype, shape[::-1], data)
+
+        def retype(tensors):
+            _, shape, data = tensors[name]
+            tensors[name] = ("F16", shape, data[:len(data) // 2])
+
+        for change, messages in [
+                (remove, ["missing", name]), (add, ["unexpected", "surplus"]),
+                (reshape, [name, "64", "256"]), (retype, [name, "F32", "F16"])]:
+            with self.subTest(change=change.__name__):
+                self.refuse(self.words(params=self.damaged(change)), *messages)
+
+    def test_files_of_parameters_that_are_damaged(self):
+        data = self.fixture.params.read_bytes()
+        (size,) = struct.unpack("<Q", data[:8])
+        lie = data[:8] + data[8:8 + size].replace(b"[0,", b"[8,", 1) + data[8 + size:]
+        for name, content in [("empty", b""), ("header alone", data[:8 + size]),
+                              ("truncated", data[:-1]), ("longer", data + b"\0"),
+                              ("header of exabytes", b"\xff" * 7 + b"\x7f" + data[8:]),
+                              ("header that lies", lie)]:
+            with self.subTest(name=name):
+                self.assertNotEqual(content, data)
+                path = self.place("damaged.safetensors")
+                path.write_bytes(content)
+                self.refuse(self.words(params=path), "expected", path.name)
+        self.refuse(self.words(params=self.folder / "nowhere"), "No such file")
+        self.refuse(self.words(params=self.folder), "directory")
+
+    # Batches.
+
+    def test_batches_that_do_not_fit(self):
+        def shorten(tensors):
+            for name, (dtype, shape, data) in tensors.items():
+                tensors[name] = (dtype, [*shape[:3], shape[3] // 2], data[:len(data) // 2])
+
+        def drop_ranks(tensors):
+            for name, (dtype, shape, data) in tensors.items():
+                tensors[name] = (dtype, [shape[0], 1, *shape[2:]], data[:len(data) // shape[1]])
+
+        def remove(tensors):
+            del tensors["labels"]
+
+        for change, messages in [(shorten, ["input_ids", "32", "16"]),
+                                 (drop_ranks, ["2", "1"]), (remove, ["labels"])]:
+            with self.subTest(change=change.__name__):
+                self.refuse(self.words(data=self.damaged(change, "batches.safetensors")), *messages)
+
+    def test_a_token_outside_the_vocabulary(self):
+        def spoil(tensors):
+            dtype, shape, data = tensors["input_ids"]
+            self.assertEqual(dtype, "I64")
+            position = 8 * (shape[1] * shape[2] * shape[3] + 5)  # in the second step, rank 0
+            tensors["input_ids"] = (dtype, shape, data[:position] + struct.pack("<q", 256)
+                                    + data[position + 8:])
+
+        outcome = self.refuse(self.words(data=self.damaged(spoil, "batches.safetensors")),
+                              "input_ids", "256")
+        self.assertNotIn("step: 2 ", outcome.stdout)
+
+    # Places that cannot be written.
+
+    def test_places_that_cannot_be_written(self):
+        for option in ("save", "metrics", "trace"):
+            with self.subTest(option=option):
+                self.refuse(self.words(**{option: "/proc/none/x"}), "/proc/none")
+        # root may write everywhere but where nobody can.
+        if os.geteuid() != 0:
+            folder = self.place("locked")
+            folder.mkdir(mode=0o500)
+            self.refuse(self.words(save=folder / "x"), "Permission denied")
+        self.refuse(self.words(metrics="/dev/full"), "No space left on device")
+
+    def test_a_disk_that_is_full(self):
+        # A file system of 200 KB in a name space of its own: a checkpoint takes 1.4 MB.
+        folder = self.place("small")
+        folder.mkdir()
+        inside = ["unshare", "--mount", "sh", "-ec",
+                  'mount -t tmpfs -o size=200k none "$0"; "$@" || status=$?; ls -A "$0"; '
+                  'exit $status', folder]
+        if os.geteuid() != 0:
+            inside[1:1] = ["--user", "--map-root-user"]
+        if not shutil.which("unshare") or self.execute([*inside, "false"]).returncode != 1:
+            self.skipTest("may not mount a small file system here")
+        outcome = self.execute([*inside, *self.words(save=folder / "saves")])
+        self.assertEqual(outcome.returncode, 1, outcome.stderr)
+        self.assertIn("No space left on device", outcome.stderr)
+        self.assertNotIn("step-", outcome.stdout.splitlines()[-1])
+        outcome = self.execute([*inside, BIN / "fsdp-compile", self.fixture.model,
+                                "-o", folder / "train"])
+        self.assertEqual(outcome.returncode, 1, outcome.stderr)
+        self.assertIn("error: ", outcome.stderr)
+        self.assertEqual(outcome.stdout, "", "left in the folder")
+
+    # Ends in the middle.
+
+    def start(self, words):
+        process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True)
+        self.addCleanup(self.finish, process)
+        # Steps are running once the third is told.
+        for line in process.stdout:
+            if line.startswith("step: 3 "):
+                return process
+        self.fail(process.stderr.read())
+
+    def finish(self, process):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def expect_end(self, process, status, message):
+        _, err = process.communicate(timeout=TIME_LIMIT)
+        self.assertEqual(process.returncode, status, err)
+        self.assertIn(message, err)
+        deadline = time.monotonic() + 10
+        while programs_running(self.program) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(programs_running(self.program), [])
+
+    def test_ctrl_c_saves(self):
+        folder = self.place("saves")
+        process = self.start(self.words(steps=FOREVER, save=folder))
+        os.killpg(process.pid, signal.SIGINT)
+        self.expect_end(process, 1, "error: interrupted at step ")
+        saved = sorted(path.name for path in folder.iterdir())
+        self.assertEqual(len(saved), 2)
+        step = int(saved[1][len("step-"):])
+        outcome = self.execute(self.words(params=None, resume=folder, steps=step + 1))
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        self.assertIn(f"step: {step + 1} ", outcome.stdout)
+
+    @needs_mpi
+    def test_ctrl_c_under_mpi(self):
+        process = self.start(self.words(steps=FOREVER, backend="mpi"))
+        os.killpg(process.pid, signal.SIGINT)
+        self.expect_end(process, 1, "error: interrupted at step ")
+
+    @needs_mpi
+    def test_a_rank_killed_under_mpi(self):
+        process = self.start(self.words(steps=FOREVER, backend="mpi"))
+        # The first one started mpirun, and that the ranks.
+        *_, last = programs_running(self.program)
+        self.assertNotEqual(last, process.pid)
+        os.kill(last, signal.SIGKILL)
+        self.expect_end(process, 1, "was killed by signal 9")
+
+    def test_memory_that_is_not_there(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 24, 1 << 24))
+
+        outcome = subprocess.run([str(word) for word in self.words()], stdin=subprocess.DEVNULL,
+                                 capture_output=True, text=True, timeout=TIME_LIMIT,
+                                 preexec_fn=limit)
+        self.assertEqual(outcome.returncode, 1, outcome.stderr)
+        self.assertIn("error: ", outcome.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,121 @@
+"""Compiling and running the traced steps of test/fixtures, for the tests beside this file.
+
+Standard library only. FSDP_BIN names the folder of fsdp-compile, FSDP_HAS_MPI is 1 where the
+runtime was built with the mpi backend.
+"""
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "test" / "fixtures"
+BIN = pathlib.Path(os.environ.get("FSDP_BIN", ROOT / "build" / "bin"))
+STEPS = 20
+# No run or compilation here takes more than a few seconds; a machine may be busy.
+TIME_LIMIT = 120
+
+needs_mpi = unittest.skipUnless(
+    os.environ.get("FSDP_HAS_MPI", "1") == "1" and shutil.which("mpirun"),
+    "the mpi backend was not built, or there is no mpirun on PATH")
+
+
+def ranks_of(mesh):
+    ranks = 1
+    for axis in mesh.split(","):
+        ranks *= int(axis.split("=")[1])
+    return ranks
+
+
+def read_tensors(path):
+    """name -> (dtype, shape, bytes) of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    body = data[8 + size:]
+    return {name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])])
+            for name, entry in header.items()}
+
+
+def write_tensors(path, tensors):
+    header, body = {}, b""
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+class Fixture:
+    def __init__(self, name):
+        self.name = name
+        self.dir = FIXTURES / name
+        self.model = self.dir / "model.mlir"
+        self.params = self.dir / "params.safetensors"
+        self.batches = self.dir / "batches.safetensors"
+        self.expect = json.loads((self.dir / "expect.json").read_text())
+        self.lr = self.expect["hyper"]["lr"]
+
+
+class StepTest(unittest.TestCase):
+    """Compiles each program once, into a folder that goes away with the class."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="fsdp-parity-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.programs = {}
+        cls.count = 0
+
+    @classmethod
+    def place(cls, name):
+        """A path that no other test uses."""
+        cls.count += 1
+        return cls.folder / f"{cls.count}-{name}"
+
+    @staticmethod
+    def execute(words, environment=None):
+        return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=TIME_LIMIT,
+                              env={**os.environ, **(environment or {})})
+
+    def compile(self, fixture, mesh, *options, optimizer=None):
+        key = (fixture.name, mesh, options, optimizer)
+        if key not in self.programs:
+            program = self.place("train")
+            choice = ["--optimizer", optimizer] if optimizer else \
+                ["--optimizer-file", fixture.dir / "optimizer.mlir"]
+            outcome = self.execute([BIN / "fsdp-compile", fixture.model, *choice, "--mesh", mesh,
+                                    *options, "-o", program])
+            self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+            self.programs[key] = program
+        return self.programs[key]
+
+    def train(self, program, fixture, mesh, *options, steps=STEPS):
+        """Runs to the end; the lines of its metrics."""
+        metrics = self.place("metrics.jsonl")
+        start = [] if "--resume" in options else ["--params", fixture.params]
+        if "--threads" not in options:
+            start += ["--threads", 1]
+        outcome = self.execute([program, "-n", ranks_of(mesh), *start, "--data", fixture.batches,
+                                "--steps", steps, "--lr", fixture.lr,
+                                "--metrics", metrics, *options])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        self.assertEqual(lines[-1]["step"], steps)
+        return lines
+
+    def saved(self, folder, step=STEPS):
+        """All the bytes of a checkpoint's tensors, by name."""
+        files = sorted((folder / f"step-{step:08}").glob("*.safetensors"))
+        self.assertTrue(files)
+        return {(file.name, name): tensor for file in files
+                for name, tensor in read_tensors(file).items()}
