@@ -33,14 +33,13 @@ trap on_exit EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# What building needs, and what testing needs beside it.
+# What building and running need, and what testing needs beside it.
 build_packages=(
-  clang-22 cmake libdnnl-dev libmlir-22-dev libopenblas0-pthread libopenmpi-dev lld-22 llvm-22-dev
-  llvm-22-tools mlir-22-tools ninja-build nlohmann-json3-dev zlib1g-dev
+  clang-22 cmake libdnnl-dev libgmock-dev libgtest-dev libmlir-22-dev libopenblas0-pthread
+  libopenmpi-dev lld-22 llvm-22-dev llvm-22-tools mlir-22-tools ninja-build nlohmann-json3-dev
+  openmpi-bin zlib1g-dev
 )
-check_packages=(
-  iproute2 libclang-rt-22-dev libgmock-dev libgtest-dev openmpi-bin python3
-)
+check_packages=(iproute2 libclang-rt-22-dev python3)
 
 # The packages among the arguments that are not installed.
 missing_packages() {
@@ -67,6 +66,7 @@ is_known() {
 # stand beside the release, on the mirror that this machine has for it.
 enable_security_updates() {
   local list=/etc/apt/sources.list.d/bookworm-security.list mirror
+  # shellcheck disable=SC2016
   mirror=$(apt-get indextargets --format '$(REPO_URI)' \
     'Codename: bookworm' 'Created-By: Packages' | sed -n 's,/debian/*$,/debian-security,p' | head -n 1)
   [ -n "$mirror" ] ||
