@@ -1,5 +1,8 @@
 // RUN: fsdp-opt %s | fsdp-opt | FileCheck %s
 // RUN: fsdp-opt %s --emit-bytecode | fsdp-opt | FileCheck %s
+// RUN: fsdp-opt %s --mlir-print-op-generic | fsdp-opt | FileCheck %s
+// RUN: fsdp-opt %s --verify-roundtrip | FileCheck %s
+// RUN: fsdp-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
 
 // CHECK: fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
@@ -66,3 +69,10 @@ func.func @collectives(%shard: tensor<288xf32>, %gw: tensor<32x32xf32>, %gb: ten
 func.func private @k0(%a: tensor<288xf32>, %b: tensor<32xf32>, %out: tensor<288xf32>) -> tensor<288xf32> {
   return %a : tensor<288xf32>
 }
+
+// The generic form, for what other tools write and read.
+// GENERIC-DAG: "fsdp.mesh"() <{axes = [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>], sym_name = "mesh"}> : () -> ()
+// GENERIC-DAG: "fsdp.flat_param"() <{{{.*}}members = [#fsdp.member<"h.0.weight", tensor<32x32xf32> at 0 tied ["head.weight"] init {kind = "normal"}>, #fsdp.member<"h.0.bias", tensor<32xf32> at 1024>]{{.*}}}> : () -> ()
+// GENERIC-DAG: "fsdp.unshard"({{.*}}) <{instance = 1 : i64, phase = #fsdp<phase backward>}> : (!fsdp.sharded<@h0, f32>) -> !fsdp.unsharded<@h0, bf16>
+// GENERIC-DAG: "fsdp.all_reduce"({{.*}}) <{axes = ["replicate"], divisor = 8 : i64, mesh = @mesh}> : (tensor<288xf32>) -> tensor<288xf32>
+// GENERIC-DAG: "fsdp.pack"({{.*}}) <{offsets = array<i64: 0, 1024>}> : (tensor<32x32xf32>, tensor<32xf32>) -> tensor<1152xf32>

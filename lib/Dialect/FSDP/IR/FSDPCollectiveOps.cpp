@@ -9,6 +9,7 @@
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -28,22 +29,29 @@ static FailureOr<MeshOp> verifyGroup(CollectiveOpInterface op,
   return mesh;
 }
 
-/// `whole` is `part` repeated `ranks` times along the first dimension.
+/// `whole` is as many times `part`, along the first dimension, as the group of
+/// `axes` has ranks.
 static LogicalResult verifyParts(Operation *op, RankedTensorType part,
-                                 RankedTensorType whole, int64_t ranks,
-                                 StringRef wholeName) {
+                                 RankedTensorType whole, MeshOp mesh,
+                                 ArrayAttr axes, StringRef wholeName) {
+  int64_t ranks = mesh.getGroupSize(axes);
   SmallVector<int64_t> shape(part.getShape());
   if (shape.empty())
     return op->emitOpError("expected tensors with a first dimension, got ")
            << part;
-  shape[0] *= ranks;
+  if (llvm::MulOverflow(shape[0], ranks, shape[0]))
+    return op->emitOpError("expected ")
+           << wholeName << " of fewer than 2^63 elements, got " << ranks
+           << " times " << part;
   RankedTensorType expected =
       RankedTensorType::get(shape, part.getElementType());
   if (whole == expected)
     return success();
-  return op->emitOpError("expected ")
-         << wholeName << " of " << expected << " on " << ranks << " ranks, got "
-         << whole;
+  InFlightDiagnostic diag = op->emitOpError("expected ")
+                            << wholeName << " of " << expected << " on "
+                            << ranks << " ranks, got " << whole;
+  diag.attachNote(mesh.getLoc()) << "the mesh is here: " << mesh.getAxes();
+  return diag;
 }
 
 LogicalResult
@@ -52,8 +60,8 @@ AllGatherOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   if (failed(mesh))
     return failure();
   // all_gather_c3
-  return verifyParts(*this, getInput().getType(), getResult().getType(),
-                     mesh->getGroupSize(getAxes()), "a result");
+  return verifyParts(*this, getInput().getType(), getResult().getType(), *mesh,
+                     getAxes(), "a result");
 }
 
 LogicalResult
@@ -62,8 +70,8 @@ ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   if (failed(mesh))
     return failure();
   // reduce_scatter_c3
-  return verifyParts(*this, getResult().getType(), getInput().getType(),
-                     mesh->getGroupSize(getAxes()), "an input");
+  return verifyParts(*this, getResult().getType(), getInput().getType(), *mesh,
+                     getAxes(), "an input");
 }
 
 LogicalResult
@@ -78,10 +86,12 @@ BroadcastOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
     return failure();
   // broadcast_c4
   int64_t ranks = mesh->getGroupSize(getAxes());
-  if (static_cast<int64_t>(getRoot()) >= ranks)
-    return emitOpError("expected a root below the group's ")
-           << ranks << " ranks, got " << getRoot();
-  return success();
+  if (static_cast<int64_t>(getRoot()) < ranks)
+    return success();
+  InFlightDiagnostic diag = emitOpError("expected a root below the group's ")
+                            << ranks << " ranks, got " << getRoot();
+  diag.attachNote(mesh->getLoc()) << "the mesh is here: " << mesh->getAxes();
+  return diag;
 }
 
 //===----------------------------------------------------------------------===//

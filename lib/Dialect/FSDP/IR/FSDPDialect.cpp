@@ -9,7 +9,9 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -25,6 +27,114 @@ using namespace mlir::fsdp;
 #include "fsdp/Dialect/FSDP/IR/FSDPTypes.cpp.inc"
 
 #include "fsdp/Dialect/FSDP/IR/FSDPInterfaces.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Attributes and types
+//===----------------------------------------------------------------------===//
+
+/// Elements of `type`; nullopt where they are more than an int64_t counts.
+static std::optional<int64_t> countElements(RankedTensorType type) {
+  int64_t count = 1;
+  for (int64_t size : type.getShape())
+    if (llvm::MulOverflow(count, size, count))
+      return std::nullopt;
+  return count;
+}
+
+LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 StringAttr fqn, RankedTensorType type,
+                                 int64_t offset, ArrayAttr tied, Attribute) {
+  // member_attr_c1
+  if (!type.hasStaticShape() || !isa<FloatType>(type.getElementType()))
+    return emitError() << "expected a static shape and float elements for "
+                       << fqn << ", got " << type;
+  // member_attr_c2
+  std::optional<int64_t> count = countElements(type);
+  int64_t end;
+  if (offset < 0 || !count || llvm::AddOverflow(offset, *count, end))
+    return emitError() << "expected " << fqn
+                       << " to lie between elements 0 and 2^63 - 1, got "
+                       << type << " at " << offset;
+  // member_attr_c3
+  if (tied)
+    for (Attribute name : tied)
+      if (!isa<StringAttr>(name))
+        return emitError() << "expected tied names of " << fqn
+                           << " to be strings, got " << name;
+  return success();
+}
+
+LogicalResult
+KernelImplAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                       FlatSymbolRefAttr function, int64_t grid, int64_t grain,
+                       int64_t scratch, int64_t traffic) {
+  // kernel_impl_c1
+  if (grain < 1)
+    return emitError() << "expected a grain of at least 1 for " << function
+                       << ", got " << grain;
+  std::pair<StringRef, int64_t> counts[] = {
+      {"grid", grid}, {"scratch", scratch}, {"traffic", traffic}};
+  for (auto [name, count] : counts)
+    if (count < 0)
+      return emitError() << "expected a " << name << " of at least 0 for "
+                         << function << ", got " << count;
+  return success();
+}
+
+LogicalResult MatmulAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 int64_t a, int64_t b, int64_t m, int64_t n,
+                                 int64_t k, int64_t, int64_t, int64_t, bool,
+                                 bool, bool, DenseI64ArrayAttr offsets,
+                                 DenseI64ArrayAttr batch,
+                                 DenseI64ArrayAttr strideA,
+                                 DenseI64ArrayAttr strideB,
+                                 DenseI64ArrayAttr strideC, FloatAttr) {
+  // matmul_c1
+  std::pair<StringRef, int64_t> counts[] = {
+      {"a", a}, {"b", b}, {"m", m}, {"n", n}, {"k", k}};
+  for (auto [name, count] : counts)
+    if (count < 0)
+      return emitError() << "expected " << name << " to be at least 0, got "
+                         << count;
+  // matmul_c2
+  if (offsets.size() != 3)
+    return emitError() << "expected offsets of A, B and C, got "
+                       << offsets.size() << " of them";
+  if (batch.size() > 4)
+    return emitError() << "expected at most 4 batch dimensions, got "
+                       << batch.size();
+  std::pair<StringRef, DenseI64ArrayAttr> strides[] = {
+      {"strideA", strideA}, {"strideB", strideB}, {"strideC", strideC}};
+  for (auto [name, list] : strides)
+    if (list.size() != batch.size())
+      return emitError() << "expected an entry of " << name << " for each of "
+                         << batch.size() << " batch dimensions, got "
+                         << list.size();
+  return success();
+}
+
+static LogicalResult
+verifyElementType(function_ref<InFlightDiagnostic()> emitError,
+                  FlatSymbolRefAttr flatParam, Type elementType) {
+  if (isa<FloatType>(elementType))
+    return success();
+  return emitError() << "expected a float element type for " << flatParam
+                     << ", got " << elementType;
+}
+
+LogicalResult ShardedType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  FlatSymbolRefAttr flatParam,
+                                  Type elementType) {
+  // sharded_c1
+  return verifyElementType(emitError, flatParam, elementType);
+}
+
+LogicalResult
+UnshardedType::verify(function_ref<InFlightDiagnostic()> emitError,
+                      FlatSymbolRefAttr flatParam, Type elementType) {
+  // unsharded_c1
+  return verifyElementType(emitError, flatParam, elementType);
+}
 
 //===----------------------------------------------------------------------===//
 // Custom assembly

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Verification.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,6 +13,13 @@
 
 using namespace mlir;
 using namespace mlir::fsdp;
+
+/// Whether elements [offset, offset + those of `part`) exist in `whole`. The
+/// sum may overflow, so it is not formed.
+static bool liesInside(int64_t offset, RankedTensorType part,
+                       RankedTensorType whole) {
+  return offset <= whole.getNumElements() - part.getNumElements();
+}
 
 //===----------------------------------------------------------------------===//
 // ViewOp
@@ -24,11 +32,10 @@ LogicalResult ViewOp::verify() {
     return emitOpError("expected a result of ")
            << source.getElementType() << ", got " << result.getElementType();
   // view_c2
-  int64_t end = static_cast<int64_t>(getOffset()) + result.getNumElements();
-  if (end > source.getNumElements())
+  if (!liesInside(getOffset(), result, source))
     return emitOpError("expected a part inside the source's ")
-           << source.getNumElements() << " elements, got one that ends at "
-           << end;
+           << source.getNumElements() << " elements, got "
+           << result.getNumElements() << " from " << getOffset();
   return success();
 }
 
@@ -44,6 +51,8 @@ OpFoldResult ViewOp::fold(FoldAdaptor) {
 
 LogicalResult PackOp::verify() {
   // pack_c1
+  if (getParts().empty())
+    return emitOpError("expected at least one part, got none");
   if (getOffsets().size() != getParts().size())
     return emitOpError("expected an offset for each of ")
            << getParts().size() << " parts, got " << getOffsets().size();
@@ -58,12 +67,12 @@ LogicalResult PackOp::verify() {
     if (offset < end)
       return emitOpError("expected a part at or after element ")
              << end << ", got " << offset;
+    if (!liesInside(offset, type, result))
+      return emitOpError("expected parts inside the result's ")
+             << result.getNumElements() << " elements, got "
+             << type.getNumElements() << " from " << offset;
     end = offset + type.getNumElements();
   }
-  if (end > result.getNumElements())
-    return emitOpError("expected parts inside the result's ")
-           << result.getNumElements() << " elements, got one that ends at "
-           << end;
   return success();
 }
 
@@ -79,20 +88,19 @@ OpFoldResult PackOp::fold(FoldAdaptor) {
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   // launch_c1
-  auto kernel =
-      symbolTable.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
-  if (!kernel)
-    return emitOpError("expected a kernel named ")
-           << getKernelAttr() << " in the module";
+  FailureOr<func::FuncOp> kernel = lookupSymbol<func::FuncOp>(
+      *this, getKernelAttr(), symbolTable, "a kernel");
+  if (failed(kernel))
+    return failure();
   // launch_c2
   SmallVector<Type> arguments(getInputs().getTypes());
   llvm::append_range(arguments, getResultTypes());
   auto expected = FunctionType::get(getContext(), arguments, getResultTypes());
-  if (kernel.getFunctionType() != expected) {
+  if (kernel->getFunctionType() != expected) {
     InFlightDiagnostic diag = emitOpError("expected a kernel of type ")
                               << expected << ", got "
-                              << kernel.getFunctionType();
-    diag.attachNote(kernel.getLoc()) << "the kernel is here";
+                              << kernel->getFunctionType();
+    diag.attachNote(kernel->getLoc()) << "the kernel is here";
     return diag;
   }
   // launch_c3
@@ -105,12 +113,17 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   for (auto [result, input] : llvm::zip(getResults(), *getTied())) {
     if (input == -1)
       continue;
-    if (input < 0 || input >= static_cast<int64_t>(getInputs().size()) ||
-        getInputs()[input].getType() != result.getType() ||
-        !seen.insert(input).second)
-      return emitOpError("expected result #")
-             << result.getResultNumber() << " tied to an input of "
-             << result.getType() << " of its own, got #" << input;
+    bool known = input >= 0 && input < static_cast<int64_t>(getInputs().size());
+    if (known && getInputs()[input].getType() == result.getType() &&
+        seen.insert(input).second)
+      continue;
+    InFlightDiagnostic diag = emitOpError("expected result #")
+                              << result.getResultNumber()
+                              << " tied to an input of " << result.getType()
+                              << " of its own, got #" << input;
+    if (known)
+      diag << " of " << getInputs()[input].getType();
+    return diag;
   }
   return success();
 }

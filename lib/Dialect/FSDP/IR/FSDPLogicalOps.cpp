@@ -77,8 +77,16 @@ LogicalResult MemberOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 LogicalResult ReshardOp::verify() {
   // reshard_c1
   auto unshard = getUnsharded().getDefiningOp<UnshardOp>();
-  if (!unshard)
-    return emitOpError("expected the result of fsdp.unshard");
+  if (!unshard) {
+    InFlightDiagnostic diag =
+        emitOpError("expected the result of fsdp.unshard, got ");
+    Operation *producer = getUnsharded().getDefiningOp();
+    if (!producer)
+      return diag << "a block argument";
+    diag << "one of " << producer->getName();
+    diag.attachNote(producer->getLoc()) << "it is here";
+    return diag;
+  }
   // reshard_c2
   for (Operation *user : unshard.getResult().getUsers()) {
     auto other = dyn_cast<ReshardOp>(user);
@@ -87,6 +95,14 @@ LogicalResult ReshardOp::verify() {
     InFlightDiagnostic diag =
         emitOpError("expected one reshard of each unshard, got another");
     diag.attachNote(other.getLoc()) << "the other one is here";
+    return diag;
+  }
+  // reshard_c3
+  if (unshard->getBlock() != (*this)->getBlock()) {
+    InFlightDiagnostic diag =
+        emitOpError("expected a reshard in the block of its unshard, got one "
+                    "in another block");
+    diag.attachNote(unshard.getLoc()) << "the unshard is here";
     return diag;
   }
   return success();
@@ -104,7 +120,8 @@ ReduceGradOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   if (failed(param))
     return failure();
   if (!param->getTrainable())
-    return emitAgainst(*param, *this, "expected a trainable flat parameter");
+    return emitAgainst(*param, *this,
+                       "expected a trainable flat parameter, got a frozen one");
   // reduce_grad_c2
   if (getGrads().size() != param->getMembers().size())
     return emitAgainst(*param, *this, "expected a gradient for each of ")
@@ -128,6 +145,9 @@ ReduceGradOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult GradNormOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // grad_norm_c2
+  if (getGrads().empty())
+    return emitOpError("expected at least one gradient, got none");
   // grad_norm_c1
   llvm::SmallPtrSet<Attribute, 16> seen;
   for (Value grad : getGrads()) {
@@ -162,18 +182,17 @@ static bool fitsOptimizer(Type type, Type formal,
 
 LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   // update_c1
-  auto optimizer = symbolTable.lookupNearestSymbolFrom<func::FuncOp>(
-      *this, getOptimizerAttr());
-  if (!optimizer)
-    return emitOpError("expected a function named ")
-           << getOptimizerAttr() << " in the module";
+  FailureOr<func::FuncOp> optimizer = lookupSymbol<func::FuncOp>(
+      *this, getOptimizerAttr(), symbolTable, "a function");
+  if (failed(optimizer))
+    return failure();
   // update_c2
-  FunctionType type = optimizer.getFunctionType();
+  FunctionType type = optimizer->getFunctionType();
   FlatSymbolRefAttr flatParam;
   auto fail = [&](const Twine &expected, const Twine &got) {
     InFlightDiagnostic diag = emitOpError("expected ")
                               << expected << ", got " << got;
-    diag.attachNote(optimizer.getLoc()) << "the optimizer is here";
+    diag.attachNote(optimizer->getLoc()) << "the optimizer is here";
     return diag;
   };
   auto check = [&](StringRef what, TypeRange actual,
@@ -188,7 +207,17 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
                     mlir::debugString(a));
     return success();
   };
-  if (failed(check("argument", getArgs().getTypes(), type.getInputs())))
+  if (failed(check("argument", getArgs().getTypes(), type.getInputs())) ||
+      failed(check("result", getResultTypes(), type.getResults())))
     return failure();
-  return check("result", getResultTypes(), type.getResults());
+  // update_c3
+  if (!flatParam)
+    return success();
+  FailureOr<FlatParamOp> param = lookupFlatParam(*this, flatParam, symbolTable);
+  if (failed(param))
+    return failure();
+  if (!param->getTrainable())
+    return emitAgainst(*param, *this,
+                       "expected a trainable flat parameter, got a frozen one");
+  return success();
 }

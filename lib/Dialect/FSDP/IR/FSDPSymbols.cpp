@@ -22,6 +22,8 @@ LogicalResult MeshOp::verify() {
   llvm::StringMap<bool> seen;
   for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
     // mesh_c1
+    if (axis.getName().empty())
+      return emitOpError("expected axes with names, got an empty one");
     if (!seen.try_emplace(axis.getName().getValue(), true).second)
       return emitOpError("expected axes with names of their own, got ")
              << axis.getName() << " twice";
@@ -65,16 +67,15 @@ int64_t MeshOp::getWorldSize() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult FlatParamOp::verify() {
+  // flat_param_c6
+  if (getMembers().empty())
+    return emitOpError("expected at least one member, got none");
   llvm::StringMap<MemberAttr> names;
   Type elementType;
   int64_t end = 0;
   for (MemberAttr member : getMemberRange()) {
     // flat_param_c3
     RankedTensorType type = member.getType();
-    if (!type.hasStaticShape() || !isa<FloatType>(type.getElementType()))
-      return emitOpError("expected members of static shape and float elements, "
-                         "got ")
-             << type << " for " << member.getFqn();
     if (elementType && type.getElementType() != elementType)
       return emitOpError("expected members of one element type, got ")
              << type.getElementType() << " for " << member.getFqn() << " after "
@@ -160,18 +161,13 @@ UnshardedType FlatParamOp::getUnshardedType() {
 
 FailureOr<MeshOp> fsdp::lookupMesh(Operation *op, FlatSymbolRefAttr name,
                                    SymbolTableCollection &symbolTable) {
-  if (auto mesh = symbolTable.lookupNearestSymbolFrom<MeshOp>(op, name))
-    return mesh;
-  return op->emitOpError("expected a mesh named ") << name << " in the module";
+  return lookupSymbol<MeshOp>(op, name, symbolTable, "a mesh");
 }
 
 FailureOr<FlatParamOp>
 fsdp::lookupFlatParam(Operation *op, FlatSymbolRefAttr name,
                       SymbolTableCollection &symbolTable) {
-  if (auto param = symbolTable.lookupNearestSymbolFrom<FlatParamOp>(op, name))
-    return param;
-  return op->emitOpError("expected a flat parameter named ")
-         << name << " in the module";
+  return lookupSymbol<FlatParamOp>(op, name, symbolTable, "a flat parameter");
 }
 
 LogicalResult fsdp::verifyAxes(Operation *op, MeshOp mesh, ArrayAttr axes) {

@@ -12,6 +12,25 @@
 
 namespace mlir::fsdp {
 
+/// The op of class `SymbolOp` that `name` stands for; otherwise an error at
+/// `op` that calls it `what`, with a note at what has that name instead.
+template <typename SymbolOp>
+FailureOr<SymbolOp> lookupSymbol(Operation *op, FlatSymbolRefAttr name,
+                                 SymbolTableCollection &symbolTable,
+                                 StringRef what) {
+  Operation *symbol = symbolTable.lookupNearestSymbolFrom(op, name);
+  if (auto found = dyn_cast_or_null<SymbolOp>(symbol))
+    return found;
+  InFlightDiagnostic diag = op->emitOpError("expected ")
+                            << what << " named " << name
+                            << " in the module, got ";
+  if (!symbol)
+    return diag << "none";
+  diag << symbol->getName();
+  diag.attachNote(symbol->getLoc()) << "it is here";
+  return diag;
+}
+
 /// The mesh of that name, or an error at `op`.
 FailureOr<MeshOp> lookupMesh(Operation *op, FlatSymbolRefAttr name,
                              SymbolTableCollection &symbolTable);

@@ -38,6 +38,12 @@ def FSDP_MemberAttr : FSDP_Attr<"Member", "member"> {
     storage, `init` how the values are made when no file gives them (the
     exporter's record, see docs/input-contract.md).
 
+    Constraints:
+    - member_attr_c1: the type has a static shape and float elements.
+    - member_attr_c2: `offset` and the end of the parameter are numbers from 0
+      to 2^63 - 1.
+    - member_attr_c3: `tied` holds strings.
+
     ```mlir
     #fsdp.member<"wte.weight", tensor<1024x128xf32> at 0 tied ["lm_head.weight"]>
     ```
@@ -52,6 +58,7 @@ def FSDP_MemberAttr : FSDP_Attr<"Member", "member"> {
   let assemblyFormat = [{
     `<` $fqn `,` $type `at` $offset (`tied` $tied^)? (`init` $init^)? `>`
   }];
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Elements of the parameter.
     int64_t getNumElements() const { return getType().getNumElements(); }
@@ -69,6 +76,9 @@ def FSDP_KernelImplAttr : FSDP_Attr<"KernelImpl", "kernel_impl"> {
     `grain` of them are not worth a thread. `traffic` counts the bytes that all
     items together must read and write at least once.
 
+    Constraints:
+    - kernel_impl_c1: `grain` is at least 1, the other numbers at least 0.
+
     ```mlir
     #fsdp.kernel_impl<@k0_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>
     ```
@@ -80,6 +90,7 @@ def FSDP_KernelImplAttr : FSDP_Attr<"KernelImpl", "kernel_impl"> {
     `<` $function `,` `grid` `=` $grid `,` `grain` `=` $grain `,`
     `scratch` `=` $scratch `,` `traffic` `=` $traffic `>`
   }];
+  let genVerifyDecl = 1;
 }
 
 def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
@@ -87,7 +98,21 @@ def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
   let description = [{
     Stands on a kernel as `fsdp.matmul`; the fields are those of fsdp_rt_matmul
     in include/fsdp-rt/abi.def, in elements. `a` and `b` are the kernel's
-    arguments that are multiplied; the product is its only result.
+    arguments that are multiplied; the product is its only result. `offsets` are
+    those of A, B and C; up to four batch dimensions have an extent and three
+    strides each.
+
+    Constraints:
+    - matmul_c1: `a`, `b`, `m`, `n` and `k` are at least 0.
+    - matmul_c2: there are three `offsets`, and as many entries in `strideA`,
+      `strideB` and `strideC` as in `batch`, which has at most four.
+
+    ```mlir
+    #fsdp.matmul<a = 0, b = 1, m = 64, n = 32, k = 16, lda = 16, ldb = 32,
+                 ldc = 32, transA = false, transB = false, accumulate = false,
+                 offsets = [0, 0, 0], batch = [8], strideA = [1024],
+                 strideB = [0], strideC = [2048], alpha = 1.0 : f64>
+    ```
   }];
   let parameters = (ins
     "int64_t":$a, "int64_t":$b, "int64_t":$m, "int64_t":$n, "int64_t":$k,
@@ -100,6 +125,7 @@ def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
     "::mlir::DenseI64ArrayAttr":$strideC,
     "::mlir::FloatAttr":$alpha);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def FSDP_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axis names">;

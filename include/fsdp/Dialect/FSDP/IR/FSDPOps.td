@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Labels such as mesh_c1 name the constraints of docs/spec.md. A constraint
-// that a type or trait already expresses carries its label there.
+// Labels such as mesh_c1 name the constraints of docs/spec.md. What a type, an
+// attribute or a trait already expresses carries its label there, behind //.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,18 +27,30 @@ class FSDP_Op<string mnemonic, list<Trait> traits = []>
     : Op<FSDP_Dialect, mnemonic, traits>;
 
 // Result types that a level speaks of.
-def FSDP_ScalarTensor : 0DTensorOf<[AnyFloat]>;
-def FSDP_LocalTensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
-def FSDP_FlatTensor
+// - scalar_tensor_c1: rank 0, a float element.
+def FSDP_ScalarTensor : 0DTensorOf<[AnyFloat]>; // scalar_tensor_c1
+// - local_tensor_c1: static shape, float or signless integer elements.
+def FSDP_LocalTensor
+    : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>; // local_tensor_c1
+// What can be added up: no booleans.
+def FSDP_NumberTensor : StaticShapeTensorOf<[AnyFloat, I8, I16, I32, I64]>;
+// - flat_tensor_c1: a local tensor of one dimension.
+def FSDP_FlatTensor // flat_tensor_c1
     : Type<And<[FSDP_LocalTensor.predicate,
                 CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getRank() == 1">]>,
            "flat tensor (one static dimension)", "::mlir::RankedTensorType">;
+
+def FSDP_InstanceAttr
+    : DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">;
+def FSDP_DivisorAttr
+    : DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">;
 
 //===----------------------------------------------------------------------===//
 // Symbols
 //===----------------------------------------------------------------------===//
 
-def FSDP_MeshOp : FSDP_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+def FSDP_MeshOp : FSDP_Op<"mesh", [
+    Symbol, HasParent<"::mlir::ModuleOp">]> { // mesh_c3
   let summary = "the ranks of a program, as a grid with named axes";
   let description = [{
     Axes stand outermost first: with `replicate = R, shard = S` a rank is
@@ -50,13 +62,14 @@ def FSDP_MeshOp : FSDP_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     ```
 
     Constraints:
-    - mesh_c1: every axis has a name of its own.
+    - mesh_c1: every axis has a name of its own, which is not empty.
     - mesh_c2: every axis has at least one rank, and all axes together at most
       2^31 - 1 ranks.
+    - mesh_c3: the op stands at the top of a module.
 
     Example:
     ```mlir
-    fsdp.mesh @mesh [<"replicate" = 2>, <"shard" = 4>]
+    fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FSDP_MeshAxisArrayAttr:$axes);
@@ -73,7 +86,7 @@ def FSDP_MeshOp : FSDP_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
 }
 
 def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
-    Symbol, HasParent<"::mlir::ModuleOp">,
+    Symbol, HasParent<"::mlir::ModuleOp">, // flat_param_c7
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "parameters that are sharded, gathered and reduced together";
   let description = [{
@@ -96,11 +109,14 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     - flat_param_c1: `mesh` is a mesh of the module.
     - flat_param_c2: every axis of `shard` and `replicate` is an axis of the
       mesh, in the mesh's order, and in one of the two at most once.
-    - flat_param_c3: members have static shapes and the same element type as the others;
-      they stand in increasing order and do not overlap.
+    - flat_param_c3: members have one element type, stand in increasing order
+      and do not overlap.
     - flat_param_c4: no two members carry the same name, tied names included.
     - flat_param_c5: `numel` reaches past the last member and is a multiple of
       the number of ranks of `shard`.
+    - flat_param_c6: there is at least one member.
+    - flat_param_c7: the op stands at the top of a module.
+    - flat_param_c8: `element_type`, `param_type` and `reduce_type` are floats.
 
     Example:
     ```mlir
@@ -116,9 +132,9 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     FlatSymbolRefAttr:$mesh,
     FSDP_AxesAttr:$shard_axes,
     FSDP_AxesAttr:$replicate_axes,
-    TypeAttrOf<AnyFloat>:$element_type,
-    TypeAttrOf<AnyFloat>:$param_type,
-    TypeAttrOf<AnyFloat>:$reduce_type,
+    TypeAttrOf<AnyFloat>:$element_type, // flat_param_c8
+    TypeAttrOf<AnyFloat>:$param_type,   // flat_param_c8
+    TypeAttrOf<AnyFloat>:$reduce_type,  // flat_param_c8
     ConfinedAttr<I64Attr, [IntPositive]>:$numel,
     FSDP_MemberArrayAttr:$members,
     StrAttr:$unit,
@@ -166,6 +182,7 @@ def FSDP_UnshardOp : FSDP_Op<"unshard", [
       exists.
     - unshard_c2: the shard has the flat parameter's state type, the result its
       gather type.
+    - unshard_c3: `instance` is not negative.
 
     Example:
     ```mlir
@@ -173,7 +190,7 @@ def FSDP_UnshardOp : FSDP_Op<"unshard", [
     ```
   }];
   let arguments = (ins FSDP_ShardedType:$shard, FSDP_PhaseAttr:$phase,
-                       DefaultValuedAttr<I64Attr, "0">:$instance);
+                       FSDP_InstanceAttr:$instance); // unshard_c3
   let results = (outs Res<FSDP_UnshardedType, "", [MemAlloc]>:$result);
   let assemblyFormat = [{
     $shard `for` `` $phase (`instance` $instance^)? attr-dict `:` type($shard) `->` type($result)
@@ -213,6 +230,7 @@ def FSDP_ReshardOp : FSDP_Op<"reshard"> {
     Constraints:
     - reshard_c1: the operand is the result of fsdp.unshard.
     - reshard_c2: an unshard is resharded at most once.
+    - reshard_c3: it stands in the same block as its unshard.
 
     Example:
     ```mlir
@@ -265,6 +283,7 @@ def FSDP_GradNormOp : FSDP_Op<"grad_norm", [
 
     Constraints:
     - grad_norm_c1: every flat parameter exists and appears once.
+    - grad_norm_c2: there is at least one gradient.
 
     Example:
     ```mlir
@@ -291,6 +310,7 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
     - update_c2: as many arguments and results as the function's; a flat tensor
       is a shard of one and the same flat parameter, anything else has the
       function's type.
+    - update_c3: that flat parameter exists and is trainable.
 
     Example:
     ```mlir
@@ -337,6 +357,7 @@ def FSDP_AllGatherOp : FSDP_CollectiveOp<"all_gather"> {
     - all_gather_c2: `axes` are axes of the mesh, in its order, none twice.
     - all_gather_c3: the result's first dimension is the input's times the
       group's ranks; the other dimensions and the element type are equal.
+    - all_gather_c4: `instance` is not negative.
 
     Example:
     ```mlir
@@ -345,7 +366,7 @@ def FSDP_AllGatherOp : FSDP_CollectiveOp<"all_gather"> {
   }];
   let arguments = (ins FSDP_LocalTensor:$input, FlatSymbolRefAttr:$mesh,
                        FSDP_AxesAttr:$axes, OptionalAttr<FSDP_PhaseAttr>:$phase,
-                       DefaultValuedAttr<I64Attr, "0">:$instance);
+                       FSDP_InstanceAttr:$instance); // all_gather_c4
   let results = (outs FSDP_LocalTensor:$result);
   let assemblyFormat = [{
     $input `on` $mesh `` $axes (`for` `` $phase^)? (`instance` $instance^)? attr-dict
@@ -370,15 +391,16 @@ def FSDP_ReduceScatterOp : FSDP_CollectiveOp<"reduce_scatter"> {
     - reduce_scatter_c3: the input's first dimension is the result's times the
       group's ranks; the other dimensions and the element type are equal.
     - reduce_scatter_c4: the divisor is positive.
+    - reduce_scatter_c5: elements are numbers, not booleans.
 
     Example:
     ```mlir
     %g = fsdp.reduce_scatter %grads on @mesh["shard"] divisor 4 : tensor<1536xf32> -> tensor<384xf32>
     ```
   }];
-  let arguments = (ins FSDP_LocalTensor:$input, FlatSymbolRefAttr:$mesh,
-                       FSDP_AxesAttr:$axes,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$divisor);
+  let arguments = (ins FSDP_NumberTensor:$input, // reduce_scatter_c5
+                       FlatSymbolRefAttr:$mesh, FSDP_AxesAttr:$axes,
+                       FSDP_DivisorAttr:$divisor); // reduce_scatter_c4
   let results = (outs FSDP_LocalTensor:$result);
   let assemblyFormat = [{
     $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict
@@ -389,7 +411,8 @@ def FSDP_ReduceScatterOp : FSDP_CollectiveOp<"reduce_scatter"> {
   }];
 }
 
-def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
+def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", [
+    SameOperandsAndResultType]> { // all_reduce_c3
   let summary = "sums over a group; every rank keeps the whole";
   let description = [{
     The sum is divided by `divisor` at the end.
@@ -404,15 +427,16 @@ def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", [SameOperandsAndResultTyp
     - all_reduce_c2: `axes` are axes of the mesh, in its order, none twice.
     - all_reduce_c3: input and result have the same type.
     - all_reduce_c4: the divisor is positive.
+    - all_reduce_c5: elements are numbers, not booleans.
 
     Example:
     ```mlir
     %m = fsdp.all_reduce %loss on @mesh["replicate", "shard"] divisor 8 : tensor<f32>
     ```
   }];
-  let arguments = (ins FSDP_LocalTensor:$input, FlatSymbolRefAttr:$mesh,
-                       FSDP_AxesAttr:$axes,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$divisor);
+  let arguments = (ins FSDP_NumberTensor:$input, // all_reduce_c5
+                       FlatSymbolRefAttr:$mesh, FSDP_AxesAttr:$axes,
+                       FSDP_DivisorAttr:$divisor); // all_reduce_c4
   let results = (outs FSDP_LocalTensor:$result);
   let assemblyFormat = [{
     $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict `:` type($input)
@@ -422,7 +446,8 @@ def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", [SameOperandsAndResultTyp
   }];
 }
 
-def FSDP_BroadcastOp : FSDP_CollectiveOp<"broadcast", [SameOperandsAndResultType]> {
+def FSDP_BroadcastOp : FSDP_CollectiveOp<"broadcast", [
+    SameOperandsAndResultType]> { // broadcast_c3
   let summary = "every rank of a group receives one rank's tensor";
   let description = [{
     ```
@@ -481,7 +506,8 @@ def FSDP_PackOp : FSDP_Op<"pack", [Pure]> {
     zero. A later level places the parts there from the start where it can.
 
     Constraints:
-    - pack_c1: one offset per part, all of the result's element type.
+    - pack_c1: at least one part, one offset per part, and all parts of the
+      result's element type.
     - pack_c2: parts stand in increasing order, do not overlap, and lie inside
       the result.
 
@@ -506,12 +532,16 @@ def FSDP_CheckOp : FSDP_Op<"check"> {
     What the exporter asserted of run-time values (an index in range), moved out
     of the loops. Everything that relies on it stands behind it.
 
+    Constraints:
+    - check_c1: the condition is one boolean, a tensor of rank 0.
+
     Example:
     ```mlir
     fsdp.check %ok, "index of wte must be smaller than 1024" : tensor<i1>
     ```
   }];
-  let arguments = (ins 0DTensorOf<[I1]>:$condition, StrAttr:$message);
+  let arguments = (ins 0DTensorOf<[I1]>:$condition, // check_c1
+                       StrAttr:$message);
   let assemblyFormat = "$condition `,` $message attr-dict `:` type($condition)";
 }
 

@@ -22,6 +22,9 @@ def FSDP_ShardedType : FSDP_Type<"Sharded", "sharded"> {
     has the same type, possibly with another element type. Elements:
     `numel / ranks of the flat parameter's shard axes`.
 
+    Constraints:
+    - sharded_c1: the element type is a float.
+
     ```mlir
     !fsdp.sharded<@h0, f32>
     ```
@@ -29,11 +32,15 @@ def FSDP_ShardedType : FSDP_Type<"Sharded", "sharded"> {
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$flatParam,
                         "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $flatParam `,` $elementType `>`";
+  let genVerifyDecl = 1;
 }
 
 def FSDP_UnshardedType : FSDP_Type<"Unsharded", "unsharded"> {
   let summary = "a whole flat parameter, gathered on this rank";
   let description = [{
+    Constraints:
+    - unsharded_c1: the element type is a float.
+
     ```mlir
     !fsdp.unsharded<@h0, bf16>
     ```
@@ -41,6 +48,7 @@ def FSDP_UnshardedType : FSDP_Type<"Unsharded", "unsharded"> {
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$flatParam,
                         "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $flatParam `,` $elementType `>`";
+  let genVerifyDecl = 1;
 }
 
 #endif // FSDP_DIALECT_FSDP_IR_FSDPTYPES_TD

@@ -1,0 +1,305 @@
+// RUN: fsdp-opt %s -split-input-file -verify-diagnostics
+
+// unshard_c1
+func.func @unshard_unknown(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a flat parameter named @h0 in the module, got none}}
+  %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
+  return
+}
+
+// -----
+
+func.func @unshard_into_another(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected shard and result of one flat parameter, got @h0 and @h1}}
+  %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h1, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// unshard_c2
+func.func @unshard_in_state_type(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a result of 'bf16', got 'f32'}}
+  %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+func.func @unshard_of_narrow_shard(%shard: !fsdp.sharded<@h0, bf16>) {
+  // expected-error @below {{expected a shard of 'f32', got 'bf16'}}
+  %w = fsdp.unshard %shard for forward : <@h0, bf16> -> <@h0, bf16>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// unshard_c3
+func.func @unshard_negative_instance(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{attribute 'instance' failed to satisfy constraint}}
+  %w = fsdp.unshard %shard for forward instance -1 : <@h0, f32> -> <@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0 tied ["head"]>] {trainable, unit = ""}
+// member_c1
+func.func @member_by_tied_name(%whole: !fsdp.unsharded<@h0, f32>) {
+  // expected-error @below {{expected the name of a member, got "head"}}
+  %w = fsdp.member %whole["head"] : <@h0, f32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// expected-note @below {{it is here}}
+fsdp.mesh @h0 [#fsdp.axis<"shard" = 2>]
+func.func @member_of_a_mesh(%whole: !fsdp.unsharded<@h0, f32>) {
+  // expected-error @below {{expected a flat parameter named @h0 in the module, got fsdp.mesh}}
+  %w = fsdp.member %whole["w"] : <@h0, f32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<2x4xf32> at 0>] {trainable, unit = ""}
+// member_c2
+func.func @member_of_another_shape(%whole: !fsdp.unsharded<@h0, f32>) {
+  // expected-error @below {{expected 'tensor<2x4xf32>' for "w", got 'tensor<4x2xf32>'}}
+  %w = fsdp.member %whole["w"] : <@h0, f32> -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+// reshard_c1
+func.func @reshard_of_an_argument(%whole: !fsdp.unsharded<@h0, f32>) {
+  // expected-error @below {{expected the result of fsdp.unshard, got a block argument}}
+  fsdp.reshard %whole : <@h0, f32>
+  return
+}
+
+// -----
+
+func.func @reshard_of_a_cast(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-note @below {{it is here}}
+  %whole = builtin.unrealized_conversion_cast %shard : !fsdp.sharded<@h0, f32> to !fsdp.unsharded<@h0, f32>
+  // expected-error @below {{expected the result of fsdp.unshard, got one of builtin.unrealized_conversion_cast}}
+  fsdp.reshard %whole : <@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// reshard_c2
+func.func @reshard_twice(%shard: !fsdp.sharded<@h0, f32>) {
+  %whole = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
+  // expected-error @below {{expected one reshard of each unshard, got another}}
+  fsdp.reshard %whole : <@h0, f32>
+  // expected-note @below {{the other one is here}}
+  fsdp.reshard %whole : <@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// reshard_c3
+func.func @reshard_under_a_condition(%shard: !fsdp.sharded<@h0, f32>, %condition: i1) {
+  // expected-note @below {{the unshard is here}}
+  %whole = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
+  scf.if %condition {
+    // expected-error @below {{expected a reshard in the block of its unshard, got one in another block}}
+    fsdp.reshard %whole : <@h0, f32>
+  }
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {unit = ""}
+// reduce_grad_c1
+func.func @reduce_grad_of_frozen(%g: tensor<8xf32>) {
+  // expected-error @below {{expected a trainable flat parameter, got a frozen one}}
+  %s = fsdp.reduce_grad @h0(%g) : (tensor<8xf32>) -> !fsdp.sharded<@h0, f32>
+  return
+}
+
+// -----
+
+func.func @reduce_grad_of_unknown(%g: tensor<8xf32>) {
+  // expected-error @below {{expected a flat parameter named @h0 in the module, got none}}
+  %s = fsdp.reduce_grad @h0(%g) : (tensor<8xf32>) -> !fsdp.sharded<@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<4xf32> at 0>, <"b", tensor<4xf32> at 4>] {trainable, unit = ""}
+// reduce_grad_c2
+func.func @reduce_grad_of_some(%g: tensor<4xf32>) {
+  // expected-error @below {{expected a gradient for each of 2 members, got 1}}
+  %s = fsdp.reduce_grad @h0(%g) : (tensor<4xf32>) -> !fsdp.sharded<@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<4xf32> at 0>] {trainable, unit = ""}
+func.func @reduce_grad_of_another_type(%g: tensor<4xbf16>) {
+  // expected-error @below {{expected a gradient of 'tensor<4xf32>' for "w", got 'tensor<4xbf16>'}}
+  %s = fsdp.reduce_grad @h0(%g) : (tensor<4xbf16>) -> !fsdp.sharded<@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather bf16 reduce bf16 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// reduce_grad_c3
+func.func @reduce_grad_in_reduce_type(%g: tensor<8xf32>) {
+  // expected-error @below {{expected a result of type '!fsdp.sharded<@h0, f32>', got '!fsdp.sharded<@h0, bf16>'}}
+  %s = fsdp.reduce_grad @h0(%g) : (tensor<8xf32>) -> !fsdp.sharded<@h0, bf16>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// grad_norm_c1
+func.func @norm_counts_one_twice(%g: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected each flat parameter once, got @h0 twice}}
+  %n = fsdp.grad_norm %g, %g : !fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @norm_of_unknown(%g: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a flat parameter named @h0 in the module, got none}}
+  %n = fsdp.grad_norm %g : !fsdp.sharded<@h0, f32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// grad_norm_c2
+func.func @norm_of_nothing() {
+  // expected-error @below {{expected at least one gradient, got none}}
+  %n = "fsdp.grad_norm"() : () -> tensor<f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// scalar_tensor_c1
+func.func @norm_as_a_list(%g: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{result #0 must be 0D tensor of floating-point values, but got 'tensor<1xf32>'}}
+  %n = fsdp.grad_norm %g : !fsdp.sharded<@h0, f32> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// update_c1
+func.func @update_by_unknown(%p: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a function named @sgd in the module, got none}}
+  %p1 = fsdp.update @sgd(%p) : (!fsdp.sharded<@h0, f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}
+
+// -----
+
+// expected-note @below {{the optimizer is here}}
+func.func private @sgd(tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+// update_c2
+func.func @update_with_shards_of_two(%p: !fsdp.sharded<@h0, f32>, %g: !fsdp.sharded<@h1, f32>) {
+  // expected-error @below {{expected argument #1 to fit tensor<?xf32>, got !fsdp.sharded<@h1, f32>}}
+  %p1 = fsdp.update @sgd(%p, %g) : (!fsdp.sharded<@h0, f32>, !fsdp.sharded<@h1, f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}
+
+// -----
+
+// expected-note @below {{the optimizer is here}}
+func.func private @sgd(tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+func.func @update_without_gradient(%p: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected 2 arguments, got 1}}
+  %p1 = fsdp.update @sgd(%p) : (!fsdp.sharded<@h0, f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}
+
+// -----
+
+// expected-note @below {{the optimizer is here}}
+func.func private @sgd(tensor<?xf32>, tensor<f32>) -> tensor<?xf32>
+func.func @update_with_a_shard_as_scalar(%p: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected argument #1 to fit tensor<f32>, got !fsdp.sharded<@h0, f32>}}
+  %p1 = fsdp.update @sgd(%p, %p) : (!fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {unit = ""}
+func.func private @sgd(tensor<?xf32>) -> tensor<?xf32>
+// update_c3
+func.func @update_of_frozen(%p: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a trainable flat parameter, got a frozen one}}
+  %p1 = fsdp.update @sgd(%p) : (!fsdp.sharded<@h0, f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}
+
+// -----
+
+func.func private @sgd(tensor<?xf32>) -> tensor<?xf32>
+func.func @update_of_unknown(%p: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a flat parameter named @h0 in the module, got none}}
+  %p1 = fsdp.update @sgd(%p) : (!fsdp.sharded<@h0, f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}
