@@ -10,12 +10,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepStructure.h"
 
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/Support/DebugStringHelper.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -42,16 +44,32 @@ private:
   void readModules();
   void checkWhole();
 
-  /// The entry `key` of `dict`, which must be a T.
+  /// The entry `key` of `dict`, null where there is none; an error where it is
+  /// not a T.
   template <typename T>
   T get(DictionaryAttr dict, StringRef key, const Twine &where) {
-    auto value = dict.getAs<T>(key);
-    if (!value)
-      error("input_c3: expected ")
-          << where.str() << " with an entry '" << key << "' of the right kind, "
-          << "got " << dict;
-    return value;
+    Attribute value = dict.get(key);
+    auto typed = dyn_cast_or_null<T>(value);
+    if (value && !typed)
+      error("input_c3: expected ") << where << " with " << getKind(T())
+                                   << " in '" << key << "', got " << value;
+    return typed;
   }
+  static StringRef getKind(StringAttr) { return "a string"; }
+  static StringRef getKind(BoolAttr) { return "true or false"; }
+  static StringRef getKind(IntegerAttr) { return "an integer"; }
+  static StringRef getKind(ArrayAttr) { return "a list"; }
+
+  StringAttr getName(DictionaryAttr dict, StringRef key, const Twine &where);
+  ArrayAttr getTied(DictionaryAttr dict, StringAttr name);
+  void checkEntries(DictionaryAttr dict, ArrayRef<StringRef> known,
+                    const Twine &where);
+  void checkInit(Attribute init, RankedTensorType type, StringAttr name);
+  void readParam(BlockArgument arg, DictionaryAttr param, StringAttr name);
+  void readBuffer(BlockArgument arg, DictionaryAttr buffer, StringAttr name);
+  void readInput(BlockArgument arg, DictionaryAttr input, StringAttr name);
+  void readGrad(unsigned index, StringAttr fqn);
+  void readUpdate(unsigned index, StringAttr fqn);
   bool claimName(StringRef name, StringRef where);
 
   TracedStep step;
@@ -64,6 +82,7 @@ private:
 } // namespace
 
 bool StepReader::claimName(StringRef name, StringRef where) {
+  // input_c4
   auto [it, fresh] = claimed.try_emplace(name, where);
   if (!fresh)
     error("input_c4: expected names used once, got '")
@@ -71,17 +90,69 @@ bool StepReader::claimName(StringRef name, StringRef where) {
   return fresh;
 }
 
+/// The name that makes an entry what it is; null, with an error, where it is
+/// missing.
+StringAttr StepReader::getName(DictionaryAttr dict, StringRef key,
+                               const Twine &where) {
+  unsigned before = errors;
+  auto name = get<StringAttr>(dict, key, where);
+  if (name && !name.empty())
+    return name;
+  if (errors == before)
+    error("input_c3: expected ")
+        << where << " with a name in '" << key << "', got " << dict;
+  return {};
+}
+
+ArrayAttr StepReader::getTied(DictionaryAttr dict, StringAttr name) {
+  auto tied = get<ArrayAttr>(dict, "tied", name.getValue());
+  if (!tied)
+    return {};
+  for (Attribute entry : tied) {
+    auto tiedName = dyn_cast<StringAttr>(entry);
+    if (tiedName && !tiedName.empty())
+      claimName(tiedName.getValue(), "a tied name");
+    else
+      error("input_c3: expected names in 'tied' of ")
+          << name << ", got " << entry;
+  }
+  return tied;
+}
+
+/// A misspelt entry would otherwise be ignored without a word.
+void StepReader::checkEntries(DictionaryAttr dict, ArrayRef<StringRef> known,
+                              const Twine &where) {
+  for (NamedAttribute entry : dict)
+    if (!llvm::is_contained(known, entry.getName().getValue()))
+      error("input_c3: expected ")
+          << where << " with entries among " << llvm::join(known, ", ")
+          << ", got " << entry.getName();
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+/// Types that the runtime stores and that files hold.
+static bool isStoredFloat(Type type) {
+  return type.isF32() || type.isF64() || type.isF16() || type.isBF16();
+}
+static bool isStoredInteger(Type type) {
+  return type.isSignlessInteger() &&
+         llvm::is_contained({1u, 8u, 16u, 32u, 64u},
+                            type.getIntOrFloatBitWidth());
+}
+
 void StepReader::readArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   std::string where = "argument #" + std::to_string(index);
-  // input_c2
-  auto type = dyn_cast<RankedTensorType>(arg.getType());
   DictionaryAttr attrs = step.func.getArgAttrDict(index);
   auto entry = [&](StringRef key) {
     return attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
   };
   DictionaryAttr param = entry(names::kParam), buffer = entry(names::kBuffer),
                  input = entry(names::kInput);
+  // input_c2
   if (!!param + !!buffer + !!input != 1) {
     error("input_c2: expected ")
         << where << " with one of fsdp.param, fsdp.buffer and fsdp.input, got "
@@ -89,14 +160,13 @@ void StepReader::readArgument(BlockArgument arg) {
                   : Attribute(DictionaryAttr::get(step.func.getContext())));
     return;
   }
-  StringRef key = param ? "fqn" : buffer ? "fqn" : "name";
-  auto name = get<StringAttr>(param    ? param
-                              : buffer ? buffer
-                                       : input,
-                              key, where);
+  // input_c3
+  StringAttr name = input ? getName(input, "name", where)
+                          : getName(param ? param : buffer, "fqn", where);
   if (!name)
     return;
   // input_c5
+  auto type = dyn_cast<RankedTensorType>(arg.getType());
   if (!type || !type.hasStaticShape()) {
     error("input_c5: expected a tensor of static shape for ")
         << where << " (" << name << "), got " << arg.getType();
@@ -106,65 +176,185 @@ void StepReader::readArgument(BlockArgument arg) {
                                   : buffer ? "a buffer"
                                            : "an input"))
     return;
+  // input_c6
+  Type element = type.getElementType();
+  if (param && !isStoredFloat(element))
+    error("input_c6: expected f32, f64, f16 or bf16 elements for parameter ")
+        << name << ", got " << type;
+  else if (!isStoredFloat(element) && !isStoredInteger(element))
+    error("input_c6: expected f32, f64, f16, bf16, i1, i8, i16, i32 or i64 "
+          "elements for ")
+        << name << ", got " << type;
+  else if (param)
+    readParam(arg, param, name);
+  else if (buffer)
+    readBuffer(arg, buffer, name);
+  else
+    readInput(arg, input, name);
+}
 
-  if (param) {
-    ParamInfo info;
-    info.arg = arg;
-    info.fqn = name;
-    info.tied = param.getAs<ArrayAttr>("tied");
-    info.init = param.get("init");
-    if (auto flag = param.getAs<BoolAttr>("requires_grad"))
-      info.requiresGrad = flag.getValue();
-    if (auto flag = param.getAs<BoolAttr>("unused"))
-      info.unused = flag.getValue();
-    if (!isa<FloatType>(type.getElementType()))
-      error("input_c6: expected float elements for parameter ")
-          << name << ", got " << type;
-    if (param.contains("placement"))
-      error("input_c7: expected a parameter without a placement of its own, "
-            "got one for ")
-          << name << " (other parallelism inside a step is not supported yet)";
-    if (info.tied)
-      for (Attribute tied : info.tied) {
-        auto tiedName = dyn_cast<StringAttr>(tied);
-        if (!tiedName)
-          error("input_c3: expected names in 'tied' of ")
-              << name << ", got " << tied;
-        else
-          claimName(tiedName.getValue(), "a tied name");
-      }
-    paramIndex[name.getValue()] = step.params.size();
-    step.params.push_back(info);
-    return;
-  }
-  if (buffer) {
-    bufferIndex[name.getValue()] = step.buffers.size();
-    step.buffers.push_back({arg, name, buffer.get("init"), std::nullopt});
-    return;
-  }
+void StepReader::readParam(BlockArgument arg, DictionaryAttr param,
+                           StringAttr name) {
+  checkEntries(param,
+               {"fqn", "tied", "init", "requires_grad", "unused", "placement"},
+               name.getValue());
+  ParamInfo info;
+  info.arg = arg;
+  info.fqn = name;
+  info.tied = getTied(param, name);
+  info.init = param.get("init");
+  checkInit(info.init, info.getType(), name);
+  if (auto flag = get<BoolAttr>(param, "requires_grad", name.getValue()))
+    info.requiresGrad = flag.getValue();
+  if (auto flag = get<BoolAttr>(param, "unused", name.getValue()))
+    info.unused = flag.getValue();
+  // input_c7
+  if (param.contains("placement"))
+    error("input_c7: expected a parameter without a placement of its own, "
+          "got one for ")
+        << name << " (other parallelism inside a step is not supported yet)";
+  paramIndex[name.getValue()] = step.params.size();
+  step.params.push_back(info);
+}
+
+void StepReader::readBuffer(BlockArgument arg, DictionaryAttr buffer,
+                            StringAttr name) {
+  checkEntries(buffer, {"fqn", "tied", "init"}, name.getValue());
+  getTied(buffer, name);
+  Attribute init = buffer.get("init");
+  checkInit(init, cast<RankedTensorType>(arg.getType()), name);
+  bufferIndex[name.getValue()] = step.buffers.size();
+  step.buffers.push_back({arg, name, init, std::nullopt});
+}
+
+void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
+                           StringAttr name) {
+  checkEntries(input, {"name", "low", "high", "shift"}, name.getValue());
   InputInfo info{arg, name, std::nullopt, std::nullopt};
-  if (auto low = input.getAs<IntegerAttr>("low"))
+  if (auto low = get<IntegerAttr>(input, "low", name.getValue()))
     info.low = low.getInt();
-  if (auto high = input.getAs<IntegerAttr>("high"))
+  if (auto high = get<IntegerAttr>(input, "high", name.getValue()))
     info.high = high.getInt();
+  auto shift = get<IntegerAttr>(input, "shift", name.getValue());
+  if (shift && shift.getInt() < 0)
+    error("input_c3: expected a shift of at least 0 for input ")
+        << name << ", got " << shift.getInt();
+  // input_c8
+  Type type = arg.getType();
+  if ((info.low || info.high) && !isStoredInteger(getElementTypeOrSelf(type)))
+    error("input_c8: expected bounds on integers only, got some on input ")
+        << name << " of " << type;
   if (info.low && info.high && *info.low >= *info.high)
     error("input_c8: expected low < high for input ")
         << name << ", got " << *info.low << " and " << *info.high;
   step.inputs.push_back(info);
 }
 
+//===----------------------------------------------------------------------===//
+// Initialisers
+//===----------------------------------------------------------------------===//
+
+static std::optional<double> getNumber(DictionaryAttr dict, StringRef key) {
+  Attribute attr = dict.get(key);
+  if (auto value = dyn_cast_or_null<FloatAttr>(attr))
+    return value.getValueAsDouble();
+  auto value = dyn_cast_or_null<IntegerAttr>(attr);
+  if (value && value.getType().isSignlessInteger(64))
+    return static_cast<double>(value.getInt());
+  return std::nullopt;
+}
+
+/// Whether every element of an integer tensor can be `value`.
+static bool fits(double value, Type integer) {
+  unsigned width = integer.getIntOrFloatBitWidth();
+  if (width == 1)
+    return value == 0 || value == 1;
+  // Beyond 2^53 a double is no integer of its own.
+  double limit = std::ldexp(1.0, std::min(width - 1, 53u));
+  return value == std::trunc(value) && value >= -limit &&
+         (width > 53 ? value <= limit : value < limit);
+}
+
+void StepReader::checkInit(Attribute init, RankedTensorType type,
+                           StringAttr name) {
+  if (!init)
+    return;
+  auto dict = dyn_cast<DictionaryAttr>(init);
+  auto kindAttr = dict ? dict.getAs<StringAttr>("kind") : StringAttr();
+  StringRef kind = kindAttr ? kindAttr.getValue() : StringRef();
+  auto fail = [&](const Twine &expected) {
+    error("input_c14: expected ")
+        << expected << " as initialiser of " << name << ", got " << init;
+  };
+  auto number = [&](StringRef key) { return getNumber(dict, key); };
+  auto isFinite = [&](StringRef key) {
+    std::optional<double> value = number(key);
+    return value && std::isfinite(*value);
+  };
+  auto hasDeviation = [&] {
+    return isFinite("mean") && isFinite("std") && *number("std") >= 0;
+  };
+  auto hasRange = [&] {
+    return isFinite("low") && isFinite("high") &&
+           *number("low") < *number("high");
+  };
+  // input_c14
+  Type element = type.getElementType();
+  if (kind == "file")
+    return;
+  if (kind == "constant") {
+    if (!number("value"))
+      fail("a number in 'value'");
+    else if (isStoredInteger(element) && !fits(*number("value"), element))
+      fail("a value that " + debugString(element) + " can hold");
+    return;
+  }
+  if (kind == "values") {
+    auto values = dyn_cast_or_null<DenseElementsAttr>(dict.get("values"));
+    if (!values || values.getType() != type)
+      fail("dense values of " + debugString(type));
+    return;
+  }
+  bool isRandom =
+      kind == "normal" || kind == "uniform" || kind == "truncated_normal";
+  if (!isRandom)
+    return fail("a kind among constant, normal, uniform, truncated_normal, "
+                "values and file");
+  if (isStoredInteger(element))
+    return fail("constant, values or file for integers");
+  if (kind != "uniform" && !hasDeviation())
+    return fail("finite numbers 'mean' and 'std', std not below 0,");
+  if (kind != "normal" && !hasRange())
+    return fail("finite numbers 'low' < 'high'");
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
 void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
   std::string where = "result #" + std::to_string(index);
-  auto type = step.func.getResultTypes()[index];
-  auto named = [&](StringRef key) -> StringAttr {
-    auto dict = attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
-    return dict ? get<StringAttr>(dict, "fqn", where) : StringAttr();
+  bool isLoss = attrs && attrs.contains(names::kLoss);
+  auto entry = [&](StringRef key) {
+    return attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
   };
-  if (attrs && attrs.contains(names::kLoss)) {
+  DictionaryAttr grad = entry(names::kGrad),
+                 update = entry(names::kBufferUpdate);
+  // input_c2
+  if (isLoss + !!grad + !!update != 1) {
+    error("input_c2: expected ")
+        << where
+        << " with one of fsdp.loss, fsdp.grad and fsdp.buffer_update, got "
+        << (attrs ? Attribute(attrs)
+                  : Attribute(DictionaryAttr::get(step.func.getContext())));
+    return;
+  }
+  if (isLoss) {
     // input_c9
+    Type type = step.func.getResultTypes()[index];
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || tensor.getRank() != 0 ||
-        !isa<FloatType>(tensor.getElementType()))
+        !isStoredFloat(tensor.getElementType()))
       error("input_c9: expected a loss of rank 0 with a float element, got ")
           << type;
     if (loss)
@@ -172,46 +362,56 @@ void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
     loss = index;
     return;
   }
-  if (StringAttr fqn = named(names::kGrad)) {
-    // input_c10
-    auto it = paramIndex.find(fqn.getValue());
-    if (it == paramIndex.end()) {
-      error("input_c10: expected the gradient of a parameter, got ")
-          << where << " for " << fqn;
-      return;
-    }
-    ParamInfo &param = step.params[it->second];
-    if (param.grad)
-      error("input_c10: expected one gradient of ") << fqn << ", got another";
-    if (type != param.arg.getType())
-      error("input_c10: expected a gradient of ")
-          << param.arg.getType() << " for " << fqn << ", got " << type;
-    if (!param.requiresGrad || param.unused)
-      error("input_c10: expected no gradient of ")
-          << fqn << ", which is frozen or unused";
-    param.grad = index;
-    return;
-  }
-  if (StringAttr fqn = named(names::kBufferUpdate)) {
-    // input_c11
-    auto it = bufferIndex.find(fqn.getValue());
-    if (it == bufferIndex.end()) {
-      error("input_c11: expected the update of a buffer, got ")
-          << where << " for " << fqn;
-      return;
-    }
-    BufferInfo &buffer = step.buffers[it->second];
-    if (buffer.update)
-      error("input_c11: expected one update of ") << fqn << ", got another";
-    if (type != buffer.arg.getType())
-      error("input_c11: expected an update of ")
-          << buffer.arg.getType() << " for " << fqn << ", got " << type;
-    buffer.update = index;
-    return;
-  }
-  error("input_c2: expected ")
-      << where << " with one of fsdp.loss, fsdp.grad and fsdp.buffer_update";
+  checkEntries(grad ? grad : update, {"fqn"}, where);
+  StringAttr fqn = getName(grad ? grad : update, "fqn", where);
+  if (fqn && grad)
+    readGrad(index, fqn);
+  else if (fqn)
+    readUpdate(index, fqn);
 }
+
+void StepReader::readGrad(unsigned index, StringAttr fqn) {
+  Type type = step.func.getResultTypes()[index];
+  // input_c10
+  auto it = paramIndex.find(fqn.getValue());
+  if (it == paramIndex.end()) {
+    error("input_c10: expected the gradient of a parameter, got result #")
+        << index << " for " << fqn;
+    return;
+  }
+  ParamInfo &param = step.params[it->second];
+  if (param.grad)
+    error("input_c10: expected one gradient of ") << fqn << ", got another";
+  if (type != param.arg.getType())
+    error("input_c10: expected a gradient of ")
+        << param.arg.getType() << " for " << fqn << ", got " << type;
+  if (!param.requiresGrad || param.unused)
+    error("input_c10: expected no gradient of ")
+        << fqn << ", which is frozen or unused";
+  param.grad = index;
+}
+
+void StepReader::readUpdate(unsigned index, StringAttr fqn) {
+  Type type = step.func.getResultTypes()[index];
+  // input_c11
+  auto it = bufferIndex.find(fqn.getValue());
+  if (it == bufferIndex.end()) {
+    error("input_c11: expected the update of a buffer, got result #")
+        << index << " for " << fqn;
+    return;
+  }
+  BufferInfo &buffer = step.buffers[it->second];
+  if (buffer.update)
+    error("input_c11: expected one update of ") << fqn << ", got another";
+  if (type != buffer.arg.getType())
+    error("input_c11: expected an update of ")
+        << buffer.arg.getType() << " for " << fqn << ", got " << type;
+  buffer.update = index;
+}
+
+//===----------------------------------------------------------------------===//
+// The whole
+//===----------------------------------------------------------------------===//
 
 void StepReader::readModules() {
   auto module = step.func->getParentOfType<ModuleOp>();
@@ -224,12 +424,18 @@ void StepReader::readModules() {
     error("input_c12: expected a list in fsdp.modules, got ") << attr;
     return;
   }
+  llvm::StringSet<> seen;
   for (Attribute entry : list) {
     auto dict = dyn_cast<DictionaryAttr>(entry);
     auto fqn = dict ? dict.getAs<StringAttr>("fqn") : StringAttr();
     auto className = dict ? dict.getAs<StringAttr>("class") : StringAttr();
     if (!fqn || !className) {
       error("input_c12: expected {fqn, class} in fsdp.modules, got ") << entry;
+      return;
+    }
+    if (!seen.insert(fqn.getValue()).second) {
+      error("input_c12: expected each module once in fsdp.modules, got ")
+          << fqn << " twice";
       return;
     }
     step.modules.push_back({fqn.getValue(), className.getValue()});
@@ -311,58 +517,43 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
   std::optional<OptimizerRole> parsed =
       role ? parseRole(role.getValue()) : std::nullopt;
   // optimizer_c2
-  if (!parsed || !name)
+  if (!parsed || !name || name.empty())
     return func.emitError("optimizer_c2: expected ")
            << where
            << " of @optimizer with fsdp.optimizer = {role, name}, role being "
               "param, grad, state or scalar";
   // optimizer_c3
   auto tensor = dyn_cast<RankedTensorType>(type);
-  bool flat = tensor && tensor.getRank() == 1 && tensor.isDynamicDim(0);
-  bool scalar = tensor && tensor.getRank() == 0;
+  bool flat = tensor && tensor.getRank() == 1 && tensor.isDynamicDim(0) &&
+              isStoredFloat(tensor.getElementType());
+  bool scalar = tensor && tensor.getRank() == 0 &&
+                (isStoredFloat(tensor.getElementType()) ||
+                 isStoredInteger(tensor.getElementType()));
   bool mayBeScalar =
       *parsed == OptimizerRole::State || *parsed == OptimizerRole::Scalar;
   if (!(flat && *parsed != OptimizerRole::Scalar) && !(scalar && mayBeScalar))
-    return func.emitError("optimizer_c3: expected a flat tensor of dynamic "
-                          "size (or a state or scalar of rank 0) for ")
+    return func.emitError("optimizer_c3: expected a flat float tensor of "
+                          "dynamic size (or a state or scalar of rank 0) for ")
            << where << " of @optimizer (" << name << "), got " << type;
-  FloatAttr init = dict.getAs<FloatAttr>("init");
-  if (!init)
-    init = dict.getAs<FloatAttr>("default");
-  return OptimizerValue{*parsed, name, tensor, init};
-}
-
-/// A tensor with one element per parameter element.
-static bool isFlat(Value value) {
-  auto tensor = dyn_cast<RankedTensorType>(value.getType());
-  return tensor && !tensor.hasStaticShape();
-}
-
-/// Whether each element of what `op` computes comes from the same element of
-/// each flat tensor it reads. Only then may a rank apply the optimizer to its
-/// piece of a flat parameter: a sum over the piece, for example, is no sum over
-/// the parameter.
-static bool isElementwiseOnFlat(Operation &op) {
-  SmallVector<Value> read = getReadValues(&op);
-  if (isa<tensor::DimOp, tensor::CastOp>(op) || llvm::none_of(read, isFlat))
-    return true;
-  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
-    auto isElementwise = [&](Value value) {
-      if (!isFlat(value))
-        return true;
-      auto operands = llvm::make_filter_range(
-          op.getOpOperands(), [&](OpOperand &o) { return o.get() == value; });
-      return !operands.empty() && llvm::all_of(operands, [&](OpOperand &o) {
-        return linalgOp.getMatchingIndexingMap(&o).isIdentity();
-      });
-    };
-    return linalgOp.getNumLoops() == linalgOp.getNumParallelLoops() &&
-           !linalgOp.hasIndexSemantics() && llvm::all_of(read, isElementwise);
+  // optimizer_c2
+  StringRef key = *parsed == OptimizerRole::State    ? "init"
+                  : *parsed == OptimizerRole::Scalar ? "default"
+                                                     : "";
+  for (NamedAttribute entry : dict) {
+    StringRef given = entry.getName();
+    if (given != "role" && given != "name" &&
+        (given != key || !getNumber(dict, key)))
+      return func.emitError("optimizer_c2: expected a number as 'init' of a "
+                            "state or 'default' of a scalar and no other entry "
+                            "for ")
+             << where << " of @optimizer (" << name << "), got '" << given
+             << "' = " << entry.getValue();
   }
-  // Of ops that nobody here knows, their types must tell.
-  bool isForeign = !op.isRegistered();
-  return (isForeign || OpTrait::hasElementwiseMappableTraits(&op)) &&
-         llvm::all_of(op.getResults(), isFlat);
+  FloatAttr init;
+  if (dict.contains(key))
+    init = FloatAttr::get(Float64Type::get(func.getContext()),
+                          *getNumber(dict, key));
+  return OptimizerValue{*parsed, name, tensor, init};
 }
 
 FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
@@ -412,16 +603,23 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
     return func.emitError(
         "optimizer_c5: expected @optimizer to return every state it takes");
   // optimizer_c6
-  for (Operation &op : func.getBody().front().without_terminator()) {
-    if (isElementwiseOnFlat(op))
-      continue;
-    InFlightDiagnostic diag = func.emitError(
-        "optimizer_c6: expected @optimizer to be elementwise on flat tensors, "
-        "got ");
-    diag << op.getName();
-    diag.attachNote(op.getLoc()) << "it is here";
-    return diag;
+  llvm::StringSet<> taken;
+  for (OptimizerValue &arg : optimizer.args) {
+    if (!taken.insert(arg.name.getValue()).second)
+      return func.emitError("optimizer_c6: expected arguments of @optimizer "
+                            "with names of their own, got ")
+             << arg.name << " twice";
+    if (arg.name == names::kClipNorm)
+      return func.emitError("optimizer_c6: expected @optimizer without an "
+                            "argument named ")
+             << arg.name << ", which clipping adds";
   }
+  llvm::StringSet<> returned;
+  for (OptimizerValue &result : optimizer.results)
+    if (!returned.insert(result.name.getValue()).second)
+      return func.emitError("optimizer_c6: expected results of @optimizer with "
+                            "names of their own, got ")
+             << result.name << " twice";
   return optimizer;
 }
 

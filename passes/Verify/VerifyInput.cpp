@@ -20,11 +20,15 @@ namespace {
 struct VerifyInput : fsdp::impl::VerifyInputBase<VerifyInput> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (failed(readTracedStep(module)))
-      return signalPassFailure();
-    if (module.lookupSymbol(names::kOptimizer) && failed(readOptimizer(module)))
-      return signalPassFailure();
     markAllAnalysesPreserved();
+    FailureOr<TracedStep> step = readTracedStep(module);
+    if (failed(step) || failed(verifyStepBody(step->func)))
+      return signalPassFailure();
+    if (!module.lookupSymbol(names::kOptimizer))
+      return;
+    FailureOr<OptimizerFunction> optimizer = readOptimizer(module);
+    if (failed(optimizer) || failed(verifyOptimizerBody(optimizer->func)))
+      return signalPassFailure();
   }
 };
 } // namespace

@@ -24,6 +24,7 @@ static LogicalResult verifyReaders(ReshardOp reshard, UnshardOp unshard) {
   DerivedValues derived(block, unshard.getResult());
   for (Value value : derived.getValues())
     for (Operation *reader : getReaders(value, block)) {
+      // lifetimes_c1
       if (reader->hasTrait<OpTrait::IsTerminator>() ||
           !reshard->isBeforeInBlock(reader))
         continue;
@@ -58,6 +59,7 @@ private:
       if (auto unshard = dyn_cast<UnshardOp>(op)) {
         Attribute flat = unshard.getResult().getType().getFlatParam();
         auto [it, fresh] = open.try_emplace(flat, unshard);
+        // lifetimes_c2
         if (fresh)
           continue;
         InFlightDiagnostic diag =

@@ -7,7 +7,30 @@
 //
 // Reads the L0 attributes of docs/input-contract.md into plain structs, and
 // reports every breach with the argument's name and the rule. The structs view
-// the IR: they are valid until it changes.
+// the IR: they are valid until it changes. The rules, in short:
+//
+// - input_c1: @forward_backward is there and has a body of one block.
+// - input_c2: each argument and result is exactly one of the known kinds.
+// - input_c3: its entries are the known ones, each of the right kind.
+// - input_c4: names are distinct.
+// - input_c5: arguments are tensors of static shape.
+// - input_c6: their elements are of types that the runtime stores.
+// - input_c7: parameters have no placement of their own.
+// - input_c8: bounds are on integer inputs, low < high.
+// - input_c9: there is one loss, a float of rank 0.
+// - input_c10: every trained parameter has one gradient, of its type.
+// - input_c11: an update is that of a buffer, of its type, and the only one.
+// - input_c12: fsdp.modules lists names and classes, each module once.
+// - input_c13: ops have results of static shape.
+// - input_c14: initialisers are of a known kind and fit the tensor.
+// - input_c15: ops have no side effects, except cf.assert.
+// - optimizer_c1: @optimizer has a body of one block.
+// - optimizer_c2: each argument and result has a role, a name and numbers.
+// - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.
+// - optimizer_c4: one param and one grad are taken, one param is returned.
+// - optimizer_c5: what is returned, and every state, is also taken.
+// - optimizer_c6: names are distinct and not reserved.
+// - optimizer_c7: each element of a flat tensor is treated alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,6 +73,8 @@ constexpr llvm::StringLiteral kGradShard = "fsdp.grad_shard";
 constexpr llvm::StringLiteral kState = "fsdp.state";
 constexpr llvm::StringLiteral kScalar = "fsdp.scalar";
 constexpr llvm::StringLiteral kGradNorm = "fsdp.grad_norm";
+/// The scalar of the step that gives the norm to clip to.
+constexpr llvm::StringLiteral kClipNorm = "clip_norm";
 constexpr llvm::StringLiteral kStrategy = "fsdp.strategy";
 constexpr llvm::StringLiteral kWrap = "fsdp.wrap";
 } // namespace names
@@ -128,11 +153,19 @@ struct OptimizerFunction {
 };
 
 /// Reads `@forward_backward` of `module`; on a breach of the contract emits an
-/// error for the first few rules broken and fails.
+/// error for the first few rules broken and fails. Rules about ops are left to
+/// verifyStepBody.
 FailureOr<TracedStep> readTracedStep(ModuleOp module);
+
+/// Checks the ops of `@forward_backward` (input_c13, input_c15); linear in
+/// them.
+LogicalResult verifyStepBody(func::FuncOp func);
 
 /// Reads `@optimizer` of `module`, which must be there.
 FailureOr<OptimizerFunction> readOptimizer(ModuleOp module);
+
+/// Checks the ops of an optimizer that has been read (optimizer_c7).
+LogicalResult verifyOptimizerBody(func::FuncOp func);
 
 /// Reads an optimizer function that is already known to be one (later levels).
 FailureOr<OptimizerFunction> readOptimizer(func::FuncOp func);

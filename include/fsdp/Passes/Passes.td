@@ -22,7 +22,7 @@ def VerifyInput : Pass<"fsdp-verify-input", "::mlir::ModuleOp"> {
   let summary = "Checks the input contract (L0)";
   let description = [{
     Refuses a module that breaks a rule of docs/input-contract.md, naming the
-    argument and the rule. Changes nothing. A module without
+    argument or the op, and the rule. Changes nothing. A module without
     `@forward_backward` breaks the first rule.
   }];
 }
@@ -30,11 +30,12 @@ def VerifyInput : Pass<"fsdp-verify-input", "::mlir::ModuleOp"> {
 def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::ModuleOp"> {
   let summary = "Checks that nothing computed from parameters outlives their reshard (L1)";
   let description = [{
-    For every unshard with a reshard: no value that is computed from its members
-    alone is used behind the reshard, except that the step may return it. (Such
-    a value would keep the whole gathered unit, or a copy of its size, alive.)
-    Also: every unshard of a unit is resharded before the next one of the same
-    unit begins.
+    - lifetimes_c1: no value that is computed from the members of an unshard
+      alone is read behind its reshard, except that the step
+      may return it. (Such a value would keep the whole
+      gathered unit, or a copy of its size, alive.)
+    - lifetimes_c2: an unshard of a flat parameter is resharded before the next
+      one of the same flat parameter begins.
   }];
 }
 

@@ -1,0 +1,132 @@
+//===- BodyContract.cpp - What the ops of L0 may be -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The rules of docs/input-contract.md that speak of ops instead of arguments
+// and results. They walk whole bodies, so only fsdp-verify-input asks for them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/InputContract.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// One broken exporter breaks every op: so many errors say enough.
+static constexpr unsigned kMaxErrors = 5;
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+/// Anything that is not a shaped type counts as static.
+static bool isStatic(Type type) {
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    return shaped.hasStaticShape();
+  return true;
+}
+
+LogicalResult fsdp::verifyStepBody(func::FuncOp func) {
+  unsigned errors = 0;
+  func.getBody().walk([&](Operation *op) {
+    // input_c13
+    for (Type type : op->getResultTypes())
+      if (!isStatic(type)) {
+        op->emitOpError("input_c13: expected results of static shape in "
+                        "@forward_backward, got ")
+            << type;
+        ++errors;
+        break;
+      }
+    // input_c15. A function's call says nothing about its effects.
+    bool known = isa<cf::AssertOp>(op) || op->hasTrait<OpTrait::IsTerminator>();
+    if (!known && !op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() &&
+        !isMemoryEffectFree(op)) {
+      op->emitOpError("input_c15: expected ops without side effects, or "
+                      "cf.assert, in @forward_backward, got this one");
+      ++errors;
+    }
+    return errors < kMaxErrors ? WalkResult::advance()
+                               : WalkResult::interrupt();
+  });
+  return success(errors == 0);
+}
+
+//===----------------------------------------------------------------------===//
+// The optimizer
+//===----------------------------------------------------------------------===//
+
+/// A flat tensor: its size is the shard's, which differs between meshes.
+static bool isFlat(Value value) {
+  auto type = dyn_cast<ShapedType>(value.getType());
+  return type && !type.hasStaticShape();
+}
+
+/// The size may make tensors and be asserted equal to another, nothing else: it
+/// would bring the mesh into the result.
+static bool isUsedAsSizeOnly(tensor::DimOp dim) {
+  return llvm::all_of(dim->getUsers(), [](Operation *user) {
+    return isa<tensor::EmptyOp>(user) ||
+           (isa<arith::CmpIOp>(user) &&
+            llvm::all_of(user->getUsers(), llvm::IsaPred<cf::AssertOp>));
+  });
+}
+
+/// One loop over the elements, reading and writing flat tensors at its own
+/// index and the rest at none.
+static bool isElementwise(linalg::LinalgOp op) {
+  if (op.getNumLoops() != 1 || op.getNumParallelLoops() != 1)
+    return false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    if (isFlat(operand.get()) ? !map.isIdentity() : map.getNumResults() != 0)
+      return false;
+  }
+  bool local = true;
+  for (Region &region : op->getRegions()) {
+    llvm::SetVector<Value> captured;
+    getUsedValuesDefinedAbove(region, captured);
+    local &= llvm::none_of(captured, isFlat);
+    region.walk([&](linalg::IndexOp) { local = false; });
+  }
+  return local;
+}
+
+static bool isElementwise(Operation *op) {
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+    return isElementwise(linalgOp);
+  if (auto dim = dyn_cast<tensor::DimOp>(op))
+    return isUsedAsSizeOnly(dim);
+  // Of ops that nobody here knows, their types must tell.
+  if (!op->isRegistered())
+    return llvm::all_of(op->getResults(), isFlat);
+  return isa<tensor::EmptyOp>(op) || OpTrait::hasElementwiseMappableTraits(op);
+}
+
+LogicalResult fsdp::verifyOptimizerBody(func::FuncOp func) {
+  unsigned errors = 0;
+  for (Operation &op : func.getBody().front().without_terminator()) {
+    llvm::SetVector<Value> values(op.operand_begin(), op.operand_end());
+    getUsedValuesDefinedAbove(op.getRegions(), values);
+    values.insert(op.result_begin(), op.result_end());
+    // optimizer_c7
+    if (llvm::none_of(values, isFlat) || isElementwise(&op))
+      continue;
+    op.emitOpError("optimizer_c7: expected ops of @optimizer that treat each "
+                   "element of a flat tensor alone, got this one");
+    if (++errors == kMaxErrors)
+      break;
+  }
+  return success(errors == 0);
+}
