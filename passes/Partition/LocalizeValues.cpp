@@ -86,7 +86,7 @@ public:
   void cloneBeforeReaders(Operation *op) {
     for (Operation *reader : getAllReaders(op))
       clone(op, reader, reader);
-    op->erase();
+    erase(op);
   }
 
   /// Repeats `op` before its first reader of each phase.
@@ -105,7 +105,7 @@ public:
           });
       clone(op, first, inPhase);
     }
-    op->erase();
+    erase(op);
   }
 
 private:
@@ -115,6 +115,12 @@ private:
       for (Operation *reader : getReaders(result, &block))
         readers.insert(reader);
     return readers.takeVector();
+  }
+
+  /// Forgets `op` too: the next copy may be made at its address.
+  void erase(Operation *op) {
+    forward.erase(op);
+    op->erase();
   }
 
   void clone(Operation *op, Operation *before, ArrayRef<Operation *> readers) {
