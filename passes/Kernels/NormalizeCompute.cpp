@@ -174,6 +174,48 @@ struct AccumulateIntoSum : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// A kernel's worth of copying, so that `value` lies in memory of its own.
+static Value createCopy(OpBuilder &builder, Location loc, Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(),
+                                        type.getElementType());
+  AffineMap identity = builder.getMultiDimIdentityMap(type.getRank());
+  SmallVector<utils::IteratorType> iterators(type.getRank(),
+                                             utils::IteratorType::parallel);
+  return linalg::GenericOp::create(
+             builder, loc, type, value, empty, {identity, identity}, iterators,
+             [](OpBuilder &b, Location loc, ValueRange args) {
+               linalg::YieldOp::create(b, loc, args[0]);
+             })
+      .getResult(0);
+}
+
+/// Whether no kernel writes `value` and a collective or pack cannot read it as
+/// it is: a slice of something, or a constant.
+static bool isNowhere(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  if (!op)
+    return false;
+  ComputeKind kind = getComputeKind(op);
+  return kind == ComputeKind::View || kind == ComputeKind::Constant;
+}
+
+/// What collectives, packs and the step's results read is made by a kernel.
+static void copyForBoundaries(func::FuncOp step) {
+  for (Operation &op : step.getBody().front()) {
+    if (getComputeKind(&op) != ComputeKind::Boundary)
+      continue;
+    OpBuilder builder(&op);
+    for (OpOperand &operand : op.getOpOperands()) {
+      auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+      if (type && type.hasStaticShape() && isNowhere(operand.get()))
+        operand.set(createCopy(builder, op.getLoc(), operand.get()));
+    }
+  }
+}
+
 /// A BLAS operand that no stride describes is copied first.
 static void copyUnstridedOperands(func::FuncOp step) {
   Block &block = step.getBody().front();
@@ -186,21 +228,10 @@ static void copyUnstridedOperands(func::FuncOp step) {
     OpBuilder builder(op);
     for (OpOperand *operand : op.getDpsInputOperands()) {
       Value value = operand->get();
-      auto type = cast<RankedTensorType>(value.getType());
       if (!value.getDefiningOp() ||
           lookThroughViews(value).layout.isContiguous())
         continue;
-      Value empty = tensor::EmptyOp::create(
-          builder, op.getLoc(), type.getShape(), type.getElementType());
-      AffineMap identity = builder.getMultiDimIdentityMap(type.getRank());
-      SmallVector<utils::IteratorType> iterators(type.getRank(),
-                                                 utils::IteratorType::parallel);
-      auto copy = linalg::GenericOp::create(
-          builder, op.getLoc(), type, value, empty, {identity, identity},
-          iterators, [](OpBuilder &b, Location loc, ValueRange args) {
-            linalg::YieldOp::create(b, loc, args[0]);
-          });
-      operand->set(copy.getResult(0));
+      operand->set(createCopy(builder, op.getLoc(), value));
     }
   }
 }
@@ -217,6 +248,7 @@ struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
     if (failed(applyPatternsGreedily(step, std::move(patterns))))
       return signalPassFailure();
+    copyForBoundaries(step);
     copyUnstridedOperands(step);
   }
 };
