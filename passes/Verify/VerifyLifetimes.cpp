@@ -24,7 +24,8 @@ static LogicalResult verifyReaders(ReshardOp reshard, UnshardOp unshard) {
   DerivedValues derived(block, unshard.getResult());
   for (Value value : derived.getValues())
     for (Operation *reader : getReaders(value, block)) {
-      // lifetimes_c1
+      // lifetimes_c1. The step's own results (a loss that reads no input) may be
+      // returned.
       if (reader->hasTrait<OpTrait::IsTerminator>() ||
           !reshard->isBeforeInBlock(reader))
         continue;
