@@ -16,7 +16,7 @@
 // CHECK:       func.func @forward_backward
 // CHECK-SAME:    fqn = "embed.weight"{{[^}]*}}}, fsdp.unit = ""}
 
-// BLOCKS-SAME:   fqn = "blocks.0.weight", init = {kind = "zeros"}}, fsdp.unit = "blocks.0"}
+// BLOCKS-SAME:   fqn = "blocks.0.weight", init = {kind = "constant", value = 0.000000e+00 : f64}}, fsdp.unit = "blocks.0"}
 // BLOCKS-SAME:   fqn = "blocks.0.bias"}, fsdp.unit = "blocks.0"}
 // BLOCKS-SAME:   fqn = "blocks.1.weight"}, fsdp.unit = "blocks.1"}
 // BLOCKS-SAME:   fqn = "blocks.1.bias"}, fsdp.unit = "blocks.1"}

@@ -3,7 +3,7 @@
 // An assertion about values cannot be left out as one about sizes can.
 // CHECK: error: 'fsdp.update' op expected an optimizer that is elementwise on flat tensors, got cf.assert in @optimizer
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [] {trainable, unit = "a"}
+fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [<"a.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "a"}
 func.func @step(%p: !fsdp.sharded<@a, f32>, %g: !fsdp.sharded<@a, f32>, %s: tensor<f32>) -> !fsdp.sharded<@a, f32> {
   %n = fsdp.update @optimizer(%p, %g, %s) : (!fsdp.sharded<@a, f32>, !fsdp.sharded<@a, f32>, tensor<f32>) -> (!fsdp.sharded<@a, f32>)
   return %n : !fsdp.sharded<@a, f32>

@@ -78,9 +78,9 @@ func.func @step(%w: tensor<2x4xf32>, %b: tensor<4xf32>, %s: !fsdp.sharded<@hybri
 // pieces, once per kind of sharding. Copies are never counted twice: a
 // replicated flat parameter's sum is reduced over no axis.
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]
-fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [] {trainable, unit = "0"}
-fsdp.flat_param @h1 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [] {trainable, unit = "1"}
-fsdp.flat_param @r on @mesh shard [] replicate ["replicate", "shard"] state bf16 gather bf16 reduce bf16 numel 32 [] {trainable, unit = "r"}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [<"h0.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "0"}
+fsdp.flat_param @h1 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [<"h1.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "1"}
+fsdp.flat_param @r on @mesh shard [] replicate ["replicate", "shard"] state bf16 gather bf16 reduce bf16 numel 32 [<"r.w", tensor<4xbf16> at 0 tied []>] {trainable, unit = "r"}
 // CHECK-LABEL: func.func @step
 // CHECK-SAME:    (%[[H0:.*]]: tensor<32xf32>, %[[H1:.*]]: tensor<32xf32>, %[[R:.*]]: tensor<32xbf16>)
 // CHECK-DAG:     tensor.expand_shape %[[H0]]
@@ -105,7 +105,7 @@ func.func @step(%0: !fsdp.sharded<@h0, f32>, %1: !fsdp.sharded<@h1, f32>, %2: !f
 // The optimizer's body, with the shard's size; a state that is kept narrower is
 // cast around it, the gradient is scaled before it. The function goes.
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state bf16 gather bf16 reduce bf16 numel 64 [] {trainable, unit = "a"}
+fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state bf16 gather bf16 reduce bf16 numel 64 [<"a.w", tensor<4xbf16> at 0 tied []>] {trainable, unit = "a"}
 // CHECK-LABEL: func.func @step
 // CHECK-SAME:    (%[[P:.*]]: tensor<32xbf16>, %[[G:.*]]: tensor<32xbf16>, %[[C:.*]]: tensor<f32>) -> tensor<32xbf16>
 // CHECK:         %[[WP:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<32xbf16>) outs(%{{.*}} : tensor<32xf32>)

@@ -22,7 +22,7 @@
 // FULL-NEXT:     <"embed.weight", tensor<8x4xf32> at 0 tied ["head.weight"]>
 // FULL-NEXT:   ] {keep, trainable, unit = ""}
 // FULL:        fsdp.flat_param @blocks.0 on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
-// FULL-NEXT:     <"blocks.0.weight", tensor<4x7xf32> at 0 init {kind = "zeros"}>,
+// FULL-NEXT:     <"blocks.0.weight", tensor<4x7xf32> at 0 init {kind = "constant", value = 0.000000e+00 : f64}>,
 // FULL-NEXT:     <"blocks.0.bias", tensor<4xf32> at 32>
 // FULL-NEXT:   ] {trainable, unit = "blocks.0"}
 // FULL:        fsdp.flat_param @blocks.1

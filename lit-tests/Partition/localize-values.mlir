@@ -123,13 +123,14 @@ func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
 // CHECK:         %[[C1:.*]] = tensor.collapse_shape %[[W]]
 // CHECK-NEXT:    "test.grad"(%[[C1]])
 func.func @forward_backward(%w: tensor<4x2xf32> {fsdp.param = {fqn = "w"}},
-                            %x: tensor<3xindex> {fsdp.input = {name = "x"}})
+                            %x: tensor<3xi64> {fsdp.input = {name = "x"}})
     -> (tensor<f32> {fsdp.loss}, tensor<4x2xf32> {fsdp.grad = {fqn = "w"}}) {
   %c = tensor.collapse_shape %w [[0, 1]] : tensor<4x2xf32> into tensor<8xf32>
   %e = tensor.empty() : tensor<3xf32>
   %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
-      ins(%x : tensor<3xindex>) outs(%e : tensor<3xf32>) {
-  ^bb0(%i: index, %o: f32):
+      ins(%x : tensor<3xi64>) outs(%e : tensor<3xf32>) {
+  ^bb0(%in: i64, %o: f32):
+    %i = arith.index_cast %in : i64 to index
     %v = tensor.extract %c[%i] : tensor<8xf32>
     linalg.yield %v : f32
   } -> tensor<3xf32>

@@ -6,6 +6,7 @@
 // RUN: fsdp-opt %S/../Dialect/FSDP/ops.mlir | diff - %t
 // RUN: mlir-opt --load-dialect-plugin=%plugin -verify-diagnostics %s
 
+// expected-note@+1 {{the mesh is here: [#fsdp.axis<"shard" = 4>]}}
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
 func.func @wrong_size(%shard: tensor<8xf32>) -> tensor<31xf32> {
   // expected-error@+1 {{'fsdp.all_gather' op }}

@@ -12,7 +12,7 @@ module attributes {fsdp.modules = [
     {class = "Linear", fqn = "head"}]} {
   func.func @forward_backward(
       %head: tensor<8x4xf32> {fsdp.param = {fqn = "embed.weight", tied = ["head.weight"]}},
-      %w0: tensor<4x7xf32> {fsdp.param = {fqn = "blocks.0.weight", init = {kind = "zeros"}}},
+      %w0: tensor<4x7xf32> {fsdp.param = {fqn = "blocks.0.weight", init = {kind = "constant", value = 0.0}}},
       %b0: tensor<4xf32> {fsdp.param = {fqn = "blocks.0.bias"}},
       %w1: tensor<4x7xf32> {fsdp.param = {fqn = "blocks.1.weight"}},
       %b1: tensor<4xf32> {fsdp.param = {fqn = "blocks.1.bias"}},
