@@ -63,9 +63,10 @@ void IndexSpace::split(Atom atom, int64_t minorSize) {
 bool IndexSpace::unify(ArrayRef<Atom> a, ArrayRef<Atom> b) {
   AtomList left = resolve(a), right = resolve(b);
   while (!left.empty() && !right.empty()) {
-    Atom x = left.back(), y = right.back();
+    // What was joined a moment ago may come again, further to the left.
+    Atom x = find(left.back()), y = find(right.back());
     int64_t xSize = nodes[x].size, ySize = nodes[y].size;
-    if (x == y || xSize == ySize) {
+    if (xSize == ySize) {
       nodes[x].parent = y;
       left.pop_back();
       right.pop_back();

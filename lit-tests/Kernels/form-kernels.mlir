@@ -1,0 +1,113 @@
+// RUN: fsdp-opt %s --fsdp-form-kernels --split-input-file | FileCheck %s
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+
+// A softmax's sum and quotient share their rows: one kernel.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         iterator_types = ["parallel", "parallel"]{{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         iterator_types = ["parallel", "reduction"]{{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         iterator_types = ["parallel", "parallel"]{{.*}} {fsdp.kernel = 0 : i64}
+func.func @step(%x: tensor<64x33xf32>) -> tensor<64x33xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x33xf32>
+  %exp = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<64x33xf32>) outs(%e : tensor<64x33xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<64x33xf32>
+  %e1 = tensor.empty() : tensor<64xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e1 : tensor<64xf32>) -> tensor<64xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%exp : tensor<64x33xf32>) outs(%zeros : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.addf %a, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %p = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%exp, %sum : tensor<64x33xf32>, tensor<64xf32>) outs(%e : tensor<64x33xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.divf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<64x33xf32>
+  return %p : tensor<64x33xf32>
+}
+
+// -----
+
+// A product is a kernel of its own, and so is a loop that upstream lowers; work
+// on different tensors stays apart.
+
+#id = affine_map<(d0) -> (d0)>
+
+// CHECK-LABEL: func.func @step
+// CHECK:         linalg.matmul {fsdp.kernel = 0 : i64}
+// CHECK:         {fsdp.kernel = 1 : i64}
+// CHECK:         math.tanh
+// CHECK:         tensor.pad
+// CHECK:         {fsdp.kernel = 2 : i64}
+// CHECK:         {fsdp.kernel = 3 : i64}
+// CHECK:         math.exp
+func.func @step(%x: tensor<4x4xf32>, %y: tensor<7xf32>, %z: tensor<5xf32>) -> (tensor<4x4xf32>, tensor<7xf32>, tensor<9xf32>, tensor<5xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %m = linalg.matmul ins(%x, %x : tensor<4x4xf32>, tensor<4x4xf32>) outs(%f : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %e1 = tensor.empty() : tensor<7xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%y : tensor<7xf32>) outs(%e1 : tensor<7xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.tanh %a : f32
+    linalg.yield %r : f32
+  } -> tensor<7xf32>
+  %p = tensor.pad %y low[1] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %zero : f32
+  } : tensor<7xf32> to tensor<9xf32>
+  %e2 = tensor.empty() : tensor<5xf32>
+  %u = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%z : tensor<5xf32>) outs(%e2 : tensor<5xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<5xf32>
+  return %m, %t, %p, %u : tensor<4x4xf32>, tensor<7xf32>, tensor<9xf32>, tensor<5xf32>
+}
+
+// -----
+
+// Two readers that meet the same pieces of a dimension in different orders: no
+// kernel has both, and the search for one ends.
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#flip = affine_map<(d0, d1) -> (d1, d0)>
+
+// CHECK-LABEL: func.func @step
+// CHECK-COUNT-3: fsdp.kernel
+func.func @step(%x: tensor<4x2xf32>) -> tensor<2x4xf32> {
+  %e = tensor.empty() : tensor<4x2xf32>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x2xf32>) outs(%e : tensor<4x2xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.tanh %v : f32
+    linalg.yield %r : f32
+  } -> tensor<4x2xf32>
+  %flat = tensor.collapse_shape %a [[0, 1]] : tensor<4x2xf32> into tensor<8xf32>
+  %other = tensor.expand_shape %flat [[0, 1]] output_shape [2, 4] : tensor<8xf32> into tensor<2x4xf32>
+  %e1 = tensor.empty() : tensor<2x4xf32>
+  %b = linalg.generic {indexing_maps = [#flip, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%a, %other : tensor<4x2xf32>, tensor<2x4xf32>) outs(%e1 : tensor<2x4xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.addf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<2x4xf32>
+  %c = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%b : tensor<2x4xf32>) outs(%e1 : tensor<2x4xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.exp %v : f32
+    linalg.yield %r : f32
+  } -> tensor<2x4xf32>
+  return %c : tensor<2x4xf32>
+}
