@@ -34,7 +34,8 @@ static bool isExpressionOp(Operation &op) {
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
     return cast<RankedTensorType>(extract.getTensor().getType())
         .hasStaticShape();
-  return op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
+  return op.getNumRegions() == 0 && op.getNumResults() == 1 &&
+         isMemoryEffectFree(&op) &&
          (op.hasTrait<OpTrait::ConstantLike>() ||
           OpTrait::hasElementwiseMappableTraits(&op)) &&
          llvm::all_of(op.getResultTypes(),
@@ -54,6 +55,26 @@ Operation *fsdp::getCombiner(linalg::GenericOp op, unsigned i) {
              arith::XOrIOp>(combiner)
              ? combiner
              : nullptr;
+}
+
+/// Whether the body adds the product of two elements as they are. (Upstream
+/// also takes functions of them for a contraction.)
+static bool isSumOfProducts(linalg::GenericOp op) {
+  Block *body = op.getBody();
+  if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1 ||
+      !llvm::hasNItems(body->without_terminator(), 2))
+    return false;
+  Operation *product = &body->front(), *sum = product->getNextNode();
+  auto combines = [](Operation *op, Value a, Value b) {
+    return op->getNumOperands() == 2 &&
+           ((op->getOperand(0) == a && op->getOperand(1) == b) ||
+            (op->getOperand(0) == b && op->getOperand(1) == a));
+  };
+  return ((isa<arith::MulFOp>(product) && isa<arith::AddFOp>(sum)) ||
+          (isa<arith::MulIOp>(product) && isa<arith::AddIOp>(sum))) &&
+         combines(product, body->getArgument(0), body->getArgument(1)) &&
+         combines(sum, product->getResult(0), body->getArgument(2)) &&
+         body->getTerminator()->getOperand(0) == sum->getResult(0);
 }
 
 static ComputeKind getGenericKind(linalg::GenericOp op) {
@@ -106,11 +127,12 @@ ComputeKind fsdp::getComputeKind(Operation *op) {
       llvm::none_of(op->getResultTypes(), llvm::IsaPred<ShapedType>) &&
       op->getNumRegions() == 0 && isMemoryEffectFree(op))
     return ComputeKind::Scalar;
+  auto generic = dyn_cast<linalg::GenericOp>(op);
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
     if (linalg::isaContractionOpInterface(linalgOp) &&
-        !linalgOp.hasDynamicShape())
+        !linalgOp.hasDynamicShape() && (!generic || isSumOfProducts(generic)))
       return ComputeKind::Contraction;
-  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+  if (generic)
     return getGenericKind(generic);
   return ComputeKind::Opaque;
 }
