@@ -299,8 +299,7 @@ void KernelEmitter::emitPoints(unsigned stage,
       accumulator = value;
     }
   }
-  for (OpResult result : work.stores)
-    store(*loops.getWrite(result), getResult(result, /*atInner=*/true), inner);
+  storeResults(work.stores, /*atInner=*/true);
   for (OpResult result : loops.getScratch())
     if (loops.getAvailableFrom(result) == stage + 1)
       storeAt(getScratchRow(result, inner), getScratchAddress(inner),
@@ -339,6 +338,14 @@ void KernelEmitter::finishReductions(unsigned stage,
 }
 
 void KernelEmitter::emitItemStores() {
-  for (OpResult result : loops.getItemStores())
-    store(*loops.getWrite(result), getResult(result, /*atInner=*/false), outer);
+  storeResults(loops.getItemStores(), /*atInner=*/false);
+}
+
+/// All values first: a result may lie where another one still reads.
+void KernelEmitter::storeResults(ArrayRef<OpResult> results, bool atInner) {
+  SmallVector<LaneValue> values;
+  for (OpResult result : results)
+    values.push_back(getResult(result, atInner));
+  for (auto [result, value] : llvm::zip(results, values))
+    store(*loops.getWrite(result), value, atInner ? inner : outer);
 }

@@ -67,6 +67,7 @@ private:
   void emitPoints(unsigned stage, MutableArrayRef<Value> accumulators);
   void finishReductions(unsigned stage, ArrayRef<Value> accumulators);
   void emitItemStores();
+  void storeResults(ArrayRef<OpResult> results, bool atInner);
 
   // Values.
   LaneValue getOperand(linalg::GenericOp op, OpOperand &operand, bool atInner);

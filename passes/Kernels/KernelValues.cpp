@@ -383,6 +383,11 @@ LaneValue KernelEmitter::evaluateLookup(tensor::ExtractOp op,
   return {loaded, /*isVector=*/true};
 }
 
+static bool isIntegerDivision(Operation &op) {
+  return isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp,
+             arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>(op);
+}
+
 LaneValue KernelEmitter::evaluateOp(Operation &op, linalg::GenericOp owner,
                                     LaneValues &values, OpBuilder &builder) {
   if (op.hasTrait<OpTrait::ConstantLike>())
@@ -403,12 +408,16 @@ LaneValue KernelEmitter::evaluateOp(Operation &op, linalg::GenericOp owner,
     anyVector |= operands.back().isVector;
     ramps += operands.back().isRamp;
   }
-  // A ramp stays one when it is converted or moved.
-  bool staysRamp =
-      !anyVector && ramps == 1 &&
-      (isa<arith::AddIOp, arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>(
-           op) ||
-       (isa<arith::SubIOp>(op) && operands[0].isRamp));
+  // A ramp stays one when it is converted or moved. (One of few bits may wrap
+  // around, and is then no ramp in more.)
+  auto isWide = [](Type type) {
+    return type.isIndex() || type.getIntOrFloatBitWidth() >= 32;
+  };
+  bool staysRamp = !anyVector && ramps == 1 &&
+                   (isa<arith::AddIOp, arith::TruncIOp>(op) ||
+                    (isa<arith::IndexCastOp, arith::ExtSIOp>(op) &&
+                     isWide(op.getOperand(0).getType())) ||
+                    (isa<arith::SubIOp>(op) && operands[0].isRamp));
   bool isVector = anyVector || (ramps != 0 && !staysRamp);
   OperationState state(loc, op.getName());
   for (auto [i, operand] : llvm::enumerate(operands)) {
@@ -417,6 +426,14 @@ LaneValue KernelEmitter::evaluateOp(Operation &op, linalg::GenericOp owner,
     state.operands.push_back(isVector && !isCondition
                                  ? toVector(operand, builder).value
                                  : operand.value);
+  }
+  // Lanes that do not exist hold anything, and division by zero traps.
+  if (isVector && activeLanes != lanes && isIntegerDivision(op)) {
+    Type vectorType = state.operands[1].getType();
+    Value one = arith::ConstantOp::create(builder, loc, vectorType,
+                                          builder.getOneAttr(vectorType));
+    state.operands[1] = arith::SelectOp::create(builder, loc, getMask(builder),
+                                                state.operands[1], one);
   }
   Type type = op.getResult(0).getType();
   state.addTypes(isVector ? Type(getVectorType(type)) : type);
