@@ -115,6 +115,8 @@ private:
   llvm::DenseMap<Operation *, int> time;
   std::vector<Storage> storages;
   llvm::DenseMap<Value, Place> places;
+  /// Arguments whose old value no later step needs.
+  llvm::SmallDenseSet<Value> replaced;
 };
 } // namespace
 
@@ -198,6 +200,7 @@ void Planner::placePacks() {
 /// A new state goes over the old one where nothing reads the old one any more.
 void Planner::placeReplacements() {
   for (auto [result, arg] : getReplacedArguments(step)) {
+    replaced.insert(arg);
     Value value =
         lookThroughReshapes(block.getTerminator()->getOperand(result));
     auto launch = value.getDefiningOp<LaunchOp>();
@@ -238,9 +241,9 @@ void Planner::placeResults(Operation &op) {
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       int64_t tied = launch.getTiedInput(result.getResultNumber());
       // Otherwise a copy is made first: convert-fsdp-to-runtime sees that the
-      // places differ.
+      // places differ. An argument that nothing replaces must stay as it is.
       if (tied >= 0 && !isReadAfter(launch.getInputs()[tied], &op) &&
-          (isa<BlockArgument>(launch.getInputs()[tied]) ||
+          (replaced.contains(launch.getInputs()[tied]) ||
            isWhole(launch.getInputs()[tied]))) {
         alias(result, launch.getInputs()[tied], 0);
         continue;

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/KernelLoops.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -25,11 +26,11 @@ static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
   Block &body = kernel.getBody().front();
   Value written = body.getTerminator()->getOperand(result);
   Value arg = body.getArgument(input);
-  auto producer = [](Value v) -> Operation * {
-    auto store = v.getDefiningOp<bufferization::MaterializeInDestinationOp>();
-    return store ? store.getSource().getDefiningOp() : nullptr;
-  };
-  auto writer = dyn_cast_or_null<linalg::GenericOp>(producer(written));
+  auto store =
+      written.getDefiningOp<bufferization::MaterializeInDestinationOp>();
+  auto produced = store ? dyn_cast<OpResult>(store.getSource()) : OpResult();
+  auto writer = produced ? dyn_cast<linalg::GenericOp>(produced.getOwner())
+                         : linalg::GenericOp();
   if (!writer || getComputeKind(writer) != ComputeKind::Elementwise)
     return false;
   for (Operation &op : body) {
@@ -43,15 +44,17 @@ static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
         !isa<bufferization::MaterializeInDestinationOp>(op))
       return false;
   }
-  auto isWhole = [&](linalg::GenericOp op, AffineMap map) {
-    return map.isIdentity() &&
-           op.getStaticLoopRanges() == writer.getStaticLoopRanges();
-  };
-  if (!writer.getIndexingMapMatchingResult(writer->getResult(0)).isIdentity())
+  // At each point, it reads the element that it writes there.
+  std::string why;
+  std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
+  const KernelAccess *write = loops ? loops->getWrite(produced) : nullptr;
+  if (!write)
     return false;
   return llvm::all_of(arg.getUses(), [&](OpOperand &use) {
-    auto op = dyn_cast<linalg::GenericOp>(use.getOwner());
-    return op && isWhole(op, op.getMatchingIndexingMap(&use));
+    if (!isa<linalg::GenericOp>(use.getOwner()))
+      return false;
+    const KernelAccess *read = loops->getRead(use);
+    return !read || (read->offset == 0 && read->strides == write->strides);
   });
 }
 

@@ -1,0 +1,113 @@
+// RUN: fsdp-opt %s --fsdp-tie-updates --split-input-file | FileCheck %s
+
+#id = affine_map<(d0) -> (d0)>
+
+// Each element is read before it is written: in place.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         fsdp.launch @add(%{{.*}}, %{{.*}}) tied [0]
+func.func @step(%b: tensor<8xf32> {fsdp.buffer = {fqn = "b"}}, %x: tensor<8xf32>) -> (tensor<8xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+  %0 = fsdp.launch @add(%b, %x) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func private @add(%b: tensor<8xf32>, %x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]}
+      ins(%b, %x : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %s = arith.addf %v, %w : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// A later op reads the old value.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         fsdp.launch @twice(%{{.*}}) : (
+func.func @step(%b: tensor<8xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<8xf32> {fsdp.buffer_update = {fqn = "b"}}, tensor<8xf32>) {
+  %0 = fsdp.launch @twice(%b) : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = fsdp.launch @twice(%b) : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
+func.func private @twice(%b: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%b : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %v, %v : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#flip = affine_map<(d0, d1) -> (d1, d0)>
+
+// An op in between reads the element across: it may have been written already.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         fsdp.launch @across(%{{.*}}) : (
+func.func @step(%b: tensor<8x8xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<8x8xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+  %0 = fsdp.launch @across(%b) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+func.func private @across(%b: tensor<8x8xf32>, %out: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %e = tensor.empty() : tensor<8x8xf32>
+  %d = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%b : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = math.tanh %v : f32
+    linalg.yield %s : f32
+  } -> tensor<8x8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #flip, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%b, %d : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %s = arith.addf %v, %w : f32
+    linalg.yield %s : f32
+  } -> tensor<8x8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %s : tensor<8x8xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+#none = affine_map<(d0) -> ()>
+
+// All elements wait for the sum of all.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         fsdp.launch @shift(%{{.*}}) : (
+func.func @step(%b: tensor<8xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<8xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+  %0 = fsdp.launch @shift(%b) : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func private @shift(%b: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%zero : f32) outs(%e0 : tensor<f32>) -> tensor<f32>
+  %sum = linalg.generic {indexing_maps = [#id, #none], iterator_types = ["reduction"]}
+      ins(%b : tensor<8xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<f32>
+  %e = tensor.empty() : tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #none, #id], iterator_types = ["parallel"]}
+      ins(%b, %sum : tensor<8xf32>, tensor<f32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %s = arith.subf %v, %w : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}

@@ -1,0 +1,59 @@
+// RUN: fsdp-opt %s --fsdp-plan-arena --split-input-file | FileCheck %s
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+
+// Places are multiples of 256 bytes; views lie in what they look into; the
+// values of two launches that are never needed at once share one.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %[[X:.*]]: tensor<64xf32> {fsdp.offset = 0 : i64}
+// CHECK-SAME:    fsdp.arena = {bytes = {{[0-9]+}} : i64, {{.*}}transient_bytes = 512 : i64
+// CHECK:         fsdp.launch @k(%[[X]]) {fsdp.offsets = array<i64: [[FIRST:[0-9]+]]>}
+// CHECK-NEXT:    tensor.expand_shape {{.*}} {fsdp.offsets = array<i64: [[FIRST]]>}
+// CHECK-NEXT:    fsdp.launch @m({{.*}}) {fsdp.offsets = array<i64: [[SECOND:[0-9]+]]>}
+// CHECK-NEXT:    fsdp.launch @k({{.*}}) {fsdp.offsets = array<i64: [[FIRST]]>}
+func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = fsdp.launch @k(%x) : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = tensor.expand_shape %0 [[0, 1]] output_shape [8, 8] : tensor<64xf32> into tensor<8x8xf32>
+  %2 = fsdp.launch @m(%1) : (tensor<8x8xf32>) -> tensor<64xf32>
+  %3 = fsdp.launch @k(%2) : (tensor<64xf32>) -> tensor<64xf32>
+  return %3 : tensor<64xf32>
+}
+func.func private @k(tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+func.func private @m(tensor<8x8xf32>, tensor<64xf32>) -> tensor<64xf32>
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+
+// What is packed is computed where the pack wants it, among what ranks exchange.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[A:.*]] = fsdp.launch @k(%{{.*}}) {fsdp.offsets = array<i64: [[PACK:[0-9]+]]>}
+// CHECK:         fsdp.pack %[[A]] at 0, {{.*}} {fsdp.offsets = array<i64: [[PACK]]>}
+func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = fsdp.launch @k(%x) : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = fsdp.pack %0 at 0, %x at 64 : tensor<64xf32>, tensor<64xf32> -> tensor<128xf32>
+  %2 = fsdp.reduce_scatter %1 on @mesh["shard"] divisor 2 : tensor<128xf32> -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+func.func private @k(tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+
+// -----
+
+// A tied result lies over an argument only where the argument is replaced: @b
+// must be whole for the next step.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %{{.*}}: tensor<64xf32> {fsdp.buffer = {fqn = "a"}, fsdp.offset = [[A:[0-9]+]] : i64}
+// CHECK-SAME:    %{{.*}}: tensor<64xf32> {fsdp.buffer = {fqn = "b"}, fsdp.offset = [[B:[0-9]+]] : i64}
+// CHECK:         fsdp.launch @k({{.*}}) tied [0] {fsdp.offsets = array<i64: [[A]]>}
+// CHECK-NOT:     fsdp.offsets = array<i64: [[B]]>
+// CHECK:         return
+func.func @step(%a: tensor<64xf32> {fsdp.buffer = {fqn = "a"}}, %b: tensor<64xf32> {fsdp.buffer = {fqn = "b"}})
+    -> (tensor<64xf32> {fsdp.buffer_update = {fqn = "a"}}, tensor<64xf32>) {
+  %0 = fsdp.launch @k(%a) tied [0] : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = fsdp.launch @k(%b) tied [0] : (tensor<64xf32>) -> tensor<64xf32>
+  return %0, %1 : tensor<64xf32>, tensor<64xf32>
+}
+func.func private @k(tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
