@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/Contraction.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -88,6 +89,67 @@ struct RoundConstant : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
+static bool hasNoElements(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.hasStaticShape() && tensor.getNumElements() == 0;
+}
+
+/// Nothing computes a tensor without elements.
+struct DropEmptyResults : RewritePattern {
+  explicit DropEmptyResults(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (op->getNumResults() == 0 ||
+        !llvm::all_of(op->getResultTypes(), hasNoElements) ||
+        isa<tensor::EmptyOp>(op) || !isMemoryEffectFree(op) ||
+        getComputeKind(op) == ComputeKind::Boundary)
+      return failure();
+    SmallVector<Value> empty;
+    for (Type type : op->getResultTypes()) {
+      auto tensor = cast<RankedTensorType>(type);
+      empty.push_back(tensor::EmptyOp::create(
+          rewriter, op->getLoc(), tensor.getShape(), tensor.getElementType()));
+    }
+    rewriter.replaceOp(op, empty);
+    return success();
+  }
+};
+
+/// A loop without points leaves what it starts from.
+struct DropEmptyLoops : OpInterfaceRewritePattern<linalg::LinalgOp> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::LinalgOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.hasPureTensorSemantics() ||
+        !llvm::is_contained(op.getStaticLoopRanges(), 0))
+      return failure();
+    rewriter.replaceOp(op, llvm::to_vector(op.getDpsInits()));
+    return success();
+  }
+};
+
+/// Parts without elements.
+struct DropEmptyParts : OpRewritePattern<tensor::ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ConcatOp op,
+                                PatternRewriter &rewriter) const override {
+    SmallVector<Value> parts(op.getInputs());
+    llvm::erase_if(parts, [](Value v) { return hasNoElements(v.getType()); });
+    if (parts.empty() || parts.size() == op.getInputs().size())
+      return failure();
+    if (parts.size() == 1 && parts[0].getType() == op.getType())
+      rewriter.replaceOp(op, parts[0]);
+    else
+      rewriter.replaceOpWithNewOp<tensor::ConcatOp>(op, op.getType(),
+                                                    op.getDim(), parts);
+    return success();
+  }
+};
+
 /// An innermost loop that adds to the elements of the tensor it carries; true
 /// for nests of such loops.
 static bool onlyAccumulates(scf::ForOp loop) {
@@ -101,7 +163,7 @@ static bool onlyAccumulates(scf::ForOp loop) {
   // Elements: extract, add, insert at the same place.
   if (auto insert = yielded.getDefiningOp<tensor::InsertOp>()) {
     auto add = insert.getScalar().getDefiningOp<arith::AddFOp>();
-    if (!add || insert.getDest() != carried)
+    if (!add || insert.getDest() != carried || add.getLhs() == add.getRhs())
       return false;
     for (Value operand : add->getOperands())
       if (auto extract = operand.getDefiningOp<tensor::ExtractOp>())
@@ -121,7 +183,10 @@ static bool onlyAccumulates(scf::ForOp loop) {
     return false;
   auto yield = cast<linalg::YieldOp>(add.getBody()->getTerminator());
   auto sum = yield.getOperand(0).getDefiningOp<arith::AddFOp>();
-  if (!sum || !llvm::hasNItems(add.getBody()->without_terminator(), 1))
+  if (!sum || sum.getLhs() == sum.getRhs() ||
+      !llvm::hasNItems(add.getBody()->without_terminator(), 1) ||
+      llvm::any_of(add.getIndexingMapsArray(),
+                   [](AffineMap map) { return !map.isIdentity(); }))
     return false;
   for (OpOperand &operand : add->getOpOperands())
     if (auto extract = operand.get().getDefiningOp<tensor::ExtractSliceOp>())
@@ -236,6 +301,24 @@ static void copyUnstridedOperands(func::FuncOp step) {
   }
 }
 
+/// An argument that is returned in another's place, and is itself replaced, is
+/// copied first: replacements have no order.
+static void copyReturnedArguments(func::FuncOp step) {
+  auto replacements = getReplacedArguments(step);
+  Operation *ret = step.getBody().front().getTerminator();
+  OpBuilder builder(ret);
+  for (auto [result, replaced] : replacements) {
+    OpOperand &operand = ret->getOpOperand(result);
+    Value source = operand.get();
+    while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+        source.getDefiningOp()))
+      source = source.getDefiningOp()->getOperand(0);
+    if (source != replaced &&
+        llvm::is_contained(llvm::make_second_range(replacements), source))
+      operand.set(createCopy(builder, ret->getLoc(), operand.get()));
+  }
+}
+
 struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
   void runOnOperation() override {
     auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
@@ -243,13 +326,15 @@ struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
       return markAllAnalysesPreserved();
     RewritePatternSet patterns(&getContext());
     patterns.add<GeneralizeNamedOp, NarrowComparison, RoundConstant,
-                 AccumulateIntoSum>(&getContext());
+                 AccumulateIntoSum, DropEmptyResults, DropEmptyLoops,
+                 DropEmptyParts>(&getContext());
     populateMathAlgebraicSimplificationPatterns(patterns);
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
     if (failed(applyPatternsGreedily(step, std::move(patterns))))
       return signalPassFailure();
     copyForBoundaries(step);
     copyUnstridedOperands(step);
+    copyReturnedArguments(step);
   }
 };
 

@@ -1,0 +1,195 @@
+// RUN: fsdp-opt %s --fsdp-normalize-compute --split-input-file | FileCheck %s
+
+// Named ops become linalg.generic; products and poolings keep their names.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT:     linalg.transpose
+// CHECK:         linalg.generic
+// CHECK:         linalg.matmul
+// CHECK:         linalg.pooling_nchw_max
+func.func @step(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %image: tensor<1x1x4x4xf32>) -> (tensor<3x5xf32>, tensor<1x1x3x3xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x4xf32>
+  %t = linalg.transpose ins(%x : tensor<4x3xf32>) outs(%e : tensor<3x4xf32>) permutation = [1, 0]
+  %e1 = tensor.empty() : tensor<3x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e1 : tensor<3x5xf32>) -> tensor<3x5xf32>
+  %m = linalg.matmul ins(%t, %y : tensor<3x4xf32>, tensor<4x5xf32>) outs(%f : tensor<3x5xf32>) -> tensor<3x5xf32>
+  %w = tensor.empty() : tensor<2x2xf32>
+  %e2 = tensor.empty() : tensor<1x1x3x3xf32>
+  %g = linalg.fill ins(%zero : f32) outs(%e2 : tensor<1x1x3x3xf32>) -> tensor<1x1x3x3xf32>
+  %p = linalg.pooling_nchw_max {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
+      ins(%image, %w : tensor<1x1x4x4xf32>, tensor<2x2xf32>) outs(%g : tensor<1x1x3x3xf32>) -> tensor<1x1x3x3xf32>
+  return %m, %p : tensor<3x5xf32>, tensor<1x1x3x3xf32>
+}
+
+// -----
+
+// A comparison that was widened for a constant's sake happens in bf16; one with
+// a constant that bf16 does not hold does not.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         arith.extf
+// CHECK:         arith.cmpf ogt, %{{.*}}, %{{.*}} : bf16
+// CHECK:         arith.cmpf ogt, %{{.*}}, %{{.*}} : f32
+func.func @step(%x: tensor<4xbf16>) -> (tensor<4xi1>, tensor<4xi1>) {
+  %half = arith.constant 0.5 : f32
+  %tenth = arith.constant 0.1 : f32
+  %e = tensor.empty() : tensor<4xi1>
+  %r:2 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xbf16>) outs(%e, %e : tensor<4xi1>, tensor<4xi1>) {
+  ^bb0(%a: bf16, %o: i1, %p: i1):
+    %w = arith.extf %a : bf16 to f32
+    %c = arith.cmpf ogt, %w, %half : f32
+    %d = arith.cmpf ogt, %w, %tenth : f32
+    linalg.yield %c, %d : i1, i1
+  } -> (tensor<4xi1>, tensor<4xi1>)
+  return %r#0, %r#1 : tensor<4xi1>, tensor<4xi1>
+}
+
+// -----
+
+// Rows that are added to zeros, and the sum to %x, are added to %x.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %{{.*}}: tensor<6xf32>, %{{.*}}: tensor<6xi64>, %[[X:.*]]: tensor<9xf32>
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %[[X]])
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+func.func @step(%values: tensor<6xf32>, %places: tensor<6xi64>, %x: tensor<9xf32>) -> tensor<9xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c6 = arith.constant 6 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<9xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<9xf32>) -> tensor<9xf32>
+  %s = scf.for %i = %c0 to %c6 step %c1 iter_args(%t = %zeros) -> (tensor<9xf32>) {
+    %p = tensor.extract %places[%i] : tensor<6xi64>
+    %j = arith.index_cast %p : i64 to index
+    %v = tensor.extract %values[%i] : tensor<6xf32>
+    %old = tensor.extract %t[%j] : tensor<9xf32>
+    %new = arith.addf %old, %v : f32
+    %u = tensor.insert %new into %t[%j] : tensor<9xf32>
+    scf.yield %u : tensor<9xf32>
+  }
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%s, %x : tensor<9xf32>, tensor<9xf32>) outs(%e : tensor<9xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %c = arith.addf %a, %b : f32
+    linalg.yield %c : f32
+  } -> tensor<9xf32>
+  return %r : tensor<9xf32>
+}
+
+// -----
+
+// A loop that overwrites does not accumulate: its zeros matter.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[ZEROS:.*]] = linalg.fill
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %[[ZEROS]])
+// CHECK:         linalg.generic
+func.func @step(%values: tensor<6xf32>, %x: tensor<9xf32>) -> tensor<9xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c6 = arith.constant 6 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<9xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<9xf32>) -> tensor<9xf32>
+  %s = scf.for %i = %c0 to %c6 step %c1 iter_args(%t = %zeros) -> (tensor<9xf32>) {
+    %v = tensor.extract %values[%i] : tensor<6xf32>
+    %u = tensor.insert %v into %t[%i] : tensor<9xf32>
+    scf.yield %u : tensor<9xf32>
+  }
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%s, %x : tensor<9xf32>, tensor<9xf32>) outs(%e : tensor<9xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %c = arith.addf %a, %b : f32
+    linalg.yield %c : f32
+  } -> tensor<9xf32>
+  return %r : tensor<9xf32>
+}
+
+// -----
+
+// Nor does one that doubles.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[ZEROS:.*]] = linalg.fill
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %[[ZEROS]])
+// CHECK:         linalg.generic
+func.func @step(%x: tensor<9xf32>) -> tensor<9xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c6 = arith.constant 6 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<9xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<9xf32>) -> tensor<9xf32>
+  %s = scf.for %i = %c0 to %c6 step %c1 iter_args(%t = %zeros) -> (tensor<9xf32>) {
+    %old = tensor.extract %t[%i] : tensor<9xf32>
+    %new = arith.addf %old, %old : f32
+    %u = tensor.insert %new into %t[%i] : tensor<9xf32>
+    scf.yield %u : tensor<9xf32>
+  }
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%s, %x : tensor<9xf32>, tensor<9xf32>) outs(%e : tensor<9xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %c = arith.addf %a, %b : f32
+    linalg.yield %c : f32
+  } -> tensor<9xf32>
+  return %r : tensor<9xf32>
+}
+
+// -----
+
+// A slice and a constant that are returned are copied into memory of their own.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[ONES:.*]] = arith.constant dense<1.0
+// CHECK:         %[[SLICE:.*]] = tensor.extract_slice
+// CHECK:         %[[A:.*]] = linalg.generic {{.*}} ins(%[[SLICE]] :
+// CHECK:         %[[B:.*]] = linalg.generic {{.*}} ins(%[[ONES]] :
+// CHECK:         return %[[A]], %[[B]]
+func.func @step(%x: tensor<6x8xf32>) -> (tensor<2x3xf32>, tensor<4xf32>) {
+  %s = tensor.extract_slice %x[1, 2] [2, 3] [1, 1] : tensor<6x8xf32> to tensor<2x3xf32>
+  %ones = arith.constant dense<1.0> : tensor<4xf32>
+  return %s, %ones : tensor<2x3xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Buffers that change places: each is copied before the other's new value goes
+// there. A buffer that stays is not.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4xf32> {{.*}}, %[[B:[a-z0-9]+]]: tensor<4xf32> {{.*}}, %[[C:[a-z0-9]+]]: tensor<4xf32>
+// CHECK:         %[[OLD_B:.*]] = linalg.generic {{.*}} ins(%[[B]] :
+// CHECK:         %[[OLD_A:.*]] = linalg.generic {{.*}} ins(%[[A]] :
+// CHECK:         return %[[OLD_B]], %[[OLD_A]], %[[C]]
+func.func @step(%a: tensor<4xf32> {fsdp.buffer = {fqn = "a"}}, %b: tensor<4xf32> {fsdp.buffer = {fqn = "b"}},
+                %c: tensor<4xf32> {fsdp.buffer = {fqn = "c"}})
+    -> (tensor<4xf32> {fsdp.buffer_update = {fqn = "a"}}, tensor<4xf32> {fsdp.buffer_update = {fqn = "b"}},
+        tensor<4xf32> {fsdp.buffer_update = {fqn = "c"}}) {
+  return %b, %a, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Work on tensors without elements goes away.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x5xf32>
+// CHECK-NOT:     math.tanh
+// CHECK-NOT:     tensor.concat
+// CHECK:         return %[[X]]
+func.func @step(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
+  %none = tensor.extract_slice %x[0, 0] [4, 0] [1, 1] : tensor<4x5xf32> to tensor<4x0xf32>
+  %e = tensor.empty() : tensor<4x0xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%none : tensor<4x0xf32>) outs(%e : tensor<4x0xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = math.tanh %a : f32
+    linalg.yield %b : f32
+  } -> tensor<4x0xf32>
+  %r = tensor.concat dim(1) %t, %x : (tensor<4x0xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  return %r : tensor<4x5xf32>
+}
