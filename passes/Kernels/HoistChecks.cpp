@@ -58,12 +58,12 @@ public:
       : assertion(assertion), op(op) {}
 
   /// Computes the condition over all points and checks it before `op`.
-  void hoist(func::FuncOp step);
+  LogicalResult hoist(func::FuncOp step);
   /// Makes lookups that rely on it safe in any order.
   void guardLookups();
 
 private:
-  void collectSlice();
+  LogicalResult collectSlice();
   Value createCondition(OpBuilder &builder);
 
   cf::AssertOp assertion;
@@ -76,7 +76,7 @@ private:
 };
 } // namespace
 
-void Check::collectSlice() {
+LogicalResult Check::collectSlice() {
   BackwardSliceOptions options;
   options.omitBlockArguments = true;
   options.filter = [&](Operation *inner) {
@@ -88,11 +88,15 @@ void Check::collectSlice() {
       slice.insert(def);
   loops.resize(op.getNumLoops());
   llvm::SmallSetVector<unsigned, 4> used;
+  bool readsResult = false;
   auto use = [&](Value value) {
     auto arg = dyn_cast<BlockArgument>(value);
-    if (arg && arg.getOwner() == op.getBody() &&
-        arg.getArgNumber() < op.getNumDpsInputs())
+    if (!arg || arg.getOwner() != op.getBody())
+      return;
+    if (arg.getArgNumber() < op.getNumDpsInputs())
       used.insert(arg.getArgNumber());
+    else
+      readsResult = true;
   };
   use(assertion.getArg());
   for (Operation *inner : slice) {
@@ -100,12 +104,18 @@ void Check::collectSlice() {
     if (auto index = dyn_cast<linalg::IndexOp>(inner))
       loops.set(index.getDim());
   }
+  if (readsResult)
+    return assertion.emitOpError("expected a condition that is computed from "
+                                 "inputs, got one that reads what is written");
   inputs = used.takeVector();
   for (unsigned i : inputs)
     for (AffineExpr expr :
          op.getMatchingIndexingMap(op.getDpsInputOperand(i)).getResults())
-      if (auto dim = dyn_cast<AffineDimExpr>(expr))
-        loops.set(dim.getPosition());
+      expr.walk([&](AffineExpr part) {
+        if (auto dim = dyn_cast<AffineDimExpr>(part))
+          loops.set(dim.getPosition());
+      });
+  return success();
 }
 
 /// and-reduction over the loops that matter, as a tensor<i1>.
@@ -175,8 +185,9 @@ Value Check::createCondition(OpBuilder &builder) {
       .getResult(0);
 }
 
-void Check::hoist(func::FuncOp step) {
-  collectSlice();
+LogicalResult Check::hoist(func::FuncOp step) {
+  if (failed(collectSlice()))
+    return failure();
   OpBuilder builder(op);
   std::string message = assertion.getMsg().str();
   for (unsigned i : inputs)
@@ -184,6 +195,7 @@ void Check::hoist(func::FuncOp step) {
       message += (" (input '" + name + "')").str();
   CheckOp::create(builder, assertion.getLoc(), createCondition(builder),
                   message);
+  return success();
 }
 
 void Check::guardLookups() {
@@ -223,7 +235,8 @@ struct HoistChecks : fsdp::impl::HoistChecksBase<HoistChecks> {
       if (generic && generic.hasPureTensorSemantics() &&
           !generic.hasDynamicShape()) {
         Check check(assertion, generic);
-        check.hoist(step);
+        if (failed(check.hoist(step)))
+          return signalPassFailure();
         check.guardLookups();
         assertion.erase();
       } else if (assertion->getParentOp() == step) {
