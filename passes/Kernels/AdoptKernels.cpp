@@ -23,14 +23,21 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Whether a buffer leaves the block it is made in: then the next iteration
-/// would find it in use.
-static bool escapes(Value buffer) {
-  return llvm::any_of(buffer.getUsers(), [](Operation *user) {
-    if (user->hasTrait<OpTrait::IsTerminator>())
-      return true;
-    return isa<ViewLikeOpInterface>(user) &&
-           llvm::any_of(user->getResults(), escapes);
+/// Whether a buffer that is made in a loop is still in use when the next
+/// iteration makes its own: then one place for all of them is not enough.
+static bool outlivesIteration(Value buffer) {
+  return llvm::any_of(buffer.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (!user->hasTrait<OpTrait::IsTerminator>())
+      return llvm::any_of(user->getResults(), [](Value result) {
+        return isa<BaseMemRefType>(result.getType()) &&
+               outlivesIteration(result);
+      });
+    // What a branch yields stays in the iteration.
+    Operation *parent = user->getParentOp();
+    if (isa<scf::IfOp, scf::IndexSwitchOp, scf::ExecuteRegionOp>(parent))
+      return outlivesIteration(parent->getResult(use.getOperandNumber()));
+    return true;
   });
 }
 
@@ -46,7 +53,7 @@ static FailureOr<int64_t> placeBuffers(func::FuncOp func, Value scratch) {
       return op.emitOpError("expected a buffer of static size in a kernel, "
                             "got ")
              << type;
-    if (op->getBlock() != &func.getBody().front() && escapes(op))
+    if (op->getParentOfType<LoopLikeOpInterface>() && outlivesIteration(op))
       return op.emitOpError("expected a buffer that is not handed from one "
                             "iteration to the next");
     OpBuilder builder(op);
@@ -78,7 +85,7 @@ static LogicalResult dropResults(func::FuncOp func) {
 /// The first op that no later pass lowers.
 static Operation *findUnlowered(func::FuncOp func) {
   Operation *found = nullptr;
-  func.walk([&](Operation *op) {
+  func.walk<WalkOrder::PreOrder>([&](Operation *op) {
     static constexpr StringLiteral kLowered[] = {
         "arith", "math",   "memref", "scf",   "cf",
         "func",  "vector", "affine", "index", "ub"};

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
 #include "mlir/Dialect/Linalg/Utils/Utils.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_BUFFERIZEKERNELS
@@ -35,6 +36,23 @@ static bufferization::OneShotBufferizationOptions getOptions() {
   return options;
 }
 
+/// A loop that now starts at the destination need not be stored there; upstream
+/// would see a conflict between the two.
+static void dropStoresInPlace(ModuleOp module, RewriterBase &rewriter) {
+  SmallVector<bufferization::MaterializeInDestinationOp> stores;
+  module.walk([&](bufferization::MaterializeInDestinationOp op) {
+    stores.push_back(op);
+  });
+  for (bufferization::MaterializeInDestinationOp store : stores) {
+    auto result = dyn_cast<OpResult>(store.getSource());
+    auto loop = result ? dyn_cast<LoopLikeOpInterface>(result.getOwner())
+                       : LoopLikeOpInterface();
+    OpOperand *init = loop ? loop.getTiedLoopInit(result) : nullptr;
+    if (init && init->get() == store.getDest() && result.hasOneUse())
+      rewriter.replaceOp(store, result);
+  }
+}
+
 namespace {
 struct BufferizeKernels : fsdp::impl::BufferizeKernelsBase<BufferizeKernels> {
   void runOnOperation() override {
@@ -42,8 +60,10 @@ struct BufferizeKernels : fsdp::impl::BufferizeKernelsBase<BufferizeKernels> {
     IRRewriter rewriter(&getContext());
     bufferization::OneShotBufferizationOptions options = getOptions();
     bufferization::BufferizationState state;
-    if (failed(bufferization::eliminateEmptyTensors(rewriter, module)) ||
-        failed(
+    if (failed(bufferization::eliminateEmptyTensors(rewriter, module)))
+      return signalPassFailure();
+    dropStoresInPlace(module, rewriter);
+    if (failed(
             bufferization::runOneShotModuleBufferize(module, options, state)))
       signalPassFailure();
   }
