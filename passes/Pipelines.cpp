@@ -82,7 +82,7 @@ void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {
   pm.addPass(createAdoptKernels());
 }
 
-void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm) {
+void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16) {
   OpPassManager &kernels = pm.nest<func::FuncOp>();
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
@@ -92,10 +92,13 @@ void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm) {
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
+  pm.addPass(createConvertMathToFuncs());
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());
   pm.addPass(createConvertVectorToLLVMPass());
-  pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass());
+  arith::ArithExpandOpsPassOptions expand;
+  expand.includeBf16 = expandBf16;
+  pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
   pm.addPass(createArithToLLVMConversionPass());
   pm.addPass(createFinalizeMemRefToLLVMConversionPass());
   pm.addPass(createConvertIndexToLLVMPass());
@@ -124,7 +127,9 @@ void fsdp::registerAllPasses() {
                                buildCpuKernelPipeline);
     PassPipelineRegistration<>("fsdp-lower-to-llvm",
                                "kernels and runtime calls to LLVM",
-                               buildLowerToLLVMPipeline);
+                               [](OpPassManager &pm) {
+                                 buildLowerToLLVMPipeline(pm);
+                               });
     return true;
   }();
   (void)once;

@@ -282,7 +282,8 @@ llvm::Error Compiler::compile() {
   if (llvm::Error error =
           runPipeline(module, "lower to LLVM", [&](OpPassManager &pm) {
             pm.addPass(createConvertFSDPToRuntime(convert));
-            buildLowerToLLVMPipeline(pm);
+            buildLowerToLLVMPipeline(
+                pm, !llvm::is_contained(cpu->features, "avx512bf16"));
           }))
     return error;
   return writeProgram(module, *cpu, convert.manifest);

@@ -61,8 +61,9 @@ void buildKernelPipeline(OpPassManager &pm);
 void buildCpuKernelPipeline(OpPassManager &pm);
 
 /// Kernels and runtime calls to the LLVM dialect. Registered as
-/// `fsdp-lower-to-llvm`.
-void buildLowerToLLVMPipeline(OpPassManager &pm);
+/// `fsdp-lower-to-llvm`. `expandBf16`: the processor does not round to bf16, so
+/// casts become integer arithmetic.
+void buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16 = false);
 
 /// Registers all passes and pipelines of fsdp-mlir. Idempotent.
 void registerAllPasses();
