@@ -1,0 +1,25 @@
+// RUN: fsdp-opt %s --convert-fsdp-to-runtime --split-input-file -verify-diagnostics
+
+// expected-error @below {{expected fsdp.arena on the step (run fsdp-plan-arena first)}}
+func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {}} {
+  // expected-error @below {{expected a kernel with code, got @k without fsdp.impl or fsdp.matmul}}
+  %0 = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
+  return %out : tensor<4xf32>
+}
+
+// -----
+
+func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {}} {
+  // expected-error @below {{expected an op that the runtime does}}
+  %0 = tensor.extract_slice %x[0] [2] [1] {fsdp.offsets = array<i64: 0>} : tensor<4xf32> to tensor<2xf32>
+  return
+}

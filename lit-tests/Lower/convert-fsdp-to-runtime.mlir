@@ -1,0 +1,50 @@
+// RUN: fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='{text}'" | FileCheck %s
+
+// Each launch and collective is one call with a constant descriptor; the step
+// leaves where a call fails. What the kernels were made from is gone.
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+
+// CHECK-DAG:   llvm.mlir.global internal constant @{{.*}}("{text}\00")
+// CHECK:       func.func private @square_cpu
+// CHECK:       llvm.func @fsdp_step
+// CHECK:         llvm.call @fsdp_rt_launch
+// CHECK:         llvm.icmp "eq"
+// CHECK:         llvm.cond_br
+// CHECK:         llvm.call @fsdp_rt_matmul
+// CHECK:         llvm.call @fsdp_rt_all_reduce
+// CHECK:         llvm.call @fsdp_rt_check
+// CHECK:       llvm.func @square_entry
+// CHECK:       llvm.func @fsdp_rt_launch(!llvm.ptr, !llvm.ptr) -> i32
+// CHECK:       llvm.func @fsdp_rt_matmul(!llvm.ptr, !llvm.ptr) -> i32
+// CHECK:       llvm.func @fsdp_rt_all_reduce(!llvm.ptr, !llvm.ptr) -> i32
+// CHECK:       llvm.mlir.global external constant @fsdp_rt_program_entry
+// CHECK:         llvm.mlir.addressof @fsdp_step
+// CHECK-NOT:   fsdp.mesh
+// CHECK-NOT:   fsdp.launch
+func.func @step(%x: tensor<4x4xf32>, %ok: tensor<i1>) -> tensor<4x4xf32> {
+  %0 = fsdp.launch @square(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = fsdp.launch @product(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = fsdp.all_reduce %1 on @mesh["shard"] divisor 2 : tensor<4x4xf32>
+  fsdp.check %ok, "message" : tensor<i1>
+  return %2 : tensor<4x4xf32>
+}
+func.func private @square(%x: tensor<4x4xf32>, %out: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %e = tensor.empty() : tensor<4x4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.mulf %a, %a : f32
+    linalg.yield %t : f32
+  } -> tensor<4x4xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %s : tensor<4x4xf32>
+}
+func.func private @product(%x: tensor<4x4xf32>, %out: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = linalg.matmul ins(%x, %x : tensor<4x4xf32>, tensor<4x4xf32>) outs(%f : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %s : tensor<4x4xf32>
+}
