@@ -128,10 +128,14 @@ ComputeKind fsdp::getComputeKind(Operation *op) {
       op->getNumRegions() == 0 && isMemoryEffectFree(op))
     return ComputeKind::Scalar;
   auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
-    if (linalg::isaContractionOpInterface(linalgOp) &&
-        !linalgOp.hasDynamicShape() && (!generic || isSumOfProducts(generic)))
-      return ComputeKind::Contraction;
+  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+  // Strides and loops are found by dividing sizes; nothing is to be gained
+  // where there are no elements.
+  if (linalgOp && llvm::is_contained(linalgOp.getStaticLoopRanges(), 0))
+    return ComputeKind::Opaque;
+  if (linalgOp && linalg::isaContractionOpInterface(linalgOp) &&
+      !linalgOp.hasDynamicShape() && (!generic || isSumOfProducts(generic)))
+    return ComputeKind::Contraction;
   if (generic)
     return getGenericKind(generic);
   return ComputeKind::Opaque;

@@ -467,6 +467,12 @@ void KernelLoops::chooseScratch() {
 
 std::optional<KernelLoops> KernelLoops::create(func::FuncOp kernel,
                                                std::string &why) {
+  for (Operation &op : kernel.getBody().front())
+    if (auto generic = dyn_cast<linalg::LinalgOp>(op))
+      if (llvm::is_contained(generic.getStaticLoopRanges(), 0)) {
+        why = "a loop has no iterations";
+        return std::nullopt;
+      }
   KernelLoops result(kernel);
   if (failed(result.collectOps(why)) || failed(result.connectOps(why)) ||
       failed(result.collectAccesses(why)) || failed(result.chooseGrid(why)))
