@@ -30,9 +30,6 @@ add_library(fsdp-precompiled OBJECT
 llvm_update_compile_flags(fsdp-precompiled)
 target_precompile_headers(fsdp-precompiled PRIVATE
   ${PROJECT_SOURCE_DIR}/cmake/FSDPPrecompiled.h)
-# ccache compares contents.
-set(FSDP_NO_PCH_TIMESTAMP
-  "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 target_compile_options(fsdp-precompiled PRIVATE ${FSDP_NO_PCH_TIMESTAMP})
 
 function(fsdp_precompile_headers target)

@@ -12,7 +12,9 @@ if(FSDP_SANITIZE)
 endif()
 
 # ccache, where it is there. It needs telling that precompiled headers may be
-# compared by content.
+# compared by content, which then must not hold the time.
+set(FSDP_NO_PCH_TIMESTAMP
+  "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 find_program(FSDP_CCACHE ccache)
 foreach(lang C CXX)
   set(launcher "${CMAKE_${lang}_COMPILER_LAUNCHER}")
