@@ -12,6 +12,7 @@
 // Nothing but the outputs is left behind.
 // RUN: ls -A %t | FileCheck %s --check-prefix=FILES
 // FILES:     {{^}}program{{$}}
+// FILES-NEXT:{{^}}program.h{{$}}
 // FILES-NEXT:{{^}}program.so{{$}}
 // FILES-NOT: {{.}}
 
@@ -24,7 +25,7 @@
 // L2-DAG:   fsdp.launch
 // L2-DAG:   fsdp.reduce_scatter
 // LLVM:     target triple = "x86_64
-// LLVM:     define internal i32 @fsdp_step
+// LLVM:     define {{.*}}i32 @fsdp_step
 // MANIFEST: "mesh"
 // SO:       fsdp_rt_program_entry
 
