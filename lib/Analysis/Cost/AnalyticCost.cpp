@@ -1,0 +1,221 @@
+//===- AnalyticCost.cpp - Costs from a cluster file -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Cost/AnalyticCost.h"
+#include "fsdp/Analysis/Cost/NcclModel.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+using namespace llvm;
+using namespace mlir::fsdp;
+
+static Link getLink(const GroupPlacement &group) {
+  return group.nodes > 1 ? Link::Inter : Link::Intra;
+}
+
+/// Both directions are one link where they share it.
+static Link getHostLink(const Cluster &cluster, TransferKind kind) {
+  bool up = kind == TransferKind::HostToDevice;
+  return up && cluster.host && cluster.host->duplex ? Link::HostToDevice
+                                                    : Link::DeviceToHost;
+}
+
+QueueLinks mlir::fsdp::getQueueLinks(const Cluster &cluster,
+                                     const GroupPlacement &shard,
+                                     const GroupPlacement &replicate) {
+  QueueLinks links;
+  links[unsigned(Queue::AllGather)] = getLink(shard);
+  links[unsigned(Queue::Reduce)] = getLink(shard);
+  links[unsigned(Queue::AllReduce)] = getLink(replicate);
+  links[unsigned(Queue::D2H)] =
+      getHostLink(cluster, TransferKind::DeviceToHost);
+  links[unsigned(Queue::H2D)] =
+      getHostLink(cluster, TransferKind::HostToDevice);
+  return links;
+}
+
+static Party getParty(std::optional<Link> link) {
+  if (!link)
+    return Party::Compute;
+  switch (*link) {
+  case Link::Intra:
+    return Party::Intra;
+  case Link::Inter:
+    return Party::Inter;
+  case Link::DeviceToHost:
+  case Link::HostToDevice:
+    return Party::Host;
+  }
+  llvm_unreachable("not a link");
+}
+
+/// A party that alone slows a queue to rate r adds 1 / r - 1 to the queue's
+/// time per unit of work; several parties add up. A party counts once, however
+/// many queues are on its link, since together they move no more than one.
+static int computeRate(const Cluster &cluster, const QueueLinks &links,
+                       unsigned queue, unsigned active) {
+  Party of = getParty(links[queue]);
+  std::array<bool, kNumParties> runs = {};
+  for (unsigned other = 0; other < kNumQueues; ++other)
+    // A queue without a link, other than compute, sends nothing.
+    if ((active & (1u << other)) &&
+        (links[other] || other == unsigned(Queue::Compute)))
+      runs[unsigned(getParty(links[other]))] = true;
+  double time = 1;
+  for (unsigned by = 0; by < kNumParties; ++by)
+    if (runs[by] && by != unsigned(of))
+      time += 1 / cluster.contention[unsigned(of)][by] - 1;
+  return std::max(1, int(double(kFullRate) / time));
+}
+
+AnalyticCost::AnalyticCost(Cluster description, const QueueLinks &links)
+    : cluster(std::move(description)) {
+  assert(!links[unsigned(Queue::Compute)] && "compute has no link");
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    for (unsigned active = 0; active < 1u << kNumQueues; ++active)
+      rates[queue][active] =
+          uint16_t(computeRate(cluster, links, queue, active));
+}
+
+Time AnalyticCost::kernel(const KernelCost &kernel) const {
+  const Device &device = cluster.device;
+  bool isAttention = kernel.kind == KernelKind::Attention ||
+                     kernel.kind == KernelKind::AttentionBackward;
+  bool usesMatrixUnits = isAttention || kernel.kind == KernelKind::Matmul;
+  double arithmetic = 0;
+  for (unsigned i = 0; i < kNumCostDtypes; ++i) {
+    double flops = double(kernel.flops[i]);
+    if (flops == 0)
+      continue;
+    bool matrix = usesMatrixUnits && CostDtype(i) == kernel.dtype &&
+                  device.matmul[i].peak > 0;
+    double attention = kernel.kind == KernelKind::Attention
+                           ? device.attentionForward[i]
+                           : device.attentionBackward[i];
+    if (matrix && isAttention && attention > 0)
+      arithmetic += flops / (device.matmul[i].peak * attention);
+    else if (matrix)
+      arithmetic += device.matmul[i].seconds(flops);
+    else if (device.vector[i].peak > 0)
+      arithmetic += device.vector[i].seconds(flops);
+    else
+      // Narrow types without units of their own are computed in f32.
+      arithmetic += device.vector[unsigned(CostDtype::F32)].seconds(flops);
+  }
+  double traffic = device.memory.seconds(double(kernel.bytes));
+  return toTime(device.launchSeconds + std::max(arithmetic, traffic));
+}
+
+/// What one rank reads and writes for a collective of @bytes among @ranks
+/// that copy in shared memory: gather writes all of it, a reduction reads its
+/// part of every rank's buffer and writes it (an all_reduce then gathers).
+static double getMemoryTraffic(TransferKind kind, double bytes, double ranks) {
+  switch (kind) {
+  case TransferKind::AllGather:
+    return 2 * bytes;
+  case TransferKind::ReduceScatter:
+    return bytes * (ranks + 1) / ranks;
+  case TransferKind::AllReduce:
+    return 2 * bytes * (ranks + 1) / ranks;
+  case TransferKind::DeviceToHost:
+  case TransferKind::HostToDevice:
+    return bytes;
+  }
+  llvm_unreachable("not a kind");
+}
+
+TransferCost AnalyticCost::copy(const TransferKey &transfer) const {
+  assert(cluster.host && "offload needs links.host in the cluster file");
+  TransferCost cost;
+  cost.link = getHostLink(cluster, transfer.kind);
+  double bytes = double(std::accumulate(transfer.atomBytes.begin(),
+                                        transfer.atomBytes.end(), int64_t(0)));
+  cost.latency =
+      toTime(cluster.host->latencySeconds * double(transfer.atomBytes.size()));
+  cost.work = toTime(bytes / cluster.host->bandwidth);
+  return cost;
+}
+
+/// What the cluster file's tables say of @bytes; nothing where they have none
+/// for the kind and group.
+static std::optional<TransferCost> getMeasured(const Cluster &cluster,
+                                               const TransferKey &transfer,
+                                               int64_t bytes) {
+  const GroupPlacement &group = transfer.group;
+  for (const MeasuredCollective &measured : cluster.collectives) {
+    if (measured.kind != transfer.kind || measured.nodes != group.nodes ||
+        measured.ranksPerNode != group.ranksPerNode ||
+        measured.neighbours != group.neighbours)
+      continue;
+    TransferCost cost;
+    cost.link = getLink(group);
+    cost.latency = toTime(measured.seconds.smallestTime());
+    cost.work = toTime(measured.seconds.time(double(bytes))) - cost.latency;
+    return cost;
+  }
+  return std::nullopt;
+}
+
+/// Ranks that copy in memory run the collectives of a bucket one by one.
+static TransferCost getInMemory(const Cluster &cluster,
+                                const TransferKey &transfer) {
+  const IntraLink &intra = *cluster.intra;
+  TransferCost sum;
+  for (int64_t bytes : transfer.atomBytes) {
+    if (bytes == 0)
+      continue;
+    TransferCost cost;
+    if (auto measured = getMeasured(cluster, transfer, bytes)) {
+      cost = *measured;
+    } else {
+      int64_t ranks = transfer.group.ranks;
+      double rate =
+          intra.bandwidth * intra.efficiency.scale() *
+          intra.efficiency.ratio(double(bytes), ranks, intra.bandwidth);
+      cost.latency = toTime(intra.latencySeconds);
+      cost.work = toTime(
+          getMemoryTraffic(transfer.kind, double(bytes), double(ranks)) / rate);
+    }
+    sum.latency += cost.latency;
+    sum.work += cost.work;
+  }
+  return sum;
+}
+
+TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
+  if (transfer.kind == TransferKind::DeviceToHost ||
+      transfer.kind == TransferKind::HostToDevice)
+    return copy(transfer);
+
+  const GroupPlacement &group = transfer.group;
+  TransferCost cost;
+  cost.link = getLink(group);
+  int64_t bytes = std::accumulate(transfer.atomBytes.begin(),
+                                  transfer.atomBytes.end(), int64_t(0));
+  if (group.ranks == 1 || bytes == 0)
+    return cost;
+  if (group.nodes == 1 && cluster.intra->kind == IntraKind::Memory)
+    return getInMemory(cluster, transfer);
+  if (auto measured = getMeasured(cluster, transfer, bytes))
+    return *measured;
+
+  int64_t atoms =
+      llvm::count_if(transfer.atomBytes, [](int64_t atom) { return atom > 0; });
+  NcclCandidate choice =
+      getNcclChoice(cluster, transfer.kind, group, bytes, atoms);
+  cost.latency = toTime(choice.latencySeconds);
+  cost.work = toTime(choice.seconds) - cost.latency;
+  return cost;
+}
+
+int AnalyticCost::rate(Queue queue, QueueMask active) const {
+  return rates[unsigned(queue)][active & ((1u << kNumQueues) - 1)];
+}

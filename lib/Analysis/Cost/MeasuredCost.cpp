@@ -1,0 +1,295 @@
+//===- MeasuredCost.cpp - Costs that were measured ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "JsonReader.h"
+
+#include "fsdp/Analysis/Cost/MeasuredCost.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace llvm;
+using namespace mlir::fsdp;
+
+static constexpr double kMicro = 1e-6, kNano = 1e-9;
+
+static int64_t getFlops(const KernelCost &kernel) {
+  return std::accumulate(kernel.flops.begin(), kernel.flops.end(), int64_t(0));
+}
+
+//===----------------------------------------------------------------------===//
+// DeviceTable
+//===----------------------------------------------------------------------===//
+
+void DeviceTable::add(KernelKind kind, CostDtype dtype,
+                      std::array<int64_t, 4> shape, double seconds) {
+  Point point;
+  point.shape = shape;
+  point.seconds = seconds;
+  for (unsigned i = 0; i < 4; ++i)
+    point.logs[i] = std::log2(double(shape[i]));
+  products[{kind, dtype}].push_back(point);
+}
+
+Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
+  JsonFile file(text, path);
+  JsonObject root(file);
+  DeviceTable table;
+  constexpr StringLiteral formats[] = {"fsdp-device-table/1"};
+  root.oneOf("format", formats);
+  table.device = root.string("device");
+  if (root.has("launch_us"))
+    table.launchSeconds =
+        root.number("launch_us", NumberRange::nonNegative()) * kMicro;
+
+  if (root.has("matmul")) {
+    JsonArray list = root.array("matmul");
+    for (size_t i = 0; i < list.size(); ++i) {
+      JsonObject row = list.object(i);
+      auto dtype = CostDtype(row.oneOf("dtype", kCostDtypeNames));
+      std::array<int64_t, 4> shape = {row.integer("m", 1), row.integer("n", 1),
+                                      row.integer("k", 1),
+                                      row.integerOr("batch", 1, 1)};
+      double us = row.number("us", NumberRange::positive());
+      row.finish();
+      table.add(KernelKind::Matmul, dtype, shape, us * kMicro);
+    }
+  }
+  if (root.has("memory")) {
+    JsonObject memory = root.object("memory");
+    std::vector<std::pair<double, double>> points =
+        memory.array("us_by_bytes").points(NumberRange::positive());
+    memory.finish();
+    for (auto &point : points)
+      point.second *= kMicro;
+    table.memory = SizeCurve::fromTimes(points, SizeCurve::Below::Constant);
+  }
+  if (root.has("attention")) {
+    JsonArray list = root.array("attention");
+    for (size_t i = 0; i < list.size(); ++i) {
+      JsonObject row = list.object(i);
+      auto dtype = CostDtype(row.oneOf("dtype", kCostDtypeNames));
+      int64_t batch = row.integer("batch", 1), heads = row.integer("heads", 1);
+      row.integerOr("kv_heads", 1, heads); // its traffic is not the limit
+      int64_t queries = row.integer("queries", 1);
+      int64_t keys = row.integerOr("keys", 1, queries);
+      int64_t headSize = row.integer("head_size", 1);
+      bool causal = row.booleanOr("causal", false);
+      double forward = row.number("forward_us", NumberRange::positive());
+      double backward = row.number("backward_us", NumberRange::positive());
+      row.finish();
+      if (file.hasError())
+        break;
+      std::array<int64_t, 4> shape = {queries, keys, headSize, batch * heads};
+      // Kept as if every score were computed, as a shape says nothing of masks.
+      double full = causal ? 2 : 1;
+      table.add(KernelKind::Attention, dtype, shape, full * forward * kMicro);
+      table.add(KernelKind::AttentionBackward, dtype, shape,
+                full * backward * kMicro);
+    }
+  }
+  // What a calibration measures besides, for people.
+  root.has("baselines");
+  root.finish();
+  if (Error error = file.takeError())
+    return std::move(error);
+  return table;
+}
+
+Expected<DeviceTable> DeviceTable::load(StringRef path) {
+  Expected<std::string> text = readTextFile(path);
+  if (!text)
+    return text.takeError();
+  return parse(*text, path);
+}
+
+/// Shapes further apart than this, in powers of two of m, n, k and batch
+/// together, say nothing of each other.
+static constexpr double kFarthest = 3;
+static constexpr unsigned kNeighbours = 4;
+
+std::optional<double> DeviceTable::seconds(const KernelCost &kernel) const {
+  if (kernel.kind == KernelKind::Vector || kernel.kind == KernelKind::Copy) {
+    if (memory.isConstant() || kernel.bytes <= 0)
+      return std::nullopt;
+    return memory.time(double(kernel.bytes));
+  }
+  auto found = products.find({kernel.kind, kernel.dtype});
+  if (found == products.end())
+    return std::nullopt;
+
+  std::array<int64_t, 4> shape = {kernel.m, kernel.n, kernel.k, kernel.batch};
+  if (llvm::any_of(shape, [](int64_t size) { return size <= 0; }))
+    return std::nullopt;
+  std::vector<std::pair<double, const Point *>> near;
+  for (const Point &point : found->second) {
+    double distance = 0;
+    for (unsigned i = 0; i < 4; ++i)
+      distance += std::fabs(std::log2(double(shape[i])) - point.logs[i]);
+    near.emplace_back(distance, &point);
+  }
+  size_t count = std::min<size_t>(kNeighbours, near.size());
+  std::partial_sort(
+      near.begin(), near.begin() + count, near.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
+  if (near.front().first > kFarthest)
+    return std::nullopt;
+
+  // Seconds per multiplication, as a weighted mean of logarithms.
+  auto getVolume = [](const std::array<int64_t, 4> &s) {
+    return double(s[0]) * double(s[1]) * double(s[2]) * double(s[3]);
+  };
+  double full = near.front().second->seconds;
+  if (near.front().second->shape != shape) {
+    double weights = 0, sum = 0;
+    for (size_t i = 0; i < count; ++i) {
+      double weight = 1 / (near[i].first * near[i].first);
+      weights += weight;
+      sum += weight * std::log(near[i].second->seconds /
+                               getVolume(near[i].second->shape));
+    }
+    full = std::exp(sum / weights) * getVolume(shape);
+  }
+  // Masked attention does part of the arithmetic.
+  double whole = (kernel.kind == KernelKind::Matmul      ? 2.0
+                  : kernel.kind == KernelKind::Attention ? 4.0
+                                                         : 10.0) *
+                 getVolume(shape);
+  double flops = double(kernel.flops[unsigned(kernel.dtype)]);
+  bool isMasked = kernel.kind != KernelKind::Matmul && flops < whole;
+  double time = isMasked ? full * (flops / whole) : full;
+  // What was measured moved a plain product's operands and result.
+  bool movesMore = kernel.kind == KernelKind::Matmul &&
+                   kernel.bytes > makeMatmul(kernel.dtype, kernel.m, kernel.n,
+                                             kernel.k, kernel.batch)
+                                      .bytes;
+  if (memory.isConstant() || !movesMore)
+    return time;
+  return std::max(time, memory.time(double(kernel.bytes)));
+}
+
+//===----------------------------------------------------------------------===//
+// StepProfile
+//===----------------------------------------------------------------------===//
+
+Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
+  JsonFile file(text, path);
+  JsonObject root(file);
+  StepProfile profile;
+  int64_t steps = root.integer("steps", 1);
+
+  // best_ns is the sum over the call sites of each one's fastest call, so it
+  // is of as many calls as one step makes.
+  JsonArray calls = root.array("calls");
+  for (size_t i = 0; i < calls.size(); ++i) {
+    JsonObject call = calls.object(i);
+    constexpr StringLiteral kinds[] = {"launch", "matmul", "collective", "copy",
+                                       "check"};
+    unsigned kind = call.oneOf("kind", kinds);
+    int64_t count = call.integer("calls", 1);
+    double best = call.number("best_ns", NumberRange::nonNegative());
+    int64_t flops = call.integer("flops", 0);
+    int64_t bytes = call.integer("bytes", 0);
+    std::string name = call.string("name");
+    if (kinds[kind] != "launch" && kinds[kind] != "matmul")
+      continue;
+    if (count % steps != 0) {
+      call.report("calls", "expected a multiple of " + Twine(steps) +
+                               " steps, got " + Twine(count));
+      break;
+    }
+    Row row;
+    row.seconds = best * kNano / double(count / steps);
+    row.flops = flops / count;
+    row.bytes = bytes / count;
+    profile.rows[name] = row;
+  }
+
+  JsonArray products = root.array("products");
+  for (size_t i = 0; i < products.size() && !file.hasError(); ++i) {
+    JsonObject product = products.object(i);
+    std::string type = product.string("dtype");
+    std::optional<CostDtype> dtype = parseCostDtype(type);
+    int64_t m = product.integer("m", 1), n = product.integer("n", 1),
+            k = product.integer("k", 1), batch = 1;
+    JsonArray dims = product.array("batch");
+    for (size_t d = 0; d < dims.size(); ++d)
+      batch *= dims.integer(d, 1);
+    double best = product.number("best_ns", NumberRange::nonNegative()) * kNano;
+    if (!dtype)
+      continue;
+    // One row per call site: the fastest site is the least disturbed.
+    auto [entry, isNew] =
+        profile.products.try_emplace({*dtype, m, n, k, batch}, best);
+    if (!isNew)
+      entry->second = std::min(entry->second, best);
+  }
+  if (Error error = file.takeError())
+    return std::move(error);
+  return profile;
+}
+
+Expected<StepProfile> StepProfile::load(StringRef path) {
+  Expected<std::string> text = readTextFile(path);
+  if (!text)
+    return text.takeError();
+  return parse(*text, path);
+}
+
+std::optional<double> StepProfile::seconds(const KernelCost &kernel) const {
+  if (auto row = rows.find(kernel.name);
+      row != rows.end() && row->second.flops == getFlops(kernel) &&
+      row->second.bytes == kernel.bytes)
+    return row->second.seconds;
+  if (kernel.kind != KernelKind::Matmul)
+    return std::nullopt;
+  auto product =
+      products.find({kernel.dtype, kernel.m, kernel.n, kernel.k, kernel.batch});
+  if (product == products.end())
+    return std::nullopt;
+  return product->second;
+}
+
+//===----------------------------------------------------------------------===//
+// MeasuredCost
+//===----------------------------------------------------------------------===//
+
+MeasuredCost::MeasuredCost(std::unique_ptr<CostModel> base,
+                           std::optional<DeviceTable> table,
+                           std::optional<StepProfile> profile)
+    : base(std::move(base)), table(std::move(table)),
+      profile(std::move(profile)) {}
+
+std::pair<Time, MeasuredCost::Source>
+MeasuredCost::lookUp(const KernelCost &kernel) const {
+  if (profile)
+    if (std::optional<double> seconds = profile->seconds(kernel))
+      return {toTime(*seconds), Source::Profile};
+  if (table)
+    if (std::optional<double> seconds = table->seconds(kernel))
+      return {toTime(*seconds), Source::Table};
+  return {base->kernel(kernel), Source::Base};
+}
+
+MeasuredCost::Source MeasuredCost::getSource(const KernelCost &kernel) const {
+  return lookUp(kernel).second;
+}
+
+Time MeasuredCost::kernel(const KernelCost &kernel) const {
+  return lookUp(kernel).first;
+}
+
+TransferCost MeasuredCost::transfer(const TransferKey &transfer) const {
+  return base->transfer(transfer);
+}
+
+int MeasuredCost::rate(Queue queue, QueueMask active) const {
+  return base->rate(queue, active);
+}

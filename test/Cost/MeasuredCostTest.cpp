@@ -1,0 +1,200 @@
+//===- MeasuredCostTest.cpp - Measurements before formulas ----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestCluster.h"
+
+#include "fsdp/Analysis/Cost/AnalyticCost.h"
+#include "fsdp/Analysis/Cost/MeasuredCost.h"
+
+using namespace mlir::fsdp;
+
+namespace {
+
+constexpr Time kMicrosecond = 1'000'000;
+
+constexpr const char kTable[] = R"({
+  "format": "fsdp-device-table/1", "device": "test", "launch_us": 3,
+  "matmul": [
+    {"dtype": "bf16", "m": 1024, "n": 1024, "k": 1024, "us": 10},
+    {"dtype": "bf16", "m": 4096, "n": 1024, "k": 1024, "us": 30},
+    {"dtype": "bf16", "m": 1024, "n": 4096, "k": 1024, "us": 32}
+  ],
+  "memory": {"us_by_bytes": [[1e6, 4], [1e8, 50]]},
+  "attention": [
+    {"dtype": "bf16", "batch": 2, "heads": 8, "queries": 2048, "head_size": 128,
+     "causal": true, "forward_us": 100, "backward_us": 260}
+  ],
+  "baselines": [{"anything": 1}]
+})";
+
+constexpr const char kProfile[] = R"({
+  "rank": 0, "steps": 10,
+  "calls": [
+    {"name": "k1_matmul", "kind": "matmul", "calls": 20, "ns": 900000,
+     "best_ns": 60000, "waiting_ns": 0, "bytes": 2000, "flops": 40000},
+    {"name": "k2_reduce", "kind": "launch", "calls": 10, "ns": 90000,
+     "best_ns": 7000, "waiting_ns": 0, "bytes": 500, "flops": 0},
+    {"name": "all_gather", "kind": "collective", "calls": 10, "ns": 1,
+     "best_ns": 1, "waiting_ns": 0, "bytes": 1, "flops": 0}
+  ],
+  "products": [
+    {"name": "k3_matmul", "m": 8, "n": 4, "k": 2, "batch": [1, 1, 3, 1],
+     "dtype": "F32", "calls": 10, "ns": 1000, "best_ns": 900},
+    {"name": "k4_matmul", "m": 8, "n": 4, "k": 2, "batch": [1, 1, 3, 1],
+     "dtype": "F32", "calls": 10, "ns": 1000, "best_ns": 800}
+  ]
+})";
+
+DeviceTable table(const std::string &text = kTable) {
+  llvm::Expected<DeviceTable> result = DeviceTable::parse(text, "t.json");
+  if (result)
+    return *result;
+  ADD_FAILURE() << llvm::toString(result.takeError());
+  return DeviceTable();
+}
+
+StepProfile profile(const std::string &text = kProfile) {
+  llvm::Expected<StepProfile> result = StepProfile::parse(text, "p.json");
+  if (result)
+    return *result;
+  ADD_FAILURE() << llvm::toString(result.takeError());
+  return StepProfile();
+}
+
+MeasuredCost make(std::optional<DeviceTable> table,
+                  std::optional<StepProfile> profile) {
+  return MeasuredCost(
+      std::make_unique<AnalyticCost>(parseOrFail(kRoundCluster), QueueLinks()),
+      std::move(table), std::move(profile));
+}
+
+KernelCost matmul(int64_t m, int64_t n, int64_t k) {
+  return makeMatmul(CostDtype::BF16, m, n, k);
+}
+
+TEST(MeasuredCost, ATablesShapesHaveTheirTimes) {
+  MeasuredCost cost = make(table(), std::nullopt);
+  EXPECT_EQ(cost.kernel(matmul(1024, 1024, 1024)), 10 * kMicrosecond);
+  EXPECT_EQ(cost.kernel(matmul(4096, 1024, 1024)), 30 * kMicrosecond);
+  EXPECT_EQ(cost.kernel(matmul(1024, 4096, 1024)), 32 * kMicrosecond);
+  KernelCost copy;
+  copy.bytes = 100'000'000;
+  EXPECT_EQ(cost.kernel(copy), 50 * kMicrosecond);
+  copy.bytes = 1;
+  EXPECT_EQ(cost.kernel(copy), 4 * kMicrosecond);
+}
+
+TEST(MeasuredCost, OtherShapesLieBetween) {
+  MeasuredCost cost = make(table(), std::nullopt);
+  Time between = cost.kernel(matmul(2048, 1024, 1024));
+  EXPECT_GT(between, 10 * kMicrosecond);
+  EXPECT_LT(between, 30 * kMicrosecond);
+  EXPECT_EQ(cost.getSource(matmul(2048, 1024, 1024)),
+            MeasuredCost::Source::Table);
+}
+
+TEST(MeasuredCost, FarShapesAndOtherTypesAreTheFormulas) {
+  MeasuredCost cost = make(table(), std::nullopt);
+  KernelCost far = matmul(16, 1024, 1024);
+  EXPECT_EQ(cost.getSource(far), MeasuredCost::Source::Base);
+  KernelCost other = makeMatmul(CostDtype::F32, 1024, 1024, 1024);
+  EXPECT_EQ(cost.getSource(other), MeasuredCost::Source::Base);
+  AnalyticCost base(parseOrFail(kRoundCluster), QueueLinks());
+  EXPECT_EQ(cost.kernel(far), base.kernel(far));
+}
+
+TEST(MeasuredCost, FusedTrafficIsNotForgotten) {
+  MeasuredCost cost = make(table(), std::nullopt);
+  KernelCost fused = matmul(1024, 1024, 1024);
+  fused.bytes = 100'000'000;
+  EXPECT_EQ(cost.kernel(fused), 50 * kMicrosecond);
+}
+
+TEST(MeasuredCost, AttentionByShapeAndMask) {
+  MeasuredCost cost = make(table(), std::nullopt);
+  auto attention = [](bool backward, bool causal) {
+    return makeAttention(backward, CostDtype::BF16, 2, 8, 8, 2048, 2048, 128,
+                         causal);
+  };
+  EXPECT_EQ(cost.kernel(attention(false, true)), 100 * kMicrosecond);
+  EXPECT_EQ(cost.kernel(attention(true, true)), 260 * kMicrosecond);
+  EXPECT_EQ(cost.kernel(attention(false, false)), 200 * kMicrosecond);
+}
+
+TEST(MeasuredCost, AProfileKnowsKernelsByName) {
+  MeasuredCost cost = make(table(), profile());
+  KernelCost kernel;
+  kernel.name = "k1_matmul";
+  kernel.kind = KernelKind::Matmul;
+  kernel.flops[unsigned(CostDtype::F32)] = 2000;
+  kernel.bytes = 100;
+  // 60 us of two calls in each step.
+  EXPECT_EQ(cost.kernel(kernel), 30 * kMicrosecond);
+  EXPECT_EQ(cost.getSource(kernel), MeasuredCost::Source::Profile);
+  // Another program's kernel of that name.
+  kernel.bytes = 101;
+  EXPECT_NE(cost.getSource(kernel), MeasuredCost::Source::Profile);
+  KernelCost reduce;
+  reduce.name = "k2_reduce";
+  reduce.bytes = 50;
+  EXPECT_EQ(cost.kernel(reduce), 7 * kMicrosecond);
+}
+
+TEST(MeasuredCost, AProfileKnowsProductsByShape) {
+  MeasuredCost cost = make(std::nullopt, profile());
+  KernelCost product = makeMatmul(CostDtype::F32, 8, 4, 2, 3);
+  product.name = "another";
+  EXPECT_EQ(cost.kernel(product), 800'000);
+  EXPECT_EQ(cost.getSource(makeMatmul(CostDtype::F32, 8, 4, 2, 1)),
+            MeasuredCost::Source::Base);
+}
+
+TEST(MeasuredCost, TransfersAndRatesAreTheBases) {
+  Cluster cluster = parseOrFail(
+      replaced("\"nccl\"", R"("contention": [{"of": "compute", "by": "intra",
+        "rate": 0.5}], "nccl")"));
+  GroupPlacement node = placeOrFail(cluster, 8, 8, 1);
+  QueueLinks links = getQueueLinks(cluster, node, GroupPlacement());
+  AnalyticCost base(cluster, links);
+  MeasuredCost cost(std::make_unique<AnalyticCost>(cluster, links), table(),
+                    profile());
+  TransferKey key{TransferKind::AllGather, {1 << 20}, node};
+  EXPECT_EQ(cost.transfer(key).total(), base.transfer(key).total());
+  EXPECT_EQ(cost.rate(Queue::Compute, maskOf(Queue::AllGather)), 512);
+}
+
+std::string tableError(const std::string &from, const std::string &to) {
+  std::string text = kTable;
+  text.replace(text.find(from), from.size(), to);
+  llvm::Expected<DeviceTable> result = DeviceTable::parse(text, "t.json");
+  return result ? "none" : llvm::toString(result.takeError());
+}
+
+TEST(MeasuredCost, TablesThatAreWrong) {
+  EXPECT_EQ(tableError("\"us\": 10", "\"us\": 0"),
+            "t.json: matmul[0].us: expected a number above 0, got 0");
+  EXPECT_EQ(tableError("\"bf16\"", "\"bf61\""),
+            "t.json: matmul[0].dtype: expected one of f64, f32, bf16, f16, f8, "
+            "got \"bf61\"");
+  EXPECT_EQ(tableError("\"m\": 1024, ", ""),
+            "t.json: matmul[0].m: expected an integer of at least 1, got "
+            "nothing");
+  EXPECT_EQ(tableError("device-table/1", "cluster/1"),
+            "t.json: format: expected one of fsdp-device-table/1, got "
+            "\"fsdp-cluster/1\"");
+}
+
+TEST(MeasuredCost, ProfilesThatAreWrong) {
+  std::string text = kProfile;
+  text.replace(text.find("\"calls\": 20"), 11, "\"calls\": 21");
+  llvm::Expected<StepProfile> result = StepProfile::parse(text, "p.json");
+  ASSERT_FALSE(bool(result));
+  EXPECT_EQ(llvm::toString(result.takeError()),
+            "p.json: calls[0].calls: expected a multiple of 10 steps, got 21");
+}
+
+} // namespace
