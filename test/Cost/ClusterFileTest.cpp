@@ -70,9 +70,9 @@ TEST(ClusterFile, MissingValues) {
   EXPECT_EQ(errorOf(replaced("\"gb_per_s\": 370", "\"latency_us\": 1")),
             "c.json: links.intra.gb_per_s: expected a number above 0, got "
             "nothing");
-  EXPECT_EQ(
-      errorOf(replaced("\"memory_gib\": 80, ", "")),
-      "c.json: device.memory_gib: expected a number above 0, got nothing");
+  EXPECT_EQ(errorOf(replaced("\"memory_gib\": 80, ", "")),
+            "c.json: device.memory_gib: expected a number above 0 and at most "
+            "1.04858e+06, got nothing");
   EXPECT_EQ(errorOf(replaced("\"f32\": {\"peak_tflops\": 100}", "")),
             "c.json: device.vector.f32: expected an object, got nothing");
 }
@@ -82,9 +82,14 @@ TEST(ClusterFile, WrongValues) {
       errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": -370")),
       "c.json: links.intra.gb_per_s: expected a number above 0, got -370");
   EXPECT_EQ(errorOf(replaced("\"nodes\": 4", "\"nodes\": 0")),
-            "c.json: nodes: expected an integer of at least 1, got 0");
+            "c.json: nodes: expected an integer of at least 1, at most "
+            "2147483648, got 0");
   EXPECT_EQ(errorOf(replaced("\"nodes\": 4", "\"nodes\": 2.5")),
-            "c.json: nodes: expected an integer of at least 1, got 2.5");
+            "c.json: nodes: expected an integer of at least 1, at most "
+            "2147483648, got 2.5");
+  EXPECT_EQ(errorOf(replaced("\"nodes\": 4", "\"nodes\": 1e18")),
+            "c.json: nodes: expected an integer of at least 1, at most "
+            "2147483648, got 1e+18");
   EXPECT_EQ(errorOf(replaced("\"launch_us\": 5", "\"launch_us\": \"5\"")),
             "c.json: device.launch_us: expected a number of at least 0, got "
             "\"5\"");

@@ -181,8 +181,8 @@ TEST(MeasuredCost, TablesThatAreWrong) {
             "t.json: matmul[0].dtype: expected one of f64, f32, bf16, f16, f8, "
             "got \"bf61\"");
   EXPECT_EQ(tableError("\"m\": 1024, ", ""),
-            "t.json: matmul[0].m: expected an integer of at least 1, got "
-            "nothing");
+            "t.json: matmul[0].m: expected an integer of at least 1, at most "
+            "2147483648, got nothing");
   EXPECT_EQ(tableError("device-table/1", "cluster/1"),
             "t.json: format: expected one of fsdp-device-table/1, got "
             "\"fsdp-cluster/1\"");

@@ -19,6 +19,8 @@ using namespace mlir::fsdp;
 static constexpr StringLiteral kFormat = "fsdp-cluster/1";
 static constexpr double kMicro = 1e-6, kGiga = 1e9, kTera = 1e12;
 static constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+/// GiB of one device: a PiB is a slip of the pen.
+static constexpr NumberRange kMemory = {0, true, 1 << 20};
 
 /// "efficiency": a list of [size, ratio], or absent.
 static SizeCurve readCurve(JsonObject &object) {
@@ -62,10 +64,9 @@ static void readAttention(JsonObject object, Device &device) {
 static void readDevice(JsonObject object, Cluster &cluster) {
   Device &device = cluster.device;
   device.name = object.string("name");
-  device.memoryBytes =
-      int64_t(object.number("memory_gib", NumberRange::positive()) * kGiB);
+  device.memoryBytes = int64_t(object.number("memory_gib", kMemory) * kGiB);
   device.reservedBytes =
-      int64_t(object.number("reserved_gib", NumberRange::nonNegative()) * kGiB);
+      int64_t(object.number("reserved_gib", {0, false, kMemory.most}) * kGiB);
   if (device.reservedBytes >= device.memoryBytes)
     object.report("reserved_gib", "expected less than memory_gib, got as much "
                                   "or more");
@@ -165,7 +166,7 @@ static IntraLink readIntra(JsonObject object) {
 static InterLink readInter(JsonObject object) {
   InterLink link;
   link.bandwidth = object.number("gb_per_s", NumberRange::positive()) * kGiga;
-  link.nicsPerNode = object.integer("nics_per_node", 1);
+  link.nicsPerNode = object.integer("nics_per_node", 1, kMostOfACount);
   link.latencySeconds =
       object.numberOr("latency_us", NumberRange::nonNegative(), 0) * kMicro;
   link.efficiency = readLine(object);
@@ -207,7 +208,7 @@ static NcclSettings readNccl(JsonObject object) {
   nccl.arch = NcclArch(object.oneOf("architecture", archs));
   constexpr StringLiteral cpus[] = {"intel", "amd"};
   nccl.amdHost = object.oneOf("cpu", cpus) == 1;
-  nccl.channels = object.integer("channels", 1);
+  nccl.channels = object.integer("channels", 1, kMostOfACount);
   if (object.has("protocols")) {
     nccl.protocols = {false, false, false};
     constexpr StringLiteral names[] = {"ll", "ll128", "simple"};
@@ -253,9 +254,9 @@ static void readCollectives(JsonArray list, Cluster &cluster) {
     MeasuredCollective measured;
     measured.kind = TransferKind(object.oneOf(
         "kind", ArrayRef<StringLiteral>(kTransferKindNames).take_front(3)));
-    measured.nodes = object.integer("nodes", 1);
-    measured.ranksPerNode = object.integer("ranks_per_node", 1);
-    measured.neighbours = object.integerOr("neighbours", 1, 1);
+    measured.nodes = object.integer("nodes", 1, kMostOfACount);
+    measured.ranksPerNode = object.integer("ranks_per_node", 1, kMostOfACount);
+    measured.neighbours = object.integerOr("neighbours", 1, 1, kMostOfACount);
     std::vector<std::pair<double, double>> points =
         object.array("us_by_bytes").points(NumberRange::positive());
     for (auto &point : points)
@@ -282,8 +283,8 @@ Expected<Cluster> mlir::fsdp::parseCluster(StringRef text, StringRef path) {
   constexpr StringLiteral formats[] = {kFormat};
   root.oneOf("format", formats);
   cluster.name = root.string("name");
-  cluster.nodes = root.integer("nodes", 1);
-  cluster.gpusPerNode = root.integer("gpus_per_node", 1);
+  cluster.nodes = root.integer("nodes", 1, kMostOfACount);
+  cluster.gpusPerNode = root.integer("gpus_per_node", 1, kMostOfACount);
   readDevice(root.object("device"), cluster);
   if (root.has("links") || cluster.nodes * cluster.gpusPerNode > 1)
     readLinks(root.object("links"), cluster);

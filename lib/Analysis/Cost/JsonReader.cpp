@@ -71,13 +71,21 @@ static double checkNumber(JsonFile &file, StringRef path,
   return 1;
 }
 
+static std::string showIntegers(int64_t least, int64_t most) {
+  std::string text = "an integer of at least " + std::to_string(least);
+  if (most != INT64_MAX)
+    text += ", at most " + std::to_string(most);
+  return text;
+}
+
 static int64_t checkInteger(JsonFile &file, StringRef path,
-                            const json::Value &value, int64_t least) {
+                            const json::Value &value, int64_t least,
+                            int64_t most) {
   std::optional<int64_t> number = value.getAsInteger();
-  if (number && *number >= least)
+  if (number && *number >= least && *number <= most)
     return *number;
-  file.report(path, "expected an integer of at least " + Twine(least) +
-                        ", got " + show(value));
+  file.report(path,
+              "expected " + showIntegers(least, most) + ", got " + show(value));
   return std::max<int64_t>(least, 1);
 }
 
@@ -152,15 +160,15 @@ double JsonObject::numberOr(StringRef key, NumberRange range, double fallback) {
   return has(key) ? number(key, range) : fallback;
 }
 
-int64_t JsonObject::integer(StringRef key, int64_t least) {
-  const json::Value *value =
-      require(key, "an integer of at least " + std::to_string(least));
-  return value ? checkInteger(*file, pathOf(key), *value, least)
+int64_t JsonObject::integer(StringRef key, int64_t least, int64_t most) {
+  const json::Value *value = require(key, showIntegers(least, most));
+  return value ? checkInteger(*file, pathOf(key), *value, least, most)
                : std::max<int64_t>(least, 1);
 }
 
-int64_t JsonObject::integerOr(StringRef key, int64_t least, int64_t fallback) {
-  return has(key) ? integer(key, least) : fallback;
+int64_t JsonObject::integerOr(StringRef key, int64_t least, int64_t fallback,
+                              int64_t most) {
+  return has(key) ? integer(key, least, most) : fallback;
 }
 
 std::string JsonObject::string(StringRef key) {
@@ -251,7 +259,8 @@ double JsonArray::number(size_t index, NumberRange range) const {
 }
 
 int64_t JsonArray::integer(size_t index, int64_t least) const {
-  return checkInteger(*file, pathOf(index), (*elements)[index], least);
+  return checkInteger(*file, pathOf(index), (*elements)[index], least,
+                      INT64_MAX);
 }
 
 std::string JsonArray::string(size_t index) const {

@@ -46,6 +46,10 @@ private:
   llvm::json::Value root = nullptr;
 };
 
+/// The most of a count of machines, ranks or elements in one dimension:
+/// products of two of them do not overflow.
+constexpr int64_t kMostOfACount = int64_t(1) << 31;
+
 /// A range that a number must lie in.
 struct NumberRange {
   double least = 0;
@@ -71,8 +75,9 @@ public:
   bool has(llvm::StringRef key);
   double number(llvm::StringRef key, NumberRange range);
   double numberOr(llvm::StringRef key, NumberRange range, double fallback);
-  int64_t integer(llvm::StringRef key, int64_t least);
-  int64_t integerOr(llvm::StringRef key, int64_t least, int64_t fallback);
+  int64_t integer(llvm::StringRef key, int64_t least, int64_t most = INT64_MAX);
+  int64_t integerOr(llvm::StringRef key, int64_t least, int64_t fallback,
+                    int64_t most = INT64_MAX);
   std::string string(llvm::StringRef key);
   bool booleanOr(llvm::StringRef key, bool fallback);
   /// The place of the string in @names.

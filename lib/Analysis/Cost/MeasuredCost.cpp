@@ -54,9 +54,11 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
     for (size_t i = 0; i < list.size(); ++i) {
       JsonObject row = list.object(i);
       auto dtype = CostDtype(row.oneOf("dtype", kCostDtypeNames));
-      std::array<int64_t, 4> shape = {row.integer("m", 1), row.integer("n", 1),
-                                      row.integer("k", 1),
-                                      row.integerOr("batch", 1, 1)};
+      std::array<int64_t, 4> shape = {
+          row.integer("m", 1, kMostOfACount),
+          row.integer("n", 1, kMostOfACount),
+          row.integer("k", 1, kMostOfACount),
+          row.integerOr("batch", 1, 1, kMostOfACount)};
       double us = row.number("us", NumberRange::positive());
       row.finish();
       table.add(KernelKind::Matmul, dtype, shape, us * kMicro);
@@ -76,11 +78,12 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
     for (size_t i = 0; i < list.size(); ++i) {
       JsonObject row = list.object(i);
       auto dtype = CostDtype(row.oneOf("dtype", kCostDtypeNames));
-      int64_t batch = row.integer("batch", 1), heads = row.integer("heads", 1);
+      int64_t batch = row.integer("batch", 1, kMostOfACount),
+              heads = row.integer("heads", 1, kMostOfACount);
       row.integerOr("kv_heads", 1, heads); // its traffic is not the limit
-      int64_t queries = row.integer("queries", 1);
-      int64_t keys = row.integerOr("keys", 1, queries);
-      int64_t headSize = row.integer("head_size", 1);
+      int64_t queries = row.integer("queries", 1, kMostOfACount);
+      int64_t keys = row.integerOr("keys", 1, queries, kMostOfACount);
+      int64_t headSize = row.integer("head_size", 1, kMostOfACount);
       bool causal = row.booleanOr("causal", false);
       double forward = row.number("forward_us", NumberRange::positive());
       double backward = row.number("backward_us", NumberRange::positive());
