@@ -41,6 +41,7 @@ TEST_F(AnalyticCostTest, TimeIsInPicoseconds) {
   EXPECT_EQ(toTime(2.5e-12), 3);
   EXPECT_EQ(toTime(1e-15), 1);
   EXPECT_EQ(toTime(0), 0);
+  EXPECT_EQ(toTime(1e300), 1'000'000'000'000'000'000);
   EXPECT_DOUBLE_EQ(toSeconds(toTime(0.125)), 0.125);
 }
 

@@ -81,6 +81,9 @@ TEST(ClusterFile, WrongValues) {
   EXPECT_EQ(
       errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": -370")),
       "c.json: links.intra.gb_per_s: expected a number above 0, got -370");
+  EXPECT_EQ(errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": 1e308")),
+            "c.json: links.intra.gb_per_s: expected a number above 0, between "
+            "1e-12 and 1e+18, got 1e+308");
   EXPECT_EQ(errorOf(replaced("\"nodes\": 4", "\"nodes\": 0")),
             "c.json: nodes: expected an integer of at least 1, at most "
             "2147483648, got 0");

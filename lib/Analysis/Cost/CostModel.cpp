@@ -13,10 +13,14 @@
 using namespace mlir::fsdp;
 
 static constexpr double kPicosecondsPerSecond = 1e12;
+/// Eleven days for one op: sums of several still fit into Time.
+static constexpr double kMostSeconds = 1e6;
 
 Time mlir::fsdp::toTime(double seconds) {
   if (seconds <= 0)
     return 0;
+  if (seconds >= kMostSeconds)
+    return Time(kMostSeconds * kPicosecondsPerSecond);
   return std::max<Time>(1, std::llround(seconds * kPicosecondsPerSecond));
 }
 

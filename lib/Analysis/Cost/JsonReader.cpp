@@ -14,8 +14,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <cmath>
-
 using namespace llvm;
 using namespace mlir::fsdp;
 
@@ -59,15 +57,24 @@ static std::string show(NumberRange range) {
   return text;
 }
 
+/// No quantity in any of the files is outside of this, and inside of it no
+/// product or quotient of a few overflows.
+static constexpr double kSmallest = 1e-12, kLargest = 1e18;
+
 static double checkNumber(JsonFile &file, StringRef path,
                           const json::Value &value, NumberRange range) {
   std::optional<double> number = value.getAsNumber();
-  bool inRange = number && std::isfinite(*number) && *number >= range.least &&
+  bool inRange = number && *number >= range.least &&
                  (!range.open || *number > range.least) &&
                  (range.most == 0 || *number <= range.most);
-  if (inRange)
+  bool isSane =
+      number && (*number == 0 || (*number >= kSmallest && *number <= kLargest));
+  if (inRange && isSane)
     return *number;
-  file.report(path, "expected " + show(range) + ", got " + show(value));
+  std::string expected = show(range);
+  if (inRange)
+    expected += ", between " + show(kSmallest) + " and " + show(kLargest);
+  file.report(path, "expected " + expected + ", got " + show(value));
   return 1;
 }
 

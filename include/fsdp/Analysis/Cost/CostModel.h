@@ -33,7 +33,8 @@ namespace mlir::fsdp {
 /// Picoseconds.
 using Time = int64_t;
 
-/// Rounds to the nearest picosecond; what is not zero costs at least one.
+/// Rounds to the nearest picosecond; what is not zero costs at least one, and
+/// nothing more than 1e6 seconds.
 Time toTime(double seconds);
 double toSeconds(Time time);
 
