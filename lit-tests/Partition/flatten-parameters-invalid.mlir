@@ -17,6 +17,7 @@
 // RUN: %{refuse}reduce-dtype=i32 2>&1 | FileCheck %s --check-prefix=REDUCE-DTYPE
 // RUN: %{refuse}buffer-dtype=half 2>&1 | FileCheck %s --check-prefix=BUFFER-DTYPE
 // RUN: %{refuse}'ignore=decoder.*' 2>&1 | FileCheck %s --check-prefix=IGNORE
+// RUN: %{refuse}'ignore=*' 2>&1 | FileCheck %s --check-prefix=ALL-IGNORED
 // RUN: %{refuse}'replicate=norm.running_mean' 2>&1 | FileCheck %s --check-prefix=REPLICATE
 // RUN: %{refuse}'ignore=blocks.[0.weight' 2>&1 | FileCheck %s --check-prefix=PATTERN
 
@@ -36,6 +37,7 @@
 // REDUCE-DTYPE:  error: expected f32, f64, bf16 or f16 as element type, got 'i32'
 // BUFFER-DTYPE:  error: expected f32, f64, bf16 or f16 as element type, got 'half'
 // IGNORE:        error: expected a pattern that matches a parameter or buffer, got 'decoder.*'
+// ALL-IGNORED:   error: expected a trainable parameter that is not ignored, got none among 5
 // REPLICATE:     error: expected a pattern that matches a parameter, got 'norm.running_mean'
 // PATTERN:       error: expected a pattern, got 'blocks.[0.weight': {{.+}}
 

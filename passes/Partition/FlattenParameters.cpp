@@ -273,6 +273,14 @@ private:
             applyPatterns(step, ignore, Treatment::Ignored, treatments))
       return fail(func, std::move(error));
 
+    if (llvm::none_of(llvm::zip(step.params, treatments.params), [](auto pair) {
+          auto &[param, treatment] = pair;
+          return param.isTrainable() && treatment != Treatment::Ignored;
+        }))
+      return func.emitError("expected a trainable parameter that is not "
+                            "ignored, got none among ")
+             << step.params.size();
+
     Sharding usual = fsdp::getSharding(*chosen, *shape);
     int64_t ranks = 1;
     for (StringRef axis : usual.shardAxes)
