@@ -372,6 +372,32 @@ void averageLoss(func::FuncOp func, MeshOp mesh) {
   }
 }
 
+/// Every flat parameter that a type of `func` names is in the module. Ops check
+/// theirs; arguments and values that only pass through have no op that does.
+LogicalResult verifyFlatParams(func::FuncOp func, const Symbols &symbols) {
+  auto check = [&](Operation *op, TypeRange types) -> LogicalResult {
+    for (Type type : types) {
+      FlatSymbolRefAttr name;
+      if (auto shard = dyn_cast<ShardedType>(type))
+        name = shard.getFlatParam();
+      else if (auto whole = dyn_cast<UnshardedType>(type))
+        name = whole.getFlatParam();
+      if (name && !symbols.getFlatParam(name))
+        return op->emitOpError("expected a flat parameter named ")
+               << name << " in the module, got none";
+    }
+    return success();
+  };
+  WalkResult result = func.walk([&](Operation *op) {
+    bool known = succeeded(check(op, op->getResultTypes()));
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        known = known && succeeded(check(op, block.getArgumentTypes()));
+    return known ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 struct ConvertLogicalToCollectives
     : fsdp::impl::ConvertLogicalToCollectivesBase<ConvertLogicalToCollectives> {
   void runOnOperation() override {
@@ -383,6 +409,8 @@ struct ConvertLogicalToCollectives
         llvm::none_of(func.getArgumentTypes(), llvm::IsaPred<ShardedType>))
       return markAllAnalysesPreserved();
 
+    if (failed(verifyFlatParams(func, symbols)))
+      return signalPassFailure();
     averageLoss(func, symbols.meshes.begin()->second);
     LocalTypeConverter converter(symbols);
     ConversionTarget target(getContext());
