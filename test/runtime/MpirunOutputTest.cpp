@@ -30,6 +30,12 @@ const std::string detected =
     "mpirun detected that one or more processes exited with non-zero "
     "status, thus causing\nthe job to be terminated.\n" +
     rule;
+const std::string aborted =
+    rule +
+    "MPI_ABORT was invoked on rank 1 in communicator MPI COMMUNICATOR 3 DUP "
+    "FROM 0\nwith errorcode 7.\n\n"
+    "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.\n" +
+    rule;
 const std::string other =
     rule + "There are not enough slots available in the system.\n" + rule;
 
@@ -49,6 +55,16 @@ TEST(MpirunOutput, TakesOutWhatRanksHaveToldBetter) {
               "error: disk on fire\nlast\n" + other);
     EXPECT_EQ(output.killedRank(), 2);
     EXPECT_EQ(output.killedBy(), 9);
+  }
+}
+
+TEST(MpirunOutput, KnowsWhyRanksWereKilled) {
+  for (size_t step : {1u, 75u, 10000u}) {
+    MpirunOutput output;
+    EXPECT_EQ(output.abortCode(), -1);
+    EXPECT_EQ(filter("error: disk on fire\n" + aborted + killed, step, output),
+              "error: disk on fire\n");
+    EXPECT_EQ(output.abortCode(), 7);
   }
 }
 

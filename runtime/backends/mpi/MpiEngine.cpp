@@ -104,6 +104,11 @@ void MpiEngine::finalize() {
 }
 
 void MpiEngine::abortJob() {
+  // A launcher that kills the job drops what it has not yet forwarded of what
+  // this rank said last.
+  std::fflush(stderr);
+  timespec moment = {0, 200 * millisecond};
+  nanosleep(&moment, nullptr);
   mpi_.Abort(data_, static_cast<int>(failure_.code()));
   // MPI_Abort does not come back; this is for the compiler.
   _exit(static_cast<int>(failure_.code()));

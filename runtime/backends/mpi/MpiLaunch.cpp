@@ -253,6 +253,9 @@ Result<int> launchUnderMpirun(int ranks, char *const *argv) {
 
   Job job(mpirun, errors.read.get(), signals.fd());
   int status = job.watch();
+  // Killed ranks are what an abort does, not why the job ended.
+  if (job.output().abortCode() >= 0)
+    return job.output().abortCode();
   int rank = job.output().killedRank(), by = job.output().killedBy();
   if (rank >= 0)
     return Status::failed("rank " + std::to_string(rank) +

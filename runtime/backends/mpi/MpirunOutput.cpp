@@ -26,6 +26,8 @@ bool startsWith(const std::string &text, const std::string &prefix) {
 
 void MpirunOutput::endNotice(std::string &shown) {
   // Whitespace differs between versions and lines are folded: look at words.
+  size_t abort = notice_.find("MPI_ABORT was invoked on rank ");
+  size_t code = notice_.find("with errorcode ");
   constexpr const char *killed = "noticed that process rank ";
   size_t at = notice_.find(killed);
   int rank = 0, by = 0;
@@ -38,6 +40,10 @@ void MpirunOutput::endNotice(std::string &shown) {
       killedRank_ = rank;
       killedBy_ = by;
     }
+  } else if (abort != std::string::npos && code != std::string::npos &&
+             std::sscanf(notice_.c_str() + code, "with errorcode %d",
+                         &abortCode_) == 1) {
+    // The rank has said why before.
   } else if (notice_.find("a non-zero exit code") == std::string::npos &&
              notice_.find("non-zero status") == std::string::npos) {
     shown += notice_;

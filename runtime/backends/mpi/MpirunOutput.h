@@ -26,6 +26,9 @@ public:
   /// The rank that mpirun says was killed, or -1, and the signal.
   int killedRank() const { return killedRank_; }
   int killedBy() const { return killedBy_; }
+  /// The exit code that a rank ended the job with, or -1. It is why the others
+  /// were killed.
+  int abortCode() const { return abortCode_; }
 
 private:
   void endLine(std::string &shown);
@@ -39,6 +42,7 @@ private:
   size_t shownOfLine_ = 0;
   int killedRank_ = -1;
   int killedBy_ = 0;
+  int abortCode_ = -1;
 };
 
 } // namespace fsdp::rt
