@@ -1,13 +1,11 @@
-"""What must give the same bits, does: bits_test.py FIXTURE
+"""What must give the same bits, does.
 
 Compared are the losses of every step and all saved parameters, buffers and optimizer states.
 """
-import sys
 import unittest
 
-from steps import STEPS, Fixture, StepTest, needs_mpi
+from steps import STEPS, StepTest, fixture, needs_mpi
 
-fixture = None
 SGD = "sgd:lr=0.01,momentum=0.9"
 
 
@@ -31,9 +29,8 @@ class Bits(StepTest):
                 self.expect_same(one, self.result(program, mesh))
 
     def test_compiled_twice(self):
-        name = str(self.compile(fixture, "shard=2"))
-        self.programs.clear()
-        again = str(self.compile(fixture, "shard=2"))
+        name = self.compile(fixture, "shard=2")
+        again = self.compile(fixture, "shard=2", again=True)
         self.assertNotEqual(name, again)
         with open(name, "rb") as one, open(again, "rb") as other:
             self.assertTrue(one.read() == other.read(), "the two executables differ")
@@ -49,8 +46,9 @@ class Bits(StepTest):
     def test_wrap_policies(self):
         # Two gradients have one sum, in whatever order; the norm of all of them has not.
         results = {}
-        for wrap in ("none", "blocks", "size:2000"):
-            program = self.compile(fixture, "shard=2", "--wrap", wrap, optimizer=SGD)
+        for wrap, options in (("none", ("--wrap", "none")), ("blocks", ()),
+                              ("size:2000", ("--wrap", "size:2000"))):
+            program = self.compile(fixture, "shard=2", *options, optimizer=SGD)
             results[wrap] = self.result(program, "shard=2")
         for wrap in ("blocks", "size:2000"):
             with self.subTest(wrap=wrap):
@@ -58,8 +56,10 @@ class Bits(StepTest):
 
     def test_strategies(self):
         results = {}
-        for strategy in ("full_shard", "shard_grad_op", "no_shard"):
-            program = self.compile(fixture, "shard=2", "--strategy", strategy, optimizer=SGD)
+        for strategy, options in (("full_shard", ()),
+                                  ("shard_grad_op", ("--strategy", "shard_grad_op")),
+                                  ("no_shard", ("--strategy", "no_shard"))):
+            program = self.compile(fixture, "shard=2", *options, optimizer=SGD)
             results[strategy] = self.result(program, "shard=2")
         for strategy in ("shard_grad_op", "no_shard"):
             with self.subTest(strategy=strategy):
@@ -78,8 +78,3 @@ class Bits(StepTest):
                 second = self.result(program, mesh, "--resume", folder)
                 self.expect_same(whole,
                                  ([line["loss"] for line in first] + second[0], second[1]))
-
-
-if __name__ == "__main__":
-    fixture = Fixture(sys.argv.pop(1))
-    unittest.main()

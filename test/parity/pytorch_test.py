@@ -1,4 +1,4 @@
-"""Losses and gradient norms of a fixture against PyTorch's: pytorch_test.py FIXTURE
+"""Losses and gradient norms of a fixture against PyTorch's.
 
 Every mesh, strategy and wrap policy, on both backends, must stay within the fixture's own
 tolerance, 20 times what rounding does to PyTorch itself, and move the bytes that the compiler said
@@ -7,12 +7,9 @@ formulas.
 """
 import json
 import math
-import sys
-import unittest
 
-from steps import STEPS, Fixture, StepTest, needs_mpi, ranks_of
+from steps import STEPS, StepTest, fixture, needs_mpi, ranks_of
 
-fixture = None
 # What a user would wrap.
 CLASSES = {
     "bert": "BertLayer",
@@ -111,8 +108,3 @@ class PyTorch(StepTest):
     def test_mpi(self):
         for mesh in ("shard=2", HYBRID):
             self.check(mesh, backend="mpi")
-
-
-if __name__ == "__main__":
-    fixture = Fixture(sys.argv.pop(1))
-    unittest.main()

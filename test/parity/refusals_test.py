@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from steps import BIN, TIME_LIMIT, Fixture, StepTest, needs_mpi, read_tensors, write_tensors
+from steps import BIN, TIME_LIMIT, StepTest, fixture, needs_mpi, read_tensors, write_tensors
 
 MESH = "shard=2"
 FOREVER = 10 ** 8
@@ -33,7 +33,7 @@ def programs_running(program):
 
 class Refusals(StepTest):
     def setUp(self):
-        self.fixture = Fixture("gpt2")
+        self.fixture = fixture
         self.program = self.compile(self.fixture, MESH)
 
     def words(self, program=None, **replaced):

@@ -1,7 +1,9 @@
 """Compiling and running the traced steps of test/fixtures, for the tests beside this file.
 
-Standard library only. FSDP_BIN names the folder of fsdp-compile, FSDP_HAS_MPI is 1 where the
-runtime was built with the mpi backend.
+Standard library only. FSDP_BIN names the folder of fsdp-compile, FSDP_FIXTURE the model,
+FSDP_HAS_MPI is 1 where the runtime was built with the mpi backend. By hand, in this folder:
+
+  FSDP_FIXTURE=llama python3 -m unittest pytorch_test bits_test
 """
 import json
 import os
@@ -64,22 +66,22 @@ class Fixture:
         self.lr = self.expect["hyper"]["lr"]
 
 
+fixture = Fixture(os.environ.get("FSDP_FIXTURE", "gpt2"))
+
+
 class StepTest(unittest.TestCase):
-    """Compiles each program once, into a folder that goes away with the class."""
+    """Compiles each program once for all tests of a process; files go away with it."""
 
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="fsdp-parity-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        cls.programs = {}
-        cls.count = 0
+    temporary = tempfile.TemporaryDirectory(prefix="fsdp-parity-")
+    folder = pathlib.Path(temporary.name)
+    programs = {}
+    count = 0
 
-    @classmethod
-    def place(cls, name):
+    @staticmethod
+    def place(name):
         """A path that no other test uses."""
-        cls.count += 1
-        return cls.folder / f"{cls.count}-{name}"
+        StepTest.count += 1
+        return StepTest.folder / f"{StepTest.count}-{name}"
 
     @staticmethod
     def execute(words, environment=None):
@@ -87,9 +89,9 @@ class StepTest(unittest.TestCase):
                               capture_output=True, text=True, timeout=TIME_LIMIT,
                               env={**os.environ, **(environment or {})})
 
-    def compile(self, fixture, mesh, *options, optimizer=None):
+    def compile(self, fixture, mesh, *options, optimizer=None, again=False):
         key = (fixture.name, mesh, options, optimizer)
-        if key not in self.programs:
+        if again or key not in self.programs:
             program = self.place("train")
             choice = ["--optimizer", optimizer] if optimizer else \
                 ["--optimizer-file", fixture.dir / "optimizer.mlir"]
