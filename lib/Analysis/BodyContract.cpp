@@ -79,7 +79,7 @@ static bool isFlat(Value value) {
 /// would bring the mesh into the result.
 static bool isUsedAsSizeOnly(tensor::DimOp dim) {
   return llvm::all_of(dim->getUsers(), [](Operation *user) {
-    return isa<tensor::EmptyOp>(user) ||
+    return isa<tensor::EmptyOp, tensor::SplatOp>(user) ||
            (isa<arith::CmpIOp>(user) &&
             llvm::all_of(user->getUsers(), llvm::IsaPred<cf::AssertOp>));
   });
@@ -113,7 +113,8 @@ static bool isElementwiseOnFlat(Operation *op) {
   // Of ops that nobody here knows, their types must tell.
   if (!op->isRegistered())
     return llvm::all_of(op->getResults(), isFlat);
-  return isa<tensor::EmptyOp>(op) || OpTrait::hasElementwiseMappableTraits(op);
+  return isa<tensor::EmptyOp, tensor::SplatOp>(op) ||
+         OpTrait::hasElementwiseMappableTraits(op);
 }
 
 LogicalResult fsdp::verifyOptimizerBody(func::FuncOp func) {

@@ -127,6 +127,9 @@ bool fsdp::isViewOrCast(Operation *op) {
           tensor::ExtractSliceOp, tensor::CastOp, linalg::TransposeOp,
           linalg::BroadcastOp>(op))
     return true;
+  // A cast of a whole tensor.
+  if (isa<CastOpInterface>(op) && OpTrait::hasElementwiseMappableTraits(op))
+    return true;
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic && isMoveOrCast(generic);
 }

@@ -193,3 +193,72 @@ func.func @step(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
   %r = tensor.concat dim(1) %t, %x : (tensor<4x0xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
   return %r : tensor<4x5xf32>
 }
+
+// -----
+
+// Elementwise ops on whole tensors become linalg.generic, which writes to
+// nothing that is read; tensor.splat is a fill.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %[[X:.*]]: tensor<4x3xf32>, %[[Y:.*]]: tensor<4x3xf32>, %[[S:.*]]: f32
+// CHECK:         %[[E0:.*]] = tensor.empty() : tensor<4x3xf32>
+// CHECK-NEXT:    %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[Y]] : {{.*}}) outs(%[[E0]] :
+// CHECK:           arith.addf
+// CHECK:         %[[E1:.*]] = tensor.empty() : tensor<4x3xf32>
+// CHECK-NEXT:    linalg.generic {{.*}} ins(%[[SUM]] : {{.*}}) outs(%[[E1]] :
+// CHECK:           math.tanh
+// CHECK:         %[[R:.*]] = linalg.fill ins(%[[S]] : f32)
+// CHECK:         %[[E2:.*]] = tensor.empty() : tensor<4x3xf32>
+// CHECK-NEXT:    linalg.generic {{.*}} ins(%[[X]], %[[R]] : {{.*}}) outs(%[[E2]] :
+// CHECK:           arith.mulf
+// CHECK:         linalg.generic {{.*}} outs(%{{.*}} : tensor<4x3xbf16>)
+// CHECK:           arith.truncf
+func.func @step(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %s: f32) -> (tensor<4x3xf32>, tensor<4x3xbf16>) {
+  %sum = arith.addf %x, %y : tensor<4x3xf32>
+  %t = math.tanh %sum : tensor<4x3xf32>
+  %r = tensor.splat %s : tensor<4x3xf32>
+  %q = arith.mulf %x, %r : tensor<4x3xf32>
+  %n = arith.truncf %q : tensor<4x3xf32> to tensor<4x3xbf16>
+  return %t, %n : tensor<4x3xf32>, tensor<4x3xbf16>
+}
+
+// -----
+
+// A scalar is no operand: kernels read scalars from outside.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>, %[[S:.*]]: i1
+// CHECK:         linalg.generic {{.*}} ins(%[[X]], %[[Y]] : tensor<4xf32>, tensor<4xf32>)
+// CHECK:           arith.select %[[S]],
+func.func @step(%x: tensor<4xf32>, %y: tensor<4xf32>, %s: i1) -> tensor<4xf32> {
+  %0 = arith.select %s, %x, %y : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// In a loop an init says where to write.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[ROW:.*]] = tensor.extract_slice
+// CHECK:         linalg.generic {{.*}} outs(%[[ROW]] :
+func.func @step(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%t = %x) -> tensor<4x3xf32> {
+    %row = tensor.extract_slice %t[%i, 0] [1, 3] [1, 1] : tensor<4x3xf32> to tensor<1x3xf32>
+    %new = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+        outs(%row : tensor<1x3xf32>) {
+    ^bb0(%o: f32):
+      %j = linalg.index 1 : index
+      %k = arith.index_cast %j : index to i32
+      %f = arith.sitofp %k : i32 to f32
+      linalg.yield %f : f32
+    } -> tensor<1x3xf32>
+    %next = tensor.insert_slice %new into %t[%i, 0] [1, 3] [1, 1] : tensor<1x3xf32> into tensor<4x3xf32>
+    scf.yield %next : tensor<4x3xf32>
+  }
+  return %r : tensor<4x3xf32>
+}

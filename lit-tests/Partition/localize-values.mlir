@@ -93,6 +93,26 @@ func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
 
 // -----
 
+// A cast of a whole tensor is no more than a view.
+// CHECK-LABEL: func.func @forward_backward
+// CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32>
+// CHECK:         %[[C0:.*]] = arith.truncf %[[W]]
+// CHECK-NEXT:    "test.first"(%[[C0]])
+// CHECK:         %[[C1:.*]] = arith.truncf %[[W]]
+// CHECK-NEXT:    "test.loss"(%{{.*}}, %[[C1]])
+func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+                            %x: tensor<f32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %c = arith.truncf %w : tensor<4xf32> to tensor<4xbf16>
+  %y = "test.first"(%c) : (tensor<4xbf16>) -> tensor<f32>
+  %z = "test.other"(%y, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %loss = "test.loss"(%z, %c) : (tensor<f32>, tensor<4xbf16>) -> tensor<f32>
+  %g = "test.grad"(%loss) : (tensor<f32>) -> tensor<4xf32>
+  return %loss, %g : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
 // A value that depends on the batch too is saved, not computed twice; so is one
 // that an op with unknown effects computed.
 // CHECK-LABEL: func.func @forward_backward

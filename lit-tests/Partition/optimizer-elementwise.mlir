@@ -76,7 +76,9 @@ func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name =
   %n = tensor.dim %p, %c0 : tensor<?xf32>
   %e = tensor.empty(%n) : tensor<?xf32>
   %r = linalg.fill ins(%rate : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %q = tensor.splat %rate[%n] : tensor<?xf32>
   %m = arith.mulf %g, %r : tensor<?xf32>
-  %d = "foreign.sub"(%p, %m) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+  %k = math.fma %m, %q, %g : tensor<?xf32>
+  %d = "foreign.sub"(%p, %k) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
   return %d : tensor<?xf32>
 }

@@ -41,6 +41,65 @@ struct GeneralizeNamedOp : OpInterfaceRewritePattern<linalg::LinalgOp> {
   }
 };
 
+/// tensor.splat is a fill.
+struct SplatToFill : OpRewritePattern<tensor::SplatOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::SplatOp op,
+                                PatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getType());
+    if (!type.hasStaticShape())
+      return failure();
+    Value empty = tensor::EmptyOp::create(
+        rewriter, op.getLoc(), type.getShape(), type.getElementType());
+    rewriter.replaceOpWithNewOp<linalg::FillOp>(op, op.getInput(), empty);
+    return success();
+  }
+};
+
+/// A scalar operand is read from outside instead; the operand, unused, goes.
+struct CaptureScalars : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op,
+                                PatternRewriter &rewriter) const override {
+    bool changed = false;
+    for (OpOperand *input : op.getDpsInputOperands()) {
+      BlockArgument arg = op.getMatchingBlockArgument(input);
+      if (isa<ShapedType>(input->get().getType()) || arg.use_empty())
+        continue;
+      rewriter.replaceAllUsesWith(arg, input->get());
+      changed = true;
+    }
+    return success(changed);
+  }
+};
+
+/// An init that the body does not read is no operand: upstream makes
+/// elementwise ops write to one of theirs, which would keep that alive. Inside
+/// loops it says where to write, and stays.
+struct DropUnreadInits : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.hasPureTensorSemantics() || !isa<func::FuncOp>(op->getParentOp()))
+      return failure();
+    bool changed = false;
+    for (OpOperand &init : op.getDpsInitsMutable()) {
+      auto type = cast<RankedTensorType>(init.get().getType());
+      if (op.payloadUsesValueFromOperand(&init) || !type.hasStaticShape() ||
+          type.getEncoding() || init.get().getDefiningOp<tensor::EmptyOp>())
+        continue;
+      Value empty = tensor::EmptyOp::create(
+          rewriter, op.getLoc(), type.getShape(), type.getElementType());
+      rewriter.modifyOpInPlace(op, [&] { init.set(empty); });
+      changed = true;
+    }
+    return success(changed);
+  }
+};
+
 /// extf(x) compared with a constant that the narrow type holds exactly: the
 /// exporter widens because the constant was a Python float.
 struct NarrowComparison : OpRewritePattern<arith::CmpFOp> {
@@ -325,9 +384,11 @@ struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
     if (!step)
       return markAllAnalysesPreserved();
     RewritePatternSet patterns(&getContext());
-    patterns.add<GeneralizeNamedOp, NarrowComparison, RoundConstant,
-                 AccumulateIntoSum, DropEmptyResults, DropEmptyLoops,
-                 DropEmptyParts>(&getContext());
+    patterns
+        .add<GeneralizeNamedOp, SplatToFill, CaptureScalars, DropUnreadInits,
+             NarrowComparison, RoundConstant, AccumulateIntoSum,
+             DropEmptyResults, DropEmptyLoops, DropEmptyParts>(&getContext());
+    linalg::populateElementwiseToLinalgConversionPatterns(patterns);
     populateMathAlgebraicSimplificationPatterns(patterns);
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
     if (failed(applyPatternsGreedily(step, std::move(patterns))))

@@ -337,6 +337,16 @@ private:
       mapping.map(empty.getResult(), value);
       return success();
     }
+    if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
+      auto type = dyn_cast_or_null<RankedTensorType>(
+          getSizedType(splat.getType(), size));
+      if (!type)
+        return failure();
+      Value value = tensor::SplatOp::create(
+          builder, op.getLoc(), mapping.lookup(splat.getInput()), type);
+      mapping.map(splat.getResult(), value);
+      return success();
+    }
     // Sizes agree by construction, so an assertion about them holds. One about
     // values would be lost: refuse it.
     if (isa<cf::AssertOp>(op)) {

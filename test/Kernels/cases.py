@@ -240,6 +240,39 @@ def scalars(step):
 
 
 @case
+def whole_tensors(step):
+    # As compilers other than torch-mlir write elementwise ops.
+    x, y = step.input([5, 9]), step.input([5, 9])
+    one = step.input([], "f32")
+    kind, bits = x.type, tensor([5, 9], "i1")
+
+    def op(text, dtype="f32", shape=(5, 9)):
+        return step.result(text, shape, dtype, 1.0)
+
+    total = op(f"arith.addf {x.name}, {y.name} : {kind}")
+    constant = op(f"arith.constant dense<0.5> : {kind}")
+    less = op(f"arith.cmpf olt, {total.name}, {constant.name} : {kind}", "i1")
+    chosen = op(f"arith.select {less.name}, {x.name}, {constant.name} : "
+                f"{bits}, {kind}")
+    step.keep(op(f"math.tanh {chosen.name} : {kind}"))
+    step.keep(less)
+    narrow = op(f"arith.truncf {total.name} : {kind} to tensor<5x9xbf16>",
+                "bf16")
+    step.keep(op(f"arith.extf {narrow.name} : tensor<5x9xbf16> to {kind}"))
+    # One of rank 0, and a scalar that chooses between tensors.
+    root = op(f"math.exp {one.name} : tensor<f32>", shape=())
+    step.keep(root)
+    s, positive = step.fresh(), step.fresh()
+    step.emit(f"{s} = tensor.extract {root.name}[] : tensor<f32>")
+    step.emit(f"{positive} = arith.cmpf ogt, {s}, {s} : f32")
+    step.keep(op(f"arith.select {positive}, {x.name}, {y.name} : {kind}"))
+    # Its operand is an argument that is read again.
+    step.keep(op(f"arith.mulf {x.name}, {x.name} : {kind}"))
+    spread = op(f"tensor.splat {s} : {kind}")
+    step.keep(op(f"arith.divf {y.name}, {spread.name} : {kind}"))
+
+
+@case
 def init_that_the_body_reads(step):
     x = step.input([9])
     y = step.input([9])

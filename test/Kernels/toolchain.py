@@ -11,7 +11,7 @@ import subprocess
 from step import SAFETENSORS, count, decode, element_bytes, encode
 
 REFERENCE_PASSES = """builtin.module(
-  func.func(linalg-generalize-named-ops),
+  func.func(linalg-generalize-named-ops, convert-elementwise-to-linalg),
   one-shot-bufferize{allow-return-allocs-from-loops=1},
   func.func(convert-linalg-to-loops),
   expand-strided-metadata, lower-affine, convert-scf-to-cf,

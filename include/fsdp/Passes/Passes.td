@@ -197,8 +197,8 @@ def HoistChecks : Pass<"fsdp-hoist-checks", "::mlir::ModuleOp"> {
 def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::ModuleOp"> {
   let summary = "Brings compute ops into the forms that kernels are made of";
   let description = [{
-    Named linalg ops that are no contractions, convolutions or poolings become
-    linalg.generic; bodies are simplified (powers with small exponents,
+    Named linalg ops that are no contractions, convolutions or poolings, and
+    elementwise ops on whole tensors, become linalg.generic; bodies are simplified (powers with small exponents,
     comparisons widened for a constant's sake); a scatter into zeros that is
     added to a tensor accumulates into that tensor instead; contractions whose
     operands no stride can describe read copies.
