@@ -22,6 +22,13 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
+InFlightDiagnostic fsdp::emitInputError(Operation *op, const Twine &message) {
+  Location place = UnknownLoc::get(op->getContext());
+  if (auto file = op->getLoc()->findInstanceOf<FileLineColLoc>())
+    place = file;
+  return mlir::emitError(place, message);
+}
+
 namespace {
 
 /// Reads the arguments and results of one function. Errors are emitted at the
@@ -35,7 +42,7 @@ public:
 private:
   InFlightDiagnostic error(const Twine &message) {
     ++errors;
-    return step.func.emitError(message);
+    return emitInputError(step.func, message);
   }
   bool tooMany() const { return errors >= 5; }
 
@@ -486,8 +493,8 @@ FailureOr<TracedStep> fsdp::readTracedStep(ModuleOp module) {
   // input_c1
   auto func = module.lookupSymbol<func::FuncOp>(names::kForwardBackward);
   if (!func)
-    return module.emitError(
-        "input_c1: expected a function @forward_backward, got none");
+    return emitInputError(
+        module, "input_c1: expected a function @forward_backward, got none");
   return StepReader(func).read();
 }
 
@@ -518,7 +525,7 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
       role ? parseRole(role.getValue()) : std::nullopt;
   // optimizer_c2
   if (!parsed || !name || name.empty())
-    return func.emitError("optimizer_c2: expected ")
+    return emitInputError(func, "optimizer_c2: expected ")
            << where
            << " of @optimizer with fsdp.optimizer = {role, name}, role being "
               "param, grad, state or scalar";
@@ -532,7 +539,8 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
   bool mayBeScalar =
       *parsed == OptimizerRole::State || *parsed == OptimizerRole::Scalar;
   if (!(flat && *parsed != OptimizerRole::Scalar) && !(scalar && mayBeScalar))
-    return func.emitError("optimizer_c3: expected a flat float tensor of "
+    return emitInputError(func,
+                          "optimizer_c3: expected a flat float tensor of "
                           "dynamic size (or a state or scalar of rank 0) for ")
            << where << " of @optimizer (" << name << "), got " << type;
   // optimizer_c2
@@ -543,7 +551,8 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
     StringRef given = entry.getName();
     if (given != "role" && given != "name" &&
         (given != key || !getNumber(dict, key)))
-      return func.emitError("optimizer_c2: expected a number as 'init' of a "
+      return emitInputError(func,
+                            "optimizer_c2: expected a number as 'init' of a "
                             "state or 'default' of a scalar and no other entry "
                             "for ")
              << where << " of @optimizer (" << name << "), got '" << given
@@ -561,8 +570,8 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
   optimizer.func = func;
   // optimizer_c1
   if (func.isExternal() || !func.getBody().hasOneBlock())
-    return func.emitError("optimizer_c1: expected a body of one block in "
-                          "@optimizer");
+    return emitInputError(func, "optimizer_c1: expected a body of one block in "
+                                "@optimizer");
   for (auto [index, type] : llvm::enumerate(func.getArgumentTypes())) {
     auto value = readValue(func, type, func.getArgAttrDict(index),
                            "argument #" + Twine(index));
@@ -584,7 +593,8 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
   if (count(optimizer.args, OptimizerRole::Param) != 1 ||
       count(optimizer.args, OptimizerRole::Grad) != 1 ||
       count(optimizer.results, OptimizerRole::Param) != 1)
-    return func.emitError("optimizer_c4: expected @optimizer to take one param "
+    return emitInputError(func,
+                          "optimizer_c4: expected @optimizer to take one param "
                           "and one grad and to return one param");
   // optimizer_c5
   for (OptimizerValue &result : optimizer.results) {
@@ -593,31 +603,35 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
              (a.role == OptimizerRole::Param || a.name == result.name);
     });
     if (arg == optimizer.args.end() || arg->type != result.type)
-      return func.emitError("optimizer_c5: expected result ")
+      return emitInputError(func, "optimizer_c5: expected result ")
              << result.name
              << " of @optimizer to be an argument of the same role, name and "
                 "type";
   }
   if (count(optimizer.args, OptimizerRole::State) !=
       count(optimizer.results, OptimizerRole::State))
-    return func.emitError(
+    return emitInputError(
+        func,
         "optimizer_c5: expected @optimizer to return every state it takes");
   // optimizer_c6
   llvm::StringSet<> taken;
   for (OptimizerValue &arg : optimizer.args) {
     if (!taken.insert(arg.name.getValue()).second)
-      return func.emitError("optimizer_c6: expected arguments of @optimizer "
+      return emitInputError(func,
+                            "optimizer_c6: expected arguments of @optimizer "
                             "with names of their own, got ")
              << arg.name << " twice";
     if (arg.name == names::kClipNorm)
-      return func.emitError("optimizer_c6: expected @optimizer without an "
+      return emitInputError(func,
+                            "optimizer_c6: expected @optimizer without an "
                             "argument named ")
              << arg.name << ", which clipping adds";
   }
   llvm::StringSet<> returned;
   for (OptimizerValue &result : optimizer.results)
     if (!returned.insert(result.name.getValue()).second)
-      return func.emitError("optimizer_c6: expected results of @optimizer with "
+      return emitInputError(func,
+                            "optimizer_c6: expected results of @optimizer with "
                             "names of their own, got ")
              << result.name << " twice";
   return optimizer;
@@ -626,7 +640,7 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
 FailureOr<OptimizerFunction> fsdp::readOptimizer(ModuleOp module) {
   auto func = module.lookupSymbol<func::FuncOp>(names::kOptimizer);
   if (!func)
-    return module.emitError(
-        "optimizer_c1: expected a function @optimizer, got none");
+    return emitInputError(
+        module, "optimizer_c1: expected a function @optimizer, got none");
   return readOptimizer(func);
 }

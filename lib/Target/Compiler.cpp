@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Compiler.h"
+#include "DiagnosticPrinter.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Passes.h"
@@ -221,7 +222,7 @@ llvm::Error Compiler::compile() {
   // Sources are printed with what is wrong in them; a whole step is too long to
   // be printed with it.
   context.printOpOnDiagnostic(false);
-  SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  DiagnosticPrinter diagnostics(sources, &context);
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();

@@ -33,13 +33,13 @@
 // STRATEGY:      error: expected full_shard, shard_grad_op, no_shard, hybrid_shard or hybrid_shard_zero2 as strategy, got 'zero3'
 // HYBRID:        error: expected a mesh with a replicate axis for hybrid_shard, got one with shard=2 alone
 // ZERO2:         error: expected a mesh with a replicate axis for hybrid_shard_zero2, got one with shard=8 alone
-// DTYPE:         error: expected f32, f64, bf16 or f16 as element type, got 'fp16'
-// REDUCE-DTYPE:  error: expected f32, f64, bf16 or f16 as element type, got 'i32'
-// BUFFER-DTYPE:  error: expected f32, f64, bf16 or f16 as element type, got 'half'
-// IGNORE:        error: expected a pattern that matches a parameter or buffer, got 'decoder.*'
+// DTYPE:         error: expected f32, f64, bf16 or f16 as param-dtype, got 'fp16'
+// REDUCE-DTYPE:  error: expected f32, f64, bf16 or f16 as reduce-dtype, got 'i32'
+// BUFFER-DTYPE:  error: expected f32, f64, bf16 or f16 as buffer-dtype, got 'half'
+// IGNORE:        error: expected an ignore pattern that matches a parameter or buffer, got 'decoder.*'
 // ALL-IGNORED:   error: expected a trainable parameter that is not ignored, got none among 5
-// REPLICATE:     error: expected a pattern that matches a parameter, got 'norm.running_mean'
-// PATTERN:       error: expected a pattern, got 'blocks.[0.weight': {{.+}}
+// REPLICATE:     error: expected a replicate pattern that matches a parameter, got 'norm.running_mean'
+// PATTERN:       error: expected an ignore pattern, got 'blocks.[0.weight': {{.+}}
 
 // The plan is missing.
 // expected-error@below {{expected fsdp.unit on parameter "b" (run fsdp-assign-units first)}}

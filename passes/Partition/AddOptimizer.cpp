@@ -174,16 +174,17 @@ struct AddOptimizer : fsdp::impl::AddOptimizerBase<AddOptimizer> {
     if (Operation *present = module.lookupSymbol(names::kOptimizer)) {
       if (optimizer.empty())
         return markAllAnalysesPreserved();
-      InFlightDiagnostic diag = module.emitError("expected a module without "
-                                                 "@optimizer to add ")
-                                << optimizer << " to";
+      InFlightDiagnostic diag =
+          emitInputError(module, "expected a module without "
+                                 "@optimizer to add ")
+          << optimizer << " to";
       diag.attachNote(present->getLoc()) << "it is here";
       return signalPassFailure();
     }
     auto spec = OptimizerSpec::parse(optimizer.empty() ? StringRef("adamw")
                                                        : StringRef(optimizer));
     if (!spec) {
-      module.emitError(llvm::toString(spec.takeError()));
+      emitInputError(module, llvm::toString(spec.takeError()));
       return signalPassFailure();
     }
     OwningOpRef<ModuleOp> parsed =

@@ -42,7 +42,7 @@ struct AssignUnits : fsdp::impl::AssignUnitsBase<AssignUnits> {
       return signalPassFailure();
 
     auto fail = [&](llvm::Error error) {
-      step->func.emitError(llvm::toString(std::move(error)));
+      emitInputError(step->func, llvm::toString(std::move(error)));
       signalPassFailure();
     };
     auto policy = WrapPolicy::parse(wrap);

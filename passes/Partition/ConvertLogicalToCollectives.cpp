@@ -296,10 +296,14 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
       mapping.map(formal, actual);
     }
     for (Operation &inner : func.getBody().front().without_terminator())
-      if (failed(cloneSized(rewriter, inner, mapping, size)))
-        return op.emitOpError("expected an optimizer that is elementwise on "
-                              "flat tensors, got ")
-               << inner.getName() << " in " << op.getOptimizerAttr();
+      if (failed(cloneSized(rewriter, inner, mapping, size))) {
+        InFlightDiagnostic diag =
+            op.emitOpError("expected an optimizer that is elementwise on flat "
+                           "tensors, got ")
+            << inner.getName() << " in " << op.getOptimizerAttr();
+        diag.attachNote(inner.getLoc()) << "it is here";
+        return diag;
+      }
     SmallVector<Value> results;
     for (auto [value, result] :
          llvm::zip(func.getBody().front().getTerminator()->getOperands(),

@@ -41,11 +41,12 @@ static llvm::Error applyPatterns(const TracedStep &step,
                                  ArrayRef<std::string> patterns,
                                  Treatment treatment, Treatments &treatments) {
   bool takesBuffers = treatment == Treatment::Ignored;
+  std::string what = takesBuffers ? "an ignore pattern" : "a replicate pattern";
   for (const std::string &text : patterns) {
     auto pattern = llvm::GlobPattern::create(text);
     if (!pattern)
       return llvm::createStringError(
-          "expected a pattern, got '" + text +
+          "expected " + what + ", got '" + text +
           "': " + llvm::toString(pattern.takeError()));
     bool any = false;
     for (auto [param, result] : llvm::zip(step.params, treatments.params)) {
@@ -65,7 +66,7 @@ static llvm::Error applyPatterns(const TracedStep &step,
         }
     if (!any)
       return llvm::createStringError(
-          "expected a pattern that matches a parameter" +
+          "expected " + what + " that matches a parameter" +
           std::string(takesBuffers ? " or buffer" : "") + ", got '" + text +
           "'");
   }
@@ -80,8 +81,8 @@ static FailureOr<std::vector<std::string>> getUnits(const TracedStep &step) {
         const_cast<TracedStep &>(step).func.getArgAttrOfType<StringAttr>(
             param.arg.getArgNumber(), names::kUnit);
     if (!unit)
-      return const_cast<TracedStep &>(step).func.emitError(
-                 "expected fsdp.unit on parameter ")
+      return emitInputError(const_cast<TracedStep &>(step).func,
+                            "expected fsdp.unit on parameter ")
              << param.fqn << " (run fsdp-assign-units first)";
     units.push_back(unit.str());
   }
@@ -237,18 +238,18 @@ struct FlattenParameters
 
 private:
   LogicalResult fail(func::FuncOp func, llvm::Error error) {
-    return func.emitError(llvm::toString(std::move(error)));
+    return emitInputError(func, llvm::toString(std::move(error)));
   }
 
-  /// The element type an option names; null where it is empty.
-  FailureOr<FloatType> readType(func::FuncOp func, StringRef text) {
+  /// The element type that `option` names; null where it is empty.
+  FailureOr<FloatType> readType(func::FuncOp func, StringRef option,
+                                StringRef text) {
     if (text.empty())
       return FloatType();
     if (FloatType type = parseFloatType(&getContext(), text))
       return type;
-    return func.emitError("expected f32, f64, bf16 or f16 as element type, "
-                          "got '")
-           << text << "'";
+    return emitInputError(func, "expected f32, f64, bf16 or f16 as ")
+           << option << ", got '" << text << "'";
   }
 
   LogicalResult flatten(ModuleOp module, TracedStep &step) {
@@ -259,9 +260,9 @@ private:
     auto chosen = parseStrategy(strategy, *shape);
     if (!chosen)
       return fail(func, chosen.takeError());
-    FailureOr<FloatType> gather = readType(func, paramDtype),
-                         reduce = readType(func, reduceDtype),
-                         buffers = readType(func, bufferDtype);
+    FailureOr<FloatType> gather = readType(func, "param-dtype", paramDtype),
+                         reduce = readType(func, "reduce-dtype", reduceDtype),
+                         buffers = readType(func, "buffer-dtype", bufferDtype);
     FailureOr<std::vector<std::string>> units = getUnits(step);
     if (failed(gather) || failed(reduce) || failed(buffers) || failed(units))
       return failure();
@@ -277,8 +278,8 @@ private:
           auto &[param, treatment] = pair;
           return param.isTrainable() && treatment != Treatment::Ignored;
         }))
-      return func.emitError("expected a trainable parameter that is not "
-                            "ignored, got none among ")
+      return emitInputError(func, "expected a trainable parameter that is not "
+                                  "ignored, got none among ")
              << step.params.size();
 
     Sharding usual = fsdp::getSharding(*chosen, *shape);

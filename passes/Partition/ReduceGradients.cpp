@@ -47,7 +47,7 @@ static FailureOr<Value> reduceGradient(func::FuncOp func, FlatParamOp flat,
     auto it = results.find(member.getFqn().getValue());
     if (it == results.end()) {
       InFlightDiagnostic diag =
-          func.emitError("expected a result that is the gradient of ")
+          emitInputError(func, "expected a result that is the gradient of ")
           << member.getFqn();
       diag.attachNote(flat.getLoc()) << "its flat parameter is trainable";
       return diag;

@@ -152,6 +152,11 @@ struct OptimizerFunction {
   SmallVector<OptimizerValue> results;
 };
 
+/// Begins an error about what the user gave as a whole: an option, the step, the
+/// optimizer. It stands where `op` begins in a file, if it comes from one, and
+/// does not print `op`, which may be the whole step.
+InFlightDiagnostic emitInputError(Operation *op, const Twine &message = {});
+
 /// Reads `@forward_backward` of `module`; on a breach of the contract emits an
 /// error for the first few rules broken and fails. Rules about ops are left to
 /// verifyStepBody.
