@@ -19,25 +19,6 @@ func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name =
 
 // -----
 
-fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-fsdp.flat_param @a on @mesh shard [] replicate [] state f32 gather f32 reduce f32 numel 64 [
-  <"a.w", tensor<64xf32> at 0>] {trainable, unit = "a"}
-// Nothing has a norm that ranks agree on.
-// expected-error@below {{expected a gradient that is reduced, to clip its norm; got 1 flat parameters that are all ignored}}
-func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %x: tensor<f32>) -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}) {
-  %g = "test.grad"() : () -> tensor<64xf32>
-  %s = fsdp.reduce_grad @a(%g) : (tensor<64xf32>) -> !fsdp.sharded<@a, f32>
-  return %x, %s : tensor<f32>, !fsdp.sharded<@a, f32>
-}
-func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
-                     %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}})
-    -> (tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}}) {
-  %n = arith.subf %p, %g : tensor<?xf32>
-  return %n : tensor<?xf32>
-}
-
-// -----
-
 // expected-error@below {{optimizer_c1: expected a function @optimizer, got none}}
 module {
   fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]

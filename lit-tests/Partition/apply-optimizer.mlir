@@ -31,8 +31,8 @@
 // PLAIN-NEXT:    fsdp.reshard
 // PLAIN-NEXT:    %[[UB:.*]]:3 = fsdp.update @optimizer(%[[B]], %[[GB]], %[[MB]], %[[S]], %[[LR]]) :
 // PLAIN-NEXT:    "test.end"
-// An ignored gradient differs between ranks, so the norm leaves it out.
-// PLAIN-NEXT:    %[[N:.*]] = fsdp.grad_norm %[[GA]], %[[GB]] :
+// Ignored parameters' gradients count, too: what is clipped is in the norm.
+// PLAIN-NEXT:    %[[N:.*]] = fsdp.grad_norm %[[GA]], %[[GB]], %[[GI]] :
 // PLAIN-NEXT:    return %{{.*}}, %[[UA]]#0, %[[UA]]#1, %[[UA]]#2, %[[UB]]#0, %[[UB]]#1, %[[UI]]#0, %[[UI]]#1, %[[N]] :
 
 // min(1, clip_norm / (norm + 1e-6)) scales every gradient, behind the norm.

@@ -102,6 +102,22 @@ func.func @step(%0: !fsdp.sharded<@h0, f32>, %1: !fsdp.sharded<@h1, f32>, %2: !f
 
 // -----
 
+// Where each rank has a gradient of its own, the mean of the ranks' squares
+// counts, apart from what is sharded over the same axes.
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]
+fsdp.flat_param @a on @mesh shard ["replicate", "shard"] replicate [] state f32 gather f32 reduce f32 numel 192 [<"a.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "0"}
+fsdp.flat_param @i on @mesh shard [] replicate [] state f32 gather f32 reduce f32 numel 32 [<"i.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "1"}
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[SHARDED:.*]] = fsdp.all_reduce %{{.*}} on @mesh["replicate", "shard"] : tensor<f32>
+// CHECK:         %[[OWN:.*]] = fsdp.all_reduce %{{.*}} on @mesh["replicate", "shard"] divisor 6 : tensor<f32>
+// CHECK:         linalg.generic {{.*}} ins(%[[SHARDED]], %[[OWN]] :
+func.func @step(%0: !fsdp.sharded<@a, f32>, %1: !fsdp.sharded<@i, f32>) -> tensor<f32> {
+  %n = fsdp.grad_norm %0, %1 : !fsdp.sharded<@a, f32>, !fsdp.sharded<@i, f32> -> tensor<f32>
+  return %n : tensor<f32>
+}
+
+// -----
+
 // The optimizer's body, with the shard's size; a state that is kept narrower is
 // cast around it, the gradient is scaled before it. The function goes.
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]

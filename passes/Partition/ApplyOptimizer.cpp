@@ -51,12 +51,6 @@ private:
 };
 } // namespace
 
-/// A gradient that is not reduced differs between ranks: no part of the norm.
-static bool isReduced(Trained param) {
-  return !param.flat.getShardAxes().empty() ||
-         !param.flat.getReplicateAxes().empty();
-}
-
 /// Where the shard may change: behind its gradient, and behind everything that
 /// reads the parameter in this step.
 static Operation *getUpdatePoint(const Trained &param) {
@@ -180,19 +174,17 @@ void OptimizerApplier::update(Trained &param, Value scale) {
 
 void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip) {
   Operation *ret = block.getTerminator();
-  SmallVector<Value> managed;
+  SmallVector<Value> grads;
   for (Trained &param : trained)
-    if (isReduced(param))
-      managed.push_back(param.grad);
-  Value norm, scale;
+    grads.push_back(param.grad);
+  Value scale;
   builder.setInsertionPoint(ret);
-  if (!managed.empty()) {
-    norm = GradNormOp::create(builder, ret->getLoc(),
-                              RankedTensorType::get({}, builder.getF32Type()),
-                              managed);
-    if (clip)
-      scale = createClipCoefficient(norm);
-  }
+  // What is scaled is what is counted: all of it.
+  Value norm = GradNormOp::create(
+      builder, ret->getLoc(), RankedTensorType::get({}, builder.getF32Type()),
+      grads);
+  if (clip)
+    scale = createClipCoefficient(norm);
   for (Trained &param : trained) {
     if (!scale)
       builder.setInsertionPointAfter(getUpdatePoint(param));
@@ -200,8 +192,7 @@ void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip) {
       builder.setInsertionPoint(ret);
     update(param, scale);
   }
-  if (norm)
-    appendResult(func, norm, names::kGradNorm, builder.getUnitAttr());
+  appendResult(func, norm, names::kGradNorm, builder.getUnitAttr());
 }
 
 namespace {
@@ -225,16 +216,10 @@ struct ApplyOptimizer : fsdp::impl::ApplyOptimizerBase<ApplyOptimizer> {
       Value grad = func.getBody().front().getTerminator()->getOperand(i);
       trained.push_back({flat, findShard(func, name), grad});
       if (!flat || !trained.back().shard || !grad.getDefiningOp()) {
-        func.emitError("expected a shard of ")
+        emitInputError(func, "expected a shard of ")
             << name << " for the gradient that is result #" << i;
         return signalPassFailure();
       }
-    }
-    if (clip && llvm::none_of(trained, isReduced)) {
-      func.emitError("expected a gradient that is reduced, to clip its norm; "
-                     "got ")
-          << trained.size() << " flat parameters that are all ignored";
-      return signalPassFailure();
     }
     eraseResults(func, getResultsWith(func, names::kGradShard));
     OptimizerApplier(func, *optimizer).apply(trained, clip);

@@ -42,6 +42,13 @@ struct Symbols {
   llvm::DenseMap<Attribute, MeshOp> meshes;
 };
 
+ArrayAttr getAllAxes(MeshOp mesh) {
+  SmallVector<Attribute> axes;
+  for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
+    axes.push_back(axis.getName());
+  return ArrayAttr::get(mesh.getContext(), axes);
+}
+
 /// Shards and gathered flat parameters become flat tensors.
 struct LocalTypeConverter : TypeConverter {
   explicit LocalTypeConverter(const Symbols &symbols) {
@@ -207,7 +214,8 @@ Value createSquareSum(OpBuilder &builder, Location loc, Value flat) {
   return reduce(reduce(matrix, /*square=*/true), /*square=*/false);
 }
 
-/// sums of squares + all_reduce over the axes that hold different pieces
+/// sums of squares + all_reduce over the axes that hold different pieces. Where
+/// each rank has a gradient of its own, their mean over all ranks counts.
 struct GradNormPattern : LogicalPattern<GradNormOp> {
   using LogicalPattern::LogicalPattern;
 
@@ -225,7 +233,8 @@ struct GradNormPattern : LogicalPattern<GradNormOp> {
             return arith::AddFOp::create(nested, l, v[0], v[1]);
           });
     };
-    llvm::MapVector<std::pair<Attribute, Attribute>, Value> groups;
+    // By mesh, axes and divisor.
+    llvm::MapVector<std::tuple<Attribute, Attribute, int64_t>, Value> groups;
     for (auto [logical, grad] : llvm::zip(op.getGrads(), adaptor.getGrads())) {
       FlatParamOp flat = symbols.getFlatParam(
           cast<ShardedType>(logical.getType()).getFlatParam());
@@ -235,17 +244,21 @@ struct GradNormPattern : LogicalPattern<GradNormOp> {
       rewriter.setInsertionPointAfterValue(grad);
       Value square = createSquareSum(rewriter, loc, grad);
       rewriter.setInsertionPoint(op);
-      Value &group = groups[{flat.getMeshAttr(), flat.getShardAxes()}];
+      MeshOp mesh = symbols.getMesh(flat);
+      bool isOwn = flat.isRankOwn();
+      Value &group = groups[{flat.getMeshAttr(),
+                             isOwn ? getAllAxes(mesh) : flat.getShardAxes(),
+                             isOwn ? mesh.getWorldSize() : 1}];
       group = add(group, square);
     }
     Value total;
-    for (auto &[key, sum] : groups)
-      total =
-          add(total,
-              AllReduceOp::create(rewriter, loc, scalar, sum,
-                                  cast<FlatSymbolRefAttr>(key.first).getValue(),
-                                  cast<ArrayAttr>(key.second),
-                                  /*divisor=*/1));
+    for (auto &[key, sum] : groups) {
+      auto [mesh, axes, divisor] = key;
+      total = add(total,
+                  AllReduceOp::create(rewriter, loc, scalar, sum,
+                                      cast<FlatSymbolRefAttr>(mesh).getValue(),
+                                      cast<ArrayAttr>(axes), divisor));
+    }
     rewriter.replaceOp(
         op,
         createElementwise(rewriter, loc, scalar, total,
@@ -373,16 +386,13 @@ private:
 
 /// The loss becomes its mean over all ranks.
 void averageLoss(func::FuncOp func, MeshOp mesh) {
-  SmallVector<Attribute> axes;
-  for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
-    axes.push_back(axis.getName());
   Operation *ret = func.getBody().front().getTerminator();
   OpBuilder builder(ret);
   for (unsigned i : getResultsWith(func, names::kLoss)) {
     OpOperand &loss = ret->getOpOperand(i);
     loss.set(AllReduceOp::create(
         builder, loss.get().getLoc(), loss.get().getType(), loss.get(),
-        mesh.getSymName(), builder.getArrayAttr(axes), mesh.getWorldSize()));
+        mesh.getSymName(), getAllAxes(mesh), mesh.getWorldSize()));
   }
 }
 

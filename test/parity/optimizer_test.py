@@ -1,7 +1,10 @@
-"""Optimizers, against what they must equal."""
+"""Optimizers and clipping, against what they must equal."""
+import array
+import json
+import math
 import unittest
 
-from steps import BIN, Fixture, StepTest
+from steps import BIN, Fixture, StepTest, read_tensors, write_tensors
 
 MESH = "shard=2"
 
@@ -49,6 +52,78 @@ class Optimizers(StepTest):
                                 "--mesh", MESH, "-o", own])
         self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
         self.assertEqual(self.result(own, fixture, MESH), self.result(built_in, fixture, MESH))
+
+    # Clipping with parameters that FSDP leaves alone.
+
+    IGNORED = "transformer.h.0.mlp.*"
+
+    def step(self, fixture, mesh, batches, *options, run=()):
+        """One step of SGD with rate 1: its norm, and what it took from each parameter."""
+        program = self.compile(fixture, mesh, *options, optimizer="sgd:lr=1")
+        folder, metrics = self.place("saves"), self.place("metrics.jsonl")
+        outcome = self.execute([program, "--params", fixture.params, "--data", batches, "--steps", 1,
+                                "--save", folder, "--metrics", metrics, *run])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        before, after = (
+            {name: array.array("f", data)
+             for name, (dtype, _, data) in read_tensors(path).items() if dtype == "F32"}
+            for path in (fixture.params, folder / "step-00000001" / "params.safetensors"))
+        change = {name: [x - y for x, y in zip(before[name], after[name])]
+                  for name in before if name in after}
+        return json.loads(metrics.read_text())["grad_norm"], change
+
+    def batches(self, fixture, order):
+        """The fixture's batches, rank i's being those of rank order[i]."""
+        tensors = read_tensors(fixture.batches)
+        for name, (dtype, shape, data) in tensors.items():
+            size = len(data) // (shape[0] * shape[1])
+            tensors[name] = (dtype, [shape[0], len(order), *shape[2:]], b"".join(
+                data[(step * shape[1] + rank) * size:][:size]
+                for step in range(shape[0]) for rank in order))
+        path = self.place("batches.safetensors")
+        write_tensors(path, tensors)
+        return path
+
+    def squares(self, change, is_ignored):
+        own = self.IGNORED.rstrip("*")
+        return sum(x * x for name, values in change.items()
+                   if name.startswith(own) == is_ignored for x in values)
+
+    def test_ignored_parameters_count_where_ranks_agree(self):
+        fixture = Fixture("gpt2")
+        for mesh, order in (("shard=1", [0]), ("shard=2", [0, 0])):
+            batches = self.batches(fixture, order)
+            with self.subTest(mesh=mesh):
+                norm, whole = self.step(fixture, mesh, batches, "--clip-norm",
+                                        run=("--clip-norm", 0.5))
+                own, ignored = self.step(fixture, mesh, batches, "--clip-norm",
+                                         "--ignore", self.IGNORED, run=("--clip-norm", 0.5))
+                self.assertGreater(norm, 1)
+                self.assertAlmostEqual(own, norm, delta=1e-5 * norm)
+                for change in (whole, ignored):
+                    total = self.squares(change, True) + self.squares(change, False)
+                    self.assertAlmostEqual(math.sqrt(total), 0.5, delta=1e-3)
+
+    def test_ignored_parameters_of_ranks_that_differ(self):
+        fixture = Fixture("gpt2")
+        ignore = ("--ignore", self.IGNORED)
+        # What a rank adds is seen where it is the first.
+        norms, changes = zip(*(
+            self.step(fixture, MESH, self.batches(fixture, order), *ignore)
+            for order in ([0, 1], [1, 0])))
+        own = [self.squares(change, True) for change in changes]
+        self.assertGreater(abs(own[0] - own[1]), 1e-3 * own[0])
+        expected = math.sqrt(self.squares(changes[0], False) + sum(own) / 2)
+        for norm in norms:
+            self.assertAlmostEqual(norm, expected, delta=1e-4 * expected)
+        # One factor for all parameters of all ranks.
+        norm, clipped = self.step(fixture, MESH, self.batches(fixture, [0, 1]), "--clip-norm",
+                                  *ignore, run=("--clip-norm", norms[0] / 4))
+        self.assertAlmostEqual(norm, norms[0], delta=1e-5 * norm)
+        for is_ignored in (False, True):
+            self.assertAlmostEqual(
+                math.sqrt(self.squares(clipped, is_ignored)),
+                math.sqrt(self.squares(changes[0], is_ignored)) / 4, delta=1e-4 * norm)
 
 
 if __name__ == "__main__":

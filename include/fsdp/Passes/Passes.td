@@ -147,7 +147,8 @@ def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
     Behind each reduced gradient, or behind the gradient norm where gradients
     are clipped, the optimizer is applied to the shard. The step takes the
     optimizer's states and scalars and returns new shards and states instead of
-    gradients, and the norm of the whole gradient before clipping.
+    gradients, and the norm of the whole gradient before clipping; ignored
+    parameters' gradients count and are scaled like the others (fsdp.grad_norm).
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",

@@ -152,6 +152,11 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     MemberAttr lookupMember(::llvm::StringRef fqn);
     /// Members, typed.
     auto getMemberRange() { return getMembers().getAsRange<MemberAttr>(); }
+    /// Whether each rank has values of its own, neither pieces nor copies of one
+    /// whole: ignored parameters.
+    bool isRankOwn() {
+      return getShardAxes().empty() && getReplicateAxes().empty();
+    }
     /// Elements that one rank holds: numel / ranks of the shard axes.
     int64_t getShardNumel(MeshOp mesh);
     ShardedType getShardedType(::mlir::Type elementType);
@@ -279,7 +284,9 @@ def FSDP_GradNormOp : FSDP_Op<"grad_norm", [
   let description = [{
     The norm over all elements of all flat parameters, each counted once: pieces
     are summed over the ranks that hold different ones, never over those that
-    hold copies.
+    hold copies. A flat parameter with neither shard nor replicate axes has a
+    gradient of its own on each rank: the mean of their squares over all ranks
+    counts, so that all ranks have one norm.
 
     Constraints:
     - grad_norm_c1: every flat parameter exists and appears once.
