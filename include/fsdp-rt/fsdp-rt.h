@@ -93,7 +93,8 @@ FSDP_RT_EXPORT fsdp_code fsdp_ranks(fsdp_session *session, int32_t *world,
  * From `seed` by the program's initialisers; from a safetensors file, where
  * `cast` lets float types differ; or from a directory that fsdp_save or a
  * program's --save wrote, with the number of its step in *step (may be null).
- */
+ * What differs between ranks, such as a BatchNorm's buffers, each rank finds
+ * again where as many ranks wrote it; else all start from rank 0's. */
 FSDP_RT_EXPORT fsdp_code fsdp_init_from_seed(fsdp_session *session,
                                              uint64_t seed);
 FSDP_RT_EXPORT fsdp_code fsdp_init_from_file(fsdp_session *session,

@@ -13,6 +13,7 @@
 #include "fsdp/Target/Dtype.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/SHA1.h"
 
@@ -202,6 +203,7 @@ json::Array ManifestWriter::getFlatParams() {
         {"shard_numel", flat.getShardNumel(getMeshOp())},
         {"shard_axes", toJson(flat.getShardAxes())},
         {"trainable", flat.getTrainable()},
+        {"per_rank", flat.getTrainable() && flat.isRankOwn()},
         {"offset", getOffset(arg.getArgNumber())},
         {"members", std::move(members)},
         {"states", flat.getTrainable() ? getStates(flat) : json::Array()}});
@@ -210,6 +212,11 @@ json::Array ManifestWriter::getFlatParams() {
 }
 
 json::Array ManifestWriter::getBuffers() {
+  llvm::StringSet<> updated;
+  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i)
+    if (auto update = step.getResultAttrOfType<DictionaryAttr>(
+            i, names::kBufferUpdate))
+      updated.insert(update.getAs<StringAttr>("fqn").getValue());
   json::Array buffers;
   for (BlockArgument arg : step.getArguments()) {
     auto buffer = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
@@ -217,8 +224,10 @@ json::Array ManifestWriter::getBuffers() {
     if (!buffer)
       continue;
     auto type = cast<RankedTensorType>(arg.getType());
+    StringRef fqn = buffer.getAs<StringAttr>("fqn").getValue();
     buffers.push_back(
-        json::Object{{"fqn", buffer.getAs<StringAttr>("fqn").getValue()},
+        json::Object{{"fqn", fqn},
+                     {"per_rank", updated.contains(fqn)},
                      {"dtype", getDtypeName(type.getElementType())},
                      {"shape", toJson(type.getShape())},
                      {"offset", getOffset(arg.getArgNumber())},

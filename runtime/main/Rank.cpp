@@ -59,8 +59,10 @@ Status Rank::loadParameters(const std::string &path, bool cast,
       data::loadParameters(manifest_, number(), path, cast, arena(), notes));
 }
 
-Status Rank::resume(const CheckpointInfo &checkpoint) {
-  return ranks_.agree(loadCheckpoint(checkpoint, manifest_, number(), arena()));
+Status Rank::resume(const CheckpointInfo &checkpoint,
+                    std::vector<std::string> &notes) {
+  return ranks_.agree(
+      loadCheckpoint(checkpoint, manifest_, number(), arena(), notes));
 }
 
 Status Rank::step() {

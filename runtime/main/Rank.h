@@ -42,7 +42,8 @@ public:
   Status initialize(uint64_t seed);
   Status loadParameters(const std::string &path, bool cast,
                         std::vector<std::string> &notes);
-  Status resume(const data::CheckpointInfo &checkpoint);
+  Status resume(const data::CheckpointInfo &checkpoint,
+                std::vector<std::string> &notes);
 
   /// Sets a scalar for all further steps; `value` must be representable.
   void setScalar(size_t index, double value) { scalars_[index] = value; }

@@ -144,8 +144,10 @@ Result<int64_t> Session::resume(const std::string &directory) {
   if (!found.isOk())
     return found.status();
   hasState_ = false;
-  if (Status s = team_->call(OnFailure::Continue,
-                             [&](Rank &rank) { return rank.resume(*found); }))
+  if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
+        std::vector<std::string> notes;
+        return rank.resume(*found, notes);
+      }))
     return s;
   hasState_ = true;
   steps_ = found->step;

@@ -198,13 +198,12 @@ Status Trainer::createRank() {
 }
 
 Status Trainer::loadState() {
-  if (resumed_)
-    return rank_->resume(*resumed_);
-  if (options_.seed)
+  if (options_.seed && !resumed_)
     return rank_->initialize(*options_.seed).withContext("--init");
   std::vector<std::string> notes;
-  if (Status s =
-          rank_->loadParameters(options_.params, options_.castParams, notes))
+  if (Status s = resumed_ ? rank_->resume(*resumed_, notes)
+                          : rank_->loadParameters(options_.params,
+                                                  options_.castParams, notes))
     return s;
   tell(notes);
   return Status::ok();

@@ -155,7 +155,9 @@ TEST_F(CheckpointTest, HoldsWholeTensorsByName) {
     for (int rank = 0; rank < manifest.worldSize(); ++rank) {
       std::vector<char> drawn(manifest.arenaBytes), read(manifest.arenaBytes);
       ASSERT_OK(initializeFromSeed(manifest, rank, 3, 1, drawn.data()));
-      ASSERT_OK(loadCheckpoint(*found, manifest, rank, read.data()));
+      std::vector<std::string> notes;
+      ASSERT_OK(loadCheckpoint(*found, manifest, rank, read.data(), notes));
+      EXPECT_TRUE(notes.empty());
       for (const FlatParam &flat : manifest.flatParams)
         EXPECT_EQ(std::memcmp(drawn.data() + flat.offset,
                               read.data() + flat.offset,
@@ -185,9 +187,11 @@ TEST_F(CheckpointTest, MembersOfAUnitMustShareItsScalars) {
   auto found = findCheckpoint(dir.file("saves"));
   ASSERT_OK(found.status());
   std::vector<char> arena(merged.arenaBytes);
-  EXPECT_CONTAINS(messageOf(loadCheckpoint(*found, merged, 0, arena.data())),
-                  "expected one value of 'step' for all of unit 'uv', got "
-                  "1.000000 for 'a' and 2.000000 for 'b'");
+  std::vector<std::string> notes;
+  EXPECT_CONTAINS(
+      messageOf(loadCheckpoint(*found, merged, 0, arena.data(), notes)),
+      "expected one value of 'step' for all of unit 'uv', got "
+      "1.000000 for 'a' and 2.000000 for 'b'");
 }
 
 TEST_F(CheckpointTest, NamesThatCollideAreRefused) {

@@ -19,6 +19,7 @@
 //               noclip        compiled without clipping
 //               nolr          lr has no default
 //               noinit        weight has no initialiser
+//               own           the buffer is each rank's own: a sum of inputs
 //
 //===----------------------------------------------------------------------===//
 
@@ -82,7 +83,7 @@ static void forward_backward(char *const *operands, char *scratch,
       gradient[k] += 2 * error * (ids[b * SEQUENCE + k] / 64.0f) / BATCH;
     gradient[SEQUENCE] += 2 * error / BATCH;
   }
-  *count += 1;
+  *count += strcmp(flaw, "own") == 0 ? ids[0] : 1;
   *operands[6] = !(strcmp(flaw, "check") == 0 && *count == flaw_step);
   if (strcmp(flaw, "nan") == 0 && *count == flaw_step)
     *loss = NAN;
@@ -207,7 +208,8 @@ __attribute__((constructor)) static void write_manifest(void) {
       " \"flat_params\": ["
       "  {\"name\": \"linear\", \"unit\": \"linear\", \"dtype\": \"F32\","
       "   \"numel\": %d, \"shard_numel\": %d, \"shard_axes\": [\"shard\"],"
-      "   \"trainable\": true, \"offset\": %d, \"members\": ["
+      "   \"trainable\": true, \"per_rank\": false, \"offset\": %d,"
+      "   \"members\": ["
       "    {\"fqn\": \"weight\", \"tied\": [\"head.weight\"], \"shape\": [%d],"
       "     \"offset\": 0, \"init\": %s},"
       "    {\"fqn\": \"bias\", \"tied\": [], \"shape\": [1], \"offset\": %d,"
@@ -219,12 +221,14 @@ __attribute__((constructor)) static void write_manifest(void) {
       "     \"offset\": %d, \"init\": 0.0}]},"
       "  {\"name\": \"frozen\", \"unit\": \"linear\", \"dtype\": \"F32\","
       "   \"numel\": 1, \"shard_numel\": 1, \"shard_axes\": [],"
-      "   \"trainable\": false, \"offset\": %d, \"members\": ["
+      "   \"trainable\": false, \"per_rank\": false, \"offset\": %d,"
+      "   \"members\": ["
       "    {\"fqn\": \"gain\", \"tied\": [], \"shape\": [], \"offset\": 0,"
       "     \"init\": {\"kind\": \"constant\", \"value\": 2.0}}],"
       "   \"states\": []}],"
       " \"buffers\": [{\"fqn\": \"count\", \"dtype\": \"I64\", \"shape\": [],"
-      "  \"offset\": %d, \"init\": {\"kind\": \"values\", \"values\": [0]}}],"
+      "  \"offset\": %d, \"per_rank\": %s,"
+      "  \"init\": {\"kind\": \"values\", \"values\": [0]}}],"
       " \"inputs\": ["
       "  {\"name\": \"input_ids\", \"dtype\": \"I64\", \"shape\": [%d, %d],"
       "   \"offset\": %d, \"low\": 0, \"high\": %d, \"shift\": 0},"
@@ -243,7 +247,8 @@ __attribute__((constructor)) static void write_manifest(void) {
       strcmp(flaw, "noinit") == 0
           ? "null"
           : "{\"kind\": \"normal\", \"mean\": 0.0, \"std\": 0.1}",
-      SEQUENCE, MOMENTUM, STEP, GAIN, COUNT, BATCH, SEQUENCE, IDS, VOCABULARY,
+      SEQUENCE, MOMENTUM, STEP, GAIN, COUNT,
+      strcmp(flaw, "own") == 0 ? "true" : "false", BATCH, SEQUENCE, IDS, VOCABULARY,
       BATCH, SEQUENCE, LABELS, VOCABULARY, LR,
       strcmp(flaw, "nolr") == 0 ? "null" : "0.001",
       strcmp(flaw, "noclip") == 0 ? "ceiling" : "clip_norm", CLIP,

@@ -198,6 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"/flat_params/0/members/0/init/kind", "magic",
                "init.kind: expected one of constant"},
         Broken{"/flat_params/0/members/0/init/std", -1.0, "init.std"},
+        Broken{"/flat_params/0/per_rank", true,
+               "flat_params[0].per_rank: expected true only for what is "
+               "trainable and has no shard_axes"},
         Broken{"/flat_params/0/states/1/name", "exp_avg", "got 'exp_avg' also"},
         Broken{"/flat_params/0/states/0/offset", 0, "overlaps"},
         Broken{"/buffers/0/fqn", "a.w", "got 'a.w' also at"},

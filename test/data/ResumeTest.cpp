@@ -76,6 +76,105 @@ TEST_F(ResumeTest, SamePlaceAndMetricsGoOn) {
   EXPECT_EQ(readFile(saves + "/latest"), "step-00000006\n");
 }
 
+/// The program's buffer is a sum of inputs, of which each rank has others.
+class OwnTensorsTest : public ResumeTest {
+protected:
+  OwnTensorsTest() {
+    constexpr int64_t steps = 7, ranks = 4, row = 20;
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < steps * ranks * row; ++i)
+      ids.push_back(i * i % 127);
+    EXPECT_OK(
+        writeSafetensors(batches,
+                         {{"input_ids", FSDP_RT_I64, {steps, ranks, 4, 5}},
+                          {"labels", FSDP_RT_I64, {steps, ranks, 4, 5}}},
+                         {ids.data(), ids.data()}));
+  }
+  Outcome runOwn(const std::string &mesh, const Words &arguments) {
+    return run(mesh, arguments, {"LINEAR_FLAW=own"});
+  }
+  std::string ranksFileAt(const std::string &saves, int step) {
+    return saves + "/step-0000000" + std::to_string(step) +
+           "/ranks.safetensors";
+  }
+};
+
+TEST_F(OwnTensorsTest, ComeBackOnAsManyRanks) {
+  for (const char *mesh : {"1", "2", "2x2"}) {
+    std::string whole = dir.file(std::string("whole") + mesh),
+                half = dir.file(std::string("half") + mesh);
+    EXPECT_EQ(runOwn(mesh, training(4, {"--save", whole})).err, "");
+    EXPECT_EQ(runOwn(mesh, training(2, {"--save", half})).err, "");
+    EXPECT_EQ(runOwn(mesh, resuming(half, 4, {"--save", half})).err, "");
+    EXPECT_EQ(stateAt(half, 4), stateAt(whole, 4)) << mesh;
+    // One rank's are all in the other files.
+    EXPECT_EQ(pathExists(ranksFileAt(whole, 4)), *mesh != '1');
+    if (*mesh != '1')
+      EXPECT_EQ(readFile(ranksFileAt(half, 4)), readFile(ranksFileAt(whole, 4)))
+          << mesh;
+  }
+  // Another mesh of as many ranks.
+  Outcome outcome = runOwn(
+      "4", resuming(dir.file("half2x2/step-00000002"), 4, {"--save", other}));
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(readFile(ranksFileAt(other, 4)),
+            readFile(ranksFileAt(dir.file("whole2x2"), 4)));
+}
+
+TEST_F(OwnTensorsTest, AreRankZerosOnAnotherNumberOfRanks) {
+  EXPECT_EQ(runOwn("2", training(2, {"--save", saves})).err, "");
+  std::string path = saves + "/step-00000002";
+  for (const char *mesh : {"1", "4"}) {
+    std::string again = dir.file(std::string("again") + mesh);
+    Outcome outcome = runOwn(mesh, resuming(saves, 3, {"--save", again}));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err,
+              "warning: " + path + " (of 2 ranks): each of " + mesh +
+                  (*mesh == '1' ? " rank" : " ranks") +
+                  " starts from rank 0's 'params/count', which differ between "
+                  "ranks\n");
+  }
+  // Nor has a program that changes its buffer alike on all ranks any use for
+  // them; the other way round, there are none to go on from.
+  runWell("2", resuming(saves, 3, {"--save", other}));
+  EXPECT_FALSE(pathExists(ranksFileAt(other, 3)));
+  EXPECT_CONTAINS(runOwn("2", resuming(other, 4)).err,
+                  "(of 2 ranks): each of 2 ranks starts from rank 0's");
+}
+
+TEST_F(OwnTensorsTest, AreRefusedWhereTheyAreNotWhole) {
+  EXPECT_EQ(runOwn("2", training(2, {"--save", saves})).err, "");
+  std::string path = ranksFileAt(saves, 2), whole = readFile(path);
+  auto refuse = [&](const std::string &message) {
+    expectRefusal("2", resuming(saves, 4), message, {"LINEAR_FLAW=own"});
+  };
+  writeFile(path, whole.substr(0, whole.size() - 1));
+  refuse("ranks.safetensors");
+  ASSERT_OK(removeTree(path));
+  refuse("No such file");
+  std::string meta = saves + "/step-00000002/meta.json";
+  auto rewrite = [&](TensorSpec spec) {
+    std::vector<char> zeros(1000);
+    ASSERT_OK(writeSafetensors(path, {std::move(spec)}, {zeros.data()}));
+    json changed = json::parse(readFile(meta));
+    changed["files"]["ranks.safetensors"] = readFile(path).size();
+    writeFile(meta, changed.dump());
+  };
+  rewrite({"params/count", FSDP_RT_I64, {3}});
+  refuse("'params/count': expected shape [2], got [3]");
+  rewrite({"params/count", FSDP_RT_F32, {2}});
+  refuse("'params/count': expected I64, got F32");
+  rewrite({"params/other", FSDP_RT_I64, {2}});
+  refuse("unexpected 1 tensor: 'params/other'");
+  json changed = json::parse(readFile(meta));
+  changed["files"]["ranks.safetensors"] = "x";
+  writeFile(meta, changed.dump());
+  refuse("files.ranks.safetensors: expected an integer");
+  changed["ranks"] = 0;
+  writeFile(meta, changed.dump());
+  refuse("ranks: expected");
+}
+
 TEST_F(ResumeTest, MetaTellsTheStep) {
   runWell("2x2", training(2, {"--save", saves}));
   json meta = json::parse(readFile(saves + "/step-00000002/meta.json"));
@@ -238,6 +337,7 @@ protected:
   }
   Outcome runWithFault(const char *mesh, int n, Words environment) {
     saves = dir.file("saves" + std::to_string(n));
+    environment.insert(environment.end(), program.begin(), program.end());
     environment.push_back("LD_PRELOAD=" FAULT_SHIM);
     environment.push_back("FAULT_AT=" + std::to_string(n));
     return run(
@@ -253,7 +353,7 @@ protected:
       again = resuming(saves, 6, {"--save", saves, "--keep", "1"});
     else
       EXPECT_EQ(run("1", resuming(saves, 6)).status, 1) << n;
-    runWell("2", again);
+    runWell("2", again, program);
     std::vector<std::string> expected = {"latest", "step-00000006"};
     EXPECT_EQ(entriesOf(saves), expected) << n;
     EXPECT_EQ(stateAt(saves, 6), whole) << n;
@@ -270,11 +370,20 @@ protected:
     EXPECT_GT(n, 40);
   }
   std::string whole;
+  /// For the program itself.
+  Words program;
 };
 
 TEST_F(FaultTest, KilledAtAnyMoment) { killAtEveryMoment("1"); }
 
 TEST_F(FaultTest, KilledAtAnyMomentWithTwoRanks) { killAtEveryMoment("2"); }
+
+TEST_F(FaultTest, KilledAtAnyMomentWithOwnTensors) {
+  program = {"LINEAR_FLAW=own"};
+  runWell("2", training(6, {"--save", dir.file("own")}), program);
+  whole = stateAt(dir.file("own"), 6);
+  killAtEveryMoment("2");
+}
 
 TEST_F(FaultTest, AnyChangeMayFail) {
   int refused = 0;

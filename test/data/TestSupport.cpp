@@ -120,12 +120,16 @@ json makeManifest(int replicas, int shards,
     json axes = json::array();
     if (spec.isSharded)
       axes.push_back("shard");
-    json flat = {
-        {"name", spec.name},    {"unit", spec.name},
-        {"dtype", spec.dtype},  {"numel", shard * ranks},
-        {"shard_numel", shard}, {"shard_axes", axes},
-        {"trainable", true},    {"offset", reserve(manifest, shard * size)},
-        {"members", members}};
+    json flat = {{"name", spec.name},
+                 {"unit", spec.name},
+                 {"dtype", spec.dtype},
+                 {"numel", shard * ranks},
+                 {"shard_numel", shard},
+                 {"shard_axes", axes},
+                 {"trainable", true},
+                 {"per_rank", false},
+                 {"offset", reserve(manifest, shard * size)},
+                 {"members", members}};
     flat["states"] = {{{"name", "exp_avg"},
                        {"dtype", "F32"},
                        {"scalar", false},
@@ -154,6 +158,7 @@ void addBuffer(json &manifest, const std::string &fqn, const std::string &dtype,
       {{"fqn", fqn},
        {"dtype", dtype},
        {"shape", shape},
+       {"per_rank", false},
        {"offset", reserve(manifest, bytesOf(dtype, shape))},
        {"init", std::move(init)}});
 }

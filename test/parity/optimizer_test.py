@@ -125,6 +125,25 @@ class Optimizers(StepTest):
                 math.sqrt(self.squares(clipped, is_ignored)),
                 math.sqrt(self.squares(changes[0], is_ignored)) / 4, delta=1e-4 * norm)
 
+    def test_ignored_parameters_resumed(self):
+        # Each rank goes on from its own, and its own momentum.
+        fixture = Fixture("gpt2")
+        program = self.compile(fixture, MESH, "--ignore", self.IGNORED,
+                               optimizer="sgd:lr=0.01,momentum=0.9")
+        whole, half = self.place("whole"), self.place("half")
+        lines = self.train(program, fixture, MESH, "--save", whole, steps=4)
+        first = self.train(program, fixture, MESH, "--save", half, steps=2)
+        second = self.train(program, fixture, MESH, "--resume", half, "--save", half, steps=4)
+        self.assertEqual([line["loss"] for line in first + second],
+                         [line["loss"] for line in lines])
+        saved = self.saved(whole, 4)
+        self.assertEqual(self.saved(half, 4), saved)
+        name = "transformer.h.0.mlp.c_fc.weight"
+        for kind in ("params/" + name, f"optimizer/{name}.momentum_buffer"):
+            _, shape, data = saved["ranks.safetensors", kind]
+            self.assertEqual(shape[0], 2)
+            self.assertNotEqual(data[:len(data) // 2], data[len(data) // 2:])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -18,6 +18,7 @@ namespace fsdp::rt::data {
 constexpr const char *latestFile = "latest";
 constexpr const char *paramsFile = "params.safetensors";
 constexpr const char *optimizerFile = "optimizer.safetensors";
+constexpr const char *ranksFile = "ranks.safetensors";
 constexpr const char *metaFile = "meta.json";
 constexpr const char *temporarySuffix = ".tmp";
 constexpr int64_t checkpointFormat = 1;

@@ -9,7 +9,9 @@
 #include "core/data/CheckpointFiles.h"
 #include "core/data/Initialize.h"
 #include "core/data/Json.h"
+#include "core/data/Names.h"
 #include "core/data/Numbers.h"
+#include "core/data/OwnTensors.h"
 #include "core/data/Parameters.h"
 #include "core/data/Sharding.h"
 
@@ -41,8 +43,11 @@ Result<CheckpointInfo> readMeta(const std::string &path) {
                         ", got " + std::to_string(format));
   info.step = meta["step"].integer(0);
   info.shapes = meta["shapes"].string();
+  info.ranks = meta["ranks"].integer(1);
   info.paramsBytes = meta["files"][paramsFile].integer(0);
   info.optimizerBytes = meta["files"][optimizerFile].integer(0);
+  if (!meta.failed() && meta["files"].has(ranksFile))
+    info.ranksBytes = meta["files"][ranksFile].integer(0);
   if (status)
     return status.withContext(file);
   return info;
@@ -106,6 +111,77 @@ Status readStates(const SafetensorsReader &file,
   return Status::ok();
 }
 
+/// What each rank has for itself, found in a checkpoint of as many ranks.
+class OwnState {
+public:
+  /// Finds the tensors of `manifest`'s ranks; names those of which there is
+  /// only rank 0's in `notes`.
+  static Result<OwnState> open(const CheckpointInfo &checkpoint,
+                               const Manifest &manifest,
+                               std::vector<std::string> &notes);
+  Status read(int rank, char *arena) const;
+
+private:
+  std::optional<SafetensorsReader> file_;
+  std::vector<std::pair<OwnTensor, const TensorInfo *>> found_;
+};
+
+Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
+                                const Manifest &manifest,
+                                std::vector<std::string> &notes) {
+  OwnState state;
+  int64_t ranks = manifest.worldSize();
+  std::vector<OwnTensor> own = ownTensors(manifest);
+  // The other files hold all of the only rank.
+  if (own.empty() || (ranks == 1 && checkpoint.ranks == 1))
+    return state;
+  std::vector<std::string> absent;
+  if (checkpoint.ranks == ranks && checkpoint.ranksBytes) {
+    Result<SafetensorsReader> file =
+        openComplete(checkpoint.path + "/" + ranksFile, *checkpoint.ranksBytes);
+    if (!file.isOk())
+      return file.status();
+    std::vector<WantedTensor> wanted;
+    for (const OwnTensor &tensor : possibleOwnTensors(manifest))
+      wanted.push_back({tensor.name,
+                        {},
+                        tensor.dtype,
+                        stackedShape(tensor, ranks),
+                        /*isOptional=*/true});
+    // The file moves, the tensors it holds do not.
+    state.file_ = std::move(*file);
+    Result<std::vector<const TensorInfo *>> matched =
+        matchTensors(*state.file_, wanted, /*cast=*/false);
+    if (!matched.isOk())
+      return matched.status();
+    for (OwnTensor &tensor : own)
+      if (const TensorInfo *info = state.file_->find(tensor.name))
+        state.found_.push_back({std::move(tensor), info});
+      else
+        absent.push_back(tensor.name);
+  } else {
+    for (const OwnTensor &tensor : own)
+      absent.push_back(tensor.name);
+  }
+  if (!absent.empty())
+    notes.push_back(
+        checkpoint.path + " (of " + std::to_string(checkpoint.ranks) +
+        (checkpoint.ranks == 1 ? " rank)" : " ranks)") + ": each of " +
+        std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
+        " starts from rank 0's " + listNames(absent, 2) +
+        ", which differ between ranks");
+  return state;
+}
+
+Status OwnState::read(int rank, char *arena) const {
+  for (const auto &[tensor, info] : found_)
+    if (Status s =
+            readElements(*file_, *info, tensor.dtype, rank * tensor.numel,
+                         tensor.numel, arena + tensor.offset))
+      return s;
+  return Status::ok();
+}
+
 } // namespace
 
 std::string checkpointName(int64_t step) {
@@ -151,7 +227,8 @@ Result<CheckpointInfo> findCheckpoint(const std::string &directory) {
 }
 
 Status loadCheckpoint(const CheckpointInfo &checkpoint,
-                      const Manifest &manifest, int rank, char *arena) {
+                      const Manifest &manifest, int rank, char *arena,
+                      std::vector<std::string> &notes) {
   Result<SafetensorsReader> params =
       openComplete(checkpoint.path + "/" + paramsFile, checkpoint.paramsBytes);
   if (!params.isOk())
@@ -182,10 +259,16 @@ Status loadCheckpoint(const CheckpointInfo &checkpoint,
                           ": expected shapes " + shapes + ", got " +
                           checkpoint.shapes);
 
+  Result<OwnState> own = OwnState::open(checkpoint, manifest, notes);
+  if (!own.isOk())
+    return own.status();
+
   initializeStates(manifest, arena);
   if (Status s = readParameters(manifest, rank, *params, *parameters, arena))
     return s;
-  return readStates(*optimizer, *states, manifest, rank, arena);
+  if (Status s = readStates(*optimizer, *states, manifest, rank, arena))
+    return s;
+  return own->read(rank, arena);
 }
 
 } // namespace fsdp::rt::data

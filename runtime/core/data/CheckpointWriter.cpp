@@ -8,6 +8,7 @@
 #include "core/data/Checkpoint.h"
 #include "core/data/CheckpointFiles.h"
 #include "core/data/Json.h"
+#include "core/data/OwnTensors.h"
 #include "core/data/Parameters.h"
 #include "core/data/Philox.h"
 #include "core/data/Sharding.h"
@@ -23,6 +24,18 @@ std::vector<TensorSpec> parameterTensors(const Manifest &manifest) {
   std::vector<TensorSpec> specs;
   for (WantedTensor &want : wantedParameters(manifest))
     specs.push_back({std::move(want.name), want.dtype, std::move(want.shape)});
+  return specs;
+}
+
+/// What a checkpoint holds of every rank; nothing where there is one rank,
+/// whose tensors are in the other files.
+std::vector<TensorSpec> rankTensors(const Manifest &manifest) {
+  std::vector<TensorSpec> specs;
+  int64_t ranks = manifest.worldSize();
+  if (ranks > 1)
+    for (OwnTensor &tensor : ownTensors(manifest))
+      specs.push_back(
+          {std::move(tensor.name), tensor.dtype, stackedShape(tensor, ranks)});
   return specs;
 }
 
@@ -94,11 +107,24 @@ Result<CheckpointWriter> CheckpointWriter::create(const Manifest &manifest,
       SafetensorsLayout::create(optimizerTensors(manifest));
   if (!optimizer.isOk())
     return optimizer.status().withContext(optimizerFile);
+  Result<SafetensorsLayout> own =
+      SafetensorsLayout::create(rankTensors(manifest));
+  if (!own.isOk())
+    return own.status().withContext(ranksFile);
   CheckpointWriter writer(manifest, rank, ranks, options, std::move(*params),
-                          std::move(*optimizer));
+                          std::move(*optimizer), std::move(*own));
   if (Status s = ranks.announce(rank == 0 ? writer.claimDirectory() : Status()))
     return s;
   return writer;
+}
+
+std::vector<std::pair<const char *, const SafetensorsLayout *>>
+CheckpointWriter::files() const {
+  std::vector<std::pair<const char *, const SafetensorsLayout *>> files = {
+      {paramsFile, &params_}, {optimizerFile, &optimizer_}};
+  if (!own_.specs().empty())
+    files.push_back({ranksFile, &own_});
+  return files;
 }
 
 Status CheckpointWriter::claimDirectory() {
@@ -148,9 +174,10 @@ Status CheckpointWriter::prepare(const std::string &temporary) const {
     return s;
   if (Status s = makeDirectories(temporary))
     return s;
-  if (Status s = params_.createFile(temporary + "/" + paramsFile))
-    return s;
-  return optimizer_.createFile(temporary + "/" + optimizerFile);
+  for (auto [name, layout] : files())
+    if (Status s = layout->createFile(temporary + "/" + name))
+      return s;
+  return Status::ok();
 }
 
 Status CheckpointWriter::writeOwnRanges(const std::string &temporary,
@@ -167,7 +194,10 @@ Status CheckpointWriter::writeOwnRanges(const std::string &temporary,
   };
   if (Status s = write(paramsFile, &CheckpointWriter::writeParameters))
     return s;
-  return write(optimizerFile, &CheckpointWriter::writeStates);
+  if (Status s = write(optimizerFile, &CheckpointWriter::writeStates))
+    return s;
+  return own_.specs().empty() ? Status::ok()
+                              : write(ranksFile, &CheckpointWriter::writeOwn);
 }
 
 Status CheckpointWriter::writeParameters(const File &file,
@@ -224,19 +254,29 @@ Status CheckpointWriter::writeStates(const File &file,
   return Status::ok();
 }
 
+Status CheckpointWriter::writeOwn(const File &file, const char *arena) const {
+  size_t index = 0;
+  for (const OwnTensor &tensor : ownTensors(*manifest_))
+    if (Status s = file.writeAt(own_.offsetOf(index++) + rank_ * tensor.bytes(),
+                                arena + tensor.offset, tensor.bytes()))
+      return s;
+  return Status::ok();
+}
+
 Status CheckpointWriter::commit(const std::string &name, int64_t step) const {
   const std::string &directory = options_.directory;
   std::string path = directory + "/" + name;
   std::string temporary = path + temporarySuffix;
+  nlohmann::json sizes = nlohmann::json::object();
+  for (auto [file, layout] : files())
+    sizes[file] = layout->fileBytes();
   nlohmann::json meta = {
       {"format", checkpointFormat},
       {"step", step},
       {"program", manifest_->name},
       {"shapes", shapesFingerprint(*manifest_)},
       {"ranks", manifest_->worldSize()},
-      {"files",
-       {{paramsFile, params_.fileBytes()},
-        {optimizerFile, optimizer_.fileBytes()}}},
+      {"files", std::move(sizes)},
   };
   if (Status s =
           replaceFile(temporary + "/" + metaFile, dumpJson(meta, 2) + "\n"))

@@ -186,6 +186,7 @@ FlatParam readFlatParam(const JsonReader &json,
   flat.shardNumel = json["shard_numel"].integer(0, maxBytes / 8);
   flat.shardAxes = readAxes(json["shard_axes"], mesh);
   flat.trainable = json["trainable"].boolean();
+  flat.perRank = json["per_rank"].boolean();
   flat.offset = readOffset(json["offset"]);
   json["members"].forEach([&](const JsonReader &member) {
     flat.members.push_back(readMember(member, flat.dtype));
@@ -197,6 +198,10 @@ FlatParam readFlatParam(const JsonReader &json,
     json["dtype"].fail(
         std::string("expected a float dtype for what is trainable, got ") +
         dtypeName(flat.dtype));
+  if (!json.failed() && flat.perRank &&
+      !(flat.trainable && flat.shardAxes.empty()))
+    json["per_rank"].fail("expected true only for what is trainable and has no "
+                          "shard_axes, got it here");
   return flat;
 }
 
@@ -207,6 +212,7 @@ Buffer readBuffer(const JsonReader &json) {
   buffer.shape = readShape(json["shape"]);
   buffer.numel = numelOf(buffer.shape);
   buffer.offset = readOffset(json["offset"]);
+  buffer.perRank = json["per_rank"].boolean();
   buffer.init = readInitializer(json["init"], buffer.dtype, buffer.numel);
   return buffer;
 }

@@ -70,7 +70,8 @@ struct FlatParam {
   int64_t shardNumel = 0;     // elements of one rank
   std::vector<int> shardAxes; // indices into mesh, increasing
   bool trainable = true;
-  int64_t offset = 0; // bytes, of this rank's shard
+  bool perRank = false; // each rank trains its own; shardAxes are empty
+  int64_t offset = 0;   // bytes, of this rank's shard
   std::vector<Member> members;
   std::vector<OptimizerState> states;
 };
@@ -80,7 +81,8 @@ struct Buffer {
   Dtype dtype = FSDP_RT_F32;
   Shape shape;
   int64_t numel = 0;
-  int64_t offset = 0; // bytes
+  int64_t offset = 0;   // bytes
+  bool perRank = false; // each rank changes its own
   Initializer init;
 };
 
