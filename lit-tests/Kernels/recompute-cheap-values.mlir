@@ -55,3 +55,51 @@ func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
   } -> tensor<64xf32>
   return %b : tensor<64xf32>
 }
+
+// -----
+
+// A shard is cast before each gather: the cast one is not kept from forward to
+// backward. A tensor that is no argument would have to be kept instead.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<32xf32>
+// CHECK:         %[[C0:.*]] = linalg.generic {{.*}} ins(%[[W]] :
+// CHECK-SAME:      fsdp.kernel = 0
+// CHECK:         fsdp.all_gather %[[C0]] {{.*}} for forward
+// CHECK:         %[[C1:.*]] = linalg.generic {{.*}} ins(%[[W]] :
+// CHECK-SAME:      fsdp.kernel = 3
+// CHECK:           arith.truncf
+// CHECK:         fsdp.all_gather %[[C1]] {{.*}} for backward
+// CHECK:           math.tanh
+// CHECK:         %[[D:.*]] = linalg.generic {{.*}}fsdp.kernel = 2
+// CHECK:         fsdp.all_gather %[[D]] {{.*}} for forward
+// CHECK-NOT:     linalg.generic
+// CHECK:         fsdp.all_gather %[[D]] {{.*}} for backward
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%w: tensor<32xf32>) -> (tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>) {
+  %e = tensor.empty() : tensor<32xbf16>
+  %f = tensor.empty() : tensor<32xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%w : tensor<32xf32>) outs(%e : tensor<32xbf16>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%v: f32, %o: bf16):
+    %r = arith.truncf %v : f32 to bf16
+    linalg.yield %r : bf16
+  } -> tensor<32xbf16>
+  %g0 = fsdp.all_gather %c on @mesh["shard"] for forward : tensor<32xbf16> -> tensor<64xbf16>
+  %g1 = fsdp.all_gather %c on @mesh["shard"] for backward : tensor<32xbf16> -> tensor<64xbf16>
+  %t = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%w : tensor<32xf32>) outs(%f : tensor<32xf32>) attrs = {fsdp.kernel = 1 : i64} {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.tanh %v : f32
+    linalg.yield %r : f32
+  } -> tensor<32xf32>
+  %d = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%t : tensor<32xf32>) outs(%e : tensor<32xbf16>) attrs = {fsdp.kernel = 2 : i64} {
+  ^bb0(%v: f32, %o: bf16):
+    %r = arith.truncf %v : f32 to bf16
+    linalg.yield %r : bf16
+  } -> tensor<32xbf16>
+  %g2 = fsdp.all_gather %d on @mesh["shard"] for forward : tensor<32xbf16> -> tensor<64xbf16>
+  %g3 = fsdp.all_gather %d on @mesh["shard"] for backward : tensor<32xbf16> -> tensor<64xbf16>
+  return %g0, %g1, %g2, %g3 : tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>
+}

@@ -66,6 +66,10 @@ public:
   /// less memory.
   void visit(linalg::GenericOp op);
 
+  /// Casts a shard before each collective that reads it, where one cast would
+  /// be kept from the gather in forward to that in backward.
+  void recomputeFor(CollectiveOpInterface collective);
+
   /// Erases an op that nothing reads any more.
   void erase(Operation *op) {
     llvm::erase(kernels[getKernel(op)], op);
@@ -81,14 +85,18 @@ private:
 
   /// The ops of each kernel; copies are added.
   llvm::DenseMap<int64_t, SmallVector<Operation *>> kernels;
+  /// The first number that no kernel has.
+  int64_t next = 0;
 };
 
 } // namespace
 
 Recomputer::Recomputer(Block &block) {
   for (Operation &op : block)
-    if (int64_t kernel = getKernel(&op); kernel >= 0)
+    if (int64_t kernel = getKernel(&op); kernel >= 0) {
       kernels[kernel].push_back(&op);
+      next = std::max(next, kernel + 1);
+    }
 }
 
 /// The loop kernels other than `owner` that read `value`. False where something
@@ -222,6 +230,25 @@ void Recomputer::visit(linalg::GenericOp op) {
       recompute(op, *reader);
 }
 
+void Recomputer::recomputeFor(CollectiveOpInterface collective) {
+  for (OpOperand &operand : collective->getOpOperands()) {
+    auto cast = operand.get().getDefiningOp<linalg::GenericOp>();
+    // Arguments, such as shards, are in memory all the time.
+    if (!cast || getKernel(cast) < 0 || operand.get().hasOneUse() ||
+        cast->getNumResults() != 1 ||
+        getComputeKind(cast) != ComputeKind::Elementwise ||
+        getBodyCost(cast) > kCheapBody ||
+        !llvm::all_of(cast.getInputs(), llvm::IsaPred<BlockArgument>) ||
+        !cast.getBody()->getOps<tensor::ExtractOp>().empty())
+      continue;
+    OpBuilder builder(collective);
+    Operation *copy = builder.clone(*cast);
+    copy->setAttr(names::kKernel, builder.getI64IntegerAttr(next));
+    kernels[next++].push_back(copy);
+    operand.set(copy->getResult(0));
+  }
+}
+
 namespace {
 struct RecomputeCheapValues
     : fsdp::impl::RecomputeCheapValuesBase<RecomputeCheapValues> {
@@ -231,6 +258,11 @@ struct RecomputeCheapValues
       return markAllAnalysesPreserved();
     Block &block = step.getBody().front();
     Recomputer recomputer(block);
+    // The first user keeps the original: the last collective comes first.
+    SmallVector<CollectiveOpInterface> collectives(
+        block.getOps<CollectiveOpInterface>());
+    for (CollectiveOpInterface collective : llvm::reverse(collectives))
+      recomputer.recomputeFor(collective);
     SmallVector<linalg::GenericOp> ops;
     for (auto op : block.getOps<linalg::GenericOp>())
       if (getKernel(op) >= 0)

@@ -199,10 +199,11 @@ def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::ModuleOp"> {
   let summary = "Brings compute ops into the forms that kernels are made of";
   let description = [{
     Named linalg ops that are no contractions, convolutions or poolings, and
-    elementwise ops on whole tensors, become linalg.generic; bodies are simplified (powers with small exponents,
-    comparisons widened for a constant's sake); a scatter into zeros that is
-    added to a tensor accumulates into that tensor instead; contractions whose
-    operands no stride can describe read copies.
+    elementwise ops on whole tensors, become linalg.generic; bodies are
+    simplified (powers with small exponents, comparisons widened for a constant's
+    sake); a scatter into zeros that is added to a tensor accumulates into that
+    tensor instead; contractions whose operands no stride can describe read
+    copies.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",
@@ -224,8 +225,9 @@ def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::ModuleOp
   let description = [{
     An elementwise op whose result another kernel reads is repeated there, if
     its body costs less than a load and if that moves less memory: the kernel
-    reads the op's operands anyway, or instead. Results do not change; what
-    forward keeps for backward shrinks.
+    reads the op's operands anyway, or instead. A shard that is cast to be
+    gathered is cast before each gather. Results do not change; what forward
+    keeps for backward shrinks.
   }];
 }
 
