@@ -15,20 +15,17 @@
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/Manifest.h"
+#include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/ProgramHeader.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Target/TargetMachine.h"
 
 #include <chrono>
@@ -78,13 +75,13 @@ private:
   llvm::Error addOptimizer(ModuleOp module);
   llvm::Error runPipeline(ModuleOp module, StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
-  llvm::Error writeText(StringRef file,
-                        llvm::function_ref<void(raw_ostream &)> print);
+  llvm::Error openOutput();
   llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
                            StringRef manifest);
 
   const CompileOptions &options;
   Stopwatch watch;
+  OutputFile output, header;
   MLIRContext context;
   /// Keeps texts alive for diagnostics, which print the line they speak of.
   llvm::SourceMgr sources;
@@ -145,15 +142,27 @@ Compiler::runPipeline(ModuleOp module, StringRef what,
   return llvm::Error::success();
 }
 
-llvm::Error Compiler::writeText(StringRef file,
-                                llvm::function_ref<void(raw_ostream &)> print) {
-  auto error = llvm::writeToOutput(file, [&](raw_ostream &os) {
-    print(os);
+/// What would fail at the end is refused before it takes time.
+llvm::Error Compiler::openOutput() {
+  using Emit = CompileOptions::Emit;
+  bool isLibrary = options.emit == Emit::SharedLibrary;
+  bool isProgram = isLibrary || options.emit == Emit::Executable;
+  if (isProgram)
+    if (auto driver = findLinkDriver(); !driver)
+      return driver.takeError();
+  auto file = OutputFile::create(options.output, isProgram);
+  if (!file)
+    return file.takeError();
+  output = std::move(*file);
+  if (!isLibrary)
     return llvm::Error::success();
-  });
-  if (error)
-    return makeError("expected to write " + file + ", got " +
-                     llvm::toString(std::move(error)));
+  auto path = getProgramHeaderPath(options.output);
+  if (!path)
+    return path.takeError();
+  auto beside = OutputFile::create(*path);
+  if (!beside)
+    return beside.takeError();
+  header = std::move(*beside);
   return llvm::Error::success();
 }
 
@@ -169,47 +178,40 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
     return llvmModule.takeError();
   watch.lap("LLVM: translate and optimize");
   if (options.emit == CompileOptions::Emit::LLVM)
-    return writeText(options.output, [&](raw_ostream &os) {
-      (*llvmModule)->print(os, nullptr);
-    });
+    return output.write(
+        [&](raw_ostream &os) { (*llvmModule)->print(os, nullptr); });
   if (shared)
     addProgramFunction(**llvmModule, getProgramPrefix(options.output));
 
-  llvm::SmallString<128> object;
-  int descriptor;
-  if (std::error_code error = llvm::sys::fs::createTemporaryFile(
-          "fsdp-program", "o", descriptor, object))
-    return makeError("expected to write a temporary file, got " +
-                     error.message());
-  llvm::FileRemover remove(object);
-  {
-    llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
-    if (llvm::Error error = emitObject(**llvmModule, **machine, os))
-      return error;
-    os.flush();
-    if (os.has_error()) {
-      std::string message = os.error().message();
-      os.clear_error();
-      return makeError("expected to write " + object + ", got " + message);
-    }
-  }
+  auto object = TemporaryFile::create(output.getTemporaryPath());
+  if (!object)
+    return object.takeError();
+  llvm::SmallString<0> code;
+  llvm::raw_svector_ostream codeStream(code);
+  if (llvm::Error error = emitObject(**llvmModule, **machine, codeStream))
+    return error;
+  std::error_code written =
+      writeAll(object->getPath(), [&](raw_ostream &os) { os << code; });
+  if (written)
+    return makeError("expected to write beside " + options.output + ", got " +
+                     written.message());
   watch.lap("LLVM: generate code");
   auto runtime = findRuntime(options.toolDir);
   if (!runtime)
     return runtime.takeError();
   LinkOptions linkOptions;
-  linkOptions.objects = {object.str().str()};
+  linkOptions.objects = {object->getPath().str()};
   linkOptions.runtimeDir = *runtime;
   linkOptions.shared = shared;
-  if (llvm::Error error = link(linkOptions, options.output))
+  linkOptions.soname = llvm::sys::path::filename(options.output).str();
+  if (llvm::Error error = link(linkOptions, output.getTemporaryPath()))
     return error;
   watch.lap("link");
+  if (llvm::Error error = output.commit())
+    return error;
   if (!shared)
     return llvm::Error::success();
-  auto header = getProgramHeaderPath(options.output);
-  if (!header)
-    return header.takeError();
-  return writeText(*header, [&](raw_ostream &os) {
+  return header.write([&](raw_ostream &os) {
     os << createProgramHeader(options.output, manifest);
   });
 }
@@ -226,9 +228,8 @@ llvm::Error Compiler::compile() {
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
-  if (options.emit == Emit::SharedLibrary)
-    if (auto header = getProgramHeaderPath(options.output); !header)
-      return header.takeError();
+  if (llvm::Error error = openOutput())
+    return error;
   auto parsed = parse(options.input);
   if (!parsed)
     return parsed.takeError();
@@ -251,8 +252,7 @@ llvm::Error Compiler::compile() {
   for (const std::string &pattern : options.replicate)
     partition.replicate.push_back(pattern);
   auto print = [&] {
-    return writeText(options.output,
-                     [&](raw_ostream &os) { module.print(os); });
+    return output.write([&](raw_ostream &os) { module.print(os); });
   };
   if (llvm::Error error =
           runPipeline(module, "partition", [&](OpPassManager &pm) {

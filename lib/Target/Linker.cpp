@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Linker.h"
+#include "fsdp/Target/OutputFile.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -39,55 +39,39 @@ llvm::Expected<std::string> mlir::fsdp::findRuntime(StringRef toolDir) {
                    "/../lib; is the runtime built?");
 }
 
-/// The first of `names` on PATH.
-static std::string findProgram(llvm::ArrayRef<StringRef> names) {
-  for (StringRef name : names)
-    if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name))
+llvm::Expected<std::string> mlir::fsdp::findLinkDriver() {
+  for (StringRef name : {"c++", "g++", "clang++", "clang++-22"})
+    if (auto path = llvm::sys::findProgramByName(name))
       return *path;
-  return {};
+  return makeError("expected a C++ compiler driver (c++) on PATH to link with, "
+                   "got none");
 }
 
-/// Runs a program; on failure the error holds what it said.
-static llvm::Error run(llvm::ArrayRef<std::string> arguments) {
-  llvm::SmallString<128> log;
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("fsdp-link", "log", log))
-    return makeError("expected to write a temporary file, got " +
-                     error.message());
-  llvm::scope_exit remove([&] { llvm::sys::fs::remove(log); });
+/// Runs a program, which may write beside @place; on failure the error holds
+/// what it said.
+static llvm::Error run(llvm::ArrayRef<std::string> arguments, StringRef place) {
+  auto log = TemporaryFile::create(place);
+  if (!log)
+    return log.takeError();
   llvm::SmallVector<StringRef> args(arguments.begin(), arguments.end());
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
-                                          StringRef(log)};
+  std::optional<StringRef> redirects[] = {StringRef(), log->getPath(),
+                                          log->getPath()};
   std::string message;
   int code = llvm::sys::ExecuteAndWait(args[0], args, std::nullopt, redirects,
                                        /*SecondsToWait=*/0, /*MemoryLimit=*/0,
                                        &message);
   if (code == 0)
     return llvm::Error::success();
-  auto text = llvm::MemoryBuffer::getFile(log);
+  auto text = llvm::MemoryBuffer::getFile(log->getPath());
   return makeError("linking failed: " + llvm::join(arguments, " ") + "\n" +
                    (text ? (*text)->getBuffer().rtrim() : message));
 }
 
 llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
-  // Written beside its place, so that it appears whole. What is no file (a
-  // device) must not be replaced by one.
-  if (llvm::sys::fs::exists(output) &&
-      !llvm::sys::fs::is_regular_file(output))
-    return makeError("expected to write a file, got " + output +
-                     ", which is there and is none");
-  llvm::SmallString<256> temporary;
-  if (std::error_code error =
-          llvm::sys::fs::createUniqueFile(output + ".%%%%%%.tmp", temporary))
-    return makeError("expected to write " + output + ", got " +
-                     error.message());
-  llvm::scope_exit remove([&] { llvm::sys::fs::remove(temporary); });
-
-  std::string driver = findProgram({"c++", "g++", "clang++", "clang++-22"});
-  if (driver.empty())
-    return makeError("expected a C++ compiler driver (c++) on PATH to link "
-                     "with, got none");
-  std::vector<std::string> args{driver};
+  auto driver = findLinkDriver();
+  if (!driver)
+    return driver.takeError();
+  std::vector<std::string> args{*driver};
   if (options.shared)
     args.push_back("-shared");
   args.insert(args.end(), options.objects.begin(), options.objects.end());
@@ -110,22 +94,16 @@ llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
                        error.message());
     // -Xlinker: there may be a comma in names.
     args.insert(args.end(),
-                {library, "-Xlinker", "-soname", "-Xlinker",
-                 llvm::sys::path::filename(output).str(), "-Xlinker", "-rpath",
-                 "-Xlinker", ("$ORIGIN:" + runtimeDir).str(),
+                {library, "-Xlinker", "-soname", "-Xlinker", options.soname,
+                 "-Xlinker", "-rpath", "-Xlinker",
+                 ("$ORIGIN:" + runtimeDir).str(),
                  // Another program's entry must not take this one's place.
                  "-Wl,-Bsymbolic", "-Wl,-z,defs"});
   } else {
     args.insert(args.end(), {inRuntime(kEntryArchive), inRuntime(kArchive)});
   }
-  args.insert(args.end(), {"-o", temporary.str().str(), "-pthread", "-ldl",
-                           "-lm", "-static-libstdc++", "-static-libgcc",
+  args.insert(args.end(), {"-o", output.str(), "-pthread", "-ldl", "-lm",
+                           "-static-libstdc++", "-static-libgcc",
                            "-Wl,--as-needed", "-Wl,-z,noexecstack"});
-  if (llvm::Error error = run(args))
-    return error;
-  if (std::error_code error = llvm::sys::fs::rename(temporary, output))
-    return makeError("expected to write " + output + ", got " +
-                     error.message());
-  remove.release();
-  return llvm::Error::success();
+  return run(args, output);
 }

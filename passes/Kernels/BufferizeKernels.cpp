@@ -53,6 +53,22 @@ static void dropStoresInPlace(ModuleOp module, RewriterBase &rewriter) {
   }
 }
 
+/// Upstream names neither the op nor what it lacks.
+static LogicalResult verifyBufferizable(ModuleOp module) {
+  auto isTensor = llvm::IsaPred<TensorType>;
+  WalkResult result = module.walk([&](Operation *op) {
+    if (isa<bufferization::BufferizableOpInterface>(op) ||
+        (llvm::none_of(op->getOperandTypes(), isTensor) &&
+         llvm::none_of(op->getResultTypes(), isTensor)))
+      return WalkResult::advance();
+    op->emitError("expected an op on tensors that can be lowered to linalg or "
+                  "bufferized, got '")
+        << op->getName() << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 namespace {
 struct BufferizeKernels : fsdp::impl::BufferizeKernelsBase<BufferizeKernels> {
   void runOnOperation() override {
@@ -60,6 +76,8 @@ struct BufferizeKernels : fsdp::impl::BufferizeKernelsBase<BufferizeKernels> {
     IRRewriter rewriter(&getContext());
     bufferization::OneShotBufferizationOptions options = getOptions();
     bufferization::BufferizationState state;
+    if (failed(verifyBufferizable(module)))
+      return signalPassFailure();
     if (failed(bufferization::eliminateEmptyTensors(rewriter, module)))
       return signalPassFailure();
     dropStoresInPlace(module, rewriter);

@@ -94,6 +94,8 @@ static std::string getToolDir(const char *argv0) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  // The linker's driver looks for its parts there.
+  setenv("PATH", "/usr/local/bin:/usr/bin:/bin", /*overwrite=*/0);
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a traced training step for all ranks of a mesh\n");

@@ -7,19 +7,66 @@
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Target/InputFile.h"
+#include "fsdp/Target/OutputFile.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error() << message << "\n";
+  return 1;
+}
+
+/// As upstream's, but reads gzip and says what it cannot write.
+static int run(StringRef input, StringRef output, DialectRegistry &registry) {
+  auto file = OutputFile::create(output);
+  if (!file)
+    return fail(llvm::toString(file.takeError()));
+  auto buffer = readInputFile(input);
+  if (!buffer)
+    return fail(llvm::toString(buffer.takeError()));
+  bool hasRun = false;
+  auto process = [&](raw_ostream &os) {
+    hasRun = succeeded(MlirOptMain(os, std::move(*buffer), registry,
+                                   MlirOptMainConfig::createFromCLOptions()));
+  };
+  if (output == "-") {
+    // What was printed before a failure helps to find it.
+    if (std::error_code error = writeAll(output, process))
+      return fail("expected to write -, got " + error.message());
+    return !hasRun;
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  process(os);
+  if (!hasRun)
+    return 1;
+  if (llvm::Error error = file->write([&](raw_ostream &os) { os << text; }))
+    return fail(llvm::toString(std::move(error)));
+  return 0;
+}
 
 int main(int argc, char **argv) {
-  mlir::DialectRegistry registry;
-  mlir::registerAllDialects(registry);
-  mlir::registerAllExtensions(registry);
-  registry.insert<mlir::fsdp::FSDPDialect>();
+  llvm::InitLLVM init(argc, argv);
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  registerAllExtensions(registry);
+  registry.insert<FSDPDialect>();
   mlir::registerAllPasses();
   mlir::fsdp::registerAllPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(
-      argc, argv, "fsdp-mlir optimizer: FSDP as a compiler\n", registry));
+  auto [input, output] = registerAndParseCLIOptions(
+      argc, argv, "fsdp-mlir optimizer: FSDP as a compiler\n", registry);
+  MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
+  // These read no input.
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return asMainReturnCode(MlirOptMain(argc, argv, input, output, registry));
+  return run(input, output, registry);
 }

@@ -23,10 +23,14 @@ struct LinkOptions {
   /// A shared library, which needs the runtime's, instead of an executable,
   /// which holds the runtime.
   bool shared = false;
+  /// The name by which programs find a shared library.
+  std::string soname;
 };
 
-/// Links with the runtime into `output`, which is written whole or not at all.
-/// Uses the system's C++ driver, and lld where there is one.
+/// The system's C++ compiler driver, which links.
+llvm::Expected<std::string> findLinkDriver();
+
+/// Links with the runtime into `output`; writes beside it.
 llvm::Error link(const LinkOptions &options, llvm::StringRef output);
 
 /// The directory of the runtime's archives for a tool that lies in `toolDir`:

@@ -1,0 +1,128 @@
+//===- OutputFile.cpp - Files that appear whole or not at all -------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/OutputFile.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Signals.h"
+
+using namespace mlir::fsdp;
+using llvm::StringRef;
+namespace fs = llvm::sys::fs;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+static llvm::Error cannotWrite(StringRef path, std::error_code error) {
+  return makeError("expected to write " + path + ", got " + error.message());
+}
+
+//===----------------------------------------------------------------------===//
+// TemporaryFile
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<TemporaryFile> TemporaryFile::create(StringRef place) {
+  TemporaryFile file;
+  if (std::error_code error =
+          fs::createUniqueFile(place + ".%%%%%%.tmp", file.path)) {
+    file.path.clear();
+    return cannotWrite(place, error);
+  }
+  llvm::sys::RemoveFileOnSignal(file.path);
+  return std::move(file);
+}
+
+TemporaryFile::~TemporaryFile() {
+  if (path.empty())
+    return;
+  fs::remove(path);
+  llvm::sys::DontRemoveFileOnSignal(path);
+}
+
+std::error_code TemporaryFile::keep(StringRef destination) {
+  if (std::error_code error = fs::rename(path, destination))
+    return error;
+  llvm::sys::DontRemoveFileOnSignal(path);
+  path.clear();
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// OutputFile
+//===----------------------------------------------------------------------===//
+
+llvm::Error OutputFile::fail(std::error_code error) const {
+  return cannotWrite(name, error);
+}
+
+llvm::Expected<OutputFile> OutputFile::create(StringRef path, bool isProgram) {
+  OutputFile file;
+  file.name = file.place = path.str();
+  if (path == "-") {
+    if (isProgram)
+      return makeError("expected the name of a file to write a program to, got "
+                       "-");
+    return std::move(file);
+  }
+  fs::file_status status;
+  if (std::error_code error = fs::status(path, status);
+      error && error != std::errc::no_such_file_or_directory)
+    return file.fail(error);
+  if (!fs::exists(status) && fs::is_symlink_file(path))
+    return makeError("expected to write a file, got the link " + path +
+                     " to a place where there is none");
+  if (fs::exists(status)) {
+    llvm::SmallString<128> real;
+    if (std::error_code error = fs::real_path(path, real))
+      return file.fail(error);
+    file.place = real.str().str();
+  }
+  if (fs::is_directory(status))
+    return makeError("expected to write a file, got the directory " + path);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    if (isProgram)
+      return makeError("expected to write a program to a file, got " + path +
+                       ", which is a device or a pipe");
+    return std::move(file);
+  }
+  auto temporary = TemporaryFile::create(file.place);
+  if (!temporary)
+    return temporary.takeError();
+  file.temporary = std::move(*temporary);
+  return std::move(file);
+}
+
+llvm::Error OutputFile::commit() {
+  if (std::error_code error = temporary.keep(place))
+    return fail(error);
+  return llvm::Error::success();
+}
+
+llvm::Error
+OutputFile::write(llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  bool isInPlace = temporary.getPath().empty();
+  if (std::error_code error =
+          writeAll(isInPlace ? StringRef(place) : temporary.getPath(), print))
+    return fail(error);
+  return isInPlace ? llvm::Error::success() : commit();
+}
+
+std::error_code
+mlir::fsdp::writeAll(StringRef path,
+                     llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error, fs::CD_OpenAlways);
+  if (error)
+    return error;
+  print(os);
+  os.flush();
+  error = os.error();
+  // A stream that still has an error when it goes ends the process.
+  os.clear_error();
+  return error;
+}
