@@ -34,6 +34,7 @@ MODELS = {
                "layer_type=basic,num_labels=5", {"image_size": 16}),
     "convnext": ("convnext", "hidden_sizes=[8,16],depths=[1,1],num_stages=2,"
                  "num_labels=3,image_size=32", {}),
+    "mixtral": ("mixtral", LLAMA + ",num_local_experts=4", {}),
 }
 
 

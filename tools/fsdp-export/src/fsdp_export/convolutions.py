@@ -15,6 +15,23 @@ import torch
 aten = torch.ops.aten
 
 
+def convolution(x, weight, bias, stride, padding, dilation, transposed,
+                output_padding, groups):
+    """A transposed one of groups, which torch-mlir fails on, is the gradient
+    of a convolution for its input."""
+    if not transposed or groups == 1:
+        return NotImplemented
+    rank = x.dim() - 2
+    stride, padding, dilation, more = (
+        list(v) * (rank if len(v) == 1 else 1)
+        for v in (stride, padding, dilation, output_padding))
+    sizes = [(n - 1) * s - 2 * p + d * (k - 1) + o + 1 for n, s, p, d, k, o in
+             zip(x.shape[2:], stride, padding, dilation, weight.shape[2:],
+                 more)]
+    y = input_gradient(x, weight, sizes, stride, padding, dilation, groups)
+    return y if bias is None else y + bias.view(-1, *[1] * rank)
+
+
 def convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation,
                          transposed, output_padding, groups, output_mask):
     """aten.convolution_backward as convolutions without padding of results."""

@@ -14,7 +14,7 @@ comparison does.
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from . import convolutions
+from . import convolutions, sorting
 
 aten = torch.ops.aten
 
@@ -22,6 +22,40 @@ aten = torch.ops.aten
 def decompositions() -> dict:
     """The table for the last trace."""
     return {**core_aten_decompositions(), **get_decompositions(_EXTRA), **_OWN}
+
+
+def forward_decompositions() -> dict:
+    """The table for the first trace: operations whose gradients have no
+    lowering are taken apart before they are differentiated."""
+    return get_decompositions([
+        aten._weight_norm_interface, aten.grid_sampler_2d,
+        aten.upsample_linear1d, aten.upsample_bilinear2d,
+        aten.upsample_trilinear3d, aten.upsample_bicubic2d,
+        aten.reflection_pad1d, aten.reflection_pad2d, aten.reflection_pad3d,
+    ]) | {
+        aten.pad.default: _pad,
+        aten.adaptive_max_pool2d.default: _adaptive_max_pool2d,
+    }
+
+
+def _pad(x, padding, mode="constant", value=None):
+    """Edges are repeated by looking them up."""
+    if mode != "replicate":
+        return NotImplemented
+    for i, (before, after) in enumerate(zip(padding[::2], padding[1::2])):
+        dim = x.dim() - 1 - i
+        at = torch.arange(-before, x.shape[dim] + after, device=x.device)
+        x = x.index_select(dim, at.clamp(0, x.shape[dim] - 1))
+    return x
+
+
+def _adaptive_max_pool2d(x, output_size):
+    """Windows of equal size are an ordinary pool."""
+    sizes = list(zip(x.shape[-2:], output_size))
+    if any(n % out for n, out in sizes):
+        return NotImplemented
+    kernel = [n // out for n, out in sizes]
+    return aten.max_pool2d_with_indices(x, kernel, kernel)
 
 
 def _nll_loss_backward(grad_output, x, target, weight, reduction, ignore_index,
@@ -120,6 +154,72 @@ def _constant_pad_nd(x, pad, value=0):
     return aten.constant_pad_nd(x, [max(p, 0) for p in pad], value)
 
 
+def _fmod(x, y):
+    """The remainder of the sizes, with the sign of x: exact, as fmod() is."""
+    if not x.is_floating_point():
+        return NotImplemented
+    size = y.abs() if isinstance(y, torch.Tensor) else abs(y)
+    rest = torch.remainder(x.abs(), size)
+    return torch.where(x < 0, -rest, rest)
+
+
+def _hypot(x, y):
+    return (x * x + y * y).sqrt()
+
+
+def _erfc(x):
+    """The fit of Numerical Recipes, 6.2: to 1.2e-7 of the value, also where
+    1 - erf(x) has no digits left."""
+    if x.dtype == torch.float64 or not x.is_floating_point():
+        return NotImplemented
+    size = x.float().abs()
+    t = 1 / (1 + 0.5 * size)
+    total = torch.zeros_like(t)
+    for c in (0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+              -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223):
+        total = total * t + c
+    value = t * (total - size * size).exp()
+    return torch.where(x >= 0, value, 2 - value).to(x.dtype)
+
+
+def _index_put(x, indices, values, accumulate=False):
+    """Dimensions that are not indexed go last: torch-mlir wants no gaps."""
+    at = [d for d, i in enumerate(indices) if i is not None]
+    used = [indices[d] for d in at]
+    if len(at) == len(indices) or any(i.dtype == torch.bool for i in used):
+        return NotImplemented
+    rest = [d for d in range(x.dim()) if d not in at]
+    broadcast = torch.broadcast_shapes(*(i.shape for i in used))
+    # Indexed dimensions that stand together keep their place in the values.
+    together = at == list(range(at[0], at[-1] + 1))
+    first = at[0] if together else 0
+    sizes = [x.shape[d] for d in rest]
+    values = values.expand(*sizes[:first], *broadcast, *sizes[first:])
+    values = values.movedim(list(range(first, first + len(broadcast))),
+                            list(range(len(broadcast))))
+    order = at + rest
+    result = aten.index_put(x.permute(order), used, values, accumulate)
+    return result.permute([order.index(d) for d in range(x.dim())])
+
+
+def _diagonal_scatter(x, source, offset=0, dim1=0, dim2=1):
+    """Chooses between both where a row and a column meet."""
+    x = x.movedim((dim1, dim2), (-2, -1))
+    rows = torch.arange(x.shape[-2], device=x.device).unsqueeze(-1)
+    columns = torch.arange(x.shape[-1], device=x.device)
+    long = -1 if offset < 0 else -2  # Along which the diagonal is counted.
+    source = aten.constant_pad_nd(source, [0, x.shape[long] - source.shape[-1]])
+    source = source.unsqueeze(-2 if offset < 0 else -1)
+    y = torch.where(columns - rows == offset, source, x)
+    return y.movedim((-2, -1), (dim1, dim2)).clone()
+
+
+def _put(x, index, source, accumulate=False):
+    line = aten.index_put(x.reshape(-1), [index.reshape(-1)],
+                          source.reshape(-1), accumulate)
+    return line.reshape(x.shape)
+
+
 # Core operations that torch-mlir does not lower.
 _EXTRA = [
     aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional,
@@ -145,4 +245,22 @@ _OWN = {
     aten.embedding_dense_backward.default: _embedding_dense_backward,
     aten.squeeze.dims: _squeeze_dims,
     aten.lerp.Scalar: _lerp_scalar,
+    aten.index_put.default: _index_put,
+    aten._unsafe_index_put.default: aten.index_put.default,
+    aten.put.default: _put,
+    aten.diagonal_scatter.default: _diagonal_scatter,
+    aten.convolution.default: convolutions.convolution,
+    aten.fmod.Scalar: _fmod,
+    aten.fmod.Tensor: _fmod,
+    aten.hypot.default: _hypot,
+    aten.erfc.default: _erfc,
+    aten.special_erfc.default: _erfc,
+    aten.sort.default: sorting.sort,
+    aten.sort.stable: sorting.stable_sort,
+    aten.topk.default: sorting.topk,
+    aten.kthvalue.default: sorting.kthvalue,
+    aten.median.dim: sorting.median,
+    aten.histc.default: sorting.histc,
+    aten.searchsorted.Tensor: sorting.searchsorted,
+    aten.bucketize.Tensor: sorting.bucketize,
 }

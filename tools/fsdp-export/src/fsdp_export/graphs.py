@@ -71,6 +71,22 @@ def clean(graph: fx.GraphModule) -> None:
     graph.recompile()
 
 
+def count_from_front(graph: fx.GraphModule) -> None:
+    """Replaces negative dimensions of gathers and scatters.
+
+    torch-mlir crashes on some of them.
+    """
+    for node in graph.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        names = [a.name for a in schema.arguments] if schema else []
+        if not {"dim", "index"} <= {*names}:
+            continue
+        at = names.index("dim")
+        value = node.args[0].meta.get("val")
+        if len(node.args) > at and node.args[at] < 0 and value is not None:
+            node.update_arg(at, node.args[at] + value.dim())
+
+
 def refuse_dynamic(graph: fx.Graph) -> None:
     """Every shape has to be known: none may come from a tensor's values."""
     for node in graph.nodes:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from . import experts
 from .errors import ExportError, nearest
 from .recorder import InitRecorder
 from .step import Step, loss_of
@@ -83,12 +84,14 @@ def build(model_type: str, options: HFOptions, recorder: InitRecorder) -> Step:
     task = _task(transformers, model_type, config, options.task)
     inputs = _inputs(config, task, options)
     factory = getattr(transformers, TASKS[task][0])
+    experts.register()
     try:
         with recorder:
             module = factory.from_config(config, dtype=DTYPES[options.dtype])
     except Exception as error:
         raise ExportError(f"hf:{model_type}: the configuration was refused: "
                           f"{type(error).__name__}: {error}") from error
+    experts.choose(module)
     names = tuple(inputs)
 
     def loss(model, *values):

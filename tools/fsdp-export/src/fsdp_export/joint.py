@@ -31,7 +31,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from . import graphs
 from .attention import attention_lowering
 from .bounds import input_bounds
-from .decompositions import decompositions
+from .decompositions import decompositions, forward_decompositions
 from .errors import ExportError
 from .folding import fold_constants
 from .step import PREFIX, Held, Step, StepModule, buffers_of, parameters_of
@@ -63,11 +63,13 @@ def trace(step: Step) -> Joint:
     """Traces a step. Nothing is computed; the module is left as it was."""
     parameters = parameters_of(step.module)
     buffers = buffers_of(step.module)
-    with attention_lowering():
+    # oneDNN's recurrent layers are operations of their own.
+    with attention_lowering(), torch.backends.mkldnn.flags(enabled=False):
         exported = _export(step)
         # Inputs are named here, while an embedding still is an embedding.
         bounds = input_bounds(exported, list(step.inputs))
-        functional = exported.run_decompositions({})
+        functional = exported.run_decompositions(
+            forward_decompositions())
         wiring = _Wiring(functional, parameters, buffers, step)
         values = [h.tensor.detach() for h in parameters + buffers]
         values += [*step.inputs.values(), *wiring.constants]
@@ -75,6 +77,7 @@ def trace(step: Step) -> Joint:
         second = _trace_functional(first, values)
     graphs.bind_constants(second, wiring.constants)
     graphs.clean(second)
+    graphs.count_from_front(second)
     graphs.refuse_randomness(second)
     fold_constants(second)
     return Joint(second, parameters, buffers, step.inputs,
@@ -164,6 +167,11 @@ class _Wiring:
         self.updates.sort()
 
 
+def _overwrite(target, source, non_blocking=False):
+    """What `target` holds after target.copy_(source)."""
+    return source.to(target.dtype).expand_as(target).clone()
+
+
 class _AnyStride(fx.Interpreter):
     """Runs a graph whose tensors may have come to lie differently.
 
@@ -175,6 +183,9 @@ class _AnyStride(fx.Interpreter):
     def call_function(self, target, args, kwargs):
         if target in graphs.VIEWS:
             target = aten.reshape.default
+        elif target is aten.copy.default:
+            # What functionalisation makes of a write has no derivative.
+            target, kwargs = _overwrite, {}
         elif target in (aten.adaptive_avg_pool1d.default,
                         aten.adaptive_avg_pool2d.default):
             args = (args[0].contiguous(), *args[1:])
@@ -195,8 +206,12 @@ def _trace_autograd(exported: torch.export.ExportedProgram, wiring: _Wiring,
                               "with requires_grad, got one that does not")
         # Each backward node learns the sequence number of its forward node.
         setup_stacktrace_preservation_hooks([loss.grad_fn])
-        gradients = torch.autograd.grad(
-            loss, [leaves[i] for i in wiring.trainable], allow_unused=True)
+        try:
+            gradients = torch.autograd.grad(
+                loss, [leaves[i] for i in wiring.trainable], allow_unused=True)
+        except (RuntimeError, NotImplementedError) as error:
+            raise ExportError("the step cannot be differentiated: "
+                              f"{str(error).splitlines()[0]}") from error
         found = {i: g for i, g in zip(wiring.trainable, gradients)
                  if g is not None}
         wiring.gradients = list(found)

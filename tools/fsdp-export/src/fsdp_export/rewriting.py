@@ -12,7 +12,7 @@ slices, so that a row of an embedding gradient is one vectorisable operation.
 
 import torch
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, scf, tensor
+from torch_mlir.dialects import arith, cf, linalg, scf, tensor
 
 from .errors import ExportError
 
@@ -79,6 +79,7 @@ def _rewrite_scatter(op: ir.Operation) -> None:
     sizes = [1] * (rank - len(window)) + window
     with ir.InsertionPoint(op):
         zero, one = _index(0), _index(1)
+        indices = _check_indices(indices, [table.type.shape[d] for d in dims])
         loop = scf.ForOp(zero, _index(updates.type.shape[0]), one,
                          [_as_fill(table)])
         with ir.InsertionPoint(loop.body):
@@ -105,6 +106,40 @@ def _rewrite_scatter(op: ir.Operation) -> None:
             scf.YieldOp([result])
     op.results[0].replace_all_uses_with(loop.results[0])
     op.erase()
+
+
+def _check_indices(indices: ir.Value, sizes: list[int]) -> ir.Value:
+    """Counts negative indices from the end and asserts that all are in range.
+
+    `sizes[j]` is the size of the dimension that column j indexes. Where the
+    assertion fails the result is 0: no order of operations writes elsewhere.
+    """
+    kind = indices.type.element_type
+    rank = ir.AffineMapAttr.get(ir.AffineMap.get_identity(2))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    empty = tensor.EmptyOp(indices.type.shape, kind).result
+    generic = linalg.GenericOp([indices.type], [indices], [empty],
+                               ir.ArrayAttr.get([rank] * 2),
+                               ir.ArrayAttr.get([parallel] * 2))
+    body = generic.regions[0].blocks.append(kind, kind)
+    with ir.InsertionPoint(body):
+        at, zero = body.arguments[0], _integer(0, kind)
+        size = _integer(sizes[0], kind)
+        for j, other in enumerate(sizes[1:], start=1):
+            if other == sizes[j - 1]:
+                continue
+            column = linalg.IndexOp(ir.IntegerAttr.get(
+                ir.IntegerType.get_signless(64), 1)).result
+            later = _compare(arith.CmpIPredicate.sge, column, _index(j))
+            size = arith.SelectOp(later, _integer(other, kind), size).result
+        negative = _compare(arith.CmpIPredicate.slt, at, zero)
+        at = arith.SelectOp(negative, arith.AddIOp(at, size).result, at).result
+        inside = arith.AndIOp(
+            _compare(arith.CmpIPredicate.sge, at, zero),
+            _compare(arith.CmpIPredicate.slt, at, size)).result
+        cf.AssertOp(inside, ir.StringAttr.get("index out of range"))
+        linalg.YieldOp([arith.SelectOp(inside, at, zero).result])
+    return generic.results[0]
 
 
 def _rewrite_scan(op: ir.Operation) -> None:
@@ -159,6 +194,14 @@ def _fold_truncation(op: ir.Operation) -> None:
 
 def _index(value: int) -> ir.Value:
     return arith.ConstantOp(ir.IndexType.get(), value).result
+
+
+def _integer(value: int, kind: ir.Type) -> ir.Value:
+    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, value)).result
+
+
+def _compare(predicate, left: ir.Value, right: ir.Value) -> ir.Value:
+    return arith.CmpIOp(predicate, left, right).result
 
 
 def _is_overwrite(op: ir.Operation) -> bool:
