@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/StridedLayout.h"
+#include "fsdp/Analysis/ComputeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -281,7 +282,9 @@ fsdp::lookThroughMoves(Value value, const llvm::DenseSet<Value> &hidden) {
   SmallVector<Operation *> chain;
   for (Value source = value;;) {
     Operation *op = source.getDefiningOp();
-    if (!(op && isViewOp(op)) && !hidden.contains(source))
+    bool isInMemory = !op || (!isViewOp(op) &&
+                              getComputeKind(op) != ComputeKind::Constant);
+    if (isInMemory && !hidden.contains(source))
       if (auto viewed = applyChain(source, chain))
         found.push_back(*viewed);
     if (!op || (!isViewOp(op) && !getMove(op)))

@@ -340,8 +340,9 @@ static void copyForBoundaries(func::FuncOp step) {
   }
 }
 
-/// A BLAS operand that no stride describes is copied first.
-static void copyUnstridedOperands(func::FuncOp step) {
+/// A BLAS operand that no stride describes, or that is a constant and so not in
+/// memory, is copied first.
+static void copyMatmulOperands(func::FuncOp step) {
   Block &block = step.getBody().front();
   ContractionPlans plans(&block);
   SmallVector<linalg::LinalgOp> ops;
@@ -352,8 +353,12 @@ static void copyUnstridedOperands(func::FuncOp step) {
     OpBuilder builder(op);
     for (OpOperand *operand : op.getDpsInputOperands()) {
       Value value = operand->get();
-      if (!value.getDefiningOp() ||
-          lookThroughViews(value).layout.isContiguous())
+      if (!value.getDefiningOp())
+        continue;
+      ViewedValue viewed = lookThroughViews(value);
+      Operation *def = viewed.source.getDefiningOp();
+      bool isConstant = def && getComputeKind(def) == ComputeKind::Constant;
+      if (viewed.layout.isContiguous() && !isConstant)
         continue;
       operand->set(createCopy(builder, op.getLoc(), value));
     }
@@ -394,7 +399,7 @@ struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
     if (failed(applyPatternsGreedily(step, std::move(patterns))))
       return signalPassFailure();
     copyForBoundaries(step);
-    copyUnstridedOperands(step);
+    copyMatmulOperands(step);
     copyReturnedArguments(step);
   }
 };

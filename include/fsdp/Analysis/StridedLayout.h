@@ -79,7 +79,7 @@ ViewedValue lookThroughViews(Value value);
 
 /// The same through views and moves, once for every value on the way that is
 /// not itself the result of a view; farthest source first. Sources that
-/// `hidden` holds are left out: they will not be in memory.
+/// `hidden` holds, and constants, are left out: they will not be in memory.
 SmallVector<ViewedValue> lookThroughMoves(Value value,
                                           const llvm::DenseSet<Value> &hidden);
 
