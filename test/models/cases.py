@@ -141,8 +141,8 @@ HUGGING_FACE = [
     _text("blenderbot", _SEQ2SEQ),
     _text("marian", _SEQ2SEQ + ",decoder_vocab_size=97"),
     _text("m2m_100", _SEQ2SEQ),
-    _text("led", _SEQ2SEQ + ",attention_window=4,"
-          "max_encoder_position_embeddings=32,"
+    _text("led", _SEQ2SEQ.replace("max_position_embeddings=32,", "")
+          + ",attention_window=4,max_encoder_position_embeddings=32,"
           "max_decoder_position_embeddings=32"),
     _text("mt5", "d_model=32,num_layers=2,num_heads=4,d_kv=8,d_ff=48,"
           "vocab_size=97"),
@@ -168,7 +168,7 @@ HUGGING_FACE = [
            "num_labels=5"),
     _image("mobilenet_v2", "depth_multiplier=0.25,image_size=32,num_labels=5"),
     _image("efficientnet", "width_coefficient=0.25,depth_coefficient=0.3,"
-           "image_size=32,hidden_dim=64,num_labels=5"),
+           "image_size=32,hidden_dim=320,num_labels=5"),
     _image("regnet", "embedding_size=8,hidden_sizes=[8,16],depths=[1,1],"
            "groups_width=4,num_labels=5", "--image-size", "32"),
     _image("resnet", "embedding_size=8,hidden_sizes=[16,32],depths=[1,1],"
@@ -181,23 +181,22 @@ HUGGING_FACE = [
            "num_attention_heads=[1,2,2,4],image_size=32,num_labels=5"),
     _image("levit", "image_size=32,hidden_sizes=[16,24,32],"
            "num_attention_heads=[2,3,4],depths=[1,1,1],key_dim=[8,8,8],"
-           "num_labels=5,down_ops=[[\"Subsample\",8,2,2,2,2],"
-           "[\"Subsample\",8,3,2,2,2]]"),
+           "num_labels=5"),
     _image("mobilevit", "hidden_sizes=[16,24,32],neck_hidden_sizes="
            "[4,4,8,8,8,8,16],num_attention_heads=2,image_size=64,num_labels=5"),
     _image("focalnet", "embed_dim=8,depths=[1,1],image_size=32,hidden_sizes="
            "[8,16],focal_levels=[2,2],focal_windows=[3,3],num_labels=5"),
     _image("cvt", "embed_dim=[8,16],num_heads=[1,2],depth=[1,1],num_labels=5,"
            "patch_sizes=[7,3],patch_stride=[4,2],patch_padding=[2,1],"
-           "mlp_ratio=[2,2],attention_drop_rate=[0,0],drop_rate=[0,0],"
-           "drop_path_rate=[0,0],qkv_bias=[true,true],cls_token=[false,true],"
+           "mlp_ratio=[2.0,2.0],attention_drop_rate=[0.0,0.0],drop_rate=[0.0,0.0],"
+           "drop_path_rate=[0.0,0.0],qkv_bias=[true,true],cls_token=[false,true],"
            "qkv_projection_method=[\"dw_bn\",\"dw_bn\"],kernel_qkv=[3,3],"
            "padding_kv=[1,1],stride_kv=[2,2],padding_q=[1,1],stride_q=[1,1]",
            "--image-size", "32"),
 ]
 
 # Functions of modules.py, one step each.
-_REFUSED = {"embedding-bag": "_embedding_bag_backward"}
+_REFUSED = {"batch-norm-average": "values of tensors"}
 MODULES = [Case(name, (f"py:modules:{name.replace('-', '_')}", *more),
                 _REFUSED.get(name, "")) for name, *more in [
     ("whisper",), ("wav2vec2",), ("hubert",), ("clip",), ("siglip",),
@@ -209,6 +208,7 @@ MODULES = [Case(name, (f"py:modules:{name.replace('-', '_')}", *more),
     ("double-loss",), ("views",), ("scalar-parameters",),
     ("zero-size", ), ("long-vector",), ("shared-weights",),
     ("frozen-layers",), ("unused-parameters",), ("batch-norm-buffers",),
+    ("batch-norm-average",),
     ("bfloat16",), ("mixed-dtypes", "--optimizer", "none"), ("mlp",),
     ("dropout",), ("integers",), ("one-element",), ("deep",),
 ]]

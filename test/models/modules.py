@@ -330,10 +330,16 @@ def unused_parameters():
 def batch_norm_buffers():
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(),
-        nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8, momentum=None), nn.ReLU(),
+        nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8, momentum=0.3), nn.ReLU(),
         nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8, affine=False),
         nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8, track_running_stats=False))
     return model, (torch.randn(3, 3, 8, 8),), lambda m, x: weigh(m(x))
+
+
+def batch_norm_average():
+    """An average over all steps: divides by the number in a buffer."""
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(
+        8, momentum=None)), (torch.randn(3, 3, 8, 8),), lambda m, x: weigh(m(x))
 
 
 def bfloat16():

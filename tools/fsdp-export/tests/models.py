@@ -99,6 +99,10 @@ def writes_input():
     return _linear(loss)
 
 
+def functional_dropout():
+    return _linear(lambda m, x: functional.dropout(m(x), 0.5).sum())
+
+
 def no_derivative():
     return _linear(lambda m, x: m(x).heaviside(x).sum())
 

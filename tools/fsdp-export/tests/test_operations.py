@@ -60,6 +60,16 @@ ELEMENTWISE = {
     "take": lambda x: x.take(torch.tensor([[3, 1], [3, 20]])),
     "searchsorted": lambda x: x * torch.searchsorted(
         torch.linspace(-1, 1, 5), x.detach()),
+    "cdist": lambda x: torch.cdist(x, torch.cat([x[:2], x[:2] + 1])),
+    "cdist_1": lambda x: torch.cdist(x, x.flip(0) + 2, p=1.0),
+    "bag_sum": lambda x: functional.embedding_bag(
+        torch.tensor([0, 2, 3, 3, 1]), x, torch.tensor([0, 2, 2]), mode="sum",
+        padding_idx=2),
+    "bag_mean": lambda x: functional.embedding_bag(
+        torch.tensor([[0, 2, 1], [3, 3, 1]]), x, mode="mean"),
+    "bag_weighted": lambda x: functional.embedding_bag(
+        torch.tensor([0, 2, 3, 3]), x, torch.tensor([0, 1, 4]), mode="sum",
+        per_sample_weights=x[0, :4], include_last_offset=True),
     "diagonal": lambda x: x.diagonal(1) * x.diagonal(-1)[0],
     "write": lambda x: _write(x.clone(), x),
     "scatter_last": lambda x: torch.zeros(4, 6).scatter(
@@ -108,10 +118,22 @@ def convolutions() -> dict[str, nn.Module]:
                                       nn.AvgPool2d(3, 2, 1)),
         "adaptive_pool": nn.Sequential(nn.Conv2d(4, 3, (2, 1)),
                                        nn.AdaptiveAvgPool2d((4, 2))),
+        "adaptive_pool_uneven": nn.Sequential(nn.Conv2d(4, 3, (2, 1)),
+                                              nn.AdaptiveAvgPool2d((3, 5))),
+        "ceil_pool": nn.Sequential(nn.Conv2d(4, 3, 1), nn.AvgPool2d(
+            3, 2, 1, ceil_mode=True)),
+        "uncounted_pool": nn.Sequential(nn.Conv2d(4, 3, 1), nn.AvgPool2d(
+            2, 3, 1, ceil_mode=True, count_include_pad=False)),
+        "pool_over_channels": nn.Sequential(nn.Conv2d(4, 6, 1),
+                                            nn.LocalResponseNorm(3)),
         "batch_norm": nn.Sequential(nn.Conv2d(4, 3, 1, bias=False),
                                     nn.BatchNorm2d(3)),
         "weight_norm": nn.utils.parametrizations.weight_norm(
             nn.Conv2d(4, 3, 2)),
+        "weight_norm_last": nn.utils.parametrizations.weight_norm(
+            nn.Conv2d(4, 3, 2), dim=3),
+        "weight_norm_whole": nn.utils.parametrizations.weight_norm(
+            nn.Conv2d(4, 3, 2), dim=None),
         "reflected": nn.Conv2d(4, 3, 3, padding=1, padding_mode="reflect"),
         "replicated": nn.Conv2d(4, 3, 3, padding=1, padding_mode="replicate"),
         "bilinear": nn.Sequential(nn.Conv2d(4, 3, 2), nn.Upsample(
@@ -173,9 +195,9 @@ def test_convolutions_agree_with_pytorch(tmp_path):
 @pytest.mark.parametrize("name, function, operation", [
     ("lgamma", torch.lgamma, "torch.aten.lgamma in inner"),
     ("sort", lambda x: x.repeat(1, 1000).sort(1).values, "sort in inner"),
-    ("pool", lambda x: functional.avg_pool2d(
-        x[None, None], 3, 2, 1, count_include_pad=False),
-     "torch.aten.avg_pool2d_backward in inner"),
+    ("bag", lambda x: functional.embedding_bag(
+        torch.tensor([[0, 1]]), x, mode="max"),
+     "torch.aten._embedding_bag"),
 ])
 def test_operation_without_lowering_is_named_with_its_module(
         name, function, operation):

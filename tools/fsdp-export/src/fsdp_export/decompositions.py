@@ -14,7 +14,7 @@ comparison does.
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from . import convolutions, sorting
+from . import convolutions, pooling, sorting
 
 aten = torch.ops.aten
 
@@ -28,14 +28,34 @@ def forward_decompositions() -> dict:
     """The table for the first trace: operations whose gradients have no
     lowering are taken apart before they are differentiated."""
     return get_decompositions([
-        aten._weight_norm_interface, aten.grid_sampler_2d,
-        aten.upsample_linear1d, aten.upsample_bilinear2d,
+        aten.grid_sampler_2d, aten.upsample_linear1d, aten.upsample_bilinear2d,
         aten.upsample_trilinear3d, aten.upsample_bicubic2d,
         aten.reflection_pad1d, aten.reflection_pad2d, aten.reflection_pad3d,
     ]) | {
+        aten._weight_norm.default: _weight_norm,
         aten.pad.default: _pad,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool2d,
+        aten.avg_pool1d.default: pooling.avg_pool1d,
+        aten.avg_pool2d.default: pooling.avg_pool2d,
+        aten.avg_pool3d.default: pooling.avg_pool3d,
+        aten.adaptive_avg_pool1d.default: pooling.adaptive_avg_pool,
+        aten.adaptive_avg_pool2d.default: pooling.adaptive_avg_pool,
+        aten.adaptive_avg_pool3d.default: pooling.adaptive_avg_pool,
+        aten.embedding_bag.padding_idx: pooling.embedding_bag,
+        aten.embedding_bag.default: pooling.embedding_bag,
+        aten.cdist.default: _cdist,
     }
+
+
+def _weight_norm(v, g, dim=0):
+    """`dim` is the dimension that keeps its norms; -1: one norm for all."""
+    others = [d for d in range(v.dim()) if d != dim]
+    return v * (g / torch.linalg.vector_norm(v, 2, others, keepdim=dim != -1))
+
+
+def _cdist(x, y, p=2.0, compute_mode=None):
+    """Every difference; the gradient of a distance of 0 is 0."""
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
 
 
 def _pad(x, padding, mode="constant", value=None):

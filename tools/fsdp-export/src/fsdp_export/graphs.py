@@ -105,10 +105,15 @@ def refuse_randomness(graph: fx.GraphModule) -> None:
     for node in graph.graph.nodes:
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded in tags:
+            # The exporter sees the dropout of modules, not that of functions.
+            advice = ("make it an nn.Dropout, which is set to 0"
+                      if "dropout" in str(node.target) else
+                      "dropout is set to 0, other randomness has to become an "
+                      "input")
             raise ExportError(
                 "expected a step without random numbers, got "
                 f"{node.target} in {module_path(node) or 'the root module'}; "
-                "dropout is set to 0, other randomness has to become an input")
+                f"{advice}")
 
 
 def make_table(graph: fx.GraphModule, node: fx.Node,
