@@ -40,7 +40,7 @@ _SEQ2SEQ = ("d_model=32,encoder_layers=2,decoder_layers=2,"
             "encoder_attention_heads=4,decoder_attention_heads=4,"
             "encoder_ffn_dim=48,decoder_ffn_dim=48,vocab_size=97,"
             "max_position_embeddings=32,pad_token_id=1,bos_token_id=0,"
-            "eos_token_id=2,decoder_start_token_id=2,forced_eos_token_id=2")
+            "eos_token_id=2,decoder_start_token_id=2")
 _VISION = ("hidden_size=32,num_hidden_layers=2,num_attention_heads=4,"
            "intermediate_size=48,image_size=32,patch_size=8,num_labels=5")
 
@@ -86,6 +86,7 @@ HUGGING_FACE = [
           "n_positions=32"),
     _text("openai-gpt", "n_embd=32,n_layer=2,n_head=4,vocab_size=97,"
           "n_positions=32"),
+    _text("llama", _GROUPED, "--dtype", "bf16", name="llama-bf16"),
     # Mixtures of experts.
     _text("mixtral", _GROUPED + ",num_local_experts=4,num_experts_per_tok=2"),
     _text("qwen2_moe", _GROUPED + ",num_experts=4,num_experts_per_tok=2,"
@@ -121,7 +122,7 @@ HUGGING_FACE = [
           "head_ratio=2"),
     _text("fnet", "hidden_size=32,num_hidden_layers=2,intermediate_size=48,"
           "vocab_size=97,max_position_embeddings=32",
-          refused="torch.aten._fft_c2c"),
+          refused="complex"),
     _text("squeezebert", _ENCODER + ",embedding_size=32"),
     _text("mobilebert", _DECODER + ",embedding_size=16,"
           "intra_bottleneck_size=16,true_hidden_size=16"),
@@ -143,9 +144,11 @@ HUGGING_FACE = [
     _text("m2m_100", _SEQ2SEQ),
     _text("led", _SEQ2SEQ.replace("max_position_embeddings=32,", "")
           + ",attention_window=4,max_encoder_position_embeddings=32,"
-          "max_decoder_position_embeddings=32"),
+          "max_decoder_position_embeddings=32", refused="values of tensors"),
     _text("mt5", "d_model=32,num_layers=2,num_heads=4,d_kv=8,d_ff=48,"
           "vocab_size=97"),
+    _text("t5", "d_model=32,num_layers=2,num_heads=4,d_kv=8,d_ff=48,"
+          "vocab_size=97", "--dtype", "bf16", name="t5-bf16"),
     # Images.
     _image("vit", _VISION),
     _image("deit", _VISION, "--task", "image-classification"),
@@ -158,7 +161,7 @@ HUGGING_FACE = [
     _image("swinv2", "embed_dim=16,depths=[2,2],num_heads=[2,4],window_size=4,"
            "image_size=32,patch_size=4,num_labels=5"),
     _image("convnext", "hidden_sizes=[8,16],depths=[1,1],num_stages=2,"
-           "num_labels=5", "--image-size", "32"),
+           "num_labels=5,image_size=32"),
     _image("convnextv2", "hidden_sizes=[8,16],depths=[1,1],num_stages=2,"
            "num_labels=5,image_size=32"),
     _image("segformer", "hidden_sizes=[8,16,16,16],depths=[1,1,1,1],"
@@ -188,8 +191,9 @@ HUGGING_FACE = [
            "[8,16],focal_levels=[2,2],focal_windows=[3,3],num_labels=5"),
     _image("cvt", "embed_dim=[8,16],num_heads=[1,2],depth=[1,1],num_labels=5,"
            "patch_sizes=[7,3],patch_stride=[4,2],patch_padding=[2,1],"
-           "mlp_ratio=[2.0,2.0],attention_drop_rate=[0.0,0.0],drop_rate=[0.0,0.0],"
-           "drop_path_rate=[0.0,0.0],qkv_bias=[true,true],cls_token=[false,true],"
+           "mlp_ratio=[2.0,2.0],attention_drop_rate=[0.0,0.0],"
+           "drop_rate=[0.0,0.0],drop_path_rate=[0.0,0.0],"
+           "qkv_bias=[true,true],cls_token=[false,true],"
            "qkv_projection_method=[\"dw_bn\",\"dw_bn\"],kernel_qkv=[3,3],"
            "padding_kv=[1,1],stride_kv=[2,2],padding_q=[1,1],stride_q=[1,1]",
            "--image-size", "32"),

@@ -187,7 +187,8 @@ OPERATIONS |= {
     "kron": lambda x: torch.kron(x[:2, :2], x),
     # Products.
     "mm": lambda x: x @ x.t(), "bmm": lambda x: x.view(2, 3, 8).bmm(
-        x.view(2, 8, 3)), "mv": lambda x: x @ x[0], "dot": lambda x: x[0] @ x[1],
+        x.view(2, 8, 3)),
+    "mv": lambda x: x @ x[0], "dot": lambda x: x[0] @ x[1],
     "baddbmm": lambda x: torch.baddbmm(
         x.view(2, 3, 8), x.view(2, 3, 8), x.new_ones(2, 8, 8), beta=0.5,
         alpha=2.0),
@@ -294,7 +295,15 @@ REFUSED |= {"heaviside": "cannot be differentiated",
             "copysign": "torch.aten.view.dtype",
             "bernoulli": "without random numbers",
             "rand_like": "without random numbers",
-            "nonzero": "shapes that do not depend"}
+            "nonzero": "shapes that do not depend",
+            "unique": "values of tensors",
+            "ctc": "DynamicOutputShape",
+            "fft": "complex", "complex": "complex", "complex_polar": "complex",
+            "max_pool3d": "max_pool3d_with_indices_backward",
+            "adaptive_max_pool_uneven": "adaptive_max_pool2d_backward",
+            "cholesky": "linalg_cholesky_ex", "inverse": "linalg_inv_ex",
+            "det": "linalg_lu_solve", "solve": "_linalg_solve_ex",
+            "qr": "linalg_solve_triangular", "svd": "_linalg_svd"}
 
 
 class Operation(nn.Module):

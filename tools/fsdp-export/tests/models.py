@@ -103,6 +103,10 @@ def functional_dropout():
     return _linear(lambda m, x: functional.dropout(m(x), 0.5).sum())
 
 
+def complex_numbers():
+    return _linear(lambda m, x: torch.fft.rfft(m(x)).abs().sum())
+
+
 def no_derivative():
     return _linear(lambda m, x: m(x).heaviside(x).sum())
 

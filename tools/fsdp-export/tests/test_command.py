@@ -61,6 +61,7 @@ def run(capsys, *args) -> tuple[int, str]:
     (["py:models:dynamic"], "got aten.index.Tensor in the root module"),
     (["py:models:no_derivative"], "cannot be differentiated: derivative for "),
     (["py:models:functional_dropout"], "make it an nn.Dropout, which is set"),
+    (["py:models:complex_numbers"], "got complex ones from aten.fft_rfft"),
     (["py:models:random"], "got aten.randn.default in the root module"),
     (["py:models:no_parameter"], "depends on a parameter"),
     (["py:models:writes_input"], "got a write to x"),

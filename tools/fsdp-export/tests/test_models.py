@@ -30,6 +30,10 @@ MODELS = {
            "d_kv=8", {}),
     "vit": ("vit", "hidden_size=32,num_hidden_layers=2,num_attention_heads=4,"
             "intermediate_size=56,image_size=16,patch_size=4,num_labels=7", {}),
+    # One of several classes that classify images.
+    "deit": ("deit", "hidden_size=16,num_hidden_layers=1,num_attention_heads=2,"
+             "intermediate_size=24,image_size=8,patch_size=4,num_labels=3",
+             {"task": "image-classification"}),
     "resnet": ("resnet", "embedding_size=8,hidden_sizes=[8,12],depths=[1,1],"
                "layer_type=basic,num_labels=5", {"image_size": 16}),
     "convnext": ("convnext", "hidden_sizes=[8,16],depths=[1,1],num_stages=2,"

@@ -70,6 +70,11 @@ ELEMENTWISE = {
     "bag_weighted": lambda x: functional.embedding_bag(
         torch.tensor([0, 2, 3, 3]), x, torch.tensor([0, 1, 4]), mode="sum",
         per_sample_weights=x[0, :4], include_last_offset=True),
+    "grid_sample": lambda x: functional.grid_sample(
+        x.view(1, 2, 3, 4), x.tanh().reshape(1, 3, 4, 2), align_corners=False),
+    "nearest_1d": lambda x: functional.interpolate(x[None], 9),
+    "nearest_exact": lambda x: functional.interpolate(
+        x.view(1, 2, 3, 4), (5, 7), mode="nearest-exact"),
     "diagonal": lambda x: x.diagonal(1) * x.diagonal(-1)[0],
     "write": lambda x: _write(x.clone(), x),
     "scatter_last": lambda x: torch.zeros(4, 6).scatter(

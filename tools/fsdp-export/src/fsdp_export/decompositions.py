@@ -28,11 +28,15 @@ def forward_decompositions() -> dict:
     """The table for the first trace: operations whose gradients have no
     lowering are taken apart before they are differentiated."""
     return get_decompositions([
-        aten.grid_sampler_2d, aten.upsample_linear1d, aten.upsample_bilinear2d,
+        aten.upsample_nearest1d, aten.upsample_nearest3d,
+        aten.upsample_linear1d, aten.upsample_bilinear2d,
         aten.upsample_trilinear3d, aten.upsample_bicubic2d,
+        aten._upsample_nearest_exact1d, aten._upsample_nearest_exact2d,
+        aten._upsample_nearest_exact3d,
         aten.reflection_pad1d, aten.reflection_pad2d, aten.reflection_pad3d,
     ]) | {
         aten._weight_norm.default: _weight_norm,
+        aten.grid_sampler.default: _grid_sampler,
         aten.pad.default: _pad,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool2d,
         aten.avg_pool1d.default: pooling.avg_pool1d,
@@ -56,6 +60,13 @@ def _weight_norm(v, g, dim=0):
 def _cdist(x, y, p=2.0, compute_mode=None):
     """Every difference; the gradient of a distance of 0 is 0."""
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+def _grid_sampler(x, grid, *settings):
+    if x.dim() != 4:
+        return NotImplemented
+    table = get_decompositions([aten.grid_sampler_2d])
+    return table[aten.grid_sampler_2d.default](x, grid, *settings)
 
 
 def _pad(x, padding, mode="constant", value=None):

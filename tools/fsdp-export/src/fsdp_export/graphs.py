@@ -100,6 +100,16 @@ def refuse_dynamic(graph: fx.Graph) -> None:
                     f"{module_path(node) or 'the root module'}")
 
 
+def refuse_complex(graph: fx.Graph) -> None:
+    """Complex numbers have no lowering; tracing them further fails oddly."""
+    for node in graph.nodes:
+        if any(isinstance(v, torch.Tensor) and v.is_complex()
+               for v in tree_leaves(node.meta.get("val"))):
+            raise ExportError(
+                "expected real numbers only, got complex ones from "
+                f"{node.target} in {module_path(node) or 'the root module'}")
+
+
 def refuse_randomness(graph: fx.GraphModule) -> None:
     """A step is a function: it may not draw random numbers."""
     for node in graph.graph.nodes:

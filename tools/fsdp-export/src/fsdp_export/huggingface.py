@@ -85,6 +85,9 @@ def build(model_type: str, options: HFOptions, recorder: InitRecorder) -> Step:
     inputs = _inputs(config, task, options)
     factory = getattr(transformers, TASKS[task][0])
     experts.register()
+    if config.architectures is None:
+        # Iterated where a type has several classes for one task.
+        config.architectures = []
     try:
         with recorder:
             module = factory.from_config(config, dtype=DTYPES[options.dtype])

@@ -99,6 +99,7 @@ def _export(step: Step) -> torch.export.ExportedProgram:
     except Exception as error:
         raise ExportError(_explain(error)) from error
     graphs.refuse_dynamic(exported.graph)
+    graphs.refuse_complex(exported.graph)
     return exported
 
 
