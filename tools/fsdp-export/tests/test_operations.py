@@ -127,6 +127,8 @@ def convolutions() -> dict[str, nn.Module]:
                                               nn.AdaptiveAvgPool2d((3, 5))),
         "ceil_pool": nn.Sequential(nn.Conv2d(4, 3, 1), nn.AvgPool2d(
             3, 2, 1, ceil_mode=True)),
+        "single_pool": nn.Sequential(nn.Conv2d(4, 3, 1), nn.AvgPool2d(
+            (40, 7), (40, 9), (2, 1), ceil_mode=True)),
         "uncounted_pool": nn.Sequential(nn.Conv2d(4, 3, 1), nn.AvgPool2d(
             2, 3, 1, ceil_mode=True, count_include_pad=False)),
         "pool_over_channels": nn.Sequential(nn.Conv2d(4, 6, 1),

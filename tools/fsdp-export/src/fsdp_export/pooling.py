@@ -47,12 +47,15 @@ def _avg_pool(x, rank, kernel, stride, padding, ceil_mode, count_include_pad,
     sizes = x.shape[-rank:]
     outs = [_out_size(*v, ceil_mode)
             for v in zip(sizes, kernel, stride, padding)]
+    # A single window may be much larger than the input: only what is inside.
+    inside = [(k, s, p) if out > 1 else (min(k - p, n), 1, 0)
+              for n, out, k, s, p in zip(sizes, outs, kernel, stride, padding)]
     pads = []
-    for n, out, k, s, p in reversed(list(zip(sizes, outs, kernel, stride,
-                                             padding))):
+    for n, out, (k, s, p) in reversed(list(zip(sizes, outs, inside))):
         pads += [p, (out - 1) * s + k - n - p]
     line = aten.constant_pad_nd(x.reshape(-1, 1, *sizes), pads)
-    total = aten.convolution(line, line.new_ones(1, 1, *kernel), None, stride,
+    ones = line.new_ones(1, 1, *(k for k, _, _ in inside))
+    total = aten.convolution(line, ones, None, [s for _, s, _ in inside],
                              [0] * rank, [1] * rank, False, [0] * rank, 1)
     total = total.reshape(*x.shape[:-rank], *outs)
     if divisor is None and same:
