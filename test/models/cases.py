@@ -189,14 +189,8 @@ HUGGING_FACE = [
            "[4,4,8,8,8,8,16],num_attention_heads=2,image_size=64,num_labels=5"),
     _image("focalnet", "embed_dim=8,depths=[1,1],image_size=32,hidden_sizes="
            "[8,16],focal_levels=[2,2],focal_windows=[3,3],num_labels=5"),
-    _image("cvt", "embed_dim=[8,16],num_heads=[1,2],depth=[1,1],num_labels=5,"
-           "patch_sizes=[7,3],patch_stride=[4,2],patch_padding=[2,1],"
-           "mlp_ratio=[2.0,2.0],attention_drop_rate=[0.0,0.0],"
-           "drop_rate=[0.0,0.0],drop_path_rate=[0.0,0.0],"
-           "qkv_bias=[true,true],cls_token=[false,true],"
-           "qkv_projection_method=[\"dw_bn\",\"dw_bn\"],kernel_qkv=[3,3],"
-           "padding_kv=[1,1],stride_kv=[2,2],padding_q=[1,1],stride_q=[1,1]",
-           "--image-size", "32"),
+    _image("cvt", "embed_dim=[8,16,16],num_heads=[1,2,2],depth=[1,1,1],"
+           "num_labels=5", "--image-size", "32"),
 ]
 
 # Functions of modules.py, one step each.

@@ -194,6 +194,14 @@ def _fmod(x, y):
     return torch.where(x < 0, -rest, rest)
 
 
+def _eye(n, m=None, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """By subtraction: torch-mlir crashes on PyTorch's comparison of a column
+    with a row."""
+    rows = torch.arange(n, device=device).unsqueeze(-1)
+    columns = torch.arange(n if m is None else m, device=device)
+    return (columns - rows == 0).to(dtype or torch.get_default_dtype())
+
+
 def _hypot(x, y):
     return (x * x + y * y).sqrt()
 
@@ -283,6 +291,8 @@ _OWN = {
     aten.convolution.default: convolutions.convolution,
     aten.fmod.Scalar: _fmod,
     aten.fmod.Tensor: _fmod,
+    aten.eye.default: _eye,
+    aten.eye.m: _eye,
     aten.hypot.default: _hypot,
     aten.erfc.default: _erfc,
     aten.special_erfc.default: _erfc,
