@@ -282,8 +282,8 @@ fsdp::lookThroughMoves(Value value, const llvm::DenseSet<Value> &hidden) {
   SmallVector<Operation *> chain;
   for (Value source = value;;) {
     Operation *op = source.getDefiningOp();
-    bool isInMemory = !op || (!isViewOp(op) &&
-                              getComputeKind(op) != ComputeKind::Constant);
+    bool isInMemory =
+        !op || (!isViewOp(op) && getComputeKind(op) != ComputeKind::Constant);
     if (isInMemory && !hidden.contains(source))
       if (auto viewed = applyChain(source, chain))
         found.push_back(*viewed);

@@ -189,7 +189,7 @@ HUGGING_FACE = [
            "[4,4,8,8,8,8,16],num_attention_heads=2,image_size=64,num_labels=5"),
     _image("focalnet", "embed_dim=8,depths=[1,1],image_size=32,hidden_sizes="
            "[8,16],focal_levels=[2,2],focal_windows=[3,3],num_labels=5"),
-    _image("cvt", "embed_dim=[8,16,16],num_heads=[1,2,2],depth=[1,1,1],"
+    _image("cvt", "embed_dim=[8,16,16],num_heads=[1,2,2],depth=[1,2,3],"
            "num_labels=5", "--image-size", "32"),
 ]
 
