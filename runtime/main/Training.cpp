@@ -22,10 +22,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <new>
 #include <numeric>
-#include <unistd.h>
 
 namespace fsdp::rt {
 
@@ -153,14 +151,9 @@ Status Trainer::openOutputs() {
   if (!options_.trace.empty())
     if (Status s = traces_.create(options_.trace))
       return s.withContext("--trace");
-  if (!options_.profile.empty()) {
-    std::string parent =
-        std::filesystem::path(options_.profile).parent_path().string();
-    if (parent.empty())
-      parent = ".";
-    if (::access(parent.c_str(), W_OK | X_OK) != 0)
-      return systemError("cannot write to", parent).withContext("--profile");
-  }
+  if (!options_.profile.empty())
+    if (Status s = checkReplaceable(options_.profile))
+      return s.withContext("--profile");
   return Status::ok();
 }
 

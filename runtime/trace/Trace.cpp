@@ -8,16 +8,10 @@
 #include "trace/Trace.h"
 
 #include "core/Dtype.h"
+#include "core/data/File.h"
 #include "fsdp-rt/abi.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -31,41 +25,6 @@ using Json = nlohmann::ordered_json;
 /// Bytes that are no UTF-8 become U+FFFD instead of an exception.
 std::string dump(const Json &json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-Status failure(const std::string &path) {
-  return Status::failed(path + ": cannot write: " + std::strerror(errno));
-}
-
-Status writeAll(int file, const std::string &text, const std::string &path) {
-  for (size_t done = 0; done < text.size();) {
-    ssize_t n = ::write(file, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return failure(path);
-    done += static_cast<size_t>(n);
-  }
-  return Status::ok();
-}
-
-/// Writes a neighbour and renames it, so that no reader sees half a file.
-Status replaceFile(const std::string &path, const std::string &text) {
-  std::string temporary = path + ".XXXXXX";
-  int file = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (file < 0)
-    return failure(path);
-  Status status = writeAll(file, text, path);
-  // mkostemp's file is readable by its owner alone.
-  if (status.isOk() && ::fchmod(file, 0644) != 0)
-    status = failure(path);
-  if (::close(file) != 0 && status.isOk())
-    status = failure(path);
-  if (status.isOk() && std::rename(temporary.c_str(), path.c_str()) != 0)
-    status = failure(path);
-  if (status)
-    ::unlink(temporary.c_str());
-  return status;
 }
 
 double perSecond(int64_t amount, int64_t nanoseconds) {
@@ -139,7 +98,7 @@ Status writeTrace(const std::string &path, int rank, const Recorder &recorder) {
   Json trace = {{"displayTimeUnit", "ms"},
                 {"droppedEvents", recorder.droppedEvents()},
                 {"traceEvents", std::move(events)}};
-  return replaceFile(path, dump(trace));
+  return data::replaceFile(path, dump(trace));
 }
 
 Status writeProfile(const std::string &path, int rank, const Context &context) {
@@ -179,7 +138,7 @@ Status writeProfile(const std::string &path, int rank, const Context &context) {
                   {"arena_bytes", context.arenaBytes()},
                   {"calls", std::move(calls)},
                   {"products", productsOf(context.recorder().sites())}};
-  return replaceFile(path, dump(profile));
+  return data::replaceFile(path, dump(profile));
 }
 
 } // namespace fsdp::rt

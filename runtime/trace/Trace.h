@@ -17,15 +17,14 @@ namespace fsdp::rt {
 
 /// Writes the recorded calls of one rank in Chrome's trace format, which
 /// Perfetto and chrome://tracing open; `rank` becomes the process number.
-/// Times are microseconds since the first call. The file appears whole or not
-/// at all.
+/// Times are microseconds since the first call. Written as
+/// data::replaceFile does.
 Status writeTrace(const std::string &path, int rank, const Recorder &recorder);
 
 /// Writes one rank's profile as JSON: the step's times in nanoseconds and one
 /// object per name, the most expensive first, with calls, nanoseconds (in all,
 /// and of an undisturbed step), bytes, flops, GB/s and GFLOP/s; then every
-/// matrix product with its shape and place. The file appears whole or not at
-/// all.
+/// matrix product with its shape and place. Written as data::replaceFile does.
 Status writeProfile(const std::string &path, int rank, const Context &context);
 
 } // namespace fsdp::rt

@@ -12,7 +12,9 @@
 #include "core/data/Numbers.h"
 
 #include <cmath>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 using namespace fsdp::rt;
@@ -139,12 +141,103 @@ TEST(Files, ReplaceKeepsTheOldOneOnFailure) {
                   "No such file");
 }
 
+/// Of a scratch folder: a fault in what is tested could replace it. Null where
+/// devices may not be made.
+std::string makeDevice(const TempDir &dir, const std::string &name, int minor) {
+  std::string path = dir.file(name);
+  if (::mknod(path.c_str(), S_IFCHR | 0666, makedev(1, minor)) != 0)
+    return "";
+  int fd = ::open(path.c_str(), O_WRONLY); // a mount may forbid devices
+  if (fd >= 0)
+    ::close(fd);
+  return fd >= 0 ? path : "";
+}
+
+mode_t typeOf(const std::string &path) {
+  struct stat info = {};
+  EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
+  return info.st_mode & S_IFMT;
+}
+
 TEST(Files, ADeviceIsWrittenToAndNotReplaced) {
-  EXPECT_OK(replaceFile("/dev/null", "x"));
-  EXPECT_CONTAINS(messageOf(replaceFile("/dev/full", "x")), "No space left");
-  struct stat info;
-  ASSERT_EQ(::stat("/dev/full", &info), 0);
-  EXPECT_TRUE(S_ISCHR(info.st_mode));
+  TempDir dir;
+  std::string null = makeDevice(dir, "null", 3);
+  std::string full = makeDevice(dir, "full", 7);
+  if (null.empty() || full.empty())
+    GTEST_SKIP() << "may not make devices here";
+  EXPECT_OK(checkReplaceable(null));
+  EXPECT_OK(replaceFile(null, "x"));
+  EXPECT_CONTAINS(messageOf(replaceFile(full, "x")), "No space left");
+  EXPECT_EQ(typeOf(null), mode_t(S_IFCHR));
+  EXPECT_EQ(typeOf(full), mode_t(S_IFCHR));
+  EXPECT_EQ(entriesOf(dir.path()).size(), 2u);
+}
+
+TEST(Files, APipeIsWrittenToWhereItIsRead) {
+  TempDir dir;
+  std::string pipe = dir.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_CONTAINS(messageOf(replaceFile(pipe, "x")), "No such device");
+  int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_OK(checkReplaceable(pipe));
+  EXPECT_OK(replaceFile(pipe, "told"));
+  char got[8] = {};
+  EXPECT_EQ(::read(reader, got, sizeof got), 4);
+  EXPECT_STREQ(got, "told");
+  EXPECT_EQ(typeOf(pipe), mode_t(S_IFIFO));
+  // As `>(command)` of a shell: a link that has no path behind it.
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  EXPECT_OK(replaceFile("/proc/self/fd/" + std::to_string(ends[1]), "x"));
+  EXPECT_EQ(::read(ends[0], got, sizeof got), 1);
+  for (int fd : {reader, ends[0], ends[1]})
+    ::close(fd);
+}
+
+TEST(Files, LinksStayAndLead) {
+  TempDir dir;
+  ASSERT_EQ(::mkdir(dir.file("far").c_str(), 0700), 0);
+  writeFile(dir.file("far/old"), "old");
+  ASSERT_EQ(::symlink("far/old", dir.file("a").c_str()), 0);
+  ASSERT_EQ(::symlink("a", dir.file("b").c_str()), 0);
+  ASSERT_EQ(::symlink("far/new", dir.file("c").c_str()), 0);
+  EXPECT_OK(checkReplaceable(dir.file("b")));
+  EXPECT_OK(replaceFile(dir.file("b"), "one"));
+  EXPECT_OK(replaceFile(dir.file("c"), "two"));
+  EXPECT_EQ(readFile(dir.file("far/old")), "one");
+  EXPECT_EQ(readFile(dir.file("far/new")), "two");
+  for (const char *link : {"a", "b", "c"})
+    EXPECT_EQ(typeOf(dir.file(link)), mode_t(S_IFLNK)) << link;
+  EXPECT_EQ(entriesOf(dir.file("far")).size(), 2u);
+  ASSERT_EQ(::symlink("loop", dir.file("loop").c_str()), 0);
+  EXPECT_CONTAINS(messageOf(replaceFile(dir.file("loop"), "x")), "symbolic");
+  EXPECT_EQ(typeOf(dir.file("loop")), mode_t(S_IFLNK));
+}
+
+TEST(Files, AnOpenFileIsAppendedTo) {
+  TempDir dir;
+  // As /dev/stdout is, where a shell has sent it to a file.
+  writeFile(dir.file("log"), "step: 1\n");
+  int fd = ::open(dir.file("log").c_str(), O_WRONLY);
+  ASSERT_GE(fd, 0);
+  std::string path = "/proc/self/fd/" + std::to_string(fd);
+  EXPECT_OK(checkReplaceable(path));
+  EXPECT_OK(replaceFile(path, "{}"));
+  EXPECT_EQ(readFile(dir.file("log")), "step: 1\n{}");
+  ::close(fd);
+}
+
+TEST(Files, DirectoriesAreNotFiles) {
+  TempDir dir;
+  ASSERT_EQ(::mkdir(dir.file("d").c_str(), 0700), 0);
+  for (Status status :
+       {replaceFile(dir.file("d"), "x"), checkReplaceable(dir.file("d"))})
+    EXPECT_CONTAINS(messageOf(status),
+                    "expected a file to write to, got a directory");
+  EXPECT_CONTAINS(messageOf(checkReplaceable(dir.file("no/f"))),
+                  "cannot write to");
+  EXPECT_EQ(entriesOf(dir.path()).size(), 1u);
 }
 
 TEST(Files, DirectoriesTakeEachOthersPlace) {

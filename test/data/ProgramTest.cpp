@@ -294,6 +294,8 @@ TEST_F(ProgramTest, RefusesPlacesThatCannotBeWritten) {
   expectRefusal("2", training(1, {"--save", "/proc/none"}),
                 "cannot create directory");
   expectRefusal("2", training(1, {"--trace", dir.file("file/x")}), "--trace");
+  expectRefusal("2", training(1, {"--profile", dir.path()}),
+                "--profile: expected a file to write to, got a directory");
   expectRefusal("2", training(1, {"--profile", dir.file("no/x")}),
                 "--profile: cannot write to");
   Outcome outcome = run("2", training(2, {"--metrics", "/dev/full"}));

@@ -31,11 +31,19 @@ Result<int> openFile(const std::string &path, int flags, const char *what) {
   return fd;
 }
 
-/// To a pipe or a device, which can be neither replaced nor written at offsets.
+std::string parentOf(const std::string &path) {
+  std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+/// To what can be neither replaced nor written at offsets.
 Status writeStream(const std::string &path, std::string_view contents) {
-  Result<int> fd = openFile(path, O_WRONLY, "cannot open for writing");
+  // Without O_NONBLOCK, opening a pipe would wait for its reader.
+  Result<int> fd = openFile(path, O_WRONLY | O_APPEND | O_NONBLOCK,
+                            "cannot open for writing");
   if (!fd.isOk())
     return fd.status();
+  ::fcntl(*fd, F_SETFL, O_APPEND);
   Status status;
   while (!contents.empty() && !status) {
     ssize_t put = ::write(*fd, contents.data(), contents.size());
@@ -48,9 +56,40 @@ Status writeStream(const std::string &path, std::string_view contents) {
   return status;
 }
 
-std::string parentOf(const std::string &path) {
-  std::string parent = std::filesystem::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
+/// Where the contents of a path go.
+struct Target {
+  std::string path; // without links
+  bool isStream = false;
+};
+
+Result<Target> findTarget(const std::string &path) {
+  constexpr int maxLinks = 40; // as the system's own
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode) ||
+        S_ISFIFO(info.st_mode))
+      return Target{path, true};
+    return Status::failed(
+        "expected a file to write to, got a " +
+        std::string(S_ISDIR(info.st_mode) ? "directory" : "socket") + ": '" +
+        path + "'");
+  }
+  // The last link may lead to a file that does not exist yet.
+  std::filesystem::path at(path);
+  for (int links = 0; links < maxLinks; ++links) {
+    std::error_code error;
+    std::filesystem::path next = std::filesystem::read_symlink(at, error);
+    if (error)
+      return Target{at.string(), false};
+    // An open file: what was written to it before is to stay.
+    if (std::filesystem::canonical(parentOf(at.string()), error)
+            .string()
+            .compare(0, 6, "/proc/") == 0)
+      return Target{path, true};
+    at = at.parent_path() / next;
+  }
+  errno = ELOOP;
+  return systemError("cannot write", path);
 }
 
 } // namespace
@@ -189,12 +228,15 @@ Result<std::string> readWholeFile(const std::string &path, int64_t maxBytes) {
 }
 
 Status replaceFile(const std::string &path, std::string_view contents) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+  Result<Target> target = findTarget(path);
+  if (!target.isOk())
+    return target.status();
+  if (target->isStream)
     return writeStream(path, contents);
   // One name per process, so that two programs that write the same file do
   // not mix their halves.
-  std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
+  std::string temporary =
+      target->path + "." + std::to_string(::getpid()) + ".tmp";
   Status status = [&]() -> Status {
     Result<File> file = File::create(temporary);
     if (!file.isOk())
@@ -205,7 +247,7 @@ Status replaceFile(const std::string &path, std::string_view contents) {
       return s;
     if (Status s = file->close())
       return s;
-    if (::rename(temporary.c_str(), path.c_str()) != 0)
+    if (::rename(temporary.c_str(), target->path.c_str()) != 0)
       return systemError("cannot replace", path);
     return Status::ok();
   }();
@@ -213,7 +255,21 @@ Status replaceFile(const std::string &path, std::string_view contents) {
     ::unlink(temporary.c_str());
     return status;
   }
-  return syncDirectory(parentOf(path));
+  return syncDirectory(parentOf(target->path));
+}
+
+Status checkReplaceable(const std::string &path) {
+  Result<Target> target = findTarget(path);
+  if (!target.isOk())
+    return target.status();
+  if (target->isStream)
+    return ::access(path.c_str(), W_OK) == 0
+               ? Status::ok()
+               : systemError("cannot write to", path);
+  std::string parent = parentOf(target->path);
+  return ::access(parent.c_str(), W_OK | X_OK) == 0
+             ? Status::ok()
+             : systemError("cannot write to", parent);
 }
 
 Status makeDirectories(const std::string &path) {

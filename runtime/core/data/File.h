@@ -67,8 +67,13 @@ Status systemError(const std::string &what, const std::string &path);
 Result<std::string> readWholeFile(const std::string &path, int64_t maxBytes);
 
 /// Creates or replaces `path` so that at every moment, a crash included, it
-/// holds the old contents or the new ones. A device or pipe is written to.
+/// holds the old contents or the new ones. Links stay: the file at their end is
+/// replaced. A device, a pipe that somebody reads and /proc's own links, as
+/// /dev/stdout is one, are written to; anything else is refused.
 Status replaceFile(const std::string &path, std::string_view contents);
+
+/// What replaceFile would refuse before it writes, as far as can be known.
+Status checkReplaceable(const std::string &path);
 
 /// Creates the directory and its parents; none of them need to exist.
 Status makeDirectories(const std::string &path);
