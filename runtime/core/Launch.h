@@ -32,6 +32,12 @@ struct LaunchInfo {
   bool canUseMpi = false;
 };
 
+/// The most ranks that a program starts on its own host, as threads or under
+/// mpirun. A launcher that spreads them over hosts may start more. Far more
+/// than a host has cores for, and few enough for its process and descriptor
+/// limits; mpirun asked for a million ranks neither starts nor ends.
+constexpr int maxRanksOnHost = 1024;
+
 using Environment = std::map<std::string, std::string>;
 
 /// The environment of this process.

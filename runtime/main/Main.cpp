@@ -49,11 +49,9 @@ struct Plan {
 Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
                        const LaunchInfo &launch) {
   using BackendKind = Options::BackendKind;
-  const auto world = static_cast<int>(manifest.worldSize());
+  const int64_t world = manifest.worldSize();
   bool isLaunched = launch.launcher != Launcher::None;
   Plan plan;
-  plan.ranks = world;
-  int ranksOnHost = world;
   // A single process that a launcher started may still hold all ranks itself.
   bool isOneOfMany = isLaunched && launch.size > 1;
   if (isOneOfMany && options.backend == BackendKind::Local)
@@ -70,7 +68,6 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
                             std::to_string(launch.size) + " started by " +
                             launcherName(launch.launcher));
     plan.kind = Plan::Kind::Mpi;
-    ranksOnHost = launch.localSize;
   } else if (options.backend == BackendKind::Mpi) {
     if (isLaunched)
       return Status::failed("--backend mpi: expected " + std::to_string(world) +
@@ -79,10 +76,19 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
                             launcherName(launch.launcher));
     plan.kind = Plan::Kind::Relaunch;
   }
+  bool isOnThisHost = plan.kind != Plan::Kind::Mpi;
+  if (isOnThisHost && world > maxRanksOnHost)
+    return Status::failed("expected at most " + std::to_string(maxRanksOnHost) +
+                          " ranks on one host, got a program compiled for " +
+                          std::to_string(world) +
+                          ": start it on several hosts with mpirun or srun");
+  plan.ranks = static_cast<int>(world);
   if (options.link && plan.kind != Plan::Kind::Local)
     return Status::failed("--link: expected the local backend, got mpi");
   plan.threadsPerRank =
-      options.threads ? *options.threads : defaultThreads(ranksOnHost);
+      options.threads
+          ? *options.threads
+          : defaultThreads(isOnThisHost ? plan.ranks : launch.localSize);
   return plan;
 }
 

@@ -22,7 +22,6 @@ using data::parseSeed;
 namespace {
 
 constexpr int64_t maxSteps = std::numeric_limits<int64_t>::max() / 4;
-constexpr int64_t maxRanks = 1 << 16;
 constexpr int64_t maxThreads = 1 << 12;
 
 /// Puts a value where it belongs, or passes the reason why there is none on.
@@ -147,7 +146,8 @@ std::vector<OptionSpec> makeTable() {
   using O = Options;
   return {
       {"-n", "N", "ranks; default: as many as the program was compiled for",
-       setInteger(&O::ranks, 1, maxRanks)},
+       // The mesh and the host say what is too many.
+       setInteger(&O::ranks, 1, std::numeric_limits<int>::max())},
       {"--backend", "local|mpi",
        "ranks are threads of this process, or processes under mpirun; default: "
        "mpi where mpirun, srun or torchrun started this process, else local",

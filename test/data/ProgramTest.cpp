@@ -231,6 +231,10 @@ TEST_F(ProgramTest, RefusesWhatTheProgramIsNotFor) {
   expectRefusal("2", training(1, {"-n", "3"}),
                 "expected -n 2, the size of the mesh replicate=1,shard=2 that "
                 "the program was compiled for, got 3");
+  for (const char *backend : {"local", "mpi"})
+    expectRefusal("1025", training(1, {"--backend", backend}),
+                  "expected at most 1024 ranks on one host, got a program "
+                  "compiled for 1025");
   expectRefusal("1", training(1), "no-such-feature", {"LINEAR_FLAW=feature"});
   expectRefusal("1", training(1, {"--clip-norm", "1"}),
                 "--clip-norm: expected a program compiled with --clip-norm",

@@ -11,6 +11,7 @@
 #include "LocalWorld.h"
 #include "core/Group.h"
 #include "core/Host.h"
+#include "core/Launch.h"
 
 #include <pthread.h>
 
@@ -131,9 +132,8 @@ private:
 
 Result<std::unique_ptr<Backend>>
 createLocalBackend(const LocalBackendOptions &options) {
-  constexpr int maxRanks = 1024;
-  if (options.ranks < 1 || options.ranks > maxRanks)
-    return Status::failed("expected 1 to " + std::to_string(maxRanks) +
+  if (options.ranks < 1 || options.ranks > maxRanksOnHost)
+    return Status::failed("expected 1 to " + std::to_string(maxRanksOnHost) +
                           " ranks in one process, got " +
                           std::to_string(options.ranks));
   if (options.threadsPerRank < 1)
