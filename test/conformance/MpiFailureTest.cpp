@@ -10,10 +10,13 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -82,8 +85,36 @@ protected:
     EXPECT_EQ(count(errors_, "mpirun"), 0) << errors_;
   }
 
+  /// Makes the next launches start a shell script in mpirun's place; true if
+  /// it could be written. The fixture's end takes it back.
+  bool replaceMpirun(const std::string &script) {
+    directory_ = testing::TempDir() + "/fsdp-mpirun-XXXXXX";
+    if (!mkdtemp(directory_.data()))
+      return false;
+    std::string path = directory_ + "/mpirun";
+    std::ofstream(path) << "#!/bin/sh\n" << script;
+    path_ = getenv("PATH");
+    setenv("PATH", (directory_ + ":" + path_).c_str(), 1);
+    return chmod(path.c_str(), 0755) == 0;
+  }
+
+  void TearDown() override {
+    if (directory_.empty())
+      return;
+    setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(directory_);
+  }
+
   std::string output_, errors_;
+  std::string directory_, path_;
 };
+
+/// Waits up to half a minute for a process that has this number.
+bool isGone(pid_t pid) {
+  for (int i = 0; i < 3000 && kill(pid, 0) == 0; ++i)
+    usleep(10'000);
+  return kill(pid, 0) != 0;
+}
 
 TEST_F(MpiFailure, ReturnsTheExitStatusOfTheJob) {
   Result<int> result = launch("good");
@@ -168,12 +199,73 @@ TEST_F(MpiFailure, SignalsReachTheRanks) {
   rmdir(directory.c_str());
 }
 
+TEST_F(MpiFailure, AnMpirunThatDoesNotEndIsKilledWithItsRanks) {
+  // Like an mpirun that is busy: it takes no signal, and neither does a rank.
+  ASSERT_TRUE(replaceMpirun("trap '' INT TERM\n"
+                            "sleep 600 & echo $! > \"$0.rank\"\n"
+                            "echo $$ > \"$0.pid\"\n"
+                            "while :; do sleep 0.1; done\n"));
+  std::string ready = directory_ + "/mpirun.pid";
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Result<int> result = launch("good");
+    bool isGood = !result.isOk() &&
+                  result.status().message().find("mpirun did not end within") !=
+                      std::string::npos;
+    if (!isGood)
+      fprintf(stderr, "%s%s\n", result.status().message().c_str(),
+              errors_.c_str());
+    _exit(isGood ? 0 : 1);
+  }
+  int status = -1;
+  pid_t mpirun = 0, rank = 0;
+  while (!(std::ifstream(ready) >> mpirun) &&
+         waitpid(child, &status, WNOHANG) == 0)
+    usleep(10'000);
+  ASSERT_TRUE(std::ifstream(directory_ + "/mpirun.rank") >> rank);
+  kill(child, SIGTERM); // to the ranks
+  usleep(200'000);      // two at once would be one
+  kill(child, SIGTERM); // to mpirun
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(isGone(mpirun));
+  EXPECT_TRUE(isGone(rank));
+}
+
+TEST_F(MpiFailure, AFailureOfMpirunItselfIsTold) {
+  ASSERT_TRUE(replaceMpirun("echo no room >&2; exit 243\n"));
+  Result<int> result = launch("good");
+  ASSERT_FALSE(result.isOk());
+  EXPECT_EQ(result.status().message(),
+            "mpirun ended with exit status 243, and no rank has told an error");
+  EXPECT_EQ(result.status().code(), rt::Code::Failed);
+  EXPECT_EQ(errors_, "no room\n");
+}
+
+TEST_F(MpiFailure, NeedsNoEnvironment) {
+  if (access("/usr/bin/mpirun", X_OK) != 0)
+    GTEST_SKIP() << "without a PATH, mpirun would not be found";
+  // Without one, Open MPI finds no ssh either.
+  std::string before = getenv("PATH");
+  unsetenv("PATH");
+  Result<int> result = launch("good");
+  setenv("PATH", before.c_str(), 1);
+  ASSERT_TRUE(result.isOk()) << result.status().message() << errors_;
+  EXPECT_EQ(*result, 0) << errors_;
+}
+
 TEST_F(MpiFailure, RefusesWhatCannotStart) {
   char *nothing[] = {nullptr};
   EXPECT_FALSE(rt::launchUnderMpirun(2, nothing).isOk());
   std::string path = ownPath();
   char *self[] = {path.data(), nullptr};
   EXPECT_FALSE(rt::launchUnderMpirun(0, self).isOk());
+  EXPECT_NE(rt::launchUnderMpirun(rt::maxRanksOnHost + 1, self)
+                .status()
+                .message()
+                .find("expected 1 to 1024 ranks"),
+            std::string::npos);
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   EXPECT_FALSE(rt::launchUnderMpirun(2, self).isOk());
   unsetenv("OMPI_COMM_WORLD_RANK");

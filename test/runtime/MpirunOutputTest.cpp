@@ -55,6 +55,7 @@ TEST(MpirunOutput, TakesOutWhatRanksHaveToldBetter) {
               "error: disk on fire\nlast\n" + other);
     EXPECT_EQ(output.killedRank(), 2);
     EXPECT_EQ(output.killedBy(), 9);
+    EXPECT_TRUE(output.hasError());
   }
 }
 
@@ -87,6 +88,20 @@ TEST(MpirunOutput, KeepsWhatIsCutOff) {
   EXPECT_EQ(dashes.finish(), "---");
   MpirunOutput empty;
   EXPECT_EQ(empty.finish(), "");
+}
+
+TEST(MpirunOutput, KnowsWhetherARankHasToldAnError) {
+  // What mpirun says itself is none, nor is a word within a line.
+  std::string text = other + "a warning, no error: it goes on\n" + rule +
+                     "error: in a notice\n" + rule;
+  for (size_t step : {1u, 10000u}) {
+    MpirunOutput output;
+    EXPECT_EQ(filter(text, step, output), text);
+    EXPECT_FALSE(output.hasError());
+    output.feed("error: cut off");
+    output.finish();
+    EXPECT_TRUE(output.hasError());
+  }
 }
 
 TEST(MpirunOutput, RemembersTheFirst) {

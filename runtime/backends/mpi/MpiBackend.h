@@ -42,11 +42,14 @@ Result<std::unique_ptr<Backend>>
 createMpiBackend(const LaunchInfo &launch, const MpiBackendOptions &options);
 
 /// Runs `argv` (null-terminated, argv[0] a path or found on PATH) as `ranks`
-/// processes under mpirun and waits for them. Returns the job's exit status;
-/// fails where mpirun is missing or a rank was killed by a signal, naming it.
-/// Until it returns, SIGINT and SIGTERM go to every rank as SIGINT, and from
-/// the second one on to mpirun, which ends the job. Call it while the process
-/// has no other threads: they would take the signals.
+/// processes under mpirun and waits for them. Returns the job's exit status,
+/// one of Code, where a rank has told why it is not 0; fails where mpirun is
+/// missing or fails itself, and where a rank was killed by a signal, naming it.
+/// Until it returns, SIGINT, SIGTERM and SIGHUP (unless that is ignored) go to
+/// every rank as SIGINT, and from the second one on to mpirun, which ends the
+/// job and is killed with its ranks if it does not. A reader of this process's
+/// output who goes away ends the job and this process, by SIGPIPE, silently.
+/// Call it while the process has no other threads: they would take the signals.
 Result<int> launchUnderMpirun(int ranks, char *const *argv);
 
 } // namespace fsdp::rt

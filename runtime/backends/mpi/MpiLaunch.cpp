@@ -6,11 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "MpiBackend.h"
-#include "MpirunOutput.h"
+#include "MpirunJob.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -18,10 +16,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -63,8 +59,14 @@ struct Pipe {
   }
 };
 
+bool isIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
 /// Blocks the signals that a launcher handles, so that they queue for a
-/// descriptor; restores the mask afterwards.
+/// descriptor; restores the mask afterwards. A SIGPIPE waits until then.
 class BlockedSignals {
 public:
   BlockedSignals() {
@@ -72,7 +74,12 @@ public:
     sigemptyset(&handled);
     for (int signal : {SIGINT, SIGTERM, SIGCHLD})
       sigaddset(&handled, signal);
-    pthread_sigmask(SIG_BLOCK, &handled, &before_);
+    // Under nohup it stays ignored; a blocked one would still queue.
+    if (!isIgnored(SIGHUP))
+      sigaddset(&handled, SIGHUP);
+    sigset_t blocked = handled;
+    sigaddset(&blocked, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
     fd_.set(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   ~BlockedSignals() { restore(); }
@@ -84,35 +91,10 @@ private:
   Descriptor fd_;
 };
 
-std::vector<pid_t> childrenOf(pid_t parent) {
-  std::vector<pid_t> children;
-  DIR *directory = opendir("/proc");
-  if (!directory)
-    return children;
-  while (dirent *entry = readdir(directory)) {
-    pid_t pid = std::atoi(entry->d_name);
-    if (pid <= 0)
-      continue;
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string stat;
-    std::getline(file, stat);
-    // The name in parentheses may hold anything; state and parent follow it.
-    size_t at = stat.rfind(')');
-    char state;
-    int found = 0;
-    if (at != std::string::npos &&
-        std::sscanf(stat.c_str() + at + 1, " %c %d", &state, &found) == 2 &&
-        found == parent)
-      children.push_back(pid);
-  }
-  closedir(directory);
-  return children;
-}
-
 /// Of the child of a process that may have threads: calls nothing that could
 /// wait for one of them.
-[[noreturn]] void becomeMpirun(char *const *argv, const Pipe &errors,
-                               const Pipe &failure,
+[[noreturn]] void becomeMpirun(char *const *argv, const Pipe &output,
+                               const Pipe &errors, const Pipe &failure,
                                const BlockedSignals &signals) {
   signals.restore();
   // A terminal's Ctrl-C goes to a whole process group, and mpirun would kill
@@ -123,6 +105,7 @@ std::vector<pid_t> childrenOf(pid_t parent) {
   int null = ::open("/dev/null", O_RDONLY);
   if (null >= 0)
     dup2(null, STDIN_FILENO);
+  dup2(output.write.get(), STDOUT_FILENO);
   dup2(errors.write.get(), STDERR_FILENO);
   execvp(argv[0], argv);
   int error = errno;
@@ -130,80 +113,47 @@ std::vector<pid_t> childrenOf(pid_t parent) {
   _exit(written == sizeof error ? 127 : 126);
 }
 
-void show(const std::string &text) {
-  for (size_t done = 0; done < text.size();) {
-    ssize_t n = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
-    if (n < 0 && errno != EINTR)
-      return;
-    done += n > 0 ? static_cast<size_t>(n) : 0;
-  }
+Status killedBy(const std::string &who, int signal) {
+  return Status::failed(who + " was killed by signal " +
+                        std::to_string(signal) + " (" + strsignal(signal) +
+                        ")");
 }
 
-/// One running mpirun.
-class Job {
-public:
-  Job(pid_t mpirun, int errors, int signals)
-      : mpirun_(mpirun), errors_(errors), signals_(signals) {}
-
-  /// Shows what the job says and passes signals on until mpirun has ended.
-  /// Returns its wait status.
-  int watch() {
-    int status = 0;
-    bool hasOutput = true;
-    while (true) {
-      pollfd fds[2] = {{signals_, POLLIN, 0}, {errors_, POLLIN, 0}};
-      if (poll(fds, hasOutput ? 2 : 1, -1) < 0 && errno != EINTR)
-        break;
-      signalfd_siginfo info;
-      while (::read(signals_, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD)
-          interrupt();
-      if (hasOutput && (fds[1].revents & (POLLIN | POLLHUP)))
-        hasOutput = readErrors();
-      if (waitpid(mpirun_, &status, WNOHANG) == mpirun_)
-        break;
-    }
-    // A rank's own children may hold the pipe open: take what is there.
-    fcntl(errors_, F_SETFL, O_NONBLOCK);
-    while (hasOutput)
-      hasOutput = readErrors();
-    show(output_.finish());
-    return status;
-  }
-
-  const MpirunOutput &output() const { return output_; }
-
-private:
-  bool readErrors() {
-    char buffer[4096];
-    ssize_t n = ::read(errors_, buffer, sizeof buffer);
-    if (n > 0)
-      show(output_.feed(std::string(buffer, static_cast<size_t>(n))));
-    return n > 0 || (n < 0 && errno == EINTR);
-  }
-
-  void interrupt() {
-    std::vector<pid_t> ranks = childrenOf(mpirun_);
-    if (interrupts_++ > 0 || ranks.empty()) {
-      kill(mpirun_, SIGTERM);
-      return;
-    }
-    for (pid_t rank : ranks)
-      kill(rank, SIGINT);
-  }
-
-  pid_t mpirun_;
-  int errors_;
-  int signals_;
-  int interrupts_ = 0;
-  MpirunOutput output_;
-};
+/// What came of a job whose mpirun has this wait status.
+Result<int> outcomeOf(const MpirunJob &job, int status) {
+  const MpirunOutput &said = job.said();
+  if (job.wasKilled())
+    return Status::failed("interrupted: mpirun did not end within " +
+                          std::to_string(MpirunJob::graceSeconds) +
+                          " s and was killed, with its ranks");
+  // Killed ranks are what an abort does, not why the job ended.
+  if (said.abortCode() >= 0)
+    return said.abortCode();
+  if (said.killedRank() >= 0)
+    return killedBy("rank " + std::to_string(said.killedRank()),
+                    said.killedBy());
+  if (WIFSIGNALED(status))
+    return killedBy("mpirun", WTERMSIG(status));
+  int code = WEXITSTATUS(status);
+  if (code == 0 && job.hasLostOutput())
+    return Status::failed("cannot write to standard output");
+  if (code == 0)
+    return 0;
+  // A rank tells why it fails. mpirun's own failures come with other exit
+  // statuses, or with the same ones.
+  if (!said.hasError())
+    return Status::failed("mpirun ended with exit status " +
+                          std::to_string(code) +
+                          ", and no rank has told an error");
+  return code == int(Code::Internal) ? code : int(Code::Failed);
+}
 
 } // namespace
 
 Result<int> launchUnderMpirun(int ranks, char *const *argv) {
-  if (ranks < 1)
-    return Status::failed("expected at least 1 rank, got " +
+  if (ranks < 1 || ranks > maxRanksOnHost)
+    return Status::failed("expected 1 to " + std::to_string(maxRanksOnHost) +
+                          " ranks under one mpirun of this host, got " +
                           std::to_string(ranks));
   if (!argv || !argv[0])
     return Status::failed("expected a program to start, got none");
@@ -213,13 +163,12 @@ Result<int> launchUnderMpirun(int ranks, char *const *argv) {
                           "environment");
   // This host alone, with as many slots as ranks; threads are not tied to the
   // one core that mpirun would choose for a rank.
-  std::vector<std::string> words = {"mpirun",
-                                    "-n",
-                                    std::to_string(ranks),
-                                    "--host",
-                                    "localhost:" + std::to_string(ranks),
-                                    "--bind-to",
-                                    "none"};
+  std::vector<std::string> words = {
+      "mpirun", "-n", std::to_string(ranks), "--host",
+      "localhost:" + std::to_string(ranks), "--bind-to", "none",
+      // No other host: without this, an ssh must
+      // be there.
+      "--mca", "plm", "isolated"};
   if (geteuid() == 0)
     words.push_back("--allow-run-as-root");
   for (char *const *word = argv; *word; ++word)
@@ -230,9 +179,9 @@ Result<int> launchUnderMpirun(int ranks, char *const *argv) {
     command.push_back(word.data());
   command.push_back(nullptr);
 
-  Pipe errors, failure;
+  Pipe output, errors, failure;
   BlockedSignals signals;
-  if (signals.fd() < 0 || !errors.open() || !failure.open())
+  if (signals.fd() < 0 || !output.open() || !errors.open() || !failure.open())
     return Status::failed(std::string("cannot start mpirun: ") +
                           std::strerror(errno));
   pid_t mpirun = fork();
@@ -240,7 +189,8 @@ Result<int> launchUnderMpirun(int ranks, char *const *argv) {
     return Status::failed(std::string("cannot start mpirun: ") +
                           std::strerror(errno));
   if (mpirun == 0)
-    becomeMpirun(command.data(), errors, failure, signals);
+    becomeMpirun(command.data(), output, errors, failure, signals);
+  output.write.close();
   errors.write.close();
   failure.write.close();
   int error = 0;
@@ -251,21 +201,10 @@ Result<int> launchUnderMpirun(int ranks, char *const *argv) {
                           std::strerror(error));
   }
 
-  Job job(mpirun, errors.read.get(), signals.fd());
+  MpirunJob job(mpirun, output.read.get(), errors.read.get(), signals.fd(),
+                /*endsWithOutput=*/!isIgnored(SIGPIPE));
   int status = job.watch();
-  // Killed ranks are what an abort does, not why the job ended.
-  if (job.output().abortCode() >= 0)
-    return job.output().abortCode();
-  int rank = job.output().killedRank(), by = job.output().killedBy();
-  if (rank >= 0)
-    return Status::failed("rank " + std::to_string(rank) +
-                          " was killed by signal " + std::to_string(by) + " (" +
-                          strsignal(by) + ")");
-  if (WIFSIGNALED(status))
-    return Status::failed("mpirun was killed by signal " +
-                          std::to_string(WTERMSIG(status)) + " (" +
-                          strsignal(WTERMSIG(status)) + ")");
-  return WEXITSTATUS(status);
+  return outcomeOf(job, status);
 }
 
 } // namespace fsdp::rt

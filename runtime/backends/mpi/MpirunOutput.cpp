@@ -62,6 +62,7 @@ void MpirunOutput::endLine(std::string &shown) {
     isInNotice_ = true;
     notice_ = line_;
   } else {
+    hasError_ = hasError_ || startsWith(line_, "error: ");
     shown.append(line_, shownOfLine_);
   }
   line_.clear();

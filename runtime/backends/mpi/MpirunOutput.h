@@ -29,6 +29,8 @@ public:
   /// The exit code that a rank ended the job with, or -1. It is why the others
   /// were killed.
   int abortCode() const { return abortCode_; }
+  /// Whether a rank has told an error, in a line of its own.
+  bool hasError() const { return hasError_; }
 
 private:
   void endLine(std::string &shown);
@@ -43,6 +45,7 @@ private:
   int killedRank_ = -1;
   int killedBy_ = 0;
   int abortCode_ = -1;
+  bool hasError_ = false;
 };
 
 } // namespace fsdp::rt
