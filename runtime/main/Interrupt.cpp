@@ -51,11 +51,16 @@ InterruptGuard::InterruptGuard() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previousInt_);
   sigaction(SIGTERM, &action, &previousTerm_);
+  // nohup ignores it so that the program outlives its terminal.
+  sigaction(SIGHUP, nullptr, &previousHup_);
+  if (previousHup_.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
 }
 
 InterruptGuard::~InterruptGuard() {
   sigaction(SIGINT, &previousInt_, nullptr);
   sigaction(SIGTERM, &previousTerm_, nullptr);
+  sigaction(SIGHUP, &previousHup_, nullptr);
 }
 
 bool InterruptGuard::wasRequested() {

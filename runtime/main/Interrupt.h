@@ -13,7 +13,8 @@
 
 namespace fsdp::rt {
 
-/// While it lives, a SIGINT or SIGTERM is only noted. One that comes more than
+/// While it lives, a SIGINT, SIGTERM or SIGHUP, unless that was ignored before,
+/// is only noted. One that comes more than
 /// a second after the first does what it does by default, so that a program
 /// that does not get to its next step can still be ended; sooner ones are
 /// copies of the first, which a terminal and a launcher may both send. One at a
@@ -29,7 +30,7 @@ public:
   static bool wasRequested();
 
 private:
-  struct sigaction previousInt_, previousTerm_;
+  struct sigaction previousInt_, previousTerm_, previousHup_;
 };
 
 } // namespace fsdp::rt

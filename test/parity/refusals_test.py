@@ -247,43 +247,92 @@ class Refusals(StepTest):
     def finish(self, process):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
     def expect_end(self, process, status, message):
         _, err = process.communicate(timeout=TIME_LIMIT)
         self.assertEqual(process.returncode, status, err)
         self.assertIn(message, err)
+        self.expect_none_running()
+
+    def expect_none_running(self):
         deadline = time.monotonic() + 10
         while programs_running(self.program) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertEqual(programs_running(self.program), [])
 
-    def test_ctrl_c_saves(self):
-        folder = self.place("saves")
-        process = self.start(self.words(steps=FOREVER, save=folder))
-        os.killpg(process.pid, signal.SIGINT)
-        self.expect_end(process, 1, "error: interrupted at step ")
-        saved = sorted(path.name for path in folder.iterdir())
-        self.assertEqual(len(saved), 2)
-        step = int(saved[1][len("step-"):])
-        outcome = self.execute(self.words(params=None, resume=folder, steps=step + 1))
-        self.assertEqual(outcome.returncode, 0, outcome.stderr)
-        self.assertIn(f"step: {step + 1} ", outcome.stdout)
+    def test_signals_save(self):
+        # Ctrl-C, a scheduler's end, a closed terminal.
+        for sent in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            with self.subTest(signal=sent):
+                folder = self.place("saves")
+                process = self.start(self.words(steps=FOREVER, save=folder))
+                os.killpg(process.pid, sent)
+                self.expect_end(process, 1, "error: interrupted at step ")
+                saved = sorted(path.name for path in folder.iterdir())
+                self.assertEqual(len(saved), 2)
+                step = int(saved[1][len("step-"):])
+                outcome = self.execute(self.words(params=None, resume=folder, steps=step + 1))
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                self.assertIn(f"step: {step + 1} ", outcome.stdout)
 
     @needs_mpi
-    def test_ctrl_c_under_mpi(self):
-        process = self.start(self.words(steps=FOREVER, backend="mpi"))
-        os.killpg(process.pid, signal.SIGINT)
+    def test_signals_under_mpi(self):
+        for sent in signal.SIGINT, signal.SIGHUP:
+            with self.subTest(signal=sent):
+                folder = self.place("saves")
+                process = self.start(self.words(steps=FOREVER, backend="mpi", save=folder))
+                os.killpg(process.pid, sent)
+                self.expect_end(process, 1, "error: interrupted at step ")
+                self.assertEqual(len(list(folder.iterdir())), 2)
+
+    def outlive_a_terminal(self, backend):
+        process = self.start(["nohup", *self.words(steps=FOREVER, backend=backend)])
+        os.killpg(process.pid, signal.SIGHUP)
+        # Those that were under way when it came, and then some.
+        for line, _ in zip(process.stdout, range(100)):
+            pass
+        self.assertIsNone(process.poll())
+        os.killpg(process.pid, signal.SIGTERM)
         self.expect_end(process, 1, "error: interrupted at step ")
+
+    def test_nohup(self):
+        self.outlive_a_terminal("local")
+
+    @needs_mpi
+    def test_nohup_under_mpi(self):
+        self.outlive_a_terminal("mpi")
+
+    def lose_the_reader(self, backend):
+        process = self.start(self.words(steps=FOREVER, backend=backend))
+        process.stdout.close()  # as `| head -3` does
+        self.assertEqual(process.wait(TIME_LIMIT), -signal.SIGPIPE)
+        self.assertEqual(process.stderr.read(), "")
+        self.expect_none_running()
+
+    def test_a_reader_that_goes_away(self):
+        self.lose_the_reader("local")
+
+    @needs_mpi
+    def test_a_reader_that_goes_away_under_mpi(self):
+        self.lose_the_reader("mpi")
 
     @needs_mpi
     def test_a_rank_killed_under_mpi(self):
         process = self.start(self.words(steps=FOREVER, backend="mpi"))
         # The first one started mpirun, and that the ranks.
-        *_, last = programs_running(self.program)
-        self.assertNotEqual(last, process.pid)
-        os.kill(last, signal.SIGKILL)
-        self.expect_end(process, 1, "was killed by signal 9")
+        by_rank = {}
+        for pid in programs_running(self.program):
+            variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            by_rank.update((int(variable.split(b"=")[1]), pid) for variable in variables
+                           if variable.startswith(b"OMPI_COMM_WORLD_RANK="))
+        self.assertEqual(sorted(by_rank), [0, 1])
+        os.kill(by_rank[1], signal.SIGKILL)
+        killed = time.monotonic()
+        self.expect_end(process, 1, "error: rank 1 was killed by signal 9")
+        self.assertLess(time.monotonic() - killed, 5)  # what all others may take to end
 
     def test_memory_that_is_not_there(self):
         def limit():
