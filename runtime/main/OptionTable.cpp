@@ -165,7 +165,8 @@ std::vector<OptionSpec> makeTable() {
        "go on from the newest checkpoint in DIR, or from the checkpoint DIR",
        setText(&O::resume)},
       {"--data", "SOURCE",
-       "FILE.safetensors: inputs by name, [step, rank, ...]; FILE.bin: 16-bit "
+       "a safetensors file: inputs by name, [step, rank, ...]; FILE.bin: "
+       "16-bit "
        "tokens; random:seed=K; any other file: text, whose bytes are tokens",
        setText(&O::data)},
       {"--steps", "N", "train up to step N, counted from the very first one",

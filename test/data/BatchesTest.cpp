@@ -185,6 +185,33 @@ TEST_F(StoredBatchesTest, StepAndRankPickARow) {
   EXPECT_TRUE(notes.empty());
 }
 
+TEST_F(StoredBatchesTest, AreKnownByWhatTheyHold) {
+  std::string bytes = readFile(write());
+  Ints wanted = ints(dir.file("b.safetensors"), 2);
+  // As a store that names files by their hashes has them; no tokens either.
+  for (const char *name : {"b", "b.txt", "b.bin"}) {
+    EXPECT_EQ(ints(text(name, bytes), 2), wanted) << name;
+    EXPECT_EQ(open(dir.file(name))->kind(), "safetensors") << name;
+  }
+  EXPECT_CONTAINS(refusal(text("cut", bytes.substr(0, bytes.size() - 8))),
+                  "not like text");
+  EXPECT_CONTAINS(refusal(text("cut", bytes.substr(0, 40))),
+                  "begins like a safetensors file");
+}
+
+TEST_F(BatchesTest, TokensThatLookLikeAHeaderAreTokens) {
+  tokens("I64", 65536);
+  std::string path =
+      text("x.bin", std::string("\x04\0\0\0\0\0\0\0{}{}{}{}{}", 18));
+  EXPECT_EQ(ints(path, 1)[1],
+            (std::vector<int64_t>{0, 0, 0, 0x7d7b, 0x7d7b, 0x7d7b}));
+  EXPECT_EQ(open(path)->kind(), "16-bit tokens");
+  // Nor is a brace after a text's eight bytes one.
+  EXPECT_EQ(open(text("x", "\x04 length{\"a\": 1}"))->kind(), "text");
+  EXPECT_EQ(open(text("x", "12345678{}{}{}"))->kind(), "text");
+  EXPECT_EQ(open("random:seed=3")->kind(), "random:seed=3");
+}
+
 TEST_F(StoredBatchesTest, ValuesOutOfBoundsAreNamed) {
   ids[2 * 8 + 4 + 3] = 1030;
   std::string path = write();

@@ -7,12 +7,14 @@
 
 #include "core/data/Batches.h"
 
+#include "core/data/File.h"
 #include "core/data/Names.h"
 #include "core/data/Numbers.h"
 #include "core/data/RandomFill.h"
 #include "core/data/Safetensors.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace fsdp::rt::data {
 
@@ -56,6 +58,8 @@ public:
                       "such input: " + listNames(unused));
     return Status::ok();
   }
+
+  std::string kind() const override { return "safetensors"; }
 
   Status read(int64_t step, char *const *dst) override {
     for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -128,6 +132,10 @@ public:
     return Status::ok();
   }
 
+  std::string kind() const override {
+    return "random:seed=" + std::to_string(seed_);
+  }
+
   Status read(int64_t step, char *const *dst) override {
     for (size_t i = 0; i < manifest_.inputs.size(); ++i) {
       const Input &input = manifest_.inputs[i];
@@ -153,6 +161,51 @@ private:
 };
 
 constexpr std::string_view randomPrefix = "random:";
+
+/// Whether a file begins as a safetensors file does: the length of a header,
+/// and the header's brace. No text does, in which the length's upper bytes
+/// would be zeros.
+Result<bool> looksLikeSafetensors(const std::string &path) {
+  Result<File> file = File::openForReading(path);
+  if (!file.isOk())
+    return file.status();
+  Result<int64_t> size = file->size();
+  if (!size.isOk())
+    return size.status();
+  uint64_t headerBytes = 0;
+  char brace = 0;
+  if (*size < int64_t(sizeof headerBytes + sizeof brace))
+    return false;
+  if (Status s = file->readAt(0, &headerBytes, sizeof headerBytes))
+    return s;
+  if (Status s = file->readAt(sizeof headerBytes, &brace, sizeof brace))
+    return s;
+  return headerBytes <= uint64_t(SafetensorsReader::maxHeaderBytes) &&
+         brace == '{';
+}
+
+/// The file, where `path` is to be read as tensors by name: by its suffix, or
+/// by what it holds.
+Result<std::optional<SafetensorsReader>> openTensors(const std::string &path) {
+  bool isNamed = endsWith(path, ".safetensors");
+  if (!isNamed) {
+    Result<bool> looksSo = looksLikeSafetensors(path);
+    if (!looksSo.isOk())
+      return looksSo.status();
+    if (!*looksSo)
+      return std::optional<SafetensorsReader>();
+  }
+  Result<SafetensorsReader> file = SafetensorsReader::open(path);
+  if (file.isOk())
+    return std::optional<SafetensorsReader>(std::move(*file));
+  // A few 16-bit tokens may look like the beginning of one by chance.
+  if (endsWith(path, ".bin"))
+    return std::optional<SafetensorsReader>();
+  return isNamed ? file.status()
+                 : Status::failed(file.status().message() +
+                                  " (it begins like a safetensors file, not "
+                                  "like text)");
+}
 
 } // namespace
 
@@ -183,12 +236,12 @@ openBatches(const std::string &spec, const Manifest &manifest, int rank,
       return s.withContext("--data " + spec);
     return std::unique_ptr<BatchSource>(std::move(source));
   }
-  if (endsWith(spec, ".safetensors")) {
-    Result<SafetensorsReader> file = SafetensorsReader::open(spec);
-    if (!file.isOk())
-      return file.status();
+  Result<std::optional<SafetensorsReader>> tensors = openTensors(spec);
+  if (!tensors.isOk())
+    return tensors.status();
+  if (*tensors) {
     auto source =
-        std::make_unique<StoredBatches>(std::move(*file), manifest, rank);
+        std::make_unique<StoredBatches>(std::move(**tensors), manifest, rank);
     if (Status s = source->bind(ranks, notes))
       return s;
     return std::unique_ptr<BatchSource>(std::move(source));

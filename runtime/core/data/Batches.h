@@ -31,6 +31,9 @@ public:
   /// Writes the inputs of `step` (counted from 1): dst[i] takes the bytes of
   /// the manifest's input i. Every value is within the input's bounds.
   virtual Status read(int64_t step, char *const *dst) = 0;
+  /// What the batches are cut from, without its path: "text", "safetensors",
+  /// "16-bit tokens", "random:seed=4".
+  virtual std::string kind() const = 0;
 };
 
 /// Opens what `spec` names, for one of `ranks` ranks:
@@ -39,6 +42,8 @@ public:
 ///   FILE.bin          tokens, 16-bit, unsigned, little endian
 ///   random:seed=K     drawn from each input's bounds; floats from normal(0, 1)
 ///   any other file    text, whose bytes are the tokens
+/// A safetensors file of any name is read as one: it begins with the length of
+/// its header and a brace, as no text does. A .bin has to be one to its end.
 /// Token data is cut into windows of the inputs' sequence length, which wraps
 /// around: row b of rank r at step t takes window ((t - 1) * ranks + r) * batch
 /// + b, `shift` tokens further on. `manifest` must outlive the source. Lines

@@ -45,6 +45,10 @@ public:
     return Status::ok();
   }
 
+  std::string kind() const override {
+    return tokenBytes_ == 1 ? "text" : "16-bit tokens";
+  }
+
   Status read(int64_t step, char *const *dst) override {
     for (size_t i = 0; i < manifest_.inputs.size(); ++i)
       for (int64_t b = 0; b < batch_; ++b) {
