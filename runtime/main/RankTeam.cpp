@@ -7,6 +7,8 @@
 
 #include "main/RankTeam.h"
 
+#include "main/SharedSettings.h"
+
 #include <exception>
 #include <new>
 #include <numeric>
@@ -90,6 +92,8 @@ Status RankTeam::serve(World &host, const fsdp_rt_program &program,
   if (!world.isOk())
     return world.status();
   data::Consensus ranks(**world);
+  if (Status s = ranks.agreeOn({programSetting(manifest)}))
+    return s;
   Result<std::unique_ptr<Rank>> rank =
       Rank::create(host, ranks, program, manifest, options);
   if (!rank.isOk())

@@ -17,6 +17,7 @@
 #include "main/Interrupt.h"
 #include "main/Main.h"
 #include "main/Rank.h"
+#include "main/SharedSettings.h"
 #include "trace/Trace.h"
 
 #include <algorithm>
@@ -87,6 +88,9 @@ Status Trainer::prepare() {
   world_ = std::move(*world);
   ranks_.emplace(*world_);
 
+  // Before anything else that the ranks do together: it depends on these.
+  if (Status s = ranks_->agreeOn(sharedSettings(options_, manifest_)))
+    return s;
   // On every rank: hosts of one job may differ.
   if (Status s = ranks_->agree(checkMachine(manifest_)))
     return s;
@@ -96,6 +100,10 @@ Status Trainer::prepare() {
   Result<std::unique_ptr<BatchSource>> batches =
       openBatches(options_.data, manifest_, host_.rank(), host_.size(), notes);
   if (Status s = ranks_->agree(batches.status()))
+    return s;
+  if (Status s = ranks_->agreeOn(
+          {{"--resume", "step " + std::to_string(firstStep_ - 1)},
+           {"--data", (*batches)->kind()}}))
     return s;
   tell(notes);
   if (Status s = ranks_->announce(isFirst() ? openOutputs() : Status::ok()))

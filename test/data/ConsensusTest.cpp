@@ -101,6 +101,46 @@ TEST(Consensus, AnnounceAndAny) {
   }));
 }
 
+std::vector<std::string>
+settingOutcomes(int ranks, const std::function<std::vector<Setting>(int)> &of) {
+  std::vector<std::string> texts(ranks);
+  EXPECT_OK(onRanks(ranks, [&](int rank, Consensus &consensus) {
+    texts[rank] = consensus.agreeOn(of(rank)).message();
+    return Status::ok();
+  }));
+  return texts;
+}
+
+TEST(Consensus, SettingsAreRankZeros) {
+  for (int ranks : {1, 2, 5}) {
+    auto same = [](int) {
+      return std::vector<Setting>{{"--a", ""}, {"--b", std::string(3000, 'x')}};
+    };
+    EXPECT_EQ(settingOutcomes(ranks, same), std::vector<std::string>(ranks));
+  }
+  // The lowest rank that differs, and what it differs in first.
+  auto different = [](int rank) {
+    return std::vector<Setting>{{"--a", "1"},
+                                {"--b", rank < 2 ? "" : "longer"},
+                                {"--c", std::to_string(rank / 2)}};
+  };
+  EXPECT_EQ(settingOutcomes(4, different),
+            std::vector<std::string>(
+                4, "rank 2: --b: expected  as on rank 0, got longer"));
+  auto named = [](int rank) {
+    return std::vector<Setting>{{rank ? "--a" : "--b", "1"}};
+  };
+  EXPECT_EQ(settingOutcomes(3, named),
+            std::vector<std::string>(
+                3, "rank 1: expected --b as on rank 0, got --a"));
+  auto fewer = [](int rank) {
+    return std::vector<Setting>(rank ? 1 : 2, {"--a", "1"});
+  };
+  EXPECT_EQ(settingOutcomes(2, fewer),
+            std::vector<std::string>(
+                2, "rank 1: expected 2 settings as on rank 0, got 1"));
+}
+
 class CheckpointTest : public testing::Test {
 protected:
   /// Draws the state of every rank and saves it.

@@ -19,6 +19,7 @@
 //               noclip        compiled without clipping
 //               nolr          lr has no default
 //               noinit        weight has no initialiser
+//               other         another fingerprint
 //               own           the buffer is each rank's own: a sum of inputs
 //
 //===----------------------------------------------------------------------===//
@@ -190,7 +191,7 @@ __attribute__((constructor)) static void write_manifest(void) {
   }
   snprintf(
       manifest, sizeof manifest,
-      "{\"format\": 1, \"name\": \"linear\", \"fingerprint\": \"abc\","
+      "{\"format\": 1, \"name\": \"linear\", \"fingerprint\": \"%s\","
       " \"target\": {\"kind\": \"cpu\", \"cpu\": \"generic\","
       "  \"features\": [%s]},"
       " \"mesh\": [{\"axis\": \"replicate\", \"size\": %d},"
@@ -241,6 +242,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       "   \"default\": %s}],"
       " \"outputs\": {\"loss\": {\"dtype\": \"F32\", \"offset\": %d},"
       "  \"grad_norm\": {\"dtype\": \"F32\", \"offset\": %d}}}",
+      strcmp(flaw, "other") == 0 ? "abd" : "abc",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
       shards, ARENA, WHOLE, WHOLE, IDS - WHOLE, IDS, ARENA - IDS,
       shard_numel * shards, shard_numel, SHARD, SEQUENCE,

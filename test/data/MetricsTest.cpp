@@ -127,6 +127,9 @@ TEST(Numbers, Parse) {
   EXPECT_EQ(*parseNumber("inf"), INFINITY);
   for (const char *text : {"", "nan", "1,5", "0x10", "1e"})
     EXPECT_CONTAINS(messageOf(parseNumber(text)), "expected a number, got");
+  EXPECT_EQ(formatNumber(1e-3), "0.001");
+  EXPECT_EQ(formatNumber(0.1 + 0.2), "0.30000000000000004");
+  EXPECT_EQ(formatNumber(INFINITY), "inf");
   EXPECT_EQ(*parseSeed("seed=18446744073709551615"), UINT64_MAX);
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 using namespace fsdp::rt::data;
 
@@ -69,6 +70,90 @@ TEST_F(MpiProgramTest, FailuresAreToldOnce) {
     EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos)
         << outcome.err;
   }
+}
+
+/// Two programs in one job, with a flaw and words of their own.
+Outcome runTwo(const std::vector<std::string> &first,
+               const std::vector<std::string> &second,
+               const std::string &flawOfSecond = "none") {
+  std::vector<std::string> words = {
+      "/usr/bin/env",        "mpirun", "--oversubscribe",
+      "--allow-run-as-root", "-n",     "1"};
+  words.insert(words.end(), first.begin(), first.end());
+  for (const std::string &word :
+       {std::string(":"), std::string("-n"), std::string("1"),
+        std::string("-x"), "LINEAR_FLAW=" + flawOfSecond})
+    words.push_back(word);
+  words.insert(words.end(), second.begin(), second.end());
+  return runProgram(words, {"LINEAR_MESH=2"});
+}
+
+TEST_F(MpiProgramTest, RanksThatWereGivenDifferentThingsAreRefused) {
+  using Options = std::map<std::string, std::string>;
+  auto command = [](const Options &options) {
+    Words words = {LINEAR_EXE};
+    for (const auto &[name, value] : options) {
+      words.push_back(name);
+      if (!value.empty())
+        words.push_back(value);
+    }
+    return words;
+  };
+  const Options both = {{"--init", "seed=0"},      {"--data", batches},
+                        {"--steps", "4"},          {"--lr", "0.001"},
+                        {"--save", dir.file("s")}, {"--save-every", "2"}};
+  writeFile(dir.file("text"), std::string(500, 'x'));
+  struct Case {
+    std::string option, value, message, flaw = "none";
+  };
+  const std::vector<Case> cases = {
+      {"--lr", "0.001",
+       "program: expected fingerprint abc as on rank 0, got fingerprint abd",
+       "other"},
+      {"--steps", "5", "--steps: expected 4 as on rank 0, got 5"},
+      {"--lr", "0.002", "--lr: expected 0.001 as on rank 0, got 0.002"},
+      {"--data", dir.file("text"),
+       "--data: expected safetensors as on rank 0, got text"},
+  };
+  const std::vector<std::string> before = entriesOf(dir.path());
+  for (const Case &each : cases) {
+    Options mine = both;
+    mine[each.option] = each.value;
+    Outcome outcome = runTwo(command(both), command(mine), each.flaw);
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    EXPECT_CONTAINS(outcome.err, "error: rank 1: " + each.message + "\n");
+    EXPECT_EQ(outcome.err.find("internal"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(entriesOf(dir.path()), before);
+  }
+  // Both are checkpoints of this program.
+  runWell("2", training(4, {"--save", dir.file("old"), "--save-every", "2"}));
+  Options early = both, late = both;
+  early.erase("--init");
+  late.erase("--init");
+  early["--steps"] = late["--steps"] = "6";
+  early["--resume"] = dir.file("old/step-00000002");
+  late["--resume"] = dir.file("old");
+  EXPECT_CONTAINS(runTwo(command(early), command(late)).err,
+                  "error: rank 1: --resume: expected step 2 as on rank 0, got "
+                  "step 4\n");
+  // What hosts may differ in, they may.
+  Options mine = both;
+  ASSERT_OK(replaceFile(dir.file("other.safetensors"), readFile(batches)));
+  mine["--data"] = dir.file("other.safetensors");
+  mine["--threads"] = "2";
+  mine["--log-every"] = "3";
+  mine["--metrics"] = dir.file("m");
+  Outcome outcome = runTwo(command(both), command(mine));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_CONTAINS(outcome.out, "done: 4 steps");
+}
+
+TEST_F(MpiProgramTest, SessionsOfDifferentProgramsAreRefused) {
+  Words session = {SESSION_TEST, LINEAR_EXE, dir.file("shared")};
+  Outcome outcome = runTwo(session, session, "other");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "rank 1: program: expected fingerprint abc");
 }
 
 TEST_F(MpiProgramTest, SessionsAreRanks) {

@@ -10,6 +10,7 @@
 #include "main/Console.h"
 #include "main/OptionTable.h"
 #include "main/Options.h"
+#include "main/SharedSettings.h"
 
 #include <cmath>
 
@@ -148,6 +149,60 @@ TEST(Console, Bar) {
             "[==============================] 10/10 0:00 left");
   EXPECT_EQ(progressBar(1, 3, 36000),
             "[==========>                   ] 1/3 10:00:00 left");
+}
+
+/// What differs between a run and one with other or further words.
+std::string difference(const Words &more) {
+  Manifest manifest;
+  manifest.scalars = {{"lr", FSDP_RT_F32, 0, 0.001},
+                      {"clip_norm", FSDP_RT_F32, 256, INFINITY},
+                      {"decay", FSDP_RT_F32, 512, 0.5}};
+  Words all = {"--data", "x", "--steps", "5", "--save", "here"};
+  all.insert(all.end(), more.begin(), more.end());
+  bool hasStart = false;
+  for (const std::string &word : more)
+    hasStart = hasStart || word == "--params" || word == "--resume";
+  if (!hasStart)
+    all.insert(all.end(), {"--init", "seed=0"});
+  Result<Options> one = parseOptions(enough({"--save", "there"}));
+  Result<Options> other = parseOptions(all);
+  EXPECT_OK(one.status());
+  EXPECT_OK(other.status());
+  std::vector<Setting> expected = sharedSettings(*one, manifest);
+  std::vector<Setting> got = sharedSettings(*other, manifest);
+  EXPECT_EQ(expected.size(), got.size());
+  std::string text;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(expected[i].name, got[i].name);
+    if (expected[i].value != got[i].value)
+      text +=
+          got[i].name + ": " + expected[i].value + " -> " + got[i].value + "\n";
+  }
+  return text;
+}
+
+TEST(SharedSettings, NameWhatChangesARun) {
+  EXPECT_EQ(difference({"--lr", "0.5"}), "--lr: 0.001 -> 0.5\n");
+  EXPECT_EQ(difference({"--scalar", "lr=0.5"}), "--lr: 0.001 -> 0.5\n");
+  EXPECT_EQ(difference({"--clip-norm", "1"}), "--clip-norm: inf -> 1\n");
+  EXPECT_EQ(difference({"--scalar", "decay=0.25"}),
+            "--scalar decay: 0.5 -> 0.25\n");
+  EXPECT_EQ(difference({"--save-every", "2"}), "--save-every: none -> 2\n");
+  EXPECT_EQ(difference({"--keep", "1"}), "--keep: none -> 1\n");
+  EXPECT_EQ(difference({"--stop-on-nan"}), "--stop-on-nan: off -> on\n");
+  EXPECT_EQ(difference({"--trace", "t"}), "--trace: none -> a directory\n");
+  EXPECT_EQ(difference({"--params", "p"}),
+            "initial state: --init seed=0 -> --params\n");
+  EXPECT_EQ(difference({"--resume", "r"}),
+            "initial state: --init seed=0 -> --resume\n");
+}
+
+TEST(SharedSettings, LeaveToAHostWhatIsItsOwn) {
+  // A default that is given is no difference, and neither are paths.
+  EXPECT_EQ(difference({"--lr", "1e-3", "--clip-norm", "inf"}), "");
+  EXPECT_EQ(difference({"--threads", "3", "--blas", "openblas", "--metrics",
+                        "m", "--profile", "p", "--log-every", "2", "--quiet"}),
+            "");
 }
 
 } // namespace

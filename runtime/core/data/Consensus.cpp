@@ -19,6 +19,41 @@ struct Outcome {
   char message[1020] = {};
 };
 
+std::string pack(const std::vector<Setting> &settings) {
+  std::string text;
+  for (const Setting &setting : settings)
+    text += setting.name + '\0' + setting.value + '\0';
+  return text;
+}
+
+std::vector<Setting> unpack(const std::string &text) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at < text.size(); at += words.back().size() + 1)
+    words.push_back(text.c_str() + at);
+  std::vector<Setting> settings;
+  for (size_t i = 0; i + 1 < words.size(); i += 2)
+    settings.push_back({words[i], words[i + 1]});
+  return settings;
+}
+
+Status compare(const std::vector<Setting> &mine,
+               const std::vector<Setting> &ofRankZero) {
+  for (size_t i = 0; i < mine.size() && i < ofRankZero.size(); ++i) {
+    const Setting &got = mine[i], &expected = ofRankZero[i];
+    if (got.name != expected.name)
+      return Status::failed("expected " + expected.name +
+                            " as on rank 0, got " + got.name);
+    if (got.value != expected.value)
+      return Status::failed(got.name + ": expected " + expected.value +
+                            " as on rank 0, got " + got.value);
+  }
+  if (mine.size() != ofRankZero.size())
+    return Status::failed("expected " + std::to_string(ofRankZero.size()) +
+                          " settings as on rank 0, got " +
+                          std::to_string(mine.size()));
+  return Status::ok();
+}
+
 } // namespace
 
 Status Consensus::agree(const Status &mine) {
@@ -53,6 +88,25 @@ Status Consensus::announce(const Status &ofRankZero) {
     return s;
   return hasFailed ? broadcastFailure(ofRankZero, 0, /*isNamed=*/false)
                    : Status::ok();
+}
+
+Status Consensus::agreeOn(const std::vector<Setting> &mine) {
+  if (world_.size() == 1)
+    return Status::ok();
+  Result<std::string> text = readFromRankZero(pack(mine));
+  if (!text.isOk())
+    return text.status();
+  return agree(compare(mine, unpack(*text)));
+}
+
+Result<std::string> Consensus::readFromRankZero(std::string mine) {
+  auto length = static_cast<int64_t>(mine.size());
+  if (Status s = world_.broadcast(&length, &length, sizeof length, 0))
+    return s;
+  mine.resize(length);
+  if (Status s = world_.broadcast(mine.data(), mine.data(), length, 0))
+    return s;
+  return mine;
 }
 
 Result<bool> Consensus::any(bool mine) {

@@ -13,8 +13,15 @@
 #include "core/Status.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace fsdp::rt::data {
+
+/// What a rank was given, as its user knows it: "--steps" and "3".
+struct Setting {
+  std::string name, value;
+};
 
 /// Lets the ranks of a program fail alike. Every call is collective: nobody
 /// returns before everybody has called, so it is a barrier as well.
@@ -31,6 +38,11 @@ public:
   /// The outcome of what rank 0 alone has done for all.
   Status announce(const Status &ofRankZero);
 
+  /// Success where all ranks were given the same settings, in the same order,
+  /// else a failure that names the lowest rank with others than rank 0, the
+  /// first of them and both values.
+  Status agreeOn(const std::vector<Setting> &mine);
+
   /// Whether `mine` is true on any rank.
   Result<bool> any(bool mine);
 
@@ -41,6 +53,7 @@ public:
   Communicator &world() const { return world_; }
 
 private:
+  Result<std::string> readFromRankZero(std::string mine);
   Status broadcastFailure(const Status &mine, int rank, bool isNamed);
 
   Communicator &world_;

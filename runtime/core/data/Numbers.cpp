@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 namespace fsdp::rt::data {
 
@@ -45,6 +46,11 @@ Result<uint64_t> parseSeed(const std::string &text) {
   }
   return Status::failed("expected seed=K with 0 <= K < 2^64, got '" + text +
                         "'");
+}
+
+std::string formatNumber(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, std::end(text), value).ptr);
 }
 
 std::string groupDigits(int64_t value) {

@@ -25,6 +25,9 @@ Result<double> parseNumber(const std::string &text);
 /// "seed=K" with 0 <= K < 2^64.
 Result<uint64_t> parseSeed(const std::string &text);
 
+/// The fewest digits that read back as the same number: "0.001".
+std::string formatNumber(double value);
+
 /// "12,345".
 std::string groupDigits(int64_t value);
 

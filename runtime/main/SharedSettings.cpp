@@ -1,0 +1,66 @@
+//===- SharedSettings.cpp - What all ranks must be given alike ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "main/SharedSettings.h"
+
+#include "core/data/Numbers.h"
+
+namespace fsdp::rt {
+
+using data::Setting;
+
+namespace {
+
+std::string numberOrNone(const std::optional<int64_t> &number) {
+  return number ? std::to_string(*number) : "none";
+}
+
+std::string givenOrNone(const std::string &path, const char *what) {
+  return path.empty() ? "none" : what;
+}
+
+std::string startOf(const Options &options) {
+  if (options.seed)
+    return "--init seed=" + std::to_string(*options.seed);
+  return options.resume.empty() ? "--params" : "--resume";
+}
+
+std::string optionOf(const std::string &scalar) {
+  if (scalar == "lr")
+    return "--lr";
+  return scalar == "clip_norm" ? "--clip-norm" : "--scalar " + scalar;
+}
+
+} // namespace
+
+Setting programSetting(const data::Manifest &manifest) {
+  return {"program", "fingerprint " + manifest.fingerprint};
+}
+
+std::vector<Setting> sharedSettings(const Options &options,
+                                    const data::Manifest &manifest) {
+  // The program first: another one has other scalars.
+  std::vector<Setting> settings = {
+      programSetting(manifest),
+      {"--steps", numberOrNone(options.steps)},
+      {"initial state", startOf(options)},
+      {"--save", givenOrNone(options.save, "a directory")},
+      {"--save-every", numberOrNone(options.saveEvery)},
+      {"--keep", numberOrNone(options.keep)},
+      {"--trace", givenOrNone(options.trace, "a directory")},
+      {"--stop-on-nan", options.stopOnNan ? "on" : "off"}};
+  for (const data::Scalar &scalar : manifest.scalars) {
+    double value = scalar.init.value_or(0);
+    for (const auto &[name, given] : options.scalars)
+      if (name == scalar.name)
+        value = given;
+    settings.push_back({optionOf(scalar.name), data::formatNumber(value)});
+  }
+  return settings;
+}
+
+} // namespace fsdp::rt
