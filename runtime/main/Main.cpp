@@ -14,12 +14,14 @@
 #include "main/Options.h"
 #include "main/Training.h"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <unistd.h>
 
 namespace fsdp::rt {
@@ -131,15 +133,25 @@ Result<std::unique_ptr<Backend>> createBackend(const Plan &plan,
   return createLocalBackend(wanted);
 }
 
+/// Refuses to run before the ranks can talk to each other. What all processes
+/// of a job find wrong alike is told by rank 0, and its end makes the launcher
+/// end the others. One that is still there after a while was wrong alone.
+int refuseIn(const LaunchInfo &launch, const Status &failure) {
+  constexpr auto whatLaunchersTake = std::chrono::seconds(2);
+  if (launch.rank == 0)
+    return reportFailure(failure);
+  std::this_thread::sleep_for(whatLaunchersTake);
+  return reportFailure(
+      failure.withContext("rank " + std::to_string(launch.rank)));
+}
+
 int run(const std::string &name, const std::vector<std::string> &arguments,
         const fsdp_rt_program *program) {
   Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
   if (!launch.isOk())
     return reportFailure(launch.status());
-  // In a job, what all processes find wrong alike is told by one of them.
   auto refuse = [&](const Status &failure) {
-    return launch->rank == 0 ? reportFailure(failure)
-                             : static_cast<int>(failure.code());
+    return refuseIn(*launch, failure);
   };
   Result<Options> options = parseOptions(arguments);
   if (!options.isOk())

@@ -149,6 +149,22 @@ TEST_F(MpiProgramTest, RanksThatWereGivenDifferentThingsAreRefused) {
   EXPECT_CONTAINS(outcome.out, "done: 4 steps");
 }
 
+TEST_F(MpiProgramTest, AMistakeOfOneRankAloneIsTold) {
+  Words good = {LINEAR_EXE}, bad = {LINEAR_EXE};
+  for (const std::string &word : training(1))
+    good.push_back(word);
+  for (const std::string &word : training(1, {"--threads", "x"}))
+    bad.push_back(word);
+  Outcome outcome = runTwo(good, bad);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "error: rank 1: --threads: expected an integer");
+  // Of all ranks, once.
+  outcome = runTwo(bad, bad);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "error: --threads: expected an integer");
+  EXPECT_EQ(outcome.err.find("error: rank"), std::string::npos) << outcome.err;
+}
+
 TEST_F(MpiProgramTest, SessionsOfDifferentProgramsAreRefused) {
   Words session = {SESSION_TEST, LINEAR_EXE, dir.file("shared")};
   Outcome outcome = runTwo(session, session, "other");
