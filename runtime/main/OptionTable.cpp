@@ -190,7 +190,9 @@ std::vector<OptionSpec> makeTable() {
        setText(&O::metrics)},
       {"--log-every", "N", "print every N-th step; default: 1",
        setInteger(&O::logEvery, 1, maxSteps)},
-      {"--save", "DIR", "save the state to DIR at the end, and on Ctrl-C",
+      {"--save", "DIR",
+       "save the state to DIR at the end, and on SIGINT (Ctrl-C), SIGTERM and "
+       "SIGHUP",
        setText(&O::save)},
       {"--save-every", "K", "save every K steps as well (needs --save)",
        setInteger(&O::saveEvery, 1, maxSteps)},

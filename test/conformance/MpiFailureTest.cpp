@@ -98,6 +98,37 @@ protected:
     return chmod(path.c_str(), 0755) == 0;
   }
 
+  /// Launches in a child, which ends well if that fails with `message`.
+  pid_t startAndExpect(const std::string &message) {
+    pid_t child = fork();
+    if (child != 0)
+      return child;
+    Result<int> result = launch("good");
+    std::string got = result.isOk() ? "success" : result.status().message();
+    bool isGood = got.find(message) != std::string::npos;
+    if (!isGood)
+      fprintf(stderr, "%s\n%s", got.c_str(), errors_.c_str());
+    _exit(isGood ? 0 : 1);
+  }
+
+  static bool hasEndedWell(pid_t child) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  /// The number that a script writes to a file of its directory; waits for it.
+  pid_t readPid(const std::string &name) const {
+    pid_t pid = 0;
+    for (int i = 0; i < 3000 && !pid; ++i) {
+      std::ifstream(directory_ + "/" + name) >> pid;
+      if (!pid)
+        usleep(10'000);
+    }
+    EXPECT_GT(pid, 0) << name;
+    return pid;
+  }
+
   void TearDown() override {
     if (directory_.empty())
       return;
@@ -205,32 +236,24 @@ TEST_F(MpiFailure, AnMpirunThatDoesNotEndIsKilledWithItsRanks) {
                             "sleep 600 & echo $! > \"$0.rank\"\n"
                             "echo $$ > \"$0.pid\"\n"
                             "while :; do sleep 0.1; done\n"));
-  std::string ready = directory_ + "/mpirun.pid";
-  pid_t child = fork();
+  pid_t child = startAndExpect("mpirun did not end within");
   ASSERT_GE(child, 0);
-  if (child == 0) {
-    Result<int> result = launch("good");
-    bool isGood = !result.isOk() &&
-                  result.status().message().find("mpirun did not end within") !=
-                      std::string::npos;
-    if (!isGood)
-      fprintf(stderr, "%s%s\n", result.status().message().c_str(),
-              errors_.c_str());
-    _exit(isGood ? 0 : 1);
-  }
-  int status = -1;
-  pid_t mpirun = 0, rank = 0;
-  while (!(std::ifstream(ready) >> mpirun) &&
-         waitpid(child, &status, WNOHANG) == 0)
-    usleep(10'000);
-  ASSERT_TRUE(std::ifstream(directory_ + "/mpirun.rank") >> rank);
+  pid_t mpirun = readPid("mpirun.pid"), rank = readPid("mpirun.rank");
   kill(child, SIGTERM); // to the ranks
   usleep(200'000);      // two at once would be one
   kill(child, SIGTERM); // to mpirun
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(hasEndedWell(child));
   EXPECT_TRUE(isGone(mpirun));
   EXPECT_TRUE(isGone(rank));
+}
+
+TEST_F(MpiFailure, AnEndBeforeTheRanksHaveBegunIsTold) {
+  ASSERT_TRUE(replaceMpirun("echo $$ > \"$0.pid\"; exec sleep 600\n"));
+  pid_t child = startAndExpect("interrupted, and not at the end of a step");
+  ASSERT_GE(child, 0);
+  readPid("mpirun.pid");
+  kill(child, SIGTERM);
+  EXPECT_TRUE(hasEndedWell(child));
 }
 
 TEST_F(MpiFailure, AFailureOfMpirunItselfIsTold) {

@@ -129,6 +129,8 @@ Result<int> outcomeOf(const MpirunJob &job, int status) {
   // Killed ranks are what an abort does, not why the job ended.
   if (said.abortCode() >= 0)
     return said.abortCode();
+  if (job.wasAskedToEnd() && !said.hasError())
+    return Status::failed("interrupted, and not at the end of a step");
   if (said.killedRank() >= 0)
     return killedBy("rank " + std::to_string(said.killedRank()),
                     said.killedBy());
@@ -161,14 +163,19 @@ Result<int> launchUnderMpirun(int ranks, char *const *argv) {
     return Status::failed("expected to start mpirun outside of a job of "
                           "mpirun, got OMPI_COMM_WORLD_RANK in the "
                           "environment");
-  // This host alone, with as many slots as ranks; threads are not tied to the
-  // one core that mpirun would choose for a rank.
-  std::vector<std::string> words = {
-      "mpirun", "-n", std::to_string(ranks), "--host",
-      "localhost:" + std::to_string(ranks), "--bind-to", "none",
-      // No other host: without this, an ssh must
-      // be there.
-      "--mca", "plm", "isolated"};
+  // This host alone, with as many slots as ranks, and nothing that reaches
+  // others: Open MPI would want an ssh. Threads are not tied to the one core
+  // that mpirun would choose for a rank.
+  std::vector<std::string> words = {"mpirun",
+                                    "-n",
+                                    std::to_string(ranks),
+                                    "--host",
+                                    "localhost:" + std::to_string(ranks),
+                                    "--mca",
+                                    "plm",
+                                    "isolated",
+                                    "--bind-to",
+                                    "none"};
   if (geteuid() == 0)
     words.push_back("--allow-run-as-root");
   for (char *const *word = argv; *word; ++word)

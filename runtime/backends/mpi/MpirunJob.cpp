@@ -127,6 +127,7 @@ void MpirunJob::interrupt() {
 
 void MpirunJob::askToEnd() {
   ::kill(mpirun_, SIGTERM);
+  wasAskedToEnd_ = true;
   if (!killAt_ && !wasKilled_)
     killAt_ = Clock::now() + std::chrono::seconds(graceSeconds);
 }

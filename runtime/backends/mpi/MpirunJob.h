@@ -38,6 +38,8 @@ public:
   int watch();
 
   const MpirunOutput &said() const { return said_; }
+  /// Whether mpirun was asked to end the ranks, not the ranks to end.
+  bool wasAskedToEnd() const { return wasAskedToEnd_; }
   /// Whether mpirun had to be killed.
   bool wasKilled() const { return wasKilled_; }
   /// Whether some of the job's standard output could not be written.
@@ -64,6 +66,7 @@ private:
   int interrupts_ = 0;
   std::optional<Clock::time_point> killAt_;
   bool hasEnded_ = false;
+  bool wasAskedToEnd_ = false;
   bool wasKilled_ = false;
   bool hasLostOutput_ = false;
   /// Nobody listens any more.
