@@ -218,16 +218,16 @@ TEST(Files, LinksStayAndLead) {
   EXPECT_EQ(typeOf(dir.file("loop")), mode_t(S_IFLNK));
 }
 
-TEST(Files, AnOpenFileIsAppendedTo) {
+TEST(Files, AnOpenFileIsWrittenOn) {
   TempDir dir;
   // As /dev/stdout is, where a shell has sent it to a file.
-  writeFile(dir.file("log"), "step: 1\n");
-  int fd = ::open(dir.file("log").c_str(), O_WRONLY);
-  ASSERT_GE(fd, 0);
+  int fd = ::open(dir.file("log").c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_EQ(::write(fd, "step: 1\n", 8), 8);
   std::string path = "/proc/self/fd/" + std::to_string(fd);
   EXPECT_OK(checkReplaceable(path));
   EXPECT_OK(replaceFile(path, "{}"));
-  EXPECT_EQ(readFile(dir.file("log")), "step: 1\n{}");
+  EXPECT_EQ(::write(fd, "\ndone\n", 6), 6);
+  EXPECT_EQ(readFile(dir.file("log")), "step: 1\n{}\ndone\n");
   ::close(fd);
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
@@ -36,14 +37,28 @@ std::string parentOf(const std::string &path) {
   return parent.empty() ? "." : parent;
 }
 
+/// Where the contents of a path go.
+struct Target {
+  std::string path; // without links
+  bool isStream = false;
+  int open = -1; // this process's own descriptor of it, where it has one
+};
+
 /// To what can be neither replaced nor written at offsets.
-Status writeStream(const std::string &path, std::string_view contents) {
-  // Without O_NONBLOCK, opening a pipe would wait for its reader.
-  Result<int> fd = openFile(path, O_WRONLY | O_APPEND | O_NONBLOCK,
-                            "cannot open for writing");
+Status writeStream(const Target &target, std::string_view contents) {
+  const std::string &path = target.path;
+  // Without O_NONBLOCK, opening a pipe would wait for its reader. A duplicate
+  // shares its position in the file with the original.
+  constexpr const char *what = "cannot open for writing";
+  Result<int> fd = target.open < 0
+                       ? openFile(path, O_WRONLY | O_APPEND | O_NONBLOCK, what)
+                       : Result<int>(::fcntl(target.open, F_DUPFD_CLOEXEC, 0));
   if (!fd.isOk())
     return fd.status();
-  ::fcntl(*fd, F_SETFL, O_APPEND);
+  if (*fd < 0)
+    return systemError(what, path);
+  if (target.open < 0)
+    ::fcntl(*fd, F_SETFL, O_APPEND);
   Status status;
   while (!contents.empty() && !status) {
     ssize_t put = ::write(*fd, contents.data(), contents.size());
@@ -55,12 +70,6 @@ Status writeStream(const std::string &path, std::string_view contents) {
   ::close(*fd);
   return status;
 }
-
-/// Where the contents of a path go.
-struct Target {
-  std::string path; // without links
-  bool isStream = false;
-};
 
 Result<Target> findTarget(const std::string &path) {
   constexpr int maxLinks = 40; // as the system's own
@@ -81,10 +90,13 @@ Result<Target> findTarget(const std::string &path) {
     std::filesystem::path next = std::filesystem::read_symlink(at, error);
     if (error)
       return Target{at.string(), false};
-    // An open file: what was written to it before is to stay.
-    if (std::filesystem::canonical(parentOf(at.string()), error)
-            .string()
-            .compare(0, 6, "/proc/") == 0)
+    // An open file: what was written to it before is to stay, and what this
+    // process writes to it later is to come behind.
+    std::string parent =
+        std::filesystem::canonical(parentOf(at.string()), error).string();
+    if (parent == "/proc/" + std::to_string(::getpid()) + "/fd")
+      return Target{path, true, std::atoi(at.filename().c_str())};
+    if (parent.compare(0, 6, "/proc/") == 0)
       return Target{path, true};
     at = at.parent_path() / next;
   }
@@ -232,7 +244,7 @@ Status replaceFile(const std::string &path, std::string_view contents) {
   if (!target.isOk())
     return target.status();
   if (target->isStream)
-    return writeStream(path, contents);
+    return writeStream(*target, contents);
   // One name per process, so that two programs that write the same file do
   // not mix their halves.
   std::string temporary =
