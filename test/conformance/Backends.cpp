@@ -58,7 +58,7 @@ Result<Backend *> mpiBackend() {
     if (!launch.isOk())
       return launch.status();
     // Failures are to end soon where a rank does not come to its end.
-    mpiOptions().graceSeconds = 0.5;
+    mpiOptions().graceSeconds = 3;
     Result<std::unique_ptr<Backend>> backend =
         rt::createMpiBackend(*launch, mpiOptions());
     if (!backend.isOk())

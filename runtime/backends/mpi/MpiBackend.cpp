@@ -75,7 +75,8 @@ public:
     Status status;
     auto begin = [&](MpiEngine &engine) {
       status =
-          engine.init(spin, static_cast<int64_t>(options_.graceSeconds * 1e9));
+          engine.init(spin, static_cast<int64_t>(options_.graceSeconds * 1e9),
+                      launch_.launcher == Launcher::Mpirun);
       isUp_ = status.isOk();
       if (isUp_ &&
           (engine.rank() != launch_.rank || engine.size() != launch_.size))

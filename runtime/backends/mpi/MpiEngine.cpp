@@ -42,7 +42,8 @@ Status statusOf(int32_t code, std::string text) {
 
 } // namespace
 
-Status MpiEngine::init(bool spin, int64_t grace) {
+Status MpiEngine::init(bool spin, int64_t grace, bool launcherEndsJob) {
+  launcherEndsJob_ = launcherEndsJob;
   spin_ = spin;
   grace_ = grace;
   // Sleeping for microseconds needs a timer that is not rounded up to fifty.
@@ -104,13 +105,12 @@ void MpiEngine::finalize() {
 }
 
 void MpiEngine::abortJob() {
-  // A launcher that kills the job drops what it has not yet forwarded of what
-  // this rank said last.
   std::fflush(stderr);
-  timespec moment = {0, 200 * millisecond};
-  nanosleep(&moment, nullptr);
-  mpi_.Abort(data_, static_cast<int>(failure_.code()));
-  // MPI_Abort does not come back; this is for the compiler.
+  // mpirun ends a job of which a rank ends badly, after it has shown what that
+  // rank said. MPI_Abort overtakes the text, and mpirun does not survive two
+  // ranks that call it at once.
+  if (!launcherEndsJob_)
+    mpi_.Abort(data_, static_cast<int>(failure_.code()));
   _exit(static_cast<int>(failure_.code()));
 }
 

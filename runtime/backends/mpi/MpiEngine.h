@@ -81,7 +81,8 @@ public:
 
   /// MPI_Init and the communicators. `spin`: waits burn the core at first.
   /// `grace`: nanoseconds that a failed program's ranks wait for each other.
-  Status init(bool spin, int64_t grace);
+  /// `launcherEndsJob`: a rank that ends badly ends the others, too.
+  Status init(bool spin, int64_t grace, bool launcherEndsJob);
   void finalize();
 
   int rank() const { return rank_; }
@@ -142,6 +143,7 @@ private:
   int size_ = 1;
   bool spin_ = false;
   int64_t grace_ = 0;
+  bool launcherEndsJob_ = false;
 
   /// The first failure that is known here and the rank where it arose.
   int origin_ = -1;
