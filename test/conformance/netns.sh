@@ -29,6 +29,7 @@ trap 'exit 1' INT TERM
 
 ip netns add "$a" 2>/dev/null || skip "may not create network namespaces"
 ip netns add "$b"
+ip netns exec "$a" true 2>/dev/null || skip "may not enter network namespaces"
 ip link add fsdpa$$ netns "$a" type veth \
   peer name fsdpb$$ netns "$b" 2>/dev/null || skip "may not create veth pairs"
 ip -n "$a" addr add 10.213.7.1/24 dev fsdpa$$

@@ -219,7 +219,7 @@ class Refusals(StepTest):
                   'exit $status', folder]
         if os.geteuid() != 0:
             inside[1:1] = ["--user", "--map-root-user"]
-        if not shutil.which("unshare") or self.execute([*inside, "false"]).returncode != 1:
+        if not shutil.which("unshare") or self.execute([*inside, "true"]).returncode != 0:
             self.skipTest("may not mount a small file system here")
         outcome = self.execute([*inside, *self.words(save=folder / "saves")])
         self.assertEqual(outcome.returncode, 1, outcome.stderr)
