@@ -1,0 +1,162 @@
+//===- quality.cpp - How good schedules are -------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Prints step over bound, step over the exact search, FSDP's step over ours,
+// and the time that the scheduler takes, over seeded random steps.
+//
+//   fsdp-schedule-quality [problems per row]
+//
+//===----------------------------------------------------------------------===//
+
+#include "RandomProblems.h"
+
+#include "ConstantCost.h"
+#include "fsdp/Analysis/Schedule/ExactSearch.h"
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/LowerBound.h"
+#include "fsdp/Analysis/Schedule/Makespan.h"
+#include "fsdp/Analysis/Schedule/Scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using namespace mlir::fsdp::sched::test;
+
+namespace {
+struct Series {
+  double sum = 0, worst = 0;
+  int count = 0;
+  void add(double v) {
+    sum += v;
+    worst = std::max(worst, v);
+    ++count;
+  }
+  double mean() const { return count ? sum / count : 0; }
+};
+} // namespace
+
+static double secondsOf(const std::chrono::steady_clock::time_point &from) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from)
+      .count();
+}
+
+/// FSDP's best step within the budget: one unit ahead, hand wrapped.
+static Time getFSDP(const ScheduleProblem &problem) {
+  Time best = 0;
+  for (bool wait : {false, true})
+    for (bool forward : {true, false})
+      for (auto backward : {BackwardPrefetch::Pre, BackwardPrefetch::Post,
+                            BackwardPrefetch::None}) {
+        FSDPOptions options;
+        options.forwardPrefetch = forward;
+        options.backwardPrefetch = backward;
+        options.waitForReductions = wait;
+        Schedule s = scheduleLikeFSDP(problem, options);
+        if (s.peak <= problem.budget && (!best || s.makespan < best))
+          best = s.makespan;
+      }
+  return best;
+}
+
+/// Units from 3 to 8 as the row says, everything else by seed.
+static void printSmall(double ratio, double rooms, int hybrid, bool casts,
+                       int problems) {
+  Series exact, bound, optimum, fsdp;
+  int impossible = 0;
+  for (int seed = 0; seed != problems; ++seed) {
+    RandomOptions o = pickOptions(seed);
+    o.ratio = ratio;
+    o.rooms = rooms;
+    o.hybrid = decltype(o.hybrid)(hybrid);
+    o.casts = casts;
+    ScheduleProblem problem = makeProblem(o, seed);
+    std::optional<Schedule> s = schedule(problem);
+    if (!s) {
+      ++impossible;
+      continue;
+    }
+    Time least = lowerBound(problem).value;
+    bound.add(double(s->makespan) / least);
+    ExactResult best = searchExactly(problem, s->makespan + 1, 200'000);
+    if (best.complete && best.makespan) {
+      exact.add(double(s->makespan) / *best.makespan);
+      optimum.add(double(*best.makespan) / least);
+    }
+    if (Time theirs = getFSDP(problem))
+      fsdp.add(double(theirs) / s->makespan);
+  }
+  constexpr const char *names[] = {"-", "own link", "shared"};
+  std::printf("%5.1f %5.0f  %-8s %-5s | %.4f %.4f | %.4f %.4f | %.4f %.4f | "
+              "%.3f %.3f | %d\n",
+              ratio, rooms, names[hybrid], casts ? "yes" : "-", exact.mean(),
+              exact.worst, bound.mean(), bound.worst, optimum.mean(),
+              optimum.worst, fsdp.mean(), fsdp.worst, impossible);
+  std::fflush(stdout);
+}
+
+static void printContended(double ratio, int computeLoss, int problems) {
+  test::ConstantCost cost;
+  cost.computeLoss = computeLoss;
+  cost.transferLoss = computeLoss / 2;
+  Series bound;
+  for (int seed = 0; seed != problems; ++seed) {
+    RandomOptions o = pickOptions(seed);
+    o.ratio = ratio;
+    ScheduleProblem problem = makeProblem(o, seed);
+    problem.cost = &cost;
+    if (std::optional<Schedule> s = schedule(problem))
+      bound.add(double(s->makespan) / lowerBound(problem).value);
+  }
+  std::printf("%5.1f %8.3f | %.4f %.4f\n", ratio,
+              double(computeLoss) / kFullRate, bound.mean(), bound.worst);
+  std::fflush(stdout);
+}
+
+static void printLarge(int units, double ratio, double rooms) {
+  RandomOptions o;
+  o.units = units;
+  o.ratio = ratio;
+  o.rooms = rooms;
+  ScheduleProblem problem = makeProblem(o, 1);
+  auto from = std::chrono::steady_clock::now();
+  std::optional<Schedule> s = schedule(problem);
+  double seconds = secondsOf(from);
+  if (!s)
+    return;
+  std::printf("%5d %5.1f %5.0f | %8.1f ms | %.4f\n", units, ratio, rooms,
+              seconds * 1e3, double(s->makespan) / lowerBound(problem).value);
+  std::fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+  int problems = argc > 1 ? std::atoi(argv[1]) : 50;
+  std::printf("3 to 8 units, %d problems a row; mean and worst\n", problems);
+  std::printf("ratio rooms  hybrid   casts | step/exact    | step/bound    | "
+              "exact/bound   | FSDP/step   | impossible\n");
+  for (double ratio : {0.3, 0.5, 0.8, 1.0, 1.25, 2.0})
+    for (double rooms : {2, 3, 5})
+      printSmall(ratio, rooms, 0, false, problems);
+  for (int hybrid : {1, 2})
+    for (double ratio : {0.5, 1.0, 2.0})
+      printSmall(ratio, 3, hybrid, false, problems);
+  for (double ratio : {0.5, 1.0, 2.0})
+    printSmall(ratio, 3, 0, true, problems);
+  std::printf("\nWith contention: what compute loses beside a transfer\n");
+  std::printf("ratio     loss | step/bound\n");
+  for (double ratio : {0.5, 1.0, 2.0})
+    for (int loss : {20, 150})
+      printContended(ratio, loss, problems);
+  std::printf("\nLarge steps\nunits ratio rooms |     time   | step/bound\n");
+  for (int units : {8, 32, 126, 1000, 3000})
+    for (double ratio : {0.5, 1.0, 2.0})
+      printLarge(units, ratio, 3);
+  return 0;
+}

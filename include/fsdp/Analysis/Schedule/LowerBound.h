@@ -1,0 +1,41 @@
+//===- LowerBound.h - What no schedule can beat -----------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A bound on the step from the cost model and the budget, without a search:
+// the longest chain (with what memory forces to come before what), and for each resource what Jackson's preemptive rule takes
+// with each operation's least time before it (head) and behind it (tail). It
+// holds for all the freedom that ScheduleProblem.h states.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_SCHEDULE_LOWERBOUND_H
+#define FSDP_ANALYSIS_SCHEDULE_LOWERBOUND_H
+
+#include "fsdp/Analysis/Schedule/ScheduleProblem.h"
+
+namespace mlir::fsdp::sched {
+
+struct Bound {
+  /// The largest of the following.
+  Time value = 0;
+  Time critical = 0;
+  /// By queue, Queue::Compute included, and by link.
+  std::array<Time, kNumQueues> queues = {};
+  std::vector<Time> links;
+  /// With what transfers take from compute that runs beside them.
+  Time contended = 0;
+  /// Which one it is: "critical path", "queue", "link", "contention"; and the
+  /// queue's or link's number.
+  const char *binding = "critical path";
+  int bindingIndex = 0;
+};
+
+Bound lowerBound(const ScheduleProblem &problem);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_SCHEDULE_LOWERBOUND_H

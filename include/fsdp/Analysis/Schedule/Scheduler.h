@@ -1,0 +1,36 @@
+//===- Scheduler.h - Order and places of a step -----------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Chooses the order on shared links, how far ahead gathers run and where
+// casts and tails stand. Memory is turned into order first; then a dynamic
+// program over the turns on the link keeps, of all ways to have issued the same
+// transfers, those that no other beats. FSDP's own schedules are candidates, so
+// the result is never slower than they are. The result depends on the problem
+// alone.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_SCHEDULE_SCHEDULER_H
+#define FSDP_ANALYSIS_SCHEDULE_SCHEDULER_H
+
+#include "fsdp/Analysis/Schedule/ScheduleProblem.h"
+
+#include <optional>
+
+namespace mlir::fsdp::sched {
+
+/// The smallest budget for which `schedule` has an answer: each transfer alone,
+/// where it is needed or as soon as it can be.
+int64_t getLeastBudget(const ScheduleProblem &problem);
+
+/// None where the budget is below getLeastBudget. @problem must satisfy
+/// checkProblem. Schedule::peak is at most the budget.
+std::optional<Schedule> schedule(const ScheduleProblem &problem);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_SCHEDULE_SCHEDULER_H

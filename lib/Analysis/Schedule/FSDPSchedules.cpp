@@ -1,0 +1,119 @@
+//===- FSDPSchedules.cpp - What FSDP would do -----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/Makespan.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
+                                          const FSDPOptions &options) {
+  ScheduleProblem problem = original;
+  problem.limits.forwardPrefetch = options.forwardPrefetch;
+  problem.limits.backwardPrefetch =
+      options.backwardPrefetch != BackwardPrefetch::None;
+  problem.limits.backwardPost =
+      options.backwardPrefetch == BackwardPrefetch::Post;
+  problem.limits.inFlight = options.limitAllGathers ? 2 : -1;
+  problem.limits.allReduceOnReduceQueue |= options.allReduceOnReduceQueue;
+
+  // Everything is issued as soon as FSDP's rules let it.
+  size_t n = problem.transfers.size();
+  std::vector<Id> place = getPlaceFloor(problem).place;
+  std::vector<llvm::SmallVector<Id, 2>> before = getPredecessors(problem);
+  for (int q = 1; q != kNumQueues; ++q) {
+    Id last = 0;
+    for (Id t : getQueueOrder(problem, Queue(q))) {
+      for (Id a : before[t])
+        last = std::max(last, place[a]);
+      last = place[t] = std::max(last, place[t]);
+    }
+  }
+  std::vector<std::vector<Id>> casts(n);
+  for (auto [f, op] : llvm::enumerate(problem.floating))
+    if (op.before >= 0)
+      casts[op.before].push_back(f);
+
+  // Per place: gathers, and the others with an all_reduce behind its
+  // reduce_scatter.
+  size_t segments = problem.spine.size();
+  std::vector<std::vector<Id>> gathers(segments + 1), others(segments + 1);
+  for (Queue q : {Queue::AllGather, Queue::H2D})
+    for (Id t : getQueueOrder(problem, q))
+      gathers[place[t]].push_back(t);
+  for (Queue q : {Queue::D2H, Queue::Reduce})
+    for (Id t : getQueueOrder(problem, q))
+      others[place[t]].push_back(t);
+  for (Id t : getQueueOrder(problem, Queue::AllReduce)) {
+    auto &list = others[place[t]];
+    auto behind = llvm::find_if(llvm::reverse(list), [&](Id a) {
+      return llvm::is_contained(before[t], a) ||
+             problem.transfers[a].queue == Queue::AllReduce;
+    });
+    list.insert(behind.base(), t);
+  }
+
+  Schedule result;
+  result.place.resize(n);
+  result.after.resize(n);
+  result.placeCause.assign(n, Cause::Limit);
+  result.known.assign(n, segments + problem.floating.size());
+  std::vector<Id> lastOnLink(problem.numLinks, -1);
+  Id lastReduction = -1;
+  auto start = [&](Id t) {
+    const Transfer &transfer = problem.transfers[t];
+    result.place[t] = result.line.size();
+    result.issue.push_back(t);
+    Id &last = lastOnLink[transfer.cost.link];
+    if (last >= 0 && problem.transfers[last].queue != transfer.queue)
+      result.after[t].push_back(last);
+    last = t;
+    // On the reduce_scatter's stream an all_reduce comes before the next one.
+    for (Id a : before[t])
+      if (!llvm::is_contained(transfer.after, a))
+        result.after[t].push_back(a);
+    if (transfer.queue != Queue::Reduce)
+      return;
+    if (lastReduction >= 0 && options.waitForReductions)
+      result.known[lastReduction] =
+          std::max<Id>(result.place[t], result.place[lastReduction]);
+    lastReduction = t;
+  };
+  auto startGathers = [&](size_t at) {
+    for (Id t : gathers[at]) {
+      for (Id f : casts[t])
+        result.line.push_back({true, f});
+      start(t);
+    }
+  };
+  for (size_t at = 0; at <= segments; ++at) {
+    if (options.gathersFirst)
+      startGathers(at);
+    for (Id t : others[at])
+      start(t);
+    if (!options.gathersFirst)
+      startGathers(at);
+    if (at != segments)
+      result.line.push_back({false, Id(at)});
+  }
+  for (Id f : getTailOrder(problem))
+    result.line.push_back({true, f});
+  return result;
+}
+
+Schedule mlir::fsdp::sched::scheduleLikeFSDP(const ScheduleProblem &problem,
+                                             const FSDPOptions &options) {
+  Schedule result = orderLikeFSDP(problem, options);
+  result.makespan = simulate(problem, result).step;
+  result.peak = getPeak(problem, result);
+  return result;
+}

@@ -1,0 +1,350 @@
+//===- MachineBuild.cpp - The machine's tables ----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Machine.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+static Queue queueOf(int stream) { return Queue(stream + 1); }
+
+static bool isGather(int stream) {
+  return queueOf(stream) == Queue::AllGather || queueOf(stream) == Queue::H2D;
+}
+
+Machine::Machine(const ScheduleProblem &problem, const CastPlan &casts,
+                 bool frugal)
+    : problem(problem), budget(problem.budget) {
+  refOf.resize(problem.transfers.size());
+  for (int q = 0; q != kNumQueues; ++q)
+    for (int mask = 0; mask != 64; ++mask)
+      rates[q * 64 + mask] = problem.cost && (mask >> q & 1)
+                                 ? problem.cost->rate(Queue(q), mask)
+                                 : kFullRate;
+  buildLine(casts);
+  buildStreams(frugal);
+  buildFloors(casts.reserve, frugal);
+  buildBounds();
+}
+
+void Machine::buildLine(const CastPlan &casts) {
+  // Casts by the segment before which they stand; there in the order of what
+  // they feed.
+  std::vector<std::vector<Id>> castsAt(problem.spine.size() + 1);
+  std::vector<std::vector<Id>> castsOf(problem.transfers.size());
+  for (auto [f, op] : llvm::enumerate(problem.floating))
+    if (op.before >= 0)
+      castsOf[op.before].push_back(f);
+  for (Queue queue : {Queue::AllGather, Queue::H2D})
+    for (Id t : getQueueOrder(problem, queue))
+      for (Id f : castsOf[t])
+        castsAt[casts.place[f]].push_back(f);
+
+  Id segments = problem.spine.size();
+  segmentAt.resize(segments);
+  castAt.assign(problem.floating.size(), -1);
+  for (Id s = 0; s != segments; ++s) {
+    const SpineSegment &segment = problem.spine[s];
+    int64_t border = s ? std::min(problem.spine[s - 1].live, segment.live) : 0;
+    for (Id f : castsAt[s]) {
+      castAt[f] = line.size();
+      Step step;
+      step.op = {true, f};
+      step.work = problem.floating[f].work;
+      step.live = step.border = border;
+      step.begins = problem.floating[f].heldBytes;
+      line.push_back(std::move(step));
+    }
+    segmentAt[s] = line.size();
+    Step step;
+    step.op = {false, s};
+    step.work = segment.work;
+    step.live = segment.live;
+    step.border = border;
+    line.push_back(std::move(step));
+  }
+}
+
+void Machine::buildStreams(bool frugal) {
+  std::vector<llvm::SmallVector<Id, 2>> before = getPredecessors(problem);
+  PlaceFloor floor = getPlaceFloor(problem);
+  std::vector<int> lastTail = getLastTail(problem);
+  std::vector<Id> tailOrder = getTailOrder(problem);
+  for (int stream = 0; stream != kNumStreams; ++stream)
+    for (auto [i, t] :
+         llvm::enumerate(getQueueOrder(problem, queueOf(stream))))
+      refOf[t] = {int8_t(stream), int32_t(i)};
+
+  for (Id f : tailOrder) {
+    TailStep step;
+    step.op = f;
+    step.work = problem.floating[f].work;
+    for (Id t : problem.floating[f].after)
+      step.needs.push_back(refOf[t]);
+    tails.push_back(std::move(step));
+  }
+  // Tails run in order: one is held up by what any before it reads.
+  std::vector<int32_t> tailKey;
+  for (const TailStep &step : tails) {
+    int32_t key = tailKey.empty() ? -1 : tailKey.back();
+    for (Id t : problem.floating[step.op].after)
+      if (Id ready = readyKeyOf(t); ready >= 0)
+        key = std::max(key, segmentAt[ready]);
+    tailKey.push_back(key);
+  }
+  tailNeed.assign(problem.transfers.size(), -1);
+  for (auto [t, tail] : llvm::enumerate(lastTail))
+    if (tail >= 0)
+      tailNeed[t] = size_t(tail) < tails.size() ? tailKey[tail] : line.size();
+  for (int stream = 0; stream != kNumStreams; ++stream) {
+    for (Id t : getQueueOrder(problem, queueOf(stream))) {
+      const Transfer &transfer = problem.transfers[t];
+      Item item;
+      item.transfer = t;
+      item.duration = transfer.cost.total();
+      item.link = transfer.cost.link;
+      Id place = floor.place[t];
+      // On the border of two segments, in front of the casts there.
+      item.floor = place > 0 ? segmentAt[place - 1] + 1 : 0;
+      item.floorCause = floor.fromLimit[t] ? Cause::Limit : Cause::Data;
+      item.takes = transfer.dstBytes;
+      item.frees = transfer.srcBytes;
+      for (Id a : before[t])
+        item.after.push_back(refOf[a]);
+      if (transfer.srcBytes)
+        line[segmentAt[transfer.srcBegin]].begins += transfer.srcBytes;
+      if (!isGather(stream) && transfer.ready >= 0 && item.takes) {
+        item.owed = true;
+        line[segmentAt[transfer.ready]].owes += item.takes;
+      }
+      if (transfer.firstUse >= 0) {
+        line[segmentAt[transfer.firstUse]].needs.push_back(refOf[t]);
+        line[segmentAt[transfer.lastUse]].frees += item.takes;
+      } else if (lastTail[t] >= 0 && size_t(lastTail[t]) < tails.size()) {
+        tails[lastTail[t]].frees += item.takes;
+      }
+      streams[stream].push_back(std::move(item));
+    }
+  }
+  for (auto [f, op] : llvm::enumerate(problem.floating)) {
+    if (op.before < 0)
+      continue;
+    Ref ref = refOf[op.before];
+    Item &item = streams[ref.stream][ref.index];
+    item.frees += op.heldBytes;
+    if (castAt[f] + 1 > item.floor) {
+      item.floor = castAt[f] + 1;
+      item.floorCause = Cause::Data;
+    }
+  }
+
+  // Gathers and fetches take their memory in the order of first use.
+  for (int stream = 0; stream != kNumStreams; ++stream)
+    if (isGather(stream))
+      for (int32_t i = 0, e = streams[stream].size(); i != e; ++i)
+        byRank.push_back({int8_t(stream), i});
+  llvm::sort(byRank, [&](Ref a, Ref b) {
+    auto key = [&](Ref r) {
+      return std::make_tuple(problem.transfers[item(r).transfer].firstUse,
+                             r.stream, r.index);
+    };
+    return key(a) < key(b);
+  });
+  for (auto [i, ref] : llvm::enumerate(byRank))
+    streams[ref.stream][ref.index].rank = i;
+
+  // Streams that share a link take turns on it.
+  std::vector<uint8_t> streamsOn(problem.numLinks);
+  for (int stream = 0; stream != kNumStreams; ++stream)
+    for (const Item &item : streams[stream])
+      streamsOn[item.link] |= 1 << stream;
+  for (int stream = 0; stream != kNumStreams; ++stream) {
+    bool shares = llvm::any_of(streams[stream], [&](const Item &item) {
+      return streamsOn[item.link] & ~(1 << stream);
+    });
+    if (!streams[stream].empty())
+      (shares ? choices : others).push_back(stream);
+  }
+
+  if (frugal) {
+    // Reductions and tails as soon as they can be, before anything else.
+    size_t tail = 0;
+    for (Id s = 1, e = problem.spine.size(); s < e; ++s) {
+      auto isInput = [&](Id t) { return readyKeyOf(t) < s; };
+      Step &step = line[segmentAt[s - 1] + 1];
+      for (int stream = 0; stream != kNumStreams; ++stream) {
+        if (isGather(stream))
+          continue;
+        int32_t count = 0;
+        for (const Item &item : streams[stream])
+          if (isInput(item.transfer))
+            count = &item - streams[stream].data() + 1;
+          else
+            break;
+        if (count)
+          step.needs.push_back({int8_t(stream), count - 1});
+      }
+      while (tail != tails.size() &&
+             llvm::all_of(tails[tail].needs, [&](Ref r) {
+               return isInput(item(r).transfer);
+             }))
+        ++tail;
+      step.tailsBefore = tail;
+    }
+  }
+}
+
+Id Machine::readyKeyOf(Id t) const {
+  Id key = problem.transfers[t].ready;
+  for (Id a : problem.transfers[t].after)
+    key = std::max(key, readyKeyOf(a));
+  return key;
+}
+
+/// Memory becomes order: gathers start in the order of first use, so what
+/// gather i finds at a place does not depend on where earlier ones started. It
+/// may start where, from there to its first use, all that must be alive fits
+/// beside it; whoever starts there takes nothing that others cannot wait for.
+void Machine::buildFloors(bool reserve, bool frugal) {
+  int32_t n = line.size();
+  // What must be alive during op i, and on the border before it.
+  std::vector<int64_t> during(n + 2), border(n + 2), freed(n + 2);
+  auto add = [&](std::vector<int64_t> &v, int32_t from, int32_t to,
+                 int64_t bytes) {
+    if (from > to)
+      return;
+    v[from] += bytes;
+    v[to + 1] -= bytes;
+  };
+  for (int stream = 0; stream != kNumStreams; ++stream)
+    for (const Item &item : streams[stream]) {
+      const Transfer &t = problem.transfers[item.transfer];
+      if (isGather(stream)) {
+        freed[segmentAt[t.lastUse] + 1] += item.takes;
+        continue;
+      }
+      int32_t ready = t.ready >= 0 ? segmentAt[t.ready] : -1;
+      if (t.srcBytes) {
+        add(during, segmentAt[t.srcBegin], ready, t.srcBytes);
+        add(border, segmentAt[t.srcBegin] + 1, ready + 1, t.srcBytes);
+      }
+      if (!item.takes)
+        continue;
+      int32_t last = std::max(ready, lastNeed(item.transfer));
+      add(during, ready + 1, std::min(last, n - 1), item.takes);
+      add(border, ready + 1, std::min(last + 1, n), item.takes);
+    }
+  for (auto [f, op] : llvm::enumerate(problem.floating))
+    if (op.before >= 0 && reserve) {
+      int32_t use = segmentAt[problem.transfers[op.before].firstUse];
+      add(during, castAt[f], use - 1, op.heldBytes);
+      add(border, castAt[f] + 1, use, op.heldBytes);
+    }
+  for (int32_t i = 0; i <= n; ++i) {
+    if (i) {
+      during[i] += during[i - 1];
+      border[i] += border[i - 1];
+      freed[i] += freed[i - 1];
+    }
+  }
+  int64_t most = 0;
+  for (int32_t i = 0; i != n; ++i) {
+    during[i] += line[i].live - freed[i];
+    border[i] += line[i].border - freed[i];
+    most = std::max({most, during[i], border[i]});
+  }
+
+  int64_t room = budget - problem.fixedBytes;
+  int32_t least = 0;
+  for (Ref ref : byRank) {
+    Item &item = streams[ref.stream][ref.index];
+    int32_t use = segmentAt[problem.transfers[item.transfer].firstUse];
+    room -= item.takes;
+    int32_t place = use;
+    if (!frugal) {
+      if (most <= room)
+        place = std::min(least, use);
+      while (place > least && during[place - 1] <= room &&
+             border[place] <= room)
+        --place;
+    }
+    least = std::max(least, place);
+    if (place > item.floor) {
+      item.floor = place;
+      item.floorCause = Cause::Memory;
+    }
+  }
+}
+
+std::vector<Id> Machine::getFloors() const {
+  std::vector<Id> floors(problem.transfers.size());
+  for (const auto &stream : streams)
+    for (const Item &item : stream)
+      floors[item.transfer] =
+          llvm::lower_bound(segmentAt, item.floor) - segmentAt.begin();
+  return floors;
+}
+
+/// The last line op during which the result of a reduction is there in any
+/// order: another transfer that its readers need too is not ready before.
+int32_t Machine::lastNeed(Id t) const {
+  const Transfer &transfer = problem.transfers[t];
+  if (transfer.lastUse >= 0)
+    return segmentAt[transfer.lastUse];
+  return tailNeed[t];
+}
+
+void Machine::buildBounds() {
+  lineAfter.assign(line.size() + 1, 0);
+  for (size_t i = line.size(); i-- > 0;)
+    lineAfter[i] = lineAfter[i + 1] + line[i].work;
+  tailsAfter.assign(tails.size() + 1, 0);
+  for (size_t i = tails.size(); i-- > 0;)
+    tailsAfter[i] = tailsAfter[i + 1] + tails[i].work;
+
+  // Least time behind each transfer.
+  std::vector<Time> behind(problem.transfers.size());
+  for (size_t i = 0; i != line.size(); ++i)
+    for (Ref r : line[i].needs) {
+      Time &b = behind[item(r).transfer];
+      b = std::max(b, lineAfter[i]);
+    }
+  for (size_t i = 0; i != tails.size(); ++i)
+    for (Ref r : tails[i].needs) {
+      Time &b = behind[item(r).transfer];
+      b = std::max(b, tailsAfter[i]);
+    }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int stream = kNumStreams; stream-- > 0;)
+      for (const Item &x : llvm::reverse(streams[stream]))
+        for (Ref r : x.after) {
+          Time &b = behind[item(r).transfer];
+          Time least = x.duration + behind[x.transfer];
+          if (least > b)
+            b = least, changed = true;
+        }
+  }
+  for (int stream = 0; stream != kNumStreams; ++stream) {
+    size_t n = streams[stream].size();
+    streamAfter[stream].assign(n + 1, 0);
+    streamWork[stream].assign(n + 1, 0);
+    for (size_t i = n; i-- > 0;) {
+      const Item &x = streams[stream][i];
+      streamWork[stream][i] = streamWork[stream][i + 1] + x.duration;
+      streamAfter[stream][i] =
+          x.duration +
+          std::max(behind[x.transfer], streamAfter[stream][i + 1]);
+    }
+    if (n)
+      streamTail[stream] = behind[streams[stream][n - 1].transfer];
+  }
+}

@@ -1,0 +1,304 @@
+//===- SchedulePeak.cpp - Legality and memory of a schedule ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/Makespan.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+using llvm::Twine;
+
+//===----------------------------------------------------------------------===//
+// Legality
+//===----------------------------------------------------------------------===//
+
+static std::string checkLine(const ScheduleProblem &p, const Schedule &s,
+                             std::vector<Id> &segmentAt,
+                             std::vector<Id> &floatingAt) {
+  segmentAt.assign(p.spine.size(), -1);
+  floatingAt.assign(p.floating.size(), -1);
+  Id expected = 0;
+  for (auto [i, op] : llvm::enumerate(s.line)) {
+    auto &at = op.floating ? floatingAt : segmentAt;
+    if (op.id < 0 || size_t(op.id) >= at.size() || at[op.id] >= 0)
+      return ("line op " + Twine(i) + ": expected each op once").str();
+    at[op.id] = i;
+    if (!op.floating && op.id != expected++)
+      return ("line op " + Twine(i) + ": expected segment " +
+              Twine(expected - 1) + ", got " + Twine(op.id))
+          .str();
+  }
+  if (s.line.size() != p.spine.size() + p.floating.size())
+    return ("expected " + Twine(p.spine.size() + p.floating.size()) +
+            " ops on the line, got " + Twine(s.line.size()))
+        .str();
+  for (auto [f, op] : llvm::enumerate(p.floating))
+    for (Id g : op.afterFloating)
+      if (floatingAt[g] > floatingAt[f])
+        return ("floating op " + Twine(f) + ": expected floating op " +
+                Twine(g) + " before it")
+            .str();
+  return "";
+}
+
+std::string mlir::fsdp::sched::checkSchedule(const ScheduleProblem &p,
+                                             const Schedule &s) {
+  std::vector<Id> segmentAt, floatingAt;
+  if (std::string e = checkLine(p, s, segmentAt, floatingAt); !e.empty())
+    return e;
+  size_t n = p.transfers.size();
+  if (s.issue.size() != n || s.place.size() != n || s.known.size() != n ||
+      s.after.size() != n || s.placeCause.size() != n)
+    return ("expected " + Twine(n) + " transfers, got " +
+            Twine(s.issue.size()))
+        .str();
+  std::vector<Id> issuedAt(n, -1);
+  std::array<std::vector<Id>, kNumQueues> order;
+  Id last = 0;
+  for (auto [i, t] : llvm::enumerate(s.issue)) {
+    if (t < 0 || size_t(t) >= n || issuedAt[t] >= 0)
+      return ("start " + Twine(i) + ": expected each transfer once").str();
+    issuedAt[t] = i;
+    order[int(p.transfers[t].queue)].push_back(t);
+    if (s.place[t] < last || size_t(s.place[t]) > s.line.size())
+      return ("transfer " + Twine(t) + ": expected a place from " +
+              Twine(last) + " to " + Twine(s.line.size()) + ", got " +
+              Twine(s.place[t]))
+          .str();
+    last = s.place[t];
+  }
+  for (int q = 1; q != kNumQueues; ++q)
+    if (order[q] != getQueueOrder(p, Queue(q)))
+      return ("queue " + Twine(q) + ": expected its transfers in order").str();
+
+  PlaceFloor floor = getPlaceFloor(p);
+  std::vector<SmallVector<Id, 2>> data = getPredecessors(p);
+  for (size_t t = 0; t != n; ++t) {
+    const Transfer &x = p.transfers[t];
+    auto fail = [&](const Twine &what) {
+      return ("transfer " + Twine(t) + ": " + what).str();
+    };
+    if (floor.place[t] && s.place[t] <= segmentAt[floor.place[t] - 1])
+      return fail("expected " + Twine(floor.place[t]) +
+                  " segments before its start");
+    if (x.firstUse >= 0 && s.place[t] > segmentAt[x.firstUse])
+      return fail("expected its start before its first use");
+    if (s.known[t] < s.place[t] || size_t(s.known[t]) > s.line.size())
+      return fail("expected its wait behind its start");
+    for (llvm::ArrayRef<Id> list : {llvm::ArrayRef<Id>(data[t]),
+                                    llvm::ArrayRef<Id>(s.after[t])})
+      for (Id a : list)
+        if (a < 0 || size_t(a) >= n || issuedAt[a] >= issuedAt[t])
+          return fail("expected transfer " + Twine(a) + " issued before it");
+  }
+  for (auto [f, op] : llvm::enumerate(p.floating)) {
+    if (op.before >= 0 && s.place[op.before] <= floatingAt[f])
+      return ("floating op " + Twine(f) + ": expected transfer " +
+              Twine(op.before) + " behind it")
+          .str();
+    for (Id t : op.after)
+      if (s.place[t] > floatingAt[f])
+        return ("floating op " + Twine(f) + ": expected transfer " + Twine(t) +
+                " started before it")
+            .str();
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Peak
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// By queue, how many transfers are surely complete.
+using Clock = std::array<int32_t, kNumQueues>;
+
+/// Sums over a range of numbers that change.
+class RangeSum {
+public:
+  explicit RangeSum(size_t n) : tree(n + 1) {}
+  void add(size_t i, int64_t v) {
+    for (++i; i < tree.size(); i += i & -i)
+      tree[i] += v;
+  }
+  int64_t below(size_t i) const {
+    int64_t sum = 0;
+    for (; i; i -= i & -i)
+      sum += tree[i];
+    return sum;
+  }
+  int64_t from(size_t i) const { return below(tree.size() - 1) - below(i); }
+
+private:
+  std::vector<int64_t> tree;
+};
+
+class PeakFinder {
+public:
+  PeakFinder(const ScheduleProblem &p, const Schedule &s);
+  int64_t find();
+
+private:
+  void join(Clock &a, const Clock &b) {
+    for (int q = 0; q != kNumQueues; ++q)
+      a[q] = std::max(a[q], b[q]);
+  }
+  void joinEnd(Clock &a, Id t) {
+    join(a, clock[t]);
+    int q = int(p.transfers[t].queue);
+    a[q] = std::max(a[q], rank[t] + 1);
+  }
+  void issue(Id t, const Clock &compute);
+  int64_t getHeaviest(const Clock &known) const;
+
+  const ScheduleProblem &p;
+  const Schedule &s;
+  std::array<std::vector<Id>, kNumQueues> order;
+  std::vector<int32_t> rank;
+  std::vector<SmallVector<Id, 2>> data;
+  /// By transfer: what is complete when it begins.
+  std::vector<Clock> clock;
+  std::array<int32_t, kNumQueues> issued = {};
+  /// By queue: results and inputs that are there, by rank.
+  std::vector<RangeSum> results, inputs;
+};
+} // namespace
+
+PeakFinder::PeakFinder(const ScheduleProblem &p, const Schedule &s)
+    : p(p), s(s), rank(p.transfers.size()), data(getPredecessors(p)),
+      clock(p.transfers.size()) {
+  for (int q = 0; q != kNumQueues; ++q) {
+    if (q)
+      order[q] = getQueueOrder(p, Queue(q));
+    for (auto [i, t] : llvm::enumerate(order[q]))
+      rank[t] = i;
+    results.emplace_back(order[q].size());
+    inputs.emplace_back(order[q].size());
+  }
+}
+
+void PeakFinder::issue(Id t, const Clock &compute) {
+  int q = int(p.transfers[t].queue);
+  clock[t] = compute;
+  if (rank[t])
+    joinEnd(clock[t], order[q][rank[t] - 1]);
+  for (Id a : data[t])
+    joinEnd(clock[t], a);
+  for (Id a : s.after[t])
+    joinEnd(clock[t], a);
+  results[q].add(rank[t], p.transfers[t].dstBytes);
+  ++issued[q];
+}
+
+/// The heaviest state in which compute stands where it stands. Gathers that
+/// have begun say which reductions are over; per number of these the most
+/// gathers are the heaviest.
+int64_t PeakFinder::getHeaviest(const Clock &known) const {
+  constexpr int gather = int(Queue::AllGather), reduce = int(Queue::Reduce);
+  // The queues beside these two: what they may hold.
+  int64_t others = 0;
+  for (Queue queue : {Queue::AllReduce, Queue::D2H, Queue::H2D}) {
+    int q = int(queue);
+    others += results[q].below(issued[q]) + inputs[q].from(known[q]);
+  }
+  int64_t most = 0;
+  int32_t g = known[gather];
+  for (int32_t over = known[reduce]; over <= issued[reduce]; ++over) {
+    while (g < issued[gather] && clock[order[gather][g]][reduce] <= over)
+      ++g;
+    auto weigh = [&](int32_t gathered, int32_t begun) {
+      most = std::max(most, results[gather].below(g) +
+                                inputs[gather].from(gathered) +
+                                results[reduce].below(begun) +
+                                inputs[reduce].from(over));
+    };
+    // That `over` are complete may need more gathers than have begun.
+    if (over > 0 && clock[order[reduce][over - 1]][gather] > g)
+      continue;
+    weigh(std::max(known[gather], g - 1), over);
+    // The next one may have begun; that may need gathers to be complete.
+    if (over < issued[reduce]) {
+      int32_t needed = clock[order[reduce][over]][gather];
+      if (needed <= g)
+        weigh(std::max({known[gather], g - 1, needed}), over + 1);
+    }
+    if (g == issued[gather])
+      break;
+  }
+  return most + others;
+}
+
+int64_t PeakFinder::find() {
+  size_t n = s.line.size();
+  std::vector<SmallVector<Id, 2>> waits(n + 1), dead(n + 1);
+  std::vector<Id> segmentAt(p.spine.size()), floatingAt(p.floating.size());
+  for (auto [i, op] : llvm::enumerate(s.line))
+    (op.floating ? floatingAt : segmentAt)[op.id] = i;
+  std::vector<int> lastTail = getLastTail(p);
+  std::vector<Id> tails = getTailOrder(p);
+  std::vector<SmallVector<Id, 2>> begins(n);
+  for (size_t t = 0; t != p.transfers.size(); ++t) {
+    const Transfer &x = p.transfers[t];
+    waits[s.known[t]].push_back(t);
+    if (x.firstUse >= 0) {
+      waits[segmentAt[x.firstUse]].push_back(t);
+      dead[segmentAt[x.lastUse]].push_back(t);
+    } else if (lastTail[t] >= 0 && size_t(lastTail[t]) < tails.size()) {
+      // Any order of the tails is legal: the last of all up to it counts.
+      dead[floatingAt[tails[lastTail[t]]]].push_back(t);
+    }
+    if (x.srcBytes)
+      begins[segmentAt[x.srcBegin]].push_back(t);
+  }
+  for (auto [f, op] : llvm::enumerate(p.floating))
+    llvm::append_range(waits[floatingAt[f]], op.after);
+
+  int64_t peak = 0;
+  Clock compute = {};
+  size_t next = 0;
+  Id segment = 0;
+  for (size_t i = 0; i <= n; ++i) {
+    for (; next != s.issue.size() && s.place[s.issue[next]] == Id(i); ++next)
+      issue(s.issue[next], compute);
+    bool inside = segment && size_t(segment) < p.spine.size();
+    int64_t border = inside ? std::min(p.spine[segment - 1].live,
+                                       p.spine[segment].live)
+                            : 0;
+    peak = std::max(peak, border + getHeaviest(compute));
+    if (i == n)
+      break;
+    for (Id t : waits[i])
+      joinEnd(compute, t);
+    LineOp op = s.line[i];
+    for (Id t : begins[i])
+      inputs[int(p.transfers[t].queue)].add(rank[t], p.transfers[t].srcBytes);
+    int64_t live = border;
+    if (!op.floating) {
+      live = p.spine[op.id].live;
+      segment = op.id + 1;
+    } else if (Id t = p.floating[op.id].before; t >= 0) {
+      inputs[int(p.transfers[t].queue)].add(rank[t],
+                                            p.floating[op.id].heldBytes);
+    }
+    peak = std::max(peak, live + getHeaviest(compute));
+    for (Id t : dead[i])
+      results[int(p.transfers[t].queue)].add(rank[t],
+                                             -p.transfers[t].dstBytes);
+  }
+  return peak + p.fixedBytes;
+}
+
+int64_t mlir::fsdp::sched::getPeak(const ScheduleProblem &problem,
+                                   const Schedule &schedule) {
+  return PeakFinder(problem, schedule).find();
+}

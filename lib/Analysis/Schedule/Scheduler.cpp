@@ -1,0 +1,487 @@
+//===- Scheduler.cpp - Order and places of a step -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "Machine.h"
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/LowerBound.h"
+#include "fsdp/Analysis/Schedule/Makespan.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+
+using Turns = std::vector<Turn>;
+/// Turns up to which every manner of compute is tried at each of them.
+constexpr size_t kSmall = 100;
+constexpr Time kForever = std::numeric_limits<Time>::max();
+
+//===----------------------------------------------------------------------===//
+// Turns by a rule
+//===----------------------------------------------------------------------===//
+
+/// Gives each turn to whoever can begin first; @gathersFirst decides where
+/// several can. Goes on from @s and appends to @turns. False where that ends in
+/// a wait for memory that never comes.
+static bool takeEarliest(Machine &machine, MachineState &s, bool gathersFirst,
+                         Turns &turns) {
+  while (true) {
+    MachineState best;
+    Time bestBegin = kForever;
+    Turn turn = {-1};
+    bool more = false;
+    // Streams count from the gathers up. Nobody is asked beyond the time at
+    // which another can begin.
+    for (int stream : machine.getChoices()) {
+      if (!machine.hasMore(s, stream))
+        continue;
+      more = true;
+      MachineState next = s;
+      Time begin = 0;
+      if (machine.take(next, {int8_t(stream)}, begin, bestBegin) &&
+          (begin < bestBegin || (begin == bestBegin && !gathersFirst))) {
+        best = next;
+        bestBegin = begin;
+        turn = {int8_t(stream)};
+      }
+    }
+    if (!more)
+      return machine.finish(s);
+    if (turn.stream < 0)
+      return false;
+    s = best;
+    turns.push_back(turn);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The dynamic program
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Search {
+public:
+  /// Searches below @below, and no further than to @target.
+  Search(Machine &machine, Time target, Time below)
+      : machine(machine), target(target), best(below) {}
+  /// The best turns, if there are any.
+  std::optional<Turns> run();
+
+private:
+  struct Node {
+    int32_t parent;
+    Turn turn;
+  };
+  struct Label {
+    MachineState state;
+    int32_t node;
+    Time bound;
+  };
+
+  void tryRule(const MachineState &from, int32_t node, bool gathersFirst);
+  void runLevels();
+  void insert(std::vector<Label> &labels, Label label);
+  /// How many transfers of each choice have begun.
+  using Key = std::array<int32_t, kNumStreams>;
+  Key keyOf(const MachineState &s) const;
+  Turns trace(int32_t node) const;
+
+  Machine &machine;
+  Time target, best;
+  std::optional<Turns> turns;
+  std::vector<Node> nodes;
+};
+} // namespace
+
+Turns Search::trace(int32_t node) const {
+  Turns result;
+  for (; node >= 0; node = nodes[node].parent)
+    result.push_back(nodes[node].turn);
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+void Search::tryRule(const MachineState &from, int32_t node,
+                     bool gathersFirst) {
+  MachineState s = from;
+  Turns rest;
+  if (!takeEarliest(machine, s, gathersFirst, rest) || s.now >= best)
+    return;
+  best = s.now;
+  turns = trace(node);
+  llvm::append_range(*turns, rest);
+}
+
+Search::Key Search::keyOf(const MachineState &s) const {
+  Key key = {};
+  for (int stream : machine.getChoices())
+    key[stream] = s.begun[stream];
+  return key;
+}
+
+void Search::insert(std::vector<Label> &labels, Label label) {
+  for (Label &other : labels)
+    if (machine.dominates(other.state, label.state))
+      return;
+  llvm::erase_if(labels, [&](const Label &other) {
+    return machine.dominates(label.state, other.state);
+  });
+  labels.push_back(std::move(label));
+}
+
+void Search::runLevels() {
+  size_t turnCount = 0;
+  MachineState start = machine.getStart();
+  for (int stream : machine.getChoices()) {
+    MachineState s = start;
+    for (; machine.hasMore(s, stream); ++s.begun[stream])
+      ++turnCount;
+  }
+  // How compute may behave meanwhile: all ways where that can be afforded.
+  SmallVector<Turn, 18> manners = {Turn{}};
+  if (turnCount <= kSmall) {
+    manners.clear();
+    for (auto order : {Turn::TransferFirst, Turn::Hold, Turn::ComputeFirst})
+      for (bool careful : {true, false})
+        for (auto tails :
+             {Turn::TailsLate, Turn::TailsReady, Turn::TailsAwaited})
+          manners.push_back({0, careful, order, tails});
+  }
+  // Small problems are searched whole; in large ones the most promising states
+  // of each level go on. Counted, not timed: the same on every machine.
+  size_t width = std::clamp<size_t>(
+      turnCount ? 200'000 / (turnCount * manners.size()) : 1, 6, 4096);
+  size_t rulesEvery = turnCount / 8 + 16;
+
+  std::vector<Label> level = {{start, -1, machine.getBound(start)}};
+  for (size_t depth = 0; depth != turnCount; ++depth) {
+    std::map<Key, std::vector<Label>> next;
+    for (const Label &label : level) {
+      if (label.bound >= best)
+        continue;
+      for (int stream : machine.getChoices()) {
+        if (!machine.hasMore(label.state, stream))
+          continue;
+        Time latest = best - machine.getTurnsLeft(label.state);
+        for (Turn turn : manners) {
+          turn.stream = stream;
+          MachineState s = label.state;
+          Time begin = 0;
+          if (!machine.take(s, turn, begin, latest))
+            continue;
+          Time bound = std::max(label.bound, machine.getBound(s));
+          if (bound >= best)
+            continue;
+          nodes.push_back({label.node, turn});
+          insert(next[keyOf(s)], {s, int32_t(nodes.size()) - 1, bound});
+        }
+      }
+    }
+    level.clear();
+    for (auto &entry : next)
+      llvm::append_range(level, entry.second);
+    if (level.size() > width) {
+      llvm::sort(level, [](const Label &a, const Label &b) {
+        return std::make_tuple(a.bound, a.state.now, a.node) <
+               std::make_tuple(b.bound, b.state.now, b.node);
+      });
+      level.resize(width);
+    }
+    if (depth % rulesEvery == rulesEvery - 1 && !level.empty()) {
+      const Label &front = *std::min_element(
+          level.begin(), level.end(), [](const Label &a, const Label &b) {
+            return std::make_pair(a.bound, a.node) <
+                   std::make_pair(b.bound, b.node);
+          });
+      tryRule(front.state, front.node, true);
+      if (best <= target)
+        return;
+    }
+  }
+  for (Label &label : level) {
+    if (label.bound >= best || !machine.finish(label.state) ||
+        label.state.now >= best)
+      continue;
+    best = label.state.now;
+    turns = trace(label.node);
+  }
+}
+
+std::optional<Turns> Search::run() {
+  MachineState start = machine.getStart();
+  for (bool gathersFirst : {true, false}) {
+    tryRule(start, -1, gathersFirst);
+    if (best <= target)
+      return turns;
+  }
+  runLevels();
+  return turns;
+}
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+static bool hasCasts(const ScheduleProblem &problem) {
+  return llvm::any_of(problem.floating,
+                      [](const FloatingOp &op) { return op.before >= 0; });
+}
+
+/// Each cast before the first use of the gather that is @ahead gathers before
+/// its own.
+static CastPlan placeCastsAhead(const ScheduleProblem &problem, size_t ahead) {
+  CastPlan plan;
+  plan.place.assign(problem.floating.size(), 0);
+  std::vector<Id> place(problem.transfers.size());
+  for (Queue queue : {Queue::AllGather, Queue::H2D}) {
+    std::vector<Id> order = getQueueOrder(problem, queue);
+    for (size_t i = ahead; i < order.size(); ++i)
+      place[order[i]] = problem.transfers[order[i - ahead]].firstUse;
+  }
+  for (auto [f, op] : llvm::enumerate(problem.floating))
+    if (op.before >= 0)
+      plan.place[f] = place[op.before];
+  return plan;
+}
+
+/// Each cast where its gather starts, given by segments before it.
+static CastPlan placeCastsAt(const ScheduleProblem &problem,
+                             llvm::ArrayRef<Id> place) {
+  CastPlan plan;
+  plan.place.assign(problem.floating.size(), 0);
+  for (auto [f, op] : llvm::enumerate(problem.floating))
+    if (op.before >= 0)
+      plan.place[f] =
+          std::min(place[op.before], problem.transfers[op.before].firstUse);
+  return plan;
+}
+
+/// By transfer: segments before its start.
+static std::vector<Id> getSegmentsBefore(const Schedule &schedule) {
+  std::vector<Id> segments = {0};
+  for (LineOp op : schedule.line)
+    segments.push_back(segments.back() + !op.floating);
+  std::vector<Id> result;
+  for (Id place : schedule.place)
+    result.push_back(segments[place]);
+  return result;
+}
+
+/// The same step with casts that take no time and @heldBytes in all.
+static ScheduleProblem withoutCasts(const ScheduleProblem &problem,
+                                    int64_t heldBytes) {
+  ScheduleProblem result = problem;
+  for (FloatingOp &op : result.floating)
+    if (op.before >= 0)
+      op.work = op.heldBytes = 0;
+  if (result.budget < kNoBudget)
+    result.budget -= heldBytes;
+  return result;
+}
+
+/// The schedule with the least memory.
+static Schedule scheduleFrugally(const ScheduleProblem &problem) {
+  ScheduleProblem unbounded = problem;
+  unbounded.budget = kNoBudget;
+  Machine machine(unbounded, placeCastsAhead(problem, 0), /*frugal=*/true);
+  MachineState s = machine.getStart();
+  Turns turns;
+  Schedule result;
+  [[maybe_unused]] bool ok =
+      takeEarliest(machine, s, /*gathersFirst=*/false, turns) &&
+      machine.record(turns, result);
+  assert(ok && "without a budget nothing waits forever");
+  result.makespan = simulate(problem, result).step;
+  result.peak = getPeak(problem, result);
+  return result;
+}
+
+int64_t mlir::fsdp::sched::getLeastBudget(const ScheduleProblem &problem) {
+  return scheduleFrugally(problem).peak;
+}
+
+namespace {
+/// Keeps the best of the schedules that fit.
+struct Best {
+  const ScheduleProblem &problem;
+  std::optional<Schedule> schedule;
+
+  void offer(Schedule candidate) {
+    candidate.makespan = simulate(problem, candidate).step;
+    if (schedule && candidate.makespan >= schedule->makespan)
+      return;
+    candidate.peak = getPeak(problem, candidate);
+    if (candidate.peak <= problem.budget)
+      schedule = std::move(candidate);
+  }
+};
+} // namespace
+
+/// FSDP's schedules within the limits that are asked for.
+static void offerFSDP(const ScheduleProblem &problem, Best &best) {
+  const Limits &limits = problem.limits;
+  for (bool forward : {true, false})
+    for (BackwardPrefetch backward :
+         {BackwardPrefetch::Pre, BackwardPrefetch::Post,
+          BackwardPrefetch::None})
+      for (bool gathersFirst : {false, true}) {
+        FSDPOptions options;
+        options.forwardPrefetch = forward;
+        options.backwardPrefetch = backward;
+        options.gathersFirst = gathersFirst;
+        options.limitAllGathers = true;
+        options.allReduceOnReduceQueue = limits.allReduceOnReduceQueue;
+        if ((forward && limits.forwardPrefetch == 0) ||
+            (backward != BackwardPrefetch::None &&
+             limits.backwardPrefetch == 0) ||
+            (backward == BackwardPrefetch::Pre && limits.backwardPost) ||
+            limits.inFlight == 1)
+          continue;
+        best.offer(orderLikeFSDP(problem, options));
+        options.waitForReductions = false;
+        best.offer(orderLikeFSDP(problem, options));
+      }
+}
+
+/// Without the order on shared links: latencies overlap then, and links are
+/// shared evenly.
+static Schedule shareLinks(const ScheduleProblem &problem, Schedule schedule) {
+  for (size_t t = 0; t != problem.transfers.size(); ++t)
+    llvm::erase_if(schedule.after[t], [&](Id a) {
+      return problem.transfers[a].cost.link == problem.transfers[t].cost.link;
+    });
+  return schedule;
+}
+
+namespace {
+/// Searches with casts at one set of places after the other.
+class Candidates {
+public:
+  Candidates(const ScheduleProblem &problem, Best &best, Time target)
+      : problem(problem), best(best), target(target) {}
+  void run();
+
+private:
+  bool isDone() const { return best.schedule->makespan <= target; }
+  std::optional<Schedule> search(const ScheduleProblem &p,
+                                 const CastPlan &casts, Time below);
+  bool offer(const CastPlan &casts);
+  void moveCasts();
+  void offerBoth(CastPlan casts);
+
+  const ScheduleProblem &problem;
+  Best &best;
+  Time target;
+  std::vector<CastPlan> tried;
+  CastPlan bestCasts;
+};
+} // namespace
+
+std::optional<Schedule> Candidates::search(const ScheduleProblem &p,
+                                           const CastPlan &casts, Time below) {
+  Machine machine(p, casts, /*frugal=*/false);
+  std::optional<Turns> turns = Search(machine, target, below).run();
+  Schedule found;
+  if (!turns || !machine.record(*turns, found))
+    return std::nullopt;
+  return found;
+}
+
+/// True if that is better than what there is.
+bool Candidates::offer(const CastPlan &casts) {
+  bool known = llvm::any_of(tried, [&](const CastPlan &other) {
+    return other.place == casts.place && other.reserve == casts.reserve;
+  });
+  if (isDone() || known)
+    return false;
+  tried.push_back(casts);
+  Time before = best.schedule->makespan;
+  std::optional<Schedule> found = search(problem, casts, before);
+  if (!found)
+    return false;
+  best.offer(shareLinks(problem, *found));
+  best.offer(std::move(*found));
+  if (best.schedule->makespan >= before)
+    return false;
+  bestCasts = casts;
+  return true;
+}
+
+/// Each cast a segment later or earlier, as long as that helps.
+void Candidates::moveCasts() {
+  for (int round = 0; round != 4 && !isDone(); ++round) {
+    bool better = false;
+    for (size_t f = 0; f != problem.floating.size(); ++f) {
+      const FloatingOp &op = problem.floating[f];
+      if (op.before < 0)
+        continue;
+      Id last = problem.transfers[op.before].firstUse;
+      for (int move : {1, -1}) {
+        CastPlan plan = bestCasts;
+        plan.reserve = false;
+        plan.place[f] += move;
+        if (plan.place[f] >= 0 && plan.place[f] <= last)
+          better |= offer(plan);
+      }
+    }
+    if (!better)
+      return;
+  }
+}
+
+void Candidates::offerBoth(CastPlan casts) {
+  offer(casts);
+  casts.reserve = false;
+  offer(casts);
+}
+
+void Candidates::run() {
+  if (!hasCasts(problem)) {
+    offer(placeCastsAhead(problem, 0));
+    return;
+  }
+  bestCasts = placeCastsAhead(problem, 1);
+  offer(bestCasts);
+  // Casts are small: first the gathers as if there were none, then the casts
+  // where the gathers start, with room for none, one or two of them.
+  int64_t held = 0;
+  for (const FloatingOp &op : problem.floating)
+    held = std::max(held, op.heldBytes);
+  for (int count = 0; count != 3 && !isDone(); ++count) {
+    ScheduleProblem bare = withoutCasts(problem, count * held);
+    CastPlan front = placeCastsAhead(bare, bare.transfers.size());
+    offerBoth(placeCastsAt(
+        problem, Machine(bare, front, /*frugal=*/false).getFloors()));
+    if (std::optional<Schedule> found = search(bare, front, kForever))
+      offerBoth(placeCastsAt(problem, getSegmentsBefore(*found)));
+  }
+  offer(placeCastsAhead(problem, 2));
+  offer(placeCastsAhead(problem, problem.transfers.size()));
+  for (int round = 0; round != 2; ++round)
+    offerBoth(placeCastsAt(problem, getSegmentsBefore(*best.schedule)));
+  if (problem.transfers.size() <= kSmall)
+    moveCasts();
+}
+
+std::optional<Schedule>
+mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
+  Best best{problem, std::nullopt};
+  best.offer(scheduleFrugally(problem));
+  if (!best.schedule)
+    return std::nullopt;
+  Time target = lowerBound(problem).value;
+  Candidates(problem, best, target).run();
+  if (best.schedule->makespan > target)
+    offerFSDP(problem, best);
+  return std::move(best.schedule);
+}

@@ -1,0 +1,40 @@
+//===- ConstantCost.h - A cost model for tests ------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_SCHEDULE_CONSTANTCOST_H
+#define FSDP_TEST_SCHEDULE_CONSTANTCOST_H
+
+#include "fsdp/Analysis/Cost/CostModel.h"
+
+namespace mlir::fsdp::sched::test {
+
+/// Every kernel and every transfer takes the same time, and each further queue
+/// that is active takes the same share of a queue's speed.
+struct ConstantCost : CostModel {
+  Time kernelTime = 1000;
+  TransferCost transferCost = {0, 1000, Link::Intra};
+  /// Parts of kFullRate that compute loses to active transfers, and that
+  /// transfers lose to active compute.
+  int computeLoss = 0, transferLoss = 0;
+
+  Time kernel(const KernelCost &) const override { return kernelTime; }
+  TransferCost transfer(const TransferKey &) const override {
+    return transferCost;
+  }
+  int rate(Queue q, QueueMask active) const override {
+    if ((active & ~maskOf(q)) == 0)
+      return kFullRate;
+    if (q == Queue::Compute)
+      return kFullRate - computeLoss;
+    return active & maskOf(Queue::Compute) ? kFullRate - transferLoss
+                                           : kFullRate;
+  }
+};
+
+} // namespace mlir::fsdp::sched::test
+
+#endif // FSDP_TEST_SCHEDULE_CONSTANTCOST_H

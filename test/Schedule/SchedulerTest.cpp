@@ -1,0 +1,230 @@
+//===- SchedulerTest.cpp - Order and places of a step ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RandomProblems.h"
+#include "SmallProblems.h"
+
+#include "ConstantCost.h"
+#include "fsdp/Analysis/Schedule/ExactSearch.h"
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/LowerBound.h"
+#include "fsdp/Analysis/Schedule/Makespan.h"
+#include "fsdp/Analysis/Schedule/Scheduler.h"
+
+#include "gtest/gtest.h"
+
+#include <ctime>
+#include <numeric>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using namespace mlir::fsdp::sched::test;
+
+/// Everything that holds for each schedule.
+static void expectSound(const ScheduleProblem &p, const Schedule &s) {
+  ASSERT_EQ(checkSchedule(p, s), "");
+  Simulation sim = simulate(p, s);
+  EXPECT_EQ(sim.step, s.makespan);
+  EXPECT_LE(sim.peak, s.peak);
+  EXPECT_LE(s.peak, p.budget);
+  EXPECT_EQ(std::accumulate(sim.exposedBy.begin(), sim.exposedBy.end(),
+                            Time(0)),
+            sim.exposed);
+  EXPECT_LE(lowerBound(p).value, s.makespan);
+}
+
+TEST(Scheduler, twoUnits) {
+  ScheduleProblem p = makeTwoUnits();
+  std::optional<Schedule> s = schedule(p);
+  ASSERT_TRUE(s);
+  expectSound(p, *s);
+  EXPECT_EQ(s->makespan, 510);
+}
+
+TEST(Scheduler, nothingToDo) {
+  ScheduleProblem p;
+  std::optional<Schedule> s = schedule(p);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->makespan, 0);
+  p.spine.push_back({100, 10, -1, -1});
+  s = schedule(p);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->makespan, 100);
+  EXPECT_EQ(s->peak, 10);
+}
+
+TEST(Scheduler, withinAHundredthOfTheExactSearch) {
+  int compared = 0;
+  for (uint64_t seed = 0; seed != 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ScheduleProblem p = makeProblem(pickOptions(seed), seed);
+    ASSERT_EQ(checkProblem(p), "");
+    std::optional<Schedule> s = schedule(p);
+    if (!s) {
+      EXPECT_FALSE(searchExactly(p).makespan);
+      continue;
+    }
+    expectSound(p, *s);
+    ExactResult best = searchExactly(p, s->makespan + 1, 200'000);
+    ASSERT_TRUE(best.complete);
+    ASSERT_TRUE(best.makespan) << "the search must find what the scheduler did";
+    EXPECT_LE(lowerBound(p).value, *best.makespan);
+    EXPECT_LE(double(s->makespan), 1.01 * double(*best.makespan));
+    ++compared;
+  }
+  EXPECT_GE(compared, 190);
+}
+
+TEST(Scheduler, nearTheBoundWhereComputeIsLonger) {
+  for (double ratio : {0.3, 0.5, 0.8})
+    for (int units : {3, 4, 8, 16})
+      for (uint64_t seed = 0; seed != 8; ++seed) {
+        RandomOptions o;
+        o.units = units;
+        o.ratio = ratio;
+        o.rooms = 3;
+        ScheduleProblem p = makeProblem(o, seed);
+        std::optional<Schedule> s = schedule(p);
+        ASSERT_TRUE(s);
+        expectSound(p, *s);
+        EXPECT_LE(double(s->makespan), 1.02 * double(lowerBound(p).value))
+            << "ratio " << ratio << ", " << units << " units, seed " << seed;
+      }
+}
+
+TEST(Scheduler, neverSlowerThanFSDP) {
+  int faster = 0;
+  for (uint64_t seed = 300; seed != 340; ++seed) {
+    RandomOptions options = pickOptions(seed);
+    options.units *= 3;
+    ScheduleProblem p = makeProblem(options, seed);
+    std::optional<Schedule> s = schedule(p);
+    if (!s)
+      continue;
+    for (bool forward : {false, true})
+      for (auto backward : {BackwardPrefetch::Pre, BackwardPrefetch::Post,
+                            BackwardPrefetch::None}) {
+        FSDPOptions theirs;
+        theirs.forwardPrefetch = forward;
+        theirs.backwardPrefetch = backward;
+        Schedule other = scheduleLikeFSDP(p, theirs);
+        ASSERT_EQ(checkSchedule(p, other), "") << "seed " << seed;
+        if (other.peak > p.budget)
+          continue;
+        EXPECT_LE(s->makespan, other.makespan) << "seed " << seed;
+        faster += s->makespan < other.makespan;
+      }
+  }
+  EXPECT_GT(faster, 20);
+}
+
+TEST(Scheduler, obeysLimits) {
+  for (uint64_t seed = 0; seed != 40; ++seed) {
+    ScheduleProblem p = makeProblem(pickOptions(seed), seed);
+    p.limits.forwardPrefetch = seed % 3;
+    p.limits.backwardPrefetch = seed % 2;
+    p.limits.inFlight = 2;
+    p.limits.allReduceOnReduceQueue = seed % 4 == 0;
+    // expectSound's legality includes the places that limits ask for.
+    if (std::optional<Schedule> s = schedule(p))
+      expectSound(p, *s);
+  }
+}
+
+TEST(Scheduler, contentionKeepsTheProperties) {
+  test::ConstantCost cost;
+  cost.computeLoss = 150;
+  cost.transferLoss = 80;
+  for (uint64_t seed = 0; seed != 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ScheduleProblem p = makeProblem(pickOptions(seed), seed);
+    std::optional<Schedule> alone = schedule(p);
+    p.cost = &cost;
+    std::optional<Schedule> s = schedule(p);
+    ASSERT_EQ(alone.has_value(), s.has_value());
+    if (!s)
+      continue;
+    expectSound(p, *s);
+    EXPECT_GE(s->makespan, lowerBound(p).contended);
+  }
+}
+
+TEST(Scheduler, latenciesMayOverlap) {
+  for (uint64_t seed = 0; seed != 30; ++seed) {
+    RandomOptions o = pickOptions(seed);
+    o.latency = 0.05;
+    ScheduleProblem p = makeProblem(o, seed);
+    if (std::optional<Schedule> s = schedule(p))
+      expectSound(p, *s);
+  }
+}
+
+TEST(Scheduler, sameProblemSameSchedule) {
+  for (uint64_t seed = 0; seed != 20; ++seed) {
+    ScheduleProblem p = makeProblem(pickOptions(seed), seed);
+    std::optional<Schedule> a = schedule(p), b = schedule(p);
+    ASSERT_EQ(a.has_value(), b.has_value());
+    if (!a)
+      continue;
+    EXPECT_TRUE(a->line == b->line);
+    EXPECT_EQ(a->issue, b->issue);
+    EXPECT_EQ(a->place, b->place);
+    EXPECT_EQ(a->known, b->known);
+    EXPECT_TRUE(a->after == b->after);
+  }
+}
+
+TEST(Scheduler, saysTheLeastBudget) {
+  for (uint64_t seed = 0; seed != 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomOptions o = pickOptions(seed);
+    o.units = 3 + seed % 3;
+    ScheduleProblem p = makeProblem(o, seed);
+    p.budget = getLeastBudget(p);
+    std::optional<Schedule> s = schedule(p);
+    ASSERT_TRUE(s);
+    expectSound(p, *s);
+    p.budget -= 1;
+    EXPECT_FALSE(schedule(p));
+    ExactResult none = searchExactly(p);
+    EXPECT_TRUE(none.complete);
+    EXPECT_FALSE(none.makespan) << "a smaller budget works";
+  }
+}
+
+TEST(Scheduler, moreBudgetIsNeverSlower) {
+  for (uint64_t seed = 0; seed != 40; ++seed) {
+    ScheduleProblem p = makeProblem(pickOptions(seed), seed);
+    int64_t least = getLeastBudget(p);
+    Time last = std::numeric_limits<Time>::max();
+    for (int64_t more = 0; more <= 6 << 20; more += 1 << 19) {
+      p.budget = least + more;
+      std::optional<Schedule> s = schedule(p);
+      ASSERT_TRUE(s);
+      EXPECT_LE(s->makespan, last) << "seed " << seed << ", " << more;
+      last = s->makespan;
+    }
+  }
+}
+
+TEST(Scheduler, threeThousandUnits) {
+  for (double rooms : {0.0, 3.0}) {
+    RandomOptions o;
+    o.units = 3000;
+    o.ratio = 1.2;
+    o.rooms = rooms;
+    ScheduleProblem p = makeProblem(o, 1);
+    std::clock_t from = std::clock();
+    std::optional<Schedule> s = schedule(p);
+    double seconds = double(std::clock() - from) / CLOCKS_PER_SEC;
+    ASSERT_TRUE(s);
+    expectSound(p, *s);
+    // Processor time: other programs on the machine do not count. The figure
+    // itself, below a second, is the benchmark's.
+    EXPECT_LT(seconds, 10);
+  }
+}
