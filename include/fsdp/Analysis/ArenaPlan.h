@@ -14,28 +14,14 @@
 #ifndef FSDP_ANALYSIS_ARENAPLAN_H
 #define FSDP_ANALYSIS_ARENAPLAN_H
 
+#include "fsdp/Analysis/ArenaPurpose.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <array>
 
 namespace mlir::fsdp {
-
-enum class Segment { State, Communicated, Transient };
-constexpr std::array<llvm::StringLiteral, 3> kSegmentNames = {
-    "state", "communicated", "transient"};
-
-/// What bytes are there for; the rows of the memory report.
-enum class Purpose {
-  Parameters,
-  Optimizer,
-  Gathered,
-  Gradients,
-  Activations,
-  Other
-};
-constexpr std::array<llvm::StringLiteral, 6> kPurposeNames = {
-    "parameters", "optimizer", "gathered", "gradients", "activations", "other"};
 
 /// Offsets and sizes are multiples of this many bytes.
 constexpr int64_t kArenaAlignment = 256;

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Plays a schedule on its problem, event by event. It shares no code with the
-// scheduler. Transfers that work on one link at once share it evenly; the cost
-// model's rates slow down what runs side by side.
+// Plays a schedule on its problem, by the engine of Timeline.h. It shares no
+// code with the scheduler.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +44,11 @@ struct Simulation {
 /// The first rule that @schedule breaks, or an empty string. Memory apart.
 std::string checkSchedule(const ScheduleProblem &problem,
                           const Schedule &schedule);
+
+/// By place on the line (the last entry: at the end) the transfers that compute
+/// waits for there; each of them once, where it must first be known.
+std::vector<llvm::SmallVector<Id, 2>> getWaits(const ScheduleProblem &problem,
+                                               const Schedule &schedule);
 
 /// @schedule must satisfy checkSchedule.
 Simulation simulate(const ScheduleProblem &problem, const Schedule &schedule);

@@ -1,0 +1,35 @@
+//===- ArenaPurpose.h - What the bytes of an arena are for ------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_ARENAPURPOSE_H
+#define FSDP_ANALYSIS_ARENAPURPOSE_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+
+namespace mlir::fsdp {
+
+enum class Segment { State, Communicated, Transient };
+constexpr std::array<llvm::StringLiteral, 3> kSegmentNames = {
+    "state", "communicated", "transient"};
+
+/// What bytes are there for; the rows of the memory report.
+enum class Purpose {
+  Parameters,
+  Optimizer,
+  Gathered,
+  Gradients,
+  Activations,
+  Other
+};
+constexpr std::array<llvm::StringLiteral, 6> kPurposeNames = {
+    "parameters", "optimizer", "gathered", "gradients", "activations", "other"};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_ANALYSIS_ARENAPURPOSE_H

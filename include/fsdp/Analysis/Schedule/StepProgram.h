@@ -1,0 +1,131 @@
+//===- StepProgram.h - A scheduled step without its IR ----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What one rank issues in one step, flat: ops in issue order with their queue,
+// events, and the memory they touch. Its rules:
+//
+//   - Each queue runs its ops one after the other, in this order.
+//   - A start begins when its queue is free, all compute ops before it are
+//     done, and the events in `after` have come.
+//   - A wait, on compute, ends when its event has come.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_SCHEDULE_STEPPROGRAM_H
+#define FSDP_ANALYSIS_SCHEDULE_STEPPROGRAM_H
+
+#include "fsdp/Analysis/ArenaPurpose.h"
+#include "fsdp/Analysis/Schedule/ScheduleProblem.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::fsdp::sched {
+
+enum class StepOpKind { Launch, Copy, Check, Start, Wait };
+
+/// Ranks that communicate: @size of them, each @stride from the next.
+struct RankGroup {
+  int64_t size = 1, stride = 1;
+  bool operator==(const RankGroup &o) const {
+    return size == o.size && stride == o.stride;
+  }
+};
+
+/// Part of a value: bytes from @offset of the arena on.
+struct ByteRange {
+  Id value = -1;
+  int64_t offset = 0, bytes = 0;
+  int64_t end() const { return offset + bytes; }
+};
+
+/// What a start sends, before anybody knows where its ranks stand.
+struct StepTransfer {
+  TransferKind kind = TransferKind::AllGather;
+  /// As in TransferKey: the whole buffer of each collective.
+  llvm::SmallVector<int64_t, 1> atomBytes;
+  Id group = -1;
+};
+
+struct StepOp {
+  StepOpKind kind = StepOpKind::Launch;
+  Queue queue = Queue::Compute;
+  /// Start: its own event. Wait: the one it waits for.
+  Id event = -1;
+  /// Start: events that it comes after.
+  llvm::SmallVector<Id, 2> after;
+  llvm::SmallVector<ByteRange, 4> reads;
+  /// A start's result is written until its event.
+  llvm::SmallVector<ByteRange, 2> writes;
+  /// Launch: place in StepProgram::kernels.
+  Id kernel = -1;
+  /// Bytes that are copied or zeroed beside it: parts of a pack that could not
+  /// be computed in place, tied operands that must be kept.
+  int64_t copiedBytes = 0;
+  /// Start: place in StepProgram::transfers.
+  Id transfer = -1;
+  /// Which op it is, whatever its place: of a start and of what computes, its
+  /// place before anything was reordered.
+  Id source = -1;
+  // For the reader.
+  std::string name;
+  /// Place in StepProgram::units, or -1.
+  Id unit = -1;
+  bool backward = false;
+};
+
+/// Memory that is free outside of its life.
+struct StepBuffer {
+  int64_t offset = 0, bytes = 0;
+  Purpose purpose = Purpose::Activations;
+  Segment segment = Segment::Transient;
+  /// There before the step, or needed behind it.
+  bool isArgument = false, isResult = false;
+};
+
+struct StepValue {
+  Id buffer = -1;
+  int64_t offset = 0, bytes = 0;
+};
+
+struct StepProgram {
+  std::vector<StepOp> ops;
+  std::vector<KernelCost> kernels;
+  std::vector<StepTransfer> transfers;
+  std::vector<RankGroup> groups;
+  std::vector<StepBuffer> buffers;
+  std::vector<StepValue> values;
+  std::vector<std::string> units;
+  int64_t worldSize = 1;
+  /// 0 where nobody has placed the buffers for this order. Then offsets are
+  /// those of another order: they still say which ranges of one buffer overlap.
+  int64_t arenaBytes = 0;
+  std::array<int64_t, kSegmentNames.size()> segmentOffset = {},
+                                            segmentBytes = {};
+};
+
+/// The start and the wait of each event; -1 where there is none.
+struct EventOps {
+  std::vector<Id> start, wait;
+};
+EventOps getEventOps(const StepProgram &program);
+
+/// The first rule that @program breaks, or an empty string: places in range,
+/// each event started once and waited once behind its start, `after` only of
+/// earlier starts, ranges inside of their buffers.
+std::string checkProgram(const StepProgram &program);
+
+/// @changed has the ops of @original (by their `source`) in another order, with
+/// other waits and events. Two ops that touch the same bytes of a buffer, one of them writing,
+/// must be ordered as they were. Returns the first pair that is not, or an
+/// empty string.
+std::string findBrokenDependency(const StepProgram &original,
+                                 const StepProgram &changed);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_SCHEDULE_STEPPROGRAM_H

@@ -1,0 +1,211 @@
+//===- StepProgram.cpp - A scheduled step without its IR ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/StepProgram.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+using llvm::Twine;
+
+EventOps mlir::fsdp::sched::getEventOps(const StepProgram &program) {
+  Id events = 0;
+  for (const StepOp &op : program.ops)
+    events = std::max(events, op.event + 1);
+  EventOps result;
+  result.start.assign(events, -1);
+  result.wait.assign(events, -1);
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (op.event >= 0)
+      (op.kind == StepOpKind::Start ? result.start : result.wait)[op.event] = i;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+static bool inRange(Id id, size_t size) { return id >= 0 && size_t(id) < size; }
+
+static std::string checkOp(const StepProgram &p, const StepOp &op) {
+  bool isStart = op.kind == StepOpKind::Start;
+  bool isWait = op.kind == StepOpKind::Wait;
+  if (isStart == (op.queue == Queue::Compute))
+    return "expected starts, and nothing else, away from compute";
+  if ((isStart || isWait) != (op.event >= 0))
+    return "expected an event on starts and waits only";
+  if (isStart != (op.transfer >= 0) ||
+      (isStart && !inRange(op.transfer, p.transfers.size())))
+    return "expected a transfer on starts only";
+  if ((op.kind == StepOpKind::Launch) != (op.kernel >= 0) ||
+      (op.kernel >= 0 && !inRange(op.kernel, p.kernels.size())))
+    return "expected a kernel on launches only";
+  if (!isStart && !op.after.empty())
+    return "expected events to come after on starts only";
+  if (op.unit < -1 || op.unit >= Id(p.units.size()))
+    return ("expected a unit below " + Twine(p.units.size()) + ", got " +
+            Twine(op.unit))
+        .str();
+  for (const ByteRange &range : llvm::concat<const ByteRange>(op.reads, op.writes)) {
+    if (!inRange(range.value, p.values.size()))
+      return ("expected a value, got " + Twine(range.value)).str();
+    const StepValue &value = p.values[range.value];
+    if (range.bytes < 0 || range.offset < value.offset ||
+        range.end() > value.offset + value.bytes)
+      return ("expected bytes inside of value " + Twine(range.value)).str();
+  }
+  return "";
+}
+
+std::string mlir::fsdp::sched::checkProgram(const StepProgram &p) {
+  for (auto [i, value] : llvm::enumerate(p.values)) {
+    if (!inRange(value.buffer, p.buffers.size()))
+      return ("value " + Twine(i) + ": expected a buffer, got " +
+              Twine(value.buffer))
+          .str();
+    const StepBuffer &buffer = p.buffers[value.buffer];
+    if (value.bytes < 0 || value.offset < buffer.offset ||
+        value.offset + value.bytes > buffer.offset + buffer.bytes)
+      return ("value " + Twine(i) + ": expected it inside of buffer " +
+              Twine(value.buffer))
+          .str();
+  }
+  for (auto [i, transfer] : llvm::enumerate(p.transfers))
+    if (!inRange(transfer.group, p.groups.size()))
+      return ("transfer " + Twine(i) + ": expected a group, got " +
+              Twine(transfer.group))
+          .str();
+  // 0: unknown, 1: started, 2: waited for.
+  std::vector<char> state(p.ops.size());
+  auto getState = [&](Id event) -> char * {
+    return inRange(event, state.size()) ? &state[event] : nullptr;
+  };
+  for (auto [i, op] : llvm::enumerate(p.ops)) {
+    auto fail = [&, i = i](const Twine &what) {
+      return ("op " + Twine(i) + ": " + what).str();
+    };
+    if (std::string error = checkOp(p, op); !error.empty())
+      return fail(error);
+    for (Id event : op.after)
+      if (!getState(event) || !*getState(event))
+        return fail("expected event " + Twine(event) + " started before it");
+    if (op.event < 0)
+      continue;
+    char expected = op.kind == StepOpKind::Start ? 0 : 1;
+    if (!getState(op.event) || *getState(op.event) != expected)
+      return fail(expected ? "expected event " + Twine(op.event) +
+                                 " started before it and waited for once"
+                           : "expected an event of its own, got " +
+                                 Twine(op.event));
+    ++*getState(op.event);
+  }
+  for (auto [event, s] : llvm::enumerate(state))
+    if (s == 1)
+      return ("event " + Twine(event) + ": expected a wait").str();
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Dependencies
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How many ops of each queue are known to be done.
+using Clock = std::array<Id, kNumQueues>;
+
+struct OrderedOps {
+  /// By source: place in its queue, and what is done when it begins.
+  std::vector<Id> index;
+  std::vector<Queue> queue;
+  std::vector<Clock> begin;
+
+  explicit OrderedOps(const StepProgram &program, size_t sources);
+  bool isBefore(Id a, Id b) const {
+    return begin[b][unsigned(queue[a])] > index[a];
+  }
+};
+} // namespace
+
+static void join(Clock &clock, const Clock &other) {
+  for (unsigned q = 0; q != kNumQueues; ++q)
+    clock[q] = std::max(clock[q], other[q]);
+}
+
+OrderedOps::OrderedOps(const StepProgram &program, size_t sources)
+    : index(sources, -1), queue(sources), begin(sources) {
+  Clock compute = {};
+  // What is done when the last op of a queue is.
+  std::array<Clock, kNumQueues> last = {};
+  std::vector<Clock> done(getEventOps(program).start.size());
+  for (const StepOp &op : program.ops) {
+    if (op.kind == StepOpKind::Wait) {
+      join(compute, done[op.event]);
+      continue;
+    }
+    unsigned q = unsigned(op.queue);
+    Clock &here = op.kind == StepOpKind::Start ? last[q] : compute;
+    if (op.kind == StepOpKind::Start) {
+      join(here, compute);
+      for (Id event : op.after)
+        join(here, done[event]);
+    }
+    begin[op.source] = here;
+    index[op.source] = here[q];
+    queue[op.source] = op.queue;
+    ++here[q];
+    if (op.kind == StepOpKind::Start)
+      done[op.event] = here;
+  }
+}
+
+std::string
+mlir::fsdp::sched::findBrokenDependency(const StepProgram &original,
+                                        const StepProgram &changed) {
+  struct Access {
+    Id op;
+    ByteRange range;
+    bool writes;
+  };
+  size_t sources = 0;
+  for (const StepOp &op : original.ops)
+    sources = std::max<size_t>(sources, op.source + 1);
+  OrderedOps ordered(changed, sources);
+  std::vector<std::vector<Access>> accesses(original.buffers.size());
+  std::vector<const StepOp *> bySource(sources);
+  for (const StepOp &op : original.ops) {
+    if (op.kind == StepOpKind::Wait)
+      continue;
+    bySource[op.source] = &op;
+    if (ordered.index[op.source] < 0)
+      return "expected '" + op.name + "' in the program";
+    for (const ByteRange &range : op.reads)
+      accesses[original.values[range.value].buffer].push_back(
+          {op.source, range, false});
+    for (const ByteRange &range : op.writes)
+      accesses[original.values[range.value].buffer].push_back(
+          {op.source, range, true});
+  }
+  for (const std::vector<Access> &list : accesses)
+    for (size_t j = 0; j != list.size(); ++j)
+      for (size_t i = 0; i != j; ++i) {
+        const Access &a = list[i], &b = list[j];
+        if (a.op == b.op || !(a.writes || b.writes) ||
+            a.range.end() <= b.range.offset || b.range.end() <= a.range.offset)
+          continue;
+        if (!ordered.isBefore(a.op, b.op))
+          return ("expected '" + bySource[a.op]->name + "' (op " + Twine(a.op) +
+                  ") before '" + bySource[b.op]->name + "' (op " + Twine(b.op) +
+                  ")")
+              .str();
+      }
+  return "";
+}

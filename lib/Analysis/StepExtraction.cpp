@@ -1,0 +1,416 @@
+//===- StepExtraction.cpp - A step's program from its IR ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/KernelCosts.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+class Extraction {
+public:
+  Extraction(ModuleOp module, func::FuncOp step)
+      : module(module), step(step), block(step.getBody().front()) {}
+
+  FailureOr<StepProgram> extract();
+
+private:
+  int64_t getOffset(Value value);
+  Value getWhole(Value value) const;
+  void addBuffers();
+  Id getUnit(StringRef name);
+  void nameUnits();
+  ByteRange getRange(Value value);
+  StepOp &addOp(StepOpKind kind, Operation &op, StringRef name);
+  LogicalResult addCollective(CollectiveOpInterface op);
+  void addLaunch(LaunchOp op);
+  void addPack(PackOp op);
+  void addReturn(Operation &op);
+  FailureOr<Id> getGroup(CollectiveOpInterface op);
+
+  ModuleOp module;
+  func::FuncOp step;
+  Block &block;
+  StepProgram program;
+  llvm::DenseMap<Value, Id> values;
+  llvm::StringMap<Id> kernels, units;
+  llvm::DenseMap<Operation *, Id> unitOf;
+  llvm::DenseMap<ArrayAttr, Id> groups;
+  Id events = 0;
+};
+} // namespace
+
+static bool isView(Operation *op) {
+  return isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
+}
+
+/// The value that @value is a part of or another shape of.
+Value Extraction::getWhole(Value value) const {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+int64_t Extraction::getOffset(Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return step
+        .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
+                                       names::kOffset)
+        .getInt();
+  return value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
+      names::kOffsets)[cast<OpResult>(value).getResultNumber()];
+}
+
+ByteRange Extraction::getRange(Value value) {
+  return {values.lookup(getWhole(value)), getOffset(value),
+          getTensorBytes(value.getType())};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Values that the plan put into one place although both are needed at once are
+/// one buffer: results over tied inputs, parts inside of a pack, a reduction
+/// over its input, a new state over the old one.
+void Extraction::addBuffers() {
+  llvm::EquivalenceClasses<Id> classes;
+  SmallVector<Value> order;
+  auto add = [&](Value value) {
+    Id id = order.size();
+    values[value] = id;
+    order.push_back(value);
+    classes.insert(id);
+    program.values.push_back(
+        {-1, getOffset(value), getTensorBytes(value.getType())});
+  };
+  for (BlockArgument arg : step.getArguments())
+    add(arg);
+  for (Operation &op : block)
+    if (!isView(&op))
+      for (Value result : op.getResults())
+        add(result);
+
+  auto join = [&](Value a, Value b) {
+    classes.unionSets(values.lookup(getWhole(a)), values.lookup(getWhole(b)));
+  };
+  auto joinIfEqual = [&](Value a, Value b) {
+    if (getOffset(a) == getOffset(b))
+      join(a, b);
+  };
+  for (Operation &op : block) {
+    if (auto launch = dyn_cast<LaunchOp>(op)) {
+      for (OpResult result : op.getResults())
+        if (int64_t tied = launch.getTiedInput(result.getResultNumber());
+            tied >= 0)
+          joinIfEqual(result, launch.getInputs()[tied]);
+    } else if (auto pack = dyn_cast<PackOp>(op)) {
+      int64_t bytes =
+          llvm::divideCeil(pack.getType().getElementTypeBitWidth(), 8);
+      for (auto [part, offset] : llvm::zip(pack.getParts(), pack.getOffsets()))
+        if (getOffset(part) == getOffset(pack.getResult()) + offset * bytes)
+          join(part, pack.getResult());
+    } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+      joinIfEqual(reduce.getInput(), reduce.getResult());
+    }
+  }
+  for (auto [result, arg] : getReplacedArguments(step))
+    joinIfEqual(block.getTerminator()->getOperand(result), arg);
+
+  auto isSent = [&](Value value) {
+    return isa_and_nonnull<CollectiveOpInterface>(value.getDefiningOp());
+  };
+  llvm::DenseMap<Id, Id> bufferOf;
+  for (auto [id, value] : llvm::enumerate(order)) {
+    auto [it, isNew] = bufferOf.try_emplace(classes.getLeaderValue(id),
+                                            program.buffers.size());
+    StepValue &place = program.values[id];
+    place.buffer = it->second;
+    if (isNew)
+      program.buffers.push_back({place.offset, place.bytes});
+    StepBuffer &buffer = program.buffers[it->second];
+    int64_t end = std::max(buffer.offset + buffer.bytes,
+                           place.offset + place.bytes);
+    buffer.offset = std::min(buffer.offset, place.offset);
+    buffer.bytes = end - buffer.offset;
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      unsigned i = arg.getArgNumber();
+      buffer.isArgument = true;
+      buffer.purpose = step.getArgAttr(i, names::kShard)   ? Purpose::Parameters
+                       : step.getArgAttr(i, names::kState) ? Purpose::Optimizer
+                                                           : Purpose::Other;
+    } else if (!buffer.isArgument) {
+      if (value.getDefiningOp<AllGatherOp>())
+        buffer.purpose = Purpose::Gathered;
+      else if (isSent(value) || value.getDefiningOp<PackOp>())
+        buffer.purpose = Purpose::Gradients;
+    }
+  }
+  for (Value value : block.getTerminator()->getOperands())
+    program.buffers[program.values[values.lookup(getWhole(value))].buffer]
+        .isResult = true;
+
+  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
+  auto get = [&](const Twine &name) {
+    return arena.getAs<IntegerAttr>(name.str()).getInt();
+  };
+  program.arenaBytes = get("bytes");
+  for (auto [i, name] : llvm::enumerate(kSegmentNames)) {
+    program.segmentOffset[i] = get(name + "_offset");
+    program.segmentBytes[i] = get(name + "_bytes");
+    for (StepBuffer &buffer : program.buffers)
+      if (buffer.offset >= program.segmentOffset[i])
+        buffer.segment = Segment(i);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
+Id Extraction::getUnit(StringRef name) {
+  auto [it, isNew] = units.try_emplace(name, program.units.size());
+  if (isNew)
+    program.units.push_back(name.str());
+  return it->second;
+}
+
+/// A gather belongs to the shard that it gathers, a reduction to the shard that
+/// is updated with it, a kernel to what it reads of a gathered unit.
+void Extraction::nameUnits() {
+  auto getShardUnit = [&](Value value) -> Id {
+    auto arg = dyn_cast<BlockArgument>(value);
+    auto shard = arg ? step.getArgAttrOfType<FlatSymbolRefAttr>(
+                           arg.getArgNumber(), names::kShard)
+                     : FlatSymbolRefAttr();
+    return shard ? getUnit(shard.getValue()) : -1;
+  };
+  for (Operation &op : block) {
+    if (isa<LaunchOp>(op)) {
+      for (Value operand : op.getOperands())
+        if (Id unit = getShardUnit(operand); unit >= 0)
+          unitOf.try_emplace(&op, unit);
+    }
+    if (isa<LaunchOp, CollectiveOpInterface>(op))
+      for (Value operand : op.getOperands()) {
+        Value whole = getWhole(operand);
+        Id unit = getShardUnit(whole);
+        if (auto gather = whole.getDefiningOp<AllGatherOp>())
+          unit = unitOf.contains(gather) ? unitOf.lookup(gather) : -1;
+        // The cast before a gather.
+        else if (auto cast = whole.getDefiningOp<LaunchOp>();
+                 cast && isa<AllGatherOp>(op) && unitOf.contains(cast))
+          unit = unitOf.lookup(cast);
+        if (unit >= 0)
+          unitOf.try_emplace(&op, unit);
+      }
+  }
+  // Backwards, so that a chain of reductions hands its unit up.
+  for (Operation &op : llvm::reverse(block)) {
+    if (!isa<ReduceScatterOp, AllReduceOp, PackOp>(op) || unitOf.contains(&op))
+      continue;
+    for (Operation *user : op.getUsers())
+      if (isa<LaunchOp, ReduceScatterOp, AllReduceOp>(user) &&
+          unitOf.contains(user))
+        unitOf.try_emplace(&op, unitOf.lookup(user));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
+  StepOp &result = program.ops.emplace_back();
+  result.kind = kind;
+  result.name = name.str();
+  result.source = program.ops.size() - 1;
+  result.unit = unitOf.contains(&op) ? unitOf.lookup(&op) : -1;
+  if (isa<func::ReturnOp>(op))
+    return result;
+  for (Value operand : op.getOperands())
+    result.reads.push_back(getRange(operand));
+  for (Value value : op.getResults())
+    result.writes.push_back(getRange(value));
+  return result;
+}
+
+void Extraction::addLaunch(LaunchOp op) {
+  auto [it, isNew] =
+      kernels.try_emplace(op.getKernel(), program.kernels.size());
+  if (isNew)
+    program.kernels.push_back(
+        getKernelCost(module.lookupSymbol<func::FuncOp>(op.getKernel())));
+  StepOp &launch = addOp(StepOpKind::Launch, *op, op.getKernel());
+  launch.kernel = it->second;
+  // A tied result that got a place of its own starts as a copy of the input.
+  for (OpResult result : op.getResults()) {
+    int64_t tied = op.getTiedInput(result.getResultNumber());
+    if (tied >= 0 && getOffset(result) != getOffset(op.getInputs()[tied]))
+      launch.copiedBytes += 2 * getTensorBytes(result.getType());
+  }
+}
+
+void Extraction::addPack(PackOp op) {
+  StepOp &pack = addOp(StepOpKind::Copy, *op, "pack");
+  int64_t element = llvm::divideCeil(op.getType().getElementTypeBitWidth(), 8);
+  int64_t gaps = getTensorBytes(op.getType());
+  for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
+    int64_t bytes = getTensorBytes(part.getType());
+    gaps -= bytes;
+    if (getOffset(part) != getOffset(op.getResult()) + offset * element)
+      pack.copiedBytes += 2 * bytes;
+  }
+  pack.copiedBytes += gaps;
+}
+
+FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
+  auto [it, isNew] = groups.try_emplace(op.getAxesAttr(), program.groups.size());
+  if (!isNew)
+    return it->second;
+  // Ranks of neighbouring axes are equally far apart; those of others are not.
+  auto mesh = module.lookupSymbol<MeshOp>(op.getMeshAttr());
+  RankGroup group;
+  bool begun = false, ended = false;
+  for (auto axis : llvm::reverse(mesh.getAxes().getAsRange<MeshAxisAttr>())) {
+    if (axis.getSize() == 1)
+      continue;
+    if (!llvm::is_contained(op.getAxesAttr(), axis.getName())) {
+      if (begun)
+        ended = true;
+      else
+        group.stride *= axis.getSize();
+      continue;
+    }
+    if (ended)
+      return op->emitOpError("expected axes that are neighbours in the mesh, "
+                             "got ")
+             << op.getAxesAttr();
+    begun = true;
+    group.size *= axis.getSize();
+  }
+  program.groups.push_back(group);
+  return it->second;
+}
+
+LogicalResult Extraction::addCollective(CollectiveOpInterface op) {
+  StepTransfer transfer;
+  Queue queue;
+  Value whole = op.getResult();
+  if (isa<AllGatherOp>(op)) {
+    transfer.kind = TransferKind::AllGather;
+    queue = Queue::AllGather;
+  } else if (isa<ReduceScatterOp>(op)) {
+    transfer.kind = TransferKind::ReduceScatter;
+    queue = Queue::Reduce;
+    whole = op.getInput();
+  } else if (isa<AllReduceOp>(op)) {
+    transfer.kind = TransferKind::AllReduce;
+    queue = Queue::AllReduce;
+  } else {
+    return op->emitOpError(
+        "expected all_gather, reduce_scatter or all_reduce in a step");
+  }
+  FailureOr<Id> group = getGroup(op);
+  if (failed(group))
+    return failure();
+  transfer.group = *group;
+  transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
+  StepOp &start = addOp(StepOpKind::Start, *op, op->getName().stripDialect());
+  start.queue = queue;
+  start.event = events;
+  start.transfer = program.transfers.size();
+  program.transfers.push_back(transfer);
+  StepOp &wait = program.ops.emplace_back();
+  wait.kind = StepOpKind::Wait;
+  wait.name = "wait";
+  wait.event = events++;
+  wait.source = program.ops.size() - 1;
+  wait.unit = program.ops[program.ops.size() - 2].unit;
+  return success();
+}
+
+/// What the next step finds in an argument's place must have been put there.
+void Extraction::addReturn(Operation &op) {
+  for (auto [result, arg] : getReplacedArguments(step)) {
+    Value value = op.getOperand(result);
+    if (getOffset(value) == getOffset(arg))
+      continue;
+    StepOp &keep = addOp(StepOpKind::Copy, op, "keep");
+    keep.copiedBytes = 2 * getTensorBytes(arg.getType());
+    keep.reads.push_back(getRange(value));
+    keep.writes.push_back(getRange(arg));
+  }
+}
+
+/// What makes the loss; null where the step returns none.
+static Operation *getLossOp(func::FuncOp step) {
+  Operation *terminator = step.getBody().front().getTerminator();
+  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
+    if (!step.getResultAttr(i, names::kLoss))
+      continue;
+    Operation *op = terminator->getOperand(i).getDefiningOp();
+    while (op && (isView(op) || isa<CollectiveOpInterface>(op)))
+      op = op->getOperand(0).getDefiningOp();
+    return op;
+  }
+  return nullptr;
+}
+
+FailureOr<StepProgram> Extraction::extract() {
+  addBuffers();
+  nameUnits();
+  Operation *loss = getLossOp(step);
+  bool backward = false;
+  for (Operation &op : block) {
+    size_t first = program.ops.size();
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      addLaunch(launch);
+    else if (auto pack = dyn_cast<PackOp>(op))
+      addPack(pack);
+    else if (isa<CheckOp>(op))
+      addOp(StepOpKind::Check, op, "check");
+    else if (isa<func::ReturnOp>(op))
+      addReturn(op);
+    else if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+      if (failed(addCollective(collective)))
+        return failure();
+    } else if (!isView(&op))
+      return op.emitOpError("expected a launch, a collective, a pack, a check "
+                            "or a view in a planned step");
+    for (StepOp &added : llvm::drop_begin(program.ops, first))
+      added.backward = backward;
+    backward |= &op == loss;
+  }
+  return std::move(program);
+}
+
+FailureOr<StepProgram> fsdp::extractStepProgram(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+  if (!step)
+    return module.emitError("expected a function @step");
+  if (!step->hasAttr(names::kArena))
+    return step.emitError("expected a planned arena (run fsdp-plan-arena "
+                          "first)");
+  auto meshes = module.getOps<MeshOp>();
+  FailureOr<StepProgram> program = Extraction(module, step).extract();
+  if (succeeded(program) && !meshes.empty())
+    program->worldSize = (*meshes.begin()).getWorldSize();
+  return program;
+}
