@@ -12,33 +12,19 @@
 #ifndef FSDP_TARGET_COMPILER_H
 #define FSDP_TARGET_COMPILER_H
 
-#include "mlir/IR/DialectRegistry.h"
-#include "llvm/Support/Error.h"
-
-#include <string>
-#include <vector>
+#include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {
 
-struct CompileOptions {
+struct CompileOptions : StepOptions {
   enum class Emit { Executable, SharedLibrary, L1, L2, LLVM };
 
-  std::string input, optimizerFile, output;
+  std::string output;
   Emit emit = Emit::Executable;
-  /// As the options of fsdp-partition.
-  std::string mesh = "shard=1", strategy = "auto", wrap = "blocks";
-  std::string paramDtype, reduceDtype, bufferDtype, optimizer;
-  std::vector<std::string> ignore, replicate;
-  bool clip = false;
   std::string march = "native";
   /// Directory of the tool, to find the runtime from.
   std::string toolDir;
-  /// Print how long each part took to stderr.
-  bool timing = false;
 };
-
-/// Everything the compiler loads and registers.
-void registerCompilerDialects(DialectRegistry &registry);
 
 /// Compiles. MLIR's diagnostics have been printed when it fails; the error says
 /// what else there is to say. The output is written whole or not at all.

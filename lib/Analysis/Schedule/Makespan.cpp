@@ -160,6 +160,8 @@ static Span getSpan(const ScheduleProblem &problem, const Schedule &schedule,
   result.blocker = blocker;
   switch (span.why) {
   case Blocker::None:
+    // At the begin of the step only data can be had earlier.
+    result.cause = transfer >= 0 ? Cause::Data : Cause::None;
     break;
   case Blocker::Input:
   case Blocker::Wait:

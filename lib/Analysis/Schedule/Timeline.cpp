@@ -148,7 +148,9 @@ void Player::blameStart(Id start, OpSpan &span) {
     lastSent = -1;
   span.stall = now - input;
   auto endsNow = [&](Id other) { return result.spans[other].end == now; };
-  if (input == now) {
+  if (now == 0) {
+    span.why = Blocker::None;
+  } else if (input == now) {
     span.why = Blocker::Input;
     span.blocker = lastSent;
   } else if (place[start] && endsNow(order[0][place[start] - 1])) {

@@ -1,0 +1,87 @@
+//===- Frontend.h - From files to a partitioned step ------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the tools that read a traced step share.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_FRONTEND_H
+#define FSDP_TARGET_FRONTEND_H
+
+#include "fsdp/Passes/Pipelines.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir::fsdp {
+
+/// Which step, and how it is spread over the ranks.
+struct StepOptions {
+  std::string input, optimizerFile;
+  /// As the options of fsdp-partition.
+  std::string mesh = "shard=1", strategy = "auto", wrap = "blocks";
+  std::string paramDtype, reduceDtype, bufferDtype, optimizer;
+  std::vector<std::string> ignore, replicate;
+  bool clip = false;
+  /// Print how long each part took to stderr.
+  bool timing = false;
+};
+
+/// Everything the compiler loads and registers.
+void registerCompilerDialects(DialectRegistry &registry);
+
+/// Says how long the part since the last call took.
+class Stopwatch {
+public:
+  explicit Stopwatch(bool enabled) : enabled(enabled) {}
+  void lap(llvm::StringRef what);
+
+private:
+  bool enabled;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
+/// Reads a step and runs passes on it. Prints MLIR's diagnostics while it
+/// lives.
+class Frontend {
+public:
+  explicit Frontend(const StepOptions &options);
+  ~Frontend();
+
+  /// Reads the step, with its optimizer.
+  llvm::Error read();
+  void fill(PartitionOptions &partition) const;
+  llvm::Error runPipeline(llvm::StringRef what,
+                          llvm::function_ref<void(OpPassManager &)> build);
+
+  ModuleOp getModule() { return *module; }
+  Stopwatch &getWatch() { return watch; }
+
+private:
+  llvm::Expected<OwningOpRef<ModuleOp>> parse(llvm::StringRef file);
+  llvm::Error addOptimizer();
+
+  const StepOptions &options;
+  Stopwatch watch;
+  MLIRContext context;
+  /// Keeps texts alive for diagnostics, which print the line they speak of.
+  llvm::SourceMgr sources;
+  std::unique_ptr<class DiagnosticPrinter> diagnostics;
+  OwningOpRef<ModuleOp> module;
+};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_FRONTEND_H

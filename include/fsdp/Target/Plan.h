@@ -1,0 +1,93 @@
+//===- Plan.h - What a step will do, and why --------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The report of fsdp-plan, and the forms it is written in.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_PLAN_H
+#define FSDP_TARGET_PLAN_H
+
+#include "fsdp/Analysis/Schedule/StepProblem.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <memory>
+
+namespace mlir::fsdp {
+
+/// One order of the step, simulated.
+struct PlanVariant {
+  /// For machines: "in_order", "fsdp", "scheduled"; and for people.
+  std::string name, title;
+  sched::StepProgram program;
+  sched::Timeline timeline;
+  std::vector<sched::MemoryPoint> memory;
+  /// Why each start stands where it does, by StepOp::source.
+  std::vector<sched::Cause> placed;
+};
+
+/// A start that compute waited for, and the one reason.
+struct ExposedTransfer {
+  /// Op of the variant's program.
+  sched::Id op = -1;
+  Time exposed = 0;
+  std::string cause;
+};
+
+struct PlanReport {
+  std::string model, mesh, strategy, cluster, device;
+  /// In the order in which they improve.
+  std::vector<PlanVariant> variants;
+  std::unique_ptr<CostModel> cost;
+  /// No order takes less; where there is a problem to schedule.
+  Time bound = 0;
+  /// What the bound is made of: "compute", "all_gather queue", ..
+  std::string limit;
+  int64_t budget = 0, leastBudget = 0;
+  /// Arithmetic of one rank's step.
+  double flops = 0;
+  /// The arena of the order in which the step is compiled.
+  int64_t arenaBytes = 0;
+  /// What the reader must know of these numbers.
+  std::vector<std::string> notes;
+
+  bool fits() const { return leastBudget <= budget; }
+  const PlanVariant &getBest() const { return variants.back(); }
+};
+
+/// For one step on one cluster.
+struct PlanSettings {
+  /// Bytes for the arena; nothing: what the device has.
+  std::optional<int64_t> budget;
+  /// Costs kernels as if they computed in this type.
+  std::optional<CostDtype> computeDtype;
+};
+
+/// Simulates @program as it is, as FSDP would order it, and as the scheduler
+/// does. @report has its names; the rest is filled.
+llvm::Error makePlan(sched::StepProgram program, std::unique_ptr<CostModel> cost,
+                     llvm::ArrayRef<GroupPlacement> placements,
+                     const PlanSettings &settings, PlanReport &report);
+
+/// "transformer.h.0 all_gather", and with its phase where that tells it apart.
+std::string getOpTitle(const sched::StepProgram &program, sched::Id op);
+
+/// Most exposed first, at most @most.
+std::vector<ExposedTransfer> getExposed(const PlanVariant &variant, size_t most);
+
+void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
+void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);
+/// The Chrome trace event format, which Perfetto reads.
+void printPlanTrace(const PlanReport &report, const PlanVariant &variant,
+                    llvm::raw_ostream &os);
+/// One page that needs no network.
+void printPlanHtml(const PlanReport &report, llvm::raw_ostream &os);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_PLAN_H

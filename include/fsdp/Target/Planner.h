@@ -1,0 +1,49 @@
+//===- Planner.h - From a traced step to a plan -----------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What fsdp-plan does, without its command line.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_PLANNER_H
+#define FSDP_TARGET_PLANNER_H
+
+#include "fsdp/Target/Frontend.h"
+
+namespace mlir::fsdp {
+
+struct PlanOptions : StepOptions {
+  /// A cluster file, or the name of one that is installed.
+  std::string cluster;
+  /// What --timeline shows: in_order, fsdp or scheduled.
+  std::string order = "scheduled";
+  /// "24GiB"; empty: what the device has.
+  std::string memoryBudget;
+  /// Costs products as if they were computed in this type; empty: as traced.
+  std::string computeDtype;
+  /// Where to write; empty: nowhere.
+  std::string timeline, html;
+  /// Print JSON instead of text.
+  bool json = false;
+  /// Directory of the tool, to find cluster files from.
+  std::string toolDir;
+};
+
+/// Plans, and prints the result to stdout. As for compile(), MLIR's diagnostics
+/// have been printed when it fails.
+llvm::Error plan(const PlanOptions &options);
+
+/// "24GiB", "1.5 GB", "4096": bytes.
+llvm::Expected<int64_t> parseBytes(llvm::StringRef text);
+
+/// The file of a cluster that is given as a path or by name.
+llvm::Expected<std::string> findCluster(llvm::StringRef cluster,
+                                        llvm::StringRef toolDir);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_PLANNER_H

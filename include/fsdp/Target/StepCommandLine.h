@@ -1,0 +1,41 @@
+//===- StepCommandLine.h - Options that tools share -------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For tools: a global of this type adds the options that say which step is read
+// and how it is spread over the ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_STEPCOMMANDLINE_H
+#define FSDP_TARGET_STEPCOMMANDLINE_H
+
+#include "fsdp/Target/Frontend.h"
+
+#include "llvm/Support/CommandLine.h"
+
+namespace mlir::fsdp {
+
+class StepCommandLine {
+public:
+  explicit StepCommandLine(llvm::cl::OptionCategory &category);
+  void fill(StepOptions &options) const;
+
+private:
+  llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
+      wrap;
+  llvm::cl::list<std::string> ignore, replicate;
+  llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype;
+  llvm::cl::opt<bool> clip, timing;
+};
+
+/// The directory that the running tool lies in; @address is one of its
+/// functions.
+std::string getToolDir(const char *argv0, void *address);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_STEPCOMMANDLINE_H

@@ -1,0 +1,463 @@
+//===- StepProblem.cpp - From a program to a problem ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/StepProblem.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+
+namespace {
+class Builder {
+public:
+  Builder(const StepProgram &program, const TimedProgram &times)
+      : program(program), times(times) {}
+
+  llvm::Expected<StepProblem> build();
+
+private:
+  bool isStart(Id op) const {
+    return program.ops[op].kind == StepOpKind::Start;
+  }
+  bool isWait(Id op) const { return program.ops[op].kind == StepOpKind::Wait; }
+  bool isSpine(Id op) const {
+    return !isStart(op) && !isWait(op) && result.roles[op] == OpRole::Spine;
+  }
+  Id getBuffer(Id value) const { return program.values[value].buffer; }
+
+  void collectAccesses();
+  void classify();
+  bool isCast(Id op) const;
+  std::vector<bool> findPrelude() const;
+  void number();
+  void addFloating();
+  void addTransfers();
+  void holdTails();
+  void hold(Id floating, Id spineIndex);
+  void addMemory();
+  void cutSpine();
+  Id getSegment(Id spineIndex) const;
+
+  const StepProgram &program;
+  const TimedProgram &times;
+  StepProblem result;
+  /// By value: the op that makes it (-1: an argument), and who reads it.
+  std::vector<Id> maker;
+  std::vector<SmallVector<Id, 2>> readers;
+  /// Spine ops in order, and the place there of each op.
+  std::vector<Id> spine, spineIndex;
+  /// By op: number as a floating op, as a transfer.
+  std::vector<Id> floatingOf, transferOf;
+  /// Places where a segment begins.
+  std::set<Id> marks;
+  std::vector<int64_t> live;
+};
+} // namespace
+
+void Builder::collectAccesses() {
+  maker.assign(program.values.size(), -1);
+  readers.resize(program.values.size());
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    for (const ByteRange &range : op.reads)
+      readers[range.value].push_back(i);
+    for (const ByteRange &range : op.writes)
+      if (maker[range.value] < 0)
+        maker[range.value] = i;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+bool Builder::isCast(Id op) const {
+  const StepOp &cast = program.ops[op];
+  if (cast.reads.empty() || cast.writes.empty())
+    return false;
+  for (const ByteRange &range : cast.reads)
+    if (maker[range.value] >= 0)
+      return false;
+  Id gather = -1;
+  for (const ByteRange &range : cast.writes) {
+    if (program.buffers[getBuffer(range.value)].isArgument)
+      return false;
+    for (Id reader : readers[range.value]) {
+      if (!isStart(reader) || program.ops[reader].queue != Queue::AllGather ||
+          (gather >= 0 && gather != reader))
+        return false;
+      gather = reader;
+    }
+  }
+  return gather >= 0;
+}
+
+void Builder::classify() {
+  result.roles.assign(program.ops.size(), OpRole::Spine);
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    if (op.kind == StepOpKind::Wait)
+      continue;
+    OpRole role = OpRole::Spine;
+    for (const ByteRange &range : op.reads) {
+      Id from = maker[range.value];
+      if (from < 0 || from >= Id(i))
+        continue;
+      OpRole source = result.roles[from];
+      // What a tail made and is sent again ends the freedom of tails.
+      if (source == OpRole::Tail && op.kind == StepOpKind::Start)
+        source = OpRole::Epilogue;
+      if (isStart(from) && program.ops[from].queue != Queue::AllGather &&
+          source == OpRole::Spine && op.kind != StepOpKind::Start)
+        source = OpRole::Tail;
+      // Casts are the spine's for those who read them; only gathers do.
+      if (source != OpRole::Cast)
+        role = std::max(role, source);
+    }
+    if (role == OpRole::Spine && op.kind != StepOpKind::Start && isCast(i))
+      role = OpRole::Cast;
+    result.roles[i] = role;
+  }
+}
+
+/// Compute that only tails and the epilogue read and that needs arguments alone
+/// (what an optimizer makes of its step counter) runs first: at its place in
+/// L2, behind backward, all tails and their reductions would wait for it.
+std::vector<bool> Builder::findPrelude() const {
+  std::vector<bool> prelude(program.ops.size());
+  std::vector<SmallVector<ByteRange, 4>> touched(program.buffers.size());
+  auto isTouched = [&](const ByteRange &range) {
+    return llvm::any_of(touched[getBuffer(range.value)],
+                        [&](const ByteRange &other) {
+                          return other.offset < range.end() &&
+                                 range.offset < other.end();
+                        });
+  };
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    bool isRead = false;
+    prelude[i] = op.kind != StepOpKind::Check && isSpine(i);
+    for (const ByteRange &range : op.reads)
+      if (Id from = maker[range.value]; from >= 0 && !prelude[from])
+        prelude[i] = false;
+    for (const ByteRange &range : op.writes) {
+      if (isTouched(range))
+        prelude[i] = false;
+      for (Id reader : readers[range.value]) {
+        isRead = true;
+        if (isSpine(reader) || result.roles[reader] == OpRole::Cast)
+          prelude[i] = false;
+      }
+    }
+    if (!isRead)
+      prelude[i] = false;
+    if (prelude[i])
+      continue;
+    for (const ByteRange &range :
+         llvm::concat<const ByteRange>(op.reads, op.writes))
+      touched[getBuffer(range.value)].push_back(range);
+  }
+  return prelude;
+}
+
+void Builder::number() {
+  spineIndex.assign(program.ops.size(), -1);
+  floatingOf.assign(program.ops.size(), -1);
+  transferOf.assign(program.ops.size(), -1);
+  std::vector<bool> prelude = findPrelude();
+  auto addSpine = [&](Id op) {
+    spineIndex[op] = spine.size();
+    spine.push_back(op);
+  };
+  for (size_t i = 0; i != program.ops.size(); ++i)
+    if (prelude[i])
+      addSpine(i);
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    if (isWait(i) || prelude[i])
+      continue;
+    if (result.roles[i] == OpRole::Epilogue) {
+      result.epilogue.push_back(i);
+      result.epilogueTime += isStart(i) ? times.ops[i].cost.total()
+                                        : times.ops[i].work;
+    } else if (isStart(i)) {
+      transferOf[i] = result.transfers.size();
+      result.transfers.push_back(i);
+    } else if (result.roles[i] == OpRole::Spine) {
+      addSpine(i);
+    } else {
+      floatingOf[i] = result.floating.size();
+      result.floating.push_back(i);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Order. Until cutSpine, segments are places in the spine.
+//===----------------------------------------------------------------------===//
+
+void Builder::addTransfers() {
+  auto &transfers = result.problem.transfers;
+  for (Id op : result.transfers) {
+    Transfer &transfer = transfers.emplace_back();
+    transfer.cost = times.ops[op].cost;
+    transfer.queue = program.ops[op].queue;
+    for (const ByteRange &range : program.ops[op].reads)
+      if (Id from = maker[range.value]; from >= 0) {
+        if (isStart(from))
+          transfer.after.push_back(transferOf[from]);
+        else
+          transfer.ready = std::max(transfer.ready, spineIndex[from]);
+      }
+    for (const ByteRange &range : program.ops[op].writes)
+      for (Id reader : readers[range.value])
+        if (Id place = spineIndex[reader]; place >= 0) {
+          transfer.firstUse = transfer.firstUse < 0
+                                  ? place
+                                  : std::min(transfer.firstUse, place);
+          transfer.lastUse = std::max(transfer.lastUse, place);
+        }
+  }
+}
+
+void Builder::addFloating() {
+  for (Id op : result.floating) {
+    FloatingOp &floating = result.problem.floating.emplace_back();
+    floating.work = times.ops[op].work;
+    if (result.roles[op] == OpRole::Cast) {
+      for (const ByteRange &range : program.ops[op].writes) {
+        floating.before = transferOf[readers[range.value].front()];
+        floating.heldBytes += program.buffers[getBuffer(range.value)].bytes;
+      }
+      continue;
+    }
+    llvm::SmallSetVector<Id, 2> after, afterFloating;
+    for (const ByteRange &range : program.ops[op].reads)
+      if (Id from = maker[range.value]; from >= 0) {
+        if (isStart(from))
+          after.insert(transferOf[from]);
+        else if (floatingOf[from] >= 0)
+          afterFloating.insert(floatingOf[from]);
+      }
+    floating.after.assign(after.begin(), after.end());
+    floating.afterFloating.assign(afterFloating.begin(), afterFloating.end());
+  }
+}
+
+/// Makes a tail come behind a place in the spine: one of the transfers that it
+/// comes after, the last one, does.
+void Builder::hold(Id floating, Id place) {
+  Id last = -1;
+  SmallVector<Id, 8> work = {floating};
+  std::set<Id> seen;
+  while (!work.empty()) {
+    Id f = work.pop_back_val();
+    if (!seen.insert(f).second)
+      continue;
+    for (Id t : result.problem.floating[f].after)
+      if (last < 0 || result.problem.transfers[t].ready >
+                          result.problem.transfers[last].ready)
+        last = t;
+    work.append(result.problem.floating[f].afterFloating.begin(),
+                result.problem.floating[f].afterFloating.end());
+  }
+  Id &ready = result.problem.transfers[last].ready;
+  ready = std::max(ready, place);
+}
+
+/// Tails read more than reductions, and write over what others read.
+void Builder::holdTails() {
+  std::vector<SmallVector<std::pair<Id, ByteRange>, 4>> reads(
+      program.buffers.size());
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    const StepOp &op = program.ops[i];
+    Id f = floatingOf[i];
+    if (f >= 0 && result.roles[i] == OpRole::Tail) {
+      FloatingOp &tail = result.problem.floating[f];
+      for (const ByteRange &range : op.reads)
+        if (Id from = maker[range.value]; from >= 0 && spineIndex[from] >= 0)
+          hold(f, spineIndex[from]);
+      for (const ByteRange &written : op.writes)
+        for (auto &[reader, range] : reads[getBuffer(written.value)]) {
+          if (range.end() <= written.offset || written.end() <= range.offset)
+            continue;
+          Id gather = transferOf[reader];
+          if (floatingOf[reader] >= 0 &&
+              result.roles[reader] == OpRole::Cast)
+            gather = result.problem.floating[floatingOf[reader]].before;
+          if (gather >= 0 && result.problem.transfers[gather].firstUse >= 0)
+            hold(f, result.problem.transfers[gather].firstUse);
+          else if (gather >= 0 && !llvm::is_contained(tail.after, gather))
+            tail.after.push_back(gather);
+          else if (spineIndex[reader] >= 0)
+            hold(f, spineIndex[reader]);
+          else if (floatingOf[reader] >= 0 &&
+                   !llvm::is_contained(tail.afterFloating, floatingOf[reader]))
+            tail.afterFloating.push_back(floatingOf[reader]);
+        }
+    }
+    for (const ByteRange &range : op.reads)
+      reads[getBuffer(range.value)].push_back({Id(i), range});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Who holds each buffer: a transfer its result and its input, the spine what
+/// it reads itself; the rest counts all the time.
+void Builder::addMemory() {
+  struct Use {
+    Id first = -1, last = -1;
+    Id made = -1, sent = -1;
+    bool behind = false;
+  };
+  std::vector<Use> uses(program.buffers.size());
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    if (isWait(i))
+      continue;
+    auto touch = [&](const ByteRange &range, bool writes) {
+      Use &use = uses[getBuffer(range.value)];
+      if (spineIndex[i] >= 0) {
+        if (use.first < 0)
+          use.first = spineIndex[i];
+        use.last = spineIndex[i];
+      } else if (transferOf[i] >= 0) {
+        Id &transfer = writes ? use.made : use.sent;
+        if (transfer < 0)
+          transfer = transferOf[i];
+      } else {
+        use.behind |= result.roles[i] != OpRole::Cast;
+      }
+    };
+    for (const ByteRange &range : program.ops[i].reads)
+      touch(range, false);
+    for (const ByteRange &range : program.ops[i].writes)
+      touch(range, true);
+  }
+  std::vector<bool> readAtEnd(program.buffers.size());
+  for (Id op : result.epilogue)
+    for (const ByteRange &range : program.ops[op].reads)
+      readAtEnd[getBuffer(range.value)] = true;
+
+  // Changes of what is alive in the spine.
+  std::vector<int64_t> changes(spine.size() + 1);
+  int64_t &fixed = result.problem.fixedBytes;
+  for (auto [b, buffer] : llvm::enumerate(program.buffers)) {
+    const Use &use = uses[b];
+    if (buffer.isArgument) {
+      fixed += buffer.bytes;
+    } else if (use.made >= 0 && use.first < 0) {
+      // A reduction's result: for tails, or for longer.
+      if (readAtEnd[b])
+        fixed += buffer.bytes;
+      else
+        result.problem.transfers[use.made].dstBytes += buffer.bytes;
+    } else if (use.made >= 0 && use.sent < 0) {
+      Transfer &transfer = result.problem.transfers[use.made];
+      transfer.dstBytes += buffer.bytes;
+    } else if (use.sent >= 0 && use.first >= 0) {
+      // An input (or, with a transfer that works in place, input and result).
+      Transfer &transfer = result.problem.transfers[use.sent];
+      if (use.behind || readAtEnd[b]) {
+        changes[use.first] += buffer.bytes;
+        changes.back() -= buffer.bytes;
+      } else if (use.last <= transfer.ready &&
+                 (!transfer.srcBytes || transfer.srcBegin == use.first)) {
+        transfer.srcBytes += buffer.bytes;
+        transfer.srcBegin = use.first;
+      } else {
+        changes[use.first] += buffer.bytes;
+        changes[std::max(use.last, transfer.ready) + 1] -= buffer.bytes;
+      }
+    } else if (use.first >= 0) {
+      changes[use.first] += buffer.bytes;
+      bool stays = use.behind || readAtEnd[b] || buffer.isResult;
+      changes[stays ? spine.size() : use.last + 1] -= buffer.bytes;
+    } else if (use.behind) {
+      fixed += buffer.bytes;
+    }
+  }
+  live.resize(spine.size());
+  int64_t bytes = 0;
+  for (size_t s = 0; s != spine.size(); ++s)
+    live[s] = bytes += changes[s];
+}
+
+//===----------------------------------------------------------------------===//
+// Segments
+//===----------------------------------------------------------------------===//
+
+Id Builder::getSegment(Id place) const {
+  if (place < 0)
+    return -1;
+  return std::distance(marks.begin(), marks.upper_bound(place)) - 1;
+}
+
+/// Kernels between two places where something happens become one segment.
+void Builder::cutSpine() {
+  ScheduleProblem &problem = result.problem;
+  Id backward = spine.size();
+  while (backward > 0 && program.ops[spine[backward - 1]].backward)
+    --backward;
+  marks = {0, backward};
+  for (const Transfer &transfer : problem.transfers) {
+    marks.insert(transfer.ready + 1);
+    if (transfer.firstUse >= 0)
+      marks.insert({transfer.firstUse, transfer.lastUse + 1});
+    if (transfer.srcBytes)
+      marks.insert(transfer.srcBegin);
+  }
+  marks.erase(Id(spine.size()));
+  result.segments.resize(marks.size());
+  problem.spine.resize(marks.size());
+  for (auto [place, op] : llvm::enumerate(spine)) {
+    Id s = getSegment(place);
+    result.segments[s].push_back(op);
+    SpineSegment &segment = problem.spine[s];
+    segment.work += times.ops[op].work;
+    segment.live = std::max(segment.live, live[place]);
+    if (segment.firstOp < 0)
+      segment.firstOp = op;
+    segment.lastOp = op;
+  }
+  problem.backwardBegin =
+      backward == Id(spine.size()) ? Id(marks.size()) : getSegment(backward);
+  for (Transfer &transfer : problem.transfers) {
+    transfer.ready = getSegment(transfer.ready);
+    transfer.firstUse = getSegment(transfer.firstUse);
+    transfer.lastUse = getSegment(transfer.lastUse);
+    transfer.srcBegin = transfer.srcBytes ? getSegment(transfer.srcBegin) : -1;
+  }
+}
+
+llvm::Expected<StepProblem> Builder::build() {
+  collectAccesses();
+  classify();
+  number();
+  if (spine.empty())
+    return llvm::createStringError("expected compute in the step, got none");
+  addTransfers();
+  addFloating();
+  holdTails();
+  addMemory();
+  cutSpine();
+  result.problem.numLinks = kNumLinks;
+  result.problem.cost = times.cost;
+  if (std::string error = checkProblem(result.problem); !error.empty())
+    return llvm::createStringError(error);
+  return std::move(result);
+}
+
+llvm::Expected<StepProblem>
+mlir::fsdp::sched::getStepProblem(const StepProgram &program,
+                                  const TimedProgram &times) {
+  return Builder(program, times).build();
+}

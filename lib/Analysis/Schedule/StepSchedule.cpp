@@ -1,0 +1,171 @@
+//===- StepSchedule.cpp - From a schedule to a program --------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/Makespan.h"
+#include "fsdp/Analysis/Schedule/StepProblem.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+
+StepProgram mlir::fsdp::sched::applySchedule(const StepProgram &program,
+                                             const StepProblem &problem,
+                                             const Schedule &schedule) {
+  StepProgram result = program;
+  result.ops.clear();
+  result.arenaBytes = 0;
+  std::vector<SmallVector<Id, 2>> data = getPredecessors(problem.problem);
+  std::vector<SmallVector<Id, 2>> waits = getWaits(problem.problem, schedule);
+  auto getEvent = [&](Id t) {
+    return program.ops[problem.transfers[t]].event;
+  };
+  auto addWait = [&](const StepOp &start) {
+    StepOp &wait = result.ops.emplace_back();
+    wait.kind = StepOpKind::Wait;
+    wait.name = "wait";
+    wait.event = start.event;
+    wait.unit = start.unit;
+    wait.backward = start.backward;
+  };
+
+  auto issue = schedule.issue.begin();
+  for (size_t i = 0; i <= schedule.line.size(); ++i) {
+    for (; issue != schedule.issue.end() && size_t(schedule.place[*issue]) == i;
+         ++issue) {
+      StepOp start = program.ops[problem.transfers[*issue]];
+      start.after.clear();
+      for (Id a : llvm::concat<const Id>(data[*issue], schedule.after[*issue]))
+        if (!llvm::is_contained(start.after, getEvent(a)))
+          start.after.push_back(getEvent(a));
+      result.ops.push_back(std::move(start));
+    }
+    for (Id t : waits[i])
+      addWait(program.ops[problem.transfers[t]]);
+    if (i == schedule.line.size())
+      break;
+    LineOp op = schedule.line[i];
+    if (op.floating)
+      result.ops.push_back(program.ops[problem.floating[op.id]]);
+    else
+      for (Id kernel : problem.segments[op.id])
+        result.ops.push_back(program.ops[kernel]);
+  }
+  for (Id op : problem.epilogue) {
+    result.ops.push_back(program.ops[op]);
+    if (program.ops[op].kind == StepOpKind::Start) {
+      // All before it has been waited for.
+      result.ops.back().after.clear();
+      addWait(program.ops[op]);
+    }
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Bound
+//===----------------------------------------------------------------------===//
+
+/// @problem without what is not kept.
+static ScheduleProblem restrict(const ScheduleProblem &problem,
+                                const std::vector<bool> &keepTransfer,
+                                const std::vector<bool> &keepFloating) {
+  auto renumber = [](const std::vector<bool> &keep) {
+    std::vector<Id> number(keep.size(), -1);
+    Id next = 0;
+    for (auto [i, kept] : llvm::enumerate(keep))
+      if (kept)
+        number[i] = next++;
+    return number;
+  };
+  std::vector<Id> transfer = renumber(keepTransfer);
+  std::vector<Id> floating = renumber(keepFloating);
+  auto map = [](auto &ids, const std::vector<Id> &number) {
+    llvm::erase_if(ids, [&](Id id) { return number[id] < 0; });
+    for (Id &id : ids)
+      id = number[id];
+  };
+  ScheduleProblem result = problem;
+  result.transfers.clear();
+  result.floating.clear();
+  for (auto [t, old] : llvm::enumerate(problem.transfers))
+    if (keepTransfer[t]) {
+      result.transfers.push_back(old);
+      map(result.transfers.back().after, transfer);
+    }
+  for (auto [f, old] : llvm::enumerate(problem.floating))
+    if (keepFloating[f]) {
+      FloatingOp &op = result.floating.emplace_back(old);
+      map(op.after, transfer);
+      map(op.afterFloating, floating);
+      if (op.before >= 0)
+        op.before = transfer[op.before];
+    }
+  return result;
+}
+
+/// The bound of all that op @start of the epilogue needs, its transfer, and
+/// what computes behind it.
+static Time getEpilogueBound(const StepProgram &program,
+                             const StepProblem &step, const TimedProgram &times,
+                             Id start) {
+  // Ops that it needs, as far as data tells; and that need it.
+  std::vector<bool> needed(program.ops.size()), needs(program.ops.size());
+  std::vector<Id> maker(program.values.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    needs[i] = Id(i) == start;
+    for (const ByteRange &range : op.reads)
+      if (Id from = maker[range.value]; from >= 0 && needs[from])
+        needs[i] = true;
+    for (const ByteRange &range : op.writes)
+      if (maker[range.value] < 0)
+        maker[range.value] = i;
+  }
+  needed[start] = true;
+  for (Id i = start; i >= 0; --i)
+    if (needed[i])
+      for (const ByteRange &range : program.ops[i].reads)
+        if (Id from = maker[range.value]; from >= 0)
+          needed[from] = true;
+
+  const ScheduleProblem &problem = step.problem;
+  std::vector<bool> keepTransfer, keepFloating;
+  Id lastReady = -1;
+  for (auto [t, transfer] : llvm::enumerate(problem.transfers)) {
+    bool isNeeded = needed[step.transfers[t]];
+    if (isNeeded)
+      lastReady = std::max(lastReady, transfer.ready);
+    // What the spine reads comes before its end.
+    keepTransfer.push_back(isNeeded || transfer.firstUse >= 0);
+  }
+  // The whole spine is needed where its last segment is.
+  if (lastReady + 1 != Id(problem.spine.size()))
+    return 0;
+  for (auto [f, op] : llvm::enumerate(problem.floating))
+    keepFloating.push_back(op.before >= 0 ? bool(keepTransfer[op.before])
+                                          : needed[step.floating[f]]);
+  Time time = lowerBound(restrict(problem, keepTransfer, keepFloating)).value +
+              times.ops[start].cost.total();
+  for (Id op : step.epilogue)
+    if (needs[op] && op != start)
+      time += times.ops[op].work;
+  return time;
+}
+
+Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
+                                     const StepProblem &step,
+                                     const TimedProgram &times) {
+  Time bound = lowerBound(step.problem).value;
+  for (Id op : step.epilogue)
+    if (program.ops[op].kind == StepOpKind::Start)
+      bound =
+          std::max(bound, getEpilogueBound(program, step, times, op));
+  return bound;
+}

@@ -1,0 +1,134 @@
+//===- Frontend.cpp - From files to a partitioned step --------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Frontend.h"
+#include "DiagnosticPrinter.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Target/InputFile.h"
+
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+void fsdp::registerCompilerDialects(DialectRegistry &registry) {
+  registerAllDialects(registry);
+  registerAllExtensions(registry);
+  registry.insert<FSDPDialect>();
+}
+
+void Stopwatch::lap(StringRef what) {
+  auto now = std::chrono::steady_clock::now();
+  if (enabled)
+    llvm::errs() << llvm::format(
+                        "%8.3f s  ",
+                        std::chrono::duration<double>(now - last).count())
+                 << what << "\n";
+  last = now;
+}
+
+Frontend::Frontend(const StepOptions &options)
+    : options(options), watch(options.timing) {
+  DialectRegistry registry;
+  registerCompilerDialects(registry);
+  context.appendDialectRegistry(registry);
+  // Sources are printed with what is wrong in them; a whole step is too long to
+  // be printed with it.
+  context.printOpOnDiagnostic(false);
+  diagnostics = std::make_unique<DiagnosticPrinter>(sources, &context);
+}
+
+Frontend::~Frontend() = default;
+
+llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
+  auto buffer = readInputFile(file);
+  if (!buffer)
+    return buffer.takeError();
+  unsigned id = sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+  // The parser reads the main buffer; a source manager of its own for each
+  // file.
+  llvm::SourceMgr fileSources;
+  fileSources.AddNewSourceBuffer(
+      llvm::MemoryBuffer::getMemBuffer(*sources.getMemoryBuffer(id)),
+      llvm::SMLoc());
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(fileSources, &context);
+  if (!module)
+    return makeError("expected " + file + " to hold an MLIR module");
+  return module;
+}
+
+/// The optimizer may come in a file of its own.
+llvm::Error Frontend::addOptimizer() {
+  if (options.optimizerFile.empty())
+    return llvm::Error::success();
+  if (!options.optimizer.empty())
+    return makeError("expected either --optimizer or --optimizer-file, got "
+                     "both");
+  if (module->lookupSymbol(names::kOptimizer))
+    return makeError("expected a step without @optimizer beside "
+                     "--optimizer-file, got one in " +
+                     options.input);
+  auto other = parse(options.optimizerFile);
+  if (!other)
+    return other.takeError();
+  auto func = (*other)->lookupSymbol<func::FuncOp>(names::kOptimizer);
+  if (!func)
+    return makeError("expected a function @optimizer in " +
+                     options.optimizerFile);
+  func->moveAfter(&module->getBody()->back());
+  return llvm::Error::success();
+}
+
+llvm::Error
+Frontend::runPipeline(StringRef what,
+                      llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager pm(&context);
+  // Passes verify what they made; between them the work is not repeated.
+  pm.enableVerifier(true);
+  build(pm);
+  bool failedToRun = failed(pm.run(*module));
+  watch.lap(what);
+  if (failedToRun)
+    return makeError("could not compile " + options.input);
+  return llvm::Error::success();
+}
+
+llvm::Error Frontend::read() {
+  auto parsed = parse(options.input);
+  if (!parsed)
+    return parsed.takeError();
+  module = std::move(*parsed);
+  if (llvm::Error error = addOptimizer())
+    return error;
+  watch.lap("read");
+  return llvm::Error::success();
+}
+
+void Frontend::fill(PartitionOptions &partition) const {
+  partition.mesh = options.mesh;
+  partition.strategy = options.strategy;
+  partition.wrap = options.wrap;
+  partition.paramDtype = options.paramDtype;
+  partition.reduceDtype = options.reduceDtype;
+  partition.bufferDtype = options.bufferDtype;
+  partition.optimizer = options.optimizer;
+  partition.clip = options.clip;
+  for (const std::string &pattern : options.ignore)
+    partition.ignore.push_back(pattern);
+  for (const std::string &pattern : options.replicate)
+    partition.replicate.push_back(pattern);
+}

@@ -1,0 +1,142 @@
+//===- PlanHtml.cpp - A plan for a browser --------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// plan.html with the plan's numbers in it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Plan.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+static const char kPage[] =
+#include "plan.html.inc"
+    ;
+
+/// Microseconds with as many digits as a screen can show.
+static llvm::json::Value toUs(Time time) {
+  return double((time + 500) / 1000) / 1000;
+}
+
+namespace {
+/// Strings by number: kernels have few names and many calls.
+struct Names {
+  llvm::StringMap<int64_t> ids;
+  std::vector<std::string> names;
+  int64_t get(const std::string &name) {
+    auto [it, isNew] = ids.try_emplace(name, names.size());
+    if (isNew)
+      names.push_back(name);
+    return it->second;
+  }
+};
+} // namespace
+
+static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
+                         const PlanVariant &variant, Names &names) {
+  const Timeline &timeline = variant.timeline;
+  json.object([&] {
+    json.attribute("name", variant.name);
+    json.attribute("title", variant.title);
+    json.attribute("step", toUs(timeline.step));
+    json.attribute("compute", toUs(timeline.compute));
+    json.attribute("exposed", toUs(timeline.exposed));
+    // Queue, begin, duration, name, backward, exposed.
+    json.attributeArray("ops", [&] {
+      for (size_t i = 0; i != variant.program.ops.size(); ++i) {
+        const StepOp &op = variant.program.ops[i];
+        const OpSpan &span = timeline.spans[i];
+        if (op.kind == StepOpKind::Wait || span.begin == span.end)
+          continue;
+        json.array([&] {
+          json.value(int64_t(op.queue));
+          json.value(toUs(span.begin));
+          json.value(toUs(span.end - span.begin));
+          json.value(names.get(getOpTitle(variant.program, i)));
+          json.value(int64_t(op.backward));
+          json.value(toUs(timeline.exposedBy[i]));
+        });
+      }
+    });
+    json.attributeArray("memory", [&] {
+      for (const MemoryPoint &point : variant.memory)
+        json.array([&] {
+          json.value(toUs(point.time));
+          for (int64_t bytes : point.bytes)
+            json.value(bytes);
+        });
+    });
+    json.attributeArray("exposures", [&] {
+      for (const ExposedTransfer &transfer : getExposed(variant, 10))
+        json.object([&] {
+          const OpSpan &span = timeline.spans[transfer.op];
+          json.attribute("name", getOpTitle(variant.program, transfer.op));
+          json.attribute("exposed", toUs(transfer.exposed));
+          json.attribute("begin", toUs(span.begin));
+          json.attribute("duration", toUs(span.end - span.begin));
+          json.attribute("cause", transfer.cause);
+        });
+    });
+  });
+}
+
+static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
+  Names names;
+  llvm::json::OStream json(os);
+  json.object([&] {
+    json.attribute("model", report.model);
+    json.attribute("mesh", report.mesh);
+    json.attribute("strategy", report.strategy);
+    json.attribute("cluster", report.cluster);
+    json.attribute("device", report.device);
+    json.attribute("bound", toUs(report.bound));
+    json.attribute("limit", report.limit);
+    json.attribute("flops", report.flops);
+    json.attribute("budget", report.budget);
+    json.attribute("leastBudget", report.leastBudget);
+    json.attributeArray("notes", [&] {
+      for (const std::string &note : report.notes)
+        json.value(note);
+    });
+    json.attributeArray("queues", [&] {
+      for (llvm::StringRef name : kQueueNames)
+        json.value(name);
+    });
+    json.attributeArray("purposes", [&] {
+      for (llvm::StringRef name : kPurposeNames)
+        json.value(name);
+    });
+    json.attributeArray("variants", [&] {
+      for (const PlanVariant &variant : report.variants)
+        writeVariant(json, report, variant, names);
+    });
+    json.attributeArray("names", [&] {
+      for (const std::string &name : names.names)
+        json.value(name);
+    });
+  });
+}
+
+void mlir::fsdp::printPlanHtml(const PlanReport &report,
+                               llvm::raw_ostream &os) {
+  std::string data;
+  llvm::raw_string_ostream stream(data);
+  writeData(report, stream);
+  // Names come from the model: none may end the script that holds them.
+  auto [before, after] = llvm::StringRef(kPage).split("@DATA@");
+  os << before;
+  for (char c : data)
+    if (c == '<')
+      os << "\\u003c";
+    else
+      os << c;
+  os << after;
+}

@@ -1,0 +1,90 @@
+//===- PlanJson.cpp - A plan for programs ---------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Plan.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+static double toMs(Time time) { return toSeconds(time) * 1e3; }
+
+static void writeMemory(llvm::json::OStream &json, const MemoryPoint &point) {
+  json.attributeObject("peak", [&] {
+    json.attribute("at_ms", toMs(point.time));
+    json.attribute("bytes", point.getTotal());
+    json.attributeObject("by_purpose", [&] {
+      for (auto [name, bytes] : llvm::zip(kPurposeNames, point.bytes))
+        json.attribute(name, bytes);
+    });
+  });
+}
+
+static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
+                         const PlanVariant &variant) {
+  const Timeline &timeline = variant.timeline;
+  json.object([&] {
+    json.attribute("order", variant.name);
+    json.attribute("title", variant.title);
+    json.attribute("step_ms", toMs(timeline.step));
+    json.attribute("compute_ms", toMs(timeline.compute));
+    json.attribute("exposed_ms", toMs(timeline.exposed));
+    json.attribute("gap", double(timeline.step - report.bound) /
+                              double(std::max<Time>(1, report.bound)));
+    writeMemory(json, getMemoryPeak(variant.memory));
+    json.attributeArray("collectives", [&] {
+      for (const ExposedTransfer &transfer :
+           getExposed(variant, variant.program.ops.size()))
+        json.object([&] {
+          const StepOp &op = variant.program.ops[transfer.op];
+          const OpSpan &span = timeline.spans[transfer.op];
+          json.attribute("name", op.name);
+          json.attribute("unit",
+                         op.unit < 0 ? "" : variant.program.units[op.unit]);
+          json.attribute("queue", kQueueNames[unsigned(op.queue)]);
+          json.attribute("backward", op.backward);
+          json.attribute("begin_ms", toMs(span.begin));
+          json.attribute("end_ms", toMs(span.end));
+          json.attribute("exposed_ms", toMs(transfer.exposed));
+          json.attribute("cause", transfer.cause);
+        });
+    });
+  });
+}
+
+void mlir::fsdp::printPlanJson(const PlanReport &report,
+                               llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    json.attribute("format", "fsdp-plan/1");
+    json.attribute("model", report.model);
+    json.attribute("mesh", report.mesh);
+    json.attribute("strategy", report.strategy);
+    json.attribute("cluster", report.cluster);
+    json.attribute("device", report.device);
+    const Timeline &best = report.getBest().timeline;
+    json.attribute("step_ms", toMs(best.step));
+    json.attribute("bound_ms", toMs(report.bound));
+    json.attribute("limit", report.limit);
+    json.attribute("tflops_per_rank",
+                   report.flops / std::max(1e-12, toSeconds(best.step)) / 1e12);
+    json.attribute("budget_bytes", report.budget);
+    json.attribute("least_budget_bytes", report.leastBudget);
+    json.attribute("fits", report.fits());
+    json.attribute("arena_bytes", report.arenaBytes);
+    json.attributeArray("notes", [&] {
+      for (const std::string &note : report.notes)
+        json.value(note);
+    });
+    json.attributeArray("orders", [&] {
+      for (const PlanVariant &variant : report.variants)
+        writeVariant(json, report, variant);
+    });
+  });
+  os << "\n";
+}

@@ -1,0 +1,185 @@
+//===- PlanReport.cpp - What a step will do, and why ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "fsdp/Target/Plan.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::Twine;
+
+std::string mlir::fsdp::getOpTitle(const StepProgram &program, Id op) {
+  const StepOp &it = program.ops[op];
+  std::string title;
+  if (it.unit >= 0)
+    title = program.units[it.unit] + " ";
+  title += it.name;
+  if (it.kind == StepOpKind::Start && it.queue == Queue::AllGather)
+    title += it.backward ? " (backward)" : " (forward)";
+  return title;
+}
+
+/// Why @op did not end earlier.
+static std::string getCause(const PlanVariant &variant, Id op) {
+  const StepProgram &program = variant.program;
+  const OpSpan &span = variant.timeline.spans[op];
+  std::string other =
+      span.blocker >= 0 ? getOpTitle(program, span.blocker) : "";
+  switch (span.why) {
+  case Blocker::None:
+    return "first in the step, nothing runs before it";
+  case Blocker::Input:
+    return other.empty() ? "its input was only just computed"
+                         : "its input came from " + other;
+  case Blocker::Queue:
+    return "its queue was busy with " + other;
+  case Blocker::After:
+    return "the link was busy with " + other;
+  case Blocker::Order:
+    break;
+  case Blocker::Wait:
+    break;
+  }
+  switch (variant.placed[program.ops[op].source]) {
+  case Cause::Memory:
+    return "no memory to start it earlier";
+  case Cause::Limit:
+    return "a prefetch limit keeps it from starting earlier";
+  default:
+    return "issued only where it is needed";
+  }
+}
+
+std::vector<ExposedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
+                                                    size_t most) {
+  std::vector<ExposedTransfer> result;
+  for (auto [i, exposed] : llvm::enumerate(variant.timeline.exposedBy))
+    if (exposed > 0)
+      result.push_back({Id(i), exposed, ""});
+  llvm::sort(result, [](const auto &a, const auto &b) {
+    return std::make_pair(-a.exposed, a.op) < std::make_pair(-b.exposed, b.op);
+  });
+  if (result.size() > most)
+    result.resize(most);
+  for (ExposedTransfer &transfer : result)
+    transfer.cause = getCause(variant, transfer.op);
+  return result;
+}
+
+/// Kernels of a step that was traced in f32, as if it had been traced in
+/// @dtype: products run in its units, and half or less of the bytes move.
+static void assumeDtype(StepProgram &program, CostDtype dtype) {
+  int64_t bytes = getDtypeBytes(dtype);
+  if (bytes >= getDtypeBytes(CostDtype::F32))
+    return;
+  for (KernelCost &kernel : program.kernels) {
+    int64_t &from = kernel.flops[unsigned(CostDtype::F32)];
+    if (kernel.kind != KernelKind::Matmul || kernel.dtype != CostDtype::F32)
+      continue;
+    kernel.flops[unsigned(dtype)] += from;
+    from = 0;
+    kernel.dtype = dtype;
+    kernel.bytes = kernel.bytes * bytes / getDtypeBytes(CostDtype::F32);
+  }
+}
+
+static PlanVariant simulate(std::string name, std::string title,
+                            StepProgram program, const CostModel &cost,
+                            llvm::ArrayRef<GroupPlacement> placements) {
+  PlanVariant variant;
+  variant.name = std::move(name);
+  variant.title = std::move(title);
+  variant.program = std::move(program);
+  variant.timeline = play(addTimes(variant.program, cost, placements));
+  variant.memory = getMemory(variant.program, variant.timeline);
+  return variant;
+}
+
+static std::string describeLimit(const Bound &bound) {
+  llvm::StringRef what = bound.binding;
+  if (what == "queue")
+    return bound.bindingIndex == 0
+               ? "compute"
+               : ("the " + kQueueNames[bound.bindingIndex] + " queue").str();
+  if (what == "link")
+    return ("the " + kLinkNames[bound.bindingIndex] + " link").str();
+  if (what == "contention")
+    return "what transfers take from compute beside them";
+  return "the longest chain of dependencies";
+}
+
+llvm::Error mlir::fsdp::makePlan(StepProgram program,
+                                 std::unique_ptr<CostModel> cost,
+                                 llvm::ArrayRef<GroupPlacement> placements,
+                                 const PlanSettings &settings,
+                                 PlanReport &report) {
+  if (settings.computeDtype) {
+    assumeDtype(program, *settings.computeDtype);
+    report.notes.push_back(
+        ("products are costed in " +
+         kCostDtypeNames[unsigned(*settings.computeDtype)] +
+         "; memory and transfers are those of the step as it was traced")
+            .str());
+  }
+  if (std::string error = checkProgram(program); !error.empty())
+    return llvm::createStringError("internal error: " + error);
+  report.arenaBytes = program.arenaBytes;
+  for (const StepOp &op : program.ops)
+    if (op.kernel >= 0)
+      for (int64_t flops : program.kernels[op.kernel].flops)
+        report.flops += double(flops);
+
+  TimedProgram times = addTimes(program, *cost, placements);
+  llvm::Expected<StepProblem> problem = getStepProblem(program, times);
+  if (!problem)
+    return problem.takeError();
+  if (settings.budget)
+    report.budget = *settings.budget;
+  report.leastBudget = getLeastBudget(problem->problem);
+  // What does not fit is shown as if it did, and said.
+  problem->problem.budget = report.fits() ? report.budget : kNoBudget;
+  report.bound = getStepBound(program, *problem, times);
+  report.limit = describeLimit(lowerBound(problem->problem));
+
+  auto add = [&](std::string name, std::string title, const Schedule &schedule)
+      -> llvm::Error {
+    StepProgram changed = applySchedule(program, *problem, schedule);
+    if (std::string error = findBrokenDependency(program, changed);
+        !error.empty())
+      return llvm::createStringError("internal error: " + title + ": " + error);
+    PlanVariant variant = simulate(std::move(name), std::move(title),
+                                   std::move(changed), *cost, placements);
+    variant.placed.assign(program.ops.size(), Cause::Data);
+    for (auto [t, op] : llvm::enumerate(problem->transfers))
+      variant.placed[op] = schedule.placeCause[t];
+    report.variants.push_back(std::move(variant));
+    return llvm::Error::success();
+  };
+  std::optional<Schedule> best = schedule(problem->problem);
+  if (!best)
+    return llvm::createStringError("internal error: no schedule within " +
+                                   Twine(problem->problem.budget) + " bytes");
+  PlanVariant inOrder =
+      simulate("in_order", "as compiled, one after the other", program, *cost,
+               placements);
+  inOrder.placed.assign(program.ops.size(), Cause::Data);
+  report.variants.push_back(std::move(inOrder));
+  if (llvm::Error error =
+          add("fsdp", "FSDP, prefetching one unit ahead",
+              scheduleLikeFSDP(problem->problem, FSDPOptions())))
+    return error;
+  if (llvm::Error error = add("scheduled", "scheduled", *best))
+    return error;
+  report.cost = std::move(cost);
+  return llvm::Error::success();
+}

@@ -1,0 +1,91 @@
+//===- PlanText.cpp - A plan for the terminal -----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Plan.h"
+
+#include "llvm/Support/Format.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::format;
+
+static double toMs(Time time) { return toSeconds(time) * 1e3; }
+static double toGiB(int64_t bytes) { return double(bytes) / (1 << 30); }
+
+static std::string formatBytes(int64_t bytes) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (bytes < (1 << 20))
+    os << format("%.1f KiB", double(bytes) / (1 << 10));
+  else if (bytes < (1 << 30))
+    os << format("%.1f MiB", double(bytes) / (1 << 20));
+  else
+    os << format("%.2f GiB", toGiB(bytes));
+  return text;
+}
+
+static void printVariant(const PlanReport &report, const PlanVariant &variant,
+                         llvm::raw_ostream &os) {
+  const Timeline &timeline = variant.timeline;
+  os << format("  %-36s %10.3f ms   exposed %10.3f ms   gap %5.1f %%   peak ",
+               variant.title.c_str(), toMs(timeline.step),
+               toMs(timeline.exposed),
+               report.bound ? 100.0 * double(timeline.step - report.bound) /
+                                  double(report.bound)
+                            : 0.0)
+     << formatBytes(getMemoryPeak(variant.memory).getTotal()) << "\n";
+}
+
+void mlir::fsdp::printPlanText(const PlanReport &report, llvm::raw_ostream &os) {
+  const PlanVariant &best = report.getBest();
+  const Timeline &timeline = best.timeline;
+  os << report.model << " on " << report.mesh << " (" << report.strategy
+     << "), " << report.cluster << "\n\n";
+  os << format("step %.3f ms, bound %.3f ms, gap %.1f %%\n",
+               toMs(timeline.step), toMs(report.bound),
+               100.0 * double(timeline.step - report.bound) /
+                   double(std::max<Time>(1, report.bound)));
+  os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
+               "step), %.1f TFLOP/s per rank\n",
+               toMs(timeline.compute), toMs(timeline.exposed),
+               100.0 * double(timeline.exposed) /
+                   double(std::max<Time>(1, timeline.step)),
+               report.flops / std::max(1e-12, toSeconds(timeline.step)) / 1e12);
+  os << "limited by " << report.limit << "\n\norders:\n";
+  for (const PlanVariant &variant : report.variants)
+    printVariant(report, variant, os);
+
+  std::vector<ExposedTransfer> exposed = getExposed(best, 5);
+  os << "\ncostliest collectives";
+  if (exposed.empty())
+    os << ": none, all communication is hidden";
+  os << "\n";
+  for (const ExposedTransfer &transfer : exposed) {
+    const OpSpan &span = timeline.spans[transfer.op];
+    os << format("  %10.3f ms exposed of %10.3f ms  ", toMs(transfer.exposed),
+                 toMs(span.end - span.begin))
+       << getOpTitle(best.program, transfer.op) << ": " << transfer.cause
+       << "\n";
+  }
+
+  MemoryPoint peak = getMemoryPeak(best.memory);
+  os << "\nmemory at the peak (" << format("%.3f ms", toMs(peak.time)) << "): "
+     << formatBytes(peak.getTotal()) << "\n";
+  for (auto [name, bytes] : llvm::zip(kPurposeNames, peak.bytes))
+    if (bytes)
+      os << format("  %-12s ", name.data()) << formatBytes(bytes) << "\n";
+  os << "arena as compiled: " << formatBytes(report.arenaBytes)
+     << "; budget: " << formatBytes(report.budget)
+     << "; least that this step needs: " << formatBytes(report.leastBudget)
+     << "\n";
+  if (!report.fits())
+    os << "does not fit: expected at least " << formatBytes(report.leastBudget)
+       << " for the arena, got " << formatBytes(report.budget)
+       << "; times are those of a device with more memory\n";
+  for (const std::string &note : report.notes)
+    os << "note: " << note << "\n";
+}

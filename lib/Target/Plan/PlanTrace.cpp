@@ -1,0 +1,138 @@
+//===- PlanTrace.cpp - A plan for trace viewers ---------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The form is that of PyTorch's profiler, so that what reads its traces
+// (Perfetto, HolisticTraceAnalysis) reads these: a stream per queue, and
+// collectives by NCCL's kernel names.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Plan.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+static double toUs(Time time) { return toSeconds(time) * 1e6; }
+
+/// What NCCL calls the kernels that do it.
+static std::string getKernelName(const StepProgram &program, Id op) {
+  const StepOp &it = program.ops[op];
+  if (it.kind != StepOpKind::Start)
+    return it.name;
+  switch (program.transfers[it.transfer].kind) {
+  case TransferKind::AllGather:
+    return "ncclDevKernel_AllGather";
+  case TransferKind::ReduceScatter:
+    return "ncclDevKernel_ReduceScatter_Sum";
+  case TransferKind::AllReduce:
+    return "ncclDevKernel_AllReduce_Sum";
+  case TransferKind::DeviceToHost:
+    return "Memcpy DtoH";
+  case TransferKind::HostToDevice:
+    return "Memcpy HtoD";
+  }
+  llvm_unreachable("not a kind");
+}
+
+static void writeName(llvm::json::OStream &json, llvm::StringRef what, int64_t tid,
+                      llvm::StringRef name) {
+  json.object([&] {
+    json.attribute("ph", "M");
+    json.attribute("name", what);
+    json.attribute("pid", 0);
+    json.attribute("tid", tid);
+    json.attributeObject("args", [&] { json.attribute("name", name); });
+  });
+}
+
+static void writeOp(llvm::json::OStream &json, const PlanReport &report,
+                    const PlanVariant &variant, Id op) {
+  const StepProgram &program = variant.program;
+  const StepOp &it = program.ops[op];
+  const OpSpan &span = variant.timeline.spans[op];
+  bool isTransfer = it.kind == StepOpKind::Start;
+  json.object([&] {
+    json.attribute("ph", "X");
+    json.attribute("cat", "kernel");
+    json.attribute("name", getKernelName(program, op));
+    json.attribute("pid", 0);
+    json.attribute("tid", int64_t(it.queue));
+    json.attribute("ts", toUs(span.begin));
+    json.attribute("dur", toUs(span.end - span.begin));
+    json.attributeObject("args", [&] {
+      json.attribute("device", 0);
+      json.attribute("stream", int64_t(it.queue));
+      json.attribute("correlation", int64_t(op) + 1);
+      if (it.unit >= 0)
+        json.attribute("unit", program.units[it.unit]);
+      json.attribute("phase", it.backward ? "backward" : "forward");
+      json.attribute("alone_us", toUs(span.alone));
+      if (!isTransfer)
+        return;
+      const StepTransfer &transfer = program.transfers[it.transfer];
+      int64_t bytes = 0;
+      for (int64_t atom : transfer.atomBytes)
+        bytes += atom;
+      json.attribute("bytes", bytes);
+      json.attribute("group size", program.groups[transfer.group].size);
+      json.attribute("exposed_us", toUs(variant.timeline.exposedBy[op]));
+    });
+  });
+}
+
+void mlir::fsdp::printPlanTrace(const PlanReport &report,
+                                const PlanVariant &variant,
+                                llvm::raw_ostream &os) {
+  llvm::json::OStream json(os);
+  std::array<bool, kNumQueues> used = {};
+  for (const StepOp &op : variant.program.ops)
+    used[unsigned(op.queue)] = true;
+  json.object([&] {
+    json.attribute("schemaVersion", 1);
+    json.attributeObject("distributedInfo", [&] {
+      json.attribute("backend", "nccl");
+      json.attribute("rank", 0);
+      json.attribute("world_size", variant.program.worldSize);
+    });
+    json.attribute("displayTimeUnit", "ms");
+    json.attributeArray("traceEvents", [&] {
+      writeName(json, "process_name", 0,
+                report.model + ", " + report.mesh + ", " + variant.title);
+      for (unsigned queue = 0; queue != kNumQueues; ++queue)
+        if (used[queue])
+          writeName(json, "thread_name", queue, kQueueNames[queue]);
+      json.object([&] {
+        json.attribute("ph", "X");
+        json.attribute("cat", "user_annotation");
+        json.attribute("name", "ProfilerStep#0");
+        json.attribute("pid", 0);
+        json.attribute("tid", int64_t(kNumQueues));
+        json.attribute("ts", 0);
+        json.attribute("dur", toUs(variant.timeline.step));
+      });
+      for (auto [i, op] : llvm::enumerate(variant.program.ops)) {
+        const OpSpan &span = variant.timeline.spans[i];
+        if (op.kind != StepOpKind::Wait && span.end > span.begin)
+          writeOp(json, report, variant, i);
+      }
+      for (const MemoryPoint &point : variant.memory)
+        json.object([&] {
+          json.attribute("ph", "C");
+          json.attribute("name", "memory (MiB)");
+          json.attribute("pid", 0);
+          json.attribute("ts", toUs(point.time));
+          json.attributeObject("args", [&] {
+            for (auto [name, bytes] : llvm::zip(kPurposeNames, point.bytes))
+              json.attribute(name, double(bytes) / (1 << 20));
+          });
+        });
+    });
+  });
+  os << "\n";
+}

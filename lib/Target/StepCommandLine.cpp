@@ -1,0 +1,75 @@
+//===- StepCommandLine.cpp - Options that tools share ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/StepCommandLine.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir::fsdp;
+namespace cl = llvm::cl;
+
+StepCommandLine::StepCommandLine(cl::OptionCategory &category)
+    : input(cl::Positional, cl::Required, cl::desc("<model.mlir[.gz]>"),
+            cl::cat(category)),
+      optimizerFile("optimizer-file", cl::desc("File with @optimizer"),
+                    cl::value_desc("optimizer.mlir"), cl::cat(category)),
+      optimizer("optimizer",
+                cl::desc("adamw:lr=..,beta1=..,beta2=..,eps=..,weight_decay=.. "
+                         "or sgd:lr=..,momentum=..,weight_decay=.. (default: "
+                         "the step's own, else adamw)"),
+                cl::cat(category)),
+      mesh("mesh", cl::init("shard=1"),
+           cl::desc("shard=N or shard=N,replicate=M"), cl::cat(category)),
+      strategy("strategy", cl::init("auto"),
+               cl::desc("full_shard | shard_grad_op | no_shard | hybrid_shard "
+                        "| hybrid_shard_zero2 (default: full_shard, or "
+                        "hybrid_shard where the mesh has a replicate axis)"),
+               cl::cat(category)),
+      wrap("wrap", cl::init("blocks"),
+           cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none"),
+           cl::cat(category)),
+      ignore("ignore", cl::value_desc("pattern"),
+             cl::desc("Parameters that are left whole, gradients not reduced"),
+             cl::cat(category)),
+      replicate("replicate", cl::value_desc("pattern"),
+                cl::desc("Parameters that are left whole, gradients averaged"),
+                cl::cat(category)),
+      paramDtype("param-dtype", cl::desc("Gather parameters in f32, bf16, .."),
+                 cl::cat(category)),
+      reduceDtype("reduce-dtype", cl::desc("Reduce gradients in f32, bf16, .."),
+                  cl::cat(category)),
+      bufferDtype("buffer-dtype",
+                  cl::desc("Keep float buffers in f32, bf16, .."),
+                  cl::cat(category)),
+      clip("clip-norm",
+           cl::desc("Compile in gradient clipping (the executable's "
+                    "--clip-norm gives the norm)"),
+           cl::cat(category)),
+      timing("timing", cl::desc("Say how long each part takes"),
+             cl::cat(category)) {}
+
+void StepCommandLine::fill(StepOptions &options) const {
+  options.input = input;
+  options.optimizerFile = optimizerFile;
+  options.optimizer = optimizer;
+  options.mesh = mesh;
+  options.strategy = strategy;
+  options.wrap = wrap;
+  options.ignore.assign(ignore.begin(), ignore.end());
+  options.replicate.assign(replicate.begin(), replicate.end());
+  options.paramDtype = paramDtype;
+  options.reduceDtype = reduceDtype;
+  options.bufferDtype = bufferDtype;
+  options.clip = clip;
+  options.timing = timing;
+}
+
+std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
+  std::string path = llvm::sys::fs::getMainExecutable(argv0, address);
+  return llvm::sys::path::parent_path(path).str();
+}
