@@ -1,4 +1,6 @@
 import os
+import shutil
+import sys
 
 import lit.formats
 from lit.llvm import llvm_config
@@ -13,9 +15,15 @@ config.test_exec_root = config.fsdp_obj_root
 config.substitutions.append(("%fixtures", os.path.join(config.fsdp_source_dir, "test", "fixtures")))
 config.substitutions.append(("%plugin", os.path.join(config.fsdp_lib_dir, "FSDPPlugin.so")))
 
+config.substitutions.append(("%clusters", os.path.join(config.fsdp_source_dir, "lib", "Analysis", "Cost", "clusters")))
+config.substitutions.append(("%python", sys.executable))
+# Runs the scripts of pages.
+if shutil.which("node"):
+    config.available_features.add("node")
+
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["fsdp-opt", "fsdp-compile", "fsdp-lsp-server", "fsdp-reduce",
+    ["fsdp-opt", "fsdp-compile", "fsdp-lsp-server", "fsdp-plan", "fsdp-reduce",
      "mlir-opt", "mlir-translate", "FileCheck", "not", "split-file"],
     [config.fsdp_bin_dir, config.llvm_tools_dir],
 )

@@ -136,8 +136,8 @@ static std::optional<Product> getProduct(linalg::LinalgOp op) {
   product.m =
       multiply(getProduct(op, dims->batch), getProduct(op, dims->outputImage));
   product.n = getProduct(op, dims->outputChannel);
-  product.k =
-      multiply(getProduct(op, dims->filterLoop), getProduct(op, dims->inputChannel));
+  product.k = multiply(getProduct(op, dims->filterLoop),
+                       getProduct(op, dims->inputChannel));
   product.batch = getProduct(op, dims->depth);
   return product;
 }
@@ -156,7 +156,8 @@ struct Traffic {
 private:
   int64_t readBy(OpOperand &use);
   static int64_t getElementBytes(int64_t whole, Type type) {
-    return whole / std::max<int64_t>(1, cast<ShapedType>(type).getNumElements());
+    return whole /
+           std::max<int64_t>(1, cast<ShapedType>(type).getNumElements());
   }
 };
 } // namespace
@@ -257,11 +258,9 @@ KernelCost fsdp::getKernelCost(func::FuncOp kernel) {
   int64_t largest = 0;
   kernel.walk([&](linalg::LinalgOp op) {
     std::optional<Product> product = getProduct(op);
-    std::optional<CostDtype> dtype =
-        getCostDtype(op->getOperand(0).getType());
-    int64_t size = product && dtype
-                       ? multiply(product->getSize(), getExecutions(op))
-                       : 0;
+    std::optional<CostDtype> dtype = getCostDtype(op->getOperand(0).getType());
+    int64_t size =
+        product && dtype ? multiply(product->getSize(), getExecutions(op)) : 0;
     if (size <= largest)
       return;
     largest = size;

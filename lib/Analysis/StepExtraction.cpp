@@ -70,8 +70,7 @@ Value Extraction::getWhole(Value value) const {
 int64_t Extraction::getOffset(Value value) {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return step
-        .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
-                                       names::kOffset)
+        .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
         .getInt();
   return value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
       names::kOffsets)[cast<OpResult>(value).getResultNumber()];
@@ -145,8 +144,8 @@ void Extraction::addBuffers() {
     if (isNew)
       program.buffers.push_back({place.offset, place.bytes});
     StepBuffer &buffer = program.buffers[it->second];
-    int64_t end = std::max(buffer.offset + buffer.bytes,
-                           place.offset + place.bytes);
+    int64_t end =
+        std::max(buffer.offset + buffer.bytes, place.offset + place.bytes);
     buffer.offset = std::min(buffer.offset, place.offset);
     buffer.bytes = end - buffer.offset;
     if (auto arg = dyn_cast<BlockArgument>(value)) {
@@ -281,7 +280,8 @@ void Extraction::addPack(PackOp op) {
 }
 
 FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
-  auto [it, isNew] = groups.try_emplace(op.getAxesAttr(), program.groups.size());
+  auto [it, isNew] =
+      groups.try_emplace(op.getAxesAttr(), program.groups.size());
   if (!isNew)
     return it->second;
   // Ranks of neighbouring axes are equally far apart; those of others are not.

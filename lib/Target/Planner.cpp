@@ -31,11 +31,16 @@ static llvm::Error makeError(const llvm::Twine &message) {
 }
 
 llvm::Expected<int64_t> fsdp::parseBytes(StringRef text) {
-  std::pair<StringRef, double> units[] = {
-      {"KiB", 1024.0},       {"MiB", 1048576.0},    {"GiB", 1073741824.0},
-      {"TiB", 1099511627776.0}, {"KB", 1e3},        {"MB", 1e6},
-      {"GB", 1e9},           {"TB", 1e12},          {"B", 1},
-      {"", 1}};
+  std::pair<StringRef, double> units[] = {{"KiB", 1024.0},
+                                          {"MiB", 1048576.0},
+                                          {"GiB", 1073741824.0},
+                                          {"TiB", 1099511627776.0},
+                                          {"KB", 1e3},
+                                          {"MB", 1e6},
+                                          {"GB", 1e9},
+                                          {"TB", 1e12},
+                                          {"B", 1},
+                                          {"", 1}};
   StringRef number = text.trim();
   double factor = 1;
   for (auto [unit, size] : units)
@@ -44,8 +49,7 @@ llvm::Expected<int64_t> fsdp::parseBytes(StringRef text) {
       break;
     }
   double value;
-  if (number.trim().getAsDouble(value) || !(value > 0) ||
-      value * factor > 9e18)
+  if (number.trim().getAsDouble(value) || !(value > 0) || value * factor > 9e18)
     return makeError("expected bytes such as 24GiB, got '" + text + "'");
   return int64_t(std::llround(value * factor));
 }
@@ -74,9 +78,10 @@ llvm::Expected<std::string> fsdp::findCluster(StringRef cluster,
     if (path::extension(it->path()) == ".json")
       names.push_back(path::stem(it->path()).str());
   llvm::sort(names);
-  return makeError("expected --cluster to be a file (with .json) or one of " +
-                   (names.empty() ? "those in " + dir : llvm::join(names, ", ")) +
-                   ", got '" + cluster + "'");
+  return makeError(
+      "expected --cluster to be a file (with .json) or one of " +
+      (names.empty() ? "those in " + dir : llvm::join(names, ", ")) +
+      ", got '" + cluster + "'");
 }
 
 /// Where the groups of @program stand.
@@ -194,8 +199,7 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
             buildPartitionPipeline(pm, partition);
           }))
     return error;
-  if (llvm::Error error =
-          frontend.runPipeline("kernels", buildKernelPipeline))
+  if (llvm::Error error = frontend.runPipeline("kernels", buildKernelPipeline))
     return error;
   if (llvm::Error error = frontend.runPipeline(
           "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))
@@ -214,10 +218,11 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   PlanReport report;
   StringRef model = path::filename(options.input);
   // DIR/model.mlir is called like its folder.
-  report.model = (model.starts_with("model.") && path::has_parent_path(options.input)
-                      ? path::filename(path::parent_path(options.input))
-                      : model)
-                     .str();
+  report.model =
+      (model.starts_with("model.") && path::has_parent_path(options.input)
+           ? path::filename(path::parent_path(options.input))
+           : model)
+          .str();
   report.mesh = options.mesh;
   if (auto strategy = module->getAttrOfType<StringAttr>(names::kStrategy))
     report.strategy = strategy.str();
@@ -236,8 +241,8 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
             printPlanTrace(report, variant, os);
       }))
     return error;
-  if (llvm::Error error = write(
-          *html, [&](raw_ostream &os) { printPlanHtml(report, os); }))
+  if (llvm::Error error =
+          write(*html, [&](raw_ostream &os) { printPlanHtml(report, os); }))
     return error;
   if (options.json)
     printPlanJson(report, llvm::outs());

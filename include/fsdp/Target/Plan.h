@@ -49,7 +49,7 @@ struct PlanReport {
   /// What the bound is made of: "compute", "all_gather queue", ..
   std::string limit;
   int64_t budget = 0, leastBudget = 0;
-  /// Arithmetic of one rank's step.
+  /// Arithmetic of the products and attentions of one rank's step.
   double flops = 0;
   /// The arena of the order in which the step is compiled.
   int64_t arenaBytes = 0;
@@ -70,7 +70,8 @@ struct PlanSettings {
 
 /// Simulates @program as it is, as FSDP would order it, and as the scheduler
 /// does. @report has its names; the rest is filled.
-llvm::Error makePlan(sched::StepProgram program, std::unique_ptr<CostModel> cost,
+llvm::Error makePlan(sched::StepProgram program,
+                     std::unique_ptr<CostModel> cost,
                      llvm::ArrayRef<GroupPlacement> placements,
                      const PlanSettings &settings, PlanReport &report);
 
@@ -78,7 +79,8 @@ llvm::Error makePlan(sched::StepProgram program, std::unique_ptr<CostModel> cost
 std::string getOpTitle(const sched::StepProgram &program, sched::Id op);
 
 /// Most exposed first, at most @most.
-std::vector<ExposedTransfer> getExposed(const PlanVariant &variant, size_t most);
+std::vector<ExposedTransfer> getExposed(const PlanVariant &variant,
+                                        size_t most);
 
 void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
 void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);

@@ -95,9 +95,8 @@ static TimedProgram getProgram(const ScheduleProblem &problem,
       break;
     LineOp op = schedule.line[i];
     lineOf.push_back(program.ops.size());
-    program.ops.emplace_back().work = op.floating
-                                          ? problem.floating[op.id].work
-                                          : problem.spine[op.id].work;
+    program.ops.emplace_back().work =
+        op.floating ? problem.floating[op.id].work : problem.spine[op.id].work;
   }
   return program;
 }

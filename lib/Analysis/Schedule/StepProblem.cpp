@@ -135,11 +135,10 @@ std::vector<bool> Builder::findPrelude() const {
   std::vector<bool> prelude(program.ops.size());
   std::vector<SmallVector<ByteRange, 4>> touched(program.buffers.size());
   auto isTouched = [&](const ByteRange &range) {
-    return llvm::any_of(touched[getBuffer(range.value)],
-                        [&](const ByteRange &other) {
-                          return other.offset < range.end() &&
-                                 range.offset < other.end();
-                        });
+    return llvm::any_of(
+        touched[getBuffer(range.value)], [&](const ByteRange &other) {
+          return other.offset < range.end() && range.offset < other.end();
+        });
   };
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     bool isRead = false;
@@ -184,8 +183,8 @@ void Builder::number() {
       continue;
     if (result.roles[i] == OpRole::Epilogue) {
       result.epilogue.push_back(i);
-      result.epilogueTime += isStart(i) ? times.ops[i].cost.total()
-                                        : times.ops[i].work;
+      result.epilogueTime +=
+          isStart(i) ? times.ops[i].cost.total() : times.ops[i].work;
     } else if (isStart(i)) {
       transferOf[i] = result.transfers.size();
       result.transfers.push_back(i);
@@ -288,8 +287,7 @@ void Builder::holdTails() {
           if (range.end() <= written.offset || written.end() <= range.offset)
             continue;
           Id gather = transferOf[reader];
-          if (floatingOf[reader] >= 0 &&
-              result.roles[reader] == OpRole::Cast)
+          if (floatingOf[reader] >= 0 && result.roles[reader] == OpRole::Cast)
             gather = result.problem.floating[floatingOf[reader]].before;
           if (gather >= 0 && result.problem.transfers[gather].firstUse >= 0)
             hold(f, result.problem.transfers[gather].firstUse);

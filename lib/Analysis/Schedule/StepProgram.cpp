@@ -55,7 +55,8 @@ static std::string checkOp(const StepProgram &p, const StepOp &op) {
     return ("expected a unit below " + Twine(p.units.size()) + ", got " +
             Twine(op.unit))
         .str();
-  for (const ByteRange &range : llvm::concat<const ByteRange>(op.reads, op.writes)) {
+  for (const ByteRange &range :
+       llvm::concat<const ByteRange>(op.reads, op.writes)) {
     if (!inRange(range.value, p.values.size()))
       return ("expected a value, got " + Twine(range.value)).str();
     const StepValue &value = p.values[range.value];
@@ -102,10 +103,10 @@ std::string mlir::fsdp::sched::checkProgram(const StepProgram &p) {
       continue;
     char expected = op.kind == StepOpKind::Start ? 0 : 1;
     if (!getState(op.event) || *getState(op.event) != expected)
-      return fail(expected ? "expected event " + Twine(op.event) +
-                                 " started before it and waited for once"
-                           : "expected an event of its own, got " +
-                                 Twine(op.event));
+      return fail(expected
+                      ? "expected event " + Twine(op.event) +
+                            " started before it and waited for once"
+                      : "expected an event of its own, got " + Twine(op.event));
     ++*getState(op.event);
   }
   for (auto [event, s] : llvm::enumerate(state))

@@ -24,9 +24,7 @@ StepProgram mlir::fsdp::sched::applySchedule(const StepProgram &program,
   result.arenaBytes = 0;
   std::vector<SmallVector<Id, 2>> data = getPredecessors(problem.problem);
   std::vector<SmallVector<Id, 2>> waits = getWaits(problem.problem, schedule);
-  auto getEvent = [&](Id t) {
-    return program.ops[problem.transfers[t]].event;
-  };
+  auto getEvent = [&](Id t) { return program.ops[problem.transfers[t]].event; };
   auto addWait = [&](const StepOp &start) {
     StepOp &wait = result.ops.emplace_back();
     wait.kind = StepOpKind::Wait;
@@ -165,7 +163,6 @@ Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
   Time bound = lowerBound(step.problem).value;
   for (Id op : step.epilogue)
     if (program.ops[op].kind == StepOpKind::Start)
-      bound =
-          std::max(bound, getEpilogueBound(program, step, times, op));
+      bound = std::max(bound, getEpilogueBound(program, step, times, op));
   return bound;
 }

@@ -66,6 +66,7 @@ Player::Player(const TimedProgram &program) : program(program) {
   }
   result.spans.resize(n);
   result.exposedBy.resize(n);
+  result.slowedBy.resize(n);
 }
 
 /// begun[0] counts compute ops that are done, waits included.
@@ -196,6 +197,7 @@ void Player::finishCompute() {
     Time part = weights ? Time(double(lost) * entry.second / weights) : 0;
     part = &entry == &slowedBy.back() ? lost : std::min(part, lost);
     result.exposedBy[entry.first] += part;
+    result.slowedBy[entry.first] += part;
     weights -= entry.second;
     lost -= part;
   }

@@ -29,10 +29,13 @@ std::string mlir::fsdp::getOpTitle(const StepProgram &program, Id op) {
   return title;
 }
 
-/// Why @op did not end earlier.
+/// Why @op is exposed: why it did not end earlier, unless compute did not wait
+/// for it.
 static std::string getCause(const PlanVariant &variant, Id op) {
   const StepProgram &program = variant.program;
   const OpSpan &span = variant.timeline.spans[op];
+  if (2 * variant.timeline.slowedBy[op] > variant.timeline.exposedBy[op])
+    return "compute does not wait for it, but is slower beside it";
   std::string other =
       span.blocker >= 0 ? getOpTitle(program, span.blocker) : "";
   switch (span.why) {
@@ -135,9 +138,11 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
     return llvm::createStringError("internal error: " + error);
   report.arenaBytes = program.arenaBytes;
   for (const StepOp &op : program.ops)
-    if (op.kernel >= 0)
-      for (int64_t flops : program.kernels[op.kernel].flops)
-        report.flops += double(flops);
+    if (op.kernel >= 0) {
+      const KernelCost &kernel = program.kernels[op.kernel];
+      if (kernel.kind != KernelKind::Vector && kernel.kind != KernelKind::Copy)
+        report.flops += double(kernel.flops[unsigned(kernel.dtype)]);
+    }
 
   TimedProgram times = addTimes(program, *cost, placements);
   llvm::Expected<StepProblem> problem = getStepProblem(program, times);
@@ -151,8 +156,8 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
   report.bound = getStepBound(program, *problem, times);
   report.limit = describeLimit(lowerBound(problem->problem));
 
-  auto add = [&](std::string name, std::string title, const Schedule &schedule)
-      -> llvm::Error {
+  auto add = [&](std::string name, std::string title,
+                 const Schedule &schedule) -> llvm::Error {
     StepProgram changed = applySchedule(program, *problem, schedule);
     if (std::string error = findBrokenDependency(program, changed);
         !error.empty())
@@ -169,9 +174,8 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
   if (!best)
     return llvm::createStringError("internal error: no schedule within " +
                                    Twine(problem->problem.budget) + " bytes");
-  PlanVariant inOrder =
-      simulate("in_order", "as compiled, one after the other", program, *cost,
-               placements);
+  PlanVariant inOrder = simulate("in_order", "as compiled, one after the other",
+                                 program, *cost, placements);
   inOrder.placed.assign(program.ops.size(), Cause::Data);
   report.variants.push_back(std::move(inOrder));
   if (llvm::Error error =

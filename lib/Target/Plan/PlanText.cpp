@@ -37,10 +37,16 @@ static void printVariant(const PlanReport &report, const PlanVariant &variant,
                report.bound ? 100.0 * double(timeline.step - report.bound) /
                                   double(report.bound)
                             : 0.0)
-     << formatBytes(getMemoryPeak(variant.memory).getTotal()) << "\n";
+     << formatBytes(getMemoryPeak(variant.memory).getTotal())
+     << (report.fits() &&
+                 getMemoryPeak(variant.memory).getTotal() > report.budget
+             ? " (over the budget)"
+             : "")
+     << "\n";
 }
 
-void mlir::fsdp::printPlanText(const PlanReport &report, llvm::raw_ostream &os) {
+void mlir::fsdp::printPlanText(const PlanReport &report,
+                               llvm::raw_ostream &os) {
   const PlanVariant &best = report.getBest();
   const Timeline &timeline = best.timeline;
   os << report.model << " on " << report.mesh << " (" << report.strategy
@@ -73,8 +79,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report, llvm::raw_ostream &os) 
   }
 
   MemoryPoint peak = getMemoryPeak(best.memory);
-  os << "\nmemory at the peak (" << format("%.3f ms", toMs(peak.time)) << "): "
-     << formatBytes(peak.getTotal()) << "\n";
+  os << "\nmemory at the peak (" << format("%.3f ms", toMs(peak.time))
+     << "): " << formatBytes(peak.getTotal()) << "\n";
   for (auto [name, bytes] : llvm::zip(kPurposeNames, peak.bytes))
     if (bytes)
       os << format("  %-12s ", name.data()) << formatBytes(bytes) << "\n";

@@ -40,8 +40,8 @@ static std::string getKernelName(const StepProgram &program, Id op) {
   llvm_unreachable("not a kind");
 }
 
-static void writeName(llvm::json::OStream &json, llvm::StringRef what, int64_t tid,
-                      llvm::StringRef name) {
+static void writeName(llvm::json::OStream &json, llvm::StringRef what,
+                      int64_t tid, llvm::StringRef name) {
   json.object([&] {
     json.attribute("ph", "M");
     json.attribute("name", what);

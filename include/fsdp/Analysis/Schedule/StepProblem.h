@@ -49,8 +49,7 @@ llvm::Expected<StepProblem> getStepProblem(const StepProgram &program,
 
 /// The program that @schedule makes of @program. Nobody has placed its buffers.
 StepProgram applySchedule(const StepProgram &program,
-                          const StepProblem &problem,
-                          const Schedule &schedule);
+                          const StepProblem &problem, const Schedule &schedule);
 
 /// No order of the step takes less: the bound of the problem, and of what must
 /// precede the epilogue with the epilogue behind it.

@@ -120,9 +120,9 @@ EventOps getEventOps(const StepProgram &program);
 std::string checkProgram(const StepProgram &program);
 
 /// @changed has the ops of @original (by their `source`) in another order, with
-/// other waits and events. Two ops that touch the same bytes of a buffer, one of them writing,
-/// must be ordered as they were. Returns the first pair that is not, or an
-/// empty string.
+/// other waits and events. Two ops that touch the same bytes of a buffer, one
+/// of them writing, must be ordered as they were. Returns the first pair that
+/// is not, or an empty string.
 std::string findBrokenDependency(const StepProgram &original,
                                  const StepProgram &changed);
 

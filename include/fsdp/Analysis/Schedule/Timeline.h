@@ -79,6 +79,8 @@ struct Timeline {
   /// the chain of what each transfer waited for, and what transfers took from
   /// compute beside them.
   std::vector<Time> exposedBy;
+  /// Of that, what the transfer took from compute beside it.
+  std::vector<Time> slowedBy;
 };
 
 Timeline play(const TimedProgram &program);

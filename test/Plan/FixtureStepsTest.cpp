@@ -1,0 +1,227 @@
+//===- FixtureStepsTest.cpp - Programs of traced models -------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The programs of the traced models: what they are made of, and that no
+// schedule of theirs breaks a dependency.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/Makespan.h"
+#include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "fsdp/Analysis/Schedule/StepProblem.h"
+#include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Passes/Passes.h"
+#include "fsdp/Target/Frontend.h"
+
+#include "gtest/gtest.h"
+
+#include <optional>
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+/// Kernels by their bytes, transfers by theirs: no two alike.
+struct BytesCost : CostModel {
+  Time kernel(const KernelCost &kernel) const override {
+    return 1000 + kernel.bytes;
+  }
+  TransferCost transfer(const TransferKey &transfer) const override {
+    return {5000, 4 * transfer.atomBytes.front(), Link::Inter};
+  }
+  int rate(Queue, QueueMask) const override { return kFullRate; }
+};
+
+struct Setting {
+  const char *name, *fixture, *mesh;
+  bool clip, narrow;
+  const char *strategy;
+};
+
+class FixtureSteps : public ::testing::TestWithParam<Setting> {
+protected:
+  void SetUp() override {
+    const Setting &setting = GetParam();
+    StepOptions options;
+    std::string dir = std::string(FSDP_FIXTURES "/") + setting.fixture;
+    options.input = dir + "/model.mlir";
+    options.optimizerFile = dir + "/optimizer.mlir";
+    options.mesh = setting.mesh;
+    options.clip = setting.clip;
+    options.strategy = setting.strategy;
+    if (setting.narrow)
+      options.paramDtype = options.reduceDtype = "bf16";
+    Frontend frontend(options);
+    ASSERT_FALSE(bool(frontend.read()));
+    PartitionOptions partition;
+    frontend.fill(partition);
+    ASSERT_FALSE(bool(frontend.runPipeline("all", [&](OpPassManager &pm) {
+      buildPartitionPipeline(pm, partition);
+      buildKernelPipeline(pm);
+      pm.addPass(createPlanArena());
+    })));
+    FailureOr<StepProgram> extracted = extractStepProgram(frontend.getModule());
+    ASSERT_TRUE(succeeded(extracted));
+    program = std::move(*extracted);
+  }
+
+  StepProgram program;
+  BytesCost cost;
+};
+} // namespace
+
+TEST_P(FixtureSteps, memoryInUseAtOnceLiesApart) {
+  ASSERT_EQ(checkProgram(program), "");
+  struct Life {
+    Id begin = -1, end = -1;
+  };
+  std::vector<Life> lives(program.buffers.size());
+  for (size_t i = 0; i != program.ops.size(); ++i)
+    for (const ByteRange &range : llvm::concat<const ByteRange>(
+             program.ops[i].reads, program.ops[i].writes)) {
+      Life &life = lives[program.values[range.value].buffer];
+      if (life.begin < 0)
+        life.begin = i;
+      life.end = i;
+    }
+  for (size_t a = 0; a != lives.size(); ++a) {
+    const StepBuffer &x = program.buffers[a];
+    EXPECT_LE(x.offset + x.bytes, program.arenaBytes);
+    if (x.isArgument)
+      lives[a] = {0, Id(program.ops.size())};
+    for (size_t b = 0; b != a; ++b) {
+      const StepBuffer &y = program.buffers[b];
+      bool apart =
+          x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset;
+      bool together =
+          lives[a].begin <= lives[b].end && lives[b].begin <= lives[a].end;
+      EXPECT_TRUE(apart || !together) << "buffers " << b << " and " << a;
+    }
+  }
+}
+
+TEST_P(FixtureSteps, rolesAreThoseOfFSDP) {
+  TimedProgram times = addTimes(
+      program, cost, std::vector<GroupPlacement>(program.groups.size()));
+  auto step = getStepProblem(program, times);
+  ASSERT_TRUE(bool(step)) << llvm::toString(step.takeError());
+  std::vector<bool> fromReduction(program.values.size());
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    const StepOp &op = program.ops[i];
+    bool behind = false;
+    for (const ByteRange &range : op.reads)
+      behind |= fromReduction[range.value];
+    bool isTail =
+        op.kind != StepOpKind::Wait &&
+        (step->roles[i] == OpRole::Tail || step->roles[i] == OpRole::Epilogue);
+    if (op.kind != StepOpKind::Wait && op.kind != StepOpKind::Start) {
+      EXPECT_EQ(isTail, behind) << op.name;
+    }
+    bool reduces = op.kind == StepOpKind::Start && op.queue != Queue::AllGather;
+    for (const ByteRange &range : op.writes)
+      fromReduction[range.value] = behind || reduces;
+    // Updates are tails: what replaces a parameter's shard.
+    for (const ByteRange &range : op.writes)
+      if (program.buffers[program.values[range.value].buffer].purpose ==
+          Purpose::Parameters) {
+        EXPECT_TRUE(isTail) << op.name;
+      }
+  }
+  // With narrow gathers there is one cast for each.
+  auto isCast = [](const FloatingOp &op) { return op.before >= 0; };
+  auto gathers = llvm::count_if(step->problem.transfers, [](const Transfer &t) {
+    return t.queue == Queue::AllGather;
+  });
+  EXPECT_EQ(llvm::count_if(step->problem.floating, isCast),
+            GetParam().narrow ? gathers : 0);
+  // Reductions follow each other through backward; none waits for the end but
+  // the last.
+  Id last = step->problem.spine.size() - 1;
+  std::vector<Id> reductions = getQueueOrder(step->problem, Queue::Reduce);
+  for (Id t : reductions) {
+    if (t != reductions.back()) {
+      EXPECT_LT(step->problem.transfers[t].ready, last);
+    }
+  }
+}
+
+TEST_P(FixtureSteps, noScheduleBreaksADependency) {
+  std::vector<GroupPlacement> placements(program.groups.size());
+  TimedProgram times = addTimes(program, cost, placements);
+  auto step = getStepProblem(program, times);
+  ASSERT_TRUE(bool(step)) << llvm::toString(step.takeError());
+  Time bound = getStepBound(program, *step, times);
+  EXPECT_GE(play(times).step, bound);
+  auto check = [&](const Schedule &schedule) {
+    ASSERT_EQ(checkSchedule(step->problem, schedule), "");
+    StepProgram changed = applySchedule(program, *step, schedule);
+    EXPECT_EQ(checkProgram(changed), "");
+    EXPECT_EQ(findBrokenDependency(program, changed), "");
+    Timeline timeline = play(addTimes(changed, cost, placements));
+    EXPECT_EQ(timeline.step,
+              simulate(step->problem, schedule).step + step->epilogueTime);
+    EXPECT_GE(timeline.step, bound);
+  };
+  for (bool forward : {false, true})
+    for (BackwardPrefetch backward :
+         {BackwardPrefetch::None, BackwardPrefetch::Pre,
+          BackwardPrefetch::Post}) {
+      FSDPOptions options;
+      options.forwardPrefetch = forward;
+      options.backwardPrefetch = backward;
+      check(scheduleLikeFSDP(step->problem, options));
+    }
+  for (int64_t budget : {kNoBudget, getLeastBudget(step->problem)}) {
+    step->problem.budget = budget;
+    std::optional<Schedule> best = schedule(step->problem);
+    ASSERT_TRUE(best);
+    check(*best);
+  }
+}
+
+static const Setting kSettings[] = {
+    {"gpt2", "gpt2", "shard=4", false, false, "auto"},
+    {"gpt2NarrowClipped", "gpt2", "shard=2", true, true, "auto"},
+    {"gpt2Hybrid", "gpt2", "shard=2,replicate=2", true, true, "auto"},
+    {"gpt2GradOp", "gpt2", "shard=4", false, true, "shard_grad_op"},
+    {"gpt2Whole", "gpt2", "shard=4", false, false, "no_shard"},
+    {"llama", "llama", "shard=4", false, false, "auto"},
+    {"llamaHybrid", "llama", "shard=2,replicate=4", false, true, "auto"},
+    {"resnet", "resnet", "shard=4", false, false, "auto"},
+    {"resnetClipped", "resnet", "shard=8", true, true, "auto"},
+    {"mixed", "mixed", "shard=2", true, false, "auto"},
+    {"t5", "t5", "shard=2", false, true, "auto"},
+};
+
+INSTANTIATE_TEST_SUITE_P(, FixtureSteps, ::testing::ValuesIn(kSettings),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+namespace {
+class Gpt2Step : public FixtureSteps {};
+} // namespace
+
+TEST_P(Gpt2Step, productsAreThoseOfTheModel) {
+  // 64 tokens; two blocks of 12 d^2 weights and two products of heads, and the
+  // head over 256 words; backward does each product twice.
+  const int64_t tokens = 64, d = 64, heads = 8, length = 32, size = 16;
+  int64_t block =
+      2 * tokens * 12 * d * d + 2 * 2 * heads * length * length * size;
+  int64_t expected = 3 * (2 * block + 2 * tokens * d * 256);
+  int64_t flops = 0;
+  for (const StepOp &op : program.ops)
+    if (op.kernel >= 0)
+      if (const KernelCost &k = program.kernels[op.kernel];
+          k.kind == KernelKind::Matmul)
+        flops += 2 * k.m * k.n * k.k * k.batch;
+  EXPECT_EQ(flops, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Gpt2Step, ::testing::Values(kSettings[0]));

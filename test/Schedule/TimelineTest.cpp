@@ -1,0 +1,121 @@
+//===- TimelineTest.cpp - The engine, and what it says of programs --------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/Timeline.h"
+#include "ConstantCost.h"
+#include "SmallPrograms.h"
+
+#include "gtest/gtest.h"
+
+#include <numeric>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using namespace mlir::fsdp::sched::test;
+
+static TimedOp compute(Time work) {
+  TimedOp op;
+  op.work = work;
+  return op;
+}
+static TimedOp start(Queue queue, Time latency, Time work, Id link = 0) {
+  TimedOp op;
+  op.kind = TimedOp::Start;
+  op.queue = queue;
+  op.cost = {latency, work, link};
+  return op;
+}
+static TimedOp wait(Id start) {
+  TimedOp op;
+  op.kind = TimedOp::Wait;
+  op.start = start;
+  return op;
+}
+
+TEST(Timeline, synchronousProgramExposesEverything) {
+  ConstantCost cost;
+  cost.kernelTime = 100;
+  cost.transferCost = {10, 90, Link::Intra};
+  StepProgram program = makeTwoUnitStep();
+  Timeline timeline = play(addTimes(program, cost, {GroupPlacement()}));
+  // 12 kernels and 6 collectives, one after the other.
+  EXPECT_EQ(timeline.compute, 1200);
+  EXPECT_EQ(timeline.exposed, 600);
+  EXPECT_EQ(timeline.step, 1800);
+  for (size_t i = 0; i != program.ops.size(); ++i)
+    EXPECT_EQ(timeline.exposedBy[i],
+              program.ops[i].kind == StepOpKind::Start ? 100 : 0);
+  EXPECT_EQ(timeline.spans[0].why, Blocker::None);
+  EXPECT_EQ(timeline.spans[1].why, Blocker::Wait);
+  EXPECT_EQ(timeline.spans[1].blocker, 0);
+}
+
+TEST(Timeline, aStartBehindAWaitWaitsForIt) {
+  TimedProgram program;
+  program.ops = {start(Queue::Reduce, 0, 50), wait(0),
+                 start(Queue::AllReduce, 0, 30, 1), wait(2), compute(10)};
+  Timeline timeline = play(program);
+  EXPECT_EQ(timeline.spans[2].begin, 50);
+  EXPECT_EQ(timeline.spans[2].why, Blocker::Order);
+  EXPECT_EQ(timeline.spans[2].blocker, 0);
+  EXPECT_EQ(timeline.step, 90);
+  EXPECT_EQ(timeline.exposedBy, (std::vector<Time>{50, 0, 30, 0, 0}));
+}
+
+TEST(Timeline, aStartBeforeAWaitDoesNot) {
+  TimedProgram program;
+  program.ops = {start(Queue::Reduce, 0, 50), start(Queue::AllReduce, 0, 30, 1),
+                 wait(0), wait(1), compute(10)};
+  Timeline timeline = play(program);
+  EXPECT_EQ(timeline.spans[1].begin, 0);
+  EXPECT_EQ(timeline.step, 60);
+  // The one that came last.
+  EXPECT_EQ(timeline.exposedBy, (std::vector<Time>{50, 0, 0, 0, 0}));
+}
+
+TEST(Timeline, whatSlowsComputeIsSaidApart) {
+  ConstantCost cost;
+  cost.computeLoss = 512;
+  TimedProgram program;
+  program.cost = &cost;
+  program.ops = {start(Queue::AllGather, 0, 100), compute(80), wait(0),
+                 compute(10)};
+  Timeline timeline = play(program);
+  // 100 at half speed, and 30 more: the gather is over before.
+  EXPECT_EQ(timeline.step, 140);
+  EXPECT_EQ(timeline.exposed, 50);
+  EXPECT_EQ(timeline.exposedBy[0], 50);
+  EXPECT_EQ(timeline.slowedBy[0], 50);
+}
+
+TEST(Timeline, memoryIsHeldFromWriterToLastReader) {
+  ConstantCost cost;
+  cost.kernelTime = 100;
+  cost.transferCost = {0, 100, Link::Intra};
+  StepProgram program = makeTwoUnitStep();
+  Timeline timeline = play(addTimes(program, cost, {GroupPlacement()}));
+  std::vector<MemoryPoint> memory = getMemory(program, timeline);
+  auto at = [&](Time time, Purpose purpose) {
+    int64_t bytes = 0;
+    for (const MemoryPoint &point : memory)
+      if (point.time <= time)
+        bytes = point.bytes[unsigned(purpose)];
+    return bytes;
+  };
+  // The first gather, f0, the cast, the second gather, f1, b1.
+  EXPECT_EQ(at(50, Purpose::Gathered), 400);
+  EXPECT_EQ(at(250, Purpose::Gathered), 0);
+  EXPECT_EQ(at(250, Purpose::Activations), 60 + 50);
+  EXPECT_EQ(at(350, Purpose::Gathered), 200);
+  EXPECT_EQ(at(450, Purpose::Activations), 60 + 60);
+  EXPECT_EQ(at(550, Purpose::Gradients), 400);
+  EXPECT_EQ(at(0, Purpose::Parameters), 254);
+  EXPECT_EQ(at(timeline.step - 1, Purpose::Parameters), 254);
+  MemoryPoint peak = getMemoryPeak(memory);
+  for (const MemoryPoint &point : memory)
+    EXPECT_LE(point.getTotal(), peak.getTotal());
+}
