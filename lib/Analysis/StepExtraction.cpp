@@ -355,7 +355,11 @@ void Extraction::addReturn(Operation &op) {
     StepOp &keep = addOp(StepOpKind::Copy, op, "keep");
     keep.copiedBytes = 2 * getTensorBytes(arg.getType());
     keep.reads.push_back(getRange(value));
-    keep.writes.push_back(getRange(arg));
+    // Another value in the argument's place.
+    ByteRange place = getRange(arg);
+    program.values.push_back(program.values[place.value]);
+    place.value = program.values.size() - 1;
+    keep.writes.push_back(place);
   }
 }
 

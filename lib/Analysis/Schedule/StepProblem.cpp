@@ -89,7 +89,8 @@ bool Builder::isCast(Id op) const {
       return false;
   Id gather = -1;
   for (const ByteRange &range : cast.writes) {
-    if (program.buffers[getBuffer(range.value)].isArgument)
+    const StepBuffer &buffer = program.buffers[getBuffer(range.value)];
+    if (buffer.isArgument || buffer.isResult)
       return false;
     for (Id reader : readers[range.value]) {
       if (!isStart(reader) || program.ops[reader].queue != Queue::AllGather ||
@@ -118,7 +119,7 @@ void Builder::classify() {
       if (isStart(from) && program.ops[from].queue != Queue::AllGather &&
           source == OpRole::Spine && op.kind != StepOpKind::Start)
         source = OpRole::Tail;
-      // Casts are the spine's for those who read them; only gathers do.
+      // What only a cast made does not bind a gather to anything.
       if (source != OpRole::Cast)
         role = std::max(role, source);
     }
@@ -231,7 +232,8 @@ void Builder::addFloating() {
     floating.work = times.ops[op].work;
     if (result.roles[op] == OpRole::Cast) {
       for (const ByteRange &range : program.ops[op].writes) {
-        floating.before = transferOf[readers[range.value].front()];
+        for (Id gather : readers[range.value])
+          floating.before = transferOf[gather];
         floating.heldBytes += program.buffers[getBuffer(range.value)].bytes;
       }
       continue;

@@ -1,0 +1,139 @@
+//===- StepExtractionTest.cpp - Programs of steps written by hand ---------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/StepExtraction.h"
+#include "ModuleTest.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+class StepExtraction : public ModuleTest {
+protected:
+  /// @body in a step of one shard, which is placed at 0 and 64 bytes long.
+  static std::string makeStep(llvm::StringRef body) {
+    return (R"(
+      fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>, #fsdp.axis<"inner" = 2>]
+      func.func private @copy(%x: tensor<16xf32>, %d: tensor<16xf32>) -> tensor<16xf32> {
+        return %d : tensor<16xf32>
+      }
+      func.func @step(%p: tensor<16xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64})
+          -> (tensor<16xf32> {fsdp.loss}, tensor<16xf32> {fsdp.shard = @w})
+          attributes {fsdp.arena = {bytes = 4096 : i64,
+            state_offset = 0 : i64, state_bytes = 64 : i64,
+            communicated_offset = 64 : i64, communicated_bytes = 1984 : i64,
+            transient_offset = 2048 : i64, transient_bytes = 2048 : i64}} {
+    )" + body +
+            "}")
+        .str();
+  }
+
+  StepProgram extract(llvm::StringRef body) {
+    FailureOr<StepProgram> program = extractStepProgram(parse(makeStep(body)));
+    EXPECT_TRUE(succeeded(program));
+    if (failed(program))
+      return {};
+    EXPECT_EQ(checkProgram(*program), "");
+    return std::move(*program);
+  }
+
+  std::string getError(llvm::StringRef text) {
+    std::string message;
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diag) {
+      if (message.empty())
+        message = diag.str();
+    });
+    EXPECT_TRUE(failed(extractStepProgram(parse(text))));
+    return message;
+  }
+};
+} // namespace
+
+TEST_F(StepExtraction, collectivesWaitAtOnce) {
+  StepProgram p = extract(R"(
+    %w = fsdp.all_gather %p on @mesh["shard"] for forward {fsdp.offsets = array<i64: 64>} : tensor<16xf32> -> tensor<64xf32>
+    %v = fsdp.view %w[16] {fsdp.offsets = array<i64: 128>} : tensor<64xf32> -> tensor<16xf32>
+    %y = fsdp.launch @copy(%v) {fsdp.offsets = array<i64: 2048>} : (tensor<16xf32>) -> tensor<16xf32>
+    %l = fsdp.all_reduce %y on @mesh["replicate", "shard", "inner"] {fsdp.offsets = array<i64: 2048>} : tensor<16xf32>
+    %n = fsdp.launch @copy(%p) tied [0] {fsdp.offsets = array<i64: 0>} : (tensor<16xf32>) -> tensor<16xf32>
+    return %l, %n : tensor<16xf32>, tensor<16xf32>
+  )");
+  ASSERT_EQ(p.ops.size(), 6u);
+  EXPECT_EQ(p.worldSize, 16);
+  EXPECT_EQ(p.arenaBytes, 4096);
+  EXPECT_EQ(p.ops[0].queue, Queue::AllGather);
+  EXPECT_EQ(p.ops[1].kind, StepOpKind::Wait);
+  EXPECT_EQ(p.ops[1].event, p.ops[0].event);
+  EXPECT_EQ(p.units, std::vector<std::string>{"w"});
+  EXPECT_EQ(p.ops[0].unit, 0);
+  EXPECT_EQ(p.ops[2].unit, 0);
+  // A view reads a part of the gathered value.
+  EXPECT_EQ(p.ops[2].reads[0].value, p.ops[0].writes[0].value);
+  EXPECT_EQ(p.ops[2].reads[0].offset, 128);
+  EXPECT_EQ(p.ops[2].reads[0].bytes, 64);
+  // The whole buffer, the ranks that differ in the axes.
+  EXPECT_EQ(p.transfers[0].atomBytes[0], 256);
+  EXPECT_EQ(p.groups[0], (RankGroup{4, 2}));
+  EXPECT_EQ(p.groups[1], (RankGroup{16, 1}));
+  // In place, and what lies over the shard is the shard's memory.
+  EXPECT_EQ(p.values[p.ops[3].writes[0].value].buffer,
+            p.values[p.ops[3].reads[0].value].buffer);
+  const StepBuffer &shard =
+      p.buffers[p.values[p.ops[5].writes[0].value].buffer];
+  EXPECT_TRUE(shard.isArgument);
+  EXPECT_EQ(shard.purpose, Purpose::Parameters);
+  EXPECT_EQ(p.buffers[p.values[p.ops[0].writes[0].value].buffer].purpose,
+            Purpose::Gathered);
+  // The launch that makes the loss is the last of forward.
+  EXPECT_FALSE(p.ops[2].backward);
+  EXPECT_TRUE(p.ops[3].backward);
+}
+
+TEST_F(StepExtraction, whatDoesNotLieInPlaceIsCopied) {
+  StepProgram p = extract(R"(
+    %a = fsdp.launch @copy(%p) tied [0] {fsdp.offsets = array<i64: 64>} : (tensor<16xf32>) -> tensor<16xf32>
+    %b = fsdp.launch @copy(%p) {fsdp.offsets = array<i64: 2048>} : (tensor<16xf32>) -> tensor<16xf32>
+    %g = fsdp.pack %a at 0, %b at 24 {fsdp.offsets = array<i64: 64>} : tensor<16xf32>, tensor<16xf32> -> tensor<48xf32>
+    %l = fsdp.view %g[0] {fsdp.offsets = array<i64: 64>} : tensor<48xf32> -> tensor<16xf32>
+    return %l, %b : tensor<16xf32>, tensor<16xf32>
+  )");
+  ASSERT_EQ(p.ops.size(), 4u);
+  // A tied operand that is kept; a part elsewhere, and two gaps; a new shard
+  // that is not in the old one's place.
+  EXPECT_EQ(p.ops[0].copiedBytes, 2 * 64);
+  EXPECT_EQ(p.ops[1].copiedBytes, 0);
+  EXPECT_EQ(p.ops[2].kind, StepOpKind::Copy);
+  EXPECT_EQ(p.ops[2].copiedBytes, 2 * 64 + 64);
+  EXPECT_EQ(p.ops[3].name, "keep");
+  EXPECT_EQ(p.ops[3].copiedBytes, 2 * 64);
+  // The part in place is the pack's memory.
+  EXPECT_EQ(p.values[p.ops[0].writes[0].value].buffer,
+            p.values[p.ops[2].writes[0].value].buffer);
+  EXPECT_NE(p.values[p.ops[1].writes[0].value].buffer,
+            p.values[p.ops[2].writes[0].value].buffer);
+  // Readers of the old shard do not read the new one.
+  EXPECT_NE(p.ops[3].writes[0].value, p.ops[0].reads[0].value);
+}
+
+TEST_F(StepExtraction, refusesWhatIsNoPlannedStep) {
+  EXPECT_EQ(getError("module {}"), "expected a function @step");
+  EXPECT_EQ(getError("func.func @step() { return }"),
+            "expected a planned arena (run fsdp-plan-arena first)");
+  EXPECT_EQ(getError(makeStep(R"(
+    %w = fsdp.broadcast %p from 0 on @mesh["shard"] {fsdp.offsets = array<i64: 64>} : tensor<16xf32>
+    return %w, %p : tensor<16xf32>, tensor<16xf32>
+  )")),
+            "'fsdp.broadcast' op expected all_gather, reduce_scatter or "
+            "all_reduce in a step");
+  EXPECT_EQ(getError(makeStep(R"(
+    %w = fsdp.all_reduce %p on @mesh["replicate", "inner"] {fsdp.offsets = array<i64: 64>} : tensor<16xf32>
+    return %w, %p : tensor<16xf32>, tensor<16xf32>
+  )")),
+            "'fsdp.all_reduce' op expected axes that are neighbours in the "
+            "mesh, got [\"replicate\", \"inner\"]");
+}
