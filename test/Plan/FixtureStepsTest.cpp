@@ -44,6 +44,9 @@ struct Setting {
   const char *strategy;
 };
 
+/// In the names of tests.
+void PrintTo(const Setting &setting, std::ostream *os) { *os << setting.name; }
+
 class FixtureSteps : public ::testing::TestWithParam<Setting> {
 protected:
   void SetUp() override {

@@ -78,6 +78,12 @@ class Install(unittest.TestCase):
         self.assertIn(f"libfsdp-rt.so.1 => {self.lib}/", run("ldd", library))
         self.check_trains("gpt2", self.bin / "fsdp-run", library)
 
+    def test_plans_for_installed_clusters(self):
+        text = run(self.bin / "fsdp-plan",
+                   ARGS.fixtures / "mixed" / "model.mlir", "--mesh", "shard=8",
+                   "--cluster", "h100-sxm")
+        self.assertRegex(text, r"step \d+\.\d+ ms, bound \d+\.\d+ ms")
+
     def test_needs_nothing_from_the_build(self):
         checked = 0
         for file in [*self.bin.iterdir(), *self.lib.glob("*.so")]:

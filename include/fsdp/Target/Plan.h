@@ -39,6 +39,14 @@ struct ExposedTransfer {
   std::string cause;
 };
 
+/// All calls of one kernel in a step.
+struct KernelShare {
+  KernelCost cost;
+  int64_t calls = 0;
+  /// Together, alone.
+  Time time = 0;
+};
+
 struct PlanReport {
   std::string model, mesh, strategy, cluster, device;
   /// In the order in which they improve.
@@ -49,6 +57,8 @@ struct PlanReport {
   /// What the bound is made of: "compute", "all_gather queue", ..
   std::string limit;
   int64_t budget = 0, leastBudget = 0;
+  /// Compute, most time first.
+  std::vector<KernelShare> kernels;
   /// Arithmetic of the products and attentions of one rank's step.
   double flops = 0;
   /// The arena of the order in which the step is compiled.
@@ -81,6 +91,9 @@ std::string getOpTitle(const sched::StepProgram &program, sched::Id op);
 /// Most exposed first, at most @most.
 std::vector<ExposedTransfer> getExposed(const PlanVariant &variant,
                                         size_t most);
+
+/// "product 4096 x 1024 x 512", "elementwise or reduction", "copy".
+std::string getKernelTitle(const KernelCost &kernel);
 
 void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
 void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);

@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 #include <tuple>
 
@@ -267,6 +268,8 @@ Timeline Player::run() {
       break;
     advance();
   }
+  assert(begun[0] == order[0].size() &&
+         "ops depend on earlier ones only, so all have run");
   result.step = now;
   exposeStall();
   for (const TimedOp &op : program.ops)

@@ -11,6 +11,7 @@
 
 #include "fsdp/Target/Plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 
@@ -105,6 +106,16 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attributeArray("notes", [&] {
       for (const std::string &note : report.notes)
         json.value(note);
+    });
+    json.attributeArray("kernels", [&] {
+      for (const KernelShare &kernel :
+           llvm::ArrayRef(report.kernels).take_front(10))
+        json.array([&] {
+          json.value(toUs(kernel.time));
+          json.value(kernel.calls);
+          json.value(kernel.cost.name);
+          json.value(getKernelTitle(kernel.cost));
+        });
     });
     json.attributeArray("queues", [&] {
       for (llvm::StringRef name : kQueueNames)

@@ -81,6 +81,16 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
       for (const std::string &note : report.notes)
         json.value(note);
     });
+    json.attributeArray("kernels", [&] {
+      for (const KernelShare &kernel : report.kernels)
+        json.object([&] {
+          json.attribute("name", kernel.cost.name);
+          json.attribute("kind", getKernelTitle(kernel.cost));
+          json.attribute("calls", kernel.calls);
+          json.attribute("ms", toMs(kernel.time));
+          json.attribute("bytes", kernel.cost.bytes);
+        });
+    });
     json.attributeArray("orders", [&] {
       for (const PlanVariant &variant : report.variants)
         writeVariant(json, report, variant);

@@ -79,6 +79,49 @@ std::vector<ExposedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
   return result;
 }
 
+std::string mlir::fsdp::getKernelTitle(const KernelCost &kernel) {
+  switch (kernel.kind) {
+  case KernelKind::Vector:
+    return "elementwise or reduction";
+  case KernelKind::Copy:
+    return "copy";
+  case KernelKind::Matmul:
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+    break;
+  }
+  std::string batch =
+      kernel.batch > 1 ? " in a batch of " + std::to_string(kernel.batch) : "";
+  return ((kernel.kind == KernelKind::Matmul ? "product " : "attention ") +
+          Twine(kernel.m) + " x " + Twine(kernel.n) + " x " + Twine(kernel.k) +
+          batch + ", " + kCostDtypeNames[unsigned(kernel.dtype)])
+      .str();
+}
+
+static std::vector<KernelShare> getKernels(const StepProgram &program,
+                                           const TimedProgram &times) {
+  std::vector<KernelShare> kernels(program.kernels.size());
+  KernelShare copies;
+  copies.cost.kind = KernelKind::Copy;
+  copies.cost.name = "packs and copies between kernels";
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    if (op.kind != StepOpKind::Launch && op.kind != StepOpKind::Copy)
+      continue;
+    KernelShare &share = op.kernel >= 0 ? kernels[op.kernel] : copies;
+    if (op.kernel >= 0)
+      share.cost = program.kernels[op.kernel];
+    share.calls += times.ops[i].work > 0;
+    share.time += times.ops[i].work;
+  }
+  kernels.push_back(copies);
+  llvm::erase_if(kernels, [](const KernelShare &k) { return k.time == 0; });
+  llvm::sort(kernels, [](const KernelShare &a, const KernelShare &b) {
+    return std::make_pair(-a.time, a.cost.name) <
+           std::make_pair(-b.time, b.cost.name);
+  });
+  return kernels;
+}
+
 /// Kernels of a step that was traced in f32, as if it had been traced in
 /// @dtype: products run in its units, and half or less of the bytes move.
 static void assumeDtype(StepProgram &program, CostDtype dtype) {
@@ -117,7 +160,7 @@ static std::string describeLimit(const Bound &bound) {
   if (what == "link")
     return ("the " + kLinkNames[bound.bindingIndex] + " link").str();
   if (what == "contention")
-    return "what transfers take from compute beside them";
+    return "compute, slowed down by the transfers beside it";
   return "the longest chain of dependencies";
 }
 
@@ -145,6 +188,7 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
     }
 
   TimedProgram times = addTimes(program, *cost, placements);
+  report.kernels = getKernels(program, times);
   llvm::Expected<StepProblem> problem = getStepProblem(program, times);
   if (!problem)
     return problem.takeError();

@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir::fsdp;
@@ -45,6 +46,14 @@ static void printVariant(const PlanReport &report, const PlanVariant &variant,
      << "\n";
 }
 
+static void printKernels(const PlanReport &report, llvm::raw_ostream &os) {
+  os << "\ncostliest kernels\n";
+  for (const KernelShare &kernel : llvm::ArrayRef(report.kernels).take_front(5))
+    os << format("  %10.3f ms in %6lld calls   ", toMs(kernel.time),
+                 (long long)kernel.calls)
+       << kernel.cost.name << ": " << getKernelTitle(kernel.cost) << "\n";
+}
+
 void mlir::fsdp::printPlanText(const PlanReport &report,
                                llvm::raw_ostream &os) {
   const PlanVariant &best = report.getBest();
@@ -61,6 +70,14 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
                100.0 * double(timeline.exposed) /
                    double(std::max<Time>(1, timeline.step)),
                report.flops / std::max(1e-12, toSeconds(timeline.step)) / 1e12);
+  std::array<Time, 3> byKind = {};
+  for (const KernelShare &kernel : report.kernels)
+    byKind[kernel.cost.kind == KernelKind::Vector ? 1
+           : kernel.cost.kind == KernelKind::Copy ? 2
+                                                  : 0] += kernel.time;
+  os << format("of compute: products %.3f ms, elementwise and reductions %.3f "
+               "ms, copies %.3f ms\n",
+               toMs(byKind[0]), toMs(byKind[1]), toMs(byKind[2]));
   os << "limited by " << report.limit << "\n\norders:\n";
   for (const PlanVariant &variant : report.variants)
     printVariant(report, variant, os);
@@ -77,6 +94,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
        << getOpTitle(best.program, transfer.op) << ": " << transfer.cause
        << "\n";
   }
+
+  printKernels(report, os);
 
   MemoryPoint peak = getMemoryPeak(best.memory);
   os << "\nmemory at the peak (" << format("%.3f ms", toMs(peak.time))

@@ -15,6 +15,11 @@ for order in plan["orders"]:
     assert all(c["cause"] for c in order["collectives"])
     assert sum(order["peak"]["by_purpose"].values()) == order["peak"]["bytes"]
 
+compute = sum(kernel["ms"] for kernel in plan["kernels"])
+assert abs(compute - plan["orders"][0]["compute_ms"]) < 1e-6, compute
+times = [kernel["ms"] for kernel in plan["kernels"]]
+assert times == sorted(times, reverse=True)
+
 events = trace["traceEvents"]
 kernels = [e for e in events if e.get("cat") == "kernel"]
 names = {e["args"]["name"]: e["tid"] for e in events if e["name"] == "thread_name"}

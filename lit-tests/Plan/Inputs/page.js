@@ -65,7 +65,7 @@ global.addEventListener = () => {};
 
 const script = /<script>([\s\S]*)<\/script>/.exec(page)[1];
 new Function(script)();
-for (const id of ["title", "where", "cards", "story", "bars", "table", "notes"])
+for (const id of ["title", "where", "cards", "story", "bars", "table", "kernels", "notes"])
   console.log(`${id}: ${nodes[id].textContent}`);
 const whole = {...counts};
 console.log(`draws: ${whole.rect} boxes, ${whole.text} texts`);
