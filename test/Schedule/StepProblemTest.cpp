@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include <map>
+#include <random>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -150,6 +151,102 @@ TEST_F(StepProblemTest, aTailReadsTheSpine) {
   // The update must find what the last of the spine makes.
   EXPECT_EQ(step.problem.transfers[0].ready, Id(step.problem.spine.size()) - 1);
   checkAll();
+}
+
+/// A step like L2's, with everything drawn: casts, second gathers before or
+/// behind the reduction, all_reduces behind it, tails that read the spine or
+/// each other, a counter, clipping, a transfer that nothing needs.
+static StepProgram makeRandomStep(std::mt19937 &random) {
+  auto draw = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  auto flip = [&] { return draw(0, 1) == 1; };
+  ProgramBuilder b;
+  int units = draw(1, 4);
+  bool clip = flip(), hybrid = flip(), narrow = flip();
+  std::vector<Id> shards, activations = {b.argument(draw(1, 50))};
+  for (int u = 0; u != units; ++u)
+    shards.push_back(b.argument(draw(1, 9) * 10));
+  Id count = b.argument(4);
+  auto gather = [&](int u, bool backward) {
+    Id sent = shards[u];
+    if (narrow) {
+      sent = b.value(draw(1, 40));
+      b.launch("cast", {shards[u]}, {sent}, backward);
+    }
+    Id whole = b.value(draw(1, 400), Purpose::Gathered);
+    b.gather(sent, whole, backward);
+    return whole;
+  };
+  std::vector<Id> kept;
+  for (int u = 0; u != units; ++u) {
+    kept.push_back(gather(u, false));
+    Id next = b.value(draw(1, 100));
+    b.launch("f", {activations.back(), kept.back()}, {next});
+    activations.push_back(next);
+  }
+  if (flip())
+    b.reduce(activations.back(), b.value(4));
+  Id scale = -1, flow = activations.back();
+  if (flip()) {
+    scale = b.value(4);
+    b.launch("count", {count}, {scale, b.over(count)}, true);
+  }
+  std::vector<Id> norms, gradients;
+  for (int u = units; u-- != 0;) {
+    Id whole = flip() ? kept[u] : gather(u, true);
+    Id gradient = b.value(draw(1, 400), Purpose::Gradients), own = b.value(4);
+    Id next = b.value(draw(1, 100));
+    b.launch("b", {flow, activations[u], whole}, {gradient, next, own}, true);
+    flow = next;
+    Id sum = b.value(draw(1, 100), Purpose::Gradients);
+    b.scatter(gradient, sum);
+    if (hybrid) {
+      Id all = flip() ? b.over(sum) : b.value(draw(1, 100));
+      b.reduce(sum, all);
+      sum = all;
+    }
+    gradients.push_back(sum);
+    // What is read of the parameters behind their reduction.
+    if (flip()) {
+      Id late = gather(u, true), last = b.value(10);
+      b.launch("late", {flow, late}, {last}, true);
+      flow = last;
+    }
+    Id norm = b.value(4);
+    b.launch("norm", {sum}, {norm}, true);
+    norms.push_back(norm);
+    llvm::SmallVector<Id> reads = {sum, shards[u]};
+    if (scale >= 0)
+      reads.push_back(scale);
+    if (flip())
+      reads.push_back(own);
+    if (flip())
+      reads.push_back(norms[draw(0, norms.size() - 1)]);
+    if (!clip)
+      b.launch("update", reads, {b.over(shards[u])}, true);
+  }
+  Id norm = b.value(4), total = b.value(4);
+  b.launch("sum", norms, {norm}, true);
+  if (clip || flip())
+    b.reduce(norm, total);
+  if (clip)
+    for (int u = 0; u != units; ++u)
+      b.launch("update", {gradients[units - 1 - u], shards[u], total},
+               {b.over(shards[u])}, true);
+  return b.program;
+}
+
+TEST_F(StepProblemTest, randomSteps) {
+  for (unsigned seed = 0; seed != 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    build(makeRandomStep(random));
+    ASSERT_EQ(checkProgram(program), "");
+    checkAll();
+    if (HasFailure())
+      return;
+  }
 }
 
 TEST_F(StepProblemTest, refusesAGatherForTailsAlone) {
