@@ -348,6 +348,8 @@ std::string ManifestWriter::write() {
       {"strategy", text(names::kStrategy)},
       {"wrap", text(names::kWrap)},
       {"groups", getGroupList()},
+      {"events", 0}, // every collective is a call
+      {"queues", json::Array()},
       {"arena", getArena()},
       {"plan", getPlan()},
       {"traffic", getTraffic()},
