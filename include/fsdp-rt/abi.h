@@ -21,7 +21,7 @@ extern "C" {
 
 /// Raised by one whenever a descriptor, a function or the manifest changes its
 /// meaning. A program and a runtime of different versions refuse each other.
-#define FSDP_RT_ABI_VERSION 1
+#define FSDP_RT_ABI_VERSION 2
 
 /// One rank of one running program. Owned by the runtime; a step may use it
 /// only on the thread that entered the step.
@@ -41,6 +41,21 @@ typedef enum {
   FSDP_RT_U8 = 8,   /* "U8"   */
   FSDP_RT_BOOL = 9  /* "BOOL", one byte, 0 or 1 */
 } fsdp_rt_dtype;
+
+typedef enum {
+  FSDP_RT_ALL_GATHER = 0,
+  FSDP_RT_REDUCE_SCATTER = 1,
+  FSDP_RT_ALL_REDUCE = 2,
+  FSDP_RT_BROADCAST = 3
+} fsdp_rt_collective_kind;
+
+/// What runs transfers beside the step's own computation, each in its order.
+/// The manifest uses the names on the right; 0 is the computation itself.
+typedef enum {
+  FSDP_RT_QUEUE_ALL_GATHER = 1, /* "all_gather" */
+  FSDP_RT_QUEUE_REDUCE = 2,     /* "reduce"     */
+  FSDP_RT_QUEUE_ALL_REDUCE = 3  /* "all_reduce" */
+} fsdp_rt_queue;
 
 /// A compiled kernel: handles work items [begin, end). `operands` are addresses,
 /// in the order of the launch's offsets. `scratch` is this thread's own,

@@ -45,6 +45,12 @@ int32_t invoke(broadcast_call, Context &ctx,
                const fsdp_rt_collective_desc &desc) {
   return ctx.collective(CollectiveKind::Broadcast, desc);
 }
+int32_t invoke(start_call, Context &ctx, const fsdp_rt_start_desc &desc) {
+  return ctx.start(desc);
+}
+int32_t invoke(wait_call, Context &ctx, const fsdp_rt_wait_desc &desc) {
+  return ctx.wait(desc);
+}
 int32_t invoke(copy_call, Context &ctx, const fsdp_rt_copy_desc &desc) {
   return ctx.copy(desc);
 }

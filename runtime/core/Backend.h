@@ -54,6 +54,10 @@ public:
   virtual Status broadcast(const void *src, void *dst, int64_t bytes,
                            int root) = 0;
   virtual Status barrier() = 0;
+  /// The calls in between are issued together: where a transport takes some
+  /// time before the first byte, it takes it once.
+  virtual void beginTogether() {}
+  virtual void endTogether() {}
   /// Nanoseconds that this rank has been blocked in calls because others had
   /// not come to them, or were not done; the rest of a call moves and adds.
   virtual int64_t waitNanoseconds() const = 0;
@@ -75,6 +79,11 @@ public:
   virtual Result<std::unique_ptr<Communicator>>
   createCommunicator(const std::vector<int> &ranks,
                      ThreadPool *pool = nullptr) = 0;
+  /// Whether several communicators may be used at once, each by a thread of its
+  /// own: a call that waits for other ranks keeps none of another communicator
+  /// from its end, so that ranks may come to those in different orders. Where
+  /// not, ranks must make the calls of all communicators in one order.
+  virtual bool servesAtOnce() const = 0;
   /// Makes every other rank fail with this rank's number and `why`. Idempotent;
   /// the first reason in the program wins. Callable from any thread.
   virtual void abort(const Status &why) = 0;

@@ -8,6 +8,7 @@
 #include "core/Context.h"
 
 #include "core/Clock.h"
+#include "core/Collective.h"
 #include "core/Host.h"
 #include "core/Matmul.h"
 #include "core/Reduce.h"
@@ -25,11 +26,6 @@ constexpr int64_t maxOperands = 4096;
 
 int64_t roundUp(int64_t bytes, int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
-}
-
-/// Whether ranges of the arena overlap without being the same bytes.
-bool clash(int64_t a, int64_t aBytes, int64_t b, int64_t bBytes) {
-  return a < b + bBytes && b < a + aBytes && !(a == b && aBytes == bBytes);
 }
 
 std::string callName(const char *kind, const char *name) {
@@ -113,6 +109,17 @@ Context::create(World &world, const ContextOptions &options) {
     return s;
   context->arena_.touch(context->pool_);
   context->scratch_.touch(context->pool_);
+  if (options.events > 0 || !options.queues.empty()) {
+    auto threads =
+        options.threads + static_cast<int64_t>(options.queues.size());
+    Result<std::unique_ptr<TransferQueues>> queues = TransferQueues::create(
+        world, context->arena(), options.events, options.queues, options.groups,
+        int64_t(world.localSize()) * threads <= availableCores());
+    if (!queues.isOk())
+      return queues.status();
+    context->queues_ = std::move(*queues);
+    return Result<std::unique_ptr<Context>>(std::move(context));
+  }
   for (const std::vector<int> &ranks : options.groups) {
     Result<std::unique_ptr<Communicator>> communicator =
         world.createCommunicator(ranks, &context->pool_);
@@ -129,6 +136,8 @@ int32_t Context::fail(Status status) {
   return static_cast<int32_t>(failure_.code());
 }
 
+int32_t Context::failOfTransfer() { return fail(queues_->failure()); }
+
 bool Context::inArena(int64_t offset, int64_t bytes) const {
   return offset >= 0 && bytes >= 0 && bytes <= arena_.size() - offset;
 }
@@ -138,8 +147,13 @@ Status Context::step(const fsdp_rt_program &program) {
     return failure_;
   counters_.lastStep = StepTimes();
   StepTimes &times = counters_.lastStep;
+  if (queues_)
+    queues_->beginStep(static_cast<uint32_t>(counters_.steps + 1));
   int64_t begin = nowNanoseconds();
   int32_t code = program.step(this);
+  if (queues_ && code == 0 && failure_.isOk())
+    if (Status s = queues_->endStep())
+      code = fail(std::move(s));
   times.total = nowNanoseconds() - begin;
   times.other = times.total - times.matmul - times.kernels -
                 times.communication - times.waiting;
@@ -150,6 +164,7 @@ Status Context::step(const fsdp_rt_program &program) {
     all.kernels += times.kernels;
     all.communication += times.communication;
     all.waiting += times.waiting;
+    all.transfers += times.transfers;
     all.other += times.other;
     all.total += times.total;
     return Status::ok();
@@ -159,10 +174,14 @@ Status Context::step(const fsdp_rt_program &program) {
         Status::internal("the compiled step returned " + std::to_string(code) +
                          " although no call of it failed");
   world_.abort(failure_);
+  if (queues_)
+    queues_->cancel(failure_);
   return failure_;
 }
 
 int32_t Context::launch(const fsdp_rt_launch_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
   auto refuse = [&](const std::string &why) {
     return fail(Status::internal(callName("launch", desc.name) + ": " + why));
   };
@@ -202,6 +221,8 @@ int32_t Context::launch(const fsdp_rt_launch_desc &desc) {
 }
 
 int32_t Context::matmul(const fsdp_rt_matmul_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
   if (Status s = checkMatmul(desc, arena_.size(), *blas_))
     return fail(s.withContext(callName("matmul", desc.name)));
   int64_t begin = nowNanoseconds();
@@ -224,95 +245,123 @@ int32_t Context::matmul(const fsdp_rt_matmul_desc &desc) {
   return 0;
 }
 
-int32_t Context::collective(CollectiveKind kind,
-                            const fsdp_rt_collective_desc &desc) {
-  auto refuse = [&](const std::string &why) {
-    return fail(Status::internal(callName(collectiveName(kind), desc.name) +
-                                 ": " + why));
-  };
-  if (desc.group < 0 || desc.group >= static_cast<int>(communicators_.size()))
-    return refuse("expected one of " + std::to_string(communicators_.size()) +
-                  " groups, got " + std::to_string(desc.group));
-  Communicator &group = *communicators_[desc.group];
-  if (!isDtype(desc.dtype))
-    return refuse("expected an element type, got " +
-                  std::to_string(desc.dtype));
-  auto dtype = static_cast<Dtype>(desc.dtype);
-  int64_t size = dtypeSize(dtype);
-  int64_t ranks = group.size();
-  // Beyond this the products below would not fit 64 bits.
-  if (desc.count < 0 || desc.count > arena_.size())
-    return refuse("expected 0 to " + std::to_string(arena_.size()) +
-                  " elements, got " + std::to_string(desc.count));
-  int64_t bytes = desc.count * size;
-  int64_t srcBytes =
-      kind == CollectiveKind::ReduceScatter ? bytes * ranks : bytes;
-  int64_t dstBytes = kind == CollectiveKind::AllGather ? bytes * ranks : bytes;
-  if (!inArena(desc.src, srcBytes) || !inArena(desc.dst, dstBytes) ||
-      desc.src % size != 0 || desc.dst % size != 0)
-    return refuse("expected operands inside the arena of " +
-                  std::to_string(arena_.size()) + " bytes, got src " +
-                  std::to_string(desc.src) + " and dst " +
-                  std::to_string(desc.dst) + " of " +
-                  std::to_string(desc.count) + " elements");
-  if (kind == CollectiveKind::Broadcast &&
-      (desc.root < 0 || desc.root >= ranks))
-    return refuse("expected a root below " + std::to_string(ranks) + ", got " +
-                  std::to_string(desc.root));
+Status Context::checkPart(CollectiveKind kind,
+                          const fsdp_rt_collective_desc &desc) const {
+  auto groups = static_cast<int64_t>(options_.groups.size());
+  if (desc.group < 0 || desc.group >= groups)
+    return Status::internal("expected one of " + std::to_string(groups) +
+                            " groups, got " + std::to_string(desc.group));
+  const Communicator &group = groupOf(desc.group);
+  return checkCollective(kind, desc, group.rank(), group.size(), arena_.size());
+}
 
-  // Of the larger side, this rank's own part may be the smaller side.
-  int64_t own = group.rank() * bytes;
-  bool isApart = kind == CollectiveKind::AllGather
-                     ? desc.src == desc.dst + own ||
-                           !clash(desc.src, bytes, desc.dst, dstBytes)
-                 : kind == CollectiveKind::ReduceScatter
-                     ? desc.dst == desc.src + own ||
-                           !clash(desc.src, srcBytes, desc.dst, bytes)
-                     : !clash(desc.src, bytes, desc.dst, bytes);
-  if (!isApart)
-    return refuse("expected operands apart or in place, got src " +
-                  std::to_string(desc.src) + " and dst " +
-                  std::to_string(desc.dst) + " of " +
-                  std::to_string(desc.count) + " elements");
-
-  const char *src = arena_.data() + desc.src;
-  char *dst = arena_.data() + desc.dst;
-  int64_t waited = group.waitNanoseconds();
-  int64_t begin = nowNanoseconds();
-  Status status;
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    status = group.allGather(src, dst, bytes);
-    break;
-  case CollectiveKind::ReduceScatter:
-    status = group.reduceScatter(src, dst, desc.count, dtype, desc.divisor);
-    break;
-  case CollectiveKind::AllReduce:
-    status = group.allReduce(src, dst, desc.count, dtype, desc.divisor);
-    break;
-  case CollectiveKind::Broadcast:
-    status = group.broadcast(src, dst, bytes, desc.root);
-    break;
-  }
-  if (status)
-    return fail(std::move(status));
-  int64_t end = nowNanoseconds();
-  waited = group.waitNanoseconds() - waited;
-  counters_.lastStep.waiting += waited;
-  counters_.lastStep.communication += end - begin - waited;
-  int64_t moved = collectiveBytes(kind, ranks, desc.count, size,
-                                  kind == CollectiveKind::Broadcast &&
-                                      group.rank() == desc.root);
+int64_t Context::count(CollectiveKind kind,
+                       const fsdp_rt_collective_desc &desc) {
+  const Communicator &group = groupOf(desc.group);
+  int64_t moved = collectiveBytes(kind, desc, group.rank(), group.size());
   CollectiveCounter &counter =
       counters_.groups[desc.group][static_cast<int>(kind)];
   ++counter.calls;
   counter.bytes += moved;
-  record({&desc, desc.name, CallKind::Collective, 0, begin, end, waited, moved,
-          0});
+  return moved;
+}
+
+int32_t Context::collective(CollectiveKind kind,
+                            const fsdp_rt_collective_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
+  Status status;
+  if (queues_)
+    status = Status::internal("expected start in a program with queues, got a "
+                              "collective call");
+  else
+    status = checkPart(kind, desc);
+  if (status)
+    return fail(status.withContext(callName(collectiveName(kind), desc.name)));
+  Communicator &group = *communicators_[desc.group];
+  int64_t waited = group.waitNanoseconds();
+  int64_t begin = nowNanoseconds();
+  if (Status s = runCollective(kind, desc, group, arena_.data()))
+    return fail(std::move(s));
+  int64_t end = nowNanoseconds();
+  waited = group.waitNanoseconds() - waited;
+  counters_.lastStep.waiting += waited;
+  counters_.lastStep.communication += end - begin - waited;
+  record({&desc, desc.name, CallKind::Collective, 0, begin, end, waited,
+          count(kind, desc), 0});
+  return 0;
+}
+
+Status Context::checkStart(const fsdp_rt_start_desc &desc) const {
+  if (!queues_)
+    return Status::internal("expected a manifest with events, got none");
+  if (desc.kind < 0 || desc.kind >= numCollectiveKinds)
+    return Status::internal("expected a kind of collective, got " +
+                            std::to_string(desc.kind));
+  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  if (!parts || desc.part_count < 1)
+    return Status::internal("expected at least 1 part, got " +
+                            std::to_string(parts ? desc.part_count : 0));
+  for (int64_t i = 0; i < desc.part_count; ++i) {
+    auto part = [&](Status status) {
+      return status.withContext("part " + std::to_string(i));
+    };
+    if (!parts[i])
+      return part(Status::internal("expected a collective, got null"));
+    if (Status s = checkPart(static_cast<CollectiveKind>(desc.kind), *parts[i]))
+      return part(std::move(s));
+    if (parts[i]->group != parts[0]->group)
+      return part(Status::internal(
+          "expected group " + std::to_string(parts[0]->group) +
+          " as of the first, got " + std::to_string(parts[i]->group)));
+  }
+  return Status::ok();
+}
+
+int32_t Context::start(const fsdp_rt_start_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
+  Status status = checkStart(desc);
+  int64_t moved = 0;
+  if (status.isOk()) {
+    auto kind = static_cast<CollectiveKind>(desc.kind);
+    auto parts =
+        static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+    for (int64_t i = 0; i < desc.part_count; ++i)
+      moved += count(kind, *parts[i]);
+    status = queues_->start(desc, moved);
+  }
+  if (status)
+    return fail(status.withContext(callName("start", desc.name)));
+  return 0;
+}
+
+int32_t Context::wait(const fsdp_rt_wait_desc &desc) {
+  if (!queues_)
+    return fail(
+        Status::internal(callName("wait", desc.name) +
+                         ": expected a manifest with events, got none"));
+  int64_t begin = nowNanoseconds();
+  bool isFirst = false;
+  Result<TransferRecord> done = queues_->wait(desc.event, isFirst);
+  if (!done.isOk())
+    return fail(done.status().withContext(callName("wait", desc.name)));
+  if (hasTransferFailed())
+    return failOfTransfer();
+  int64_t end = nowNanoseconds();
+  counters_.lastStep.waiting += end - begin;
+  if (isFirst) {
+    counters_.lastStep.transfers += done->end - done->begin;
+    record({done->desc, done->desc->name, CallKind::Collective, 0, done->begin,
+            done->end, done->waiting, done->bytes, 0, done->desc->queue});
+  }
+  record({&desc, desc.name, CallKind::Wait, 0, begin, end, end - begin, 0, 0});
   return 0;
 }
 
 int32_t Context::copy(const fsdp_rt_copy_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
   if (!inArena(desc.dst, desc.bytes) ||
       (desc.src != -1 && !inArena(desc.src, desc.bytes)))
     return fail(Status::internal(
@@ -339,6 +388,8 @@ int32_t Context::copy(const fsdp_rt_copy_desc &desc) {
 }
 
 int32_t Context::check(const fsdp_rt_check_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
   if (!inArena(desc.flag, 1))
     return fail(Status::internal("check: expected a flag inside the arena of " +
                                  std::to_string(arena_.size()) +

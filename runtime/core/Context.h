@@ -21,6 +21,7 @@
 #include "core/Recorder.h"
 #include "core/Status.h"
 #include "core/ThreadPool.h"
+#include "core/TransferQueues.h"
 #include "fsdp-rt/abi.h"
 
 #include <cstdint>
@@ -43,6 +44,11 @@ struct ContextOptions {
   /// For every group of the manifest, in its order: the world ranks of the
   /// instance that this rank belongs to, strictly increasing.
   std::vector<std::vector<int>> groups;
+  /// The manifest's `events` and `queues` (fsdp_rt_queue, increasing). Of a
+  /// program without: 0 and none. One that has them starts all collectives, and
+  /// calls none.
+  int64_t events = 0;
+  std::vector<int32_t> queues;
   /// Which BLAS library multiplies matrices.
   BlasKind blas = BlasKind::Auto;
   /// Bytes per thread for converting the panels of bf16 and f16 products.
@@ -76,13 +82,14 @@ public:
   const char *arena() const { return arena_.data(); }
   int64_t arenaBytes() const { return arena_.size(); }
 
-  /// Runs one step. The first call that fails becomes the returned status and
-  /// is reported to World::abort; after a failure every further step fails
-  /// with the same status.
+  /// Runs one step. The first call or transfer that fails becomes the returned
+  /// status and is reported to World::abort; after a failure every further step
+  /// fails with the same status. No transfer is under way when it returns.
   Status step(const fsdp_rt_program &program);
 
   World &world() { return world_; }
-  /// The communicator of the manifest's group `index`.
+  /// The communicator of the manifest's group `index`, of a program without
+  /// queues.
   Communicator &communicator(int index) { return *communicators_[index]; }
   ThreadPool &pool() { return pool_; }
   int threads() const { return pool_.threads(); }
@@ -99,6 +106,8 @@ public:
   int32_t launch(const fsdp_rt_launch_desc &desc);
   int32_t matmul(const fsdp_rt_matmul_desc &desc);
   int32_t collective(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
+  int32_t start(const fsdp_rt_start_desc &desc);
+  int32_t wait(const fsdp_rt_wait_desc &desc);
   int32_t copy(const fsdp_rt_copy_desc &desc);
   int32_t check(const fsdp_rt_check_desc &desc);
 
@@ -107,6 +116,17 @@ private:
           Arena scratch, const Blas *blas);
 
   int32_t fail(Status status);
+  /// Whether a transfer has failed: then every further call does.
+  bool hasTransferFailed() const { return queues_ && queues_->hasFailed(); }
+  int32_t failOfTransfer();
+  const Communicator &groupOf(int index) const {
+    return queues_ ? queues_->group(index) : *communicators_[index];
+  }
+  Status checkPart(CollectiveKind kind,
+                   const fsdp_rt_collective_desc &desc) const;
+  Status checkStart(const fsdp_rt_start_desc &desc) const;
+  /// Counts a collective; returns its bytes.
+  int64_t count(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
   bool inArena(int64_t offset, int64_t bytes) const;
   /// Adds the running step's number; nothing where no record is kept.
   void record(CallRecord call);
@@ -122,6 +142,8 @@ private:
   Counters counters_;
   Recorder recorder_;
   Status failure_;
+  /// Last, so that its threads end first. Null without queues.
+  std::unique_ptr<TransferQueues> queues_;
 };
 
 } // namespace fsdp::rt

@@ -47,11 +47,15 @@ struct StepTimes {
   int64_t kernels = 0;
   /// Moving and adding the bytes of collectives.
   int64_t communication = 0;
-  /// Blocked in a collective until the other ranks had come to it, or done.
+  /// Blocked in a collective until the other ranks had come to it, or done, and
+  /// in waits for transfers.
   int64_t waiting = 0;
   /// Copies, checks and the step's own code.
   int64_t other = 0;
   int64_t total = 0;
+  /// What the queues' transfers took, each by itself: beside the step, and no
+  /// part of `total`.
+  int64_t transfers = 0;
 };
 
 struct Counters {

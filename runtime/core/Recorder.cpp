@@ -25,6 +25,8 @@ const char *callKindName(CallKind kind) {
     return "copy";
   case CallKind::Check:
     return "check";
+  case CallKind::Wait:
+    return "wait";
   }
   return "unknown";
 }

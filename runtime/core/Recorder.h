@@ -18,7 +18,7 @@
 
 namespace fsdp::rt {
 
-enum class CallKind : int32_t { Launch, Matmul, Collective, Copy, Check };
+enum class CallKind : int32_t { Launch, Matmul, Collective, Copy, Check, Wait };
 
 /// "launch", "matmul", "collective", "copy", "check".
 const char *callKindName(CallKind kind);
@@ -32,11 +32,14 @@ struct CallRecord {
   int32_t step;
   int64_t begin;
   int64_t end;
-  /// Of a collective: how much of it was waiting for other ranks.
+  /// Of a collective: how much of it was waiting for other ranks. All of a
+  /// wait.
   int64_t waiting;
   /// Operands read once and results written once; a collective's bytes.
   int64_t bytes;
   int64_t flops;
+  /// Where it ran: fsdp_rt_queue, or 0 for the step's own thread.
+  int32_t queue = 0;
 };
 
 /// Totals of all calls of one call site.
@@ -84,7 +87,8 @@ public:
   std::vector<SiteTotals> sites() const;
   /// One row per name and kind, in order of first call.
   std::vector<ProfileRow> profile() const;
-  /// The first `traceEvents` calls, in order.
+  /// The first `traceEvents` calls, in order; a transfer of a queue comes where
+  /// the step waited for it.
   const std::vector<CallRecord> &trace() const { return events_; }
   /// Calls that came after the trace was full.
   int64_t droppedEvents() const { return dropped_; }

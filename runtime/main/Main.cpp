@@ -117,15 +117,17 @@ Result<int> relaunch(int ranks) {
 
 Result<std::unique_ptr<Backend>> createBackend(const Plan &plan,
                                                const Options &options,
+                                               const data::Manifest &manifest,
                                                const LaunchInfo &launch) {
+  int threads = busyThreads(manifest, plan.threadsPerRank);
   if (plan.kind == Plan::Kind::Mpi) {
     MpiBackendOptions wanted;
-    wanted.threadsPerRank = plan.threadsPerRank;
+    wanted.threadsPerRank = threads;
     return createMpiBackend(launch, wanted);
   }
   LocalBackendOptions wanted;
   wanted.ranks = plan.ranks;
-  wanted.threadsPerRank = plan.threadsPerRank;
+  wanted.threadsPerRank = threads;
   if (options.link) {
     wanted.linkBytesPerSecond = options.link->bytesPerSecond;
     wanted.linkLatencySeconds = options.link->latencySeconds;
@@ -175,7 +177,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
 
   InterruptGuard guard;
   Result<std::unique_ptr<Backend>> backend =
-      createBackend(*plan, *options, *launch);
+      createBackend(*plan, *options, *manifest, *launch);
   if (!backend.isOk())
     return refuse(backend.status());
   // mpirun gives its processes terminals, whatever it writes to itself.

@@ -37,6 +37,9 @@ Status checkMachine(const data::Manifest &manifest);
 
 /// Threads for each of `ranksOnHost` ranks: cores / ranks, at least 1.
 int defaultThreads(int ranksOnHost);
+/// Threads of a rank that may be busy at once, queues included, where it has
+/// `threads` of its own: what the backends ask for.
+int busyThreads(const data::Manifest &manifest, int threads);
 
 } // namespace fsdp::rt
 

@@ -41,4 +41,8 @@ int defaultThreads(int ranksOnHost) {
   return std::max(1, availableCores() / std::max(1, ranksOnHost));
 }
 
+int busyThreads(const data::Manifest &manifest, int threads) {
+  return threads + static_cast<int>(manifest.queues.size());
+}
+
 } // namespace fsdp::rt

@@ -29,6 +29,8 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
   wanted.scratchBytes = manifest.scratchBytes;
   wanted.threads = options.threads;
   wanted.groups = groupRanks(manifest, host.rank());
+  wanted.events = manifest.events;
+  wanted.queues = manifest.queues;
   wanted.blas = options.blas;
   wanted.profile = options.profile;
   wanted.traceEvents = options.traceEvents;

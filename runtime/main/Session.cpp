@@ -50,7 +50,7 @@ Result<Ranks> createRanks(const Manifest &manifest,
     ranks.threads = options.threads ? options.threads : defaultThreads(world);
     LocalBackendOptions wanted;
     wanted.ranks = world;
-    wanted.threadsPerRank = ranks.threads;
+    wanted.threadsPerRank = busyThreads(manifest, ranks.threads);
     Result<std::unique_ptr<Backend>> backend = createLocalBackend(wanted);
     if (!backend.isOk())
       return backend.status();
@@ -71,7 +71,7 @@ Result<Ranks> createRanks(const Manifest &manifest,
   ranks.threads =
       options.threads ? options.threads : defaultThreads(launch->localSize);
   MpiBackendOptions wanted;
-  wanted.threadsPerRank = ranks.threads;
+  wanted.threadsPerRank = busyThreads(manifest, ranks.threads);
   Result<std::unique_ptr<Backend>> backend = createMpiBackend(*launch, wanted);
   if (!backend.isOk())
     return backend.status();

@@ -8,10 +8,12 @@
 #include "trace/Trace.h"
 
 #include "core/Dtype.h"
+#include "core/TransferQueues.h"
 #include "core/data/File.h"
 #include "fsdp-rt/abi.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +39,8 @@ Json timesOf(const StepTimes &times) {
           {"communication_ns", times.communication},
           {"waiting_ns", times.waiting},
           {"other_ns", times.other},
-          {"total_ns", times.total}};
+          {"total_ns", times.total},
+          {"transfers_ns", times.transfers}};
 }
 
 /// The matrix products of a step in their order, complete enough to be run
@@ -79,7 +82,21 @@ Json productsOf(const std::vector<SiteTotals> &sites) {
 Status writeTrace(const std::string &path, int rank, const Recorder &recorder) {
   Json events = Json::array();
   const std::vector<CallRecord> &calls = recorder.trace();
+  // A transfer is recorded where the step waited for it, and begins earlier.
   int64_t origin = calls.empty() ? 0 : calls.front().begin;
+  std::set<int32_t> queues;
+  for (const CallRecord &call : calls) {
+    origin = std::min(origin, call.begin);
+    queues.insert(call.queue);
+  }
+  if (queues.size() > 1)
+    for (int32_t queue : queues)
+      events.push_back(
+          {{"name", "thread_name"},
+           {"ph", "M"},
+           {"pid", rank},
+           {"tid", queue},
+           {"args", {{"name", queue == 0 ? "compute" : queueName(queue)}}}});
   for (const CallRecord &call : calls) {
     Json args = {{"step", call.step + 1}, {"bytes", call.bytes}};
     if (call.kind == CallKind::Matmul)
@@ -92,7 +109,7 @@ Status writeTrace(const std::string &path, int rank, const Recorder &recorder) {
                       {"ts", double(call.begin - origin) / 1e3},
                       {"dur", double(call.end - call.begin) / 1e3},
                       {"pid", rank},
-                      {"tid", 0},
+                      {"tid", call.queue},
                       {"args", std::move(args)}});
   }
   Json trace = {{"displayTimeUnit", "ms"},

@@ -16,7 +16,8 @@
 namespace fsdp::rt {
 
 /// Writes the recorded calls of one rank in Chrome's trace format, which
-/// Perfetto and chrome://tracing open; `rank` becomes the process number.
+/// Perfetto and chrome://tracing open; `rank` becomes the process number, and
+/// each queue a thread of its own, by its number.
 /// Times are microseconds since the first call. Written as
 /// data::replaceFile does.
 Status writeTrace(const std::string &path, int rank, const Recorder &recorder);

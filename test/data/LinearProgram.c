@@ -11,6 +11,7 @@
 // that changes, token inputs with a shift, clipping, collectives over groups.
 //
 //   LINEAR_MESH=S or RxS      replicate x shard; 1 if unset
+//   LINEAR_QUEUES=1           the collectives run on queues beside the step
 //   LINEAR_FLAW=manifest      the manifest is no JSON
 //               feature       needs a processor that does not exist
 //               check:N       step N fails a check
@@ -59,6 +60,7 @@ enum {
 
 static int replicas, shards, shard_numel, flaw_step;
 static char flaw[16];
+static int has_queues;
 static char manifest[8192];
 
 /* operands: whole, ids, labels, gradient, loss, count, flag */
@@ -135,41 +137,82 @@ static int32_t launch(fsdp_rt_context *ctx, const char *name,
   return fsdp_rt_launch(ctx, &desc);
 }
 
-static int32_t step(fsdp_rt_context *ctx) {
-  static const int64_t forward_operands[] = {WHOLE, IDS,   LABELS, GRADIENT,
-                                             LOSS,  COUNT, FLAG};
-  static const int64_t square_operands[] = {GRADIENT_SHARD, NORM};
-  static const int64_t update_operands[] = {
-      SHARD, MOMENTUM, STEP, GRADIENT_SHARD, NORM, LR, CLIP};
-  fsdp_rt_collective_desc gather = {
-      "gather", SHARD, WHOLE, shard_numel, 1, 0, FSDP_RT_F32, 0, 0};
-  fsdp_rt_collective_desc scatter = {"scatter",   GRADIENT, GRADIENT_SHARD,
-                                     shard_numel, shards,   0,
-                                     FSDP_RT_F32, 0,        0};
-  fsdp_rt_collective_desc replicate = {"replicate",
-                                       GRADIENT_SHARD,
-                                       GRADIENT_SHARD,
-                                       shard_numel,
-                                       replicas,
-                                       1,
-                                       FSDP_RT_F32,
-                                       0,
-                                       0};
-  fsdp_rt_collective_desc norm = {"norm", NORM,        NORM, 1, 1,
-                                  0,      FSDP_RT_F32, 0,    0};
-  fsdp_rt_collective_desc loss = {
-      "loss", LOSS, LOSS, 1, replicas * shards, 2, FSDP_RT_F32, 0, 0};
-  fsdp_rt_check_desc check = {"the data is flawed", FLAG};
+/* The collectives, and how they run beside the step: constant once the mesh is
+   known, as in a compiled object. Transfers read them when the step has ended
+   with a failure, too. */
+enum { GATHERED, SCATTERED, REPLICATED, NORM_SUMMED, LOSS_SUMMED, EVENTS };
+static fsdp_rt_collective_desc part[EVENTS];
+static const fsdp_rt_collective_desc *const parts[EVENTS] = {
+    &part[0], &part[1], &part[2], &part[3], &part[4]};
+static const int64_t scattered[] = {SCATTERED}, replicated[] = {REPLICATED};
+#define START(event, after, after_count, kind, queue)                          \
+  {"transfer", &parts[event], 1, after, after_count, event, kind, queue}
+static const fsdp_rt_start_desc start[EVENTS] = {
+    START(GATHERED, NULL, 0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER),
+    START(SCATTERED, NULL, 0, FSDP_RT_REDUCE_SCATTER, FSDP_RT_QUEUE_REDUCE),
+    START(REPLICATED, scattered, 1, FSDP_RT_ALL_REDUCE,
+          FSDP_RT_QUEUE_ALL_REDUCE),
+    START(NORM_SUMMED, replicated, 1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE),
+    START(LOSS_SUMMED, NULL, 0, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_ALL_REDUCE)};
+static const fsdp_rt_wait_desc arrival[EVENTS] = {{"gathered", GATHERED},
+                                                  {"scattered", SCATTERED},
+                                                  {"replicated", REPLICATED},
+                                                  {"norm", NORM_SUMMED},
+                                                  {"loss", LOSS_SUMMED}};
+
+static void describe_collectives(void) {
+  const fsdp_rt_collective_desc all[EVENTS] = {
+      {"gather", SHARD, WHOLE, shard_numel, 1, 0, FSDP_RT_F32, 0, 0},
+      {"scatter", GRADIENT, GRADIENT_SHARD, shard_numel, shards, 0, FSDP_RT_F32,
+       0, 0},
+      {"replicate", GRADIENT_SHARD, GRADIENT_SHARD, shard_numel, replicas, 1,
+       FSDP_RT_F32, 0, 0},
+      {"norm", NORM, NORM, 1, 1, 0, FSDP_RT_F32, 0, 0},
+      {"loss", LOSS, LOSS, 1, replicas * shards, 2, FSDP_RT_F32, 0, 0}};
+  memcpy(part, all, sizeof part);
+}
+
+static const int64_t forward_operands[] = {WHOLE, IDS,   LABELS, GRADIENT,
+                                           LOSS,  COUNT, FLAG};
+static const int64_t square_operands[] = {GRADIENT_SHARD, NORM};
+static const int64_t update_operands[] = {
+    SHARD, MOMENTUM, STEP, GRADIENT_SHARD, NORM, LR, CLIP};
+static const fsdp_rt_check_desc check = {"the data is flawed", FLAG};
+
+/* Beside the step. */
+static int32_t queued_step(fsdp_rt_context *ctx) {
   int32_t rc;
-  if ((rc = fsdp_rt_all_gather(ctx, &gather)) ||
+  if ((rc = fsdp_rt_start(ctx, &start[GATHERED])) ||
+      (rc = fsdp_rt_wait(ctx, &arrival[GATHERED])) ||
+      (rc = launch(ctx, "forward_backward", forward_backward, forward_operands,
+                   7)) ||
+      (rc = fsdp_rt_start(ctx, &start[SCATTERED])) ||
+      (rc = fsdp_rt_start(ctx, &start[REPLICATED])) ||
+      (rc = fsdp_rt_start(ctx, &start[LOSS_SUMMED])) ||
+      (rc = fsdp_rt_check(ctx, &check)) ||
+      (rc = fsdp_rt_wait(ctx, &arrival[REPLICATED])) ||
+      (rc = fsdp_rt_wait(ctx, &arrival[SCATTERED])) ||
+      (rc = launch(ctx, "square", square, square_operands, 2)) ||
+      (rc = fsdp_rt_start(ctx, &start[NORM_SUMMED])) ||
+      (rc = fsdp_rt_wait(ctx, &arrival[LOSS_SUMMED])) ||
+      (rc = fsdp_rt_wait(ctx, &arrival[NORM_SUMMED])))
+    return rc;
+  return launch(ctx, "update", update, update_operands, 7);
+}
+
+static int32_t step(fsdp_rt_context *ctx) {
+  int32_t rc;
+  if (has_queues)
+    return queued_step(ctx);
+  if ((rc = fsdp_rt_all_gather(ctx, &part[GATHERED])) ||
       (rc = launch(ctx, "forward_backward", forward_backward, forward_operands,
                    7)) ||
       (rc = fsdp_rt_check(ctx, &check)) ||
-      (rc = fsdp_rt_reduce_scatter(ctx, &scatter)) ||
-      (rc = fsdp_rt_all_reduce(ctx, &replicate)) ||
+      (rc = fsdp_rt_reduce_scatter(ctx, &part[SCATTERED])) ||
+      (rc = fsdp_rt_all_reduce(ctx, &part[REPLICATED])) ||
       (rc = launch(ctx, "square", square, square_operands, 2)) ||
-      (rc = fsdp_rt_all_reduce(ctx, &norm)) ||
-      (rc = fsdp_rt_all_reduce(ctx, &loss)))
+      (rc = fsdp_rt_all_reduce(ctx, &part[NORM_SUMMED])) ||
+      (rc = fsdp_rt_all_reduce(ctx, &part[LOSS_SUMMED])))
     return rc;
   return launch(ctx, "update", update, update_operands, 7);
 }
@@ -177,6 +220,7 @@ static int32_t step(fsdp_rt_context *ctx) {
 /* The manifest of this mesh; runs before main and when a library is opened. */
 __attribute__((constructor)) static void write_manifest(void) {
   const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW");
+  has_queues = getenv("LINEAR_QUEUES") != NULL;
   replicas = 1;
   if (!mesh || sscanf(mesh, "%dx%d", &replicas, &shards) != 2) {
     replicas = 1;
@@ -185,6 +229,7 @@ __attribute__((constructor)) static void write_manifest(void) {
   if (want)
     sscanf(want, "%15[a-z]:%d", flaw, &flaw_step);
   shard_numel = (PARAMETERS + shards - 1) / shards;
+  describe_collectives();
   if (strcmp(flaw, "manifest") == 0) {
     strcpy(manifest, "{\"format\": 1,");
     return;
@@ -199,6 +244,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       " \"strategy\": \"hybrid_shard\", \"wrap\": \"none\","
       " \"groups\": [{\"axes\": [\"shard\"]}, {\"axes\": [\"replicate\"]},"
       "  {\"axes\": [\"replicate\", \"shard\"]}],"
+      " \"events\": %d, \"queues\": [%s],"
       " \"arena\": {\"bytes\": %d, \"scratch_bytes\": 64, \"segments\": ["
       "  {\"name\": \"state\", \"offset\": 0, \"bytes\": %d},"
       "  {\"name\": \"communicated\", \"offset\": %d, \"bytes\": %d},"
@@ -244,7 +290,8 @@ __attribute__((constructor)) static void write_manifest(void) {
       "  \"grad_norm\": {\"dtype\": \"F32\", \"offset\": %d}}}",
       strcmp(flaw, "other") == 0 ? "abd" : "abc",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
-      shards, ARENA, WHOLE, WHOLE, IDS - WHOLE, IDS, ARENA - IDS,
+      shards, has_queues ? EVENTS : 0,
+      has_queues ? "\"all_gather\", \"reduce\", \"all_reduce\"" : "", ARENA, WHOLE, WHOLE, IDS - WHOLE, IDS, ARENA - IDS,
       shard_numel * shards, shard_numel, SHARD, SEQUENCE,
       strcmp(flaw, "noinit") == 0
           ? "null"

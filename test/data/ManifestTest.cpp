@@ -26,6 +26,8 @@ json good() {
       {{"name", "state"}, {"offset", 0}, {"bytes", 512}});
   manifest["arena"]["segments"].push_back(
       {{"name", "rest"}, {"offset", 512}, {"bytes", 512}});
+  manifest["events"] = 7;
+  manifest["queues"] = {"all_gather", "all_reduce"};
   manifest["traffic"].push_back(
       {{"group", 1}, {"kind", "all_gather"}, {"calls", 1}, {"bytes", 2}});
   return manifest;
@@ -51,6 +53,9 @@ TEST(Manifest, ReadsEverything) {
   EXPECT_EQ(*m.inputs[0].high, 10);
   EXPECT_EQ(m.groups[1], std::vector<int>{0});
   EXPECT_EQ(m.traffic[0].group, 1);
+  EXPECT_EQ(m.events, 7);
+  EXPECT_EQ(m.queues, (std::vector<int32_t>{FSDP_RT_QUEUE_ALL_GATHER,
+                                            FSDP_RT_QUEUE_ALL_REDUCE}));
   EXPECT_NE(m.findInput("input_ids"), nullptr);
   EXPECT_EQ(m.findScalar("clip_norm"), nullptr);
 }
@@ -63,6 +68,28 @@ TEST(Manifest, ClipNormWithoutDefaultIsInfinite) {
                           {"default", nullptr}});
   m["arena"]["bytes"] = m["arena"]["bytes"].get<int>() + 256;
   EXPECT_EQ(*parsed(m).findScalar("clip_norm")->init, INFINITY);
+}
+
+TEST(Manifest, QueuesAndEventsBelongTogether) {
+  auto refuse = [](json events, json queues, const std::string &message) {
+    json m = good();
+    m["events"] = std::move(events);
+    m["queues"] = std::move(queues);
+    EXPECT_CONTAINS(messageOf(parseManifest(m.dump())), "manifest: " + message);
+  };
+  refuse(3, json::array(), "queues: expected a queue for 3 events, got none");
+  refuse(0, {"reduce"}, "queues: expected no queue without events, got 1");
+  refuse(-1, {"reduce"}, "events: expected");
+  refuse(int64_t(1) << 40, {"reduce"}, "events: expected");
+  refuse(3, {"compute"},
+         "queues[0]: expected one of all_gather, reduce, "
+         "all_reduce, got 'compute'");
+  for (json queues : {json{"reduce", "reduce"}, json{"reduce", "all_gather"}})
+    refuse(3, queues, "queues[1]: expected distinct queues in the order");
+  json m = good();
+  m["events"] = 0;
+  m["queues"] = json::array();
+  EXPECT_TRUE(parsed(m).queues.empty());
 }
 
 TEST(Manifest, UnknownKeysAreIgnored) {

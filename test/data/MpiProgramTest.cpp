@@ -45,6 +45,18 @@ TEST_F(MpiProgramTest, EqualsTheLocalBackend) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 4);
 }
 
+TEST_F(MpiProgramTest, QueuesEqualCalls) {
+  for (const char *mesh : {"2", "2x2"}) {
+    std::string name = mesh;
+    runWell(name,
+            training(4, {"--save", dir.file(name + "a"), "--backend=mpi",
+                         "--save-every=2"}),
+            {"LINEAR_QUEUES=1"});
+    runWell(name, training(4, {"--save", dir.file(name + "b")}));
+    EXPECT_EQ(params(dir.file(name + "a")), params(dir.file(name + "b")));
+  }
+}
+
 TEST_F(MpiProgramTest, ALibraryIsStartedAgainAsItWas) {
   Words words = {FSDP_RUN, LINEAR_SO};
   for (const std::string &word :
@@ -60,16 +72,19 @@ TEST_F(MpiProgramTest, ALibraryIsStartedAgainAsItWas) {
 TEST_F(MpiProgramTest, FailuresAreToldOnce) {
   for (auto [flaw, message] : std::vector<std::pair<std::string, std::string>>{
            {"check:2", "step 2: rank"},
-           {"interrupt:2", "interrupted at step 2"}}) {
-    Outcome outcome =
-        run("2", training(3, {"--backend=mpi"}), {"LINEAR_FLAW=" + flaw});
-    EXPECT_EQ(outcome.status, 1);
-    EXPECT_CONTAINS(outcome.err, message);
-    size_t first = outcome.err.find("error: ");
-    EXPECT_NE(first, std::string::npos);
-    EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos)
-        << outcome.err;
-  }
+           {"interrupt:2", "interrupted at step 2"}})
+    for (bool hasQueues : {false, true}) {
+      Words environment = {"LINEAR_FLAW=" + flaw};
+      if (hasQueues)
+        environment.push_back("LINEAR_QUEUES=1");
+      Outcome outcome = run("2", training(3, {"--backend=mpi"}), environment);
+      EXPECT_EQ(outcome.status, 1);
+      EXPECT_CONTAINS(outcome.err, message);
+      size_t first = outcome.err.find("error: ");
+      EXPECT_NE(first, std::string::npos);
+      EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos)
+          << outcome.err;
+    }
 }
 
 /// Two programs in one job, with a flaw and words of their own.

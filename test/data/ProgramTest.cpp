@@ -65,6 +65,36 @@ TEST_F(ProgramTest, TrainsOnEveryMesh) {
   }
 }
 
+TEST_F(ProgramTest, QueuesGiveTheSameBits) {
+  for (const char *mesh : {"1", "2", "4", "2x2"}) {
+    for (const char *queues : {"", "LINEAR_QUEUES=1"}) {
+      Words environment;
+      if (*queues)
+        environment.push_back(queues);
+      std::string name = std::string(mesh) + queues;
+      runWell(mesh,
+              training(9, {"--metrics", dir.file(name), "--save",
+                           dir.file(name + "-save"), "--clip-norm", "0.5"}),
+              environment);
+    }
+    std::string name = mesh, other = name + "LINEAR_QUEUES=1";
+    for (const char *file : {"params", "optimizer"}) {
+      std::string path =
+          std::string("-save/step-00000009/") + file + ".safetensors";
+      ASSERT_TRUE(pathExists(dir.file(name + path))) << path;
+      EXPECT_EQ(readFile(dir.file(name + path)),
+                readFile(dir.file(other + path)))
+          << mesh << path;
+    }
+    std::vector<json> a = linesOf(dir.file(name)), b = linesOf(dir.file(other));
+    ASSERT_EQ(a.size(), 9u);
+    ASSERT_EQ(b.size(), 9u);
+    for (size_t i = 0; i < 9; ++i)
+      for (const char *key : {"loss", "grad_norm"})
+        EXPECT_EQ(a[i][key], b[i][key]) << mesh << " step " << i;
+  }
+}
+
 TEST_F(ProgramTest, ReadsEveryKindOfData) {
   writeFile(dir.file("text"), std::string(500, 'x'));
   std::string bin;
@@ -332,7 +362,7 @@ TEST_F(ProgramTest, ARefusalTakesBackWhatItPrepared) {
 TEST_F(ProgramTest, AnotherAbiIsRefused) {
   Outcome outcome = runProgram({OTHER_ABI_EXE, "--describe"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 1, "
+  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 2, "
                                "got version 99");
 }
 

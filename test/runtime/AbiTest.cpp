@@ -59,7 +59,7 @@ std::vector<Descriptor> descriptors() {
 
 TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   std::vector<Descriptor> all = descriptors();
-  ASSERT_EQ(all.size(), 5u);
+  ASSERT_EQ(all.size(), 7u);
   for (const Descriptor &d : all) {
     size_t offset = 0;
     for (const Field &field : d.fields) {
@@ -71,13 +71,15 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionOneStays) {
+TEST(Abi, LayoutOfVersionTwoStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 1);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 2);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 56u);
+  EXPECT_EQ(sizeof(fsdp_rt_start_desc), 56u);
+  EXPECT_EQ(sizeof(fsdp_rt_wait_desc), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_copy_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_check_desc), 16u);
   EXPECT_EQ(offsetof(fsdp_rt_launch_desc, grid), 32u);
@@ -85,9 +87,22 @@ TEST(Abi, LayoutOfVersionOneStays) {
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 208u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, dtype), 228u);
   EXPECT_EQ(offsetof(fsdp_rt_collective_desc, group), 40u);
+  EXPECT_EQ(offsetof(fsdp_rt_start_desc, event), 40u);
+  EXPECT_EQ(offsetof(fsdp_rt_start_desc, queue), 52u);
+  EXPECT_EQ(offsetof(fsdp_rt_wait_desc, event), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, manifest), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, step), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
+}
+
+TEST(Abi, NumbersThatProgramsHold) {
+  EXPECT_EQ(FSDP_RT_ALL_GATHER, 0);
+  EXPECT_EQ(FSDP_RT_REDUCE_SCATTER, 1);
+  EXPECT_EQ(FSDP_RT_ALL_REDUCE, 2);
+  EXPECT_EQ(FSDP_RT_BROADCAST, 3);
+  EXPECT_EQ(FSDP_RT_QUEUE_ALL_GATHER, 1);
+  EXPECT_EQ(FSDP_RT_QUEUE_REDUCE, 2);
+  EXPECT_EQ(FSDP_RT_QUEUE_ALL_REDUCE, 3);
 }
 
 TEST(Abi, EveryFunctionOfTheTableIsDefined) {
@@ -101,7 +116,7 @@ TEST(Abi, EveryFunctionOfTheTableIsDefined) {
     ++count;                                                                   \
   }
 #include "fsdp-rt/abi.def"
-  EXPECT_EQ(count, 8u);
+  EXPECT_EQ(count, 10u);
   EXPECT_EQ(functions.size(), count);
 }
 

@@ -111,7 +111,40 @@ int32_t step(fsdp_rt_context *ctx) {
 
 const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step};
 
-void expectNoAllocations(BlasKind blas, bool isRecorded) {
+fsdp_rt_collective_desc partDesc(int64_t src, int64_t dst) {
+  return {"part", src, dst, count / 4, 3, 0, FSDP_RT_F32, 0, 0};
+}
+const fsdp_rt_collective_desc gatherParts[] = {partDesc(0, 1 << 20),
+                                               partDesc(1 << 19, 2 << 20)},
+                              sumPart = partDesc(1 << 20, 3 << 20),
+                              scatterPart = partDesc(0, 15 << 18);
+const fsdp_rt_collective_desc
+    *const gathers[] = {&gatherParts[0], &gatherParts[1]},
+           *const sums[] = {&sumPart}, *const scatters[] = {&scatterPart};
+const int64_t afterGathers[] = {0};
+const fsdp_rt_start_desc startDescs[] = {
+    {"gathers", gathers, 2, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
+     FSDP_RT_QUEUE_ALL_GATHER},
+    {"sum", sums, 1, afterGathers, 1, 1, FSDP_RT_ALL_REDUCE,
+     FSDP_RT_QUEUE_ALL_REDUCE},
+    {"scatter", scatters, 1, nullptr, 0, 2, FSDP_RT_REDUCE_SCATTER,
+     FSDP_RT_QUEUE_REDUCE}};
+const fsdp_rt_wait_desc waitDescs[] = {
+    {"gathers", 0}, {"sum", 1}, {"scatter", 2}};
+
+int32_t queuedStep(fsdp_rt_context *ctx) {
+  return fsdp_rt_start(ctx, &startDescs[0]) ||
+         fsdp_rt_start(ctx, &startDescs[1]) ||
+         fsdp_rt_start(ctx, &startDescs[2]) ||
+         fsdp_rt_wait(ctx, &waitDescs[0]) || fsdp_rt_check(ctx, &checkDesc) ||
+         fsdp_rt_wait(ctx, &waitDescs[2]) || fsdp_rt_wait(ctx, &waitDescs[1]);
+}
+
+const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}",
+                                       queuedStep};
+
+void expectNoAllocations(BlasKind blas, bool isRecorded,
+                         bool hasQueues = false) {
   int64_t before = -1, after = -1;
   LocalBackendOptions backendOptions;
   backendOptions.ranks = 3;
@@ -123,22 +156,29 @@ void expectNoAllocations(BlasKind blas, bool isRecorded) {
     options.threads = 2;
     options.blas = blas;
     options.groups = {{0, 1, 2}};
+    if (hasQueues) {
+      options.events = 3;
+      options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
+                        FSDP_RT_QUEUE_ALL_REDUCE};
+    }
+    const fsdp_rt_program &tested = hasQueues ? queuedProgram : program;
     options.profile = isRecorded;
     options.traceEvents = isRecorded ? 50 : 0;
+    auto made = world.createCommunicator({0, 1, 2});
     auto context = Context::create(world, options);
-    if (!context.isOk())
-      return context.status();
+    if (!context.isOk() || !made.isOk())
+      return context.isOk() ? made.status() : context.status();
     (*context)->arena()[flagAt] = 1;
     // Libraries set up what they need in their first call.
-    if (Status s = (*context)->step(program))
+    if (Status s = (*context)->step(tested))
       return s;
-    Communicator &group = (*context)->communicator(0);
+    Communicator &group = **made;
     if (Status s = group.barrier())
       return s;
     if (world.rank() == 0)
       before = allocations;
     for (int i = 0; i < 10; ++i)
-      if (Status s = (*context)->step(program))
+      if (Status s = (*context)->step(tested))
         return s;
     if (Status s = group.barrier())
       return s;
@@ -167,6 +207,11 @@ TEST(Allocation, AStepMakesNoneWithOneDnn) {
 
 TEST(Allocation, NorDoesARecordedStep) {
   expectNoAllocations(BlasKind::Auto, true);
+}
+
+TEST(Allocation, NorDoesOneThatStartsTransfers) {
+  expectNoAllocations(BlasKind::Auto, false, true);
+  expectNoAllocations(BlasKind::Auto, true, true);
 }
 
 } // namespace

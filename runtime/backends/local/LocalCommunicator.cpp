@@ -91,21 +91,28 @@ Status LocalCommunicator::mismatch() const {
   return Status::ok();
 }
 
-void LocalCommunicator::crossLink(const LocalRequest &request,
-                                  int64_t opened) const {
+void LocalCommunicator::crossLink(const LocalRequest &request, int64_t opened) {
   const LocalBackendOptions &options = program_.options();
-  double seconds = options.linkLatencySeconds;
+  if (size() == 1 ||
+      (options.linkBytesPerSecond <= 0 && options.linkLatencySeconds <= 0))
+    return;
+  static constexpr double longest = 3600;
+  auto nanoseconds = [](double seconds) {
+    return static_cast<int64_t>(std::min(seconds, longest) * 1e9);
+  };
+  int64_t onLink = 0;
   if (options.linkBytesPerSecond > 0 && request.kind != Kind::Barrier)
-    seconds +=
+    onLink = nanoseconds(
         double(collectiveBytes(static_cast<CollectiveKind>(request.kind),
                                size(), request.count, dtypeSize(request.dtype),
                                request.root == index_)) /
-        options.linkBytesPerSecond;
-  if (seconds <= 0 || size() == 1)
-    return;
-  constexpr double longest = 3600;
-  int64_t until =
-      opened + static_cast<int64_t>(std::min(seconds, longest) * 1e9);
+        options.linkBytesPerSecond);
+  int64_t until = opened;
+  if (onLink > 0)
+    until = program_.takeLink(group_->ranks()[index_], opened, onLink);
+  if (!isLatencyPaid_)
+    until += nanoseconds(options.linkLatencySeconds);
+  isLatencyPaid_ = isTogether_;
   timespec deadline = {until / 1'000'000'000, until % 1'000'000'000};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) ==
          EINTR)

@@ -34,6 +34,8 @@ public:
   Status broadcast(const void *src, void *dst, int64_t bytes,
                    int root) override;
   Status barrier() override;
+  void beginTogether() override { isTogether_ = true; }
+  void endTogether() override { isTogether_ = isLatencyPaid_ = false; }
 
 private:
   /// Meets the other ranks, runs `work` on their buffers and parts again.
@@ -43,7 +45,7 @@ private:
   /// The request that differs from rank 0's, if any.
   Status mismatch() const;
   /// Stays until the bytes would have crossed the link.
-  void crossLink(const LocalRequest &request, int64_t opened) const;
+  void crossLink(const LocalRequest &request, int64_t opened);
 
   void sumPart(int64_t begin, int64_t end, Dtype dtype, int64_t divisor);
 
@@ -52,6 +54,9 @@ private:
   int index_;
   ThreadPool *pool_;
   int64_t waited_ = 0;
+  bool isTogether_ = false;
+  /// By a call that is issued together with the next.
+  bool isLatencyPaid_ = false;
   /// Reserved here, so that calls allocate nothing.
   std::vector<const void *> sources_;
 };

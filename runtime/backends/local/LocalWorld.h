@@ -12,6 +12,7 @@
 #include "LocalGroup.h"
 #include "core/Backend.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,7 +25,8 @@ namespace fsdp::rt {
 class LocalProgram {
 public:
   LocalProgram(const LocalBackendOptions &options, bool spin)
-      : options_(options), spin_(spin), hasLeft_(options.ranks, false) {}
+      : options_(options), spin_(spin), hasLeft_(options.ranks, false),
+        links_(std::make_unique<Link[]>(options.ranks)) {}
 
   const LocalBackendOptions &options() const { return options_; }
   int size() const { return options_.ranks; }
@@ -36,8 +38,16 @@ public:
   void leave(int rank);
   /// The first failure, or ok.
   Status failure() const;
+  /// Gives a transfer that is ready at `from` the rank's link for so long, once
+  /// the transfers that came before are over; returns the end.
+  int64_t takeLink(int rank, int64_t from, int64_t nanoseconds);
 
 private:
+  struct alignas(64) Link {
+    /// When the transfers given to it are over.
+    std::atomic<int64_t> end{0};
+  };
+
   LocalBackendOptions options_;
   bool spin_;
   mutable std::mutex mutex_;
@@ -45,6 +55,7 @@ private:
   std::vector<bool> hasLeft_;
   std::map<std::pair<std::vector<int>, int>, std::shared_ptr<LocalGroup>>
       groups_;
+  std::unique_ptr<Link[]> links_;
 };
 
 class LocalWorld final : public World {
@@ -58,6 +69,7 @@ public:
   int localSize() const override { return program_.size(); }
   Result<std::unique_ptr<Communicator>>
   createCommunicator(const std::vector<int> &ranks, ThreadPool *pool) override;
+  bool servesAtOnce() const override { return true; }
   void abort(const Status &why) override { program_.abort(rank_, why); }
 
 private:

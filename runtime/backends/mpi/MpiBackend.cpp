@@ -32,6 +32,8 @@ public:
   int size() const override { return launch_.size; }
   int localRank() const override { return launch_.localRank; }
   int localSize() const override { return launch_.localSize; }
+  /// The communication thread ends one call before it begins the next.
+  bool servesAtOnce() const override { return false; }
   void abort(const Status &why) override { worker_.requestAbort(why); }
 
   Result<std::unique_ptr<Communicator>>

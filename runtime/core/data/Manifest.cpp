@@ -7,6 +7,7 @@
 
 #include "core/data/Manifest.h"
 
+#include "core/TransferQueues.h"
 #include "core/data/Json.h"
 
 #include <algorithm>
@@ -296,6 +297,32 @@ void readArena(const JsonReader &json, Manifest &manifest) {
   });
 }
 
+void readQueues(const JsonReader &json, Manifest &manifest) {
+  manifest.events = json["events"].integer(0, maxEvents);
+  json["queues"].forEach([&](const JsonReader &entry) {
+    std::string name = entry.string();
+    if (entry.failed())
+      return;
+    std::optional<int32_t> queue = queueFromName(name);
+    if (!queue)
+      return entry.fail(
+          "expected one of all_gather, reduce, all_reduce, got '" + name + "'");
+    if (!manifest.queues.empty() && *queue <= manifest.queues.back())
+      return entry.fail("expected distinct queues in the order all_gather, "
+                        "reduce, all_reduce, got '" +
+                        name + "' behind '" +
+                        queueName(manifest.queues.back()) + "'");
+    manifest.queues.push_back(*queue);
+  });
+  if (!json.failed() && (manifest.events > 0) == manifest.queues.empty())
+    json["queues"].fail(manifest.queues.empty()
+                            ? "expected a queue for " +
+                                  std::to_string(manifest.events) +
+                                  " events, got none"
+                            : "expected no queue without events, got " +
+                                  std::to_string(manifest.queues.size()));
+}
+
 void readTraffic(const JsonReader &json, Manifest &manifest) {
   json.forEach([&](const JsonReader &entry) {
     TrafficRow row;
@@ -351,6 +378,7 @@ void readAll(const JsonReader &json, Manifest &manifest) {
   json["groups"].forEach([&](const JsonReader &group) {
     manifest.groups.push_back(readAxes(group["axes"], manifest.mesh));
   });
+  readQueues(json, manifest);
   readArena(json["arena"], manifest);
   readPlan(json["plan"]);
   readTraffic(json["traffic"], manifest);

@@ -128,6 +128,8 @@ struct Manifest {
   std::vector<MeshAxis> mesh; // outermost first
   std::string strategy, wrap;
   std::vector<std::vector<int>> groups; // axes as indices into mesh
+  int64_t events = 0;
+  std::vector<int32_t> queues; // fsdp_rt_queue, increasing
   int64_t arenaBytes = 0, scratchBytes = 0;
   std::vector<Segment> segments;
   std::vector<TrafficRow> traffic;

@@ -1,0 +1,90 @@
+//===- Collective.cpp - Collectives as descriptors ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/Collective.h"
+
+#include "core/Dtype.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+Status checkCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
+                       int rank, int ranks, int64_t arenaBytes) {
+  if (!isDtype(desc.dtype))
+    return Status::internal("expected an element type, got " +
+                            std::to_string(desc.dtype));
+  int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+  // Beyond this the products below would not fit 64 bits.
+  if (desc.count < 0 || desc.count > arenaBytes)
+    return Status::internal("expected 0 to " + std::to_string(arenaBytes) +
+                            " elements, got " + std::to_string(desc.count));
+  int64_t bytes = desc.count * size;
+  int64_t srcBytes =
+      kind == CollectiveKind::ReduceScatter ? bytes * ranks : bytes;
+  int64_t dstBytes = kind == CollectiveKind::AllGather ? bytes * ranks : bytes;
+  auto inArena = [&](int64_t offset, int64_t length) {
+    return offset >= 0 && length <= arenaBytes - offset && offset % size == 0;
+  };
+  auto operands = [&] {
+    return "got src " + std::to_string(desc.src) + " and dst " +
+           std::to_string(desc.dst) + " of " + std::to_string(desc.count) +
+           " elements";
+  };
+  if (!inArena(desc.src, srcBytes) || !inArena(desc.dst, dstBytes))
+    return Status::internal("expected operands inside the arena of " +
+                            std::to_string(arenaBytes) + " bytes, " +
+                            operands());
+  if (kind == CollectiveKind::Broadcast &&
+      (desc.root < 0 || desc.root >= ranks))
+    return Status::internal("expected a root below " + std::to_string(ranks) +
+                            ", got " + std::to_string(desc.root));
+
+  // Of the larger side, this rank's own part may be the smaller side.
+  int64_t own = rank * bytes;
+  bool isApart = kind == CollectiveKind::AllGather
+                     ? desc.src == desc.dst + own ||
+                           !clash(desc.src, bytes, desc.dst, dstBytes)
+                 : kind == CollectiveKind::ReduceScatter
+                     ? desc.dst == desc.src + own ||
+                           !clash(desc.src, srcBytes, desc.dst, bytes)
+                     : !clash(desc.src, bytes, desc.dst, bytes);
+  if (!isApart)
+    return Status::internal("expected operands apart or in place, " +
+                            operands());
+  return Status::ok();
+}
+
+Status runCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
+                     Communicator &group, char *arena) {
+  auto dtype = static_cast<Dtype>(desc.dtype);
+  const char *src = arena + desc.src;
+  char *dst = arena + desc.dst;
+  int64_t bytes = desc.count * dtypeSize(dtype);
+  switch (kind) {
+  case CollectiveKind::AllGather:
+    return group.allGather(src, dst, bytes);
+  case CollectiveKind::ReduceScatter:
+    return group.reduceScatter(src, dst, desc.count, dtype, desc.divisor);
+  case CollectiveKind::AllReduce:
+    return group.allReduce(src, dst, desc.count, dtype, desc.divisor);
+  case CollectiveKind::Broadcast:
+    return group.broadcast(src, dst, bytes, desc.root);
+  }
+  return Status::internal("expected a kind of collective, got " +
+                          std::to_string(static_cast<int>(kind)));
+}
+
+int64_t collectiveBytes(CollectiveKind kind,
+                        const fsdp_rt_collective_desc &desc, int rank,
+                        int ranks) {
+  return collectiveBytes(
+      kind, ranks, desc.count, dtypeSize(static_cast<Dtype>(desc.dtype)),
+      kind == CollectiveKind::Broadcast && rank == desc.root);
+}
+
+} // namespace fsdp::rt

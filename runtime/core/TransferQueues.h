@@ -1,0 +1,152 @@
+//===- TransferQueues.h - Collectives beside computation --------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A queue is an order in which transfers run, and a thread that runs them. One
+// thread, that of the step, gives out transfers and waits for their events; an
+// event holds the number of the step that completed it, so that nothing is
+// reset between steps. Everything is reserved at the start.
+//
+// A transfer that fails completes its event all the same, and so does each that
+// is given out afterwards, without being run: whoever waits for an event comes
+// back and then asks failure(). A transfer that waits for other ranks ends
+// because a failure is reported to World::abort at once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_TRANSFERQUEUES_H
+#define FSDP_RT_CORE_TRANSFERQUEUES_H
+
+#include "core/Backend.h"
+#include "core/Status.h"
+#include "fsdp-rt/abi.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// Events of a program, at most.
+constexpr int64_t maxEvents = 1 << 20;
+
+/// The manifest's name of a queue, "all_gather", ...; null where there is none.
+const char *queueName(int32_t queue);
+std::optional<int32_t> queueFromName(const std::string &name);
+
+/// What became of one transfer.
+struct TransferRecord {
+  const fsdp_rt_start_desc *desc = nullptr;
+  /// All its parts: CollectiveCounter's bytes.
+  int64_t bytes = 0;
+  /// When it ran, in nowNanoseconds(), and how much of that was waiting for
+  /// other ranks.
+  int64_t begin = 0, end = 0, waiting = 0;
+};
+
+class TransferQueues {
+public:
+  /// Starts a thread for each of `queues` (fsdp_rt_queue, increasing), with a
+  /// communicator for each of `groups`; where the world does not serve
+  /// communicators at once, one thread for all of them, in the order of
+  /// start(). Collective, as createCommunicator() is. `spin`: waits burn a few
+  /// tens of microseconds before they sleep. `world` and `arena` must outlive
+  /// the queues.
+  static Result<std::unique_ptr<TransferQueues>>
+  create(World &world, char *arena, int64_t events,
+         const std::vector<int32_t> &queues,
+         const std::vector<std::vector<int>> &groups, bool spin);
+  /// Ends the threads. No transfer may be under way.
+  ~TransferQueues();
+  TransferQueues(const TransferQueues &) = delete;
+  TransferQueues &operator=(const TransferQueues &) = delete;
+
+  /// The transfers of the world's group with this index; only to ask for its
+  /// size and this rank's place in it.
+  const Communicator &group(int index) const {
+    return *lanes_.front()->communicators[index];
+  }
+
+  /// All of the following: on the thread of the step.
+
+  /// From here on events are those of step `number`, above the one before.
+  void beginStep(uint32_t number);
+  /// Hands over a transfer whose parts can be run (checkCollective) and move
+  /// `bytes`; refuses wrong queues and events. `desc` must live until its event
+  /// is complete.
+  Status start(const fsdp_rt_start_desc &desc, int64_t bytes);
+  /// Waits for an event that this step has started. `isFirst`: no call of this
+  /// step has waited for it before.
+  Result<TransferRecord> wait(int64_t event, bool &isFirst);
+  /// That all events that were started were waited for. Where they were not,
+  /// this fails once they are complete.
+  Status endStep();
+  /// Runs no more transfers, because of `why`, and returns when none is under
+  /// way. World::abort must have been called.
+  void cancel(const Status &why);
+
+  /// Whether a transfer failed.
+  bool hasFailed() const { return hasFailed_.load(std::memory_order_acquire); }
+  /// The first failure.
+  Status failure() const;
+
+private:
+  struct alignas(64) Event {
+    /// The step that completed it.
+    std::atomic<uint32_t> step{0};
+    std::atomic<uint32_t> sleepers{0};
+    /// Of the step's thread: when it was started and waited for last.
+    uint32_t started = 0, waited = 0;
+    /// Its times are written before `step`, and read after it.
+    TransferRecord record;
+  };
+
+  /// A thread and what was given to it.
+  struct alignas(64) Lane {
+    std::vector<std::unique_ptr<Communicator>> communicators;
+    /// As many as there can be in a step, rounded up to a power of two.
+    std::vector<const fsdp_rt_start_desc *> ring;
+    std::thread thread;
+    /// Transfers given out so far; the thread sleeps on it.
+    alignas(64) std::atomic<uint32_t> given{0};
+    std::atomic<bool> isAsleep{false};
+  };
+
+  TransferQueues(World &world, char *arena, int64_t events, bool spin);
+  Status startThreads(const std::vector<int32_t> &queues, bool isShared);
+  void serve(Lane &lane);
+  void perform(Lane &lane, const fsdp_rt_start_desc &desc);
+  Status run(Lane &lane, const fsdp_rt_start_desc &desc);
+  void waitFor(Event &event, uint32_t step);
+  void fail(const Status &status);
+
+  World &world_;
+  char *arena_;
+  bool spin_;
+  int64_t eventCount_;
+  std::unique_ptr<Event[]> events_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  /// By fsdp_rt_queue; null where the program has none.
+  std::vector<Lane *> laneOf_;
+  std::atomic<bool> isEnding_{false};
+
+  /// Written by the step's thread before it gives out transfers.
+  uint32_t step_ = 0;
+  int64_t started_ = 0, waited_ = 0; // in this step
+
+  std::atomic<bool> hasFailed_{false};
+  mutable std::mutex mutex_;
+  Status failure_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_CORE_TRANSFERQUEUES_H

@@ -1,0 +1,516 @@
+//===- TransferQueuesTest.cpp - Collectives beside computation ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/TransferQueues.h"
+#include "backends/local/LocalBackend.h"
+#include "core/Context.h"
+#include "trace/Trace.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using namespace fsdp::rt;
+using Json = nlohmann::json;
+
+constexpr int64_t arenaBytes = 1 << 20, flagAt = arenaBytes - 1;
+constexpr int64_t srcAt = 0, dstAt = 1 << 17, extraAt = 1 << 18;
+constexpr int64_t count = 1000, milli = 1'000'000;
+constexpr int64_t numEvents = 4;
+
+using Step = std::function<int32_t(fsdp_rt_context *)>;
+thread_local const Step *currentStep = nullptr;
+
+Status runStep(Context &context, const Step &step) {
+  currentStep = &step;
+  fsdp_rt_program program = {
+      FSDP_RT_ABI_VERSION, 0, "{}",
+      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
+  return context.step(program);
+}
+
+/// Runs `body` on each rank with a context that has all queues, over links of
+/// this bandwidth and latency.
+Status onContexts(int ranks, const std::function<Status(Context &)> &body,
+                  double bandwidth = 0, double latency = 0) {
+  LocalBackendOptions backendOptions;
+  backendOptions.ranks = ranks;
+  backendOptions.linkBytesPerSecond = bandwidth;
+  backendOptions.linkLatencySeconds = latency;
+  auto backend = createLocalBackend(backendOptions);
+  if (!backend.isOk())
+    return backend.status();
+  return (*backend)->run([&](World &world) -> Status {
+    ContextOptions options;
+    options.arenaBytes = arenaBytes;
+    options.groups.resize(2);
+    for (int rank = 0; rank < ranks; ++rank)
+      options.groups[0].push_back(rank);
+    options.groups[1] = {world.rank()};
+    options.events = numEvents;
+    options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
+                      FSDP_RT_QUEUE_ALL_REDUCE};
+    options.profile = true;
+    options.traceEvents = 100;
+    auto context = Context::create(world, options);
+    if (!context.isOk())
+      return context.status();
+    (*context)->arena()[flagAt] = 1;
+    return body(**context);
+  });
+}
+
+fsdp_rt_collective_desc partDesc() {
+  fsdp_rt_collective_desc desc = {};
+  desc.name = "part";
+  desc.src = srcAt;
+  desc.dst = dstAt;
+  desc.count = count;
+  desc.divisor = 1;
+  desc.dtype = FSDP_RT_F32;
+  return desc;
+}
+
+/// A transfer of one part or several.
+struct Start {
+  explicit Start(int64_t event, int32_t kind = FSDP_RT_ALL_GATHER,
+                 int32_t queue = FSDP_RT_QUEUE_ALL_GATHER,
+                 std::vector<int64_t> after = {}, int64_t numParts = 1)
+      : parts(size_t(numParts), partDesc()), after(std::move(after)) {
+    desc.name = "transfer";
+    desc.event = event;
+    desc.kind = kind;
+    desc.queue = queue;
+    for (size_t i = 0; i < parts.size(); ++i)
+      parts[i].dst += int64_t(i) * (1 << 16);
+  }
+  /// Of this object where it lies now.
+  int32_t operator()(fsdp_rt_context *ctx) {
+    pointers.clear();
+    for (fsdp_rt_collective_desc &part : parts)
+      pointers.push_back(&part);
+    desc.parts = pointers.data();
+    desc.part_count = int64_t(pointers.size());
+    desc.after = after.data();
+    desc.after_count = int64_t(after.size());
+    return fsdp_rt_start(ctx, &desc);
+  }
+
+  std::vector<fsdp_rt_collective_desc> parts;
+  std::vector<const fsdp_rt_collective_desc *> pointers;
+  std::vector<int64_t> after;
+  fsdp_rt_start_desc desc = {};
+};
+
+int32_t waitFor(fsdp_rt_context *ctx, int64_t event) {
+  fsdp_rt_wait_desc desc = {"arrived", event};
+  return fsdp_rt_wait(ctx, &desc);
+}
+
+void sleepFor(int64_t milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+void expectOk(const Status &status) {
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+TEST(TransferQueues, NamesOfQueues) {
+  for (int32_t queue : {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
+                        FSDP_RT_QUEUE_ALL_REDUCE})
+    EXPECT_EQ(queueFromName(queueName(queue)), queue);
+  EXPECT_EQ(queueName(0), nullptr);
+  EXPECT_EQ(queueName(4), nullptr);
+  EXPECT_EQ(queueName(-1), nullptr);
+  EXPECT_FALSE(queueFromName("compute").has_value());
+}
+
+TEST(TransferQueues, MovesWhatItWasGivenInEveryStep) {
+  expectOk(onContexts(3, [](Context &context) -> Status {
+    auto at = [&](int64_t offset) {
+      return reinterpret_cast<float *>(context.arena() + offset);
+    };
+    int rank = context.world().rank();
+    for (int step = 1; step <= 5; ++step) {
+      Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE, {0});
+      // The sum of what was gathered: only `after` orders the two.
+      sum.parts[0].src = dstAt;
+      sum.parts[0].dst = extraAt;
+      Status s = runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
+        for (int64_t i = 0; i < count; ++i)
+          at(srcAt)[i] = float(step * 100 + rank);
+        if (int32_t rc = gather(ctx))
+          return rc;
+        if (int32_t rc = sum(ctx))
+          return rc;
+        int32_t rc = waitFor(ctx, 1);
+        return rc ? rc : waitFor(ctx, 0);
+      });
+      if (s)
+        return s;
+      EXPECT_EQ(at(dstAt)[2 * count + 7], float(step * 100 + 2));
+      EXPECT_EQ(at(extraAt)[7], 3 * float(step * 100));
+    }
+    return Status::ok();
+  }));
+}
+
+TEST(TransferQueues, CountsEveryPartOnce) {
+  expectOk(onContexts(2, [](Context &context) -> Status {
+    Start bucket(0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, {}, 3);
+    Start sum(2, FSDP_RT_REDUCE_SCATTER, FSDP_RT_QUEUE_REDUCE);
+    sum.parts[0].dst = 1 << 19;
+    for (int i = 0; i < 2; ++i)
+      if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+            // Waiting twice is no more than waiting.
+            return bucket(ctx) || sum(ctx) || waitFor(ctx, 0) ||
+                   waitFor(ctx, 2) || waitFor(ctx, 0);
+          }))
+        return s;
+    const Counters &c = context.counters();
+    EXPECT_EQ(c.groups[0][int(CollectiveKind::AllGather)].calls, 6);
+    EXPECT_EQ(c.groups[0][int(CollectiveKind::AllGather)].bytes, 6 * count * 4);
+    EXPECT_EQ(c.groups[0][int(CollectiveKind::ReduceScatter)].calls, 2);
+    EXPECT_EQ(c.groups[0][int(CollectiveKind::ReduceScatter)].bytes,
+              2 * count * 4);
+    for (const StepTimes &t : {c.lastStep, c.allSteps}) {
+      EXPECT_GT(t.transfers, 0);
+      EXPECT_EQ(t.communication, 0);
+      EXPECT_EQ(t.total,
+                t.matmul + t.kernels + t.communication + t.waiting + t.other);
+    }
+    std::vector<ProfileRow> rows = context.profile();
+    EXPECT_EQ(rows.size(), 2u);
+    for (const ProfileRow &row : rows) {
+      bool isWait = row.kind == CallKind::Wait;
+      EXPECT_EQ(row.name, isWait ? "arrived" : "transfer");
+      EXPECT_EQ(row.calls, isWait ? 6 : 4);
+      EXPECT_EQ(row.bytes, isWait ? 0 : 8 * count * 4);
+    }
+    return Status::ok();
+  }));
+}
+
+// 2 ranks, 4000 bytes from the other one: 50 ms on this link.
+constexpr double slow = 4000 / 0.05;
+
+TEST(TransferQueues, ATransferRunsBesideComputation) {
+  expectOk(onContexts(
+      2,
+      [](Context &context) -> Status {
+        Start gather(0);
+        Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+          int32_t rc = gather(ctx);
+          sleepFor(100);
+          return rc ? rc : waitFor(ctx, 0);
+        });
+        const StepTimes &t = context.counters().lastStep;
+        EXPECT_GE(t.transfers, 50 * milli);
+        EXPECT_LT(t.waiting, 40 * milli);
+        return s;
+      },
+      slow));
+}
+
+TEST(TransferQueues, WhatComputationDoesNotHideIsWaiting) {
+  expectOk(onContexts(
+      2,
+      [](Context &context) -> Status {
+        Start gather(0);
+        Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+          return gather(ctx) || waitFor(ctx, 0);
+        });
+        const StepTimes &t = context.counters().lastStep;
+        EXPECT_GE(t.waiting, 45 * milli);
+        EXPECT_GE(t.transfers, 50 * milli);
+        EXPECT_GE(t.total, 50 * milli);
+        return s;
+      },
+      slow));
+}
+
+TEST(TransferQueues, QueuesShareTheRanksLink) {
+  expectOk(onContexts(
+      2,
+      [](Context &context) -> Status {
+        Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE);
+        sum.parts[0].dst = extraAt;
+        Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+          return gather(ctx) || sum(ctx) || waitFor(ctx, 0) || waitFor(ctx, 1);
+        });
+        EXPECT_GE(context.counters().lastStep.total, 100 * milli);
+        return s;
+      },
+      slow));
+}
+
+TEST(TransferQueues, ABucketPaysOneLatency) {
+  expectOk(onContexts(
+      2,
+      [](Context &context) -> Status {
+        Start bucket(0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, {}, 3);
+        Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+          return bucket(ctx) || waitFor(ctx, 0);
+        });
+        const StepTimes &t = context.counters().lastStep;
+        EXPECT_GE(t.transfers, 200 * milli);
+        EXPECT_LT(t.transfers, 400 * milli);
+        return s;
+      },
+      0, 0.2));
+}
+
+TEST(TransferQueues, TheTraceHasATrackForEachQueue) {
+  std::string path = testing::TempDir() + "/fsdp-queues-trace.json";
+  expectOk(onContexts(2, [&](Context &context) -> Status {
+    Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_ALL_REDUCE);
+    sum.parts[0].dst = extraAt;
+    fsdp_rt_copy_desc copy = {"copy", -1, 1 << 19, 64};
+    Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+      return gather(ctx) || fsdp_rt_copy(ctx, &copy) || sum(ctx) ||
+             waitFor(ctx, 1) || waitFor(ctx, 0);
+    });
+    if (s || context.world().rank() == 1)
+      return s;
+    return writeTrace(path, 0, context.recorder());
+  }));
+  std::ifstream file(path);
+  Json trace = Json::parse(file);
+  std::map<std::string, int> tracks;
+  std::map<std::string, std::vector<int>> calls;
+  for (const Json &event : trace["traceEvents"]) {
+    if (event["ph"] == "M") {
+      tracks[event["args"]["name"]] = event["tid"];
+      continue;
+    }
+    EXPECT_GE(event["ts"], 0.0);
+    calls[event["cat"]].push_back(event["tid"]);
+  }
+  EXPECT_EQ(tracks, (std::map<std::string, int>{
+                        {"compute", 0}, {"all_gather", 1}, {"all_reduce", 3}}));
+  EXPECT_EQ(calls["copy"], std::vector<int>{0});
+  EXPECT_EQ(calls["wait"], (std::vector<int>{0, 0}));
+  EXPECT_EQ(calls["collective"], (std::vector<int>{3, 1}));
+  std::filesystem::remove(path);
+}
+
+/// A step on one rank fails with `part` in its message.
+void expectRefused(const char *part, const Step &step) {
+  Status status =
+      onContexts(1, [&](Context &context) { return runStep(context, step); });
+  EXPECT_EQ(status.code(), Code::Internal) << part;
+  EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+}
+
+TEST(TransferQueues, RefusesWrongStarts) {
+  auto refuse = [](const char *part, auto change) {
+    Start start(0);
+    change(start);
+    expectRefused(part, [&](fsdp_rt_context *ctx) { return start(ctx); });
+  };
+  refuse("start 'transfer': part 0: expected one of 2 groups, got 2",
+         [](auto &s) { s.parts[0].group = 2; });
+  refuse("part 0: expected operands inside the arena",
+         [](auto &s) { s.parts[0].dst = arenaBytes - 4; });
+  refuse("part 1: expected group 0 as of the first, got 1", [](auto &s) {
+    s.parts.push_back(partDesc());
+    s.parts[1].group = 1;
+  });
+  refuse("at least 1 part, got 0", [](auto &s) { s.parts.clear(); });
+  refuse("kind of collective, got 4", [](auto &s) { s.desc.kind = 4; });
+  refuse("kind of collective, got -1", [](auto &s) { s.desc.kind = -1; });
+  for (int32_t queue : {-1, 0, 4})
+    refuse("expected a queue that the manifest names, got",
+           [&](auto &s) { s.desc.queue = queue; });
+  refuse("expected an event below 4, got 4", [](auto &s) { s.desc.event = 4; });
+  refuse("got -1", [](auto &s) { s.desc.event = -1; });
+  for (int64_t event : {0, 1, 4, -1})
+    refuse("expected to be after an event that this step has started, got",
+           [&](auto &s) { s.after = {event}; });
+  refuse("0 to 4 events to be after", [](auto &s) { s.after.resize(5); });
+}
+
+TEST(TransferQueues, RefusesEventsOutOfPlace) {
+  Start first(0), second(0);
+  expectRefused(
+      "event 0 to be started once in a step, got it twice",
+      [&](fsdp_rt_context *ctx) { return first(ctx) || second(ctx); });
+  for (int64_t event : {int64_t(-1), int64_t(2), numEvents})
+    expectRefused("wait 'arrived': expected an event that this step has "
+                  "started, got",
+                  [&](fsdp_rt_context *ctx) { return waitFor(ctx, event); });
+  // Nor one of the step before.
+  Status status = onContexts(1, [&](Context &context) -> Status {
+    if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+          return first(ctx) || waitFor(ctx, 0);
+        }))
+      return s;
+    return runStep(context,
+                   [&](fsdp_rt_context *ctx) { return waitFor(ctx, 0); });
+  });
+  EXPECT_NE(status.message().find("that this step has started, got 0"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(TransferQueues, AStepHasToWaitForAllItStarted) {
+  Status status = onContexts(
+      2,
+      [&](Context &context) -> Status {
+        Start gather(0), sum(3, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE);
+        sum.parts[0].dst = extraAt;
+        sum.desc.name = "forgotten";
+        return runStep(context, [&](fsdp_rt_context *ctx) {
+          return gather(ctx) || sum(ctx) || waitFor(ctx, 0);
+        });
+      },
+      slow);
+  EXPECT_NE(status.message().find("expected the step to wait for all 2 "
+                                  "transfers that it started, got no wait for "
+                                  "'forgotten', event 3"),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ(status.code(), Code::Internal);
+}
+
+TEST(TransferQueues, RefusesCollectivesBesideStarts) {
+  fsdp_rt_collective_desc part = partDesc();
+  expectRefused(
+      "all_gather 'part': expected start in a program with queues",
+      [&](fsdp_rt_context *ctx) { return fsdp_rt_all_gather(ctx, &part); });
+}
+
+TEST(TransferQueues, RefusesImpossibleOptions) {
+  auto refuse = [](const char *part, int64_t events,
+                   std::vector<int32_t> queues) {
+    auto backend = createLocalBackend({});
+    ASSERT_TRUE(backend.isOk());
+    Status status = (*backend)->run([&](World &world) {
+      ContextOptions options;
+      options.groups = {{0}};
+      options.events = events;
+      options.queues = queues;
+      return Context::create(world, options).status();
+    });
+    EXPECT_NE(status.message().find(part), std::string::npos)
+        << status.message();
+  };
+  refuse("expected a queue for 3 events, got none", 3, {});
+  refuse("events of queues, got 0", 0, {1});
+  refuse("events of queues, got 1048577", maxEvents + 1, {1});
+  refuse("increasing numbers of queues from 1 to 3, got 1", 3, {2, 1});
+  refuse("increasing numbers of queues from 1 to 3, got 2", 3, {2, 2});
+  refuse("increasing numbers of queues from 1 to 3, got 4", 3, {1, 4});
+  refuse("increasing numbers of queues from 1 to 3, got 0", 3, {0});
+}
+
+TEST(TransferQueues, StartsAndWaitsNeedEvents) {
+  auto backend = createLocalBackend({});
+  ASSERT_TRUE(backend.isOk());
+  Start gather(0);
+  for (bool isWait : {false, true}) {
+    Status status = (*backend)->run([&](World &world) -> Status {
+      ContextOptions options;
+      options.arenaBytes = arenaBytes;
+      options.groups = {{0}};
+      auto context = Context::create(world, options);
+      if (!context.isOk())
+        return context.status();
+      return runStep(**context, [&](fsdp_rt_context *ctx) {
+        return isWait ? waitFor(ctx, 0) : gather(ctx);
+      });
+    });
+    EXPECT_NE(status.message().find("expected a manifest with events"),
+              std::string::npos)
+        << status.message();
+  }
+}
+
+TEST(TransferQueues, ARankThatFailsEndsTheTransfersOfOthers) {
+  for (int64_t delay : {0, 20}) {
+    std::atomic<int> failed{0};
+    Status status = onContexts(3, [&](Context &context) -> Status {
+      bool isBad = context.world().rank() == 1;
+      context.arena()[flagAt] = !isBad;
+      fsdp_rt_check_desc check = {"token id out of range", flagAt};
+      Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE, {0}),
+          last(2, FSDP_RT_BROADCAST, FSDP_RT_QUEUE_ALL_REDUCE, {1});
+      sum.parts[0].dst = extraAt;
+      last.parts[0].dst = 1 << 19;
+      auto step = [&](fsdp_rt_context *ctx) -> int32_t {
+        // All but one rank have transfers under way that wait for it.
+        if (isBad) {
+          sleepFor(delay);
+          int32_t rc = gather(ctx);
+          return rc ? rc : fsdp_rt_check(ctx, &check);
+        }
+        return gather(ctx) || sum(ctx) || last(ctx) || waitFor(ctx, 2) ||
+               waitFor(ctx, 1) || waitFor(ctx, 0);
+      };
+      Status first = runStep(context, step);
+      EXPECT_FALSE(first.isOk());
+      Status second = runStep(context, step);
+      EXPECT_EQ(first.message(), second.message());
+      EXPECT_EQ(context.counters().steps, 0);
+      ++failed;
+      return first;
+    });
+    EXPECT_EQ(failed, 3);
+    EXPECT_EQ(status.message(), "rank 1: token id out of range");
+    EXPECT_EQ(status.code(), Code::Failed);
+  }
+}
+
+TEST(TransferQueues, ATransferThatFailsFailsEveryLaterCall) {
+  // Ranks disagree, which a transfer finds out while the step computes.
+  Status status = onContexts(2, [](Context &context) -> Status {
+    Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE, {0});
+    sum.parts[0].dst = extraAt;
+    gather.parts[0].count -= context.world().rank();
+    fsdp_rt_check_desc check = {"never", flagAt};
+    return runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
+      if (int32_t rc = gather(ctx))
+        return rc;
+      while (fsdp_rt_check(ctx, &check) == 0)
+        sleepFor(1);
+      EXPECT_EQ(sum(ctx), 2);
+      EXPECT_EQ(waitFor(ctx, 0), 2);
+      EXPECT_EQ(fsdp_rt_check(ctx, &check), 2);
+      return 0; // a step that hides it does not hide it
+    });
+  });
+  EXPECT_EQ(status.code(), Code::Internal);
+  EXPECT_NE(status.message().find("expected the same collective on all ranks"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(TransferQueues, AbortWakesAStepThatWaits) {
+  Status status = onContexts(2, [](Context &context) -> Status {
+    if (context.world().rank() == 1) {
+      sleepFor(20);
+      context.world().abort(Status::failed("enough"));
+      return Status::ok();
+    }
+    Start gather(0);
+    return runStep(context, [&](fsdp_rt_context *ctx) {
+      return gather(ctx) || waitFor(ctx, 0);
+    });
+  });
+  EXPECT_EQ(status.message(), "rank 1: enough");
+}
+
+} // namespace
