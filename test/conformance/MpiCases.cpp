@@ -9,6 +9,7 @@
 
 #include "Backends.h"
 #include "Checks.h"
+#include "core/Context.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <thread>
@@ -64,6 +66,51 @@ Status waitForInterrupt(World &world, Communicator &group,
   return Status::ok();
 }
 
+using Step = std::function<int32_t(fsdp_rt_context *)>;
+const Step *currentStep = nullptr;
+
+/// Steps that have transfers under way, until one fails.
+Status stepForever(World &world, const Step &last) {
+  constexpr int64_t bytes = 1 << 20, flag = 8 * bytes - 1;
+  rt::ContextOptions options;
+  options.arenaBytes = 8 * bytes;
+  options.groups = {allRanks(world)};
+  options.events = 2;
+  options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE};
+  auto context = rt::Context::create(world, options);
+  if (!context.isOk())
+    return context.status();
+  bool isLast = world.rank() == world.size() - 1;
+  (*context)->arena()[flag] = 0;
+  fsdp_rt_collective_desc gather = {"gather", 0,          bytes, bytes, 1,
+                                    0,        FSDP_RT_U8, 0,     0};
+  fsdp_rt_collective_desc sum = {"sum", 5 * bytes,   6 * bytes, bytes / 4, 1,
+                                 0,     FSDP_RT_F32, 0,         0};
+  const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
+  fsdp_rt_start_desc starts[] = {{"gather", &parts[0], 1, nullptr, 0, 0,
+                                  FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER},
+                                 {"sum", &parts[1], 1, nullptr, 0, 1,
+                                  FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE}};
+  fsdp_rt_wait_desc waits[] = {{"gather", 0}, {"sum", 1}};
+  fsdp_rt_check_desc check = {"disk on fire", flag};
+  int64_t steps = 0;
+  Step step = [&](fsdp_rt_context *ctx) -> int32_t {
+    if (fsdp_rt_start(ctx, &starts[0]))
+      return 1;
+    if (isLast && ++steps == 3)
+      return last ? last(ctx) : fsdp_rt_check(ctx, &check);
+    return fsdp_rt_start(ctx, &starts[1]) || fsdp_rt_wait(ctx, &waits[1]) ||
+           fsdp_rt_wait(ctx, &waits[0]);
+  };
+  currentStep = &step;
+  fsdp_rt_program program = {
+      FSDP_RT_ABI_VERSION, 0, "{}",
+      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
+  while (true)
+    if (Status s = (*context)->step(program))
+      return s;
+}
+
 Status body(const std::string &name, const std::string &directory,
             World &world) {
   auto made = world.createCommunicator(allRanks(world));
@@ -85,6 +132,28 @@ Status body(const std::string &name, const std::string &directory,
       return s;
     return Status::failed("disk on fire");
   }
+  if (name == "queues-fail")
+    return stepForever(world, nullptr);
+  if (name == "queues-abort") {
+    std::thread other;
+    Status status = stepForever(world, [&](fsdp_rt_context *ctx) {
+      // While the step waits for an event that nobody else waits for.
+      other = std::thread([&] {
+        usleep(50'000);
+        world.abort(Status::failed("enough"));
+      });
+      fsdp_rt_wait_desc wait = {"gather", 0};
+      int32_t rc = 0;
+      while ((rc = fsdp_rt_wait(ctx, &wait)) == 0)
+        usleep(1000);
+      return rc;
+    });
+    if (other.joinable())
+      other.join();
+    return status;
+  }
+  if (name == "queues-kill")
+    return stepForever(world, [](fsdp_rt_context *) { return raise(SIGKILL); });
   if (name == "fail-all")
     return Status::failed("params.safetensors: truncated");
   if (name == "abort") {

@@ -172,6 +172,14 @@ TEST_F(MpiFailure, AbortInTheMiddleOfACollective) {
   expectFailure("abort", 1, "rank 2: enough\n");
 }
 
+TEST_F(MpiFailure, OfOneRankWhileOthersHaveTransfersUnderWay) {
+  expectFailure("queues-fail", 1, "rank 2: disk on fire\n");
+}
+
+TEST_F(MpiFailure, AbortWhileQueuesWork) {
+  expectFailure("queues-abort", 1, "rank 2: enough\n");
+}
+
 TEST_F(MpiFailure, ExceptionsBecomeFailures) {
   expectFailure("throw", 2, "rank 2: unexpected exception: surprise\n");
 }
@@ -197,11 +205,13 @@ TEST_F(MpiFailure, RanksThatDoNotEndAreEnded) {
 }
 
 TEST_F(MpiFailure, AKilledRankIsNamed) {
-  Result<int> result = launch("kill");
-  ASSERT_FALSE(result.isOk()) << *result << errors_;
-  EXPECT_EQ(result.status().message(),
-            "rank 2 was killed by signal 9 (Killed)");
-  EXPECT_EQ(count(errors_, "mpirun"), 0) << errors_;
+  for (const char *name : {"kill", "queues-kill"}) {
+    Result<int> result = launch(name);
+    ASSERT_FALSE(result.isOk()) << *result << errors_;
+    EXPECT_EQ(result.status().message(),
+              "rank 2 was killed by signal 9 (Killed)");
+    EXPECT_EQ(count(errors_, "mpirun"), 0) << errors_;
+  }
 }
 
 TEST_F(MpiFailure, SignalsReachTheRanks) {

@@ -1,0 +1,397 @@
+//===- QueuesTest.cpp - Transfers beside a step, on every backend ---------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A random program starts transfers of all kinds on all queues, orders them by
+// queue, `after` or wait where they touch the same memory, and by nothing else.
+// Whatever interleaving comes out of that, each rank's arena must end as if the
+// transfers had run one after the other: that is computed here, for all ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Backends.h"
+#include "Reference.h"
+#include "core/Context.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+namespace fsdp::test {
+namespace {
+
+using rt::Context;
+using rt::Status;
+using rt::World;
+
+constexpr int numRegions = 14, numEvents = 24;
+constexpr int64_t regionBytes = 16384, arenaBytes = numRegions * regionBytes;
+
+using Step = std::function<int32_t(fsdp_rt_context *)>;
+thread_local const Step *currentStep = nullptr;
+
+Status runStep(Context &context, const Step &step) {
+  currentStep = &step;
+  fsdp_rt_program program = {
+      FSDP_RT_ABI_VERSION, 0, "{}",
+      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
+  return context.step(program);
+}
+
+/// The ranks of group `index` that `rank` belongs to: all, its row, its column,
+/// itself.
+std::vector<int> groupOf(int index, int rank, int size) {
+  int columns = size % 2 == 0 ? 2 : 1;
+  std::vector<int> ranks;
+  for (int other = 0; other < size; ++other)
+    if (index == 0 || (index == 1 && other / columns == rank / columns) ||
+        (index == 2 && other % columns == rank % columns) || other == rank)
+      ranks.push_back(other);
+  return ranks;
+}
+constexpr int numGroups = 4;
+
+/// What a rank does next: hand over a transfer, wait for one, or compute, which
+/// fills a region with numbers of its own.
+struct Action {
+  enum Kind { Start, Wait, Compute } kind;
+  int event = 0;
+  int region = 0;
+};
+
+/// A step, the same on all ranks.
+struct Plan {
+  std::vector<Action> actions;
+  std::vector<fsdp_rt_start_desc> starts =
+      std::vector<fsdp_rt_start_desc>(numEvents);
+  std::vector<fsdp_rt_wait_desc> waits;
+  std::vector<std::vector<fsdp_rt_collective_desc>> parts =
+      std::vector<std::vector<fsdp_rt_collective_desc>>(numEvents);
+  std::vector<std::vector<const fsdp_rt_collective_desc *>> pointers =
+      std::vector<std::vector<const fsdp_rt_collective_desc *>>(numEvents);
+  std::vector<std::vector<int64_t>> after =
+      std::vector<std::vector<int64_t>>(numEvents);
+  uint64_t seed = 0;
+};
+
+class Planner {
+public:
+  Planner(uint64_t seed, int ranks) : random_(seed), ranks_(ranks) {
+    plan_.seed = seed;
+  }
+
+  Plan make() {
+    for (int event = 0; event < numEvents; ++event) {
+      // Some waits and some computation in between.
+      for (size_t i = 0; i < open_.size();)
+        if (random_.below(6) == 0)
+          wait(i);
+        else
+          ++i;
+      if (random_.below(3) == 0)
+        compute();
+      start(event);
+    }
+    while (!open_.empty())
+      wait(size_t(random_.below(int64_t(open_.size()))));
+    for (int event = 0; event < numEvents; ++event)
+      plan_.waits.push_back({"wait", event});
+    return std::move(plan_);
+  }
+
+private:
+  struct Use {
+    int event;
+    bool isWrite;
+  };
+
+  void wait(size_t at) {
+    int event = open_[at];
+    plan_.actions.push_back({Action::Wait, event});
+    open_.erase(open_.begin() + int64_t(at));
+    for (std::vector<Use> &uses : uses_)
+      uses.erase(std::remove_if(uses.begin(), uses.end(),
+                                [&](Use use) { return use.event == event; }),
+                 uses.end());
+  }
+
+  void compute() {
+    int region = int(random_.below(numRegions));
+    if (uses_[size_t(region)].empty())
+      plan_.actions.push_back({Action::Compute, 0, region});
+  }
+
+  /// The transfers that have to be complete before a part touches `region`.
+  void order(int region, bool isWrite, std::vector<int64_t> &after) {
+    for (Use use : uses_[size_t(region)])
+      if (isWrite || use.isWrite)
+        after.push_back(use.event);
+  }
+
+  void start(int event) {
+    fsdp_rt_start_desc &desc = plan_.starts[size_t(event)];
+    std::vector<fsdp_rt_collective_desc> &parts = plan_.parts[size_t(event)];
+    std::vector<int64_t> &after = plan_.after[size_t(event)];
+    desc.name = "transfer";
+    desc.event = event;
+    desc.kind = int32_t(random_.below(4));
+    desc.queue = 1 + int32_t(random_.below(3));
+    auto group = int32_t(random_.below(numGroups));
+    int members = int(groupOf(group, 0, ranks_).size());
+    std::vector<Use> mine[numRegions];
+    // Distinct regions: the parts of a bucket run in no order.
+    std::vector<int> free;
+    for (int region = 0; region < numRegions; ++region)
+      free.push_back(region);
+    auto take = [&] {
+      auto at = random_.below(int64_t(free.size()));
+      int region = free[size_t(at)];
+      free.erase(free.begin() + at);
+      return region;
+    };
+    for (int64_t i = 1 + random_.below(3); i > 0; --i) {
+      // Sums of any bytes have one result, other than those of floats.
+      constexpr fsdp_rt_dtype types[] = {FSDP_RT_I64, FSDP_RT_I16, FSDP_RT_U8};
+      fsdp_rt_collective_desc part = {};
+      part.name = "part";
+      part.group = group;
+      part.dtype = types[random_.below(3)];
+      part.count = random_.below(200);
+      part.divisor = 1 + random_.below(3);
+      part.root = int32_t(random_.below(members));
+      int src = take();
+      bool isInPlace = desc.kind >= FSDP_RT_ALL_REDUCE && random_.below(2);
+      int dst = isInPlace ? src : take();
+      part.src = src * regionBytes;
+      part.dst = dst * regionBytes;
+      parts.push_back(part);
+      order(src, isInPlace, after);
+      order(dst, true, after);
+      mine[src].push_back({event, isInPlace});
+      mine[dst].push_back({event, true});
+    }
+    // The queue's own order is enough for what it was given before; say it
+    // sometimes all the same, and what is of no use.
+    after.erase(std::remove_if(after.begin(), after.end(),
+                               [&](int64_t other) {
+                                 return plan_.starts[size_t(other)].queue ==
+                                            desc.queue &&
+                                        random_.below(2) == 0;
+                               }),
+                after.end());
+    if (event > 0 && random_.below(4) == 0)
+      after.push_back(random_.below(event));
+    std::sort(after.begin(), after.end());
+    after.erase(std::unique(after.begin(), after.end()), after.end());
+    for (int region = 0; region < numRegions; ++region)
+      uses_[size_t(region)].insert(uses_[size_t(region)].end(),
+                                   mine[region].begin(), mine[region].end());
+    for (fsdp_rt_collective_desc &part : parts)
+      plan_.pointers[size_t(event)].push_back(&part);
+    desc.parts = plan_.pointers[size_t(event)].data();
+    desc.part_count = int64_t(parts.size());
+    desc.after = after.data();
+    desc.after_count = int64_t(after.size());
+    open_.push_back(event);
+    plan_.actions.push_back({Action::Start, event});
+  }
+
+  Plan plan_;
+  Random random_;
+  int ranks_;
+  std::vector<int> open_;
+  std::vector<Use> uses_[numRegions];
+};
+
+void fill(char *region, uint64_t seed, int rank) {
+  Bytes numbers = randomElements(FSDP_RT_F32, regionBytes / 4,
+                                 seed * 1009 + uint64_t(rank));
+  std::memcpy(region, numbers.data(), numbers.size());
+}
+
+/// One collective of one group on the arenas of all ranks.
+void apply(int32_t kind, const fsdp_rt_collective_desc &part,
+           const std::vector<int> &ranks, std::vector<Bytes> &arenas) {
+  auto dtype = static_cast<fsdp_rt_dtype>(part.dtype);
+  int64_t bytes = part.count * sizeOf(dtype), n = int64_t(ranks.size());
+  std::vector<Bytes> sources;
+  int64_t srcBytes = kind == FSDP_RT_REDUCE_SCATTER ? bytes * n : bytes;
+  for (int rank : ranks) {
+    auto begin = arenas[size_t(rank)].begin() + part.src;
+    sources.emplace_back(begin, begin + srcBytes);
+  }
+  Bytes sum;
+  if (kind == FSDP_RT_ALL_REDUCE)
+    sum = expectedSum(sources, 0, part.count, dtype, part.divisor);
+  for (int64_t i = 0; i < n; ++i) {
+    auto dst = arenas[size_t(ranks[size_t(i)])].begin() + part.dst;
+    if (kind == FSDP_RT_ALL_GATHER)
+      for (const Bytes &source : sources)
+        dst = std::copy(source.begin(), source.end(), dst);
+    if (kind == FSDP_RT_REDUCE_SCATTER) {
+      Bytes own =
+          expectedSum(sources, i * part.count, part.count, dtype, part.divisor);
+      std::copy(own.begin(), own.end(), dst);
+    }
+    if (kind == FSDP_RT_ALL_REDUCE)
+      std::copy(sum.begin(), sum.end(), dst);
+    if (kind == FSDP_RT_BROADCAST)
+      std::copy(sources[size_t(part.root)].begin(),
+                sources[size_t(part.root)].end(), dst);
+  }
+}
+
+/// The arenas after the step, if everything had run in the order of the plan.
+void simulate(const Plan &plan, std::vector<Bytes> &arenas) {
+  int size = int(arenas.size());
+  for (size_t at = 0; at < plan.actions.size(); ++at) {
+    const Action &action = plan.actions[at];
+    for (int rank = 0; rank < size; ++rank) {
+      if (action.kind == Action::Compute)
+        fill(arenas[size_t(rank)].data() + action.region * regionBytes,
+             plan.seed + at, rank);
+      if (action.kind != Action::Start)
+        continue;
+      const std::vector<fsdp_rt_collective_desc> &parts =
+          plan.parts[size_t(action.event)];
+      std::vector<int> ranks = groupOf(parts[0].group, rank, size);
+      if (ranks[0] != rank)
+        continue;
+      for (const fsdp_rt_collective_desc &part : parts)
+        apply(plan.starts[size_t(action.event)].kind, part, ranks, arenas);
+    }
+  }
+}
+
+/// The plan's actions on this rank, with pauses that differ between ranks.
+int32_t perform(const Plan &plan, Context &context, fsdp_rt_context *ctx) {
+  int rank = context.world().rank();
+  Random pauses(plan.seed * 77 + uint64_t(rank));
+  for (size_t at = 0; at < plan.actions.size(); ++at) {
+    const Action &action = plan.actions[at];
+    if (pauses.below(8) == 0)
+      usleep(useconds_t(pauses.below(300)));
+    int32_t rc = 0;
+    if (action.kind == Action::Start)
+      rc = fsdp_rt_start(ctx, &plan.starts[size_t(action.event)]);
+    if (action.kind == Action::Wait)
+      rc = fsdp_rt_wait(ctx, &plan.waits[size_t(action.event)]);
+    if (action.kind == Action::Compute)
+      fill(context.arena() + action.region * regionBytes, plan.seed + at, rank);
+    if (rc != 0)
+      return rc;
+  }
+  return 0;
+}
+
+class Queues : public testing::TestWithParam<BackendCase> {
+protected:
+  void run(const std::function<Status(Context &)> &body) {
+    Status status = runOn(GetParam(), [&](World &world) -> Status {
+      rt::ContextOptions options;
+      options.arenaBytes = arenaBytes;
+      for (int group = 0; group < numGroups; ++group)
+        options.groups.push_back(groupOf(group, world.rank(), world.size()));
+      options.events = numEvents;
+      options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
+                        FSDP_RT_QUEUE_ALL_REDUCE};
+      auto context = Context::create(world, options);
+      return context.isOk() ? body(**context) : context.status();
+    });
+    EXPECT_TRUE(status.isOk()) << status.message();
+  }
+};
+
+TEST_P(Queues, EveryInterleavingGivesTheSameBits) {
+  run([](Context &context) -> Status {
+    int rank = context.world().rank(), size = context.world().size();
+    std::vector<Bytes> expected(static_cast<size_t>(size), Bytes(arenaBytes));
+    for (int r = 0; r < size; ++r)
+      for (int region = 0; region < numRegions; ++region)
+        fill(expected[size_t(r)].data() + region * regionBytes,
+             uint64_t(region), r);
+    std::memcpy(context.arena(), expected[size_t(rank)].data(), arenaBytes);
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      Plan plan = Planner(seed * 1000, size).make();
+      simulate(plan, expected);
+      if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+            return perform(plan, context, ctx);
+          }))
+        return s;
+      const Bytes &own = expected[size_t(rank)];
+      for (int64_t i = 0; i < arenaBytes; ++i)
+        if (context.arena()[i] != own[size_t(i)])
+          return Status::failed("seed " + std::to_string(seed) + ": byte " +
+                                std::to_string(i % regionBytes) +
+                                " of region " +
+                                std::to_string(i / regionBytes) + " differs");
+    }
+    return Status::ok();
+  });
+}
+
+TEST_P(Queues, MessagesBeyondAllLimits) {
+  Status status = runOn(GetParam(), [](World &world) -> Status {
+    int64_t bytes = largeBytes() / 4 * 4, size = world.size();
+    rt::ContextOptions options;
+    options.arenaBytes = 2 * bytes * (size + 1);
+    options.groups = {allRanks(world)};
+    options.events = 2;
+    options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_ALL_REDUCE};
+    auto made = Context::create(world, options);
+    if (!made.isOk())
+      return made.status();
+    Context &context = **made;
+    // Two of them at once, on queues of their own.
+    fsdp_rt_collective_desc gather = {"gather", 0,          bytes, bytes, 1,
+                                      0,        FSDP_RT_U8, 0,     0};
+    int64_t at = bytes * (size + 1);
+    fsdp_rt_collective_desc sum = {"sum", at,          at + bytes, bytes / 4, 1,
+                                   0,     FSDP_RT_I32, 0,          0};
+    const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
+    fsdp_rt_start_desc starts[] = {
+        {"gather", &parts[0], 1, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
+         FSDP_RT_QUEUE_ALL_GATHER},
+        {"sum", &parts[1], 1, nullptr, 0, 1, FSDP_RT_ALL_REDUCE,
+         FSDP_RT_QUEUE_ALL_REDUCE}};
+    fsdp_rt_wait_desc waits[] = {{"gather", 0}, {"sum", 1}};
+    auto numbers = [&](int64_t offset) {
+      return reinterpret_cast<int32_t *>(context.arena() + offset);
+    };
+    for (int step = 0; step < 3; ++step) {
+      std::memset(context.arena(), 10 * step + world.rank(), size_t(bytes));
+      for (int64_t i = 0; i < bytes / 4; ++i)
+        numbers(at)[i] = int32_t(i) + world.rank() + step;
+      if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_start(ctx, &starts[0]) ||
+                   fsdp_rt_start(ctx, &starts[1]) ||
+                   fsdp_rt_wait(ctx, &waits[1]) || fsdp_rt_wait(ctx, &waits[0]);
+          }))
+        return s;
+      for (int64_t i = 0; i < bytes * size; ++i)
+        if (context.arena()[bytes + i] != 10 * step + i / bytes)
+          return Status::failed("all_gather: byte " + std::to_string(i));
+      for (int64_t i = 0; i < bytes / 4; ++i)
+        if (numbers(at + bytes)[i] !=
+            int32_t(size * (i + step) + size * (size - 1) / 2))
+          return Status::failed("all_reduce: element " + std::to_string(i));
+    }
+    return Status::ok();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(, Queues, testing::ValuesIn(backendCases()),
+                         [](const testing::TestParamInfo<BackendCase> &info) {
+                           return info.param.name();
+                         });
+
+} // namespace
+} // namespace fsdp::test
