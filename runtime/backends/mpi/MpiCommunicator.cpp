@@ -135,7 +135,8 @@ Status MpiCommunicator::check(MpiEngine &engine, const PacketHeader &own,
   const PacketHeader &other = packets_[peer].header;
   int self = ranks_[index_];
   if (other.kind == PacketHeader::End) {
-    engine.keepEnd(ranks_[peer], packets_[peer]);
+    if (Status s = engine.keepEnd(ranks_[peer], packets_[peer]))
+      return s;
     return Status::failed(
         "expected rank " + std::to_string(ranks_[peer]) + " in the " +
         kindName(own.kind) + " in which rank " + std::to_string(self) +
@@ -165,7 +166,7 @@ Status MpiCommunicator::giveUp(MpiEngine &engine) {
   // A last packet that came all the same will not come again.
   for (int peer = 0; peer < size(); ++peer)
     if (peer != index_ && packets_[peer].header.kind == PacketHeader::End)
-      engine.keepEnd(ranks_[peer], packets_[peer]);
+      (void)engine.keepEnd(ranks_[peer], packets_[peer]);
   return engine.failure();
 }
 

@@ -212,8 +212,13 @@ void MpiEngine::receivePacket(RequestSet &set, int peer, Packet &packet) {
                   &set.handles[set.count]));
 }
 
-void MpiEngine::keepEnd(int peer, const Packet &packet) {
+Status MpiEngine::keepEnd(int peer, const Packet &packet) {
   ends_[peer] = packet;
+  const PacketHeader &end = packet.header;
+  if (end.code != 0)
+    fail(end.root,
+         statusOf(end.code, std::string(packet.payload, end.payload)));
+  return failure();
 }
 
 bool MpiEngine::test(RequestSet &set) {

@@ -108,8 +108,9 @@ public:
   /// Post packets of the packet stream.
   void sendPacket(RequestSet &set, int peer, const Packet &packet);
   void receivePacket(RequestSet &set, int peer, Packet &packet);
-  /// Hands in an End that came while something else was expected.
-  void keepEnd(int peer, const Packet &packet);
+  /// Hands in an End that came while something else was expected. Returns the
+  /// failure that it tells of, if any: it may overtake that failure's notice.
+  Status keepEnd(int peer, const Packet &packet);
 
   /// Waits for all of the set and empties it. False: something has failed; the
   /// caller then calls abandon() for each of its sets and gives up.
