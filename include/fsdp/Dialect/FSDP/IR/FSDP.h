@@ -32,6 +32,13 @@
 
 #include "fsdp/Dialect/FSDP/IR/FSDPInterfaces.h.inc"
 
+namespace mlir::fsdp {
+/// The order in which a step's ops are issued.
+struct IssueOrder : SideEffects::Resource::Base<IssueOrder> {
+  StringRef getName() final { return "fsdp.issue_order"; }
+};
+} // namespace mlir::fsdp
+
 #define GET_OP_CLASSES
 #include "fsdp/Dialect/FSDP/IR/FSDPOps.h.inc"
 

@@ -24,6 +24,18 @@ def FSDP_Phase : I32EnumAttr<"Phase", "the part of the step that needs a value",
 }
 def FSDP_PhaseAttr : EnumAttr<FSDP_Dialect, FSDP_Phase, "phase">;
 
+def FSDP_TransferQueue : I32EnumAttr<"TransferQueue",
+    "where transfers run, each in its order", [
+    I32EnumAttrCase<"all_gather", 1>,
+    I32EnumAttrCase<"reduce", 2>,
+    I32EnumAttrCase<"all_reduce", 3>
+  ]> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+def FSDP_TransferQueueAttr
+    : EnumAttr<FSDP_Dialect, FSDP_TransferQueue, "queue">;
+
 def FSDP_MeshAxisAttr : FSDP_Attr<"MeshAxis", "axis"> {
   let summary = "a named mesh axis and its number of ranks";
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);

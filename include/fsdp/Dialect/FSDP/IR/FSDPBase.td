@@ -27,6 +27,8 @@ def FSDP_Dialect : Dialect {
      |                grad_norm, update            on !fsdp.sharded / !fsdp.unsharded
     L2  collectives   fsdp.all_gather, reduce_scatter, all_reduce, broadcast,
                       view, pack, launch           on local tensors; values, no time
+     |
+    L3  schedule      fsdp.start, wait             order, queues and events
     ```
 
     The rank is never a value: every op means the same on every rank, and what

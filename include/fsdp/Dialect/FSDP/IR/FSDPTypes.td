@@ -51,4 +51,21 @@ def FSDP_UnshardedType : FSDP_Type<"Unsharded", "unsharded"> {
   let genVerifyDecl = 1;
 }
 
+def FSDP_TokenType : FSDP_Type<"Token", "token"> {
+  let summary = "a transfer that was started";
+  let description = [{
+    Lists what the transfer brings; fsdp.wait gives it.
+
+    Constraints:
+    - token_c1: the types are tensors, at least one.
+
+    ```mlir
+    !fsdp.token<tensor<1536xf32>>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::Type">:$types);
+  let assemblyFormat = "`<` $types `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // FSDP_DIALECT_FSDP_IR_FSDPTYPES_TD

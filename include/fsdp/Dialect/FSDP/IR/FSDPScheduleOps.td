@@ -1,0 +1,115 @@
+//===- FSDPScheduleOps.td - Transfers in time --------------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DIALECT_FSDP_IR_FSDPSCHEDULEOPS_TD
+#define FSDP_DIALECT_FSDP_IR_FSDPSCHEDULEOPS_TD
+
+// Included by FSDPOps.td.
+
+//===----------------------------------------------------------------------===//
+// L3: schedule
+//===----------------------------------------------------------------------===//
+
+// What stands before what is the schedule: no upstream pass may change it.
+def FSDP_IssueOrder : Resource<"::mlir::fsdp::IssueOrder">;
+
+def FSDP_StartOp : FSDP_Op<"start", [
+    IsolatedFromAbove, SingleBlock, AttrSizedOperandSegments,
+    MemoryEffects<[MemRead<FSDP_IssueOrder>, MemWrite<FSDP_IssueOrder>]>]> {
+  let summary = "starts collectives that run beside the computation";
+  let description = [{
+    Hands the collectives of its body to a queue and goes on. They begin when
+    everything that stands before it on the compute queue is done, the transfers
+    that the queue was given before are complete, and so are the transfers in
+    `after`; the body's collectives are then issued together. Compute may read
+    what they bring, or write what they read, behind the fsdp.wait of the token.
+
+    ```
+    compute     | k0 | start | k1 | k2 | wait | k3 |
+    all_gather            |---- a, b ----|
+    ```
+
+    Constraints:
+    - start_c1: the body holds collectives, at least one, and nothing else; all
+      are of one kind and one group.
+    - start_c2: collectives stand on a queue of their kind: all_gather and
+      broadcast on all_gather, reduce_scatter on reduce, all_reduce on
+      all_reduce or reduce.
+    - start_c3: the body's arguments have the inputs' types.
+    - start_c4: the body yields the result of each collective in their order;
+      the token lists their types.
+    - start_c5: `event` is not negative.
+
+    Example:
+    ```mlir
+    %t = fsdp.start(%a) on all_gather event 4 after(%s : !fsdp.token<tensor<8xf32>>) {
+    ^bb0(%x: tensor<384xf32>):
+      %w = fsdp.all_gather %x on @mesh["shard"] for forward : tensor<384xf32> -> tensor<1536xf32>
+      fsdp.yield %w : tensor<1536xf32>
+    } : (tensor<384xf32>) -> !fsdp.token<tensor<1536xf32>>
+    ```
+  }];
+  let arguments = (ins Variadic<FSDP_LocalTensor>:$inputs,
+                       FSDP_TransferQueueAttr:$queue,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$event, // start_c5
+                       Variadic<FSDP_TokenType>:$after);
+  let results = (outs FSDP_TokenType:$token);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `(` $inputs `)` `on` `` $queue `event` $event
+    (`after` `(` $after^ `:` type($after) `)`)? $body attr-dict
+    `:` functional-type($inputs, $token)
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The collectives, in their order.
+    auto getCollectives() {
+      return getBody().front().without_terminator();
+    }
+  }];
+}
+
+def FSDP_YieldOp : FSDP_Op<"yield", [
+    Pure, Terminator, HasParent<"StartOp">]> { // yield_c1
+  let summary = "ends the body of fsdp.start";
+  let description = [{
+    Constraints:
+    - yield_c1: it stands in fsdp.start.
+
+    Example:
+    ```mlir
+    fsdp.yield %w : tensor<1536xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<FSDP_LocalTensor>:$values);
+  let assemblyFormat = "$values attr-dict `:` type($values)";
+}
+
+def FSDP_WaitOp : FSDP_Op<"wait", [
+    MemoryEffects<[MemRead<FSDP_IssueOrder>, MemWrite<FSDP_IssueOrder>]>]> {
+  let summary = "compute waits for a transfer";
+  let description = [{
+    Everything behind it on the compute queue knows that the transfer is
+    complete. (That each start is waited for once is a rule of the whole step:
+    fsdp-verify-schedule.)
+
+    Constraints:
+    - wait_c1: the results are what the token brings.
+
+    Example:
+    ```mlir
+    %w = fsdp.wait %t : !fsdp.token<tensor<1536xf32>> -> tensor<1536xf32>
+    ```
+  }];
+  let arguments = (ins FSDP_TokenType:$token);
+  let results = (outs Variadic<FSDP_LocalTensor>:$results);
+  let assemblyFormat = "$token attr-dict `:` type($token) `->` type($results)";
+  let hasVerifier = 1;
+}
+
+#endif // FSDP_DIALECT_FSDP_IR_FSDPSCHEDULEOPS_TD
