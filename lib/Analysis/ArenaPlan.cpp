@@ -109,6 +109,9 @@ private:
   void placeReplacements();
   void placeResults(Operation &op);
   void placeReduction(Value result, Value input, Operation &op);
+  void placeTransfers(StartOp start);
+  bool isOverwritable(StartOp start, BlockArgument arg);
+  void useTransfers(StartOp start);
 
   func::FuncOp step;
   Block &block;
@@ -225,7 +228,66 @@ void Planner::placeReduction(Value result, Value input, Operation &op) {
                     0};
 }
 
+/// Whether nobody but @start reads what comes through @arg, so that it may
+/// write there.
+bool Planner::isOverwritable(StartOp start, BlockArgument arg) {
+  Value source = start.getSource(arg);
+  if (source.getParentBlock() == &block)
+    return isWhole(source) && !isReadAfter(source, start);
+  // What another transfer brought is its own memory, and compute could read it
+  // behind the wait.
+  auto other = cast<StartOp>(source.getParentBlock()->getParentOp());
+  auto index = llvm::find(other.getYielded(), source).getIndex();
+  auto readers = llvm::count_if(other.getToken().getUsers(),
+                                [](auto *user) { return isa<StartOp>(user); });
+  WaitOp wait = other.getWait();
+  return readers == 1 && (!wait || wait.getResult(index).use_empty());
+}
+
+void Planner::placeTransfers(StartOp start) {
+  for (BlockArgument arg : start.getBody().getArguments())
+    alias(arg, start.getSource(arg), 0);
+  for (Operation &op : start.getCollectives()) {
+    auto collective = cast<CollectiveOpInterface>(op);
+    auto arg = dyn_cast<BlockArgument>(collective.getInput());
+    if (isa<AllReduceOp>(op) && arg && isOverwritable(start, arg)) {
+      alias(collective.getResult(), arg, 0);
+      continue;
+    }
+    places[collective.getResult()] = {
+        create(getTensorBytes(collective.getResult().getType()), time[start],
+               Segment::Communicated,
+               isa<AllGatherOp>(op) ? Purpose::Gathered : Purpose::Gradients),
+        0};
+  }
+}
+
+/// From its start until compute knows that it is over, a transfer needs what it
+/// reads and what it writes.
+void Planner::useTransfers(StartOp start) {
+  WaitOp wait = start.getWait();
+  int end = wait ? time[wait] : int(time.size());
+  for (BlockArgument arg : start.getBody().getArguments())
+    if (!arg.use_empty()) {
+      use(arg, time[start]);
+      use(arg, end);
+    }
+  for (Value value : start.getYielded()) {
+    use(value, time[start]);
+    use(value, end);
+  }
+}
+
 void Planner::placeResults(Operation &op) {
+  if (auto start = dyn_cast<StartOp>(op))
+    return placeTransfers(start);
+  if (auto wait = dyn_cast<WaitOp>(op)) {
+    auto start = wait.getToken().getDefiningOp<StartOp>();
+    for (auto [result, value] :
+         llvm::zip(wait.getResults(), start.getYielded()))
+      alias(result, value, 0);
+    return;
+  }
   if (auto view = dyn_cast<ViewOp>(op)) {
     int64_t bytes =
         llvm::divideCeil(view.getType().getElementTypeBitWidth(), 8);
@@ -254,7 +316,8 @@ void Planner::placeResults(Operation &op) {
                       : communicated       ? Purpose::Gradients
                                            : Purpose::Activations;
     // What is sent lies with what is received.
-    if (llvm::any_of(result.getUsers(), llvm::IsaPred<CollectiveOpInterface>))
+    if (llvm::any_of(result.getUsers(),
+                     llvm::IsaPred<CollectiveOpInterface, StartOp>))
       communicated = true;
     places[result] = {
         create(getTensorBytes(result.getType()), time[&op],
@@ -304,10 +367,15 @@ ArenaPlan Planner::plan() {
   for (Operation &op : block.without_terminator())
     placeResults(op);
   for (Operation &op : block) {
+    if (auto start = dyn_cast<StartOp>(op)) {
+      useTransfers(start);
+      continue;
+    }
     for (Value result : op.getResults())
       use(result, time[&op]);
-    for (Value operand : op.getOperands())
-      use(operand, time[&op]);
+    if (!isa<WaitOp>(op))
+      for (Value operand : op.getOperands())
+        use(operand, time[&op]);
   }
 
   ArenaPlan result;

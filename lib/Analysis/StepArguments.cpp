@@ -56,6 +56,10 @@ bool fsdp::isReadAfter(Value value, Operation *op) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user))
       return isReadAfter(user->getResult(0), op);
+    // A transfer reads until it is waited for.
+    if (auto start = dyn_cast<StartOp>(user))
+      if (WaitOp wait = start.getWait())
+        user = wait;
     return op->isBeforeInBlock(user);
   });
 }

@@ -34,6 +34,8 @@ private:
   std::string getFingerprint();
   json::Array getMesh();
   json::Array getGroupList();
+  int64_t getEventCount();
+  json::Array getQueues();
   json::Array getTraffic();
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
@@ -134,6 +136,23 @@ json::Array ManifestWriter::getGroupList() {
   for (ArrayAttr axes : getGroups(step))
     groups.push_back(json::Object{{"axes", toJson(axes)}});
   return groups;
+}
+
+int64_t ManifestWriter::getEventCount() {
+  int64_t count = 0;
+  for (auto start : step.getOps<StartOp>())
+    count = std::max<int64_t>(count, start.getEvent() + 1);
+  return count;
+}
+
+json::Array ManifestWriter::getQueues() {
+  std::set<TransferQueue> used;
+  for (auto start : step.getOps<StartOp>())
+    used.insert(start.getQueue());
+  json::Array queues;
+  for (TransferQueue queue : used)
+    queues.push_back(stringifyTransferQueue(queue));
+  return queues;
 }
 
 json::Array ManifestWriter::getTraffic() {
@@ -352,6 +371,8 @@ std::string ManifestWriter::write() {
       {"queues", json::Array()},
       {"arena", getArena()},
       {"plan", getPlan()},
+      {"events", getEventCount()},
+      {"queues", getQueues()},
       {"traffic", getTraffic()},
       {"flat_params", getFlatParams()},
       {"buffers", getBuffers()},

@@ -6,9 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Planner.h"
-#include "fsdp/Analysis/Cost/AnalyticCost.h"
-#include "fsdp/Analysis/Cost/MeasuredCost.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/OutputFile.h"
@@ -82,56 +81,6 @@ llvm::Expected<std::string> fsdp::findCluster(StringRef cluster,
       "expected --cluster to be a file (with .json) or one of " +
       (names.empty() ? "those in " + dir : llvm::join(names, ", ")) +
       ", got '" + cluster + "'");
-}
-
-/// Where the groups of @program stand.
-static llvm::Expected<std::vector<GroupPlacement>>
-placeGroups(const Cluster &cluster, const StepProgram &program) {
-  // A step that never communicates needs its ranks, too.
-  if (auto world = placeGroup(cluster, program.worldSize, 1, 1); !world)
-    return world.takeError();
-  std::vector<GroupPlacement> placements;
-  for (const RankGroup &group : program.groups) {
-    auto placement =
-        placeGroup(cluster, program.worldSize, group.size, group.stride);
-    if (!placement)
-      return placement.takeError();
-    placements.push_back(*placement);
-  }
-  return placements;
-}
-
-/// The group that moves most bytes by collectives of @kinds.
-static GroupPlacement getMainGroup(const StepProgram &program,
-                                   ArrayRef<GroupPlacement> placements,
-                                   ArrayRef<TransferKind> kinds) {
-  std::vector<int64_t> bytes(program.groups.size());
-  for (const StepTransfer &transfer : program.transfers)
-    if (llvm::is_contained(kinds, transfer.kind))
-      for (int64_t atom : transfer.atomBytes)
-        bytes[transfer.group] += atom;
-  auto most = llvm::max_element(bytes);
-  return most == bytes.end() || *most == 0 ? GroupPlacement()
-                                           : placements[most - bytes.begin()];
-}
-
-static llvm::Expected<std::unique_ptr<CostModel>>
-createCost(const Cluster &cluster, const StepProgram &program,
-           ArrayRef<GroupPlacement> placements) {
-  QueueLinks links = getQueueLinks(
-      cluster,
-      getMainGroup(program, placements,
-                   {TransferKind::AllGather, TransferKind::ReduceScatter}),
-      getMainGroup(program, placements, {TransferKind::AllReduce}));
-  std::unique_ptr<CostModel> cost =
-      std::make_unique<AnalyticCost>(cluster, links);
-  if (cluster.deviceTable.empty())
-    return cost;
-  llvm::Expected<DeviceTable> table = DeviceTable::load(cluster.deviceTable);
-  if (!table)
-    return table.takeError();
-  return std::make_unique<MeasuredCost>(std::move(cost), std::move(*table),
-                                        std::nullopt);
 }
 
 static llvm::Expected<std::optional<OutputFile>> open(StringRef path) {
@@ -209,10 +158,7 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   if (failed(program))
     return makeError("could not plan " + options.input);
 
-  auto placements = placeGroups(*cluster, *program);
-  if (!placements)
-    return placements.takeError();
-  auto cost = createCost(*cluster, *program, *placements);
+  auto cost = createClusterCost(*cluster, *program);
   if (!cost)
     return cost.takeError();
   PlanReport report;
@@ -230,8 +176,8 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   report.device = cluster->device.name;
   report.budget = cluster->device.memoryBytes - cluster->device.reservedBytes;
   watch.lap("program and costs");
-  if (llvm::Error error = makePlan(std::move(*program), std::move(*cost),
-                                   *placements, settings, report))
+  if (llvm::Error error = makePlan(std::move(*program), std::move(cost->model),
+                                   cost->placements, settings, report))
     return error;
   watch.lap("schedule and simulate");
 

@@ -13,6 +13,8 @@
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Dtype.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_CONVERTFSDPTORUNTIME
 #include "fsdp/Passes/Passes.h.inc"
@@ -38,7 +40,9 @@ private:
   LogicalResult lowerLaunch(LaunchOp op);
   void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
   void lowerKernel(LaunchOp op, func::FuncOp kernel, KernelImplAttr impl);
+  FailureOr<Descriptor> describe(CollectiveOpInterface op);
   LogicalResult lowerCollective(CollectiveOpInterface op);
+  LogicalResult lowerStart(StartOp op);
   void lowerPack(PackOp op);
   void lowerReturn(Operation *ret);
 
@@ -62,10 +66,13 @@ private:
 } // namespace
 
 int64_t StepLowering::getOffset(Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    if (auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp()))
+      return getOffset(start.getSource(arg));
     return step
         .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
         .getInt();
+  }
   auto offsets =
       value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(names::kOffsets);
   return offsets[cast<OpResult>(value).getResultNumber()];
@@ -217,7 +224,7 @@ LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
 // Everything else
 //===----------------------------------------------------------------------===//
 
-LogicalResult StepLowering::lowerCollective(CollectiveOpInterface op) {
+FailureOr<Descriptor> StepLowering::describe(CollectiveOpInterface op) {
   RankedTensorType input = op.getInput().getType(),
                    result = op.getResult().getType();
   std::optional<int> dtype = getRuntimeDtype(result.getElementType());
@@ -234,8 +241,7 @@ LogicalResult StepLowering::lowerCollective(CollectiveOpInterface op) {
   descriptor.set(
       "group", int64_t(llvm::find(groups, op.getAxesAttr()) - groups.begin()));
   descriptor.set("dtype", int64_t(*dtype));
-  StringRef name = op->getName().stripDialect();
-  descriptor.set("name", name.str());
+  descriptor.set("name", op->getName().stripDialect().str());
   if (auto reduce = dyn_cast<ReduceScatterOp>(op.getOperation()))
     descriptor.set("divisor", int64_t(reduce.getDivisor()));
   else if (auto reduce = dyn_cast<AllReduceOp>(op.getOperation()))
@@ -244,7 +250,46 @@ LogicalResult StepLowering::lowerCollective(CollectiveOpInterface op) {
     descriptor.set("divisor", int64_t(1));
   if (auto broadcast = dyn_cast<BroadcastOp>(op.getOperation()))
     descriptor.set("root", int64_t(broadcast.getRoot()));
-  call(name, descriptor, op.getLoc());
+  return descriptor;
+}
+
+LogicalResult StepLowering::lowerCollective(CollectiveOpInterface op) {
+  FailureOr<Descriptor> descriptor = describe(op);
+  if (failed(descriptor))
+    return failure();
+  call(op->getName().stripDialect(), *descriptor, op.getLoc());
+  return success();
+}
+
+LogicalResult StepLowering::lowerStart(StartOp op) {
+  Descriptor descriptor("start");
+  SmallVector<FlatSymbolRefAttr> parts;
+  for (Operation &part : op.getCollectives()) {
+    FailureOr<Descriptor> collective =
+        describe(cast<CollectiveOpInterface>(part));
+    if (failed(collective))
+      return failure();
+    parts.push_back(descriptors.createDescriptor(*collective));
+    int kind =
+        llvm::TypeSwitch<Operation *, int>(&part)
+            .Case<AllGatherOp>([](auto) { return FSDP_RT_ALL_GATHER; })
+            .Case<ReduceScatterOp>([](auto) { return FSDP_RT_REDUCE_SCATTER; })
+            .Case<AllReduceOp>([](auto) { return FSDP_RT_ALL_REDUCE; })
+            .Default([](auto) { return FSDP_RT_BROADCAST; });
+    descriptor.set("kind", int64_t(kind));
+    descriptor.set("name", part.getName().stripDialect().str());
+  }
+  SmallVector<int64_t> after;
+  for (Value token : op.getAfter())
+    after.push_back(token.getDefiningOp<StartOp>().getEvent());
+  descriptor.set("parts", descriptors.createPointerArray(parts));
+  descriptor.set("part_count", int64_t(parts.size()));
+  if (!after.empty())
+    descriptor.set("after", descriptors.createArray(after));
+  descriptor.set("after_count", int64_t(after.size()));
+  descriptor.set("event", int64_t(op.getEvent()));
+  descriptor.set("queue", int64_t(op.getQueue()));
+  call("start", descriptor, op.getLoc());
   return success();
 }
 
@@ -276,6 +321,17 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
     return lowerLaunch(launch);
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return lowerCollective(collective);
+  if (auto start = dyn_cast<StartOp>(op))
+    return lowerStart(start);
+  if (auto wait = dyn_cast<WaitOp>(op)) {
+    auto start = wait.getToken().getDefiningOp<StartOp>();
+    Descriptor descriptor("wait");
+    descriptor.set(
+        "name", start.getBody().front().front().getName().stripDialect().str());
+    descriptor.set("event", int64_t(start.getEvent()));
+    call("wait", descriptor, op.getLoc());
+    return success();
+  }
   if (auto pack = dyn_cast<PackOp>(op)) {
     lowerPack(pack);
     return success();

@@ -52,13 +52,14 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
     for (BlockArgument arg : step.getArguments())
       step.setArgAttr(arg.getArgNumber(), names::kOffset,
                       builder.getI64IntegerAttr(plan.offsets.lookup(arg)));
-    for (Operation &op : step.getBody().front()) {
+    step.walk([&](Operation *op) {
       SmallVector<int64_t> offsets;
-      for (Value result : op.getResults())
-        offsets.push_back(plan.offsets.lookup(result));
+      for (Value result : op->getResults())
+        if (!isa<TokenType>(result.getType()))
+          offsets.push_back(plan.offsets.lookup(result));
       if (!offsets.empty())
-        op.setAttr(names::kOffsets, builder.getDenseI64ArrayAttr(offsets));
-    }
+        op->setAttr(names::kOffsets, builder.getDenseI64ArrayAttr(offsets));
+    });
     step->setAttr(names::kArena, getSummary(builder, plan));
   }
 };

@@ -122,6 +122,26 @@ FlatSymbolRefAttr DescriptorBuilder::createArray(ArrayRef<int64_t> values) {
   return FlatSymbolRefAttr::get(builder.getContext(), name);
 }
 
+FlatSymbolRefAttr
+DescriptorBuilder::createPointerArray(ArrayRef<FlatSymbolRefAttr> symbols) {
+  Location loc = module.getLoc();
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  auto type = LLVM::LLVMArrayType::get(pointer, symbols.size());
+  std::string name = getFreshName("pointers");
+  auto global =
+      LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                             LLVM::Linkage::Internal, name, Attribute());
+  OpBuilder body(builder.getContext());
+  body.createBlock(&global.getInitializerRegion());
+  Value value = LLVM::UndefOp::create(body, loc, type);
+  for (auto [i, symbol] : llvm::enumerate(symbols))
+    value = LLVM::InsertValueOp::create(
+        body, loc, value, LLVM::AddressOfOp::create(body, loc, pointer, symbol),
+        i);
+  LLVM::ReturnOp::create(body, loc, value);
+  return FlatSymbolRefAttr::get(builder.getContext(), name);
+}
+
 Value DescriptorBuilder::createField(const FieldInfo &info,
                                      const Descriptor::Field *field,
                                      OpBuilder &body, Location loc) {

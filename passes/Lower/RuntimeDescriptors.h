@@ -63,6 +63,8 @@ public:
   FlatSymbolRefAttr createDescriptor(const Descriptor &descriptor);
   /// A NUL-terminated text; equal ones are shared.
   FlatSymbolRefAttr createString(StringRef text);
+  /// An array of addresses of globals.
+  FlatSymbolRefAttr createPointerArray(ArrayRef<FlatSymbolRefAttr> symbols);
   /// An array of int64.
   FlatSymbolRefAttr createArray(ArrayRef<int64_t> values);
 

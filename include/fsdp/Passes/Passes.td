@@ -340,6 +340,30 @@ def AdoptKernels : Pass<"fsdp-adopt-kernels", "::mlir::ModuleOp"> {
 // Lower
 //===----------------------------------------------------------------------===//
 
+def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::ModuleOp"> {
+  let summary = "Orders the step and lets transfers run beside computation";
+  let description = [{
+    Reads the step as a program with the costs of a cluster, decides (order of
+    the transfers on their queues, how far ahead gathers run, where casts and
+    updates stand), and rewrites it: each collective becomes fsdp.start and
+    fsdp.wait. Values stay what they are. The places in the arena, which
+    fsdp-plan-arena must have given, tell how large things are; they are taken
+    away, because they hold for the old order only.
+
+    `order`: `scheduled` (the best that the scheduler finds), `fsdp` (as FSDP
+    prefetches, one unit ahead), `in_order` (each transfer is waited for at
+    once).
+  }];
+  let options = [
+    Option<"cluster", "cluster", "std::string", /*default=*/"",
+           "the cluster's file (docs/cluster.md)">,
+    Option<"order", "order", "std::string", /*default=*/"\"scheduled\"",
+           "scheduled, fsdp or in_order">,
+    Option<"budget", "budget", "int64_t", /*default=*/"0",
+           "bytes of a rank; 0: what the cluster's device has">
+  ];
+}
+
 def PlanArena : Pass<"fsdp-plan-arena", "::mlir::ModuleOp"> {
   let summary = "Gives every value of the step a place in the rank's arena";
   let description = [{

@@ -35,13 +35,45 @@ static bool isQueueOf(TransferQueue queue, Operation *op) {
 }
 
 LogicalResult StartOp::verify() {
+  // start_c6
+  for (Value token : getAfter())
+    if (!token.getDefiningOp<StartOp>())
+      return emitOpError("expected the tokens of other starts, got ") << token;
   // start_c3
-  TypeRange expected = getInputs().getTypes(),
-            arguments = getBody().getArgumentTypes();
-  if (expected != arguments)
-    return emitOpError("expected a body with arguments of the inputs' types (")
-           << expected << "), got (" << arguments << ")";
+  SmallVector<Type> expected(getInputs().getTypes());
+  for (Value token : getAfter())
+    llvm::append_range(expected, cast<TokenType>(token.getType()).getTypes());
+  if (!llvm::equal(expected, getBody().getArgumentTypes()))
+    return emitOpError("expected a body with arguments of the types of inputs "
+                       "and tokens (")
+           << TypeRange(expected) << "), got ("
+           << TypeRange(getBody().getArgumentTypes()) << ")";
   return success();
+}
+
+ValueRange StartOp::getYielded() {
+  return getBody().front().getTerminator()->getOperands();
+}
+
+Value StartOp::getSource(BlockArgument arg) {
+  unsigned i = arg.getArgNumber();
+  if (i < getInputs().size())
+    return getInputs()[i];
+  i -= getInputs().size();
+  for (Value token : getAfter()) {
+    unsigned count = cast<TokenType>(token.getType()).getTypes().size();
+    if (i < count)
+      return token.getDefiningOp<StartOp>().getYielded()[i];
+    i -= count;
+  }
+  llvm_unreachable("expected an argument of this body");
+}
+
+WaitOp StartOp::getWait() {
+  for (Operation *user : getToken().getUsers())
+    if (auto wait = dyn_cast<WaitOp>(user))
+      return wait;
+  return {};
 }
 
 LogicalResult StartOp::verifyRegions() {

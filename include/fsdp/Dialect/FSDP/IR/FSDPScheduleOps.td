@@ -27,6 +27,8 @@ def FSDP_StartOp : FSDP_Op<"start", [
     that the queue was given before are complete, and so are the transfers in
     `after`; the body's collectives are then issued together. Compute may read
     what they bring, or write what they read, behind the fsdp.wait of the token.
+    Tokens in `after` say what the transfer reads of others, or only that their
+    memory is free again.
 
     ```
     compute     | k0 | start | k1 | k2 | wait | k3 |
@@ -39,15 +41,18 @@ def FSDP_StartOp : FSDP_Op<"start", [
     - start_c2: collectives stand on a queue of their kind: all_gather and
       broadcast on all_gather, reduce_scatter on reduce, all_reduce on
       all_reduce or reduce.
-    - start_c3: the body's arguments have the inputs' types.
+    - start_c3: the body's arguments have the inputs' types, and behind them the
+      types of what the tokens in `after` bring: a transfer may read what
+      another one brought without compute's help.
     - start_c4: the body yields the result of each collective in their order;
       the token lists their types.
     - start_c5: `event` is not negative.
+    - start_c6: tokens in `after` are results of fsdp.start.
 
     Example:
     ```mlir
     %t = fsdp.start(%a) on all_gather event 4 after(%s : !fsdp.token<tensor<8xf32>>) {
-    ^bb0(%x: tensor<384xf32>):
+    ^bb0(%x: tensor<384xf32>, %other: tensor<8xf32>):
       %w = fsdp.all_gather %x on @mesh["shard"] for forward : tensor<384xf32> -> tensor<1536xf32>
       fsdp.yield %w : tensor<1536xf32>
     } : (tensor<384xf32>) -> !fsdp.token<tensor<1536xf32>>
@@ -71,6 +76,13 @@ def FSDP_StartOp : FSDP_Op<"start", [
     auto getCollectives() {
       return getBody().front().without_terminator();
     }
+    /// What a value of the body is to those outside: for an argument an input,
+    /// or the value that another start's body yields.
+    ::mlir::Value getSource(::mlir::BlockArgument arg);
+    /// What the body yields, in the order of the token's types.
+    ::mlir::ValueRange getYielded();
+    /// The wait of its token; null where there is none.
+    WaitOp getWait();
   }];
 }
 
@@ -87,7 +99,7 @@ def FSDP_YieldOp : FSDP_Op<"yield", [
     ```
   }];
   let arguments = (ins Variadic<FSDP_LocalTensor>:$values);
-  let assemblyFormat = "$values attr-dict `:` type($values)";
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
 def FSDP_WaitOp : FSDP_Op<"wait", [

@@ -1,0 +1,69 @@
+//===- ClusterCost.cpp - What a program costs on a cluster ----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/ClusterCost.h"
+#include "fsdp/Analysis/Cost/AnalyticCost.h"
+#include "fsdp/Analysis/Cost/MeasuredCost.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+/// Where the groups of @program stand.
+static llvm::Expected<std::vector<GroupPlacement>>
+placeGroups(const Cluster &cluster, const StepProgram &program) {
+  // A step that never communicates needs its ranks, too.
+  if (auto world = placeGroup(cluster, program.worldSize, 1, 1); !world)
+    return world.takeError();
+  std::vector<GroupPlacement> placements;
+  for (const RankGroup &group : program.groups) {
+    auto placement =
+        placeGroup(cluster, program.worldSize, group.size, group.stride);
+    if (!placement)
+      return placement.takeError();
+    placements.push_back(*placement);
+  }
+  return placements;
+}
+
+/// The group that moves most bytes by collectives of @kinds.
+static GroupPlacement getMainGroup(const StepProgram &program,
+                                   llvm::ArrayRef<GroupPlacement> placements,
+                                   llvm::ArrayRef<TransferKind> kinds) {
+  std::vector<int64_t> bytes(program.groups.size());
+  for (const StepTransfer &transfer : program.transfers)
+    if (llvm::is_contained(kinds, transfer.kind))
+      for (int64_t atom : transfer.atomBytes)
+        bytes[transfer.group] += atom;
+  auto most = llvm::max_element(bytes);
+  return most == bytes.end() || *most == 0 ? GroupPlacement()
+                                           : placements[most - bytes.begin()];
+}
+
+llvm::Expected<ClusterCost>
+mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
+                                     const StepProgram &program) {
+  auto placements = placeGroups(cluster, program);
+  if (!placements)
+    return placements.takeError();
+  QueueLinks links = getQueueLinks(
+      cluster,
+      getMainGroup(program, *placements,
+                   {TransferKind::AllGather, TransferKind::ReduceScatter}),
+      getMainGroup(program, *placements, {TransferKind::AllReduce}));
+  ClusterCost cost{std::make_unique<AnalyticCost>(cluster, links),
+                   std::move(*placements)};
+  if (cluster.deviceTable.empty())
+    return std::move(cost);
+  llvm::Expected<DeviceTable> table = DeviceTable::load(cluster.deviceTable);
+  if (!table)
+    return table.takeError();
+  cost.model = std::make_unique<MeasuredCost>(std::move(cost.model),
+                                              std::move(*table), std::nullopt);
+  return std::move(cost);
+}
