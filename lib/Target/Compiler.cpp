@@ -12,6 +12,7 @@
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/Manifest.h"
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/Planner.h"
 #include "fsdp/Target/ProgramHeader.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -37,6 +38,7 @@ public:
 
 private:
   llvm::Error openOutput();
+  llvm::Error readSchedule();
   llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
                            StringRef manifest);
 
@@ -44,6 +46,8 @@ private:
   Frontend frontend;
   Stopwatch &watch;
   OutputFile output, header;
+  /// Set where the step is scheduled.
+  std::optional<ScheduleStepOptions> schedule;
 };
 } // namespace
 
@@ -121,11 +125,35 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
   });
 }
 
+llvm::Error Compiler::readSchedule() {
+  if (options.cluster.empty()) {
+    if (!options.memoryBudget.empty())
+      return makeError("expected --cluster beside --memory-budget, got none: "
+                       "without one nothing is chosen");
+    return llvm::Error::success();
+  }
+  schedule.emplace();
+  schedule->order = options.order;
+  auto file = findCluster(options.cluster, options.toolDir);
+  if (!file)
+    return file.takeError();
+  schedule->cluster = *file;
+  if (!options.memoryBudget.empty()) {
+    auto bytes = parseBytes(options.memoryBudget);
+    if (!bytes)
+      return bytes.takeError();
+    schedule->budget = *bytes;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Compiler::compile() {
   using Emit = CompileOptions::Emit;
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
+  if (llvm::Error error = readSchedule())
+    return error;
   if (llvm::Error error = openOutput())
     return error;
   if (llvm::Error error = frontend.read())
@@ -150,6 +178,20 @@ llvm::Error Compiler::compile() {
     return error;
   if (options.emit == Emit::L2)
     return print();
+  if (schedule)
+    if (llvm::Error error =
+            frontend.runPipeline("schedule", [&](OpPassManager &pm) {
+              // Its input knows how large things are and which share memory.
+              pm.addPass(createPlanArena());
+              pm.addPass(createScheduleStep(*schedule));
+            }))
+      return error;
+  if (options.emit == Emit::L3) {
+    if (llvm::Error error = frontend.runPipeline(
+            "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))
+      return error;
+    return print();
+  }
   if (llvm::Error error = frontend.runPipeline("code for kernels, arena",
                                                [&](OpPassManager &pm) {
                                                  buildCpuKernelPipeline(pm);

@@ -25,9 +25,25 @@ static cl::opt<std::string>
     march("march", cl::init("native"),
           cl::desc("Processor to compile for (default: native)"),
           cl::cat(category));
-static cl::opt<std::string> emit("emit", cl::init("exe"),
-                                 cl::desc("exe | so | ir:L1 | ir:L2 | llvm"),
-                                 cl::cat(category));
+static cl::opt<std::string>
+    emit("emit", cl::init("exe"),
+         cl::desc("exe | so | ir:L1 | ir:L2 | ir:L3 | llvm"),
+         cl::cat(category));
+static cl::opt<std::string> cluster(
+    "cluster", cl::value_desc("file.json | name"),
+    cl::desc("Let transfers run beside the computation, as is best on this "
+             "cluster (default: one after the other)"),
+    cl::cat(category));
+static cl::opt<std::string>
+    order("order", cl::init("scheduled"),
+          cl::desc("scheduled | fsdp (prefetch one unit ahead) | in_order"),
+          cl::cat(category));
+static cl::opt<std::string>
+    memoryBudget("memory-budget", cl::value_desc("24GiB"),
+                 cl::desc("What a rank may use (default: what the cluster's "
+                          "device has)"),
+                 cl::cat(category));
+
 static int fail(const llvm::Twine &message) {
   llvm::WithColor::error() << message << "\n";
   return 1;
@@ -43,15 +59,14 @@ int main(int argc, char **argv) {
 
   CompileOptions options;
   using Emit = CompileOptions::Emit;
-  std::pair<llvm::StringRef, Emit> kinds[] = {{"exe", Emit::Executable},
-                                              {"so", Emit::SharedLibrary},
-                                              {"ir:L1", Emit::L1},
-                                              {"ir:L2", Emit::L2},
-                                              {"llvm", Emit::LLVM}};
+  std::pair<llvm::StringRef, Emit> kinds[] = {
+      {"exe", Emit::Executable}, {"so", Emit::SharedLibrary},
+      {"ir:L1", Emit::L1},       {"ir:L2", Emit::L2},
+      {"ir:L3", Emit::L3},       {"llvm", Emit::LLVM}};
   auto kind = llvm::find_if(kinds, [](auto &k) { return k.first == emit; });
   if (kind == std::end(kinds))
-    return fail("expected --emit exe, so, ir:L1, ir:L2 or llvm, got '" + emit +
-                "'");
+    return fail("expected --emit exe, so, ir:L1, ir:L2, ir:L3 or llvm, got '" +
+                emit + "'");
   if (target != "cpu")
     return fail("expected --target cpu, got '" + target +
                 "' (no other target is supported)");
@@ -59,6 +74,9 @@ int main(int argc, char **argv) {
   step.fill(options);
   options.output = output;
   options.march = march;
+  options.cluster = cluster;
+  options.order = order;
+  options.memoryBudget = memoryBudget;
   options.toolDir = getToolDir(argv[0], reinterpret_cast<void *>(&fail));
   if (llvm::Error error = compile(options))
     return fail(llvm::toString(std::move(error)));

@@ -17,11 +17,18 @@
 namespace mlir::fsdp {
 
 struct CompileOptions : StepOptions {
-  enum class Emit { Executable, SharedLibrary, L1, L2, LLVM };
+  enum class Emit { Executable, SharedLibrary, L1, L2, L3, LLVM };
 
   std::string output;
   Emit emit = Emit::Executable;
   std::string march = "native";
+  /// A cluster file, or the name of one that is installed, to schedule for;
+  /// empty: every collective stands where its result is needed.
+  std::string cluster;
+  /// scheduled, fsdp or in_order; means something with a cluster.
+  std::string order = "scheduled";
+  /// "24GiB"; empty: what the cluster's device has.
+  std::string memoryBudget;
   /// Directory of the tool, to find the runtime from.
   std::string toolDir;
 };
