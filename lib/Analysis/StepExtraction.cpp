@@ -22,8 +22,10 @@ using namespace mlir::fsdp::sched;
 namespace {
 class Extraction {
 public:
-  Extraction(ModuleOp module, func::FuncOp step)
-      : module(module), step(step), block(step.getBody().front()) {}
+  Extraction(ModuleOp module, func::FuncOp step,
+             SmallVectorImpl<Operation *> &origins)
+      : module(module), step(step), block(step.getBody().front()),
+        origins(origins) {}
 
   FailureOr<StepProgram> extract();
 
@@ -35,7 +37,11 @@ private:
   void nameUnits();
   ByteRange getRange(Value value);
   StepOp &addOp(StepOpKind kind, Operation &op, StringRef name);
+  LogicalResult addTransfer(Operation &op,
+                            ArrayRef<CollectiveOpInterface> collectives);
+  void addWait(Id event, Id unit);
   LogicalResult addCollective(CollectiveOpInterface op);
+  LogicalResult addStart(StartOp op);
   void addLaunch(LaunchOp op);
   void addPack(PackOp op);
   void addReturn(Operation &op);
@@ -44,6 +50,7 @@ private:
   ModuleOp module;
   func::FuncOp step;
   Block &block;
+  SmallVectorImpl<Operation *> &origins;
   StepProgram program;
   llvm::DenseMap<Value, Id> values;
   llvm::StringMap<Id> kernels, units;
@@ -59,19 +66,32 @@ static bool isView(Operation *op) {
 
 /// The value that @value is a part of or another shape of.
 Value Extraction::getWhole(Value value) const {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isView(op))
-      break;
-    value = op->getOperand(0);
+  while (true) {
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp());
+      if (!start)
+        return value;
+      value = start.getSource(arg);
+    } else if (auto wait = value.getDefiningOp<WaitOp>()) {
+      value = wait.getToken()
+                  .getDefiningOp<StartOp>()
+                  .getYielded()[cast<OpResult>(value).getResultNumber()];
+    } else if (isView(value.getDefiningOp())) {
+      value = value.getDefiningOp()->getOperand(0);
+    } else {
+      return value;
+    }
   }
-  return value;
 }
 
 int64_t Extraction::getOffset(Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    if (auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp()))
+      return getOffset(start.getSource(arg));
     return step
         .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
         .getInt();
+  }
   return value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
       names::kOffsets)[cast<OpResult>(value).getResultNumber()];
 }
@@ -101,10 +121,12 @@ void Extraction::addBuffers() {
   };
   for (BlockArgument arg : step.getArguments())
     add(arg);
-  for (Operation &op : block)
-    if (!isView(&op))
-      for (Value result : op.getResults())
+  // What a wait gives is what its start's collectives brought.
+  step.walk([&](Operation *op) {
+    if (op != step && !isView(op) && !isa<StartOp, WaitOp>(op))
+      for (Value result : op->getResults())
         add(result);
+  });
 
   auto join = [&](Value a, Value b) {
     classes.unionSets(values.lookup(getWhole(a)), values.lookup(getWhole(b)));
@@ -113,7 +135,8 @@ void Extraction::addBuffers() {
     if (getOffset(a) == getOffset(b))
       join(a, b);
   };
-  for (Operation &op : block) {
+  step.walk([&](Operation *operation) {
+    Operation &op = *operation;
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       for (OpResult result : op.getResults())
         if (int64_t tied = launch.getTiedInput(result.getResultNumber());
@@ -128,7 +151,7 @@ void Extraction::addBuffers() {
     } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
       joinIfEqual(reduce.getInput(), reduce.getResult());
     }
-  }
+  });
   for (auto [result, arg] : getReplacedArguments(step))
     joinIfEqual(block.getTerminator()->getOperand(result), arg);
 
@@ -150,7 +173,7 @@ void Extraction::addBuffers() {
     buffer.bytes = end - buffer.offset;
     if (auto arg = dyn_cast<BlockArgument>(value)) {
       unsigned i = arg.getArgNumber();
-      buffer.isArgument = true;
+      buffer.isArgument = place.isArgument = true;
       buffer.purpose = step.getArgAttr(i, names::kShard)   ? Purpose::Parameters
                        : step.getArgAttr(i, names::kState) ? Purpose::Optimizer
                                                            : Purpose::Other;
@@ -200,7 +223,17 @@ void Extraction::nameUnits() {
                      : FlatSymbolRefAttr();
     return shard ? getUnit(shard.getValue()) : -1;
   };
-  for (Operation &op : block) {
+  auto getOps = [&] {
+    SmallVector<Operation *> ops;
+    step.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op != step)
+        ops.push_back(op);
+    });
+    return ops;
+  };
+  SmallVector<Operation *> ops = getOps();
+  for (Operation *operation : ops) {
+    Operation &op = *operation;
     if (isa<LaunchOp>(op)) {
       for (Value operand : op.getOperands())
         if (Id unit = getShardUnit(operand); unit >= 0)
@@ -221,14 +254,20 @@ void Extraction::nameUnits() {
       }
   }
   // Backwards, so that a chain of reductions hands its unit up.
-  for (Operation &op : llvm::reverse(block)) {
-    if (!isa<ReduceScatterOp, AllReduceOp, PackOp>(op) || unitOf.contains(&op))
+  for (Operation *reader : llvm::reverse(ops)) {
+    if (!isa<LaunchOp, ReduceScatterOp, AllReduceOp>(reader) ||
+        !unitOf.contains(reader))
       continue;
-    for (Operation *user : op.getUsers())
-      if (isa<LaunchOp, ReduceScatterOp, AllReduceOp>(user) &&
-          unitOf.contains(user))
-        unitOf.try_emplace(&op, unitOf.lookup(user));
+    for (Value operand : reader->getOperands())
+      if (Operation *def = getWhole(operand).getDefiningOp();
+          isa_and_nonnull<ReduceScatterOp, AllReduceOp, PackOp>(def))
+        unitOf.try_emplace(def, unitOf.lookup(reader));
   }
+  for (Operation *op : ops)
+    if (auto start = dyn_cast<StartOp>(op))
+      if (Operation *first = &*start.getCollectives().begin();
+          unitOf.contains(first))
+        unitOf.try_emplace(start, unitOf.lookup(first));
 }
 
 //===----------------------------------------------------------------------===//
@@ -241,7 +280,7 @@ StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
   result.name = name.str();
   result.source = program.ops.size() - 1;
   result.unit = unitOf.contains(&op) ? unitOf.lookup(&op) : -1;
-  if (isa<func::ReturnOp>(op))
+  if (isa<func::ReturnOp, StartOp>(op))
     return result;
   for (Value operand : op.getOperands())
     result.reads.push_back(getRange(operand));
@@ -309,45 +348,81 @@ FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
   return it->second;
 }
 
-LogicalResult Extraction::addCollective(CollectiveOpInterface op) {
+/// The start of @collectives, which are of one kind and group.
+LogicalResult
+Extraction::addTransfer(Operation &op,
+                        ArrayRef<CollectiveOpInterface> collectives) {
+  CollectiveOpInterface first = collectives.front();
   StepTransfer transfer;
   Queue queue;
-  Value whole = op.getResult();
-  if (isa<AllGatherOp>(op)) {
+  if (isa<AllGatherOp>(first)) {
     transfer.kind = TransferKind::AllGather;
     queue = Queue::AllGather;
-  } else if (isa<ReduceScatterOp>(op)) {
+  } else if (isa<ReduceScatterOp>(first)) {
     transfer.kind = TransferKind::ReduceScatter;
     queue = Queue::Reduce;
-    whole = op.getInput();
-  } else if (isa<AllReduceOp>(op)) {
+  } else if (isa<AllReduceOp>(first)) {
     transfer.kind = TransferKind::AllReduce;
     queue = Queue::AllReduce;
   } else {
-    return op->emitOpError(
+    return first->emitOpError(
         "expected all_gather, reduce_scatter or all_reduce in a step");
   }
-  FailureOr<Id> group = getGroup(op);
+  FailureOr<Id> group = getGroup(first);
   if (failed(group))
     return failure();
   transfer.group = *group;
-  transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
-  StepOp &start = addOp(StepOpKind::Start, *op, op->getName().stripDialect());
+  for (CollectiveOpInterface collective : collectives) {
+    Value whole = isa<ReduceScatterOp>(collective) ? collective.getInput()
+                                                   : collective.getResult();
+    transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
+  }
+  StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
   start.queue = queue;
-  start.event = events;
   start.transfer = program.transfers.size();
   program.transfers.push_back(transfer);
+  return success();
+}
+
+void Extraction::addWait(Id event, Id unit) {
   StepOp &wait = program.ops.emplace_back();
   wait.kind = StepOpKind::Wait;
   wait.name = "wait";
-  wait.event = events++;
+  wait.event = event;
   wait.source = program.ops.size() - 1;
-  wait.unit = program.ops[program.ops.size() - 2].unit;
+  wait.unit = unit;
+}
+
+LogicalResult Extraction::addCollective(CollectiveOpInterface op) {
+  if (failed(addTransfer(*op, op)))
+    return failure();
+  StepOp &start = program.ops.back();
+  start.event = events++;
+  addWait(start.event, start.unit);
+  return success();
+}
+
+LogicalResult Extraction::addStart(StartOp op) {
+  SmallVector<CollectiveOpInterface> collectives;
+  for (Operation &part : op.getCollectives())
+    collectives.push_back(cast<CollectiveOpInterface>(part));
+  if (failed(addTransfer(*op, collectives)))
+    return failure();
+  StepOp &start = program.ops.back();
+  start.queue = Queue(op.getQueue());
+  start.event = op.getEvent();
+  for (Value token : op.getAfter())
+    start.after.push_back(token.getDefiningOp<StartOp>().getEvent());
+  for (CollectiveOpInterface collective : collectives) {
+    start.reads.push_back(getRange(collective.getInput()));
+    start.writes.push_back(getRange(collective.getResult()));
+  }
   return success();
 }
 
 /// What the next step finds in an argument's place must have been put there.
 void Extraction::addReturn(Operation &op) {
+  llvm::DenseMap<unsigned, ByteRange> kept;
   for (auto [result, arg] : getReplacedArguments(step)) {
     Value value = op.getOperand(result);
     if (getOffset(value) == getOffset(arg))
@@ -358,8 +433,27 @@ void Extraction::addReturn(Operation &op) {
     // Another value in the argument's place.
     ByteRange place = getRange(arg);
     program.values.push_back(program.values[place.value]);
+    program.values.back().isArgument = false;
     place.value = program.values.size() - 1;
     keep.writes.push_back(place);
+    kept[result] = place;
+  }
+  for (OpOperand &operand : op.getOpOperands()) {
+    auto it = kept.find(operand.getOperandNumber());
+    program.results.push_back(it == kept.end() ? getRange(operand.get())
+                                               : it->second);
+  }
+  // What nothing replaces is there for the next step, too.
+  llvm::SmallDenseSet<Value> replaced;
+  for (auto [result, arg] : getReplacedArguments(step))
+    replaced.insert(arg);
+  for (BlockArgument arg : step.getArguments()) {
+    unsigned i = arg.getArgNumber();
+    bool isKept = step.getArgAttr(i, names::kShard) ||
+                  step.getArgAttr(i, names::kState) ||
+                  step.getArgAttr(i, names::kBuffer);
+    if (isKept && !replaced.contains(arg))
+      program.results.push_back(getRange(arg));
   }
 }
 
@@ -370,8 +464,9 @@ static Operation *getLossOp(func::FuncOp step) {
     if (!step.getResultAttr(i, names::kLoss))
       continue;
     Operation *op = terminator->getOperand(i).getDefiningOp();
-    while (op && (isView(op) || isa<CollectiveOpInterface>(op)))
-      op = op->getOperand(0).getDefiningOp();
+    while (op && (isView(op) || isa<CollectiveOpInterface, StartOp>(op) ||
+                  isa<WaitOp>(op)))
+      op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
     return op;
   }
   return nullptr;
@@ -395,17 +490,27 @@ FailureOr<StepProgram> Extraction::extract() {
     else if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
       if (failed(addCollective(collective)))
         return failure();
+    } else if (auto start = dyn_cast<StartOp>(op)) {
+      if (failed(addStart(start)))
+        return failure();
+    } else if (auto wait = dyn_cast<WaitOp>(op)) {
+      auto start = wait.getToken().getDefiningOp<StartOp>();
+      addWait(start.getEvent(),
+              unitOf.contains(start) ? unitOf.lookup(start) : -1);
     } else if (!isView(&op))
       return op.emitOpError("expected a launch, a collective, a pack, a check "
                             "or a view in a planned step");
     for (StepOp &added : llvm::drop_begin(program.ops, first))
       added.backward = backward;
+    origins.resize(program.ops.size(), &op);
     backward |= &op == loss;
   }
   return std::move(program);
 }
 
-FailureOr<StepProgram> fsdp::extractStepProgram(ModuleOp module) {
+FailureOr<StepProgram>
+fsdp::extractStepProgram(ModuleOp module,
+                         SmallVectorImpl<Operation *> *origins) {
   auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
   if (!step)
     return module.emitError("expected a function @step");
@@ -413,7 +518,9 @@ FailureOr<StepProgram> fsdp::extractStepProgram(ModuleOp module) {
     return step.emitError("expected a planned arena (run fsdp-plan-arena "
                           "first)");
   auto meshes = module.getOps<MeshOp>();
-  FailureOr<StepProgram> program = Extraction(module, step).extract();
+  SmallVector<Operation *> ignored;
+  FailureOr<StepProgram> program =
+      Extraction(module, step, origins ? *origins : ignored).extract();
   if (succeeded(program) && !meshes.empty())
     program->worldSize = (*meshes.begin()).getWorldSize();
   return program;

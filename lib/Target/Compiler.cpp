@@ -187,16 +187,20 @@ llvm::Error Compiler::compile() {
             }))
       return error;
   if (options.emit == Emit::L3) {
-    if (llvm::Error error = frontend.runPipeline(
-            "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))
+    if (llvm::Error error =
+            frontend.runPipeline("arena", [](OpPassManager &pm) {
+              pm.addPass(createPlanArena());
+              pm.addPass(createVerifySchedule());
+            }))
       return error;
     return print();
   }
-  if (llvm::Error error = frontend.runPipeline("code for kernels, arena",
-                                               [&](OpPassManager &pm) {
-                                                 buildCpuKernelPipeline(pm);
-                                                 pm.addPass(createPlanArena());
-                                               }))
+  if (llvm::Error error = frontend.runPipeline(
+          "code for kernels, arena", [&](OpPassManager &pm) {
+            buildCpuKernelPipeline(pm);
+            pm.addPass(createPlanArena());
+            pm.addPass(createVerifySchedule());
+          }))
     return error;
   ManifestOptions manifest;
   manifest.name = llvm::sys::path::stem(options.input).str();

@@ -65,13 +65,14 @@ namespace {
 /// Brings a block into a program's order.
 class Rewriter {
 public:
-  Rewriter(func::FuncOp step)
-      : block(step.getBody().front()), builder(block.getTerminator()) {}
+  /// @origins: by op of the original program.
+  Rewriter(func::FuncOp step, ArrayRef<Operation *> origins)
+      : block(step.getBody().front()), builder(block.getTerminator()),
+        origins(origins) {}
 
   void apply(const StepProgram &program);
 
 private:
-  void numberOps();
   void place(Operation *op);
   void placeViews(ValueRange values);
   void start(const StepOp &op);
@@ -79,8 +80,7 @@ private:
 
   Block &block;
   OpBuilder builder;
-  /// By op of the original program; null where it has no op of its own.
-  SmallVector<Operation *> origin;
+  ArrayRef<Operation *> origins;
   llvm::DenseSet<Operation *> placed;
   /// By event.
   llvm::DenseMap<Id, StartOp> starts;
@@ -90,18 +90,6 @@ private:
 
 static bool isView(Operation *op) {
   return isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
-}
-
-/// In the order of extractStepProgram.
-void Rewriter::numberOps() {
-  for (Operation &op : block) {
-    if (isa<LaunchOp, PackOp, CheckOp>(op)) {
-      origin.push_back(&op);
-    } else if (isa<CollectiveOpInterface>(op)) {
-      origin.push_back(&op);
-      origin.push_back(nullptr);
-    }
-  }
 }
 
 /// Views follow what they are views of.
@@ -120,7 +108,7 @@ void Rewriter::place(Operation *op) {
 }
 
 void Rewriter::start(const StepOp &op) {
-  Operation *original = origin[op.source];
+  Operation *original = origins[op.source];
   auto collective = cast<CollectiveOpInterface>(original);
   SmallVector<Value> tokens, inputs;
   SmallVector<Value> brought;
@@ -165,7 +153,6 @@ void Rewriter::wait(const StepOp &op) {
 }
 
 void Rewriter::apply(const StepProgram &program) {
-  numberOps();
   for (const StepOp &op : program.ops) {
     switch (op.kind) {
     case StepOpKind::Start:
@@ -176,8 +163,8 @@ void Rewriter::apply(const StepProgram &program) {
       break;
     default:
       // Copies of the end belong to the return.
-      if (op.source < Id(origin.size()))
-        place(origin[op.source]);
+      if (origins[op.source] != block.getTerminator())
+        place(origins[op.source]);
     }
   }
   placeViews(block.getTerminator()->getOperands());
@@ -220,7 +207,8 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       return emitError(step.getLoc())
              << "expected scheduled, fsdp or in_order as order, got '" << order
              << "'";
-    FailureOr<StepProgram> program = extractStepProgram(module);
+    SmallVector<Operation *> origins;
+    FailureOr<StepProgram> program = extractStepProgram(module, &origins);
     if (failed(program))
       return failure();
     Cluster description;
@@ -238,7 +226,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
         !error.empty())
       return emitError(step.getLoc()) << "internal error: " << error;
     removePlaces(step);
-    Rewriter(step).apply(*changed);
+    Rewriter(step, origins).apply(*changed);
     return success();
   }
 };

@@ -15,9 +15,13 @@
 namespace mlir::fsdp {
 
 /// The program of the module's @step: a straight list of launches, collectives,
-/// packs and views that fsdp-plan-arena has placed. A collective is a start
-/// with its wait right behind it. Reports what it cannot express.
-FailureOr<sched::StepProgram> extractStepProgram(ModuleOp module);
+/// packs and views that fsdp-plan-arena has placed, before or after it was
+/// scheduled. A collective that is not in fsdp.start is a start with its wait
+/// right behind it. Reports what it cannot express. @origins gets the op of the
+/// IR that each op of the program comes from.
+FailureOr<sched::StepProgram>
+extractStepProgram(ModuleOp module,
+                   SmallVectorImpl<Operation *> *origins = nullptr);
 
 } // namespace mlir::fsdp
 

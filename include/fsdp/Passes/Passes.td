@@ -373,6 +373,16 @@ def PlanArena : Pass<"fsdp-plan-arena", "::mlir::ModuleOp"> {
   }];
 }
 
+def VerifySchedule : Pass<"fsdp-verify-schedule", "::mlir::ModuleOp"> {
+  let summary = "Checks that a placed step is right at whatever speed ops run";
+  let description = [{
+    Reads the step as it will run, with the places in the arena, and refuses
+    accesses that no event orders, reads of bytes that hold another value,
+    access outside of the arena, and transfers that are not waited for exactly
+    once. It shares no code with what ordered and placed the step.
+  }];
+}
+
 def ConvertFSDPToRuntime : Pass<"convert-fsdp-to-runtime", "::mlir::ModuleOp"> {
   let summary = "Turns the step into calls of the runtime";
   let description = [{

@@ -90,6 +90,8 @@ struct StepBuffer {
 struct StepValue {
   Id buffer = -1;
   int64_t offset = 0, bytes = 0;
+  /// There before the step.
+  bool isArgument = false;
 };
 
 struct StepProgram {
@@ -99,6 +101,8 @@ struct StepProgram {
   std::vector<RankGroup> groups;
   std::vector<StepBuffer> buffers;
   std::vector<StepValue> values;
+  /// What must be in its place behind the last op.
+  std::vector<ByteRange> results;
   std::vector<std::string> units;
   int64_t worldSize = 1;
   /// 0 where nobody has placed the buffers for this order. Then offsets are

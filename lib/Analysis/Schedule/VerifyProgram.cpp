@@ -1,0 +1,297 @@
+//===- VerifyProgram.cpp - Is a placed program right? ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/VerifyProgram.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <limits>
+#include <map>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+using llvm::Twine;
+
+namespace {
+/// Per queue, how many of its ops are over.
+struct Clock {
+  std::array<Id, kNumQueues> over = {};
+  void join(const Clock &other) {
+    for (unsigned q = 0; q != kNumQueues; ++q)
+      over[q] = std::max(over[q], other.over[q]);
+  }
+};
+
+/// An op as others see it: it is over when its queue has done `count` ops.
+struct Moment {
+  Id op = -1;
+  unsigned queue = 0;
+  Id count = 0;
+  bool isKnownTo(const Clock &clock) const {
+    return op < 0 || clock.over[queue] >= count;
+  }
+};
+
+/// Bytes from their place in the map up to `end`.
+struct Cell {
+  int64_t end = 0;
+  Id value = -1;
+  Moment writer;
+  /// The last reader of each queue since the write.
+  std::array<Moment, kNumQueues> readers;
+};
+
+class Verifier {
+public:
+  explicit Verifier(const StepProgram &program) : p(program) {}
+  std::optional<ProgramFault> run();
+
+private:
+  enum class EventState { None, Started, Waited };
+  struct Event {
+    EventState state = EventState::None;
+    Id start = -1;
+    /// What is known to those who know that it is complete.
+    Clock clock;
+  };
+
+  bool fail(Id op, const Twine &message, Id other = -1);
+  std::string name(Id op) const;
+  Event *getEvent(Id event);
+  bool begin(Id id, Clock &clock);
+  bool check(Id id, const ByteRange &range, const Clock &clock, bool isWrite);
+  bool checkOverlap(Id id);
+  void access(const ByteRange &range, Moment moment, bool isWrite);
+  bool visit(Id id);
+  bool holdsAtEnd();
+  std::map<int64_t, Cell>::iterator split(int64_t offset);
+
+  const StepProgram &p;
+  std::map<int64_t, Cell> cells;
+  std::vector<Event> events;
+  /// Compute's knowledge, and what each queue was given last.
+  Clock compute;
+  std::array<Clock, kNumQueues> queues;
+  std::array<Id, kNumQueues> counts = {};
+  std::optional<ProgramFault> fault;
+};
+} // namespace
+
+bool Verifier::fail(Id op, const Twine &message, Id other) {
+  fault = ProgramFault{op, other, message.str()};
+  return false;
+}
+
+std::string Verifier::name(Id op) const {
+  return op < 0 ? "the caller of the step"
+                : (p.ops[op].name + " (op " + Twine(op) + ")").str();
+}
+
+Verifier::Event *Verifier::getEvent(Id event) {
+  return event >= 0 && size_t(event) < events.size() ? &events[event] : nullptr;
+}
+
+/// The cell that begins at @offset.
+std::map<int64_t, Cell>::iterator Verifier::split(int64_t offset) {
+  auto it = cells.lower_bound(offset);
+  if (it != cells.end() && it->first == offset)
+    return it;
+  auto before = std::prev(it);
+  Cell rest = before->second;
+  before->second.end = offset;
+  return cells.emplace_hint(it, offset, rest);
+}
+
+/// Whether op @id may touch @range, knowing @clock.
+bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
+                     bool isWrite) {
+  if (range.bytes == 0)
+    return true;
+  if (range.offset < 0 || range.end() > p.arenaBytes)
+    return fail(id, "expected bytes inside the arena of " +
+                        Twine(p.arenaBytes) + ", got [" + Twine(range.offset) +
+                        ", " + Twine(range.end()) + ")");
+  for (auto it = split(range.offset); it->first < range.end(); ++it) {
+    if (it->second.end > range.end()) {
+      split(range.end());
+      it = std::prev(cells.lower_bound(range.end()));
+    }
+    const Cell &cell = it->second;
+    auto conflict = [&](const Moment &other, llvm::StringRef verb) {
+      return fail(id,
+                  "expected " + name(other.op) + " to be over before " +
+                      name(id) + (isWrite ? " writes" : " reads") + " bytes [" +
+                      Twine(it->first) + ", " + Twine(cell.end) + ") that it " +
+                      verb + ", got no event between them",
+                  other.op);
+    };
+    if (!cell.writer.isKnownTo(clock))
+      return conflict(cell.writer, "writes");
+    if (!isWrite) {
+      if (cell.value != range.value)
+        return fail(id,
+                    "expected " + name(id) + " to read value " +
+                        Twine(range.value) + " in bytes [" + Twine(it->first) +
+                        ", " + Twine(cell.end) + "), got " +
+                        (cell.value < 0 ? "none"
+                                        : ("value " + Twine(cell.value) +
+                                           " of " + name(cell.writer.op))
+                                              .str()),
+                    cell.writer.op);
+      continue;
+    }
+    for (const Moment &reader : cell.readers)
+      if (!reader.isKnownTo(clock))
+        return conflict(reader, "reads");
+  }
+  return true;
+}
+
+/// What an op reads and writes lies apart, or it works in place. (A pack's
+/// parts lie where they belong, or are copied there.)
+bool Verifier::checkOverlap(Id id) {
+  const StepOp &op = p.ops[id];
+  if (op.kind == StepOpKind::Copy)
+    return true;
+  bool mayBeInPlace = op.kind == StepOpKind::Launch ||
+                      (op.transfer >= 0 && p.transfers[op.transfer].kind ==
+                                               TransferKind::AllReduce);
+  for (const ByteRange &from : op.reads)
+    for (const ByteRange &to : op.writes)
+      if (from.offset < to.end() && to.offset < from.end() &&
+          !(mayBeInPlace && from.offset == to.offset))
+        return fail(id, "expected " + name(id) + " to read and write apart" +
+                            (mayBeInPlace ? " or in place" : "") +
+                            ", got bytes [" + Twine(from.offset) + ", " +
+                            Twine(from.end()) + ") and [" + Twine(to.offset) +
+                            ", " + Twine(to.end()) + ")");
+  return true;
+}
+
+void Verifier::access(const ByteRange &range, Moment moment, bool isWrite) {
+  if (range.bytes == 0)
+    return;
+  auto first = split(range.offset), last = split(range.end());
+  if (!isWrite) {
+    for (auto it = first; it != last; ++it)
+      it->second.readers[moment.queue] = moment;
+    return;
+  }
+  // One cell, however many there were.
+  cells.erase(std::next(first), last);
+  first->second = Cell{range.end(), range.value, moment, {}};
+}
+
+/// What @id knows when it begins, in @clock.
+bool Verifier::begin(Id id, Clock &clock) {
+  const StepOp &op = p.ops[id];
+  clock = compute;
+  if (op.kind != StepOpKind::Start)
+    return true;
+  unsigned queue = unsigned(op.queue);
+  if (queue == 0 || queue >= kNumQueues)
+    return fail(id, "expected a transfer on a queue of its own");
+  clock.join(queues[queue]);
+  for (Id after : op.after) {
+    Event *event = getEvent(after);
+    if (!event || event->state == EventState::None)
+      return fail(id, "expected event " + Twine(after) +
+                          " to be started before " + name(id) +
+                          " comes after it");
+    clock.join(event->clock);
+  }
+  return true;
+}
+
+bool Verifier::visit(Id id) {
+  const StepOp &op = p.ops[id];
+  if (op.kind == StepOpKind::Wait) {
+    Event *event = getEvent(op.event);
+    if (!event || event->state == EventState::None)
+      return fail(id, "expected event " + Twine(op.event) +
+                          " to be started before it is waited for");
+    if (event->state == EventState::Waited)
+      return fail(id,
+                  "expected one wait for event " + Twine(op.event) +
+                      ", got a second",
+                  event->start);
+    event->state = EventState::Waited;
+    compute.join(event->clock);
+    return true;
+  }
+
+  Clock clock;
+  if (!begin(id, clock) || !checkOverlap(id))
+    return false;
+  unsigned queue = unsigned(op.queue);
+  for (const ByteRange &range : op.reads)
+    if (!check(id, range, clock, /*isWrite=*/false))
+      return false;
+  for (const ByteRange &range : op.writes)
+    if (!check(id, range, clock, /*isWrite=*/true))
+      return false;
+  Moment moment{id, queue, ++counts[queue]};
+  for (const ByteRange &range : op.reads)
+    access(range, moment, /*isWrite=*/false);
+  for (const ByteRange &range : op.writes)
+    access(range, moment, /*isWrite=*/true);
+  clock.over[queue] = moment.count;
+  if (op.kind != StepOpKind::Start) {
+    compute = clock;
+    return true;
+  }
+  queues[queue] = clock;
+  if (op.event < 0 || size_t(op.event) >= p.ops.size())
+    return fail(id, "expected an event from 0 to " + Twine(p.ops.size()) +
+                        ", got " + Twine(op.event));
+  if (size_t(op.event) >= events.size())
+    events.resize(op.event + 1);
+  Event &event = events[op.event];
+  if (event.state != EventState::None)
+    return fail(id, "expected event " + Twine(op.event) + " to be started once",
+                event.start);
+  event = {EventState::Started, id, clock};
+  return true;
+}
+
+/// What the next step and the caller find: each result's value in its place.
+bool Verifier::holdsAtEnd() {
+  for (const ByteRange &range : p.results) {
+    ByteRange whole = range;
+    if (!check(Id(p.ops.size()) - 1, whole, compute, /*isWrite=*/false)) {
+      fault->message = "behind the last op: " + fault->message;
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<ProgramFault> Verifier::run() {
+  constexpr int64_t everything = std::numeric_limits<int64_t>::max();
+  cells[0] = Cell{everything, -1, {}, {}};
+  for (auto [id, value] : llvm::enumerate(p.values))
+    if (p.buffers[value.buffer].isArgument && value.isArgument)
+      access({Id(id), value.offset, value.bytes}, Moment(), /*isWrite=*/true);
+  for (Id id = 0, e = p.ops.size(); id != e; ++id)
+    if (!visit(id))
+      return fault;
+  for (auto [number, event] : llvm::enumerate(events))
+    if (event.state == EventState::Started) {
+      fail(event.start, "expected a wait for event " + Twine(number) + " of " +
+                            name(event.start) + ", got none");
+      return fault;
+    }
+  holdsAtEnd();
+  return fault;
+}
+
+std::optional<ProgramFault>
+mlir::fsdp::sched::verifyProgram(const StepProgram &program) {
+  return Verifier(program).run();
+}

@@ -1,0 +1,43 @@
+//===- VerifySchedule.cpp - Is the placed step right? ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Schedule/VerifyProgram.h"
+#include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_VERIFYSCHEDULE
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    ModuleOp module = getOperation();
+    if (!module.lookupSymbol<func::FuncOp>(names::kStep))
+      return;
+    SmallVector<Operation *> origins;
+    FailureOr<sched::StepProgram> program =
+        extractStepProgram(module, &origins);
+    if (failed(program))
+      return signalPassFailure();
+    std::optional<sched::ProgramFault> fault = sched::verifyProgram(*program);
+    if (!fault)
+      return;
+    InFlightDiagnostic diag = origins[fault->op]->emitError(fault->message);
+    if (fault->other >= 0)
+      diag.attachNote(origins[fault->other]->getLoc())
+          << "the other op is here";
+    signalPassFailure();
+  }
+};
+} // namespace

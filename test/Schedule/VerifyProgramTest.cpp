@@ -1,0 +1,246 @@
+//===- VerifyProgramTest.cpp - What the verifier refuses ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/VerifyProgram.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+
+/// A unit that is gathered, used, reduced over two axes and updated in place.
+///
+///   0 start gather   v0 -> v1          6 start all_reduce after 1   v4 -> v5
+///   1 launch early   -> v7             7 wait 2
+///   2 wait 0                           8 wait 1
+///   3 launch forward v1 -> v2          9 launch update  v5, v0 -> v6
+///   4 launch backward v1, v2 -> v3
+///   5 start reduce_scatter  v3 -> v4
+class VerifyProgram : public testing::Test {
+protected:
+  enum {
+    Gather,
+    Early,
+    Wait0,
+    Forward,
+    Backward,
+    Scatter,
+    Reduce,
+    Wait2,
+    Wait1,
+    Update
+  };
+
+  VerifyProgram() {
+    p.arenaBytes = 80;
+    addValue(0, 8, true); // v0: the shard
+    addValue(8, 16);      // v1: gathered
+    addValue(24, 8);      // v2: activation
+    addValue(32, 16);     // v3: gradients
+    addValue(48, 8);      // v4: reduced
+    addValue(48, 8);      // v5: in place
+    addValue(0, 8);       // v6: the new shard
+    addValue(56, 8);      // v7
+    p.groups = {{2, 1}, {2, 2}};
+    p.kernels.resize(1);
+    addStart("all_gather", Queue::AllGather, TransferKind::AllGather, 0, {0},
+             {1});
+    addLaunch("early", {}, {7});
+    addWait(0);
+    addLaunch("forward", {1}, {2});
+    addLaunch("backward", {1, 2}, {3});
+    addStart("reduce_scatter", Queue::Reduce, TransferKind::ReduceScatter, 1,
+             {3}, {4});
+    addStart("all_reduce", Queue::AllReduce, TransferKind::AllReduce, 2, {4},
+             {5});
+    p.ops.back().after = {1};
+    addWait(2);
+    addWait(1);
+    addLaunch("update", {5, 0}, {6});
+    p.results = {range(6)};
+  }
+
+  void addValue(int64_t offset, int64_t bytes, bool isArgument = false) {
+    StepBuffer buffer;
+    buffer.offset = offset;
+    buffer.bytes = bytes;
+    buffer.isArgument = isArgument;
+    p.buffers.push_back(buffer);
+    p.values.push_back({Id(p.buffers.size()) - 1, offset, bytes, isArgument});
+  }
+  ByteRange range(Id value) const {
+    return {value, p.values[value].offset, p.values[value].bytes};
+  }
+  StepOp &add(const char *name, StepOpKind kind) {
+    StepOp &op = p.ops.emplace_back();
+    op.name = name;
+    op.kind = kind;
+    return op;
+  }
+  void access(StepOp &op, std::vector<Id> reads, std::vector<Id> writes) {
+    for (Id value : reads)
+      op.reads.push_back(range(value));
+    for (Id value : writes)
+      op.writes.push_back(range(value));
+  }
+  void addLaunch(const char *name, std::vector<Id> reads,
+                 std::vector<Id> writes) {
+    StepOp &op = add(name, StepOpKind::Launch);
+    op.kernel = 0;
+    access(op, reads, writes);
+  }
+  void addStart(const char *name, Queue queue, TransferKind kind, Id event,
+                std::vector<Id> reads, std::vector<Id> writes) {
+    StepOp &op = add(name, StepOpKind::Start);
+    op.queue = queue;
+    op.event = event;
+    op.transfer = p.transfers.size();
+    p.transfers.push_back({kind, {16}, 0});
+    access(op, reads, writes);
+  }
+  void addWait(Id event) { add("wait", StepOpKind::Wait).event = event; }
+  void erase(int op) { p.ops.erase(p.ops.begin() + op); }
+  /// Op @from comes to stand where @to stood.
+  void move(int from, int to) {
+    auto at = p.ops.begin();
+    if (from < to)
+      std::rotate(at + from, at + from + 1, at + to + 1);
+    else
+      std::rotate(at + to, at + from, at + from + 1);
+  }
+  /// Value @value lies elsewhere, for all ops.
+  void place(Id value, int64_t offset) {
+    p.values[value].offset = p.buffers[p.values[value].buffer].offset = offset;
+    for (StepOp &op : p.ops) {
+      for (ByteRange &range : op.reads)
+        if (range.value == value)
+          range.offset = offset;
+      for (ByteRange &range : op.writes)
+        if (range.value == value)
+          range.offset = offset;
+    }
+  }
+  void accepts() {
+    auto fault = verifyProgram(p);
+    EXPECT_FALSE(fault) << fault->message;
+  }
+  void refuses(const std::string &text) {
+    auto fault = verifyProgram(p);
+    ASSERT_TRUE(fault);
+    EXPECT_NE(fault->message.find(text), std::string::npos) << fault->message;
+    EXPECT_GE(fault->op, 0);
+    EXPECT_LT(size_t(fault->op), p.ops.size());
+  }
+
+  StepProgram p;
+};
+
+TEST_F(VerifyProgram, AcceptsTheProgram) { accepts(); }
+
+TEST_F(VerifyProgram, AcceptsAnEarlierWait) {
+  move(Wait0, Early);
+  accepts();
+}
+
+TEST_F(VerifyProgram, AcceptsMemoryThatIsFreeAgain) {
+  place(4, 8); // What was gathered is dead: compute has read it.
+  place(5, 8);
+  accepts();
+}
+
+TEST_F(VerifyProgram, RefusesUseBeforeTheWait) {
+  move(Wait0, Forward);
+  refuses("expected all_gather (op 0) to be over before forward (op 2) reads "
+          "bytes [8, 24) that it writes, got no event between them");
+}
+
+TEST_F(VerifyProgram, RefusesOverwritingWhatIsBeingSent) {
+  // The gather may still read the shard.
+  move(Wait0, Update);
+  p.ops[2].reads.clear();
+  p.ops[3].reads.clear();
+  refuses("that it reads, got no event between them");
+}
+
+TEST_F(VerifyProgram, RefusesATransferThatDoesNotComeAfter) {
+  p.ops[Reduce].after.clear();
+  refuses("expected reduce_scatter (op 5) to be over before all_reduce (op 6) "
+          "reads bytes [48, 56)");
+}
+
+TEST_F(VerifyProgram, RefusesMemoryThatIsStillInUse) {
+  place(2, 8); // forward writes over what backward reads.
+  p.ops[Forward].reads.clear();
+  refuses(
+      "expected backward (op 4) to read value 1 in bytes [8, 16), got value "
+      "2 of forward (op 3)");
+}
+
+TEST_F(VerifyProgram, RefusesMemoryThatATransferStillWrites) {
+  place(7, 16); // early runs while the gather does.
+  refuses("expected all_gather (op 0) to be over before early (op 1) writes "
+          "bytes [16, 24) that it writes");
+}
+
+TEST_F(VerifyProgram, RefusesWorkInPlaceThatIsNone) {
+  place(4, 40); // Inside of what the reduce_scatter reads.
+  place(5, 40);
+  refuses("expected reduce_scatter (op 5) to read and write apart");
+}
+
+TEST_F(VerifyProgram, RefusesAccessOutsideOfTheArena) {
+  p.arenaBytes = 60;
+  refuses("expected bytes inside the arena of 60, got [56, 64)");
+}
+
+TEST_F(VerifyProgram, RefusesWhatIsNotWaitedFor) {
+  erase(Wait1);
+  refuses("expected a wait for event 1 of reduce_scatter (op 5), got none");
+}
+
+TEST_F(VerifyProgram, RefusesASecondWait) {
+  p.ops.push_back(p.ops[Wait0]);
+  refuses("expected one wait for event 0, got a second");
+}
+
+TEST_F(VerifyProgram, RefusesAWaitBeforeTheStart) {
+  move(Wait0, Gather);
+  refuses("expected event 0 to be started before it is waited for");
+}
+
+TEST_F(VerifyProgram, RefusesASecondStart) {
+  p.ops[Scatter].event = 0;
+  refuses("expected event 0 to be started once");
+}
+
+TEST_F(VerifyProgram, RefusesComingAfterWhatHasNotStarted) {
+  p.ops[Gather].after = {1};
+  refuses(
+      "expected event 1 to be started before all_gather (op 0) comes after");
+}
+
+TEST_F(VerifyProgram, RefusesReadingWhatNobodyWrote) {
+  erase(Forward);
+  refuses(
+      "expected backward (op 3) to read value 2 in bytes [24, 32), got none");
+}
+
+TEST_F(VerifyProgram, RefusesResultsThatAreNotThere) {
+  erase(Update);
+  refuses("behind the last op: expected");
+}
+
+TEST_F(VerifyProgram, RefusesSwappedOps) {
+  std::swap(p.ops[Forward], p.ops[Backward]);
+  refuses("to read value 2");
+}
+
+} // namespace
