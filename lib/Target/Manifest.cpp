@@ -367,8 +367,6 @@ std::string ManifestWriter::write() {
       {"strategy", text(names::kStrategy)},
       {"wrap", text(names::kWrap)},
       {"groups", getGroupList()},
-      {"events", 0}, // every collective is a call
-      {"queues", json::Array()},
       {"arena", getArena()},
       {"plan", getPlan()},
       {"events", getEventCount()},

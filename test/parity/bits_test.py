@@ -4,7 +4,7 @@ Compared are the losses of every step and all saved parameters, buffers and opti
 """
 import unittest
 
-from steps import STEPS, StepTest, fixture, needs_mpi
+from steps import HAS_MPI, STEPS, StepTest, fixture, needs_mpi
 
 SGD = "sgd:lr=0.01,momentum=0.9"
 
@@ -42,6 +42,17 @@ class Bits(StepTest):
                 program = self.compile(fixture, mesh)
                 self.expect_same(self.result(program, mesh),
                                  self.result(program, mesh, "--backend", "mpi"))
+
+    def test_schedules(self):
+        # Order and overlap change no value.
+        for mesh, orders in (("shard=2", ("in_order", "fsdp", "scheduled")),
+                             ("shard=2,replicate=2", ("scheduled",))):
+            want = self.result(self.compile(fixture, mesh), mesh)
+            for order in orders:
+                program = self.compile(fixture, mesh, "--cluster", "h100-sxm", "--order", order)
+                for backend in ("local", "mpi") if HAS_MPI else ("local",):
+                    with self.subTest(mesh=mesh, order=order, backend=backend):
+                        self.expect_same(want, self.result(program, mesh, "--backend", backend))
 
     def test_wrap_policies(self):
         # Two gradients have one sum, in whatever order; the norm of all of them has not.

@@ -21,9 +21,9 @@ STEPS = 20
 # No run or compilation here takes more than a few seconds; a machine may be busy.
 TIME_LIMIT = 120
 
+HAS_MPI = os.environ.get("FSDP_HAS_MPI", "1") == "1" and shutil.which("mpirun") is not None
 needs_mpi = unittest.skipUnless(
-    os.environ.get("FSDP_HAS_MPI", "1") == "1" and shutil.which("mpirun"),
-    "the mpi backend was not built, or there is no mpirun on PATH")
+    HAS_MPI, "the mpi backend was not built, or there is no mpirun on PATH")
 
 
 def ranks_of(mesh):
