@@ -314,6 +314,9 @@ void Extraction::addPack(PackOp op) {
     gaps -= bytes;
     if (getOffset(part) != getOffset(op.getResult()) + offset * element)
       pack.copiedBytes += 2 * bytes;
+    else
+      program.values[values.lookup(op.getResult())].parts.push_back(
+          getRange(part));
   }
   pack.copiedBytes += gaps;
 }

@@ -74,7 +74,8 @@ protected:
     buffer.bytes = bytes;
     buffer.isArgument = isArgument;
     p.buffers.push_back(buffer);
-    p.values.push_back({Id(p.buffers.size()) - 1, offset, bytes, isArgument});
+    p.values.push_back(
+        {Id(p.buffers.size()) - 1, offset, bytes, isArgument, {}});
   }
   ByteRange range(Id value) const {
     return {value, p.values[value].offset, p.values[value].bytes};
@@ -154,6 +155,24 @@ TEST_F(VerifyProgram, AcceptsMemoryThatIsFreeAgain) {
   place(4, 8); // What was gathered is dead: compute has read it.
   place(5, 8);
   accepts();
+}
+
+TEST_F(VerifyProgram, AcceptsPartsThatLieInTheirPack) {
+  // v8 packs v2, in its place at its beginning, and something of its own.
+  addValue(24, 16);
+  place(3, 64);
+  p.values[8].parts = {range(2)};
+  StepOp pack;
+  pack.name = "pack";
+  pack.kind = StepOpKind::Copy;
+  access(pack, {2}, {8});
+  p.ops.insert(p.ops.begin() + Backward, pack);
+  p.ops[Backward + 1].reads.push_back(range(8));
+  accepts();
+  // Something else in the part's place is noticed through the pack.
+  place(7, 24);
+  move(Early, Backward);
+  refuses("to read value 2 in bytes [24, 32), got value 7");
 }
 
 TEST_F(VerifyProgram, RefusesUseBeforeTheWait) {

@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -67,6 +68,8 @@ private:
   bool begin(Id id, Clock &clock);
   bool check(Id id, const ByteRange &range, const Clock &clock, bool isWrite);
   bool checkOverlap(Id id);
+  SmallVector<ByteRange, 4> expand(const ByteRange &range) const;
+  SmallVector<ByteRange, 4> getWrites(const StepOp &op) const;
   void access(const ByteRange &range, Moment moment, bool isWrite);
   bool visit(Id id);
   bool holdsAtEnd();
@@ -153,6 +156,36 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
   return true;
 }
 
+/// @range as the values that its bytes are: parts of a pack that lie in their
+/// place are what they were.
+SmallVector<ByteRange, 4> Verifier::expand(const ByteRange &range) const {
+  SmallVector<ByteRange, 4> result;
+  int64_t at = range.offset;
+  for (const ByteRange &part : p.values[range.value].parts) {
+    int64_t from = std::max(at, part.offset),
+            to = std::min(range.end(), part.end());
+    if (from >= to)
+      continue;
+    if (at < from)
+      result.push_back({range.value, at, from - at});
+    llvm::append_range(result, expand({part.value, from, to - from}));
+    at = to;
+  }
+  if (at < range.end())
+    result.push_back({range.value, at, range.end() - at});
+  return result;
+}
+
+/// A pack leaves alone what is in its place already.
+SmallVector<ByteRange, 4> Verifier::getWrites(const StepOp &op) const {
+  SmallVector<ByteRange, 4> result;
+  for (const ByteRange &range : op.writes)
+    for (const ByteRange &piece : expand(range))
+      if (piece.value == range.value)
+        result.push_back(piece);
+  return result;
+}
+
 /// What an op reads and writes lies apart, or it works in place. (A pack's
 /// parts lie where they belong, or are copied there.)
 bool Verifier::checkOverlap(Id id) {
@@ -230,16 +263,19 @@ bool Verifier::visit(Id id) {
   if (!begin(id, clock) || !checkOverlap(id))
     return false;
   unsigned queue = unsigned(op.queue);
+  SmallVector<ByteRange, 4> reads, writes = getWrites(op);
   for (const ByteRange &range : op.reads)
+    llvm::append_range(reads, expand(range));
+  for (const ByteRange &range : reads)
     if (!check(id, range, clock, /*isWrite=*/false))
       return false;
-  for (const ByteRange &range : op.writes)
+  for (const ByteRange &range : writes)
     if (!check(id, range, clock, /*isWrite=*/true))
       return false;
   Moment moment{id, queue, ++counts[queue]};
-  for (const ByteRange &range : op.reads)
+  for (const ByteRange &range : reads)
     access(range, moment, /*isWrite=*/false);
-  for (const ByteRange &range : op.writes)
+  for (const ByteRange &range : writes)
     access(range, moment, /*isWrite=*/true);
   clock.over[queue] = moment.count;
   if (op.kind != StepOpKind::Start) {
@@ -262,13 +298,12 @@ bool Verifier::visit(Id id) {
 
 /// What the next step and the caller find: each result's value in its place.
 bool Verifier::holdsAtEnd() {
-  for (const ByteRange &range : p.results) {
-    ByteRange whole = range;
-    if (!check(Id(p.ops.size()) - 1, whole, compute, /*isWrite=*/false)) {
-      fault->message = "behind the last op: " + fault->message;
-      return false;
-    }
-  }
+  for (const ByteRange &result : p.results)
+    for (const ByteRange &range : expand(result))
+      if (!check(Id(p.ops.size()) - 1, range, compute, /*isWrite=*/false)) {
+        fault->message = "behind the last op: " + fault->message;
+        return false;
+      }
   return true;
 }
 

@@ -92,6 +92,9 @@ struct StepValue {
   int64_t offset = 0, bytes = 0;
   /// There before the step.
   bool isArgument = false;
+  /// Of a pack: the parts of other values that were computed in their place
+  /// inside of it. Their bytes stay those values.
+  llvm::SmallVector<ByteRange, 0> parts = {};
 };
 
 struct StepProgram {
