@@ -1,0 +1,29 @@
+//===- Interpreter.h - Every way a small program can run --------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_SCHEDULE_INTERPRETER_H
+#define FSDP_TEST_SCHEDULE_INTERPRETER_H
+
+#include "fsdp/Analysis/Schedule/StepProgram.h"
+
+namespace mlir::fsdp::sched::test {
+
+/// Runs @program in every order that its queues, waits and `after` allow, an
+/// op's begin and its end being two moments, on a memory that knows which value
+/// each of its bytes holds. Returns what went wrong in some order, or an empty
+/// string.
+///
+/// The reference that the verifier is compared with: it knows no clocks, only
+/// what happens next. Ranges are multiples of kGranule bytes; values have no
+/// parts.
+std::string runEveryWay(const StepProgram &program);
+
+constexpr int64_t kGranule = 8;
+
+} // namespace mlir::fsdp::sched::test
+
+#endif // FSDP_TEST_SCHEDULE_INTERPRETER_H
