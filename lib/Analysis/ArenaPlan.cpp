@@ -149,9 +149,7 @@ void Planner::use(Value value, int when) {
 /// Whether `value` has memory of its own, that no argument and no other value
 /// is a part of.
 static bool isWhole(Value value) {
-  return value.getDefiningOp() &&
-         !isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
-             value.getDefiningOp());
+  return value.getDefiningOp() && !isView(value.getDefiningOp());
 }
 
 /// What the step takes stays where it is: the runtime fills it.

@@ -52,9 +52,26 @@ fsdp::getReplacedArguments(func::FuncOp step) {
   return replaced;
 }
 
+bool fsdp::isView(Operation *op) {
+  return isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
+}
+
+int64_t fsdp::getArenaOffset(Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    Operation *parent = arg.getOwner()->getParentOp();
+    if (auto start = dyn_cast<StartOp>(parent))
+      return getArenaOffset(start.getSource(arg));
+    return cast<func::FuncOp>(parent)
+        .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
+        .getInt();
+  }
+  return value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
+      names::kOffsets)[cast<OpResult>(value).getResultNumber()];
+}
+
 bool fsdp::isReadAfter(Value value, Operation *op) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    if (isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user))
+    if (isView(user))
       return isReadAfter(user->getResult(0), op);
     // A transfer reads until it is waited for.
     if (auto start = dyn_cast<StartOp>(user))

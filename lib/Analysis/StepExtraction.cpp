@@ -30,7 +30,6 @@ public:
   FailureOr<StepProgram> extract();
 
 private:
-  int64_t getOffset(Value value);
   Value getWhole(Value value) const;
   void addBuffers();
   Id getUnit(StringRef name);
@@ -46,6 +45,7 @@ private:
   void addPack(PackOp op);
   void addReturn(Operation &op);
   FailureOr<Id> getGroup(CollectiveOpInterface op);
+  Operation *getLossOp();
 
   ModuleOp module;
   func::FuncOp step;
@@ -59,10 +59,6 @@ private:
   Id events = 0;
 };
 } // namespace
-
-static bool isView(Operation *op) {
-  return isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
-}
 
 /// The value that @value is a part of or another shape of.
 Value Extraction::getWhole(Value value) const {
@@ -84,20 +80,8 @@ Value Extraction::getWhole(Value value) const {
   }
 }
 
-int64_t Extraction::getOffset(Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value)) {
-    if (auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp()))
-      return getOffset(start.getSource(arg));
-    return step
-        .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
-        .getInt();
-  }
-  return value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
-      names::kOffsets)[cast<OpResult>(value).getResultNumber()];
-}
-
 ByteRange Extraction::getRange(Value value) {
-  return {values.lookup(getWhole(value)), getOffset(value),
+  return {values.lookup(getWhole(value)), getArenaOffset(value),
           getTensorBytes(value.getType())};
 }
 
@@ -117,7 +101,7 @@ void Extraction::addBuffers() {
     order.push_back(value);
     classes.insert(id);
     program.values.push_back(
-        {-1, getOffset(value), getTensorBytes(value.getType())});
+        {-1, getArenaOffset(value), getTensorBytes(value.getType())});
   };
   for (BlockArgument arg : step.getArguments())
     add(arg);
@@ -132,13 +116,12 @@ void Extraction::addBuffers() {
     classes.unionSets(values.lookup(getWhole(a)), values.lookup(getWhole(b)));
   };
   auto joinIfEqual = [&](Value a, Value b) {
-    if (getOffset(a) == getOffset(b))
+    if (getArenaOffset(a) == getArenaOffset(b))
       join(a, b);
   };
-  step.walk([&](Operation *operation) {
-    Operation &op = *operation;
+  step.walk([&](Operation *op) {
     if (auto launch = dyn_cast<LaunchOp>(op)) {
-      for (OpResult result : op.getResults())
+      for (OpResult result : op->getResults())
         if (int64_t tied = launch.getTiedInput(result.getResultNumber());
             tied >= 0)
           joinIfEqual(result, launch.getInputs()[tied]);
@@ -146,7 +129,8 @@ void Extraction::addBuffers() {
       int64_t bytes =
           llvm::divideCeil(pack.getType().getElementTypeBitWidth(), 8);
       for (auto [part, offset] : llvm::zip(pack.getParts(), pack.getOffsets()))
-        if (getOffset(part) == getOffset(pack.getResult()) + offset * bytes)
+        if (getArenaOffset(part) ==
+            getArenaOffset(pack.getResult()) + offset * bytes)
           join(part, pack.getResult());
     } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
       joinIfEqual(reduce.getInput(), reduce.getResult());
@@ -223,24 +207,19 @@ void Extraction::nameUnits() {
                      : FlatSymbolRefAttr();
     return shard ? getUnit(shard.getValue()) : -1;
   };
-  auto getOps = [&] {
-    SmallVector<Operation *> ops;
-    step.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (op != step)
-        ops.push_back(op);
-    });
-    return ops;
-  };
-  SmallVector<Operation *> ops = getOps();
-  for (Operation *operation : ops) {
-    Operation &op = *operation;
+  SmallVector<Operation *> ops;
+  step.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op != step)
+      ops.push_back(op);
+  });
+  for (Operation *op : ops) {
     if (isa<LaunchOp>(op)) {
-      for (Value operand : op.getOperands())
+      for (Value operand : op->getOperands())
         if (Id unit = getShardUnit(operand); unit >= 0)
-          unitOf.try_emplace(&op, unit);
+          unitOf.try_emplace(op, unit);
     }
     if (isa<LaunchOp, CollectiveOpInterface>(op))
-      for (Value operand : op.getOperands()) {
+      for (Value operand : op->getOperands()) {
         Value whole = getWhole(operand);
         Id unit = getShardUnit(whole);
         if (auto gather = whole.getDefiningOp<AllGatherOp>())
@@ -250,7 +229,7 @@ void Extraction::nameUnits() {
                  cast && isa<AllGatherOp>(op) && unitOf.contains(cast))
           unit = unitOf.lookup(cast);
         if (unit >= 0)
-          unitOf.try_emplace(&op, unit);
+          unitOf.try_emplace(op, unit);
       }
   }
   // Backwards, so that a chain of reductions hands its unit up.
@@ -300,7 +279,8 @@ void Extraction::addLaunch(LaunchOp op) {
   // A tied result that got a place of its own starts as a copy of the input.
   for (OpResult result : op.getResults()) {
     int64_t tied = op.getTiedInput(result.getResultNumber());
-    if (tied >= 0 && getOffset(result) != getOffset(op.getInputs()[tied]))
+    if (tied >= 0 &&
+        getArenaOffset(result) != getArenaOffset(op.getInputs()[tied]))
       launch.copiedBytes += 2 * getTensorBytes(result.getType());
   }
 }
@@ -312,7 +292,8 @@ void Extraction::addPack(PackOp op) {
   for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
     int64_t bytes = getTensorBytes(part.getType());
     gaps -= bytes;
-    if (getOffset(part) != getOffset(op.getResult()) + offset * element)
+    if (getArenaOffset(part) !=
+        getArenaOffset(op.getResult()) + offset * element)
       pack.copiedBytes += 2 * bytes;
     else
       program.values[values.lookup(op.getResult())].parts.push_back(
@@ -426,9 +407,11 @@ LogicalResult Extraction::addStart(StartOp op) {
 /// What the next step finds in an argument's place must have been put there.
 void Extraction::addReturn(Operation &op) {
   llvm::DenseMap<unsigned, ByteRange> kept;
+  llvm::SmallDenseSet<Value> replaced;
   for (auto [result, arg] : getReplacedArguments(step)) {
+    replaced.insert(arg);
     Value value = op.getOperand(result);
-    if (getOffset(value) == getOffset(arg))
+    if (getArenaOffset(value) == getArenaOffset(arg))
       continue;
     StepOp &keep = addOp(StepOpKind::Copy, op, "keep");
     keep.copiedBytes = 2 * getTensorBytes(arg.getType());
@@ -447,9 +430,6 @@ void Extraction::addReturn(Operation &op) {
                                                : it->second);
   }
   // What nothing replaces is there for the next step, too.
-  llvm::SmallDenseSet<Value> replaced;
-  for (auto [result, arg] : getReplacedArguments(step))
-    replaced.insert(arg);
   for (BlockArgument arg : step.getArguments()) {
     unsigned i = arg.getArgNumber();
     bool isKept = step.getArgAttr(i, names::kShard) ||
@@ -461,16 +441,15 @@ void Extraction::addReturn(Operation &op) {
 }
 
 /// What makes the loss; null where the step returns none.
-static Operation *getLossOp(func::FuncOp step) {
-  Operation *terminator = step.getBody().front().getTerminator();
+Operation *Extraction::getLossOp() {
+  Operation *terminator = block.getTerminator();
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
     if (!step.getResultAttr(i, names::kLoss))
       continue;
-    Operation *op = terminator->getOperand(i).getDefiningOp();
-    while (op && (isView(op) || isa<CollectiveOpInterface, StartOp>(op) ||
-                  isa<WaitOp>(op)))
-      op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
-    return op;
+    Value loss = getWhole(terminator->getOperand(i));
+    while (auto mean = loss.getDefiningOp<CollectiveOpInterface>())
+      loss = getWhole(mean.getInput());
+    return loss.getDefiningOp();
   }
   return nullptr;
 }
@@ -478,7 +457,7 @@ static Operation *getLossOp(func::FuncOp step) {
 FailureOr<StepProgram> Extraction::extract() {
   addBuffers();
   nameUnits();
-  Operation *loss = getLossOp(step);
+  Operation *loss = getLossOp();
   bool backward = false;
   for (Operation &op : block) {
     size_t first = program.ops.size();

@@ -51,7 +51,7 @@ private:
         .getAs<IntegerAttr>(key);
   }
   int64_t getOffset(unsigned arg) {
-    return step.getArgAttrOfType<IntegerAttr>(arg, names::kOffset).getInt();
+    return getArenaOffset(step.getArgument(arg));
   }
   MeshOp getMeshOp() { return *module.getOps<MeshOp>().begin(); }
 
@@ -233,8 +233,8 @@ json::Array ManifestWriter::getFlatParams() {
 json::Array ManifestWriter::getBuffers() {
   llvm::StringSet<> updated;
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i)
-    if (auto update = step.getResultAttrOfType<DictionaryAttr>(
-            i, names::kBufferUpdate))
+    if (auto update =
+            step.getResultAttrOfType<DictionaryAttr>(i, names::kBufferUpdate))
       updated.insert(update.getAs<StringAttr>("fqn").getValue());
   json::Array buffers;
   for (BlockArgument arg : step.getArguments()) {
@@ -330,17 +330,11 @@ json::Object ManifestWriter::getOutputs() {
       if (!step.getResultAttr(i, attr))
         continue;
       Value value = ret->getOperand(i);
-      int64_t offset;
-      if (auto arg = dyn_cast<BlockArgument>(value))
-        offset = getOffset(arg.getArgNumber());
-      else
-        offset = value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
-            names::kOffsets)[cast<OpResult>(value).getResultNumber()];
       outputs[name] = json::Object{
           {"dtype",
            getDtypeName(
                cast<RankedTensorType>(value.getType()).getElementType())},
-          {"offset", offset}};
+          {"offset", getArenaOffset(value)}};
     }
   };
   add("loss", names::kLoss);

@@ -174,7 +174,7 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
     report.strategy = strategy.str();
   report.cluster = cluster->name;
   report.device = cluster->device.name;
-  report.budget = cluster->device.memoryBytes - cluster->device.reservedBytes;
+  report.budget = cluster->device.getUsableBytes();
   watch.lap("program and costs");
   if (llvm::Error error = makePlan(std::move(*program), std::move(cost->model),
                                    cost->placements, settings, report))

@@ -49,7 +49,6 @@ private:
   void call(StringRef function, const Descriptor &descriptor, Location loc);
   void copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
             Location loc);
-  int64_t getOffset(Value value);
   FlatSymbolRefAttr getEntry(func::FuncOp kernel, KernelImplAttr impl);
 
   ModuleOp module;
@@ -64,19 +63,6 @@ private:
 };
 
 } // namespace
-
-int64_t StepLowering::getOffset(Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value)) {
-    if (auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp()))
-      return getOffset(start.getSource(arg));
-    return step
-        .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
-        .getInt();
-  }
-  auto offsets =
-      value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(names::kOffsets);
-  return offsets[cast<OpResult>(value).getResultNumber()];
-}
 
 /// Calls a runtime function and leaves the step where it fails.
 void StepLowering::call(StringRef function, const Descriptor &descriptor,
@@ -144,13 +130,13 @@ void StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel,
                                KernelImplAttr impl) {
   SmallVector<int64_t> offsets;
   for (Value input : op.getInputs())
-    offsets.push_back(getOffset(input));
+    offsets.push_back(getArenaOffset(input));
   for (OpResult result : op.getResults()) {
     // What is updated in place is read there too.
     int64_t tied = op.getTiedInput(result.getResultNumber());
     if (tied >= 0)
-      offsets[tied] = getOffset(result);
-    offsets.push_back(getOffset(result));
+      offsets[tied] = getArenaOffset(result);
+    offsets.push_back(getArenaOffset(result));
   }
   Descriptor descriptor("launch");
   descriptor.set("name", kernel.getSymName().str());
@@ -176,11 +162,11 @@ void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
   };
   Descriptor descriptor("matmul");
   descriptor.set("name", kernel.getSymName().str());
-  descriptor.set("a",
-                 getOffset(op.getInputs()[matmul.getA()]) + offsets[0] * bytes);
-  descriptor.set("b",
-                 getOffset(op.getInputs()[matmul.getB()]) + offsets[1] * bytes);
-  descriptor.set("c", getOffset(op.getResult(0)) + offsets[2] * bytes);
+  descriptor.set("a", getArenaOffset(op.getInputs()[matmul.getA()]) +
+                          offsets[0] * bytes);
+  descriptor.set("b", getArenaOffset(op.getInputs()[matmul.getB()]) +
+                          offsets[1] * bytes);
+  descriptor.set("c", getArenaOffset(op.getResult(0)) + offsets[2] * bytes);
   descriptor.set("m", matmul.getM());
   descriptor.set("n", matmul.getN());
   descriptor.set("k", matmul.getK());
@@ -205,8 +191,9 @@ LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
   for (OpResult result : op.getResults()) {
     int64_t tied = op.getTiedInput(result.getResultNumber());
     if (tied >= 0)
-      copy("keep " + kernel.getSymName().str(), getOffset(op.getInputs()[tied]),
-           getOffset(result), getTensorBytes(result.getType()), op.getLoc());
+      copy("keep " + kernel.getSymName().str(),
+           getArenaOffset(op.getInputs()[tied]), getArenaOffset(result),
+           getTensorBytes(result.getType()), op.getLoc());
   }
   if (auto matmul = kernel->getAttrOfType<MatmulAttr>(names::kMatmul)) {
     lowerMatmul(op, kernel, matmul);
@@ -233,8 +220,8 @@ FailureOr<Descriptor> StepLowering::describe(CollectiveOpInterface op) {
                           "got ")
            << result.getElementType();
   Descriptor descriptor("collective");
-  descriptor.set("src", getOffset(op.getInput()));
-  descriptor.set("dst", getOffset(op.getResult()));
+  descriptor.set("src", getArenaOffset(op.getInput()));
+  descriptor.set("dst", getArenaOffset(op.getResult()));
   // Per rank: what one contributes to a gather, or keeps of a reduction.
   descriptor.set("count",
                  std::min(input.getNumElements(), result.getNumElements()));
@@ -295,12 +282,12 @@ LogicalResult StepLowering::lowerStart(StartOp op) {
 
 /// Copies the parts that could not be computed in place, and clears the gaps.
 void StepLowering::lowerPack(PackOp op) {
-  int64_t base = getOffset(op.getResult()), end = 0;
+  int64_t base = getArenaOffset(op.getResult()), end = 0;
   int64_t bytes = llvm::divideCeil(op.getType().getElementTypeBitWidth(), 8);
   for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
     copy("clear padding", -1, base + end * bytes, (offset - end) * bytes,
          op.getLoc());
-    copy("pack", getOffset(part), base + offset * bytes,
+    copy("pack", getArenaOffset(part), base + offset * bytes,
          getTensorBytes(part.getType()), op.getLoc());
     end = offset + cast<RankedTensorType>(part.getType()).getNumElements();
   }
@@ -312,7 +299,7 @@ void StepLowering::lowerPack(PackOp op) {
 void StepLowering::lowerReturn(Operation *ret) {
   for (auto [result, arg] : getReplacedArguments(step))
     copy("keep " + std::to_string(arg.getArgNumber()),
-         getOffset(ret->getOperand(result)), getOffset(arg),
+         getArenaOffset(ret->getOperand(result)), getArenaOffset(arg),
          getTensorBytes(arg.getType()), ret->getLoc());
 }
 
@@ -339,7 +326,7 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
   if (auto check = dyn_cast<CheckOp>(op)) {
     Descriptor descriptor("check");
     descriptor.set("message", check.getMessage().str());
-    descriptor.set("flag", getOffset(check.getCondition()));
+    descriptor.set("flag", getArenaOffset(check.getCondition()));
     call("check", descriptor, op.getLoc());
     return success();
   }
@@ -348,7 +335,7 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
     return success();
   }
   // Views are addresses.
-  if (isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+  if (isView(&op))
     return success();
   return op.emitOpError("expected an op that the runtime does");
 }

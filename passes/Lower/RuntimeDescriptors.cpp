@@ -122,24 +122,32 @@ FlatSymbolRefAttr DescriptorBuilder::createArray(ArrayRef<int64_t> values) {
   return FlatSymbolRefAttr::get(builder.getContext(), name);
 }
 
-FlatSymbolRefAttr
-DescriptorBuilder::createPointerArray(ArrayRef<FlatSymbolRefAttr> symbols) {
+FlatSymbolRefAttr DescriptorBuilder::createAggregate(
+    StringRef stem, Type type, int64_t count,
+    llvm::function_ref<Value(int64_t, OpBuilder &, Location)> create) {
   Location loc = module.getLoc();
-  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  auto type = LLVM::LLVMArrayType::get(pointer, symbols.size());
-  std::string name = getFreshName("pointers");
+  std::string name = getFreshName(stem);
   auto global =
       LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
                              LLVM::Linkage::Internal, name, Attribute());
   OpBuilder body(builder.getContext());
   body.createBlock(&global.getInitializerRegion());
   Value value = LLVM::UndefOp::create(body, loc, type);
-  for (auto [i, symbol] : llvm::enumerate(symbols))
-    value = LLVM::InsertValueOp::create(
-        body, loc, value, LLVM::AddressOfOp::create(body, loc, pointer, symbol),
-        i);
+  for (int64_t i = 0; i != count; ++i)
+    value =
+        LLVM::InsertValueOp::create(body, loc, value, create(i, body, loc), i);
   LLVM::ReturnOp::create(body, loc, value);
   return FlatSymbolRefAttr::get(builder.getContext(), name);
+}
+
+FlatSymbolRefAttr
+DescriptorBuilder::createPointerArray(ArrayRef<FlatSymbolRefAttr> symbols) {
+  Type pointer = getType(FieldKind::PTR);
+  return createAggregate(
+      "pointers", LLVM::LLVMArrayType::get(pointer, symbols.size()),
+      symbols.size(), [&](int64_t i, OpBuilder &body, Location loc) -> Value {
+        return LLVM::AddressOfOp::create(body, loc, pointer, symbols[i]);
+      });
 }
 
 Value DescriptorBuilder::createField(const FieldInfo &info,
@@ -179,28 +187,20 @@ Value DescriptorBuilder::createField(const FieldInfo &info,
 
 FlatSymbolRefAttr
 DescriptorBuilder::createDescriptor(const Descriptor &descriptor) {
-  Location loc = module.getLoc();
   ArrayRef<FieldInfo> fields = getDescriptorFields(descriptor.getName());
   SmallVector<Type> types;
   for (const FieldInfo &info : fields)
     types.push_back(getType(info.kind));
-  auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
   // Texts come first, so that the global's initializer finds them.
   for (const FieldInfo &info : fields)
     if (auto *field = descriptor.lookup(info.name))
       if (info.kind == FieldKind::STR)
         (void)createString(std::get<std::string>(*field));
-  std::string name = getFreshName(descriptor.getName());
-  auto global =
-      LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
-                             LLVM::Linkage::Internal, name, Attribute());
-  OpBuilder body(builder.getContext());
-  body.createBlock(&global.getInitializerRegion());
-  Value value = LLVM::UndefOp::create(body, loc, type);
-  for (auto [i, info] : llvm::enumerate(fields))
-    value = LLVM::InsertValueOp::create(
-        body, loc, value,
-        createField(info, descriptor.lookup(info.name), body, loc), int64_t(i));
-  LLVM::ReturnOp::create(body, loc, value);
-  return FlatSymbolRefAttr::get(builder.getContext(), name);
+  return createAggregate(
+      descriptor.getName(),
+      LLVM::LLVMStructType::getLiteral(builder.getContext(), types),
+      fields.size(), [&](int64_t i, OpBuilder &body, Location loc) {
+        return createField(fields[i], descriptor.lookup(fields[i].name), body,
+                           loc);
+      });
 }

@@ -69,6 +69,10 @@ public:
   FlatSymbolRefAttr createArray(ArrayRef<int64_t> values);
 
 private:
+  /// A constant of @type, an aggregate, whose elements @create makes.
+  FlatSymbolRefAttr createAggregate(
+      StringRef stem, Type type, int64_t count,
+      llvm::function_ref<Value(int64_t, OpBuilder &, Location)> create);
   Type getType(FieldKind kind);
   Value createField(const FieldInfo &info, const Descriptor::Field *field,
                     OpBuilder &body, Location loc);

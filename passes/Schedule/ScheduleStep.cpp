@@ -10,11 +10,11 @@
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::fsdp {
@@ -46,9 +46,7 @@ static llvm::Expected<StepProgram> reorder(const StepProgram &program,
   if (order == "fsdp")
     return applySchedule(program, *step,
                          scheduleLikeFSDP(step->problem, FSDPOptions()));
-  step->problem.budget =
-      budget ? budget
-             : cluster.device.memoryBytes - cluster.device.reservedBytes;
+  step->problem.budget = budget ? budget : cluster.device.getUsableBytes();
   if (std::optional<Schedule> found = schedule(step->problem))
     return applySchedule(program, *step, *found);
   return llvm::createStringError("expected a budget of at least " +
@@ -87,10 +85,6 @@ private:
   llvm::DenseMap<Id, Operation *> collectives;
 };
 } // namespace
-
-static bool isView(Operation *op) {
-  return isa<ViewOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
-}
 
 /// Views follow what they are views of.
 void Rewriter::placeViews(ValueRange values) {

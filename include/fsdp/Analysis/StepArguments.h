@@ -17,6 +17,13 @@ namespace mlir::fsdp {
 SmallVector<std::pair<unsigned, BlockArgument>>
 getReplacedArguments(func::FuncOp step);
 
+/// Whether @op gives its operand's bytes another name: no bytes move.
+bool isView(Operation *op);
+
+/// Where fsdp-plan-arena has put @value of a step, in bytes: an argument, a
+/// result, or what comes into the body of fsdp.start.
+int64_t getArenaOffset(Value value);
+
 /// Whether the memory of `value` is read behind `op`: by a reader of the value,
 /// or of a view or reshape of it.
 bool isReadAfter(Value value, Operation *op);

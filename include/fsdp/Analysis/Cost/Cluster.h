@@ -41,6 +41,7 @@ struct Device {
   int64_t memoryBytes = 0;
   /// Taken by the driver, NCCL and BLAS, so not part of the arena.
   int64_t reservedBytes = 0;
+  int64_t getUsableBytes() const { return memoryBytes - reservedBytes; }
   /// Between two kernels on one stream.
   double launchSeconds = 0;
   /// By type; curves are over the flops of one kernel.
