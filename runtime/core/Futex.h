@@ -8,6 +8,10 @@
 #ifndef FSDP_RT_CORE_FUTEX_H
 #define FSDP_RT_CORE_FUTEX_H
 
+#include "core/Clock.h"
+
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -31,6 +35,22 @@ inline void spinPause() {
 
 /// How long a thread with a core of its own looks for work before it sleeps.
 constexpr int64_t spinNanoseconds = 40'000;
+
+/// Looks for so long whether `isOver` holds; returns whether it does. Where
+/// threads share cores (no `spin`), who is waited for may need this one; but if
+/// it is about to come, giving way is much cheaper than sleeping.
+template <typename IsOver>
+bool waitBriefly(bool spin, IsOver isOver) {
+  for (int64_t start = nowNanoseconds(); !isOver();) {
+    if (nowNanoseconds() - start >= spinNanoseconds)
+      return false;
+    if (!spin)
+      sched_yield();
+    for (int i = 0; i < 16 && spin; ++i)
+      spinPause();
+  }
+  return true;
+}
 
 } // namespace fsdp::rt
 

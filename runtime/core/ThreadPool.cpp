@@ -7,7 +7,6 @@
 
 #include "core/ThreadPool.h"
 
-#include "core/Clock.h"
 #include "core/Futex.h"
 
 #include <pthread.h>
@@ -80,16 +79,8 @@ void ThreadPool::run(int64_t size, int64_t grain, Body body, void *data) {
   }
   runPart(0);
 
-  if (spin_) {
-    int64_t start = nowNanoseconds();
-    while (pending_.load(std::memory_order_acquire) != 0) {
-      for (int i = 0; i < 16; ++i)
-        spinPause();
-      if (nowNanoseconds() - start > spinNanoseconds)
-        break;
-    }
-  }
-  if (pending_.load(std::memory_order_acquire) == 0)
+  auto isDone = [&] { return pending_.load(std::memory_order_acquire) == 0; };
+  if (spin_ ? waitBriefly(spin_, isDone) : isDone())
     return;
   callerAsleep_.store(true);
   for (uint32_t left = pending_.load(); left != 0; left = pending_.load())
@@ -101,16 +92,10 @@ void ThreadPool::work(int index) {
   Worker &self = *workers_[index - 1];
   uint32_t seen = 0;
   while (true) {
-    if (spin_) {
-      int64_t start = nowNanoseconds();
-      while (self.ticket.load(std::memory_order_acquire) == seen) {
-        for (int i = 0; i < 16; ++i)
-          spinPause();
-        if (nowNanoseconds() - start > spinNanoseconds)
-          break;
-      }
-    }
-    if (self.ticket.load(std::memory_order_acquire) == seen) {
+    auto hasWork = [&] {
+      return self.ticket.load(std::memory_order_acquire) != seen;
+    };
+    if (!(spin_ ? waitBriefly(spin_, hasWork) : hasWork())) {
       self.asleep.store(true);
       while (self.ticket.load() == seen)
         futexWait(self.ticket, seen);

@@ -12,7 +12,6 @@
 #include "core/Futex.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <new>
 #include <system_error>
@@ -234,18 +233,10 @@ Status TransferQueues::failure() const {
 //===----------------------------------------------------------------------===//
 
 void TransferQueues::waitFor(Event &event, uint32_t step) {
-  if (event.step.load(std::memory_order_acquire) == step)
+  if (waitBriefly(spin_, [&] {
+        return event.step.load(std::memory_order_acquire) == step;
+      }))
     return;
-  int64_t start = nowNanoseconds();
-  // As in LocalGroup: whoever completes the event may need this very core.
-  while (nowNanoseconds() - start < spinNanoseconds) {
-    if (!spin_)
-      sched_yield();
-    for (int i = 0; i < 16 && spin_; ++i)
-      spinPause();
-    if (event.step.load(std::memory_order_acquire) == step)
-      return;
-  }
   ++event.sleepers;
   for (uint32_t now = event.step.load(); now != step; now = event.step.load())
     futexWait(event.step, now);
@@ -270,16 +261,11 @@ void TransferQueues::fail(const Status &status) {
 
 void TransferQueues::serve(Lane &lane) {
   for (uint32_t done = 0;; ++done) {
-    auto isIdle = [&] {
-      return lane.given.load(std::memory_order_acquire) == done;
+    auto hasWork = [&] {
+      return lane.given.load(std::memory_order_acquire) != done;
     };
-    if (spin_) {
-      int64_t start = nowNanoseconds();
-      while (isIdle() && nowNanoseconds() - start < spinNanoseconds)
-        for (int i = 0; i < 16; ++i)
-          spinPause();
-    }
-    if (isIdle()) {
+    // Without a core of its own it sleeps at once: most waits are long.
+    if (!(spin_ ? waitBriefly(spin_, hasWork) : hasWork())) {
       lane.isAsleep.store(true);
       while (lane.given.load() == done)
         futexWait(lane.given, done);

@@ -10,8 +10,6 @@
 #include "core/Clock.h"
 #include "core/Futex.h"
 
-#include <sched.h>
-
 #include <utility>
 
 namespace fsdp::rt {
@@ -52,15 +50,7 @@ bool LocalGroup::meet(bool isBreakable, int64_t &waited) {
   }
 
   int64_t start = nowNanoseconds();
-  // Where ranks share cores, the one that is waited for may need this one; but
-  // if it is about to come, giving way is much cheaper than sleeping.
-  while (!isOver(now = word_.load()) &&
-         nowNanoseconds() - start < spinNanoseconds) {
-    if (!spin_)
-      sched_yield();
-    for (int i = 0; i < 16 && spin_; ++i)
-      spinPause();
-  }
+  waitBriefly(spin_, [&] { return isOver(word_.load()); });
   ++sleepers_;
   while (!isOver(now = word_.load()))
     futexWait(word_, now);
