@@ -9,6 +9,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/WithColor.h"
 
 using namespace mlir::fsdp;
 namespace cl = llvm::cl;
@@ -72,4 +73,9 @@ void StepCommandLine::fill(StepOptions &options) const {
 std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
   std::string path = llvm::sys::fs::getMainExecutable(argv0, address);
   return llvm::sys::path::parent_path(path).str();
+}
+
+int mlir::fsdp::reportError(const llvm::Twine &message) {
+  llvm::WithColor::error() << message << "\n";
+  return 1;
 }

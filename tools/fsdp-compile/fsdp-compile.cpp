@@ -9,7 +9,6 @@
 #include "fsdp/Target/StepCommandLine.h"
 
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/WithColor.h"
 
 using namespace mlir::fsdp;
 namespace cl = llvm::cl;
@@ -44,11 +43,6 @@ static cl::opt<std::string>
                           "device has)"),
                  cl::cat(category));
 
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << "\n";
-  return 1;
-}
-
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   // The linker's driver looks for its parts there.
@@ -65,11 +59,12 @@ int main(int argc, char **argv) {
       {"ir:L3", Emit::L3},       {"llvm", Emit::LLVM}};
   auto kind = llvm::find_if(kinds, [](auto &k) { return k.first == emit; });
   if (kind == std::end(kinds))
-    return fail("expected --emit exe, so, ir:L1, ir:L2, ir:L3 or llvm, got '" +
-                emit + "'");
+    return reportError(
+        "expected --emit exe, so, ir:L1, ir:L2, ir:L3 or llvm, got '" + emit +
+        "'");
   if (target != "cpu")
-    return fail("expected --target cpu, got '" + target +
-                "' (no other target is supported)");
+    return reportError("expected --target cpu, got '" + target +
+                       "' (no other target is supported)");
   options.emit = kind->second;
   step.fill(options);
   options.output = output;
@@ -77,8 +72,8 @@ int main(int argc, char **argv) {
   options.cluster = cluster;
   options.order = order;
   options.memoryBudget = memoryBudget;
-  options.toolDir = getToolDir(argv[0], reinterpret_cast<void *>(&fail));
+  options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = compile(options))
-    return fail(llvm::toString(std::move(error)));
+    return reportError(llvm::toString(std::move(error)));
   return 0;
 }

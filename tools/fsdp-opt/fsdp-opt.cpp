@@ -9,49 +9,43 @@
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/StepCommandLine.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/WithColor.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
-
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << "\n";
-  return 1;
-}
 
 /// As upstream's, but reads gzip and says what it cannot write.
 static int run(StringRef input, StringRef output, DialectRegistry &registry) {
   auto file = OutputFile::create(output);
   if (!file)
-    return fail(llvm::toString(file.takeError()));
+    return reportError(llvm::toString(file.takeError()));
   auto buffer = readInputFile(input);
   if (!buffer)
-    return fail(llvm::toString(buffer.takeError()));
+    return reportError(llvm::toString(buffer.takeError()));
   bool hasRun = false;
   auto process = [&](raw_ostream &os) {
     hasRun = succeeded(MlirOptMain(os, std::move(*buffer), registry,
                                    MlirOptMainConfig::createFromCLOptions()));
   };
-  if (output == "-") {
+  auto write = [&]() -> llvm::Error {
     // What was printed before a failure helps to find it.
-    if (std::error_code error = writeAll(output, process))
-      return fail("expected to write -, got " + error.message());
-    return !hasRun;
-  }
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  process(os);
-  if (!hasRun)
-    return 1;
-  if (llvm::Error error = file->write([&](raw_ostream &os) { os << text; }))
-    return fail(llvm::toString(std::move(error)));
-  return 0;
+    if (output == "-")
+      return file->write(process);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    process(os);
+    return hasRun ? file->write([&](raw_ostream &os) { os << text; })
+                  : llvm::Error::success();
+  };
+  if (llvm::Error error = write())
+    return reportError(llvm::toString(std::move(error)));
+  return !hasRun;
 }
 
 int main(int argc, char **argv) {

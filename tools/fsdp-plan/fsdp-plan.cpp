@@ -9,7 +9,6 @@
 #include "fsdp/Target/StepCommandLine.h"
 
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/WithColor.h"
 
 using namespace mlir::fsdp;
 namespace cl = llvm::cl;
@@ -45,11 +44,6 @@ static cl::opt<std::string> html("html", cl::value_desc("out.html"),
 static cl::opt<bool> json("json", cl::desc("Print JSON instead of text"),
                           cl::cat(category));
 
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << "\n";
-  return 1;
-}
-
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -65,8 +59,8 @@ int main(int argc, char **argv) {
   options.order = order;
   options.html = html;
   options.json = json;
-  options.toolDir = getToolDir(argv[0], reinterpret_cast<void *>(&fail));
+  options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = plan(options))
-    return fail(llvm::toString(std::move(error)));
+    return reportError(llvm::toString(std::move(error)));
   return 0;
 }

@@ -32,9 +32,13 @@ private:
   llvm::cl::opt<bool> clip, timing;
 };
 
-/// The directory that the running tool lies in; @address is one of its
-/// functions.
+/// The directory that the running tool lies in; @address is of something
+/// in it.
 std::string getToolDir(const char *argv0, void *address);
+
+/// Tells the user's mistake, or the machine's failure, on stderr; returns the
+/// exit status for it.
+int reportError(const llvm::Twine &message);
 
 } // namespace mlir::fsdp
 
