@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Interpreter.h"
+#include "PlacedProgram.h"
 #include "fsdp/Analysis/Schedule/VerifyProgram.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,11 +21,9 @@ using namespace mlir::fsdp::sched;
 namespace {
 
 /// A step of one or two units, overlapped, and what may be done to it.
-class Mutant {
+class Mutant : public test::PlacedProgram {
 public:
   explicit Mutant(unsigned seed) : random(seed) {
-    p.groups = {{2, 1}, {2, 2}};
-    p.kernels.resize(1);
     int units = 1 + pick(2);
     std::vector<Id> shards, gathered, gradients;
     std::vector<Id> waits;
@@ -35,17 +34,19 @@ public:
             gathered[u]);
       waits.push_back(events - 1);
     }
-    Id activation = -1;
+    std::vector<Id> activation; // none before the first unit
     for (int u = 0; u != units; ++u) {
-      wait(waits[u]);
+      addWait(waits[u]);
       Id next = value();
-      launch("forward", {gathered[u], activation}, next);
-      activation = next;
+      std::vector<Id> reads = activation;
+      reads.insert(reads.begin(), gathered[u]);
+      addLaunch("forward", reads, {next});
+      activation = {next};
     }
     waits.clear();
     for (int u = units; u-- != 0;) {
       Id gradient = value();
-      launch("backward", {gathered[u], activation}, gradient);
+      addLaunch("backward", {gathered[u], activation.front()}, {gradient});
       Id reduced = value();
       start("scatter", Queue::Reduce, TransferKind::ReduceScatter, gradient,
             reduced);
@@ -62,10 +63,10 @@ public:
       waits.push_back(events - 1);
     }
     for (Id event : waits)
-      wait(event);
+      addWait(event);
     for (int u = 0; u != units; ++u) {
       Id updated = over(shards[u]);
-      launch("update", {shards[u], gradients[units - 1 - u]}, updated);
+      addLaunch("update", {shards[u], gradients[units - 1 - u]}, {updated});
       p.results.push_back(range(updated));
     }
   }
@@ -115,71 +116,23 @@ public:
     }
   }
 
-  StepProgram p;
-
 private:
   int pick(int64_t count) {
     return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
   }
   Id value(bool isArgument = false) {
     int64_t bytes = (1 + pick(2)) * test::kGranule;
-    StepBuffer buffer;
-    buffer.offset = p.arenaBytes;
-    buffer.bytes = bytes;
-    buffer.isArgument = isArgument;
-    p.buffers.push_back(buffer);
-    p.values.push_back(
-        {Id(p.buffers.size()) - 1, p.arenaBytes, bytes, isArgument, {}});
     p.arenaBytes += bytes;
-    return p.values.size() - 1;
+    return addValue(p.arenaBytes - bytes, bytes, isArgument);
   }
   Id over(Id other) {
     p.values.push_back(p.values[other]);
     p.values.back().isArgument = false;
     return p.values.size() - 1;
   }
-  ByteRange range(Id value) const {
-    return {value, p.values[value].offset, p.values[value].bytes};
-  }
-  StepOp &add(const char *name, StepOpKind kind) {
-    StepOp &op = p.ops.emplace_back();
-    op.name = name;
-    op.kind = kind;
-    return op;
-  }
-  void launch(const char *name, std::vector<Id> reads, Id write) {
-    StepOp &op = add(name, StepOpKind::Launch);
-    op.kernel = 0;
-    for (Id read : reads)
-      if (read >= 0)
-        op.reads.push_back(range(read));
-    op.writes.push_back(range(write));
-  }
   void start(const char *name, Queue queue, TransferKind kind, Id read,
              Id write) {
-    StepOp &op = add(name, StepOpKind::Start);
-    op.queue = queue;
-    op.event = events++;
-    op.transfer = p.transfers.size();
-    p.transfers.push_back({kind, {16}, 0});
-    op.reads.push_back(range(read));
-    op.writes.push_back(range(write));
-  }
-  void wait(Id event) { add("wait", StepOpKind::Wait).event = event; }
-  /// All ops see the value there; its bytes may stick out of the arena.
-  void place(Id value, int64_t offset) {
-    p.values[value].offset = offset;
-    for (StepOp &op : p.ops) {
-      for (ByteRange &range : op.reads)
-        if (range.value == value)
-          range.offset = offset;
-      for (ByteRange &range : op.writes)
-        if (range.value == value)
-          range.offset = offset;
-    }
-    for (ByteRange &range : p.results)
-      if (range.value == value)
-        range.offset = offset;
+    addStart(name, queue, kind, events++, read, write);
   }
 
   std::mt19937 random;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Schedule/VerifyProgram.h"
+#include "PlacedProgram.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ namespace {
 ///   3 launch forward v1 -> v2          9 launch update  v5, v0 -> v6
 ///   4 launch backward v1, v2 -> v3
 ///   5 start reduce_scatter  v3 -> v4
-class VerifyProgram : public testing::Test {
+class VerifyProgram : public testing::Test, public test::PlacedProgram {
 protected:
   enum {
     Gather,
@@ -49,18 +50,14 @@ protected:
     addValue(48, 8);      // v5: in place
     addValue(0, 8);       // v6: the new shard
     addValue(56, 8);      // v7
-    p.groups = {{2, 1}, {2, 2}};
-    p.kernels.resize(1);
-    addStart("all_gather", Queue::AllGather, TransferKind::AllGather, 0, {0},
-             {1});
+    addStart("all_gather", Queue::AllGather, TransferKind::AllGather, 0, 0, 1);
     addLaunch("early", {}, {7});
     addWait(0);
     addLaunch("forward", {1}, {2});
     addLaunch("backward", {1, 2}, {3});
-    addStart("reduce_scatter", Queue::Reduce, TransferKind::ReduceScatter, 1,
-             {3}, {4});
-    addStart("all_reduce", Queue::AllReduce, TransferKind::AllReduce, 2, {4},
-             {5});
+    addStart("reduce_scatter", Queue::Reduce, TransferKind::ReduceScatter, 1, 3,
+             4);
+    addStart("all_reduce", Queue::AllReduce, TransferKind::AllReduce, 2, 4, 5);
     p.ops.back().after = {1};
     addWait(2);
     addWait(1);
@@ -68,46 +65,6 @@ protected:
     p.results = {range(6)};
   }
 
-  void addValue(int64_t offset, int64_t bytes, bool isArgument = false) {
-    StepBuffer buffer;
-    buffer.offset = offset;
-    buffer.bytes = bytes;
-    buffer.isArgument = isArgument;
-    p.buffers.push_back(buffer);
-    p.values.push_back(
-        {Id(p.buffers.size()) - 1, offset, bytes, isArgument, {}});
-  }
-  ByteRange range(Id value) const {
-    return {value, p.values[value].offset, p.values[value].bytes};
-  }
-  StepOp &add(const char *name, StepOpKind kind) {
-    StepOp &op = p.ops.emplace_back();
-    op.name = name;
-    op.kind = kind;
-    return op;
-  }
-  void access(StepOp &op, std::vector<Id> reads, std::vector<Id> writes) {
-    for (Id value : reads)
-      op.reads.push_back(range(value));
-    for (Id value : writes)
-      op.writes.push_back(range(value));
-  }
-  void addLaunch(const char *name, std::vector<Id> reads,
-                 std::vector<Id> writes) {
-    StepOp &op = add(name, StepOpKind::Launch);
-    op.kernel = 0;
-    access(op, reads, writes);
-  }
-  void addStart(const char *name, Queue queue, TransferKind kind, Id event,
-                std::vector<Id> reads, std::vector<Id> writes) {
-    StepOp &op = add(name, StepOpKind::Start);
-    op.queue = queue;
-    op.event = event;
-    op.transfer = p.transfers.size();
-    p.transfers.push_back({kind, {16}, 0});
-    access(op, reads, writes);
-  }
-  void addWait(Id event) { add("wait", StepOpKind::Wait).event = event; }
   void erase(int op) { p.ops.erase(p.ops.begin() + op); }
   /// Op @from comes to stand where @to stood.
   void move(int from, int to) {
@@ -116,18 +73,6 @@ protected:
       std::rotate(at + from, at + from + 1, at + to + 1);
     else
       std::rotate(at + to, at + from, at + from + 1);
-  }
-  /// Value @value lies elsewhere, for all ops.
-  void place(Id value, int64_t offset) {
-    p.values[value].offset = p.buffers[p.values[value].buffer].offset = offset;
-    for (StepOp &op : p.ops) {
-      for (ByteRange &range : op.reads)
-        if (range.value == value)
-          range.offset = offset;
-      for (ByteRange &range : op.writes)
-        if (range.value == value)
-          range.offset = offset;
-    }
   }
   void accepts() {
     auto fault = verifyProgram(p);
@@ -140,8 +85,6 @@ protected:
     EXPECT_GE(fault->op, 0);
     EXPECT_LT(size_t(fault->op), p.ops.size());
   }
-
-  StepProgram p;
 };
 
 TEST_F(VerifyProgram, AcceptsTheProgram) { accepts(); }

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Backends.h"
+#include "FunctionStep.h"
 #include "Reference.h"
 #include "core/Context.h"
 
@@ -33,17 +34,6 @@ using rt::World;
 
 constexpr int numRegions = 14, numEvents = 24;
 constexpr int64_t regionBytes = 16384, arenaBytes = numRegions * regionBytes;
-
-using Step = std::function<int32_t(fsdp_rt_context *)>;
-thread_local const Step *currentStep = nullptr;
-
-Status runStep(Context &context, const Step &step) {
-  currentStep = &step;
-  fsdp_rt_program program = {
-      FSDP_RT_ABI_VERSION, 0, "{}",
-      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
-  return context.step(program);
-}
 
 /// The ranks of group `index` that `rank` belongs to: all, its row, its column,
 /// itself.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/Context.h"
+#include "FunctionStep.h"
 #include "backends/local/LocalBackend.h"
 #include "core/Host.h"
 
@@ -20,23 +21,13 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::runStep;
+using fsdp::test::Step;
 
 /// The arena of these tests, in bytes from its start.
 constexpr int64_t arenaBytes = 1 << 16;
 constexpr int64_t srcAt = 0, dstAt = 8192, extraAt = 16384, flagAt = 65535;
 constexpr int64_t count = 100;
-
-/// A step that is a function of the test.
-using Step = std::function<int32_t(fsdp_rt_context *)>;
-thread_local const Step *currentStep = nullptr;
-
-Status runStep(Context &context, const Step &step) {
-  currentStep = &step;
-  fsdp_rt_program program = {
-      FSDP_RT_ABI_VERSION, 0, "{}",
-      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
-  return context.step(program);
-}
 
 Status onRanks(int ranks, const std::function<Status(World &)> &body) {
   LocalBackendOptions options;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/TransferQueues.h"
+#include "FunctionStep.h"
 #include "backends/local/LocalBackend.h"
 #include "core/Context.h"
 #include "trace/Trace.h"
@@ -24,23 +25,14 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::runStep;
+using fsdp::test::Step;
 using Json = nlohmann::json;
 
 constexpr int64_t arenaBytes = 1 << 20, flagAt = arenaBytes - 1;
 constexpr int64_t srcAt = 0, dstAt = 1 << 17, extraAt = 1 << 18;
 constexpr int64_t count = 1000, milli = 1'000'000;
 constexpr int64_t numEvents = 4;
-
-using Step = std::function<int32_t(fsdp_rt_context *)>;
-thread_local const Step *currentStep = nullptr;
-
-Status runStep(Context &context, const Step &step) {
-  currentStep = &step;
-  fsdp_rt_program program = {
-      FSDP_RT_ABI_VERSION, 0, "{}",
-      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
-  return context.step(program);
-}
 
 /// Runs `body` on each rank with a context that has all queues, over links of
 /// this bandwidth and latency.

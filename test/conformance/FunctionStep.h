@@ -1,0 +1,31 @@
+//===- FunctionStep.h - A function of a test as a step ----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H
+#define FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H
+
+#include "core/Context.h"
+
+#include <functional>
+
+namespace fsdp::test {
+
+using Step = std::function<int32_t(fsdp_rt_context *)>;
+
+/// Runs @step as a compiled program's, on the calling thread's rank.
+inline rt::Status runStep(rt::Context &context, const Step &step) {
+  static thread_local const Step *current = nullptr;
+  current = &step;
+  fsdp_rt_program program = {
+      FSDP_RT_ABI_VERSION, 0, "{}",
+      [](fsdp_rt_context *ctx) -> int32_t { return (*current)(ctx); }};
+  return context.step(program);
+}
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H
