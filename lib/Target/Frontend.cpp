@@ -96,11 +96,17 @@ llvm::Error Frontend::addOptimizer() {
 llvm::Error
 Frontend::runPipeline(StringRef what,
                       llvm::function_ref<void(OpPassManager &)> build) {
+  return runPipeline(*module, what, build);
+}
+
+llvm::Error
+Frontend::runPipeline(ModuleOp module, StringRef what,
+                      llvm::function_ref<void(OpPassManager &)> build) {
   PassManager pm(&context);
   // Passes verify what they made; between them the work is not repeated.
   pm.enableVerifier(true);
   build(pm);
-  bool failedToRun = failed(pm.run(*module));
+  bool failedToRun = failed(pm.run(module));
   watch.lap(what);
   if (failedToRun)
     return makeError("could not compile " + options.input);
@@ -119,6 +125,10 @@ llvm::Error Frontend::read() {
 }
 
 void Frontend::fill(PartitionOptions &partition) const {
+  fill(options, partition);
+}
+
+void Frontend::fill(const StepOptions &options, PartitionOptions &partition) {
   partition.mesh = options.mesh;
   partition.strategy = options.strategy;
   partition.wrap = options.wrap;

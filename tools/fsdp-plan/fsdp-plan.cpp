@@ -41,6 +41,16 @@ static cl::opt<std::string>
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
                                  cl::cat(category));
+static cl::opt<bool>
+    whatIf("what-if",
+           cl::desc("Also plan what could make the step faster: other options, "
+                    "faster links, .. (with --html in any case)"),
+           cl::cat(category));
+static cl::list<std::string> sweep(
+    "sweep", cl::value_desc("mesh=A;B strategy=C;D .."),
+    cl::desc("Plan for all combinations of these values of mesh, strategy, "
+             "wrap, cluster, memory-budget and the dtypes, and compare"),
+    cl::cat(category));
 static cl::opt<bool> json("json", cl::desc("Print JSON instead of text"),
                           cl::cat(category));
 
@@ -59,6 +69,8 @@ int main(int argc, char **argv) {
   options.order = order;
   options.html = html;
   options.json = json;
+  options.whatIf = whatIf;
+  options.sweep.assign(sweep.begin(), sweep.end());
   options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = plan(options))
     return reportError(llvm::toString(std::move(error)));

@@ -29,6 +29,10 @@ struct PlanOptions : StepOptions {
   std::string timeline, html;
   /// Print JSON instead of text.
   bool json = false;
+  /// Options and the values that they take (parseSweep); empty: one plan.
+  std::vector<std::string> sweep;
+  /// Also plan what could make the step faster; with `html` in any case.
+  bool whatIf = false;
   /// Directory of the tool, to find cluster files from.
   std::string toolDir;
 };

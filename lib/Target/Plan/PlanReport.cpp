@@ -98,6 +98,20 @@ std::string mlir::fsdp::getKernelTitle(const KernelCost &kernel) {
       .str();
 }
 
+double PlanReport::getItemsPerSecond() const {
+  return double(items.perRank) * double(worldSize) /
+         std::max(1e-12, toSeconds(getBest().timeline.step));
+}
+
+std::array<Time, 3> mlir::fsdp::getTimeByKind(const PlanReport &report) {
+  std::array<Time, 3> times = {};
+  for (const KernelShare &kernel : report.kernels)
+    times[kernel.cost.kind == KernelKind::Vector ? 1
+          : kernel.cost.kind == KernelKind::Copy ? 2
+                                                 : 0] += kernel.time;
+  return times;
+}
+
 static std::vector<KernelShare> getKernels(const StepProgram &program,
                                            const TimedProgram &times) {
   std::vector<KernelShare> kernels(program.kernels.size());
@@ -180,6 +194,7 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
   if (std::string error = checkProgram(program); !error.empty())
     return llvm::createStringError("internal error: " + error);
   report.arenaBytes = program.arenaBytes;
+  report.worldSize = program.worldSize;
   for (const StepOp &op : program.ops)
     if (op.kernel >= 0) {
       const KernelCost &kernel = program.kernels[op.kernel];
@@ -218,10 +233,13 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
   if (!best)
     return llvm::createStringError("internal error: no schedule within " +
                                    Twine(problem->problem.budget) + " bytes");
-  PlanVariant inOrder = simulate("in_order", "as compiled, one after the other",
-                                 program, *cost, placements);
-  inOrder.placed.assign(program.ops.size(), Cause::Data);
-  report.variants.push_back(std::move(inOrder));
+  if (!settings.onlyBest) {
+    PlanVariant inOrder =
+        simulate("in_order", "as compiled, one after the other", program, *cost,
+                 placements);
+    inOrder.placed.assign(program.ops.size(), Cause::Data);
+    report.variants.push_back(std::move(inOrder));
+  }
   if (llvm::Error error =
           add("fsdp", "FSDP, prefetching one unit ahead",
               scheduleLikeFSDP(problem->problem, FSDPOptions())))
