@@ -53,6 +53,9 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("step", toUs(timeline.step));
     json.attribute("compute", toUs(timeline.compute));
     json.attribute("exposed", toUs(timeline.exposed));
+    json.attribute("slowed",
+                   toUs(std::accumulate(timeline.slowedBy.begin(),
+                                        timeline.slowedBy.end(), Time(0))));
     // Queue, begin, duration, name, backward, exposed.
     json.attributeArray("ops", [&] {
       for (size_t i = 0; i != variant.program.ops.size(); ++i) {
@@ -148,6 +151,14 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
           json.value(kernel.calls);
           json.value(kernel.cost.name);
           json.value(getKernelTitle(kernel.cost));
+          // Of all calls: arithmetic of products, else bytes.
+          bool isProduct = kernel.cost.m > 0;
+          json.value(
+              isProduct
+                  ? double(kernel.calls) *
+                        double(kernel.cost.flops[unsigned(kernel.cost.dtype)])
+                  : 0.0);
+          json.value(double(kernel.calls) * double(kernel.cost.bytes));
         });
     });
     json.attributeArray("queues", [&] {
