@@ -120,12 +120,51 @@ StepSource::lowerQuietly(const StepOptions &settings) {
   return outcome.step;
 }
 
+llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
+  FSDPOptions options;
+  bool allReduceStream = true;
+  std::pair<StringRef, bool *> flags[] = {
+      {"forward_prefetch", &options.forwardPrefetch},
+      {"limit_all_gathers", &options.limitAllGathers},
+      {"all_reduce_stream", &allReduceStream}};
+  for (StringRef part : llvm::split(text, ',')) {
+    if (part.empty())
+      continue;
+    auto [name, value] = part.split('=');
+    if (name == "backward_prefetch") {
+      if (value != "none" && value != "pre" && value != "post")
+        return makeError("expected backward_prefetch=none, pre or post in "
+                         "--fsdp, got '" +
+                         value + "'");
+      options.backwardPrefetch = value == "none"  ? BackwardPrefetch::None
+                                 : value == "pre" ? BackwardPrefetch::Pre
+                                                  : BackwardPrefetch::Post;
+      continue;
+    }
+    auto *flag = llvm::find_if(
+        flags, [name = name](auto &it) { return it.first == name; });
+    if (flag == std::end(flags) || (value != "true" && value != "false"))
+      return makeError(
+          "expected --fsdp to hold forward_prefetch, limit_all_gathers or "
+          "all_reduce_stream=true or false, or backward_prefetch=none, pre or "
+          "post, got '" +
+          part + "'");
+    *flag->second = value == "true";
+  }
+  options.allReduceOnReduceQueue = !allReduceStream;
+  return options;
+}
+
 llvm::Error fsdp::readSettings(const PlanOptions &options,
                                PlanSettings &settings) {
   static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled"};
   if (!llvm::is_contained(orders, options.order))
     return makeError("expected --order in_order, fsdp or scheduled, got '" +
                      options.order + "'");
+  auto fsdpOptions = parseFSDPOptions(options.fsdp);
+  if (!fsdpOptions)
+    return fsdpOptions.takeError();
+  settings.fsdp = *fsdpOptions;
   if (!options.memoryBudget.empty()) {
     auto bytes = parseBytes(options.memoryBudget);
     if (!bytes)

@@ -30,6 +30,12 @@ static cl::opt<std::string>
                  cl::desc("Cost products as if they were computed in this "
                           "type (default: as traced)"),
                  cl::cat(category));
+static cl::opt<std::string> fsdpOptions(
+    "fsdp", cl::value_desc("backward_prefetch=post,.."),
+    cl::desc("FSDP as the plan is compared with it: forward_prefetch, "
+             "backward_prefetch, limit_all_gathers, all_reduce_stream "
+             "(default: true, pre, true, true)"),
+    cl::cat(category));
 static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
@@ -65,6 +71,7 @@ int main(int argc, char **argv) {
   options.cluster = cluster;
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
+  options.fsdp = fsdpOptions;
   options.timeline = timeline;
   options.order = order;
   options.html = html;

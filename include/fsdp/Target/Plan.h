@@ -12,6 +12,7 @@
 #ifndef FSDP_TARGET_PLAN_H
 #define FSDP_TARGET_PLAN_H
 
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -102,6 +103,8 @@ struct PlanSettings {
   std::optional<int64_t> budget;
   /// Costs kernels as if they computed in this type.
   std::optional<CostDtype> computeDtype;
+  /// What FSDP's order is compared with.
+  sched::FSDPOptions fsdp;
   /// Only the scheduled order, and FSDP's.
   bool onlyBest = false;
 };

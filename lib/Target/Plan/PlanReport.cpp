@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Target/Plan.h"
 
@@ -178,6 +177,24 @@ static std::string describeLimit(const Bound &bound) {
   return "the longest chain of dependencies";
 }
 
+static std::string getTitle(const FSDPOptions &options) {
+  std::string title = "FSDP, prefetching one unit ahead";
+  if (!options.forwardPrefetch &&
+      options.backwardPrefetch == BackwardPrefetch::None)
+    title = "FSDP without prefetch";
+  else if (!options.forwardPrefetch)
+    title = "FSDP, prefetching in backward";
+  else if (options.backwardPrefetch == BackwardPrefetch::None)
+    title = "FSDP, prefetching in forward";
+  else if (options.backwardPrefetch == BackwardPrefetch::Post)
+    title += ", late";
+  if (!options.limitAllGathers)
+    title += ", unlimited";
+  if (options.allReduceOnReduceQueue)
+    title += ", one stream";
+  return title;
+}
+
 llvm::Error mlir::fsdp::makePlan(StepProgram program,
                                  std::unique_ptr<CostModel> cost,
                                  llvm::ArrayRef<GroupPlacement> placements,
@@ -218,8 +235,10 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
   auto add = [&](std::string name, std::string title,
                  const Schedule &schedule) -> llvm::Error {
     StepProgram changed = applySchedule(program, *problem, schedule);
-    if (std::string error = findBrokenDependency(program, changed);
-        !error.empty())
+    std::string error = checkProgram(changed);
+    if (error.empty())
+      error = findBrokenDependency(program, changed);
+    if (!error.empty())
       return llvm::createStringError("internal error: " + title + ": " + error);
     PlanVariant variant = simulate(std::move(name), std::move(title),
                                    std::move(changed), *cost, placements);
@@ -241,8 +260,8 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
     report.variants.push_back(std::move(inOrder));
   }
   if (llvm::Error error =
-          add("fsdp", "FSDP, prefetching one unit ahead",
-              scheduleLikeFSDP(problem->problem, FSDPOptions())))
+          add("fsdp", getTitle(settings.fsdp),
+              scheduleLikeFSDP(problem->problem, settings.fsdp)))
     return error;
   if (llvm::Error error = add("scheduled", "scheduled", *best))
     return error;
