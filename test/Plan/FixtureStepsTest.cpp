@@ -185,6 +185,8 @@ TEST_P(FixtureSteps, noScheduleBreaksADependency) {
       options.forwardPrefetch = forward;
       options.backwardPrefetch = backward;
       check(scheduleLikeFSDP(step->problem, options));
+      options.allReduceOnReduceQueue = true;
+      check(scheduleLikeFSDP(step->problem, options));
     }
   for (int64_t budget : {kNoBudget, getLeastBudget(step->problem)}) {
     step->problem.budget = budget;
