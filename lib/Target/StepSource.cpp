@@ -165,6 +165,11 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
   if (!fsdpOptions)
     return fsdpOptions.takeError();
   settings.fsdp = *fsdpOptions;
+  auto rules = parsePlanRules(options.reshardAfterForward, options.recompute,
+                              options.bucket);
+  if (!rules)
+    return rules.takeError();
+  settings.rules = *rules;
   if (!options.memoryBudget.empty()) {
     auto bytes = parseBytes(options.memoryBudget);
     if (!bytes)
@@ -202,10 +207,19 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.cluster = cluster.name;
   report.device = cluster.device.name;
   report.budget = cluster.device.getUsableBytes();
+  // What a rank may use holds what driver and libraries take.
+  PlanSettings withReserve = settings;
+  if (withReserve.budget)
+    *withReserve.budget -= cluster.device.reservedBytes;
+  if (withReserve.budget.value_or(1) <= 0)
+    return makeError("expected a memory budget above the " +
+                     llvm::Twine(cluster.device.reservedBytes) +
+                     " bytes that driver and libraries take (reserved_gib of " +
+                     cluster.name + "), got " + llvm::Twine(*settings.budget));
   if (llvm::Error error = makePlan(
           step.program,
           std::make_unique<ScaledCost>(std::move(cost->model), factors),
-          cost->placements, settings, report))
+          cost->placements, withReserve, report))
     return error;
   return report;
 }

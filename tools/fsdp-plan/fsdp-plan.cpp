@@ -22,8 +22,8 @@ static cl::opt<std::string>
             cl::cat(category));
 static cl::opt<std::string>
     memoryBudget("memory-budget", cl::value_desc("24GiB"),
-                 cl::desc("Bytes for the arena (default: the device's memory "
-                          "less what it reserves)"),
+                 cl::desc("What a rank may use (default: what the cluster's "
+                          "device has)"),
                  cl::cat(category));
 static cl::opt<std::string>
     computeDtype("compute-dtype", cl::value_desc("bf16"),

@@ -12,6 +12,7 @@
 #ifndef FSDP_TARGET_PLAN_H
 #define FSDP_TARGET_PLAN_H
 
+#include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
@@ -30,6 +31,8 @@ struct PlanVariant {
   std::vector<sched::MemoryPoint> memory;
   /// Why each start stands where it does, by StepOp::source.
   std::vector<sched::Cause> placed;
+  /// No order of its ops takes less.
+  Time bound = 0;
 };
 
 /// A start that compute waited for, and the one reason.
@@ -72,10 +75,14 @@ struct PlanReport {
   std::string model, mesh, strategy, cluster, device;
   int64_t worldSize = 1;
   StepItems items;
-  /// In the order in which they improve.
+  /// In the order in which they improve: the step as compiled, as FSDP would
+  /// order it, ours; and before that, where we keep, repeat or group, ours
+  /// without that.
   std::vector<PlanVariant> variants;
+  /// What was decided, in sentences; none where nothing was.
+  std::vector<std::string> decisions;
   std::unique_ptr<CostModel> cost;
-  /// No order takes less; where there is a problem to schedule.
+  /// That of the best variant.
   Time bound = 0;
   /// What the bound is made of: "compute", "all_gather queue", ..
   std::string limit;
@@ -105,6 +112,8 @@ struct PlanSettings {
   std::optional<CostDtype> computeDtype;
   /// What FSDP's order is compared with.
   sched::FSDPOptions fsdp;
+  /// What the user has decided already.
+  sched::PlanRules rules;
   /// Only the scheduled order, and FSDP's.
   bool onlyBest = false;
 };

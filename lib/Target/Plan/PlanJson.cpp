@@ -101,6 +101,10 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
       for (const WhatIf &it : report.whatIfs)
         writeWhatIf(json, it);
     });
+    json.attributeArray("decisions", [&] {
+      for (const std::string &decision : report.decisions)
+        json.value(decision);
+    });
     json.attributeArray("notes", [&] {
       for (const std::string &note : report.notes)
         json.value(note);

@@ -195,6 +195,99 @@ static std::string getTitle(const FSDPOptions &options) {
   return title;
 }
 
+namespace {
+/// Orders of one program, added to a report.
+class Orders {
+public:
+  Orders(const StepProgram &program, const CostModel &cost,
+         llvm::ArrayRef<GroupPlacement> placements, PlanReport &report)
+      : program(program), cost(cost), placements(placements), report(report) {}
+
+  llvm::Error prepare();
+  llvm::Error addFSDP(const FSDPOptions &options, std::string title) {
+    return add("fsdp", std::move(title),
+               scheduleLikeFSDP(step.problem, options));
+  }
+  Time getBound() const { return bound; }
+  bool fits() const { return step.problem.budget != kNoBudget; }
+  llvm::Error addScheduled(std::string name, std::string title);
+  std::string getLimit() const {
+    return describeLimit(lowerBound(step.problem));
+  }
+
+private:
+  llvm::Error add(std::string name, std::string title,
+                  const Schedule &schedule);
+
+  const StepProgram &program;
+  const CostModel &cost;
+  llvm::ArrayRef<GroupPlacement> placements;
+  PlanReport &report;
+  StepProblem step;
+  Time bound = 0;
+};
+} // namespace
+
+llvm::Error Orders::prepare() {
+  TimedProgram times = addTimes(program, cost, placements);
+  llvm::Expected<StepProblem> problem = getStepProblem(program, times);
+  if (!problem)
+    return problem.takeError();
+  step = std::move(*problem);
+  // What does not fit is shown as if it did, and said.
+  step.problem.budget =
+      getLeastBudget(step.problem) <= report.budget ? report.budget : kNoBudget;
+  bound = getStepBound(program, step, times);
+  return llvm::Error::success();
+}
+
+llvm::Error Orders::add(std::string name, std::string title,
+                        const Schedule &schedule) {
+  StepProgram changed = applySchedule(program, step, schedule);
+  std::string error = checkProgram(changed);
+  if (error.empty())
+    error = findBrokenDependency(program, changed);
+  if (!error.empty())
+    return llvm::createStringError("internal error: " + title + ": " + error);
+  PlanVariant variant = simulate(std::move(name), std::move(title),
+                                 std::move(changed), cost, placements);
+  variant.placed.assign(program.ops.size(), Cause::Data);
+  for (auto [t, op] : llvm::enumerate(step.transfers))
+    variant.placed[op] = schedule.placeCause[t];
+  variant.bound = bound;
+  report.variants.push_back(std::move(variant));
+  return llvm::Error::success();
+}
+
+llvm::Error Orders::addScheduled(std::string name, std::string title) {
+  std::optional<Schedule> best = schedule(step.problem);
+  if (!best)
+    return llvm::createStringError("internal error: no schedule within " +
+                                   Twine(step.problem.budget) + " bytes");
+  return add(std::move(name), std::move(title), *best);
+}
+
+/// What a step that is too large becomes by hand: every unit's activations are
+/// checkpointed.
+static llvm::Error
+addCheckpointedFSDP(const StepProgram &program, const CostModel &cost,
+                    llvm::ArrayRef<GroupPlacement> placements,
+                    const FSDPOptions &options, PlanReport &report) {
+  PlanRules rules;
+  rules.keep = PlanRules::Keep::Never;
+  rules.recompute = PlanRules::Recompute::Full;
+  rules.group = false;
+  llvm::Expected<PlannedStep> planned =
+      planStep(program, cost, placements, report.budget, rules);
+  if (!planned)
+    return planned.takeError();
+  StepProgram changed = applyPlan(program, planned->plan);
+  Orders orders(changed, cost, placements, report);
+  if (llvm::Error error = orders.prepare())
+    return error;
+  return orders.addFSDP(options, getTitle(options) + ", checkpointing");
+}
+
 llvm::Error mlir::fsdp::makePlan(StepProgram program,
                                  std::unique_ptr<CostModel> cost,
                                  llvm::ArrayRef<GroupPlacement> placements,
@@ -219,52 +312,47 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
         report.flops += double(kernel.flops[unsigned(kernel.dtype)]);
     }
 
-  TimedProgram times = addTimes(program, *cost, placements);
-  report.kernels = getKernels(program, times);
-  llvm::Expected<StepProblem> problem = getStepProblem(program, times);
-  if (!problem)
-    return problem.takeError();
   if (settings.budget)
     report.budget = *settings.budget;
-  report.leastBudget = getLeastBudget(problem->problem);
-  // What does not fit is shown as if it did, and said.
-  problem->problem.budget = report.fits() ? report.budget : kNoBudget;
-  report.bound = getStepBound(program, *problem, times);
-  report.limit = describeLimit(lowerBound(problem->problem));
+  llvm::Expected<PlannedStep> planned =
+      planStep(program, *cost, placements, report.budget, settings.rules);
+  if (!planned)
+    return planned.takeError();
+  report.leastBudget = planned->leastBytes;
+  report.decisions = planned->summary;
+  StepProgram changed = applyPlan(program, planned->plan);
 
-  auto add = [&](std::string name, std::string title,
-                 const Schedule &schedule) -> llvm::Error {
-    StepProgram changed = applySchedule(program, *problem, schedule);
-    std::string error = checkProgram(changed);
-    if (error.empty())
-      error = findBrokenDependency(program, changed);
-    if (!error.empty())
-      return llvm::createStringError("internal error: " + title + ": " + error);
-    PlanVariant variant = simulate(std::move(name), std::move(title),
-                                   std::move(changed), *cost, placements);
-    variant.placed.assign(program.ops.size(), Cause::Data);
-    for (auto [t, op] : llvm::enumerate(problem->transfers))
-      variant.placed[op] = schedule.placeCause[t];
-    report.variants.push_back(std::move(variant));
-    return llvm::Error::success();
-  };
-  std::optional<Schedule> best = schedule(problem->problem);
-  if (!best)
-    return llvm::createStringError("internal error: no schedule within " +
-                                   Twine(problem->problem.budget) + " bytes");
+  Orders plain(program, *cost, placements, report);
+  if (llvm::Error error = plain.prepare())
+    return error;
   if (!settings.onlyBest) {
     PlanVariant inOrder =
         simulate("in_order", "as compiled, one after the other", program, *cost,
                  placements);
     inOrder.placed.assign(program.ops.size(), Cause::Data);
+    inOrder.bound = plain.getBound();
     report.variants.push_back(std::move(inOrder));
   }
-  if (llvm::Error error =
-          add("fsdp", getTitle(settings.fsdp),
-              scheduleLikeFSDP(problem->problem, settings.fsdp)))
+  if (plain.fits()) {
+    if (llvm::Error error =
+            plain.addFSDP(settings.fsdp, getTitle(settings.fsdp)))
+      return error;
+  } else if (llvm::Error error = addCheckpointedFSDP(program, *cost, placements,
+                                                     settings.fsdp, report)) {
     return error;
-  if (llvm::Error error = add("scheduled", "scheduled", *best))
+  }
+  if (!report.decisions.empty() && !settings.onlyBest)
+    if (llvm::Error error = plain.addScheduled(
+            "reordered", "scheduled, with nothing kept or repeated"))
+      return error;
+  Orders ours(changed, *cost, placements, report);
+  if (llvm::Error error = ours.prepare())
     return error;
+  if (llvm::Error error = ours.addScheduled("scheduled", "scheduled"))
+    return error;
+  report.bound = report.getBest().bound;
+  report.limit = ours.getLimit();
+  report.kernels = getKernels(changed, addTimes(changed, *cost, placements));
   report.cost = std::move(cost);
   return llvm::Error::success();
 }

@@ -36,9 +36,9 @@ static void printVariant(const PlanReport &report, const PlanVariant &variant,
   os << format("  %-36s %10.3f ms   exposed %10.3f ms   gap %5.1f %%   peak ",
                variant.title.c_str(), toMs(timeline.step),
                toMs(timeline.exposed),
-               report.bound ? 100.0 * double(timeline.step - report.bound) /
-                                  double(report.bound)
-                            : 0.0)
+               variant.bound ? 100.0 * double(timeline.step - variant.bound) /
+                                   double(variant.bound)
+                             : 0.0)
      << formatBytes(getMemoryPeak(variant.memory).getTotal())
      << (report.fits() &&
                  getMemoryPeak(variant.memory).getTotal() > report.budget
@@ -104,6 +104,12 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   for (const PlanVariant &variant : report.variants)
     printVariant(report, variant, os);
 
+  if (!report.decisions.empty()) {
+    os << "\ndecided:\n";
+    for (const std::string &decision : report.decisions)
+      os << "  " << decision << "\n";
+  }
+
   std::vector<ExposedTransfer> exposed = getExposed(best, 5);
   os << "\ncostliest collectives";
   if (exposed.empty())
@@ -128,7 +134,7 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
       os << format("  %-12s ", name.data()) << formatBytes(bytes) << "\n";
   os << "arena as compiled: " << formatBytes(report.arenaBytes)
      << "; budget: " << formatBytes(report.budget)
-     << "; least that this step needs: " << formatBytes(report.leastBudget)
+     << "; least that this plan needs: " << formatBytes(report.leastBudget)
      << "\n";
   if (!report.fits())
     os << "does not fit: expected at least " << formatBytes(report.leastBudget)
