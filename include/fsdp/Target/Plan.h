@@ -28,6 +28,8 @@ struct PlanVariant {
   sched::StepProgram program;
   sched::Timeline timeline;
   std::vector<sched::MemoryPoint> memory;
+  /// The most that any timing of this order can bring about; 0: not known.
+  int64_t mostBytes = 0;
   /// Why each start stands where it does, by StepOp::source.
   std::vector<sched::Cause> placed;
 };

@@ -242,6 +242,7 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
       return llvm::createStringError("internal error: " + title + ": " + error);
     PlanVariant variant = simulate(std::move(name), std::move(title),
                                    std::move(changed), *cost, placements);
+    variant.mostBytes = schedule.peak;
     variant.placed.assign(program.ops.size(), Cause::Data);
     for (auto [t, op] : llvm::enumerate(problem->transfers))
       variant.placed[op] = schedule.placeCause[t];

@@ -15,6 +15,11 @@ for order in plan["orders"]:
     assert all(c["cause"] for c in order["collectives"])
     assert sum(order["peak"]["by_purpose"].values()) == order["peak"]["bytes"]
 
+for order in plan["orders"][1:]:
+    # No timing takes less than the one that was simulated.
+    assert order["peak"]["bytes"] <= order["peak_at_any_timing_bytes"], order
+assert orders["scheduled"]["peak_at_any_timing_bytes"] <= plan["budget_bytes"], orders
+
 compute = sum(kernel["ms"] for kernel in plan["kernels"])
 assert abs(compute - plan["orders"][0]["compute_ms"]) < 1e-6, compute
 times = [kernel["ms"] for kernel in plan["kernels"]]
