@@ -72,6 +72,7 @@ public:
                           llvm::function_ref<void(OpPassManager &)> build);
 
   ModuleOp getModule() { return *module; }
+  void setModule(OwningOpRef<ModuleOp> other) { module = std::move(other); }
   Stopwatch &getWatch() { return watch; }
 
 private:
