@@ -63,7 +63,7 @@ def main():
             first = json.loads(run([*command, "--json", "--what-if"]))
             orders = {o["order"]: o for o in first["orders"]}
             hand = orders["fsdp"]
-            budget = max(first["budget_bytes"], hand["peak_at_any_timing_bytes"])
+            budget = max(first["budget_bytes"], hand["peak_at_any_timing_bytes"]) + first["reserved_bytes"]
             wraps = ["blocks"] + [w["title"].removeprefix("--wrap ") for w in first["what_ifs"]
                                   if w["title"].startswith("--wrap ")]
             strategies = ("hybrid_shard;hybrid_shard_zero2" if "replicate" in mesh else "full_shard;shard_grad_op")

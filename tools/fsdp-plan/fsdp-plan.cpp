@@ -40,10 +40,23 @@ static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
+static cl::opt<std::string> order(
+    "order", cl::init("planned"),
+    cl::desc("What --timeline shows: in_order | fsdp | scheduled | planned"),
+    cl::cat(category));
+static cl::opt<std::string> reshardAfterForward(
+    "reshard-after-forward", cl::init("auto"),
+    cl::desc("Gather parameters again for backward: auto | true | false"),
+    cl::cat(category));
+static cl::opt<std::string> recompute(
+    "recompute", cl::init("auto"),
+    cl::desc("Compute again in backward instead of keeping: auto | none | full "
+             "(of FSDP, too)"),
+    cl::cat(category));
 static cl::opt<std::string>
-    order("order", cl::init("scheduled"),
-          cl::desc("What --timeline shows: in_order | fsdp | scheduled"),
-          cl::cat(category));
+    bucket("bucket", cl::init("auto"),
+           cl::desc("Issue collectives together: auto | none"),
+           cl::cat(category));
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
                                  cl::cat(category));
@@ -72,6 +85,9 @@ int main(int argc, char **argv) {
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
   options.fsdp = fsdpOptions;
+  options.reshardAfterForward = reshardAfterForward;
+  options.recompute = recompute;
+  options.bucket = bucket;
   options.timeline = timeline;
   options.order = order;
   options.html = html;

@@ -20,12 +20,14 @@ namespace mlir::fsdp {
 struct PlanOptions : StepOptions {
   /// A cluster file, or the name of one that is installed.
   std::string cluster;
-  /// What --timeline shows: in_order, fsdp or scheduled.
-  std::string order = "scheduled";
+  /// What --timeline shows: in_order, fsdp, scheduled or planned.
+  std::string order = "planned";
   /// "24GiB"; empty: what the device has.
   std::string memoryBudget;
   /// Costs products as if they were computed in this type; empty: as traced.
   std::string computeDtype;
+  /// What the planner may do, as for compile().
+  std::string reshardAfterForward = "auto", recompute = "auto", bucket = "auto";
   /// How FSDP is set up that the plan is compared with (parseFSDPOptions).
   std::string fsdp;
   /// Where to write; empty: nowhere.

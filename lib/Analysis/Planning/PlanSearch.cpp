@@ -13,6 +13,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
@@ -344,6 +345,40 @@ llvm::Error Search::run() {
       return error;
   explain();
   return llvm::Error::success();
+}
+
+llvm::Expected<PlanRules>
+mlir::fsdp::sched::parsePlanRules(llvm::StringRef reshard,
+                                  llvm::StringRef recompute,
+                                  llvm::StringRef bucket) {
+  using Keep = PlanRules::Keep;
+  using Recompute = PlanRules::Recompute;
+  PlanRules rules;
+  auto fail = [](llvm::StringRef option, llvm::StringRef expected,
+                 llvm::StringRef got) {
+    return llvm::createStringError("expected " + option + " to be " + expected +
+                                   ", got '" + got + "'");
+  };
+  auto keep = llvm::StringSwitch<std::optional<Keep>>(reshard)
+                  .Case("auto", Keep::Auto)
+                  .Case("true", Keep::Never)
+                  .Case("false", Keep::Always)
+                  .Default(std::nullopt);
+  if (!keep)
+    return fail("reshard-after-forward", "auto, true or false", reshard);
+  rules.keep = *keep;
+  auto repeat = llvm::StringSwitch<std::optional<Recompute>>(recompute)
+                    .Case("auto", Recompute::Auto)
+                    .Case("none", Recompute::Never)
+                    .Case("full", Recompute::Full)
+                    .Default(std::nullopt);
+  if (!repeat)
+    return fail("recompute", "auto, none or full", recompute);
+  rules.recompute = *repeat;
+  if (bucket != "auto" && bucket != "none")
+    return fail("bucket", "auto or none", bucket);
+  rules.group = bucket == "auto";
+  return rules;
 }
 
 PlannedStep Search::takeBest() { return std::move(best); }

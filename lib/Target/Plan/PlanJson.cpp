@@ -94,6 +94,7 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
                    report.flops / std::max(1e-12, toSeconds(best.step)) / 1e12);
     json.attribute("budget_bytes", report.budget);
     json.attribute("least_budget_bytes", report.leastBudget);
+    json.attribute("reserved_bytes", report.reserved);
     json.attribute("fits", report.fits());
     json.attribute("arena_bytes", report.arenaBytes);
     json.attribute("ranks", report.worldSize);

@@ -35,6 +35,12 @@ struct PlanRules {
   bool group = true;
 };
 
+/// The rules by the names of their options: reshard-after-forward is auto, true
+/// or false, recompute auto, none or full, bucket auto or none.
+llvm::Expected<PlanRules> parsePlanRules(llvm::StringRef reshard,
+                                         llvm::StringRef recompute,
+                                         llvm::StringRef bucket);
+
 struct PlanDecision {
   enum Kind { Keep, Recompute, Group };
   Kind kind = Keep;
