@@ -157,10 +157,12 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
 
 llvm::Error fsdp::readSettings(const PlanOptions &options,
                                PlanSettings &settings) {
-  static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled"};
+  static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled",
+                                             "planned"};
   if (!llvm::is_contained(orders, options.order))
-    return makeError("expected --order in_order, fsdp or scheduled, got '" +
-                     options.order + "'");
+    return makeError(
+        "expected --order in_order, fsdp, scheduled or planned, got '" +
+        options.order + "'");
   auto fsdpOptions = parseFSDPOptions(options.fsdp);
   if (!fsdpOptions)
     return fsdpOptions.takeError();
@@ -207,19 +209,11 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.cluster = cluster.name;
   report.device = cluster.device.name;
   report.budget = cluster.device.getUsableBytes();
-  // What a rank may use holds what driver and libraries take.
-  PlanSettings withReserve = settings;
-  if (withReserve.budget)
-    *withReserve.budget -= cluster.device.reservedBytes;
-  if (withReserve.budget.value_or(1) <= 0)
-    return makeError("expected a memory budget above the " +
-                     llvm::Twine(cluster.device.reservedBytes) +
-                     " bytes that driver and libraries take (reserved_gib of " +
-                     cluster.name + "), got " + llvm::Twine(*settings.budget));
+  report.reserved = cluster.device.reservedBytes;
   if (llvm::Error error = makePlan(
           step.program,
           std::make_unique<ScaledCost>(std::move(cost->model), factors),
-          cost->placements, withReserve, report))
+          cost->placements, settings, report))
     return error;
   return report;
 }

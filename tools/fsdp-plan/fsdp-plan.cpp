@@ -40,10 +40,10 @@ static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
-static cl::opt<std::string>
-    order("order", cl::init("scheduled"),
-          cl::desc("What --timeline shows: in_order | fsdp | scheduled"),
-          cl::cat(category));
+static cl::opt<std::string> order(
+    "order", cl::init("planned"),
+    cl::desc("What --timeline shows: in_order | fsdp | scheduled | planned"),
+    cl::cat(category));
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
                                  cl::cat(category));

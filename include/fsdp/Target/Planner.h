@@ -20,8 +20,8 @@ namespace mlir::fsdp {
 struct PlanOptions : StepOptions {
   /// A cluster file, or the name of one that is installed.
   std::string cluster;
-  /// What --timeline shows: in_order, fsdp or scheduled.
-  std::string order = "scheduled";
+  /// What --timeline shows: in_order, fsdp, scheduled or planned.
+  std::string order = "planned";
   /// "24GiB"; empty: what the device has.
   std::string memoryBudget;
   /// Costs products as if they were computed in this type; empty: as traced.

@@ -433,6 +433,7 @@ llvm::Error Search::run() {
   return llvm::Error::success();
 }
 
+
 PlannedStep Search::takeBest() { return std::move(best); }
 
 llvm::Expected<PlannedStep>

@@ -16,19 +16,6 @@ using namespace mlir::fsdp::sched;
 using llvm::format;
 
 static double toMs(Time time) { return toSeconds(time) * 1e3; }
-static double toGiB(int64_t bytes) { return double(bytes) / (1 << 30); }
-
-static std::string formatBytes(int64_t bytes) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (bytes < (1 << 20))
-    os << format("%.1f KiB", double(bytes) / (1 << 10));
-  else if (bytes < (1 << 30))
-    os << format("%.1f MiB", double(bytes) / (1 << 20));
-  else
-    os << format("%.2f GiB", toGiB(bytes));
-  return text;
-}
 
 static void printVariant(const PlanReport &report, const PlanVariant &variant,
                          llvm::raw_ostream &os) {
@@ -137,8 +124,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
      << "; least that this plan needs: " << formatBytes(report.leastBudget)
      << "\n";
   if (!report.fits())
-    os << "does not fit: expected at least " << formatBytes(report.leastBudget)
-       << " for the arena, got " << formatBytes(report.budget)
+    os << "does not fit: "
+       << describeMisfit(report.leastBudget, report.budget, report.reserved)
        << "; times are those of a device with more memory\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";
