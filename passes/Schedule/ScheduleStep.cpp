@@ -119,11 +119,14 @@ static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
     auto options =
         remark::RemarkOpts::name("Overlap").category("fsdp-schedule-step");
     const OpSpan &span = step.timeline.spans[i];
-    Time exposed = step.timeline.exposedBy[i];
+    Time exposed = step.timeline.exposedBy[i],
+         slowed = step.timeline.slowedBy[i];
     std::string title = getOpTitle(step.program, i) + " of " +
                         inMilliseconds(span.end - span.begin);
-    if (exposed <= 0)
-      remark::passed(loc, options) << title << " runs beside compute";
+    if (exposed <= slowed)
+      remark::passed(loc, options)
+          << title << " runs beside compute, which takes "
+          << inMilliseconds(slowed) << " longer for it";
     else
       remark::missed(loc, options)
           << title
