@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Published step times beside fsdp-plan's, for models traced at full size (needs torch to trace them).
 
-  published.py [pr106080] [steps] [--rows Y1 Y3 ...] [--only-traced]
+  published.py [pr106080] [steps] [--rows Y1 Y3 ...] [--whole] [--only-traced]
 
 pr106080: the four totals of pytorch/pytorch#106080 (6 + 6 layers of d_model 8192 on 4 nodes of 8 A100).
 The batch was never published: how long compute takes, as a multiple of 4 x 128 tokens, is fitted to
 two totals, the other two are predicted. Exits 1 where one of those is off by more than 5 %.
 
-steps: the rows of published.csv, in FSDP's order. Rows marked `fit` set one number each (published.csv
+steps: the rows of published.csv, in FSDP's order. Each model is traced with 4 and with 8 of its layers, and
+the step is extended linearly to all of them: blocks are alike. --whole traces all layers, which takes a
+minute for a small model and ten for a large one. Rows marked `fit` set one number each (published.csv
 says which, CLUSTERS holds it); the errors of all others are summed up. Exits 1 above 10 % on average or
 25 % at worst. --only-traced skips rows whose trace is not in build/benchmarks/published yet.
 """
@@ -153,34 +155,51 @@ def with_selective(order, events):
     return order["step_ms"] + again - min(again, waits)
 
 
-def steps(bin_dir, only, only_traced):
+def plan_row(bin_dir, row, layers, only_traced):
+    """Seconds of the step and of its compute with so many layers; nothing where it is not traced."""
+    spec = MODELS[row["model"]]
+    config = dict(spec["config"])
+    count = "num_hidden_layers" if spec["arch"] == "llama" else "n_layer"
+    name = f"{row['model']}-s{row['seq']}-b{row['batch']}" + (f"-l{layers}" if layers != config[count] else "")
+    config[count] = layers
+    if spec["arch"] == "llama":
+        config["max_position_embeddings"] = int(row["seq"])
+    folder = traced(name, [f"hf:{spec['arch']}", "--config", ",".join(f"{k}={v}" for k, v in config.items()),
+                           "--dtype", "bf16", "--batch", row["batch"], "--seq", row["seq"]], only_traced)
+    if not folder:
+        return None
+    gpus, shard = int(row["gpus"]), int(row["shard"])
+    mesh = f"shard={shard}" + (f",replicate={gpus // shard}" if gpus != shard else "")
+    base, changes = CLUSTERS[row["cluster"]]
+    with tempfile.TemporaryDirectory() as temporary:
+        cluster = cluster_file(base, changes, temporary)
+        _, order, events = plan(bin_dir, folder, cluster, mesh, "--reduce-dtype", row["reduce_dtype"],
+                                "--recompute", "full" if row["recompute"] == "full" else "none")
+    step = with_selective(order, events) if row["recompute"] == "selective" else order["step_ms"]
+    return step / 1e3, order["compute_ms"] / 1e3
+
+
+def steps(bin_dir, only, whole, only_traced):
     print(f"{'row':4} {'model':11} {'GPUs':>4} {'published':>9} {'planned':>9} {'error':>7}")
     errors = {True: [], False: []}
     for row in csv.DictReader((HERE / "published.csv").open()):
         if only and row["id"] not in only:
             continue
-        spec = MODELS[row["model"]]
-        config = dict(spec["config"])
-        if spec["arch"] == "llama":
-            config["max_position_embeddings"] = int(row["seq"])
-        folder = traced(f"{row['model']}-s{row['seq']}-b{row['batch']}",
-                        [f"hf:{spec['arch']}", "--config", ",".join(f"{k}={v}" for k, v in config.items()),
-                         "--dtype", "bf16", "--batch", row["batch"], "--seq", row["seq"]], only_traced)
-        if not folder:
+        config = MODELS[row["model"]]["config"]
+        layers = config.get("num_hidden_layers") or config["n_layer"]
+        if whole:
+            planned = plan_row(bin_dir, row, layers, only_traced)
+        else:
+            few, more = (plan_row(bin_dir, row, n, only_traced) for n in (4, 8))
+            planned = few and more and [b + (b - a) / 4 * (layers - 8) for a, b in zip(few, more)]
+        if not planned:
             continue
-        gpus, shard = int(row["gpus"]), int(row["shard"])
-        mesh = f"shard={shard}" + (f",replicate={gpus // shard}" if gpus != shard else "")
-        base, changes = CLUSTERS[row["cluster"]]
-        with tempfile.TemporaryDirectory() as temporary:
-            cluster = cluster_file(base, changes, temporary)
-            _, order, events = plan(bin_dir, folder, cluster, mesh, "--reduce-dtype", row["reduce_dtype"],
-                                    "--recompute", "full" if row["recompute"] == "full" else "none")
-        seconds = (with_selective(order, events) if row["recompute"] == "selective" else order["step_ms"]) / 1e3
+        seconds, compute = planned
         error = seconds / float(row["seconds"]) - 1
         if not row["use"]:
             errors[bool(row["interconnect"])].append(abs(error))
-        print(f"{row['id']:4} {row['model']:11} {gpus:4} {float(row['seconds']):7.3f} s {seconds:7.3f} s {error:+7.1%}"
-              f"  compute {order['compute_ms'] / 1e3:6.3f} s  {row['use'] or row['interconnect']}", flush=True)
+        print(f"{row['id']:4} {row['model']:11} {row['gpus']:>4} {float(row['seconds']):7.3f} s {seconds:7.3f} s "
+              f"{error:+7.1%}  compute {compute:6.3f} s  {row['use'] or row['interconnect']}", flush=True)
     good = True
     for stated, what in ((True, "interconnect stated"), (False, "interconnect not stated")):
         if errors[stated]:
@@ -194,7 +213,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=["pr106080", "steps"], metavar="pr106080|steps")
     parser.add_argument("--rows", nargs="+", default=[])
-    parser.add_argument("--only-traced", action="store_true")
+    parser.add_argument("--whole", action="store_true", help="trace all layers")
+    parser.add_argument("--only-traced", action="store_true", help="skip what was not traced yet")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     args = parser.parse_args()
     good = True
@@ -202,7 +222,7 @@ def main():
         if part == "pr106080":
             good &= pr106080(args.bin)
         elif part == "steps":
-            good &= steps(args.bin, args.rows, args.only_traced)
+            good &= steps(args.bin, args.rows, args.whole, args.only_traced)
         else:
             sys.exit(f"error: expected pr106080 or steps, got '{part}'")
     sys.exit(0 if good else 1)
