@@ -41,8 +41,11 @@ int defaultThreads(int ranksOnHost) {
   return std::max(1, availableCores() / std::max(1, ranksOnHost));
 }
 
-int busyThreads(const data::Manifest &manifest, int threads) {
-  return threads + static_cast<int>(manifest.queues.size());
+int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,
+                int ranksOnHost, int threads) {
+  bool haveThreads = decideQueueThreads(wish, hasLink, ranksOnHost, threads) ==
+                     QueueThreads::On;
+  return threads + (haveThreads ? static_cast<int>(manifest.queues.size()) : 0);
 }
 
 } // namespace fsdp::rt

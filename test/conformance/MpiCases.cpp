@@ -79,6 +79,7 @@ Status stepForever(World &world, const Step &last) {
   options.groups = {allRanks(world)};
   options.events = 2;
   options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE};
+  options.queueThreads = rt::QueueThreads::On;
   auto context = rt::Context::create(world, options);
   if (!context.isOk())
     return context.status();

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
 namespace {
 
@@ -144,7 +145,7 @@ const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}",
                                        queuedStep};
 
 void expectNoAllocations(BlasKind blas, bool isRecorded,
-                         bool hasQueues = false) {
+                         std::optional<QueueThreads> queues = std::nullopt) {
   int64_t before = -1, after = -1;
   LocalBackendOptions backendOptions;
   backendOptions.ranks = 3;
@@ -156,12 +157,13 @@ void expectNoAllocations(BlasKind blas, bool isRecorded,
     options.threads = 2;
     options.blas = blas;
     options.groups = {{0, 1, 2}};
-    if (hasQueues) {
+    if (queues) {
+      options.queueThreads = *queues;
       options.events = 3;
       options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
                         FSDP_RT_QUEUE_ALL_REDUCE};
     }
-    const fsdp_rt_program &tested = hasQueues ? queuedProgram : program;
+    const fsdp_rt_program &tested = queues ? queuedProgram : program;
     options.profile = isRecorded;
     options.traceEvents = isRecorded ? 50 : 0;
     auto made = world.createCommunicator({0, 1, 2});
@@ -210,8 +212,10 @@ TEST(Allocation, NorDoesARecordedStep) {
 }
 
 TEST(Allocation, NorDoesOneThatStartsTransfers) {
-  expectNoAllocations(BlasKind::Auto, false, true);
-  expectNoAllocations(BlasKind::Auto, true, true);
+  for (QueueThreads queues : {QueueThreads::On, QueueThreads::Off}) {
+    expectNoAllocations(BlasKind::Auto, false, queues);
+    expectNoAllocations(BlasKind::Auto, true, queues);
+  }
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "FunctionStep.h"
 #include "backends/local/LocalBackend.h"
 #include "core/Context.h"
+#include "core/Host.h"
 #include "trace/Trace.h"
 
 #include <gtest/gtest.h>
@@ -35,9 +36,11 @@ constexpr int64_t count = 1000, milli = 1'000'000;
 constexpr int64_t numEvents = 4;
 
 /// Runs `body` on each rank with a context that has all queues, over links of
-/// this bandwidth and latency.
+/// this bandwidth and latency. A machine of any size gives the queues threads.
 Status onContexts(int ranks, const std::function<Status(Context &)> &body,
-                  double bandwidth = 0, double latency = 0) {
+                  double bandwidth = 0, double latency = 0,
+                  const std::function<QueueThreads(int rank)> &queueThreads =
+                      [](int) { return QueueThreads::On; }) {
   LocalBackendOptions backendOptions;
   backendOptions.ranks = ranks;
   backendOptions.linkBytesPerSecond = bandwidth;
@@ -55,6 +58,7 @@ Status onContexts(int ranks, const std::function<Status(Context &)> &body,
     options.events = numEvents;
     options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
                       FSDP_RT_QUEUE_ALL_REDUCE};
+    options.queueThreads = queueThreads(world.rank());
     options.profile = true;
     options.traceEvents = 100;
     auto context = Context::create(world, options);
@@ -297,6 +301,109 @@ TEST(TransferQueues, TheTraceHasATrackForEachQueue) {
   EXPECT_EQ(calls["wait"], (std::vector<int>{0, 0}));
   EXPECT_EQ(calls["collective"], (std::vector<int>{3, 1}));
   std::filesystem::remove(path);
+}
+
+Status onContextsWithoutThreads(int ranks,
+                                const std::function<Status(Context &)> &body) {
+  return onContexts(ranks, body, 0, 0, [](int) { return QueueThreads::Off; });
+}
+
+TEST(TransferQueues, WithoutThreadsTheStartIsTheTransfer) {
+  expectOk(onContextsWithoutThreads(2, [](Context &context) -> Status {
+    int rank = context.world().rank();
+    auto out = reinterpret_cast<float *>(context.arena() + dstAt);
+    for (int step = 1; step <= 3; ++step) {
+      Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE, {0});
+      sum.parts[0].src = dstAt;
+      sum.parts[0].dst = extraAt;
+      auto total = reinterpret_cast<float *>(context.arena() + extraAt);
+      if (Status s = runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
+            auto in = reinterpret_cast<float *>(context.arena() + srcAt);
+            for (int64_t i = 0; i < count; ++i)
+              in[i] = float(10 * step + rank);
+            if (int32_t rc = gather(ctx))
+              return rc;
+            EXPECT_EQ(out[0], float(10 * step));
+            EXPECT_EQ(out[count], float(10 * step + 1));
+            if (int32_t rc = sum(ctx))
+              return rc;
+            EXPECT_EQ(total[0], float(20 * step));
+            return waitFor(ctx, 1) || waitFor(ctx, 0);
+          }))
+        return s;
+      // All of it is exposed, and nothing of it is counted twice.
+      const StepTimes &t = context.counters().lastStep;
+      EXPECT_GT(t.communication, 0);
+      EXPECT_GE(t.transfers, t.communication);
+      EXPECT_LE(t.communication + t.waiting, t.total);
+    }
+    return Status::ok();
+  }));
+}
+
+TEST(TransferQueues, ThreadsAreForWhatGainsByThem) {
+  int cores = availableCores();
+  for (bool hasLink : {false, true}) {
+    EXPECT_EQ(decideQueueThreads(QueueThreads::Off, hasLink, 1, 1),
+              QueueThreads::Off);
+    EXPECT_EQ(decideQueueThreads(QueueThreads::On, hasLink, cores, 8),
+              QueueThreads::On);
+    for (auto [ranks, threads] : {std::pair(cores, 1), std::pair(1, cores),
+                                  std::pair(cores, cores)})
+      EXPECT_EQ(decideQueueThreads(QueueThreads::Auto, hasLink, ranks, threads),
+                hasLink ? QueueThreads::On : QueueThreads::Off);
+  }
+  EXPECT_EQ(decideQueueThreads(QueueThreads::Auto, false, 0, 1),
+            QueueThreads::On);
+}
+
+TEST(TransferQueues, RanksAgreeOnThreads) {
+  for (int wants : {-1, 0, 1, 2}) {
+    auto wish = [&](int rank) {
+      return rank == wants ? QueueThreads::On : QueueThreads::Off;
+    };
+    expectOk(onContexts(
+        3,
+        [&](Context &context) -> Status {
+          Start gather(0);
+          Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+            return gather(ctx) || waitFor(ctx, 0);
+          });
+          // Threads leave nothing of a transfer to the step but the wait.
+          EXPECT_EQ(context.counters().lastStep.communication == 0, wants >= 0);
+          return s;
+        },
+        0, 0, wish));
+  }
+}
+
+TEST(TransferQueues, WithoutThreadsAFailureEndsAllRanks) {
+  Status status = onContextsWithoutThreads(3, [](Context &context) -> Status {
+    Start gather(0);
+    gather.parts[0].count -= context.world().rank() == 1;
+    Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+      int32_t rc = gather(ctx);
+      EXPECT_NE(rc, 0);
+      return 0; // a step that hides it does not hide it
+    });
+    EXPECT_FALSE(s.isOk());
+    return s;
+  });
+  EXPECT_EQ(status.code(), Code::Internal);
+  EXPECT_NE(status.message().find("expected the same collective on all ranks"),
+            std::string::npos)
+      << status.message();
+
+  status = onContextsWithoutThreads(2, [](Context &context) -> Status {
+    if (context.world().rank() == 1) {
+      sleepFor(20);
+      return Status::failed("enough");
+    }
+    Start gather(0);
+    return runStep(context,
+                   [&](fsdp_rt_context *ctx) { return gather(ctx); });
+  });
+  EXPECT_EQ(status.message(), "rank 1: enough");
 }
 
 /// A step on one rank fails with `part` in its message.

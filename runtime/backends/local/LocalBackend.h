@@ -18,9 +18,9 @@ namespace fsdp::rt {
 struct LocalBackendOptions {
   /// Ranks to start, at least 1.
   int ranks = 1;
-  /// What ContextOptions::threads will be, and one more for each queue. Waiting
-  /// ranks spin only where ranks * threadsPerRank is no more than
-  /// availableCores().
+  /// What ContextOptions::threads will be, and one more for each queue that has
+  /// a thread. Waiting ranks spin only where ranks * threadsPerRank is no more
+  /// than availableCores().
   int threadsPerRank = 1;
   /// For experiments: every collective takes at least as long as its bytes
   /// (collectiveBytes) would take over a link of this bandwidth, plus the
@@ -29,6 +29,10 @@ struct LocalBackendOptions {
   /// 0: no link.
   double linkBytesPerSecond = 0;
   double linkLatencySeconds = 0;
+
+  bool hasLink() const {
+    return linkBytesPerSecond > 0 || linkLatencySeconds > 0;
+  }
 };
 
 /// The ranks' threads exist during run() only, which may be called again.

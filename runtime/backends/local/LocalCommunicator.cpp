@@ -93,8 +93,7 @@ Status LocalCommunicator::mismatch() const {
 
 void LocalCommunicator::crossLink(const LocalRequest &request, int64_t opened) {
   const LocalBackendOptions &options = program_.options();
-  if (size() == 1 ||
-      (options.linkBytesPerSecond <= 0 && options.linkLatencySeconds <= 0))
+  if (size() == 1 || !options.hasLink())
     return;
   static constexpr double longest = 3600;
   auto nanoseconds = [](double seconds) {

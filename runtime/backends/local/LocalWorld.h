@@ -70,6 +70,7 @@ public:
   Result<std::unique_ptr<Communicator>>
   createCommunicator(const std::vector<int> &ranks, ThreadPool *pool) override;
   bool servesAtOnce() const override { return true; }
+  bool hasLink() const override { return program_.options().hasLink(); }
   void abort(const Status &why) override { program_.abort(rank_, why); }
 
 private:
