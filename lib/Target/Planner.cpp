@@ -161,6 +161,13 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   auto cost = createClusterCost(*cluster, *program);
   if (!cost)
     return cost.takeError();
+  std::unique_ptr<CostModel> measured;
+  if (!options.profile.empty()) {
+    auto withProfile = createClusterCost(*cluster, *program, options.profile);
+    if (!withProfile)
+      return withProfile.takeError();
+    measured = std::move(withProfile->model);
+  }
   PlanReport report;
   StringRef model = path::filename(options.input);
   // DIR/model.mlir is called like its folder.
@@ -177,7 +184,8 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   report.budget = cluster->device.getUsableBytes();
   watch.lap("program and costs");
   if (llvm::Error error = makePlan(std::move(*program), std::move(cost->model),
-                                   cost->placements, settings, report))
+                                   cost->placements, settings, report,
+                                   std::move(measured)))
     return error;
   watch.lap("schedule and simulate");
 

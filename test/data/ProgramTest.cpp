@@ -163,7 +163,7 @@ TEST_F(ProgramTest, HelpNamesEveryOption) {
         "--clip-norm", "--threads",    "--metrics",    "--trace",
         "--save DIR",  "--save-every", "--describe",   "--profile",
         "--blas",      "--log-every",  "--scalar",     "--cast-params",
-        "--keep",      "--quiet",      "--stop-on-nan"})
+        "--keep",      "--quiet",      "--stop-on-nan", "--queue-threads"})
     EXPECT_CONTAINS(outcome.out, option);
 }
 

@@ -8,6 +8,8 @@
 #include "core/TransferQueues.h"
 #include "FunctionStep.h"
 #include "backends/local/LocalBackend.h"
+#include "backends/local/SharedLink.h"
+#include "core/Clock.h"
 #include "core/Context.h"
 #include "core/Host.h"
 #include "trace/Trace.h"
@@ -251,6 +253,51 @@ TEST(TransferQueues, QueuesShareTheRanksLink) {
         return s;
       },
       slow));
+}
+
+/// Runs the crossings at once and returns when each was over, after the first
+/// came, in milliseconds.
+std::vector<double> cross(const std::vector<std::pair<int, int>> &fromAndWork) {
+  SharedLink link;
+  int64_t origin = nowNanoseconds() + 20 * milli;
+  std::vector<double> ends(fromAndWork.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < fromAndWork.size(); ++i)
+    threads.emplace_back([&, i] {
+      int64_t from = origin + fromAndWork[i].first * milli;
+      sleepUntil(from);
+      link.cross(from, fromAndWork[i].second * milli);
+      ends[i] = double(nowNanoseconds() - origin) / milli;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return ends;
+}
+
+TEST(SharedLink, IsSharedEvenlyWhileSeveralAreOnIt) {
+  // The second comes when the first has half of its way to go; it is joined by
+  // a third when that is over.
+  std::vector<double> ends = cross({{0, 40}, {20, 60}, {90, 10}});
+  // 20 alone, 40 to do the other 20; by then 20 of 60; 30 more alone: 50. Then
+  // both have 10, and need 20.
+  std::vector<double> expected = {60, 110, 110};
+  for (size_t i = 0; i < ends.size(); ++i) {
+    EXPECT_GE(ends[i], expected[i] - 0.1) << i;
+    EXPECT_LT(ends[i], expected[i] + 15) << i;
+  }
+}
+
+TEST(SharedLink, IsFreeAgainAndTakesNoTimeForNothing) {
+  SharedLink link;
+  for (int i = 0; i < 3; ++i) {
+    int64_t from = nowNanoseconds();
+    link.cross(from, 5 * milli);
+    int64_t end = nowNanoseconds();
+    EXPECT_GE(end, from + 5 * milli);
+    EXPECT_LT(end, from + 20 * milli);
+    link.cross(end, 0);
+    EXPECT_LT(nowNanoseconds(), end + 5 * milli);
+  }
 }
 
 TEST(TransferQueues, ABucketPaysOneLatency) {

@@ -31,6 +31,11 @@ static cl::opt<std::string>
                           "type (default: as traced)"),
                  cl::cat(category));
 static cl::opt<std::string>
+    profile("profile", cl::value_desc("file.json"),
+            cl::desc("Take kernels' times from what an executable of this "
+                     "step wrote with --profile"),
+            cl::cat(category));
+static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
@@ -55,6 +60,7 @@ int main(int argc, char **argv) {
   options.cluster = cluster;
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
+  options.profile = profile;
   options.timeline = timeline;
   options.order = order;
   options.html = html;

@@ -79,11 +79,13 @@ struct PlanSettings {
 };
 
 /// Simulates @program as it is, as FSDP would order it, and as the scheduler
-/// does. @report has its names; the rest is filled.
+/// does. @report has its names; the rest is filled. @measured, where given, says
+/// what the orders take; what they are is decided by @cost alone.
 llvm::Error makePlan(sched::StepProgram program,
                      std::unique_ptr<CostModel> cost,
                      llvm::ArrayRef<GroupPlacement> placements,
-                     const PlanSettings &settings, PlanReport &report);
+                     const PlanSettings &settings, PlanReport &report,
+                     std::unique_ptr<CostModel> measured = nullptr);
 
 /// "transformer.h.0 all_gather", and with its phase where that tells it apart.
 std::string getOpTitle(const sched::StepProgram &program, sched::Id op);

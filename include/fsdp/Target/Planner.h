@@ -25,6 +25,9 @@ struct PlanOptions : StepOptions {
   std::string memoryBudget;
   /// Costs products as if they were computed in this type; empty: as traced.
   std::string computeDtype;
+  /// What an executable of this step wrote with --profile: its kernels' times.
+  /// Empty: none.
+  std::string profile;
   /// Where to write; empty: nowhere.
   std::string timeline, html;
   /// Print JSON instead of text.

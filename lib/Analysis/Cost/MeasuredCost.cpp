@@ -194,7 +194,7 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
   for (size_t i = 0; i < calls.size(); ++i) {
     JsonObject call = calls.object(i);
     constexpr StringLiteral kinds[] = {"launch", "matmul", "collective", "copy",
-                                       "check"};
+                                       "check",  "wait"};
     unsigned kind = call.oneOf("kind", kinds);
     int64_t count = call.integer("calls", 1);
     double best = call.number("best_ns", NumberRange::nonNegative());

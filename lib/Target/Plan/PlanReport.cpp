@@ -168,7 +168,8 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
                                  std::unique_ptr<CostModel> cost,
                                  llvm::ArrayRef<GroupPlacement> placements,
                                  const PlanSettings &settings,
-                                 PlanReport &report) {
+                                 PlanReport &report,
+                                 std::unique_ptr<CostModel> measured) {
   if (settings.computeDtype) {
     assumeDtype(program, *settings.computeDtype);
     report.notes.push_back(
@@ -187,18 +188,25 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
         report.flops += double(kernel.flops[unsigned(kernel.dtype)]);
     }
 
-  TimedProgram times = addTimes(program, *cost, placements);
-  report.kernels = getKernels(program, times);
-  llvm::Expected<StepProblem> problem = getStepProblem(program, times);
+  TimedProgram expected = addTimes(program, *cost, placements);
+  llvm::Expected<StepProblem> problem = getStepProblem(program, expected);
   if (!problem)
     return problem.takeError();
+  // What decides is what fsdp-compile knows.
+  const CostModel &played = measured ? *measured : *cost;
+  TimedProgram times = addTimes(program, played, placements);
+  llvm::Expected<StepProblem> bounded = getStepProblem(program, times);
+  if (!bounded)
+    return bounded.takeError();
+  report.kernels = getKernels(program, times);
   if (settings.budget)
     report.budget = *settings.budget;
   report.leastBudget = getLeastBudget(problem->problem);
   // What does not fit is shown as if it did, and said.
   problem->problem.budget = report.fits() ? report.budget : kNoBudget;
-  report.bound = getStepBound(program, *problem, times);
-  report.limit = describeLimit(lowerBound(problem->problem));
+  bounded->problem.budget = problem->problem.budget;
+  report.bound = getStepBound(program, *bounded, times);
+  report.limit = describeLimit(lowerBound(bounded->problem));
 
   auto add = [&](std::string name, std::string title,
                  const Schedule &schedule) -> llvm::Error {
@@ -207,7 +215,7 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
         !error.empty())
       return llvm::createStringError("internal error: " + title + ": " + error);
     PlanVariant variant = simulate(std::move(name), std::move(title),
-                                   std::move(changed), *cost, placements);
+                                   std::move(changed), played, placements);
     variant.placed.assign(program.ops.size(), Cause::Data);
     for (auto [t, op] : llvm::enumerate(problem->transfers))
       variant.placed[op] = schedule.placeCause[t];
@@ -219,7 +227,7 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
     return llvm::createStringError("internal error: no schedule within " +
                                    Twine(problem->problem.budget) + " bytes");
   PlanVariant inOrder = simulate("in_order", "as compiled, one after the other",
-                                 program, *cost, placements);
+                                 program, played, placements);
   inOrder.placed.assign(program.ops.size(), Cause::Data);
   report.variants.push_back(std::move(inOrder));
   if (llvm::Error error =
@@ -228,6 +236,6 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
     return error;
   if (llvm::Error error = add("scheduled", "scheduled", *best))
     return error;
-  report.cost = std::move(cost);
+  report.cost = measured ? std::move(measured) : std::move(cost);
   return llvm::Error::success();
 }

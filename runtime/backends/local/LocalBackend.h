@@ -23,10 +23,10 @@ struct LocalBackendOptions {
   /// than availableCores().
   int threadsPerRank = 1;
   /// For experiments: every collective takes at least as long as its bytes
-  /// (collectiveBytes) would take over a link of this bandwidth, plus the
+  /// (collectiveBytes) would take over a link of this bandwidth, after the
   /// latency, an hour at most. Each rank has one link, which its collectives
-  /// share in the order in which they begin; latencies pass side by side.
-  /// 0: no link.
+  /// share evenly while they are on it; latencies pass side by side, before
+  /// that. 0: no link.
   double linkBytesPerSecond = 0;
   double linkLatencySeconds = 0;
 
