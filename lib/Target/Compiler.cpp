@@ -207,7 +207,12 @@ llvm::Error Compiler::compile() {
   manifest.cpu = cpu->name;
   manifest.features = cpu->features;
   ConvertFSDPToRuntimeOptions convert;
-  convert.manifest = createManifest(module, manifest);
+  if (schedule)
+    manifest.order = schedule->order;
+  FailureOr<std::string> text = createManifest(module, manifest);
+  if (failed(text))
+    return makeError("could not compile " + options.input);
+  convert.manifest = std::move(*text);
   if (llvm::Error error =
           frontend.runPipeline("lower to LLVM", [&](OpPassManager &pm) {
             pm.addPass(createConvertFSDPToRuntime(convert));

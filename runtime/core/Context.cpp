@@ -323,7 +323,7 @@ int32_t Context::collective(CollectiveKind kind,
   counters_.lastStep.waiting += waited;
   counters_.lastStep.communication += end - begin - waited;
   record({&desc, desc.name, CallKind::Collective, 0, begin, end, waited,
-          count(kind, desc), 0});
+          count(kind, desc), 0, 0, static_cast<int32_t>(kind)});
   return 0;
 }
 
@@ -395,7 +395,8 @@ int32_t Context::wait(const fsdp_rt_wait_desc &desc) {
   if (isFirst) {
     counters_.lastStep.transfers += done->end - done->begin;
     record({done->desc, done->desc->name, CallKind::Collective, 0, done->begin,
-            done->end, done->waiting, done->bytes, 0, done->desc->queue});
+            done->end, done->waiting, done->bytes, 0, done->desc->queue,
+            done->desc->kind, done->given});
   }
   record({&desc, desc.name, CallKind::Wait, 0, begin, end, end - begin, 0, 0});
   return 0;

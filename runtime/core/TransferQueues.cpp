@@ -192,6 +192,7 @@ Status TransferQueues::start(const fsdp_rt_start_desc &desc, int64_t bytes) {
   event.started = step_;
   event.record.desc = &desc;
   event.record.bytes = bytes;
+  event.record.given = nowNanoseconds();
   ++started_;
   if (!hasThreads()) {
     perform(*lane, desc);

@@ -77,9 +77,9 @@ struct TransferRecord {
   const fsdp_rt_start_desc *desc = nullptr;
   /// All its parts: CollectiveCounter's bytes.
   int64_t bytes = 0;
-  /// When it ran, in nowNanoseconds(), and how much of that was waiting for
-  /// other ranks.
-  int64_t begin = 0, end = 0, waiting = 0;
+  /// When the step gave it out and when it ran, in nowNanoseconds(), and how
+  /// much of that was waiting for other ranks.
+  int64_t given = 0, begin = 0, end = 0, waiting = 0;
 };
 
 class TransferQueues {

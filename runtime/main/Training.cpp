@@ -330,7 +330,7 @@ Status Trainer::writeRecords() {
           std::to_string(recorder.droppedEvents()) + " came later"});
   return writeTrace(options_.trace + "/rank-" + std::to_string(host_.rank()) +
                         ".json",
-                    host_.rank(), recorder)
+                    traceHeader(manifest_, host_.rank()), recorder)
       .withContext("--trace");
 }
 

@@ -109,7 +109,8 @@ Status stepForever(World &world, const Step &last) {
   currentStep = &step;
   fsdp_rt_program program = {
       FSDP_RT_ABI_VERSION, 0, "{}",
-      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
+      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); },
+      nullptr};
   while (true)
     if (Status s = (*context)->step(program))
       return s;

@@ -110,7 +110,7 @@ int32_t step(fsdp_rt_context *ctx) {
          fsdp_rt_copy(ctx, &copyDesc) || fsdp_rt_check(ctx, &checkDesc);
 }
 
-const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step};
+const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step, nullptr};
 
 fsdp_rt_collective_desc partDesc(int64_t src, int64_t dst) {
   return {"part", src, dst, count / 4, 3, 0, FSDP_RT_F32, 0, 0};
@@ -142,7 +142,7 @@ int32_t queuedStep(fsdp_rt_context *ctx) {
 }
 
 const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}",
-                                       queuedStep};
+                                       queuedStep, nullptr};
 
 void expectNoAllocations(BlasKind blas, bool isRecorded,
                          std::optional<QueueThreads> queues = std::nullopt) {

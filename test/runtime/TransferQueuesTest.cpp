@@ -322,31 +322,73 @@ TEST(TransferQueues, TheTraceHasATrackForEachQueue) {
     Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_ALL_REDUCE);
     sum.parts[0].dst = extraAt;
     fsdp_rt_copy_desc copy = {"copy", -1, 1 << 19, 64};
+    // A trace reads descriptors: they live as long as the program.
+    fsdp_rt_wait_desc waits[] = {{"gathered", 0}, {"summed", 1}};
     Status s = runStep(context, [&](fsdp_rt_context *ctx) {
       return gather(ctx) || fsdp_rt_copy(ctx, &copy) || sum(ctx) ||
-             waitFor(ctx, 1) || waitFor(ctx, 0);
+             fsdp_rt_wait(ctx, &waits[1]) || fsdp_rt_wait(ctx, &waits[0]);
     });
     if (s || context.world().rank() == 1)
       return s;
-    return writeTrace(path, 0, context.recorder());
+    TraceHeader header;
+    header.groupSizes = {2, 1};
+    header.certificate.emplace();
+    header.certificate->issue = "abc";
+    header.certificate->transfers = {{"layers.0", false}, {"", true}};
+    return writeTrace(path, header, context.recorder());
   }));
   std::ifstream file(path);
   Json trace = Json::parse(file);
+  EXPECT_EQ(trace["fsdp"]["issue"], "abc");
   std::map<std::string, int> tracks;
-  std::map<std::string, std::vector<int>> calls;
+  std::map<std::string, Json> events;
+  std::map<int, double> launches;
   for (const Json &event : trace["traceEvents"]) {
-    if (event["ph"] == "M") {
+    if (event["name"] == "thread_name")
       tracks[event["args"]["name"]] = event["tid"];
+    if (event["ph"] == "M")
+      continue;
+    EXPECT_GE(event["ts"], 0.0);
+    std::string name = event["name"];
+    if (event["cat"] == "cuda_runtime") {
+      EXPECT_EQ(event["tid"], 6);
+      launches[event["args"]["correlation"]] = event["ts"];
       continue;
     }
-    EXPECT_GE(event["ts"], 0.0);
-    calls[event["cat"]].push_back(event["tid"]);
+    if (event["cat"] == "cuda_sync")
+      name += " " + std::to_string(int(event["args"]["event"]));
+    events[name] = event;
   }
-  EXPECT_EQ(tracks, (std::map<std::string, int>{
-                        {"compute", 0}, {"all_gather", 1}, {"all_reduce", 3}}));
-  EXPECT_EQ(calls["copy"], std::vector<int>{0});
-  EXPECT_EQ(calls["wait"], (std::vector<int>{0, 0}));
-  EXPECT_EQ(calls["collective"], (std::vector<int>{3, 1}));
+  EXPECT_EQ(tracks, (std::map<std::string, int>{{"compute", 0},
+                                                {"all_gather", 1},
+                                                {"all_reduce", 3},
+                                                {"steps", 6}}));
+  ASSERT_EQ(events.size(), 6u);
+  EXPECT_EQ(events["copy"]["tid"], 0);
+  const Json &gather = events["ncclDevKernel_AllGather"];
+  EXPECT_EQ(gather["tid"], 1);
+  EXPECT_EQ(gather["args"]["stream"], 1);
+  EXPECT_EQ(gather["args"]["unit"], "layers.0");
+  EXPECT_EQ(gather["args"]["phase"], "forward");
+  EXPECT_EQ(gather["args"]["bytes"], 2 * count * 4);
+  EXPECT_EQ(gather["args"]["Group size"], 2);
+  EXPECT_EQ(gather["args"]["dtype"], "f32");
+  const Json &sum = events["ncclDevKernel_AllReduce_Sum"];
+  EXPECT_EQ(sum["args"]["bytes"], count * 4);
+  EXPECT_FALSE(sum["args"].contains("unit"));
+  EXPECT_EQ(sum["args"]["phase"], "backward");
+  const Json &wait = events["Stream Wait Event 1"];
+  EXPECT_EQ(wait["tid"], 0);
+  EXPECT_FALSE(wait["args"].contains("stream"));
+  EXPECT_EQ(wait["args"]["wait_on_stream"], 3);
+  EXPECT_EQ(wait["args"]["wait_on_cuda_event_record_corr_id"],
+            sum["args"]["correlation"]);
+  EXPECT_GE(double(wait["ts"]) + double(wait["dur"]) + 1e-3,
+            double(sum["ts"]) + double(sum["dur"]));
+  EXPECT_EQ(events["ProfilerStep#1"]["cat"], "user_annotation");
+  EXPECT_EQ(launches.size(), 3u);
+  for (const Json &kernel : {gather, sum, events["copy"]})
+    EXPECT_LE(launches.at(kernel["args"]["correlation"]), kernel["ts"]);
   std::filesystem::remove(path);
 }
 
