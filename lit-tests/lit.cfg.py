@@ -1,5 +1,4 @@
 import os
-import shutil
 import sys
 
 import lit.formats
@@ -17,9 +16,6 @@ config.substitutions.append(("%plugin", os.path.join(config.fsdp_lib_dir, "FSDPP
 
 config.substitutions.append(("%clusters", os.path.join(config.fsdp_source_dir, "lib", "Analysis", "Cost", "clusters")))
 config.substitutions.append(("%python", sys.executable))
-# Runs the scripts of pages.
-if shutil.which("node"):
-    config.available_features.add("node")
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(

@@ -69,6 +69,22 @@ void fsdp::buildKernelPipeline(OpPassManager &pm) {
   pm.addPass(createTieUpdates());
 }
 
+void fsdp::buildOptimizePipeline(OpPassManager &pm,
+                                 const OptimizeOptions &options) {
+  // The planner wants to know how large things are and which share memory.
+  pm.addPass(createPlanArena());
+  PlanStepOptions plan;
+  plan.cluster = options.cluster;
+  plan.budget = options.budget;
+  plan.reshardAfterForward = options.reshardAfterForward;
+  plan.recompute = options.recompute;
+  plan.bucket = options.bucket;
+  pm.addPass(createPlanStep(plan));
+  pm.addPass(createKeepGathered());
+  pm.addPass(createRecomputeActivations());
+  pm.addPass(createGroupCollectives());
+}
+
 void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {
   pm.addPass(createMatchMatmuls());
   pm.addPass(createVectorizeKernels());
@@ -123,13 +139,14 @@ void fsdp::registerAllPasses() {
     PassPipelineRegistration<>("fsdp-kernels",
                                "L2: compute ops become kernels and launches",
                                buildKernelPipeline);
+    PassPipelineRegistration<OptimizeOptions>(
+        "fsdp-optimize", "L2: keeps, repeats and groups what pays on a cluster",
+        buildOptimizePipeline);
     PassPipelineRegistration<>("fsdp-cpu-kernels", "code for kernels on CPUs",
                                buildCpuKernelPipeline);
-    PassPipelineRegistration<>("fsdp-lower-to-llvm",
-                               "kernels and runtime calls to LLVM",
-                               [](OpPassManager &pm) {
-                                 buildLowerToLLVMPipeline(pm);
-                               });
+    PassPipelineRegistration<>(
+        "fsdp-lower-to-llvm", "kernels and runtime calls to LLVM",
+        [](OpPassManager &pm) { buildLowerToLLVMPipeline(pm); });
     return true;
   }();
   (void)once;

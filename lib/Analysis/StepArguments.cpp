@@ -69,6 +69,75 @@ int64_t fsdp::getArenaOffset(Value value) {
       names::kOffsets)[cast<OpResult>(value).getResultNumber()];
 }
 
+Value fsdp::getViewedValue(Value value) {
+  while (value.getDefiningOp() && isView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+Operation *fsdp::getLossOp(func::FuncOp step) {
+  Operation *terminator = step.getBody().front().getTerminator();
+  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
+    if (!step.getResultAttr(i, names::kLoss))
+      continue;
+    Value loss = getViewedValue(terminator->getOperand(i));
+    while (Operation *def = loss.getDefiningOp()) {
+      if (auto wait = dyn_cast<WaitOp>(def)) {
+        auto start = wait.getToken().getDefiningOp<StartOp>();
+        loss = start.getYielded()[cast<OpResult>(loss).getResultNumber()];
+      } else if (auto mean = dyn_cast<CollectiveOpInterface>(def)) {
+        loss = mean.getInput();
+        if (auto arg = dyn_cast<BlockArgument>(loss))
+          if (auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp()))
+            loss = start.getSource(arg);
+      } else {
+        return def;
+      }
+      loss = getViewedValue(loss);
+    }
+    return nullptr;
+  }
+  return nullptr;
+}
+
+/// Whether both are the same value, or made alike from the same values.
+static bool isSame(Value a, Value b) {
+  if (a == b)
+    return true;
+  auto first = a.getDefiningOp<LaunchOp>(),
+       second = b.getDefiningOp<LaunchOp>();
+  return first && second && first.getKernel() == second.getKernel() &&
+         first.getInputs() == second.getInputs() &&
+         cast<OpResult>(a).getResultNumber() ==
+             cast<OpResult>(b).getResultNumber();
+}
+
+AllGatherOp fsdp::getEarlierGather(AllGatherOp gather) {
+  for (auto other : gather->getBlock()->getOps<AllGatherOp>()) {
+    if (other == gather)
+      return nullptr;
+    if (other.getMeshAttr() == gather.getMeshAttr() &&
+        other.getAxesAttr() == gather.getAxesAttr() &&
+        isSame(other.getInput(), gather.getInput()))
+      return other;
+  }
+  return nullptr;
+}
+
+SmallVector<CollectiveOpInterface>
+fsdp::getGroupFrom(CollectiveOpInterface op) {
+  SmallVector<CollectiveOpInterface> group = {op};
+  Attribute number = op->getAttr(names::kGroup);
+  for (Operation *next = op->getNextNode(); number && next;
+       next = next->getNextNode()) {
+    auto other = dyn_cast<CollectiveOpInterface>(next);
+    if (!other || other->getAttr(names::kGroup) != number)
+      break;
+    group.push_back(other);
+  }
+  return group;
+}
+
 bool fsdp::isReadAfter(Value value, Operation *op) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (isView(user))

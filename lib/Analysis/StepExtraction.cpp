@@ -45,7 +45,6 @@ private:
   void addPack(PackOp op);
   void addReturn(Operation &op);
   FailureOr<Id> getGroup(CollectiveOpInterface op);
-  Operation *getLossOp();
 
   ModuleOp module;
   func::FuncOp step;
@@ -380,9 +379,14 @@ void Extraction::addWait(Id event, Id unit) {
 }
 
 LogicalResult Extraction::addCollective(CollectiveOpInterface op) {
-  if (failed(addTransfer(*op, op)))
+  SmallVector<CollectiveOpInterface> group = getGroupFrom(op);
+  if (failed(addTransfer(*op, group)))
     return failure();
   StepOp &start = program.ops.back();
+  for (CollectiveOpInterface other : llvm::drop_begin(group)) {
+    start.reads.push_back(getRange(other.getInput()));
+    start.writes.push_back(getRange(other.getResult()));
+  }
   start.event = events++;
   addWait(start.event, start.unit);
   return success();
@@ -442,26 +446,16 @@ void Extraction::addReturn(Operation &op) {
   }
 }
 
-/// What makes the loss; null where the step returns none.
-Operation *Extraction::getLossOp() {
-  Operation *terminator = block.getTerminator();
-  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
-    if (!step.getResultAttr(i, names::kLoss))
-      continue;
-    Value loss = getWhole(terminator->getOperand(i));
-    while (auto mean = loss.getDefiningOp<CollectiveOpInterface>())
-      loss = getWhole(mean.getInput());
-    return loss.getDefiningOp();
-  }
-  return nullptr;
-}
-
 FailureOr<StepProgram> Extraction::extract() {
   addBuffers();
   nameUnits();
-  Operation *loss = getLossOp();
+  Operation *loss = getLossOp(step);
   bool backward = false;
+  // Collectives of a group that has been added.
+  llvm::SmallPtrSet<Operation *, 4> added;
   for (Operation &op : block) {
+    if (added.contains(&op))
+      continue;
     size_t first = program.ops.size();
     if (auto launch = dyn_cast<LaunchOp>(op))
       addLaunch(launch);
@@ -474,6 +468,7 @@ FailureOr<StepProgram> Extraction::extract() {
     else if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
       if (failed(addCollective(collective)))
         return failure();
+      added.insert_range(getGroupFrom(collective));
     } else if (auto start = dyn_cast<StartOp>(op)) {
       if (failed(addStart(start)))
         return failure();
@@ -484,8 +479,8 @@ FailureOr<StepProgram> Extraction::extract() {
     } else if (!isView(&op))
       return op.emitOpError("expected a launch, a collective, a pack, a check "
                             "or a view in a planned step");
-    for (StepOp &added : llvm::drop_begin(program.ops, first))
-      added.backward = backward;
+    for (StepOp &made : llvm::drop_begin(program.ops, first))
+      made.backward = backward;
     origins.resize(program.ops.size(), &op);
     backward |= &op == loss;
   }
@@ -503,6 +498,8 @@ fsdp::extractStepProgram(ModuleOp module,
                           "first)");
   auto meshes = module.getOps<MeshOp>();
   SmallVector<Operation *> ignored;
+  if (origins)
+    origins->clear();
   FailureOr<StepProgram> program =
       Extraction(module, step, origins ? *origins : ignored).extract();
   if (succeeded(program) && !meshes.empty())

@@ -28,8 +28,10 @@ static llvm::Error makeError(const llvm::Twine &message) {
 Expected<WrapPolicy> WrapPolicy::parse(StringRef text) {
   WrapPolicy policy;
   StringRef rest = text;
-  if (rest == "blocks" || rest == "none") {
-    policy.kind = rest == "none" ? Kind::None : Kind::Blocks;
+  if (rest == "blocks" || rest == "none" || rest == "auto") {
+    policy.kind = rest == "none"   ? Kind::None
+                  : rest == "auto" ? Kind::Auto
+                                   : Kind::Blocks;
     return policy;
   }
   if (rest.consume_front("module:")) {
@@ -59,8 +61,8 @@ Expected<WrapPolicy> WrapPolicy::parse(StringRef text) {
     policy.minNumel = count * scale;
     return policy;
   }
-  return makeError("expected module:CLASS[,CLASS..], size:N, blocks or none as "
-                   "wrap policy, got '" +
+  return makeError("expected module:CLASS[,CLASS..], size:N, blocks, none or "
+                   "auto as wrap policy, got '" +
                    text + "'");
 }
 
@@ -192,6 +194,58 @@ static void wrapBlocks(ModuleTree &tree, int node, ArrayRef<int64_t> numel) {
       wrapBlocks(tree, child, numel);
 }
 
+/// Wraps the innermost modules below @node with at least @least elements.
+static void wrapLarge(ModuleTree &tree, int node, int64_t least,
+                      ArrayRef<int64_t> numel) {
+  bool isInnermost = true;
+  for (int child : tree.nodes[node].children)
+    if (numel[child] >= least && !tree.nodes[child].wrapped) {
+      isInnermost = false;
+      wrapLarge(tree, child, least, numel);
+    }
+  // What holds blocks keeps only what is beside them.
+  for (int child : tree.nodes[node].children)
+    isInnermost &= !tree.nodes[child].wrapped;
+  if (isInnermost && node != 0)
+    tree.nodes[node].wrapped = true;
+}
+
+/// Blocks, cut further: a part with a quarter of its block is a unit, the first
+/// such part stays with the rest unless that is an eighth itself; beside the
+/// blocks, what is as large as half of one. So the first gather and the last
+/// reduction, which nothing can hide, are small. Without blocks, sixteenths.
+static void wrapPieces(ModuleTree &tree, ArrayRef<int64_t> numel) {
+  wrapBlocks(tree, 0, numel);
+  SmallVector<int> blocks;
+  for (int node = 0, e = tree.nodes.size(); node != e; ++node)
+    if (tree.nodes[node].wrapped)
+      blocks.push_back(node);
+  if (blocks.empty()) {
+    wrapLarge(tree, 0, std::max<int64_t>(numel[0] / 16, 1), numel);
+    return;
+  }
+  SmallVector<int64_t> sizes;
+  for (int block : blocks) {
+    SmallVector<int> parts;
+    int64_t rest = numel[block];
+    for (int child : tree.nodes[block].children)
+      if (!tree.nodes[child].wrapped && numel[child] * 4 >= numel[block]) {
+        parts.push_back(child);
+        rest -= numel[child];
+      }
+    for (int part : llvm::drop_begin(parts, rest * 8 < numel[block] ? 1 : 0))
+      if (parts.size() > 1 || rest * 8 >= numel[block])
+        tree.nodes[part].wrapped = true;
+    sizes.push_back(numel[block]);
+  }
+  llvm::sort(sizes);
+  int64_t least = std::max<int64_t>(sizes[sizes.size() / 2] / 2, 1);
+  for (int child : tree.nodes[0].children)
+    if (numel[child] >= least && !tree.nodes[child].wrapped)
+      wrapLarge(tree, child, least, numel);
+}
+
+
 //===----------------------------------------------------------------------===//
 // assignUnits
 //===----------------------------------------------------------------------===//
@@ -226,6 +280,9 @@ fsdp::assignUnits(ArrayRef<ModuleInfo> modules, ArrayRef<WrapParam> params,
     break;
   case WrapPolicy::Kind::Blocks:
     wrapBlocks(tree, 0, numel);
+    break;
+  case WrapPolicy::Kind::Auto:
+    wrapPieces(tree, numel);
     break;
   case WrapPolicy::Kind::None:
     break;

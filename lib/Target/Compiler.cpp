@@ -12,7 +12,6 @@
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/Manifest.h"
 #include "fsdp/Target/OutputFile.h"
-#include "fsdp/Target/Planner.h"
 #include "fsdp/Target/ProgramHeader.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -47,7 +46,7 @@ private:
   Stopwatch &watch;
   OutputFile output, header;
   /// Set where the step is scheduled.
-  std::optional<ScheduleStepOptions> schedule;
+  std::optional<StepScheduler> schedule;
 };
 } // namespace
 
@@ -126,24 +125,20 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
 }
 
 llvm::Error Compiler::readSchedule() {
-  if (options.cluster.empty()) {
-    if (!options.memoryBudget.empty())
+  const ScheduleOptions &wanted = options.schedule;
+  if (wanted.cluster.empty()) {
+    if (!wanted.memoryBudget.empty())
       return makeError("expected --cluster beside --memory-budget, got none: "
+                       "without one nothing is chosen");
+    if (options.wrap == "auto")
+      return makeError("expected --cluster beside --wrap auto, got none: "
                        "without one nothing is chosen");
     return llvm::Error::success();
   }
-  schedule.emplace();
-  schedule->order = options.order;
-  auto file = findCluster(options.cluster, options.toolDir);
-  if (!file)
-    return file.takeError();
-  schedule->cluster = *file;
-  if (!options.memoryBudget.empty()) {
-    auto bytes = parseBytes(options.memoryBudget);
-    if (!bytes)
-      return bytes.takeError();
-    schedule->budget = *bytes;
-  }
+  auto created = StepScheduler::create(wanted, options.toolDir);
+  if (!created)
+    return created.takeError();
+  schedule = std::move(*created);
   return llvm::Error::success();
 }
 
@@ -158,11 +153,10 @@ llvm::Error Compiler::compile() {
     return error;
   if (llvm::Error error = frontend.read())
     return error;
-  ModuleOp module = frontend.getModule();
   PartitionOptions partition;
   frontend.fill(partition);
   auto print = [&] {
-    return output.write([&](raw_ostream &os) { module.print(os); });
+    return output.write([&](raw_ostream &os) { frontend.getModule().print(os); });
   };
   if (llvm::Error error =
           frontend.runPipeline("partition", [&](OpPassManager &pm) {
@@ -179,12 +173,7 @@ llvm::Error Compiler::compile() {
   if (options.emit == Emit::L2)
     return print();
   if (schedule)
-    if (llvm::Error error =
-            frontend.runPipeline("schedule", [&](OpPassManager &pm) {
-              // Its input knows how large things are and which share memory.
-              pm.addPass(createPlanArena());
-              pm.addPass(createScheduleStep(*schedule));
-            }))
+    if (llvm::Error error = schedule->run(frontend))
       return error;
   if (options.emit == Emit::L3) {
     if (llvm::Error error =
@@ -208,8 +197,9 @@ llvm::Error Compiler::compile() {
   manifest.features = cpu->features;
   ConvertFSDPToRuntimeOptions convert;
   if (schedule)
-    manifest.order = schedule->order;
-  FailureOr<std::string> text = createManifest(module, manifest);
+    manifest.order = options.schedule.order;
+  FailureOr<std::string> text =
+      createManifest(frontend.getModule(), manifest);
   if (failed(text))
     return makeError("could not compile " + options.input);
   convert.manifest = std::move(*text);
@@ -220,7 +210,7 @@ llvm::Error Compiler::compile() {
                 pm, !llvm::is_contained(cpu->features, "avx512bf16"));
           }))
     return error;
-  return writeProgram(module, *cpu, convert.manifest);
+  return writeProgram(frontend.getModule(), *cpu, convert.manifest);
 }
 
 llvm::Error fsdp::compile(const CompileOptions &options) {

@@ -6,14 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Planner.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/Schedule/ClusterCost.h"
-#include "fsdp/Analysis/StepExtraction.h"
-#include "fsdp/Passes/Passes.h"
+#include "StepSource.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/Plan.h"
 
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -21,7 +17,6 @@
 
 using namespace mlir;
 using namespace mlir::fsdp;
-using namespace mlir::fsdp::sched;
 namespace path = llvm::sys::path;
 namespace fs = llvm::sys::fs;
 
@@ -92,42 +87,19 @@ static llvm::Expected<std::optional<OutputFile>> open(StringRef path) {
   return std::optional<OutputFile>(std::move(*file));
 }
 
-static llvm::Error readSettings(const PlanOptions &options,
-                                PlanSettings &settings) {
-  static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled"};
-  if (!llvm::is_contained(orders, options.order))
-    return makeError("expected --order in_order, fsdp or scheduled, got '" +
-                     options.order + "'");
-  if (!options.memoryBudget.empty()) {
-    auto bytes = parseBytes(options.memoryBudget);
-    if (!bytes)
-      return bytes.takeError();
-    settings.budget = *bytes;
-  }
-  if (!options.computeDtype.empty()) {
-    settings.computeDtype = parseCostDtype(options.computeDtype);
-    if (!settings.computeDtype)
-      return makeError("expected --compute-dtype " +
-                       llvm::join(kCostDtypeNames, ", ") + ", got '" +
-                       options.computeDtype + "'");
-  }
-  return llvm::Error::success();
-}
-
 static llvm::Error write(std::optional<OutputFile> &file,
                          llvm::function_ref<void(raw_ostream &)> print) {
   return file ? file->write(print) : llvm::Error::success();
 }
 
 llvm::Error fsdp::plan(const PlanOptions &options) {
+  if (!options.sweep.empty())
+    return planSweep(options);
   // What would fail at the end is refused before it takes time.
   PlanSettings settings;
   if (llvm::Error error = readSettings(options, settings))
     return error;
-  auto clusterFile = findCluster(options.cluster, options.toolDir);
-  if (!clusterFile)
-    return clusterFile.takeError();
-  auto cluster = loadCluster(*clusterFile);
+  auto cluster = readCluster(options);
   if (!cluster)
     return cluster.takeError();
   auto timeline = open(options.timeline);
@@ -137,57 +109,22 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   if (!html)
     return html.takeError();
 
-  Frontend frontend(options);
-  Stopwatch &watch = frontend.getWatch();
-  if (llvm::Error error = frontend.read())
+  StepSource source(options);
+  if (llvm::Error error = source.read())
     return error;
-  PartitionOptions partition;
-  frontend.fill(partition);
-  if (llvm::Error error =
-          frontend.runPipeline("partition", [&](OpPassManager &pm) {
-            buildPartitionPipeline(pm, partition);
-          }))
-    return error;
-  if (llvm::Error error = frontend.runPipeline("kernels", buildKernelPipeline))
-    return error;
-  if (llvm::Error error = frontend.runPipeline(
-          "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))
-    return error;
-  ModuleOp module = frontend.getModule();
-  FailureOr<StepProgram> program = extractStepProgram(module);
-  if (failed(program))
-    return makeError("could not plan " + options.input);
-
-  auto cost = createClusterCost(*cluster, *program);
-  if (!cost)
-    return cost.takeError();
-  std::unique_ptr<CostModel> measured;
-  if (!options.profile.empty()) {
-    auto withProfile = createClusterCost(*cluster, *program, options.profile);
-    if (!withProfile)
-      return withProfile.takeError();
-    measured = std::move(withProfile->model);
-  }
-  PlanReport report;
-  StringRef model = path::filename(options.input);
-  // DIR/model.mlir is called like its folder.
-  report.model =
-      (model.starts_with("model.") && path::has_parent_path(options.input)
-           ? path::filename(path::parent_path(options.input))
-           : model)
-          .str();
-  report.mesh = options.mesh;
-  if (auto strategy = module->getAttrOfType<StringAttr>(names::kStrategy))
-    report.strategy = strategy.str();
-  report.cluster = cluster->name;
-  report.device = cluster->device.name;
-  report.budget = cluster->device.getUsableBytes();
-  watch.lap("program and costs");
-  if (llvm::Error error = makePlan(std::move(*program), std::move(cost->model),
-                                   cost->placements, settings, report,
-                                   std::move(measured)))
-    return error;
-  watch.lap("schedule and simulate");
+  auto lowered = source.lower(options);
+  if (!lowered)
+    return lowered.takeError();
+  auto step = std::make_shared<const LoweredStep>(std::move(*lowered));
+  auto planned = planLowered(*step, *cluster, options, settings);
+  if (!planned)
+    return planned.takeError();
+  PlanReport &report = *planned;
+  report.model = source.getName();
+  report.items = source.getItems();
+  source.getWatch().lap("schedule and simulate");
+  if (options.whatIf || *html)
+    addWhatIfs(source, *cluster, options, settings, step, report);
 
   if (llvm::Error error = write(*timeline, [&](raw_ostream &os) {
         for (const PlanVariant &variant : report.variants)
@@ -203,6 +140,6 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   else
     printPlanText(report, llvm::outs());
   llvm::outs().flush();
-  watch.lap("write");
+  source.getWatch().lap("write");
   return llvm::Error::success();
 }

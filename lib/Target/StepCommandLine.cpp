@@ -32,7 +32,7 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                         "hybrid_shard where the mesh has a replicate axis)"),
                cl::cat(category)),
       wrap("wrap", cl::init("blocks"),
-           cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none"),
+           cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none | auto"),
            cl::cat(category)),
       ignore("ignore", cl::value_desc("pattern"),
              cl::desc("Parameters that are left whole, gradients not reduced"),

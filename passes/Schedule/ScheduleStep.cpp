@@ -13,9 +13,14 @@
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <map>
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_SCHEDULESTEP
@@ -30,11 +35,11 @@ using namespace mlir::fsdp::sched;
 // Decision
 //===----------------------------------------------------------------------===//
 
-/// @program in the order that @order names.
+/// @program in the order that the options name.
 static llvm::Expected<StepProgram> reorder(const StepProgram &program,
                                            const Cluster &cluster,
-                                           StringRef order, int64_t budget) {
-  if (order == "in_order")
+                                           const ScheduleStepOptions &options) {
+  if (options.order == "in_order")
     return program;
   llvm::Expected<ClusterCost> cost = createClusterCost(cluster, program);
   if (!cost)
@@ -43,16 +48,27 @@ static llvm::Expected<StepProgram> reorder(const StepProgram &program,
       program, addTimes(program, *cost->model, cost->placements));
   if (!step)
     return step.takeError();
-  if (order == "fsdp")
-    return applySchedule(program, *step,
-                         scheduleLikeFSDP(step->problem, FSDPOptions()));
-  step->problem.budget = budget ? budget : cluster.device.getUsableBytes();
-  if (std::optional<Schedule> found = schedule(step->problem))
+  ScheduleProblem &problem = step->problem;
+  if (options.order == "fsdp") {
+    FSDPOptions fsdp;
+    fsdp.forwardPrefetch = options.forwardPrefetch;
+    fsdp.limitAllGathers = options.limitAllGathers;
+    fsdp.backwardPrefetch =
+        llvm::StringSwitch<BackwardPrefetch>(options.backwardPrefetch)
+            .Case("pre", BackwardPrefetch::Pre)
+            .Case("post", BackwardPrefetch::Post)
+            .Default(BackwardPrefetch::None);
+    return applySchedule(program, *step, scheduleLikeFSDP(problem, fsdp));
+  }
+  problem.budget =
+      options.budget ? options.budget : cluster.device.getUsableBytes();
+  if (options.shrink)
+    problem.budget = std::max(problem.budget, getLeastBudget(problem));
+  if (std::optional<Schedule> found = schedule(problem))
     return applySchedule(program, *step, *found);
   return llvm::createStringError("expected a budget of at least " +
-                                 llvm::Twine(getLeastBudget(step->problem)) +
-                                 " bytes, got " +
-                                 llvm::Twine(step->problem.budget));
+                                 llvm::Twine(getLeastBudget(problem)) +
+                                 " bytes, got " + llvm::Twine(problem.budget));
 }
 
 //===----------------------------------------------------------------------===//
@@ -82,7 +98,7 @@ private:
   llvm::DenseSet<Operation *> placed;
   /// By event.
   llvm::DenseMap<Id, StartOp> starts;
-  llvm::DenseMap<Id, Operation *> collectives;
+  std::map<Id, SmallVector<CollectiveOpInterface>> groups;
 };
 } // namespace
 
@@ -102,48 +118,53 @@ void Rewriter::place(Operation *op) {
 }
 
 void Rewriter::start(const StepOp &op) {
-  Operation *original = origins[op.source];
-  auto collective = cast<CollectiveOpInterface>(original);
-  SmallVector<Value> tokens, inputs;
-  SmallVector<Value> brought;
-  for (Id event : op.after) {
-    tokens.push_back(starts.lookup(event).getToken());
-    brought.push_back(
-        cast<CollectiveOpInterface>(collectives.lookup(event)).getResult());
-  }
+  SmallVector<CollectiveOpInterface> &group = groups[op.event];
+  group = getGroupFrom(cast<CollectiveOpInterface>(origins[op.source]));
+  Location loc = group.front().getLoc();
   // What a transfer in `after` brings comes through its token: compute does not
   // know of it yet.
-  auto source = llvm::find(brought, collective.getInput());
-  bool isThroughToken = source != brought.end();
-  if (!isThroughToken) {
-    placeViews(collective.getInput());
-    inputs.push_back(collective.getInput());
+  SmallVector<Value> tokens, inputs, brought;
+  for (Id event : op.after) {
+    tokens.push_back(starts.lookup(event).getToken());
+    for (CollectiveOpInterface other : groups[event])
+      brought.push_back(other.getResult());
   }
-  auto token =
-      TokenType::get(original->getContext(), collective.getResult().getType());
-  auto start = StartOp::create(builder, original->getLoc(), token, inputs,
-                               TransferQueue(op.queue), op.event, tokens);
+  for (CollectiveOpInterface collective : group)
+    if (!llvm::is_contained(brought, collective.getInput())) {
+      placeViews(collective.getInput());
+      inputs.push_back(collective.getInput());
+    }
+  SmallVector<Type> types;
+  for (CollectiveOpInterface collective : group)
+    types.push_back(collective.getResult().getType());
+  auto start =
+      StartOp::create(builder, loc, TokenType::get(builder.getContext(), types),
+                      inputs, TransferQueue(op.queue), op.event, tokens);
   Block &body = start.getBody().emplaceBlock();
-  SmallVector<Value> arguments;
-  for (Value value : llvm::concat<Value>(inputs, brought))
-    arguments.push_back(body.addArgument(value.getType(), original->getLoc()));
   IRMapping mapping;
-  mapping.map(collective.getInput(), isThroughToken
-                                         ? arguments[source - brought.begin()]
-                                         : arguments.front());
+  for (Value value : llvm::concat<Value>(inputs, brought)) {
+    BlockArgument arg = body.addArgument(value.getType(), loc);
+    mapping.map(value, arg);
+  }
   OpBuilder inside = OpBuilder::atBlockEnd(&body);
-  Operation *clone = inside.clone(*original, mapping);
-  YieldOp::create(inside, original->getLoc(), clone->getResults());
+  SmallVector<Value> yielded;
+  for (CollectiveOpInterface collective : group) {
+    Operation *clone = inside.clone(*collective, mapping);
+    clone->removeAttr(names::kGroup);
+    yielded.push_back(clone->getResult(0));
+  }
+  YieldOp::create(inside, loc, yielded);
   starts[op.event] = start;
-  collectives[op.event] = original;
 }
 
 void Rewriter::wait(const StepOp &op) {
   StartOp start = starts.lookup(op.event);
-  Operation *original = collectives.lookup(op.event);
-  auto wait = WaitOp::create(builder, start.getLoc(),
-                             original->getResultTypes(), start.getToken());
-  original->replaceAllUsesWith(wait);
+  auto wait =
+      WaitOp::create(builder, start.getLoc(),
+                     start.getToken().getType().getTypes(), start.getToken());
+  for (auto [collective, result] :
+       llvm::zip(groups[op.event], wait.getResults()))
+    collective.getResult().replaceAllUsesWith(result);
 }
 
 void Rewriter::apply(const StepProgram &program) {
@@ -162,22 +183,16 @@ void Rewriter::apply(const StepProgram &program) {
     }
   }
   placeViews(block.getTerminator()->getOperands());
-  for (auto &[event, op] : collectives)
-    op->dropAllReferences();
-  for (auto &[event, op] : collectives)
-    op->erase();
+  for (auto &[event, group] : groups)
+    for (CollectiveOpInterface collective : group)
+      collective->dropAllReferences();
+  for (auto &[event, group] : groups)
+    for (CollectiveOpInterface collective : group)
+      collective->erase();
   // Views that nothing needs stay behind.
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isView(&op) && op.use_empty())
       op.erase();
-}
-
-/// They hold for another order.
-static void removePlaces(func::FuncOp step) {
-  step->removeAttr(names::kArena);
-  for (unsigned i = 0, e = step.getNumArguments(); i != e; ++i)
-    step.removeArgAttr(i, names::kOffset);
-  step.walk([](Operation *op) { op->removeAttr(names::kOffsets); });
 }
 
 namespace {
@@ -201,6 +216,11 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       return emitError(step.getLoc())
              << "expected scheduled, fsdp or in_order as order, got '" << order
              << "'";
+    if (backwardPrefetch != "pre" && backwardPrefetch != "post" &&
+        backwardPrefetch != "none")
+      return emitError(step.getLoc())
+             << "expected pre, post or none as backward-prefetch, got '"
+             << backwardPrefetch << "'";
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = extractStepProgram(module, &origins);
     if (failed(program))
@@ -212,14 +232,22 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
         return fail(loaded.takeError());
       description = std::move(*loaded);
     }
+    ScheduleStepOptions options;
+    options.order = order;
+    options.budget = budget;
+    options.shrink = shrink;
+    options.forwardPrefetch = forwardPrefetch;
+    options.backwardPrefetch = backwardPrefetch;
+    options.limitAllGathers = limitAllGathers;
     llvm::Expected<StepProgram> changed =
-        reorder(*program, description, order, budget);
+        reorder(*program, description, options);
     if (!changed)
       return fail(changed.takeError());
     if (std::string error = findBrokenDependency(*program, *changed);
         !error.empty())
       return emitError(step.getLoc()) << "internal error: " << error;
-    removePlaces(step);
+    // They hold for another order.
+    removeArenaPlaces(step);
     Rewriter(step, origins).apply(*changed);
     return success();
   }

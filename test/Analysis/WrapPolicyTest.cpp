@@ -59,11 +59,12 @@ TEST(WrapPolicy, SizesCountInPowersOfThousand) {
 }
 
 TEST(WrapPolicy, RefusesOtherForms) {
-  for (llvm::StringRef text : {"", "block", "Module:A", "size", "auto"})
-    EXPECT_EQ(getError(WrapPolicy::parse(text)),
-              "expected module:CLASS[,CLASS..], size:N, blocks or none as wrap "
-              "policy, got '" +
-                  text.str() + "'");
+  for (llvm::StringRef text : {"", "block", "Module:A", "size", "automatic"})
+    EXPECT_EQ(
+        getError(WrapPolicy::parse(text)),
+        "expected module:CLASS[,CLASS..], size:N, blocks, none or auto as "
+        "wrap policy, got '" +
+            text.str() + "'");
   for (llvm::StringRef count :
        {"", "0", "-1", "1.5M", "20m", "M", "9223372037G", "1 "})
     EXPECT_EQ(getError(WrapPolicy::parse(("size:" + count).str())),
@@ -187,6 +188,58 @@ TEST(WrapBlocks, NothingRepeatsGivesTheRoot) {
 TEST(WrapBlocks, NamesAloneTellWhereModulesAreNotListed) {
   EXPECT_EQ(assign({}, {{"emb", 1}, {"h.0.a.w", 1}, {"h.1.a.w", 1}}, "blocks"),
             (Units{"", "h.0", "h.1"}));
+}
+
+TEST(WrapAuto, CutsBlocksAndWhatIsLargeBesideThem) {
+  const ModuleInfo modules[] = {
+      {"", "Model"},
+      {"embed", "Embedding"},
+      {"layers", "ModuleList"},
+      {"layers.0", "Layer"},
+      {"layers.0.norm", "Norm"},
+      {"layers.0.attn", "Attention"},
+      {"layers.0.mlp", "Mlp"},
+      {"layers.1", "Layer"},
+      {"layers.1.norm", "Norm"},
+      {"layers.1.attn", "Attention"},
+      {"layers.1.mlp", "Mlp"},
+      {"norm", "Norm"},
+      {"head", "Linear"},
+  };
+  // The rest of a block is small, so attention stays with it; embedding and
+  // head are units, the last norm is not.
+  EXPECT_EQ(assign(modules,
+                   {{"embed.w", 900},
+                    {"layers.0.norm.w", 10},
+                    {"layers.0.attn.w", 400},
+                    {"layers.0.mlp.w", 600},
+                    {"layers.1.norm.w", 10},
+                    {"layers.1.attn.w", 400},
+                    {"layers.1.mlp.w", 600},
+                    {"norm.w", 10},
+                    {"head.w", 900}},
+                   "auto"),
+            (Units{"embed", "layers.0", "layers.0", "layers.0.mlp", "layers.1",
+                   "layers.1", "layers.1.mlp", "", "head"}));
+  // A block whose own parameters are many keeps them to itself.
+  EXPECT_EQ(
+      assign(modules,
+             {{"layers.0.w", 400},
+              {"layers.0.attn.w", 400},
+              {"layers.1.w", 400},
+              {"layers.1.attn.w", 400},
+              {"head.w", 100}},
+             "auto"),
+      (Units{"layers.0", "layers.0.attn", "layers.1", "layers.1.attn", ""}));
+}
+
+TEST(WrapAuto, WithoutBlocksUnitsAreSixteenths) {
+  EXPECT_EQ(
+      assign(
+          {},
+          {{"a.b.w", 30}, {"a.c.w", 30}, {"a.w", 5}, {"d.w", 2}, {"e.w", 33}},
+          "auto"),
+      (Units{"a.b", "a.c", "", "", "e"}));
 }
 
 TEST(WrapNone, EverythingIsTheRoot) {

@@ -10,6 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Planning/StepPlan.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
@@ -20,6 +22,7 @@
 
 #include "gtest/gtest.h"
 
+#include <map>
 #include <optional>
 
 using namespace mlir;
@@ -51,7 +54,6 @@ class FixtureSteps : public ::testing::TestWithParam<Setting> {
 protected:
   void SetUp() override {
     const Setting &setting = GetParam();
-    StepOptions options;
     std::string dir = std::string(FSDP_FIXTURES "/") + setting.fixture;
     options.input = dir + "/model.mlir";
     options.optimizerFile = dir + "/optimizer.mlir";
@@ -60,20 +62,24 @@ protected:
     options.strategy = setting.strategy;
     if (setting.narrow)
       options.paramDtype = options.reduceDtype = "bf16";
-    Frontend frontend(options);
-    ASSERT_FALSE(bool(frontend.read()));
+    frontend.emplace(options);
+    ASSERT_FALSE(bool(frontend->read()));
     PartitionOptions partition;
-    frontend.fill(partition);
-    ASSERT_FALSE(bool(frontend.runPipeline("all", [&](OpPassManager &pm) {
+    frontend->fill(partition);
+    ASSERT_FALSE(bool(frontend->runPipeline("all", [&](OpPassManager &pm) {
       buildPartitionPipeline(pm, partition);
       buildKernelPipeline(pm);
       pm.addPass(createPlanArena());
     })));
-    FailureOr<StepProgram> extracted = extractStepProgram(frontend.getModule());
+    FailureOr<StepProgram> extracted =
+        extractStepProgram(frontend->getModule(), &origins);
     ASSERT_TRUE(succeeded(extracted));
     program = std::move(*extracted);
   }
 
+  StepOptions options;
+  std::optional<Frontend> frontend;
+  SmallVector<Operation *> origins;
   StepProgram program;
   BytesCost cost;
 };
@@ -179,12 +185,95 @@ TEST_P(FixtureSteps, noScheduleBreaksADependency) {
       options.forwardPrefetch = forward;
       options.backwardPrefetch = backward;
       check(scheduleLikeFSDP(step->problem, options));
+      options.allReduceOnReduceQueue = true;
+      check(scheduleLikeFSDP(step->problem, options));
     }
   for (int64_t budget : {kNoBudget, getLeastBudget(step->problem)}) {
     step->problem.budget = budget;
     std::optional<Schedule> best = schedule(step->problem);
     ASSERT_TRUE(best);
     check(*best);
+  }
+}
+
+/// Ops in order with what they touch; values have the number of their first
+/// mention, so that two programs that differ in names alone are equal.
+static std::vector<std::string> describe(const StepProgram &program) {
+  llvm::DenseMap<Id, size_t> numbers;
+  std::vector<std::string> lines;
+  for (const StepOp &op : program.ops) {
+    std::string &line = lines.emplace_back();
+    llvm::raw_string_ostream os(line);
+    if (op.kind == StepOpKind::Wait) {
+      os << "wait";
+      continue;
+    }
+    os << op.name << (op.backward ? " backward" : " forward");
+    if (op.transfer >= 0)
+      for (int64_t bytes : program.transfers[op.transfer].atomBytes)
+        os << " " << bytes;
+    for (const ByteRange &range :
+         llvm::concat<const ByteRange>(op.reads, op.writes))
+      os << " v"
+         << numbers.try_emplace(range.value, numbers.size()).first->second
+         << "+" << range.offset - program.values[range.value].offset << ":"
+         << range.bytes;
+  }
+  return lines;
+}
+
+/// All gathers kept, some launches repeated, neighbours together: the passes
+/// make of the IR what applyPlan makes of the program.
+TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
+  PlanChoices choices = getPlanChoices(program);
+  for (bool keep : {false, true}) {
+    SCOPED_TRACE(keep ? "keep" : "gather again");
+    SetUp();
+    StepPlan plan(program);
+    std::map<std::pair<Queue, bool>, Id> transfers;
+    for (size_t i = 0; i != program.ops.size(); ++i) {
+      const StepOp &op = program.ops[i];
+      MLIRContext *context = origins[i]->getContext();
+      if (keep && choices.earlierGather[i] >= 0) {
+        plan.keep[i] = true;
+        origins[i]->setAttr(names::kKeep, UnitAttr::get(context));
+      }
+      SmallVector<int64_t> again;
+      for (size_t r = 0; r != op.writes.size() && choices.canRecompute[i]; ++r)
+        // Two of three results.
+        if ((i + r) % 3) {
+          plan.recompute[op.writes[r].value] = true;
+          again.push_back(r);
+        }
+      if (!again.empty())
+        origins[i]->setAttr(names::kRecompute,
+                            DenseI64ArrayAttr::get(context, again));
+      if (op.kind == StepOpKind::Start && !plan.keep[i] &&
+          (op.queue == Queue::AllGather || op.queue == Queue::Reduce)) {
+        Id n = transfers[{op.queue, op.backward}]++ / 2;
+        plan.group[i] = (n * 8 + int(op.queue)) * 2 + op.backward;
+        origins[i]->setAttr(
+            names::kGroup,
+            IntegerAttr::get(IntegerType::get(context, 64), plan.group[i]));
+      }
+    }
+    ASSERT_EQ(checkPlan(program, plan), "");
+    ASSERT_FALSE(bool(frontend->runPipeline("plan", [](OpPassManager &pm) {
+      pm.addPass(createKeepGathered());
+      pm.addPass(createRecomputeActivations());
+      pm.addPass(createGroupCollectives());
+      pm.addPass(createPlanArena());
+    })));
+    FailureOr<StepProgram> changed = extractStepProgram(frontend->getModule());
+    ASSERT_TRUE(succeeded(changed));
+    EXPECT_EQ(describe(*changed), describe(applyPlan(program, plan)));
+    EXPECT_FALSE(bool(frontend->runPipeline("order", [](OpPassManager &pm) {
+      ScheduleStepOptions options;
+      options.order = "in_order";
+      pm.addPass(createScheduleStep(options));
+      pm.addPass(createPlanArena());
+      pm.addPass(createVerifySchedule());
+    })));
   }
 }
 

@@ -99,3 +99,21 @@ TEST(ScheduleProblem, allReduceOnReduceQueueComesBeforeTheNextReduceScatter) {
   ASSERT_EQ(getPredecessors(p)[4].size(), 1u);
   EXPECT_EQ(getPredecessors(p)[4][0], 5);
 }
+
+TEST(ScheduleProblem, anAllReduceThatIsReadyLateKeepsNobodyWaiting) {
+  ScheduleProblem p = makeTwoUnits();
+  // It also sums what only the last segment computes.
+  Transfer reduce;
+  reduce.queue = Queue::AllReduce;
+  reduce.after.push_back(3);
+  reduce.ready = p.transfers[4].ready + 1;
+  p.transfers.push_back(reduce);
+  Transfer second = reduce;
+  second.after = {4};
+  second.ready = -1;
+  p.transfers.push_back(second);
+  p.limits.allReduceOnReduceQueue = true;
+  EXPECT_EQ(getQueueOrder(p, Queue::AllReduce), (std::vector<Id>{6, 5}));
+  // It stands behind the second: that cannot wait for it.
+  EXPECT_TRUE(getPredecessors(p)[4].empty());
+}

@@ -2,6 +2,7 @@
 
 Compared are the losses of every step and all saved parameters, buffers and optimizer states.
 """
+import re
 import unittest
 
 from steps import HAS_MPI, STEPS, StepTest, fixture, needs_mpi
@@ -54,6 +55,24 @@ class Bits(StepTest):
                     with self.subTest(mesh=mesh, order=order, backend=backend):
                         self.expect_same(want, self.result(program, mesh, "--backend", backend))
 
+    def test_plans(self):
+        # What is kept, computed again and issued together changes no value.
+        want = self.result(self.compile(fixture, "shard=2"), "shard=2")
+        for options in (("--reshard-after-forward", "false"),
+                        ("--recompute", "full", "--reshard-after-forward", "true"),
+                        ("--recompute", "full", "--bucket", "none", "--order", "scheduled"),
+                        # As little memory as there can be.
+                        ("--memory-budget", self.least_budget("shard=2"))):
+            with self.subTest(options=options):
+                program = self.compile(fixture, "shard=2", "--cluster", "cpu-2core", *options)
+                self.expect_same(want, self.result(program, "shard=2"))
+
+    def least_budget(self, mesh):
+        refused = self.refuse(fixture, mesh, "--cluster", "cpu-2core", "--memory-budget", "1KiB")
+        found = re.search(r"expected a memory budget of at least (\d+) bytes", refused)
+        self.assertTrue(found, refused)
+        return found.group(1)
+
     def test_wrap_policies(self):
         # Two gradients have one sum, in whatever order; the norm of all of them has not.
         results = {}
@@ -61,7 +80,10 @@ class Bits(StepTest):
                               ("size:2000", ("--wrap", "size:2000"))):
             program = self.compile(fixture, "shard=2", *options, optimizer=SGD)
             results[wrap] = self.result(program, "shard=2")
-        for wrap in ("blocks", "size:2000"):
+        program = self.compile(fixture, "shard=2", "--wrap", "auto", "--cluster", "h100-sxm",
+                               optimizer=SGD)
+        results["auto"] = self.result(program, "shard=2")
+        for wrap in ("blocks", "size:2000", "auto"):
             with self.subTest(wrap=wrap):
                 self.expect_same(results["none"], results[wrap])
 

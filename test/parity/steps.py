@@ -101,6 +101,14 @@ class StepTest(unittest.TestCase):
             self.programs[key] = program
         return self.programs[key]
 
+    def refuse(self, fixture, mesh, *options):
+        """What the compiler says when it refuses."""
+        outcome = self.execute([BIN / "fsdp-compile", fixture.model,
+                                "--optimizer-file", fixture.dir / "optimizer.mlir",
+                                "--mesh", mesh, *options, "-o", self.place("refused")])
+        self.assertEqual(outcome.returncode, 1)
+        return outcome.stderr
+
     def train(self, program, fixture, mesh, *options, steps=STEPS):
         """Runs to the end; the lines of its metrics."""
         metrics = self.place("metrics.jsonl")

@@ -42,6 +42,30 @@ static cl::opt<std::string>
                  cl::desc("What a rank may use (default: what the cluster's "
                           "device has)"),
                  cl::cat(category));
+static cl::opt<std::string> reshardAfterForward(
+    "reshard-after-forward", cl::init("auto"),
+    cl::desc("auto | true | false (gathered parameters stay for backward)"),
+    cl::cat(category));
+static cl::opt<std::string>
+    recompute("recompute", cl::init("auto"),
+              cl::desc("auto | none | full: what backward computes again"),
+              cl::cat(category));
+static cl::opt<std::string>
+    bucket("bucket", cl::init("auto"),
+           cl::desc("auto | none: transfers that are issued together"),
+           cl::cat(category));
+static cl::opt<bool> forwardPrefetch(
+    "forward-prefetch", cl::init(true),
+    cl::desc("With --order fsdp: gather the next unit of forward early"),
+    cl::cat(category));
+static cl::opt<std::string>
+    backwardPrefetch("backward-prefetch", cl::init("pre"),
+                     cl::desc("With --order fsdp: pre | post | none"),
+                     cl::cat(category));
+static cl::opt<bool> limitAllGathers(
+    "limit-all-gathers", cl::init(true),
+    cl::desc("With --order fsdp: at most two units are gathered at once"),
+    cl::cat(category));
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
@@ -69,9 +93,16 @@ int main(int argc, char **argv) {
   step.fill(options);
   options.output = output;
   options.march = march;
-  options.cluster = cluster;
-  options.order = order;
-  options.memoryBudget = memoryBudget;
+  ScheduleOptions &schedule = options.schedule;
+  schedule.cluster = cluster;
+  schedule.order = order;
+  schedule.memoryBudget = memoryBudget;
+  schedule.reshardAfterForward = reshardAfterForward;
+  schedule.recompute = recompute;
+  schedule.bucket = bucket;
+  schedule.forwardPrefetch = forwardPrefetch;
+  schedule.backwardPrefetch = backwardPrefetch;
+  schedule.limitAllGathers = limitAllGathers;
   options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = compile(options))
     return reportError(llvm::toString(std::move(error)));

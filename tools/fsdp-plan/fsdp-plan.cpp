@@ -30,6 +30,12 @@ static cl::opt<std::string>
                  cl::desc("Cost products as if they were computed in this "
                           "type (default: as traced)"),
                  cl::cat(category));
+static cl::opt<std::string> fsdpOptions(
+    "fsdp", cl::value_desc("backward_prefetch=post,.."),
+    cl::desc("FSDP as the plan is compared with it: forward_prefetch, "
+             "backward_prefetch, limit_all_gathers, all_reduce_stream "
+             "(default: true, pre, true, true)"),
+    cl::cat(category));
 static cl::opt<std::string>
     profile("profile", cl::value_desc("file.json"),
             cl::desc("Take kernels' times from what an executable of this "
@@ -46,6 +52,16 @@ static cl::opt<std::string>
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
                                  cl::cat(category));
+static cl::opt<bool>
+    whatIf("what-if",
+           cl::desc("Also plan what could make the step faster: other options, "
+                    "faster links, .. (with --html in any case)"),
+           cl::cat(category));
+static cl::list<std::string> sweep(
+    "sweep", cl::value_desc("mesh=A;B strategy=C;D .."),
+    cl::desc("Plan for all combinations of these values of mesh, strategy, "
+             "wrap, cluster, memory-budget and the dtypes, and compare"),
+    cl::cat(category));
 static cl::opt<bool> json("json", cl::desc("Print JSON instead of text"),
                           cl::cat(category));
 
@@ -61,10 +77,13 @@ int main(int argc, char **argv) {
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
   options.profile = profile;
+  options.fsdp = fsdpOptions;
   options.timeline = timeline;
   options.order = order;
   options.html = html;
   options.json = json;
+  options.whatIf = whatIf;
+  options.sweep.assign(sweep.begin(), sweep.end());
   options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = plan(options))
     return reportError(llvm::toString(std::move(error)));

@@ -67,6 +67,12 @@ constexpr llvm::StringLiteral kMatmul = "fsdp.matmul";
 constexpr llvm::StringLiteral kOffset = "fsdp.offset";
 constexpr llvm::StringLiteral kOffsets = "fsdp.offsets";
 constexpr llvm::StringLiteral kArena = "fsdp.arena";
+/// On a gather: what an earlier gather of the same bytes brought is kept.
+constexpr llvm::StringLiteral kKeep = "fsdp.keep";
+/// On a launch of forward: results that backward computes again.
+constexpr llvm::StringLiteral kRecompute = "fsdp.recompute";
+/// On collectives that are issued together: one number.
+constexpr llvm::StringLiteral kGroup = "fsdp.group";
 // L1 and L2: arguments and results of @step.
 constexpr llvm::StringLiteral kShard = "fsdp.shard";
 constexpr llvm::StringLiteral kGradShard = "fsdp.grad_shard";

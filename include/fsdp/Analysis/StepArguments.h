@@ -8,6 +8,8 @@
 #ifndef FSDP_ANALYSIS_STEPARGUMENTS_H
 #define FSDP_ANALYSIS_STEPARGUMENTS_H
 
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::fsdp {
@@ -23,6 +25,21 @@ bool isView(Operation *op);
 /// Where fsdp-plan-arena has put @value of a step, in bytes: an argument, a
 /// result, or what comes into the body of fsdp.start.
 int64_t getArenaOffset(Value value);
+
+/// The value that @value is a view of: the end of a chain of views.
+Value getViewedValue(Value value);
+
+/// What makes @step's loss, before it is averaged over ranks: forward ends with
+/// it. Null where the step returns none.
+Operation *getLossOp(func::FuncOp step);
+
+/// The earlier gather in @gather's block that brings the same bytes: of the
+/// same value, or of what the same kernel made of the same values. Null where
+/// there is none.
+AllGatherOp getEarlierGather(AllGatherOp gather);
+
+/// @op and the collectives right behind it that are to be issued with it.
+SmallVector<CollectiveOpInterface> getGroupFrom(CollectiveOpInterface op);
 
 /// Whether the memory of `value` is read behind `op`: by a reader of the value,
 /// or of a view or reshape of it.

@@ -22,9 +22,10 @@
 
 namespace mlir::fsdp {
 
-/// `module:A,B` | `size:N` | `blocks` | `none`.
+/// `module:A,B` | `size:N` | `blocks` | `none` | `auto`: smaller pieces than
+/// blocks, for a planner that issues neighbours together (fsdp-plan-step).
 struct WrapPolicy {
-  enum class Kind { Module, Size, Blocks, None };
+  enum class Kind { Module, Size, Blocks, None, Auto };
   Kind kind = Kind::Blocks;
   /// Kind::Module: names of classes.
   std::vector<std::string> classes;

@@ -90,7 +90,7 @@ def AssignUnits : Pass<"fsdp-assign-units", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"wrap", "wrap", "std::string", /*default=*/"\"blocks\"",
-           "module:CLASS[,CLASS..] | size:N | blocks | none">
+           "module:CLASS[,CLASS..] | size:N | blocks | none | auto">
   ];
 }
 
@@ -337,6 +337,68 @@ def AdoptKernels : Pass<"fsdp-adopt-kernels", "::mlir::ModuleOp"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Optimize: L2 behind the kernels, placed by fsdp-plan-arena
+//===----------------------------------------------------------------------===//
+
+def PlanStep : Pass<"fsdp-plan-step", "::mlir::ModuleOp"> {
+  let summary = "Decides what is kept, computed again and issued together";
+  let description = [{
+    Writes plan attributes that the next three passes apply; edited by hand,
+    they are honoured:
+
+    - `fsdp.keep` on a gather: what the gather of forward brought is kept
+      (reshard_after_forward = false, for this unit);
+    - `fsdp.recompute = array<i64: ..>` on a launch of forward: these results
+      are computed again where backward reads them (activation checkpointing);
+    - `fsdp.group = N` on collectives: those with one number are issued together.
+
+    Every candidate is scheduled on the cluster and simulated. Where no plan
+    fits, the one that needs least is written. Each decision is a remark.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", /*default=*/"\"\"",
+           "cluster file (docs/cluster.md)">,
+    Option<"budget", "budget", "int64_t", /*default=*/"0",
+           "bytes for the arena; 0: what the device has">,
+    Option<"reshardAfterForward", "reshard-after-forward", "std::string",
+           /*default=*/"\"auto\"", "auto, true or false (keep all)">,
+    Option<"recompute", "recompute", "std::string", /*default=*/"\"auto\"",
+           "auto (where the step does not fit, or something better does "
+           "instead), none or full">,
+    Option<"bucket", "bucket", "std::string", /*default=*/"\"auto\"",
+           "auto or none">
+  ];
+}
+
+def KeepGathered : Pass<"fsdp-keep-gathered", "::mlir::ModuleOp"> {
+  let summary = "Drops gathers whose bytes are kept (applies fsdp.keep)";
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def RecomputeActivations
+    : Pass<"fsdp-recompute-activations", "::mlir::ModuleOp"> {
+  let summary = "Repeats launches for backward (applies fsdp.recompute)";
+  let description = [{
+    A launch is repeated right before the first op of backward that reads one of
+    its marked results, with the launches before it that are marked, too; it
+    reads what backward gathers. The same function on the same values gives the
+    same bits.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def GroupCollectives : Pass<"fsdp-group-collectives", "::mlir::ModuleOp"> {
+  let summary = "Brings collectives of a group together (applies fsdp.group)";
+  let description = [{
+    Gathers move to the first of their group, reductions to the last, and what
+    is computed from them behind it. fsdp-schedule-step makes one fsdp.start of
+    them.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+//===----------------------------------------------------------------------===//
 // Lower
 //===----------------------------------------------------------------------===//
 
@@ -360,7 +422,16 @@ def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::ModuleOp"> {
     Option<"order", "order", "std::string", /*default=*/"\"scheduled\"",
            "scheduled, fsdp or in_order">,
     Option<"budget", "budget", "int64_t", /*default=*/"0",
-           "bytes of a rank; 0: what the cluster's device has">
+           "bytes of a rank; 0: what the cluster's device has">,
+    Option<"shrink", "shrink", "bool", /*default=*/"false",
+           "where the budget is too small, use as little as possible instead of "
+           "failing">,
+    Option<"forwardPrefetch", "forward-prefetch", "bool", /*default=*/"true",
+           "order=fsdp: gather the next unit of forward while one computes">,
+    Option<"backwardPrefetch", "backward-prefetch", "std::string",
+           /*default=*/"\"pre\"", "order=fsdp: pre, post or none">,
+    Option<"limitAllGathers", "limit-all-gathers", "bool", /*default=*/"true",
+           "order=fsdp: at most two units are gathered at once">
   ];
 }
 

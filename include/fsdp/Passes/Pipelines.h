@@ -23,7 +23,7 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
                                llvm::cl::init("auto")};
   Option<std::string> wrap{
       *this, "wrap",
-      llvm::cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none"),
+      llvm::cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none | auto"),
       llvm::cl::init("blocks")};
   Option<std::string> paramDtype{*this, "param-dtype",
                                  llvm::cl::desc("gather in this type"),
@@ -55,6 +55,28 @@ void buildPartitionPipeline(OpPassManager &pm, const PartitionOptions &options);
 /// Still L2: what computes becomes kernels and launches of them. Registered as
 /// `fsdp-kernels`.
 void buildKernelPipeline(OpPassManager &pm);
+
+/// What fsdp-optimize plans for.
+struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
+  Option<std::string> cluster{*this, "cluster", llvm::cl::desc("cluster file"),
+                              llvm::cl::init("")};
+  Option<int64_t> budget{
+      *this, "budget",
+      llvm::cl::desc("bytes for the arena; 0: what the device has"),
+      llvm::cl::init(0)};
+  Option<std::string> reshardAfterForward{*this, "reshard-after-forward",
+                                          llvm::cl::desc("auto, true or false"),
+                                          llvm::cl::init("auto")};
+  Option<std::string> recompute{*this, "recompute",
+                                llvm::cl::desc("auto, none or full"),
+                                llvm::cl::init("auto")};
+  Option<std::string> bucket{*this, "bucket", llvm::cl::desc("auto or none"),
+                             llvm::cl::init("auto")};
+};
+
+/// Still L2: plans what is kept, computed again and issued together, and does
+/// it. Registered as `fsdp-optimize`; runs behind the kernels.
+void buildOptimizePipeline(OpPassManager &pm, const OptimizeOptions &options);
 
 /// Code for every kernel: a BLAS call, vector loops, or bufferized loops.
 /// Registered as `fsdp-cpu-kernels`.

@@ -12,7 +12,7 @@
 #ifndef FSDP_TARGET_COMPILER_H
 #define FSDP_TARGET_COMPILER_H
 
-#include "fsdp/Target/Frontend.h"
+#include "fsdp/Target/StepScheduler.h"
 
 namespace mlir::fsdp {
 
@@ -22,13 +22,8 @@ struct CompileOptions : StepOptions {
   std::string output;
   Emit emit = Emit::Executable;
   std::string march = "native";
-  /// A cluster file, or the name of one that is installed, to schedule for;
-  /// empty: every collective stands where its result is needed.
-  std::string cluster;
-  /// scheduled, fsdp or in_order; means something with a cluster.
-  std::string order = "scheduled";
-  /// "24GiB"; empty: what the cluster's device has.
-  std::string memoryBudget;
+  /// Without a cluster every collective stands where its result is needed.
+  ScheduleOptions schedule;
   /// Directory of the tool, to find the runtime from.
   std::string toolDir;
 };

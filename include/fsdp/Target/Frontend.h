@@ -63,10 +63,16 @@ public:
   /// Reads the step, with its optimizer.
   llvm::Error read();
   void fill(PartitionOptions &partition) const;
+  /// The same for other options than those that the step was read with.
+  static void fill(const StepOptions &options, PartitionOptions &partition);
   llvm::Error runPipeline(llvm::StringRef what,
+                          llvm::function_ref<void(OpPassManager &)> build);
+  /// On a module of the same context, such as a copy of the step.
+  llvm::Error runPipeline(ModuleOp module, llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
 
   ModuleOp getModule() { return *module; }
+  void setModule(OwningOpRef<ModuleOp> other) { module = std::move(other); }
   Stopwatch &getWatch() { return watch; }
 
 private:

@@ -12,6 +12,7 @@
 #ifndef FSDP_TARGET_PLAN_H
 #define FSDP_TARGET_PLAN_H
 
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -47,8 +48,30 @@ struct KernelShare {
   Time time = 0;
 };
 
+/// The same step with one thing changed, planned again.
+struct WhatIf {
+  /// "the network between nodes twice as fast", "--wrap module:Block".
+  std::string title;
+  /// It is an option of this tool; otherwise another machine.
+  bool isOption = false;
+  /// Why there is no plan of it; empty where there is one.
+  std::string refused;
+  Time step = 0, compute = 0, exposed = 0;
+  int64_t peak = 0, budget = 0, leastBudget = 0;
+  bool fits() const { return leastBudget <= budget; }
+};
+
+/// What a step trains on: the elements of the first integer input if it has
+/// sequences, else samples.
+struct StepItems {
+  std::string name = "samples";
+  int64_t perRank = 0;
+};
+
 struct PlanReport {
   std::string model, mesh, strategy, cluster, device;
+  int64_t worldSize = 1;
+  StepItems items;
   /// In the order in which they improve.
   std::vector<PlanVariant> variants;
   std::unique_ptr<CostModel> cost;
@@ -65,9 +88,13 @@ struct PlanReport {
   int64_t arenaBytes = 0;
   /// What the reader must know of these numbers.
   std::vector<std::string> notes;
+  /// Most gain first; those that are refused last.
+  std::vector<WhatIf> whatIfs;
 
   bool fits() const { return leastBudget <= budget; }
   const PlanVariant &getBest() const { return variants.back(); }
+  /// Of all ranks, in the best order.
+  double getItemsPerSecond() const;
 };
 
 /// For one step on one cluster.
@@ -76,16 +103,18 @@ struct PlanSettings {
   std::optional<int64_t> budget;
   /// Costs kernels as if they computed in this type.
   std::optional<CostDtype> computeDtype;
+  /// What FSDP's order is compared with.
+  sched::FSDPOptions fsdp;
+  /// Only the scheduled order, and FSDP's.
+  bool onlyBest = false;
 };
 
 /// Simulates @program as it is, as FSDP would order it, and as the scheduler
-/// does. @report has its names; the rest is filled. @measured, where given, says
-/// what the orders take; what they are is decided by @cost alone.
+/// does. @report has its names; the rest is filled.
 llvm::Error makePlan(sched::StepProgram program,
                      std::unique_ptr<CostModel> cost,
                      llvm::ArrayRef<GroupPlacement> placements,
-                     const PlanSettings &settings, PlanReport &report,
-                     std::unique_ptr<CostModel> measured = nullptr);
+                     const PlanSettings &settings, PlanReport &report);
 
 /// "transformer.h.0 all_gather", and with its phase where that tells it apart.
 std::string getOpTitle(const sched::StepProgram &program, sched::Id op);
@@ -96,6 +125,9 @@ std::vector<ExposedTransfer> getExposed(const PlanVariant &variant,
 
 /// "product 4096 x 1024 x 512", "elementwise or reduction", "copy".
 std::string getKernelTitle(const KernelCost &kernel);
+
+/// Compute alone: products and attention; elementwise and reductions; copies.
+std::array<Time, 3> getTimeByKind(const PlanReport &report);
 
 void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
 void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);

@@ -12,6 +12,7 @@
 #ifndef FSDP_TARGET_PLANNER_H
 #define FSDP_TARGET_PLANNER_H
 
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {
@@ -28,10 +29,16 @@ struct PlanOptions : StepOptions {
   /// What an executable of this step wrote with --profile: its kernels' times.
   /// Empty: none.
   std::string profile;
+  /// How FSDP is set up that the plan is compared with (parseFSDPOptions).
+  std::string fsdp;
   /// Where to write; empty: nowhere.
   std::string timeline, html;
   /// Print JSON instead of text.
   bool json = false;
+  /// Options and the values that they take (parseSweep); empty: one plan.
+  std::vector<std::string> sweep;
+  /// Also plan what could make the step faster; with `html` in any case.
+  bool whatIf = false;
   /// Directory of the tool, to find cluster files from.
   std::string toolDir;
 };
@@ -39,6 +46,10 @@ struct PlanOptions : StepOptions {
 /// Plans, and prints the result to stdout. As for compile(), MLIR's diagnostics
 /// have been printed when it fails.
 llvm::Error plan(const PlanOptions &options);
+
+/// "forward_prefetch=false,backward_prefetch=post,limit_all_gathers=true,
+/// all_reduce_stream=false": any of them, the rest as FSDP has it.
+llvm::Expected<sched::FSDPOptions> parseFSDPOptions(llvm::StringRef text);
 
 /// "24GiB", "1.5 GB", "4096": bytes.
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text);

@@ -225,8 +225,7 @@ PlaceFloor mlir::fsdp::sched::getPlaceFloor(const ScheduleProblem &p) {
   for (auto [i, t] : llvm::enumerate(gathers)) {
     const Transfer &x = p.transfers[t];
     bool backward = x.firstUse >= p.backwardBegin;
-    int ahead =
-        backward ? p.limits.backwardPrefetch : p.limits.forwardPrefetch;
+    int ahead = backward ? p.limits.backwardPrefetch : p.limits.forwardPrefetch;
     if (ahead == 0) {
       raise(t, x.firstUse);
     } else if (ahead > 0 && i >= size_t(ahead)) {
@@ -256,21 +255,36 @@ mlir::fsdp::sched::getPredecessors(const ScheduleProblem &p) {
   if (!p.limits.allReduceOnReduceQueue)
     return before;
   std::vector<Id> reductions = getQueueOrder(p, Queue::Reduce);
+  std::vector<Id> allReduces = getQueueOrder(p, Queue::AllReduce);
+  std::vector<Id> key = getReadyKeys(p);
   std::vector<int> rank(p.transfers.size(), -1);
   for (auto [i, t] : llvm::enumerate(reductions))
     rank[t] = i;
-  for (Id t : getQueueOrder(p, Queue::AllReduce)) {
+  // Of each reduction the first all_reduce behind it, by place in its queue.
+  std::vector<size_t> firstReader(reductions.size(), allReduces.size());
+  for (auto [i, t] : llvm::enumerate(allReduces))
+    for (Id a : p.transfers[t].after)
+      if (rank[a] >= 0)
+        firstReader[rank[a]] = std::min(firstReader[rank[a]], i);
+  for (auto [i, t] : llvm::enumerate(allReduces)) {
     int last = -1;
     for (Id a : p.transfers[t].after)
       last = std::max(last, rank[a]);
-    if (last >= 0 && size_t(last) + 1 < reductions.size())
-      before[reductions[last + 1]].push_back(t);
+    if (last < 0)
+      continue;
+    // An all_reduce that is complete late, because it also sums what no
+    // reduce_scatter gave, does not keep those waiting that come in between:
+    // on one stream it would be issued behind them.
+    for (size_t next = last + 1; next < reductions.size(); ++next)
+      if (key[reductions[next]] >= key[t] && firstReader[next] > i) {
+        before[reductions[next]].push_back(t);
+        break;
+      }
   }
   return before;
 }
 
-std::vector<int>
-mlir::fsdp::sched::getLastTail(const ScheduleProblem &p) {
+std::vector<int> mlir::fsdp::sched::getLastTail(const ScheduleProblem &p) {
   std::vector<Id> tails = getTailOrder(p);
   size_t n = p.transfers.size();
   std::vector<int> last(n, -1);

@@ -10,10 +10,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Plan.h"
+#include "fsdp/Target/Sweep.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
+
+#include <numeric>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -50,6 +53,9 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("step", toUs(timeline.step));
     json.attribute("compute", toUs(timeline.compute));
     json.attribute("exposed", toUs(timeline.exposed));
+    json.attribute("slowed",
+                   toUs(std::accumulate(timeline.slowedBy.begin(),
+                                        timeline.slowedBy.end(), Time(0))));
     // Queue, begin, duration, name, backward, exposed.
     json.attributeArray("ops", [&] {
       for (size_t i = 0; i != variant.program.ops.size(); ++i) {
@@ -107,6 +113,36 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
       for (const std::string &note : report.notes)
         json.value(note);
     });
+    json.attribute("ranks", report.worldSize);
+    json.attribute("item", report.items.name);
+    json.attribute("itemsPerSecond", report.getItemsPerSecond());
+    json.attributeArray("whatIfs", [&] {
+      for (const WhatIf &it : report.whatIfs)
+        json.object([&] {
+          json.attribute("title", it.title);
+          json.attribute("isOption", it.isOption);
+          if (!it.refused.empty()) {
+            json.attribute("refused", it.refused);
+            return;
+          }
+          json.attribute("step", toUs(it.step));
+          json.attribute("compute", toUs(it.compute));
+          json.attribute("exposed", toUs(it.exposed));
+          json.attribute("peak", it.peak);
+          json.attribute("fits", it.fits());
+          json.attribute("least", it.leastBudget);
+        });
+    });
+    json.attribute("launches",
+                   std::accumulate(report.kernels.begin(), report.kernels.end(),
+                                   int64_t(0),
+                                   [](int64_t sum, const KernelShare &k) {
+                                     return sum + k.calls;
+                                   }));
+    json.attributeArray("kinds", [&] {
+      for (Time time : getTimeByKind(report))
+        json.value(toUs(time));
+    });
     json.attributeArray("kernels", [&] {
       for (const KernelShare &kernel :
            llvm::ArrayRef(report.kernels).take_front(10))
@@ -115,6 +151,14 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
           json.value(kernel.calls);
           json.value(kernel.cost.name);
           json.value(getKernelTitle(kernel.cost));
+          // Of all calls: arithmetic of products, else bytes.
+          bool isProduct = kernel.cost.m > 0;
+          json.value(
+              isProduct
+                  ? double(kernel.calls) *
+                        double(kernel.cost.flops[unsigned(kernel.cost.dtype)])
+                  : 0.0);
+          json.value(double(kernel.calls) * double(kernel.cost.bytes));
         });
     });
     json.attributeArray("queues", [&] {
@@ -141,13 +185,5 @@ void mlir::fsdp::printPlanHtml(const PlanReport &report,
   std::string data;
   llvm::raw_string_ostream stream(data);
   writeData(report, stream);
-  // Names come from the model: none may end the script that holds them.
-  auto [before, after] = llvm::StringRef(kPage).split("@DATA@");
-  os << before;
-  for (char c : data)
-    if (c == '<')
-      os << "\\u003c";
-    else
-      os << c;
-  os << after;
+  printPage(kPage, data, os);
 }

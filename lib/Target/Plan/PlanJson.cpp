@@ -57,6 +57,23 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
   });
 }
 
+static void writeWhatIf(llvm::json::OStream &json, const WhatIf &it) {
+  json.object([&] {
+    json.attribute("title", it.title);
+    json.attribute("is_option", it.isOption);
+    if (!it.refused.empty()) {
+      json.attribute("refused", it.refused);
+      return;
+    }
+    json.attribute("step_ms", toMs(it.step));
+    json.attribute("compute_ms", toMs(it.compute));
+    json.attribute("exposed_ms", toMs(it.exposed));
+    json.attribute("peak_bytes", it.peak);
+    json.attribute("fits", it.fits());
+    json.attribute("least_budget_bytes", it.leastBudget);
+  });
+}
+
 void mlir::fsdp::printPlanJson(const PlanReport &report,
                                llvm::raw_ostream &os) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -77,6 +94,13 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("least_budget_bytes", report.leastBudget);
     json.attribute("fits", report.fits());
     json.attribute("arena_bytes", report.arenaBytes);
+    json.attribute("ranks", report.worldSize);
+    json.attribute("item", report.items.name);
+    json.attribute("items_per_s", report.getItemsPerSecond());
+    json.attributeArray("what_ifs", [&] {
+      for (const WhatIf &it : report.whatIfs)
+        writeWhatIf(json, it);
+    });
     json.attributeArray("notes", [&] {
       for (const std::string &note : report.notes)
         json.value(note);

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Target/Plan.h"
 
@@ -98,6 +97,20 @@ std::string mlir::fsdp::getKernelTitle(const KernelCost &kernel) {
       .str();
 }
 
+double PlanReport::getItemsPerSecond() const {
+  return double(items.perRank) * double(worldSize) /
+         std::max(1e-12, toSeconds(getBest().timeline.step));
+}
+
+std::array<Time, 3> mlir::fsdp::getTimeByKind(const PlanReport &report) {
+  std::array<Time, 3> times = {};
+  for (const KernelShare &kernel : report.kernels)
+    times[kernel.cost.kind == KernelKind::Vector ? 1
+          : kernel.cost.kind == KernelKind::Copy ? 2
+                                                 : 0] += kernel.time;
+  return times;
+}
+
 static std::vector<KernelShare> getKernels(const StepProgram &program,
                                            const TimedProgram &times) {
   std::vector<KernelShare> kernels(program.kernels.size());
@@ -164,12 +177,29 @@ static std::string describeLimit(const Bound &bound) {
   return "the longest chain of dependencies";
 }
 
+static std::string getTitle(const FSDPOptions &options) {
+  std::string title = "FSDP, prefetching one unit ahead";
+  if (!options.forwardPrefetch &&
+      options.backwardPrefetch == BackwardPrefetch::None)
+    title = "FSDP without prefetch";
+  else if (!options.forwardPrefetch)
+    title = "FSDP, prefetching in backward";
+  else if (options.backwardPrefetch == BackwardPrefetch::None)
+    title = "FSDP, prefetching in forward";
+  else if (options.backwardPrefetch == BackwardPrefetch::Post)
+    title += ", late";
+  if (!options.limitAllGathers)
+    title += ", unlimited";
+  if (options.allReduceOnReduceQueue)
+    title += ", one stream";
+  return title;
+}
+
 llvm::Error mlir::fsdp::makePlan(StepProgram program,
                                  std::unique_ptr<CostModel> cost,
                                  llvm::ArrayRef<GroupPlacement> placements,
                                  const PlanSettings &settings,
-                                 PlanReport &report,
-                                 std::unique_ptr<CostModel> measured) {
+                                 PlanReport &report) {
   if (settings.computeDtype) {
     assumeDtype(program, *settings.computeDtype);
     report.notes.push_back(
@@ -181,6 +211,7 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
   if (std::string error = checkProgram(program); !error.empty())
     return llvm::createStringError("internal error: " + error);
   report.arenaBytes = program.arenaBytes;
+  report.worldSize = program.worldSize;
   for (const StepOp &op : program.ops)
     if (op.kernel >= 0) {
       const KernelCost &kernel = program.kernels[op.kernel];
@@ -188,34 +219,29 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
         report.flops += double(kernel.flops[unsigned(kernel.dtype)]);
     }
 
-  TimedProgram expected = addTimes(program, *cost, placements);
-  llvm::Expected<StepProblem> problem = getStepProblem(program, expected);
+  TimedProgram times = addTimes(program, *cost, placements);
+  report.kernels = getKernels(program, times);
+  llvm::Expected<StepProblem> problem = getStepProblem(program, times);
   if (!problem)
     return problem.takeError();
-  // What decides is what fsdp-compile knows.
-  const CostModel &played = measured ? *measured : *cost;
-  TimedProgram times = addTimes(program, played, placements);
-  llvm::Expected<StepProblem> bounded = getStepProblem(program, times);
-  if (!bounded)
-    return bounded.takeError();
-  report.kernels = getKernels(program, times);
   if (settings.budget)
     report.budget = *settings.budget;
   report.leastBudget = getLeastBudget(problem->problem);
   // What does not fit is shown as if it did, and said.
   problem->problem.budget = report.fits() ? report.budget : kNoBudget;
-  bounded->problem.budget = problem->problem.budget;
-  report.bound = getStepBound(program, *bounded, times);
-  report.limit = describeLimit(lowerBound(bounded->problem));
+  report.bound = getStepBound(program, *problem, times);
+  report.limit = describeLimit(lowerBound(problem->problem));
 
   auto add = [&](std::string name, std::string title,
                  const Schedule &schedule) -> llvm::Error {
     StepProgram changed = applySchedule(program, *problem, schedule);
-    if (std::string error = findBrokenDependency(program, changed);
-        !error.empty())
+    std::string error = checkProgram(changed);
+    if (error.empty())
+      error = findBrokenDependency(program, changed);
+    if (!error.empty())
       return llvm::createStringError("internal error: " + title + ": " + error);
     PlanVariant variant = simulate(std::move(name), std::move(title),
-                                   std::move(changed), played, placements);
+                                   std::move(changed), *cost, placements);
     variant.placed.assign(program.ops.size(), Cause::Data);
     for (auto [t, op] : llvm::enumerate(problem->transfers))
       variant.placed[op] = schedule.placeCause[t];
@@ -226,16 +252,19 @@ llvm::Error mlir::fsdp::makePlan(StepProgram program,
   if (!best)
     return llvm::createStringError("internal error: no schedule within " +
                                    Twine(problem->problem.budget) + " bytes");
-  PlanVariant inOrder = simulate("in_order", "as compiled, one after the other",
-                                 program, played, placements);
-  inOrder.placed.assign(program.ops.size(), Cause::Data);
-  report.variants.push_back(std::move(inOrder));
+  if (!settings.onlyBest) {
+    PlanVariant inOrder =
+        simulate("in_order", "as compiled, one after the other", program, *cost,
+                 placements);
+    inOrder.placed.assign(program.ops.size(), Cause::Data);
+    report.variants.push_back(std::move(inOrder));
+  }
   if (llvm::Error error =
-          add("fsdp", "FSDP, prefetching one unit ahead",
-              scheduleLikeFSDP(problem->problem, FSDPOptions())))
+          add("fsdp", getTitle(settings.fsdp),
+              scheduleLikeFSDP(problem->problem, settings.fsdp)))
     return error;
   if (llvm::Error error = add("scheduled", "scheduled", *best))
     return error;
-  report.cost = measured ? std::move(measured) : std::move(cost);
+  report.cost = std::move(cost);
   return llvm::Error::success();
 }

@@ -8,6 +8,7 @@
 #include "fsdp/Target/Plan.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir::fsdp;
@@ -54,6 +55,27 @@ static void printKernels(const PlanReport &report, llvm::raw_ostream &os) {
        << kernel.cost.name << ": " << getKernelTitle(kernel.cost) << "\n";
 }
 
+static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
+  if (report.whatIfs.empty())
+    return;
+  Time step = report.getBest().timeline.step;
+  os << "\nwhat would help\n";
+  for (const WhatIf &it : report.whatIfs) {
+    if (!it.refused.empty()) {
+      os << "  refused                             " << it.title << ": "
+         << it.refused << "\n";
+      continue;
+    }
+    os << format("  %10.3f ms  %+6.1f %%  ", toMs(it.step),
+                 100.0 * double(it.step - step) /
+                     double(std::max<Time>(1, step)))
+       << llvm::right_justify(formatBytes(it.peak), 11) << "  " << it.title;
+    if (!it.fits())
+      os << " (does not fit: needs " << formatBytes(it.leastBudget) << ")";
+    os << "\n";
+  }
+}
+
 void mlir::fsdp::printPlanText(const PlanReport &report,
                                llvm::raw_ostream &os) {
   const PlanVariant &best = report.getBest();
@@ -70,15 +92,15 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
                100.0 * double(timeline.exposed) /
                    double(std::max<Time>(1, timeline.step)),
                report.flops / std::max(1e-12, toSeconds(timeline.step)) / 1e12);
-  std::array<Time, 3> byKind = {};
-  for (const KernelShare &kernel : report.kernels)
-    byKind[kernel.cost.kind == KernelKind::Vector ? 1
-           : kernel.cost.kind == KernelKind::Copy ? 2
-                                                  : 0] += kernel.time;
+  std::array<Time, 3> byKind = getTimeByKind(report);
   os << format("of compute: products %.3f ms, elementwise and reductions %.3f "
                "ms, copies %.3f ms\n",
                toMs(byKind[0]), toMs(byKind[1]), toMs(byKind[2]));
-  os << "limited by " << report.limit << "\n\norders:\n";
+  os << "limited by " << report.limit << "\n";
+  if (report.items.perRank)
+    os << format("%.0f ", report.getItemsPerSecond()) << report.items.name
+       << " a second on " << report.worldSize << " ranks\n";
+  os << "\norders:\n";
   for (const PlanVariant &variant : report.variants)
     printVariant(report, variant, os);
 
@@ -96,6 +118,7 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   }
 
   printKernels(report, os);
+  printWhatIfs(report, os);
 
   MemoryPoint peak = getMemoryPeak(best.memory);
   os << "\nmemory at the peak (" << format("%.3f ms", toMs(peak.time))

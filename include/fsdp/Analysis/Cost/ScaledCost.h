@@ -1,0 +1,51 @@
+//===- ScaledCost.h - Costs of a machine that is not ------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Another model's times, with parts of them taken as faster: what a step would
+// gain from faster links, from launches that cost nothing, and so on. It works
+// on times, so it says the same of computed and of measured ones.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_COST_SCALEDCOST_H
+#define FSDP_ANALYSIS_COST_SCALEDCOST_H
+
+#include "fsdp/Analysis/Cost/CostModel.h"
+
+#include <memory>
+
+namespace mlir::fsdp {
+
+/// How much faster each part is; 1 is as it was.
+struct CostFactors {
+  /// Of products and attention, and of all other kernels.
+  double products = 1, otherKernels = 1;
+  /// By link: of the work of a transfer. Latencies stay.
+  std::array<double, kNumLinks> links = {1, 1, 1, 1};
+  /// Taken from every kernel, as far as it is there.
+  Time launch = 0;
+  /// Nothing slows down what runs beside it.
+  bool noContention = false;
+};
+
+class ScaledCost : public CostModel {
+public:
+  ScaledCost(std::unique_ptr<CostModel> base, const CostFactors &factors)
+      : base(std::move(base)), factors(factors) {}
+
+  Time kernel(const KernelCost &kernel) const override;
+  TransferCost transfer(const TransferKey &transfer) const override;
+  int rate(Queue queue, QueueMask active) const override;
+
+private:
+  std::unique_ptr<CostModel> base;
+  CostFactors factors;
+};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_ANALYSIS_COST_SCALEDCOST_H

@@ -1,0 +1,71 @@
+//===- PlanSearch.h - The planner -------------------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Decides what a step keeps, repeats and groups under a budget. Each candidate
+// is scheduled and simulated as the program that it would become, and the step
+// as it is is one of them: a plan is never slower than none, if none fits.
+//
+//   1. A step that does not fit repeats launches, at the lowest price of memory
+//      at which it does.
+//   2. Memory that is left holds gathered parameters from forward to backward;
+//      where transfers are exposed, more launches are repeated to make room.
+//   3. Neighbouring transfers are issued together where their latencies count.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_PLANNING_PLANSEARCH_H
+#define FSDP_ANALYSIS_PLANNING_PLANSEARCH_H
+
+#include "fsdp/Analysis/Planning/StepPlan.h"
+#include "fsdp/Analysis/Schedule/Timeline.h"
+
+#include "llvm/Support/Error.h"
+
+namespace mlir::fsdp::sched {
+
+/// What the user has decided already.
+struct PlanRules {
+  enum class Keep { Auto, Never, Always } keep = Keep::Auto;
+  /// Full: everything that saves memory, in every stretch of forward.
+  enum class Recompute { Auto, Never, Full } recompute = Recompute::Auto;
+  bool group = true;
+};
+
+struct PlanDecision {
+  enum Kind { Keep, Recompute, Group };
+  Kind kind = Keep;
+  /// Op of the program that was planned.
+  Id op = -1;
+  bool taken = false;
+  /// In words, with times and bytes.
+  std::string why;
+};
+
+struct PlannedStep {
+  StepPlan plan;
+  /// Schedule and epilogue; kNever where it does not fit.
+  static constexpr Time kNever = std::numeric_limits<Time>::max();
+  Time step = kNever;
+  /// The smallest budget of the model under which it can be scheduled.
+  int64_t leastBytes = 0;
+  /// In the order of ops.
+  std::vector<PlanDecision> decisions;
+
+  bool fits() const { return step != kNever; }
+};
+
+/// @program is in L2's order. Where no plan fits in @budget bytes the result is
+/// the one that needs least. Errors are those of getStepProblem.
+llvm::Expected<PlannedStep> planStep(const StepProgram &program,
+                                     const CostModel &cost,
+                                     llvm::ArrayRef<GroupPlacement> placements,
+                                     int64_t budget,
+                                     const PlanRules &rules = PlanRules());
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_PLANNING_PLANSEARCH_H

@@ -1,0 +1,52 @@
+//===- Recomputation.h - What backward computes again -----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each value that forward leaves for backward is either kept, which costs its
+// bytes, or computed again from kept ones, which costs time. For one price of a
+// byte the cheapest choice is a minimal cut. A chain of repeated launches stays
+// within one stretch of forward: otherwise backward would begin with all of
+// forward once more, and as much memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_PLANNING_RECOMPUTATION_H
+#define FSDP_ANALYSIS_PLANNING_RECOMPUTATION_H
+
+#include "fsdp/Analysis/Planning/StepPlan.h"
+#include "fsdp/Analysis/Schedule/Timeline.h"
+
+namespace mlir::fsdp::sched {
+
+/// By op the stretch of forward that it belongs to, from 0 on; -1 outside of
+/// forward. Stretches take about equally long, end where little is handed on,
+/// and are as many as units are gathered in forward, or, where these are few,
+/// the root of the number of launches.
+std::vector<Id> getStretches(const StepProgram &program,
+                             const TimedProgram &times);
+
+class Recomputation {
+public:
+  Recomputation(const StepProgram &program, const TimedProgram &times);
+
+  /// Values (as StepPlan::recompute) to compute again if keeping a byte costs
+  /// @price picoseconds: none at 0, all that can save memory at a high price.
+  std::vector<bool> choose(double price) const;
+
+private:
+  const StepProgram &program;
+  const TimedProgram &times;
+  PlanChoices choices;
+  std::vector<Id> maker, stretch;
+  /// By value: read by backward; read by a launch of another stretch.
+  std::vector<bool> isNeeded, isHandedOn;
+  /// By op: forward does not read its results.
+  std::vector<bool> isMoved;
+};
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_PLANNING_RECOMPUTATION_H

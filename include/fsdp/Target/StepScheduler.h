@@ -1,0 +1,58 @@
+//===- StepScheduler.h - Plan, order and arena within a budget --*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_STEPSCHEDULER_H
+#define FSDP_TARGET_STEPSCHEDULER_H
+
+#include "fsdp/Target/Frontend.h"
+
+#include <optional>
+
+namespace mlir::fsdp {
+
+/// As the command line says it; empty: the default.
+struct ScheduleOptions {
+  /// A cluster file, or the name of one that is installed.
+  std::string cluster;
+  /// scheduled, fsdp or in_order.
+  std::string order = "scheduled";
+  /// "24GiB": what a rank may use, with what driver and libraries take; empty:
+  /// what the cluster's device has.
+  std::string memoryBudget;
+  /// Of fsdp-plan-step; for order scheduled only.
+  std::string reshardAfterForward = "auto", recompute = "auto", bucket = "auto";
+  /// Of fsdp-schedule-step; for order fsdp only.
+  bool forwardPrefetch = true, limitAllGathers = true;
+  std::string backwardPrefetch = "pre";
+};
+
+/// Plans and orders the step of a frontend, which is at L2 with kernels, so
+/// that its arena fits.
+class StepScheduler {
+public:
+  /// Reads the cluster file; refuses what cannot be.
+  static llvm::Expected<StepScheduler> create(const ScheduleOptions &options,
+                                              llvm::StringRef toolDir);
+
+  /// Brings the step to L3 and places its arena. The planner's model of memory
+  /// leaves gaps out that packing brings: where the arena exceeds the budget,
+  /// the model's budget shrinks, down to the plan that needs least. If that
+  /// does not fit either, the error says what would.
+  llvm::Error run(Frontend &frontend) const;
+
+private:
+  llvm::Expected<int64_t> attempt(Frontend &frontend, int64_t budget) const;
+
+  ScheduleOptions options;
+  std::string clusterFile;
+  /// Bytes for the arena, and what others take of a rank's memory.
+  int64_t budget = 0, reserved = 0;
+};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_STEPSCHEDULER_H

@@ -1,0 +1,485 @@
+//===- StepPlan.cpp - What a step keeps, groups and repeats ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Planning/StepPlan.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+using llvm::Twine;
+
+/// By value the op that makes it; -1: an argument.
+static std::vector<Id> getMakers(const StepProgram &program) {
+  std::vector<Id> maker(program.values.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    for (const ByteRange &range : op.writes)
+      if (maker[range.value] < 0)
+        maker[range.value] = i;
+  return maker;
+}
+
+static bool isGather(const StepOp &op) {
+  return op.kind == StepOpKind::Start && op.queue == Queue::AllGather;
+}
+
+//===----------------------------------------------------------------------===//
+// Choices
+//===----------------------------------------------------------------------===//
+
+/// What a gather sends: bytes of arguments, or what a kernel makes of them.
+static SmallVector<int64_t> getSentBytes(const StepProgram &program,
+                                         const std::vector<Id> &maker,
+                                         const StepOp &gather) {
+  SmallVector<int64_t> key = {program.transfers[gather.transfer].group};
+  auto add = [&](const ByteRange &range) {
+    key.append({range.value, range.offset, range.bytes});
+  };
+  for (const ByteRange &range : gather.reads) {
+    Id from = maker[range.value];
+    if (from < 0) {
+      add(range);
+      continue;
+    }
+    // A cast's result is the part of its place: where that lies is no matter.
+    const StepOp &cast = program.ops[from];
+    auto result = llvm::find_if(cast.writes, [&](const ByteRange &written) {
+      return written.value == range.value;
+    });
+    key.append({-1 - int64_t(cast.kernel),
+                int64_t(result - cast.writes.begin()), range.bytes});
+    for (const ByteRange &read : cast.reads)
+      add(read);
+  }
+  return key;
+}
+
+PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
+  PlanChoices choices;
+  choices.earlierGather.assign(program.ops.size(), -1);
+  choices.canRecompute.assign(program.ops.size(), false);
+  std::vector<Id> maker = getMakers(program);
+  auto isMadeFromArguments = [&](const ByteRange &range) {
+    Id from = maker[range.value];
+    return from < 0 ||
+           (program.ops[from].kind == StepOpKind::Launch &&
+            llvm::all_of(
+                program.ops[from].reads,
+                [&](const ByteRange &read) { return maker[read.value] < 0; }));
+  };
+  std::map<SmallVector<int64_t>, Id> gathers;
+  // By gather: the one that backward reads, itself or a later one.
+  std::vector<bool> isThereInBackward(program.ops.size());
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (isGather(op) && llvm::all_of(op.reads, isMadeFromArguments)) {
+      auto [it, isNew] =
+          gathers.try_emplace(getSentBytes(program, maker, op), Id(i));
+      if (isNew)
+        continue;
+      choices.earlierGather[i] = it->second;
+      isThereInBackward[it->second] =
+          isThereInBackward[it->second] || op.backward;
+    }
+  for (const StepOp &op : program.ops)
+    if (op.backward)
+      for (const ByteRange &range : op.reads)
+        if (Id from = maker[range.value];
+            from >= 0 && isGather(program.ops[from]))
+          isThereInBackward[from] = true;
+
+  std::vector<int> valuesOf(program.buffers.size());
+  for (const StepValue &value : program.values)
+    ++valuesOf[value.buffer];
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    bool can = op.kind == StepOpKind::Launch && !op.backward &&
+               op.copiedBytes == 0 && !op.writes.empty();
+    for (const ByteRange &range : op.writes) {
+      const StepBuffer &buffer =
+          program.buffers[program.values[range.value].buffer];
+      can &= !buffer.isArgument && !buffer.isResult &&
+             valuesOf[program.values[range.value].buffer] == 1;
+    }
+    for (const ByteRange &range : op.reads)
+      if (Id from = maker[range.value]; from >= 0) {
+        const StepOp &source = program.ops[from];
+        can &= source.kind == StepOpKind::Launch ||
+               source.kind == StepOpKind::Copy ||
+               (isGather(source) && isThereInBackward[from]);
+      }
+    choices.canRecompute[i] = can;
+  }
+  return choices;
+}
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+std::string mlir::fsdp::sched::checkPlan(const StepProgram &program,
+                                         const StepPlan &plan) {
+  size_t size = program.ops.size();
+  if (plan.keep.size() != size || plan.group.size() != size ||
+      plan.recompute.size() != program.values.size())
+    return ("expected a decision for each of " + Twine(size) + " ops and " +
+            Twine(program.values.size()) + " values")
+        .str();
+  PlanChoices choices = getPlanChoices(program);
+  std::vector<Id> maker = getMakers(program);
+  for (size_t v = 0; v != program.values.size(); ++v)
+    if (plan.recompute[v] && (maker[v] < 0 || !choices.canRecompute[maker[v]]))
+      return ("value " + Twine(v) +
+              ": expected the result of a launch that can be repeated, got " +
+              (maker[v] < 0 ? "an argument" : program.ops[maker[v]].name))
+          .str();
+  llvm::DenseMap<Id, Id> first;
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    if (plan.keep[i] && choices.earlierGather[i] < 0)
+      return ("op " + Twine(i) +
+              ": expected an earlier gather of the same "
+              "bytes where one is kept")
+          .str();
+    if (plan.group[i] < 0)
+      continue;
+    if (op.kind != StepOpKind::Start || plan.keep[i])
+      return ("op " + Twine(i) + ": expected a transfer in a group, got " +
+              op.name)
+          .str();
+    auto [it, isNew] = first.try_emplace(plan.group[i], Id(i));
+    const StepOp &other = program.ops[it->second];
+    if (op.queue != other.queue || op.backward != other.backward ||
+        program.transfers[op.transfer].kind !=
+            program.transfers[other.transfer].kind ||
+        program.transfers[op.transfer].group !=
+            program.transfers[other.transfer].group)
+      return ("op " + Twine(i) +
+              ": expected transfers of one kind, group and "
+              "phase in a group, got " +
+              op.name + " beside " + other.name)
+          .str();
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Application
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Keeps and repeats.
+class Rewrite {
+public:
+  Rewrite(const StepProgram &program, const StepPlan &plan)
+      : old(program), plan(plan), choices(getPlanChoices(program)),
+        maker(getMakers(program)), replacement(program.values.size(), -1),
+        isDone(program.ops.size()), isRepeated(program.ops.size()),
+        waitOf(getEventOps(program).wait) {}
+
+  StepProgram run();
+
+private:
+  void dropKept();
+  ByteRange resolve(const ByteRange &range, bool inBackward);
+  void repeat(Id op);
+  void issue(Id gather);
+  void add(Id op);
+  void dropUnread();
+
+  const StepProgram &old;
+  const StepPlan &plan;
+  PlanChoices choices;
+  std::vector<Id> maker;
+  /// By old value: what backward reads instead.
+  std::vector<Id> replacement;
+  /// By old op: it stands in the result already, or will not.
+  std::vector<bool> isDone;
+  std::vector<bool> isRepeated;
+  std::vector<Id> waitOf;
+  /// By gather: a later gather of the same bytes that happens.
+  llvm::DenseMap<Id, Id> later;
+  StepProgram result;
+};
+} // namespace
+
+void Rewrite::dropKept() {
+  std::vector<int> readers(old.values.size());
+  for (const StepOp &op : old.ops)
+    for (const ByteRange &range : op.reads)
+      ++readers[range.value];
+  for (auto [i, op] : llvm::enumerate(old.ops)) {
+    Id earlier = choices.earlierGather[i];
+    if (earlier < 0)
+      continue;
+    if (!plan.keep[i]) {
+      if (op.backward)
+        later.try_emplace(earlier, i);
+      continue;
+    }
+    isDone[i] = isDone[waitOf[op.event]] = true;
+    for (auto [mine, kept] : llvm::zip(op.writes, old.ops[earlier].writes))
+      replacement[mine.value] = kept.value;
+    // Its cast has no other reader.
+    for (const ByteRange &range : op.reads)
+      if (Id cast = maker[range.value]; cast >= 0 && readers[range.value] == 1)
+        isDone[cast] = true;
+  }
+}
+
+/// What an op of backward reads where it read @range.
+ByteRange Rewrite::resolve(const ByteRange &range, bool inBackward) {
+  if (inBackward && plan.recompute[range.value])
+    repeat(maker[range.value]);
+  Id value = replacement[range.value];
+  if (value < 0)
+    return range;
+  // Through a kept gather to what stands for it.
+  return {value,
+          range.offset - old.values[range.value].offset +
+              result.values[value].offset,
+          range.bytes};
+}
+
+void Rewrite::issue(Id gather) {
+  if (isDone[gather])
+    return;
+  for (const ByteRange &range : old.ops[gather].reads)
+    if (Id cast = maker[range.value]; cast >= 0 && !isDone[cast])
+      add(cast);
+  add(gather);
+  add(waitOf[old.ops[gather].event]);
+}
+
+void Rewrite::repeat(Id launch) {
+  if (isRepeated[launch])
+    return;
+  isRepeated[launch] = true;
+  StepOp clone = old.ops[launch];
+  clone.backward = true;
+  for (ByteRange &range : clone.reads) {
+    Id from = maker[range.value];
+    auto gather = from < 0 ? later.end() : later.find(from);
+    if (gather != later.end()) {
+      // Forward's gather is gone by now.
+      issue(gather->second);
+      size_t which = llvm::find_if(old.ops[from].writes,
+                                   [&](const ByteRange &written) {
+                                     return written.value == range.value;
+                                   }) -
+                     old.ops[from].writes.begin();
+      Id value = old.ops[gather->second].writes[which].value;
+      range = {value,
+               range.offset - old.values[range.value].offset +
+                   old.values[value].offset,
+               range.bytes};
+    } else {
+      range = resolve(range, /*inBackward=*/true);
+    }
+  }
+  for (ByteRange &range : clone.writes) {
+    StepValue value = old.values[range.value];
+    value.buffer = result.buffers.size();
+    StepBuffer buffer = old.buffers[old.values[range.value].buffer];
+    result.buffers.push_back(buffer);
+    if (plan.recompute[range.value])
+      replacement[range.value] = result.values.size();
+    range.value = result.values.size();
+    result.values.push_back(value);
+  }
+  result.ops.push_back(std::move(clone));
+}
+
+void Rewrite::add(Id i) {
+  isDone[i] = true;
+  StepOp op = old.ops[i];
+  for (ByteRange &range : op.reads)
+    range = resolve(range, op.backward);
+  result.ops.push_back(std::move(op));
+}
+
+/// A launch of forward that only backward read is not repeated but moved.
+void Rewrite::dropUnread() {
+  std::vector<bool> isRead(result.values.size());
+  for (const ByteRange &range : result.results)
+    isRead[range.value] = true;
+  std::vector<StepOp> kept;
+  for (StepOp &op : llvm::reverse(result.ops)) {
+    bool isUnread = op.kind == StepOpKind::Launch && !op.backward;
+    for (const ByteRange &range : op.writes) {
+      const StepBuffer &buffer =
+          result.buffers[result.values[range.value].buffer];
+      isUnread &= !isRead[range.value] && !buffer.isArgument &&
+                  !buffer.isResult && op.source >= 0 && isRepeated[op.source];
+    }
+    if (isUnread)
+      continue;
+    for (const ByteRange &range : op.reads)
+      isRead[range.value] = true;
+    kept.push_back(std::move(op));
+  }
+  std::reverse(kept.begin(), kept.end());
+  result.ops = std::move(kept);
+}
+
+StepProgram Rewrite::run() {
+  result = old;
+  result.ops.clear();
+  result.arenaBytes = 0;
+  dropKept();
+  for (size_t i = 0; i != old.ops.size(); ++i)
+    if (!isDone[i])
+      add(i);
+  dropUnread();
+  return std::move(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Issues grouped transfers of a program together.
+class Grouping {
+public:
+  /// @group: by op of @program.
+  Grouping(const StepProgram &program, const std::vector<Id> &group)
+      : old(program), group(group), maker(getMakers(program)),
+        waitOf(getEventOps(program).wait), isDone(program.ops.size()),
+        isLate(program.values.size()) {}
+
+  StepProgram run();
+
+private:
+  void add(Id op);
+  void merge(llvm::ArrayRef<Id> starts);
+
+  const StepProgram &old;
+  const std::vector<Id> &group;
+  std::vector<Id> maker, waitOf;
+  std::vector<bool> isDone;
+  /// By value: made by a reduction that waits for the rest of its group, or
+  /// from such.
+  std::vector<bool> isLate;
+  std::vector<Id> delayed;
+  StepProgram result;
+};
+} // namespace
+
+void Grouping::add(Id op) {
+  isDone[op] = true;
+  result.ops.push_back(old.ops[op]);
+}
+
+void Grouping::merge(llvm::ArrayRef<Id> starts) {
+  for (Id start : starts)
+    for (const ByteRange &range : old.ops[start].reads)
+      if (Id cast = maker[range.value]; cast >= 0 && !isDone[cast])
+        add(cast);
+  StepOp merged = old.ops[starts.front()];
+  StepTransfer transfer = old.transfers[merged.transfer];
+  for (Id start : starts.drop_front()) {
+    const StepOp &op = old.ops[start];
+    merged.reads.append(op.reads.begin(), op.reads.end());
+    merged.writes.append(op.writes.begin(), op.writes.end());
+    transfer.atomBytes.append(old.transfers[op.transfer].atomBytes.begin(),
+                              old.transfers[op.transfer].atomBytes.end());
+    isDone[start] = isDone[waitOf[op.event]] = true;
+  }
+  merged.transfer = result.transfers.size();
+  result.transfers.push_back(transfer);
+  isDone[starts.front()] = true;
+  result.ops.push_back(std::move(merged));
+  add(waitOf[old.ops[starts.front()].event]);
+}
+
+StepProgram Grouping::run() {
+  std::map<Id, SmallVector<Id>> members;
+  for (auto [i, op] : llvm::enumerate(old.ops))
+    if (op.kind == StepOpKind::Start && group[i] >= 0)
+      members[group[i]].push_back(i);
+  result = old;
+  result.ops.clear();
+  result.arenaBytes = 0;
+  auto isReadLate = [&](const StepOp &op) {
+    return llvm::any_of(
+        op.reads, [&](const ByteRange &range) { return isLate[range.value]; });
+  };
+  auto delay = [&](Id i) {
+    delayed.push_back(i);
+    for (const ByteRange &range : old.ops[i].writes)
+      isLate[range.value] = true;
+    if (old.ops[i].kind == StepOpKind::Start)
+      isDone[waitOf[old.ops[i].event]] = true;
+  };
+  // In program order, what is delayed when its group is complete.
+  auto step = [&](Id i, auto &&step) -> void {
+    if (isDone[i])
+      return;
+    const StepOp &op = old.ops[i];
+    Id number = op.kind == StepOpKind::Start ? group[i] : -1;
+    if (number >= 0 && members[number].size() > 1) {
+      llvm::ArrayRef<Id> all = members[number];
+      if (isGather(op))
+        return merge(all);
+      if (i != all.back() || isReadLate(op)) {
+        for (const ByteRange &range : op.writes)
+          isLate[range.value] = true;
+        isDone[waitOf[op.event]] = true;
+        if (i != all.back())
+          return;
+        delayed.push_back(i);
+        return;
+      }
+      for (Id start : all)
+        isDone[waitOf[old.ops[start].event]] = false;
+      merge(all);
+      for (Id start : all)
+        for (const ByteRange &range : old.ops[start].writes)
+          isLate[range.value] = false;
+      std::vector<Id> again = std::move(delayed);
+      delayed.clear();
+      for (Id late : again) {
+        for (const ByteRange &range : old.ops[late].writes)
+          isLate[range.value] = false;
+        if (old.ops[late].kind == StepOpKind::Start)
+          isDone[waitOf[old.ops[late].event]] = false;
+      }
+      for (Id late : again)
+        step(late, step);
+      return;
+    }
+    if (isReadLate(op))
+      return delay(i);
+    add(i);
+    if (op.kind == StepOpKind::Start && !isDone[waitOf[op.event]])
+      add(waitOf[op.event]);
+  };
+  for (size_t i = 0; i != old.ops.size(); ++i)
+    step(i, step);
+  return std::move(result);
+}
+
+StepProgram mlir::fsdp::sched::applyPlan(const StepProgram &program,
+                                         const StepPlan &plan) {
+  // Sources say which decision belongs to an op of the rewritten program.
+  StepProgram numbered = program;
+  for (auto [i, op] : llvm::enumerate(numbered.ops))
+    op.source = i;
+  StepProgram result = Rewrite(numbered, plan).run();
+  std::vector<Id> group;
+  for (const StepOp &op : result.ops)
+    group.push_back(plan.group[op.source]);
+  result = Grouping(result, group).run();
+  for (auto [i, op] : llvm::enumerate(result.ops))
+    op.source = i;
+  return result;
+}

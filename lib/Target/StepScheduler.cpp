@@ -1,0 +1,106 @@
+//===- StepScheduler.cpp - Plan, order and arena within a budget ----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/StepScheduler.h"
+#include "fsdp/Analysis/Cost/Cluster.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+#include "fsdp/Target/Planner.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+llvm::Expected<StepScheduler>
+StepScheduler::create(const ScheduleOptions &options, StringRef toolDir) {
+  StepScheduler result;
+  result.options = options;
+  auto file = findCluster(options.cluster, toolDir);
+  if (!file)
+    return file.takeError();
+  result.clusterFile = *file;
+  auto cluster = loadCluster(*file);
+  if (!cluster)
+    return cluster.takeError();
+  result.reserved = cluster->device.reservedBytes;
+  result.budget = cluster->device.getUsableBytes();
+  if (!options.memoryBudget.empty()) {
+    auto bytes = parseBytes(options.memoryBudget);
+    if (!bytes)
+      return bytes.takeError();
+    result.budget = *bytes - result.reserved;
+  }
+  return result;
+}
+
+/// What the arena of the step takes when it is planned for @budget bytes.
+llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
+                                               int64_t budget) const {
+  auto build = [&](OpPassManager &pm) {
+    if (options.order == "scheduled") {
+      OptimizeOptions optimize;
+      optimize.cluster = clusterFile;
+      optimize.budget = budget;
+      optimize.reshardAfterForward = options.reshardAfterForward;
+      optimize.recompute = options.recompute;
+      optimize.bucket = options.bucket;
+      buildOptimizePipeline(pm, optimize);
+    }
+    ScheduleStepOptions schedule;
+    schedule.cluster = clusterFile;
+    schedule.order = options.order;
+    schedule.budget = budget;
+    schedule.shrink = true;
+    schedule.forwardPrefetch = options.forwardPrefetch;
+    schedule.backwardPrefetch = options.backwardPrefetch;
+    schedule.limitAllGathers = options.limitAllGathers;
+    pm.addPass(createPlanArena());
+    pm.addPass(createScheduleStep(schedule));
+    pm.addPass(createPlanArena());
+  };
+  if (llvm::Error error = frontend.runPipeline("plan and schedule", build))
+    return error;
+  auto step = frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep);
+  return step->getAttrOfType<DictionaryAttr>(names::kArena)
+      .getAs<IntegerAttr>("bytes")
+      .getInt();
+}
+
+llvm::Error StepScheduler::run(Frontend &frontend) const {
+  // Room for gaps shrinks by what was missing, and by something where that is
+  // next to nothing.
+  constexpr int kAttempts = 6;
+  OwningOpRef<ModuleOp> original(frontend.getModule().clone());
+  int64_t model = std::max<int64_t>(budget, 1), needed = 0;
+  for (int i = 0; i <= kAttempts; ++i) {
+    // The last one takes as little as possible.
+    bool isLast = i == kAttempts || model <= 1;
+    auto bytes = attempt(frontend, isLast ? 1 : model);
+    if (!bytes)
+      return bytes.takeError();
+    if (*bytes <= budget)
+      return llvm::Error::success();
+    needed = needed ? std::min(needed, *bytes) : *bytes;
+    if (isLast)
+      break;
+    model -= std::max(*bytes - budget, budget / 64 + 1);
+    frontend.setModule(OwningOpRef<ModuleOp>(original->clone()));
+  }
+  int64_t whole = needed + reserved;
+  return makeError(llvm::formatv(
+      "expected a memory budget of at least {0} bytes ({1:f2} GiB: {2:f2} for "
+      "the arena and {3:f2} for driver and libraries, reserved_gib in {4}), "
+      "got {5}",
+      whole, whole / 1073741824.0, needed / 1073741824.0,
+      reserved / 1073741824.0, clusterFile, budget + reserved));
+}

@@ -1,0 +1,211 @@
+//===- StepSource.cpp - One traced step, planned in many ways -------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StepSource.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Schedule/ClusterCost.h"
+#include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+namespace path = llvm::sys::path;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+StepSource::StepSource(const PlanOptions &options)
+    : options(options), frontend(options) {}
+
+std::string StepSource::getName() const {
+  // DIR/model.mlir is called like its folder.
+  StringRef model = path::filename(options.input);
+  if (model.starts_with("model.") && path::has_parent_path(options.input))
+    return path::filename(path::parent_path(options.input)).str();
+  return model.str();
+}
+
+llvm::Error StepSource::read() {
+  if (llvm::Error error = frontend.read())
+    return error;
+  auto func =
+      getTraced().lookupSymbol<FunctionOpInterface>(names::kForwardBackward);
+  // The input's verifier, which runs first of all passes, says what is missing.
+  if (!func)
+    return llvm::Error::success();
+  bool hasInteger = false;
+  for (unsigned i = 0, e = func.getNumArguments(); i != e; ++i) {
+    auto type = dyn_cast<RankedTensorType>(func.getArgumentTypes()[i]);
+    if (!func.getArgAttr(i, names::kInput) || !type || type.getRank() == 0 ||
+        !type.hasStaticShape())
+      continue;
+    if (items.perRank == 0)
+      items.perRank = type.getDimSize(0);
+    if (hasInteger || !type.getElementType().isInteger())
+      continue;
+    hasInteger = true;
+    items.perRank = type.getNumElements();
+    if (type.getRank() > 1)
+      items.name = "tokens";
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
+  OwningOpRef<ModuleOp> module = getTraced().clone();
+  PartitionOptions partition;
+  Frontend::fill(settings, partition);
+  if (llvm::Error error =
+          frontend.runPipeline(*module, "partition", [&](OpPassManager &pm) {
+            buildPartitionPipeline(pm, partition);
+          }))
+    return error;
+  if (llvm::Error error =
+          frontend.runPipeline(*module, "kernels", buildKernelPipeline))
+    return error;
+  if (llvm::Error error =
+          frontend.runPipeline(*module, "arena", [](OpPassManager &pm) {
+            pm.addPass(createPlanArena());
+          }))
+    return error;
+  FailureOr<StepProgram> program = extractStepProgram(*module);
+  if (failed(program))
+    return makeError("could not plan " + settings.input);
+  LoweredStep step;
+  step.program = std::move(*program);
+  if (auto strategy = (*module)->getAttrOfType<StringAttr>(names::kStrategy))
+    step.strategy = strategy.str();
+  frontend.getWatch().lap("program");
+  return step;
+}
+
+llvm::Expected<std::shared_ptr<const LoweredStep>>
+StepSource::lowerQuietly(const StepOptions &settings) {
+  std::string key = llvm::join(
+      std::initializer_list<StringRef>{
+          settings.mesh, settings.strategy, settings.wrap, settings.paramDtype,
+          settings.reduceDtype, settings.bufferDtype},
+      "\n");
+  auto [it, isNew] = lowered.try_emplace(key);
+  Outcome &outcome = it->second;
+  if (isNew) {
+    std::string said;
+    ScopedDiagnosticHandler handler(
+        getTraced().getContext(), [&](Diagnostic &diag) {
+          if (said.empty() && diag.getSeverity() == DiagnosticSeverity::Error)
+            said = diag.str();
+          return success();
+        });
+    if (llvm::Expected<LoweredStep> step = lower(settings)) {
+      outcome.step = std::make_shared<const LoweredStep>(std::move(*step));
+    } else {
+      outcome.error = llvm::toString(step.takeError());
+      if (!said.empty())
+        outcome.error = said;
+    }
+  }
+  if (!outcome.step)
+    return makeError(outcome.error);
+  return outcome.step;
+}
+
+llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
+  FSDPOptions options;
+  bool allReduceStream = true;
+  std::pair<StringRef, bool *> flags[] = {
+      {"forward_prefetch", &options.forwardPrefetch},
+      {"limit_all_gathers", &options.limitAllGathers},
+      {"all_reduce_stream", &allReduceStream}};
+  for (StringRef part : llvm::split(text, ',')) {
+    if (part.empty())
+      continue;
+    auto [name, value] = part.split('=');
+    if (name == "backward_prefetch") {
+      if (value != "none" && value != "pre" && value != "post")
+        return makeError("expected backward_prefetch=none, pre or post in "
+                         "--fsdp, got '" +
+                         value + "'");
+      options.backwardPrefetch = value == "none"  ? BackwardPrefetch::None
+                                 : value == "pre" ? BackwardPrefetch::Pre
+                                                  : BackwardPrefetch::Post;
+      continue;
+    }
+    auto *flag = llvm::find_if(
+        flags, [name = name](auto &it) { return it.first == name; });
+    if (flag == std::end(flags) || (value != "true" && value != "false"))
+      return makeError(
+          "expected --fsdp to hold forward_prefetch, limit_all_gathers or "
+          "all_reduce_stream=true or false, or backward_prefetch=none, pre or "
+          "post, got '" +
+          part + "'");
+    *flag->second = value == "true";
+  }
+  options.allReduceOnReduceQueue = !allReduceStream;
+  return options;
+}
+
+llvm::Error fsdp::readSettings(const PlanOptions &options,
+                               PlanSettings &settings) {
+  static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled"};
+  if (!llvm::is_contained(orders, options.order))
+    return makeError("expected --order in_order, fsdp or scheduled, got '" +
+                     options.order + "'");
+  auto fsdpOptions = parseFSDPOptions(options.fsdp);
+  if (!fsdpOptions)
+    return fsdpOptions.takeError();
+  settings.fsdp = *fsdpOptions;
+  if (!options.memoryBudget.empty()) {
+    auto bytes = parseBytes(options.memoryBudget);
+    if (!bytes)
+      return bytes.takeError();
+    settings.budget = *bytes;
+  }
+  if (!options.computeDtype.empty()) {
+    settings.computeDtype = parseCostDtype(options.computeDtype);
+    if (!settings.computeDtype)
+      return makeError("expected --compute-dtype " +
+                       llvm::join(kCostDtypeNames, ", ") + ", got '" +
+                       options.computeDtype + "'");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
+  auto file = findCluster(options.cluster, options.toolDir);
+  if (!file)
+    return file.takeError();
+  return loadCluster(*file);
+}
+
+llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
+                                             const Cluster &cluster,
+                                             const PlanOptions &options,
+                                             const PlanSettings &settings,
+                                             const CostFactors &factors) {
+  auto cost = createClusterCost(cluster, step.program);
+  if (!cost)
+    return cost.takeError();
+  PlanReport report;
+  report.mesh = options.mesh;
+  report.strategy = step.strategy;
+  report.cluster = cluster.name;
+  report.device = cluster.device.name;
+  report.budget = cluster.device.getUsableBytes();
+  if (llvm::Error error = makePlan(
+          step.program,
+          std::make_unique<ScaledCost>(std::move(cost->model), factors),
+          cost->placements, settings, report))
+    return error;
+  return report;
+}

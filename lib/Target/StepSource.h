@@ -1,0 +1,82 @@
+//===- StepSource.h - One traced step, planned in many ways -----*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_TARGET_STEPSOURCE_H
+#define FSDP_LIB_TARGET_STEPSOURCE_H
+
+#include "fsdp/Analysis/Cost/Cluster.h"
+#include "fsdp/Analysis/Cost/ScaledCost.h"
+#include "fsdp/Target/Plan.h"
+#include "fsdp/Target/Planner.h"
+
+#include <map>
+
+namespace mlir::fsdp {
+
+/// A step that was partitioned, without its IR. Plans of it on several threads
+/// only read it.
+struct LoweredStep {
+  sched::StepProgram program;
+  std::string strategy;
+};
+
+/// Reads a traced step once and lowers copies of it under other options.
+class StepSource {
+public:
+  explicit StepSource(const PlanOptions &options);
+
+  llvm::Error read();
+  ModuleOp getTraced() { return frontend.getModule(); }
+  Stopwatch &getWatch() { return frontend.getWatch(); }
+  const StepItems &getItems() const { return items; }
+  /// What to call the model.
+  std::string getName() const;
+
+  /// Prints MLIR's diagnostics where it fails.
+  llvm::Expected<LoweredStep> lower(const StepOptions &options);
+  /// Prints nothing: the first diagnostic is the error. The same options are
+  /// lowered once.
+  llvm::Expected<std::shared_ptr<const LoweredStep>>
+  lowerQuietly(const StepOptions &options);
+
+private:
+  const PlanOptions &options;
+  Frontend frontend;
+  StepItems items;
+  struct Outcome {
+    std::shared_ptr<const LoweredStep> step;
+    std::string error;
+  };
+  std::map<std::string, Outcome> lowered;
+};
+
+/// --memory-budget, --compute-dtype and --order.
+llvm::Error readSettings(const PlanOptions &options, PlanSettings &settings);
+
+/// --cluster.
+llvm::Expected<Cluster> readCluster(const PlanOptions &options);
+
+/// Of @options' mesh, on a cluster that may be faster than it is. Free of IR
+/// and of state: may run on several threads.
+llvm::Expected<PlanReport> planLowered(const LoweredStep &step,
+                                       const Cluster &cluster,
+                                       const PlanOptions &options,
+                                       const PlanSettings &settings,
+                                       const CostFactors &factors = {});
+
+/// Plans the step of @report again with one thing changed, for all things that
+/// could make it faster.
+void addWhatIfs(StepSource &source, const Cluster &cluster,
+                const PlanOptions &options, const PlanSettings &settings,
+                std::shared_ptr<const LoweredStep> step, PlanReport &report);
+
+/// `plan` for options with a sweep.
+llvm::Error planSweep(const PlanOptions &options);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_LIB_TARGET_STEPSOURCE_H

@@ -1,0 +1,218 @@
+//===- Sweep.cpp - Many plans of one step ---------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/Sweep.h"
+#include "StepSource.h"
+#include "fsdp/Analysis/Strategy.h"
+#include "fsdp/Target/OutputFile.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ThreadPool.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+static void setOption(PlanOptions &options, StringRef name, StringRef value) {
+  std::pair<StringRef, std::string *> fields[] = {
+      {"mesh", &options.mesh},
+      {"strategy", &options.strategy},
+      {"wrap", &options.wrap},
+      {"cluster", &options.cluster},
+      {"memory-budget", &options.memoryBudget},
+      {"param-dtype", &options.paramDtype},
+      {"reduce-dtype", &options.reduceDtype},
+      {"buffer-dtype", &options.bufferDtype},
+      {"compute-dtype", &options.computeDtype}};
+  for (auto [field, place] : fields)
+    if (field == name) {
+      *place = value.str();
+      return;
+    }
+  llvm_unreachable("parseSweep knows the same names");
+}
+
+/// A value that is wrong whatever the other options are ends the sweep: it is a
+/// mistake in typing. What is wrong in combination is a point that is refused.
+static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
+                              StringRef value) {
+  PlanSettings settings;
+  if (axis == "mesh")
+    return MeshShape::parse(value).takeError();
+  if (axis == "strategy") {
+    MeshShape any;
+    any.hasReplicate = true;
+    return parseStrategy(value, any).takeError();
+  }
+  if (axis == "cluster")
+    return readCluster(options).takeError();
+  if (axis == "memory-budget" || axis == "compute-dtype")
+    return readSettings(options, settings);
+  return llvm::Error::success();
+}
+
+static llvm::Error checkAxes(const PlanOptions &options,
+                             ArrayRef<SweepAxis> axes) {
+  for (const SweepAxis &axis : axes)
+    for (StringRef value : axis.values) {
+      PlanOptions changed = options;
+      setOption(changed, axis.name, value);
+      if (llvm::Error error = checkValue(changed, axis.name, value))
+        return error;
+    }
+  return llvm::Error::success();
+}
+
+/// All points, the last axis fastest, with the options of each.
+static std::vector<PlanOptions> makePoints(const PlanOptions &options,
+                                           SweepReport &report) {
+  std::vector<PlanOptions> all;
+  size_t count = 1;
+  for (const SweepAxis &axis : report.axes)
+    count *= axis.values.size();
+  for (size_t i = 0; i != count; ++i) {
+    SweepPoint point;
+    PlanOptions changed = options;
+    size_t rest = i;
+    for (const SweepAxis &axis : llvm::reverse(report.axes)) {
+      point.values.push_back(axis.values[rest % axis.values.size()]);
+      rest /= axis.values.size();
+      setOption(changed, axis.name, point.values.back());
+    }
+    std::reverse(point.values.begin(), point.values.end());
+    point.mesh = changed.mesh;
+    if (auto mesh = MeshShape::parse(changed.mesh))
+      point.ranks = mesh->getWorldSize();
+    else
+      llvm::consumeError(mesh.takeError());
+    report.points.push_back(std::move(point));
+    all.push_back(std::move(changed));
+  }
+  return all;
+}
+
+static void fillPoint(const PlanReport &report, const StepItems &items,
+                      SweepPoint &point) {
+  const PlanVariant &best = report.getBest();
+  point.strategy = report.strategy;
+  point.step = best.timeline.step;
+  point.compute = best.timeline.compute;
+  point.exposed = best.timeline.exposed;
+  point.bound = report.bound;
+  point.fsdpStep = report.variants.front().timeline.step;
+  point.peak = getMemoryPeak(best.memory).getTotal();
+  point.budget = report.budget;
+  point.leastBudget = report.leastBudget;
+  point.itemsPerSecond = double(items.perRank) * double(report.worldSize) /
+                         std::max(1e-12, toSeconds(point.step));
+  point.status = report.fits() ? SweepPoint::Fits : SweepPoint::DoesNotFit;
+  if (!report.fits())
+    point.reason =
+        llvm::formatv("expected at least {0:f2} GiB for the arena, got {1:f2} "
+                      "GiB",
+                      double(report.leastBudget) / (1 << 30),
+                      double(report.budget) / (1 << 30))
+            .str();
+}
+
+static void planPoint(llvm::Expected<std::shared_ptr<const LoweredStep>> step,
+                      const PlanOptions &options, const StepItems &items,
+                      SweepPoint &point) {
+  auto refuse = [&](llvm::Error error) {
+    point.reason = llvm::toString(std::move(error));
+  };
+  if (!step)
+    return refuse(step.takeError());
+  PlanSettings settings;
+  if (llvm::Error error = readSettings(options, settings))
+    return refuse(std::move(error));
+  auto cluster = readCluster(options);
+  if (!cluster)
+    return refuse(cluster.takeError());
+  settings.onlyBest = true;
+  auto report = planLowered(**step, *cluster, options, settings);
+  if (!report)
+    return refuse(report.takeError());
+  fillPoint(*report, items, point);
+}
+
+llvm::Error fsdp::planSweep(const PlanOptions &options) {
+  if (!options.timeline.empty())
+    return makeError("expected --timeline without --sweep: a timeline is of "
+                     "one plan");
+  if (options.whatIf)
+    return makeError("expected --what-if without --sweep: it asks about one "
+                     "plan");
+  SweepReport report;
+  auto axes = parseSweep(options.sweep);
+  if (!axes)
+    return axes.takeError();
+  report.axes = std::move(*axes);
+  PlanSettings unused;
+  if (llvm::Error error = readSettings(options, unused))
+    return error;
+  auto cluster = readCluster(options);
+  if (!cluster)
+    return cluster.takeError();
+  if (llvm::Error error = checkAxes(options, report.axes))
+    return error;
+  std::optional<OutputFile> html;
+  if (!options.html.empty()) {
+    auto file = OutputFile::create(options.html);
+    if (!file)
+      return file.takeError();
+    html.emplace(std::move(*file));
+  }
+
+  StepSource source(options);
+  if (llvm::Error error = source.read())
+    return error;
+  report.model = source.getName();
+  report.cluster = cluster->name;
+  report.item = source.getItems().name;
+  std::vector<PlanOptions> settings = makePoints(options, report);
+  for (const SweepAxis &axis : report.axes)
+    if (axis.name == "cluster")
+      report.cluster = std::to_string(axis.values.size()) + " clusters";
+  {
+    // IR belongs to this thread; plans of lowered steps run beside it.
+    llvm::DefaultThreadPool pool;
+    for (size_t i = 0; i != settings.size(); ++i) {
+      auto step = source.lowerQuietly(settings[i]);
+      if (!step) {
+        planPoint(std::move(step), settings[i], source.getItems(),
+                  report.points[i]);
+        continue;
+      }
+      pool.async([&, i, lowered = *step] {
+        planPoint(lowered, settings[i], source.getItems(), report.points[i]);
+      });
+    }
+    pool.wait();
+  }
+  source.getWatch().lap("schedule and simulate");
+  markBest(report);
+
+  if (html)
+    if (llvm::Error error =
+            html->write([&](raw_ostream &os) { printSweepHtml(report, os); }))
+      return error;
+  if (options.json)
+    printSweepJson(report, llvm::outs());
+  else
+    printSweepText(report, llvm::outs());
+  llvm::outs().flush();
+  if (report.count(SweepPoint::Refused) == int64_t(report.points.size()))
+    return makeError("expected at least one point of --sweep that can be "
+                     "planned, got none; the first: " +
+                     report.points.front().reason);
+  return llvm::Error::success();
+}

@@ -1,0 +1,295 @@
+//===- WhatIf.cpp - What would make a step faster -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each candidate is planned in full: lowered where an option changes it,
+// scheduled and simulated. None is chosen by the model's name, only by what
+// the step and its plan hold.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StepSource.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Strategy.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ThreadPool.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+struct Candidate {
+  std::string title;
+  bool isOption = false;
+  PlanOptions options;
+  PlanSettings settings;
+  CostFactors factors;
+};
+
+/// What the traced step says of its parameters.
+struct ParamFacts {
+  bool hasWide = false;
+  /// Bytes by the class of the module that holds them, for parameters of the
+  /// root unit.
+  llvm::MapVector<StringRef, int64_t> rootBytes;
+  /// Classes of modules inside of units other than the root, and of those
+  /// units themselves.
+  llvm::SetVector<StringRef> inner, units;
+};
+} // namespace
+
+static bool isInside(StringRef name, StringRef module) {
+  return name == module || (name.starts_with(module) &&
+                            name.drop_front(module.size()).starts_with("."));
+}
+
+static ParamFacts getParamFacts(ModuleOp traced, const StepProgram &program) {
+  ParamFacts facts;
+  FailureOr<TracedStep> step = readTracedStep(traced);
+  if (failed(step))
+    return facts;
+  llvm::StringMap<StringRef> classes;
+  std::vector<StringRef> units;
+  for (const std::string &unit : program.units)
+    if (!unit.empty() && unit != "root")
+      units.push_back(unit);
+  auto isInUnit = [&](StringRef name) {
+    return llvm::any_of(units,
+                        [&](StringRef unit) { return isInside(name, unit); });
+  };
+  for (const ModuleInfo &module : step->modules) {
+    classes[module.fqn] = module.className;
+    if (llvm::is_contained(units, module.fqn))
+      facts.units.insert(module.className);
+    else if (isInUnit(module.fqn))
+      facts.inner.insert(module.className);
+  }
+  for (const ParamInfo &param : step->params) {
+    RankedTensorType type = param.getType();
+    if (type.getElementTypeBitWidth() > 16)
+      facts.hasWide = true;
+    StringRef owner = param.fqn.getValue().rsplit('.').first;
+    // Of several names, all modules that hold it are gathered with the root.
+    if ((!param.tied || param.tied.empty()) && !isInUnit(owner))
+      facts.rootBytes[classes.lookup(owner)] +=
+          type.getNumElements() * type.getElementTypeBitWidth() / 8;
+  }
+  return facts;
+}
+
+/// Wraps of their own for those parts of the root that no unit holds a module
+/// of: an embedding beside blocks.
+static std::optional<std::string> getFinerWrap(const ParamFacts &facts) {
+  if (facts.units.empty() || facts.units.contains(""))
+    return std::nullopt;
+  StringRef most;
+  int64_t bytes = 0;
+  for (auto [name, size] : facts.rootBytes)
+    if (!name.empty() && !facts.inner.contains(name) &&
+        !facts.units.contains(name) && size > bytes) {
+      most = name;
+      bytes = size;
+    }
+  if (most.empty())
+    return std::nullopt;
+  return "module:" + llvm::join(facts.units, ",") + "," + most.str();
+}
+
+namespace {
+/// Collects candidates.
+class Candidates {
+public:
+  Candidates(const Cluster &cluster, const PlanOptions &options,
+             const PlanSettings &settings)
+      : cluster(cluster) {
+    base.options = options;
+    base.settings = settings;
+    base.settings.onlyBest = true;
+  }
+
+  void addMachines(const LoweredStep &step, const PlanReport &report);
+  void addOptions(const LoweredStep &step, const PlanReport &report,
+                  const ParamFacts &facts);
+
+  std::vector<Candidate> all;
+
+private:
+  CostFactors &addFactors(const llvm::Twine &title) {
+    all.push_back(base);
+    all.back().title = title.str();
+    return all.back().factors;
+  }
+  PlanOptions &addOption(const llvm::Twine &title) {
+    all.push_back(base);
+    all.back().title = title.str();
+    all.back().isOption = true;
+    return all.back().options;
+  }
+  void addStrategies(const LoweredStep &step);
+
+  const Cluster &cluster;
+  Candidate base;
+};
+} // namespace
+
+void Candidates::addMachines(const LoweredStep &step,
+                             const PlanReport &report) {
+  constexpr std::pair<Link, llvm::StringLiteral> kLinks[] = {
+      {Link::Inter, "links between nodes twice as fast"},
+      {Link::Intra, "links inside a node twice as fast"}};
+  const PlanVariant &best = report.getBest();
+  std::array<bool, kNumLinks> used = {};
+  for (const StepTransfer &transfer : best.program.transfers) {
+    const RankGroup &group = step.program.groups[transfer.group];
+    auto place =
+        placeGroup(cluster, step.program.worldSize, group.size, group.stride);
+    if (!place) {
+      llvm::consumeError(place.takeError());
+      continue;
+    }
+    if (place->ranks > 1)
+      used[unsigned(place->nodes > 1 ? Link::Inter : Link::Intra)] = true;
+  }
+  for (auto [link, title] : kLinks)
+    if (used[unsigned(link)])
+      addFactors(title).links[unsigned(link)] = 2;
+  Time slowed = 0;
+  for (Time time : best.timeline.slowedBy)
+    slowed += time;
+  if (slowed > 0)
+    addFactors("transfers that take nothing from compute").noContention = true;
+  std::array<Time, 3> kinds = getTimeByKind(report);
+  if (kinds[0] > 0)
+    addFactors("products twice as fast").products = 2;
+  if (kinds[1] + kinds[2] > 0)
+    addFactors("elementwise kernels, reductions and copies twice as fast")
+        .otherKernels = 2;
+  if (cluster.device.launchSeconds > 0)
+    addFactors("kernels that start without overhead").launch =
+        toTime(cluster.device.launchSeconds);
+}
+
+void Candidates::addStrategies(const LoweredStep &step) {
+  auto mesh = MeshShape::parse(base.options.mesh);
+  if (!mesh) {
+    llvm::consumeError(mesh.takeError());
+    return;
+  }
+  if (step.strategy == "full_shard")
+    addOption("--strategy shard_grad_op").strategy = "shard_grad_op";
+  if (step.strategy == "hybrid_shard")
+    addOption("--strategy hybrid_shard_zero2").strategy = "hybrid_shard_zero2";
+  int64_t world = mesh->getWorldSize(), node = cluster.gpusPerNode;
+  if (step.strategy == "full_shard" && world > node && world % node == 0) {
+    std::string hybrid = "shard=" + std::to_string(node) +
+                         ",replicate=" + std::to_string(world / node);
+    PlanOptions &options = addOption("--mesh " + hybrid);
+    options.mesh = hybrid;
+    options.strategy = "auto";
+  }
+}
+
+void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
+                            const ParamFacts &facts) {
+  if (!report.fits() ||
+      llvm::is_contained(report.getBest().placed, Cause::Memory)) {
+    addFactors("a device with more memory than any order can use");
+    all.back().settings.budget = kNoBudget;
+  }
+  bool communicates =
+      llvm::any_of(step.program.groups,
+                   [](const RankGroup &group) { return group.size > 1; });
+  const PlanOptions &given = base.options;
+  if (communicates) {
+    if (facts.hasWide && given.paramDtype.empty() &&
+        given.reduceDtype.empty()) {
+      PlanOptions &options =
+          addOption("--param-dtype bf16 --reduce-dtype bf16");
+      options.paramDtype = options.reduceDtype = "bf16";
+    }
+    if (std::optional<std::string> wrap = getFinerWrap(facts))
+      addOption("--wrap " + *wrap).wrap = *wrap;
+    addStrategies(step);
+  }
+  bool hasWideProducts =
+      llvm::any_of(report.kernels, [](const KernelShare &kernel) {
+        return kernel.cost.kind == KernelKind::Matmul &&
+               kernel.cost.dtype == CostDtype::F32;
+      });
+  if (hasWideProducts && !base.settings.computeDtype) {
+    addFactors("products in bf16, where they were traced in f32");
+    all.back().settings.computeDtype = CostDtype::BF16;
+  }
+}
+
+static WhatIf
+planCandidate(const Candidate &candidate, const Cluster &cluster,
+              llvm::Expected<std::shared_ptr<const LoweredStep>> step) {
+  WhatIf result;
+  result.title = candidate.title;
+  result.isOption = candidate.isOption;
+  if (!step) {
+    result.refused = llvm::toString(step.takeError());
+    return result;
+  }
+  auto plan = planLowered(**step, cluster, candidate.options,
+                          candidate.settings, candidate.factors);
+  if (!plan) {
+    result.refused = llvm::toString(plan.takeError());
+    return result;
+  }
+  const PlanVariant &best = plan->getBest();
+  result.step = best.timeline.step;
+  result.compute = best.timeline.compute;
+  result.exposed = best.timeline.exposed;
+  result.peak = getMemoryPeak(best.memory).getTotal();
+  result.budget = plan->budget;
+  result.leastBudget = plan->leastBudget;
+  return result;
+}
+
+void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
+                      const PlanOptions &options, const PlanSettings &settings,
+                      std::shared_ptr<const LoweredStep> step,
+                      PlanReport &report) {
+  Candidates candidates(cluster, options, settings);
+  candidates.addMachines(*step, report);
+  candidates.addOptions(*step, report,
+                        getParamFacts(source.getTraced(), step->program));
+  report.whatIfs.resize(candidates.all.size());
+  {
+    // IR belongs to this thread; plans of lowered steps run beside it.
+    llvm::DefaultThreadPool pool;
+    for (size_t i = 0; i != candidates.all.size(); ++i) {
+      const Candidate &candidate = candidates.all[i];
+      if (!candidate.isOption) {
+        pool.async([&, i] {
+          report.whatIfs[i] = planCandidate(candidate, cluster, step);
+        });
+        continue;
+      }
+      auto changed = source.lowerQuietly(candidate.options);
+      if (!changed) {
+        report.whatIfs[i] =
+            planCandidate(candidate, cluster, std::move(changed));
+        continue;
+      }
+      pool.async([&, i, lowered = *changed] {
+        report.whatIfs[i] = planCandidate(candidate, cluster, lowered);
+      });
+    }
+    pool.wait();
+  }
+  llvm::sort(report.whatIfs, [](const WhatIf &a, const WhatIf &b) {
+    return std::make_tuple(!a.refused.empty(), a.step, a.title) <
+           std::make_tuple(!b.refused.empty(), b.step, b.title);
+  });
+  source.getWatch().lap("what would help");
+}

@@ -1,0 +1,57 @@
+//===- KeepGathered.cpp - Gathered parameters stay for backward -----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Passes/ArenaPlaces.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_KEEPGATHERED
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Its readers read what @earlier brought.
+static void replace(AllGatherOp gather, AllGatherOp earlier) {
+  auto cast = gather.getInput().getDefiningOp<LaunchOp>();
+  gather.replaceAllUsesWith(earlier.getResult());
+  gather.erase();
+  if (cast && cast->use_empty())
+    cast.erase();
+}
+
+namespace {
+struct KeepGathered : fsdp::impl::KeepGatheredBase<KeepGathered> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
+      return markAllAnalysesPreserved();
+    SmallVector<std::pair<Operation *, AllGatherOp>> kept;
+    for (Operation &op : step.getBody().front()) {
+      if (!op.hasAttr(names::kKeep))
+        continue;
+      auto gather = dyn_cast<AllGatherOp>(op);
+      AllGatherOp earlier = gather ? getEarlierGather(gather) : AllGatherOp();
+      if (!earlier) {
+        op.emitOpError("expected ")
+            << names::kKeep << " on a gather of what was gathered before, got "
+            << (gather ? "the first gather of these bytes" : "another op");
+        return signalPassFailure();
+      }
+      kept.push_back({&op, earlier});
+    }
+    if (kept.empty())
+      return markAllAnalysesPreserved();
+    for (auto [op, earlier] : kept)
+      replace(cast<AllGatherOp>(op), earlier);
+    removeArenaPlaces(step);
+  }
+};
+} // namespace

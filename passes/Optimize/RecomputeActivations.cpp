@@ -1,0 +1,205 @@
+//===- RecomputeActivations.cpp - Backward computes values again ----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Passes/ArenaPlaces.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_RECOMPUTEACTIVATIONS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// Analysis
+//===----------------------------------------------------------------------===//
+
+/// Values that backward is to compute again.
+static FailureOr<llvm::SmallDenseSet<Value>> getMarked(Block &block,
+                                                       Operation *loss) {
+  llvm::SmallDenseSet<Value> marked;
+  for (Operation &op : block) {
+    Attribute attr = op.getAttr(names::kRecompute);
+    if (!attr)
+      continue;
+    auto results = dyn_cast<DenseI64ArrayAttr>(attr);
+    if (!isa<LaunchOp>(op) || !results)
+      return op.emitOpError("expected ")
+             << names::kRecompute
+             << " on a launch, with an array of numbers of results, got "
+             << attr;
+    if (!loss || !op.isBeforeInBlock(loss)) {
+      auto error = op.emitOpError("expected ")
+                   << names::kRecompute << " in forward, got it behind it";
+      if (loss)
+        error.attachNote(loss->getLoc()) << "forward ends here";
+      return error;
+    }
+    for (int64_t result : results.asArrayRef()) {
+      if (result < 0 || result >= op.getNumResults())
+        return op.emitOpError("expected a result below ")
+               << op.getNumResults() << " in " << names::kRecompute << ", got "
+               << result;
+      marked.insert(op.getResult(result));
+    }
+  }
+  return marked;
+}
+
+//===----------------------------------------------------------------------===//
+// Application
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Repeats launches where backward first reads what they make.
+class Repeater {
+public:
+  Repeater(Block &block, Operation *loss,
+           const llvm::SmallDenseSet<Value> &marked);
+
+  void run();
+
+private:
+  Value resolve(Value value, Operation *reader);
+  void repeat(LaunchOp launch, Operation *reader);
+  Value getGathered(AllGatherOp gather, Operation *reader);
+
+  Block &block;
+  Operation *loss;
+  const llvm::SmallDenseSet<Value> &marked;
+  /// What backward reads instead of a value of forward.
+  IRMapping replacement;
+  llvm::DenseMap<Operation *, LaunchOp> clones;
+  /// By gather of forward: that of backward.
+  llvm::DenseMap<Operation *, AllGatherOp> later;
+};
+} // namespace
+
+Repeater::Repeater(Block &block, Operation *loss,
+                   const llvm::SmallDenseSet<Value> &marked)
+    : block(block), loss(loss), marked(marked) {
+  for (auto gather : block.getOps<AllGatherOp>())
+    if (loss->isBeforeInBlock(gather))
+      if (AllGatherOp earlier = getEarlierGather(gather);
+          earlier && earlier->isBeforeInBlock(loss))
+        later.try_emplace(earlier, gather);
+}
+
+/// Forward's gather is gone when backward runs; backward's own one may have to
+/// come earlier than it did.
+Value Repeater::getGathered(AllGatherOp gather, Operation *reader) {
+  auto it = later.find(gather);
+  if (it == later.end())
+    return gather.getResult();
+  AllGatherOp again = it->second;
+  if (!again->isBeforeInBlock(reader)) {
+    if (auto cast = again.getInput().getDefiningOp<LaunchOp>();
+        cast && !cast->isBeforeInBlock(reader))
+      cast->moveBefore(reader);
+    again->moveBefore(reader);
+  }
+  return again.getResult();
+}
+
+void Repeater::repeat(LaunchOp launch, Operation *reader) {
+  if (clones.contains(launch))
+    return;
+  IRMapping operands;
+  for (Value operand : launch.getInputs()) {
+    Value whole = getViewedValue(operand);
+    Value again = resolve(whole, reader);
+    if (auto gather = whole.getDefiningOp<AllGatherOp>())
+      again = getGathered(gather, reader);
+    OpBuilder builder(reader);
+    // The views between them, innermost first.
+    SmallVector<Operation *> views;
+    for (Value v = operand; v != whole; v = v.getDefiningOp()->getOperand(0))
+      views.push_back(v.getDefiningOp());
+    if (again != whole)
+      for (Operation *view : llvm::reverse(views)) {
+        IRMapping base;
+        base.map(view->getOperand(0), again);
+        again = builder.clone(*view, base)->getResult(0);
+      }
+    operands.map(operand, again == whole ? operand : again);
+  }
+  OpBuilder builder(reader);
+  auto clone = cast<LaunchOp>(builder.clone(*launch, operands));
+  clone->removeAttr(names::kRecompute);
+  clones[launch] = clone;
+  for (auto [old, again] : llvm::zip(launch->getResults(), clone->getResults()))
+    if (marked.contains(old))
+      replacement.map(old, again);
+}
+
+/// What @reader, of backward, reads where it read @value, which is no view.
+Value Repeater::resolve(Value value, Operation *reader) {
+  if (marked.contains(value))
+    repeat(value.getDefiningOp<LaunchOp>(), reader);
+  return replacement.lookupOrDefault(value);
+}
+
+void Repeater::run() {
+  SmallVector<Operation *> backward;
+  for (Operation *op = loss->getNextNode(); op; op = op->getNextNode())
+    backward.push_back(op);
+  for (Operation *op : backward) {
+    if (isView(op)) {
+      // Read through when somebody reads it: a view alone needs nothing.
+      continue;
+    }
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value whole = getViewedValue(operand.get());
+      if (!marked.contains(whole))
+        continue;
+      Value again = resolve(whole, op);
+      SmallVector<Operation *> views;
+      for (Value v = operand.get(); v != whole;
+           v = v.getDefiningOp()->getOperand(0))
+        views.push_back(v.getDefiningOp());
+      OpBuilder builder(op);
+      for (Operation *view : llvm::reverse(views)) {
+        IRMapping base;
+        base.map(view->getOperand(0), again);
+        again = builder.clone(*view, base)->getResult(0);
+      }
+      operand.set(again);
+    }
+  }
+  // What only backward read is moved, not repeated.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (op.use_empty() && (isView(&op) || clones.contains(&op)))
+      op.erase();
+}
+
+namespace {
+struct RecomputeActivations
+    : fsdp::impl::RecomputeActivationsBase<RecomputeActivations> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
+      return markAllAnalysesPreserved();
+    Block &block = step.getBody().front();
+    Operation *loss = getLossOp(step);
+    auto marked = getMarked(block, loss);
+    if (failed(marked))
+      return signalPassFailure();
+    if (marked->empty())
+      return markAllAnalysesPreserved();
+    Repeater(block, loss, *marked).run();
+    for (Operation &op : block)
+      op.removeAttr(names::kRecompute);
+    removeArenaPlaces(step);
+  }
+};
+} // namespace

@@ -1,0 +1,214 @@
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The pages of fsdp-plan as a user sees them: FSDP_PLAN is the tool, FSDP_FIXTURES the models."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import browser
+
+
+def setUpModule():
+    if not browser.CHROMIUM:
+        raise unittest.SkipTest("SKIPPED: there is no chromium; tools/check installs it")
+    global folder, page
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    page = browser.Browser()
+    unittest.addModuleCleanup(page.close)
+
+
+def plan(*options):
+    """The JSON of a plan, its text and its page."""
+    html = pathlib.Path(folder.name) / "page.html"
+    command = [os.environ["FSDP_PLAN"], os.path.join(os.environ["FSDP_FIXTURES"], "gpt2", "model.mlir"),
+               "--cluster", "h100-sxm", "--html", str(html), *options]
+    data, text = (subprocess.run([*command, *form], check=True, capture_output=True, text=True).stdout
+                  for form in (["--json"], []))
+    return json.loads(data), text, html
+
+
+def milliseconds(text):
+    number, unit = re.match(r"([\d.]+) (s|ms|µs)", text).groups()
+    return float(number) * {"s": 1e3, "ms": 1, "µs": 1e-3}[unit]
+
+
+class PageTest(unittest.TestCase):
+    def open(self, *options):
+        self.data, self.text, html = plan(*options)
+        page.open(html)
+        self.assertEqual(page.requests, [html.absolute().as_uri()], "the page needs a network")
+
+    def tearDown(self):
+        self.assertEqual(page.problems, [])
+
+    def widths(self, selector):
+        """Of the coloured parts of each track: left and width as parts of the track."""
+        return page.run(f"""[...document.querySelectorAll("{selector}")].map(track => {{
+            const box = track.getBoundingClientRect();
+            return [...track.querySelectorAll("i")].map(part => {{
+              const inner = part.getBoundingClientRect();
+              return [(inner.left - box.left) / box.width, inner.width / box.width]; }}); }})""")
+
+    def check_bars(self, got, steps, longest):
+        self.assertEqual(len(got), len(steps))
+        for parts, (compute, exposed) in zip(got, steps):
+            for (left, width), (begin, length) in zip(parts, ((0, compute), (compute, exposed)), strict=True):
+                self.assertAlmostEqual(left, begin / longest, delta=0.004)
+                self.assertAlmostEqual(width, length / longest, delta=0.004)
+
+
+class PlanPage(PageTest):
+    def setUp(self):
+        self.open("--mesh", "shard=16")
+
+    def test_numbers_are_those_of_the_report(self):
+        cards = dict(page.run("""[...document.querySelectorAll(".card")].map(
+            card => [card.children[0].textContent, card.children[1].textContent])"""))
+        best = self.data["orders"][-1]
+        for card, value in (("step", self.data["step_ms"]), ("no order is below", self.data["bound_ms"]),
+                            ("compute", best["compute_ms"]), ("exposed communication", best["exposed_ms"])):
+            self.assertAlmostEqual(milliseconds(cards[card]), value, delta=value * 1e-3, msg=card)
+            self.assertIn(f"{value:.3f} ms", self.text)
+        self.assertAlmostEqual(float(cards["tokens a second"].replace(",", "")), self.data["items_per_s"], delta=1)
+        self.assertEqual(page.run("document.title"), "fsdp-plan: gpt2")
+        rows = page.run("""[...document.querySelectorAll("#table tbody tr")].map(
+            row => [...row.children].map(cell => cell.textContent))""")
+        collectives = best["collectives"][:10]
+        self.assertEqual(len(rows), len(collectives))
+        for (exposed, _, name, cause), expected in zip(rows, collectives):
+            self.assertAlmostEqual(milliseconds(exposed), expected["exposed_ms"], delta=1e-5)
+            self.assertIn(expected["name"], name)
+            self.assertEqual(cause, expected["cause"])
+
+    def test_words_say_what_the_plan_says(self):
+        story = page.run("""[...document.querySelectorAll("#story li")].map(item => item.textContent)""")
+        best = self.data["orders"][-1]
+        long = best["exposed_ms"] / best["step_ms"] < 0.15
+        self.assertRegex(story[0], "^Compute makes" if long else "^Communication makes")
+        self.assertIn(best["collectives"][0]["cause"], " ".join(story))
+        helps = [w for w in self.data["what_ifs"] if w["is_option"] and w["fits"]]
+        self.assertIn(f"The option that helps most is {helps[0]['title']}", " ".join(story))
+        whole = page.run("""[...document.querySelectorAll("#whole i")].map(part => part.getBoundingClientRect().width
+            / document.getElementById("whole").getBoundingClientRect().width)""")
+        self.assertAlmostEqual(sum(whole), 1, delta=0.004)
+
+    def test_bars_are_as_long_as_they_say(self):
+        orders = [(o["compute_ms"], o["exposed_ms"]) for o in self.data["orders"]]
+        self.check_bars(self.widths("#bars .track"), orders, max(map(sum, orders)))
+        changes = [orders[-1]] + [(w["compute_ms"], w["exposed_ms"]) for w in self.data["what_ifs"]]
+        self.assertGreater(len(changes), 5)
+        self.check_bars(self.widths("#helps .track"), changes, max(map(sum, changes)))
+        titles = page.run("""[...document.querySelectorAll("#helps tbody tr")].map(r => r.children[0].textContent)""")
+        self.assertEqual(titles, ["as it is"] + [w["title"] for w in self.data["what_ifs"]])
+
+    def canvas(self):
+        return page.run("""(() => { const c = document.getElementById("canvas");
+            c.scrollIntoView({block: "start"});
+            const box = c.getBoundingClientRect(); return [box.left, box.top, c.clientWidth]; })()""")
+
+    def view(self):
+        return page.run("[view.from, view.to]")
+
+    def row(self, queue):
+        """The top of the last order's row of a queue, in the canvas."""
+        return page.run(f"""rows.findLast(r => r.queue === plan.queues.indexOf("{queue}")).y""")
+
+    def pixel(self, x, y):
+        return page.run(f"[...pen.getImageData({x:.0f}, {y:.0f}, 1, 1).data].slice(0, 3)")
+
+    def test_zoom_and_drag_move_what_is_seen(self):
+        x, y, width = self.canvas()
+        # The first op of the all_gather queue is green where it stands.
+        gather = page.run("best.byQueue[1][0]")
+        whole = self.view()
+        self.assertEqual(whole[0], 0)
+        scale = (width - 96) / (whole[1] - whole[0])
+        row = self.row("all_gather")
+        self.assertEqual(self.pixel(96 + (gather[1] + gather[2] / 2) * scale, row + 3), [0x2d, 0xa4, 0x4e])
+        # The mouse says what it is on.
+        page.mouse("mouseMoved", x + 96 + (gather[1] + gather[2] / 2) * scale, y + row + 5)
+        tip = page.run("""(t => [t.style.display, t.textContent])(document.getElementById("tip"))""")
+        self.assertEqual(tip[0], "block")
+        self.assertIn("all_gather", tip[1])
+        # The wheel zooms around the mouse.
+        at = round(x + width / 2)
+        before = page.run(f"getTime({{clientX: {at}}})")
+        page.mouse("mouseWheel", at, y + row, deltaX=0, deltaY=-240)
+        zoomed = self.view()
+        self.assertLess(zoomed[1] - zoomed[0], 0.9 * (whole[1] - whole[0]))
+        self.assertAlmostEqual(page.run(f"getTime({{clientX: {at}}})"), before, delta=1e-6 * before)
+        # A drag moves by what the mouse moved.
+        page.mouse("mousePressed", at, y + row, button="left", clickCount=1)
+        page.mouse("mouseMoved", at + 50, y + row, button="left", buttons=1)
+        page.mouse("mouseReleased", at + 50, y + row, button="left", clickCount=1)
+        dragged = self.view()
+        moved = 50 * (zoomed[1] - zoomed[0]) / (width - 96)
+        self.assertAlmostEqual(dragged[0], zoomed[0] - moved, delta=1e-6 * whole[1])
+        page.mouse("mouseMoved", at + 90, y + row)
+        self.assertEqual(self.view(), dragged, "it still moves when the button is up")
+        page.click(at, y + row, count=2)
+        self.assertEqual(self.view(), whole)
+
+    def test_rows_jump_to_their_collective(self):
+        e = page.run("best.exposures[1]")
+        page.click(*page.find("""document.querySelectorAll("#table tbody tr")[1]"""))
+        begin, end = self.view()
+        self.assertLessEqual(begin, e["begin"])
+        self.assertGreaterEqual(end, e["begin"] + e["duration"])
+        self.assertLess(end - begin, 4 * max(e["duration"], self.data["step_ms"] * 1e3 / 200))
+        page.click(*page.find("""document.getElementById("all")"""))
+        self.assertEqual(self.view()[0], 0)
+
+
+class SweepPage(PageTest):
+    def setUp(self):
+        self.open("--sweep", "mesh=shard=8;shard=16;shard=8,replicate=2 strategy=full_shard;hybrid_shard "
+                  "budget=1MiB;1GiB")
+
+    def test_points_are_drawn_and_listed(self):
+        points = self.data["points"]
+        self.assertEqual([p["status"] for p in points].count("fits"), 4)
+        shapes = page.run("""[...document.querySelectorAll("svg")].map(svg =>
+            ["circle.point", "path.off"].map(s => svg.querySelectorAll(s).length))""")
+        self.assertEqual(shapes, [[4, 4], [4, 4]])
+        fronts = page.run("""[...document.querySelectorAll(".front")].map(line => line.points.length)""")
+        self.assertEqual(fronts, [sum(p.get(m, False) for p in points) for m in ("best_for_memory", "best_for_ranks")])
+        # Faster is lower, in the first picture.
+        places = page.run("""[...document.querySelector("svg").querySelectorAll("circle")].map(
+            c => [+c.getAttribute("cy"), +c.getAttribute("cx")])""")
+        fitting = [p for p in points if p["status"] == "fits"]
+        for a, p in zip(places, fitting, strict=True):
+            for b, q in zip(places, fitting):
+                if p["step_ms"] < q["step_ms"]:
+                    self.assertGreater(a[0], b[0])
+                if p["peak_bytes"] < q["peak_bytes"]:
+                    self.assertLess(a[1], b[1])
+        rows = page.run("""[...document.querySelectorAll("tbody tr")].map(row => row.textContent)""")
+        self.assertEqual(len(rows), len(points))
+        for row, p in zip(rows, points):
+            self.assertIn(p.get("reason", ""), row)
+        story = page.run("""document.getElementById("story").textContent""")
+        self.assertIn("12 points: 4 fit, 4 do not fit, 4 were refused", story)
+
+    def test_columns_sort_and_points_choose_rows(self):
+        titles = page.run("""[...document.querySelectorAll("th")].map(h => h.textContent)""")
+        page.click(*page.find(f"""document.querySelectorAll("th")[{titles.index("step")}]"""))
+        steps = page.run(f"""[...document.querySelectorAll("tbody tr")].map(
+            row => row.children[{titles.index("step")}].textContent)""")
+        known = [milliseconds(s) for s in steps if s != "–"]
+        self.assertEqual(known, sorted(known))
+        self.assertEqual(steps[len(known):], ["–"] * 4)
+        # Points may cover each other: the one that the mouse hits is on top.
+        x, y = page.find("""document.querySelector("svg circle")""")
+        page.click(x, y)
+        chosen = page.run("""[...document.querySelectorAll(".chosen")].map(n => n.tagName).sort()""")
+        self.assertEqual(chosen, ["TR", "circle", "circle"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,272 @@
+//===- StepPlanTest.cpp - What a step keeps, groups and repeats -----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Planning/StepPlan.h"
+#include "../Schedule/ConstantCost.h"
+#include "RandomSteps.h"
+#include "fsdp/Analysis/Planning/PlanSearch.h"
+#include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "fsdp/Analysis/Schedule/StepProblem.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using namespace mlir::fsdp::sched::test;
+
+namespace {
+Id find(const StepProgram &program, llvm::StringRef name, int which = 0) {
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (op.name == name && which-- == 0)
+      return i;
+  return -1;
+}
+
+/// What each op of a program computes, as a number: kernels and transfers of
+/// equal numbers. Order, places, waits and groups do not count.
+struct Meaning {
+  std::map<std::vector<int64_t>, int64_t> numbers;
+
+  int64_t number(std::vector<int64_t> key) {
+    return numbers.try_emplace(std::move(key), numbers.size()).first->second;
+  }
+  std::vector<int64_t> getResults(const StepProgram &program) {
+    std::vector<int64_t> values(program.values.size());
+    for (size_t v = 0; v != values.size(); ++v)
+      values[v] = number({-1, int64_t(v)});
+    for (const StepOp &op : program.ops) {
+      if (op.kind == StepOpKind::Wait)
+        continue;
+      // Collectives of a group are as good as alone.
+      bool isStart = op.kind == StepOpKind::Start;
+      std::vector<int64_t> key = {
+          int64_t(op.kind),
+          isStart ? 1000 + int64_t(program.transfers[op.transfer].kind)
+                  : int64_t(op.kernel)};
+      if (!isStart)
+        for (const ByteRange &range : op.reads)
+          key.push_back(values[range.value]);
+      for (auto [w, range] : llvm::enumerate(op.writes)) {
+        std::vector<int64_t> mine = key;
+        mine.push_back(isStart ? values[op.reads[w].value] : int64_t(w));
+        values[range.value] = number(mine);
+      }
+    }
+    std::vector<int64_t> results;
+    // What replaces the arguments.
+    for (size_t v = 0; v != values.size(); ++v)
+      if (program.buffers[program.values[v].buffer].isArgument)
+        results.push_back(values[v]);
+    return results;
+  }
+};
+} // namespace
+
+TEST(StepPlan, aKeptGatherIsReadFromForward) {
+  StepProgram program = makeTwoUnitStep();
+  StepPlan plan(program);
+  Id again = find(program, "all_gather", 2);
+  EXPECT_EQ(getPlanChoices(program).earlierGather[again],
+            find(program, "all_gather", 0));
+  plan.keep[again] = true;
+  ASSERT_EQ(checkPlan(program, plan), "");
+  StepProgram changed = applyPlan(program, plan);
+  EXPECT_EQ(checkProgram(changed), "");
+  EXPECT_EQ(find(changed, "all_gather", 2), -1);
+  const StepOp &reader = changed.ops[find(changed, "b0")];
+  EXPECT_EQ(reader.reads[1].value,
+            changed.ops[find(changed, "all_gather", 0)].writes[0].value);
+}
+
+TEST(StepPlan, aRepeatedLaunchReadsWhatBackwardGathers) {
+  StepProgram program = makeTwoUnitStep();
+  StepPlan plan(program);
+  Id f0 = find(program, "f0");
+  ASSERT_TRUE(getPlanChoices(program).canRecompute[f0]);
+  plan.recompute[program.ops[f0].writes[0].value] = true;
+  ASSERT_EQ(checkPlan(program, plan), "");
+  StepProgram changed = applyPlan(program, plan);
+  EXPECT_EQ(checkProgram(changed), "");
+  // f0's result is read by b1, before b0 gathers for itself.
+  Id clone = find(changed, "f0", 1), gather = find(changed, "all_gather", 2);
+  EXPECT_EQ(clone + 1, find(changed, "b1"));
+  EXPECT_LT(gather, clone);
+  EXPECT_EQ(changed.ops[clone].reads[1].value,
+            changed.ops[gather].writes[0].value);
+  EXPECT_EQ(find(changed, "all_gather", 3), -1);
+  EXPECT_EQ(changed.ops[find(changed, "b1")].reads[1].value,
+            changed.ops[clone].writes[0].value);
+}
+
+TEST(StepPlan, aGroupIsOneTransfer) {
+  StepProgram program = makeTwoUnitStep();
+  StepPlan plan(program);
+  plan.group[find(program, "all_gather", 0)] = 3;
+  plan.group[find(program, "all_gather", 1)] = 3;
+  plan.group[find(program, "reduce_scatter", 0)] = 4;
+  plan.group[find(program, "reduce_scatter", 1)] = 4;
+  ASSERT_EQ(checkPlan(program, plan), "");
+  StepProgram changed = applyPlan(program, plan);
+  EXPECT_EQ(checkProgram(changed), "");
+  Id gather = find(changed, "all_gather"),
+     scatter = find(changed, "reduce_scatter");
+  EXPECT_EQ(changed.ops[gather].reads.size(), 2u);
+  EXPECT_EQ(changed.transfers[changed.ops[gather].transfer].atomBytes,
+            (llvm::SmallVector<int64_t, 1>{400, 200}));
+  EXPECT_LT(find(changed, "cast"), gather);
+  EXPECT_LT(gather, find(changed, "f0"));
+  EXPECT_LT(find(changed, "b0"), scatter);
+  EXPECT_LT(scatter, find(changed, "norm1"));
+  EXPECT_LT(find(changed, "norm1"), find(changed, "norm0"));
+  EXPECT_EQ(find(changed, "reduce_scatter", 1), -1);
+}
+
+TEST(StepPlan, refusesWhatCannotBe) {
+  StepProgram program = makeTwoUnitStep();
+  auto expectError = [&](const StepPlan &plan, llvm::StringRef expected) {
+    EXPECT_NE(checkPlan(program, plan).find(expected.str()), std::string::npos)
+        << checkPlan(program, plan);
+  };
+  StepPlan plan(program);
+  plan.keep[find(program, "all_gather", 0)] = true;
+  expectError(plan, "expected an earlier gather of the same bytes");
+  plan = StepPlan(program);
+  plan.recompute[program.ops[find(program, "b1")].writes[0].value] = true;
+  expectError(plan,
+              "expected the result of a launch that can be repeated, got b1");
+  plan = StepPlan(program);
+  plan.recompute[0] = true;
+  expectError(plan, "got an argument");
+  plan = StepPlan(program);
+  plan.group[find(program, "all_gather", 0)] = 0;
+  plan.group[find(program, "all_gather", 2)] = 0;
+  expectError(plan, "expected transfers of one kind, group and phase");
+  plan = StepPlan(program);
+  plan.group[find(program, "f0")] = 0;
+  expectError(plan, "expected a transfer in a group, got f0");
+  plan.group.pop_back();
+  expectError(plan, "expected a decision for each");
+}
+
+TEST(StepPlan, noPlanChangesWhatIsComputed) {
+  std::mt19937 random(11);
+  for (int round = 0; round != 400; ++round) {
+    StepProgram program = makeRandomStep(random, 2 + random() % 4, 4);
+    PlanChoices choices = getPlanChoices(program);
+    StepPlan plan(program);
+    for (size_t i = 0; i != program.ops.size(); ++i) {
+      const StepOp &op = program.ops[i];
+      plan.keep[i] = choices.earlierGather[i] >= 0 && random() % 3 == 0;
+      if (choices.canRecompute[i])
+        for (const ByteRange &range : op.writes)
+          plan.recompute[range.value] = random() % 2;
+      if (op.kind == StepOpKind::Start && !plan.keep[i] && random() % 2)
+        plan.group[i] = 2 * (2 * int(op.queue) + op.backward) + random() % 2;
+    }
+    ASSERT_EQ(checkPlan(program, plan), "");
+    StepProgram changed = applyPlan(program, plan);
+    EXPECT_EQ(checkProgram(changed), "");
+    Meaning meaning;
+    EXPECT_EQ(meaning.getResults(program), meaning.getResults(changed));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Search
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct BytesCost : ConstantCost {
+  TransferCost transfer(const TransferKey &key) const override {
+    int64_t bytes = 0;
+    for (int64_t atom : key.atomBytes)
+      bytes += atom;
+    return {400, 12 * bytes, Link::Intra};
+  }
+};
+
+/// A step under a budget without any plan.
+struct Plain {
+  int64_t least = 0;
+  std::optional<Time> step;
+};
+Plain getPlain(const StepProgram &program, const CostModel &cost,
+               int64_t budget) {
+  Plain plain;
+  auto step =
+      getStepProblem(program, addTimes(program, cost, {GroupPlacement()}));
+  EXPECT_TRUE(bool(step)) << llvm::toString(step.takeError());
+  if (!step)
+    return plain;
+  step->problem.budget = budget;
+  plain.least = getLeastBudget(step->problem);
+  if (auto found = schedule(step->problem))
+    plain.step = found->makespan + step->epilogueTime;
+  return plain;
+}
+} // namespace
+
+TEST(PlanSearch, isNeverSlowerThanNoPlanAndFitsMoreOften) {
+  std::mt19937 random(5);
+  BytesCost cost;
+  int rescued = 0, faster = 0;
+  for (int round = 0; round != 60; ++round) {
+    StepProgram program = makeRandomStep(random, 4 + random() % 3, 4);
+    int64_t least = getPlain(program, cost, kNoBudget).least;
+    for (int64_t budget : {kNoBudget, 2 * least, least, least * 9 / 10}) {
+      Plain plain = getPlain(program, cost, budget);
+      auto planned = planStep(program, cost, {GroupPlacement()}, budget);
+      ASSERT_TRUE(bool(planned)) << llvm::toString(planned.takeError());
+      ASSERT_EQ(checkPlan(program, planned->plan), "");
+      // It is what it says.
+      StepProgram changed = applyPlan(program, planned->plan);
+      Plain really = getPlain(changed, cost, budget);
+      EXPECT_EQ(really.least, planned->leastBytes);
+      EXPECT_EQ(really.step.has_value(), planned->fits());
+      if (planned->fits()) {
+        EXPECT_EQ(*really.step, planned->step);
+      }
+      if (plain.step) {
+        ASSERT_TRUE(planned->fits());
+        EXPECT_LE(planned->step, *plain.step);
+        faster += planned->step < *plain.step;
+      } else {
+        EXPECT_LE(planned->leastBytes, plain.least);
+        rescued += planned->fits();
+      }
+    }
+  }
+  EXPECT_GT(faster, 60);
+  EXPECT_GT(rescued, 20);
+}
+
+TEST(PlanSearch, followsTheRules) {
+  std::mt19937 random(9);
+  BytesCost cost;
+  StepProgram program = makeRandomStep(random, 6, 4);
+  PlanChoices choices = getPlanChoices(program);
+  PlanRules rules;
+  rules.keep = PlanRules::Keep::Always;
+  rules.group = false;
+  auto planned = llvm::cantFail(
+      planStep(program, cost, {GroupPlacement()}, kNoBudget, rules));
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    EXPECT_EQ(planned.plan.keep[i], choices.earlierGather[i] >= 0);
+    EXPECT_EQ(planned.plan.group[i], -1);
+  }
+  rules.keep = PlanRules::Keep::Never;
+  rules.recompute = PlanRules::Recompute::Full;
+  planned = llvm::cantFail(
+      planStep(program, cost, {GroupPlacement()}, kNoBudget, rules));
+  EXPECT_FALSE(llvm::is_contained(planned.plan.keep, true));
+  EXPECT_TRUE(llvm::is_contained(planned.plan.recompute, true));
+  rules.recompute = PlanRules::Recompute::Never;
+  planned =
+      llvm::cantFail(planStep(program, cost, {GroupPlacement()}, 1, rules));
+  EXPECT_FALSE(planned.fits());
+  EXPECT_FALSE(llvm::is_contained(planned.plan.recompute, true));
+}
