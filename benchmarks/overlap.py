@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the exposed communication of real steps with the simulator's.
 
-Each model is compiled for a cluster whose ranks have one link each, run with --link of that speed, and planned with
+Each model is compiled for a cluster whose ranks have one link each, run with --link of that speed, and simulated with
 the kernel times of that very run (--profile). A transfer on such a link sleeps, so that two cores are enough for two
 ranks that compute and communicate at once. Of several runs the fastest counts, and of that the fastest third of its
 steps: the rest was disturbed by what else the machine did.
@@ -64,18 +64,20 @@ class Experiment:
         common.run([self.bin_dir / "fsdp-compile", *step, "-o", exe])
         params, batches = self.folder / "params.safetensors", self.folder / "batches.safetensors"
         start = ["--params", params] if params.exists() else ["--init", "seed=0"]
+        # Checked to be of the program that is simulated.
+        trace = self.scratch / f"{name}.trace"
         best = None
         for _ in range(rounds):
             common.run([exe, "-n", self.ranks, *start, "--data", batches if batches.exists() else "random:seed=0",
                         "--steps", steps, "--lr", "0.001", "--threads", 1, "--link", f"{bandwidth},{latency}",
-                        "--metrics", metrics, "--profile", profile, "--quiet"])
+                        "--metrics", metrics, "--profile", profile, "--trace", trace, "--quiet"])
             measured = fastest([json.loads(line) for line in metrics.read_text().splitlines()])
             if best is None or measured[1] < best[1]:
                 best = measured
                 profile.replace(kept)
         exposed, step_ms = best
-        plan = json.loads(common.run([self.bin_dir / "fsdp-plan", *step, "--profile", kept, "--json"]))
-        simulated = next(v for v in plan["orders"] if v["order"] == order)
+        plan = json.loads(common.run([self.bin_dir / "fsdp-plan", *step, "--compare", trace, "--profile", kept, "--json"]))
+        simulated = next(v for v in plan["compared"] if v["order"] == "compiled")
         return simulated["exposed_ms"], exposed, simulated["step_ms"], step_ms
 
 

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "backends/local/LocalBackend.h"
+#include "backends/mpi/MpiBackend.h"
 #include "core/Context.h"
 
 #include <gtest/gtest.h>
@@ -144,14 +145,39 @@ int32_t queuedStep(fsdp_rt_context *ctx) {
 const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}",
                                        queuedStep, nullptr};
 
+/// In a job of mpirun with three ranks the mpi backend, which a process can
+/// have once, else three threads.
+class BackendOfTests : public testing::Environment {
+public:
+  static Result<std::unique_ptr<Backend>> &get() {
+    static Result<std::unique_ptr<Backend>> backend = make();
+    return backend;
+  }
+  /// MPI has to end before the process does.
+  void TearDown() override { get() = Status::failed("ended"); }
+
+private:
+  static Result<std::unique_ptr<Backend>> make() {
+    Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
+    if (launch.isOk() && launch->canUseMpi)
+      return createMpiBackend(*launch, MpiBackendOptions());
+    LocalBackendOptions options;
+    options.ranks = 3;
+    return createLocalBackend(options);
+  }
+};
+[[maybe_unused]] testing::Environment *const environment =
+    testing::AddGlobalTestEnvironment(new BackendOfTests);
+
 void expectNoAllocations(BlasKind blas, bool isRecorded,
                          std::optional<QueueThreads> queues = std::nullopt) {
   int64_t before = -1, after = -1;
-  LocalBackendOptions backendOptions;
-  backendOptions.ranks = 3;
-  auto backend = createLocalBackend(backendOptions);
-  ASSERT_TRUE(backend.isOk());
+  auto &backend = BackendOfTests::get();
+  ASSERT_TRUE(backend.isOk()) << backend.status().message();
+  // Ranks that are threads share the count, and one of them reads it.
+  bool isMpi = (*backend)->name() == "mpi";
   Status status = (*backend)->run([&](World &world) -> Status {
+    bool counts = isMpi || world.rank() == 0;
     ContextOptions options;
     options.arenaBytes = 4 << 20;
     options.threads = 2;
@@ -177,14 +203,14 @@ void expectNoAllocations(BlasKind blas, bool isRecorded,
     Communicator &group = **made;
     if (Status s = group.barrier())
       return s;
-    if (world.rank() == 0)
+    if (counts)
       before = allocations;
     for (int i = 0; i < 10; ++i)
       if (Status s = (*context)->step(tested))
         return s;
     if (Status s = group.barrier())
       return s;
-    if (world.rank() == 0)
+    if (counts)
       after = allocations;
     return group.barrier();
   });

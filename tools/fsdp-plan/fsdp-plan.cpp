@@ -37,9 +37,14 @@ static cl::opt<std::string> fsdpOptions(
              "(default: true, pre, true, true)"),
     cl::cat(category));
 static cl::opt<std::string>
+    compare("compare", cl::value_desc("dir"),
+            cl::desc("Show what an executable of this step wrote with --trace "
+                     "beside its simulation, in the order --order"),
+            cl::cat(category));
+static cl::opt<std::string>
     profile("profile", cl::value_desc("file.json"),
-            cl::desc("Take kernels' times from what an executable of this "
-                     "step wrote with --profile"),
+            cl::desc("With --compare: take kernels' times from what the "
+                     "executable wrote with --profile"),
             cl::cat(category));
 static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
@@ -47,7 +52,7 @@ static cl::opt<std::string>
              cl::cat(category));
 static cl::opt<std::string>
     order("order", cl::init("scheduled"),
-          cl::desc("What --timeline shows: in_order | fsdp | scheduled"),
+          cl::desc("What --timeline and --compare show: in_order | fsdp | scheduled"),
           cl::cat(category));
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
@@ -76,6 +81,7 @@ int main(int argc, char **argv) {
   options.cluster = cluster;
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
+  options.compare = compare;
   options.profile = profile;
   options.fsdp = fsdpOptions;
   options.timeline = timeline;
