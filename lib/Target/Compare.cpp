@@ -61,8 +61,7 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   PlanVariant simulated;
   simulated.name = "compiled";
   simulated.title = "as simulated (" + options.order + ")";
-  simulated.timeline =
-      play(addTimes(*program, *cost->model, cost->placements));
+  simulated.timeline = play(addTimes(*program, *cost->model, cost->placements));
   simulated.memory = getMemory(*program, simulated.timeline);
   simulated.placed.assign(program->ops.size(), Cause::Data);
   simulated.program = *program;

@@ -156,7 +156,8 @@ llvm::Error Compiler::compile() {
   PartitionOptions partition;
   frontend.fill(partition);
   auto print = [&] {
-    return output.write([&](raw_ostream &os) { frontend.getModule().print(os); });
+    return output.write(
+        [&](raw_ostream &os) { frontend.getModule().print(os); });
   };
   if (llvm::Error error =
           frontend.runPipeline("partition", [&](OpPassManager &pm) {
@@ -198,8 +199,7 @@ llvm::Error Compiler::compile() {
   ConvertFSDPToRuntimeOptions convert;
   if (schedule)
     manifest.order = options.schedule.order;
-  FailureOr<std::string> text =
-      createManifest(frontend.getModule(), manifest);
+  FailureOr<std::string> text = createManifest(frontend.getModule(), manifest);
   if (failed(text))
     return makeError("could not compile " + options.input);
   convert.manifest = std::move(*text);

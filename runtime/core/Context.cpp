@@ -136,10 +136,9 @@ static Result<bool> agreeOnThreads(World &world,
       world.createCommunicator(everyone);
   if (!ranks.isOk())
     return ranks.status();
-  int32_t votes =
-      decideQueueThreads(options.queueThreads, world.hasLink(),
-                         world.localSize(),
-                         options.threads) == QueueThreads::On;
+  int32_t votes = decideQueueThreads(options.queueThreads, world.hasLink(),
+                                     world.localSize(),
+                                     options.threads) == QueueThreads::On;
   if (Status s = (*ranks)->allReduce(&votes, &votes, 1, FSDP_RT_I32, 1))
     return s;
   return votes > 0;

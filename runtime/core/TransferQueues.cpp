@@ -95,8 +95,7 @@ TransferQueues::create(World &world, char *arena, const QueueOptions &options) {
       return s;
   } catch (const std::bad_alloc &) {
     return Status::failed("cannot reserve memory for " +
-                          std::to_string(options.events) +
-                          " events of queues");
+                          std::to_string(options.events) + " events of queues");
   }
   return made;
 }

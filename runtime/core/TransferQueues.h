@@ -12,9 +12,9 @@
 //
 // Where every core computes and transfers only copy memory, threads of queues
 // gain nothing and take cores from the computation. There the step's thread
-// runs each transfer in its start, which is the earliest of the moments at which
-// a queue may run it. All transfers of a rank are then in the order of the
-// program, as on every other rank, so that none waits for one behind it.
+// runs each transfer in its start, which is the earliest of the moments at
+// which a queue may run it. All transfers of a rank are then in the order of
+// the program, as on every other rank, so that none waits for one behind it.
 //
 // A transfer that fails completes its event all the same, and so does each that
 // is given out afterwards, without being run: whoever waits for an event comes

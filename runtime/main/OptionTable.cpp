@@ -181,7 +181,8 @@ std::vector<OptionSpec> makeTable() {
       {"--threads", "N", "threads of each rank; default: cores / ranks",
        setInteger(&O::threads, 1, maxThreads)},
       {"--queue-threads", "auto|off|on",
-       "whether each queue of a scheduled step has a thread; default: auto, not "
+       "whether each queue of a scheduled step has a thread; default: auto, "
+       "not "
        "where every core computes and transfers only copy memory",
        [](O &options, const std::string &value) {
          return assign(options.queueThreads, parseQueueThreads(value));

@@ -50,9 +50,8 @@ Result<Ranks> createRanks(const Manifest &manifest,
     ranks.threads = options.threads ? options.threads : defaultThreads(world);
     LocalBackendOptions wanted;
     wanted.ranks = world;
-    wanted.threadsPerRank =
-        busyThreads(manifest, QueueThreads::Auto, /*hasLink=*/false, world,
-                    ranks.threads);
+    wanted.threadsPerRank = busyThreads(
+        manifest, QueueThreads::Auto, /*hasLink=*/false, world, ranks.threads);
     Result<std::unique_ptr<Backend>> backend = createLocalBackend(wanted);
     if (!backend.isOk())
       return backend.status();

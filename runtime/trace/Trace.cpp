@@ -205,7 +205,7 @@ private:
     bool isTransfer = call.kind == CallKind::Collective;
     int32_t stream = streamOf(call);
     Json event = complete("kernel",
-                          isTransfer ? kernelName(call.collective)
+                          isTransfer  ? kernelName(call.collective)
                           : call.name ? call.name
                                       : "",
                           stream, call.begin, call.end);
@@ -268,8 +268,8 @@ private:
 
   void addWait(const CallRecord &call) {
     auto &wait = *static_cast<const fsdp_rt_wait_desc *>(call.site);
-    Json event =
-        complete("cuda_sync", "Stream Wait Event", compute, call.begin, call.end);
+    Json event = complete("cuda_sync", "Stream Wait Event", compute, call.begin,
+                          call.end);
     event["args"] = {{"step", call.step + 1}, {"event", wait.event}};
     auto found = transferOf_.find(wait.event);
     // Not where the trace was full before.

@@ -117,10 +117,8 @@ TEST(Compare, aSimulationReadBackIsItself) {
   for (size_t i = 0; i != program.ops.size(); ++i) {
     EXPECT_EQ(run->timeline.spans[i].begin, simulated.timeline.spans[i].begin)
         << i;
-    EXPECT_EQ(run->timeline.spans[i].end, simulated.timeline.spans[i].end)
-        << i;
-    EXPECT_EQ(run->timeline.exposedBy[i], simulated.timeline.exposedBy[i])
-        << i;
+    EXPECT_EQ(run->timeline.spans[i].end, simulated.timeline.spans[i].end) << i;
+    EXPECT_EQ(run->timeline.exposedBy[i], simulated.timeline.exposedBy[i]) << i;
   }
 
   PlanReport report;
@@ -239,7 +237,8 @@ TEST(ProgramHash, changesWithWhatAStepDoes) {
   differs([](StepProgram &p) { std::swap(p.ops[1], p.ops[2]); });
   differs([](StepProgram &p) { p.ops[5].after.push_back(0); });
   differs([](StepProgram &p) { p.transfers[0].atomBytes[0] += 4; });
-  differs([](StepProgram &p) { p.transfers[1].kind = TransferKind::AllReduce; });
+  differs(
+      [](StepProgram &p) { p.transfers[1].kind = TransferKind::AllReduce; });
   differs([](StepProgram &p) { p.groups[0].stride = 2; });
   differs([](StepProgram &p) { p.ops[0].queue = Queue::Reduce; });
   differs([](StepProgram &p) { p.ops[1].name = "k9"; });

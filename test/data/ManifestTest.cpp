@@ -139,8 +139,8 @@ TEST(Manifest, RefusesACertificateThatDoesNotFit) {
   refuse("expected forward or backward, got 'sideways'",
          [](json &c) { c["transfers"][2]["phase"] = "sideways"; });
   refuse("order", [](json &c) { c["order"] = ""; });
-  for (const char *key : {"program", "issue", "order", "peak_bytes",
-                          "transfers"})
+  for (const char *key :
+       {"program", "issue", "order", "peak_bytes", "transfers"})
     refuse(key, [&](json &c) { c.erase(key); });
 }
 
@@ -184,9 +184,9 @@ TEST(Manifest, BelongsToTheCodeThatItCameWith) {
   // Left from before: another program.
   json stale = certified();
   stale["certificate"]["program"] = std::string(64, 'b');
-  EXPECT_CONTAINS(
-      refusalOf(stale, (code + " " + sha256(stale.dump())).c_str()),
-      "expected a manifest of program " + code + ", got one of program bbbb");
+  EXPECT_CONTAINS(refusalOf(stale, (code + " " + sha256(stale.dump())).c_str()),
+                  "expected a manifest of program " + code +
+                      ", got one of program bbbb");
   EXPECT_CONTAINS(refusalOf(certified(), nullptr), "got none in the code");
   EXPECT_CONTAINS(refusalOf(good(), (code + " " + digest).c_str()),
                   "got none in the manifest");

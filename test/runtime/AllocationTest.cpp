@@ -142,8 +142,8 @@ int32_t queuedStep(fsdp_rt_context *ctx) {
          fsdp_rt_wait(ctx, &waitDescs[2]) || fsdp_rt_wait(ctx, &waitDescs[1]);
 }
 
-const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}",
-                                       queuedStep, nullptr};
+const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}", queuedStep,
+                                       nullptr};
 
 /// In a job of mpirun with three ranks the mpi backend, which a process can
 /// have once, else three threads.

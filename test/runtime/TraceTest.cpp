@@ -142,7 +142,8 @@ TEST_F(TraceTest, TraceIsWhatBrowsersOpen) {
   struct stat info;
   ASSERT_EQ(stat(path("rank-3.json").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0644u);
-  ASSERT_TRUE(writeTrace(path("rank-3.json"), ofRank(3), Recorder(false, 0)).isOk());
+  ASSERT_TRUE(
+      writeTrace(path("rank-3.json"), ofRank(3), Recorder(false, 0)).isOk());
   EXPECT_TRUE(read("rank-3.json")["traceEvents"].empty());
 }
 

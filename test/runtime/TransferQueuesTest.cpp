@@ -39,10 +39,12 @@ constexpr int64_t numEvents = 4;
 
 /// Runs `body` on each rank with a context that has all queues, over links of
 /// this bandwidth and latency. A machine of any size gives the queues threads.
-Status onContexts(int ranks, const std::function<Status(Context &)> &body,
-                  double bandwidth = 0, double latency = 0,
-                  const std::function<QueueThreads(int rank)> &queueThreads =
-                      [](int) { return QueueThreads::On; }) {
+Status onContexts(
+    int ranks, const std::function<Status(Context &)> &body,
+    double bandwidth = 0, double latency = 0,
+    const std::function<QueueThreads(int rank)> &queueThreads = [](int) {
+      return QueueThreads::On;
+    }) {
   LocalBackendOptions backendOptions;
   backendOptions.ranks = ranks;
   backendOptions.linkBytesPerSecond = bandwidth;
@@ -359,10 +361,10 @@ TEST(TransferQueues, TheTraceHasATrackForEachQueue) {
       name += " " + std::to_string(int(event["args"]["event"]));
     events[name] = event;
   }
-  EXPECT_EQ(tracks, (std::map<std::string, int>{{"compute", 0},
-                                                {"all_gather", 1},
-                                                {"all_reduce", 3},
-                                                {"steps", 6}}));
+  EXPECT_EQ(
+      tracks,
+      (std::map<std::string, int>{
+          {"compute", 0}, {"all_gather", 1}, {"all_reduce", 3}, {"steps", 6}}));
   ASSERT_EQ(events.size(), 6u);
   EXPECT_EQ(events["copy"]["tid"], 0);
   const Json &gather = events["ncclDevKernel_AllGather"];
@@ -437,8 +439,8 @@ TEST(TransferQueues, ThreadsAreForWhatGainsByThem) {
               QueueThreads::Off);
     EXPECT_EQ(decideQueueThreads(QueueThreads::On, hasLink, cores, 8),
               QueueThreads::On);
-    for (auto [ranks, threads] : {std::pair(cores, 1), std::pair(1, cores),
-                                  std::pair(cores, cores)})
+    for (auto [ranks, threads] :
+         {std::pair(cores, 1), std::pair(1, cores), std::pair(cores, cores)})
       EXPECT_EQ(decideQueueThreads(QueueThreads::Auto, hasLink, ranks, threads),
                 hasLink ? QueueThreads::On : QueueThreads::Off);
   }
@@ -489,8 +491,7 @@ TEST(TransferQueues, WithoutThreadsAFailureEndsAllRanks) {
       return Status::failed("enough");
     }
     Start gather(0);
-    return runStep(context,
-                   [&](fsdp_rt_context *ctx) { return gather(ctx); });
+    return runStep(context, [&](fsdp_rt_context *ctx) { return gather(ctx); });
   });
   EXPECT_EQ(status.message(), "rank 1: enough");
 }

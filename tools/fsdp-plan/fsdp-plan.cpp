@@ -50,10 +50,10 @@ static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
-static cl::opt<std::string>
-    order("order", cl::init("scheduled"),
-          cl::desc("What --timeline and --compare show: in_order | fsdp | scheduled"),
-          cl::cat(category));
+static cl::opt<std::string> order(
+    "order", cl::init("scheduled"),
+    cl::desc("What --timeline and --compare show: in_order | fsdp | scheduled"),
+    cl::cat(category));
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
                                  cl::cat(category));

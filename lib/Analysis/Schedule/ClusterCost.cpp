@@ -63,8 +63,7 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
     return std::move(cost);
   std::optional<DeviceTable> table;
   if (!cluster.deviceTable.empty()) {
-    llvm::Expected<DeviceTable> loaded =
-        DeviceTable::load(cluster.deviceTable);
+    llvm::Expected<DeviceTable> loaded = DeviceTable::load(cluster.deviceTable);
     if (!loaded)
       return loaded.takeError();
     table = std::move(*loaded);

@@ -65,7 +65,8 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
   digest.add(program.worldSize);
   for (const StepOp &op : program.ops) {
     // Copies stand where memory wants them, and exist where it does.
-    bool isCompute = op.kind != StepOpKind::Start && op.kind != StepOpKind::Wait;
+    bool isCompute =
+        op.kind != StepOpKind::Start && op.kind != StepOpKind::Wait;
     if (!withPlaces && isCompute && op.kind != StepOpKind::Launch)
       continue;
     digest.add(int64_t(op.kind));

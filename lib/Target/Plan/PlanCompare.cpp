@@ -28,8 +28,7 @@ static void printRow(llvm::raw_ostream &os, const std::string &what,
 /// How long each queue was busy; of compute what it computed.
 static std::array<Time, kNumQueues> getBusy(const PlanVariant &variant) {
   std::array<Time, kNumQueues> busy = {};
-  for (auto [op, span] :
-       llvm::zip(variant.program.ops, variant.timeline.spans))
+  for (auto [op, span] : llvm::zip(variant.program.ops, variant.timeline.spans))
     if (op.kind == StepOpKind::Start)
       busy[unsigned(op.queue)] += span.end - span.begin;
   busy[unsigned(Queue::Compute)] = variant.timeline.compute;
@@ -55,8 +54,7 @@ void mlir::fsdp::printComparison(const PlanReport &report,
   const Timeline &s = simulated.timeline, &m = measured.timeline;
   os << "\n"
      << simulated.title << ", beside it " << measured.title << "\n"
-     << format("  %-44s %15s %15s %8s\n", "", "simulated", "measured",
-               "ratio");
+     << format("  %-44s %15s %15s %8s\n", "", "simulated", "measured", "ratio");
   printRow(os, "step", s.step, m.step);
   printRow(os, "exposed communication", s.exposed, m.exposed);
   std::array<Time, kNumQueues> before = getBusy(simulated),
@@ -93,8 +91,7 @@ void mlir::fsdp::printComparison(const PlanReport &report,
          << getOpTitle(simulated.program, op) << ": "
          << getReason(s.spans[op], m.spans[op]) << "\n";
   if (Time difference = m.compute - s.compute)
-    os << format("  %+10.3f ms  ", toMs(difference))
-       << "compute: kernels are "
+    os << format("  %+10.3f ms  ", toMs(difference)) << "compute: kernels are "
        << (difference > 0 ? "slower" : "faster") << " than "
        << (report.hasProfile ? "in the profile\n"
                              : "the cluster file says (--profile takes their "

@@ -100,8 +100,8 @@ static void writeLaunch(llvm::json::OStream &json, Id op, Time issued) {
     json.attribute("tid", int64_t(kNumQueues));
     json.attribute("ts", toUs(issued));
     json.attribute("dur", 0);
-    json.attributeObject("args",
-                         [&] { json.attribute("correlation", int64_t(op) + 1); });
+    json.attributeObject(
+        "args", [&] { json.attribute("correlation", int64_t(op) + 1); });
   });
 }
 

@@ -39,8 +39,7 @@ static llvm::Error readEvent(const json::Object &event, StringRef place,
   if (category == "user_annotation") {
     StringRef number = *name;
     int64_t step;
-    if (!number.consume_front("ProfilerStep#") ||
-        number.getAsInteger(10, step))
+    if (!number.consume_front("ProfilerStep#") || number.getAsInteger(10, step))
       return makeError(place + ": expected ProfilerStep#N, got '" + *name +
                        "'");
     RunStep &it = steps[step];
@@ -124,11 +123,13 @@ mlir::fsdp::readRunTraces(StringRef directory, StringRef issue) {
       paths.push_back(it->path());
   }
   if (error)
-    return makeError(directory + ": expected a folder that --trace wrote, got " +
+    return makeError(directory +
+                     ": expected a folder that --trace wrote, got " +
                      error.message());
   if (paths.empty())
-    return makeError(directory + ": expected rank-0.json and others, as --trace "
-                                 "writes them, got none");
+    return makeError(directory +
+                     ": expected rank-0.json and others, as --trace "
+                     "writes them, got none");
   std::vector<RunTrace> traces;
   for (const std::string &path : paths) {
     auto buffer = llvm::MemoryBuffer::getFile(path);
