@@ -58,10 +58,10 @@ class Experiment:
         cluster = self.scratch / "cluster.json"
         cluster.write_text(json.dumps(cluster_of(bandwidth, latency, self.ranks)))
         step = [self.folder / "model.mlir", "--optimizer-file", self.folder / "optimizer.mlir",
-                "--mesh", f"shard={self.ranks}", "--cluster", cluster, "--order", order]
+                "--mesh", f"shard={self.ranks}", "--cluster", cluster]
         exe, metrics, profile, kept = (self.scratch / f"{name}{suffix}"
                                        for suffix in ("", ".jsonl", ".profile.json", ".best.json"))
-        common.run([self.bin_dir / "fsdp-compile", *step, "-o", exe])
+        common.run([self.bin_dir / "fsdp-compile", *step, "--order", order, "-o", exe])
         params, batches = self.folder / "params.safetensors", self.folder / "batches.safetensors"
         start = ["--params", params] if params.exists() else ["--init", "seed=0"]
         # Checked to be of the program that is simulated.

@@ -134,26 +134,23 @@ def pr106080(bin_dir):
 # published.csv
 
 
-def with_recompute(kind, order, events):
-    """The step in ms, with what `kind` computes again in backward.
+def with_selective(order, events):
+    """The step in ms, with half of the products and all that is cheap in blocks computed again.
 
-    The traces keep everything. What is computed again (blocks only; with `selective` half of the time of
-    products and all that is cheap) runs beside the gathers and reductions of backward: it first fills
-    what compute waits for there, except at the end, behind the last block.
+    That is torchtitan's selective checkpointing, which the planner does not know as a rule. It runs beside
+    the gathers and reductions of backward: it first fills what compute waits for there, except at the end,
+    behind the last block.
     """
-    step = order["step_ms"]
-    if kind == "none":
-        return step
-    forward = [e for e in events if e["args"]["stream"] == 0 and e["args"]["phase"] == "forward"]
-    blocks = [e for e in forward if e["args"].get("unit") != "root"]
+    blocks = [e for e in events if e["args"]["stream"] == 0 and e["args"]["phase"] == "forward" and
+              e["args"].get("unit") != "root"]
     products = sum(e["args"]["alone_us"] for e in blocks if "matmul" in e["name"] or "attention" in e["name"]) / 1e3
     cheap = sum(e["args"]["alone_us"] for e in blocks) / 1e3 - products
-    again = products + cheap if kind == "full" else products / 2 + cheap
+    again = products / 2 + cheap
     interior = [c for c in order["collectives"] if c["backward"] and c["unit"] != "root" and
                 "slower beside" not in c["cause"]]
     last = max((c["end_ms"] for c in interior), default=0)
     waits = sum(c["exposed_ms"] for c in interior if c["end_ms"] < last)
-    return step + again - min(again, waits)
+    return order["step_ms"] + again - min(again, waits)
 
 
 def steps(bin_dir, only, only_traced):
@@ -176,8 +173,9 @@ def steps(bin_dir, only, only_traced):
         base, changes = CLUSTERS[row["cluster"]]
         with tempfile.TemporaryDirectory() as temporary:
             cluster = cluster_file(base, changes, temporary)
-            _, order, events = plan(bin_dir, folder, cluster, mesh, "--reduce-dtype", row["reduce_dtype"])
-        seconds = with_recompute(row["recompute"], order, events) / 1e3
+            _, order, events = plan(bin_dir, folder, cluster, mesh, "--reduce-dtype", row["reduce_dtype"],
+                                    "--recompute", "full" if row["recompute"] == "full" else "none")
+        seconds = (with_selective(order, events) if row["recompute"] == "selective" else order["step_ms"]) / 1e3
         error = seconds / float(row["seconds"]) - 1
         if not row["use"]:
             errors[bool(row["interconnect"])].append(abs(error))

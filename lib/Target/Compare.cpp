@@ -18,8 +18,9 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-/// The program that fsdp-compile makes with these options.
-static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options) {
+/// The program that fsdp-compile makes with these options in @order.
+static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options,
+                                                  StringRef order) {
   Frontend frontend(options);
   if (llvm::Error error = frontend.read())
     return std::move(error);
@@ -34,9 +35,10 @@ static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options) {
     return std::move(error);
   ScheduleOptions schedule;
   schedule.cluster = options.cluster;
-  schedule.order = options.order;
+  // What runs without queues is issued in order.
+  schedule.order = order == "synchronous" ? "in_order" : order.str();
   schedule.memoryBudget = options.memoryBudget;
-  auto scheduler = StepScheduler::create(schedule, options.toolDir);
+  auto scheduler = StepScheduler::create(schedule, options, options.toolDir);
   if (!scheduler)
     return scheduler.takeError();
   if (llvm::Error error = scheduler->run(frontend))
@@ -49,25 +51,26 @@ static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options) {
 
 llvm::Error fsdp::addComparison(const PlanOptions &options,
                                 const Cluster &cluster, PlanReport &report) {
-  auto program = compileProgram(options);
-  if (!program)
-    return program.takeError();
-  auto traces = readRunTraces(options.compare, getIssueHash(*program));
+  auto traces = readRunTraces(options.compare);
   if (!traces)
     return traces.takeError();
+  const RunTrace &trace = traces->front();
+  auto program = compileProgram(options, trace.order);
+  if (!program)
+    return program.takeError();
+  auto run = makeRunVariant(*program, trace);
+  if (!run)
+    return run.takeError();
   auto cost = createClusterCost(cluster, *program, options.profile);
   if (!cost)
     return cost.takeError();
   PlanVariant simulated;
   simulated.name = "compiled";
-  simulated.title = "as simulated (" + options.order + ")";
+  simulated.title = "as simulated (" + trace.order + ")";
   simulated.timeline = play(addTimes(*program, *cost->model, cost->placements));
   simulated.memory = getMemory(*program, simulated.timeline);
   simulated.placed.assign(program->ops.size(), Cause::Data);
   simulated.program = *program;
-  auto run = makeRunVariant(*program, traces->front());
-  if (!run)
-    return run.takeError();
   report.hasProfile = !options.profile.empty();
   report.compared.push_back(std::move(simulated));
   report.compared.push_back(std::move(*run));

@@ -130,12 +130,17 @@ llvm::Error Compiler::readSchedule() {
     if (!wanted.memoryBudget.empty())
       return makeError("expected --cluster beside --memory-budget, got none: "
                        "without one nothing is chosen");
+    if (options.reshardAfterForward != "auto" || options.recompute != "auto" ||
+        options.bucket != "auto")
+      return makeError("expected --cluster beside --reshard-after-forward, "
+                       "--recompute and --bucket, got none: without one "
+                       "nothing is chosen");
     if (options.wrap == "auto")
       return makeError("expected --cluster beside --wrap auto, got none: "
                        "without one nothing is chosen");
     return llvm::Error::success();
   }
-  auto created = StepScheduler::create(wanted, options.toolDir);
+  auto created = StepScheduler::create(wanted, options, options.toolDir);
   if (!created)
     return created.takeError();
   schedule = std::move(*created);

@@ -47,6 +47,17 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       bufferDtype("buffer-dtype",
                   cl::desc("Keep float buffers in f32, bf16, .."),
                   cl::cat(category)),
+      reshardAfterForward(
+          "reshard-after-forward", cl::init("auto"),
+          cl::desc("auto | true | false (gathered parameters stay for "
+                   "backward)"),
+          cl::cat(category)),
+      recompute("recompute", cl::init("auto"),
+                cl::desc("auto | none | full: what backward computes again"),
+                cl::cat(category)),
+      bucket("bucket", cl::init("auto"),
+             cl::desc("auto | none: transfers that are issued together"),
+             cl::cat(category)),
       clip("clip-norm",
            cl::desc("Compile in gradient clipping (the executable's "
                     "--clip-norm gives the norm)"),
@@ -66,6 +77,9 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.paramDtype = paramDtype;
   options.reduceDtype = reduceDtype;
   options.bufferDtype = bufferDtype;
+  options.reshardAfterForward = reshardAfterForward;
+  options.recompute = recompute;
+  options.bucket = bucket;
   options.clip = clip;
   options.timing = timing;
 }

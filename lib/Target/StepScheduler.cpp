@@ -22,9 +22,13 @@ static llvm::Error makeError(const llvm::Twine &message) {
 }
 
 llvm::Expected<StepScheduler>
-StepScheduler::create(const ScheduleOptions &options, StringRef toolDir) {
+StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
+                      StringRef toolDir) {
   StepScheduler result;
   result.options = options;
+  result.reshardAfterForward = step.reshardAfterForward;
+  result.recompute = step.recompute;
+  result.bucket = step.bucket;
   auto file = findCluster(options.cluster, toolDir);
   if (!file)
     return file.takeError();
@@ -51,9 +55,9 @@ llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
       OptimizeOptions optimize;
       optimize.cluster = clusterFile;
       optimize.budget = budget;
-      optimize.reshardAfterForward = options.reshardAfterForward;
-      optimize.recompute = options.recompute;
-      optimize.bucket = options.bucket;
+      optimize.reshardAfterForward = reshardAfterForward;
+      optimize.recompute = recompute;
+      optimize.bucket = bucket;
       buildOptimizePipeline(pm, optimize);
     }
     ScheduleStepOptions schedule;

@@ -157,14 +157,21 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
 
 llvm::Error fsdp::readSettings(const PlanOptions &options,
                                PlanSettings &settings) {
-  static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled"};
+  static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled",
+                                             "planned"};
   if (!llvm::is_contained(orders, options.order))
-    return makeError("expected --order in_order, fsdp or scheduled, got '" +
-                     options.order + "'");
+    return makeError(
+        "expected --order in_order, fsdp, scheduled or planned, got '" +
+        options.order + "'");
   auto fsdpOptions = parseFSDPOptions(options.fsdp);
   if (!fsdpOptions)
     return fsdpOptions.takeError();
   settings.fsdp = *fsdpOptions;
+  auto rules = parsePlanRules(options.reshardAfterForward, options.recompute,
+                              options.bucket);
+  if (!rules)
+    return rules.takeError();
+  settings.rules = *rules;
   if (!options.memoryBudget.empty()) {
     auto bytes = parseBytes(options.memoryBudget);
     if (!bytes)
@@ -202,6 +209,7 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.cluster = cluster.name;
   report.device = cluster.device.name;
   report.budget = cluster.device.getUsableBytes();
+  report.reserved = cluster.device.reservedBytes;
   if (llvm::Error error = makePlan(
           step.program,
           std::make_unique<ScaledCost>(std::move(cost->model), factors),

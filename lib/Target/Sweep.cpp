@@ -10,7 +10,6 @@
 #include "fsdp/Analysis/Strategy.h"
 #include "fsdp/Target/OutputFile.h"
 
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ThreadPool.h"
 
 using namespace mlir;
@@ -108,6 +107,7 @@ static void fillPoint(const PlanReport &report, const StepItems &items,
   point.exposed = best.timeline.exposed;
   point.bound = report.bound;
   point.fsdpStep = report.variants.front().timeline.step;
+  point.plan = best.title;
   point.peak = getMemoryPeak(best.memory).getTotal();
   point.budget = report.budget;
   point.leastBudget = report.leastBudget;
@@ -116,11 +116,7 @@ static void fillPoint(const PlanReport &report, const StepItems &items,
   point.status = report.fits() ? SweepPoint::Fits : SweepPoint::DoesNotFit;
   if (!report.fits())
     point.reason =
-        llvm::formatv("expected at least {0:f2} GiB for the arena, got {1:f2} "
-                      "GiB",
-                      double(report.leastBudget) / (1 << 30),
-                      double(report.budget) / (1 << 30))
-            .str();
+        describeMisfit(report.leastBudget, report.budget, report.reserved);
 }
 
 static void planPoint(llvm::Expected<std::shared_ptr<const LoweredStep>> step,

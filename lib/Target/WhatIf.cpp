@@ -182,10 +182,11 @@ void Candidates::addStrategies(const LoweredStep &step) {
     llvm::consumeError(mesh.takeError());
     return;
   }
-  if (step.strategy == "full_shard")
-    addOption("--strategy shard_grad_op").strategy = "shard_grad_op";
-  if (step.strategy == "hybrid_shard")
-    addOption("--strategy hybrid_shard_zero2").strategy = "hybrid_shard_zero2";
+  // With reshard_after_forward left to it, the planner keeps what pays.
+  if (base.settings.rules.keep == PlanRules::Keep::Never)
+    addOption("--reshard-after-forward auto").reshardAfterForward = "auto";
+  if (base.settings.rules.recompute != PlanRules::Recompute::Auto)
+    addOption("--recompute auto").recompute = "auto";
   int64_t world = mesh->getWorldSize(), node = cluster.gpusPerNode;
   if (step.strategy == "full_shard" && world > node && world % node == 0) {
     std::string hybrid = "shard=" + std::to_string(node) +
@@ -216,6 +217,8 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
     }
     if (std::optional<std::string> wrap = getFinerWrap(facts))
       addOption("--wrap " + *wrap).wrap = *wrap;
+    if (given.wrap != "auto")
+      addOption("--wrap auto").wrap = "auto";
     addStrategies(step);
   }
   bool hasWideProducts =
@@ -239,8 +242,12 @@ planCandidate(const Candidate &candidate, const Cluster &cluster,
     result.refused = llvm::toString(step.takeError());
     return result;
   }
-  auto plan = planLowered(**step, cluster, candidate.options,
-                          candidate.settings, candidate.factors);
+  PlanSettings settings = candidate.settings;
+  // Options that are read again: no candidate has a wrong one.
+  if (candidate.isOption)
+    llvm::cantFail(readSettings(candidate.options, settings));
+  auto plan = planLowered(**step, cluster, candidate.options, settings,
+                          candidate.factors);
   if (!plan) {
     result.refused = llvm::toString(plan.takeError());
     return result;

@@ -14,7 +14,6 @@
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/Remarks.h"
-#include "llvm/ADT/StringSwitch.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_PLANSTEP
@@ -34,37 +33,6 @@ static void report(const PlanDecision &decision, Location loc) {
     remark::passed(loc, options) << decision.why;
   else
     remark::missed(loc, options) << remark::reason("{0}", decision.why);
-}
-
-static llvm::Expected<PlanRules>
-parseRules(StringRef reshard, StringRef recompute, StringRef group) {
-  using Keep = PlanRules::Keep;
-  using Recompute = PlanRules::Recompute;
-  PlanRules rules;
-  auto fail = [](StringRef option, StringRef expected, StringRef got) {
-    return llvm::createStringError("expected " + option + " to be " + expected +
-                                   ", got '" + got + "'");
-  };
-  auto keep = llvm::StringSwitch<std::optional<Keep>>(reshard)
-                  .Case("auto", Keep::Auto)
-                  .Case("true", Keep::Never)
-                  .Case("false", Keep::Always)
-                  .Default(std::nullopt);
-  if (!keep)
-    return fail("reshard-after-forward", "auto, true or false", reshard);
-  rules.keep = *keep;
-  auto repeat = llvm::StringSwitch<std::optional<Recompute>>(recompute)
-                    .Case("auto", Recompute::Auto)
-                    .Case("none", Recompute::Never)
-                    .Case("full", Recompute::Full)
-                    .Default(std::nullopt);
-  if (!repeat)
-    return fail("recompute", "auto, none or full", recompute);
-  rules.recompute = *repeat;
-  if (group != "auto" && group != "none")
-    return fail("bucket", "auto or none", group);
-  rules.group = group == "auto";
-  return rules;
 }
 
 /// Writes the plan on the ops of the IR that @program's ops come from.
@@ -105,7 +73,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
   }
 
   llvm::Error run(ModuleOp module, func::FuncOp step) {
-    auto rules = parseRules(reshardAfterForward, recompute, bucket);
+    auto rules = parsePlanRules(reshardAfterForward, recompute, bucket);
     if (!rules)
       return rules.takeError();
     auto description = loadCluster(cluster);

@@ -192,7 +192,7 @@ TEST(Compare, refusesTracesOfAnotherProgram) {
   llvm::SmallString<128> dir;
   ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("compare", dir));
   StepProgram program = makeProgram();
-  EXPECT_NE(messageOf(readRunTraces(dir, "x")).find("expected rank-0.json"),
+  EXPECT_NE(messageOf(readRunTraces(dir)).find("expected rank-0.json"),
             std::string::npos);
   llvm::SmallString<128> file(dir);
   llvm::sys::path::append(file, "rank-0.json");
@@ -202,16 +202,28 @@ TEST(Compare, refusesTracesOfAnotherProgram) {
     ASSERT_FALSE(error);
     os << printTrace(simulate(program));
   }
-  auto traces = readRunTraces(dir, getIssueHash(program));
+  auto traces = readRunTraces(dir);
   ASSERT_TRUE(bool(traces)) << messageOf(std::move(traces));
   EXPECT_EQ(traces->size(), 1u);
   StepProgram other = program;
   std::swap(other.ops[3], other.ops[4]);
-  EXPECT_NE(messageOf(readRunTraces(dir, getIssueHash(other)))
+  EXPECT_NE(messageOf(makeRunVariant(other, traces->front()))
                 .find("expected a trace of the program that these options "
                       "give"),
             std::string::npos);
-  EXPECT_NE(messageOf(readRunTraces((dir + "/no").str(), "x")).find("expected"),
+  // Ranks of one run ran one program.
+  llvm::SmallString<128> second(dir);
+  llvm::sys::path::append(second, "rank-1.json");
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream os(second, error);
+    ASSERT_FALSE(error);
+    os << printTrace(simulate(other));
+  }
+  EXPECT_NE(
+      messageOf(readRunTraces(dir)).find("expected a trace of the program of"),
+      std::string::npos);
+  EXPECT_NE(messageOf(readRunTraces((dir + "/no").str())).find("expected"),
             std::string::npos);
   llvm::sys::fs::remove_directories(dir);
 }

@@ -168,7 +168,7 @@ class PlanPage(PageTest):
 class SweepPage(PageTest):
     def setUp(self):
         self.open("--sweep", "mesh=shard=8;shard=16;shard=8,replicate=2 strategy=full_shard;hybrid_shard "
-                  "budget=1MiB;1GiB")
+                  "budget=1MiB;3GiB")
 
     def test_points_are_drawn_and_listed(self):
         points = self.data["points"]

@@ -26,7 +26,7 @@ class Compare(StepTest):
                 with self.subTest(order=order, options=options):
                     folder = self.trace(program, *options)
                     page = self.place("plan.html")
-                    outcome = self.plan("--order", order, "--compare", folder, "--json", "--html", page)
+                    outcome = self.plan("--compare", folder, "--json", "--html", page)
                     self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
                     simulated, run = json.loads(outcome.stdout)["compared"]
                     name = lambda c: (c["queue"], c["unit"], c["name"], c["backward"])
@@ -51,13 +51,13 @@ class Compare(StepTest):
 
     def test_a_program_without_queues(self):
         folder = self.trace(self.compile(fixture, MESH))
-        outcome = self.plan("--order", "in_order", "--compare", folder)
+        outcome = self.plan("--compare", folder)
         self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
         self.assertIn("simulated", outcome.stdout)
 
     def test_another_program_is_refused(self):
         folder = self.trace(self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "in_order"))
-        for options, why in ((["--compare", folder], "expected a trace of the program that these options give"),
+        for options, why in ((["--compare", folder, "--wrap", "none"], "expected a trace of the program that these options give"),
                              (["--compare", folder / "no"], "expected a folder that --trace wrote"),
                              (["--profile", folder], "expected --compare beside --profile"),
                              (["--compare", folder, "--sweep", "mesh=shard=2"], "expected --compare or --sweep")):

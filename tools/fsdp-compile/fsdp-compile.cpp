@@ -42,18 +42,6 @@ static cl::opt<std::string>
                  cl::desc("What a rank may use (default: what the cluster's "
                           "device has)"),
                  cl::cat(category));
-static cl::opt<std::string> reshardAfterForward(
-    "reshard-after-forward", cl::init("auto"),
-    cl::desc("auto | true | false (gathered parameters stay for backward)"),
-    cl::cat(category));
-static cl::opt<std::string>
-    recompute("recompute", cl::init("auto"),
-              cl::desc("auto | none | full: what backward computes again"),
-              cl::cat(category));
-static cl::opt<std::string>
-    bucket("bucket", cl::init("auto"),
-           cl::desc("auto | none: transfers that are issued together"),
-           cl::cat(category));
 static cl::opt<bool> forwardPrefetch(
     "forward-prefetch", cl::init(true),
     cl::desc("With --order fsdp: gather the next unit of forward early"),
@@ -97,9 +85,6 @@ int main(int argc, char **argv) {
   schedule.cluster = cluster;
   schedule.order = order;
   schedule.memoryBudget = memoryBudget;
-  schedule.reshardAfterForward = reshardAfterForward;
-  schedule.recompute = recompute;
-  schedule.bucket = bucket;
   schedule.forwardPrefetch = forwardPrefetch;
   schedule.backwardPrefetch = backwardPrefetch;
   schedule.limitAllGathers = limitAllGathers;

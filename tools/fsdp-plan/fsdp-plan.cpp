@@ -22,8 +22,8 @@ static cl::opt<std::string>
             cl::cat(category));
 static cl::opt<std::string>
     memoryBudget("memory-budget", cl::value_desc("24GiB"),
-                 cl::desc("Bytes for the arena (default: the device's memory "
-                          "less what it reserves)"),
+                 cl::desc("What a rank may use (default: what the cluster's "
+                          "device has)"),
                  cl::cat(category));
 static cl::opt<std::string>
     computeDtype("compute-dtype", cl::value_desc("bf16"),
@@ -39,7 +39,7 @@ static cl::opt<std::string> fsdpOptions(
 static cl::opt<std::string>
     compare("compare", cl::value_desc("dir"),
             cl::desc("Show what an executable of this step wrote with --trace "
-                     "beside its simulation, in the order --order"),
+                     "beside the simulation of the program that was compiled"),
             cl::cat(category));
 static cl::opt<std::string>
     profile("profile", cl::value_desc("file.json"),
@@ -51,8 +51,8 @@ static cl::opt<std::string>
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
 static cl::opt<std::string> order(
-    "order", cl::init("scheduled"),
-    cl::desc("What --timeline and --compare show: in_order | fsdp | scheduled"),
+    "order", cl::init("planned"),
+    cl::desc("What --timeline shows: in_order | fsdp | scheduled | planned"),
     cl::cat(category));
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),

@@ -35,6 +35,8 @@ struct StepOptions {
   std::string paramDtype, reduceDtype, bufferDtype, optimizer;
   std::vector<std::string> ignore, replicate;
   bool clip = false;
+  /// As the options of fsdp-plan-step.
+  std::string reshardAfterForward = "auto", recompute = "auto", bucket = "auto";
   /// Print how long each part took to stderr.
   bool timing = false;
 };

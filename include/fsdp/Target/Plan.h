@@ -12,6 +12,7 @@
 #ifndef FSDP_TARGET_PLAN_H
 #define FSDP_TARGET_PLAN_H
 
+#include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
@@ -23,13 +24,17 @@ namespace mlir::fsdp {
 
 /// One order of the step, simulated.
 struct PlanVariant {
-  /// For machines: "in_order", "fsdp", "scheduled"; and for people.
+  /// For machines: "in_order", "fsdp", "scheduled", "planned"; and for people.
   std::string name, title;
   sched::StepProgram program;
   sched::Timeline timeline;
   std::vector<sched::MemoryPoint> memory;
+  /// The most that any timing of this order can bring about; 0: not known.
+  int64_t mostBytes = 0;
   /// Why each start stands where it does, by StepOp::source.
   std::vector<sched::Cause> placed;
+  /// No order of its ops takes less.
+  Time bound = 0;
 };
 
 /// A start that compute waited for, and the one reason.
@@ -79,13 +84,16 @@ struct PlanReport {
   Time bound = 0;
   /// What the bound is made of: "compute", "all_gather queue", ..
   std::string limit;
-  int64_t budget = 0, leastBudget = 0;
+  /// For the arena; driver and libraries take `reserved` beside it.
+  int64_t budget = 0, leastBudget = 0, reserved = 0;
   /// Compute, most time first.
   std::vector<KernelShare> kernels;
   /// Arithmetic of the products and attentions of one rank's step.
   double flops = 0;
   /// The arena of the order in which the step is compiled.
   int64_t arenaBytes = 0;
+  /// What the planner decided, in sentences; none where nothing was.
+  std::vector<std::string> decisions;
   /// What the reader must know of these numbers.
   std::vector<std::string> notes;
   /// Most gain first; those that are refused last.
@@ -103,18 +111,22 @@ struct PlanReport {
 
 /// For one step on one cluster.
 struct PlanSettings {
-  /// Bytes for the arena; nothing: what the device has.
+  /// Bytes that a rank may use, with what is reserved; nothing: what the device
+  /// has.
   std::optional<int64_t> budget;
   /// Costs kernels as if they computed in this type.
   std::optional<CostDtype> computeDtype;
-  /// What FSDP's order is compared with.
+  /// How FSDP is set up that the plan is compared with.
   sched::FSDPOptions fsdp;
-  /// Only the scheduled order, and FSDP's.
+  /// What the planner may do. Recomputation in full holds for all orders.
+  sched::PlanRules rules;
+  /// Leaves the order as compiled out.
   bool onlyBest = false;
 };
 
-/// Simulates @program as it is, as FSDP would order it, and as the scheduler
-/// does. @report has its names; the rest is filled.
+/// Simulates @program as it is, as FSDP would order it, as the scheduler does,
+/// and with what the planner keeps, repeats and groups. @report has its names
+/// and the budget; the rest is filled.
 llvm::Error makePlan(sched::StepProgram program,
                      std::unique_ptr<CostModel> cost,
                      llvm::ArrayRef<GroupPlacement> placements,
@@ -132,6 +144,12 @@ std::string getKernelTitle(const KernelCost &kernel);
 
 /// Compute alone: products and attention; elementwise and reductions; copies.
 std::array<Time, 3> getTimeByKind(const PlanReport &report);
+
+/// "1.50 GiB", "12.0 MiB", "0.5 KiB".
+std::string formatBytes(int64_t bytes);
+
+/// "expected a memory budget of at least ..., got ..".
+std::string describeMisfit(int64_t least, int64_t budget, int64_t reserved);
 
 void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
 void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);

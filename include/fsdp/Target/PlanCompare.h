@@ -51,14 +51,13 @@ struct RunTrace {
 llvm::Expected<RunTrace> parseRunTrace(llvm::StringRef text,
                                        llvm::StringRef path);
 
-/// The traces of all ranks in @directory (rank-N.json), by rank. Refuses one
-/// that is not of the program with the issue hash @issue.
-llvm::Expected<std::vector<RunTrace>> readRunTraces(llvm::StringRef directory,
-                                                    llvm::StringRef issue);
+/// The traces of all ranks in @directory (rank-N.json), by rank. Refuses ranks
+/// that did not run one program.
+llvm::Expected<std::vector<RunTrace>> readRunTraces(llvm::StringRef directory);
 
 /// A step of @trace as a timeline of @program: the fastest, which is what the
 /// machine disturbed least, but not the first, which sets things up, where
-/// there are more.
+/// there are more. Refuses a trace of another program.
 llvm::Expected<PlanVariant> makeRunVariant(const sched::StepProgram &program,
                                            const RunTrace &trace);
 

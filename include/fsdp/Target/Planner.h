@@ -20,8 +20,8 @@ namespace mlir::fsdp {
 struct PlanOptions : StepOptions {
   /// A cluster file, or the name of one that is installed.
   std::string cluster;
-  /// What --timeline shows: in_order, fsdp or scheduled.
-  std::string order = "scheduled";
+  /// What --timeline shows: in_order, fsdp, scheduled or planned.
+  std::string order = "planned";
   /// "24GiB"; empty: what the device has.
   std::string memoryBudget;
   /// Costs products as if they were computed in this type; empty: as traced.
@@ -30,7 +30,7 @@ struct PlanOptions : StepOptions {
   /// Of the comparison only. Empty: none.
   std::string profile;
   /// Folder that such an executable wrote with --trace: it is shown beside the
-  /// simulation of the program that fsdp-compile makes in the order `order`.
+  /// simulation of the program that fsdp-compile makes in the run's order.
   /// Empty: none.
   std::string compare;
   /// How FSDP is set up that the plan is compared with (parseFSDPOptions).

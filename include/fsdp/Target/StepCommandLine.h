@@ -29,6 +29,7 @@ private:
       wrap;
   llvm::cl::list<std::string> ignore, replicate;
   llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype;
+  llvm::cl::opt<std::string> reshardAfterForward, recompute, bucket;
   llvm::cl::opt<bool> clip, timing;
 };
 

@@ -23,8 +23,6 @@ struct ScheduleOptions {
   /// "24GiB": what a rank may use, with what driver and libraries take; empty:
   /// what the cluster's device has.
   std::string memoryBudget;
-  /// Of fsdp-plan-step; for order scheduled only.
-  std::string reshardAfterForward = "auto", recompute = "auto", bucket = "auto";
   /// Of fsdp-schedule-step; for order fsdp only.
   bool forwardPrefetch = true, limitAllGathers = true;
   std::string backwardPrefetch = "pre";
@@ -36,6 +34,7 @@ class StepScheduler {
 public:
   /// Reads the cluster file; refuses what cannot be.
   static llvm::Expected<StepScheduler> create(const ScheduleOptions &options,
+                                              const StepOptions &step,
                                               llvm::StringRef toolDir);
 
   /// Brings the step to L3 and places its arena. The planner's model of memory
@@ -48,6 +47,8 @@ private:
   llvm::Expected<int64_t> attempt(Frontend &frontend, int64_t budget) const;
 
   ScheduleOptions options;
+  /// For order scheduled: options of fsdp-plan-step.
+  std::string reshardAfterForward, recompute, bucket;
   std::string clusterFile;
   /// Bytes for the arena, and what others take of a rank's memory.
   int64_t budget = 0, reserved = 0;

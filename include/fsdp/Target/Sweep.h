@@ -39,6 +39,8 @@ struct SweepPoint {
   /// Why it does not fit, or was refused.
   std::string reason;
   std::string mesh, strategy;
+  /// What the planner keeps, repeats and groups.
+  std::string plan;
   int64_t ranks = 0;
   /// Of a point that does not fit: of a device with more memory.
   Time step = 0, compute = 0, exposed = 0, bound = 0, fsdpStep = 0;

@@ -13,15 +13,54 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
+
+llvm::Expected<PlanRules>
+mlir::fsdp::sched::parsePlanRules(llvm::StringRef reshardAfterForward,
+                                  llvm::StringRef recompute,
+                                  llvm::StringRef bucket) {
+  using Keep = PlanRules::Keep;
+  using Recompute = PlanRules::Recompute;
+  PlanRules rules;
+  auto fail = [](const char *option, const char *expected,
+                 llvm::StringRef got) {
+    return llvm::createStringError(llvm::Twine("expected ") + option +
+                                   " to be " + expected + ", got '" + got +
+                                   "'");
+  };
+  auto keep = llvm::StringSwitch<std::optional<Keep>>(reshardAfterForward)
+                  .Case("auto", Keep::Auto)
+                  .Case("true", Keep::Never)
+                  .Case("false", Keep::Always)
+                  .Default(std::nullopt);
+  if (!keep)
+    return fail("reshard-after-forward", "auto, true or false",
+                reshardAfterForward);
+  rules.keep = *keep;
+  auto repeat = llvm::StringSwitch<std::optional<Recompute>>(recompute)
+                    .Case("auto", Recompute::Auto)
+                    .Case("none", Recompute::Never)
+                    .Case("full", Recompute::Full)
+                    .Default(std::nullopt);
+  if (!repeat)
+    return fail("recompute", "auto, none or full", recompute);
+  rules.recompute = *repeat;
+  if (bucket != "auto" && bucket != "none")
+    return fail("bucket", "auto or none", bucket);
+  rules.group = bucket == "auto";
+  return rules;
+}
 
 namespace {
 class Search {
@@ -48,9 +87,10 @@ private:
   llvm::Error group();
   std::vector<Id> getKeepOrder() const;
   StepPlan getRepeating(int level) const;
-  StepPlan getGrouped(const StepPlan &base, int64_t most) const;
+  StepPlan getGrouped(const StepPlan &base, int64_t most, size_t alone) const;
   int64_t getBytes(Id gather) const;
   void explain();
+  void summarize();
 
   const StepProgram &program;
   const CostModel &cost;
@@ -214,9 +254,10 @@ llvm::Error Search::tradeForRoom() {
 //===----------------------------------------------------------------------===//
 
 /// @base with neighbouring transfers of one kind, group and phase together, up
-/// to @most bytes. The first and the last of a kind and phase stay alone:
-/// compute waits for them.
-StepPlan Search::getGrouped(const StepPlan &base, int64_t most) const {
+/// to @most bytes. The first @alone and the last of a kind and phase stay
+/// alone: compute waits for them.
+StepPlan Search::getGrouped(const StepPlan &base, int64_t most,
+                            size_t alone) const {
   StepPlan plan = base;
   std::map<std::tuple<int, Id, bool>, SmallVector<Id>> rows;
   for (auto [i, op] : llvm::enumerate(program.ops))
@@ -227,7 +268,7 @@ StepPlan Search::getGrouped(const StepPlan &base, int64_t most) const {
   Id number = 0;
   for (auto &[key, row] : rows) {
     int64_t bytes = 0;
-    for (size_t i = 1; i + 1 < row.size(); ++i) {
+    for (size_t i = alone; i + 1 < row.size(); ++i) {
       int64_t mine = 0;
       for (int64_t atom :
            program.transfers[program.ops[row[i]].transfer].atomBytes)
@@ -244,6 +285,11 @@ StepPlan Search::getGrouped(const StepPlan &base, int64_t most) const {
   return plan;
 }
 
+/// What is tried: bytes of a bucket, and how many transfers stay alone first.
+static constexpr std::pair<int64_t, size_t> kBuckets[] = {
+    {int64_t(4) << 20, 1},   {int64_t(32) << 20, 1}, {int64_t(256) << 20, 1},
+    {int64_t(256) << 20, 2}, {int64_t(1) << 30, 2},  {int64_t(2) << 30, 3}};
+
 llvm::Error Search::group() {
   // Bytes take as long together as alone.
   Time latency = 0;
@@ -254,8 +300,8 @@ llvm::Error Search::group() {
     return llvm::Error::success();
   StepPlan base = best.plan;
   std::vector<Id> last = base.group;
-  for (int64_t most = 4 << 20; most <= int64_t(1) << 31; most *= 8) {
-    StepPlan plan = getGrouped(base, most);
+  for (auto [most, alone] : kBuckets) {
+    StepPlan plan = getGrouped(base, most, alone);
     // Numbers with one member mean nothing.
     llvm::DenseMap<Id, int> members;
     for (Id number : plan.group)
@@ -323,6 +369,46 @@ void Search::explain() {
   }
 }
 
+void Search::summarize() {
+  int kept = 0, units = 0, repeated = 0, grouped = 0;
+  int64_t keptBytes = 0, savedBytes = 0;
+  Time saved = 0, spent = 0;
+  std::set<Id> groups;
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    units += choices.earlierGather[i] >= 0;
+    if (best.plan.keep[i]) {
+      ++kept;
+      keptBytes += getBytes(i);
+      saved += times.ops[i].cost.total();
+    }
+    bool isRepeated = false;
+    for (const ByteRange &range : op.writes)
+      if (best.plan.recompute[range.value]) {
+        isRepeated = true;
+        savedBytes += range.bytes;
+      }
+    repeated += isRepeated;
+    spent += isRepeated ? times.ops[i].work : 0;
+    if (best.plan.group[i] >= 0) {
+      ++grouped;
+      groups.insert(best.plan.group[i]);
+    }
+  }
+  if (kept)
+    best.summary.push_back(llvm::formatv(
+        "{0} of {1} units stay gathered from forward to backward: {2}, and {3} "
+        "of transfers less",
+        kept, units, inMebibytes(keptBytes), inMilliseconds(saved)));
+  if (repeated)
+    best.summary.push_back(llvm::formatv(
+        "{0} kernels of forward run again in backward: {1} of activations "
+        "less, and {2} of compute more",
+        repeated, inMebibytes(savedBytes), inMilliseconds(spent)));
+  if (grouped)
+    best.summary.push_back(llvm::formatv(
+        "{0} transfers are issued in {1} groups", grouped, groups.size()));
+}
+
 llvm::Error Search::run() {
   llvm::Expected<PlannedStep> plain = evaluate(getRepeating(0));
   if (!plain)
@@ -343,8 +429,10 @@ llvm::Error Search::run() {
     if (llvm::Error error = group())
       return error;
   explain();
+  summarize();
   return llvm::Error::success();
 }
+
 
 PlannedStep Search::takeBest() { return std::move(best); }
 

@@ -109,6 +109,10 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("flops", report.flops);
     json.attribute("budget", report.budget);
     json.attribute("leastBudget", report.leastBudget);
+    json.attributeArray("decisions", [&] {
+      for (const std::string &decision : report.decisions)
+        json.value(decision);
+    });
     json.attributeArray("notes", [&] {
       for (const std::string &note : report.notes)
         json.value(note);

@@ -37,6 +37,8 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("gap", double(timeline.step - report.bound) /
                               double(std::max<Time>(1, report.bound)));
     writeMemory(json, getMemoryPeak(variant.memory));
+    if (variant.mostBytes)
+      json.attribute("peak_at_any_timing_bytes", variant.mostBytes);
     json.attributeArray("collectives", [&] {
       for (const ExposedTransfer &transfer :
            getExposed(variant, variant.program.ops.size()))
@@ -92,6 +94,7 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
                    report.flops / std::max(1e-12, toSeconds(best.step)) / 1e12);
     json.attribute("budget_bytes", report.budget);
     json.attribute("least_budget_bytes", report.leastBudget);
+    json.attribute("reserved_bytes", report.reserved);
     json.attribute("fits", report.fits());
     json.attribute("arena_bytes", report.arenaBytes);
     json.attribute("ranks", report.worldSize);
@@ -100,6 +103,10 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attributeArray("what_ifs", [&] {
       for (const WhatIf &it : report.whatIfs)
         writeWhatIf(json, it);
+    });
+    json.attributeArray("decisions", [&] {
+      for (const std::string &decision : report.decisions)
+        json.value(decision);
     });
     json.attributeArray("notes", [&] {
       for (const std::string &note : report.notes)

@@ -16,19 +16,6 @@ using namespace mlir::fsdp::sched;
 using llvm::format;
 
 static double toMs(Time time) { return toSeconds(time) * 1e3; }
-static double toGiB(int64_t bytes) { return double(bytes) / (1 << 30); }
-
-static std::string formatBytes(int64_t bytes) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (bytes < (1 << 20))
-    os << format("%.1f KiB", double(bytes) / (1 << 10));
-  else if (bytes < (1 << 30))
-    os << format("%.1f MiB", double(bytes) / (1 << 20));
-  else
-    os << format("%.2f GiB", toGiB(bytes));
-  return text;
-}
 
 static void printVariant(const PlanReport &report, const PlanVariant &variant,
                          llvm::raw_ostream &os) {
@@ -36,9 +23,9 @@ static void printVariant(const PlanReport &report, const PlanVariant &variant,
   os << format("  %-36s %10.3f ms   exposed %10.3f ms   gap %5.1f %%   peak ",
                variant.title.c_str(), toMs(timeline.step),
                toMs(timeline.exposed),
-               report.bound ? 100.0 * double(timeline.step - report.bound) /
-                                  double(report.bound)
-                            : 0.0)
+               variant.bound ? 100.0 * double(timeline.step - variant.bound) /
+                                   double(variant.bound)
+                             : 0.0)
      << formatBytes(getMemoryPeak(variant.memory).getTotal())
      << (report.fits() &&
                  getMemoryPeak(variant.memory).getTotal() > report.budget
@@ -104,6 +91,12 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   for (const PlanVariant &variant : report.variants)
     printVariant(report, variant, os);
 
+  if (!report.decisions.empty()) {
+    os << "\ndecided:\n";
+    for (const std::string &decision : report.decisions)
+      os << "  " << decision << "\n";
+  }
+
   std::vector<ExposedTransfer> exposed = getExposed(best, 5);
   os << "\ncostliest collectives";
   if (exposed.empty())
@@ -128,11 +121,11 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
       os << format("  %-12s ", name.data()) << formatBytes(bytes) << "\n";
   os << "arena as compiled: " << formatBytes(report.arenaBytes)
      << "; budget: " << formatBytes(report.budget)
-     << "; least that this step needs: " << formatBytes(report.leastBudget)
+     << "; least that this plan needs: " << formatBytes(report.leastBudget)
      << "\n";
   if (!report.fits())
-    os << "does not fit: expected at least " << formatBytes(report.leastBudget)
-       << " for the arena, got " << formatBytes(report.budget)
+    os << "does not fit: "
+       << describeMisfit(report.leastBudget, report.budget, report.reserved)
        << "; times are those of a device with more memory\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";

@@ -112,7 +112,7 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
 }
 
 llvm::Expected<std::vector<RunTrace>>
-mlir::fsdp::readRunTraces(StringRef directory, StringRef issue) {
+mlir::fsdp::readRunTraces(StringRef directory) {
   namespace fs = llvm::sys::fs;
   std::vector<std::string> paths;
   std::error_code error;
@@ -138,14 +138,12 @@ mlir::fsdp::readRunTraces(StringRef directory, StringRef issue) {
     auto trace = parseRunTrace((*buffer)->getBuffer(), path);
     if (!trace)
       return trace.takeError();
-    if (trace->issue != issue)
+    if (!traces.empty() && (trace->issue != traces.front().issue ||
+                            trace->order != traces.front().order))
       return makeError(
-          path + ": expected a trace of the program that these options give, " +
-          issue.take_front(16) + ", got one of " +
-          StringRef(trace->issue).take_front(16) +
-          (trace->order.empty() ? Twine("")
-                                : Twine(", order ") + trace->order) +
-          "; give the options that it was compiled with");
+          path + ": expected a trace of the program of " + traces.front().path +
+          ", " + StringRef(traces.front().issue).take_front(16) +
+          ", got one of " + StringRef(trace->issue).take_front(16));
     traces.push_back(std::move(*trace));
   }
   llvm::sort(traces, [](const RunTrace &a, const RunTrace &b) {
@@ -169,6 +167,14 @@ static const RunStep &getFastestStep(const RunTrace &trace) {
 
 llvm::Expected<PlanVariant>
 mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
+  if (std::string issue = getIssueHash(program); trace.issue != issue)
+    return makeError(trace.path +
+                     ": expected a trace of the program that these options "
+                     "give, " +
+                     StringRef(issue).take_front(16) + ", got one of " +
+                     StringRef(trace.issue).take_front(16) +
+                     (trace.order.empty() ? "" : ", order " + trace.order) +
+                     "; give the options that it was compiled with");
   const RunStep &step = getFastestStep(trace);
   std::vector<const RunEvent *> kernels;
   std::map<int64_t, const RunEvent *> transfers, waits;

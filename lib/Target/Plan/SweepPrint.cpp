@@ -69,7 +69,9 @@ void mlir::fsdp::printSweepText(const SweepReport &report,
        << llvm::right_justify(formatRate(point.itemsPerSecond), 14)
        << format("   %8.2f", double(point.peak) / (1 << 30))
        << (point.bestForMemory ? "  M" : "   ")
-       << (point.bestForRanks ? " R" : "") << "\n";
+       << (point.bestForRanks ? " R" : "  ")
+       << StringRef(point.plan).substr(StringRef(point.plan).find(':') + 1)
+       << "\n";
   }
   os << "\nM: no point is faster with as little memory\n"
      << "R: no point trains more " << report.item
@@ -91,6 +93,7 @@ static void writePoint(llvm::json::OStream &json, const SweepReport &report,
     if (point.status == SweepPoint::Refused)
       return;
     json.attribute("strategy", point.strategy);
+    json.attribute("plan", point.plan);
     json.attribute("step_ms", toMs(point.step));
     json.attribute("compute_ms", toMs(point.compute));
     json.attribute("exposed_ms", toMs(point.exposed));

@@ -30,7 +30,8 @@ static llvm::Expected<SweepAxis> parseAxis(StringRef text) {
     name = "memory-budget";
   if (!llvm::is_contained(kAxes, name))
     return makeError("expected --sweep to name one of " +
-                     llvm::join(llvm::ArrayRef(kAxes), ", ") + ", got '" + name + "'");
+                     llvm::join(llvm::ArrayRef(kAxes), ", ") + ", got '" +
+                     name + "'");
   SweepAxis axis;
   axis.name = name.str();
   for (StringRef value : llvm::split(values, ';')) {

@@ -5,15 +5,20 @@ import sys
 plan, trace = (json.load(open(name)) for name in sys.argv[1:3])
 assert plan["format"] == "fsdp-plan/1" and plan["fits"], plan
 orders = {order["order"]: order for order in plan["orders"]}
-assert list(orders) == ["in_order", "fsdp", "scheduled"], list(orders)
+assert list(orders) == ["in_order", "fsdp", "scheduled", "planned"], list(orders)
 steps = [order["step_ms"] for order in plan["orders"]]
-assert plan["bound_ms"] <= steps[2] <= steps[1] <= steps[0], (plan["bound_ms"], steps)
+assert plan["bound_ms"] <= steps[3] <= steps[2] <= steps[1] <= steps[0], (plan["bound_ms"], steps)
 for order in plan["orders"]:
     assert abs(order["compute_ms"] + order["exposed_ms"] - order["step_ms"]) < 1e-6, order
     parts = sum(c["exposed_ms"] for c in order["collectives"])
     assert abs(parts - order["exposed_ms"]) < 1e-6, (parts, order["exposed_ms"])
     assert all(c["cause"] for c in order["collectives"])
     assert sum(order["peak"]["by_purpose"].values()) == order["peak"]["bytes"]
+
+for order in plan["orders"][1:]:
+    # No timing takes less than the one that was simulated.
+    assert order["peak"]["bytes"] <= order["peak_at_any_timing_bytes"], order
+assert orders["planned"]["peak_at_any_timing_bytes"] <= plan["budget_bytes"], orders
 
 compute = sum(kernel["ms"] for kernel in plan["kernels"])
 assert abs(compute - plan["orders"][0]["compute_ms"]) < 1e-6, compute

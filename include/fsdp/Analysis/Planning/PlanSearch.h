@@ -35,6 +35,12 @@ struct PlanRules {
   bool group = true;
 };
 
+/// As options say it: reshard_after_forward "auto", "true" or "false",
+/// recompute "auto", "none" or "full", bucket "auto" or "none".
+llvm::Expected<PlanRules> parsePlanRules(llvm::StringRef reshardAfterForward,
+                                         llvm::StringRef recompute,
+                                         llvm::StringRef bucket);
+
 struct PlanDecision {
   enum Kind { Keep, Recompute, Group };
   Kind kind = Keep;
@@ -54,6 +60,8 @@ struct PlannedStep {
   int64_t leastBytes = 0;
   /// In the order of ops.
   std::vector<PlanDecision> decisions;
+  /// The plan in a few sentences; none where it changes nothing.
+  std::vector<std::string> summary;
 
   bool fits() const { return step != kNever; }
 };
