@@ -99,6 +99,10 @@ struct PlanReport {
   std::vector<std::string> notes;
   /// Most gain first; those that are refused last.
   std::vector<WhatIf> whatIfs;
+  /// The program as compiled, simulated, and a run of it; or nothing. Whether
+  /// kernels' times are those of a profile.
+  std::vector<PlanVariant> compared;
+  bool hasProfile = false;
 
   bool fits() const { return leastBudget <= budget; }
   const PlanVariant &getBest() const { return variants.back(); }
