@@ -81,8 +81,9 @@ void mlir::fsdp::printComparison(const PlanReport &report,
     return (m.spans[op].end - m.spans[op].begin) -
            (s.spans[op].end - s.spans[op].begin);
   };
-  llvm::stable_sort(starts, [&](Id a, Id b) {
-    return std::abs(getDifference(a)) > std::abs(getDifference(b));
+  llvm::sort(starts, [&](Id a, Id b) {
+    return std::make_pair(-std::abs(getDifference(a)), a) <
+           std::make_pair(-std::abs(getDifference(b)), b);
   });
   os << "largest differences\n";
   for (Id op : llvm::ArrayRef(starts).take_front(5))
