@@ -35,7 +35,7 @@ using namespace mlir::fsdp;
 namespace path = llvm::sys::path;
 namespace fs = llvm::sys::fs;
 
-static std::string join(StringRef folder, const llvm::Twine &name) {
+static std::string getFile(StringRef folder, const llvm::Twine &name) {
   llvm::SmallString<256> file(folder);
   path::append(file, name);
   return file.str().str();
@@ -63,14 +63,14 @@ static llvm::Error build(Frontend &frontend, StringRef order) {
 /// Returns whether the arena is small enough.
 static bool print(StringRef model, StringRef mesh, StringRef order) {
   StepOptions options;
-  options.input =
-      fs::is_directory(model)
-          ? join(model, fs::exists(join(model, "model.mlir")) ? "model.mlir"
-                                                              : "model.mlir.gz")
-          : model.str();
+  options.input = fs::is_directory(model)
+                      ? getFile(model, fs::exists(getFile(model, "model.mlir"))
+                                           ? "model.mlir"
+                                           : "model.mlir.gz")
+                      : model.str();
   options.mesh = mesh.str();
   std::string optimizer =
-      join(path::parent_path(options.input), "optimizer.mlir");
+      getFile(path::parent_path(options.input), "optimizer.mlir");
   if (fs::exists(optimizer))
     options.optimizerFile = optimizer;
   else
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
   if (models.empty())
     for (StringRef name :
          {"bert", "gpt2", "llama", "mixed", "resnet", "t5", "transformer"})
-      models.push_back(join(FSDP_FIXTURES, name));
+      models.push_back(getFile(FSDP_FIXTURES, name));
   if (meshes.empty())
     meshes = {"shard=2", "shard=2,replicate=2"};
   llvm::outs() << llvm::left_justify("model", 18)
