@@ -72,7 +72,7 @@ void fsdp::buildKernelPipeline(OpPassManager &pm) {
 void fsdp::buildOptimizePipeline(OpPassManager &pm,
                                  const OptimizeOptions &options) {
   // The planner wants to know how large things are and which share memory.
-  pm.addPass(createPlanArena());
+  pm.addPass(createPlanArena({/*draft=*/true}));
   PlanStepOptions plan;
   plan.cluster = options.cluster;
   plan.budget = options.budget;

@@ -14,65 +14,8 @@
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
-#include <map>
-
 using namespace mlir;
 using namespace mlir::fsdp;
-
-//===----------------------------------------------------------------------===//
-// Placement
-//===----------------------------------------------------------------------===//
-
-int64_t fsdp::placeBuffers(MutableArrayRef<ArenaBuffer> buffers) {
-  SmallVector<unsigned> order;
-  for (unsigned i = 0, e = buffers.size(); i != e; ++i)
-    order.push_back(i);
-  llvm::sort(order, [&](unsigned a, unsigned b) {
-    return std::make_tuple(-buffers[a].size, buffers[a].begin, a) <
-           std::make_tuple(-buffers[b].size, buffers[b].begin, b);
-  });
-  // Placed buffers, by offset.
-  SmallVector<const ArenaBuffer *> placed;
-  int64_t total = 0;
-  for (unsigned i : order) {
-    ArenaBuffer &buffer = buffers[i];
-    int64_t offset = 0;
-    for (const ArenaBuffer *other : placed) {
-      if (other->end < buffer.begin || buffer.end < other->begin)
-        continue;
-      if (offset + buffer.size <= other->offset)
-        break;
-      offset = std::max(offset, other->offset + other->size);
-    }
-    buffer.offset = offset;
-    total = std::max(total, offset + buffer.size);
-    auto position =
-        llvm::upper_bound(placed, offset, [](int64_t o, const ArenaBuffer *b) {
-          return o < b->offset;
-        });
-    placed.insert(position, &buffer);
-  }
-  return total;
-}
-
-/// Changes of the bytes in use, by time.
-static std::map<int, int64_t> getChanges(ArrayRef<ArenaBuffer> buffers) {
-  std::map<int, int64_t> changes;
-  for (const ArenaBuffer &buffer : buffers) {
-    changes[buffer.begin] += buffer.size;
-    changes[buffer.end + 1] -= buffer.size;
-  }
-  return changes;
-}
-
-int64_t fsdp::getPeak(ArrayRef<ArenaBuffer> buffers) {
-  int64_t peak = 0, current = 0;
-  for (auto [time, change] : getChanges(buffers)) {
-    current += change;
-    peak = std::max(peak, current);
-  }
-  return peak;
-}
 
 //===----------------------------------------------------------------------===//
 // Planner
@@ -81,9 +24,12 @@ int64_t fsdp::getPeak(ArrayRef<ArenaBuffer> buffers) {
 namespace {
 /// Memory that several values are parts of.
 struct Storage {
-  ArenaBuffer buffer;
-  Segment segment = Segment::Transient;
+  int64_t bytes = 0;
   Purpose purpose = Purpose::Activations;
+  bool isState = false, isCommunicated = false;
+  /// The ops that read or write it.
+  SmallVector<int, 4> touches;
+  int64_t offset = 0;
 };
 
 /// A value as a part of a storage.
@@ -94,15 +40,15 @@ struct Place {
 
 class Planner {
 public:
-  explicit Planner(func::FuncOp step)
-      : step(step), block(step.getBody().front()) {}
+  Planner(func::FuncOp step, bool draft)
+      : step(step), draft(draft), block(step.getBody().front()) {}
 
   ArenaPlan plan();
 
 private:
-  int create(int64_t bytes, int begin, Segment segment, Purpose purpose);
+  int create(Type type, Purpose purpose);
   void alias(Value value, Value base, int64_t offset);
-  void use(Value value, int time);
+  void touch(ValueRange values, int op, bool communicates);
 
   void placeArguments();
   void placePacks();
@@ -111,11 +57,14 @@ private:
   void placeReduction(Value result, Value input, Operation &op);
   void placeTransfers(StartOp start);
   bool isOverwritable(StartOp start, BlockArgument arg);
-  void useTransfers(StartOp start);
+  void order();
+  ArenaBuffer getLife(const Storage &storage) const;
+  void placeStorages(ArenaPlan &plan);
 
   func::FuncOp step;
+  bool draft;
   Block &block;
-  llvm::DenseMap<Operation *, int> time;
+  EventOrder events;
   std::vector<Storage> storages;
   llvm::DenseMap<Value, Place> places;
   /// Arguments whose old value no later step needs.
@@ -123,13 +72,10 @@ private:
 };
 } // namespace
 
-int Planner::create(int64_t bytes, int begin, Segment segment,
-                    Purpose purpose) {
+int Planner::create(Type type, Purpose purpose) {
   Storage &storage = storages.emplace_back();
-  storage.buffer.size =
-      llvm::alignTo(std::max<int64_t>(bytes, 1), kArenaAlignment);
-  storage.buffer.begin = storage.buffer.end = begin;
-  storage.segment = segment;
+  storage.bytes = llvm::alignTo(std::max<int64_t>(getTensorBytes(type), 1),
+                                kArenaAlignment);
   storage.purpose = purpose;
   return storages.size() - 1;
 }
@@ -140,12 +86,6 @@ void Planner::alias(Value value, Value base, int64_t offset) {
   places[value] = place;
 }
 
-void Planner::use(Value value, int when) {
-  ArenaBuffer &buffer = storages[places.find(value)->second.storage].buffer;
-  buffer.begin = std::min(buffer.begin, when);
-  buffer.end = std::max(buffer.end, when);
-}
-
 /// Whether `value` has memory of its own, that no argument and no other value
 /// is a part of.
 static bool isWhole(Value value) {
@@ -154,15 +94,13 @@ static bool isWhole(Value value) {
 
 /// What the step takes stays where it is: the runtime fills it.
 void Planner::placeArguments() {
-  int last = time.size();
   for (BlockArgument arg : step.getArguments()) {
     unsigned i = arg.getArgNumber();
     Purpose purpose = step.getArgAttr(i, names::kShard)   ? Purpose::Parameters
                       : step.getArgAttr(i, names::kState) ? Purpose::Optimizer
                                                           : Purpose::Other;
-    int storage =
-        create(getTensorBytes(arg.getType()), 0, Segment::State, purpose);
-    storages[storage].buffer.end = last;
+    int storage = create(arg.getType(), purpose);
+    storages[storage].isState = true;
     places[arg] = {storage, 0};
   }
 }
@@ -181,8 +119,7 @@ static Value lookThroughReshapes(Value value) {
 /// launches and lie nowhere else yet. Other parts are copied.
 void Planner::placePacks() {
   for (auto pack : block.getOps<PackOp>()) {
-    int storage = create(getTensorBytes(pack.getType()), time[pack],
-                         Segment::Communicated, Purpose::Gradients);
+    int storage = create(pack.getType(), Purpose::Gradients);
     places[pack.getResult()] = {storage, 0};
     int64_t elementBytes =
         llvm::divideCeil(pack.getType().getElementTypeBitWidth(), 8);
@@ -221,9 +158,7 @@ void Planner::placeReduction(Value result, Value input, Operation &op) {
     alias(result, input, 0);
     return;
   }
-  places[result] = {create(getTensorBytes(result.getType()), time[&op],
-                           Segment::Communicated, Purpose::Gradients),
-                    0};
+  places[result] = {create(result.getType(), Purpose::Gradients), 0};
 }
 
 /// Whether nobody but @start reads what comes through @arg, so that it may
@@ -253,26 +188,9 @@ void Planner::placeTransfers(StartOp start) {
       continue;
     }
     places[collective.getResult()] = {
-        create(getTensorBytes(collective.getResult().getType()), time[start],
-               Segment::Communicated,
+        create(collective.getResult().getType(),
                isa<AllGatherOp>(op) ? Purpose::Gathered : Purpose::Gradients),
         0};
-  }
-}
-
-/// From its start until compute knows that it is over, a transfer needs what it
-/// reads and what it writes.
-void Planner::useTransfers(StartOp start) {
-  WaitOp wait = start.getWait();
-  int end = wait ? time[wait] : int(time.size());
-  for (BlockArgument arg : start.getBody().getArguments())
-    if (!arg.use_empty()) {
-      use(arg, time[start]);
-      use(arg, end);
-    }
-  for (Value value : start.getYielded()) {
-    use(value, time[start]);
-    use(value, end);
   }
 }
 
@@ -309,19 +227,10 @@ void Planner::placeResults(Operation &op) {
         continue;
       }
     }
-    bool communicated = isa<CollectiveOpInterface>(op);
-    Purpose purpose = isa<AllGatherOp>(op) ? Purpose::Gathered
-                      : communicated       ? Purpose::Gradients
-                                           : Purpose::Activations;
-    // What is sent lies with what is received.
-    if (llvm::any_of(result.getUsers(),
-                     llvm::IsaPred<CollectiveOpInterface, StartOp>))
-      communicated = true;
-    places[result] = {
-        create(getTensorBytes(result.getType()), time[&op],
-               communicated ? Segment::Communicated : Segment::Transient,
-               purpose),
-        0};
+    Purpose purpose = isa<AllGatherOp>(op)             ? Purpose::Gathered
+                      : isa<CollectiveOpInterface>(op) ? Purpose::Gradients
+                                                       : Purpose::Activations;
+    places[result] = {create(result.getType(), purpose), 0};
   }
 }
 
@@ -355,63 +264,134 @@ static void placeTiedChains(Block &block,
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Lives
+//===----------------------------------------------------------------------===//
+
+void Planner::touch(ValueRange values, int op, bool communicates) {
+  for (Value value : values) {
+    Storage &storage = storages[places.find(value)->second.storage];
+    if (storage.touches.empty() || storage.touches.back() != op)
+      storage.touches.push_back(op);
+    storage.isCommunicated |= communicates;
+  }
+}
+
+/// What touches which memory, and what comes before what.
+void Planner::order() {
+  llvm::DenseMap<Operation *, int> starts;
+  for (Operation &op : block) {
+    if (isView(&op))
+      continue;
+    if (auto wait = dyn_cast<WaitOp>(op)) {
+      events.addWait(starts.lookup(wait.getToken().getDefiningOp()));
+      continue;
+    }
+    auto start = dyn_cast<StartOp>(op);
+    if (!start) {
+      int id = events.addCompute();
+      bool communicates = isa<CollectiveOpInterface>(op);
+      touch(op.getOperands(), id, communicates);
+      touch(op.getResults(), id, communicates);
+      continue;
+    }
+    SmallVector<int> after;
+    for (Value token : start.getAfter())
+      after.push_back(starts.lookup(token.getDefiningOp()));
+    int id = events.addStart(Queue(start.getQueue()), after);
+    starts[start] = id;
+    for (Operation &collective : start.getCollectives()) {
+      touch(collective.getOperands(), id, /*communicates=*/true);
+      touch(collective.getResults(), id, /*communicates=*/true);
+    }
+  }
+}
+
+/// What touches a buffer first is what writes it: whatever else does comes
+/// behind that, or the step is wrong wherever things lie. What touches it last
+/// may be several queues; then it lives until compute knows of all.
+ArenaBuffer Planner::getLife(const Storage &storage) const {
+  ArenaBuffer life;
+  life.size = storage.bytes;
+  life.begin = life.end = storage.touches.front();
+  for (int touch : storage.touches) {
+    if (touch == life.end || events.isBefore(touch, life.end))
+      continue;
+    life.end = events.isBefore(life.end, touch)
+                   ? touch
+                   : events.getJoin(life.end, touch);
+  }
+  return life;
+}
+
+//===----------------------------------------------------------------------===//
+// Segments
+//===----------------------------------------------------------------------===//
+
+/// Puts what moves on top of what does not, what is communicated low.
+void Planner::placeStorages(ArenaPlan &plan) {
+  SmallVector<Storage *> state, moving;
+  for (Storage &storage : storages)
+    (storage.isState ? state : moving).push_back(&storage);
+  auto use = [&](const Storage &storage) {
+    plan.atPeak[unsigned(storage.purpose)] += storage.bytes;
+  };
+  // The runtime fills arguments, and the next step finds them where they were.
+  int64_t base = 0;
+  llvm::sort(state, [](const Storage *a, const Storage *b) {
+    // Storages lie in the order of the arguments.
+    return std::make_pair(-a->bytes, a) < std::make_pair(-b->bytes, b);
+  });
+  for (Storage *storage : state) {
+    storage->offset = base;
+    base += storage->bytes;
+    use(*storage);
+  }
+
+  std::vector<ArenaBuffer> buffers;
+  for (Storage *storage : moving)
+    buffers.push_back(getLife(*storage));
+  int64_t bytes =
+      draft ? placeLargestFirst(events, buffers) : packBuffers(events, buffers);
+  if (!draft)
+    for (unsigned i : getHeaviestTogether(events, buffers)) {
+      plan.bound += buffers[i].size;
+      use(*moving[i]);
+    }
+  plan.bufferCount = buffers.size();
+  plan.totalBytes = base + bytes;
+
+  // Upside down it is as good a placement.
+  int64_t top = 0, topUpsideDown = 0;
+  for (auto [storage, buffer] : llvm::zip(moving, buffers))
+    if (storage->isCommunicated) {
+      top = std::max(top, buffer.offset + buffer.size);
+      topUpsideDown = std::max(topUpsideDown, bytes - buffer.offset);
+    }
+  for (auto [storage, buffer] : llvm::zip(moving, buffers))
+    storage->offset =
+        base + (topUpsideDown < top ? bytes - buffer.offset - buffer.size
+                                    : buffer.offset);
+  top = std::min(top, topUpsideDown);
+  plan.segmentOffset = {0, base, base + top};
+  plan.segmentBytes = {base, top, bytes - top};
+}
+
 ArenaPlan Planner::plan() {
-  for (Operation &op : block)
-    time[&op] = time.size();
   placeArguments();
   placePacks();
   placeTiedChains(block, places);
   placeReplacements();
   for (Operation &op : block.without_terminator())
     placeResults(op);
-  for (Operation &op : block) {
-    if (auto start = dyn_cast<StartOp>(op)) {
-      useTransfers(start);
-      continue;
-    }
-    for (Value result : op.getResults())
-      use(result, time[&op]);
-    if (!isa<WaitOp>(op))
-      for (Value operand : op.getOperands())
-        use(operand, time[&op]);
-  }
-
+  order();
   ArenaPlan result;
-  SmallVector<ArenaBuffer> dynamic;
-  for (unsigned s = 0; s != kSegmentNames.size(); ++s) {
-    SmallVector<ArenaBuffer> buffers;
-    SmallVector<unsigned> which;
-    for (auto [i, storage] : llvm::enumerate(storages))
-      if (unsigned(storage.segment) == s) {
-        buffers.push_back(storage.buffer);
-        which.push_back(i);
-      }
-    result.segmentOffset[s] = result.totalBytes;
-    result.segmentBytes[s] = placeBuffers(buffers);
-    for (auto [i, buffer] : llvm::zip(which, buffers))
-      storages[i].buffer.offset = result.totalBytes + buffer.offset;
-    result.totalBytes += result.segmentBytes[s];
-    if (Segment(s) != Segment::State)
-      llvm::append_range(dynamic, buffers);
-  }
+  placeStorages(result);
   for (auto &[value, place] : places)
-    result.offsets[value] =
-        storages[place.storage].buffer.offset + place.offset;
-
-  // When is most memory in use, and what for?
-  int64_t peak = -1, current = 0;
-  int when = 0;
-  for (auto [moment, change] : getChanges(dynamic)) {
-    current += change;
-    if (current > peak) {
-      peak = current;
-      when = moment;
-    }
-  }
-  for (Storage &storage : storages)
-    if (storage.buffer.begin <= when && when <= storage.buffer.end)
-      result.atPeak[unsigned(storage.purpose)] += storage.buffer.size;
+    result.offsets[value] = storages[place.storage].offset + place.offset;
   return result;
 }
 
-ArenaPlan fsdp::planArena(func::FuncOp step) { return Planner(step).plan(); }
+ArenaPlan fsdp::planArena(func::FuncOp step, bool draft) {
+  return Planner(step, draft).plan();
+}

@@ -171,18 +171,9 @@ void Extraction::addBuffers() {
     program.buffers[program.values[values.lookup(getWhole(value))].buffer]
         .isResult = true;
 
-  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  auto get = [&](const Twine &name) {
-    return arena.getAs<IntegerAttr>(name.str()).getInt();
-  };
-  program.arenaBytes = get("bytes");
-  for (auto [i, name] : llvm::enumerate(kSegmentNames)) {
-    program.segmentOffset[i] = get(name + "_offset");
-    program.segmentBytes[i] = get(name + "_bytes");
-    for (StepBuffer &buffer : program.buffers)
-      if (buffer.offset >= program.segmentOffset[i])
-        buffer.segment = Segment(i);
-  }
+  program.arenaBytes = step->getAttrOfType<DictionaryAttr>(names::kArena)
+                           .getAs<IntegerAttr>("bytes")
+                           .getInt();
 }
 
 //===----------------------------------------------------------------------===//

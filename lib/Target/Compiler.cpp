@@ -183,8 +183,10 @@ llvm::Error Compiler::compile() {
       return error;
   if (options.emit == Emit::L3) {
     if (llvm::Error error =
-            frontend.runPipeline("arena", [](OpPassManager &pm) {
-              pm.addPass(createPlanArena());
+            frontend.runPipeline("arena", [&](OpPassManager &pm) {
+              // The scheduler has packed it within the budget.
+              if (!schedule)
+                pm.addPass(createPlanArena());
               pm.addPass(createVerifySchedule());
             }))
       return error;

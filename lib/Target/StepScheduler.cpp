@@ -69,7 +69,7 @@ llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
     schedule.forwardPrefetch = options.forwardPrefetch;
     schedule.backwardPrefetch = options.backwardPrefetch;
     schedule.limitAllGathers = options.limitAllGathers;
-    pm.addPass(createPlanArena());
+    pm.addPass(createPlanArena({/*draft=*/true}));
     pm.addPass(createScheduleStep(schedule));
     pm.addPass(createPlanArena());
   };

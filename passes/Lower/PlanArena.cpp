@@ -35,6 +35,8 @@ static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan) {
 
 namespace {
 struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
+  using PlanArenaBase::PlanArenaBase;
+
   void runOnOperation() override {
     auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
     if (!step)
@@ -47,7 +49,7 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
                        "(run fsdp-outline-kernels first)");
         return signalPassFailure();
       }
-    ArenaPlan plan = planArena(step);
+    ArenaPlan plan = planArena(step, draft);
     Builder builder(&getContext());
     for (BlockArgument arg : step.getArguments())
       step.setArgAttr(arg.getArgNumber(), names::kOffset,

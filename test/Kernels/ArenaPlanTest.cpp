@@ -8,6 +8,7 @@
 #include "Evaluator.h"
 
 #include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include <gtest/gtest.h>
 #include <set>
@@ -15,111 +16,6 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::test;
-
-static std::vector<ArenaBuffer> makeBuffers(std::mt19937 &random, int count) {
-  std::vector<ArenaBuffer> buffers(count);
-  for (ArenaBuffer &buffer : buffers) {
-    buffer.size = pick(random, 1, 6) * kArenaAlignment;
-    buffer.begin = pick(random, 0, 9);
-    buffer.end = pick(random, buffer.begin, 9);
-  }
-  return buffers;
-}
-
-static bool liveTogether(const ArenaBuffer &a, const ArenaBuffer &b) {
-  for (int time = a.begin; time <= a.end; ++time)
-    if (b.begin <= time && time <= b.end)
-      return true;
-  return false;
-}
-
-static bool overlap(const ArenaBuffer &a, const ArenaBuffer &b) {
-  return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
-}
-
-TEST(PlaceBuffersTest, LivingBuffersDoNotOverlap) {
-  for (unsigned seed = 0; seed != 500; ++seed) {
-    std::mt19937 random(seed);
-    std::vector<ArenaBuffer> buffers = makeBuffers(random, pick(random, 0, 12));
-    int64_t total = placeBuffers(buffers), needed = 0;
-    for (const ArenaBuffer &a : buffers) {
-      EXPECT_GE(a.offset, 0);
-      EXPECT_EQ(a.offset % kArenaAlignment, 0);
-      needed = std::max(needed, a.offset + a.size);
-      for (const ArenaBuffer &b : buffers)
-        if (&a != &b && liveTogether(a, b))
-          EXPECT_FALSE(overlap(a, b)) << "seed " << seed;
-    }
-    EXPECT_EQ(total, needed);
-  }
-}
-
-TEST(PlaceBuffersTest, PeakIsTheHeaviestMoment) {
-  for (unsigned seed = 0; seed != 500; ++seed) {
-    std::mt19937 random(seed);
-    std::vector<ArenaBuffer> buffers = makeBuffers(random, pick(random, 0, 12));
-    int64_t heaviest = 0;
-    for (int time = 0; time != 10; ++time) {
-      int64_t bytes = 0;
-      for (const ArenaBuffer &buffer : buffers)
-        if (buffer.begin <= time && time <= buffer.end)
-          bytes += buffer.size;
-      heaviest = std::max(heaviest, bytes);
-    }
-    EXPECT_EQ(getPeak(buffers), heaviest);
-    EXPECT_GE(placeBuffers(buffers), heaviest);
-  }
-}
-
-/// The least bytes that any order of placing them, each as low as it fits, can
-/// do with: an optimal placement is one of these.
-static int64_t getOptimum(std::vector<ArenaBuffer> buffers) {
-  std::vector<unsigned> order(buffers.size());
-  for (auto [i, position] : llvm::enumerate(order))
-    position = i;
-  int64_t best = INT64_MAX;
-  do {
-    int64_t total = 0;
-    for (unsigned i = 0; i != order.size(); ++i) {
-      ArenaBuffer &buffer = buffers[order[i]];
-      for (buffer.offset = 0;; buffer.offset += kArenaAlignment) {
-        bool fits = true;
-        for (unsigned j = 0; j != i && fits; ++j)
-          fits = !liveTogether(buffer, buffers[order[j]]) ||
-                 !overlap(buffer, buffers[order[j]]);
-        if (fits)
-          break;
-      }
-      total = std::max(total, buffer.offset + buffer.size);
-    }
-    best = std::min(best, total);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return best;
-}
-
-TEST(PlaceBuffersTest, StaysCloseToTheOptimum) {
-  int64_t ours = 0, optimum = 0;
-  for (unsigned seed = 0; seed != 60; ++seed) {
-    std::mt19937 random(seed);
-    std::vector<ArenaBuffer> buffers = makeBuffers(random, 6);
-    int64_t total = placeBuffers(buffers), best = getOptimum(buffers);
-    EXPECT_GE(total, best) << "the test's optimum is none";
-    EXPECT_LE(total, best * 3 / 2) << "seed " << seed;
-    ours += total;
-    optimum += best;
-  }
-  EXPECT_LE(ours, optimum * 21 / 20);
-}
-
-TEST(PlaceBuffersTest, IsDeterministic) {
-  for (unsigned seed = 0; seed != 50; ++seed) {
-    std::mt19937 random(seed);
-    std::vector<ArenaBuffer> a = makeBuffers(random, 12), b = a;
-    EXPECT_EQ(placeBuffers(a), placeBuffers(b));
-    for (auto [x, y] : llvm::zip(a, b))
-      EXPECT_EQ(x.offset, y.offset);
-  }
-}
 
 /// A step of launches in a chain, each reading some earlier results.
 static std::string makeStep(std::mt19937 &random, int launches) {
@@ -161,9 +57,13 @@ TEST(ArenaPlanTest, ValuesThatLiveTogetherLieApart) {
     ArenaPlan plan = planArena(step), again = planArena(step);
     EXPECT_EQ(plan.totalBytes, again.totalBytes);
     Block &block = step.getBody().front();
-    std::vector<ArenaBuffer> buffers;
+    struct Life {
+      int64_t size = 0, offset = 0;
+      int begin = 0, end = 0;
+    };
+    std::vector<Life> lives;
     auto add = [&](Value value, int begin) {
-      ArenaBuffer buffer;
+      Life buffer;
       buffer.offset = plan.offsets.lookup(value);
       EXPECT_EQ(buffer.offset, again.offsets.lookup(value));
       EXPECT_EQ(buffer.offset % kArenaAlignment, 0);
@@ -174,20 +74,23 @@ TEST(ArenaPlanTest, ValuesThatLiveTogetherLieApart) {
       for (Operation *user : value.getUsers())
         buffer.end = std::max<int>(
             buffer.end, std::distance(block.begin(), user->getIterator()));
-      buffers.push_back(buffer);
+      lives.push_back(buffer);
     };
     int last = std::distance(block.begin(), block.end());
     for (BlockArgument arg : block.getArguments()) {
       add(arg, 0);
-      buffers.back().end = last;
+      lives.back().end = last;
     }
     for (auto [time, op] : llvm::enumerate(block))
       for (Value result : op.getResults())
         add(result, time);
-    for (const ArenaBuffer &a : buffers)
-      for (const ArenaBuffer &b : buffers)
-        if (&a != &b && liveTogether(a, b))
-          EXPECT_FALSE(overlap(a, b)) << "seed " << seed << "\n" << text;
+    for (const Life &a : lives)
+      for (const Life &b : lives)
+        if (&a != &b && a.begin <= b.end && b.begin <= a.end)
+          EXPECT_FALSE(a.offset < b.offset + b.size &&
+                       b.offset < a.offset + a.size)
+              << "seed " << seed << "\n"
+              << text;
   }
 }
 
@@ -227,4 +130,96 @@ TEST(ArenaPlanTest, ATiedArgumentIsOverwrittenOnlyWhereItIsReplaced) {
             plan.offsets.lookup(step.getArgument(0)));
   EXPECT_NE(plan.offsets.lookup(ret->getOperand(1)),
             plan.offsets.lookup(step.getArgument(1)));
+}
+
+/// A step whose gather comes behind its reduction, or beside it.
+static std::string makeTransfers(bool isOrdered) {
+  std::string text = R"(
+    fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+    func.func private @make(tensor<128xf32>) -> tensor<128xf32>
+    func.func @step(%p: tensor<64xf32>) -> (tensor<64xf32>, tensor<128xf32>) {
+      %a = fsdp.launch @make() : () -> tensor<128xf32>
+      %s = fsdp.start(%a) on reduce event 0 {
+      ^bb0(%x: tensor<128xf32>):
+        %r = fsdp.reduce_scatter %x on @mesh["shard"] divisor 2 : tensor<128xf32> -> tensor<64xf32>
+        fsdp.yield %r : tensor<64xf32>
+      } : (tensor<128xf32>) -> !fsdp.token<tensor<64xf32>>
+      %t = fsdp.start(%p) on all_gather event 1 AFTER {
+      ^bb0(%x: tensor<64xf32>OTHER):
+        %g = fsdp.all_gather %x on @mesh["shard"] for forward : tensor<64xf32> -> tensor<128xf32>
+        fsdp.yield %g : tensor<128xf32>
+      } : (tensor<64xf32>) -> !fsdp.token<tensor<128xf32>>
+      %v = fsdp.wait %s : !fsdp.token<tensor<64xf32>> -> tensor<64xf32>
+      %w = fsdp.wait %t : !fsdp.token<tensor<128xf32>> -> tensor<128xf32>
+      return %v, %w : tensor<64xf32>, tensor<128xf32>
+    }
+  )";
+  auto replace = [&](StringRef from, StringRef to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("AFTER", isOrdered ? "after(%s : !fsdp.token<tensor<64xf32>>)" : "");
+  replace("OTHER", isOrdered ? ", %o: tensor<64xf32>" : "");
+  return text;
+}
+
+static ArenaPlan planTransfers(TestContext &context, bool isOrdered) {
+  auto module = context.parse(makeTransfers(isOrdered));
+  EXPECT_TRUE(module);
+  if (!module)
+    return ArenaPlan();
+  return planArena(module->lookupSymbol<func::FuncOp>("step"));
+}
+
+TEST(ArenaPlanTest, ATransferTakesOverWhatTheOneBeforeItHasRead) {
+  // 512 bytes that are sent, 256 of the result, 512 that are gathered: over
+  // what was sent, if that is over.
+  TestContext context;
+  ArenaPlan ordered = planTransfers(context, true),
+            beside = planTransfers(context, false);
+  EXPECT_EQ(ordered.bound, 512 + 256);
+  EXPECT_EQ(ordered.totalBytes, 256 + 512 + 256);
+  EXPECT_EQ(beside.bound, 512 + 256 + 512);
+  EXPECT_EQ(beside.totalBytes, 256 + 512 + 256 + 512);
+}
+
+TEST(ArenaPlanTest, WhatIsCommunicatedLiesLow) {
+  TestContext context;
+  auto module = context.parse(R"(
+    fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+    func.func private @small(tensor<128xf32>, tensor<64xf32>) -> tensor<64xf32>
+    func.func private @large(tensor<64xf32>, tensor<4096xf32>) -> tensor<4096xf32>
+    func.func private @both(tensor<128xf32>, tensor<4096xf32>, tensor<64xf32>) -> tensor<64xf32>
+    func.func @step(%p: tensor<64xf32>) -> tensor<64xf32> {
+      %g = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<64xf32> -> tensor<128xf32>
+      %a = fsdp.launch @small(%g) : (tensor<128xf32>) -> tensor<64xf32>
+      %b = fsdp.launch @large(%a) : (tensor<64xf32>) -> tensor<4096xf32>
+      %c = fsdp.launch @both(%g, %b) : (tensor<128xf32>, tensor<4096xf32>) -> tensor<64xf32>
+      return %c : tensor<64xf32>
+    }
+  )");
+  ASSERT_TRUE(module);
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  ArenaPlan plan = planArena(step);
+  auto gather = *step.getOps<AllGatherOp>().begin();
+  int64_t offset = plan.offsets.lookup(gather.getResult());
+  EXPECT_GE(offset, plan.segmentOffset[1]);
+  EXPECT_LE(offset + 512, plan.segmentOffset[2]);
+  // Not above the large one.
+  EXPECT_LT(plan.segmentBytes[1], 4096 * 4);
+  EXPECT_EQ(plan.totalBytes, 256 + plan.bound);
+}
+
+TEST(ArenaPlanTest, PurposesAddUpToTheBound) {
+  TestContext context;
+  for (unsigned seed = 0; seed != 20; ++seed) {
+    std::mt19937 random(seed);
+    auto module = context.parse(makeStep(random, 12));
+    ASSERT_TRUE(module);
+    ArenaPlan plan = planArena(module->lookupSymbol<func::FuncOp>("step"));
+    int64_t sum = 0;
+    for (int64_t bytes : plan.atPeak)
+      sum += bytes;
+    EXPECT_EQ(sum, plan.segmentBytes[0] + plan.bound);
+    EXPECT_LE(sum, plan.totalBytes);
+  }
 }

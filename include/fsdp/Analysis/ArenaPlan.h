@@ -5,15 +5,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One arena per rank, in three segments: state (what one step leaves for the
-// next, and the batch), communicated (what collectives send and receive) and
-// transient (everything else). Values whose lives do not overlap share bytes.
+// One arena per rank: state (what one step leaves for the next, and the batch),
+// which never moves, and behind it one range for all else, where values whose
+// lives the order of events keeps apart share bytes. That range is cut in two:
+// communicated, the lowest bytes that hold all that collectives send and
+// receive (but for the state), and transient, what lies above.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_ANALYSIS_ARENAPLAN_H
 #define FSDP_ANALYSIS_ARENAPLAN_H
 
+#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ArenaPurpose.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,38 +26,23 @@
 
 namespace mlir::fsdp {
 
-/// Offsets and sizes are multiples of this many bytes.
-constexpr int64_t kArenaAlignment = 256;
-
-/// A piece of memory and the time it is needed. `begin` and `end` number the
-/// ops of the step; both are included.
-struct ArenaBuffer {
-  int64_t size = 0;
-  int begin = 0, end = 0;
-  /// Result, from the start of its segment.
-  int64_t offset = 0;
-};
-
-/// Gives overlapping buffers disjoint places. Largest first, each at the lowest
-/// offset that fits. Returns the bytes needed.
-int64_t placeBuffers(MutableArrayRef<ArenaBuffer> buffers);
-
-/// The heaviest set of buffers that are alive at once: no arena is smaller.
-int64_t getPeak(ArrayRef<ArenaBuffer> buffers);
-
 struct ArenaPlan {
   /// Byte offset of each value from the start of the arena. Values of one
   /// offset may be the same memory (views, parts of a pack, tied results).
   llvm::DenseMap<Value, int64_t> offsets;
   std::array<int64_t, 3> segmentOffset = {}, segmentBytes = {};
-  /// Bytes by purpose at the moment when most are in use.
+  /// Bytes by purpose: the state, and the heaviest set of values that are all
+  /// needed at once.
   std::array<int64_t, 6> atPeak = {};
+  /// Of what moves: how many buffers, and that set's bytes. Less is impossible.
+  int64_t bufferCount = 0, bound = 0;
   int64_t totalBytes = 0;
 };
 
 /// Plans the arena of @step, which must be a straight list of launches,
-/// collectives, packs, views and checks.
-ArenaPlan planArena(func::FuncOp step);
+/// collectives, packs, views and checks. A @draft is not packed as well as can
+/// be, and has no bound: for those who ask what shares memory.
+ArenaPlan planArena(func::FuncOp step, bool draft = false);
 
 } // namespace mlir::fsdp
 

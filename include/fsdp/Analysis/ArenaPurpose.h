@@ -14,7 +14,6 @@
 
 namespace mlir::fsdp {
 
-enum class Segment { State, Communicated, Transient };
 constexpr std::array<llvm::StringLiteral, 3> kSegmentNames = {
     "state", "communicated", "transient"};
 

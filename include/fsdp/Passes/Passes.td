@@ -442,6 +442,11 @@ def PlanArena : Pass<"fsdp-plan-arena", "::mlir::ModuleOp"> {
     its ops and `fsdp.arena` on the step. convert-fsdp-to-runtime applies it: it
     copies where the plan gives two places to what must be one.
   }];
+  let options = [
+    Option<"draft", "draft", "bool", /*default=*/"false",
+           "pack quickly rather than well: for passes that read sizes and what "
+           "shares memory">
+  ];
 }
 
 def VerifySchedule : Pass<"fsdp-verify-schedule", "::mlir::ModuleOp"> {

@@ -84,7 +84,6 @@ struct StepOp {
 struct StepBuffer {
   int64_t offset = 0, bytes = 0;
   Purpose purpose = Purpose::Activations;
-  Segment segment = Segment::Transient;
   /// There before the step, or needed behind it.
   bool isArgument = false, isResult = false;
 };
@@ -113,8 +112,6 @@ struct StepProgram {
   /// 0 where nobody has placed the buffers for this order. Then offsets are
   /// those of another order: they still say which ranges of one buffer overlap.
   int64_t arenaBytes = 0;
-  std::array<int64_t, kSegmentNames.size()> segmentOffset = {},
-                                            segmentBytes = {};
 };
 
 /// The start and the wait of each event; -1 where there is none.

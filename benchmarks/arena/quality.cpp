@@ -1,0 +1,126 @@
+//===- quality.cpp - How full arenas are ----------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Prints, for each model, mesh and order, how many buffers share the arena's
+// moving part, the least bytes that they can need, those that they got, and
+// how long it took to place them. Exits 1 where they got too many: 1.005 times
+// the least up to 3,000 buffers, 1.02 times above.
+//
+//   fsdp-arena-quality [--mesh MESH]... [FOLDER | MODEL.mlir[.gz]]...
+//
+// Without models: those of test/fixtures; without meshes: shard=2 and
+// shard=2,replicate=2.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/Passes.h"
+#include "fsdp/Target/Frontend.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace mlir::fsdp;
+namespace path = llvm::sys::path;
+namespace fs = llvm::sys::fs;
+
+static std::string getFile(StringRef folder, const llvm::Twine &name) {
+  llvm::SmallString<256> file(folder);
+  path::append(file, name);
+  return file.str().str();
+}
+
+/// The step of @options, in @order, before it has places.
+static llvm::Error build(Frontend &frontend, StringRef order) {
+  if (llvm::Error error = frontend.read())
+    return error;
+  PartitionOptions partition;
+  frontend.fill(partition);
+  ScheduleStepOptions schedule;
+  schedule.cluster = FSDP_CLUSTER_DIR "/h100-sxm.json";
+  schedule.order = order.str();
+  // Whether it fits is not the question here.
+  schedule.budget = int64_t(1) << 50;
+  return frontend.runPipeline("step", [&](OpPassManager &pm) {
+    buildPartitionPipeline(pm, partition);
+    buildKernelPipeline(pm);
+    pm.addPass(createPlanArena());
+    pm.addPass(createScheduleStep(schedule));
+  });
+}
+
+/// Returns whether the arena is small enough.
+static bool print(StringRef model, StringRef mesh, StringRef order) {
+  StepOptions options;
+  options.input = fs::is_directory(model)
+                      ? getFile(model, fs::exists(getFile(model, "model.mlir"))
+                                           ? "model.mlir"
+                                           : "model.mlir.gz")
+                      : model.str();
+  options.mesh = mesh.str();
+  std::string optimizer =
+      getFile(path::parent_path(options.input), "optimizer.mlir");
+  if (fs::exists(optimizer))
+    options.optimizerFile = optimizer;
+  else
+    options.optimizer = "adamw:lr=1e-3";
+  StringRef name = path::filename(path::parent_path(options.input));
+  Frontend frontend(options);
+  if (llvm::Error error = build(frontend, order)) {
+    llvm::errs() << "error: " << llvm::toString(std::move(error)) << "\n";
+    return false;
+  }
+  auto step = frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep);
+  auto from = std::chrono::steady_clock::now();
+  ArenaPlan plan = planArena(step);
+  double ms = std::chrono::duration<double, std::milli>(
+                  std::chrono::steady_clock::now() - from)
+                  .count();
+  int64_t bytes = plan.totalBytes - plan.segmentBytes[0];
+  double ratio = plan.bound ? double(bytes) / plan.bound : 1;
+  bool isGood = ratio <= (plan.bufferCount <= 3000 ? 1.005 : 1.02);
+  llvm::outs() << llvm::left_justify(name, 18) << llvm::left_justify(mesh, 20)
+               << llvm::left_justify(order, 10)
+               << llvm::format("%6lld %10.2f MiB %10.2f MiB  %.4f %7.1f ms%s\n",
+                               (long long)plan.bufferCount,
+                               plan.bound / 1048576.0, bytes / 1048576.0, ratio,
+                               ms, isGood ? "" : "  too large");
+  llvm::outs().flush();
+  return isGood;
+}
+
+int main(int argc, char **argv) {
+  std::vector<std::string> models, meshes;
+  for (int i = 1; i < argc; ++i)
+    if (StringRef(argv[i]) == "--mesh" && i + 1 < argc)
+      meshes.push_back(argv[++i]);
+    else
+      models.push_back(argv[i]);
+  if (models.empty())
+    for (StringRef name :
+         {"bert", "gpt2", "llama", "mixed", "resnet", "t5", "transformer"})
+      models.push_back(getFile(FSDP_FIXTURES, name));
+  if (meshes.empty())
+    meshes = {"shard=2", "shard=2,replicate=2"};
+  llvm::outs() << llvm::left_justify("model", 18)
+               << llvm::left_justify("mesh", 20)
+               << llvm::left_justify("order", 10)
+               << "buffers        bound          arena   ratio       time\n";
+  bool isGood = true;
+  for (const std::string &model : models)
+    for (const std::string &mesh : meshes)
+      for (StringRef order : {"in_order", "fsdp", "scheduled"})
+        isGood &= print(model, mesh, order);
+  return isGood ? 0 : 1;
+}

@@ -1,0 +1,293 @@
+//===- ArenaPacking.cpp - Buffers in one range of memory ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ArenaLives.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+using namespace mlir::fsdp;
+using llvm::ArrayRef;
+using llvm::MutableArrayRef;
+using llvm::SmallVector;
+
+bool mlir::fsdp::areNeededTogether(const EventOrder &events,
+                                   const ArenaBuffer &a, const ArenaBuffer &b) {
+  return !events.isBefore(a.end, b.begin) && !events.isBefore(b.end, a.begin);
+}
+
+int64_t mlir::fsdp::placeLargestFirst(const EventOrder &events,
+                                      MutableArrayRef<ArenaBuffer> buffers) {
+  SmallVector<unsigned> order(buffers.size());
+  for (auto [i, position] : llvm::enumerate(order))
+    position = i;
+  llvm::sort(order, [&](unsigned a, unsigned b) {
+    return std::make_tuple(-buffers[a].size, buffers[a].begin, a) <
+           std::make_tuple(-buffers[b].size, buffers[b].begin, b);
+  });
+  // Placed buffers, by offset.
+  SmallVector<const ArenaBuffer *> placed;
+  int64_t total = 0;
+  for (unsigned i : order) {
+    ArenaBuffer &buffer = buffers[i];
+    buffer.offset = 0;
+    for (const ArenaBuffer *other : placed) {
+      if (buffer.offset + buffer.size <= other->offset)
+        break;
+      if (areNeededTogether(events, buffer, *other))
+        buffer.offset = std::max(buffer.offset, other->offset + other->size);
+    }
+    total = std::max(total, buffer.offset + buffer.size);
+    placed.insert(llvm::upper_bound(placed, buffer.offset,
+                                    [](int64_t o, const ArenaBuffer *b) {
+                                      return o < b->offset;
+                                    }),
+                  &buffer);
+  }
+  return total;
+}
+
+//===----------------------------------------------------------------------===//
+// Several orders, and a search
+//===----------------------------------------------------------------------===//
+
+ArenaLives::ArenaLives(const EventOrder &events, ArrayRef<ArenaBuffer> buffers)
+    : events(events), buffers(buffers) {
+  for (const ArenaBuffer &buffer : buffers) {
+    bool isEndOnQueue = events.isStart(buffer.end);
+    begins.push_back(buffer.begin);
+    ends.push_back(
+        isEndOnQueue
+            ? std::min(events.getKnownFrom(buffer.end), events.size()) - 1
+            : buffer.end);
+    onQueue.push_back((events.isStart(buffer.begin) ? kBegin : 0) |
+                      (isEndOnQueue ? kEnd : 0));
+  }
+}
+
+/// More buffers are placed greedily only: a search would take seconds.
+constexpr int kMaxSearched = 5000;
+/// Steps of all searches together, a few nanoseconds each.
+constexpr int64_t kMaxWork = 160'000'000;
+
+namespace {
+class Packer {
+public:
+  Packer(const EventOrder &events, MutableArrayRef<ArenaBuffer> buffers)
+      : buffers(buffers), lives(events, buffers),
+        bound(getArenaBound(events, buffers)) {}
+
+  int64_t pack();
+
+private:
+  /// What tryOrder has to look at, close together.
+  struct Placed {
+    int64_t offset, top;
+    int begin, end, buffer;
+  };
+
+  template <typename Key>
+  std::vector<int> sortBy(Key key) const;
+  std::vector<std::vector<int>> getPreferences() const;
+  std::vector<int64_t> getLoads() const;
+  int64_t tryOrder(ArrayRef<int> order);
+  void improveOrder(std::vector<int> order, int patience, int64_t until);
+  bool search(ArrayRef<int> preference, int64_t room, int64_t limit);
+  bool searchBound(int64_t slice, int64_t until);
+  void searchBetween(int64_t slice);
+  void keep(int64_t total, ArrayRef<int64_t> offsets);
+
+  MutableArrayRef<ArenaBuffer> buffers;
+  ArenaLives lives;
+  int64_t bound;
+  int64_t best = std::numeric_limits<int64_t>::max();
+  int64_t work = kMaxWork;
+  std::vector<std::vector<int>> preferences;
+  // Of tryOrder.
+  std::vector<int64_t> offsets;
+  std::vector<Placed> placed;
+};
+} // namespace
+
+/// Buffers by a key, the greatest first.
+template <typename Key>
+std::vector<int> Packer::sortBy(Key key) const {
+  std::vector<int> order(lives.size());
+  for (auto [i, buffer] : llvm::enumerate(order))
+    buffer = i;
+  llvm::sort(order, [&](int a, int b) {
+    return std::make_tuple(key(b), a) < std::make_tuple(key(a), b);
+  });
+  return order;
+}
+
+void Packer::keep(int64_t total, ArrayRef<int64_t> offsets) {
+  best = total;
+  for (auto [buffer, offset] : llvm::zip(buffers, offsets))
+    buffer.offset = offset;
+}
+
+/// Each at the lowest offset that is free.
+int64_t Packer::tryOrder(ArrayRef<int> order) {
+  offsets.resize(buffers.size());
+  placed.clear();
+  int64_t total = 0;
+  for (int buffer : order) {
+    int64_t offset = 0, size = lives.getSize(buffer);
+    int begin = lives.getBegin(buffer), end = lives.getEnd(buffer);
+    for (const Placed &other : placed) {
+      if (offset + size <= other.offset)
+        break;
+      if (offset < other.top && begin <= other.end && other.begin <= end &&
+          lives.areTogether(buffer, other.buffer))
+        offset = other.top;
+    }
+    total = std::max(total, offset + size);
+    offsets[buffer] = offset;
+    auto position = llvm::upper_bound(placed, offset,
+                                      [](int64_t offset, const Placed &other) {
+                                        return offset < other.offset;
+                                      });
+    placed.insert(position, {offset, offset + size, begin, end, buffer});
+  }
+  if (total < best)
+    keep(total, offsets);
+  return total;
+}
+
+/// Places what stuck out first the next time, until that has not helped for
+/// @patience passes or no more than @until steps are left.
+void Packer::improveOrder(std::vector<int> order, int patience, int64_t until) {
+  int64_t pass = int64_t(lives.size()) * lives.size() / 8;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int left = patience; left > 0 && best > bound && work > until; --left) {
+    int64_t total = tryOrder(order);
+    work -= pass;
+    if (total < least)
+      left = patience;
+    least = std::min(least, total);
+    std::vector<int> first, rest;
+    for (int buffer : order)
+      (offsets[buffer] + lives.getSize(buffer) > bound ? first : rest)
+          .push_back(buffer);
+    llvm::append_range(first, rest);
+    order = std::move(first);
+  }
+}
+
+/// Whether @preference leads to a placement in @room within @limit steps.
+bool Packer::search(ArrayRef<int> preference, int64_t room, int64_t limit) {
+  int64_t left = limit = std::min(limit, work);
+  bool isFound = findPlacement(lives, preference, room, left, offsets);
+  work -= limit - left;
+  if (!isFound)
+    return false;
+  int64_t total = 0;
+  for (int i = 0; i != lives.size(); ++i)
+    total = std::max(total, offsets[i] + lives.getSize(i));
+  keep(total, offsets);
+  return true;
+}
+
+/// The most bytes that are in use at once in each buffer's life.
+std::vector<int64_t> Packer::getLoads() const {
+  std::vector<int64_t> result(lives.size());
+  int last = 0;
+  for (int i = 0; i != lives.size(); ++i)
+    last = std::max(last, lives.getEnd(i));
+  std::vector<int64_t> loads(last + 2);
+  for (int i = 0; i != lives.size(); ++i) {
+    loads[lives.getBegin(i)] += lives.getSize(i);
+    loads[lives.getEnd(i) + 1] -= lives.getSize(i);
+  }
+  std::partial_sum(loads.begin(), loads.end(), loads.begin());
+  for (int i = 0; i != lives.size(); ++i)
+    result[i] = *std::max_element(loads.begin() + lives.getBegin(i),
+                                  loads.begin() + lives.getEnd(i) + 1);
+  return result;
+}
+
+/// What to place first: long lives, large buffers, those that share the
+/// tightest moments, in several orders. First come those that succeeded most
+/// often on traced models.
+std::vector<std::vector<int>> Packer::getPreferences() const {
+  std::vector<int64_t> loads = getLoads();
+  auto length = [&](int i) { return lives.getLength(i); };
+  auto size = [&](int i) { return lives.getSize(i); };
+  auto area = [&](int i) { return length(i) * size(i); };
+  auto begin = [&](int i) { return lives.getBegin(i); };
+  auto make = [&](auto... keys) {
+    return sortBy([=](int i) { return std::make_tuple(keys(i)...); });
+  };
+  auto load = [&](int i) { return loads[i]; };
+  auto root = [&](int i) {
+    return int64_t(length(i) * std::sqrt(double(size(i))));
+  };
+  auto late = [&](int i) { return -lives.getBegin(i); };
+  return {make(load, length, size), make(length, size), make(root, length),
+          make(load, area, length), make(area, length), make(begin, length),
+          make(late, length),       make(size, length)};
+}
+
+/// For the bound itself, with every preference.
+bool Packer::searchBound(int64_t slice, int64_t until) {
+  return llvm::any_of(preferences, [&](const std::vector<int> &preference) {
+    return work > until && search(preference, bound, slice);
+  });
+}
+
+/// Between the bound and the best so far, as far as the steps reach.
+void Packer::searchBetween(int64_t slice) {
+  for (int64_t least = bound; best - least > kArenaAlignment && work > 0;) {
+    int64_t room = llvm::alignDown(least + (best - least) / 2, kArenaAlignment);
+    if (llvm::none_of(preferences, [&](const std::vector<int> &preference) {
+          return work > 0 && search(preference, room, slice);
+        }))
+      least = room;
+  }
+}
+
+int64_t Packer::pack() {
+  if (buffers.empty())
+    return 0;
+  // As placeLargestFirst.
+  tryOrder(sortBy([&](int i) {
+    return std::make_tuple(lives.getSize(i), -lives.getBegin(i));
+  }));
+  if (best == bound)
+    return best;
+  preferences = getPreferences();
+  if (lives.size() > kMaxSearched) {
+    tryOrder(preferences.back());
+    return best;
+  }
+  for (const std::vector<int> &preference : preferences)
+    improveOrder(preference, /*patience=*/4, kMaxWork * 3 / 4);
+  if (best == bound)
+    return best;
+  // One way down costs about the square of the buffers.
+  int64_t square = int64_t(lives.size()) * lives.size();
+  int64_t slice = std::min<int64_t>(3'000'000 + 20 * square, 30'000'000);
+  if (searchBound(slice, kMaxWork * 2 / 3))
+    return best;
+  for (const std::vector<int> &preference : preferences)
+    improveOrder(preference, /*patience=*/60, kMaxWork * 3 / 8);
+  searchBetween(slice);
+  return best;
+}
+
+int64_t mlir::fsdp::packBuffers(const EventOrder &events,
+                                MutableArrayRef<ArenaBuffer> buffers) {
+  return Packer(events, buffers).pack();
+}
