@@ -27,6 +27,9 @@ TRACES = CACHE / "published"
 CLUSTER_DIR = ROOT / "lib" / "Analysis" / "Cost" / "clusters"
 MODELS = json.loads((HERE / "published-models.json").read_text())
 
+# The column fsdp says how it was set up where that is not FSDP's default: Composer, which llm-foundry runs
+# on, prefetches late (BACKWARD_POST); accelerate, which DeepCompile's benchmark runs on, does not prefetch
+# unless its configuration says so (that file is not public: an assumption).
 # Clusters of the rows: a ready file and what differs from it, as factors. `nic` is of the bandwidth
 # between nodes, `memory` of the device's, `products` of its matrix units.
 CLUSTERS = {
@@ -174,7 +177,7 @@ def plan_row(bin_dir, row, layers, only_traced):
     with tempfile.TemporaryDirectory() as temporary:
         cluster = cluster_file(base, changes, temporary)
         _, order, events = plan(bin_dir, folder, cluster, mesh, "--reduce-dtype", row["reduce_dtype"],
-                                "--recompute", "full" if row["recompute"] == "full" else "none")
+                                "--recompute", "full" if row["recompute"] == "full" else "none", "--fsdp", row["fsdp"])
     step = with_selective(order, events) if row["recompute"] == "selective" else order["step_ms"]
     return step / 1e3, order["compute_ms"] / 1e3
 
