@@ -21,7 +21,7 @@ extern "C" {
 
 /// Raised by one whenever a descriptor, a function or the manifest changes its
 /// meaning. A program and a runtime of different versions refuse each other.
-#define FSDP_RT_ABI_VERSION 2
+#define FSDP_RT_ABI_VERSION 3
 
 /// One rank of one running program. Owned by the runtime; a step may use it
 /// only on the thread that entered the step.
@@ -91,6 +91,10 @@ typedef struct fsdp_rt_program {
   /// are read and written at their arena offsets. Returns 0, or the code of the
   /// call that failed.
   int32_t (*step)(fsdp_rt_context *ctx);
+  /// What the code is, apart from what the manifest says of it: SHA-256 of the
+  /// program that was lowered, a space, SHA-256 of the manifest's text. Null
+  /// where the manifest has no certificate.
+  const char *certificate;
 } fsdp_rt_program;
 
 extern const fsdp_rt_program fsdp_rt_program_entry;

@@ -355,6 +355,8 @@ Extraction::addTransfer(Operation &op,
   if (failed(group))
     return failure();
   transfer.group = *group;
+  if (auto type = dyn_cast<RankedTensorType>(first.getInput().getType()))
+    llvm::raw_string_ostream(transfer.dtype) << type.getElementType();
   for (CollectiveOpInterface collective : collectives) {
     Value whole = isa<ReduceScatterOp>(collective) ? collective.getInput()
                                                    : collective.getResult();

@@ -202,7 +202,12 @@ llvm::Error Compiler::compile() {
   manifest.cpu = cpu->name;
   manifest.features = cpu->features;
   ConvertFSDPToRuntimeOptions convert;
-  convert.manifest = createManifest(frontend.getModule(), manifest);
+  if (schedule)
+    manifest.order = options.schedule.order;
+  FailureOr<std::string> text = createManifest(frontend.getModule(), manifest);
+  if (failed(text))
+    return makeError("could not compile " + options.input);
+  convert.manifest = std::move(*text);
   if (llvm::Error error =
           frontend.runPipeline("lower to LLVM", [&](OpPassManager &pm) {
             pm.addPass(createConvertFSDPToRuntime(convert));

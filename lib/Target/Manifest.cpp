@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/ArenaPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Target/Dtype.h"
 
@@ -28,7 +29,7 @@ public:
       : module(module), options(options),
         step(module.lookupSymbol<func::FuncOp>(names::kStep)) {}
 
-  std::string write();
+  std::string write(const sched::StepProgram &program);
 
 private:
   std::string getFingerprint();
@@ -37,6 +38,7 @@ private:
   int64_t getEventCount();
   json::Array getQueues();
   json::Array getTraffic();
+  json::Object getCertificate(const sched::StepProgram &program);
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
   json::Array getBuffers();
@@ -174,6 +176,24 @@ json::Array ManifestWriter::getTraffic() {
                                    {"calls", sum.calls},
                                    {"bytes", sum.bytes}});
   return traffic;
+}
+
+/// What the code must be, and for people what each event is.
+json::Object
+ManifestWriter::getCertificate(const sched::StepProgram &program) {
+  json::Array transfers;
+  for (sched::Id start : sched::getEventOps(program).start) {
+    // An event that no start has is refused by the verifier.
+    const sched::StepOp &op = program.ops[start];
+    transfers.push_back(json::Object{
+        {"unit", op.unit < 0 ? "" : program.units[op.unit]},
+        {"phase", op.backward ? "backward" : "forward"}});
+  }
+  return json::Object{{"program", sched::getProgramHash(program)},
+                      {"issue", sched::getIssueHash(program)},
+                      {"order", options.order},
+                      {"peak_bytes", program.arenaBytes},
+                      {"transfers", std::move(transfers)}};
 }
 
 /// States of one flat parameter; those with one element are common to all.
@@ -342,7 +362,7 @@ json::Object ManifestWriter::getOutputs() {
   return outputs;
 }
 
-std::string ManifestWriter::write() {
+std::string ManifestWriter::write(const sched::StepProgram &program) {
   auto text = [&](StringRef key) {
     auto attr = module->getAttrOfType<StringAttr>(key);
     return attr ? attr.getValue() : StringRef();
@@ -363,6 +383,7 @@ std::string ManifestWriter::write() {
       {"groups", getGroupList()},
       {"arena", getArena()},
       {"plan", getPlan()},
+      {"certificate", getCertificate(program)},
       {"events", getEventCount()},
       {"queues", getQueues()},
       {"traffic", getTraffic()},
@@ -376,7 +397,10 @@ std::string ManifestWriter::write() {
   return result;
 }
 
-std::string fsdp::createManifest(ModuleOp module,
-                                 const ManifestOptions &options) {
-  return ManifestWriter(module, options).write();
+FailureOr<std::string> fsdp::createManifest(ModuleOp module,
+                                            const ManifestOptions &options) {
+  FailureOr<sched::StepProgram> program = extractStepProgram(module);
+  if (failed(program))
+    return failure();
+  return ManifestWriter(module, options).write(*program);
 }

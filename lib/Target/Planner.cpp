@@ -8,7 +8,7 @@
 #include "fsdp/Target/Planner.h"
 #include "StepSource.h"
 #include "fsdp/Target/OutputFile.h"
-#include "fsdp/Target/Plan.h"
+#include "fsdp/Target/PlanCompare.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -93,6 +93,11 @@ static llvm::Error write(std::optional<OutputFile> &file,
 }
 
 llvm::Error fsdp::plan(const PlanOptions &options) {
+  if (!options.profile.empty() && options.compare.empty())
+    return makeError("expected --compare beside --profile, got none: plans "
+                     "take kernels' times from the cluster file");
+  if (!options.compare.empty() && !options.sweep.empty())
+    return makeError("expected --compare or --sweep, got both");
   if (!options.sweep.empty())
     return planSweep(options);
   // What would fail at the end is refused before it takes time.
@@ -123,6 +128,9 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   report.model = source.getName();
   report.items = source.getItems();
   source.getWatch().lap("schedule and simulate");
+  if (!options.compare.empty())
+    if (llvm::Error error = addComparison(options, *cluster, report))
+      return error;
   if (options.whatIf || *html)
     addWhatIfs(source, *cluster, options, settings, step, report);
 
@@ -139,6 +147,8 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
     printPlanJson(report, llvm::outs());
   else
     printPlanText(report, llvm::outs());
+  if (!options.json && !report.compared.empty())
+    printComparison(report, llvm::outs());
   llvm::outs().flush();
   source.getWatch().lap("write");
   return llvm::Error::success();

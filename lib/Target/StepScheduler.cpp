@@ -36,6 +36,7 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   auto cluster = loadCluster(*file);
   if (!cluster)
     return cluster.takeError();
+  result.clusterName = cluster->name;
   result.reserved = cluster->device.reservedBytes;
   result.budget = cluster->device.getUsableBytes();
   if (!options.memoryBudget.empty()) {
@@ -80,6 +81,21 @@ llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
       .getInt();
 }
 
+/// "step 412.3 ms, bound 406.8 ms, gap 1.4 %".
+void StepScheduler::report(ModuleOp module, int64_t bytes) const {
+  auto schedule = module.lookupSymbol<func::FuncOp>(names::kStep)
+                      ->getAttrOfType<DictionaryAttr>(names::kSchedule);
+  auto get = [&](StringRef key) {
+    return toSeconds(schedule.getAs<IntegerAttr>(key).getInt()) * 1e3;
+  };
+  double step = get("step"), bound = get("bound");
+  llvm::errs() << llvm::formatv(
+      "step {0:f3} ms, bound {1:f3} ms, gap {2:f1} %, on {3}; arena {4:f1} MiB "
+      "of {5:f1}\n",
+      step, bound, bound > 0 ? 100 * (step - bound) / bound : 0, clusterName,
+      bytes / 1048576.0, budget / 1048576.0);
+}
+
 llvm::Error StepScheduler::run(Frontend &frontend) const {
   // Room for gaps shrinks by what was missing, and by something where that is
   // next to nothing.
@@ -92,8 +108,10 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
     auto bytes = attempt(frontend, isLast ? 1 : model);
     if (!bytes)
       return bytes.takeError();
-    if (*bytes <= budget)
+    if (*bytes <= budget) {
+      report(frontend.getModule(), *bytes);
       return llvm::Error::success();
+    }
     needed = needed ? std::min(needed, *bytes) : *bytes;
     if (isLast)
       break;

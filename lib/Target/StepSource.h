@@ -74,6 +74,11 @@ void addWhatIfs(StepSource &source, const Cluster &cluster,
                 const PlanOptions &options, const PlanSettings &settings,
                 std::shared_ptr<const LoweredStep> step, PlanReport &report);
 
+/// Adds to @report the program that fsdp-compile makes, simulated, and the run
+/// of it that @options name. Refuses a run of another program.
+llvm::Error addComparison(const PlanOptions &options, const Cluster &cluster,
+                          PlanReport &report);
+
 /// `plan` for options with a sweep.
 llvm::Error planSweep(const PlanOptions &options);
 

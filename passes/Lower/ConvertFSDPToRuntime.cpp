@@ -10,10 +10,14 @@
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Dtype.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/SHA256.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_CONVERTFSDPTORUNTIME
@@ -363,9 +367,30 @@ LogicalResult StepLowering::lower() {
   return success();
 }
 
+/// What the code is and which manifest it was made with, or nothing where the
+/// manifest certifies nothing. It is computed from the step that is lowered:
+/// what the manifest was written for may be another.
+static FailureOr<std::string> getCertificate(ModuleOp module,
+                                             StringRef manifest) {
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(manifest);
+  if (!json)
+    return module.emitError("expected the manifest to be JSON, got ")
+           << llvm::toString(json.takeError());
+  const llvm::json::Object *object = json->getAsObject();
+  if (!object || !object->get("certificate"))
+    return std::string();
+  FailureOr<sched::StepProgram> program = extractStepProgram(module);
+  if (failed(program))
+    return failure();
+  llvm::SHA256 hash;
+  hash.update(manifest);
+  return sched::getProgramHash(*program) + " " +
+         llvm::toHex(hash.final(), /*LowerCase=*/true);
+}
+
 /// The symbol that an executable or a loader looks for.
 static void createEntry(ModuleOp module, StringRef manifest,
-                        DescriptorBuilder &descriptors) {
+                        StringRef certificate, DescriptorBuilder &descriptors) {
   OpBuilder builder(module.getBodyRegion());
   builder.setInsertionPointToEnd(module.getBody());
   MLIRContext *context = module.getContext();
@@ -373,8 +398,11 @@ static void createEntry(ModuleOp module, StringRef manifest,
   FlatSymbolRefAttr text = descriptors.createString(manifest);
   auto pointer = LLVM::LLVMPointerType::get(context);
   Type i32 = builder.getI32Type();
-  auto type =
-      LLVM::LLVMStructType::getLiteral(context, {i32, i32, pointer, pointer});
+  FlatSymbolRefAttr certified;
+  if (!certificate.empty())
+    certified = descriptors.createString(certificate);
+  auto type = LLVM::LLVMStructType::getLiteral(
+      context, {i32, i32, pointer, pointer, pointer});
   auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
                                        LLVM::Linkage::External,
                                        "fsdp_rt_program_entry", Attribute());
@@ -393,6 +421,10 @@ static void createEntry(ModuleOp module, StringRef manifest,
   insert(LLVM::AddressOfOp::create(
              body, loc, pointer, FlatSymbolRefAttr::get(context, "fsdp_step")),
          3);
+  if (certified)
+    insert(LLVM::AddressOfOp::create(body, loc, pointer, certified), 4);
+  else
+    insert(LLVM::ZeroOp::create(body, loc, pointer), 4);
   LLVM::ReturnOp::create(body, loc, value);
 }
 
@@ -411,10 +443,13 @@ struct ConvertFSDPToRuntime
                      "first)");
       return signalPassFailure();
     }
+    FailureOr<std::string> certificate = getCertificate(module, manifest);
+    if (failed(certificate))
+      return signalPassFailure();
     DescriptorBuilder descriptors(module);
     if (failed(StepLowering(module, step, descriptors).lower()))
       return signalPassFailure();
-    createEntry(module, manifest, descriptors);
+    createEntry(module, manifest, *certificate, descriptors);
     // Kernels as tensor functions, and everything symbolic, have served.
     SmallVector<Operation *> dead{step};
     for (Operation &op : *module.getBody()) {

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
+#include "fsdp/Analysis/Schedule/TransferCauses.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
@@ -17,8 +18,10 @@
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
 
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <map>
 
@@ -35,20 +38,21 @@ using namespace mlir::fsdp::sched;
 // Decision
 //===----------------------------------------------------------------------===//
 
-/// @program in the order that the options name.
-static llvm::Expected<StepProgram> reorder(const StepProgram &program,
-                                           const Cluster &cluster,
-                                           const ScheduleStepOptions &options) {
-  if (options.order == "in_order")
-    return program;
-  llvm::Expected<ClusterCost> cost = createClusterCost(cluster, program);
-  if (!cost)
-    return cost.takeError();
-  llvm::Expected<StepProblem> step = getStepProblem(
-      program, addTimes(program, *cost->model, cost->placements));
-  if (!step)
-    return step.takeError();
-  ScheduleProblem &problem = step->problem;
+namespace {
+struct OrderedStep {
+  StepProgram program;
+  /// Why each start stands where it does, by StepOp::source.
+  std::vector<Cause> placed;
+  Timeline timeline;
+  /// No order takes less.
+  Time bound = 0;
+};
+} // namespace
+
+/// The schedule that the options name; an error where the budget is too small.
+static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
+                                       const Cluster &cluster,
+                                       const ScheduleStepOptions &options) {
   if (options.order == "fsdp") {
     FSDPOptions fsdp;
     fsdp.forwardPrefetch = options.forwardPrefetch;
@@ -58,17 +62,92 @@ static llvm::Expected<StepProgram> reorder(const StepProgram &program,
             .Case("pre", BackwardPrefetch::Pre)
             .Case("post", BackwardPrefetch::Post)
             .Default(BackwardPrefetch::None);
-    return applySchedule(program, *step, scheduleLikeFSDP(problem, fsdp));
+    return scheduleLikeFSDP(problem, fsdp);
   }
   problem.budget =
       options.budget ? options.budget : cluster.device.getUsableBytes();
   if (options.shrink)
     problem.budget = std::max(problem.budget, getLeastBudget(problem));
   if (std::optional<Schedule> found = schedule(problem))
-    return applySchedule(program, *step, *found);
+    return std::move(*found);
   return llvm::createStringError("expected a budget of at least " +
                                  llvm::Twine(getLeastBudget(problem)) +
                                  " bytes, got " + llvm::Twine(problem.budget));
+}
+
+static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
+                                           const Cluster &cluster,
+                                           const ScheduleStepOptions &options) {
+  llvm::Expected<ClusterCost> cost = createClusterCost(cluster, program);
+  if (!cost)
+    return cost.takeError();
+  TimedProgram times = addTimes(program, *cost->model, cost->placements);
+  llvm::Expected<StepProblem> step = getStepProblem(program, times);
+  if (!step)
+    return step.takeError();
+  OrderedStep result;
+  result.placed.assign(program.ops.size(), Cause::Data);
+  if (options.order == "in_order") {
+    result.program = program;
+  } else {
+    llvm::Expected<Schedule> chosen = choose(step->problem, cluster, options);
+    if (!chosen)
+      return chosen.takeError();
+    result.program = applySchedule(program, *step, *chosen);
+    for (auto [t, op] : llvm::enumerate(step->transfers))
+      result.placed[op] = chosen->placeCause[t];
+  }
+  result.timeline =
+      play(addTimes(result.program, *cost->model, cost->placements));
+  result.bound = getStepBound(program, *step, times);
+  return std::move(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Report
+//===----------------------------------------------------------------------===//
+
+/// A remark for each transfer: hidden behind compute, or why not.
+static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
+  auto inMilliseconds = [](Time time) -> std::string {
+    return llvm::formatv("{0:f3} ms", toSeconds(time) * 1e3);
+  };
+  for (auto [i, op] : llvm::enumerate(step.program.ops)) {
+    if (op.kind != StepOpKind::Start)
+      continue;
+    Location loc = origins[op.source]->getLoc();
+    auto options =
+        remark::RemarkOpts::name("Overlap").category("fsdp-schedule-step");
+    const OpSpan &span = step.timeline.spans[i];
+    Time exposed = step.timeline.exposedBy[i],
+         slowed = step.timeline.slowedBy[i];
+    std::string title = getOpTitle(step.program, i) + " of " +
+                        inMilliseconds(span.end - span.begin);
+    if (exposed <= slowed)
+      remark::passed(loc, options)
+          << title << " runs beside compute, which takes "
+          << inMilliseconds(slowed) << " longer for it";
+    else
+      remark::missed(loc, options)
+          << title
+          << remark::reason(
+                 "{0} exposed: {1}", inMilliseconds(exposed),
+                 getCause(step.program, step.timeline, step.placed, i));
+  }
+}
+
+/// For the reader and the manifest: picoseconds.
+static void record(func::FuncOp step, StringRef order,
+                   const OrderedStep &ordered) {
+  Builder builder(step.getContext());
+  step->setAttr(
+      names::kSchedule,
+      builder.getDictionaryAttr(
+          {builder.getNamedAttr("bound",
+                                builder.getI64IntegerAttr(ordered.bound)),
+           builder.getNamedAttr("order", builder.getStringAttr(order)),
+           builder.getNamedAttr(
+               "step", builder.getI64IntegerAttr(ordered.timeline.step))}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -225,13 +304,6 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     FailureOr<StepProgram> program = extractStepProgram(module, &origins);
     if (failed(program))
       return failure();
-    Cluster description;
-    if (order != "in_order") {
-      auto loaded = loadCluster(cluster);
-      if (!loaded)
-        return fail(loaded.takeError());
-      description = std::move(*loaded);
-    }
     ScheduleStepOptions options;
     options.order = order;
     options.budget = budget;
@@ -239,16 +311,27 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     options.forwardPrefetch = forwardPrefetch;
     options.backwardPrefetch = backwardPrefetch;
     options.limitAllGathers = limitAllGathers;
-    llvm::Expected<StepProgram> changed =
-        reorder(*program, description, options);
-    if (!changed)
-      return fail(changed.takeError());
-    if (std::string error = findBrokenDependency(*program, *changed);
+    // In order and without a cluster nothing is asked of the cost model.
+    OrderedStep ordered;
+    if (order == "in_order" && cluster.empty()) {
+      ordered.program = *program;
+    } else {
+      auto description = loadCluster(cluster);
+      if (!description)
+        return fail(description.takeError());
+      auto found = reorder(*program, *description, options);
+      if (!found)
+        return fail(found.takeError());
+      ordered = std::move(*found);
+      report(ordered, origins);
+      record(step, order, ordered);
+    }
+    if (std::string error = findBrokenDependency(*program, ordered.program);
         !error.empty())
       return emitError(step.getLoc()) << "internal error: " << error;
     // They hold for another order.
     removeArenaPlaces(step);
-    Rewriter(step, origins).apply(*changed);
+    Rewriter(step, origins).apply(ordered.program);
     return success();
   }
 };

@@ -84,6 +84,10 @@ public:
   /// from its end, so that ranks may come to those in different orders. Where
   /// not, ranks must make the calls of all communicators in one order.
   virtual bool servesAtOnce() const = 0;
+  /// Whether collectives take time in which none of this host's cores works for
+  /// them, as those between hosts do. Where not, they only copy and add in this
+  /// host's memory.
+  virtual bool hasLink() const = 0;
   /// Makes every other rank fail with this rank's number and `why`. Idempotent;
   /// the first reason in the program wins. Callable from any thread.
   virtual void abort(const Status &why) = 0;

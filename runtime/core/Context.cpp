@@ -17,6 +17,7 @@
 
 #include <cstring>
 #include <exception>
+#include <numeric>
 
 namespace fsdp::rt {
 
@@ -110,14 +111,8 @@ Context::create(World &world, const ContextOptions &options) {
   context->arena_.touch(context->pool_);
   context->scratch_.touch(context->pool_);
   if (options.events > 0 || !options.queues.empty()) {
-    auto threads =
-        options.threads + static_cast<int64_t>(options.queues.size());
-    Result<std::unique_ptr<TransferQueues>> queues = TransferQueues::create(
-        world, context->arena(), options.events, options.queues, options.groups,
-        int64_t(world.localSize()) * threads <= availableCores());
-    if (!queues.isOk())
-      return queues.status();
-    context->queues_ = std::move(*queues);
+    if (Status s = context->openQueues())
+      return s;
     return Result<std::unique_ptr<Context>>(std::move(context));
   }
   for (const std::vector<int> &ranks : options.groups) {
@@ -128,6 +123,45 @@ Context::create(World &world, const ContextOptions &options) {
     context->communicators_.push_back(std::move(*communicator));
   }
   return Result<std::unique_ptr<Context>>(std::move(context));
+}
+
+/// Whether queues have threads follows from facts of the host, which may be
+/// others on each rank: one processor mask does not fit all. They have threads
+/// if one rank gains by them.
+static Result<bool> agreeOnThreads(World &world,
+                                   const ContextOptions &options) {
+  std::vector<int> everyone(static_cast<size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  Result<std::unique_ptr<Communicator>> ranks =
+      world.createCommunicator(everyone);
+  if (!ranks.isOk())
+    return ranks.status();
+  int32_t votes = decideQueueThreads(options.queueThreads, world.hasLink(),
+                                     world.localSize(),
+                                     options.threads) == QueueThreads::On;
+  if (Status s = (*ranks)->allReduce(&votes, &votes, 1, FSDP_RT_I32, 1))
+    return s;
+  return votes > 0;
+}
+
+Status Context::openQueues() {
+  Result<bool> hasThreads = agreeOnThreads(world_, options_);
+  if (!hasThreads.isOk())
+    return hasThreads.status();
+  QueueOptions wanted;
+  wanted.events = options_.events;
+  wanted.queues = options_.queues;
+  wanted.groups = options_.groups;
+  if (!*hasThreads)
+    wanted.stepPool = &pool_;
+  auto threads = options_.threads + static_cast<int64_t>(wanted.queues.size());
+  wanted.spin = int64_t(world_.localSize()) * threads <= availableCores();
+  Result<std::unique_ptr<TransferQueues>> queues =
+      TransferQueues::create(world_, arena(), wanted);
+  if (!queues.isOk())
+    return queues.status();
+  queues_ = std::move(*queues);
+  return Status::ok();
 }
 
 int32_t Context::fail(Status status) {
@@ -288,7 +322,7 @@ int32_t Context::collective(CollectiveKind kind,
   counters_.lastStep.waiting += waited;
   counters_.lastStep.communication += end - begin - waited;
   record({&desc, desc.name, CallKind::Collective, 0, begin, end, waited,
-          count(kind, desc), 0});
+          count(kind, desc), 0, 0, static_cast<int32_t>(kind)});
   return 0;
 }
 
@@ -333,6 +367,13 @@ int32_t Context::start(const fsdp_rt_start_desc &desc) {
   }
   if (status)
     return fail(status.withContext(callName("start", desc.name)));
+  if (queues_->hasThreads())
+    return 0;
+  if (hasTransferFailed())
+    return failOfTransfer();
+  const TransferRecord &done = queues_->record(desc.event);
+  counters_.lastStep.waiting += done.waiting;
+  counters_.lastStep.communication += done.end - done.begin - done.waiting;
   return 0;
 }
 
@@ -353,7 +394,8 @@ int32_t Context::wait(const fsdp_rt_wait_desc &desc) {
   if (isFirst) {
     counters_.lastStep.transfers += done->end - done->begin;
     record({done->desc, done->desc->name, CallKind::Collective, 0, done->begin,
-            done->end, done->waiting, done->bytes, 0, done->desc->queue});
+            done->end, done->waiting, done->bytes, 0, done->desc->queue,
+            done->desc->kind, done->given});
   }
   record({&desc, desc.name, CallKind::Wait, 0, begin, end, end - begin, 0, 0});
   return 0;

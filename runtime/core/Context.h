@@ -49,6 +49,8 @@ struct ContextOptions {
   /// calls none.
   int64_t events = 0;
   std::vector<int32_t> queues;
+  /// They have threads if one rank says so: all ranks do alike.
+  QueueThreads queueThreads = QueueThreads::Auto;
   /// Which BLAS library multiplies matrices.
   BlasKind blas = BlasKind::Auto;
   /// Bytes per thread for converting the panels of bf16 and f16 products.
@@ -115,6 +117,7 @@ private:
   Context(World &world, const ContextOptions &options, Arena arena,
           Arena scratch, const Blas *blas);
 
+  Status openQueues();
   int32_t fail(Status status);
   /// Whether a transfer has failed: then every further call does.
   bool hasTransferFailed() const { return queues_ && queues_->hasFailed(); }

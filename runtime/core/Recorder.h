@@ -38,8 +38,12 @@ struct CallRecord {
   /// Operands read once and results written once; a collective's bytes.
   int64_t bytes;
   int64_t flops;
-  /// Where it ran: fsdp_rt_queue, or 0 for the step's own thread.
+  /// Of a transfer: its fsdp_rt_queue, and then the site is a start; else 0.
   int32_t queue = 0;
+  /// Of a collective: fsdp_rt_collective_kind.
+  int32_t collective = 0;
+  /// Of a transfer: when the step gave it to its queue.
+  int64_t given = 0;
 };
 
 /// Totals of all calls of one call site.

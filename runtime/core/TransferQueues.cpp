@@ -10,6 +10,7 @@
 #include "core/Clock.h"
 #include "core/Collective.h"
 #include "core/Futex.h"
+#include "core/Host.h"
 
 #include <pthread.h>
 
@@ -59,44 +60,67 @@ std::optional<int32_t> queueFromName(const std::string &name) {
   return std::nullopt;
 }
 
-TransferQueues::TransferQueues(World &world, char *arena, int64_t events,
-                               bool spin)
-    : world_(world), arena_(arena), spin_(spin), eventCount_(events),
-      events_(std::make_unique<Event[]>(events)), laneOf_(numQueues) {}
+Result<QueueThreads> parseQueueThreads(const std::string &text) {
+  if (text == "auto")
+    return QueueThreads::Auto;
+  if (text == "off")
+    return QueueThreads::Off;
+  if (text == "on")
+    return QueueThreads::On;
+  return Status::failed("expected auto, off or on, got '" + text + "'");
+}
+
+QueueThreads decideQueueThreads(QueueThreads wish, bool hasLink,
+                                int ranksOnHost, int threads) {
+  if (wish != QueueThreads::Auto)
+    return wish;
+  bool hasIdleCores = int64_t(ranksOnHost) * threads < availableCores();
+  return hasLink || hasIdleCores ? QueueThreads::On : QueueThreads::Off;
+}
+
+TransferQueues::TransferQueues(World &world, char *arena,
+                               const QueueOptions &options)
+    : world_(world), arena_(arena), stepPool_(options.stepPool),
+      spin_(options.spin), eventCount_(options.events),
+      events_(std::make_unique<Event[]>(options.events)), laneOf_(numQueues) {}
 
 Result<std::unique_ptr<TransferQueues>>
-TransferQueues::create(World &world, char *arena, int64_t events,
-                       const std::vector<int32_t> &queues,
-                       const std::vector<std::vector<int>> &groups, bool spin) {
-  if (Status s = checkArguments(events, queues))
+TransferQueues::create(World &world, char *arena, const QueueOptions &options) {
+  if (Status s = checkArguments(options.events, options.queues))
     return s;
   std::unique_ptr<TransferQueues> made;
   try {
-    made.reset(new TransferQueues(world, arena, events, spin));
-    bool isShared = !world.servesAtOnce();
-    for (int32_t queue : queues) {
-      if (!isShared || made->lanes_.empty()) {
-        auto lane = std::make_unique<Lane>();
-        lane->ring.resize(powerOfTwo(events));
-        for (const std::vector<int> &ranks : groups) {
-          // Without the threads of the computation, which uses them meanwhile.
-          Result<std::unique_ptr<Communicator>> communicator =
-              world.createCommunicator(ranks);
-          if (!communicator.isOk())
-            return communicator.status();
-          lane->communicators.push_back(std::move(*communicator));
-        }
-        made->lanes_.push_back(std::move(lane));
-      }
-      made->laneOf_[queue] = made->lanes_.back().get();
-    }
-    if (Status s = made->startThreads(queues, isShared))
+    made.reset(new TransferQueues(world, arena, options));
+    if (Status s = made->openLanes(options))
       return s;
   } catch (const std::bad_alloc &) {
     return Status::failed("cannot reserve memory for " +
-                          std::to_string(events) + " events of queues");
+                          std::to_string(options.events) + " events of queues");
   }
   return made;
+}
+
+Status TransferQueues::openLanes(const QueueOptions &options) {
+  bool isShared = stepPool_ || !world_.servesAtOnce();
+  for (int32_t queue : options.queues) {
+    if (!isShared || lanes_.empty()) {
+      auto lane = std::make_unique<Lane>();
+      if (hasThreads())
+        lane->ring.resize(powerOfTwo(options.events));
+      for (const std::vector<int> &ranks : options.groups) {
+        // A queue's thread does without those of the computation, which uses
+        // them meanwhile.
+        Result<std::unique_ptr<Communicator>> communicator =
+            world_.createCommunicator(ranks, stepPool_);
+        if (!communicator.isOk())
+          return communicator.status();
+        lane->communicators.push_back(std::move(*communicator));
+      }
+      lanes_.push_back(std::move(lane));
+    }
+    laneOf_[queue] = lanes_.back().get();
+  }
+  return hasThreads() ? startThreads(options.queues, isShared) : Status::ok();
 }
 
 Status TransferQueues::startThreads(const std::vector<int32_t> &queues,
@@ -167,7 +191,12 @@ Status TransferQueues::start(const fsdp_rt_start_desc &desc, int64_t bytes) {
   event.started = step_;
   event.record.desc = &desc;
   event.record.bytes = bytes;
+  event.record.given = nowNanoseconds();
   ++started_;
+  if (!hasThreads()) {
+    perform(*lane, desc);
+    return Status::ok();
+  }
   // No more than there are events can be under way, so that there is room.
   uint32_t given = lane->given.load(std::memory_order_relaxed);
   lane->ring[given & (lane->ring.size() - 1)] = &desc;

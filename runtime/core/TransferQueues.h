@@ -10,6 +10,12 @@
 // event holds the number of the step that completed it, so that nothing is
 // reset between steps. Everything is reserved at the start.
 //
+// Where every core computes and transfers only copy memory, threads of queues
+// gain nothing and take cores from the computation. There the step's thread
+// runs each transfer in its start, which is the earliest of the moments at
+// which a queue may run it. All transfers of a rank are then in the order of
+// the program, as on every other rank, so that none waits for one behind it.
+//
 // A transfer that fails completes its event all the same, and so does each that
 // is given out afterwards, without being run: whoever waits for an event comes
 // back and then asks failure(). A transfer that waits for other ranks ends
@@ -42,28 +48,49 @@ constexpr int64_t maxEvents = 1 << 20;
 const char *queueName(int32_t queue);
 std::optional<int32_t> queueFromName(const std::string &name);
 
+/// Whether queues have threads. Auto: where that can gain something.
+enum class QueueThreads { Auto, Off, On };
+
+/// "auto", "off" and "on".
+Result<QueueThreads> parseQueueThreads(const std::string &text);
+
+/// What Auto stands for with so many ranks on this host, of so many threads of
+/// their own. Off where they need all cores and so would the transfers.
+QueueThreads decideQueueThreads(QueueThreads wish, bool hasLink,
+                                int ranksOnHost, int threads);
+
+struct QueueOptions {
+  int64_t events = 0;
+  /// fsdp_rt_queue, increasing.
+  std::vector<int32_t> queues;
+  /// By ranks of the world.
+  std::vector<std::vector<int>> groups;
+  /// Where given, transfers run in start(), and copy and add on these threads.
+  /// Otherwise each queue has a thread.
+  ThreadPool *stepPool = nullptr;
+  /// Waits burn a few tens of microseconds before they sleep.
+  bool spin = false;
+};
+
 /// What became of one transfer.
 struct TransferRecord {
   const fsdp_rt_start_desc *desc = nullptr;
   /// All its parts: CollectiveCounter's bytes.
   int64_t bytes = 0;
-  /// When it ran, in nowNanoseconds(), and how much of that was waiting for
-  /// other ranks.
-  int64_t begin = 0, end = 0, waiting = 0;
+  /// When the step gave it out and when it ran, in nowNanoseconds(), and how
+  /// much of that was waiting for other ranks.
+  int64_t given = 0, begin = 0, end = 0, waiting = 0;
 };
 
 class TransferQueues {
 public:
-  /// Starts a thread for each of `queues` (fsdp_rt_queue, increasing), with a
-  /// communicator for each of `groups`; where the world does not serve
-  /// communicators at once, one thread for all of them, in the order of
-  /// start(). Collective, as createCommunicator() is. `spin`: waits burn a few
-  /// tens of microseconds before they sleep. `world` and `arena` must outlive
-  /// the queues.
+  /// Starts a thread for each of the queues, with a communicator for each of
+  /// the groups; where the world does not serve communicators at once, one
+  /// thread for all of them, in the order of start(). Collective, as
+  /// createCommunicator() is. `world`, `arena` and the pool must outlive the
+  /// queues.
   static Result<std::unique_ptr<TransferQueues>>
-  create(World &world, char *arena, int64_t events,
-         const std::vector<int32_t> &queues,
-         const std::vector<std::vector<int>> &groups, bool spin);
+  create(World &world, char *arena, const QueueOptions &options);
   /// Ends the threads. No transfer may be under way.
   ~TransferQueues();
   TransferQueues(const TransferQueues &) = delete;
@@ -81,8 +108,13 @@ public:
   void beginStep(uint32_t number);
   /// Hands over a transfer whose parts can be run (checkCollective) and move
   /// `bytes`; refuses wrong queues and events. `desc` must live until its event
-  /// is complete.
+  /// is complete. Without threads it is complete on return.
   Status start(const fsdp_rt_start_desc &desc, int64_t bytes);
+  bool hasThreads() const { return !stepPool_; }
+  /// Of a transfer that is complete.
+  const TransferRecord &record(int64_t event) const {
+    return events_[event].record;
+  }
   /// Waits for an event that this step has started. `isFirst`: no call of this
   /// step has waited for it before.
   Result<TransferRecord> wait(int64_t event, bool &isFirst);
@@ -112,7 +144,8 @@ private:
   /// A thread and what was given to it.
   struct alignas(64) Lane {
     std::vector<std::unique_ptr<Communicator>> communicators;
-    /// As many as there can be in a step, rounded up to a power of two.
+    /// As many as there can be in a step, rounded up to a power of two. Not
+    /// used without a thread.
     std::vector<const fsdp_rt_start_desc *> ring;
     std::thread thread;
     /// Transfers given out so far; the thread sleeps on it.
@@ -120,7 +153,8 @@ private:
     std::atomic<bool> isAsleep{false};
   };
 
-  TransferQueues(World &world, char *arena, int64_t events, bool spin);
+  TransferQueues(World &world, char *arena, const QueueOptions &options);
+  Status openLanes(const QueueOptions &options);
   Status startThreads(const std::vector<int32_t> &queues, bool isShared);
   void serve(Lane &lane);
   void perform(Lane &lane, const fsdp_rt_start_desc &desc);
@@ -130,6 +164,7 @@ private:
 
   World &world_;
   char *arena_;
+  ThreadPool *stepPool_;
   bool spin_;
   int64_t eventCount_;
   std::unique_ptr<Event[]> events_;

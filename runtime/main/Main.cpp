@@ -119,19 +119,23 @@ Result<std::unique_ptr<Backend>> createBackend(const Plan &plan,
                                                const Options &options,
                                                const data::Manifest &manifest,
                                                const LaunchInfo &launch) {
-  int threads = busyThreads(manifest, plan.threadsPerRank);
   if (plan.kind == Plan::Kind::Mpi) {
     MpiBackendOptions wanted;
-    wanted.threadsPerRank = threads;
+    wanted.threadsPerRank =
+        busyThreads(manifest, options.queueThreads,
+                    /*hasLink=*/launch.localSize < launch.size,
+                    launch.localSize, plan.threadsPerRank);
     return createMpiBackend(launch, wanted);
   }
   LocalBackendOptions wanted;
   wanted.ranks = plan.ranks;
-  wanted.threadsPerRank = threads;
   if (options.link) {
     wanted.linkBytesPerSecond = options.link->bytesPerSecond;
     wanted.linkLatencySeconds = options.link->latencySeconds;
   }
+  wanted.threadsPerRank =
+      busyThreads(manifest, options.queueThreads, wanted.hasLink(), plan.ranks,
+                  plan.threadsPerRank);
   return createLocalBackend(wanted);
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/Launch.h"
 #include "core/Status.h"
+#include "core/TransferQueues.h"
 #include "core/data/Manifest.h"
 #include "fsdp-rt/abi.h"
 
@@ -37,9 +38,10 @@ Status checkMachine(const data::Manifest &manifest);
 
 /// Threads for each of `ranksOnHost` ranks: cores / ranks, at least 1.
 int defaultThreads(int ranksOnHost);
-/// Threads of a rank that may be busy at once, queues included, where it has
-/// `threads` of its own: what the backends ask for.
-int busyThreads(const data::Manifest &manifest, int threads);
+/// Threads of a rank that may be busy at once, those of queues included, where
+/// it has `threads` of its own: what the backends ask for.
+int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,
+                int ranksOnHost, int threads);
 
 } // namespace fsdp::rt
 

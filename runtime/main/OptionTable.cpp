@@ -180,6 +180,13 @@ std::vector<OptionSpec> makeTable() {
        /*mayRepeat=*/true},
       {"--threads", "N", "threads of each rank; default: cores / ranks",
        setInteger(&O::threads, 1, maxThreads)},
+      {"--queue-threads", "auto|off|on",
+       "whether each queue of a scheduled step has a thread; default: auto, "
+       "not "
+       "where every core computes and transfers only copy memory",
+       [](O &options, const std::string &value) {
+         return assign(options.queueThreads, parseQueueThreads(value));
+       }},
       {"--blas", "auto|openblas|onednn",
        "library for matrix products; default: auto, onednn where it is there",
        [](O &options, const std::string &value) {

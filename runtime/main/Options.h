@@ -11,6 +11,7 @@
 
 #include "core/Blas.h"
 #include "core/Status.h"
+#include "core/TransferQueues.h"
 #include "core/data/Manifest.h"
 
 #include <cstdint>
@@ -39,6 +40,7 @@ struct Options {
   std::vector<std::pair<std::string, double>> scalars;
   std::optional<int> threads; // per rank
   BlasKind blas = BlasKind::Auto;
+  QueueThreads queueThreads = QueueThreads::Auto;
   std::string metrics, trace, profile;
   std::string save;
   std::optional<int64_t> saveEvery, keep;

@@ -6,11 +6,39 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/Host.h"
+#include "core/data/Sha256.h"
 #include "main/Main.h"
 
 #include <algorithm>
 
 namespace fsdp::rt {
+
+/// The code carries the digests of what it was lowered from and of the manifest
+/// that it was lowered with: another manifest, or one that was changed since,
+/// has others.
+static Status checkCertificate(const fsdp_rt_program &program,
+                               const data::Manifest &manifest) {
+  auto refuse = [](const std::string &what) {
+    return Status::failed("certificate: expected " + what);
+  };
+  if (!program.certificate && !manifest.certificate)
+    return Status::ok();
+  if (!program.certificate || !manifest.certificate)
+    return refuse(std::string("one in the code and in the manifest, got none "
+                              "in the ") +
+                  (program.certificate ? "manifest" : "code"));
+  std::string text = program.certificate;
+  size_t space = text.find(' ');
+  std::string code = text.substr(0, space),
+              made = space == std::string::npos ? "" : text.substr(space + 1);
+  if (code != manifest.certificate->program)
+    return refuse("a manifest of program " + code + ", got one of program " +
+                  manifest.certificate->program);
+  if (std::string is = data::sha256(program.manifest); is != made)
+    return refuse("the manifest that the code was lowered with, of digest " +
+                  made + ", got one of digest " + is);
+  return Status::ok();
+}
 
 Result<data::Manifest> readProgram(const fsdp_rt_program *program) {
   if (!program || !program->manifest || !program->step)
@@ -25,6 +53,8 @@ Result<data::Manifest> readProgram(const fsdp_rt_program *program) {
   Result<data::Manifest> manifest = data::parseManifest(program->manifest);
   if (!manifest.isOk())
     return Status::internal(manifest.status().message());
+  if (Status s = checkCertificate(*program, *manifest))
+    return s;
   return manifest;
 }
 
@@ -41,8 +71,11 @@ int defaultThreads(int ranksOnHost) {
   return std::max(1, availableCores() / std::max(1, ranksOnHost));
 }
 
-int busyThreads(const data::Manifest &manifest, int threads) {
-  return threads + static_cast<int>(manifest.queues.size());
+int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,
+                int ranksOnHost, int threads) {
+  bool haveThreads = decideQueueThreads(wish, hasLink, ranksOnHost, threads) ==
+                     QueueThreads::On;
+  return threads + (haveThreads ? static_cast<int>(manifest.queues.size()) : 0);
 }
 
 } // namespace fsdp::rt

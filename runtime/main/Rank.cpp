@@ -32,6 +32,7 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
   wanted.events = manifest.events;
   wanted.queues = manifest.queues;
   wanted.blas = options.blas;
+  wanted.queueThreads = options.queueThreads;
   wanted.profile = options.profile;
   wanted.traceEvents = options.traceEvents;
   Result<std::unique_ptr<Context>> context = Context::create(host, wanted);

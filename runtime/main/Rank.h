@@ -24,6 +24,7 @@ namespace fsdp::rt {
 struct RankOptions {
   int threads = 1;
   BlasKind blas = BlasKind::Auto;
+  QueueThreads queueThreads = QueueThreads::Auto;
   bool profile = false;
   int64_t traceEvents = 0;
 };

@@ -50,7 +50,8 @@ Result<Ranks> createRanks(const Manifest &manifest,
     ranks.threads = options.threads ? options.threads : defaultThreads(world);
     LocalBackendOptions wanted;
     wanted.ranks = world;
-    wanted.threadsPerRank = busyThreads(manifest, ranks.threads);
+    wanted.threadsPerRank = busyThreads(
+        manifest, QueueThreads::Auto, /*hasLink=*/false, world, ranks.threads);
     Result<std::unique_ptr<Backend>> backend = createLocalBackend(wanted);
     if (!backend.isOk())
       return backend.status();
@@ -71,7 +72,10 @@ Result<Ranks> createRanks(const Manifest &manifest,
   ranks.threads =
       options.threads ? options.threads : defaultThreads(launch->localSize);
   MpiBackendOptions wanted;
-  wanted.threadsPerRank = busyThreads(manifest, ranks.threads);
+  wanted.threadsPerRank =
+      busyThreads(manifest, QueueThreads::Auto,
+                  /*hasLink=*/launch->localSize < launch->size,
+                  launch->localSize, ranks.threads);
   Result<std::unique_ptr<Backend>> backend = createMpiBackend(*launch, wanted);
   if (!backend.isOk())
     return backend.status();

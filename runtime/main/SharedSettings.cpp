@@ -38,7 +38,10 @@ std::string optionOf(const std::string &scalar) {
 } // namespace
 
 Setting programSetting(const data::Manifest &manifest) {
-  return {"program", "fingerprint " + manifest.fingerprint};
+  std::string text = "fingerprint " + manifest.fingerprint;
+  if (manifest.certificate)
+    text += ", certificate " + manifest.certificate->program;
+  return {"program", text};
 }
 
 std::vector<Setting> sharedSettings(const Options &options,

@@ -20,6 +20,7 @@
 //                   contents fit the program is checked on every rank
 //   --threads       hosts have different cores
 //   --blas          hosts have different libraries; sums of a rank's own batch
+//   --queue-threads the ranks agree on it when they start
 //   --cast-params   without it a file of another type is refused, not read
 //                   otherwise
 //   -n, --backend   checked against the mesh and the launcher on every rank

@@ -185,6 +185,7 @@ Status Trainer::createRank() {
   RankOptions wanted;
   wanted.threads = run_.threadsPerRank;
   wanted.blas = options_.blas;
+  wanted.queueThreads = options_.queueThreads;
   wanted.profile = !options_.profile.empty() && isFirst();
   wanted.traceEvents = options_.trace.empty() ? 0 : traceEvents;
   Result<std::unique_ptr<Rank>> rank =
@@ -329,7 +330,7 @@ Status Trainer::writeRecords() {
           std::to_string(recorder.droppedEvents()) + " came later"});
   return writeTrace(options_.trace + "/rank-" + std::to_string(host_.rank()) +
                         ".json",
-                    host_.rank(), recorder)
+                    traceHeader(manifest_, host_.rank()), recorder)
       .withContext("--trace");
 }
 

@@ -13,6 +13,9 @@
 #include "fsdp-rt/abi.h"
 
 #include <algorithm>
+#include <cctype>
+#include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -77,42 +80,256 @@ Json productsOf(const std::vector<SiteTotals> &sites) {
   return products;
 }
 
-} // namespace
-
-Status writeTrace(const std::string &path, int rank, const Recorder &recorder) {
-  Json events = Json::array();
-  const std::vector<CallRecord> &calls = recorder.trace();
-  // A transfer is recorded where the step waited for it, and begins earlier.
-  int64_t origin = calls.empty() ? 0 : calls.front().begin;
-  std::set<int32_t> queues;
-  for (const CallRecord &call : calls) {
-    origin = std::min(origin, call.begin);
-    queues.insert(call.queue);
+const char *kernelName(int32_t kind) {
+  switch (kind) {
+  case FSDP_RT_ALL_GATHER:
+    return "ncclDevKernel_AllGather";
+  case FSDP_RT_REDUCE_SCATTER:
+    return "ncclDevKernel_ReduceScatter_Sum";
+  case FSDP_RT_ALL_REDUCE:
+    return "ncclDevKernel_AllReduce_Sum";
   }
-  if (queues.size() > 1)
-    for (int32_t queue : queues)
-      events.push_back(
-          {{"name", "thread_name"},
-           {"ph", "M"},
-           {"pid", rank},
-           {"tid", queue},
-           {"args", {{"name", queue == 0 ? "compute" : queueName(queue)}}}});
-  for (const CallRecord &call : calls) {
-    Json args = {{"step", call.step + 1}, {"bytes", call.bytes}};
+  return "ncclDevKernel_Broadcast";
+}
+
+/// The queue of what a program without queues calls.
+int32_t queueOf(int32_t kind) {
+  switch (kind) {
+  case FSDP_RT_ALL_GATHER:
+    return FSDP_RT_QUEUE_ALL_GATHER;
+  case FSDP_RT_REDUCE_SCATTER:
+    return FSDP_RT_QUEUE_REDUCE;
+  }
+  return FSDP_RT_QUEUE_ALL_REDUCE;
+}
+
+/// As MLIR writes it.
+std::string typeName(int32_t dtype) {
+  if (dtype == FSDP_RT_BOOL)
+    return "i1";
+  std::string name = dtypeName(static_cast<Dtype>(dtype));
+  for (char &c : name)
+    c = static_cast<char>(std::tolower(c));
+  return name;
+}
+
+class TraceWriter {
+public:
+  TraceWriter(const TraceHeader &header, const Recorder &recorder)
+      : header_(header), calls_(recorder.trace()) {
+    // A transfer is recorded where the step waited for it, and begins earlier.
+    for (const CallRecord &call : calls_)
+      origin_ = std::min(origin_, launchOf(call));
+  }
+
+  Json write() {
+    addNames();
+    addSteps();
+    for (size_t i = 0; i < calls_.size(); ++i)
+      addCall(calls_[i], static_cast<int64_t>(i) + 1);
+    return std::move(events_);
+  }
+  int64_t origin() const { return calls_.empty() ? 0 : origin_; }
+
+private:
+  /// What compute runs in, and the lane behind those of all queues.
+  static constexpr int32_t compute = 0, stepLane = 6;
+
+  static int64_t launchOf(const CallRecord &call) {
+    return call.queue ? call.given : call.begin;
+  }
+
+  static int32_t streamOf(const CallRecord &call) {
+    if (call.kind != CallKind::Collective)
+      return compute;
+    return call.queue ? call.queue : queueOf(call.collective);
+  }
+
+  double microseconds(int64_t nanoseconds) const {
+    return double(nanoseconds) / 1e3;
+  }
+
+  Json complete(const char *category, std::string name, int32_t lane,
+                int64_t begin, int64_t end) const {
+    return {{"ph", "X"},
+            {"cat", category},
+            {"name", std::move(name)},
+            {"pid", header_.rank},
+            {"tid", lane},
+            {"ts", microseconds(begin - origin_)},
+            {"dur", microseconds(end - begin)}};
+  }
+
+  void addName(const char *what, int32_t lane, const std::string &name) {
+    events_.push_back({{"ph", "M"},
+                       {"name", what},
+                       {"pid", header_.rank},
+                       {"tid", lane},
+                       {"args", {{"name", name}}}});
+  }
+
+  void addNames() {
+    if (calls_.empty())
+      return;
+    addName("process_name", 0, "rank " + std::to_string(header_.rank));
+    std::set<int32_t> streams;
+    for (const CallRecord &call : calls_)
+      streams.insert(streamOf(call));
+    for (int32_t stream : streams)
+      addName("thread_name", stream,
+              stream == compute ? "compute" : queueName(stream));
+    addName("thread_name", stepLane, "steps");
+  }
+
+  void addSteps() {
+    std::map<int32_t, std::pair<int64_t, int64_t>> steps;
+    for (const CallRecord &call : calls_) {
+      auto [it, isNew] = steps.try_emplace(call.step, call.begin, call.end);
+      it->second.first = std::min(it->second.first, launchOf(call));
+      it->second.second = std::max(it->second.second, call.end);
+    }
+    for (const auto &[step, span] : steps)
+      events_.push_back(complete("user_annotation",
+                                 "ProfilerStep#" + std::to_string(step + 1),
+                                 stepLane, span.first, span.second));
+  }
+
+  void addCall(const CallRecord &call, int64_t correlation) {
+    if (call.step != step_) {
+      step_ = call.step;
+      collectives_ = 0;
+      transferOf_.clear();
+    }
+    if (call.kind == CallKind::Wait)
+      return addWait(call);
+    bool isTransfer = call.kind == CallKind::Collective;
+    int32_t stream = streamOf(call);
+    Json event = complete("kernel",
+                          isTransfer  ? kernelName(call.collective)
+                          : call.name ? call.name
+                                      : "",
+                          stream, call.begin, call.end);
+    Json &args = event["args"];
+    args = {{"device", header_.rank},
+            {"stream", stream},
+            {"correlation", correlation},
+            {"step", call.step + 1}};
+    if (isTransfer)
+      addTransfer(args, call, correlation);
+    else
+      args["bytes"] = call.bytes;
     if (call.kind == CallKind::Matmul)
       args["gflops_per_s"] = perSecond(call.flops, call.end - call.begin);
-    if (call.kind == CallKind::Collective)
-      args["waiting_us"] = double(call.waiting) / 1e3;
-    events.push_back({{"name", call.name ? call.name : ""},
-                      {"cat", callKindName(call.kind)},
-                      {"ph", "X"},
-                      {"ts", double(call.begin - origin) / 1e3},
-                      {"dur", double(call.end - call.begin) / 1e3},
-                      {"pid", rank},
-                      {"tid", call.queue},
-                      {"args", std::move(args)}});
+    events_.push_back(std::move(event));
+    // What analyses tell a kernel's iteration by.
+    Json launch = complete("cuda_runtime", "cudaLaunchKernel", stepLane,
+                           launchOf(call), launchOf(call));
+    launch["args"] = {{"correlation", correlation}};
+    events_.push_back(std::move(launch));
   }
-  Json trace = {{"displayTimeUnit", "ms"},
+
+  void addTransfer(Json &args, const CallRecord &call, int64_t correlation) {
+    // Whole buffers, as the compiler counts them; and what a collective without
+    // a queue would be, if it had been started.
+    int64_t event = collectives_++, bytes = 0;
+    const fsdp_rt_collective_desc *first;
+    auto add = [&](const fsdp_rt_collective_desc &part) {
+      int64_t size = dtypeSize(static_cast<Dtype>(part.dtype));
+      bool isSharded = call.collective == FSDP_RT_ALL_GATHER ||
+                       call.collective == FSDP_RT_REDUCE_SCATTER;
+      bytes += part.count * size * (isSharded ? groupSize(part.group) : 1);
+    };
+    if (call.queue) {
+      auto &start = *static_cast<const fsdp_rt_start_desc *>(call.site);
+      auto parts =
+          static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+      event = start.event;
+      first = parts[0];
+      for (int64_t i = 0; i < start.part_count; ++i)
+        add(*parts[i]);
+    } else {
+      first = static_cast<const fsdp_rt_collective_desc *>(call.site);
+      add(*first);
+    }
+    transferOf_[event] = {streamOf(call), correlation};
+    args["event"] = event;
+    if (header_.certificate &&
+        event < int64_t(header_.certificate->transfers.size())) {
+      const auto &what = header_.certificate->transfers[size_t(event)];
+      if (!what.unit.empty())
+        args["unit"] = what.unit;
+      args["phase"] = what.isBackward ? "backward" : "forward";
+    }
+    args["bytes"] = bytes;
+    args["Group size"] = groupSize(first->group);
+    args["dtype"] = typeName(first->dtype);
+    args["waiting_us"] = microseconds(call.waiting);
+  }
+
+  void addWait(const CallRecord &call) {
+    auto &wait = *static_cast<const fsdp_rt_wait_desc *>(call.site);
+    Json event = complete("cuda_sync", "Stream Wait Event", compute, call.begin,
+                          call.end);
+    event["args"] = {{"step", call.step + 1}, {"event", wait.event}};
+    auto found = transferOf_.find(wait.event);
+    // Not where the trace was full before.
+    if (found != transferOf_.end()) {
+      event["args"]["wait_on_stream"] = found->second.first;
+      event["args"]["wait_on_cuda_event_record_corr_id"] = found->second.second;
+    }
+    events_.push_back(std::move(event));
+  }
+
+  int64_t groupSize(int32_t group) const {
+    return group >= 0 && group < int64_t(header_.groupSizes.size())
+               ? header_.groupSizes[size_t(group)]
+               : 1;
+  }
+
+  const TraceHeader &header_;
+  const std::vector<CallRecord> &calls_;
+  int64_t origin_ = std::numeric_limits<int64_t>::max();
+  Json events_ = Json::array();
+  int32_t step_ = -1;
+  /// In this step.
+  int64_t collectives_ = 0;
+  /// By event: stream and correlation.
+  std::map<int64_t, std::pair<int32_t, int64_t>> transferOf_;
+};
+
+} // namespace
+
+TraceHeader traceHeader(const data::Manifest &manifest, int rank) {
+  TraceHeader header;
+  header.rank = rank;
+  header.worldSize = static_cast<int>(manifest.worldSize());
+  for (const std::vector<int> &axes : manifest.groups) {
+    int64_t size = 1;
+    for (int axis : axes)
+      size *= manifest.mesh[size_t(axis)].size;
+    header.groupSizes.push_back(size);
+  }
+  header.certificate = manifest.certificate;
+  return header;
+}
+
+Status writeTrace(const std::string &path, const TraceHeader &header,
+                  const Recorder &recorder) {
+  TraceWriter writer(header, recorder);
+  Json events = writer.write();
+  Json program = Json::object();
+  if (header.certificate)
+    program = {{"program", header.certificate->program},
+               {"issue", header.certificate->issue},
+               {"order", header.certificate->order}};
+  Json trace = {{"schemaVersion", 1},
+                {"distributedInfo",
+                 {{"backend", "nccl"},
+                  {"rank", header.rank},
+                  {"world_size", header.worldSize}}},
+                {"fsdp", std::move(program)},
+                {"displayTimeUnit", "ms"},
+                {"baseTimeNanoseconds", writer.origin()},
                 {"droppedEvents", recorder.droppedEvents()},
                 {"traceEvents", std::move(events)}};
   return data::replaceFile(path, dump(trace));

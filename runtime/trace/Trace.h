@@ -10,17 +10,34 @@
 
 #include "core/Context.h"
 #include "core/Status.h"
+#include "core/data/Manifest.h"
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace fsdp::rt {
 
-/// Writes the recorded calls of one rank in Chrome's trace format, which
-/// Perfetto and chrome://tracing open; `rank` becomes the process number, and
-/// each queue a thread of its own, by its number.
-/// Times are microseconds since the first call. Written as
-/// data::replaceFile does.
-Status writeTrace(const std::string &path, int rank, const Recorder &recorder);
+/// What a trace says besides its calls.
+struct TraceHeader {
+  int rank = 0, worldSize = 1;
+  /// By the manifest's group.
+  std::vector<int64_t> groupSizes;
+  /// What the code is, and what its transfers are for.
+  std::optional<data::Certificate> certificate;
+};
+
+/// Of a rank of a program.
+TraceHeader traceHeader(const data::Manifest &manifest, int rank);
+
+/// Writes the recorded calls of one rank as PyTorch's profiler writes those of
+/// a GPU, so that Perfetto and HolisticTraceAnalysis read it, and as fsdp-plan
+/// writes its simulation: a stream for each queue, whether it had a thread or
+/// not, collectives by the names of NCCL's kernels, waits as synchronisation.
+/// Times are microseconds since the first call. Written as data::replaceFile
+/// does.
+Status writeTrace(const std::string &path, const TraceHeader &header,
+                  const Recorder &recorder);
 
 /// Writes one rank's profile as JSON: the step's times in nanoseconds and one
 /// object per name, the most expensive first, with calls, nanoseconds (in all,

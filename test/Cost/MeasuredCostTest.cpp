@@ -39,7 +39,9 @@ constexpr const char kProfile[] = R"({
     {"name": "k2_reduce", "kind": "launch", "calls": 10, "ns": 90000,
      "best_ns": 7000, "waiting_ns": 0, "bytes": 500, "flops": 0},
     {"name": "all_gather", "kind": "collective", "calls": 10, "ns": 1,
-     "best_ns": 1, "waiting_ns": 0, "bytes": 1, "flops": 0}
+     "best_ns": 1, "waiting_ns": 0, "bytes": 1, "flops": 0},
+    {"name": "all_gather", "kind": "wait", "calls": 10, "ns": 1,
+     "best_ns": 0, "waiting_ns": 1, "bytes": 0, "flops": 0}
   ],
   "products": [
     {"name": "k3_matmul", "m": 8, "n": 4, "k": 2, "batch": [1, 1, 3, 1],

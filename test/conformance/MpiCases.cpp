@@ -79,6 +79,7 @@ Status stepForever(World &world, const Step &last) {
   options.groups = {allRanks(world)};
   options.events = 2;
   options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE};
+  options.queueThreads = rt::QueueThreads::On;
   auto context = rt::Context::create(world, options);
   if (!context.isOk())
     return context.status();
@@ -108,7 +109,8 @@ Status stepForever(World &world, const Step &last) {
   currentStep = &step;
   fsdp_rt_program program = {
       FSDP_RT_ABI_VERSION, 0, "{}",
-      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); }};
+      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); },
+      nullptr};
   while (true)
     if (Status s = (*context)->step(program))
       return s;

@@ -283,7 +283,15 @@ int32_t perform(const Plan &plan, Context &context, fsdp_rt_context *ctx) {
 
 class Queues : public testing::TestWithParam<BackendCase> {
 protected:
+  /// With queues that have threads, then with ones that have none.
   void run(const std::function<Status(Context &)> &body) {
+    runWith(rt::QueueThreads::On, body);
+    runWith(rt::QueueThreads::Off, body);
+  }
+
+private:
+  void runWith(rt::QueueThreads queueThreads,
+               const std::function<Status(Context &)> &body) {
     Status status = runOn(GetParam(), [&](World &world) -> Status {
       rt::ContextOptions options;
       options.arenaBytes = arenaBytes;
@@ -292,6 +300,7 @@ protected:
       options.events = numEvents;
       options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
                         FSDP_RT_QUEUE_ALL_REDUCE};
+      options.queueThreads = queueThreads;
       auto context = Context::create(world, options);
       return context.isOk() ? body(**context) : context.status();
     });
@@ -335,6 +344,7 @@ TEST_P(Queues, MessagesBeyondAllLimits) {
     options.groups = {allRanks(world)};
     options.events = 2;
     options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_ALL_REDUCE};
+    options.queueThreads = rt::QueueThreads::On;
     auto made = Context::create(world, options);
     if (!made.isOk())
       return made.status();

@@ -263,7 +263,7 @@ TEST(RankTeam, RanksThatCannotBeCreatedAreTold) {
   description["arena"]["bytes"] = int64_t(1) << 55;
   std::string text = description.dump();
   fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
-                             [](fsdp_rt_context *) { return 0; }};
+                             [](fsdp_rt_context *) { return 0; }, nullptr};
   Manifest manifest = parsed(description);
   EXPECT_CONTAINS(messageOf(RankTeam::start(localRanks(2), 2, program, manifest,
                                             RankOptions())),
@@ -274,7 +274,7 @@ TEST(RankTeam, CallsReachEveryRank) {
   json description = makeManifest(1, 3, {});
   std::string text = description.dump();
   fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
-                             [](fsdp_rt_context *) { return 0; }};
+                             [](fsdp_rt_context *) { return 0; }, nullptr};
   Manifest manifest = parsed(description);
   auto team =
       RankTeam::start(localRanks(3), 3, program, manifest, RankOptions());

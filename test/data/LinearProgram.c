@@ -305,4 +305,4 @@ __attribute__((constructor)) static void write_manifest(void) {
 }
 
 const fsdp_rt_program fsdp_rt_program_entry = {FSDP_RT_ABI_VERSION, 0, manifest,
-                                               step};
+                                               step, NULL};

@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "TestSupport.h"
+#include "core/data/Sha256.h"
+#include "main/Main.h"
+#include "main/SharedSettings.h"
 
 #include <cmath>
 
@@ -90,6 +93,104 @@ TEST(Manifest, QueuesAndEventsBelongTogether) {
   m["events"] = 0;
   m["queues"] = json::array();
   EXPECT_TRUE(parsed(m).queues.empty());
+}
+
+json certified() {
+  json manifest = good();
+  json transfers = json::array();
+  for (int event = 0; event < 7; ++event)
+    transfers.push_back({{"unit", event ? "layers.0" : ""},
+                         {"phase", event < 4 ? "forward" : "backward"}});
+  manifest["certificate"] = {{"program", std::string(64, 'a')},
+                             {"issue", std::string(64, '0')},
+                             {"order", "scheduled"},
+                             {"peak_bytes", manifest["arena"]["bytes"]},
+                             {"transfers", transfers}};
+  return manifest;
+}
+
+TEST(Manifest, ACertificateSaysWhatTheCodeIs) {
+  EXPECT_FALSE(parsed(good()).certificate.has_value());
+  Manifest m = parsed(certified());
+  ASSERT_TRUE(m.certificate.has_value());
+  EXPECT_EQ(m.certificate->program, std::string(64, 'a'));
+  EXPECT_EQ(m.certificate->order, "scheduled");
+  ASSERT_EQ(m.certificate->transfers.size(), 7u);
+  EXPECT_EQ(m.certificate->transfers[0].unit, "");
+  EXPECT_EQ(m.certificate->transfers[6].unit, "layers.0");
+  EXPECT_FALSE(m.certificate->transfers[3].isBackward);
+  EXPECT_TRUE(m.certificate->transfers[4].isBackward);
+}
+
+TEST(Manifest, RefusesACertificateThatDoesNotFit) {
+  auto refuse = [](const char *part, auto change) {
+    json manifest = certified();
+    change(manifest["certificate"]);
+    EXPECT_CONTAINS(messageOf(parseManifest(manifest.dump())), part);
+  };
+  refuse("certificate.peak_bytes: expected the",
+         [](json &c) { c["peak_bytes"] = int64_t(c["peak_bytes"]) - 64; });
+  refuse("certificate.transfers: expected one for each of 7 events, got 6",
+         [](json &c) { c["transfers"].erase(6); });
+  refuse("expected 64 hexadecimal digits, got 'abc'",
+         [](json &c) { c["program"] = "abc"; });
+  refuse("expected 64 hexadecimal digits",
+         [](json &c) { c["issue"] = std::string(64, 'g'); });
+  refuse("expected forward or backward, got 'sideways'",
+         [](json &c) { c["transfers"][2]["phase"] = "sideways"; });
+  refuse("order", [](json &c) { c["order"] = ""; });
+  for (const char *key :
+       {"program", "issue", "order", "peak_bytes", "transfers"})
+    refuse(key, [&](json &c) { c.erase(key); });
+}
+
+TEST(Manifest, RanksCompareCertificates) {
+  json other = certified();
+  other["certificate"]["program"] = std::string(64, 'b');
+  EXPECT_NE(programSetting(parsed(certified())).value,
+            programSetting(parsed(other)).value);
+}
+
+TEST(Manifest, Sha256IsTheStandards) {
+  EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb924"
+                        "27ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223"
+                           "b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039"
+            "a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256(std::string(1000000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67"
+            "f1809a48a497200e046d39ccc7112cd0");
+}
+
+std::string refusalOf(const json &description, const char *certificate) {
+  std::string text = description.dump();
+  fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
+                             [](fsdp_rt_context *) { return 0; }, certificate};
+  Result<Manifest> read = readProgram(&program);
+  return read.isOk() ? "" : read.status().message();
+}
+
+TEST(Manifest, BelongsToTheCodeThatItCameWith) {
+  std::string code = std::string(64, 'a'), digest = sha256(certified().dump());
+  EXPECT_EQ(refusalOf(certified(), (code + " " + digest).c_str()), "");
+  EXPECT_EQ(refusalOf(good(), nullptr), "");
+  // Changed since: another name, same program.
+  json changed = certified();
+  changed["name"] = "other";
+  EXPECT_CONTAINS(refusalOf(changed, (code + " " + digest).c_str()),
+                  "expected the manifest that the code was lowered with");
+  // Left from before: another program.
+  json stale = certified();
+  stale["certificate"]["program"] = std::string(64, 'b');
+  EXPECT_CONTAINS(refusalOf(stale, (code + " " + sha256(stale.dump())).c_str()),
+                  "expected a manifest of program " + code +
+                      ", got one of program bbbb");
+  EXPECT_CONTAINS(refusalOf(certified(), nullptr), "got none in the code");
+  EXPECT_CONTAINS(refusalOf(good(), (code + " " + digest).c_str()),
+                  "got none in the manifest");
+  EXPECT_CONTAINS(refusalOf(certified(), code.c_str()), "of digest ");
 }
 
 TEST(Manifest, UnknownKeysAreIgnored) {

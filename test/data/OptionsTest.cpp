@@ -44,6 +44,7 @@ TEST(Options, ReadsAll) {
                                     "--threads",
                                     "3",
                                     "--blas=openblas",
+                                    "--queue-threads=on",
                                     "--metrics=m",
                                     "--log-every=2",
                                     "--save=s",
@@ -68,6 +69,7 @@ TEST(Options, ReadsAll) {
   EXPECT_EQ(o->saveEvery, 50);
   EXPECT_EQ(o->keep, 1);
   EXPECT_EQ(o->logEvery, 2);
+  EXPECT_EQ(o->queueThreads, QueueThreads::On);
   o = parseOptions(enough({"-n", "2", "--link", "1e9,0.5"}));
   ASSERT_OK(o.status());
   EXPECT_EQ(*o->seed, 0u);
@@ -131,6 +133,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--link", "0"}), "--link: expected BYTES_PER_SECOND"},
         Bad{enough({"--link", "1,x"}), "--link: expected BYTES_PER_SECOND"},
         Bad{enough({"--blas", "mkl"}), "mkl"},
+        Bad{enough({"--queue-threads", "4"}),
+            "--queue-threads: expected auto, off or on, got '4'"},
         Bad{enough({"--lr", "nan"}), "--lr: expected a number of at least 0"},
         Bad{enough({"--lr", "-1"}), "--lr: expected a number of at least 0"},
         Bad{enough({"--lr=1", "--scalar", "lr=1"}),
@@ -201,7 +205,8 @@ TEST(SharedSettings, LeaveToAHostWhatIsItsOwn) {
   // A default that is given is no difference, and neither are paths.
   EXPECT_EQ(difference({"--lr", "1e-3", "--clip-norm", "inf"}), "");
   EXPECT_EQ(difference({"--threads", "3", "--blas", "openblas", "--metrics",
-                        "m", "--profile", "p", "--log-every", "2", "--quiet"}),
+                        "m", "--profile", "p", "--log-every", "2", "--quiet",
+                        "--queue-threads", "off"}),
             "");
 }
 

@@ -14,4 +14,4 @@ static int32_t step(fsdp_rt_context *ctx) {
   return 0;
 }
 
-const fsdp_rt_program fsdp_rt_program_entry = {99, 0, "{}", step};
+const fsdp_rt_program fsdp_rt_program_entry = {99, 0, "{}", step, NULL};

@@ -158,12 +158,12 @@ TEST_F(ProgramTest, DescribesItself) {
 TEST_F(ProgramTest, HelpNamesEveryOption) {
   Outcome outcome = runWell("1", {"--help"});
   for (const char *option :
-       {"-n N",        "--backend",    "--params",     "--init",
-        "--resume",    "--data",       "--steps",      "--lr",
-        "--clip-norm", "--threads",    "--metrics",    "--trace",
-        "--save DIR",  "--save-every", "--describe",   "--profile",
-        "--blas",      "--log-every",  "--scalar",     "--cast-params",
-        "--keep",      "--quiet",      "--stop-on-nan"})
+       {"-n N",        "--backend",    "--params",      "--init",
+        "--resume",    "--data",       "--steps",       "--lr",
+        "--clip-norm", "--threads",    "--metrics",     "--trace",
+        "--save DIR",  "--save-every", "--describe",    "--profile",
+        "--blas",      "--log-every",  "--scalar",      "--cast-params",
+        "--keep",      "--quiet",      "--stop-on-nan", "--queue-threads"})
     EXPECT_CONTAINS(outcome.out, option);
 }
 
@@ -362,7 +362,7 @@ TEST_F(ProgramTest, ARefusalTakesBackWhatItPrepared) {
 TEST_F(ProgramTest, AnotherAbiIsRefused) {
   Outcome outcome = runProgram({OTHER_ABI_EXE, "--describe"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 2, "
+  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 3, "
                                "got version 99");
 }
 

@@ -52,8 +52,10 @@ class Bits(StepTest):
             for order in orders:
                 program = self.compile(fixture, mesh, "--cluster", "h100-sxm", "--order", order)
                 for backend in ("local", "mpi") if HAS_MPI else ("local",):
-                    with self.subTest(mesh=mesh, order=order, backend=backend):
-                        self.expect_same(want, self.result(program, mesh, "--backend", backend))
+                    for threads in ("off", "on"):
+                        with self.subTest(mesh=mesh, order=order, backend=backend, threads=threads):
+                            self.expect_same(want, self.result(program, mesh, "--backend", backend,
+                                                               "--queue-threads", threads))
 
     def test_plans(self):
         # What is kept, computed again and issued together changes no value.

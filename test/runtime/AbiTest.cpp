@@ -71,10 +71,12 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionTwoStays) {
+TEST(Abi, LayoutOfVersionThreeStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 2);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 3);
+  EXPECT_EQ(sizeof(fsdp_rt_program), 32u);
+  EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 56u);
@@ -92,7 +94,6 @@ TEST(Abi, LayoutOfVersionTwoStays) {
   EXPECT_EQ(offsetof(fsdp_rt_wait_desc, event), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, manifest), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, step), 16u);
-  EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
 }
 
 TEST(Abi, NumbersThatProgramsHold) {

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "backends/local/LocalBackend.h"
+#include "backends/mpi/MpiBackend.h"
 #include "core/Context.h"
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
 namespace {
 
@@ -109,7 +111,7 @@ int32_t step(fsdp_rt_context *ctx) {
          fsdp_rt_copy(ctx, &copyDesc) || fsdp_rt_check(ctx, &checkDesc);
 }
 
-const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step};
+const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step, nullptr};
 
 fsdp_rt_collective_desc partDesc(int64_t src, int64_t dst) {
   return {"part", src, dst, count / 4, 3, 0, FSDP_RT_F32, 0, 0};
@@ -140,28 +142,54 @@ int32_t queuedStep(fsdp_rt_context *ctx) {
          fsdp_rt_wait(ctx, &waitDescs[2]) || fsdp_rt_wait(ctx, &waitDescs[1]);
 }
 
-const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}",
-                                       queuedStep};
+const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}", queuedStep,
+                                       nullptr};
+
+/// In a job of mpirun with three ranks the mpi backend, which a process can
+/// have once, else three threads.
+class BackendOfTests : public testing::Environment {
+public:
+  static Result<std::unique_ptr<Backend>> &get() {
+    static Result<std::unique_ptr<Backend>> backend = make();
+    return backend;
+  }
+  /// MPI has to end before the process does.
+  void TearDown() override { get() = Status::failed("ended"); }
+
+private:
+  static Result<std::unique_ptr<Backend>> make() {
+    Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
+    if (launch.isOk() && launch->canUseMpi)
+      return createMpiBackend(*launch, MpiBackendOptions());
+    LocalBackendOptions options;
+    options.ranks = 3;
+    return createLocalBackend(options);
+  }
+};
+[[maybe_unused]] testing::Environment *const environment =
+    testing::AddGlobalTestEnvironment(new BackendOfTests);
 
 void expectNoAllocations(BlasKind blas, bool isRecorded,
-                         bool hasQueues = false) {
+                         std::optional<QueueThreads> queues = std::nullopt) {
   int64_t before = -1, after = -1;
-  LocalBackendOptions backendOptions;
-  backendOptions.ranks = 3;
-  auto backend = createLocalBackend(backendOptions);
-  ASSERT_TRUE(backend.isOk());
+  auto &backend = BackendOfTests::get();
+  ASSERT_TRUE(backend.isOk()) << backend.status().message();
+  // Ranks that are threads share the count, and one of them reads it.
+  bool isMpi = (*backend)->name() == "mpi";
   Status status = (*backend)->run([&](World &world) -> Status {
+    bool counts = isMpi || world.rank() == 0;
     ContextOptions options;
     options.arenaBytes = 4 << 20;
     options.threads = 2;
     options.blas = blas;
     options.groups = {{0, 1, 2}};
-    if (hasQueues) {
+    if (queues) {
+      options.queueThreads = *queues;
       options.events = 3;
       options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
                         FSDP_RT_QUEUE_ALL_REDUCE};
     }
-    const fsdp_rt_program &tested = hasQueues ? queuedProgram : program;
+    const fsdp_rt_program &tested = queues ? queuedProgram : program;
     options.profile = isRecorded;
     options.traceEvents = isRecorded ? 50 : 0;
     auto made = world.createCommunicator({0, 1, 2});
@@ -175,14 +203,14 @@ void expectNoAllocations(BlasKind blas, bool isRecorded,
     Communicator &group = **made;
     if (Status s = group.barrier())
       return s;
-    if (world.rank() == 0)
+    if (counts)
       before = allocations;
     for (int i = 0; i < 10; ++i)
       if (Status s = (*context)->step(tested))
         return s;
     if (Status s = group.barrier())
       return s;
-    if (world.rank() == 0)
+    if (counts)
       after = allocations;
     return group.barrier();
   });
@@ -210,8 +238,10 @@ TEST(Allocation, NorDoesARecordedStep) {
 }
 
 TEST(Allocation, NorDoesOneThatStartsTransfers) {
-  expectNoAllocations(BlasKind::Auto, false, true);
-  expectNoAllocations(BlasKind::Auto, true, true);
+  for (QueueThreads queues : {QueueThreads::On, QueueThreads::Off}) {
+    expectNoAllocations(BlasKind::Auto, false, queues);
+    expectNoAllocations(BlasKind::Auto, true, queues);
+  }
 }
 
 } // namespace

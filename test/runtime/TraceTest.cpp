@@ -101,23 +101,40 @@ TEST(Recorder, KeepsTheFirstEventsAndCountsTheRest) {
   EXPECT_FALSE(Recorder(false, 0).isEnabled());
 }
 
+TraceHeader ofRank(int rank) {
+  TraceHeader header;
+  header.rank = rank;
+  header.worldSize = 4;
+  return header;
+}
+
 TEST_F(TraceTest, TraceIsWhatBrowsersOpen) {
   Recorder recorder(false, 2);
   recorder.record(call(this, "ln \"1\"\n\xff", CallKind::Launch, 5000, 7500));
   recorder.record(call(this, "mm", CallKind::Matmul, 8000, 9000, 4000));
   recorder.record(call(this, "lost", CallKind::Copy, 9000, 9001));
-  ASSERT_TRUE(writeTrace(path("rank-3.json"), 3, recorder).isOk());
+  ASSERT_TRUE(writeTrace(path("rank-3.json"), ofRank(3), recorder).isOk());
   Json trace = read("rank-3.json");
   EXPECT_EQ(trace["droppedEvents"], 1);
-  ASSERT_EQ(trace["traceEvents"].size(), 2u);
-  const Json &first = trace["traceEvents"][0];
+  EXPECT_EQ(trace["distributedInfo"]["rank"], 3);
+  EXPECT_EQ(trace["distributedInfo"]["world_size"], 4);
+  EXPECT_EQ(trace["baseTimeNanoseconds"], 5000);
+  std::vector<Json> kernels;
+  for (const Json &event : trace["traceEvents"])
+    if (event["ph"] == "X" && event["cat"] == "kernel")
+      kernels.push_back(event);
+    else if (event["cat"] == "user_annotation")
+      EXPECT_EQ(event["name"], "ProfilerStep#1");
+  ASSERT_EQ(kernels.size(), 2u);
+  const Json &first = kernels[0];
   EXPECT_EQ(first["name"], "ln \"1\"\n\xef\xbf\xbd");
   EXPECT_EQ(first["ph"], "X");
   EXPECT_EQ(first["ts"], 0.0);
   EXPECT_EQ(first["dur"], 2.5);
   EXPECT_EQ(first["pid"], 3);
-  EXPECT_EQ(first["cat"], "launch");
-  const Json &second = trace["traceEvents"][1];
+  EXPECT_EQ(first["args"]["stream"], 0);
+  EXPECT_EQ(first["args"]["correlation"], 1);
+  const Json &second = kernels[1];
   EXPECT_EQ(second["ts"], 3.0);
   EXPECT_EQ(second["args"]["gflops_per_s"], 4.0);
   EXPECT_EQ(filesLeft(), 1u);
@@ -125,28 +142,29 @@ TEST_F(TraceTest, TraceIsWhatBrowsersOpen) {
   struct stat info;
   ASSERT_EQ(stat(path("rank-3.json").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0644u);
-  ASSERT_TRUE(writeTrace(path("rank-3.json"), 3, Recorder(false, 0)).isOk());
+  ASSERT_TRUE(
+      writeTrace(path("rank-3.json"), ofRank(3), Recorder(false, 0)).isOk());
   EXPECT_TRUE(read("rank-3.json")["traceEvents"].empty());
 }
 
 TEST_F(TraceTest, NothingIsLeftWhereNothingCanBeWritten) {
   Recorder recorder(false, 1);
-  Status status = writeTrace(path("no/such/file"), 0, recorder);
+  Status status = writeTrace(path("no/such/file"), {}, recorder);
   EXPECT_NE(status.message().find("no/such/file"), std::string::npos)
       << status.message();
   // A directory cannot be replaced by a file.
   ASSERT_EQ(mkdir(path("taken").c_str(), 0755), 0);
-  EXPECT_FALSE(writeTrace(path("taken"), 0, recorder).isOk());
+  EXPECT_FALSE(writeTrace(path("taken"), {}, recorder).isOk());
   EXPECT_EQ(filesLeft(), 1u);
 }
 
 TEST_F(TraceTest, LinksAndPipesStayWhatTheyAre) {
   ASSERT_EQ(symlink("behind.json", path("link.json").c_str()), 0);
-  ASSERT_TRUE(writeTrace(path("link.json"), 0, Recorder(false, 1)).isOk());
+  ASSERT_TRUE(writeTrace(path("link.json"), {}, Recorder(false, 1)).isOk());
   EXPECT_TRUE(std::filesystem::is_symlink(path("link.json")));
   EXPECT_EQ(read("behind.json")["droppedEvents"], 0);
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
-  EXPECT_FALSE(writeTrace(path("pipe"), 0, Recorder(false, 1)).isOk());
+  EXPECT_FALSE(writeTrace(path("pipe"), {}, Recorder(false, 1)).isOk());
   EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
   EXPECT_EQ(filesLeft(), 3u);
 }
@@ -173,7 +191,7 @@ TEST_F(TraceTest, ProfileNamesWhatTookTheTime) {
     auto context = Context::create(world, options);
     if (!context.isOk())
       return context.status();
-    fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", stepOf};
+    fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", stepOf, nullptr};
     for (int i = 0; i < 3; ++i)
       if (Status s = (*context)->step(program))
         return s;

@@ -8,7 +8,10 @@
 #include "core/TransferQueues.h"
 #include "FunctionStep.h"
 #include "backends/local/LocalBackend.h"
+#include "backends/local/SharedLink.h"
+#include "core/Clock.h"
 #include "core/Context.h"
+#include "core/Host.h"
 #include "trace/Trace.h"
 
 #include <gtest/gtest.h>
@@ -35,9 +38,13 @@ constexpr int64_t count = 1000, milli = 1'000'000;
 constexpr int64_t numEvents = 4;
 
 /// Runs `body` on each rank with a context that has all queues, over links of
-/// this bandwidth and latency.
-Status onContexts(int ranks, const std::function<Status(Context &)> &body,
-                  double bandwidth = 0, double latency = 0) {
+/// this bandwidth and latency. A machine of any size gives the queues threads.
+Status onContexts(
+    int ranks, const std::function<Status(Context &)> &body,
+    double bandwidth = 0, double latency = 0,
+    const std::function<QueueThreads(int rank)> &queueThreads = [](int) {
+      return QueueThreads::On;
+    }) {
   LocalBackendOptions backendOptions;
   backendOptions.ranks = ranks;
   backendOptions.linkBytesPerSecond = bandwidth;
@@ -55,6 +62,7 @@ Status onContexts(int ranks, const std::function<Status(Context &)> &body,
     options.events = numEvents;
     options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
                       FSDP_RT_QUEUE_ALL_REDUCE};
+    options.queueThreads = queueThreads(world.rank());
     options.profile = true;
     options.traceEvents = 100;
     auto context = Context::create(world, options);
@@ -249,6 +257,51 @@ TEST(TransferQueues, QueuesShareTheRanksLink) {
       slow));
 }
 
+/// Runs the crossings at once and returns when each was over, after the first
+/// came, in milliseconds.
+std::vector<double> cross(const std::vector<std::pair<int, int>> &fromAndWork) {
+  SharedLink link;
+  int64_t origin = nowNanoseconds() + 20 * milli;
+  std::vector<double> ends(fromAndWork.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < fromAndWork.size(); ++i)
+    threads.emplace_back([&, i] {
+      int64_t from = origin + fromAndWork[i].first * milli;
+      sleepUntil(from);
+      link.cross(from, fromAndWork[i].second * milli);
+      ends[i] = double(nowNanoseconds() - origin) / milli;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return ends;
+}
+
+TEST(SharedLink, IsSharedEvenlyWhileSeveralAreOnIt) {
+  // The second comes when the first has half of its way to go; it is joined by
+  // a third when that is over.
+  std::vector<double> ends = cross({{0, 40}, {20, 60}, {90, 10}});
+  // 20 alone, 40 to do the other 20; by then 20 of 60; 30 more alone: 50. Then
+  // both have 10, and need 20.
+  std::vector<double> expected = {60, 110, 110};
+  for (size_t i = 0; i < ends.size(); ++i) {
+    EXPECT_GE(ends[i], expected[i] - 0.1) << i;
+    EXPECT_LT(ends[i], expected[i] + 15) << i;
+  }
+}
+
+TEST(SharedLink, IsFreeAgainAndTakesNoTimeForNothing) {
+  SharedLink link;
+  for (int i = 0; i < 3; ++i) {
+    int64_t from = nowNanoseconds();
+    link.cross(from, 5 * milli);
+    int64_t end = nowNanoseconds();
+    EXPECT_GE(end, from + 5 * milli);
+    EXPECT_LT(end, from + 20 * milli);
+    link.cross(end, 0);
+    EXPECT_LT(nowNanoseconds(), end + 5 * milli);
+  }
+}
+
 TEST(TransferQueues, ABucketPaysOneLatency) {
   expectOk(onContexts(
       2,
@@ -271,32 +324,176 @@ TEST(TransferQueues, TheTraceHasATrackForEachQueue) {
     Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_ALL_REDUCE);
     sum.parts[0].dst = extraAt;
     fsdp_rt_copy_desc copy = {"copy", -1, 1 << 19, 64};
+    // A trace reads descriptors: they live as long as the program.
+    fsdp_rt_wait_desc waits[] = {{"gathered", 0}, {"summed", 1}};
     Status s = runStep(context, [&](fsdp_rt_context *ctx) {
       return gather(ctx) || fsdp_rt_copy(ctx, &copy) || sum(ctx) ||
-             waitFor(ctx, 1) || waitFor(ctx, 0);
+             fsdp_rt_wait(ctx, &waits[1]) || fsdp_rt_wait(ctx, &waits[0]);
     });
     if (s || context.world().rank() == 1)
       return s;
-    return writeTrace(path, 0, context.recorder());
+    TraceHeader header;
+    header.groupSizes = {2, 1};
+    header.certificate.emplace();
+    header.certificate->issue = "abc";
+    header.certificate->transfers = {{"layers.0", false}, {"", true}};
+    return writeTrace(path, header, context.recorder());
   }));
   std::ifstream file(path);
   Json trace = Json::parse(file);
+  EXPECT_EQ(trace["fsdp"]["issue"], "abc");
   std::map<std::string, int> tracks;
-  std::map<std::string, std::vector<int>> calls;
+  std::map<std::string, Json> events;
+  std::map<int, double> launches;
   for (const Json &event : trace["traceEvents"]) {
-    if (event["ph"] == "M") {
+    if (event["name"] == "thread_name")
       tracks[event["args"]["name"]] = event["tid"];
+    if (event["ph"] == "M")
+      continue;
+    EXPECT_GE(event["ts"], 0.0);
+    std::string name = event["name"];
+    if (event["cat"] == "cuda_runtime") {
+      EXPECT_EQ(event["tid"], 6);
+      launches[event["args"]["correlation"]] = event["ts"];
       continue;
     }
-    EXPECT_GE(event["ts"], 0.0);
-    calls[event["cat"]].push_back(event["tid"]);
+    if (event["cat"] == "cuda_sync")
+      name += " " + std::to_string(int(event["args"]["event"]));
+    events[name] = event;
   }
-  EXPECT_EQ(tracks, (std::map<std::string, int>{
-                        {"compute", 0}, {"all_gather", 1}, {"all_reduce", 3}}));
-  EXPECT_EQ(calls["copy"], std::vector<int>{0});
-  EXPECT_EQ(calls["wait"], (std::vector<int>{0, 0}));
-  EXPECT_EQ(calls["collective"], (std::vector<int>{3, 1}));
+  EXPECT_EQ(
+      tracks,
+      (std::map<std::string, int>{
+          {"compute", 0}, {"all_gather", 1}, {"all_reduce", 3}, {"steps", 6}}));
+  ASSERT_EQ(events.size(), 6u);
+  EXPECT_EQ(events["copy"]["tid"], 0);
+  const Json &gather = events["ncclDevKernel_AllGather"];
+  EXPECT_EQ(gather["tid"], 1);
+  EXPECT_EQ(gather["args"]["stream"], 1);
+  EXPECT_EQ(gather["args"]["unit"], "layers.0");
+  EXPECT_EQ(gather["args"]["phase"], "forward");
+  EXPECT_EQ(gather["args"]["bytes"], 2 * count * 4);
+  EXPECT_EQ(gather["args"]["Group size"], 2);
+  EXPECT_EQ(gather["args"]["dtype"], "f32");
+  const Json &sum = events["ncclDevKernel_AllReduce_Sum"];
+  EXPECT_EQ(sum["args"]["bytes"], count * 4);
+  EXPECT_FALSE(sum["args"].contains("unit"));
+  EXPECT_EQ(sum["args"]["phase"], "backward");
+  const Json &wait = events["Stream Wait Event 1"];
+  EXPECT_EQ(wait["tid"], 0);
+  EXPECT_FALSE(wait["args"].contains("stream"));
+  EXPECT_EQ(wait["args"]["wait_on_stream"], 3);
+  EXPECT_EQ(wait["args"]["wait_on_cuda_event_record_corr_id"],
+            sum["args"]["correlation"]);
+  EXPECT_GE(double(wait["ts"]) + double(wait["dur"]) + 1e-3,
+            double(sum["ts"]) + double(sum["dur"]));
+  EXPECT_EQ(events["ProfilerStep#1"]["cat"], "user_annotation");
+  EXPECT_EQ(launches.size(), 3u);
+  for (const Json &kernel : {gather, sum, events["copy"]})
+    EXPECT_LE(launches.at(kernel["args"]["correlation"]), kernel["ts"]);
   std::filesystem::remove(path);
+}
+
+Status onContextsWithoutThreads(int ranks,
+                                const std::function<Status(Context &)> &body) {
+  return onContexts(ranks, body, 0, 0, [](int) { return QueueThreads::Off; });
+}
+
+TEST(TransferQueues, WithoutThreadsTheStartIsTheTransfer) {
+  expectOk(onContextsWithoutThreads(2, [](Context &context) -> Status {
+    int rank = context.world().rank();
+    auto out = reinterpret_cast<float *>(context.arena() + dstAt);
+    for (int step = 1; step <= 3; ++step) {
+      Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE, {0});
+      sum.parts[0].src = dstAt;
+      sum.parts[0].dst = extraAt;
+      auto total = reinterpret_cast<float *>(context.arena() + extraAt);
+      if (Status s = runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
+            auto in = reinterpret_cast<float *>(context.arena() + srcAt);
+            for (int64_t i = 0; i < count; ++i)
+              in[i] = float(10 * step + rank);
+            if (int32_t rc = gather(ctx))
+              return rc;
+            EXPECT_EQ(out[0], float(10 * step));
+            EXPECT_EQ(out[count], float(10 * step + 1));
+            if (int32_t rc = sum(ctx))
+              return rc;
+            EXPECT_EQ(total[0], float(20 * step));
+            return waitFor(ctx, 1) || waitFor(ctx, 0);
+          }))
+        return s;
+      // All of it is exposed, and nothing of it is counted twice.
+      const StepTimes &t = context.counters().lastStep;
+      EXPECT_GT(t.communication, 0);
+      EXPECT_GE(t.transfers, t.communication);
+      EXPECT_LE(t.communication + t.waiting, t.total);
+    }
+    return Status::ok();
+  }));
+}
+
+TEST(TransferQueues, ThreadsAreForWhatGainsByThem) {
+  int cores = availableCores();
+  for (bool hasLink : {false, true}) {
+    EXPECT_EQ(decideQueueThreads(QueueThreads::Off, hasLink, 1, 1),
+              QueueThreads::Off);
+    EXPECT_EQ(decideQueueThreads(QueueThreads::On, hasLink, cores, 8),
+              QueueThreads::On);
+    for (auto [ranks, threads] :
+         {std::pair(cores, 1), std::pair(1, cores), std::pair(cores, cores)})
+      EXPECT_EQ(decideQueueThreads(QueueThreads::Auto, hasLink, ranks, threads),
+                hasLink ? QueueThreads::On : QueueThreads::Off);
+  }
+  EXPECT_EQ(decideQueueThreads(QueueThreads::Auto, false, 0, 1),
+            QueueThreads::On);
+}
+
+TEST(TransferQueues, RanksAgreeOnThreads) {
+  for (int wants : {-1, 0, 1, 2}) {
+    auto wish = [&](int rank) {
+      return rank == wants ? QueueThreads::On : QueueThreads::Off;
+    };
+    expectOk(onContexts(
+        3,
+        [&](Context &context) -> Status {
+          Start gather(0);
+          Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+            return gather(ctx) || waitFor(ctx, 0);
+          });
+          // Threads leave nothing of a transfer to the step but the wait.
+          EXPECT_EQ(context.counters().lastStep.communication == 0, wants >= 0);
+          return s;
+        },
+        0, 0, wish));
+  }
+}
+
+TEST(TransferQueues, WithoutThreadsAFailureEndsAllRanks) {
+  Status status = onContextsWithoutThreads(3, [](Context &context) -> Status {
+    Start gather(0);
+    gather.parts[0].count -= context.world().rank() == 1;
+    Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+      int32_t rc = gather(ctx);
+      EXPECT_NE(rc, 0);
+      return 0; // a step that hides it does not hide it
+    });
+    EXPECT_FALSE(s.isOk());
+    return s;
+  });
+  EXPECT_EQ(status.code(), Code::Internal);
+  EXPECT_NE(status.message().find("expected the same collective on all ranks"),
+            std::string::npos)
+      << status.message();
+
+  status = onContextsWithoutThreads(2, [](Context &context) -> Status {
+    if (context.world().rank() == 1) {
+      sleepFor(20);
+      return Status::failed("enough");
+    }
+    Start gather(0);
+    return runStep(context, [&](fsdp_rt_context *ctx) { return gather(ctx); });
+  });
+  EXPECT_EQ(status.message(), "rank 1: enough");
 }
 
 /// A step on one rank fails with `part` in its message.

@@ -37,6 +37,16 @@ static cl::opt<std::string> fsdpOptions(
              "(default: true, pre, true, true)"),
     cl::cat(category));
 static cl::opt<std::string>
+    compare("compare", cl::value_desc("dir"),
+            cl::desc("Show what an executable of this step wrote with --trace "
+                     "beside the simulation of the program that was compiled"),
+            cl::cat(category));
+static cl::opt<std::string>
+    profile("profile", cl::value_desc("file.json"),
+            cl::desc("With --compare: take kernels' times from what the "
+                     "executable wrote with --profile"),
+            cl::cat(category));
+static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
@@ -71,6 +81,8 @@ int main(int argc, char **argv) {
   options.cluster = cluster;
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
+  options.compare = compare;
+  options.profile = profile;
   options.fsdp = fsdpOptions;
   options.timeline = timeline;
   options.order = order;

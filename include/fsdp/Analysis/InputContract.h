@@ -67,6 +67,8 @@ constexpr llvm::StringLiteral kMatmul = "fsdp.matmul";
 constexpr llvm::StringLiteral kOffset = "fsdp.offset";
 constexpr llvm::StringLiteral kOffsets = "fsdp.offsets";
 constexpr llvm::StringLiteral kArena = "fsdp.arena";
+/// On the step: its order, and what it takes by the cost model.
+constexpr llvm::StringLiteral kSchedule = "fsdp.schedule";
 /// On a gather: what an earlier gather of the same bytes brought is kept.
 constexpr llvm::StringLiteral kKeep = "fsdp.keep";
 /// On a launch of forward: results that backward computes again.

@@ -20,12 +20,16 @@ struct ManifestOptions {
   /// Stem of the input file.
   std::string name;
   std::string cpu;
+  /// How the step was ordered: "synchronous", "in_order", "fsdp", "scheduled".
+  std::string order = "synchronous";
   /// Processor features the code needs, in LLVM's words.
   std::vector<std::string> features;
 };
 
-/// The manifest (docs/manifest.md) of a module whose @step has a planned arena.
-std::string createManifest(ModuleOp module, const ManifestOptions &options);
+/// The manifest (docs/manifest.md) of a module whose @step has a planned arena
+/// and is a step program (extractStepProgram).
+FailureOr<std::string> createManifest(ModuleOp module,
+                                      const ManifestOptions &options);
 
 } // namespace mlir::fsdp
 

@@ -15,6 +15,7 @@
 #include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
+#include "fsdp/Analysis/Schedule/TransferCauses.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -98,6 +99,10 @@ struct PlanReport {
   std::vector<std::string> notes;
   /// Most gain first; those that are refused last.
   std::vector<WhatIf> whatIfs;
+  /// The program as compiled, simulated, and a run of it; or nothing. Whether
+  /// kernels' times are those of a profile.
+  std::vector<PlanVariant> compared;
+  bool hasProfile = false;
 
   bool fits() const { return leastBudget <= budget; }
   const PlanVariant &getBest() const { return variants.back(); }
@@ -127,9 +132,6 @@ llvm::Error makePlan(sched::StepProgram program,
                      std::unique_ptr<CostModel> cost,
                      llvm::ArrayRef<GroupPlacement> placements,
                      const PlanSettings &settings, PlanReport &report);
-
-/// "transformer.h.0 all_gather", and with its phase where that tells it apart.
-std::string getOpTitle(const sched::StepProgram &program, sched::Id op);
 
 /// Most exposed first, at most @most.
 std::vector<ExposedTransfer> getExposed(const PlanVariant &variant,

@@ -26,6 +26,13 @@ struct PlanOptions : StepOptions {
   std::string memoryBudget;
   /// Costs products as if they were computed in this type; empty: as traced.
   std::string computeDtype;
+  /// What an executable of this step wrote with --profile: its kernels' times.
+  /// Of the comparison only. Empty: none.
+  std::string profile;
+  /// Folder that such an executable wrote with --trace: it is shown beside the
+  /// simulation of the program that fsdp-compile makes in the run's order.
+  /// Empty: none.
+  std::string compare;
   /// How FSDP is set up that the plan is compared with (parseFSDPOptions).
   std::string fsdp;
   /// Where to write; empty: nowhere.

@@ -40,16 +40,18 @@ public:
   /// Brings the step to L3 and places its arena. The planner's model of memory
   /// leaves gaps out that packing brings: where the arena exceeds the budget,
   /// the model's budget shrinks, down to the plan that needs least. If that
-  /// does not fit either, the error says what would.
+  /// does not fit either, the error says what would. Says on stderr what the
+  /// step takes by the cost model, and what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
 private:
+  void report(ModuleOp module, int64_t bytes) const;
   llvm::Expected<int64_t> attempt(Frontend &frontend, int64_t budget) const;
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.
   std::string reshardAfterForward, recompute, bucket;
-  std::string clusterFile;
+  std::string clusterFile, clusterName;
   /// Bytes for the arena, and what others take of a rank's memory.
   int64_t budget = 0, reserved = 0;
 };

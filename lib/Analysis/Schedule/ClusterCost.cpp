@@ -47,7 +47,8 @@ static GroupPlacement getMainGroup(const StepProgram &program,
 
 llvm::Expected<ClusterCost>
 mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
-                                     const StepProgram &program) {
+                                     const StepProgram &program,
+                                     llvm::StringRef profile) {
   auto placements = placeGroups(cluster, program);
   if (!placements)
     return placements.takeError();
@@ -58,12 +59,23 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
       getMainGroup(program, *placements, {TransferKind::AllReduce}));
   ClusterCost cost{std::make_unique<AnalyticCost>(cluster, links),
                    std::move(*placements)};
-  if (cluster.deviceTable.empty())
+  if (cluster.deviceTable.empty() && profile.empty())
     return std::move(cost);
-  llvm::Expected<DeviceTable> table = DeviceTable::load(cluster.deviceTable);
-  if (!table)
-    return table.takeError();
-  cost.model = std::make_unique<MeasuredCost>(std::move(cost.model),
-                                              std::move(*table), std::nullopt);
+  std::optional<DeviceTable> table;
+  if (!cluster.deviceTable.empty()) {
+    llvm::Expected<DeviceTable> loaded = DeviceTable::load(cluster.deviceTable);
+    if (!loaded)
+      return loaded.takeError();
+    table = std::move(*loaded);
+  }
+  std::optional<StepProfile> measured;
+  if (!profile.empty()) {
+    llvm::Expected<StepProfile> loaded = StepProfile::load(profile);
+    if (!loaded)
+      return loaded.takeError();
+    measured = std::move(*loaded);
+  }
+  cost.model = std::make_unique<MeasuredCost>(
+      std::move(cost.model), std::move(table), std::move(measured));
   return std::move(cost);
 }

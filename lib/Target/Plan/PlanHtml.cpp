@@ -177,6 +177,10 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
       for (const PlanVariant &variant : report.variants)
         writeVariant(json, report, variant, names);
     });
+    json.attributeArray("compared", [&] {
+      for (const PlanVariant &variant : report.compared)
+        writeVariant(json, report, variant, names);
+    });
     json.attributeArray("names", [&] {
       for (const std::string &name : names.names)
         json.value(name);

@@ -126,6 +126,11 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
       for (const PlanVariant &variant : report.variants)
         writeVariant(json, report, variant);
     });
+    // The program as compiled, simulated, and as a rank ran it.
+    json.attributeArray("compared", [&] {
+      for (const PlanVariant &variant : report.compared)
+        writeVariant(json, report, variant);
+    });
   });
   os << "\n";
 }

@@ -17,51 +17,6 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::Twine;
 
-std::string mlir::fsdp::getOpTitle(const StepProgram &program, Id op) {
-  const StepOp &it = program.ops[op];
-  std::string title;
-  if (it.unit >= 0)
-    title = program.units[it.unit] + " ";
-  title += it.name;
-  if (it.kind == StepOpKind::Start && it.queue == Queue::AllGather)
-    title += it.backward ? " (backward)" : " (forward)";
-  return title;
-}
-
-/// Why @op is exposed: why it did not end earlier, unless compute did not wait
-/// for it.
-static std::string getCause(const PlanVariant &variant, Id op) {
-  const StepProgram &program = variant.program;
-  const OpSpan &span = variant.timeline.spans[op];
-  if (2 * variant.timeline.slowedBy[op] > variant.timeline.exposedBy[op])
-    return "compute does not wait for it, but is slower beside it";
-  std::string other =
-      span.blocker >= 0 ? getOpTitle(program, span.blocker) : "";
-  switch (span.why) {
-  case Blocker::None:
-    return "first in the step, nothing runs before it";
-  case Blocker::Input:
-    return other.empty() ? "its input was only just computed"
-                         : "its input came from " + other;
-  case Blocker::Queue:
-    return "its queue was busy with " + other;
-  case Blocker::After:
-    return "the link was busy with " + other;
-  case Blocker::Order:
-    break;
-  case Blocker::Wait:
-    break;
-  }
-  switch (variant.placed[program.ops[op].source]) {
-  case Cause::Memory:
-    return "no memory to start it earlier";
-  case Cause::Limit:
-    return "a prefetch limit keeps it from starting earlier";
-  default:
-    return "issued only where it is needed";
-  }
-}
-
 std::vector<ExposedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
                                                     size_t most) {
   std::vector<ExposedTransfer> result;
@@ -74,7 +29,8 @@ std::vector<ExposedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
   if (result.size() > most)
     result.resize(most);
   for (ExposedTransfer &transfer : result)
-    transfer.cause = getCause(variant, transfer.op);
+    transfer.cause = getCause(variant.program, variant.timeline, variant.placed,
+                              transfer.op);
   return result;
 }
 

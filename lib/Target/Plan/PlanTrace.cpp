@@ -69,6 +69,7 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
       json.attribute("device", 0);
       json.attribute("stream", int64_t(it.queue));
       json.attribute("correlation", int64_t(op) + 1);
+      json.attribute("step", 1);
       if (it.unit >= 0)
         json.attribute("unit", program.units[it.unit]);
       json.attribute("phase", it.backward ? "backward" : "forward");
@@ -79,9 +80,49 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
       int64_t bytes = 0;
       for (int64_t atom : transfer.atomBytes)
         bytes += atom;
+      json.attribute("event", it.event);
       json.attribute("bytes", bytes);
-      json.attribute("group size", program.groups[transfer.group].size);
+      json.attribute("Group size", program.groups[transfer.group].size);
+      json.attribute("dtype", transfer.dtype);
       json.attribute("exposed_us", toUs(variant.timeline.exposedBy[op]));
+    });
+  });
+}
+
+/// When the step gave @op out, as PyTorch's profiler writes it: what analyses
+/// tell a kernel's iteration by.
+static void writeLaunch(llvm::json::OStream &json, Id op, Time issued) {
+  json.object([&] {
+    json.attribute("ph", "X");
+    json.attribute("cat", "cuda_runtime");
+    json.attribute("name", "cudaLaunchKernel");
+    json.attribute("pid", 0);
+    json.attribute("tid", int64_t(kNumQueues));
+    json.attribute("ts", toUs(issued));
+    json.attribute("dur", 0);
+    json.attributeObject(
+        "args", [&] { json.attribute("correlation", int64_t(op) + 1); });
+  });
+}
+
+/// Compute that stands until an event comes, as PyTorch's profiler writes it.
+static void writeWait(llvm::json::OStream &json, const PlanVariant &variant,
+                      Id op, Id start) {
+  const OpSpan &span = variant.timeline.spans[op];
+  json.object([&] {
+    json.attribute("ph", "X");
+    json.attribute("cat", "cuda_sync");
+    json.attribute("name", "Stream Wait Event");
+    json.attribute("pid", 0);
+    json.attribute("tid", int64_t(Queue::Compute));
+    json.attribute("ts", toUs(span.begin));
+    json.attribute("dur", toUs(span.end - span.begin));
+    json.attributeObject("args", [&] {
+      json.attribute("step", 1);
+      json.attribute("event", variant.program.ops[op].event);
+      json.attribute("wait_on_stream",
+                     int64_t(variant.program.ops[start].queue));
+      json.attribute("wait_on_cuda_event_record_corr_id", int64_t(start) + 1);
     });
   });
 }
@@ -89,7 +130,9 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
 void mlir::fsdp::printPlanTrace(const PlanReport &report,
                                 const PlanVariant &variant,
                                 llvm::raw_ostream &os) {
-  llvm::json::OStream json(os);
+  // Tools look for '"rank": 0', with the space.
+  llvm::json::OStream json(os, /*IndentSize=*/1);
+  std::vector<Id> starts = getEventOps(variant.program).start;
   std::array<bool, kNumQueues> used = {};
   for (const StepOp &op : variant.program.ops)
     used[unsigned(op.queue)] = true;
@@ -100,6 +143,10 @@ void mlir::fsdp::printPlanTrace(const PlanReport &report,
       json.attribute("rank", 0);
       json.attribute("world_size", variant.program.worldSize);
     });
+    json.attributeObject("fsdp", [&] {
+      json.attribute("issue", getIssueHash(variant.program));
+      json.attribute("order", variant.name);
+    });
     json.attribute("displayTimeUnit", "ms");
     json.attributeArray("traceEvents", [&] {
       writeName(json, "process_name", 0,
@@ -107,19 +154,29 @@ void mlir::fsdp::printPlanTrace(const PlanReport &report,
       for (unsigned queue = 0; queue != kNumQueues; ++queue)
         if (used[queue])
           writeName(json, "thread_name", queue, kQueueNames[queue]);
+      writeName(json, "thread_name", kNumQueues, "steps");
       json.object([&] {
         json.attribute("ph", "X");
         json.attribute("cat", "user_annotation");
-        json.attribute("name", "ProfilerStep#0");
+        json.attribute("name", "ProfilerStep#1");
         json.attribute("pid", 0);
         json.attribute("tid", int64_t(kNumQueues));
         json.attribute("ts", 0);
         json.attribute("dur", toUs(variant.timeline.step));
       });
+      // Where compute is when it comes to an op.
+      Time issued = 0;
       for (auto [i, op] : llvm::enumerate(variant.program.ops)) {
         const OpSpan &span = variant.timeline.spans[i];
-        if (op.kind != StepOpKind::Wait && span.end > span.begin)
+        bool isTransfer = op.kind == StepOpKind::Start;
+        if (span.end > span.begin && op.kind == StepOpKind::Wait) {
+          writeWait(json, variant, i, starts[op.event]);
+        } else if (span.end > span.begin) {
           writeOp(json, report, variant, i);
+          writeLaunch(json, i, isTransfer ? issued : span.begin);
+        }
+        if (!isTransfer)
+          issued = std::max(issued, span.end);
       }
       for (const MemoryPoint &point : variant.memory)
         json.object([&] {

@@ -15,7 +15,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <exception>
 #include <system_error>
 #include <thread>
@@ -60,15 +59,6 @@ void LocalProgram::leave(int rank) {
 Status LocalProgram::failure() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return failure_;
-}
-
-int64_t LocalProgram::takeLink(int rank, int64_t from, int64_t nanoseconds) {
-  std::atomic<int64_t> &end = links_[rank].end;
-  int64_t before = end.load(), after;
-  do {
-    after = std::max(before, from) + nanoseconds;
-  } while (!end.compare_exchange_weak(before, after));
-  return after;
 }
 
 Result<std::unique_ptr<Communicator>>

@@ -18,17 +18,21 @@ namespace fsdp::rt {
 struct LocalBackendOptions {
   /// Ranks to start, at least 1.
   int ranks = 1;
-  /// What ContextOptions::threads will be, and one more for each queue. Waiting
-  /// ranks spin only where ranks * threadsPerRank is no more than
-  /// availableCores().
+  /// What ContextOptions::threads will be, and one more for each queue that has
+  /// a thread. Waiting ranks spin only where ranks * threadsPerRank is no more
+  /// than availableCores().
   int threadsPerRank = 1;
   /// For experiments: every collective takes at least as long as its bytes
-  /// (collectiveBytes) would take over a link of this bandwidth, plus the
+  /// (collectiveBytes) would take over a link of this bandwidth, after the
   /// latency, an hour at most. Each rank has one link, which its collectives
-  /// share in the order in which they begin; latencies pass side by side.
-  /// 0: no link.
+  /// share evenly while they are on it; latencies pass side by side, before
+  /// that. 0: no link.
   double linkBytesPerSecond = 0;
   double linkLatencySeconds = 0;
+
+  bool hasLink() const {
+    return linkBytesPerSecond > 0 || linkLatencySeconds > 0;
+  }
 };
 
 /// The ranks' threads exist during run() only, which may be called again.

@@ -7,16 +7,12 @@
 
 #include "LocalCommunicator.h"
 
-#include "core/Clock.h"
 #include "core/Counters.h"
 #include "core/Group.h"
 #include "core/Reduce.h"
 #include "core/ThreadPool.h"
 
-#include <time.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -91,10 +87,9 @@ Status LocalCommunicator::mismatch() const {
   return Status::ok();
 }
 
-void LocalCommunicator::crossLink(const LocalRequest &request, int64_t opened) {
+void LocalCommunicator::crossLink(const LocalRequest &request) {
   const LocalBackendOptions &options = program_.options();
-  if (size() == 1 ||
-      (options.linkBytesPerSecond <= 0 && options.linkLatencySeconds <= 0))
+  if (size() == 1 || !options.hasLink())
     return;
   static constexpr double longest = 3600;
   auto nanoseconds = [](double seconds) {
@@ -107,28 +102,24 @@ void LocalCommunicator::crossLink(const LocalRequest &request, int64_t opened) {
                                size(), request.count, dtypeSize(request.dtype),
                                request.root == index_)) /
         options.linkBytesPerSecond);
-  int64_t until = opened;
-  if (onLink > 0)
-    until = program_.takeLink(group_->ranks()[index_], opened, onLink);
-  if (!isLatencyPaid_)
-    until += nanoseconds(options.linkLatencySeconds);
+  int64_t from = group_->opened();
+  if (!isLatencyPaid_ && options.linkLatencySeconds > 0) {
+    from += nanoseconds(options.linkLatencySeconds);
+    sleepUntil(from);
+  }
   isLatencyPaid_ = isTogether_;
-  timespec deadline = {until / 1'000'000'000, until % 1'000'000'000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) ==
-         EINTR)
-    continue;
+  program_.link(group_->ranks()[index_]).cross(from, onLink);
 }
 
 template <typename Work>
 Status LocalCommunicator::meet(const LocalRequest &request, const Work &work) {
   if (!group_->open(index_, request, waited_))
     return brokenStatus(request.kind);
-  int64_t opened = nowNanoseconds();
   // Every rank compares the same requests, so all of them skip the work.
   Status status = mismatch();
   if (status.isOk()) {
     work();
-    crossLink(request, opened);
+    crossLink(request);
   }
   group_->close(waited_);
   return status;

@@ -44,8 +44,9 @@ private:
   Status brokenStatus(LocalRequest::Kind kind) const;
   /// The request that differs from rank 0's, if any.
   Status mismatch() const;
-  /// Stays until the bytes would have crossed the link.
-  void crossLink(const LocalRequest &request, int64_t opened);
+  /// Stays until the bytes would have crossed the link, had they come to it
+  /// when the last rank came.
+  void crossLink(const LocalRequest &request);
 
   void sumPart(int64_t begin, int64_t end, Dtype dtype, int64_t divisor);
 

@@ -61,6 +61,7 @@ bool LocalGroup::meet(bool isBreakable, int64_t &waited) {
 
 bool LocalGroup::open(int index, const LocalRequest &request, int64_t &waited) {
   members_[index] = request;
+  opened_.store(nowNanoseconds());
   return meet(/*isBreakable=*/true, waited);
 }
 

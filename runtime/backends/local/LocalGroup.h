@@ -54,6 +54,9 @@ public:
   /// Publishes `request` and waits for all ranks. False: the group is broken
   /// and this collective will not happen.
   bool open(int index, const LocalRequest &request, int64_t &waited);
+  /// After open(): when the last rank came, in nowNanoseconds(), however late
+  /// this one woke.
+  int64_t opened() const { return opened_.load(); }
   /// After open(): what the rank with `index` brought.
   const LocalRequest &request(int index) const { return members_[index]; }
   /// Waits until all ranks are done with the buffers.
@@ -81,6 +84,9 @@ private:
   bool spin_;
   alignas(64) std::atomic<uint32_t> word_{0};
   std::atomic<int> sleepers_{0};
+  /// Written before open() counts a rank in. The next open() writes it when all
+  /// ranks have come to close().
+  std::atomic<int64_t> opened_{0};
   std::atomic<int> leaver_{-1};
 };
 

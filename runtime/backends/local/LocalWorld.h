@@ -10,9 +10,9 @@
 
 #include "LocalBackend.h"
 #include "LocalGroup.h"
+#include "SharedLink.h"
 #include "core/Backend.h"
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,7 +26,7 @@ class LocalProgram {
 public:
   LocalProgram(const LocalBackendOptions &options, bool spin)
       : options_(options), spin_(spin), hasLeft_(options.ranks, false),
-        links_(std::make_unique<Link[]>(options.ranks)) {}
+        links_(std::make_unique<SharedLink[]>(options.ranks)) {}
 
   const LocalBackendOptions &options() const { return options_; }
   int size() const { return options_.ranks; }
@@ -38,16 +38,10 @@ public:
   void leave(int rank);
   /// The first failure, or ok.
   Status failure() const;
-  /// Gives a transfer that is ready at `from` the rank's link for so long, once
-  /// the transfers that came before are over; returns the end.
-  int64_t takeLink(int rank, int64_t from, int64_t nanoseconds);
+  /// The rank's own.
+  SharedLink &link(int rank) { return links_[rank]; }
 
 private:
-  struct alignas(64) Link {
-    /// When the transfers given to it are over.
-    std::atomic<int64_t> end{0};
-  };
-
   LocalBackendOptions options_;
   bool spin_;
   mutable std::mutex mutex_;
@@ -55,7 +49,7 @@ private:
   std::vector<bool> hasLeft_;
   std::map<std::pair<std::vector<int>, int>, std::shared_ptr<LocalGroup>>
       groups_;
-  std::unique_ptr<Link[]> links_;
+  std::unique_ptr<SharedLink[]> links_;
 };
 
 class LocalWorld final : public World {
@@ -70,6 +64,7 @@ public:
   Result<std::unique_ptr<Communicator>>
   createCommunicator(const std::vector<int> &ranks, ThreadPool *pool) override;
   bool servesAtOnce() const override { return true; }
+  bool hasLink() const override { return program_.options().hasLink(); }
   void abort(const Status &why) override { program_.abort(rank_, why); }
 
 private:

@@ -34,6 +34,7 @@ public:
   int localSize() const override { return launch_.localSize; }
   /// The communication thread ends one call before it begins the next.
   bool servesAtOnce() const override { return false; }
+  bool hasLink() const override { return launch_.localSize < launch_.size; }
   void abort(const Status &why) override { worker_.requestAbort(why); }
 
   Result<std::unique_ptr<Communicator>>

@@ -365,6 +365,33 @@ void readHeader(const JsonReader &json, Manifest &manifest) {
   manifest.wrap = json["wrap"].string();
 }
 
+std::string readHash(const JsonReader &json) {
+  std::string text = json.string();
+  if (!json.failed() &&
+      (text.size() != 64 ||
+       text.find_first_not_of("0123456789abcdef") != std::string::npos))
+    json.fail("expected 64 hexadecimal digits, got '" + text + "'");
+  return text;
+}
+
+Certificate readCertificate(const JsonReader &json) {
+  Certificate certificate;
+  certificate.program = readHash(json["program"]);
+  certificate.issue = readHash(json["issue"]);
+  certificate.order = json["order"].nonEmptyString();
+  certificate.peakBytes = json["peak_bytes"].integer(0, maxBytes);
+  json["transfers"].forEach([&](const JsonReader &entry) {
+    Certificate::Transfer transfer;
+    transfer.unit = entry["unit"].string();
+    std::string phase = entry["phase"].string();
+    if (!entry.failed() && phase != "forward" && phase != "backward")
+      entry["phase"].fail("expected forward or backward, got '" + phase + "'");
+    transfer.isBackward = phase == "backward";
+    certificate.transfers.push_back(std::move(transfer));
+  });
+  return certificate;
+}
+
 /// The plan is for people and tools; the runtime only sees that it is there.
 void readPlan(const JsonReader &json) {
   for (const char *key : {"parameters", "gradients", "optimizer", "gathered",
@@ -381,6 +408,8 @@ void readAll(const JsonReader &json, Manifest &manifest) {
   readQueues(json, manifest);
   readArena(json["arena"], manifest);
   readPlan(json["plan"]);
+  if (json.has("certificate"))
+    manifest.certificate = readCertificate(json["certificate"]);
   readTraffic(json["traffic"], manifest);
   json["flat_params"].forEach([&](const JsonReader &flat) {
     manifest.flatParams.push_back(readFlatParam(flat, manifest.mesh));

@@ -121,6 +121,19 @@ struct TrafficRow {
   int64_t calls = 0, bytes = 0;
 };
 
+/// What the code is that the manifest belongs to.
+struct Certificate {
+  struct Transfer {
+    std::string unit; // empty: of none
+    bool isBackward = false;
+  };
+  /// SHA-256 of the program, and of its order alone: hexadecimal.
+  std::string program, issue;
+  std::string order;
+  int64_t peakBytes = 0;
+  std::vector<Transfer> transfers; // by event, or by place in the step
+};
+
 struct Manifest {
   std::string name, fingerprint;
   std::string targetKind, targetCpu;
@@ -131,6 +144,7 @@ struct Manifest {
   int64_t events = 0;
   std::vector<int32_t> queues; // fsdp_rt_queue, increasing
   int64_t arenaBytes = 0, scratchBytes = 0;
+  std::optional<Certificate> certificate;
   std::vector<Segment> segments;
   std::vector<TrafficRow> traffic;
   std::vector<FlatParam> flatParams;

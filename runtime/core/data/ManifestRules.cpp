@@ -211,10 +211,29 @@ Status checkPlaces(const Manifest &manifest) {
   return after.checkDisjoint();
 }
 
+Status checkCertificate(const Manifest &manifest) {
+  if (!manifest.certificate)
+    return Status::ok();
+  const Certificate &certificate = *manifest.certificate;
+  if (certificate.peakBytes != manifest.arenaBytes)
+    return Status::failed("certificate.peak_bytes: expected the " +
+                          std::to_string(manifest.arenaBytes) +
+                          " bytes of the arena, got " +
+                          std::to_string(certificate.peakBytes));
+  auto transfers = static_cast<int64_t>(certificate.transfers.size());
+  if (manifest.events > 0 && transfers != manifest.events)
+    return Status::failed("certificate.transfers: expected one for each of " +
+                          std::to_string(manifest.events) + " events, got " +
+                          std::to_string(transfers));
+  return Status::ok();
+}
+
 } // namespace
 
 Status checkManifest(const Manifest &manifest) {
   if (Status s = checkNames(manifest))
+    return s;
+  if (Status s = checkCertificate(manifest))
     return s;
   return checkPlaces(manifest);
 }

@@ -22,10 +22,11 @@ struct ClusterCost {
 };
 
 /// The cost model of @cluster for @program's groups; with the cluster's device
-/// table, if it names one. An error where the ranks do not fit, or where no
-/// link connects a group.
+/// table, if it names one, and the profile in the file @profile, if not empty.
+/// An error where the ranks do not fit, or where no link connects a group.
 llvm::Expected<ClusterCost> createClusterCost(const Cluster &cluster,
-                                              const StepProgram &program);
+                                              const StepProgram &program,
+                                              llvm::StringRef profile = "");
 
 } // namespace mlir::fsdp::sched
 

@@ -49,6 +49,8 @@ struct StepTransfer {
   /// As in TransferKey: the whole buffer of each collective.
   llvm::SmallVector<int64_t, 1> atomBytes;
   Id group = -1;
+  /// For the reader: element type of the first collective, in MLIR's words.
+  std::string dtype = "";
 };
 
 struct StepOp {
@@ -125,6 +127,13 @@ EventOps getEventOps(const StepProgram &program);
 /// each event started once and waited once behind its start, `after` only of
 /// earlier starts, ranges inside of their buffers.
 std::string checkProgram(const StepProgram &program);
+
+/// SHA-256, in hexadecimal, of all that decides what a step does and where: ops
+/// in their order, events, transfers, kernels by name and every address.
+std::string getProgramHash(const StepProgram &program);
+/// The same of launches, starts and waits alone, without addresses: a program
+/// has it before and after its buffers are placed.
+std::string getIssueHash(const StepProgram &program);
 
 /// @changed has the ops of @original (by their `source`) in another order, with
 /// other waits and events. Two ops that touch the same bytes of a buffer, one

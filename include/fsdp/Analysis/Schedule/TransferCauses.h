@@ -1,0 +1,26 @@
+//===- TransferCauses.h - Why compute waits for a transfer ------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_SCHEDULE_TRANSFERCAUSES_H
+#define FSDP_ANALYSIS_SCHEDULE_TRANSFERCAUSES_H
+
+#include "fsdp/Analysis/Schedule/Timeline.h"
+
+namespace mlir::fsdp::sched {
+
+/// "transformer.h.0 all_gather", and with its phase where that tells it apart.
+std::string getOpTitle(const StepProgram &program, Id op);
+
+/// The one reason why transfer @op, which is exposed in @timeline of @program,
+/// did not end earlier. @placed: why each start stands where it does, by
+/// StepOp::source.
+std::string getCause(const StepProgram &program, const Timeline &timeline,
+                     llvm::ArrayRef<Cause> placed, Id op);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_SCHEDULE_TRANSFERCAUSES_H

@@ -1,0 +1,98 @@
+//===- ProgramHash.cpp - A program as a short text ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Schedule/StepProgram.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+/// Every number is eight bytes, lowest first, and every text and list has its
+/// length before it: no two programs have one text.
+class Digest {
+public:
+  void add(int64_t number) {
+    std::array<uint8_t, 8> bytes;
+    for (unsigned i = 0; i != 8; ++i)
+      bytes[i] = uint8_t(uint64_t(number) >> 8 * i);
+    hash.update(bytes);
+  }
+  void add(llvm::StringRef text) {
+    add(int64_t(text.size()));
+    hash.update(text);
+  }
+  void add(llvm::ArrayRef<ByteRange> ranges) {
+    add(int64_t(ranges.size()));
+    for (const ByteRange &range : ranges) {
+      add(range.offset);
+      add(range.bytes);
+    }
+  }
+  std::string take() { return llvm::toHex(hash.final(), /*LowerCase=*/true); }
+
+private:
+  llvm::SHA256 hash;
+};
+} // namespace
+
+static void addTransfer(Digest &digest, const StepProgram &program,
+                        const StepOp &op) {
+  const StepTransfer &transfer = program.transfers[op.transfer];
+  digest.add(int64_t(transfer.kind));
+  digest.add(program.groups[transfer.group].size);
+  digest.add(program.groups[transfer.group].stride);
+  digest.add(int64_t(transfer.atomBytes.size()));
+  for (int64_t bytes : transfer.atomBytes)
+    digest.add(bytes);
+  llvm::SmallVector<Id, 4> after(op.after.begin(), op.after.end());
+  llvm::sort(after);
+  digest.add(int64_t(after.size()));
+  for (Id event : after)
+    digest.add(event);
+}
+
+static std::string getHash(const StepProgram &program, bool withPlaces) {
+  Digest digest;
+  digest.add(withPlaces ? "fsdp-program/1" : "fsdp-issue-order/1");
+  digest.add(program.worldSize);
+  for (const StepOp &op : program.ops) {
+    // Copies stand where memory wants them, and exist where it does.
+    bool isCompute =
+        op.kind != StepOpKind::Start && op.kind != StepOpKind::Wait;
+    if (!withPlaces && isCompute && op.kind != StepOpKind::Launch)
+      continue;
+    digest.add(int64_t(op.kind));
+    digest.add(int64_t(op.queue));
+    digest.add(op.event);
+    if (op.kind == StepOpKind::Launch)
+      digest.add(op.name);
+    if (op.kind == StepOpKind::Start)
+      addTransfer(digest, program, op);
+    if (!withPlaces)
+      continue;
+    digest.add(op.copiedBytes);
+    digest.add(op.reads);
+    digest.add(op.writes);
+  }
+  if (withPlaces) {
+    digest.add(program.arenaBytes);
+    digest.add(program.results);
+  }
+  return digest.take();
+}
+
+std::string mlir::fsdp::sched::getProgramHash(const StepProgram &program) {
+  return getHash(program, /*withPlaces=*/true);
+}
+
+std::string mlir::fsdp::sched::getIssueHash(const StepProgram &program) {
+  return getHash(program, /*withPlaces=*/false);
+}

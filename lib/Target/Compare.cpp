@@ -1,0 +1,78 @@
+//===- Compare.cpp - A compiled step, simulated and run -------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StepSource.h"
+#include "fsdp/Analysis/Schedule/ClusterCost.h"
+#include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Passes/Passes.h"
+#include "fsdp/Target/PlanCompare.h"
+#include "fsdp/Target/StepScheduler.h"
+
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+/// The program that fsdp-compile makes with these options in @order.
+static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options,
+                                                  StringRef order) {
+  Frontend frontend(options);
+  if (llvm::Error error = frontend.read())
+    return std::move(error);
+  PartitionOptions partition;
+  Frontend::fill(options, partition);
+  if (llvm::Error error =
+          frontend.runPipeline("partition", [&](OpPassManager &pm) {
+            buildPartitionPipeline(pm, partition);
+          }))
+    return std::move(error);
+  if (llvm::Error error = frontend.runPipeline("kernels", buildKernelPipeline))
+    return std::move(error);
+  ScheduleOptions schedule;
+  schedule.cluster = options.cluster;
+  // What runs without queues is issued in order.
+  schedule.order = order == "synchronous" ? "in_order" : order.str();
+  schedule.memoryBudget = options.memoryBudget;
+  auto scheduler = StepScheduler::create(schedule, options, options.toolDir);
+  if (!scheduler)
+    return scheduler.takeError();
+  if (llvm::Error error = scheduler->run(frontend))
+    return std::move(error);
+  FailureOr<StepProgram> program = extractStepProgram(frontend.getModule());
+  if (failed(program))
+    return llvm::createStringError("could not plan " + options.input);
+  return std::move(*program);
+}
+
+llvm::Error fsdp::addComparison(const PlanOptions &options,
+                                const Cluster &cluster, PlanReport &report) {
+  auto traces = readRunTraces(options.compare);
+  if (!traces)
+    return traces.takeError();
+  const RunTrace &trace = traces->front();
+  auto program = compileProgram(options, trace.order);
+  if (!program)
+    return program.takeError();
+  auto run = makeRunVariant(*program, trace);
+  if (!run)
+    return run.takeError();
+  auto cost = createClusterCost(cluster, *program, options.profile);
+  if (!cost)
+    return cost.takeError();
+  PlanVariant simulated;
+  simulated.name = "compiled";
+  simulated.title = "as simulated (" + trace.order + ")";
+  simulated.timeline = play(addTimes(*program, *cost->model, cost->placements));
+  simulated.memory = getMemory(*program, simulated.timeline);
+  simulated.placed.assign(program->ops.size(), Cause::Data);
+  simulated.program = *program;
+  report.hasProfile = !options.profile.empty();
+  report.compared.push_back(std::move(simulated));
+  report.compared.push_back(std::move(*run));
+  return llvm::Error::success();
+}

@@ -1,0 +1,248 @@
+//===- RunTrace.cpp - What a rank did as a timeline -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/PlanCompare.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <map>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::StringRef;
+using llvm::Twine;
+namespace json = llvm::json;
+
+static llvm::Error makeError(const Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// Into which step an event of the trace falls is what its arguments say.
+static llvm::Error readEvent(const json::Object &event, StringRef place,
+                             std::map<int64_t, RunStep> &steps) {
+  auto category = event.getString("cat");
+  auto name = event.getString("name");
+  auto begin = event.getNumber("ts"), duration = event.getNumber("dur");
+  if (event.getString("ph") != "X" || category == "cuda_runtime")
+    return llvm::Error::success();
+  if (!category || !name || !begin || !duration || *duration < 0)
+    return makeError(place + ": expected cat, name, ts and dur, got none of "
+                             "one of them");
+  if (category == "user_annotation") {
+    StringRef number = *name;
+    int64_t step;
+    if (!number.consume_front("ProfilerStep#") || number.getAsInteger(10, step))
+      return makeError(place + ": expected ProfilerStep#N, got '" + *name +
+                       "'");
+    RunStep &it = steps[step];
+    it.number = step;
+    it.begin = *begin;
+    it.end = *begin + *duration;
+    return llvm::Error::success();
+  }
+  const json::Object *args = event.getObject("args");
+  auto step = args ? args->getInteger("step") : std::nullopt;
+  if (!step)
+    return makeError(place + ": expected args.step, got none");
+  RunEvent read;
+  read.name = name->str();
+  read.begin = *begin;
+  read.duration = *duration;
+  auto transfer = args->getInteger("event");
+  if (category == "cuda_sync")
+    read.kind = RunEvent::Wait;
+  else if (transfer)
+    read.kind = RunEvent::Transfer;
+  if (read.kind != RunEvent::Kernel) {
+    if (!transfer)
+      return makeError(place + ": expected args.event, got none");
+    read.event = *transfer;
+    read.waiting = args->getNumber("waiting_us").value_or(0);
+  }
+  steps[*step].events.push_back(std::move(read));
+  return llvm::Error::success();
+}
+
+llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
+                                                   StringRef path) {
+  llvm::Expected<json::Value> parsed = json::parse(text);
+  if (!parsed)
+    return makeError(path + ": " + llvm::toString(parsed.takeError()));
+  const json::Object *root = parsed->getAsObject();
+  const json::Object *program = root ? root->getObject("fsdp") : nullptr;
+  const json::Array *events = root ? root->getArray("traceEvents") : nullptr;
+  const json::Object *info =
+      root ? root->getObject("distributedInfo") : nullptr;
+  auto rank = info ? info->getInteger("rank") : std::nullopt;
+  auto issue = program ? program->getString("issue") : std::nullopt;
+  if (!events || !rank || !issue)
+    return makeError(path + ": expected a trace that an executable wrote with "
+                            "--trace (fsdp.issue, distributedInfo.rank, "
+                            "traceEvents), got another file");
+  RunTrace trace;
+  trace.path = path.str();
+  trace.rank = *rank;
+  trace.issue = issue->str();
+  trace.order = program->getString("order").value_or("").str();
+  std::map<int64_t, RunStep> steps;
+  for (auto [i, value] : llvm::enumerate(*events)) {
+    std::string place = (path + ": traceEvents[" + Twine(i) + "]").str();
+    const json::Object *event = value.getAsObject();
+    if (!event)
+      return makeError(place + ": expected an object");
+    if (llvm::Error error = readEvent(*event, place, steps))
+      return std::move(error);
+  }
+  // The last one ends where the trace was full.
+  if (root->getInteger("droppedEvents").value_or(0) > 0 && !steps.empty())
+    steps.erase(std::prev(steps.end()));
+  for (auto &[number, step] : steps)
+    trace.steps.push_back(std::move(step));
+  if (trace.steps.empty())
+    return makeError(path + ": expected at least one whole step, got none");
+  return trace;
+}
+
+llvm::Expected<std::vector<RunTrace>>
+mlir::fsdp::readRunTraces(StringRef directory) {
+  namespace fs = llvm::sys::fs;
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; it != end && !error;
+       it.increment(error)) {
+    StringRef name = llvm::sys::path::filename(it->path());
+    if (name.starts_with("rank-") && name.ends_with(".json"))
+      paths.push_back(it->path());
+  }
+  if (error)
+    return makeError(directory +
+                     ": expected a folder that --trace wrote, got " +
+                     error.message());
+  if (paths.empty())
+    return makeError(directory +
+                     ": expected rank-0.json and others, as --trace "
+                     "writes them, got none");
+  std::vector<RunTrace> traces;
+  for (const std::string &path : paths) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+      return makeError(path + ": " + buffer.getError().message());
+    auto trace = parseRunTrace((*buffer)->getBuffer(), path);
+    if (!trace)
+      return trace.takeError();
+    if (!traces.empty() && (trace->issue != traces.front().issue ||
+                            trace->order != traces.front().order))
+      return makeError(
+          path + ": expected a trace of the program of " + traces.front().path +
+          ", " + StringRef(traces.front().issue).take_front(16) +
+          ", got one of " + StringRef(trace->issue).take_front(16));
+    traces.push_back(std::move(*trace));
+  }
+  llvm::sort(traces, [](const RunTrace &a, const RunTrace &b) {
+    return a.rank < b.rank;
+  });
+  return traces;
+}
+
+//===----------------------------------------------------------------------===//
+// Timelines
+//===----------------------------------------------------------------------===//
+
+static const RunStep &getFastestStep(const RunTrace &trace) {
+  llvm::ArrayRef<RunStep> steps = trace.steps;
+  if (steps.size() > 1)
+    steps = steps.drop_front();
+  return *llvm::min_element(steps, [](const RunStep &a, const RunStep &b) {
+    return a.end - a.begin < b.end - b.begin;
+  });
+}
+
+llvm::Expected<PlanVariant>
+mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
+  if (std::string issue = getIssueHash(program); trace.issue != issue)
+    return makeError(trace.path +
+                     ": expected a trace of the program that these options "
+                     "give, " +
+                     StringRef(issue).take_front(16) + ", got one of " +
+                     StringRef(trace.issue).take_front(16) +
+                     (trace.order.empty() ? "" : ", order " + trace.order) +
+                     "; give the options that it was compiled with");
+  const RunStep &step = getFastestStep(trace);
+  std::vector<const RunEvent *> kernels;
+  std::map<int64_t, const RunEvent *> transfers, waits;
+  for (const RunEvent &event : step.events) {
+    if (event.kind == RunEvent::Kernel)
+      kernels.push_back(&event);
+    else
+      // An event may be waited for again, to no end.
+      (event.kind == RunEvent::Transfer ? transfers : waits)
+          .try_emplace(event.event, &event);
+  }
+  auto toSpan = [&](const RunEvent &event) {
+    OpSpan span;
+    span.begin = toTime((event.begin - step.begin) * 1e-6);
+    span.end = span.begin + toTime(event.duration * 1e-6);
+    span.alone = span.end - span.begin;
+    return span;
+  };
+  auto missing = [&](const Twine &what) {
+    return makeError(trace.path + ": expected " + what + " in step " +
+                     Twine(step.number) + ", got none");
+  };
+
+  PlanVariant variant;
+  variant.name = "run";
+  variant.title =
+      ("as rank " + Twine(trace.rank) + " ran it, step " + Twine(step.number))
+          .str();
+  variant.program = program;
+  variant.placed.assign(program.ops.size(), Cause::Data);
+  Timeline &timeline = variant.timeline;
+  timeline.spans.resize(program.ops.size());
+  timeline.exposedBy.resize(program.ops.size());
+  timeline.slowedBy.resize(program.ops.size());
+  std::vector<Id> starts = getEventOps(program).start;
+  size_t next = 0;
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    OpSpan &span = timeline.spans[i];
+    if (op.kind == StepOpKind::Launch) {
+      // Copies have names of their own.
+      while (next < kernels.size() && kernels[next]->name != op.name)
+        ++next;
+      if (next == kernels.size())
+        return missing("kernel " + op.name);
+      span = toSpan(*kernels[next++]);
+    } else if (op.kind == StepOpKind::Start) {
+      auto found = transfers.find(op.event);
+      if (found == transfers.end())
+        return missing("the transfer of event " + Twine(op.event));
+      span = toSpan(*found->second);
+      span.stall = toTime(found->second->waiting * 1e-6);
+      // Without queues the step waited all the time.
+      if (waits.empty())
+        timeline.exposedBy[i] = span.end - span.begin;
+    } else if (op.kind == StepOpKind::Wait && !waits.empty()) {
+      auto found = waits.find(op.event);
+      if (found == waits.end())
+        return missing("a wait for event " + Twine(op.event));
+      span = toSpan(*found->second);
+      timeline.exposedBy[starts[op.event]] = span.end - span.begin;
+    }
+  }
+  timeline.step = toTime((step.end - step.begin) * 1e-6);
+  for (const RunEvent *kernel : kernels)
+    timeline.compute += toTime(kernel->duration * 1e-6);
+  timeline.exposed = 0;
+  for (Time exposed : timeline.exposedBy)
+    timeline.exposed += exposed;
+  variant.memory = getMemory(program, timeline);
+  return variant;
+}

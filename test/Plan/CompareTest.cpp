@@ -1,0 +1,259 @@
+//===- CompareTest.cpp - Runs read back as timelines ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/PlanCompare.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+
+StepOp launch(Id kernel, std::string name) {
+  StepOp op;
+  op.kind = StepOpKind::Launch;
+  op.kernel = kernel;
+  op.name = std::move(name);
+  return op;
+}
+
+/// A gather beside one kernel of three, and a reduction that is waited for at
+/// once. One kernel runs twice.
+StepProgram makeProgram() {
+  StepProgram program;
+  program.worldSize = 2;
+  program.groups = {{2, 1}};
+  program.units = {"layers.0"};
+  program.kernels.resize(2);
+  program.transfers = {{TransferKind::AllGather, {1000}, 0, "f32"},
+                       {TransferKind::ReduceScatter, {2000}, 0, "f32"}};
+  auto start = [&](Id event, Queue queue) {
+    StepOp op;
+    op.kind = StepOpKind::Start;
+    op.queue = queue;
+    op.event = op.transfer = event;
+    op.unit = 0;
+    op.name = event ? "reduce_scatter" : "all_gather";
+    program.ops.push_back(op);
+  };
+  auto wait = [&](Id event) {
+    StepOp op;
+    op.kind = StepOpKind::Wait;
+    op.event = event;
+    program.ops.push_back(op);
+  };
+  start(0, Queue::AllGather);
+  program.ops.push_back(launch(0, "k0"));
+  wait(0);
+  program.ops.push_back(launch(1, "k1"));
+  program.ops.push_back(launch(0, "k0"));
+  start(1, Queue::Reduce);
+  wait(1);
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    op.source = i;
+  return program;
+}
+
+struct TestCost : CostModel {
+  Time kernel(const KernelCost &) const override { return toTime(3e-6); }
+  TransferCost transfer(const TransferKey &transfer) const override {
+    return {toTime(1e-6), toTime(transfer.atomBytes[0] * 5e-9), Link::Intra};
+  }
+  int rate(Queue, QueueMask) const override { return kFullRate; }
+};
+
+PlanVariant simulate(const StepProgram &program) {
+  static const TestCost cost;
+  PlanVariant variant;
+  variant.name = "compiled";
+  variant.title = "as simulated";
+  variant.program = program;
+  variant.timeline = play(addTimes(program, cost, {GroupPlacement()}));
+  variant.placed.assign(program.ops.size(), Cause::Data);
+  return variant;
+}
+
+std::string printTrace(const PlanVariant &variant) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printPlanTrace(PlanReport(), variant, os);
+  return text;
+}
+
+std::string replace(std::string text, llvm::StringRef from,
+                    llvm::StringRef to) {
+  size_t at = text.find(from.str());
+  EXPECT_NE(at, std::string::npos) << from.str();
+  return at == std::string::npos ? text
+                                 : text.replace(at, from.size(), to.str());
+}
+
+template <typename T>
+std::string messageOf(llvm::Expected<T> value) {
+  return value ? "" : llvm::toString(value.takeError());
+}
+
+TEST(Compare, aSimulationReadBackIsItself) {
+  StepProgram program = makeProgram();
+  PlanVariant simulated = simulate(program);
+  // 6 us of gather, 3 hidden; 11 us of reduction.
+  EXPECT_EQ(simulated.timeline.exposed, toTime(14e-6));
+  auto trace = parseRunTrace(printTrace(simulated), "trace.json");
+  ASSERT_TRUE(bool(trace)) << messageOf(std::move(trace));
+  EXPECT_EQ(trace->issue, getIssueHash(program));
+  auto run = makeRunVariant(program, *trace);
+  ASSERT_TRUE(bool(run)) << messageOf(std::move(run));
+  EXPECT_EQ(run->timeline.step, simulated.timeline.step);
+  EXPECT_EQ(run->timeline.compute, simulated.timeline.compute);
+  EXPECT_EQ(run->timeline.exposed, simulated.timeline.exposed);
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    EXPECT_EQ(run->timeline.spans[i].begin, simulated.timeline.spans[i].begin)
+        << i;
+    EXPECT_EQ(run->timeline.spans[i].end, simulated.timeline.spans[i].end) << i;
+    EXPECT_EQ(run->timeline.exposedBy[i], simulated.timeline.exposedBy[i]) << i;
+  }
+
+  PlanReport report;
+  report.compared.push_back(std::move(simulated));
+  report.compared.push_back(std::move(*run));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printComparison(report, os);
+  EXPECT_NE(text.find("layers.0 all_gather (forward)"), std::string::npos);
+  // Nothing differs.
+  EXPECT_TRUE(llvm::StringRef(text).ends_with("largest differences\n")) << text;
+}
+
+TEST(Compare, saysWhatDiffers) {
+  StepProgram program = makeProgram();
+  PlanReport report;
+  report.compared = {};
+  report.compared.push_back(simulate(program));
+  PlanVariant slow = simulate(program);
+  // The gather takes 4 us more, 3 of them until the other rank came.
+  slow.timeline.spans[0].end += toTime(4e-6);
+  slow.timeline.spans[0].stall = toTime(3e-6);
+  slow.timeline.spans[5].end += toTime(2e-6);
+  slow.timeline.spans[5].stall = 0;
+  slow.timeline.compute += toTime(1e-6);
+  report.compared.push_back(std::move(slow));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printComparison(report, os);
+  EXPECT_NE(text.find("+0.004 ms  layers.0 all_gather (forward): it waited for "
+                      "other ranks"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("+0.002 ms  layers.0 reduce_scatter: its link, or the "
+                      "cores"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("compute: kernels are slower"), std::string::npos);
+}
+
+TEST(Compare, refusesWhatIsNoTraceOfTheProgram) {
+  StepProgram program = makeProgram();
+  std::string good = printTrace(simulate(program));
+  auto refuse = [&](std::string text, llvm::StringRef part) {
+    std::string message = messageOf(parseRunTrace(text, "t.json"));
+    EXPECT_NE(message.find(part.str()), std::string::npos) << message;
+  };
+  refuse("{", "t.json: ");
+  refuse("[]", "expected a trace that an executable wrote with --trace");
+  refuse(replace(good, "\"issue\"", "\"tissue\""),
+         "expected a trace that an executable wrote");
+  refuse(replace(good, "ProfilerStep#1", "Step"), "expected ProfilerStep#N");
+  refuse(replace(good, "\"step\": 1", "\"stop\": 1"),
+         "expected args.step, got none");
+  refuse(replace(good, "\"dur\":", "\"door\":"),
+         "expected cat, name, ts and dur");
+
+  auto refuseRun = [&](std::string text, llvm::StringRef part) {
+    auto trace = parseRunTrace(text, "t.json");
+    ASSERT_TRUE(bool(trace));
+    std::string message = messageOf(makeRunVariant(program, *trace));
+    EXPECT_NE(message.find(part.str()), std::string::npos) << message;
+  };
+  refuseRun(replace(good, "\"name\": \"k1\"", "\"name\": \"k2\""),
+            "t.json: expected kernel k1 in step 1, got none");
+  refuseRun(replace(good, "\"event\": 1", "\"event\": 3"),
+            "expected the transfer of event 1 in step 1, got none");
+}
+
+TEST(Compare, refusesTracesOfAnotherProgram) {
+  llvm::SmallString<128> dir;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("compare", dir));
+  StepProgram program = makeProgram();
+  EXPECT_NE(messageOf(readRunTraces(dir)).find("expected rank-0.json"),
+            std::string::npos);
+  llvm::SmallString<128> file(dir);
+  llvm::sys::path::append(file, "rank-0.json");
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream os(file, error);
+    ASSERT_FALSE(error);
+    os << printTrace(simulate(program));
+  }
+  auto traces = readRunTraces(dir);
+  ASSERT_TRUE(bool(traces)) << messageOf(std::move(traces));
+  EXPECT_EQ(traces->size(), 1u);
+  StepProgram other = program;
+  std::swap(other.ops[3], other.ops[4]);
+  EXPECT_NE(messageOf(makeRunVariant(other, traces->front()))
+                .find("expected a trace of the program that these options "
+                      "give"),
+            std::string::npos);
+  // Ranks of one run ran one program.
+  llvm::SmallString<128> second(dir);
+  llvm::sys::path::append(second, "rank-1.json");
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream os(second, error);
+    ASSERT_FALSE(error);
+    os << printTrace(simulate(other));
+  }
+  EXPECT_NE(
+      messageOf(readRunTraces(dir)).find("expected a trace of the program of"),
+      std::string::npos);
+  EXPECT_NE(messageOf(readRunTraces((dir + "/no").str())).find("expected"),
+            std::string::npos);
+  llvm::sys::fs::remove_directories(dir);
+}
+
+TEST(ProgramHash, changesWithWhatAStepDoes) {
+  StepProgram program = makeProgram();
+  std::string issue = getIssueHash(program), whole = getProgramHash(program);
+  EXPECT_EQ(issue.size(), 64u);
+  EXPECT_EQ(getIssueHash(makeProgram()), issue);
+  // Places are no part of the order, nor is what the reader sees.
+  StepProgram moved = program;
+  moved.ops[1].reads.push_back({0, 64, 64});
+  moved.ops[0].unit = -1;
+  EXPECT_EQ(getIssueHash(moved), issue);
+  EXPECT_NE(getProgramHash(moved), whole);
+  auto differs = [&](auto change) {
+    StepProgram changed = makeProgram();
+    change(changed);
+    EXPECT_NE(getIssueHash(changed), issue);
+    EXPECT_NE(getProgramHash(changed), whole);
+  };
+  differs([](StepProgram &p) { std::swap(p.ops[3], p.ops[4]); });
+  differs([](StepProgram &p) { std::swap(p.ops[1], p.ops[2]); });
+  differs([](StepProgram &p) { p.ops[5].after.push_back(0); });
+  differs([](StepProgram &p) { p.transfers[0].atomBytes[0] += 4; });
+  differs(
+      [](StepProgram &p) { p.transfers[1].kind = TransferKind::AllReduce; });
+  differs([](StepProgram &p) { p.groups[0].stride = 2; });
+  differs([](StepProgram &p) { p.ops[0].queue = Queue::Reduce; });
+  differs([](StepProgram &p) { p.ops[1].name = "k9"; });
+}
+
+} // namespace

@@ -1,0 +1,103 @@
+"""What a step did is what its plan says, and an executable is what its manifest says."""
+import json
+import unittest
+
+from steps import BIN, StepTest, fixture
+
+MESH = "shard=2"
+CLUSTER = "h100-sxm"
+LINK = ["--link", "1e8,2e-4"]
+
+
+class Compare(StepTest):
+    def trace(self, program, *options, steps=4):
+        folder = self.place("trace")
+        self.train(program, fixture, MESH, "--trace", folder, *options, steps=steps)
+        return folder
+
+    def plan(self, *options):
+        return self.execute([BIN / "fsdp-plan", fixture.model, "--optimizer-file", fixture.dir / "optimizer.mlir",
+                             "--mesh", MESH, "--cluster", CLUSTER, *options])
+
+    def test_runs_of_every_order(self):
+        for order in ("in_order", "fsdp", "scheduled"):
+            program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", order)
+            for options in (LINK, ["--queue-threads", "off"]):
+                with self.subTest(order=order, options=options):
+                    folder = self.trace(program, *options)
+                    page = self.place("plan.html")
+                    outcome = self.plan("--compare", folder, "--json", "--html", page)
+                    self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+                    simulated, run = json.loads(outcome.stdout)["compared"]
+                    name = lambda c: (c["queue"], c["unit"], c["name"], c["backward"])
+                    # What is not exposed is not listed; on this link all is.
+                    names = {name(c) for c in run["collectives"]}
+                    self.assertLessEqual({name(c) for c in simulated["collectives"]}, names)
+                    self.assertIn(("all_gather", "root", "all_gather", False), names)
+                    self.assertGreater(run["step_ms"], run["exposed_ms"])
+                    self.assertGreater(run["exposed_ms"], 0)
+                    self.assertIn("as rank 0 ran it", page.read_text())
+
+    def test_links_take_what_they_should(self):
+        # 2 ms for every transfer, whatever the machine does.
+        program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "in_order")
+        folder = self.trace(program, "--link", "1e12,2e-3")
+        for rank in range(2):
+            events = json.loads((folder / f"rank-{rank}.json").read_text())["traceEvents"]
+            transfers = [e for e in events if e["name"].startswith("nccl")]
+            self.assertTrue(transfers)
+            for event in transfers:
+                self.assertGreaterEqual(event["dur"], 2000)
+
+    def test_a_program_without_queues(self):
+        folder = self.trace(self.compile(fixture, MESH))
+        outcome = self.plan("--compare", folder)
+        self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+        self.assertIn("simulated", outcome.stdout)
+
+    def test_another_program_is_refused(self):
+        folder = self.trace(self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "in_order"))
+        for options, why in ((["--compare", folder, "--wrap", "none"], "expected a trace of the program that these options give"),
+                             (["--compare", folder / "no"], "expected a folder that --trace wrote"),
+                             (["--profile", folder], "expected --compare beside --profile"),
+                             (["--compare", folder, "--sweep", "mesh=shard=2"], "expected --compare or --sweep")):
+            with self.subTest(why=why):
+                outcome = self.plan(*options)
+                self.assertEqual(outcome.returncode, 1)
+                self.assertIn(why, outcome.stderr)
+
+
+class Certificate(StepTest):
+    def test_a_manifest_of_another_program_is_refused(self):
+        programs = {order: self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", order).read_bytes()
+                    for order in ("in_order", "fsdp")}
+
+        def manifest(code):
+            begin = code.index(b'{"arena"')
+            return begin, code.index(b"\0", begin)
+
+        code = programs["in_order"]
+        begin, end = manifest(code)
+        stale = slice(*manifest(programs["fsdp"]))
+        text = programs["fsdp"][stale].ljust(end - begin)
+        edited = code[begin:end].replace(b'"low":0', b'"low":1', 1)
+        self.assertEqual((len(text), len(edited)), (end - begin, end - begin))
+        self.assertNotEqual(edited, code[begin:end])
+        for wrong, why in ((text, "certificate: expected a manifest of program"),
+                           (edited, "certificate: expected the manifest that the code was lowered with")):
+            program = self.place("changed")
+            program.write_bytes(code[:begin] + wrong + code[end:])
+            program.chmod(0o755)
+            outcome = self.execute([program, "--describe"])
+            self.assertEqual(outcome.returncode, 1)
+            self.assertIn(why, outcome.stderr)
+
+    def test_the_peak_is_the_arenas(self):
+        program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "scheduled")
+        manifest = json.loads(self.execute([program, "--describe"]).stdout)
+        self.assertEqual(manifest["certificate"]["peak_bytes"], manifest["arena"]["bytes"])
+        self.assertEqual(len(manifest["certificate"]["transfers"]), manifest["events"])
+
+
+if __name__ == "__main__":
+    unittest.main()
