@@ -20,7 +20,7 @@ import sys
 from common import CACHE, HERE, ROOT, exported, run
 
 PUBLISHED = json.loads((HERE / "published-models.json").read_text())
-MODELS = ["gpt2-124m", "encoder-decoder", "llama2-7b-s2048-b1", "llama3-8b-s2048-b1", "llama-405b-8"]
+MODELS = ["gpt2-124m", "encoder-decoder", "llama2-7b-s2048-b1", "llama2-13b-s4096-b1", "llama-405b-8"]
 CLUSTERS = [("h100-sxm", "shard=8"), ("h100-sxm", "shard=64"), ("a100-40g-sxm-efa", "shard=32"),
             ("a100-80g-pcie", "shard=8")]
 LLAMA_405B = {"hidden_size": 16384, "intermediate_size": 53248, "num_attention_heads": 128,
@@ -36,9 +36,10 @@ def traced(name, only_traced):
         return folder if (folder / "model.mlir").exists() else None
     what = ["py:encoder_decoder:build_step"]
     if name != "encoder-decoder":
-        config = LLAMA_405B if name == "llama-405b-8" else PUBLISHED[name.partition("-s2048")[0]]["config"]
+        model, _, seq = name.removesuffix("-b1").partition("-s")
+        config = LLAMA_405B if name == "llama-405b-8" else PUBLISHED[model]["config"]
         what = ["hf:llama", "--config", ",".join(f"{k}={v}" for k, v in config.items()), "--dtype", "bf16", "--batch", 1,
-                "--seq", 2048]
+                "--seq", seq or 2048]
     run([sys.executable, "-m", "fsdp_export", *what, "--skip-init", "--no-locations", "-o", folder],
         env=os.environ | {"PYTHONPATH": f"{ROOT}/tools/fsdp-export/src:{HERE}"})
     return folder
