@@ -1,11 +1,13 @@
-// RUN: fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='{text}'" | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='{\"name\":1}'" | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='{\"certificate\":1}'" | FileCheck %s --check-prefix=CERTIFIED
+// RUN: not fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='text'" 2>&1 | FileCheck %s --check-prefix=TEXT
 
 // Each launch and collective is one call with a constant descriptor; the step
 // leaves where a call fails. What the kernels were made from is gone.
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 
-// CHECK-DAG:   llvm.mlir.global internal constant @{{.*}}("{text}\00")
+// CHECK-DAG:   llvm.mlir.global internal constant @{{.*}}("{\22name\22:1}\00")
 // CHECK:       func.func private @square_cpu
 // CHECK:       llvm.func @fsdp_step
 // CHECK:         llvm.call @fsdp_rt_launch
@@ -20,8 +22,18 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK:       llvm.func @fsdp_rt_all_reduce(!llvm.ptr, !llvm.ptr) -> i32
 // CHECK:       llvm.mlir.global external constant @fsdp_rt_program_entry
 // CHECK:         llvm.mlir.addressof @fsdp_step
+// CHECK:         llvm.mlir.zero : !llvm.ptr
 // CHECK-NOT:   fsdp.mesh
 // CHECK-NOT:   fsdp.launch
+
+// With a manifest that certifies the program, the code says what it is: digests
+// of what was lowered and of the manifest.
+// CERTIFIED: llvm.mlir.global internal constant @[[CERTIFICATE:.*]]("{{[0-9a-f]+ [0-9a-f]+}}\00")
+// CERTIFIED: llvm.mlir.global external constant @fsdp_rt_program_entry
+// CERTIFIED: llvm.mlir.addressof @fsdp_step
+// CERTIFIED: llvm.mlir.addressof @[[CERTIFICATE]]
+
+// TEXT: error: expected the manifest to be JSON, got
 func.func @step(%x: tensor<4x4xf32>, %ok: tensor<i1>) -> tensor<4x4xf32> {
   %0 = fsdp.launch @square(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = fsdp.launch @product(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -126,12 +126,15 @@ public:
     addNames();
     addSteps();
     for (size_t i = 0; i < calls_.size(); ++i)
-      addCall(calls_[i], static_cast<int64_t>(i) + 1);
+      addCall(calls_[i], firstCorrelation + static_cast<int64_t>(i));
     return std::move(events_);
   }
   int64_t origin() const { return calls_.empty() ? 0 : origin_; }
 
 private:
+  /// As large as PyTorch's: HolisticTraceAnalysis keeps them, and then places
+  /// in a table, in the smallest integers that hold them.
+  static constexpr int64_t firstCorrelation = 1 << 17;
   /// What compute runs in, and the lane behind those of all queues.
   static constexpr int32_t compute = 0, stepLane = 6;
 

@@ -133,7 +133,7 @@ TEST_F(TraceTest, TraceIsWhatBrowsersOpen) {
   EXPECT_EQ(first["dur"], 2.5);
   EXPECT_EQ(first["pid"], 3);
   EXPECT_EQ(first["args"]["stream"], 0);
-  EXPECT_EQ(first["args"]["correlation"], 1);
+  EXPECT_EQ(first["args"]["correlation"], 1 << 17);
   const Json &second = kernels[1];
   EXPECT_EQ(second["ts"], 3.0);
   EXPECT_EQ(second["args"]["gflops_per_s"], 4.0);

@@ -20,6 +20,10 @@ using namespace mlir::fsdp::sched;
 
 static double toUs(Time time) { return toSeconds(time) * 1e6; }
 
+/// As large as PyTorch's: HolisticTraceAnalysis keeps them, and then places in
+/// a table, in the smallest integers that hold them.
+static int64_t getCorrelation(Id op) { return (1 << 17) + int64_t(op); }
+
 /// What NCCL calls the kernels that do it.
 static std::string getKernelName(const StepProgram &program, Id op) {
   const StepOp &it = program.ops[op];
@@ -68,7 +72,7 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
     json.attributeObject("args", [&] {
       json.attribute("device", 0);
       json.attribute("stream", int64_t(it.queue));
-      json.attribute("correlation", int64_t(op) + 1);
+      json.attribute("correlation", getCorrelation(op));
       json.attribute("step", 1);
       if (it.unit >= 0)
         json.attribute("unit", program.units[it.unit]);
@@ -101,7 +105,7 @@ static void writeLaunch(llvm::json::OStream &json, Id op, Time issued) {
     json.attribute("ts", toUs(issued));
     json.attribute("dur", 0);
     json.attributeObject(
-        "args", [&] { json.attribute("correlation", int64_t(op) + 1); });
+        "args", [&] { json.attribute("correlation", getCorrelation(op)); });
   });
 }
 
@@ -122,7 +126,8 @@ static void writeWait(llvm::json::OStream &json, const PlanVariant &variant,
       json.attribute("event", variant.program.ops[op].event);
       json.attribute("wait_on_stream",
                      int64_t(variant.program.ops[start].queue));
-      json.attribute("wait_on_cuda_event_record_corr_id", int64_t(start) + 1);
+      json.attribute("wait_on_cuda_event_record_corr_id",
+                     getCorrelation(start));
     });
   });
 }
