@@ -53,10 +53,56 @@ TEST(LowerBound, countsWhatContentionTakes) {
   p.cost = &cost;
   for (Id t : {0, 1, 2})
     p.transfers[t].cost.work = 100;
-  // Gathers: 300, of which the first 100 have nothing beside them; compute is
-  // a quarter slower in the others.
+  // The link: 300 for gathers and 120 for reductions, of which the first 100
+  // have nothing beside them; compute is a quarter slower in the others.
   Bound bound = lowerBound(p);
-  EXPECT_EQ(bound.contended, 100 + 420 + 200 / 4);
+  EXPECT_EQ(bound.contended, 100 + 420 + 320 / 4);
+}
+
+TEST(LowerBound, countsContentionFromBackwardOn) {
+  // Forward waits for gathers; what backward needs cannot be sent before.
+  ScheduleProblem p = makeTwoUnits();
+  test::ConstantCost cost;
+  cost.computeLoss = 256;
+  p.cost = &cost;
+  for (Id t : {0, 1, 2})
+    p.transfers[t].cost.work = 1000;
+  p.spine[2].work = 4000;
+  // f1 cannot begin before 2000: then all compute but f0 is left, and on the
+  // link the third gather, of which nothing was sent, and the reductions.
+  Time left = 0;
+  for (size_t s = 1; s != p.spine.size(); ++s)
+    left += p.spine[s].work;
+  for (const FloatingOp &op : p.floating)
+    left += op.work;
+  EXPECT_EQ(lowerBound(p).contended, 2000 + left + (1000 + 120) / 4);
+}
+
+namespace {
+struct HalfSpeed : test::ConstantCost {
+  int rate(Queue q, QueueMask active) const override {
+    return active & ~maskOf(q) ? kFullRate / 2 : kFullRate;
+  }
+};
+} // namespace
+
+TEST(LowerBound, countsWhatLinksTakeFromEachOther) {
+  ScheduleProblem p;
+  p.numLinks = 2;
+  p.spine.push_back({10, 0, -1, -1});
+  HalfSpeed cost;
+  p.cost = &cost;
+  for (Id link : {0, 1}) {
+    Transfer t;
+    t.queue = link ? Queue::AllReduce : Queue::Reduce;
+    t.cost.work = 100;
+    t.cost.link = link;
+    t.ready = 0;
+    p.transfers.push_back(t);
+  }
+  // Side by side each takes twice as long as alone.
+  EXPECT_EQ(lowerBound(p).contended, 10 + 200);
+  EXPECT_EQ(lowerBound(p).value, 210);
 }
 
 TEST(LowerBound, isBelowFSDPsSchedules) {

@@ -31,9 +31,9 @@ static void expectSound(const ScheduleProblem &p, const Schedule &s) {
   EXPECT_EQ(sim.step, s.makespan);
   EXPECT_LE(sim.peak, s.peak);
   EXPECT_LE(s.peak, p.budget);
-  EXPECT_EQ(std::accumulate(sim.exposedBy.begin(), sim.exposedBy.end(),
-                            Time(0)),
-            sim.exposed);
+  EXPECT_EQ(
+      std::accumulate(sim.exposedBy.begin(), sim.exposedBy.end(), Time(0)),
+      sim.exposed);
   EXPECT_LE(lowerBound(p).value, s.makespan);
 }
 
@@ -160,6 +160,27 @@ TEST(Scheduler, latenciesMayOverlap) {
     ScheduleProblem p = makeProblem(o, seed);
     if (std::optional<Schedule> s = schedule(p))
       expectSound(p, *s);
+  }
+}
+
+TEST(Scheduler, overlapsLatenciesOfTwoQueues) {
+  // As on very large groups: transfers mostly wait for each other's ranks.
+  for (int units : {8, 40}) {
+    RandomOptions o;
+    o.units = units;
+    o.ratio = 1.4;
+    o.rooms = 0;
+    o.latency = 0.7;
+    ScheduleProblem p = makeProblem(o, 1);
+    Time total = 0;
+    for (const Transfer &t : p.transfers)
+      total += t.cost.total();
+    std::optional<Schedule> s = schedule(p);
+    ASSERT_TRUE(s);
+    expectSound(p, *s);
+    // One after the other takes `total`.
+    EXPECT_LT(s->makespan, total - total / 20);
+    EXPECT_LE(double(s->makespan), 1.05 * double(lowerBound(p).value));
   }
 }
 

@@ -43,6 +43,8 @@ private:
   Time passLink(Id node, bool forward) const;
   void findHeadsAndTails();
   static Time runPreemptive(std::vector<Job> jobs);
+  Time getSlowed(const std::vector<Job> &slowed, Queue queue,
+                 const std::vector<Job> &others, QueueMask otherQueues) const;
   Time getContended() const;
 
   const ScheduleProblem &p;
@@ -294,31 +296,86 @@ Time Graph::runPreemptive(std::vector<Job> jobs) {
   return end;
 }
 
-/// Compute loses a share of its speed while a transfer runs. Outside the first
-/// head and the last tail, transfers that do not fit into them run beside it.
-Time Graph::getContended() const {
-  if (!p.cost || p.spine.empty())
+/// A queue loses a share of its speed while others run. From any time on: the
+/// @slowed operations, of @queue, that cannot begin before it are still to do,
+/// and so are the @others, which keep @otherQueues busy one after the other, as
+/// far as they cannot be over by then. Outside of the last tail they run beside
+/// the queue, or it waits.
+Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
+                      const std::vector<Job> &others,
+                      QueueMask otherQueues) const {
+  if (slowed.empty() || others.empty())
     return 0;
-  Time compute = 0, least = std::numeric_limits<Time>::max(), end = least;
-  for (size_t i = 0; i != p.spine.size() + p.floating.size(); ++i) {
-    compute += work[i];
-    least = std::min(least, head[i]);
-    end = std::min(end, tail[i]);
+  // With more queues active all are slower still.
+  int rate = 0, speed = 1;
+  for (int q = 1; q != kNumQueues; ++q)
+    if (otherQueues & maskOf(Queue(q))) {
+      QueueMask both = maskOf(queue) | maskOf(Queue(q));
+      rate = std::max(rate, p.cost->rate(queue, both));
+      speed = std::max(speed, p.cost->rate(Queue(q), both));
+    }
+  // What loses more than it hides would wait instead.
+  int loss = std::min(kFullRate - rate, speed);
+  Time end = std::numeric_limits<Time>::max(), left = 0, busyLeft = 0;
+  for (const Job &job : slowed) {
+    end = std::min(end, job.tail);
+    left += job.work;
   }
+  for (const Job &job : others)
+    busyLeft += job.work;
+  Time most = 0, free = 0;
+  auto next = others.begin();
+  for (const Job &job : slowed) {
+    Time now = job.head;
+    // As much as possible is over by now.
+    for (; next != others.end() && next->head <= now; ++next) {
+      free = std::max(free, next->head) + next->work;
+      busyLeft -= next->work;
+    }
+    Time busy = busyLeft + std::max<Time>(0, free - now);
+    Time beside = std::max<Time>(0, busy - end);
+    Time lost = beside / speed * loss + beside % speed * loss / speed;
+    most = std::max(most, now + end + left + lost);
+    left -= job.work;
+  }
+  return most;
+}
+
+Time Graph::getContended() const {
+  if (!p.cost)
+    return 0;
+  std::array<std::vector<Job>, kNumQueues> queues;
+  std::vector<std::vector<Job>> links(p.numLinks);
+  std::vector<QueueMask> linkQueues(p.numLinks);
+  for (size_t i = 0; i != p.spine.size() + p.floating.size(); ++i)
+    queues[0].push_back({head[i], work[i], tail[i]});
+  for (auto [t, x] : llvm::enumerate(p.transfers)) {
+    Id i = transfer(t);
+    queues[int(x.queue)].push_back({head[i], work[i], tail[i]});
+    links[x.cost.link].push_back(
+        {head[i] + x.cost.latency, x.cost.work, tail[i]});
+    linkQueues[x.cost.link] |= maskOf(x.queue);
+  }
+  auto sortByHead = [](std::vector<Job> &jobs) {
+    llvm::sort(jobs, [](const Job &a, const Job &b) {
+      return std::make_tuple(a.head, a.work, a.tail) <
+             std::make_tuple(b.head, b.work, b.tail);
+    });
+  };
+  llvm::for_each(queues, sortByHead);
+  llvm::for_each(links, sortByHead);
   Time most = 0;
-  for (int q = 1; q != kNumQueues; ++q) {
-    Time busy = 0;
-    for (auto [t, x] : llvm::enumerate(p.transfers))
-      if (x.queue == Queue(q))
-        busy += x.cost.total();
-    // With more queues active compute is slower still.
-    int rate = p.cost->rate(Queue::Compute,
-                            maskOf(Queue::Compute) | maskOf(Queue(q)));
-    Time beside = std::max<Time>(0, busy - least - end);
-    int loss = kFullRate - rate;
-    Time lost =
-        beside / kFullRate * loss + beside % kFullRate * loss / kFullRate;
-    most = std::max(most, least + end + compute + lost);
+  for (int slowed = 0; slowed != kNumQueues; ++slowed) {
+    auto raise = [&](const std::vector<Job> &others, QueueMask mask) {
+      most = std::max(most,
+                      getSlowed(queues[slowed], Queue(slowed), others, mask));
+    };
+    for (int q = 1; q != kNumQueues; ++q)
+      if (q != slowed)
+        raise(queues[q], maskOf(Queue(q)));
+    for (int l = 0; l != p.numLinks; ++l)
+      if (!(linkQueues[l] & maskOf(Queue(slowed))))
+        raise(links[l], linkQueues[l]);
   }
   return most;
 }

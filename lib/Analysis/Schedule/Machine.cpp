@@ -24,29 +24,28 @@ MachineState Machine::getStart() const {
 // What may begin
 //===----------------------------------------------------------------------===//
 
-bool Machine::isReady(const MachineState &s, int stream,
-                      bool &memoryOnly) const {
+/// What is under way on its link does not matter: it is there because its turn
+/// ended early.
+bool Machine::isReadyBesideMemory(const MachineState &s, int stream) const {
   if (!hasMore(s, stream) || s.streamLeft[stream] >= 0)
     return false;
   const Item &next = streams[stream][s.begun[stream]];
-  for (int other = 0; other != kNumStreams; ++other)
-    if (s.streamLeft[other] >= 0 &&
-        streams[other][s.begun[other] - 1].link == next.link)
-      return false;
   if (s.line < next.floor || !allDone(s, next.after))
     return false;
-  if (next.rank < 0) {
-    // Its own room is there if everyone was careful.
-    memoryOnly = next.takes &&
-                 s.bytes + spineBytes(s) + next.takes > budget;
-    return !memoryOnly;
-  }
-  if (next.rank > 0) {
-    Ref previous = byRank[next.rank - 1];
-    if (s.begun[previous.stream] <= previous.index)
-      return false;
-  }
-  memoryOnly = taken(s) + spineBytes(s) + next.takes > budget;
+  if (next.rank <= 0)
+    return true;
+  Ref previous = byRank[next.rank - 1];
+  return s.begun[previous.stream] > previous.index;
+}
+
+bool Machine::isReady(const MachineState &s, int stream, bool &memoryOnly) {
+  if (!isReadyBesideMemory(s, stream))
+    return false;
+  const Item &next = streams[stream][s.begun[stream]];
+  // A reduction's own room is there if everyone was careful.
+  int64_t bytes = next.rank < 0 ? s.bytes : taken(s);
+  memoryOnly = next.takes && bytes + spineBytes(s) + next.takes > budget;
+  memoryWaits |= memoryOnly;
   return !memoryOnly;
 }
 
@@ -91,15 +90,14 @@ bool Machine::tailGoesFirst(const MachineState &s, Turn turn) const {
 
 /// Begins the next op of the spine, or a tail where the spine is at its end or
 /// waits long enough, or waits for memory that only tails can free.
-bool Machine::tryCompute(MachineState &s, Turn turn, bool begun,
-                         bool blocked) {
+bool Machine::tryCompute(MachineState &s, Turn turn, bool begun, bool blocked) {
   Time stall = std::numeric_limits<Time>::max();
   if (size_t(s.line) < line.size()) {
     const Step &step = line[s.line];
     bool ready = allDone(s, step.needs);
     bool fits = taken(s) + step.live + step.begins <= budget;
-    bool held = (turn.order == Turn::Hold && !begun) ||
-                tailGoesFirst(s, turn);
+    memoryWaits |= !fits;
+    bool held = (turn.order == Turn::Hold && !begun) || tailGoesFirst(s, turn);
     if (ready && fits && !held && s.tail >= step.tailsBefore) {
       if (recorder)
         recordCompute(s, step.op, step.needs);
@@ -166,6 +164,57 @@ void Machine::startFree(MachineState &s, bool &progress) {
   }
 }
 
+/// Several transfers of streams that share links are under way.
+bool Machine::areTogether(const MachineState &s) const {
+  int count = 0;
+  for (int stream : choices)
+    count += s.streamLeft[stream] >= 0;
+  return count > 1;
+}
+
+/// As advance, with latencies that overlap and links that are shared evenly.
+bool Machine::advanceTogether(MachineState &s, Time limit, QueueMask mask) {
+  std::array<int, kNumStreams> rate = {};
+  std::array<int64_t, kNumStreams> until = {};
+  std::array<Id, kNumStreams> worksOn;
+  worksOn.fill(-1);
+  for (int stream = 0; stream != kNumStreams; ++stream) {
+    if (s.streamLeft[stream] < 0)
+      continue;
+    const Item &x = streams[stream][s.begun[stream] - 1];
+    if (s.streamLeft[stream] > x.work * kFullRate)
+      until[stream] = x.work * kFullRate;
+    else
+      worksOn[stream] = x.link;
+  }
+  Time step = limit - s.now;
+  for (int stream = 0; stream != kNumStreams; ++stream) {
+    if (s.streamLeft[stream] < 0)
+      continue;
+    rate[stream] = rates[(stream + 1) * 64 + mask];
+    if (worksOn[stream] >= 0)
+      rate[stream] = std::max<int>(
+          1, rate[stream] / llvm::count(worksOn, worksOn[stream]));
+    int64_t left = s.streamLeft[stream] - until[stream];
+    step = std::min<Time>(step, (left + rate[stream] - 1) / rate[stream]);
+  }
+  if (s.running)
+    step = std::min<Time>(step, (s.left + rates[mask] - 1) / rates[mask]);
+  s.now += step;
+  for (int stream = 0; stream != kNumStreams; ++stream)
+    if (int64_t &left = s.streamLeft[stream]; left >= 0) {
+      left = std::max(until[stream], left - step * rate[stream]);
+      if (left == 0)
+        complete(s, stream);
+    }
+  if (s.running) {
+    s.left = std::max<int64_t>(0, s.left - step * rates[mask]);
+    if (s.left == 0)
+      endCompute(s);
+  }
+  return true;
+}
+
 /// Goes on to the next end of something, at most until @limit. False if nothing
 /// runs.
 bool Machine::advance(MachineState &s, Time limit) {
@@ -175,6 +224,8 @@ bool Machine::advance(MachineState &s, Time limit) {
       mask |= maskOf(Queue(stream + 1));
   if (!mask)
     return false;
+  if (latencies && areTogether(s))
+    return advanceTogether(s, limit, mask);
   Time step = limit - s.now;
   auto bound = [&](int64_t left, int queue) {
     int rate = rates[queue * 64 + mask];
@@ -188,7 +239,8 @@ bool Machine::advance(MachineState &s, Time limit) {
   s.now += step;
   for (int stream = 0; stream != kNumStreams; ++stream)
     if (int64_t &left = s.streamLeft[stream]; left >= 0) {
-      left = std::max<int64_t>(0, left - step * rates[(stream + 1) * 64 + mask]);
+      left =
+          std::max<int64_t>(0, left - step * rates[(stream + 1) * 64 + mask]);
       if (left == 0)
         complete(s, stream);
     }
@@ -218,6 +270,8 @@ bool Machine::take(MachineState &s, Turn turn, Time &beginTime, Time latest) {
       if (!begun && isReady(s, stream, blocked)) {
         beginTime = s.now;
         begin(s, stream);
+        if (turn.early)
+          return true;
         begun = progress = true;
       }
       if (!s.running && tryCompute(s, turn, begun, blocked))
@@ -259,15 +313,23 @@ void Machine::idle(MachineState &s, Time limit) {
 // Comparison
 //===----------------------------------------------------------------------===//
 
-Time Machine::getTurnsLeft(const MachineState &s) const {
-  Time turns = 0, tail = std::numeric_limits<Time>::max();
+/// How long the links of the choices are busy with what has not begun.
+Time Machine::getChoicesBusy(const MachineState &s) const {
+  Time busy = 0;
   for (int stream : choices) {
-    if (!hasMore(s, stream))
-      continue;
-    turns += streamWork[stream][s.begun[stream]];
-    tail = std::min(tail, streamTail[stream]);
+    Time left = streamWork[stream][s.begun[stream]];
+    busy = oneAfterOther ? busy + left : std::max(busy, left);
   }
-  return turns ? turns + tail : 0;
+  return busy;
+}
+
+Time Machine::getTurnsLeft(const MachineState &s) const {
+  Time tail = std::numeric_limits<Time>::max();
+  for (int stream : choices)
+    if (hasMore(s, stream))
+      tail = std::min(tail, streamTail[stream]);
+  Time busy = getChoicesBusy(s);
+  return busy ? busy + tail : 0;
 }
 
 Time Machine::getBound(const MachineState &s) const {
@@ -276,20 +338,18 @@ Time Machine::getBound(const MachineState &s) const {
     compute -= s.running == MachineState::Line ? line[s.line].work
                                                : tails[s.tail].work;
   compute += (s.running ? s.left : 0) / kFullRate;
-  Time bound = s.now + compute;
-  for (int stream : choices)
-    if (hasMore(s, stream))
-      bound = std::max(bound, s.now + streamAfter[stream][s.begun[stream]]);
-  bound = std::max(bound, s.now + getTurnsLeft(s));
-  for (int stream : others) {
+  Time least = getTurnsLeft(s), busy = getChoicesBusy(s);
+  for (int stream = 0; stream != kNumStreams; ++stream) {
     Time left = std::max<int64_t>(s.streamLeft[stream], 0) / kFullRate;
+    busy = std::max(busy, left + streamBusy[stream][s.begun[stream]]);
     if (hasMore(s, stream))
-      bound = std::max(bound,
-                       s.now + left + streamAfter[stream][s.begun[stream]]);
+      least = std::max(least, left + streamAfter[stream][s.begun[stream]]);
     else if (left)
-      bound = std::max(bound, s.now + left + streamTail[stream]);
+      least = std::max(least, left + streamTail[stream]);
   }
-  return bound;
+  // Beside what is under way compute loses, or waits, which costs more.
+  Time lost = busy / kFullRate * leastLoss;
+  return s.now + std::max(least, compute + lost);
 }
 
 bool Machine::dominates(const MachineState &a, const MachineState &b) {
@@ -321,6 +381,9 @@ bool Machine::dominates(const MachineState &a, const MachineState &b) {
     if (c.begun[stream] < b.begun[stream] ||
         (c.begun[stream] == b.begun[stream] &&
          c.streamLeft[stream] > b.streamLeft[stream]))
+      return false;
+  for (int stream : choices)
+    if (c.streamLeft[stream] > b.streamLeft[stream])
       return false;
   return fitsNextGather(c) || !fitsNextGather(b);
 }
@@ -377,18 +440,26 @@ void Machine::recordStart(const MachineState &s, const Item &next) {
     if (!llvm::is_contained(schedule.after[t], other))
       schedule.after[t].push_back(other);
   };
-  Id &last = recorder->lastOnLink[next.link];
-  if (last >= 0 &&
-      problem.transfers[last].queue != problem.transfers[t].queue)
-    comeAfter(last);
-  last = t;
+  // Behind what its link has done; what is still under way there shares it.
+  // What comes before on its own queue is known; of the others the last one
+  // says so of all before it.
+  std::array<bool, kNumStreams> isKnown = {};
+  for (int stream = 0; stream != kNumStreams; ++stream) {
+    isKnown[stream] = Queue(stream + 1) == problem.transfers[t].queue;
+    if (isKnown[stream] || s.begun[stream] == 0 || s.streamLeft[stream] >= 0)
+      continue;
+    const Item &last = streams[stream][s.begun[stream] - 1];
+    if (last.link != next.link)
+      continue;
+    comeAfter(last.transfer);
+    isKnown[stream] = true;
+  }
   if (next.rank < 0)
     return;
-  // What is on its own link is complete; what is on others must be said.
   llvm::SmallVector<Ref, 4> open;
   int64_t bytes = s.bytes + spineBytes(s) + next.takes;
   for (Ref r : recorder->unknown)
-    if (item(r).link != next.link) {
+    if (!isKnown[r.stream]) {
       open.push_back(r);
       bytes += item(r).frees;
     }
@@ -407,12 +478,12 @@ bool Machine::record(llvm::ArrayRef<Turn> turns, Schedule &schedule) {
   schedule.known.assign(n, line.size() + tails.size());
   schedule.after.resize(n);
   schedule.placeCause.assign(n, Cause::Data);
-  Recorder log{schedule, {}, std::vector<Id>(problem.numLinks, -1)};
+  Recorder log{schedule, {}};
   recorder = &log;
   MachineState s = getStart();
   Time begin = 0;
-  bool ok = llvm::all_of(turns,
-                         [&](Turn turn) { return take(s, turn, begin); });
+  bool ok =
+      llvm::all_of(turns, [&](Turn turn) { return take(s, turn, begin); });
   ok = ok && finish(s);
   recorder = nullptr;
   schedule.makespan = s.now;

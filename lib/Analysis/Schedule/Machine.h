@@ -10,7 +10,9 @@
 // and does everything else as early as it may: compute runs on, queues with a
 // link of their own start what is ready, gathers start where their memory is
 // free for good. Its state after a turn is all that later turns depend on, so
-// states can be compared, and kept or dropped.
+// states can be compared, and kept or dropped. A turn ends when its transfer is
+// complete, or when it has begun: then latencies overlap, and the link is
+// shared.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +22,8 @@
 #include "fsdp/Analysis/Schedule/ScheduleProblem.h"
 
 #include "llvm/ADT/ArrayRef.h"
+
+#include <utility>
 
 namespace mlir::fsdp::sched {
 
@@ -37,6 +41,8 @@ struct CastPlan {
 /// A turn: a stream, and how compute behaves until it has begun.
 struct Turn {
   int8_t stream = 0;
+  /// The turn ends when the transfer has begun, not when it is complete.
+  bool early = false;
   /// Compute leaves room for results that are owed: whoever has its input can
   /// always begin. Without it more fits, and some ways end in a wait for ever.
   bool careful = true;
@@ -80,10 +86,17 @@ public:
   bool hasMore(const MachineState &s, int stream) const {
     return size_t(s.begun[stream]) < streams[stream].size();
   }
+  size_t getCount(int stream) const { return streams[stream].size(); }
   MachineState getStart() const;
 
+  /// Latencies on shared links are worth overlapping: turns may be early.
+  bool hasLatencies() const { return latencies; }
+  /// Since the last call something had to wait for memory; if nothing ever
+  /// has, how compute behaves while transfers wait makes no difference.
+  bool takeMemoryWaits() { return std::exchange(memoryWaits, false); }
+
   /// Starts the next transfer of the stream as early as it may start, and goes
-  /// on until it is complete. False if it cannot begin by @latest.
+  /// on until the turn ends. False if it cannot begin by @latest.
   bool take(MachineState &s, Turn turn, Time &begin,
             Time latest = std::numeric_limits<Time>::max());
   /// Goes on to the end of the step.
@@ -122,7 +135,8 @@ private:
   };
   struct Item {
     Id transfer = 0;
-    Time duration = 0;
+    /// All of it, and what is left of it when it begins to use the link.
+    Time duration = 0, work = 0;
     Id link = 0;
     /// The least number of line ops before it.
     int32_t floor = 0;
@@ -160,8 +174,7 @@ private:
     return true;
   }
   int64_t spineBytes(const MachineState &s) const {
-    return s.running == MachineState::Line ? line[s.line].live
-                                           : border(s.line);
+    return s.running == MachineState::Line ? line[s.line].live : border(s.line);
   }
   int64_t border(int32_t at) const {
     return size_t(at) < line.size() ? line[at].border : 0;
@@ -170,8 +183,12 @@ private:
   int64_t taken(const MachineState &s) const {
     return s.bytes + (s.careful ? s.owed : 0);
   }
-  bool isReady(const MachineState &s, int stream, bool &memoryOnly) const;
+  bool isReady(const MachineState &s, int stream, bool &memoryOnly);
+  bool isReadyBesideMemory(const MachineState &s, int stream) const;
+  bool areTogether(const MachineState &s) const;
+  bool advanceTogether(MachineState &s, Time limit, QueueMask mask);
   bool tryCompute(MachineState &s, Turn turn, bool begun, bool blocked);
+  Time getChoicesBusy(const MachineState &s) const;
   Time getStall(const MachineState &s, const Step &step, int pending) const;
   void begin(MachineState &s, int stream);
   void complete(MachineState &s, int stream);
@@ -184,7 +201,6 @@ private:
     Schedule &schedule;
     /// Transfers whose input is free, though compute does not know it.
     std::vector<Ref> unknown;
-    std::vector<Id> lastOnLink;
   };
   void recordCompute(const MachineState &s, LineOp op,
                      llvm::ArrayRef<Ref> needs);
@@ -205,15 +221,22 @@ private:
   /// Gathers and fetches by rank.
   std::vector<Ref> byRank;
   llvm::SmallVector<int, kNumStreams> choices, others;
+  bool latencies = false, memoryWaits = false;
+  /// The choices keep one link busy, or each other waiting.
+  bool oneAfterOther = true;
+  /// What compute loses at least beside a transfer, in parts of kFullRate.
+  int leastLoss = 0;
   /// rate of queue q under mask m at q * 64 + m.
   std::array<int, kNumQueues * 64> rates;
   /// Work of the line from op i on, of the tails from i on; and from the start
   /// of transfer i of a stream, which goes on alone, to the end of the step.
   std::vector<Time> lineAfter, tailsAfter;
   std::array<std::vector<Time>, kNumStreams> streamAfter;
-  /// Duration of a stream from transfer i on, and the least time that remains
-  /// behind its last one.
+  /// How long a stream keeps its link from transfer i on (with latencies where
+  /// they do not overlap), and the least time that remains behind its last one.
   std::array<std::vector<Time>, kNumStreams> streamWork;
+  /// How long transfers from i on are under way.
+  std::array<std::vector<Time>, kNumStreams> streamBusy;
   std::array<Time, kNumStreams> streamTail = {};
   Recorder *recorder = nullptr;
 };

@@ -79,8 +79,7 @@ void Machine::buildStreams(bool frugal) {
   std::vector<int> lastTail = getLastTail(problem);
   std::vector<Id> tailOrder = getTailOrder(problem);
   for (int stream = 0; stream != kNumStreams; ++stream)
-    for (auto [i, t] :
-         llvm::enumerate(getQueueOrder(problem, queueOf(stream))))
+    for (auto [i, t] : llvm::enumerate(getQueueOrder(problem, queueOf(stream))))
       refOf[t] = {int8_t(stream), int32_t(i)};
 
   for (Id f : tailOrder) {
@@ -110,6 +109,7 @@ void Machine::buildStreams(bool frugal) {
       Item item;
       item.transfer = t;
       item.duration = transfer.cost.total();
+      item.work = transfer.cost.work;
       item.link = transfer.cost.link;
       Id place = floor.place[t];
       // On the border of two segments, in front of the casts there.
@@ -172,7 +172,19 @@ void Machine::buildStreams(bool frugal) {
     });
     if (!streams[stream].empty())
       (shares ? choices : others).push_back(stream);
+    for (const Item &item : streams[stream])
+      latencies |= shares && item.duration > item.work;
   }
+  latencies &= !frugal;
+  for (int stream : choices)
+    for (const Item &item : streams[stream])
+      oneAfterOther &= !latencies || item.link == streams[choices[0]][0].link;
+  leastLoss = kFullRate;
+  for (int stream = 0; stream != kNumStreams; ++stream)
+    if (!streams[stream].empty())
+      leastLoss = std::min(
+          leastLoss,
+          kFullRate - rates[maskOf(Queue::Compute) | maskOf(queueOf(stream))]);
 
   if (frugal) {
     // Reductions and tails as soon as they can be, before anything else.
@@ -193,9 +205,8 @@ void Machine::buildStreams(bool frugal) {
           step.needs.push_back({int8_t(stream), count - 1});
       }
       while (tail != tails.size() &&
-             llvm::all_of(tails[tail].needs, [&](Ref r) {
-               return isInput(item(r).transfer);
-             }))
+             llvm::all_of(tails[tail].needs,
+                          [&](Ref r) { return isInput(item(r).transfer); }))
         ++tail;
       step.tailsBefore = tail;
     }
@@ -337,12 +348,14 @@ void Machine::buildBounds() {
     size_t n = streams[stream].size();
     streamAfter[stream].assign(n + 1, 0);
     streamWork[stream].assign(n + 1, 0);
+    streamBusy[stream].assign(n + 1, 0);
     for (size_t i = n; i-- > 0;) {
       const Item &x = streams[stream][i];
-      streamWork[stream][i] = streamWork[stream][i + 1] + x.duration;
+      streamWork[stream][i] =
+          streamWork[stream][i + 1] + (latencies ? x.work : x.duration);
+      streamBusy[stream][i] = streamBusy[stream][i + 1] + x.duration;
       streamAfter[stream][i] =
-          x.duration +
-          std::max(behind[x.transfer], streamAfter[stream][i + 1]);
+          x.duration + std::max(behind[x.transfer], streamAfter[stream][i + 1]);
     }
     if (n)
       streamTail[stream] = behind[streams[stream][n - 1].transfer];

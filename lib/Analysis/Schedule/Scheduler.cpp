@@ -22,8 +22,10 @@ using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 
 using Turns = std::vector<Turn>;
-/// Turns up to which every manner of compute is tried at each of them.
-constexpr size_t kSmall = 100;
+/// Transfers up to which a step is searched whole, with every plan of casts.
+constexpr size_t kSmall = 40;
+/// States that a search of a small and of a larger step may look at.
+constexpr size_t kSmallEffort = 200'000, kLargeEffort = 5'000;
 constexpr Time kForever = std::numeric_limits<Time>::max();
 
 //===----------------------------------------------------------------------===//
@@ -31,14 +33,14 @@ constexpr Time kForever = std::numeric_limits<Time>::max();
 //===----------------------------------------------------------------------===//
 
 /// Gives each turn to whoever can begin first; @gathersFirst decides where
-/// several can. Goes on from @s and appends to @turns. False where that ends in
-/// a wait for memory that never comes.
+/// several can, @early how turns end. Goes on from @s and appends to @turns.
+/// False where that ends in a wait for memory that never comes.
 static bool takeEarliest(Machine &machine, MachineState &s, bool gathersFirst,
-                         Turns &turns) {
+                         bool early, Turns &turns) {
   while (true) {
     MachineState best;
     Time bestBegin = kForever;
-    Turn turn = {-1};
+    Turn turn = {-1, early};
     bool more = false;
     // Streams count from the gathers up. Nobody is asked beyond the time at
     // which another can begin.
@@ -48,11 +50,11 @@ static bool takeEarliest(Machine &machine, MachineState &s, bool gathersFirst,
       more = true;
       MachineState next = s;
       Time begin = 0;
-      if (machine.take(next, {int8_t(stream)}, begin, bestBegin) &&
+      if (machine.take(next, {int8_t(stream), early}, begin, bestBegin) &&
           (begin < bestBegin || (begin == bestBegin && !gathersFirst))) {
         best = next;
         bestBegin = begin;
-        turn = {int8_t(stream)};
+        turn.stream = stream;
       }
     }
     if (!more)
@@ -74,8 +76,9 @@ public:
   /// Searches below @below, and no further than to @target.
   Search(Machine &machine, Time target, Time below)
       : machine(machine), target(target), best(below) {}
-  /// The best turns, if there are any.
-  std::optional<Turns> run();
+  /// The best turns, if there are any; of those that a rule gives alone, if
+  /// @rulesOnly.
+  std::optional<Turns> run(bool rulesOnly);
 
 private:
   struct Node {
@@ -88,8 +91,9 @@ private:
     Time bound;
   };
 
-  void tryRule(const MachineState &from, int32_t node, bool gathersFirst);
-  void runLevels();
+  void tryRule(const MachineState &from, int32_t node, bool gathersFirst,
+               bool early);
+  void runLevels(bool allManners);
   void insert(std::vector<Label> &labels, Label label);
   /// How many transfers of each choice have begun.
   using Key = std::array<int32_t, kNumStreams>;
@@ -111,11 +115,11 @@ Turns Search::trace(int32_t node) const {
   return result;
 }
 
-void Search::tryRule(const MachineState &from, int32_t node,
-                     bool gathersFirst) {
+void Search::tryRule(const MachineState &from, int32_t node, bool gathersFirst,
+                     bool early) {
   MachineState s = from;
   Turns rest;
-  if (!takeEarliest(machine, s, gathersFirst, rest) || s.now >= best)
+  if (!takeEarliest(machine, s, gathersFirst, early, rest) || s.now >= best)
     return;
   best = s.now;
   turns = trace(node);
@@ -139,28 +143,34 @@ void Search::insert(std::vector<Label> &labels, Label label) {
   labels.push_back(std::move(label));
 }
 
-void Search::runLevels() {
+void Search::runLevels(bool allManners) {
   size_t turnCount = 0;
   MachineState start = machine.getStart();
-  for (int stream : machine.getChoices()) {
-    MachineState s = start;
-    for (; machine.hasMore(s, stream); ++s.begun[stream])
-      ++turnCount;
-  }
-  // How compute may behave meanwhile: all ways where that can be afforded.
-  SmallVector<Turn, 18> manners = {Turn{}};
-  if (turnCount <= kSmall) {
+  for (int stream : machine.getChoices())
+    turnCount += machine.getCount(stream);
+  bool isSmall = turnCount <= kSmall;
+  // How compute may behave meanwhile: in large steps, the ways that matter
+  // most.
+  SmallVector<Turn, 36> manners = {Turn{}};
+  if (allManners) {
     manners.clear();
     for (auto order : {Turn::TransferFirst, Turn::Hold, Turn::ComputeFirst})
       for (bool careful : {true, false})
         for (auto tails :
              {Turn::TailsLate, Turn::TailsReady, Turn::TailsAwaited})
-          manners.push_back({0, careful, order, tails});
+          if (isSmall || (order != Turn::Hold && tails == Turn::TailsLate))
+            manners.push_back({0, false, careful, order, tails});
   }
+  if (machine.hasLatencies())
+    for (size_t i = 0, e = manners.size(); i != e; ++i) {
+      manners.push_back(manners[i]);
+      manners.back().early = true;
+    }
   // Small problems are searched whole; in large ones the most promising states
   // of each level go on. Counted, not timed: the same on every machine.
+  size_t effort = isSmall ? kSmallEffort : kLargeEffort;
   size_t width = std::clamp<size_t>(
-      turnCount ? 200'000 / (turnCount * manners.size()) : 1, 6, 4096);
+      turnCount ? effort / (turnCount * manners.size()) : 1, 6, 4096);
   size_t rulesEvery = turnCount / 8 + 16;
 
   std::vector<Label> level = {{start, -1, machine.getBound(start)}};
@@ -203,7 +213,7 @@ void Search::runLevels() {
             return std::make_pair(a.bound, a.node) <
                    std::make_pair(b.bound, b.node);
           });
-      tryRule(front.state, front.node, true);
+      tryRule(front.state, front.node, true, machine.hasLatencies());
       if (best <= target)
         return;
     }
@@ -217,14 +227,26 @@ void Search::runLevels() {
   }
 }
 
-std::optional<Turns> Search::run() {
+std::optional<Turns> Search::run(bool rulesOnly) {
   MachineState start = machine.getStart();
-  for (bool gathersFirst : {true, false}) {
-    tryRule(start, -1, gathersFirst);
-    if (best <= target)
-      return turns;
+  for (bool early : {false, true}) {
+    if (early && !machine.hasLatencies())
+      break;
+    for (bool gathersFirst : {true, false}) {
+      tryRule(start, -1, gathersFirst, early);
+      if (best <= target)
+        return turns;
+    }
   }
-  runLevels();
+  if (rulesOnly)
+    return turns;
+  machine.takeMemoryWaits();
+  runLevels(/*allManners=*/false);
+  // All manners where they make a difference.
+  if (best > target && machine.takeMemoryWaits()) {
+    nodes.clear();
+    runLevels(/*allManners=*/true);
+  }
   return turns;
 }
 
@@ -297,9 +319,9 @@ static Schedule scheduleFrugally(const ScheduleProblem &problem) {
   MachineState s = machine.getStart();
   Turns turns;
   Schedule result;
-  [[maybe_unused]] bool ok =
-      takeEarliest(machine, s, /*gathersFirst=*/false, turns) &&
-      machine.record(turns, result);
+  [[maybe_unused]] bool ok = takeEarliest(machine, s, /*gathersFirst=*/false,
+                                          /*early=*/false, turns) &&
+                             machine.record(turns, result);
   assert(ok && "without a budget nothing waits forever");
   result.makespan = simulate(problem, result).step;
   result.peak = getPeak(problem, result);
@@ -374,23 +396,28 @@ public:
 private:
   bool isDone() const { return best.schedule->makespan <= target; }
   std::optional<Schedule> search(const ScheduleProblem &p,
-                                 const CastPlan &casts, Time below);
-  bool offer(const CastPlan &casts);
+                                 const CastPlan &casts, Time below,
+                                 bool rulesOnly);
+  bool offer(const CastPlan &casts) { return offer(casts, !isSmall); }
+  bool offer(const CastPlan &casts, bool rulesOnly);
   void moveCasts();
   void offerBoth(CastPlan casts);
 
   const ScheduleProblem &problem;
   Best &best;
   Time target;
+  /// Large steps: rules tell the plans of casts apart, and one is searched.
+  bool isSmall = problem.transfers.size() <= kSmall;
   std::vector<CastPlan> tried;
   CastPlan bestCasts;
 };
 } // namespace
 
 std::optional<Schedule> Candidates::search(const ScheduleProblem &p,
-                                           const CastPlan &casts, Time below) {
+                                           const CastPlan &casts, Time below,
+                                           bool rulesOnly) {
   Machine machine(p, casts, /*frugal=*/false);
-  std::optional<Turns> turns = Search(machine, target, below).run();
+  std::optional<Turns> turns = Search(machine, target, below).run(rulesOnly);
   Schedule found;
   if (!turns || !machine.record(*turns, found))
     return std::nullopt;
@@ -398,15 +425,15 @@ std::optional<Schedule> Candidates::search(const ScheduleProblem &p,
 }
 
 /// True if that is better than what there is.
-bool Candidates::offer(const CastPlan &casts) {
+bool Candidates::offer(const CastPlan &casts, bool rulesOnly) {
   bool known = llvm::any_of(tried, [&](const CastPlan &other) {
     return other.place == casts.place && other.reserve == casts.reserve;
   });
-  if (isDone() || known)
+  if (isDone() || (known && (rulesOnly || isSmall)))
     return false;
   tried.push_back(casts);
   Time before = best.schedule->makespan;
-  std::optional<Schedule> found = search(problem, casts, before);
+  std::optional<Schedule> found = search(problem, casts, before, rulesOnly);
   if (!found)
     return false;
   best.offer(shareLinks(problem, *found));
@@ -447,7 +474,7 @@ void Candidates::offerBoth(CastPlan casts) {
 
 void Candidates::run() {
   if (!hasCasts(problem)) {
-    offer(placeCastsAhead(problem, 0));
+    offer(placeCastsAhead(problem, 0), /*rulesOnly=*/false);
     return;
   }
   bestCasts = placeCastsAhead(problem, 1);
@@ -460,17 +487,19 @@ void Candidates::run() {
   for (int count = 0; count != 3 && !isDone(); ++count) {
     ScheduleProblem bare = withoutCasts(problem, count * held);
     CastPlan front = placeCastsAhead(bare, bare.transfers.size());
-    offerBoth(placeCastsAt(
-        problem, Machine(bare, front, /*frugal=*/false).getFloors()));
-    if (std::optional<Schedule> found = search(bare, front, kForever))
+    offerBoth(placeCastsAt(problem,
+                           Machine(bare, front, /*frugal=*/false).getFloors()));
+    if (std::optional<Schedule> found = search(bare, front, kForever, !isSmall))
       offerBoth(placeCastsAt(problem, getSegmentsBefore(*found)));
   }
   offer(placeCastsAhead(problem, 2));
   offer(placeCastsAhead(problem, problem.transfers.size()));
   for (int round = 0; round != 2; ++round)
     offerBoth(placeCastsAt(problem, getSegmentsBefore(*best.schedule)));
-  if (problem.transfers.size() <= kSmall)
+  if (isSmall)
     moveCasts();
+  else
+    offer(CastPlan(bestCasts), /*rulesOnly=*/false);
 }
 
 std::optional<Schedule>

@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // A bound on the step from the cost model and the budget, without a search:
-// the longest chain (with what memory forces to come before what), and for each resource what Jackson's preemptive rule takes
-// with each operation's least time before it (head) and behind it (tail). It
-// holds for all the freedom that ScheduleProblem.h states.
+// the longest chain (with what memory forces to come before what), for each
+// resource what Jackson's preemptive rule takes with each operation's least
+// time before it (head) and behind it (tail), and from any time on what is left
+// for a queue with what it loses beside what is left for others. It holds for
+// all the freedom that ScheduleProblem.h states.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +28,8 @@ struct Bound {
   /// By queue, Queue::Compute included, and by link.
   std::array<Time, kNumQueues> queues = {};
   std::vector<Time> links;
-  /// With what transfers take from compute that runs beside them.
+  /// With what transfers take from compute, and from each other on different
+  /// links, while they run side by side.
   Time contended = 0;
   /// Which one it is: "critical path", "queue", "link", "contention"; and the
   /// queue's or link's number.
