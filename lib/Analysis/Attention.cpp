@@ -656,6 +656,14 @@ std::optional<AttentionMatch> Finder::match(std::string &why) {
         return std::nullopt;
       }
     }
+    if (dk && dv)
+      for (auto [size, ofKeys, ofValues] :
+           llvm::zip(result.batch, backward.dk->result.strides,
+                     backward.dv->result.strides))
+        if (size > 1 && (ofKeys == 0) != (ofValues == 0)) {
+          why = "keys and values are shared by different parts of the batch";
+          return std::nullopt;
+        }
     if (dq)
       for (auto [size, stride] :
            llvm::zip(result.batch, backward.dq->result.strides))

@@ -118,6 +118,10 @@ llvm::Error Frontend::read() {
   return llvm::Error::success();
 }
 
+void Frontend::fill(KernelOptions &kernels) const {
+  kernels.attention = options.attention;
+}
+
 void Frontend::fill(PartitionOptions &partition) const {
   partition.mesh = options.mesh;
   partition.strategy = options.strategy;

@@ -148,7 +148,11 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
             buildPartitionPipeline(pm, partition);
           }))
     return error;
-  if (llvm::Error error = frontend.runPipeline("kernels", buildKernelPipeline))
+  KernelOptions kernels;
+  frontend.fill(kernels);
+  if (llvm::Error error = frontend.runPipeline(
+          "kernels",
+          [&](OpPassManager &pm) { buildKernelPipeline(pm, kernels); }))
     return error;
   if (llvm::Error error = frontend.runPipeline(
           "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))

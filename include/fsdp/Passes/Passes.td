@@ -298,6 +298,21 @@ def MatchMatmuls : Pass<"fsdp-match-matmuls", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
+def EmitAttention : Pass<"fsdp-emit-attention", "::mlir::ModuleOp"> {
+  let summary = "Emits the tile functions of attentions";
+  let description = [{
+    Adds, for each kernel that is an attention, the function that the runtime
+    calls between its products, tile by tile (include/fsdp-rt/attention.h), and
+    records it as `fsdp.impl`. Scratch memory is that of a whole work item.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def VectorizeKernels : Pass<"fsdp-vectorize-kernels", "::mlir::ModuleOp"> {
   let summary = "Emits vector code for loop kernels";
   let description = [{

@@ -35,6 +35,8 @@ struct StepOptions {
   std::string paramDtype, reduceDtype, bufferDtype, optimizer;
   std::vector<std::string> ignore, replicate;
   bool clip = false;
+  /// As the option of fsdp-kernels.
+  AttentionMode attention = AttentionMode::Fused;
   /// Print how long each part took to stderr.
   bool timing = false;
 };
@@ -63,6 +65,7 @@ public:
   /// Reads the step, with its optimizer.
   llvm::Error read();
   void fill(PartitionOptions &partition) const;
+  void fill(KernelOptions &kernels) const;
   llvm::Error runPipeline(llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
 

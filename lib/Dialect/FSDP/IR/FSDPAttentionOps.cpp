@@ -216,6 +216,14 @@ LogicalResult AttentionBackwardOp::verify() {
         failed(verifyWritten(*this, shape, viewed, gradient.mayRepeat)))
       return failure();
   }
+  if (!getDk() || !getDv())
+    return success();
+  for (auto [i, size] : llvm::enumerate(shape.getBatch().asArrayRef()))
+    if (size > 1 && (getDkView()->getStrides()[i] == 0) !=
+                        (getDvView()->getStrides()[i] == 0))
+      return emitOpError("expected dk and dv to sum over the same dimensions, "
+                         "got batch dimension #")
+             << i << " in one of them";
   return success();
 }
 

@@ -125,7 +125,8 @@ def FSDP_AttentionBackwardOp : FSDP_Op<"attention_backward", [
     - attention_backward_c2: a view has one stride per batch dimension and two
       more, none negative, and lies inside its tensor.
     - attention_backward_c3: a gradient writes each element of its tensor, once
-      but for what it sums over; dq sums over nothing.
+      but for what it sums over: dq over nothing, dk and dv over the same
+      dimensions.
     - attention_backward_c4: `stats` has two elements per row of the batch.
     - attention_backward_c5: the bodies take the gradient (the second one), the
       score, the indices and an element of each captured tensor, and yield a
