@@ -13,8 +13,8 @@
 // tile of scores, float32, `tileKeys` apart. Its operands are, of the forward
 // pass:
 //
-//   position   int64_t[kPositionSize]: indices of the batch, first query, first
-//              key, keys of this tile
+//   position   int64_t[kPositionSize]: four indices of the batch, outermost
+//              first, the first query, the first key, the keys of this tile
 //   scores     in: scale * q k^T; out: exp(score function - maximum)
 //   rows       three times tileQueries floats: the maximum so far, the sum of
 //              exponentials so far, both updated; and exp(old maximum - new

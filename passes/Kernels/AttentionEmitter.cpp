@@ -400,7 +400,9 @@ void TileEmitter::emitBackwardRow() {
 }
 
 void TileEmitter::emit(Value begin, Value end) {
-  for (unsigned i = 0, e = shape.getBatch().size(); i != e; ++i)
+  // A smaller batch has leading dimensions of 1.
+  for (int64_t i = rt::kFirstQuery - shape.getBatch().size();
+       i != rt::kFirstQuery; ++i)
     batchIndex.push_back(position(i));
   firstQuery = position(rt::kFirstQuery);
   firstKey = position(rt::kFirstKey);
