@@ -19,7 +19,7 @@ int64_t AttentionShapeAttr::getBatchSize() const {
   return size;
 }
 
-/// *_c1
+// attention_c1, attention_backward_c1
 static LogicalResult verifyShape(Operation *op, AttentionShapeAttr shape) {
   ArrayRef<int64_t> batch = shape.getBatch();
   if (batch.size() > 4)
@@ -47,7 +47,7 @@ struct Viewed {
 };
 } // namespace
 
-/// *_c2
+// attention_c2, attention_backward_c2
 static LogicalResult verifyView(Operation *op, AttentionShapeAttr shape,
                                 const Viewed &viewed) {
   SmallVector<int64_t> sizes(shape.getBatch().asArrayRef());
@@ -108,7 +108,7 @@ static LogicalResult verifyWritten(Operation *op, AttentionShapeAttr shape,
   return success();
 }
 
-/// *_c5
+// attention_c5, attention_backward_c5
 static LogicalResult verifyBody(Operation *op, AttentionShapeAttr shape,
                                 OperandRange captured, Region &body,
                                 unsigned scores) {
@@ -145,7 +145,7 @@ static LogicalResult verifyInputs(Op op) {
        shape.getValue()},
       {"out", op.getOutView(), typeOf(op.getOut()), shape.getQueries(),
        shape.getValue()}};
-  // *_c6
+  // attention_c6, attention_backward_c6
   if (op.getCaptured().size() != op.getCapturedViews().size())
     return op.emitOpError("expected ")
            << op.getCaptured().size() << " captured views, got "
@@ -157,7 +157,7 @@ static LogicalResult verifyInputs(Op op) {
   for (const Viewed &viewed : views)
     if (failed(verifyView(op, shape, viewed)))
       return failure();
-  // *_c4
+  // attention_c4, attention_backward_c4
   if (typeOf(op.getStats()).getNumElements() != 2 * shape.getRows())
     return op.emitOpError("expected statistics of ")
            << 2 * shape.getRows() << " elements, got "
@@ -216,6 +216,7 @@ LogicalResult AttentionBackwardOp::verify() {
         failed(verifyWritten(*this, shape, viewed, gradient.mayRepeat)))
       return failure();
   }
+  // attention_backward_c3
   if (!getDk() || !getDv())
     return success();
   for (auto [i, size] : llvm::enumerate(shape.getBatch().asArrayRef()))
