@@ -16,9 +16,10 @@
 //   position   int64_t[kPositionSize]: four indices of the batch, outermost
 //              first, the first query, the first key, the keys of this tile
 //   scores     in: scale * q k^T; out: exp(score function - maximum)
-//   rows       three times tileQueries floats: the maximum so far, the sum of
-//              exponentials so far, both updated; and exp(old maximum - new
-//              one), with which what was summed before is multiplied
+//   rows       four times tileQueries floats: the maximum so far, the sum of
+//              exponentials so far, both updated; exp(old maximum - new one),
+//              with which what was summed before is multiplied; and what the
+//              function likes
 //   captured tensors, from their first element
 //
 // and of the backward pass:
@@ -26,11 +27,12 @@
 //   position   the same
 //   scores     in: scale * q k^T; out: the probabilities
 //   gradients  in: the probabilities' gradients; out: those of q k^T
-//   rows       three times tileQueries floats: the maximum, 1 / the sum, and
-//              the sum of the probabilities times their gradients
+//   rows       four times tileQueries floats: the maximum, 1 / the sum, the sum
+//              of the probabilities times their gradients, and nothing
 //   captured tensors, from their first element
 //
-// Columns behind the last key of a tile may be written; nothing reads them.
+// What lies behind the last row or column of a tile may be written; nothing
+// reads it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,6 +48,8 @@ constexpr int64_t kMaxTileQueries = 128, kMaxTileKeys = 128;
 constexpr int64_t kTileUnit = 16;
 constexpr int64_t kPositionSize = 8;
 constexpr int64_t kFirstQuery = 4, kFirstKey = 5, kTileColumns = 6;
+/// Floats per row of a tile.
+constexpr int64_t kTileRowFields = 4;
 /// Numbers per tensor in a descriptor.
 constexpr int64_t kTensorFields = 8;
 
@@ -76,7 +80,7 @@ constexpr AttentionScratch layOutAttention(bool backward, int64_t keys,
     return begin;
   };
   at.scores = take(tileQueries, tileKeys);
-  at.rows = take(3, tileQueries);
+  at.rows = take(kTileRowFields, tileQueries);
   at.q = take(tileQueries, head);
   at.k = take(tileKeys, head);
   at.v = take(tileKeys, value);

@@ -48,7 +48,7 @@ SmallVector<Type> mlir::fsdp::getTileOperandTypes(Operation *op,
       MemRefType::get({rt::kPositionSize}, builder.getI64Type()), scores};
   if (backward)
     types.push_back(scores);
-  types.push_back(MemRefType::get({3 * tile.queries}, f32));
+  types.push_back(MemRefType::get({rt::kTileRowFields * tile.queries}, f32));
   types.append(capturedTypes.begin(), capturedTypes.end());
   return types;
 }
@@ -59,6 +59,9 @@ namespace {
 struct Lanes {
   Value value;
   bool isVector = false;
+  /// Of an index as it is, or as an integer: the same in 32 bits, which compare
+  /// twice as fast. Null for anything else.
+  Value narrow = {};
 };
 
 class TileEmitter {
@@ -68,7 +71,10 @@ public:
   void emit(Value begin, Value end);
 
 private:
-  void emitForwardRow();
+  void emitScores();
+  void emitExponentials();
+  Value getReference(Value maximum);
+  void emitCorrections(Value begin, Value end);
   void emitBackwardRow();
   /// Runs `body` at each vector of keys of the row, with the values that the
   /// one before left; the last one may be cut off.
@@ -81,6 +87,10 @@ private:
   Lanes evaluateOp(Operation &op, llvm::DenseMap<Value, Lanes> &values);
   Lanes loadCaptured(unsigned i);
   Value toVector(Lanes lanes);
+  /// A coordinate, with its narrow form.
+  Lanes getCoordinate(Value first, bool isVector);
+  std::optional<Lanes> evaluateNarrow(Operation &op,
+                                      llvm::DenseMap<Value, Lanes> &values);
 
   Value index(int64_t value) {
     return arith::ConstantIndexOp::create(builder, loc, value);
@@ -238,8 +248,48 @@ Lanes TileEmitter::loadCaptured(unsigned i) {
   return lanes;
 }
 
+Lanes TileEmitter::getCoordinate(Value first, bool isVector) {
+  auto getForm = [&](Type type) {
+    Value value = first;
+    if (!type.isIndex())
+      value = arith::IndexCastOp::create(builder, loc, type, first);
+    if (!isVector)
+      return value;
+    Value step = vector::StepOp::create(
+        builder, loc, VectorType::get({kLanes}, builder.getIndexType()));
+    if (!type.isIndex())
+      step = arith::IndexCastOp::create(
+          builder, loc, VectorType::get({kLanes}, type), step);
+    return arith::AddIOp::create(builder, loc, splat(value), step).getResult();
+  };
+  return {getForm(builder.getIndexType()), isVector,
+          getForm(builder.getI32Type())};
+}
+
+/// Comparisons of coordinates. Sizes fit 31 bits: a BLAS takes no larger ones.
+std::optional<Lanes>
+TileEmitter::evaluateNarrow(Operation &op,
+                            llvm::DenseMap<Value, Lanes> &values) {
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  if (!compare)
+    return std::nullopt;
+  Lanes left = values.lookup(compare.getLhs()),
+        right = values.lookup(compare.getRhs());
+  if (!left.narrow || !right.narrow)
+    return std::nullopt;
+  bool isVector = left.isVector || right.isVector;
+  auto get = [&](Lanes lanes) {
+    return toVector({lanes.narrow, lanes.isVector || !isVector});
+  };
+  return Lanes{arith::CmpIOp::create(builder, loc, compare.getPredicate(),
+                                     get(left), get(right)),
+               isVector};
+}
+
 Lanes TileEmitter::evaluateOp(Operation &op,
                               llvm::DenseMap<Value, Lanes> &values) {
+  if (auto narrow = evaluateNarrow(op, values))
+    return *narrow;
   bool isVector = llvm::any_of(
       op.getOperands(), [&](Value v) { return values.lookup(v).isVector; });
   SmallVector<Value> operands;
@@ -254,7 +304,11 @@ Lanes TileEmitter::evaluateOp(Operation &op,
   state.addOperands(operands);
   state.addTypes(type);
   state.addAttributes(op.getAttrs());
-  return {builder.create(state)->getResult(0), isVector};
+  Lanes result{builder.create(state)->getResult(0), isVector};
+  if (isa<arith::IndexCastOp>(op) &&
+      op.getResult(0).getType().getIntOrFloatBitWidth() >= 32)
+    result.narrow = values.lookup(op.getOperand(0)).narrow;
+  return result;
 }
 
 Value TileEmitter::evaluate(Region &body, ArrayRef<Value> first) {
@@ -266,11 +320,8 @@ Value TileEmitter::evaluate(Region &body, ArrayRef<Value> first) {
     bind({value, /*isVector=*/true});
   for (Value value : batchIndex)
     bind({value});
-  bind({add(firstQuery, row)});
-  Value step = vector::StepOp::create(
-      builder, loc, VectorType::get({kLanes}, builder.getIndexType()));
-  bind({arith::AddIOp::create(builder, loc, splat(add(firstKey, column)), step),
-        /*isVector=*/true});
+  bind(getCoordinate(add(firstQuery, row), /*isVector=*/false));
+  bind(getCoordinate(add(firstKey, column), /*isVector=*/true));
   for (unsigned i = 0, e = captured.size(); i != e; ++i) {
     BlockArgument arg = block.getArgument(next);
     if (arg.use_empty()) {
@@ -332,51 +383,79 @@ SmallVector<Value> TileEmitter::emitKeys(
   return llvm::to_vector_of<Value>(branch.getResults());
 }
 
-void TileEmitter::emitForwardRow() {
-  Value lowest = minusInfinity();
-  // The scores, and their maximum.
-  Value lowestLanes = splat(lowest);
+/// The scores of a row, and their maximum.
+void TileEmitter::emitScores() {
+  Value lowestLanes = splat(minusInfinity());
   SmallVector<Value> maxima =
       emitKeys({lowestLanes}, [&](ValueRange carried) -> SmallVector<Value> {
         Value value = evaluate(*score, {loadTile(scores)});
         storeTile(scores, value);
         value = masked(value, lowestLanes);
-        return {
-            arith::MaximumFOp::create(builder, loc, carried[0], value)};
+        // One instruction. What is no number never wins; it shows in the sum.
+        Value wins = arith::CmpFOp::create(
+            builder, loc, arith::CmpFPredicate::OGT, value, carried[0]);
+        return {arith::SelectOp::create(builder, loc, wins, value, carried[0])};
       });
   Value before = loadRow(0);
+  constexpr auto numbers = arith::FastMathFlags::nnan;
   Value highest = vector::ReductionOp::create(
-      builder, loc, vector::CombiningKind::MAXIMUMF, maxima[0]);
-  Value after = arith::MaximumFOp::create(builder, loc, before, highest);
-  // Rows without a key so far: exp(-inf - 0) is 0, -inf + inf is no number.
+      builder, loc, vector::CombiningKind::MAXIMUMF, maxima[0], numbers);
+  Value after =
+      arith::MaximumFOp::create(builder, loc, before, highest, numbers);
+  storeRow(0, after);
+  storeRow(2, before);
+}
+
+/// What is taken from the scores of rows whose maximum so far is `maximum`: of
+/// rows without a key 0, since -inf + inf is no number.
+Value TileEmitter::getReference(Value maximum) {
+  Value lowest = minusInfinity(), zero = scalar(0);
+  if (isa<VectorType>(maximum.getType())) {
+    lowest = splat(lowest);
+    zero = splat(zero);
+  }
   Value isEmpty = arith::CmpFOp::create(
-      builder, loc, arith::CmpFPredicate::OEQ, after, lowest);
-  Value reference =
-      arith::SelectOp::create(builder, loc, isEmpty, scalar(0), after);
-  Value correction = math::ExpOp::create(
-      builder, loc,
-      arith::SubFOp::create(builder, loc, before, reference).getResult());
-  Value referenceLanes = splat(reference);
+      builder, loc, arith::CmpFPredicate::OEQ, maximum, lowest);
+  return arith::SelectOp::create(builder, loc, isEmpty, zero, maximum);
+}
+
+/// Their exponentials.
+void TileEmitter::emitExponentials() {
+  Value reference = splat(getReference(loadRow(0)));
   Value zeros = splat(scalar(0));
   SmallVector<Value> sums =
       emitKeys({zeros}, [&](ValueRange carried) -> SmallVector<Value> {
         Value difference = arith::SubFOp::create(
-            builder, loc, loadTile(scores), referenceLanes);
+            builder, loc, loadTile(scores), reference);
         Value value = math::ExpOp::create(builder, loc, difference);
         storeTile(scores, value);
         value = masked(value, zeros);
         return {arith::AddFOp::create(builder, loc, carried[0], value)};
       });
-  Value sum = vector::ReductionOp::create(builder, loc,
-                                          vector::CombiningKind::ADD, sums[0],
-                                          arith::FastMathFlags::reassoc);
-  Value total = arith::AddFOp::create(
-      builder, loc,
-      arith::MulFOp::create(builder, loc, loadRow(1), correction).getResult(),
-      sum);
-  storeRow(0, after);
-  storeRow(1, total);
-  storeRow(2, correction);
+  storeRow(3, vector::ReductionOp::create(
+                  builder, loc, vector::CombiningKind::ADD, sums[0],
+                  arith::FastMathFlags::reassoc));
+}
+
+/// What was summed before, in terms of the new maxima; several rows at once.
+void TileEmitter::emitCorrections(Value begin, Value end) {
+  auto loop = scf::ForOp::create(builder, loc, begin, end, index(kLanes));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  auto type = VectorType::get({kLanes}, builder.getF32Type());
+  auto address = [&](int64_t which) {
+    return add(loop.getInductionVar(), index(which * tile.queries));
+  };
+  auto load = [&](int64_t which) -> Value {
+    return vector::LoadOp::create(builder, loc, type, rows, address(which));
+  };
+  Value difference = arith::SubFOp::create(builder, loc, load(2),
+                                           getReference(load(0)));
+  Value correction = math::ExpOp::create(builder, loc, difference);
+  Value before = arith::MulFOp::create(builder, loc, load(1), correction);
+  Value total = arith::AddFOp::create(builder, loc, before, load(3));
+  vector::StoreOp::create(builder, loc, total, rows, address(1));
+  vector::StoreOp::create(builder, loc, correction, rows, address(2));
 }
 
 void TileEmitter::emitBackwardRow() {
@@ -407,11 +486,19 @@ void TileEmitter::emit(Value begin, Value end) {
   firstQuery = position(rt::kFirstQuery);
   firstKey = position(rt::kFirstKey);
   columns = position(rt::kTileColumns);
-  auto loop = scf::ForOp::create(builder, loc, begin, end, index(1));
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(loop.getBody());
-  row = loop.getInductionVar();
-  backward ? emitBackwardRow() : emitForwardRow();
+  auto emitRows = [&](void (TileEmitter::*emitRow)()) {
+    auto loop = scf::ForOp::create(builder, loc, begin, end, index(1));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    row = loop.getInductionVar();
+    (this->*emitRow)();
+  };
+  if (backward)
+    return emitRows(&TileEmitter::emitBackwardRow);
+  // One after the other, so that rows do not wait for their maxima.
+  emitRows(&TileEmitter::emitScores);
+  emitRows(&TileEmitter::emitExponentials);
+  emitCorrections(begin, end);
 }
 
 void mlir::fsdp::emitAttentionTile(Operation *op, OpBuilder &builder, Value begin,

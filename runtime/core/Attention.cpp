@@ -143,6 +143,54 @@ void multiplyRow(float *row, float factor, int64_t columns) {
     row[c] *= factor;
 }
 
+/// The sum of products of two rows: eight partial sums, one after the other.
+float multiplyRows(const Matrix &a, const Matrix &b, int64_t row,
+                   int64_t columns) {
+  constexpr int64_t lanes = 8;
+  float sums[lanes] = {};
+  int64_t aStep = a.transposed ? a.ld : 1, bStep = b.transposed ? b.ld : 1;
+  const float *x = a.data + row * (a.transposed ? 1 : a.ld);
+  const float *y = b.data + row * (b.transposed ? 1 : b.ld);
+  int64_t whole = columns / lanes * lanes;
+  if (aStep == 1 && bStep == 1) {
+    for (int64_t c = 0; c < whole; c += lanes)
+      for (int64_t i = 0; i < lanes; ++i)
+        sums[i] += x[c + i] * y[c + i];
+  } else {
+    for (int64_t c = 0; c < whole; c += lanes)
+      for (int64_t i = 0; i < lanes; ++i)
+        sums[i] += x[(c + i) * aStep] * y[(c + i) * bStep];
+  }
+  for (int64_t c = whole; c < columns; ++c)
+    sums[c - whole] += x[c * aStep] * y[c * bStep];
+  float sum = 0.0f;
+  for (float part : sums)
+    sum += part;
+  return sum;
+}
+
+/// Where a sum is made: in the tensor, where it is of floats, row by row.
+struct Sum {
+  float *data;
+  int64_t ld;
+  bool isInPlace;
+
+  Sum(const View &view, char *arena, int64_t element, int64_t columns,
+      float *buffer)
+      : data(buffer), ld(columns), isInPlace(false) {
+    if (view.exists() && view.dtype == FSDP_RT_F32 && view.column == 1 &&
+        view.row >= columns) {
+      data = reinterpret_cast<float *>(arena + view.offset) + element;
+      ld = view.row;
+      isInPlace = true;
+    }
+  }
+  void fill(int64_t rows, int64_t columns) const {
+    for (int64_t r = 0; r < rows; ++r)
+      std::fill_n(data + r * ld, columns, 0.0f);
+  }
+};
+
 /// What one thread works with on one descriptor.
 class Worker {
 public:
@@ -166,7 +214,8 @@ public:
   static int64_t backwardItems(const fsdp_rt_attention_desc &desc);
 
 private:
-  bool runQueries(const int64_t *index, int64_t query);
+  bool runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
+                  const Sum &dvSum);
   /// op(A) * op(B) of `rows` x `columns`, summed over `depth`.
   bool multiply(int64_t rows, int64_t columns, int64_t depth, double alpha,
                 Matrix a, Matrix b, bool accumulate, float *c, int64_t ldc) {
@@ -234,7 +283,9 @@ bool Worker::runForward(int64_t item) {
   }
   int64_t rows = std::min(desc_.tile_queries, desc_.queries - query);
   setPosition(index, query);
-  float *scores = memory_ + at_.scores, *sum = memory_ + at_.out;
+  float *scores = memory_ + at_.scores;
+  int64_t outAt = out_.at(index) + query * out_.row;
+  Sum sum(out_, arena_, outAt, desc_.value, memory_ + at_.out);
   float *maxima = memory_ + at_.rows, *sums = maxima + desc_.tile_queries,
         *corrections = sums + desc_.tile_queries;
   operands_[1] = reinterpret_cast<char *>(scores);
@@ -257,15 +308,16 @@ bool Worker::runForward(int64_t item) {
     if (key > 0)
       for (int64_t r = 0; r < rows; ++r)
         if (corrections[r] != 1.0f)
-          multiplyRow(sum + r * desc_.value, corrections[r], desc_.value);
+          multiplyRow(sum.data + r * sum.ld, corrections[r], desc_.value);
     Matrix v = readMatrix(v_, arena_, v_.at(index) + key * v_.row, columns,
                           desc_.value, memory_ + at_.v);
     if (!multiply(rows, desc_.value, columns, 1.0, tile(scores), v,
-                  /*accumulate=*/key > 0, sum, desc_.value))
+                  /*accumulate=*/key > 0, sum.data, sum.ld))
       return false;
   }
   for (int64_t r = 0; r < rows; ++r) {
-    bool isMasked = maxima[r] == -infinity;
+    // A score that is no number makes the sum one, not the maximum.
+    bool isMasked = maxima[r] == -infinity && sums[r] == 0.0f;
     float inverse = 1.0f / sums[r];
     if (isMasked) {
       // No key is seen: 0 or, as 0 / 0 is, not a number.
@@ -273,11 +325,11 @@ bool Worker::runForward(int64_t item) {
                                   : std::numeric_limits<float>::quiet_NaN();
       maxima[r] = 0.0f;
     }
-    multiplyRow(sum + r * desc_.value, inverse, desc_.value);
+    multiplyRow(sum.data + r * sum.ld, inverse, desc_.value);
     sums[r] = inverse;
   }
-  writeMatrix(out_, arena_, out_.at(index) + query * out_.row, rows,
-              desc_.value, sum);
+  if (!sum.isInPlace)
+    writeMatrix(out_, arena_, outAt, rows, desc_.value, sum.data);
   if (desc_.stats >= 0) {
     float *to = stats(index, query);
     std::copy_n(maxima, rows, to);
@@ -314,9 +366,10 @@ bool Worker::runBackward(int64_t item) {
     item /= desc_.batch[d];
   }
   View dk(desc_, Dk), dv(desc_, Dv);
-  float *dkSum = memory_ + at_.dk, *dvSum = memory_ + at_.dv;
-  std::fill_n(dkSum, desc_.keys * desc_.head, 0.0f);
-  std::fill_n(dvSum, desc_.keys * desc_.value, 0.0f);
+  Sum dkSum(dk, arena_, dk.at(index), desc_.head, memory_ + at_.dk);
+  Sum dvSum(dv, arena_, dv.at(index), desc_.value, memory_ + at_.dv);
+  dkSum.fill(desc_.keys, desc_.head);
+  dvSum.fill(desc_.keys, desc_.value);
   for (int64_t i = 0; i < sharing; ++i) {
     int64_t rest = i;
     for (int d = 3; d >= 0; --d) {
@@ -327,22 +380,20 @@ bool Worker::runBackward(int64_t item) {
     }
     for (int64_t query = 0; query < desc_.queries;
          query += desc_.tile_queries)
-      if (!runQueries(index, query))
+      if (!runQueries(index, query, dkSum, dvSum))
         return false;
   }
-  if (dk.exists()) {
-    multiplyRow(dkSum, static_cast<float>(desc_.dk_scale),
-                desc_.keys * desc_.head);
-    writeMatrix(dk, arena_, dk.at(index), desc_.keys, desc_.head, dkSum);
-  }
-  if (dv.exists())
-    writeMatrix(dv, arena_, dv.at(index), desc_.keys, desc_.value, dvSum);
+  if (dk.exists() && !dkSum.isInPlace)
+    writeMatrix(dk, arena_, dk.at(index), desc_.keys, desc_.head, dkSum.data);
+  if (dv.exists() && !dvSum.isInPlace)
+    writeMatrix(dv, arena_, dv.at(index), desc_.keys, desc_.value, dvSum.data);
   return true;
 }
 
 /// Adds what a tile of queries of one product contributes to dk and dv, and
 /// writes its dq.
-bool Worker::runQueries(const int64_t *index, int64_t query) {
+bool Worker::runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
+                        const Sum &dvSum) {
   int64_t rows = std::min(desc_.tile_queries, desc_.queries - query);
   setPosition(index, query);
   View doutView(desc_, Dout), dq(desc_, Dq), dk(desc_, Dk), dv(desc_, Dv);
@@ -352,6 +403,8 @@ bool Worker::runQueries(const int64_t *index, int64_t query) {
   operands_[1] = reinterpret_cast<char *>(scores);
   operands_[2] = reinterpret_cast<char *>(gradients);
   operands_[3] = reinterpret_cast<char *>(maxima);
+  int64_t dqAt = dq.at(index) + query * dq.row;
+  Sum dqSum(dq, arena_, dqAt, desc_.head, memory_ + at_.dq);
   const float *saved = stats(index, query);
   std::copy_n(saved, rows, maxima);
   std::copy_n(saved + allRows(), rows, inverses);
@@ -363,15 +416,8 @@ bool Worker::runQueries(const int64_t *index, int64_t query) {
                  rows, desc_.value, memory_ + at_.dout);
   Matrix out = readMatrix(out_, arena_, out_.at(index) + query * out_.row, rows,
                           desc_.value, memory_ + at_.out);
-  auto element = [](const Matrix &m, int64_t r, int64_t c) {
-    return m.data[m.transposed ? c * m.ld + r : r * m.ld + c];
-  };
-  for (int64_t r = 0; r < rows; ++r) {
-    float delta = 0.0f;
-    for (int64_t c = 0; c < desc_.value; ++c)
-      delta += element(dout, r, c) * element(out, r, c);
-    deltas[r] = delta;
-  }
+  for (int64_t r = 0; r < rows; ++r)
+    deltas[r] = multiplyRows(dout, out, r, desc_.value);
 
   int64_t end = keysOf(query, rows);
   for (int64_t key = 0; key < end; key += desc_.tile_keys) {
@@ -388,22 +434,21 @@ bool Worker::runQueries(const int64_t *index, int64_t query) {
     callTile(key, rows, columns);
     if (dv.exists() &&
         !multiply(columns, desc_.value, rows, 1.0, transpose(tile(scores)),
-                  dout, /*accumulate=*/true,
-                  memory_ + at_.dv + key * desc_.value, desc_.value))
+                  dout, /*accumulate=*/true, dvSum.data + key * dvSum.ld,
+                  dvSum.ld))
       return false;
     if (dk.exists() &&
-        !multiply(columns, desc_.head, rows, 1.0, transpose(tile(gradients)), q,
-                  /*accumulate=*/true, memory_ + at_.dk + key * desc_.head,
-                  desc_.head))
+        !multiply(columns, desc_.head, rows, desc_.dk_scale,
+                  transpose(tile(gradients)), q, /*accumulate=*/true,
+                  dkSum.data + key * dkSum.ld, dkSum.ld))
       return false;
     if (dq.exists() &&
         !multiply(rows, desc_.head, columns, desc_.dq_scale, tile(gradients), k,
-                  /*accumulate=*/key > 0, memory_ + at_.dq, desc_.head))
+                  /*accumulate=*/key > 0, dqSum.data, dqSum.ld))
       return false;
   }
-  if (dq.exists())
-    writeMatrix(dq, arena_, dq.at(index) + query * dq.row, rows, desc_.head,
-                memory_ + at_.dq);
+  if (dq.exists() && !dqSum.isInPlace)
+    writeMatrix(dq, arena_, dqAt, rows, desc_.head, dqSum.data);
   return true;
 }
 
