@@ -129,11 +129,9 @@ void fsdp::registerAllPasses() {
         buildKernelPipeline);
     PassPipelineRegistration<>("fsdp-cpu-kernels", "code for kernels on CPUs",
                                buildCpuKernelPipeline);
-    PassPipelineRegistration<>("fsdp-lower-to-llvm",
-                               "kernels and runtime calls to LLVM",
-                               [](OpPassManager &pm) {
-                                 buildLowerToLLVMPipeline(pm);
-                               });
+    PassPipelineRegistration<>(
+        "fsdp-lower-to-llvm", "kernels and runtime calls to LLVM",
+        [](OpPassManager &pm) { buildLowerToLLVMPipeline(pm); });
     return true;
   }();
   (void)once;

@@ -46,8 +46,8 @@ private:
   bool addBackwardProduct(OpOperand *read, const DimAtoms &dims,
                           std::string &why);
   bool matchGradient(std::string &why);
-  void collectBackwardReads(
-      SmallVector<std::pair<OpOperand *, DimAtoms>> &reads);
+  void
+  collectBackwardReads(SmallVector<std::pair<OpOperand *, DimAtoms>> &reads);
   bool checkBody(int root, int stop, std::string &why);
   bool resolveSizes(std::string &why);
   bool checkTypes(std::string &why);
@@ -193,13 +193,12 @@ bool Finder::matchForward(std::string &why) {
   }
   scored = *loops;
   auto scoredOp = scored.op;
-  AffineMap map = scoredOp.getIndexingMapMatchingResult(
-      cast<OpResult>(scores.value));
+  AffineMap map =
+      scoredOp.getIndexingMapMatchingResult(cast<OpResult>(scores.value));
   for (auto [expr, list] : llvm::zip(map.getResults(), scores.dims))
     if (auto dim = dyn_cast<AffineDimExpr>(expr))
       scored.loops[dim.getPosition()] = list;
-  head = points.space.create(
-      scoredOp.getStaticLoopRanges()[scored.reduced]);
+  head = points.space.create(scoredOp.getStaticLoopRanges()[scored.reduced]);
   scored.loops[scored.reduced] = head;
   bool rowsAreQueries = points.equal(scored.loops[scored.rows], points.query) &&
                         points.equal(scored.loops[scored.columns], points.key);
@@ -218,8 +217,8 @@ bool Finder::matchForward(std::string &why) {
   OpOperand *values =
       weighted.op.getDpsInputOperand(1 - operand->getOperandNumber());
   v = walkBack(points, values->get(), weighted.getDims(values));
-  out = walkForward(points, weighted.op->getResult(0),
-                    weighted.getResultDims(), /*linear=*/false);
+  out = walkForward(points, weighted.op->getResult(0), weighted.getResultDims(),
+                    /*linear=*/false);
   if (v.scale != 1.0) {
     why = "values are multiplied by a constant";
     return false;
@@ -244,8 +243,7 @@ void Finder::collectBackwardReads(
   };
   SmallVector<std::pair<Value, DimAtoms>> starts;
   for (const PointExpressions::Known &known : points.getKnown())
-    if (known.node >= 0 &&
-        points.stripCasts(known.node) == softmax.probability)
+    if (known.node >= 0 && points.stripCasts(known.node) == softmax.probability)
       starts.push_back({known.tensor, known.dims});
   for (auto &[tensor, dims] : starts)
     visit(tensor, dims);
@@ -271,8 +269,8 @@ void Finder::collectBackwardReads(
       if (!generic || kind != ComputeKind::Elementwise)
         continue;
       SmallVector<IndexSpace::AtomList> loops(generic.getNumLoops());
-      for (auto [expr, list] : llvm::zip(
-               generic.getMatchingIndexingMap(&use).getResults(), dims))
+      for (auto [expr, list] :
+           llvm::zip(generic.getMatchingIndexingMap(&use).getResults(), dims))
         if (auto dim = dyn_cast<AffineDimExpr>(expr))
           loops[dim.getPosition()] = list;
       for (OpResult opResult : generic->getResults()) {
@@ -310,8 +308,7 @@ bool Finder::addBackwardProduct(OpOperand *read, const DimAtoms &dims,
       walkBack(points, otherOperand->get(), walked.getDims(otherOperand));
   Value produced = walked.op->getResult(0);
   bool isProbability = points.stripCasts(node) == softmax.probability;
-  unsigned free =
-      read->getOperandNumber() == 0 ? walked.columns : walked.rows;
+  unsigned free = read->getOperandNumber() == 0 ? walked.columns : walked.rows;
   IndexSpace::AtomList features = walked.loops[free];
   auto unifies = [&](const IndexSpace::AtomList &with) {
     IndexSpace trial = points.space;
@@ -367,8 +364,7 @@ bool Finder::matchGradient(std::string &why) {
   WalkedProduct walked = *loops;
   dpOp = walked.op;
   auto op = walked.op;
-  AffineMap map =
-      op.getIndexingMapMatchingResult(cast<OpResult>(node.value));
+  AffineMap map = op.getIndexingMapMatchingResult(cast<OpResult>(node.value));
   for (auto [expr, list] : llvm::zip(map.getResults(), node.dims))
     if (auto dim = dyn_cast<AffineDimExpr>(expr))
       walked.loops[dim.getPosition()] = list;
@@ -429,9 +425,9 @@ SmallVector<WalkedTensor *> Finder::getAllTensors() {
   return all;
 }
 
-AttentionTensor
-Finder::getTensor(const WalkedTensor &walked, ArrayRef<IndexSpace::Atom> rows,
-                  ArrayRef<IndexSpace::Atom> columns) const {
+AttentionTensor Finder::getTensor(const WalkedTensor &walked,
+                                  ArrayRef<IndexSpace::Atom> rows,
+                                  ArrayRef<IndexSpace::Atom> columns) const {
   AttentionTensor tensor;
   tensor.tensor = walked.tensor;
   tensor.offset = walked.layout.offset;

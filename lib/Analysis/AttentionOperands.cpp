@@ -44,8 +44,8 @@ static std::optional<Mover> getMover(Operation *def) {
       value = inner->getOperand(0);
     } else if (isa<arith::MulFOp>(inner)) {
       FloatAttr factor;
-      unsigned constant = matchPattern(inner->getOperand(0), m_Constant()) ? 0
-                                                                          : 1;
+      unsigned constant =
+          matchPattern(inner->getOperand(0), m_Constant()) ? 0 : 1;
       if (!matchPattern(inner->getOperand(constant), m_Constant(&factor)))
         return std::nullopt;
       mover.scale *= factor.getValueAsDouble();
@@ -73,8 +73,7 @@ getLoopAtoms(unsigned numLoops, AffineMap map, const DimAtoms &dims) {
   return loops;
 }
 
-static DimAtoms getMapped(AffineMap map,
-                          ArrayRef<IndexSpace::AtomList> loops) {
+static DimAtoms getMapped(AffineMap map, ArrayRef<IndexSpace::AtomList> loops) {
   DimAtoms dims;
   for (AffineExpr expr : map.getResults()) {
     auto dim = dyn_cast<AffineDimExpr>(expr);
@@ -98,8 +97,8 @@ WalkedTensor fsdp::walkBack(PointExpressions &points, Value value,
     std::optional<Mover> mover = getMover(def);
     if (!mover || mover->narrows)
       break;
-    AffineMap out = mover->op.getIndexingMapMatchingResult(
-        mover->op->getResult(0));
+    AffineMap out =
+        mover->op.getIndexingMapMatchingResult(mover->op->getResult(0));
     dims = getMapped(mover->op.getMatchingIndexingMap(mover->source),
                      getLoopAtoms(mover->op.getNumLoops(), out, dims));
     scale *= mover->scale;
@@ -170,8 +169,7 @@ WalkedTensor fsdp::walkForward(PointExpressions &points, Value value,
     AffineMap map = mover->op.getMatchingIndexingMap(mover->source);
     auto loops = getLoopAtoms(mover->op.getNumLoops(), map, dims);
     bool repeats = false;
-    for (auto [size, list] :
-         llvm::zip(mover->op.getStaticLoopRanges(), loops))
+    for (auto [size, list] : llvm::zip(mover->op.getStaticLoopRanges(), loops))
       repeats |= size != points.space.getTotalSize(points.space.resolve(list));
     if (repeats)
       break;
@@ -200,8 +198,8 @@ DimAtoms WalkedProduct::getDims(OpOperand *operand) const {
 
 DimAtoms WalkedProduct::getResultDims() const {
   linalg::LinalgOp linalgOp = op;
-  return getMapped(
-      linalgOp.getIndexingMapMatchingResult(op->getResult(0)), loops);
+  return getMapped(linalgOp.getIndexingMapMatchingResult(op->getResult(0)),
+                   loops);
 }
 
 std::optional<WalkedProduct> fsdp::getProductLoops(Operation *def) {
@@ -243,9 +241,8 @@ std::optional<WalkedProduct> fsdp::getProductLoops(Operation *def) {
 
 bool fsdp::walkOperand(PointExpressions &points, WalkedProduct &product,
                        OpOperand *known, const DimAtoms &dims) {
-  product.loops =
-      getLoopAtoms(product.op.getNumLoops(),
-                   product.op.getMatchingIndexingMap(known), dims);
+  product.loops = getLoopAtoms(product.op.getNumLoops(),
+                               product.op.getMatchingIndexingMap(known), dims);
   SmallVector<int64_t> sizes = product.op.getStaticLoopRanges();
   int other = known->getOperandNumber() == 0 ? product.columns : product.rows;
   product.loops[other] = points.space.create(sizes[other]);

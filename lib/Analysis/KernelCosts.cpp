@@ -264,8 +264,7 @@ static KernelCost getAttentionCost(Op op) {
     if (stride != 0)
       keyHeads = multiply(keyHeads, size);
   }
-  CostDtype dtype =
-      getCostDtype(op.getQ().getType()).value_or(CostDtype::F32);
+  CostDtype dtype = getCostDtype(op.getQ().getType()).value_or(CostDtype::F32);
   return makeAttention(std::is_same_v<Op, AttentionBackwardOp>, dtype,
                        /*batch=*/1, heads, keyHeads, shape.getQueries(),
                        shape.getKeys(), shape.getHead(), op.getCausal());

@@ -50,8 +50,7 @@ static SmallVector<ReassociationIndices> getGroups(Operation *reshape) {
 }
 
 /// From the short shape to the long one.
-static bool splitDims(IndexSpace &space,
-                      ArrayRef<ReassociationIndices> groups,
+static bool splitDims(IndexSpace &space, ArrayRef<ReassociationIndices> groups,
                       RankedTensorType type, const DimAtoms &dims,
                       DimAtoms &result) {
   result.assign(type.getRank(), {});
@@ -92,8 +91,8 @@ bool PointExpressions::getSourceDims(Operation *reshape, const DimAtoms &dims,
   return splitDims(space, getGroups(reshape), type, dims, source);
 }
 
-bool PointExpressions::getResultDims(Operation *reshape,
-                                     const DimAtoms &source, DimAtoms &dims) {
+bool PointExpressions::getResultDims(Operation *reshape, const DimAtoms &source,
+                                     DimAtoms &dims) {
   auto type = cast<RankedTensorType>(reshape->getResult(0).getType());
   if (isa<tensor::CollapseShapeOp>(reshape))
     return joinDims(getGroups(reshape), source, dims);
@@ -269,8 +268,7 @@ int PointExpressions::resolveReduction(linalg::GenericOp op, OpResult result,
     return op.getStaticLoopRanges()[loop] == 1;
   });
   if (reduced.size() != 1 ||
-      op.getStaticLoopRanges()[reduced.front()] != keys ||
-      contains(dims, key))
+      op.getStaticLoopRanges()[reduced.front()] != keys || contains(dims, key))
     return addLeaf(result, dims);
   loops[reduced.front()] = key;
   Operation *combiner = getCombiner(op, 0);

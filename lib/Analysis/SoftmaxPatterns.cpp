@@ -112,8 +112,8 @@ public:
 };
 } // namespace
 
-std::optional<SoftmaxPattern>
-fsdp::matchSoftmax(const PointExpressions &points, int node) {
+std::optional<SoftmaxPattern> fsdp::matchSoftmax(const PointExpressions &points,
+                                                 int node) {
   if (node < 0)
     return std::nullopt;
   Matcher match(points);

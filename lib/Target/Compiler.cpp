@@ -176,9 +176,10 @@ llvm::Error Compiler::compile() {
     return print();
   KernelOptions kernels;
   frontend.fill(kernels);
-  if (llvm::Error error = frontend.runPipeline(
-          "kernels",
-          [&](OpPassManager &pm) { buildKernelPipeline(pm, kernels); }))
+  if (llvm::Error error =
+          frontend.runPipeline("kernels", [&](OpPassManager &pm) {
+            buildKernelPipeline(pm, kernels);
+          }))
     return error;
   if (options.emit == Emit::L2)
     return print();

@@ -150,9 +150,10 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
     return error;
   KernelOptions kernels;
   frontend.fill(kernels);
-  if (llvm::Error error = frontend.runPipeline(
-          "kernels",
-          [&](OpPassManager &pm) { buildKernelPipeline(pm, kernels); }))
+  if (llvm::Error error =
+          frontend.runPipeline("kernels", [&](OpPassManager &pm) {
+            buildKernelPipeline(pm, kernels);
+          }))
     return error;
   if (llvm::Error error = frontend.runPipeline(
           "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))

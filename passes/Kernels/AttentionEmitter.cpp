@@ -27,7 +27,8 @@ AttentionTile mlir::fsdp::getAttentionTile(AttentionShapeAttr shape) {
           rt::getTileSize(shape.getKeys(), rt::kMaxTileKeys)};
 }
 
-int64_t mlir::fsdp::getAttentionScratch(AttentionShapeAttr shape, bool backward) {
+int64_t mlir::fsdp::getAttentionScratch(AttentionShapeAttr shape,
+                                        bool backward) {
   AttentionTile tile = getAttentionTile(shape);
   return rt::layOutAttention(backward, shape.getKeys(), shape.getHead(),
                              shape.getValue(), tile.queries, tile.keys)
@@ -35,12 +36,12 @@ int64_t mlir::fsdp::getAttentionScratch(AttentionShapeAttr shape, bool backward)
          int64_t(sizeof(float));
 }
 
-SmallVector<Type> mlir::fsdp::getTileOperandTypes(Operation *op,
-                                            ArrayRef<Type> capturedTypes) {
+SmallVector<Type>
+mlir::fsdp::getTileOperandTypes(Operation *op, ArrayRef<Type> capturedTypes) {
   bool backward = isa<AttentionBackwardOp>(op);
-  AttentionTile tile = getAttentionTile(
-      backward ? cast<AttentionBackwardOp>(op).getShape()
-               : cast<AttentionOp>(op).getShape());
+  AttentionTile tile =
+      getAttentionTile(backward ? cast<AttentionBackwardOp>(op).getShape()
+                                : cast<AttentionOp>(op).getShape());
   Builder builder(op->getContext());
   Type f32 = builder.getF32Type();
   Type scores = MemRefType::get({tile.queries * tile.keys}, f32);
@@ -141,8 +142,7 @@ private:
 
 } // namespace
 
-TileEmitter::TileEmitter(Operation *op, OpBuilder &builder,
-                         ValueRange operands)
+TileEmitter::TileEmitter(Operation *op, OpBuilder &builder, ValueRange operands)
     : backward(isa<AttentionBackwardOp>(op)), builder(builder),
       loc(op->getLoc()) {
   if (auto forwardOp = dyn_cast<AttentionOp>(op)) {
@@ -182,9 +182,9 @@ void TileEmitter::storeRow(int64_t which, Value value) {
 }
 
 Value TileEmitter::loadTile(Value from) {
-  return vector::LoadOp::create(
-      builder, loc, VectorType::get({kLanes}, builder.getF32Type()), from,
-      add(mul(row, tile.keys), column));
+  return vector::LoadOp::create(builder, loc,
+                                VectorType::get({kLanes}, builder.getF32Type()),
+                                from, add(mul(row, tile.keys), column));
 }
 
 void TileEmitter::storeTile(Value to, Value value) {
@@ -222,8 +222,8 @@ Lanes TileEmitter::loadCaptured(unsigned i) {
   lanes.isVector = true;
   address = add(address, mul(add(firstKey, column), stride));
   auto vectorType = VectorType::get({kLanes}, type);
-  Value zero = arith::ConstantOp::create(builder, loc,
-                                         builder.getZeroAttr(vectorType));
+  Value zero =
+      arith::ConstantOp::create(builder, loc, builder.getZeroAttr(vectorType));
   if (stride == 1 && !mask) {
     lanes.value =
         vector::LoadOp::create(builder, loc, vectorType, memory, address);
@@ -235,13 +235,13 @@ Lanes TileEmitter::loadCaptured(unsigned i) {
         builder, loc, VectorType::get({kLanes}, builder.getIndexType()));
     Value offsets =
         arith::MulIOp::create(builder, loc, step, splat(index(stride)));
-    Value all = mask ? mask
-                     : arith::ConstantOp::create(
-                           builder, loc,
-                           DenseElementsAttr::get(
-                               VectorType::get({kLanes}, builder.getI1Type()),
-                               true))
-                           .getResult();
+    Value all =
+        mask ? mask
+             : arith::ConstantOp::create(
+                   builder, loc,
+                   DenseElementsAttr::get(
+                       VectorType::get({kLanes}, builder.getI1Type()), true))
+                   .getResult();
     lanes.value = vector::GatherOp::create(builder, loc, vectorType, memory,
                                            address, offsets, all, zero);
   }
@@ -258,8 +258,8 @@ Lanes TileEmitter::getCoordinate(Value first, bool isVector) {
     Value step = vector::StepOp::create(
         builder, loc, VectorType::get({kLanes}, builder.getIndexType()));
     if (!type.isIndex())
-      step = arith::IndexCastOp::create(
-          builder, loc, VectorType::get({kLanes}, type), step);
+      step = arith::IndexCastOp::create(builder, loc,
+                                        VectorType::get({kLanes}, type), step);
     return arith::AddIOp::create(builder, loc, splat(value), step).getResult();
   };
   return {getForm(builder.getIndexType()), isVector,
@@ -332,8 +332,8 @@ Value TileEmitter::evaluate(Region &body, ArrayRef<Value> first) {
     // Bools take a byte.
     if (arg.getType().isInteger(1)) {
       Type loaded = lanes.value.getType();
-      Value zero = arith::ConstantOp::create(builder, loc,
-                                             builder.getZeroAttr(loaded));
+      Value zero =
+          arith::ConstantOp::create(builder, loc, builder.getZeroAttr(loaded));
       lanes.value = arith::CmpIOp::create(
           builder, loc, arith::CmpIPredicate::ne, lanes.value, zero);
     }
@@ -344,15 +344,14 @@ Value TileEmitter::evaluate(Region &body, ArrayRef<Value> first) {
   return toVector(values.lookup(block.getTerminator()->getOperand(0)));
 }
 
-SmallVector<Value> TileEmitter::emitKeys(
-    ValueRange init,
-    llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
+SmallVector<Value>
+TileEmitter::emitKeys(ValueRange init,
+                      llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
   Value lanes = index(kLanes);
   Value rest = arith::RemUIOp::create(builder, loc, columns, lanes);
   Value whole = arith::SubIOp::create(builder, loc, columns, rest);
   mask = Value();
-  auto loop =
-      scf::ForOp::create(builder, loc, index(0), whole, lanes, init);
+  auto loop = scf::ForOp::create(builder, loc, index(0), whole, lanes, init);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -362,8 +361,8 @@ SmallVector<Value> TileEmitter::emitKeys(
       scf::YieldOp::create(builder, loc, carried);
   }
   Value zero = index(0);
-  Value isCut = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
-                                      rest, zero);
+  Value isCut =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rest, zero);
   auto branch = scf::IfOp::create(builder, loc, init.getTypes(), isCut,
                                   /*withElseRegion=*/!init.empty());
   {
@@ -414,8 +413,8 @@ Value TileEmitter::getReference(Value maximum) {
     lowest = splat(lowest);
     zero = splat(zero);
   }
-  Value isEmpty = arith::CmpFOp::create(
-      builder, loc, arith::CmpFPredicate::OEQ, maximum, lowest);
+  Value isEmpty = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ,
+                                        maximum, lowest);
   return arith::SelectOp::create(builder, loc, isEmpty, zero, maximum);
 }
 
@@ -425,16 +424,16 @@ void TileEmitter::emitExponentials() {
   Value zeros = splat(scalar(0));
   SmallVector<Value> sums =
       emitKeys({zeros}, [&](ValueRange carried) -> SmallVector<Value> {
-        Value difference = arith::SubFOp::create(
-            builder, loc, loadTile(scores), reference);
+        Value difference =
+            arith::SubFOp::create(builder, loc, loadTile(scores), reference);
         Value value = math::ExpOp::create(builder, loc, difference);
         storeTile(scores, value);
         value = masked(value, zeros);
         return {arith::AddFOp::create(builder, loc, carried[0], value)};
       });
-  storeRow(3, vector::ReductionOp::create(
-                  builder, loc, vector::CombiningKind::ADD, sums[0],
-                  arith::FastMathFlags::reassoc));
+  storeRow(3,
+           vector::ReductionOp::create(builder, loc, vector::CombiningKind::ADD,
+                                       sums[0], arith::FastMathFlags::reassoc));
 }
 
 /// What was summed before, in terms of the new maxima; several rows at once.
@@ -449,8 +448,8 @@ void TileEmitter::emitCorrections(Value begin, Value end) {
   auto load = [&](int64_t which) -> Value {
     return vector::LoadOp::create(builder, loc, type, rows, address(which));
   };
-  Value difference = arith::SubFOp::create(builder, loc, load(2),
-                                           getReference(load(0)));
+  Value difference =
+      arith::SubFOp::create(builder, loc, load(2), getReference(load(0)));
   Value correction = math::ExpOp::create(builder, loc, difference);
   Value before = arith::MulFOp::create(builder, loc, load(1), correction);
   Value total = arith::AddFOp::create(builder, loc, before, load(3));
@@ -463,16 +462,15 @@ void TileEmitter::emitBackwardRow() {
         delta = splat(loadRow(2));
   emitKeys({}, [&](ValueRange) -> SmallVector<Value> {
     Value raw = loadTile(scores);
-    Value difference = arith::SubFOp::create(
-        builder, loc, evaluate(*score, {raw}), maximum);
+    Value difference =
+        arith::SubFOp::create(builder, loc, evaluate(*score, {raw}), maximum);
     Value probability = arith::MulFOp::create(
-        builder, loc,
-        math::ExpOp::create(builder, loc, difference).getResult(), inverse);
+        builder, loc, math::ExpOp::create(builder, loc, difference).getResult(),
+        inverse);
     storeTile(scores, probability);
     Value centred =
         arith::SubFOp::create(builder, loc, loadTile(gradients), delta);
-    Value behind =
-        arith::MulFOp::create(builder, loc, probability, centred);
+    Value behind = arith::MulFOp::create(builder, loc, probability, centred);
     storeTile(gradients, evaluate(*gradient, {behind, raw}));
     return {};
   });
@@ -501,7 +499,8 @@ void TileEmitter::emit(Value begin, Value end) {
   emitCorrections(begin, end);
 }
 
-void mlir::fsdp::emitAttentionTile(Operation *op, OpBuilder &builder, Value begin,
-                             Value end, ValueRange operands) {
+void mlir::fsdp::emitAttentionTile(Operation *op, OpBuilder &builder,
+                                   Value begin, Value end,
+                                   ValueRange operands) {
   TileEmitter(op, builder, operands).emit(begin, end);
 }

@@ -52,9 +52,9 @@ private:
     OpBuilder builder(kernel);
     builder.setInsertionPointAfter(kernel);
     auto backward = dyn_cast<AttentionBackwardOp>(op);
-    ValueRange captured =
-        backward ? ValueRange(backward.getCaptured())
-                 : ValueRange(cast<AttentionOp>(op).getCaptured());
+    ValueRange captured = backward
+                              ? ValueRange(backward.getCaptured())
+                              : ValueRange(cast<AttentionOp>(op).getCaptured());
     AttentionShapeAttr shape =
         backward ? backward.getShape() : cast<AttentionOp>(op).getShape();
     SmallVector<Type> memory = llvm::map_to_vector(captured, getMemory);

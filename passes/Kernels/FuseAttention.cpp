@@ -31,8 +31,7 @@ class BodyBuilder {
 public:
   BodyBuilder(const AttentionMatch &match, ArrayRef<int> captured,
               OpBuilder &builder, Location loc)
-      : points(*match.points), captured(captured), builder(builder),
-        loc(loc) {}
+      : points(*match.points), captured(captured), builder(builder), loc(loc) {}
 
   /// A body that yields `root`; `known` nodes are its first arguments.
   void build(Region &region, int root, ArrayRef<int> known);
@@ -124,9 +123,9 @@ void BodyBuilder::build(Region &region, int root, ArrayRef<int> known) {
                           .getElementType()
                     : points[node].op->getResult(0).getType();
     values[node] =
-        type == f32 ? arg
-                    : arith::TruncFOp::create(builder, loc, type, arg)
-                          .getResult();
+        type == f32
+            ? arg
+            : arith::TruncFOp::create(builder, loc, type, arg).getResult();
   }
   Value result = get(root);
   if (result.getType() != f32)
@@ -143,9 +142,10 @@ struct FuseAttention : fsdp::impl::FuseAttentionBase<FuseAttention> {
     replaced.clear();
     AttentionMatches found = findAttentions(step.getBody().front());
     for (const AttentionRefusal &refusal : found.refusals)
-      remark::missed(refusal.op->getLoc(), remark::RemarkOpts::name("Fused")
-                                               .category(kCategory)
-                                               .function(step.getSymName()))
+      remark::missed(
+          refusal.op->getLoc(),
+          remark::RemarkOpts::name("Fused").category(kCategory).function(
+              step.getSymName()))
           << remark::reason("{0}", refusal.reason);
     if (found.matches.empty())
       return markAllAnalysesPreserved();
@@ -156,9 +156,9 @@ struct FuseAttention : fsdp::impl::FuseAttentionBase<FuseAttention> {
 
 private:
   StridedAttr getView(const AttentionTensor &tensor) {
-    return StridedAttr::get(&getContext(), tensor.offset,
-                            DenseI64ArrayAttr::get(&getContext(),
-                                                   tensor.strides));
+    return StridedAttr::get(
+        &getContext(), tensor.offset,
+        DenseI64ArrayAttr::get(&getContext(), tensor.strides));
   }
 
   void fuse(const AttentionMatch &match) {
@@ -166,10 +166,10 @@ private:
     Location loc = forward.out.tensor.getLoc();
     OpBuilder builder(forward.place);
     auto shape = AttentionShapeAttr::get(
-        &getContext(), builder.getDenseI64ArrayAttr(match.batch),
-        match.queries, match.keys, match.head, match.value);
-    auto stats = RankedTensorType::get({2 * shape.getRows()},
-                                       builder.getF32Type());
+        &getContext(), builder.getDenseI64ArrayAttr(match.batch), match.queries,
+        match.keys, match.head, match.value);
+    auto stats =
+        RankedTensorType::get({2 * shape.getRows()}, builder.getF32Type());
     SmallVector<Value> tensors, forwardTensors;
     SmallVector<Attribute> views, forwardViews;
     SmallVector<int> forwardNodes;

@@ -37,8 +37,8 @@ struct View {
   int64_t row, column;
 
   View(const fsdp_rt_attention_desc &desc, int tensor) {
-    auto fields = static_cast<const int64_t *>(desc.tensors) +
-                  tensor * kTensorFields;
+    auto fields =
+        static_cast<const int64_t *>(desc.tensors) + tensor * kTensorFields;
     offset = fields[0];
     dtype = static_cast<Dtype>(fields[1]);
     batch = fields + 2;
@@ -233,7 +233,9 @@ private:
     return blas_.gemm(shape, a.data, b.data, c);
   }
   static Matrix transpose(Matrix m) { return {m.data, m.ld, !m.transposed}; }
-  Matrix tile(const float *data) const { return {data, desc_.tile_keys, false}; }
+  Matrix tile(const float *data) const {
+    return {data, desc_.tile_keys, false};
+  }
   void setPosition(const int64_t *index, int64_t query) {
     std::copy_n(index, 4, position_);
     position_[kFirstQuery] = query;
@@ -273,8 +275,7 @@ private:
 };
 
 bool Worker::runForward(int64_t item) {
-  int64_t tiles =
-      (desc_.queries + desc_.tile_queries - 1) / desc_.tile_queries;
+  int64_t tiles = (desc_.queries + desc_.tile_queries - 1) / desc_.tile_queries;
   int64_t query = item % tiles * desc_.tile_queries, rest = item / tiles;
   int64_t index[4];
   for (int d = 3; d >= 0; --d) {
@@ -321,8 +322,8 @@ bool Worker::runForward(int64_t item) {
     float inverse = 1.0f / sums[r];
     if (isMasked) {
       // No key is seen: 0 or, as 0 / 0 is, not a number.
-      inverse = desc_.zero_masked ? 0.0f
-                                  : std::numeric_limits<float>::quiet_NaN();
+      inverse =
+          desc_.zero_masked ? 0.0f : std::numeric_limits<float>::quiet_NaN();
       maxima[r] = 0.0f;
     }
     multiplyRow(sum.data + r * sum.ld, inverse, desc_.value);
@@ -378,8 +379,7 @@ bool Worker::runBackward(int64_t item) {
       index[d] = rest % desc_.batch[d];
       rest /= desc_.batch[d];
     }
-    for (int64_t query = 0; query < desc_.queries;
-         query += desc_.tile_queries)
+    for (int64_t query = 0; query < desc_.queries; query += desc_.tile_queries)
       if (!runQueries(index, query, dkSum, dvSum))
         return false;
   }
@@ -518,14 +518,16 @@ Status checkAttention(const fsdp_rt_attention_desc &desc, bool backward,
                               ": expected it inside the arena");
   __int128 rows = __int128(desc.batch[0]) * desc.batch[1] * desc.batch[2] *
                   desc.batch[3] * desc.queries;
-  if ((backward && desc.stats < 0) || desc.stats % 4 != 0 ||
-      (desc.stats >= 0 && rows * 8 > __int128(arenaBytes) - desc.stats))
-    return Status::internal("expected statistics inside the arena, got offset " +
-                            std::to_string(desc.stats));
+  if ((backward && desc.stats < 0) ||
+      (desc.stats >= 0 &&
+       (desc.stats % 4 != 0 || rows * 8 > __int128(arenaBytes) - desc.stats)))
+    return Status::internal(
+        "expected statistics inside the arena, got offset " +
+        std::to_string(desc.stats));
   if (backward && View(desc, Dk).exists() && View(desc, Dv).exists())
     for (int d = 0; d < 4; ++d)
-      if (desc.batch[d] > 1 && (View(desc, Dk).batch[d] == 0) !=
-                                   (View(desc, Dv).batch[d] == 0))
+      if (desc.batch[d] > 1 &&
+          (View(desc, Dk).batch[d] == 0) != (View(desc, Dv).batch[d] == 0))
         return Status::internal("expected dk and dv summed over the same "
                                 "dimensions, got batch dimension " +
                                 std::to_string(d) + " in one of them");
@@ -534,11 +536,10 @@ Status checkAttention(const fsdp_rt_attention_desc &desc, bool backward,
                       desc.tile_queries, desc.tile_keys);
   int64_t bytes = at.size * int64_t(sizeof(float));
   if (bytes > desc.scratch_bytes || desc.scratch_bytes > scratchBytes)
-    return Status::internal(
-        "expected at least " + std::to_string(bytes) + " and at most the " +
-        std::to_string(scratchBytes) +
-        " bytes of scratch that the manifest names, got " +
-        std::to_string(desc.scratch_bytes));
+    return Status::internal("expected at least " + std::to_string(bytes) +
+                            " and at most the " + std::to_string(scratchBytes) +
+                            " bytes of scratch that the manifest names, got " +
+                            std::to_string(desc.scratch_bytes));
   return Status::ok();
 }
 
@@ -569,9 +570,8 @@ Status runAttention(const fsdp_rt_attention_desc &desc, bool backward,
 
 int64_t attentionFlops(const fsdp_rt_attention_desc &desc, bool backward) {
   int64_t points = batchOf(desc) * desc.queries * desc.keys;
-  int64_t flops =
-      backward ? 2 * points * (3 * desc.head + 2 * desc.value)
-               : 2 * points * (desc.head + desc.value);
+  int64_t flops = backward ? 2 * points * (3 * desc.head + 2 * desc.value)
+                           : 2 * points * (desc.head + desc.value);
   return desc.causal ? flops / 2 : flops;
 }
 

@@ -257,8 +257,8 @@ int32_t Context::attention(const fsdp_rt_attention_desc &desc, bool backward) {
   AttentionMemory memory;
   memory.base = scratch_.data();
   memory.stride = scratchStride_;
-  if (Status s = runAttention(desc, backward, arena_.data(), *blas_, pool_,
-                              memory))
+  if (Status s =
+          runAttention(desc, backward, arena_.data(), *blas_, pool_, memory))
     return fail(s.withContext(callName(kind, desc.name)));
   int64_t end = nowNanoseconds();
   counters_.lastStep.kernels += end - begin;

@@ -61,8 +61,8 @@ float scoreAt(char *const *captured, const int64_t *position, int64_t row,
   auto bias = reinterpret_cast<const float *>(captured[1]);
   // The batch's second dimension has a mask each.
   bool isSeen = mask[position[1] * currentKeys + key] != 0;
-  return float(currentFunction.apply(
-      score, bias[query * currentKeys + key], isSeen, query, key));
+  return float(currentFunction.apply(score, bias[query * currentKeys + key],
+                                     isSeen, query, key));
 }
 
 void forwardTile(char *const *operands, char *, int64_t begin, int64_t end) {
@@ -172,11 +172,10 @@ public:
   }
 
   void setScratch(bool backward) {
-    desc.scratch_bytes =
-        layOutAttention(backward, c.keys, c.head, c.value, desc.tile_queries,
-                        desc.tile_keys)
-            .size *
-        4;
+    desc.scratch_bytes = layOutAttention(backward, c.keys, c.head, c.value,
+                                         desc.tile_queries, desc.tile_keys)
+                             .size *
+                         4;
   }
 
   Status run(bool backward, int threads) {
@@ -184,8 +183,8 @@ public:
     currentTileKeys = desc.tile_keys;
     currentTileQueries = desc.tile_queries;
     currentKeys = c.keys;
-    desc.tile = reinterpret_cast<const void *>(backward ? &backwardTile
-                                                        : &forwardTile);
+    desc.tile =
+        reinterpret_cast<const void *>(backward ? &backwardTile : &forwardTile);
     ThreadPool pool;
     if (Status s = pool.start(threads, false))
       return s;
@@ -213,9 +212,8 @@ public:
            head % c.sharing * fields[5] + row * fields[6] + column * fields[7];
   }
   double get(int tensor, int64_t element) const {
-    const char *from =
-        arena.data() + tensors[size_t(tensor * kTensorFields)] +
-        element * sizeOf(c.dtype);
+    const char *from = arena.data() + tensors[size_t(tensor * kTensorFields)] +
+                       element * sizeOf(c.dtype);
     if (c.dtype == FSDP_RT_F32) {
       float value;
       std::memcpy(&value, from, sizeof value);
@@ -257,7 +255,8 @@ private:
       head *= 2;
       sequence *= 2;
     }
-    int64_t within = shared ? 0 : head, group = shared ? head : head * c.sharing;
+    int64_t within = shared ? 0 : head,
+            group = shared ? head : head * c.sharing;
     int64_t count = sequence * c.sequences;
     elements.push_back(count);
     int64_t offset = add(count * sizeOf(c.dtype));
@@ -298,8 +297,8 @@ void Problem::check() const {
   };
   auto biasAt = [&](int64_t query, int64_t key) {
     float bias;
-    std::memcpy(&bias,
-                arena.data() + captured[1] + (query * c.keys + key) * 4, 4);
+    std::memcpy(&bias, arena.data() + captured[1] + (query * c.keys + key) * 4,
+                4);
     return double(bias);
   };
   for (int64_t s = 0; s < c.sequences; ++s)
@@ -314,8 +313,8 @@ void Problem::check() const {
             double score = 0;
             for (int64_t d = 0; d < c.head; ++d)
               score += get(Q, s, h, i, d) * get(K, s, h, j, d);
-            p[size_t(j)] = c.function.apply(0.3 * score, biasAt(i, j),
-                                            isSeen(s, j), i, j);
+            p[size_t(j)] =
+                c.function.apply(0.3 * score, biasAt(i, j), isSeen(s, j), i, j);
             highest = std::max(highest, p[size_t(j)]);
           }
           for (double &x : p)
@@ -470,8 +469,7 @@ TEST(AttentionTest, RefusesWhatLiesOutside) {
           "q: expected an arena offset");
   refuses([](Problem &p) { p.desc.keys = 0; }, false, "expected sizes");
   refuses([](Problem &p) { p.desc.tile_keys = 24; }, false, "expected tiles");
-  refuses([](Problem &p) { p.captured[1] = -8; }, false,
-          "captured tensor 1");
+  refuses([](Problem &p) { p.captured[1] = -8; }, false, "captured tensor 1");
   refuses([](Problem &p) { p.desc.stats = -1; }, true, "expected statistics");
   refuses([](Problem &p) { p.tensors[6 * 8 + 4] = 0; }, true,
           "expected dk and dv summed over the same dimensions");

@@ -51,7 +51,8 @@ enum class AttentionMode { Fused, Decomposed };
 /// Options of `fsdp-kernels`.
 struct KernelOptions : PassPipelineOptions<KernelOptions> {
   Option<AttentionMode> attention{
-      *this, "attention", llvm::cl::desc("attention as one kernel, or as traced"),
+      *this, "attention",
+      llvm::cl::desc("attention as one kernel, or as traced"),
       llvm::cl::init(AttentionMode::Fused),
       llvm::cl::values(
           clEnumValN(AttentionMode::Fused, "fused", "one kernel"),

@@ -116,7 +116,8 @@ static LogicalResult verifyBody(Operation *op, AttentionShapeAttr shape,
   SmallVector<Type> expected(scores, builder.getF32Type());
   expected.append(shape.getBatch().size() + 2, builder.getIndexType());
   for (Value value : captured)
-    expected.push_back(cast<RankedTensorType>(value.getType()).getElementType());
+    expected.push_back(
+        cast<RankedTensorType>(value.getType()).getElementType());
   if (!llvm::equal(expected, body.getArgumentTypes()))
     return op->emitOpError("expected a body with arguments (")
            << TypeRange(expected) << "), got ("
@@ -139,8 +140,7 @@ static LogicalResult verifyInputs(Op op) {
   SmallVector<Viewed> views{
       {"q", op.getQView(), typeOf(op.getQ()), shape.getQueries(),
        shape.getHead()},
-      {"k", op.getKView(), typeOf(op.getK()), shape.getKeys(),
-       shape.getHead()},
+      {"k", op.getKView(), typeOf(op.getK()), shape.getKeys(), shape.getHead()},
       {"v", op.getVView(), typeOf(op.getV()), shape.getKeys(),
        shape.getValue()},
       {"out", op.getOutView(), typeOf(op.getOut()), shape.getQueries(),
@@ -150,8 +150,7 @@ static LogicalResult verifyInputs(Op op) {
     return op.emitOpError("expected ")
            << op.getCaptured().size() << " captured views, got "
            << op.getCapturedViews().size();
-  for (auto [value, view] :
-       llvm::zip(op.getCaptured(), op.getCapturedViews()))
+  for (auto [value, view] : llvm::zip(op.getCaptured(), op.getCapturedViews()))
     views.push_back({"a captured tensor", cast<StridedAttr>(view),
                      typeOf(value), shape.getQueries(), shape.getKeys()});
   for (const Viewed &viewed : views)
@@ -196,12 +195,12 @@ LogicalResult AttentionBackwardOp::verify() {
     int64_t rows, columns;
     bool mayRepeat;
   };
-  Gradient gradients[] = {{getDq(), getDqViewAttr(), "dq", shape.getQueries(),
-                           shape.getHead(), false},
-                          {getDk(), getDkViewAttr(), "dk", shape.getKeys(),
-                           shape.getHead(), true},
-                          {getDv(), getDvViewAttr(), "dv", shape.getKeys(),
-                           shape.getValue(), true}};
+  Gradient gradients[] = {
+      {getDq(), getDqViewAttr(), "dq", shape.getQueries(), shape.getHead(),
+       false},
+      {getDk(), getDkViewAttr(), "dk", shape.getKeys(), shape.getHead(), true},
+      {getDv(), getDvViewAttr(), "dv", shape.getKeys(), shape.getValue(),
+       true}};
   for (const Gradient &gradient : gradients) {
     // attention_backward_c6
     if (bool(gradient.value) != bool(gradient.view))
