@@ -57,10 +57,13 @@ void fsdp::buildPartitionPipeline(OpPassManager &pm,
   pm.addPass(createCanonicalizerPass());
 }
 
-void fsdp::buildKernelPipeline(OpPassManager &pm) {
+void fsdp::buildKernelPipeline(OpPassManager &pm,
+                               const KernelOptions &options) {
   pm.addPass(createHoistChecks());
   pm.addPass(createNormalizeCompute());
   pm.addPass(createCSEPass());
+  if (options.attention == AttentionMode::Fused)
+    pm.addPass(createFuseAttention());
   pm.addPass(createFormKernels());
   pm.addPass(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());
@@ -87,6 +90,7 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
 
 void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {
   pm.addPass(createMatchMatmuls());
+  pm.addPass(createEmitAttention());
   pm.addPass(createVectorizeKernels());
   // What is left goes the upstream way.
   pm.addPass(createIsolateKernels());
@@ -136,9 +140,9 @@ void fsdp::registerAllPasses() {
     PassPipelineRegistration<PartitionOptions>(
         "fsdp-partition", "L0 to L2: a traced step for all ranks of a mesh",
         buildPartitionPipeline);
-    PassPipelineRegistration<>("fsdp-kernels",
-                               "L2: compute ops become kernels and launches",
-                               buildKernelPipeline);
+    PassPipelineRegistration<KernelOptions>(
+        "fsdp-kernels", "L2: compute ops become kernels and launches",
+        buildKernelPipeline);
     PassPipelineRegistration<OptimizeOptions>(
         "fsdp-optimize", "L2: keeps, repeats and groups what pays on a cluster",
         buildOptimizePipeline);

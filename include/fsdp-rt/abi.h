@@ -1,4 +1,5 @@
-//===- abi.h - C ABI between a compiled step and the runtime --------*- C -*-===//
+//===- abi.h - C ABI between a compiled step and the runtime --------*- C
+//-*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -57,9 +58,10 @@ typedef enum {
   FSDP_RT_QUEUE_ALL_REDUCE = 3  /* "all_reduce" */
 } fsdp_rt_queue;
 
-/// A compiled kernel: handles work items [begin, end). `operands` are addresses,
-/// in the order of the launch's offsets. `scratch` is this thread's own,
-/// 64-byte aligned, of the launch's scratch_bytes. Never fails, never allocates.
+/// A compiled kernel: handles work items [begin, end). `operands` are
+/// addresses, in the order of the launch's offsets. `scratch` is this thread's
+/// own, 64-byte aligned, of the launch's scratch_bytes. Never fails, never
+/// allocates.
 typedef void (*fsdp_rt_kernel_fn)(char *const *operands, char *scratch,
                                   int64_t begin, int64_t end);
 
@@ -84,9 +86,9 @@ typedef void (*fsdp_rt_kernel_fn)(char *const *operands, char *scratch,
 
 /// What a compiled object exports.
 typedef struct fsdp_rt_program {
-  uint32_t abi_version;   /* FSDP_RT_ABI_VERSION */
+  uint32_t abi_version; /* FSDP_RT_ABI_VERSION */
   uint32_t reserved;
-  const char *manifest;   /* JSON, NUL-terminated: docs/manifest.md */
+  const char *manifest; /* JSON, NUL-terminated: docs/manifest.md */
   /// Runs one training step on the rank behind `ctx`: inputs, scalars and state
   /// are read and written at their arena offsets. Returns 0, or the code of the
   /// call that failed.

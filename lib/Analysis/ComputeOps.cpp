@@ -116,6 +116,8 @@ static ComputeKind getGenericKind(linalg::GenericOp op) {
 }
 
 ComputeKind fsdp::getComputeKind(Operation *op) {
+  if (isa<AttentionOp, AttentionBackwardOp>(op))
+    return ComputeKind::Opaque;
   if (op->hasTrait<OpTrait::IsTerminator>() ||
       isa_and_nonnull<FSDPDialect>(op->getDialect()))
     return ComputeKind::Boundary;

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/KernelCosts.h"
 #include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -251,7 +252,37 @@ static int64_t getBytes(func::FuncOp kernel) {
   return bytes;
 }
 
+/// Attention in the type of its queries: that is what matrix units multiply,
+/// whatever the sums are kept in.
+template <typename Op>
+static KernelCost getAttentionCost(Op op) {
+  AttentionShapeAttr shape = op.getShape();
+  int64_t heads = 1, keyHeads = 1;
+  for (auto [size, stride] : llvm::zip(shape.getBatch().asArrayRef(),
+                                       op.getKView().getBatchStrides())) {
+    heads = multiply(heads, size);
+    if (stride != 0)
+      keyHeads = multiply(keyHeads, size);
+  }
+  CostDtype dtype = getCostDtype(op.getQ().getType()).value_or(CostDtype::F32);
+  return makeAttention(std::is_same_v<Op, AttentionBackwardOp>, dtype,
+                       /*batch=*/1, heads, keyHeads, shape.getQueries(),
+                       shape.getKeys(), shape.getHead(), op.getCausal());
+}
+
 KernelCost fsdp::getKernelCost(func::FuncOp kernel) {
+  for (Operation &op : kernel.getBody().front()) {
+    std::optional<KernelCost> attention;
+    if (auto forward = dyn_cast<AttentionOp>(op))
+      attention = getAttentionCost(forward);
+    else if (auto backward = dyn_cast<AttentionBackwardOp>(op))
+      attention = getAttentionCost(backward);
+    if (!attention)
+      continue;
+    attention->name = kernel.getSymName().str();
+    attention->bytes = getBytes(kernel);
+    return *attention;
+  }
   KernelCost cost;
   cost.name = kernel.getSymName().str();
   cost.kind = KernelKind::Copy;

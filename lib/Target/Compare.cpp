@@ -31,7 +31,12 @@ static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options,
             buildPartitionPipeline(pm, partition);
           }))
     return std::move(error);
-  if (llvm::Error error = frontend.runPipeline("kernels", buildKernelPipeline))
+  KernelOptions kernels;
+  frontend.fill(kernels);
+  if (llvm::Error error =
+          frontend.runPipeline("kernels", [&](OpPassManager &pm) {
+            buildKernelPipeline(pm, kernels);
+          }))
     return std::move(error);
   ScheduleOptions schedule;
   schedule.cluster = options.cluster;

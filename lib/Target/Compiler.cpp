@@ -174,7 +174,12 @@ llvm::Error Compiler::compile() {
     return error;
   if (options.emit == Emit::L1)
     return print();
-  if (llvm::Error error = frontend.runPipeline("kernels", buildKernelPipeline))
+  KernelOptions kernels;
+  frontend.fill(kernels);
+  if (llvm::Error error =
+          frontend.runPipeline("kernels", [&](OpPassManager &pm) {
+            buildKernelPipeline(pm, kernels);
+          }))
     return error;
   if (options.emit == Emit::L2)
     return print();

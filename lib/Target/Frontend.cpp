@@ -127,6 +127,12 @@ llvm::Error Frontend::read() {
   return llvm::Error::success();
 }
 
+void Frontend::fill(const StepOptions &options, KernelOptions &kernels) {
+  kernels.attention = options.attention;
+}
+
+void Frontend::fill(KernelOptions &kernels) const { fill(options, kernels); }
+
 void Frontend::fill(PartitionOptions &partition) const {
   fill(options, partition);
 }

@@ -62,6 +62,13 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
            cl::desc("Compile in gradient clipping (the executable's "
                     "--clip-norm gives the norm)"),
            cl::cat(category)),
+      attention(
+          "attention", cl::init(AttentionMode::Fused),
+          cl::desc("Attention as one kernel, or op by op as traced:"),
+          cl::values(
+              clEnumValN(AttentionMode::Fused, "fused", "one kernel (default)"),
+              clEnumValN(AttentionMode::Decomposed, "decomposed", "op by op")),
+          cl::cat(category)),
       timing("timing", cl::desc("Say how long each part takes"),
              cl::cat(category)) {}
 
@@ -81,6 +88,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.recompute = recompute;
   options.bucket = bucket;
   options.clip = clip;
+  options.attention = attention;
   options.timing = timing;
 }
 

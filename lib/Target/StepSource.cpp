@@ -71,8 +71,12 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
             buildPartitionPipeline(pm, partition);
           }))
     return error;
+  KernelOptions kernels;
+  Frontend::fill(settings, kernels);
   if (llvm::Error error =
-          frontend.runPipeline(*module, "kernels", buildKernelPipeline))
+          frontend.runPipeline(*module, "kernels", [&](OpPassManager &pm) {
+            buildKernelPipeline(pm, kernels);
+          }))
     return error;
   if (llvm::Error error =
           frontend.runPipeline(*module, "arena", [](OpPassManager &pm) {

@@ -4,6 +4,8 @@
 // RUN: fsdp-opt %s -o %t
 // RUN: fsdp-opt %s --fsdp-hoist-checks | diff %t -
 // RUN: fsdp-opt %s --fsdp-normalize-compute | diff %t -
+// RUN: fsdp-opt %s --fsdp-fuse-attention | diff %t -
+// RUN: fsdp-opt %s --fsdp-emit-attention | diff %t -
 // RUN: fsdp-opt %s --fsdp-form-kernels | diff %t -
 // RUN: fsdp-opt %s --fsdp-recompute-cheap-values | diff %t -
 // RUN: fsdp-opt %s --fsdp-outline-kernels | diff %t -

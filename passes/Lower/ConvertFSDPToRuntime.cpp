@@ -7,6 +7,7 @@
 
 #include "RuntimeDescriptors.h"
 #include "fsdp-rt/abi.h"
+#include "fsdp-rt/attention.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
@@ -44,6 +45,9 @@ private:
   LogicalResult lowerLaunch(LaunchOp op);
   void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
   void lowerKernel(LaunchOp op, func::FuncOp kernel, KernelImplAttr impl);
+  template <typename Op>
+  void lowerAttention(LaunchOp op, func::FuncOp kernel, KernelImplAttr impl,
+                      Op attention);
   FailureOr<Descriptor> describe(CollectiveOpInterface op);
   LogicalResult lowerCollective(CollectiveOpInterface op);
   LogicalResult lowerStart(StartOp op);
@@ -189,6 +193,98 @@ void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
   call("matmul", descriptor, op.getLoc());
 }
 
+/// Eight numbers of a tensor in a descriptor; nothing lies at offset -1.
+static void appendTensor(SmallVector<int64_t> &fields, int64_t offset,
+                         Value tensor, StridedAttr view) {
+  if (!tensor) {
+    fields.append({-1, 0, 0, 0, 0, 0, 0, 0});
+    return;
+  }
+  Type element = cast<RankedTensorType>(tensor.getType()).getElementType();
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  fields.push_back(offset + view.getOffset() * bytes);
+  fields.push_back(*getRuntimeDtype(element));
+  ArrayRef<int64_t> batch = view.getBatchStrides();
+  fields.append(4 - batch.size(), 0);
+  llvm::append_range(fields, batch);
+  fields.append({view.getRowStride(), view.getColumnStride()});
+}
+
+template <typename Op>
+void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
+                                  KernelImplAttr impl, Op attention) {
+  constexpr bool backward = std::is_same_v<Op, AttentionBackwardOp>;
+  // What the kernel reads are its arguments; what of the op's results it
+  // stores tell its destinations. What is not stored is not wanted.
+  auto read = [&](Value value) {
+    return getArenaOffset(
+        op.getInputs()[cast<BlockArgument>(value).getArgNumber()]);
+  };
+  llvm::DenseMap<Value, int64_t> written;
+  Operation *ret = kernel.getBody().front().getTerminator();
+  for (auto [value, result] : llvm::zip(ret->getOperands(), op.getResults()))
+    if (auto store =
+            value.getDefiningOp<bufferization::MaterializeInDestinationOp>())
+      written[store.getSource()] = getArenaOffset(result);
+  SmallVector<int64_t> tensors, captured;
+  appendTensor(tensors, read(attention.getQ()), attention.getQ(),
+               attention.getQView());
+  appendTensor(tensors, read(attention.getK()), attention.getK(),
+               attention.getKView());
+  appendTensor(tensors, read(attention.getV()), attention.getV(),
+               attention.getVView());
+  auto appendResult = [&](Value value, StridedAttr view) {
+    bool isWanted = value && written.contains(value);
+    appendTensor(tensors, written.lookup(value), isWanted ? value : Value(),
+                 view);
+  };
+  Descriptor descriptor("attention");
+  if constexpr (backward) {
+    appendTensor(tensors, read(attention.getOut()), attention.getOut(),
+                 attention.getOutView());
+    appendTensor(tensors, read(attention.getDout()), attention.getDout(),
+                 attention.getDoutView());
+    appendResult(attention.getDq(), attention.getDqViewAttr());
+    appendResult(attention.getDk(), attention.getDkViewAttr());
+    appendResult(attention.getDv(), attention.getDvViewAttr());
+    descriptor.set("stats", read(attention.getStats()));
+    descriptor.set("dq_scale", attention.getDqScale().convertToDouble());
+    descriptor.set("dk_scale", attention.getDkScale().convertToDouble());
+  } else {
+    appendResult(attention.getOut(), attention.getOutView());
+    auto stats = written.find(attention.getStats());
+    descriptor.set("stats",
+                   stats == written.end() ? int64_t(-1) : stats->second);
+    descriptor.set("zero_masked", int64_t(attention.getZeroMasked()));
+  }
+  for (Value value : attention.getCaptured())
+    captured.push_back(read(value));
+  AttentionShapeAttr shape = attention.getShape();
+  std::array<int64_t, 4> batch = {1, 1, 1, 1};
+  llvm::copy(shape.getBatch().asArrayRef(),
+             batch.end() - shape.getBatch().size());
+  descriptor.set("name", kernel.getSymName().str());
+  descriptor.set("tile", getEntry(kernel, impl));
+  descriptor.set("tensors", descriptors.createArray(tensors));
+  if (!captured.empty())
+    descriptor.set("captured", descriptors.createArray(captured));
+  descriptor.set("captured_count", int64_t(captured.size()));
+  descriptor.set("queries", shape.getQueries());
+  descriptor.set("keys", shape.getKeys());
+  descriptor.set("head", shape.getHead());
+  descriptor.set("value", shape.getValue());
+  descriptor.set(
+      "tile_queries",
+      ::fsdp::rt::getTileSize(shape.getQueries(), ::fsdp::rt::kMaxTileQueries));
+  descriptor.set("tile_keys", ::fsdp::rt::getTileSize(
+                                  shape.getKeys(), ::fsdp::rt::kMaxTileKeys));
+  descriptor.set("scratch_bytes", impl.getScratch());
+  descriptor.set("batch", batch);
+  descriptor.set("scale", attention.getScale().convertToDouble());
+  descriptor.set("causal", int64_t(attention.getCausal()));
+  call(backward ? "attention_backward" : "attention", descriptor, op.getLoc());
+}
+
 LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
   auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
   // A tied result that got a place of its own starts as a copy of the input.
@@ -207,6 +303,16 @@ LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
   if (!impl)
     return op.emitOpError("expected a kernel with code, got ")
            << op.getKernelAttr() << " without fsdp.impl or fsdp.matmul";
+  for (Operation &inner : kernel.getBody().front()) {
+    if (auto attention = dyn_cast<AttentionOp>(inner)) {
+      lowerAttention(op, kernel, impl, attention);
+      return success();
+    }
+    if (auto attention = dyn_cast<AttentionBackwardOp>(inner)) {
+      lowerAttention(op, kernel, impl, attention);
+      return success();
+    }
+  }
   lowerKernel(op, kernel, impl);
   return success();
 }
@@ -430,7 +536,7 @@ static void createEntry(ModuleOp module, StringRef manifest,
 
 namespace {
 struct ConvertFSDPToRuntime
-    : fsdp::impl::ConvertFSDPToRuntimeBase<ConvertFSDPToRuntime> {
+    : mlir::fsdp::impl::ConvertFSDPToRuntimeBase<ConvertFSDPToRuntime> {
   using ConvertFSDPToRuntimeBase::ConvertFSDPToRuntimeBase;
 
   void runOnOperation() override {

@@ -29,6 +29,14 @@ int32_t invoke(launch_call, Context &ctx, const fsdp_rt_launch_desc &desc) {
 int32_t invoke(matmul_call, Context &ctx, const fsdp_rt_matmul_desc &desc) {
   return ctx.matmul(desc);
 }
+int32_t invoke(attention_call, Context &ctx,
+               const fsdp_rt_attention_desc &desc) {
+  return ctx.attention(desc, /*backward=*/false);
+}
+int32_t invoke(attention_backward_call, Context &ctx,
+               const fsdp_rt_attention_desc &desc) {
+  return ctx.attention(desc, /*backward=*/true);
+}
 int32_t invoke(all_gather_call, Context &ctx,
                const fsdp_rt_collective_desc &desc) {
   return ctx.collective(CollectiveKind::AllGather, desc);

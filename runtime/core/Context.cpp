@@ -7,6 +7,7 @@
 
 #include "core/Context.h"
 
+#include "core/Attention.h"
 #include "core/Clock.h"
 #include "core/Collective.h"
 #include "core/Host.h"
@@ -276,6 +277,27 @@ int32_t Context::matmul(const fsdp_rt_matmul_desc &desc) {
   record({&desc, desc.name, CallKind::Matmul, 0, begin, end, 0,
           batch * elements * dtypeSize(static_cast<Dtype>(desc.dtype)),
           2 * batch * desc.m * desc.n * desc.k});
+  return 0;
+}
+
+int32_t Context::attention(const fsdp_rt_attention_desc &desc, bool backward) {
+  if (hasTransferFailed())
+    return failOfTransfer();
+  const char *kind = backward ? "attention_backward" : "attention";
+  if (Status s = checkAttention(desc, backward, arena_.size(),
+                                options_.scratchBytes, *blas_))
+    return fail(s.withContext(callName(kind, desc.name)));
+  int64_t begin = nowNanoseconds();
+  AttentionMemory memory;
+  memory.base = scratch_.data();
+  memory.stride = scratchStride_;
+  if (Status s =
+          runAttention(desc, backward, arena_.data(), *blas_, pool_, memory))
+    return fail(s.withContext(callName(kind, desc.name)));
+  int64_t end = nowNanoseconds();
+  counters_.lastStep.kernels += end - begin;
+  record({&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
+          attentionBytes(desc, backward), attentionFlops(desc, backward)});
   return 0;
 }
 

@@ -107,6 +107,7 @@ public:
   /// failure is kept for step(). Only on the thread that entered the step.
   int32_t launch(const fsdp_rt_launch_desc &desc);
   int32_t matmul(const fsdp_rt_matmul_desc &desc);
+  int32_t attention(const fsdp_rt_attention_desc &desc, bool backward);
   int32_t collective(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
   int32_t start(const fsdp_rt_start_desc &desc);
   int32_t wait(const fsdp_rt_wait_desc &desc);

@@ -59,7 +59,7 @@ std::vector<Descriptor> descriptors() {
 
 TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   std::vector<Descriptor> all = descriptors();
-  ASSERT_EQ(all.size(), 7u);
+  ASSERT_EQ(all.size(), 8u);
   for (const Descriptor &d : all) {
     size_t offset = 0;
     for (const Field &field : d.fields) {
@@ -79,6 +79,7 @@ TEST(Abi, LayoutOfVersionThreeStays) {
   EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
+  EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 168u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 56u);
   EXPECT_EQ(sizeof(fsdp_rt_start_desc), 56u);
   EXPECT_EQ(sizeof(fsdp_rt_wait_desc), 16u);
@@ -88,6 +89,8 @@ TEST(Abi, LayoutOfVersionThreeStays) {
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, batch), 80u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 208u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, dtype), 228u);
+  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, batch), 104u);
+  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, causal), 160u);
   EXPECT_EQ(offsetof(fsdp_rt_collective_desc, group), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, event), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, queue), 52u);
@@ -117,7 +120,7 @@ TEST(Abi, EveryFunctionOfTheTableIsDefined) {
     ++count;                                                                   \
   }
 #include "fsdp-rt/abi.def"
-  EXPECT_EQ(count, 10u);
+  EXPECT_EQ(count, 12u);
   EXPECT_EQ(functions.size(), count);
 }
 

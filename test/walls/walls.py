@@ -25,6 +25,8 @@ ANALYSIS = r"fsdp/Analysis/"
 PASSES = r"fsdp/Passes/"
 DTYPE = r"fsdp/Target/Dtype\.h"
 ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
+# What a tile function is, to those who write and who call it.
+TILES = r"fsdp-rt/attention\.h"
 BESIDE = r"[^/]+$"  # in the same directory
 
 COST = r"fsdp/Analysis/.*Cost"
@@ -66,14 +68,15 @@ ROOMS = [
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.
-    Room("passes/Kernels", [DIALECT, ANALYSIS, PASSES, DTYPE, BESIDE],
+    Room("passes/Kernels", [DIALECT, ANALYSIS, PASSES, DTYPE, TILES, BESIDE],
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     # The schedule orders and places.
     Room("passes/Schedule", [DIALECT, ANALYSIS, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
-    Room("passes/Lower", [DIALECT, ANALYSIS, PASSES, DTYPE, ABI_TABLE, BESIDE],
+    Room("passes/Lower",
+         [DIALECT, ANALYSIS, PASSES, DTYPE, ABI_TABLE, TILES, BESIDE],
          COST),
     # These look at everything and change nothing.
     Room("passes/Verify", [DIALECT, ANALYSIS, PASSES, BESIDE], "", CHANGES),

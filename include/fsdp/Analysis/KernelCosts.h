@@ -21,6 +21,7 @@ namespace mlir::fsdp {
 /// - flops: iterations of each loop nest times the float operations of its
 ///   body, by their type. A loop whose length is not known counts once, so that
 ///   costs stay below the truth.
+/// - an attention is costed as one (makeAttention), in the type of its queries.
 /// - m, n, k, batch: of the largest contraction; a convolution counts as the
 ///   product that it is once its windows are laid out.
 /// - bytes: each input that is really read, once, and each result. What a loop

@@ -211,6 +211,18 @@ def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
 }
 
+def FuseAttention : Pass<"fsdp-fuse-attention", "::mlir::ModuleOp"> {
+  let summary = "Makes attention one op, forward and backward";
+  let description = [{
+    Products, softmax and everything elementwise between them become
+    fsdp.attention, and what computes their gradients fsdp.attention_backward:
+    the matrix of scores is no value of the step any more. A softmax between two
+    products that is left as it is gets a remark that says why.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def FormKernels : Pass<"fsdp-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Decides which ops of the step become one kernel";
   let description = [{
@@ -284,6 +296,21 @@ def MatchMatmuls : Pass<"fsdp-match-matmuls", "::mlir::ModuleOp"> {
     statement of what is computed.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def EmitAttention : Pass<"fsdp-emit-attention", "::mlir::ModuleOp"> {
+  let summary = "Emits the tile functions of attentions";
+  let description = [{
+    Adds, for each kernel that is an attention, the function that the runtime
+    calls between its products, tile by tile (include/fsdp-rt/attention.h), and
+    records it as `fsdp.impl`. Scratch memory is that of a whole work item.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
 }
 
 def VectorizeKernels : Pass<"fsdp-vectorize-kernels", "::mlir::ModuleOp"> {

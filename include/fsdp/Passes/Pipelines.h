@@ -45,6 +45,20 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
                     llvm::cl::init(false)};
 };
 
+/// What becomes of softmax(f(q k^T)) v.
+enum class AttentionMode { Fused, Decomposed };
+
+/// Options of `fsdp-kernels`.
+struct KernelOptions : PassPipelineOptions<KernelOptions> {
+  Option<AttentionMode> attention{
+      *this, "attention",
+      llvm::cl::desc("attention as one kernel, or as traced"),
+      llvm::cl::init(AttentionMode::Fused),
+      llvm::cl::values(
+          clEnumValN(AttentionMode::Fused, "fused", "one kernel"),
+          clEnumValN(AttentionMode::Decomposed, "decomposed", "as traced"))};
+};
+
 /// L0 to L1: units, flat parameters, reduced gradients, optimizer.
 void buildLogicalPipeline(OpPassManager &pm, const PartitionOptions &options);
 
@@ -54,7 +68,8 @@ void buildPartitionPipeline(OpPassManager &pm, const PartitionOptions &options);
 
 /// Still L2: what computes becomes kernels and launches of them. Registered as
 /// `fsdp-kernels`.
-void buildKernelPipeline(OpPassManager &pm);
+void buildKernelPipeline(OpPassManager &pm,
+                         const KernelOptions &options = KernelOptions());
 
 /// What fsdp-optimize plans for.
 struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {

@@ -37,6 +37,8 @@ struct StepOptions {
   bool clip = false;
   /// As the options of fsdp-plan-step.
   std::string reshardAfterForward = "auto", recompute = "auto", bucket = "auto";
+  /// As the option of fsdp-kernels.
+  AttentionMode attention = AttentionMode::Fused;
   /// Print how long each part took to stderr.
   bool timing = false;
 };
@@ -67,6 +69,8 @@ public:
   void fill(PartitionOptions &partition) const;
   /// The same for other options than those that the step was read with.
   static void fill(const StepOptions &options, PartitionOptions &partition);
+  void fill(KernelOptions &kernels) const;
+  static void fill(const StepOptions &options, KernelOptions &kernels);
   llvm::Error runPipeline(llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
   /// On a module of the same context, such as a copy of the step.

@@ -30,7 +30,9 @@ private:
   llvm::cl::list<std::string> ignore, replicate;
   llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype;
   llvm::cl::opt<std::string> reshardAfterForward, recompute, bucket;
-  llvm::cl::opt<bool> clip, timing;
+  llvm::cl::opt<bool> clip;
+  llvm::cl::opt<AttentionMode> attention;
+  llvm::cl::opt<bool> timing;
 };
 
 /// The directory that the running tool lies in; @address is of something

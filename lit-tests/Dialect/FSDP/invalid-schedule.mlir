@@ -132,7 +132,7 @@ func.func @token_of_a_stranger(%a: tensor<8xf32>, %s: !fsdp.token<tensor<4xf32>>
 
 // yield_c1
 func.func @yield_outside(%a: tensor<8xf32>) {
-  // expected-error @below {{expects parent op 'fsdp.start'}}
+  // expected-error @below {{expects parent op to be one of 'fsdp.start, fsdp.attention, fsdp.attention_backward'}}
   fsdp.yield %a : tensor<8xf32>
 }
 

@@ -140,6 +140,51 @@ def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
   let genVerifyDecl = 1;
 }
 
+def FSDP_AttentionShapeAttr : FSDP_Attr<"AttentionShape", "attention_shape"> {
+  let summary = "sizes of an attention";
+  let description = [{
+    `batch` are its batch dimensions, heads among them, outermost first; `head`
+    counts the features of queries and keys, `value` those of values.
+
+    ```mlir
+    #fsdp.attention_shape<batch = [2, 4], queries = 32, keys = 48, head = 16, value = 16>
+    ```
+  }];
+  let parameters = (ins "::mlir::DenseI64ArrayAttr":$batch,
+                        "int64_t":$queries, "int64_t":$keys, "int64_t":$head,
+                        "int64_t":$value);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let extraClassDeclaration = [{
+    /// Products of the batch: heads times sequences.
+    int64_t getBatchSize() const;
+    /// Rows of the statistics.
+    int64_t getRows() const { return getBatchSize() * getQueries(); }
+  }];
+}
+
+def FSDP_StridedAttr : FSDP_Attr<"Strided", "strided"> {
+  let summary = "where the elements of a tensor lie that another shape names";
+  let description = [{
+    Counts elements of the tensor, row-major: the first one, and the strides of
+    each batch dimension, of rows and of columns.
+
+    ```mlir
+    #fsdp.strided<64, [6144, 16, 192, 1]>
+    ```
+  }];
+  let parameters = (ins "int64_t":$offset, "::mlir::DenseI64ArrayAttr":$strides);
+  let assemblyFormat = "`<` $offset `,` $strides `>`";
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<int64_t> getBatchStrides() const {
+      return getStrides().asArrayRef().drop_back(2);
+    }
+    int64_t getRowStride() const { return getStrides().asArrayRef().drop_back().back(); }
+    int64_t getColumnStride() const { return getStrides().asArrayRef().back(); }
+  }];
+}
+def FSDP_StridedArrayAttr
+    : TypedArrayAttrBase<FSDP_StridedAttr, "strided views">;
+
 def FSDP_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axis names">;
 def FSDP_MeshAxisArrayAttr
     : TypedArrayAttrBase<FSDP_MeshAxisAttr, "mesh axes, outermost first">;

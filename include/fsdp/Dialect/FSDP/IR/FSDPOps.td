@@ -589,6 +589,7 @@ def FSDP_LaunchOp : FSDP_Op<"launch", [
   }];
 }
 
+include "fsdp/Dialect/FSDP/IR/FSDPAttentionOps.td"
 include "fsdp/Dialect/FSDP/IR/FSDPScheduleOps.td"
 
 #endif // FSDP_DIALECT_FSDP_IR_FSDPOPS_TD

@@ -87,18 +87,20 @@ def FSDP_StartOp : FSDP_Op<"start", [
 }
 
 def FSDP_YieldOp : FSDP_Op<"yield", [
-    Pure, Terminator, HasParent<"StartOp">]> { // yield_c1
-  let summary = "ends the body of fsdp.start";
+    Pure, Terminator, ParentOneOf<["StartOp", "AttentionOp", // yield_c1
+                                   "AttentionBackwardOp"]>]> {
+  let summary = "ends the body of fsdp.start or of an attention";
   let description = [{
     Constraints:
-    - yield_c1: it stands in fsdp.start.
+    - yield_c1: it stands in fsdp.start, fsdp.attention or
+      fsdp.attention_backward.
 
     Example:
     ```mlir
     fsdp.yield %w : tensor<1536xf32>
     ```
   }];
-  let arguments = (ins Variadic<FSDP_LocalTensor>:$values);
+  let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
