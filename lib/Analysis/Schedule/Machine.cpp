@@ -355,9 +355,6 @@ Time Machine::getBound(const MachineState &s) const {
 bool Machine::dominates(const MachineState &a, const MachineState &b) {
   if (a.now > b.now)
     return false;
-  MachineState c = a;
-  if (c.now < b.now)
-    idle(c, b.now);
   auto split = [&](const MachineState &s, int64_t &lineLeft,
                    int64_t &tailLeft) {
     lineLeft = lineAfter[s.line] * kFullRate;
@@ -368,8 +365,20 @@ bool Machine::dominates(const MachineState &a, const MachineState &b) {
       tailLeft += s.left - tails[s.tail].work * kFullRate;
   };
   int64_t lineC, tailC, lineB, tailB;
-  split(c, lineC, tailC);
   split(b, lineB, tailB);
+  // At full speed it could not have caught up: no need to look.
+  int64_t most = (b.now - a.now) * kFullRate;
+  split(a, lineC, tailC);
+  if (lineC - most > lineB || tailC - most > tailB)
+    return false;
+  for (int stream : choices)
+    if (a.streamLeft[stream] - most >
+        std::max<int64_t>(b.streamLeft[stream], 0))
+      return false;
+  MachineState c = a;
+  if (c.now < b.now)
+    idle(c, b.now);
+  split(c, lineC, tailC);
   if (lineC > lineB || tailC > tailB || c.line < b.line)
     return false;
   // A tail that runs holds up the line.

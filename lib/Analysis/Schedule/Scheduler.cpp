@@ -401,6 +401,7 @@ private:
   bool offer(const CastPlan &casts) { return offer(casts, !isSmall); }
   bool offer(const CastPlan &casts, bool rulesOnly);
   void moveCasts();
+  void offerFront();
   void offerBoth(CastPlan casts);
 
   const ScheduleProblem &problem;
@@ -466,6 +467,34 @@ void Candidates::moveCasts() {
   }
 }
 
+/// The first casts, as many as there is room for, where compute waits for the
+/// first gather anyway; the others where their gather is used, the last ones a
+/// gather earlier.
+void Candidates::offerFront() {
+  std::vector<size_t> rank(problem.transfers.size());
+  size_t count = 0;
+  for (Queue queue : {Queue::AllGather, Queue::H2D})
+    for (Id t : getQueueOrder(problem, queue))
+      rank[t] = count++;
+  CastPlan used = placeCastsAhead(problem, 0);
+  CastPlan ahead = placeCastsAhead(problem, 1);
+  size_t step = isSmall ? 1 : count / 4 + 1;
+  for (size_t front = step; front < count; front += step)
+    for (size_t late = front; late <= count && !isDone(); late += step) {
+      CastPlan plan = ahead;
+      plan.reserve = false;
+      for (auto [f, op] : llvm::enumerate(problem.floating)) {
+        if (op.before < 0)
+          continue;
+        if (rank[op.before] < front)
+          plan.place[f] = 0;
+        else if (rank[op.before] < late)
+          plan.place[f] = used.place[f];
+      }
+      offer(plan);
+    }
+}
+
 void Candidates::offerBoth(CastPlan casts) {
   offer(casts);
   casts.reserve = false;
@@ -496,6 +525,7 @@ void Candidates::run() {
   offer(placeCastsAhead(problem, problem.transfers.size()));
   for (int round = 0; round != 2; ++round)
     offerBoth(placeCastsAt(problem, getSegmentsBefore(*best.schedule)));
+  offerFront();
   if (isSmall)
     moveCasts();
   else
