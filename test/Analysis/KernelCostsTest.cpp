@@ -167,6 +167,32 @@ TEST_F(KernelCosts, scatterInALoopTouchesItsRows) {
   EXPECT_EQ(c.bytes, 6 * 8 + 3 * 4 * (6 * 8));
 }
 
+TEST_F(KernelCosts, attentionWithSharedKeys) {
+  KernelCost c = cost(R"(
+    func.func @k(%q: tensor<2x6x8x4xbf16>, %k: tensor<2x3x16x4xbf16>, %v: tensor<2x3x16x4xbf16>, %d: tensor<2x6x8x4xbf16>, %e: tensor<192xf32>) -> (tensor<2x6x8x4xbf16>, tensor<192xf32>) {
+      %o, %s = fsdp.attention <batch = [2, 3, 2], queries = 8, keys = 16, head = 4, value = 4>
+          q(%q <0, [192, 64, 32, 4, 1]> : tensor<2x6x8x4xbf16>)
+          k(%k <0, [192, 64, 0, 4, 1]> : tensor<2x3x16x4xbf16>)
+          v(%v <0, [192, 64, 0, 4, 1]> : tensor<2x3x16x4xbf16>)
+          captured() [] scale 0.5 causal {
+      ^bb0(%x: f32, %b0: index, %b1: index, %b2: index, %i: index, %j: index):
+        fsdp.yield %x : f32
+      } out(<0, [192, 64, 32, 4, 1]>) : tensor<2x6x8x4xbf16>, tensor<192xf32>
+      %0 = bufferization.materialize_in_destination %o in %d : (tensor<2x6x8x4xbf16>, tensor<2x6x8x4xbf16>) -> tensor<2x6x8x4xbf16>
+      %1 = bufferization.materialize_in_destination %s in %e : (tensor<192xf32>, tensor<192xf32>) -> tensor<192xf32>
+      return %0, %1 : tensor<2x6x8x4xbf16>, tensor<192xf32>
+    })");
+  EXPECT_EQ(c.kind, KernelKind::Attention);
+  EXPECT_EQ(c.dtype, CostDtype::BF16);
+  EXPECT_EQ(c.batch, 12);
+  EXPECT_EQ(c.m, 8);
+  EXPECT_EQ(c.n, 16);
+  EXPECT_EQ(c.k, 4);
+  // Two products, half of them behind the mask.
+  EXPECT_EQ(flops(c, CostDtype::BF16), 12 * 2 * (8 * 16 * 4));
+  EXPECT_EQ(c.bytes, 2 * (2 * 2 * 6 * 8 * 4 + 2 * 2 * 3 * 16 * 4) + 4 * 192);
+}
+
 TEST_F(KernelCosts, integersAreNoArithmetic) {
   KernelCost c = cost(R"(
     func.func @k(%x: tensor<4xi64>, %d: tensor<8xi64>) -> tensor<8xi64> {
