@@ -192,9 +192,27 @@ static Operation *getOnlyReader(Value value) {
   return *value.getUsers().begin();
 }
 
-/// Follows reshapes and transposes behind the contraction while each is the
-/// only reader, and gives the layout in which the op's own result must be
-/// written. Absorbs the longest such chain that ends in a transpose.
+/// Whether @op rounds a tensor to a narrower float, element by element in
+/// place: how traces in bf16 end a product that was summed in f32.
+static bool isNarrowing(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  if (!generic || generic.getNumDpsInputs() != 1 ||
+      generic.getNumDpsInits() != 1 ||
+      generic.getNumParallelLoops() != generic.getNumLoops() ||
+      !llvm::all_of(generic.getIndexingMapsArray(),
+                    [](AffineMap map) { return map.isIdentity(); }))
+    return false;
+  Block *body = generic.getBlock();
+  auto round =
+      body->getTerminator()->getOperand(0).getDefiningOp<arith::TruncFOp>();
+  return round && round.getIn() == body->getArgument(0) &&
+         !round.getRoundingmodeAttr();
+}
+
+/// Follows reshapes, transposes and a rounding behind the contraction while
+/// each is the only reader, and gives the layout in which the op's own result
+/// must be written. Absorbs the longest such chain that ends in a transpose or
+/// in the rounding.
 static SmallVector<std::pair<Value, SmallVector<Operation *>>>
 getResultChains(Value result) {
   SmallVector<std::pair<Value, SmallVector<Operation *>>> chains;
@@ -207,11 +225,12 @@ getResultChains(Value result) {
         isViewOp(reader);
     std::optional<Move> move = getMove(reader);
     bool permutes = move && move->isPermutation();
-    if (!reshape && !permutes)
+    bool narrows = isNarrowing(reader);
+    if (!reshape && !permutes && !narrows)
       break;
     chain.push_back(reader);
     value = reader->getResult(0);
-    if (permutes)
+    if (permutes || narrows)
       chains.push_back({value, chain});
   }
   std::reverse(chains.begin(), chains.end());
@@ -236,7 +255,7 @@ getResultLayout(Value result, Value end, ArrayRef<Operation *> chain) {
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
       layout = layout->expand(collapse.getReassociationIndices(),
                               getShapeOf(source));
-    } else {
+    } else if (!isNarrowing(op)) {
       Move move = *getMove(op);
       StridedLayout inverse;
       inverse.offset = layout->offset;
@@ -264,10 +283,15 @@ planContraction(linalg::LinalgOp op, const llvm::DenseSet<Value> &hidden) {
       linalg::inferContractionDims(op);
   if (failed(dims) || op.getNumDpsInputs() != 2)
     return std::nullopt;
-  Type element = getElementTypeOrSelf(op->getResult(0));
-  for (Value operand : op->getOperands())
-    if (getElementTypeOrSelf(operand) != element)
-      return std::nullopt;
+  Type element = getElementTypeOrSelf(op.getDpsInputs()[0]);
+  if (getElementTypeOrSelf(op.getDpsInputs()[1]) != element)
+    return std::nullopt;
+  // Narrow products are summed in f32 in any case: where the trace says so, and
+  // rounds the sum, it says what a BLAS does.
+  Type sum = getElementTypeOrSelf(op->getResult(0));
+  bool sumsWide = sum.isF32() && (element.isBF16() || element.isF16());
+  if (sum != element && !sumsWide)
+    return std::nullopt;
   if (!element.isF32() && !element.isF64() && !element.isBF16() &&
       !element.isF16())
     return std::nullopt;
@@ -283,6 +307,8 @@ planContraction(linalg::LinalgOp op, const llvm::DenseSet<Value> &hidden) {
   if (!plan.zeroInit)
     chains.erase(chains.begin(), chains.end() - 1);
   for (auto &[end, chain] : chains) {
+    if (getElementTypeOrSelf(end) != element)
+      continue;
     auto c = getResultLayout(op->getResult(0), end, chain);
     if (!c)
       continue;
