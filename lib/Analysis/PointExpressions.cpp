@@ -100,6 +100,111 @@ bool PointExpressions::getResultDims(Operation *reshape, const DimAtoms &source,
 }
 
 //===----------------------------------------------------------------------===//
+// Ranges
+//===----------------------------------------------------------------------===//
+
+/// Casts that keep every value that fits what they make.
+static bool isIntegerCast(const PointNode &node) {
+  return isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp,
+             arith::ExtUIOp, arith::TruncIOp>(node.op);
+}
+
+std::optional<PointExpressions::Range>
+PointExpressions::getRange(int node) const {
+  const PointNode &at = nodes[node];
+  if (at.kind == PointNode::Kind::Index)
+    return Range{0, space.getTotalSize(space.resolve(at.index)) - 1};
+  if (at.kind == PointNode::Kind::Constant) {
+    auto number = dyn_cast<IntegerAttr>(at.constant);
+    if (!number || number.getType().isInteger(1) ||
+        number.getValue().getSignificantBits() > 64)
+      return std::nullopt;
+    int64_t value = number.getValue().getSExtValue();
+    return Range{value, value};
+  }
+  if (at.kind != PointNode::Kind::Op || at.size > kMaxRecomputed)
+    return std::nullopt;
+  std::optional<Range> range;
+  if (isIntegerCast(at)) {
+    range = getRange(at.operands[0]);
+    bool isUnsigned = isa<arith::IndexCastUIOp, arith::ExtUIOp>(at.op);
+    if (isUnsigned && range && range->first < 0)
+      return std::nullopt;
+  } else if (isa<arith::AddIOp, arith::SubIOp>(at.op)) {
+    auto a = getRange(at.operands[0]), b = getRange(at.operands[1]);
+    if (!a || !b)
+      return std::nullopt;
+    bool adds = isa<arith::AddIOp>(at.op);
+    Range sum;
+    bool overflows =
+        adds ? llvm::AddOverflow(a->first, b->first, sum.first) ||
+                   llvm::AddOverflow(a->second, b->second, sum.second)
+             : llvm::SubOverflow(a->first, b->second, sum.first) ||
+                   llvm::SubOverflow(a->second, b->first, sum.second);
+    if (!overflows)
+      range = sum;
+  }
+  if (!range)
+    return std::nullopt;
+  Type type = at.op->getResult(0).getType();
+  unsigned width = type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+  if (width == 1 || (width < 64 && (!llvm::isIntN(width, range->first) ||
+                                    !llvm::isIntN(width, range->second))))
+    return std::nullopt;
+  return range;
+}
+
+std::optional<bool> PointExpressions::getCondition(int node) const {
+  const PointNode &at = nodes[node];
+  auto compare = at.kind == PointNode::Kind::Op ? dyn_cast<arith::CmpIOp>(at.op)
+                                                : arith::CmpIOp();
+  if (!compare)
+    return std::nullopt;
+  auto a = getRange(at.operands[0]), b = getRange(at.operands[1]);
+  if (!a || !b)
+    return std::nullopt;
+  using Predicate = arith::CmpIPredicate;
+  Predicate predicate = compare.getPredicate();
+  bool isSigned = predicate == Predicate::slt || predicate == Predicate::sle ||
+                  predicate == Predicate::sgt || predicate == Predicate::sge ||
+                  predicate == Predicate::eq || predicate == Predicate::ne;
+  if (!isSigned && (a->first < 0 || b->first < 0))
+    return std::nullopt;
+  auto isLess = [](const Range &x, const Range &y) -> std::optional<bool> {
+    if (x.second < y.first)
+      return true;
+    return x.first >= y.second ? std::optional<bool>(false) : std::nullopt;
+  };
+  auto negate = [](std::optional<bool> value) {
+    return value ? std::optional<bool>(!*value) : value;
+  };
+  switch (predicate) {
+  case Predicate::slt:
+  case Predicate::ult:
+    return isLess(*a, *b);
+  case Predicate::sgt:
+  case Predicate::ugt:
+    return isLess(*b, *a);
+  case Predicate::sle:
+  case Predicate::ule:
+    return negate(isLess(*b, *a));
+  case Predicate::sge:
+  case Predicate::uge:
+    return negate(isLess(*a, *b));
+  case Predicate::eq:
+  case Predicate::ne: {
+    bool isEqual = predicate == Predicate::eq;
+    if (a->second < b->first || b->second < a->first)
+      return !isEqual;
+    if (a->first == a->second && *a == *b)
+      return isEqual;
+    return std::nullopt;
+  }
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
 // Nodes
 //===----------------------------------------------------------------------===//
 
@@ -117,6 +222,18 @@ int PointExpressions::add(PointNode node) {
         node.operands, [&](int i) { return nodes[i].isCoordinate; });
   nodes.push_back(std::move(node));
   return nodes.size() - 1;
+}
+
+int PointExpressions::addOp(Operation *op, SmallVector<int, 3> operands) {
+  // Frameworks write for every index that negative ones count from the end.
+  if (isa<arith::SelectOp>(op))
+    if (std::optional<bool> condition = getCondition(operands[0]))
+      return operands[*condition ? 1 : 2];
+  PointNode node;
+  node.kind = PointNode::Kind::Op;
+  node.op = op;
+  node.operands = std::move(operands);
+  return add(std::move(node));
 }
 
 int PointExpressions::addLeaf(Value tensor, const DimAtoms &dims) {
@@ -217,20 +334,52 @@ int PointExpressions::resolveScalar(Value scalar, linalg::GenericOp op,
     leaf.kind = PointNode::Kind::Index;
     leaf.index = loops[index.getDim()];
     node = add(std::move(leaf));
-  } else if (def && def->getBlock() == op.getBody() &&
-             !isa<tensor::ExtractOp>(def)) {
-    PointNode inner;
-    inner.kind = PointNode::Kind::Op;
-    inner.op = def;
-    for (Value operand : def->getOperands()) {
+  } else if (def && def->getBlock() == op.getBody()) {
+    auto extract = dyn_cast<tensor::ExtractOp>(def);
+    SmallVector<int, 3> operands;
+    for (Value operand : extract ? ValueRange(extract.getIndices())
+                                 : ValueRange(def->getOperands())) {
       int i = resolveScalar(operand, op, loops, scalars);
       if (i < 0)
         return -1;
-      inner.operands.push_back(i);
+      operands.push_back(i);
     }
-    node = add(std::move(inner));
+    node = extract ? resolveExtract(extract, operands)
+                   : addOp(def, std::move(operands));
   }
   return scalars[scalar] = node;
+}
+
+/// An element at coordinates that walk all of each dimension, as if the body
+/// had it as an operand. -1 for any other.
+int PointExpressions::resolveExtract(tensor::ExtractOp extract,
+                                     ArrayRef<int> indices) {
+  Value tensor = extract.getTensor();
+  Operation *def = tensor.getDefiningOp();
+  // A score function does not read what lies in no memory.
+  if (def && getComputeKind(def) == ComputeKind::Constant &&
+      !getSplatConstant(tensor))
+    return -1;
+  DimAtoms dims;
+  for (auto [size, index] :
+       llvm::zip(extract.getTensor().getType().getShape(), indices)) {
+    std::optional<Range> range = getRange(index);
+    if (!range || range->first < 0 || range->second >= size)
+      return -1;
+    // The range is known, so that casts leave the value as it is.
+    int node = index;
+    while (nodes[node].kind == PointNode::Kind::Op &&
+           isIntegerCast(nodes[node]))
+      node = nodes[node].operands[0];
+    if (nodes[node].kind == PointNode::Kind::Index &&
+        space.getTotalSize(space.resolve(nodes[node].index)) == size)
+      dims.push_back(nodes[node].index);
+    else if (size == 1)
+      dims.emplace_back();
+    else
+      return -1;
+  }
+  return resolve(tensor, dims);
 }
 
 int PointExpressions::resolveElementwise(linalg::GenericOp op, OpResult result,
@@ -245,7 +394,9 @@ int PointExpressions::resolveElementwise(linalg::GenericOp op, OpResult result,
   if (node < 0)
     return addLeaf(result, dims);
   bool moves = isa<BlockArgument>(yielded);
-  if (nodes[node].hasProduct || moves)
+  bool isTrivial = nodes[node].kind == PointNode::Kind::Constant ||
+                   nodes[node].kind == PointNode::Kind::Index;
+  if (nodes[node].hasProduct || moves || isTrivial)
     return node;
   // What is the same for all queries or all keys is small: read it, unless
   // there is nothing to read.

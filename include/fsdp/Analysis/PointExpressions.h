@@ -17,6 +17,7 @@
 
 #include "fsdp/Analysis/IndexSpace.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <vector>
 
@@ -90,11 +91,19 @@ public:
                      DimAtoms &dims);
 
 private:
+  /// The least and the greatest value of an integer, where they are known.
+  using Range = std::pair<int64_t, int64_t>;
+  std::optional<Range> getRange(int node) const;
+  /// What a comparison says at every point.
+  std::optional<bool> getCondition(int node) const;
+
   int add(PointNode node);
+  int addOp(Operation *op, SmallVector<int, 3> operands);
   int addLeaf(Value tensor, const DimAtoms &dims);
   int resolveNew(Value tensor, const DimAtoms &dims);
   int resolveElementwise(linalg::GenericOp op, OpResult result,
                          const DimAtoms &dims);
+  int resolveExtract(tensor::ExtractOp extract, ArrayRef<int> indices);
   int resolveReduction(linalg::GenericOp op, OpResult result,
                        const DimAtoms &dims);
   using LoopAtoms = SmallVector<IndexSpace::AtomList>;
