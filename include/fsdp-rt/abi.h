@@ -58,6 +58,13 @@ typedef enum {
   FSDP_RT_QUEUE_ALL_REDUCE = 3  /* "all_reduce" */
 } fsdp_rt_queue;
 
+typedef enum {
+  FSDP_RT_GUARD_FILL = 0,
+  FSDP_RT_GUARD_BEGIN = 1,
+  FSDP_RT_GUARD_END = 2,
+  FSDP_RT_GUARD_KEEP = 3
+} fsdp_rt_guard_action;
+
 /// A compiled kernel: handles work items [begin, end). `operands` are
 /// addresses, in the order of the launch's offsets. `scratch` is this thread's
 /// own, 64-byte aligned, of the launch's scratch_bytes. Never fails, never

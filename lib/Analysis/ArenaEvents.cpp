@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <limits>
 
+using namespace mlir;
 using namespace mlir::fsdp;
 
 void EventOrder::join(Clock &clock, const Clock &other) {
@@ -79,4 +80,18 @@ int EventOrder::getJoin(int a, int b) const {
   for (int op : {a, b})
     join = std::max(join, isStart(op) ? ops[op].knownFrom : op);
   return std::min(join, size() - 1);
+}
+
+ArenaBuffer fsdp::getLife(const EventOrder &events,
+                          llvm::ArrayRef<int> touches) {
+  ArenaBuffer life;
+  life.begin = life.end = touches.front();
+  for (int touch : touches) {
+    if (touch == life.end || events.isBefore(touch, life.end))
+      continue;
+    life.end = events.isBefore(life.end, touch)
+                   ? touch
+                   : events.getJoin(life.end, touch);
+  }
+  return life;
 }

@@ -40,8 +40,9 @@ struct Place {
 
 class Planner {
 public:
-  Planner(func::FuncOp step, bool draft)
-      : step(step), draft(draft), block(step.getBody().front()) {}
+  Planner(func::FuncOp step, bool draft, int64_t border)
+      : step(step), draft(draft), border(border),
+        block(step.getBody().front()) {}
 
   ArenaPlan plan();
 
@@ -58,11 +59,11 @@ private:
   void placeTransfers(StartOp start);
   bool isOverwritable(StartOp start, BlockArgument arg);
   void order();
-  ArenaBuffer getLife(const Storage &storage) const;
   void placeStorages(ArenaPlan &plan);
 
   func::FuncOp step;
   bool draft;
+  int64_t border;
   Block &block;
   EventOrder events;
   std::vector<Storage> storages;
@@ -75,7 +76,8 @@ private:
 int Planner::create(Type type, Purpose purpose) {
   Storage &storage = storages.emplace_back();
   storage.bytes = llvm::alignTo(std::max<int64_t>(getTensorBytes(type), 1),
-                                kArenaAlignment);
+                                kArenaAlignment) +
+                  border;
   storage.purpose = purpose;
   return storages.size() - 1;
 }
@@ -307,23 +309,6 @@ void Planner::order() {
   }
 }
 
-/// What touches a buffer first is what writes it: whatever else does comes
-/// behind that, or the step is wrong wherever things lie. What touches it last
-/// may be several queues; then it lives until compute knows of all.
-ArenaBuffer Planner::getLife(const Storage &storage) const {
-  ArenaBuffer life;
-  life.size = storage.bytes;
-  life.begin = life.end = storage.touches.front();
-  for (int touch : storage.touches) {
-    if (touch == life.end || events.isBefore(touch, life.end))
-      continue;
-    life.end = events.isBefore(life.end, touch)
-                   ? touch
-                   : events.getJoin(life.end, touch);
-  }
-  return life;
-}
-
 //===----------------------------------------------------------------------===//
 // Segments
 //===----------------------------------------------------------------------===//
@@ -349,8 +334,10 @@ void Planner::placeStorages(ArenaPlan &plan) {
   }
 
   std::vector<ArenaBuffer> buffers;
-  for (Storage *storage : moving)
-    buffers.push_back(getLife(*storage));
+  for (Storage *storage : moving) {
+    buffers.push_back(getLife(events, storage->touches));
+    buffers.back().size = storage->bytes;
+  }
   int64_t bytes =
       draft ? placeLargestFirst(events, buffers) : packBuffers(events, buffers);
   if (!draft)
@@ -392,6 +379,6 @@ ArenaPlan Planner::plan() {
   return result;
 }
 
-ArenaPlan fsdp::planArena(func::FuncOp step, bool draft) {
-  return Planner(step, draft).plan();
+ArenaPlan fsdp::planArena(func::FuncOp step, bool draft, int64_t border) {
+  return Planner(step, draft, border).plan();
 }

@@ -186,12 +186,15 @@ llvm::Error Compiler::compile() {
   if (schedule)
     if (llvm::Error error = schedule->run(frontend))
       return error;
+  // Borders come on top of what was planned for a budget.
+  PlanArenaOptions arena;
+  arena.guard = options.guard;
   if (options.emit == Emit::L3) {
     if (llvm::Error error =
             frontend.runPipeline("arena", [&](OpPassManager &pm) {
               // The scheduler has packed it within the budget.
-              if (!schedule)
-                pm.addPass(createPlanArena());
+              if (!schedule || options.guard)
+                pm.addPass(createPlanArena(arena));
               pm.addPass(createVerifySchedule());
             }))
       return error;
@@ -200,7 +203,7 @@ llvm::Error Compiler::compile() {
   if (llvm::Error error = frontend.runPipeline(
           "code for kernels, arena", [&](OpPassManager &pm) {
             buildCpuKernelPipeline(pm);
-            pm.addPass(createPlanArena());
+            pm.addPass(createPlanArena(arena));
             pm.addPass(createVerifySchedule());
           }))
     return error;

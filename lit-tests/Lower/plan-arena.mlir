@@ -1,4 +1,5 @@
 // RUN: fsdp-opt %s --fsdp-plan-arena --split-input-file | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-plan-arena=guard=true --split-input-file | FileCheck %s --check-prefix=GUARD
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 
@@ -12,6 +13,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK-NEXT:    tensor.expand_shape {{.*}} {fsdp.offsets = array<i64: [[FIRST]]>}
 // CHECK-NEXT:    fsdp.launch @m({{.*}}) {fsdp.offsets = array<i64: [[SECOND:[0-9]+]]>}
 // CHECK-NEXT:    fsdp.launch @k({{.*}}) {fsdp.offsets = array<i64: [[FIRST]]>}
+// Behind each buffer, as aligned, 256 bytes belong to nobody.
+// GUARD-LABEL: func.func @step
+// GUARD-SAME:    fsdp.arena = {border = 256 : i64, bytes = 1536 : i64, {{.*}}state_bytes = 512 : i64{{.*}}transient_bytes = 1024 : i64
 func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
   %0 = fsdp.launch @k(%x) : (tensor<64xf32>) -> tensor<64xf32>
   %1 = tensor.expand_shape %0 [[0, 1]] output_shape [8, 8] : tensor<64xf32> into tensor<8x8xf32>

@@ -9,6 +9,7 @@
 #include "fsdp-rt/abi.h"
 #include "fsdp-rt/attention.h"
 #include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
@@ -38,9 +39,12 @@ public:
       : module(module), step(step), symbols(module), descriptors(descriptors),
         builder(module.getContext()), groups(getGroups(step)) {}
 
-  LogicalResult lower();
+  /// @guards: null for a step without.
+  LogicalResult lower(const GuardPlan *guards);
 
 private:
+  void lowerGuard(StringRef name, ArrayRef<GuardedBuffer> buffers,
+                  Operation *op, int64_t event = -1);
   LogicalResult lowerOp(Operation &op);
   LogicalResult lowerLaunch(LaunchOp op);
   void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
@@ -450,7 +454,29 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
   return op.emitOpError("expected an op that the runtime does");
 }
 
-LogicalResult StepLowering::lower() {
+void StepLowering::lowerGuard(StringRef name, ArrayRef<GuardedBuffer> buffers,
+                              Operation *op, int64_t event) {
+  if (buffers.empty())
+    return;
+  SmallVector<FlatSymbolRefAttr> parts;
+  for (const GuardedBuffer &buffer : buffers) {
+    Descriptor part("guarded");
+    part.set("name", buffer.name);
+    part.set("offset", buffer.offset);
+    part.set("bytes", buffer.bytes);
+    part.set("border", buffer.border);
+    part.set("action", int64_t(buffer.action));
+    parts.push_back(descriptors.createDescriptor(part));
+  }
+  Descriptor descriptor("guard");
+  descriptor.set("name", name.str());
+  descriptor.set("buffers", descriptors.createPointerArray(parts));
+  descriptor.set("buffer_count", int64_t(parts.size()));
+  descriptor.set("event", event);
+  call("guard", descriptor, op->getLoc());
+}
+
+LogicalResult StepLowering::lower(const GuardPlan *guards) {
   Location loc = step.getLoc();
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   OpBuilder outside = OpBuilder::atBlockEnd(module.getBody());
@@ -464,9 +490,20 @@ LogicalResult StepLowering::lower() {
   builder.setInsertionPointToEnd(exit);
   LLVM::ReturnOp::create(builder, loc, exit->getArgument(0));
   builder.setInsertionPointToStart(entry);
-  for (Operation &op : step.getBody().front())
+  static const GuardPlan none;
+  const GuardPlan &guard = guards ? *guards : none;
+  Operation *ret = step.getBody().front().getTerminator();
+  lowerGuard("the step's begin", guard.atEntry, step);
+  for (Operation &op : step.getBody().front()) {
+    auto start = dyn_cast<StartOp>(op);
+    std::string name = guard.names.lookup(&op);
+    lowerGuard(name, guard.before.lookup(&op), &op,
+               start ? int64_t(start.getEvent()) : -1);
     if (failed(lowerOp(op)))
       return failure();
+    lowerGuard(name, guard.behind.lookup(&op), &op);
+  }
+  lowerGuard("the step's end", guard.atExit, ret);
   Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI32Type(),
                                         builder.getI32IntegerAttr(0));
   LLVM::BrOp::create(builder, loc, ValueRange{zero}, exit);
@@ -552,8 +589,16 @@ struct ConvertFSDPToRuntime
     FailureOr<std::string> certificate = getCertificate(module, manifest);
     if (failed(certificate))
       return signalPassFailure();
+    std::optional<GuardPlan> guards;
+    if (step->getAttrOfType<DictionaryAttr>(names::kArena).get("border")) {
+      FailureOr<GuardPlan> planned = planGuards(module);
+      if (failed(planned))
+        return signalPassFailure();
+      guards = std::move(*planned);
+    }
     DescriptorBuilder descriptors(module);
-    if (failed(StepLowering(module, step, descriptors).lower()))
+    if (failed(StepLowering(module, step, descriptors)
+                   .lower(guards ? &*guards : nullptr)))
       return signalPassFailure();
     createEntry(module, manifest, *certificate, descriptors);
     // Kernels as tensor functions, and everything symbolic, have served.

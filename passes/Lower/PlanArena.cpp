@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -49,7 +50,7 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
                        "(run fsdp-outline-kernels first)");
         return signalPassFailure();
       }
-    ArenaPlan plan = planArena(step, draft);
+    ArenaPlan plan = planArena(step, draft, guard ? kGuardBorder : 0);
     Builder builder(&getContext());
     for (BlockArgument arg : step.getArguments())
       step.setArgAttr(arg.getArgNumber(), names::kOffset,
@@ -62,7 +63,10 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
       if (!offsets.empty())
         op->setAttr(names::kOffsets, builder.getDenseI64ArrayAttr(offsets));
     });
-    step->setAttr(names::kArena, getSummary(builder, plan));
+    NamedAttrList summary(getSummary(builder, plan));
+    if (guard)
+      summary.set("border", builder.getI64IntegerAttr(kGuardBorder));
+    step->setAttr(names::kArena, summary.getDictionary(&getContext()));
   }
 };
 } // namespace

@@ -65,6 +65,9 @@ int32_t invoke(copy_call, Context &ctx, const fsdp_rt_copy_desc &desc) {
 int32_t invoke(check_call, Context &ctx, const fsdp_rt_check_desc &desc) {
   return ctx.check(desc);
 }
+int32_t invoke(guard_call, Context &ctx, const fsdp_rt_guard_desc &desc) {
+  return ctx.guard(desc);
+}
 
 } // namespace
 

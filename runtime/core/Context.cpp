@@ -10,6 +10,7 @@
 #include "core/Attention.h"
 #include "core/Clock.h"
 #include "core/Collective.h"
+#include "core/Guard.h"
 #include "core/Host.h"
 #include "core/Matmul.h"
 #include "core/Reduce.h"
@@ -462,6 +463,22 @@ int32_t Context::check(const fsdp_rt_check_desc &desc) {
   if (arena_.data()[desc.flag] != 1)
     return fail(Status::failed(desc.message ? desc.message
                                             : "a check of the step failed"));
+  return 0;
+}
+
+int32_t Context::guard(const fsdp_rt_guard_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
+  Status status = checkGuard(desc, arena_.size());
+  if (status.isOk() && desc.event != -1)
+    status = queues_ ? queues_->guard(desc)
+                     : Status::internal("expected a manifest with events, got "
+                                        "none");
+  if (status)
+    return fail(status.withContext(callName("guard", desc.name)));
+  if (desc.event == -1)
+    if (Status s = runGuard(desc, arena_.data()))
+      return fail(std::move(s));
   return 0;
 }
 

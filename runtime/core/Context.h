@@ -113,6 +113,7 @@ public:
   int32_t wait(const fsdp_rt_wait_desc &desc);
   int32_t copy(const fsdp_rt_copy_desc &desc);
   int32_t check(const fsdp_rt_check_desc &desc);
+  int32_t guard(const fsdp_rt_guard_desc &desc);
 
 private:
   Context(World &world, const ContextOptions &options, Arena arena,

@@ -10,6 +10,7 @@
 #include "core/Clock.h"
 #include "core/Collective.h"
 #include "core/Futex.h"
+#include "core/Guard.h"
 #include "core/Host.h"
 
 #include <pthread.h>
@@ -208,6 +209,16 @@ Status TransferQueues::start(const fsdp_rt_start_desc &desc, int64_t bytes) {
   return Status::ok();
 }
 
+Status TransferQueues::guard(const fsdp_rt_guard_desc &desc) {
+  if (desc.event < 0 || desc.event >= eventCount_ ||
+      events_[desc.event].started == step_)
+    return Status::internal(
+        "expected an event that this step has not started, got " +
+        std::to_string(desc.event));
+  events_[desc.event].guard = &desc;
+  return Status::ok();
+}
+
 Result<TransferRecord> TransferQueues::wait(int64_t event, bool &isFirst) {
   if (event < 0 || event >= eventCount_ || events_[event].started != step_)
     return Status::internal(
@@ -328,13 +339,19 @@ Status TransferQueues::run(Lane &lane, const fsdp_rt_start_desc &desc) {
   auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
   Communicator &group = *lane.communicators[parts[0]->group];
   int64_t waited = group.waitNanoseconds();
-  Status status;
+  const fsdp_rt_guard_desc *guard = events_[desc.event].guard;
+  Status status = guard ? runGuardBefore(*guard, arena_) : Status::ok();
+  if (status)
+    return status;
   group.beginTogether();
   for (int64_t i = 0; i < desc.part_count && status.isOk(); ++i)
     status = runCollective(static_cast<CollectiveKind>(desc.kind), *parts[i],
                            group, arena_);
   group.endTogether();
   events_[desc.event].record.waiting = group.waitNanoseconds() - waited;
+  if (guard && status.isOk())
+    status = runGuardBehind(*guard, arena_);
+  events_[desc.event].guard = nullptr;
   return status;
 }
 

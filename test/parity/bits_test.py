@@ -57,6 +57,18 @@ class Bits(StepTest):
                             self.expect_same(want, self.result(program, mesh, "--backend", backend,
                                                                "--queue-threads", threads))
 
+    def test_guarded(self):
+        # Poisoned outside of their lives, and with borders, buffers hold the same bits: nothing
+        # reads or writes what is dead, in whatever order.
+        for mesh, options, threads in (("shard=2", (), "auto"),
+                                       ("shard=2", ("--cluster", "h100-sxm"), "on"),
+                                       ("shard=2,replicate=2",
+                                        ("--cluster", "h100-sxm", "--order", "fsdp"), "off")):
+            with self.subTest(mesh=mesh, options=options):
+                want = self.result(self.compile(fixture, mesh), mesh)
+                program = self.compile(fixture, mesh, "--guard", *options)
+                self.expect_same(want, self.result(program, mesh, "--queue-threads", threads))
+
     def test_plans(self):
         # What is kept, computed again and issued together changes no value.
         want = self.result(self.compile(fixture, "shard=2"), "shard=2")

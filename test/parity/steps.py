@@ -1,9 +1,10 @@
 """Compiling and running the traced steps of test/fixtures, for the tests beside this file.
 
 Standard library only. FSDP_BIN names the folder of fsdp-compile, FSDP_FIXTURE the model,
-FSDP_HAS_MPI is 1 where the runtime was built with the mpi backend. By hand, in this folder:
+FSDP_HAS_MPI is 1 where the runtime was built with the mpi backend. With FSDP_GUARD=1 every program
+is compiled with --guard. By hand, in this folder:
 
-  FSDP_FIXTURE=llama python3 -m unittest pytorch_test bits_test
+  FSDP_FIXTURE=llama FSDP_GUARD=1 python3 -m unittest pytorch_test bits_test
 """
 import json
 import os
@@ -22,6 +23,8 @@ STEPS = 20
 TIME_LIMIT = 120
 
 HAS_MPI = os.environ.get("FSDP_HAS_MPI", "1") == "1" and shutil.which("mpirun") is not None
+# For all programs, whatever a test is about.
+GUARD = ["--guard"] if os.environ.get("FSDP_GUARD") == "1" else []
 needs_mpi = unittest.skipUnless(
     HAS_MPI, "the mpi backend was not built, or there is no mpirun on PATH")
 
@@ -95,8 +98,9 @@ class StepTest(unittest.TestCase):
             program = self.place("train")
             choice = ["--optimizer", optimizer] if optimizer else \
                 ["--optimizer-file", fixture.dir / "optimizer.mlir"]
+            guard = [] if "--guard" in options else GUARD
             outcome = self.execute([BIN / "fsdp-compile", fixture.model, *choice, "--mesh", mesh,
-                                    *options, "-o", program])
+                                    *guard, *options, "-o", program])
             self.assertEqual(outcome.returncode, 0, outcome.stderr)
             # With a cluster, what the step takes on it.
             self.assertRegex(outcome.stderr, r"\Astep .* ms, bound .* ms, gap .* %, on .*\n\Z"

@@ -59,7 +59,7 @@ std::vector<Descriptor> descriptors() {
 
 TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   std::vector<Descriptor> all = descriptors();
-  ASSERT_EQ(all.size(), 8u);
+  ASSERT_EQ(all.size(), 10u);
   for (const Descriptor &d : all) {
     size_t offset = 0;
     for (const Field &field : d.fields) {
@@ -85,6 +85,8 @@ TEST(Abi, LayoutOfVersionThreeStays) {
   EXPECT_EQ(sizeof(fsdp_rt_wait_desc), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_copy_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_check_desc), 16u);
+  EXPECT_EQ(sizeof(fsdp_rt_guarded_desc), 40u);
+  EXPECT_EQ(sizeof(fsdp_rt_guard_desc), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_launch_desc, grid), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, batch), 80u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 208u);
@@ -107,6 +109,10 @@ TEST(Abi, NumbersThatProgramsHold) {
   EXPECT_EQ(FSDP_RT_QUEUE_ALL_GATHER, 1);
   EXPECT_EQ(FSDP_RT_QUEUE_REDUCE, 2);
   EXPECT_EQ(FSDP_RT_QUEUE_ALL_REDUCE, 3);
+  EXPECT_EQ(FSDP_RT_GUARD_FILL, 0);
+  EXPECT_EQ(FSDP_RT_GUARD_BEGIN, 1);
+  EXPECT_EQ(FSDP_RT_GUARD_END, 2);
+  EXPECT_EQ(FSDP_RT_GUARD_KEEP, 3);
 }
 
 TEST(Abi, EveryFunctionOfTheTableIsDefined) {
@@ -120,7 +126,7 @@ TEST(Abi, EveryFunctionOfTheTableIsDefined) {
     ++count;                                                                   \
   }
 #include "fsdp-rt/abi.def"
-  EXPECT_EQ(count, 12u);
+  EXPECT_EQ(count, 13u);
   EXPECT_EQ(functions.size(), count);
 }
 

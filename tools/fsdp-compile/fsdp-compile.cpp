@@ -54,6 +54,11 @@ static cl::opt<bool> limitAllGathers(
     "limit-all-gathers", cl::init(true),
     cl::desc("With --order fsdp: at most two units are gathered at once"),
     cl::cat(category));
+static cl::opt<bool> guard(
+    "guard",
+    cl::desc("Debugging: poison memory outside of its planned life, and check "
+             "at run time that nobody writes there or behind a buffer"),
+    cl::cat(category));
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
@@ -81,6 +86,7 @@ int main(int argc, char **argv) {
   step.fill(options);
   options.output = output;
   options.march = march;
+  options.guard = guard;
   ScheduleOptions &schedule = options.schedule;
   schedule.cluster = cluster;
   schedule.order = order;

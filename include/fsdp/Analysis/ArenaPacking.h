@@ -86,6 +86,12 @@ struct ArenaBuffer {
   int64_t offset = 0;
 };
 
+/// The life of what the ops @touches, in issue order, read and write. What
+/// touches it first is what writes it: whatever else does comes behind that, or
+/// the step is wrong wherever things lie. What touches it last may be several
+/// queues; then it lives until compute knows of all.
+ArenaBuffer getLife(const EventOrder &events, llvm::ArrayRef<int> touches);
+
 /// Whether @a and @b need places of their own.
 bool areNeededTogether(const EventOrder &events, const ArenaBuffer &a,
                        const ArenaBuffer &b);

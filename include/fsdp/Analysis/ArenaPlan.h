@@ -41,8 +41,10 @@ struct ArenaPlan {
 
 /// Plans the arena of @step, which must be a straight list of launches,
 /// collectives, packs, views and checks. A @draft is not packed as well as can
-/// be, and has no bound: for those who ask what shares memory.
-ArenaPlan planArena(func::FuncOp step, bool draft = false);
+/// be, and has no bound: for those who ask what shares memory. Behind each
+/// buffer, as aligned, @border bytes belong to nobody (a multiple of
+/// kArenaAlignment).
+ArenaPlan planArena(func::FuncOp step, bool draft = false, int64_t border = 0);
 
 } // namespace mlir::fsdp
 

@@ -24,6 +24,9 @@ struct CompileOptions : StepOptions {
   std::string march = "native";
   /// Without a cluster every collective stands where its result is needed.
   ScheduleOptions schedule;
+  /// The program checks at run time that nobody touches memory outside of its
+  /// planned life.
+  bool guard = false;
   /// Directory of the tool, to find the runtime from.
   std::string toolDir;
 };
