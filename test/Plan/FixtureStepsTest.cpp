@@ -301,19 +301,30 @@ class Gpt2Step : public FixtureSteps {};
 } // namespace
 
 TEST_P(Gpt2Step, productsAreThoseOfTheModel) {
-  // 64 tokens; two blocks of 12 d^2 weights and two products of heads, and the
-  // head over 256 words; backward does each product twice.
+  // 64 tokens; two blocks of 12 d^2 weights, and the head over 256 words;
+  // backward does each product twice.
   const int64_t tokens = 64, d = 64, heads = 8, length = 32, size = 16;
-  int64_t block =
-      2 * tokens * 12 * d * d + 2 * 2 * heads * length * length * size;
-  int64_t expected = 3 * (2 * block + 2 * tokens * d * 256);
+  int64_t expected = 3 * 2 * (2 * tokens * 12 * d * d + tokens * d * 256);
   int64_t flops = 0;
+  std::map<KernelKind, int> calls;
   for (const StepOp &op : program.ops)
-    if (op.kernel >= 0)
-      if (const KernelCost &k = program.kernels[op.kernel];
-          k.kind == KernelKind::Matmul)
+    if (op.kernel >= 0) {
+      const KernelCost &k = program.kernels[op.kernel];
+      ++calls[k.kind];
+      if (k.kind == KernelKind::Matmul)
         flops += 2 * k.m * k.n * k.k * k.batch;
+      // Products of heads are in attention, one of each kind for a block.
+      if (k.kind == KernelKind::Attention ||
+          k.kind == KernelKind::AttentionBackward) {
+        EXPECT_EQ(k.m, length);
+        EXPECT_EQ(k.n, length);
+        EXPECT_EQ(k.k, size);
+        EXPECT_EQ(k.batch, heads);
+      }
+    }
   EXPECT_EQ(flops, expected);
+  EXPECT_EQ(calls[KernelKind::Attention], 2);
+  EXPECT_EQ(calls[KernelKind::AttentionBackward], 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Gpt2Step, ::testing::Values(kSettings[0]));
