@@ -23,7 +23,7 @@ namespace rt = ::fsdp::rt;
 constexpr int64_t kLanes = rt::kTileUnit;
 
 AttentionTile mlir::fsdp::getAttentionTile(AttentionShapeAttr shape) {
-  return {rt::getTileSize(shape.getQueries(), rt::kMaxTileQueries),
+  return {rt::getQueryTile(shape.getQueries(), shape.getBatchSize()),
           rt::getTileSize(shape.getKeys(), rt::kMaxTileKeys)};
 }
 
