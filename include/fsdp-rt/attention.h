@@ -32,7 +32,9 @@
 //   captured tensors, from their first element
 //
 // What lies behind the last row or column of a tile may be written; nothing
-// reads it.
+// reads it. Several products may have their rows in one tile: the function is
+// called for each, first to last, with scores, gradients and rows that begin at
+// its first row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,6 +62,14 @@ constexpr int64_t roundUpToTile(int64_t size) {
 /// The tiles of an attention of that many queries or keys.
 constexpr int64_t getTileSize(int64_t size, int64_t most) {
   return roundUpToTile(size) < most ? roundUpToTile(size) : most;
+}
+
+/// The tiles' queries, where that many products are to be made: where one has
+/// few, those of several that share their keys are one tile.
+constexpr int64_t getQueryTile(int64_t queries, int64_t products) {
+  return products < kMaxTileQueries
+             ? getTileSize(queries * products, kMaxTileQueries)
+             : kMaxTileQueries;
 }
 
 /// Where in a thread's scratch memory everything lies, in floats.

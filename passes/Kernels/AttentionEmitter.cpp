@@ -23,7 +23,7 @@ namespace rt = ::fsdp::rt;
 constexpr int64_t kLanes = rt::kTileUnit;
 
 AttentionTile mlir::fsdp::getAttentionTile(AttentionShapeAttr shape) {
-  return {rt::getTileSize(shape.getQueries(), rt::kMaxTileQueries),
+  return {rt::getQueryTile(shape.getQueries(), shape.getBatchSize()),
           rt::getTileSize(shape.getKeys(), rt::kMaxTileKeys)};
 }
 
@@ -396,11 +396,12 @@ void TileEmitter::emitScores() {
         return {arith::SelectOp::create(builder, loc, wins, value, carried[0])};
       });
   Value before = loadRow(0);
+  // Not maximumf: it becomes several instructions for one vmaxps.
   constexpr auto numbers = arith::FastMathFlags::nnan;
   Value highest = vector::ReductionOp::create(
-      builder, loc, vector::CombiningKind::MAXIMUMF, maxima[0], numbers);
+      builder, loc, vector::CombiningKind::MAXNUMF, maxima[0], numbers);
   Value after =
-      arith::MaximumFOp::create(builder, loc, before, highest, numbers);
+      arith::MaxNumFOp::create(builder, loc, before, highest, numbers);
   storeRow(0, after);
   storeRow(2, before);
 }

@@ -277,9 +277,8 @@ void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   descriptor.set("keys", shape.getKeys());
   descriptor.set("head", shape.getHead());
   descriptor.set("value", shape.getValue());
-  descriptor.set(
-      "tile_queries",
-      ::fsdp::rt::getTileSize(shape.getQueries(), ::fsdp::rt::kMaxTileQueries));
+  descriptor.set("tile_queries", ::fsdp::rt::getQueryTile(
+                                     shape.getQueries(), shape.getBatchSize()));
   descriptor.set("tile_keys", ::fsdp::rt::getTileSize(
                                   shape.getKeys(), ::fsdp::rt::kMaxTileKeys));
   descriptor.set("scratch_bytes", impl.getScratch());

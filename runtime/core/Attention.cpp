@@ -82,18 +82,18 @@ void packStrided(const T *from, int64_t row, int64_t column, int64_t rows,
       to[r * columns + c] = toFloat(from[r * row + c * column]);
 }
 
-/// A part of a tensor as floats: where it lies, or copied to `buffer`.
-Matrix readMatrix(const View &view, const char *arena, int64_t element,
-                  int64_t rows, int64_t columns, float *buffer) {
+/// Copies a part of a tensor to `buffer`, as a dense matrix of floats.
+void packMatrix(const View &view, const char *arena, int64_t element,
+                int64_t rows, int64_t columns, float *buffer) {
   int64_t size = dtypeSize(view.dtype);
   const char *from = arena + view.offset + element * size;
-  if (view.dtype == FSDP_RT_F32) {
-    auto floats = reinterpret_cast<const float *>(from);
-    if (view.column == 1 && view.row >= columns)
-      return {floats, view.row, false};
-    if (view.row == 1 && view.column >= rows)
-      return {floats, view.column, true};
-    packStrided(floats, view.row, view.column, rows, columns, buffer);
+  if (view.dtype == FSDP_RT_F32 && view.column == 1) {
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(buffer + r * columns, from + r * view.row * size,
+                  columns * sizeof(float));
+  } else if (view.dtype == FSDP_RT_F32) {
+    packStrided(reinterpret_cast<const float *>(from), view.row, view.column,
+                rows, columns, buffer);
   } else if (view.column == 1) {
     for (int64_t r = 0; r < rows; ++r)
       narrowToFloat(from + r * view.row * size, buffer + r * columns, columns,
@@ -105,6 +105,19 @@ Matrix readMatrix(const View &view, const char *arena, int64_t element,
     packStrided(reinterpret_cast<const Float16 *>(from), view.row, view.column,
                 rows, columns, buffer);
   }
+}
+
+/// A part of a tensor as floats: where it lies, or copied to `buffer`.
+Matrix readMatrix(const View &view, const char *arena, int64_t element,
+                  int64_t rows, int64_t columns, float *buffer) {
+  if (view.dtype == FSDP_RT_F32) {
+    auto floats = reinterpret_cast<const float *>(arena + view.offset);
+    if (view.column == 1 && view.row >= columns)
+      return {floats + element, view.row, false};
+    if (view.row == 1 && view.column >= rows)
+      return {floats + element, view.column, true};
+  }
+  packMatrix(view, arena, element, rows, columns, buffer);
   return {buffer, columns, false};
 }
 
@@ -176,10 +189,10 @@ struct Sum {
   bool isInPlace;
 
   Sum(const View &view, char *arena, int64_t element, int64_t columns,
-      float *buffer)
+      float *buffer, bool isDense = true)
       : data(buffer), ld(columns), isInPlace(false) {
-    if (view.exists() && view.dtype == FSDP_RT_F32 && view.column == 1 &&
-        view.row >= columns) {
+    if (isDense && view.exists() && view.dtype == FSDP_RT_F32 &&
+        view.column == 1 && view.row >= columns) {
       data = reinterpret_cast<float *>(arena + view.offset) + element;
       ld = view.row;
       isInPlace = true;
@@ -191,6 +204,20 @@ struct Sum {
   }
 };
 
+/// Products along `dim` of the batch that are made as one, their queries one
+/// below the other: they share keys and values, and one tile holds them all.
+/// Where heads are small, that is most of what a call of the BLAS costs.
+struct Group {
+  int dim = 3;
+  int64_t size = 1;
+
+  Group(const fsdp_rt_attention_desc &desc, bool backward);
+  /// Steps that it takes to go through dimension `d`.
+  int64_t steps(const fsdp_rt_attention_desc &desc, int d) const {
+    return d == dim ? (desc.batch[d] + size - 1) / size : desc.batch[d];
+  }
+};
+
 /// What one thread works with on one descriptor.
 class Worker {
 public:
@@ -199,8 +226,8 @@ public:
       : desc_(desc), arena_(arena), blas_(blas), operands_(operands),
         at_(layOutAttention(backward, desc.keys, desc.head, desc.value,
                             desc.tile_queries, desc.tile_keys)),
-        memory_(reinterpret_cast<float *>(memory)), q_(desc, Q), k_(desc, K),
-        v_(desc, V), out_(desc, Out) {
+        group_(desc, backward), memory_(reinterpret_cast<float *>(memory)),
+        q_(desc, Q), k_(desc, K), v_(desc, V), out_(desc, Out) {
     operands_[0] = reinterpret_cast<char *>(position_);
   }
 
@@ -212,10 +239,47 @@ public:
   /// Whether products of that dimension share dk or dv.
   static bool isShared(const fsdp_rt_attention_desc &desc, int dim);
   static int64_t backwardItems(const fsdp_rt_attention_desc &desc);
+  static int64_t forwardItems(const fsdp_rt_attention_desc &desc);
 
 private:
   bool runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
                   const Sum &dvSum);
+  /// Products of the group that starts at `index`.
+  int64_t productsAt(const int64_t *index) const {
+    return std::min(group_.size, desc_.batch[group_.dim] - index[group_.dim]);
+  }
+  /// Whether rows of products follow each other like rows of one.
+  bool isDense(const View &view, int64_t rows, int64_t products) const {
+    return products == 1 || view.batch[group_.dim] == rows * view.row;
+  }
+  /// `rows` of each of so many products, one below the other.
+  Matrix readRows(const View &view, const int64_t *index, int64_t query,
+                  int64_t rows, int64_t products, int64_t columns,
+                  float *buffer) const {
+    int64_t element = view.at(index) + query * view.row;
+    if (isDense(view, rows, products))
+      return readMatrix(view, arena_, element, rows * products, columns,
+                        buffer);
+    for (int64_t i = 0; i < products; ++i)
+      packMatrix(view, arena_, element + i * view.batch[group_.dim], rows,
+                 columns, buffer + i * rows * columns);
+    return {buffer, columns, false};
+  }
+  Sum sumRows(const View &view, const int64_t *index, int64_t query,
+              int64_t rows, int64_t products, int64_t columns, float *buffer) {
+    return Sum(view, arena_, view.at(index) + query * view.row, columns, buffer,
+               isDense(view, rows, products));
+  }
+  void writeRows(const View &view, const int64_t *index, int64_t query,
+                 int64_t rows, int64_t products, int64_t columns,
+                 const Sum &sum) {
+    if (sum.isInPlace)
+      return;
+    int64_t element = view.at(index) + query * view.row;
+    for (int64_t i = 0; i < products; ++i)
+      writeMatrix(view, arena_, element + i * view.batch[group_.dim], rows,
+                  columns, sum.data + i * rows * columns);
+  }
   /// op(A) * op(B) of `rows` x `columns`, summed over `depth`.
   bool multiply(int64_t rows, int64_t columns, int64_t depth, double alpha,
                 Matrix a, Matrix b, bool accumulate, float *c, int64_t ldc) {
@@ -236,8 +300,9 @@ private:
   Matrix tile(const float *data) const {
     return {data, desc_.tile_keys, false};
   }
-  void setPosition(const int64_t *index, int64_t query) {
+  void setPosition(const int64_t *index, int64_t product, int64_t query) {
     std::copy_n(index, 4, position_);
+    position_[group_.dim] += product;
     position_[kFirstQuery] = query;
   }
   void callTile(int64_t key, int64_t rows, int64_t columns) {
@@ -251,72 +316,103 @@ private:
   int64_t keysOf(int64_t query, int64_t rows) const {
     return desc_.causal ? std::min(desc_.keys, query + rows) : desc_.keys;
   }
-  /// The product's number in the batch.
-  int64_t number(const int64_t *index) const {
+  /// Of a product of the group at `index`.
+  float *stats(const int64_t *index, int64_t product, int64_t query) const {
     int64_t number = 0;
     for (int d = 0; d < 4; ++d)
-      number = number * desc_.batch[d] + index[d];
-    return number;
-  }
-  float *stats(const int64_t *index, int64_t query) const {
+      number =
+          number * desc_.batch[d] + index[d] + (d == group_.dim ? product : 0);
     return reinterpret_cast<float *>(arena_ + desc_.stats) +
-           number(index) * desc_.queries + query;
+           number * desc_.queries + query;
   }
-  int64_t allRows() const { return batchOf(desc_) * desc_.queries; }
+  int64_t batchRows() const { return batchOf(desc_) * desc_.queries; }
 
   const fsdp_rt_attention_desc &desc_;
   char *arena_;
   const Blas &blas_;
   char **operands_;
   AttentionScratch at_;
+  Group group_;
   float *memory_;
   View q_, k_, v_, out_;
   int64_t position_[kPositionSize] = {};
 };
+
+Group::Group(const fsdp_rt_attention_desc &desc, bool backward) {
+  // The function of a tile writes whole vectors of rows.
+  int64_t room = desc.tile_queries - roundUpToTile(desc.queries);
+  if (desc.keys > desc.tile_keys || room < desc.queries)
+    return;
+  View k(desc, K), v(desc, V);
+  for (int d = 3; d >= 0; --d) {
+    if (desc.batch[d] == 1 || k.batch[d] != 0 || v.batch[d] != 0 ||
+        (backward && !Worker::isShared(desc, d)))
+      continue;
+    dim = d;
+    size = std::min(desc.batch[d], 1 + room / desc.queries);
+    return;
+  }
+}
+
+int64_t Worker::forwardItems(const fsdp_rt_attention_desc &desc) {
+  Group group(desc, /*backward=*/false);
+  int64_t items = (desc.queries + desc.tile_queries - 1) / desc.tile_queries;
+  for (int d = 0; d < 4; ++d)
+    items *= group.steps(desc, d);
+  return items;
+}
 
 bool Worker::runForward(int64_t item) {
   int64_t tiles = (desc_.queries + desc_.tile_queries - 1) / desc_.tile_queries;
   int64_t query = item % tiles * desc_.tile_queries, rest = item / tiles;
   int64_t index[4];
   for (int d = 3; d >= 0; --d) {
-    index[d] = rest % desc_.batch[d];
-    rest /= desc_.batch[d];
+    int64_t steps = group_.steps(desc_, d);
+    index[d] = rest % steps * (d == group_.dim ? group_.size : 1);
+    rest /= steps;
   }
   int64_t rows = std::min(desc_.tile_queries, desc_.queries - query);
-  setPosition(index, query);
+  int64_t products = productsAt(index), allRows = rows * products;
   float *scores = memory_ + at_.scores;
-  int64_t outAt = out_.at(index) + query * out_.row;
-  Sum sum(out_, arena_, outAt, desc_.value, memory_ + at_.out);
+  Sum sum = sumRows(out_, index, query, rows, products, desc_.value,
+                    memory_ + at_.out);
   float *maxima = memory_ + at_.rows, *sums = maxima + desc_.tile_queries,
         *corrections = sums + desc_.tile_queries;
-  operands_[1] = reinterpret_cast<char *>(scores);
-  operands_[2] = reinterpret_cast<char *>(maxima);
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  std::fill_n(maxima, rows, -infinity);
-  std::fill_n(sums, rows, 0.0f);
 
-  Matrix q = readMatrix(q_, arena_, q_.at(index) + query * q_.row, rows,
-                        desc_.head, memory_ + at_.q);
+  Matrix q =
+      readRows(q_, index, query, rows, products, desc_.head, memory_ + at_.q);
   int64_t end = keysOf(query, rows);
   for (int64_t key = 0; key < end; key += desc_.tile_keys) {
     int64_t columns = std::min(desc_.tile_keys, end - key);
     Matrix k = readMatrix(k_, arena_, k_.at(index) + key * k_.row, columns,
                           desc_.head, memory_ + at_.k);
-    if (!multiply(rows, columns, desc_.head, desc_.scale, q, transpose(k),
+    if (!multiply(allRows, columns, desc_.head, desc_.scale, q, transpose(k),
                   /*accumulate=*/false, scores, desc_.tile_keys))
       return false;
-    callTile(key, rows, columns);
+    for (int64_t i = 0; i < products; ++i) {
+      // Behind its last row the function may write into the next product's.
+      if (key == 0) {
+        std::fill_n(maxima + i * rows, rows, -infinity);
+        std::fill_n(sums + i * rows, rows, 0.0f);
+      }
+      setPosition(index, i, query);
+      operands_[1] =
+          reinterpret_cast<char *>(scores + i * rows * desc_.tile_keys);
+      operands_[2] = reinterpret_cast<char *>(maxima + i * rows);
+      callTile(key, rows, columns);
+    }
     if (key > 0)
       for (int64_t r = 0; r < rows; ++r)
         if (corrections[r] != 1.0f)
           multiplyRow(sum.data + r * sum.ld, corrections[r], desc_.value);
     Matrix v = readMatrix(v_, arena_, v_.at(index) + key * v_.row, columns,
                           desc_.value, memory_ + at_.v);
-    if (!multiply(rows, desc_.value, columns, 1.0, tile(scores), v,
+    if (!multiply(allRows, desc_.value, columns, 1.0, tile(scores), v,
                   /*accumulate=*/key > 0, sum.data, sum.ld))
       return false;
   }
-  for (int64_t r = 0; r < rows; ++r) {
+  for (int64_t r = 0; r < allRows; ++r) {
     // A score that is no number makes the sum one, not the maximum.
     bool isMasked = maxima[r] == -infinity && sums[r] == 0.0f;
     float inverse = 1.0f / sums[r];
@@ -329,13 +425,13 @@ bool Worker::runForward(int64_t item) {
     multiplyRow(sum.data + r * sum.ld, inverse, desc_.value);
     sums[r] = inverse;
   }
-  if (!sum.isInPlace)
-    writeMatrix(out_, arena_, outAt, rows, desc_.value, sum.data);
-  if (desc_.stats >= 0) {
-    float *to = stats(index, query);
-    std::copy_n(maxima, rows, to);
-    std::copy_n(sums, rows, to + allRows());
-  }
+  writeRows(out_, index, query, rows, products, desc_.value, sum);
+  if (desc_.stats >= 0)
+    for (int64_t i = 0; i < products; ++i) {
+      float *to = stats(index, i, query);
+      std::copy_n(maxima + i * rows, rows, to);
+      std::copy_n(sums + i * rows, rows, to + batchRows());
+    }
   return true;
 }
 
@@ -360,7 +456,7 @@ bool Worker::runBackward(int64_t item) {
   int64_t index[4] = {}, sharing = 1;
   for (int d = 3; d >= 0; --d) {
     if (isShared(desc_, d)) {
-      sharing *= desc_.batch[d];
+      sharing *= group_.steps(desc_, d);
       continue;
     }
     index[d] = item % desc_.batch[d];
@@ -376,8 +472,9 @@ bool Worker::runBackward(int64_t item) {
     for (int d = 3; d >= 0; --d) {
       if (!isShared(desc_, d))
         continue;
-      index[d] = rest % desc_.batch[d];
-      rest /= desc_.batch[d];
+      int64_t steps = group_.steps(desc_, d);
+      index[d] = rest % steps * (d == group_.dim ? group_.size : 1);
+      rest /= steps;
     }
     for (int64_t query = 0; query < desc_.queries; query += desc_.tile_queries)
       if (!runQueries(index, query, dkSum, dvSum))
@@ -390,33 +487,30 @@ bool Worker::runBackward(int64_t item) {
   return true;
 }
 
-/// Adds what a tile of queries of one product contributes to dk and dv, and
-/// writes its dq.
+/// Adds what a tile of queries contributes to dk and dv, and writes its dq.
 bool Worker::runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
                         const Sum &dvSum) {
   int64_t rows = std::min(desc_.tile_queries, desc_.queries - query);
-  setPosition(index, query);
+  int64_t products = productsAt(index), allRows = rows * products;
   View doutView(desc_, Dout), dq(desc_, Dq), dk(desc_, Dk), dv(desc_, Dv);
   float *scores = memory_ + at_.scores, *gradients = memory_ + at_.gradients;
   float *maxima = memory_ + at_.rows, *inverses = maxima + desc_.tile_queries,
         *deltas = inverses + desc_.tile_queries;
-  operands_[1] = reinterpret_cast<char *>(scores);
-  operands_[2] = reinterpret_cast<char *>(gradients);
-  operands_[3] = reinterpret_cast<char *>(maxima);
-  int64_t dqAt = dq.at(index) + query * dq.row;
-  Sum dqSum(dq, arena_, dqAt, desc_.head, memory_ + at_.dq);
-  const float *saved = stats(index, query);
-  std::copy_n(saved, rows, maxima);
-  std::copy_n(saved + allRows(), rows, inverses);
+  Sum dqSum =
+      sumRows(dq, index, query, rows, products, desc_.head, memory_ + at_.dq);
+  for (int64_t i = 0; i < products; ++i) {
+    const float *saved = stats(index, i, query);
+    std::copy_n(saved, rows, maxima + i * rows);
+    std::copy_n(saved + batchRows(), rows, inverses + i * rows);
+  }
 
-  Matrix q = readMatrix(q_, arena_, q_.at(index) + query * q_.row, rows,
-                        desc_.head, memory_ + at_.q);
-  Matrix dout =
-      readMatrix(doutView, arena_, doutView.at(index) + query * doutView.row,
-                 rows, desc_.value, memory_ + at_.dout);
-  Matrix out = readMatrix(out_, arena_, out_.at(index) + query * out_.row, rows,
-                          desc_.value, memory_ + at_.out);
-  for (int64_t r = 0; r < rows; ++r)
+  Matrix q =
+      readRows(q_, index, query, rows, products, desc_.head, memory_ + at_.q);
+  Matrix dout = readRows(doutView, index, query, rows, products, desc_.value,
+                         memory_ + at_.dout);
+  Matrix out = readRows(out_, index, query, rows, products, desc_.value,
+                        memory_ + at_.out);
+  for (int64_t r = 0; r < allRows; ++r)
     deltas[r] = multiplyRows(dout, out, r, desc_.value);
 
   int64_t end = keysOf(query, rows);
@@ -426,29 +520,37 @@ bool Worker::runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
                           desc_.head, memory_ + at_.k);
     Matrix v = readMatrix(v_, arena_, v_.at(index) + key * v_.row, columns,
                           desc_.value, memory_ + at_.v);
-    if (!multiply(rows, columns, desc_.head, desc_.scale, q, transpose(k),
+    if (!multiply(allRows, columns, desc_.head, desc_.scale, q, transpose(k),
                   /*accumulate=*/false, scores, desc_.tile_keys) ||
-        !multiply(rows, columns, desc_.value, 1.0, dout, transpose(v),
+        !multiply(allRows, columns, desc_.value, 1.0, dout, transpose(v),
                   /*accumulate=*/false, gradients, desc_.tile_keys))
       return false;
-    callTile(key, rows, columns);
+    for (int64_t i = 0; i < products; ++i) {
+      int64_t first = i * rows;
+      setPosition(index, i, query);
+      operands_[1] = reinterpret_cast<char *>(scores + first * desc_.tile_keys);
+      operands_[2] =
+          reinterpret_cast<char *>(gradients + first * desc_.tile_keys);
+      operands_[3] = reinterpret_cast<char *>(maxima + first);
+      callTile(key, rows, columns);
+    }
     if (dv.exists() &&
-        !multiply(columns, desc_.value, rows, 1.0, transpose(tile(scores)),
+        !multiply(columns, desc_.value, allRows, 1.0, transpose(tile(scores)),
                   dout, /*accumulate=*/true, dvSum.data + key * dvSum.ld,
                   dvSum.ld))
       return false;
     if (dk.exists() &&
-        !multiply(columns, desc_.head, rows, desc_.dk_scale,
+        !multiply(columns, desc_.head, allRows, desc_.dk_scale,
                   transpose(tile(gradients)), q, /*accumulate=*/true,
                   dkSum.data + key * dkSum.ld, dkSum.ld))
       return false;
-    if (dq.exists() &&
-        !multiply(rows, desc_.head, columns, desc_.dq_scale, tile(gradients), k,
-                  /*accumulate=*/key > 0, dqSum.data, dqSum.ld))
+    if (dq.exists() && !multiply(allRows, desc_.head, columns, desc_.dq_scale,
+                                 tile(gradients), k,
+                                 /*accumulate=*/key > 0, dqSum.data, dqSum.ld))
       return false;
   }
-  if (dq.exists() && !dqSum.isInPlace)
-    writeMatrix(dq, arena_, dqAt, rows, desc_.head, dqSum.data);
+  if (dq.exists())
+    writeRows(dq, index, query, rows, products, desc_.head, dqSum);
   return true;
 }
 
@@ -559,9 +661,8 @@ Status runAttention(const fsdp_rt_attention_desc &desc, bool backward,
       if (!(backward ? worker.runBackward(i) : worker.runForward(i)))
         hasFailed.store(true, std::memory_order_relaxed);
   };
-  int64_t tiles = (desc.queries + desc.tile_queries - 1) / desc.tile_queries;
   int64_t items =
-      backward ? Worker::backwardItems(desc) : batchOf(desc) * tiles;
+      backward ? Worker::backwardItems(desc) : Worker::forwardItems(desc);
   pool.parallelFor(items, /*grain=*/1, part);
   if (hasFailed.load(std::memory_order_relaxed))
     return Status::failed(blas.name() + " failed: out of memory");

@@ -85,6 +85,10 @@ void forwardTile(char *const *operands, char *, int64_t begin, int64_t end) {
         rows[currentTileQueries + r] * correction + sum;
     rows[2 * currentTileQueries + r] = correction;
   }
+  // Whole vectors are written.
+  for (int64_t r = end; r < roundUpToTile(end); ++r)
+    for (int64_t field : {1, 2})
+      rows[field * currentTileQueries + r] = std::nanf("");
 }
 
 void backwardTile(char *const *operands, char *, int64_t begin, int64_t end) {
@@ -128,7 +132,7 @@ public:
     desc.keys = c.keys;
     desc.head = c.head;
     desc.value = c.value;
-    desc.tile_queries = getTileSize(c.queries, kMaxTileQueries);
+    desc.tile_queries = getQueryTile(c.queries, c.sequences * c.heads);
     desc.tile_keys = getTileSize(c.keys, kMaxTileKeys);
     desc.scale = 0.3;
     desc.dq_scale = 0.3;
@@ -405,6 +409,28 @@ TEST(AttentionTest, SharedKeysAreSummed) {
     c.interleaved = interleaved;
     runAndCheck(c);
   }
+}
+
+TEST(AttentionTest, FewQueriesThatShareKeysAreOneTile) {
+  // Groups of all, of some and of one; the last keys are two tiles.
+  for (int64_t sharing : {2, 3, 7})
+    for (int64_t queries : {1, 5, 16, 33, 60, 90})
+      for (int64_t keys : {2, 33, 128, 129})
+        for (bool interleaved : {false, true}) {
+          SCOPED_TRACE(testing::Message()
+                       << sharing << " x " << queries << " x " << keys);
+          Case c = {2,       2 * sharing, sharing,
+                    queries, keys,        4,
+                    6,       FSDP_RT_F32, queries % 2 ? causal() : masked()};
+          c.interleaved = interleaved;
+          runAndCheck(c);
+        }
+  for (fsdp_rt_dtype dtype : {FSDP_RT_BF16, FSDP_RT_F16})
+    for (bool interleaved : {false, true}) {
+      Case c = {2, 10, 5, 33, 33, 16, 8, dtype, causal()};
+      c.interleaved = interleaved;
+      runAndCheck(c);
+    }
 }
 
 TEST(AttentionTest, MaskedKeysAndRows) {
