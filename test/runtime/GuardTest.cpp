@@ -33,7 +33,7 @@ public:
     desc.name = name;
     desc.event = event;
   }
-  Guard &add(fsdp_rt_guard_action action, const char *name, int64_t offset,
+  Guard &add(int32_t action, const char *name, int64_t offset,
              int64_t size = bytes, int64_t behind = border) {
     parts.push_back({name, offset, size, behind, action, 0});
     return *this;
@@ -185,7 +185,7 @@ TEST(Guard, RefusesWhatIsOutsideOfTheArena) {
     EXPECT_EQ(status.code(), Code::Internal) << offset;
   }
   Guard guard("op");
-  guard.add(fsdp_rt_guard_action(4), "buffer", 0);
+  guard.add(4, "buffer", 0);
   EXPECT_EQ(checkGuard(guard.get(), arenaBytes).message(),
             "expected an action from 0 to 3, got 4");
   Guard whole("op");
