@@ -20,7 +20,6 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <map>
@@ -57,11 +56,7 @@ static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
     FSDPOptions fsdp;
     fsdp.forwardPrefetch = options.forwardPrefetch;
     fsdp.limitAllGathers = options.limitAllGathers;
-    fsdp.backwardPrefetch =
-        llvm::StringSwitch<BackwardPrefetch>(options.backwardPrefetch)
-            .Case("pre", BackwardPrefetch::Pre)
-            .Case("post", BackwardPrefetch::Post)
-            .Default(BackwardPrefetch::None);
+    fsdp.backwardPrefetch = *parseBackwardPrefetch(options.backwardPrefetch);
     return scheduleLikeFSDP(problem, fsdp);
   }
   problem.budget =
@@ -295,8 +290,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       return emitError(step.getLoc())
              << "expected scheduled, fsdp or in_order as order, got '" << order
              << "'";
-    if (backwardPrefetch != "pre" && backwardPrefetch != "post" &&
-        backwardPrefetch != "none")
+    if (!parseBackwardPrefetch(backwardPrefetch))
       return emitError(step.getLoc())
              << "expected pre, post or none as backward-prefetch, got '"
              << backwardPrefetch << "'";

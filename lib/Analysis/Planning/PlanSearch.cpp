@@ -433,7 +433,6 @@ llvm::Error Search::run() {
   return llvm::Error::success();
 }
 
-
 PlannedStep Search::takeBest() { return std::move(best); }
 
 llvm::Expected<PlannedStep>

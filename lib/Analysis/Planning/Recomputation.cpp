@@ -109,12 +109,8 @@ std::vector<Id> mlir::fsdp::sched::getStretches(const StepProgram &program,
 Recomputation::Recomputation(const StepProgram &program,
                              const TimedProgram &times)
     : program(program), times(times), choices(getPlanChoices(program)),
-      maker(program.values.size(), -1), stretch(getStretches(program, times)),
+      maker(getMakers(program)), stretch(getStretches(program, times)),
       isNeeded(program.values.size()), isHandedOn(program.values.size()) {
-  for (auto [i, op] : llvm::enumerate(program.ops))
-    for (const ByteRange &range : op.writes)
-      if (maker[range.value] < 0)
-        maker[range.value] = i;
   Id last = -1;
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     last = std::max(last, stretch[i]);

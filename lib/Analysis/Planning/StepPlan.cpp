@@ -20,16 +20,6 @@ using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 using llvm::Twine;
 
-/// By value the op that makes it; -1: an argument.
-static std::vector<Id> getMakers(const StepProgram &program) {
-  std::vector<Id> maker(program.values.size(), -1);
-  for (auto [i, op] : llvm::enumerate(program.ops))
-    for (const ByteRange &range : op.writes)
-      if (maker[range.value] < 0)
-        maker[range.value] = i;
-  return maker;
-}
-
 static bool isGather(const StepOp &op) {
   return op.kind == StepOpKind::Start && op.queue == Queue::AllGather;
 }

@@ -9,11 +9,21 @@
 #include "fsdp/Analysis/Schedule/Makespan.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
+
+std::optional<BackwardPrefetch>
+mlir::fsdp::sched::parseBackwardPrefetch(llvm::StringRef text) {
+  return llvm::StringSwitch<std::optional<BackwardPrefetch>>(text)
+      .Case("none", BackwardPrefetch::None)
+      .Case("pre", BackwardPrefetch::Pre)
+      .Case("post", BackwardPrefetch::Post)
+      .Default(std::nullopt);
+}
 
 Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
                                           const FSDPOptions &options) {

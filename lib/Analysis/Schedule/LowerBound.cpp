@@ -28,6 +28,11 @@ private:
   struct Job {
     Time head, work, tail;
   };
+  struct Jobs {
+    std::array<std::vector<Job>, kNumQueues> queues;
+    /// Of each link: work without latency, which does not need it.
+    std::vector<std::vector<Job>> links;
+  };
   Id segment(Id s) const { return s; }
   Id floating(Id f) const { return p.spine.size() + f; }
   Id transfer(Id t) const { return p.spine.size() + p.floating.size() + t; }
@@ -45,6 +50,7 @@ private:
   static Time runPreemptive(std::vector<Job> jobs);
   Time getSlowed(const std::vector<Job> &slowed, Queue queue,
                  const std::vector<Job> &others, QueueMask otherQueues) const;
+  Jobs getJobs() const;
   Time getContended() const;
 
   const ScheduleProblem &p;
@@ -341,21 +347,29 @@ Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
   return most;
 }
 
+Graph::Jobs Graph::getJobs() const {
+  Jobs jobs;
+  jobs.links.resize(p.numLinks);
+  for (size_t i = 0; i != p.spine.size() + p.floating.size(); ++i)
+    jobs.queues[0].push_back({head[i], work[i], tail[i]});
+  for (auto [t, x] : llvm::enumerate(p.transfers)) {
+    Id i = transfer(t);
+    jobs.queues[int(x.queue)].push_back({head[i], work[i], tail[i]});
+    jobs.links[x.cost.link].push_back(
+        {head[i] + x.cost.latency, x.cost.work, tail[i]});
+  }
+  return jobs;
+}
+
 Time Graph::getContended() const {
   if (!p.cost)
     return 0;
-  std::array<std::vector<Job>, kNumQueues> queues;
-  std::vector<std::vector<Job>> links(p.numLinks);
+  Jobs jobs = getJobs();
+  auto &queues = jobs.queues;
+  auto &links = jobs.links;
   std::vector<QueueMask> linkQueues(p.numLinks);
-  for (size_t i = 0; i != p.spine.size() + p.floating.size(); ++i)
-    queues[0].push_back({head[i], work[i], tail[i]});
-  for (auto [t, x] : llvm::enumerate(p.transfers)) {
-    Id i = transfer(t);
-    queues[int(x.queue)].push_back({head[i], work[i], tail[i]});
-    links[x.cost.link].push_back(
-        {head[i] + x.cost.latency, x.cost.work, tail[i]});
+  for (const Transfer &x : p.transfers)
     linkQueues[x.cost.link] |= maskOf(x.queue);
-  }
   auto sortByHead = [](std::vector<Job> &jobs) {
     llvm::sort(jobs, [](const Job &a, const Job &b) {
       return std::make_tuple(a.head, a.work, a.tail) <
@@ -393,16 +407,9 @@ Bound Graph::getBound() const {
     bound.critical = std::max(bound.critical, head[i] + work[i] + tail[i]);
   raise(bound.critical, "critical path", 0);
 
-  std::array<std::vector<Job>, kNumQueues> queues;
-  std::vector<std::vector<Job>> links(p.numLinks);
-  for (size_t i = 0; i != p.spine.size() + p.floating.size(); ++i)
-    queues[0].push_back({head[i], work[i], tail[i]});
-  for (auto [t, x] : llvm::enumerate(p.transfers)) {
-    Id i = transfer(t);
-    queues[int(x.queue)].push_back({head[i], work[i], tail[i]});
-    links[x.cost.link].push_back(
-        {head[i] + x.cost.latency, x.cost.work, tail[i]});
-  }
+  Jobs jobs = getJobs();
+  auto &queues = jobs.queues;
+  auto &links = jobs.links;
   for (int q = 0; q != kNumQueues; ++q) {
     bound.queues[q] = runPreemptive(std::move(queues[q]));
     raise(bound.queues[q], "queue", q);

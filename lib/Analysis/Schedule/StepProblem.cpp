@@ -65,15 +65,11 @@ private:
 } // namespace
 
 void Builder::collectAccesses() {
-  maker.assign(program.values.size(), -1);
+  maker = getMakers(program);
   readers.resize(program.values.size());
-  for (auto [i, op] : llvm::enumerate(program.ops)) {
+  for (auto [i, op] : llvm::enumerate(program.ops))
     for (const ByteRange &range : op.reads)
       readers[range.value].push_back(i);
-    for (const ByteRange &range : op.writes)
-      if (maker[range.value] < 0)
-        maker[range.value] = i;
-  }
 }
 
 //===----------------------------------------------------------------------===//

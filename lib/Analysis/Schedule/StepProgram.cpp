@@ -17,6 +17,15 @@ using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 using llvm::Twine;
 
+std::vector<Id> mlir::fsdp::sched::getMakers(const StepProgram &program) {
+  std::vector<Id> maker(program.values.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    for (const ByteRange &range : op.writes)
+      if (maker[range.value] < 0)
+        maker[range.value] = i;
+  return maker;
+}
+
 EventOps mlir::fsdp::sched::getEventOps(const StepProgram &program) {
   Id events = 0;
   for (const StepOp &op : program.ops)

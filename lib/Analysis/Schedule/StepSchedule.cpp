@@ -116,15 +116,12 @@ static Time getEpilogueBound(const StepProgram &program,
                              Id start) {
   // Ops that it needs, as far as data tells; and that need it.
   std::vector<bool> needed(program.ops.size()), needs(program.ops.size());
-  std::vector<Id> maker(program.values.size(), -1);
+  std::vector<Id> maker = getMakers(program);
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     needs[i] = Id(i) == start;
     for (const ByteRange &range : op.reads)
       if (Id from = maker[range.value]; from >= 0 && needs[from])
         needs[i] = true;
-    for (const ByteRange &range : op.writes)
-      if (maker[range.value] < 0)
-        maker[range.value] = i;
   }
   needed[start] = true;
   for (Id i = start; i >= 0; --i)

@@ -15,9 +15,13 @@
 
 #include "fsdp/Analysis/Schedule/ScheduleProblem.h"
 
+#include <optional>
+
 namespace mlir::fsdp::sched {
 
 enum class BackwardPrefetch { None, Pre, Post };
+/// "none", "pre" or "post"; nothing for any other text.
+std::optional<BackwardPrefetch> parseBackwardPrefetch(llvm::StringRef text);
 
 struct FSDPOptions {
   bool forwardPrefetch = true;

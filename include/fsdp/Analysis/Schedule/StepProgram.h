@@ -114,6 +114,9 @@ struct StepProgram {
   int64_t arenaBytes = 0;
 };
 
+/// By value the first op that writes it; -1 where none does: an argument.
+std::vector<Id> getMakers(const StepProgram &program);
+
 /// The start and the wait of each event; -1 where there is none.
 struct EventOps {
   std::vector<Id> start, wait;
