@@ -69,10 +69,23 @@ int64_t fsdp::getArenaOffset(Value value) {
       names::kOffsets)[cast<OpResult>(value).getResultNumber()];
 }
 
-Value fsdp::getViewedValue(Value value) {
-  while (value.getDefiningOp() && isView(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
+Value fsdp::getWholeValue(Value value) {
+  while (true) {
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp());
+      if (!start)
+        return value;
+      value = start.getSource(arg);
+    } else if (auto wait = value.getDefiningOp<WaitOp>()) {
+      value = wait.getToken()
+                  .getDefiningOp<StartOp>()
+                  .getYielded()[cast<OpResult>(value).getResultNumber()];
+    } else if (isView(value.getDefiningOp())) {
+      value = value.getDefiningOp()->getOperand(0);
+    } else {
+      return value;
+    }
+  }
 }
 
 Operation *fsdp::getLossOp(func::FuncOp step) {
@@ -80,22 +93,10 @@ Operation *fsdp::getLossOp(func::FuncOp step) {
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
     if (!step.getResultAttr(i, names::kLoss))
       continue;
-    Value loss = getViewedValue(terminator->getOperand(i));
-    while (Operation *def = loss.getDefiningOp()) {
-      if (auto wait = dyn_cast<WaitOp>(def)) {
-        auto start = wait.getToken().getDefiningOp<StartOp>();
-        loss = start.getYielded()[cast<OpResult>(loss).getResultNumber()];
-      } else if (auto mean = dyn_cast<CollectiveOpInterface>(def)) {
-        loss = mean.getInput();
-        if (auto arg = dyn_cast<BlockArgument>(loss))
-          if (auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp()))
-            loss = start.getSource(arg);
-      } else {
-        return def;
-      }
-      loss = getViewedValue(loss);
-    }
-    return nullptr;
+    Value loss = getWholeValue(terminator->getOperand(i));
+    while (auto mean = loss.getDefiningOp<CollectiveOpInterface>())
+      loss = getWholeValue(mean.getInput());
+    return loss.getDefiningOp();
   }
   return nullptr;
 }

@@ -30,7 +30,6 @@ public:
   FailureOr<StepProgram> extract();
 
 private:
-  Value getWhole(Value value) const;
   void addBuffers();
   Id getUnit(StringRef name);
   void nameUnits();
@@ -59,28 +58,8 @@ private:
 };
 } // namespace
 
-/// The value that @value is a part of or another shape of.
-Value Extraction::getWhole(Value value) const {
-  while (true) {
-    if (auto arg = dyn_cast<BlockArgument>(value)) {
-      auto start = dyn_cast<StartOp>(arg.getOwner()->getParentOp());
-      if (!start)
-        return value;
-      value = start.getSource(arg);
-    } else if (auto wait = value.getDefiningOp<WaitOp>()) {
-      value = wait.getToken()
-                  .getDefiningOp<StartOp>()
-                  .getYielded()[cast<OpResult>(value).getResultNumber()];
-    } else if (isView(value.getDefiningOp())) {
-      value = value.getDefiningOp()->getOperand(0);
-    } else {
-      return value;
-    }
-  }
-}
-
 ByteRange Extraction::getRange(Value value) {
-  return {values.lookup(getWhole(value)), getArenaOffset(value),
+  return {values.lookup(getWholeValue(value)), getArenaOffset(value),
           getTensorBytes(value.getType())};
 }
 
@@ -112,7 +91,8 @@ void Extraction::addBuffers() {
   });
 
   auto join = [&](Value a, Value b) {
-    classes.unionSets(values.lookup(getWhole(a)), values.lookup(getWhole(b)));
+    classes.unionSets(values.lookup(getWholeValue(a)),
+                      values.lookup(getWholeValue(b)));
   };
   auto joinIfEqual = [&](Value a, Value b) {
     if (getArenaOffset(a) == getArenaOffset(b))
@@ -168,7 +148,7 @@ void Extraction::addBuffers() {
     }
   }
   for (Value value : block.getTerminator()->getOperands())
-    program.buffers[program.values[values.lookup(getWhole(value))].buffer]
+    program.buffers[program.values[values.lookup(getWholeValue(value))].buffer]
         .isResult = true;
 
   program.arenaBytes = step->getAttrOfType<DictionaryAttr>(names::kArena)
@@ -210,7 +190,7 @@ void Extraction::nameUnits() {
     }
     if (isa<LaunchOp, CollectiveOpInterface>(op))
       for (Value operand : op->getOperands()) {
-        Value whole = getWhole(operand);
+        Value whole = getWholeValue(operand);
         Id unit = getShardUnit(whole);
         if (auto gather = whole.getDefiningOp<AllGatherOp>())
           unit = unitOf.contains(gather) ? unitOf.lookup(gather) : -1;
@@ -228,7 +208,7 @@ void Extraction::nameUnits() {
         !unitOf.contains(reader))
       continue;
     for (Value operand : reader->getOperands())
-      if (Operation *def = getWhole(operand).getDefiningOp();
+      if (Operation *def = getWholeValue(operand).getDefiningOp();
           isa_and_nonnull<ReduceScatterOp, AllReduceOp, PackOp>(def))
         unitOf.try_emplace(def, unitOf.lookup(reader));
   }

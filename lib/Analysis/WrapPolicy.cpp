@@ -245,7 +245,6 @@ static void wrapPieces(ModuleTree &tree, ArrayRef<int64_t> numel) {
       wrapLarge(tree, child, least, numel);
 }
 
-
 //===----------------------------------------------------------------------===//
 // assignUnits
 //===----------------------------------------------------------------------===//

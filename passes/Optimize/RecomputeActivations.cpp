@@ -111,27 +111,33 @@ Value Repeater::getGathered(AllGatherOp gather, Operation *reader) {
   return again.getResult();
 }
 
+/// @view of @whole, made of @again instead, before @reader.
+static Value cloneViews(Value view, Value whole, Value again,
+                        Operation *reader) {
+  SmallVector<Operation *> views;
+  for (; view != whole; view = view.getDefiningOp()->getOperand(0))
+    views.push_back(view.getDefiningOp());
+  OpBuilder builder(reader);
+  for (Operation *op : llvm::reverse(views)) {
+    IRMapping base;
+    base.map(op->getOperand(0), again);
+    again = builder.clone(*op, base)->getResult(0);
+  }
+  return again;
+}
+
 void Repeater::repeat(LaunchOp launch, Operation *reader) {
   if (clones.contains(launch))
     return;
   IRMapping operands;
   for (Value operand : launch.getInputs()) {
-    Value whole = getViewedValue(operand);
+    Value whole = getWholeValue(operand);
     Value again = resolve(whole, reader);
     if (auto gather = whole.getDefiningOp<AllGatherOp>())
       again = getGathered(gather, reader);
-    OpBuilder builder(reader);
-    // The views between them, innermost first.
-    SmallVector<Operation *> views;
-    for (Value v = operand; v != whole; v = v.getDefiningOp()->getOperand(0))
-      views.push_back(v.getDefiningOp());
-    if (again != whole)
-      for (Operation *view : llvm::reverse(views)) {
-        IRMapping base;
-        base.map(view->getOperand(0), again);
-        again = builder.clone(*view, base)->getResult(0);
-      }
-    operands.map(operand, again == whole ? operand : again);
+    operands.map(operand, again == whole
+                              ? operand
+                              : cloneViews(operand, whole, again, reader));
   }
   OpBuilder builder(reader);
   auto clone = cast<LaunchOp>(builder.clone(*launch, operands));
@@ -154,26 +160,14 @@ void Repeater::run() {
   for (Operation *op = loss->getNextNode(); op; op = op->getNextNode())
     backward.push_back(op);
   for (Operation *op : backward) {
-    if (isView(op)) {
-      // Read through when somebody reads it: a view alone needs nothing.
+    // Read through when somebody reads it: a view alone needs nothing.
+    if (isView(op))
       continue;
-    }
     for (OpOperand &operand : op->getOpOperands()) {
-      Value whole = getViewedValue(operand.get());
+      Value whole = getWholeValue(operand.get());
       if (!marked.contains(whole))
         continue;
-      Value again = resolve(whole, op);
-      SmallVector<Operation *> views;
-      for (Value v = operand.get(); v != whole;
-           v = v.getDefiningOp()->getOperand(0))
-        views.push_back(v.getDefiningOp());
-      OpBuilder builder(op);
-      for (Operation *view : llvm::reverse(views)) {
-        IRMapping base;
-        base.map(view->getOperand(0), again);
-        again = builder.clone(*view, base)->getResult(0);
-      }
-      operand.set(again);
+      operand.set(cloneViews(operand.get(), whole, resolve(whole, op), op));
     }
   }
   // What only backward read is moved, not repeated.

@@ -26,8 +26,9 @@ bool isView(Operation *op);
 /// result, or what comes into the body of fsdp.start.
 int64_t getArenaOffset(Value value);
 
-/// The value that @value is a view of: the end of a chain of views.
-Value getViewedValue(Value value);
+/// The value that @value is a part of or another shape of: through views, and
+/// through what a transfer takes and brings.
+Value getWholeValue(Value value);
 
 /// What makes @step's loss, before it is averaged over ranks: forward ends with
 /// it. Null where the step returns none.
