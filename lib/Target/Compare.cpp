@@ -24,19 +24,9 @@ static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options,
   Frontend frontend(options);
   if (llvm::Error error = frontend.read())
     return std::move(error);
-  PartitionOptions partition;
-  Frontend::fill(options, partition);
-  if (llvm::Error error =
-          frontend.runPipeline("partition", [&](OpPassManager &pm) {
-            buildPartitionPipeline(pm, partition);
-          }))
+  if (llvm::Error error = frontend.partition(frontend.getModule(), options))
     return std::move(error);
-  KernelOptions kernels;
-  frontend.fill(kernels);
-  if (llvm::Error error =
-          frontend.runPipeline("kernels", [&](OpPassManager &pm) {
-            buildKernelPipeline(pm, kernels);
-          }))
+  if (llvm::Error error = frontend.makeKernels(frontend.getModule(), options))
     return std::move(error);
   ScheduleOptions schedule;
   schedule.cluster = options.cluster;
@@ -69,13 +59,9 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   auto cost = createClusterCost(cluster, *program, options.profile);
   if (!cost)
     return cost.takeError();
-  PlanVariant simulated;
-  simulated.name = "compiled";
-  simulated.title = "as simulated (" + trace.order + ")";
-  simulated.timeline = play(addTimes(*program, *cost->model, cost->placements));
-  simulated.memory = getMemory(*program, simulated.timeline);
-  simulated.placed.assign(program->ops.size(), Cause::Data);
-  simulated.program = *program;
+  PlanVariant simulated =
+      simulateVariant("compiled", "as simulated (" + trace.order + ")",
+                      *program, *cost->model, cost->placements);
   report.hasProfile = !options.profile.empty();
   report.compared.push_back(std::move(simulated));
   report.compared.push_back(std::move(*run));

@@ -158,54 +158,47 @@ llvm::Error Compiler::compile() {
     return error;
   if (llvm::Error error = frontend.read())
     return error;
-  PartitionOptions partition;
-  frontend.fill(partition);
   auto print = [&] {
     return output.write(
         [&](raw_ostream &os) { frontend.getModule().print(os); });
   };
-  if (llvm::Error error =
-          frontend.runPipeline("partition", [&](OpPassManager &pm) {
-            if (options.emit == Emit::L1)
+  if (options.emit == Emit::L1) {
+    PartitionOptions partition;
+    frontend.fill(partition);
+    if (llvm::Error error =
+            frontend.runPipeline("partition", [&](OpPassManager &pm) {
               buildLogicalPipeline(pm, partition);
-            else
-              buildPartitionPipeline(pm, partition);
-          }))
-    return error;
-  if (options.emit == Emit::L1)
+            }))
+      return error;
     return print();
-  KernelOptions kernels;
-  frontend.fill(kernels);
-  if (llvm::Error error =
-          frontend.runPipeline("kernels", [&](OpPassManager &pm) {
-            buildKernelPipeline(pm, kernels);
-          }))
+  }
+  if (llvm::Error error = frontend.partition(frontend.getModule(), options))
+    return error;
+  if (llvm::Error error = frontend.makeKernels(frontend.getModule(), options))
     return error;
   if (options.emit == Emit::L2)
     return print();
   if (schedule)
     if (llvm::Error error = schedule->run(frontend))
       return error;
-  // Borders come on top of what was planned for a budget.
-  PlanArenaOptions arena;
-  arena.guard = options.guard;
+  auto buildArenaPipeline = [&](OpPassManager &pm) {
+    // The scheduler has packed it within the budget; borders come on top.
+    PlanArenaOptions arena;
+    arena.guard = options.guard;
+    if (!schedule || options.guard)
+      pm.addPass(createPlanArena(arena));
+    pm.addPass(createVerifySchedule());
+  };
   if (options.emit == Emit::L3) {
-    if (llvm::Error error =
-            frontend.runPipeline("arena", [&](OpPassManager &pm) {
-              // The scheduler has packed it within the budget.
-              if (!schedule || options.guard)
-                pm.addPass(createPlanArena(arena));
-              pm.addPass(createVerifySchedule());
-            }))
+    if (llvm::Error error = frontend.runPipeline("arena", buildArenaPipeline))
       return error;
     return print();
   }
-  if (llvm::Error error = frontend.runPipeline(
-          "code for kernels, arena", [&](OpPassManager &pm) {
-            buildCpuKernelPipeline(pm);
-            pm.addPass(createPlanArena(arena));
-            pm.addPass(createVerifySchedule());
-          }))
+  if (llvm::Error error = frontend.runPipeline("code for kernels, arena",
+                                               [&](OpPassManager &pm) {
+                                                 buildCpuKernelPipeline(pm);
+                                                 buildArenaPipeline(pm);
+                                               }))
     return error;
   ManifestOptions manifest;
   manifest.name = llvm::sys::path::stem(options.input).str();

@@ -127,17 +127,8 @@ llvm::Error Frontend::read() {
   return llvm::Error::success();
 }
 
-void Frontend::fill(const StepOptions &options, KernelOptions &kernels) {
-  kernels.attention = options.attention;
-}
-
-void Frontend::fill(KernelOptions &kernels) const { fill(options, kernels); }
-
-void Frontend::fill(PartitionOptions &partition) const {
-  fill(options, partition);
-}
-
-void Frontend::fill(const StepOptions &options, PartitionOptions &partition) {
+static void fillPartition(const StepOptions &options,
+                          PartitionOptions &partition) {
   partition.mesh = options.mesh;
   partition.strategy = options.strategy;
   partition.wrap = options.wrap;
@@ -150,4 +141,24 @@ void Frontend::fill(const StepOptions &options, PartitionOptions &partition) {
     partition.ignore.push_back(pattern);
   for (const std::string &pattern : options.replicate)
     partition.replicate.push_back(pattern);
+}
+
+void Frontend::fill(PartitionOptions &partition) const {
+  fillPartition(options, partition);
+}
+
+llvm::Error Frontend::partition(ModuleOp module, const StepOptions &options) {
+  PartitionOptions partition;
+  fillPartition(options, partition);
+  return runPipeline(module, "partition", [&](OpPassManager &pm) {
+    buildPartitionPipeline(pm, partition);
+  });
+}
+
+llvm::Error Frontend::makeKernels(ModuleOp module, const StepOptions &options) {
+  KernelOptions kernels;
+  kernels.attention = options.attention;
+  return runPipeline(module, "kernels", [&](OpPassManager &pm) {
+    buildKernelPipeline(pm, kernels);
+  });
 }

@@ -179,15 +179,14 @@ json::Array ManifestWriter::getTraffic() {
 }
 
 /// What the code must be, and for people what each event is.
-json::Object
-ManifestWriter::getCertificate(const sched::StepProgram &program) {
+json::Object ManifestWriter::getCertificate(const sched::StepProgram &program) {
   json::Array transfers;
   for (sched::Id start : sched::getEventOps(program).start) {
     // An event that no start has is refused by the verifier.
     const sched::StepOp &op = program.ops[start];
-    transfers.push_back(json::Object{
-        {"unit", op.unit < 0 ? "" : program.units[op.unit]},
-        {"phase", op.backward ? "backward" : "forward"}});
+    transfers.push_back(
+        json::Object{{"unit", op.unit < 0 ? "" : program.units[op.unit]},
+                     {"phase", op.backward ? "backward" : "forward"}});
   }
   return json::Object{{"program", sched::getProgramHash(program)},
                       {"issue", sched::getIssueHash(program)},

@@ -103,8 +103,9 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
   OwningOpRef<ModuleOp> original(frontend.getModule().clone());
   int64_t model = std::max<int64_t>(budget, 1), needed = 0;
   for (int i = 0; i <= kAttempts; ++i) {
-    // The last one takes as little as possible.
-    bool isLast = i == kAttempts || model <= 1;
+    // The last one takes as little as possible. Orders without a plan take what
+    // they take.
+    bool isLast = i == kAttempts || model <= 1 || options.order != "scheduled";
     auto bytes = attempt(frontend, isLast ? 1 : model);
     if (!bytes)
       return bytes.takeError();

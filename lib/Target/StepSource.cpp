@@ -64,19 +64,9 @@ llvm::Error StepSource::read() {
 
 llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
   OwningOpRef<ModuleOp> module = getTraced().clone();
-  PartitionOptions partition;
-  Frontend::fill(settings, partition);
-  if (llvm::Error error =
-          frontend.runPipeline(*module, "partition", [&](OpPassManager &pm) {
-            buildPartitionPipeline(pm, partition);
-          }))
+  if (llvm::Error error = frontend.partition(*module, settings))
     return error;
-  KernelOptions kernels;
-  Frontend::fill(settings, kernels);
-  if (llvm::Error error =
-          frontend.runPipeline(*module, "kernels", [&](OpPassManager &pm) {
-            buildKernelPipeline(pm, kernels);
-          }))
+  if (llvm::Error error = frontend.makeKernels(*module, settings))
     return error;
   if (llvm::Error error =
           frontend.runPipeline(*module, "arena", [](OpPassManager &pm) {
@@ -136,13 +126,12 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
       continue;
     auto [name, value] = part.split('=');
     if (name == "backward_prefetch") {
-      if (value != "none" && value != "pre" && value != "post")
+      auto prefetch = parseBackwardPrefetch(value);
+      if (!prefetch)
         return makeError("expected backward_prefetch=none, pre or post in "
                          "--fsdp, got '" +
                          value + "'");
-      options.backwardPrefetch = value == "none"  ? BackwardPrefetch::None
-                                 : value == "pre" ? BackwardPrefetch::Pre
-                                                  : BackwardPrefetch::Post;
+      options.backwardPrefetch = *prefetch;
       continue;
     }
     auto *flag = llvm::find_if(

@@ -67,15 +67,16 @@ public:
   /// Reads the step, with its optimizer.
   llvm::Error read();
   void fill(PartitionOptions &partition) const;
-  /// The same for other options than those that the step was read with.
-  static void fill(const StepOptions &options, PartitionOptions &partition);
-  void fill(KernelOptions &kernels) const;
-  static void fill(const StepOptions &options, KernelOptions &kernels);
   llvm::Error runPipeline(llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
   /// On a module of the same context, such as a copy of the step.
   llvm::Error runPipeline(ModuleOp module, llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
+
+  /// Brings a traced step to L2, and then its compute into kernels. @options
+  /// may be others than those that it was read with.
+  llvm::Error partition(ModuleOp module, const StepOptions &options);
+  llvm::Error makeKernels(ModuleOp module, const StepOptions &options);
 
   ModuleOp getModule() { return *module; }
   void setModule(OwningOpRef<ModuleOp> other) { module = std::move(other); }

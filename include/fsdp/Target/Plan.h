@@ -125,6 +125,11 @@ struct PlanSettings {
   bool onlyBest = false;
 };
 
+/// @program as it is, simulated; every transfer stands where its data lets it.
+PlanVariant simulateVariant(std::string name, std::string title,
+                            sched::StepProgram program, const CostModel &cost,
+                            llvm::ArrayRef<GroupPlacement> placements);
+
 /// Simulates @program as it is, as FSDP would order it, as the scheduler does,
 /// and with what the planner keeps, repeats and groups. @report has its names
 /// and the budget; the rest is filled.

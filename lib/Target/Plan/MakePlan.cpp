@@ -59,7 +59,8 @@ static void assumeDtype(StepProgram &program, CostDtype dtype) {
   }
 }
 
-static PlanVariant simulate(std::string name, std::string title,
+PlanVariant
+mlir::fsdp::simulateVariant(std::string name, std::string title,
                             StepProgram program, const CostModel &cost,
                             llvm::ArrayRef<GroupPlacement> placements) {
   PlanVariant variant;
@@ -68,6 +69,7 @@ static PlanVariant simulate(std::string name, std::string title,
   variant.program = std::move(program);
   variant.timeline = play(addTimes(variant.program, cost, placements));
   variant.memory = getMemory(variant.program, variant.timeline);
+  variant.placed.assign(variant.program.ops.size(), Cause::Data);
   return variant;
 }
 
@@ -123,6 +125,14 @@ static std::string getTitle(const StepProgram &program, const StepPlan &plan) {
 }
 
 namespace {
+/// A program to be put in order.
+struct Task {
+  const StepProgram &program;
+  StepProblem step;
+  Time bound = 0;
+  int64_t leastBytes = 0;
+};
+
 class Planner {
 public:
   Planner(const CostModel &cost, llvm::ArrayRef<GroupPlacement> placements,
@@ -134,14 +144,13 @@ public:
 
 private:
   llvm::Error repeatAll(StepProgram &program);
-  llvm::Error addFSDP(const StepProgram &program, const StepProblem &problem);
+  llvm::Error addFSDP(const Task &task);
   llvm::Error addOrders(const StepProgram &program);
   llvm::Error addPlanned(const StepProgram &program);
-  /// @schedule's order of @program, which @problem is of.
-  llvm::Error add(std::string name, std::string title,
-                  const StepProgram &program, const StepProblem &problem,
+  llvm::Error add(std::string name, std::string title, const Task &task,
                   const Schedule &schedule);
-  llvm::Expected<StepProblem> getProblem(const StepProgram &program) const;
+  llvm::Error addBest(std::string name, std::string title, const Task &task);
+  llvm::Expected<Task> getTask(const StepProgram &program) const;
 
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
@@ -152,36 +161,45 @@ private:
 };
 } // namespace
 
-llvm::Expected<StepProblem>
-Planner::getProblem(const StepProgram &program) const {
-  auto problem = getStepProblem(program, addTimes(program, cost, placements));
+llvm::Expected<Task> Planner::getTask(const StepProgram &program) const {
+  TimedProgram times = addTimes(program, cost, placements);
+  auto step = getStepProblem(program, times);
+  if (!step)
+    return step.takeError();
+  Task task{program, std::move(*step)};
+  ScheduleProblem &problem = task.step.problem;
+  task.leastBytes = getLeastBudget(problem);
   // What does not fit is shown as if it did, and said.
-  if (problem)
-    problem->problem.budget = getLeastBudget(problem->problem) <= report.budget
-                                  ? report.budget
-                                  : kNoBudget;
-  return problem;
+  problem.budget = task.leastBytes <= report.budget ? report.budget : kNoBudget;
+  task.bound = getStepBound(program, task.step, times);
+  return std::move(task);
 }
 
-llvm::Error Planner::add(std::string name, std::string title,
-                         const StepProgram &program, const StepProblem &problem,
+llvm::Error Planner::add(std::string name, std::string title, const Task &task,
                          const Schedule &schedule) {
-  StepProgram changed = applySchedule(program, problem, schedule);
+  StepProgram changed = applySchedule(task.program, task.step, schedule);
   std::string error = checkProgram(changed);
   if (error.empty())
-    error = findBrokenDependency(program, changed);
+    error = findBrokenDependency(task.program, changed);
   if (!error.empty())
     return llvm::createStringError("internal error: " + title + ": " + error);
-  PlanVariant variant = simulate(std::move(name), std::move(title),
-                                 std::move(changed), cost, placements);
+  PlanVariant variant = simulateVariant(std::move(name), std::move(title),
+                                        std::move(changed), cost, placements);
   variant.mostBytes = schedule.peak;
-  variant.bound =
-      getStepBound(program, problem, addTimes(program, cost, placements));
-  variant.placed.assign(program.ops.size(), Cause::Data);
-  for (auto [t, op] : llvm::enumerate(problem.transfers))
+  variant.bound = task.bound;
+  for (auto [t, op] : llvm::enumerate(task.step.transfers))
     variant.placed[op] = schedule.placeCause[t];
   report.variants.push_back(std::move(variant));
   return llvm::Error::success();
+}
+
+llvm::Error Planner::addBest(std::string name, std::string title,
+                             const Task &task) {
+  std::optional<Schedule> best = schedule(task.step.problem);
+  if (!best)
+    return llvm::createStringError("internal error: no schedule within " +
+                                   Twine(task.step.problem.budget) + " bytes");
+  return add(std::move(name), std::move(title), task, *best);
 }
 
 /// Activation checkpointing that the user asks for holds for every order.
@@ -198,42 +216,38 @@ llvm::Error Planner::repeatAll(StepProgram &program) {
 }
 
 /// FSDP as a user would run it: a step that is too large is checkpointed.
-llvm::Error Planner::addFSDP(const StepProgram &program,
-                             const StepProblem &problem) {
+llvm::Error Planner::addFSDP(const Task &task) {
   std::string title = getTitle(settings.fsdp);
+  auto addTask = [&](const Task &task) {
+    return add("fsdp", title, task,
+               scheduleLikeFSDP(task.step.problem, settings.fsdp));
+  };
   if (leastAsItIs <= report.budget)
-    return add("fsdp", title, program, problem,
-               scheduleLikeFSDP(problem.problem, settings.fsdp));
-  StepProgram repeating = program;
+    return addTask(task);
+  StepProgram repeating = task.program;
   if (llvm::Error error = repeatAll(repeating))
     return error;
-  auto smaller = getProblem(repeating);
+  auto smaller = getTask(repeating);
   if (!smaller)
     return smaller.takeError();
-  return add("fsdp", title + ", checkpointing", repeating, *smaller,
-             scheduleLikeFSDP(smaller->problem, settings.fsdp));
+  title += ", checkpointing";
+  return addTask(*smaller);
 }
 
 llvm::Error Planner::addOrders(const StepProgram &program) {
-  auto problem = getProblem(program);
-  if (!problem)
-    return problem.takeError();
-  leastAsItIs = getLeastBudget(problem->problem);
-  std::optional<Schedule> best = schedule(problem->problem);
-  if (!best)
-    return llvm::createStringError("internal error: no schedule within " +
-                                   Twine(problem->problem.budget) + " bytes");
+  auto task = getTask(program);
+  if (!task)
+    return task.takeError();
+  leastAsItIs = task->leastBytes;
   if (!settings.onlyBest) {
-    PlanVariant inOrder =
-        simulate("in_order", "one after the other", program, cost, placements);
-    inOrder.placed.assign(program.ops.size(), Cause::Data);
-    inOrder.bound =
-        getStepBound(program, *problem, addTimes(program, cost, placements));
+    PlanVariant inOrder = simulateVariant("in_order", "one after the other",
+                                          program, cost, placements);
+    inOrder.bound = task->bound;
     report.variants.push_back(std::move(inOrder));
   }
-  if (llvm::Error error = addFSDP(program, *problem))
+  if (llvm::Error error = addFSDP(*task))
     return error;
-  return add("scheduled", "scheduled", program, *problem, *best);
+  return addBest("scheduled", "scheduled", *task);
 }
 
 llvm::Error Planner::addPlanned(const StepProgram &program) {
@@ -244,24 +258,18 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
   if (!planned)
     return planned.takeError();
   StepProgram changed = applyPlan(program, planned->plan);
-  auto problem = getProblem(changed);
-  if (!problem)
-    return problem.takeError();
-  TimedProgram times = addTimes(changed, cost, placements);
+  auto task = getTask(changed);
+  if (!task)
+    return task.takeError();
   // A plan that uses the room it has needs more than the step itself.
-  int64_t least = getLeastBudget(problem->problem);
-  report.leastBudget =
-      least <= report.budget ? std::min(least, leastAsItIs) : least;
-  report.bound = getStepBound(changed, *problem, times);
+  report.leastBudget = task->leastBytes <= report.budget
+                           ? std::min(task->leastBytes, leastAsItIs)
+                           : task->leastBytes;
+  report.bound = task->bound;
   report.decisions = planned->summary;
-  report.limit = describeLimit(lowerBound(problem->problem));
-  report.kernels = getKernels(changed, times);
-  std::optional<Schedule> best = schedule(problem->problem);
-  if (!best)
-    return llvm::createStringError("internal error: no schedule within " +
-                                   Twine(problem->problem.budget) + " bytes");
-  return add("planned", getTitle(program, planned->plan), changed, *problem,
-             *best);
+  report.limit = describeLimit(lowerBound(task->step.problem));
+  report.kernels = getKernels(changed, addTimes(changed, cost, placements));
+  return addBest("planned", getTitle(program, planned->plan), *task);
 }
 
 llvm::Error Planner::run(StepProgram program) {
