@@ -147,6 +147,8 @@ void Candidates::addMachines(const LoweredStep &step,
   const PlanVariant &best = report.getBest();
   std::array<bool, kNumLinks> used = {};
   for (const StepTransfer &transfer : best.program.transfers) {
+    if (transfer.isCopy())
+      continue;
     const RankGroup &group = step.program.groups[transfer.group];
     auto place =
         placeGroup(cluster, step.program.worldSize, group.size, group.stride);

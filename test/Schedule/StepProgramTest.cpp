@@ -62,7 +62,20 @@ TEST(StepProgram, rulesAreChecked) {
       {[](StepProgram &p) { p.values[0].bytes += 1; },
        "value 0: expected it inside of buffer 0"},
       {[](StepProgram &p) { p.transfers[0].group = 1; },
-       "transfer 0: expected a group, got 1"},
+       "transfer 0: expected a group of a collective, got 1"},
+      {[](StepProgram &p) { p.transfers[0].kind = TransferKind::DeviceToHost; },
+       "transfer 0: expected no group of a copy, got 0"},
+      {[](StepProgram &p) { p.buffers[p.values[3].buffer].isHost = true; },
+       "op 2: value 3: expected it in the device's memory"},
+      {[](StepProgram &p) {
+         p.transfers[0] = {TransferKind::DeviceToHost, {4}};
+         p.ops[0].queue = Queue::D2H;
+       },
+       "op 0: value 4: expected it in the host's memory"},
+      {[](StepProgram &p) {
+         p.transfers[0] = {TransferKind::DeviceToHost, {4}};
+       },
+       "op 0: expected copies on the queues of copies, got all_gather"},
   };
   for (const Case &c : cases) {
     StepProgram program = makeTwoUnitStep();

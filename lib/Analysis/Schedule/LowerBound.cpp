@@ -132,7 +132,7 @@ void Graph::addMemoryEdges() {
   std::vector<int> lastTail = getLastTail(p);
   std::vector<Id> gathers;
   for (auto [t, x] : llvm::enumerate(p.transfers)) {
-    if (x.queue == Queue::AllGather || x.queue == Queue::H2D) {
+    if (isFetch(x.queue)) {
       gathers.push_back(t);
       freed[x.lastUse + 1] += x.dstBytes;
       continue;

@@ -16,9 +16,7 @@ using namespace mlir::fsdp::sched;
 
 static Queue queueOf(int stream) { return Queue(stream + 1); }
 
-static bool isGather(int stream) {
-  return queueOf(stream) == Queue::AllGather || queueOf(stream) == Queue::H2D;
-}
+static bool isGather(int stream) { return isFetch(queueOf(stream)); }
 
 Machine::Machine(const ScheduleProblem &problem, const CastPlan &casts,
                  bool frugal)

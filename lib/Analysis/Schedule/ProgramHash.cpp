@@ -47,8 +47,10 @@ static void addTransfer(Digest &digest, const StepProgram &program,
                         const StepOp &op) {
   const StepTransfer &transfer = program.transfers[op.transfer];
   digest.add(int64_t(transfer.kind));
-  digest.add(program.groups[transfer.group].size);
-  digest.add(program.groups[transfer.group].stride);
+  if (!transfer.isCopy()) {
+    digest.add(program.groups[transfer.group].size);
+    digest.add(program.groups[transfer.group].stride);
+  }
   digest.add(int64_t(transfer.atomBytes.size()));
   for (int64_t bytes : transfer.atomBytes)
     digest.add(bytes);
@@ -84,6 +86,7 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
   }
   if (withPlaces) {
     digest.add(program.arenaBytes);
+    digest.add(program.hostBytes);
     digest.add(program.results);
   }
   return digest.take();

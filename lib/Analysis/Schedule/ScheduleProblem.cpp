@@ -51,7 +51,7 @@ static std::string checkTransfer(const ScheduleProblem &p, Id t) {
   if (used && x.firstUse <= x.ready)
     return fail("expected its first use behind segment " + Twine(x.ready) +
                 ", got " + Twine(x.firstUse));
-  bool gathers = x.queue == Queue::AllGather || x.queue == Queue::H2D;
+  bool gathers = isFetch(x.queue);
   if (gathers && !used)
     return fail("expected a segment that uses what it gathers or fetches");
   if (x.srcBytes && (x.srcBegin < 0 || x.srcBegin > x.ready))
@@ -77,7 +77,7 @@ static std::string checkFloating(const ScheduleProblem &p, Id f) {
     if (!x.after.empty() || !x.afterFloating.empty())
       return fail("expected a cast to read the step's arguments only");
     Queue queue = p.transfers[x.before].queue;
-    if (queue != Queue::AllGather && queue != Queue::H2D)
+    if (!isFetch(queue))
       return fail("expected a cast to feed a gather or a fetch");
     return "";
   }
@@ -153,7 +153,7 @@ std::vector<Id> mlir::fsdp::sched::getQueueOrder(const ScheduleProblem &p,
   for (size_t t = 0; t != p.transfers.size(); ++t)
     if (p.transfers[t].queue == queue)
       order.push_back(t);
-  if (queue == Queue::AllGather || queue == Queue::H2D) {
+  if (isFetch(queue)) {
     llvm::sort(order, [&](Id a, Id b) {
       return std::make_pair(p.transfers[a].firstUse, a) <
              std::make_pair(p.transfers[b].firstUse, b);

@@ -112,7 +112,7 @@ void Builder::classify() {
       // What a tail made and is sent again ends the freedom of tails.
       if (source == OpRole::Tail && op.kind == StepOpKind::Start)
         source = OpRole::Epilogue;
-      if (isStart(from) && program.ops[from].queue != Queue::AllGather &&
+      if (isStart(from) && !isFetch(program.ops[from].queue) &&
           source == OpRole::Spine && op.kind != StepOpKind::Start)
         source = OpRole::Tail;
       // What only a cast made does not bind a gather to anything.
@@ -211,6 +211,13 @@ void Builder::addTransfers() {
         else
           transfer.ready = std::max(transfer.ready, spineIndex[from]);
       }
+    // What goes to the host is held until it is there: it goes when forward has
+    // read it for the last time.
+    if (transfer.queue == Queue::D2H)
+      for (const ByteRange &range : program.ops[op].reads)
+        for (Id reader : readers[range.value])
+          if (reader < op)
+            transfer.ready = std::max(transfer.ready, spineIndex[reader]);
     for (const ByteRange &range : program.ops[op].writes)
       for (Id reader : readers[range.value])
         if (Id place = spineIndex[reader]; place >= 0) {
@@ -348,6 +355,8 @@ void Builder::addMemory() {
   int64_t &fixed = result.problem.fixedBytes;
   for (auto [b, buffer] : llvm::enumerate(program.buffers)) {
     const Use &use = uses[b];
+    if (buffer.isHost)
+      continue;
     if (buffer.isArgument) {
       fixed += buffer.bytes;
     } else if (use.made >= 0 && use.first < 0) {

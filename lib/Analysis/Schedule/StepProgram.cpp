@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Schedule/StepProgram.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -45,6 +46,16 @@ EventOps mlir::fsdp::sched::getEventOps(const StepProgram &program) {
 
 static bool inRange(Id id, size_t size) { return id >= 0 && size_t(id) < size; }
 
+static bool isOnItsQueue(TransferKind kind, Queue queue) {
+  return (kind == TransferKind::DeviceToHost) == (queue == Queue::D2H) &&
+         (kind == TransferKind::HostToDevice) == (queue == Queue::H2D);
+}
+
+/// Only what d2h writes and h2d reads lies in the host's memory.
+static bool isHostRange(const StepOp &op, bool isWritten) {
+  return op.queue == (isWritten ? Queue::D2H : Queue::H2D);
+}
+
 static std::string checkOp(const StepProgram &p, const StepOp &op) {
   bool isStart = op.kind == StepOpKind::Start;
   bool isWait = op.kind == StepOpKind::Wait;
@@ -55,6 +66,10 @@ static std::string checkOp(const StepProgram &p, const StepOp &op) {
   if (isStart != (op.transfer >= 0) ||
       (isStart && !inRange(op.transfer, p.transfers.size())))
     return "expected a transfer on starts only";
+  if (isStart && !isOnItsQueue(p.transfers[op.transfer].kind, op.queue))
+    return ("expected copies on the queues of copies, got " +
+            kQueueNames[unsigned(op.queue)])
+        .str();
   if ((op.kind == StepOpKind::Launch) != (op.kernel >= 0) ||
       (op.kernel >= 0 && !inRange(op.kernel, p.kernels.size())))
     return "expected a kernel on launches only";
@@ -64,15 +79,22 @@ static std::string checkOp(const StepProgram &p, const StepOp &op) {
     return ("expected a unit below " + Twine(p.units.size()) + ", got " +
             Twine(op.unit))
         .str();
-  for (const ByteRange &range :
-       llvm::concat<const ByteRange>(op.reads, op.writes)) {
-    if (!inRange(range.value, p.values.size()))
-      return ("expected a value, got " + Twine(range.value)).str();
-    const StepValue &value = p.values[range.value];
-    if (range.bytes < 0 || range.offset < value.offset ||
-        range.end() > value.offset + value.bytes)
-      return ("expected bytes inside of value " + Twine(range.value)).str();
-  }
+  for (bool isWritten : {false, true})
+    for (const ByteRange &range : isWritten
+                                      ? llvm::ArrayRef<ByteRange>(op.writes)
+                                      : llvm::ArrayRef<ByteRange>(op.reads)) {
+      if (!inRange(range.value, p.values.size()))
+        return ("expected a value, got " + Twine(range.value)).str();
+      const StepValue &value = p.values[range.value];
+      if (range.bytes < 0 || range.offset < value.offset ||
+          range.end() > value.offset + value.bytes)
+        return ("expected bytes inside of value " + Twine(range.value)).str();
+      bool isHost = p.buffers[value.buffer].isHost;
+      if (isHost != isHostRange(op, isWritten))
+        return ("value " + Twine(range.value) + ": expected it in the " +
+                (isHost ? "device" : "host") + "'s memory")
+            .str();
+    }
   return "";
 }
 
@@ -89,11 +111,16 @@ std::string mlir::fsdp::sched::checkProgram(const StepProgram &p) {
               Twine(value.buffer))
           .str();
   }
-  for (auto [i, transfer] : llvm::enumerate(p.transfers))
-    if (!inRange(transfer.group, p.groups.size()))
-      return ("transfer " + Twine(i) + ": expected a group, got " +
-              Twine(transfer.group))
+  for (auto [i, transfer] : llvm::enumerate(p.transfers)) {
+    bool fits = transfer.isCopy() ? transfer.group == -1
+                                  : inRange(transfer.group, p.groups.size());
+    if (!fits)
+      return ("transfer " + Twine(i) + ": expected " +
+              (transfer.isCopy() ? "no group of a copy"
+                                 : "a group of a collective") +
+              ", got " + Twine(transfer.group))
           .str();
+  }
   // 0: unknown, 1: started, 2: waited for.
   std::vector<char> state(p.ops.size());
   auto getState = [&](Id event) -> char * {

@@ -313,7 +313,8 @@ mlir::fsdp::sched::addTimes(const StepProgram &program, const CostModel &cost,
       key.kind = transfer.kind;
       key.atomBytes.assign(transfer.atomBytes.begin(),
                            transfer.atomBytes.end());
-      key.group = placements[transfer.group];
+      if (!transfer.isCopy())
+        key.group = placements[transfer.group];
       TransferCost time = cost.transfer(key);
       timed.cost = {time.latency, time.work, Id(time.link)};
       for (Id event : op.after)
@@ -372,7 +373,7 @@ mlir::fsdp::sched::getMemory(const StepProgram &program,
   for (auto [life, buffer] : llvm::zip(lives, program.buffers)) {
     Time begin = buffer.isArgument ? 0 : life.begin;
     Time end = buffer.isArgument || buffer.isResult ? timeline.step : life.end;
-    if (begin < 0 || begin >= end)
+    if (buffer.isHost || begin < 0 || begin >= end)
       continue;
     changes.push_back({begin, unsigned(buffer.purpose), buffer.bytes});
     changes.push_back({end, unsigned(buffer.purpose), -buffer.bytes});

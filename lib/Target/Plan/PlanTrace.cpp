@@ -86,7 +86,8 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
         bytes += atom;
       json.attribute("event", it.event);
       json.attribute("bytes", bytes);
-      json.attribute("Group size", program.groups[transfer.group].size);
+      if (!transfer.isCopy())
+        json.attribute("Group size", program.groups[transfer.group].size);
       json.attribute("dtype", transfer.dtype);
       json.attribute("exposed_us", toUs(variant.timeline.exposedBy[op]));
     });

@@ -159,6 +159,11 @@ constexpr unsigned kNumQueues = 6;
 constexpr std::array<llvm::StringLiteral, kNumQueues> kQueueNames = {
     "compute", "all_gather", "reduce", "all_reduce", "d2h", "h2d"};
 
+/// Brings what compute reads, ahead of it; the others take what it made.
+constexpr bool isFetch(Queue queue) {
+  return queue == Queue::AllGather || queue == Queue::H2D;
+}
+
 /// Bit i: queue i is active.
 using QueueMask = uint8_t;
 constexpr QueueMask maskOf(Queue queue) {

@@ -48,9 +48,15 @@ struct StepTransfer {
   TransferKind kind = TransferKind::AllGather;
   /// As in TransferKey: the whole buffer of each collective.
   llvm::SmallVector<int64_t, 1> atomBytes;
+  /// -1: a copy between device and host.
   Id group = -1;
   /// For the reader: element type of the first collective, in MLIR's words.
   std::string dtype = "";
+
+  bool isCopy() const {
+    return kind == TransferKind::DeviceToHost ||
+           kind == TransferKind::HostToDevice;
+  }
 };
 
 struct StepOp {
@@ -86,6 +92,9 @@ struct StepBuffer {
   Purpose purpose = Purpose::Activations;
   /// There before the step, or needed behind it.
   bool isArgument = false, isResult = false;
+  /// In the host's memory: its offset is one of the host arena, and only copies
+  /// touch it.
+  bool isHost = false;
 };
 
 struct StepValue {
@@ -112,6 +121,8 @@ struct StepProgram {
   /// 0 where nobody has placed the buffers for this order. Then offsets are
   /// those of another order: they still say which ranges of one buffer overlap.
   int64_t arenaBytes = 0;
+  /// The same for the arena of the host.
+  int64_t hostBytes = 0;
 };
 
 /// By value the first op that writes it; -1 where none does: an argument.
