@@ -15,6 +15,8 @@ config.substitutions.append(("%fixtures", os.path.join(config.fsdp_source_dir, "
 config.substitutions.append(("%plugin", os.path.join(config.fsdp_lib_dir, "FSDPPlugin.so")))
 
 config.substitutions.append(("%clusters", os.path.join(config.fsdp_source_dir, "lib", "Analysis", "Cost", "clusters")))
+config.substitutions.append(("%benchmarks", os.path.join(config.fsdp_source_dir, "benchmarks")))
+config.substitutions.append(("%bin", config.fsdp_bin_dir))
 config.substitutions.append(("%python", sys.executable))
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
