@@ -54,9 +54,10 @@ TEST(LowerBound, countsWhatContentionTakes) {
   for (Id t : {0, 1, 2})
     p.transfers[t].cost.work = 100;
   // The link: 300 for gathers and 120 for reductions, of which the first 100
-  // have nothing beside them; compute is a quarter slower in the others.
+  // have nothing beside them, nor the last 60, in front of an update of 10;
+  // compute is a quarter slower in the others.
   Bound bound = lowerBound(p);
-  EXPECT_EQ(bound.contended, 100 + 420 + 320 / 4);
+  EXPECT_EQ(bound.contended, 100 + 400 + 260 / 4 + 60 + 10);
 }
 
 TEST(LowerBound, countsContentionFromBackwardOn) {
@@ -69,13 +70,51 @@ TEST(LowerBound, countsContentionFromBackwardOn) {
     p.transfers[t].cost.work = 1000;
   p.spine[2].work = 4000;
   // f1 cannot begin before 2000: then all compute but f0 is left, and on the
-  // link the third gather, of which nothing was sent, and the reductions.
+  // link the third gather, of which nothing was sent, and the reductions. The
+  // last of these and its update, 70, come behind the spine.
   Time left = 0;
   for (size_t s = 1; s != p.spine.size(); ++s)
     left += p.spine[s].work;
-  for (const FloatingOp &op : p.floating)
-    left += op.work;
-  EXPECT_EQ(lowerBound(p).contended, 2000 + left + (1000 + 120) / 4);
+  EXPECT_EQ(lowerBound(p).contended, 2000 + left + 70 + (1000 + 60) / 4);
+}
+
+namespace {
+/// Compute loses a quarter of its speed to one link, three eighths to both.
+struct TwoLinks : test::ConstantCost {
+  int rate(Queue q, QueueMask active) const override {
+    if (q != Queue::Compute)
+      return kFullRate;
+    int busy = bool(active & maskOf(Queue::Reduce)) +
+               bool(active & maskOf(Queue::AllReduce));
+    return busy == 2 ? 640 : busy == 1 ? 768 : kFullRate;
+  }
+};
+} // namespace
+
+TEST(LowerBound, addsUpWhatLinksTakeTogether) {
+  ScheduleProblem p;
+  p.numLinks = 2;
+  p.spine = {{10, 0, -1, -1}, {1000, 0, -1, -1}};
+  TwoLinks cost;
+  p.cost = &cost;
+  for (Id link : {0, 1}) {
+    Transfer t;
+    t.queue = link ? Queue::AllReduce : Queue::Reduce;
+    t.cost.work = link ? 104 : 400;
+    t.cost.link = link;
+    t.ready = 0;
+    p.transfers.push_back(t);
+  }
+  // 104 beside both, 296 beside the longer one.
+  EXPECT_EQ(lowerBound(p).contended, 10 + 1000 + 104 * 3 / 8 + 296 / 4);
+  // Compute would rather wait than run at a tenth of its speed.
+  struct Crawl : TwoLinks {
+    int rate(Queue q, QueueMask active) const override {
+      return q == Queue::Compute && active & ~maskOf(q) ? 102 : kFullRate;
+    }
+  } crawl;
+  p.cost = &crawl;
+  EXPECT_LE(lowerBound(p).contended, 10 + 1000 + 400);
 }
 
 namespace {

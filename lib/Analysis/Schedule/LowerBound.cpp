@@ -7,17 +7,40 @@
 
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <queue>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 
+/// So many are looked at together: each set of them has a price.
+static constexpr size_t kMostLinks = 4;
+/// So many places near the end from which contention is counted.
+static constexpr size_t kMostTails = 64;
+/// So many places of the spine up to which contention is counted apart.
+static constexpr Id kPlaces = 8;
+
 namespace {
+struct Job {
+  Time head, work, tail;
+};
+
+/// What runs beside a queue, one after the other: the transfers of a queue or
+/// of a link.
+struct Beside {
+  const std::vector<Job> *jobs;
+  QueueMask queues;
+  /// From some time on.
+  size_t next = 0;
+  Time left = 0, free = 0;
+};
+
 /// The step as a graph: segments, then floating ops, then transfers.
 class Graph {
 public:
@@ -25,9 +48,6 @@ public:
   Bound getBound() const;
 
 private:
-  struct Job {
-    Time head, work, tail;
-  };
   struct Jobs {
     std::array<std::vector<Job>, kNumQueues> queues;
     /// Of each link: work without latency, which does not need it.
@@ -45,16 +65,27 @@ private:
   }
   void addMemoryEdges();
   void addReductionEdges(const std::vector<int64_t> &needed);
+  void addGatherEdges(Id gather, Id place, int64_t room,
+                      const std::vector<int64_t> &freed);
+  int64_t getBorder(Id segment) const;
   Time passLink(Id node, bool forward) const;
-  void findHeadsAndTails();
+  void findOrder();
+  void findHeads();
+  void findTails();
+  void raiseHeads();
+  Time getContendedHead(Id segment) const;
   static Time runPreemptive(std::vector<Job> jobs);
   Time getSlowed(const std::vector<Job> &slowed, Queue queue,
-                 const std::vector<Job> &others, QueueMask otherQueues) const;
+                 SmallVector<Beside> others, Time end) const;
   Jobs getJobs() const;
   Time getContended() const;
 
   const ScheduleProblem &p;
   std::vector<Time> work, head, tail;
+  /// What findHeads does not find.
+  std::vector<Time> leastHead;
+  /// Nodes, each behind its predecessors.
+  std::vector<Id> order;
   std::vector<SmallVector<Id, 4>> successors, predecessors;
 };
 } // namespace
@@ -96,7 +127,11 @@ Graph::Graph(const ScheduleProblem &problem) : p(problem) {
       edge(transfer(order[i - 1]), transfer(order[i]));
   }
   addMemoryEdges();
-  findHeadsAndTails();
+  findOrder();
+  leastHead.assign(n, 0);
+  findHeads();
+  raiseHeads();
+  findTails();
 }
 
 /// Gathers start in the order of first use and the spine is in order: so from
@@ -186,7 +221,40 @@ void Graph::addMemoryEdges() {
       }
     if (place)
       edge(segment(place - 1), transfer(t));
+    addGatherEdges(t, place, room, freed);
   }
+}
+
+/// Bytes that are alive while all segments before @s are done and @s has not
+/// begun, without gathers and what is being reduced.
+int64_t Graph::getBorder(Id s) const {
+  return s > 0 && s < Id(p.spine.size())
+             ? std::min(p.spine[s - 1].live, p.spine[s].live)
+             : 0;
+}
+
+/// A gather that begins behind @place segments lies beside the inputs of
+/// reductions that are not over: where those do not fit, whatever compute has
+/// done by then, it begins behind some of these reductions. @room: what the
+/// gather and all before it leave, but for those that are @freed by a segment.
+void Graph::addGatherEdges(Id gather, Id place, int64_t room,
+                           const std::vector<int64_t> &freed) {
+  std::vector<Id> order = getQueueOrder(p, Queue::Reduce);
+  size_t over = order.size();
+  for (Id s = p.transfers[gather].firstUse; s >= place && over; --s) {
+    int64_t left = room + freed[s] - getBorder(s);
+    // The gather cannot begin here.
+    if (left < 0)
+      continue;
+    size_t made = llvm::partition_point(
+                      order, [&](Id t) { return p.transfers[t].ready < s; }) -
+                  order.begin();
+    for (; made && left >= 0; --made)
+      left -= p.transfers[order[made - 1]].srcBytes;
+    over = std::min(over, left < 0 ? made + 1 : 0);
+  }
+  if (over && over != order.size())
+    edge(transfer(order[over - 1]), transfer(gather));
 }
 
 /// Inputs of reductions that are not over lie beside what a segment needs.
@@ -243,28 +311,33 @@ Time Graph::passLink(Id node, bool forward) const {
   return most;
 }
 
-void Graph::findHeadsAndTails() {
+void Graph::findOrder() {
   size_t n = work.size();
   std::vector<int> open(n);
   for (auto &list : successors)
     for (Id to : list)
       ++open[to];
-  std::vector<Id> order;
   for (size_t i = 0; i != n; ++i)
     if (!open[i])
       order.push_back(i);
-  head.assign(n, 0);
-  tail.assign(n, 0);
-  for (size_t i = 0; i != order.size(); ++i) {
-    Id from = order[i];
-    head[from] = std::max(head[from], passLink(from, /*forward=*/true));
-    for (Id to : successors[from]) {
-      head[to] = std::max(head[to], head[from] + work[from]);
+  for (size_t i = 0; i != order.size(); ++i)
+    for (Id to : successors[order[i]])
       if (--open[to] == 0)
         order.push_back(to);
-    }
-  }
   assert(order.size() == n && "expected a step without circles");
+}
+
+void Graph::findHeads() {
+  head = leastHead;
+  for (Id from : order) {
+    head[from] = std::max(head[from], passLink(from, /*forward=*/true));
+    for (Id to : successors[from])
+      head[to] = std::max(head[to], head[from] + work[from]);
+  }
+}
+
+void Graph::findTails() {
+  tail.assign(work.size(), 0);
   for (Id from : llvm::reverse(order)) {
     for (Id to : successors[from])
       tail[from] = std::max(tail[from], work[to] + tail[to]);
@@ -302,49 +375,208 @@ Time Graph::runPreemptive(std::vector<Job> jobs) {
   return end;
 }
 
-/// A queue loses a share of its speed while others run. From any time on: the
-/// @slowed operations, of @queue, that cannot begin before it are still to do,
-/// and so are the @others, which keep @otherQueues busy one after the other, as
-/// far as they cannot be over by then. Outside of the last tail they run beside
-/// the queue, or it waits.
-Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
-                      const std::vector<Job> &others,
-                      QueueMask otherQueues) const {
-  if (slowed.empty() || others.empty())
-    return 0;
-  // With more queues active all are slower still.
-  int rate = 0, speed = 1;
-  for (int q = 1; q != kNumQueues; ++q)
-    if (otherQueues & maskOf(Queue(q))) {
-      QueueMask both = maskOf(queue) | maskOf(Queue(q));
-      rate = std::max(rate, p.cost->rate(queue, both));
-      speed = std::max(speed, p.cost->rate(Queue(q), both));
-    }
-  // What loses more than it hides would wait instead.
-  int loss = std::min(kFullRate - rate, speed);
-  Time end = std::numeric_limits<Time>::max(), left = 0, busyLeft = 0;
-  for (const Job &job : slowed) {
-    end = std::min(end, job.tail);
-    left += job.work;
+namespace {
+/// How much of its time a queue loses at least to others that run beside it.
+class Loss {
+public:
+  Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others);
+  /// @work: of each of the others, in time that it takes alone.
+  Time get(llvm::ArrayRef<Time> work) const;
+
+private:
+  /// Most speed that @queue has beside one of the queues of each.
+  int getRate(const CostModel &cost, Queue queue,
+              llvm::ArrayRef<QueueMask> others) const;
+
+  /// Of each of the others beside the queue.
+  SmallVector<double> speed;
+  /// By set of others: the part of the time that the queue loses beside them.
+  SmallVector<double> lost;
+};
+} // namespace
+
+int Loss::getRate(const CostModel &cost, Queue queue,
+                  llvm::ArrayRef<QueueMask> others) const {
+  SmallVector<QueueMask> active = {maskOf(queue)};
+  for (QueueMask other : others) {
+    SmallVector<QueueMask> more;
+    for (QueueMask mask : active)
+      for (int q = 1; q != kNumQueues; ++q)
+        if (other & maskOf(Queue(q)))
+          more.push_back(mask | maskOf(Queue(q)));
+    active = std::move(more);
   }
-  for (const Job &job : others)
-    busyLeft += job.work;
-  Time most = 0, free = 0;
-  auto next = others.begin();
-  for (const Job &job : slowed) {
-    Time now = job.head;
-    // As much as possible is over by now.
-    for (; next != others.end() && next->head <= now; ++next) {
-      free = std::max(free, next->head) + next->work;
-      busyLeft -= next->work;
+  int most = 0;
+  for (QueueMask mask : active)
+    most = std::max(most, cost.rate(queue, mask));
+  return most;
+}
+
+Loss::Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others) {
+  for (const Beside &other : others) {
+    int most = 1;
+    for (int q = 1; q != kNumQueues; ++q)
+      if (other.queues & maskOf(Queue(q)))
+        most = std::max(most,
+                        cost.rate(Queue(q), maskOf(Queue(q)) | maskOf(queue)));
+    speed.push_back(double(most) / kFullRate);
+  }
+  lost.resize(size_t(1) << others.size());
+  for (size_t set = 1; set != lost.size(); ++set) {
+    SmallVector<QueueMask> masks;
+    for (auto [i, other] : llvm::enumerate(others))
+      if (set >> i & 1)
+        masks.push_back(other.queues);
+    lost[set] = 1 - double(getRate(cost, queue, masks)) / kFullRate;
+  }
+}
+
+/// A price for each other's work, so that no set of them pays more, while it
+/// runs, than the queue loses to it: the prices of all work together are lost
+/// whatever runs beside what. What loses more than all its time would wait
+/// instead.
+Time Loss::get(llvm::ArrayRef<Time> work) const {
+  SmallVector<size_t> order(work.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return std::make_pair(-double(work[a]) / speed[a], a) <
+           std::make_pair(-double(work[b]) / speed[b], b);
+  });
+  SmallVector<double> price(work.size());
+  size_t priced = 0;
+  double sum = 0;
+  for (size_t i : order) {
+    double most = 1;
+    // Every set of those that have a price, and this one.
+    for (size_t set = priced;; set = (set - 1) & priced) {
+      double beside = lost[set | size_t(1) << i], waiting = 1;
+      for (size_t j = 0; j != work.size(); ++j)
+        if (set >> j & 1) {
+          beside -= price[j] * speed[j];
+          waiting -= price[j];
+        }
+      most = std::min({most, beside / speed[i], waiting});
+      if (!set)
+        break;
     }
-    Time busy = busyLeft + std::max<Time>(0, free - now);
-    Time beside = std::max<Time>(0, busy - end);
-    Time lost = beside / speed * loss + beside % speed * loss / speed;
-    most = std::max(most, now + end + left + lost);
+    price[i] = std::max(most, 0.0);
+    priced |= size_t(1) << i;
+    sum += price[i] * double(work[i]);
+  }
+  // Prices are rounded, by less than that.
+  return Time(sum * (1 - 1e-12) + 1e-6);
+}
+
+/// As much of @jobs as can be done in the last @end.
+static Time getMostDone(std::vector<Job> jobs, Time end) {
+  llvm::sort(jobs, [](const Job &a, const Job &b) { return a.tail < b.tail; });
+  Time done = 0, free = 0;
+  for (const Job &job : jobs) {
+    if (job.tail >= end)
+      break;
+    free = std::max(free, job.tail) + job.work;
+    done += job.work;
+  }
+  return done - std::max<Time>(0, free - end);
+}
+
+/// A queue loses a share of its speed while others run. From any time on: the
+/// @slowed operations, of @queue, that cannot begin before it and have a tail
+/// of @end or more are still to do, and so are the @others, as far as they
+/// cannot be over by then. Before the tail they run beside the queue, or it
+/// waits.
+Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
+                      SmallVector<Beside> others, Time end) const {
+  if (others.empty())
+    return 0;
+  Loss loss(*p.cost, queue, others);
+  Time left = 0;
+  for (const Job &job : slowed)
+    left += job.tail >= end ? job.work : 0;
+  for (Beside &other : others) {
+    for (const Job &job : *other.jobs)
+      other.left += job.work;
+    other.left -= getMostDone(*other.jobs, end);
+  }
+  Time most = 0;
+  SmallVector<Time> beside(others.size());
+  for (const Job &job : slowed) {
+    if (job.tail < end)
+      continue;
+    Time now = job.head;
+    for (auto [other, work] : llvm::zip_equal(others, beside)) {
+      // As much as possible is over by now.
+      for (; other.next != other.jobs->size() &&
+             (*other.jobs)[other.next].head <= now;
+           ++other.next) {
+        const Job &next = (*other.jobs)[other.next];
+        other.free = std::max(other.free, next.head) + next.work;
+        other.left -= next.work;
+      }
+      work =
+          std::max<Time>(0, other.left + std::max<Time>(0, other.free - now));
+    }
+    most = std::max(most, now + end + left + loss.get(beside));
     left -= job.work;
   }
   return most;
+}
+
+/// When a segment can begin at last: behind all segments before it, which what
+/// is fetched for them and for it has slowed down.
+Time Graph::getContendedHead(Id segment) const {
+  std::vector<Job> slowed;
+  for (Id s = 0; s != segment; ++s)
+    slowed.push_back({head[s], work[s], 0});
+  std::vector<std::vector<Job>> links(p.numLinks);
+  std::vector<QueueMask> queues(p.numLinks);
+  for (auto [t, x] : llvm::enumerate(p.transfers))
+    if (isFetch(x.queue) && x.firstUse <= segment) {
+      links[x.cost.link].push_back(
+          {head[transfer(t)] + x.cost.latency, x.cost.work, 0});
+      queues[x.cost.link] |= maskOf(x.queue);
+    }
+  SmallVector<Beside> others;
+  for (int l = 0; l != p.numLinks; ++l)
+    if (!links[l].empty() && others.size() != kMostLinks) {
+      llvm::sort(links[l],
+                 [](const Job &a, const Job &b) { return a.head < b.head; });
+      others.push_back({&links[l], queues[l]});
+    }
+  return getSlowed(slowed, Queue::Compute, others, /*end=*/0);
+}
+
+/// So that what is slowed down in forward is not taken for something that
+/// backward's transfers could have hidden, and so on.
+void Graph::raiseHeads() {
+  if (!p.cost || p.spine.empty())
+    return;
+  Id segments = p.spine.size();
+  std::vector<Id> places = {std::min(p.backwardBegin, segments - 1)};
+  for (Id i = 1; i < kPlaces; ++i)
+    places.push_back(int64_t(segments) * i / kPlaces);
+  llvm::sort(places);
+  for (Id s : places) {
+    Time least = getContendedHead(s);
+    if (least <= head[s])
+      continue;
+    leastHead[s] = least;
+    findHeads();
+  }
+}
+
+/// Some of the tails of @jobs, the shortest among them.
+static SmallVector<Time> getTails(const std::vector<Job> &jobs) {
+  std::vector<Time> tails;
+  for (const Job &job : jobs)
+    tails.push_back(job.tail);
+  llvm::sort(tails);
+  tails.erase(llvm::unique(tails), tails.end());
+  SmallVector<Time> some;
+  size_t stride = std::max<size_t>(tails.size() / kMostTails, 1);
+  for (size_t i = 0; i < tails.size(); i += stride)
+    some.push_back(tails[i]);
+  return some;
 }
 
 Graph::Jobs Graph::getJobs() const {
@@ -380,16 +612,22 @@ Time Graph::getContended() const {
   llvm::for_each(links, sortByHead);
   Time most = 0;
   for (int slowed = 0; slowed != kNumQueues; ++slowed) {
-    auto raise = [&](const std::vector<Job> &others, QueueMask mask) {
-      most = std::max(most,
-                      getSlowed(queues[slowed], Queue(slowed), others, mask));
+    SmallVector<Time> tails = getTails(queues[slowed]);
+    auto raise = [&](const SmallVector<Beside> &others) {
+      for (Time end : tails)
+        most = std::max(most,
+                        getSlowed(queues[slowed], Queue(slowed), others, end));
     };
     for (int q = 1; q != kNumQueues; ++q)
-      if (q != slowed)
-        raise(queues[q], maskOf(Queue(q)));
+      if (q != slowed && !queues[q].empty())
+        raise({{&queues[q], maskOf(Queue(q))}});
+    // Links are busy at once; a few of them say most.
+    SmallVector<Beside> together;
     for (int l = 0; l != p.numLinks; ++l)
-      if (!(linkQueues[l] & maskOf(Queue(slowed))))
-        raise(links[l], linkQueues[l]);
+      if (!links[l].empty() && !(linkQueues[l] & maskOf(Queue(slowed))) &&
+          together.size() != kMostLinks)
+        together.push_back({&links[l], linkQueues[l]});
+    raise(together);
   }
   return most;
 }
