@@ -25,6 +25,7 @@ static constexpr size_t kMostLinks = 4;
 static constexpr size_t kMostTails = 64;
 /// So many places of the spine up to which contention is counted apart.
 static constexpr Id kPlaces = 8;
+static constexpr int kRounds = 8;
 
 namespace {
 struct Job {
@@ -41,11 +42,23 @@ struct Beside {
   Time left = 0, free = 0;
 };
 
+/// A reduction is over before a segment begins, or begins behind it: beside it
+/// there is no room for its result.
+struct Choice {
+  Id transfer, segment;
+  /// No step takes less in which it begins behind it.
+  Time late = 0;
+};
+
 /// The step as a graph: segments, then floating ops, then transfers.
 class Graph {
 public:
-  explicit Graph(const ScheduleProblem &problem);
+  /// @early: these are over before their segments begin.
+  explicit Graph(const ScheduleProblem &problem,
+                 llvm::ArrayRef<Choice> early = {});
   Bound getBound() const;
+  /// A transfer either is over before a segment begins, or begins behind it.
+  llvm::ArrayRef<Choice> getChoices() const { return choices; }
 
 private:
   struct Jobs {
@@ -68,6 +81,9 @@ private:
   void addGatherEdges(Id gather, Id place, int64_t room,
                       const std::vector<int64_t> &freed);
   int64_t getBorder(Id segment) const;
+  void findReductions(const std::vector<Id> &heldUntil);
+  size_t getReady(Id segment) const;
+  int64_t getReducedBytes(Id segment, size_t over, size_t ready) const;
   Time passLink(Id node, bool forward) const;
   void findOrder();
   void findHeads();
@@ -82,6 +98,11 @@ private:
 
   const ScheduleProblem &p;
   std::vector<Time> work, head, tail;
+  std::vector<Id> reductions;
+  /// Bytes of the first reductions, by how many; and by segment of the results
+  /// that are held beside it.
+  std::vector<int64_t> inputs, results, held;
+  std::vector<Choice> choices;
   /// What findHeads does not find.
   std::vector<Time> leastHead;
   /// Nodes, each behind its predecessors.
@@ -90,7 +111,8 @@ private:
 };
 } // namespace
 
-Graph::Graph(const ScheduleProblem &problem) : p(problem) {
+Graph::Graph(const ScheduleProblem &problem, llvm::ArrayRef<Choice> early)
+    : p(problem) {
   size_t n = transfer(p.transfers.size());
   work.resize(n);
   successors.resize(n);
@@ -127,11 +149,17 @@ Graph::Graph(const ScheduleProblem &problem) : p(problem) {
       edge(transfer(order[i - 1]), transfer(order[i]));
   }
   addMemoryEdges();
+  for (const Choice &choice : early)
+    edge(transfer(choice.transfer), segment(choice.segment));
   findOrder();
   leastHead.assign(n, 0);
   findHeads();
   raiseHeads();
   findTails();
+  for (Choice &choice : choices) {
+    Id s = segment(choice.segment), t = transfer(choice.transfer);
+    choice.late = head[s] + work[s] + work[t] + tail[t];
+  }
 }
 
 /// Gathers start in the order of first use and the spine is in order: so from
@@ -165,6 +193,7 @@ void Graph::addMemoryEdges() {
     tailReady.push_back(ready);
   }
   std::vector<int> lastTail = getLastTail(p);
+  std::vector<Id> heldUntil(p.transfers.size(), -1);
   std::vector<Id> gathers;
   for (auto [t, x] : llvm::enumerate(p.transfers)) {
     if (isFetch(x.queue)) {
@@ -174,13 +203,13 @@ void Graph::addMemoryEdges() {
     }
     if (x.srcBytes)
       add(x.srcBegin, x.ready, x.srcBytes);
-    Id last = x.lastUse;
-    if (last < 0 && lastTail[t] >= 0)
-      last = size_t(lastTail[t]) < tailReady.size() ? tailReady[lastTail[t]]
-                                                    : Id(n) - 1;
     // It exists from its start on: surely once something waits for it.
     if (x.lastUse >= 0)
-      add(x.firstUse, last, x.dstBytes);
+      add(x.firstUse, x.lastUse, x.dstBytes);
+    else if (lastTail[t] >= 0)
+      heldUntil[t] = size_t(lastTail[t]) < tailReady.size()
+                         ? tailReady[lastTail[t]]
+                         : Id(n) - 1;
   }
   for (size_t s = 0; s != n; ++s) {
     if (s) {
@@ -202,6 +231,7 @@ void Graph::addMemoryEdges() {
     needed[s] += needed[s - 1];
   for (size_t s = 0; s != n; ++s)
     needed[s] += p.spine[s].live + load[s];
+  findReductions(heldUntil);
   addReductionEdges(needed);
 
   // Only gathers of one queue are ordered among each other.
@@ -215,7 +245,7 @@ void Graph::addMemoryEdges() {
   for (Id t : gathers) {
     room -= p.transfers[t].dstBytes;
     for (Id s = p.transfers[t].firstUse - 1; s >= place; --s)
-      if (p.spine[s].live + load[s] - freed[s] > room) {
+      if (p.spine[s].live + load[s] - freed[s] + held[s] > room) {
         place = s + 1;
         break;
       }
@@ -233,47 +263,88 @@ int64_t Graph::getBorder(Id s) const {
              : 0;
 }
 
-/// A gather that begins behind @place segments lies beside the inputs of
-/// reductions that are not over: where those do not fit, whatever compute has
-/// done by then, it begins behind some of these reductions. @room: what the
-/// gather and all before it leave, but for those that are @freed by a segment.
+/// For getReducedBytes.
+void Graph::findReductions(const std::vector<Id> &heldUntil) {
+  reductions = getQueueOrder(p, Queue::Reduce);
+  size_t n = p.spine.size();
+  // Else less may be alive with more of them in flight.
+  bool shrink = llvm::all_of(reductions, [&](Id t) {
+    return p.transfers[t].dstBytes <= p.transfers[t].srcBytes;
+  });
+  inputs = results = {0};
+  held.assign(n + 1, 0);
+  for (Id t : reductions) {
+    const Transfer &x = p.transfers[t];
+    inputs.push_back(inputs.back() + x.srcBytes);
+    results.push_back(results.back() + (shrink ? x.dstBytes : 0));
+    if (!shrink || heldUntil[t] <= x.ready)
+      continue;
+    held[x.ready + 1] += x.dstBytes;
+    if (size_t(heldUntil[t]) < n)
+      held[heldUntil[t] + 1] -= x.dstBytes;
+  }
+  for (size_t s = 1; s <= n; ++s)
+    held[s] += held[s - 1];
+}
+
+/// How many reductions' inputs are complete before @s.
+size_t Graph::getReady(Id s) const {
+  return llvm::partition_point(reductions,
+                               [&](Id t) { return p.transfers[t].ready < s; }) -
+         reductions.begin();
+}
+
+/// Where the first @over of the @ready reductions are over: bytes of the inputs
+/// of the others, and of results that no tail can have read for the last time.
+/// Falls with @over.
+int64_t Graph::getReducedBytes(Id s, size_t over, size_t ready) const {
+  return inputs[ready] - inputs[over] +
+         std::max<int64_t>(0, held[s] - (results[ready] - results[over]));
+}
+
+/// A gather that begins behind @place segments lies beside reductions' inputs:
+/// where those do not fit, whatever compute has done by then, it begins behind
+/// some of the reductions. @room: what the gather and all before it leave, but
+/// for those that are @freed by a segment.
 void Graph::addGatherEdges(Id gather, Id place, int64_t room,
                            const std::vector<int64_t> &freed) {
-  std::vector<Id> order = getQueueOrder(p, Queue::Reduce);
-  size_t over = order.size();
-  for (Id s = p.transfers[gather].firstUse; s >= place && over; --s) {
+  size_t least = reductions.size() + 1;
+  for (Id s = p.transfers[gather].firstUse; s >= place && least; --s) {
     int64_t left = room + freed[s] - getBorder(s);
-    // The gather cannot begin here.
-    if (left < 0)
-      continue;
-    size_t made = llvm::partition_point(
-                      order, [&](Id t) { return p.transfers[t].ready < s; }) -
-                  order.begin();
-    for (; made && left >= 0; --made)
-      left -= p.transfers[order[made - 1]].srcBytes;
-    over = std::min(over, left < 0 ? made + 1 : 0);
+    size_t ready = getReady(s);
+    // Else the gather cannot begin here.
+    if (getReducedBytes(s, ready, ready) <= left)
+      while (least > ready ||
+             (least && getReducedBytes(s, least - 1, ready) <= left))
+        --least;
   }
-  if (over && over != order.size())
-    edge(transfer(order[over - 1]), transfer(gather));
+  if (least && least <= reductions.size())
+    edge(transfer(reductions[least - 1]), transfer(gather));
 }
 
 /// Inputs of reductions that are not over lie beside what a segment needs.
-/// Reductions are over in order: so if the inputs from some reduction on do not
-/// fit, that one is over before the segment begins.
+/// Reductions are over in order: so where the inputs from some reduction on do
+/// not fit, that one is over before the segment begins. Where they fit without
+/// its result alone, it is over or has not begun.
 void Graph::addReductionEdges(const std::vector<int64_t> &needed) {
-  std::vector<Id> order = getQueueOrder(p, Queue::Reduce);
-  int64_t room = p.budget - p.fixedBytes, waiting = 0;
-  size_t first = 0, last = 0;
+  int64_t largest = 0;
+  for (Id t : reductions)
+    largest = std::max(largest, p.transfers[t].dstBytes);
+  size_t over = 0;
   for (Id s = 0, e = p.spine.size(); s != e; ++s) {
-    for (; last != order.size() && p.transfers[order[last]].ready < s; ++last)
-      waiting += p.transfers[order[last]].srcBytes;
-    Id over = -1;
-    for (; first != last && needed[s] + waiting > room; ++first) {
-      over = order[first];
-      waiting -= p.transfers[over].srcBytes;
+    size_t ready = getReady(s), before = over;
+    int64_t left = p.budget - p.fixedBytes - needed[s];
+    while (over < ready && getReducedBytes(s, over, ready) > left)
+      ++over;
+    if (over != before)
+      edge(transfer(reductions[over - 1]), segment(s));
+    for (size_t i = over; i < ready; ++i) {
+      int64_t bytes = getReducedBytes(s, i, ready);
+      if (bytes + largest <= left)
+        break;
+      if (bytes + p.transfers[reductions[i]].dstBytes > left)
+        choices.push_back({reductions[i], s});
     }
-    if (over >= 0)
-      edge(transfer(over), segment(s));
   }
 }
 
@@ -661,6 +732,27 @@ Bound Graph::getBound() const {
   return bound;
 }
 
+/// A step that takes less than some time makes the early choice wherever the
+/// late one takes longer. Where all these together take longer too, there is no
+/// such step.
 Bound mlir::fsdp::sched::lowerBound(const ScheduleProblem &problem) {
-  return Graph(problem).getBound();
+  Graph graph(problem);
+  Bound bound = graph.getBound();
+  for (int round = 0; round != kRounds; ++round) {
+    SmallVector<Choice> early;
+    Time next = std::numeric_limits<Time>::max();
+    for (const Choice &choice : graph.getChoices())
+      if (choice.late > bound.value) {
+        early.push_back(choice);
+        next = std::min(next, choice.late);
+      }
+    if (early.empty())
+      break;
+    Bound better = Graph(problem, early).getBound();
+    better.value = std::min(better.value, next);
+    if (better.value <= bound.value)
+      break;
+    bound = better;
+  }
+  return bound;
 }
