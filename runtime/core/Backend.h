@@ -30,7 +30,10 @@ class ThreadPool;
 /// Collectives among the ranks of one group.
 ///
 /// Contract: every rank of the group makes the same calls in the same order,
-/// one at a time. A call returns when this rank's `dst` is complete and its
+/// one at a time. Several communicators may be used at once, each by a thread
+/// of its own: a call that waits for other ranks keeps none of another
+/// communicator from its end, so that ranks may come to those in different
+/// orders. A call returns when this rank's `dst` is complete and its
 /// `src` may be overwritten. Buffers lie in the rank's arena or on its stack.
 /// Sums follow the fixed tree of abi.def in every backend, so that the bits of
 /// a result depend on neither the backend nor the group's spread over hosts. A
@@ -79,11 +82,6 @@ public:
   virtual Result<std::unique_ptr<Communicator>>
   createCommunicator(const std::vector<int> &ranks,
                      ThreadPool *pool = nullptr) = 0;
-  /// Whether several communicators may be used at once, each by a thread of its
-  /// own: a call that waits for other ranks keeps none of another communicator
-  /// from its end, so that ranks may come to those in different orders. Where
-  /// not, ranks must make the calls of all communicators in one order.
-  virtual bool servesAtOnce() const = 0;
   /// Whether collectives take time in which none of this host's cores works for
   /// them, as those between hosts do. Where not, they only copy and add in this
   /// host's memory.

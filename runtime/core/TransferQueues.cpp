@@ -102,9 +102,8 @@ TransferQueues::create(World &world, char *arena, const QueueOptions &options) {
 }
 
 Status TransferQueues::openLanes(const QueueOptions &options) {
-  bool isShared = stepPool_ || !world_.servesAtOnce();
   for (int32_t queue : options.queues) {
-    if (!isShared || lanes_.empty()) {
+    if (hasThreads() || lanes_.empty()) {
       auto lane = std::make_unique<Lane>();
       if (hasThreads())
         lane->ring.resize(powerOfTwo(options.events));
@@ -121,18 +120,16 @@ Status TransferQueues::openLanes(const QueueOptions &options) {
     }
     laneOf_[queue] = lanes_.back().get();
   }
-  return hasThreads() ? startThreads(options.queues, isShared) : Status::ok();
+  return hasThreads() ? startThreads(options.queues) : Status::ok();
 }
 
-Status TransferQueues::startThreads(const std::vector<int32_t> &queues,
-                                    bool isShared) {
+Status TransferQueues::startThreads(const std::vector<int32_t> &queues) {
   try {
     for (size_t i = 0; i < lanes_.size(); ++i) {
       Lane &lane = *lanes_[i];
       lane.thread = std::thread([this, &lane] { serve(lane); });
       // Names have at most 15 characters.
-      std::string name = isShared ? "fsdp-queues"
-                                  : std::string("fsdp-") + queueName(queues[i]);
+      std::string name = std::string("fsdp-") + queueName(queues[i]);
       pthread_setname_np(lane.thread.native_handle(), name.c_str());
     }
   } catch (const std::system_error &error) {

@@ -85,10 +85,8 @@ struct TransferRecord {
 class TransferQueues {
 public:
   /// Starts a thread for each of the queues, with a communicator for each of
-  /// the groups; where the world does not serve communicators at once, one
-  /// thread for all of them, in the order of start(). Collective, as
-  /// createCommunicator() is. `world`, `arena` and the pool must outlive the
-  /// queues.
+  /// the groups. Collective, as createCommunicator() is. `world`, `arena` and
+  /// the pool must outlive the queues.
   static Result<std::unique_ptr<TransferQueues>>
   create(World &world, char *arena, const QueueOptions &options);
   /// Ends the threads. No transfer may be under way.
@@ -159,7 +157,7 @@ private:
 
   TransferQueues(World &world, char *arena, const QueueOptions &options);
   Status openLanes(const QueueOptions &options);
-  Status startThreads(const std::vector<int32_t> &queues, bool isShared);
+  Status startThreads(const std::vector<int32_t> &queues);
   void serve(Lane &lane);
   void perform(Lane &lane, const fsdp_rt_start_desc &desc);
   Status run(Lane &lane, const fsdp_rt_start_desc &desc);

@@ -1,24 +1,50 @@
-//===- Interrupt.h - Ctrl-C --------------------------------------*- C++
-//-*-===//
+//===- Interrupt.h - Ctrl-C -------------------------------------*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// No signal handler may run on a thread that computes: products of oneDNN 2.6
+// use a buffer of the heap as their stack, and the frame of a handler that
+// interrupts one overwrites what lies below that buffer.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_RT_MAIN_INTERRUPT_H
 #define FSDP_RT_MAIN_INTERRUPT_H
 
+#include "core/Status.h"
+
+#include <atomic>
 #include <csignal>
+#include <thread>
 
 namespace fsdp::rt {
 
+/// While it lives, the calling thread and those that it starts take none of
+/// some signals. They are left to other threads, or pending.
+class SignalBlock {
+public:
+  explicit SignalBlock(const sigset_t &signals);
+  ~SignalBlock();
+  SignalBlock(const SignalBlock &) = delete;
+  SignalBlock &operator=(const SignalBlock &) = delete;
+
+  /// All but those that a thread's own faults raise.
+  static sigset_t ofOthers();
+
+private:
+  sigset_t before_;
+};
+
 /// While it lives, a SIGINT, SIGTERM or SIGHUP, unless that was ignored before,
-/// is only noted. One that comes more than
-/// a second after the first does what it does by default, so that a program
-/// that does not get to its next step can still be ended; sooner ones are
-/// copies of the first, which a terminal and a launcher may both send. One at a
-/// time in a process.
+/// is only noted, by a thread that does nothing else: the calling thread and
+/// those that it starts block them. One that comes more than a second after the
+/// first does what it does by default, so that a program that does not get to
+/// its next step can still be ended; sooner ones are copies of the first, which
+/// a terminal and a launcher may both send. One at a time in a process; make it
+/// before other threads.
 class InterruptGuard {
 public:
   InterruptGuard();
@@ -26,11 +52,20 @@ public:
   InterruptGuard(const InterruptGuard &) = delete;
   InterruptGuard &operator=(const InterruptGuard &) = delete;
 
-  /// Whether one came. Callable from any thread.
+  /// Starts the thread. Fails where the system has none left.
+  Status start();
+  /// Whether one came, to the process or the calling thread. Callable from any
+  /// thread that blocks them.
   static bool wasRequested();
 
 private:
-  struct sigaction previousInt_, previousTerm_, previousHup_;
+  void watch();
+
+  SignalBlock block_;
+  /// What is pending can be read from it.
+  int fd_ = -1;
+  std::atomic<bool> isEnding_{false};
+  std::thread watcher_;
 };
 
 } // namespace fsdp::rt

@@ -180,6 +180,8 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   }
 
   InterruptGuard guard;
+  if (Status s = guard.start())
+    return refuse(s);
   Result<std::unique_ptr<Backend>> backend =
       createBackend(*plan, *options, *manifest, *launch);
   if (!backend.isOk())

@@ -7,11 +7,13 @@
 
 #include "main/RankTeam.h"
 
+#include "main/Interrupt.h"
 #include "main/SharedSettings.h"
 
 #include <exception>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <system_error>
 
 namespace fsdp::rt {
@@ -38,6 +40,8 @@ RankTeam::start(std::unique_ptr<Backend> backend, int count,
                 const RankOptions &options) {
   std::unique_ptr<RankTeam> team(new RankTeam(std::move(backend), count));
   team->pending_ = count;
+  // Who made the session has handlers of his own, for threads of his own.
+  std::optional<SignalBlock> block(SignalBlock::ofOthers());
   try {
     team->thread_ =
         std::thread([self = team.get(), &program, &manifest, options] {
@@ -60,6 +64,7 @@ RankTeam::start(std::unique_ptr<Backend> backend, int count,
     return Status::failed(std::string("cannot start a thread: ") +
                           error.what());
   }
+  block.reset();
   std::unique_lock<std::mutex> lock(team->mutex_);
   Status status = team->waitForAll(lock);
   lock.unlock();

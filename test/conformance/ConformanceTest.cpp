@@ -368,6 +368,20 @@ Status hashSequence(World &world, uint64_t &hash) {
   return Status::ok();
 }
 
+TEST_P(Conformance, ManyCommunicatorsInARunAndInTheNext) {
+  for (uint64_t seed : {1, 2})
+    run([&](World &world) -> Status {
+      for (int i = 0; i < 100; ++i) {
+        auto made = world.createCommunicator(allRanks(world));
+        if (!made.isOk())
+          return made.status();
+        if (Status s = checkAllReduce(**made, FSDP_RT_I32, 5, 1, false, seed))
+          return s;
+      }
+      return Status::ok();
+    });
+}
+
 TEST_P(Conformance, BitsAreThoseOfTheLocalBackendTwentyTimes) {
   int ranks = GetParam().ranks;
   std::vector<uint64_t> expected(static_cast<size_t>(ranks));

@@ -170,6 +170,17 @@ Status body(const std::string &name, const std::string &directory,
   }
   if (name == "leave")
     return isLast ? Status::ok() : group.barrier();
+  if (name == "leave-early") {
+    if (isLast)
+      return Status::ok();
+    // One that the last rank has never heard of.
+    for (int i = 0; i < 100; ++i) {
+      made = world.createCommunicator(allRanks(world));
+      if (!made.isOk())
+        return made.status();
+    }
+    return (*made)->barrier();
+  }
   if (name == "mismatch") {
     std::vector<char> buffer(4096);
     return isLast ? group.broadcast(buffer.data(), buffer.data(), 16, 0)

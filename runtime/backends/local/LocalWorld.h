@@ -63,7 +63,6 @@ public:
   int localSize() const override { return program_.size(); }
   Result<std::unique_ptr<Communicator>>
   createCommunicator(const std::vector<int> &ranks, ThreadPool *pool) override;
-  bool servesAtOnce() const override { return true; }
   bool hasLink() const override { return program_.options().hasLink(); }
   void abort(const Status &why) override { program_.abort(rank_, why); }
 

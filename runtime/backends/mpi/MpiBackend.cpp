@@ -32,8 +32,6 @@ public:
   int size() const override { return launch_.size; }
   int localRank() const override { return launch_.localRank; }
   int localSize() const override { return launch_.localSize; }
-  /// The communication thread ends one call before it begins the next.
-  bool servesAtOnce() const override { return false; }
   bool hasLink() const override { return launch_.localSize < launch_.size; }
   void abort(const Status &why) override { worker_.requestAbort(why); }
 

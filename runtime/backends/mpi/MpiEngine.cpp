@@ -22,12 +22,14 @@
 #include <cstdio>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace fsdp::rt {
 
 namespace {
 
-constexpr int tag = 1;
+/// Of the third stream.
+constexpr int noticeTag = 0;
 constexpr int64_t microsecond = 1000, millisecond = 1000 * microsecond;
 
 std::string prefixed(int origin, const std::string &text) {
@@ -65,8 +67,16 @@ Status MpiEngine::init(bool spin, int64_t grace, bool launcherEndsJob) {
     return mpi_.failure("MPI_Comm_rank", error);
   if (int error = mpi_.Comm_size(data_, &size_))
     return mpi_.failure("MPI_Comm_size", error);
+  int *bound = nullptr, isSet = 0;
+  if (int error = mpi_.Comm_get_attr(data_, MPI_TAG_UB, &bound, &isSet))
+    return mpi_.failure("MPI_Comm_get_attr", error);
+  constexpr int leastThatMpiHas = 32767;
+  maxTag_ = isSet ? *bound : leastThatMpiHas;
   announcements_.reserve(size_);
+  channels_.resize(size_);
+  firstTags_.resize(size_);
   ends_.resize(size_);
+  nextEnds_.resize(size_);
   startListening();
   return Status::ok();
 }
@@ -90,7 +100,8 @@ void MpiEngine::finalize() {
   listening.handles[0] = listening_;
   listening.isReceive[0] = true;
   listening.count = 1;
-  abandon(listening, 0);
+  abandon(&listening, 1, 0);
+  listening_ = nullptr;
   for (MPI_Comm *comm : {&data_, &packets_, &notices_})
     mpi_.Comm_free(comm);
   mpi_.Finalize();
@@ -115,7 +126,7 @@ void MpiEngine::abortJob() {
 }
 
 void MpiEngine::startListening() {
-  mpi_.Irecv(&incoming_, sizeof incoming_, mpi_.byte, MPI_ANY_SOURCE, tag,
+  mpi_.Irecv(&incoming_, sizeof incoming_, mpi_.byte, MPI_ANY_SOURCE, noticeTag,
              notices_, &listening_);
 }
 
@@ -126,15 +137,22 @@ void MpiEngine::fail(int origin, Status status) {
   failure_ = std::move(status);
 }
 
-void MpiEngine::announce() {
-  outgoing_.origin = origin_;
-  outgoing_.code = static_cast<int32_t>(failure_.code());
-  std::snprintf(outgoing_.text, sizeof outgoing_.text, "%s",
+MpiEngine::Notice MpiEngine::notice(Notice::Kind kind) const {
+  Notice notice = {};
+  notice.kind = kind;
+  notice.origin = origin_;
+  notice.code = static_cast<int32_t>(failure_.code());
+  std::snprintf(notice.text, sizeof notice.text, "%s",
                 failure_.message().c_str());
+  return notice;
+}
+
+void MpiEngine::announce() {
+  outgoing_ = notice(Notice::Failure);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_)
       post(announcements_, false, "MPI_Isend",
-           mpi_.Isend(&outgoing_, sizeof outgoing_, mpi_.byte, peer, tag,
+           mpi_.Isend(&outgoing_, sizeof outgoing_, mpi_.byte, peer, noticeTag,
                       notices_, &announcements_.handles[announcements_.count]));
 }
 
@@ -146,12 +164,52 @@ void MpiEngine::listen() {
     }
     announce();
   }
-  int done = 0;
-  if (mpi_.Test(&listening_, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done)
+  while (true) {
+    int done = 0;
+    MPI_Status status;
+    if (mpi_.Test(&listening_, &done, &status) != MPI_SUCCESS || !done)
+      return;
+    incoming_.text[sizeof incoming_.text - 1] = '\0';
+    if (incoming_.kind == Notice::End)
+      takeEnd(status.MPI_SOURCE);
+    else
+      fail(incoming_.origin, statusOf(incoming_.code, incoming_.text));
+    startListening();
+  }
+}
+
+void MpiEngine::takeEnd(int source) {
+  // A rank that has heard the ends of all may be through its next run before
+  // another one's end comes here.
+  bool isNext = ends_[source].hasCome;
+  End &end = isNext ? nextEnds_[source] : ends_[source];
+  end.packets.insert(end.packets.end(), incoming_.packets,
+                     incoming_.packets + incoming_.told);
+  if (static_cast<int32_t>(end.packets.size()) < incoming_.channels)
     return;
-  incoming_.text[sizeof incoming_.text - 1] = '\0';
-  fail(incoming_.origin, statusOf(incoming_.code, incoming_.text));
-  startListening();
+  end.hasCome = true;
+  end.origin = incoming_.origin;
+  if (incoming_.code != 0)
+    end.status = statusOf(incoming_.code, incoming_.text);
+  if (isNext)
+    return;
+  ++ended_;
+  // It may overtake the failure's own notice.
+  if (!end.status.isOk())
+    fail(end.origin, end.status);
+}
+
+Result<Channel> MpiEngine::openChannel(int rank) {
+  Channel channel;
+  channel.rank = rank;
+  if (static_cast<int64_t>(channels_[rank].size()) >
+      int64_t(maxTag_) - firstTags_[rank])
+    return Status::failed("expected at most " + std::to_string(maxTag_) +
+                          " communicators with rank " + std::to_string(rank) +
+                          ", got one more");
+  channel.tag = firstTags_[rank] + static_cast<int>(channels_[rank].size());
+  channels_[rank].emplace_back();
+  return channel;
 }
 
 void MpiEngine::requestAbort(const Status &why) {
@@ -186,39 +244,41 @@ void MpiEngine::post(RequestSet &set, bool isReceive, const char *call,
     announce();
 }
 
-void MpiEngine::send(RequestSet &set, int peer, const void *data,
+void MpiEngine::send(RequestSet &set, Channel to, const void *data,
                      int64_t bytes) {
   post(set, false, "MPI_Isend",
-       mpi_.Isend(data, static_cast<int>(bytes), mpi_.byte, peer, tag, data_,
-                  &set.handles[set.count]));
+       mpi_.Isend(data, static_cast<int>(bytes), mpi_.byte, to.rank, to.tag,
+                  data_, &set.handles[set.count]));
 }
 
-void MpiEngine::receive(RequestSet &set, int peer, void *data, int64_t bytes) {
+void MpiEngine::receive(RequestSet &set, Channel from, void *data,
+                        int64_t bytes) {
   post(set, true, "MPI_Irecv",
-       mpi_.Irecv(data, static_cast<int>(bytes), mpi_.byte, peer, tag, data_,
-                  &set.handles[set.count]));
+       mpi_.Irecv(data, static_cast<int>(bytes), mpi_.byte, from.rank, from.tag,
+                  data_, &set.handles[set.count]));
 }
 
-void MpiEngine::sendPacket(RequestSet &set, int peer, const Packet &packet) {
-  int bytes = static_cast<int>(sizeof packet.header) + packet.header.payload;
+void MpiEngine::sendPacket(RequestSet &set, Channel to, const Packet &packet) {
+  int64_t bytes = offsetof(Packet, payload) + packet.header.payload;
+  ++channels_[to.rank][to.tag - firstTags_[to.rank]].sent;
   post(set, false, "MPI_Isend",
-       mpi_.Isend(&packet, bytes, mpi_.byte, peer, tag, packets_,
-                  &set.handles[set.count]));
+       mpi_.Isend(&packet, static_cast<int>(bytes), mpi_.byte, to.rank, to.tag,
+                  packets_, &set.handles[set.count]));
 }
 
-void MpiEngine::receivePacket(RequestSet &set, int peer, Packet &packet) {
+int64_t MpiEngine::receivePacket(RequestSet &set, Channel from,
+                                 Packet &packet) {
   post(set, true, "MPI_Irecv",
-       mpi_.Irecv(&packet, sizeof packet, mpi_.byte, peer, tag, packets_,
-                  &set.handles[set.count]));
+       mpi_.Irecv(&packet, sizeof packet, mpi_.byte, from.rank, from.tag,
+                  packets_, &set.handles[set.count]));
+  return channels_[from.rank][from.tag - firstTags_[from.rank]].awaited++;
 }
 
-Status MpiEngine::keepEnd(int peer, const Packet &packet) {
-  ends_[peer] = packet;
-  const PacketHeader &end = packet.header;
-  if (end.code != 0)
-    fail(end.root,
-         statusOf(end.code, std::string(packet.payload, end.payload)));
-  return failure();
+bool MpiEngine::willCome(Channel from, int64_t number) const {
+  const End &end = ends_[from.rank];
+  size_t index = static_cast<size_t>(from.tag - firstTags_[from.rank]);
+  return ended_ == 0 || !end.hasCome ||
+         (index < end.packets.size() && number < end.packets[index]);
 }
 
 bool MpiEngine::test(RequestSet &set) {
@@ -232,6 +292,8 @@ bool MpiEngine::test(RequestSet &set) {
       announce();
     return false;
   }
+  if (done)
+    set.count = 0;
   return done != 0;
 }
 
@@ -257,24 +319,14 @@ void MpiEngine::pause(int64_t &turns, int64_t start) const {
   nanosleep(&nap, nullptr);
 }
 
-bool MpiEngine::wait(RequestSet &set) {
-  constexpr int turnsPerListen = 16;
-  int64_t start = nowNanoseconds();
-  for (int64_t turns = 0; !test(set); pause(turns, start)) {
-    if (turns % turnsPerListen == 0)
-      listen();
-    if (!failure_.isOk())
-      return false;
-  }
-  set.count = 0;
-  return true;
-}
-
-void MpiEngine::abandon(RequestSet &set, int64_t patience) {
-  int64_t start = nowNanoseconds();
+void MpiEngine::abandon(RequestSet *sets, int count, int64_t patience) {
   auto linger = [&] {
+    int64_t start = nowNanoseconds();
     for (int64_t turns = 0;; pause(turns, start)) {
-      if (test(set))
+      bool isDone = true;
+      for (int i = 0; i < count; ++i)
+        isDone &= sets[i].count == 0 || test(sets[i]);
+      if (isDone)
         return true;
       if (nowNanoseconds() - start > patience)
         return false;
@@ -284,43 +336,48 @@ void MpiEngine::abandon(RequestSet &set, int64_t patience) {
     // What a peer has begun to send cannot be cancelled and is about to end;
     // what nobody answers is cancelled at once. Sends cannot be taken back,
     // and nobody asks for them any more.
-    for (int i = 0; i < set.count; ++i)
-      if (set.isReceive[i] && set.handles[i] != mpi_.requestNull)
-        mpi_.Cancel(&set.handles[i]);
+    for (RequestSet *set = sets; set != sets + count; ++set)
+      for (int i = 0; i < set->count; ++i)
+        if (set->isReceive[i] && set->handles[i] != mpi_.requestNull)
+          mpi_.Cancel(&set->handles[i]);
     linger();
   }
-  set.count = 0;
+  for (RequestSet *set = sets; set != sets + count; ++set)
+    set->count = 0;
+}
+
+/// What `peer` is to know of this rank's end, in as many notices as it takes.
+std::vector<MpiEngine::Notice> MpiEngine::endsFor(int peer) const {
+  const std::vector<Traffic> &channels = channels_[peer];
+  std::vector<Notice> ends;
+  size_t told = 0;
+  do {
+    Notice end = notice(Notice::End);
+    end.channels = static_cast<int32_t>(channels.size());
+    while (told < channels.size() && end.told < Notice::maxChannels)
+      end.packets[end.told++] = channels[told++].sent;
+    ends.push_back(end);
+  } while (told < channels.size());
+  return ends;
 }
 
 /// False: the program has failed and some rank does not end.
-bool MpiEngine::exchangeEnds(const Packet &own) {
+bool MpiEngine::exchangeEnds() {
+  std::vector<std::vector<Notice>> ends(size_);
   RequestSet sends;
-  std::vector<RequestSet> receives(size_);
-  sends.reserve(size_);
-  int missing = 0;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_)
       continue;
-    sendPacket(sends, peer, own);
-    receives[peer].reserve(1);
-    if (ends_[peer].header.kind == PacketHeader::End)
-      continue;
-    receivePacket(receives[peer], peer, ends_[peer]);
-    ++missing;
+    ends[peer] = endsFor(peer);
+    sends.reserve(sends.count + static_cast<int64_t>(ends[peer].size()));
+    for (const Notice &end : ends[peer])
+      post(sends, false, "MPI_Isend",
+           mpi_.Isend(&end, sizeof end, mpi_.byte, peer, noticeTag, notices_,
+                      &sends.handles[sends.count]));
   }
   int64_t failedAt = 0;
-  for (int64_t turns = 0, start = nowNanoseconds(); missing > 0;
+  for (int64_t turns = 0, start = nowNanoseconds(); ended_ < size_ - 1;
        pause(turns, start)) {
-    for (int peer = 0; peer < size_; ++peer) {
-      if (receives[peer].count == 0 || !test(receives[peer]))
-        continue;
-      receives[peer].count = 0;
-      // A peer that was ahead had announced a collective before.
-      if (ends_[peer].header.kind == PacketHeader::End)
-        --missing;
-      else
-        receivePacket(receives[peer], peer, ends_[peer]);
-    }
     listen();
     if (failure_.isOk())
       continue;
@@ -331,9 +388,24 @@ bool MpiEngine::exchangeEnds(const Packet &own) {
     if (now - failedAt > (origin_ == rank_ ? grace_ : 2 * grace_))
       return false;
   }
-  abandon(sends, grace_);
-  abandon(announcements_, 0);
+  abandon(&sends, 1, grace_);
+  abandon(&announcements_, 1, 0);
   return true;
+}
+
+void MpiEngine::beginNextRun() {
+  ended_ = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    // No tag twice, and the same one next on both sides, even where one did
+    // not come to create a communicator.
+    firstTags_[peer] += static_cast<int>(
+        std::max(channels_[peer].size(), ends_[peer].packets.size()));
+    channels_[peer].clear();
+    ends_[peer] = std::exchange(nextEnds_[peer], End());
+    ended_ += ends_[peer].hasCome;
+    if (ends_[peer].hasCome && !ends_[peer].status.isOk())
+      fail(ends_[peer].origin, ends_[peer].status);
+  }
 }
 
 Status MpiEngine::endRun(const Status &status, bool &isOurs) {
@@ -342,32 +414,20 @@ Status MpiEngine::endRun(const Status &status, bool &isOurs) {
     fail(rank_, status);
     announce();
   }
-  Packet own;
-  own.header = PacketHeader();
-  own.header.kind = PacketHeader::End;
-  own.header.code = static_cast<int32_t>(failure_.code());
-  own.header.root = origin_;
-  own.header.payload = static_cast<int32_t>(std::min<size_t>(
-      failure_.message().size(), static_cast<size_t>(Packet::maxPayload)));
-  std::memcpy(own.payload, failure_.message().data(), own.header.payload);
-
-  if (!exchangeEnds(own)) {
+  if (!exchangeEnds()) {
     std::fprintf(stderr, "error: %s\n", failure().message().c_str());
     abortJob();
   }
-  // All ranks see the same packets and so agree on the failure.
-  for (int peer = 0; peer < size_; ++peer) {
-    Packet &end = ends_[peer];
-    bool isFirst = failure_.isOk() || end.header.root < origin_;
-    if (peer != rank_ && end.header.code != 0 && isFirst) {
-      origin_ = end.header.root;
-      failure_ = statusOf(end.header.code,
-                          std::string(end.payload, end.header.payload));
+  // All ranks hear the same and so agree on the failure.
+  for (const End &end : ends_)
+    if (!end.status.isOk() && (failure_.isOk() || end.origin < origin_)) {
+      origin_ = end.origin;
+      failure_ = end.status;
     }
-    end.header.kind = PacketHeader::None;
-  }
   isOurs = !failure_.isOk() && origin_ == rank_;
-  return failure();
+  Status outcome = failure();
+  beginNextRun();
+  return outcome;
 }
 
 } // namespace fsdp::rt

@@ -8,13 +8,17 @@
 // Everything here runs on the rank's communication thread, the only one that
 // calls MPI, except for requestAbort().
 //
-// Two streams of messages connect every two ranks. The packet stream carries
-// one packet per collective from each rank to each other rank of the group,
-// which says what is about to happen, and a last one when a rank's part of the
-// program ends: since MPI keeps the order of messages, whoever waits for a
-// packet learns of a peer that went elsewhere instead of waiting forever. The
-// data stream carries the bytes. A third, from any rank to any rank, tells of
-// failures and is looked at in every wait.
+// Every communicator has a channel to each of its ranks, which is a tag: so
+// messages of one communicator never meet those of another, and several can be
+// under way at once. Two streams of messages run over a channel. The packet
+// stream carries one packet per collective and says what is about to happen;
+// the data stream carries the bytes.
+//
+// A third stream, from any rank to any rank, tells of failures and of the end
+// of a rank's part of the program, with how many packets that rank has sent
+// over each channel. Whoever waits for a packet beyond that number learns that
+// the peer went elsewhere instead of waiting forever, in whatever order
+// messages arrive.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,16 +38,11 @@ namespace fsdp::rt {
 /// What a packet announces.
 struct PacketHeader {
   enum Kind : int32_t {
-    /// Of a packet that has not come yet.
-    None = -1,
     AllGather,
     ReduceScatter,
     AllReduce,
     Broadcast,
-    Barrier,
-    /// The sender's body has ended with `code` and, where that is a failure,
-    /// the message in the payload; `root` is the rank that failed first.
-    End
+    Barrier
   };
   int64_t group = 0;
   int64_t count = 0;
@@ -51,16 +50,20 @@ struct PacketHeader {
   int32_t kind = Barrier;
   int32_t dtype = 0;
   int32_t root = 0;
-  int32_t code = 0;
   /// Bytes of the packet's payload.
   int32_t payload = 0;
-  int32_t reserved = 0;
 };
 
 struct Packet {
   static constexpr int64_t maxPayload = 1024;
   PacketHeader header;
   char payload[maxPayload];
+};
+
+/// One communicator's way to another rank.
+struct Channel {
+  int rank = 0;
+  int tag = 0;
 };
 
 /// Requests that are waited for together. Memory is reserved once.
@@ -85,6 +88,8 @@ public:
   Status init(bool spin, int64_t grace, bool launcherEndsJob);
   void finalize();
 
+  /// Whether MPI can be called: between init() and finalize().
+  bool isUp() const { return listening_ != nullptr; }
   int rank() const { return rank_; }
   int size() const { return size_; }
 
@@ -95,45 +100,82 @@ public:
   Status endRun(const Status &status, bool &isOurs);
 
   /// This rank has failed. Callable from any thread; the communication thread
-  /// acts on it in its next wait.
+  /// acts on it when it next looks for notices.
   void requestAbort(const Status &why);
   /// Whether anything has failed anywhere; looks for notices.
   bool hasFailed();
-  /// The failure that hasFailed() or wait() met.
+  /// The failure that hasFailed() met.
   Status failure() const;
 
-  /// Post messages of the data stream, at most INT_MAX bytes each.
-  void send(RequestSet &set, int peer, const void *data, int64_t bytes);
-  void receive(RequestSet &set, int peer, void *data, int64_t bytes);
-  /// Post packets of the packet stream.
-  void sendPacket(RequestSet &set, int peer, const Packet &packet);
-  void receivePacket(RequestSet &set, int peer, Packet &packet);
-  /// Hands in an End that came while something else was expected. Returns the
-  /// failure that it tells of, if any: it may overtake that failure's notice.
-  Status keepEnd(int peer, const Packet &packet);
+  /// What hasFailed() saw last; looks for nothing.
+  bool isFailed() const { return !failure_.isOk(); }
 
-  /// Waits for all of the set and empties it. False: something has failed; the
-  /// caller then calls abandon() for each of its sets and gives up.
-  bool wait(RequestSet &set);
-  /// Empties the set so that no late message is written to memory that is
-  /// about to go away. Messages under way get `patience` nanoseconds.
-  void abandon(RequestSet &set, int64_t patience);
+  /// The next channel to `rank`: both ranks number them alike, since both
+  /// create communicators in one order. Fails where MPI has no tags left.
+  Result<Channel> openChannel(int rank);
+
+  /// Post messages of the data stream, at most INT_MAX bytes each.
+  void send(RequestSet &set, Channel to, const void *data, int64_t bytes);
+  void receive(RequestSet &set, Channel from, void *data, int64_t bytes);
+  /// Post packets of the packet stream. A received one has a number, for
+  /// willCome().
+  void sendPacket(RequestSet &set, Channel to, const Packet &packet);
+  int64_t receivePacket(RequestSet &set, Channel from, Packet &packet);
+  /// False: the rank's part of the program has ended before it sent packet
+  /// `number` over this channel.
+  bool willCome(Channel from, int64_t number) const;
+
+  /// Whether all of the set have ended, and the set is empty now. Also moves
+  /// whatever else is under way.
+  bool test(RequestSet &set);
+  /// Between looks at what does not move, of which this was the `turns`-th
+  /// since `start` (nowNanoseconds()): the longer that is, the longer it takes.
+  void pause(int64_t &turns, int64_t start) const;
+  /// Empties sets so that no late message is written to memory that is about
+  /// to go away. Messages under way get `patience` nanoseconds, all together.
+  void abandon(RequestSet *sets, int count, int64_t patience);
 
 private:
+  /// What the third stream carries.
   struct Notice {
+    enum Kind : int32_t { Failure, End };
+    static constexpr int maxChannels = 64;
+    int32_t kind;
+    /// Of a failure, here or in an End: where it arose, and its code, 0 in an
+    /// End of a rank that knows of none.
     int32_t origin;
     int32_t code;
+    /// Of an End: the channels between sender and receiver, and how many are
+    /// told of here; more follow in notices of their own.
+    int32_t channels;
+    int32_t told;
     char text[Packet::maxPayload];
+    int64_t packets[maxChannels];
+  };
+  /// Packets that were sent over a channel, and that were asked for.
+  struct Traffic {
+    int64_t sent = 0;
+    int64_t awaited = 0;
+  };
+  /// The end of another rank's part of a run.
+  struct End {
+    bool hasCome = false;
+    int origin = -1;
+    Status status;
+    /// By channel.
+    std::vector<int64_t> packets;
   };
 
+  Notice notice(Notice::Kind kind) const;
   void post(RequestSet &set, bool isReceive, const char *call, int error);
-  bool test(RequestSet &set);
-  void pause(int64_t &turns, int64_t start) const;
   void fail(int origin, Status status);
   void announce();
   void listen();
   void startListening();
-  bool exchangeEnds(const Packet &own);
+  void takeEnd(int source);
+  std::vector<Notice> endsFor(int peer) const;
+  bool exchangeEnds();
+  void beginNextRun();
   [[noreturn]] void abortJob();
 
   MpiLibrary mpi_;
@@ -153,8 +195,14 @@ private:
   Notice outgoing_ = {};
   MPI_Request listening_ = nullptr;
   RequestSet announcements_;
-  /// By rank: its End of this run, once it has come.
-  std::vector<Packet> ends_;
+  /// By rank: its channels of this run, the first one's tag, and its end; and
+  /// of one that is already through the next run, that run's.
+  std::vector<std::vector<Traffic>> channels_;
+  std::vector<int> firstTags_;
+  std::vector<End> ends_, nextEnds_;
+  /// Ranks whose end of this run has come.
+  int ended_ = 0;
+  int maxTag_ = 0;
 
   std::atomic<bool> isAbortRequested_{false};
   std::mutex mutex_;

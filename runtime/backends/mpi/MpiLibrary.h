@@ -32,6 +32,7 @@ struct MpiLibrary {
   X(Comm_dup)                                                                  \
   X(Comm_free)                                                                 \
   X(Comm_set_errhandler)                                                       \
+  X(Comm_get_attr)                                                             \
   X(Isend)                                                                     \
   X(Irecv)                                                                     \
   X(Test)                                                                      \

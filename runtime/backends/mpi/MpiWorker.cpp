@@ -7,6 +7,7 @@
 
 #include "MpiWorker.h"
 
+#include "core/Clock.h"
 #include "core/Futex.h"
 
 #include <pthread.h>
@@ -36,15 +37,15 @@ MpiWorker::~MpiWorker() {
   thread_.join();
 }
 
-void MpiWorker::execute(Job &job) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  uint32_t before = done_.load();
-  job_.store(&job);
+void MpiWorker::execute(MpiJob &job) {
+  job.next_ = given_.load();
+  while (!given_.compare_exchange_weak(job.next_, &job)) {
+  }
   ++word_;
   futexWakeAll(word_);
   // No spinning: the communication thread may need this very core.
-  while (done_.load() == before)
-    futexWait(done_, before);
+  for (uint32_t seen = done_.load(); !job.isDone_.load(); seen = done_.load())
+    futexWait(done_, seen);
 }
 
 void MpiWorker::requestAbort(const Status &why) {
@@ -54,19 +55,66 @@ void MpiWorker::requestAbort(const Status &why) {
   run(look);
 }
 
+/// Appends what has been given to `jobs`; whether there was any.
+bool MpiWorker::takeJobs(MpiJob *&jobs) {
+  MpiJob *given = given_.exchange(nullptr), *inOrder = nullptr;
+  if (!given)
+    return false;
+  while (given) {
+    MpiJob *next = given->next_;
+    given->next_ = inOrder;
+    inOrder = given;
+    given = next;
+  }
+  MpiJob **end = &jobs;
+  while (*end)
+    end = &(*end)->next_;
+  *end = inOrder;
+  return true;
+}
+
+/// Gives each job its turn; whether one of them moved.
+bool MpiWorker::advance(MpiJob *&jobs) {
+  bool hasMoved = false;
+  for (MpiJob **at = &jobs; *at;) {
+    MpiJob &job = **at;
+    MpiJob::Progress progress = job.advance(engine_);
+    hasMoved |= progress != MpiJob::Progress::Waiting;
+    if (progress != MpiJob::Progress::Done) {
+      at = &job.next_;
+      continue;
+    }
+    *at = job.next_;
+    // The job goes away as soon as its caller sees this.
+    job.isDone_.store(true);
+    ++done_;
+    futexWakeAll(done_);
+  }
+  return hasMoved;
+}
+
 void MpiWorker::work() {
+  constexpr int turnsPerListen = 16;
+  MpiJob *jobs = nullptr;
+  int64_t turns = 0, start = 0; // since a job was new or moved
+  bool hasMoved = true;
   while (true) {
     uint32_t word = word_.load();
-    Job *job = job_.exchange(nullptr);
-    if (!job) {
+    if (takeJobs(jobs) || hasMoved) {
+      turns = 0;
+      start = nowNanoseconds();
+    }
+    if (!jobs) {
       if (stop_.load())
         return;
       futexWait(word_, word);
       continue;
     }
-    job->function(job->data, engine_);
-    ++done_;
-    futexWakeAll(done_);
+    if (turns % turnsPerListen == 0 && engine_.isUp())
+      (void)engine_.hasFailed();
+    hasMoved = advance(jobs);
+    if (!hasMoved)
+      engine_.pause(turns, start);
   }
 }
 

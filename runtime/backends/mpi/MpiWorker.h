@@ -12,12 +12,29 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
 namespace fsdp::rt {
 
-/// Runs calls on the communication thread, one after the other.
+/// What the communication thread does for another one, piece by piece.
+class MpiJob {
+public:
+  /// Waiting: nothing could be done. Moved: something was, and more can be.
+  enum class Progress { Waiting, Moved, Done };
+
+  virtual ~MpiJob() = default;
+  /// Does what can be done without waiting for other ranks.
+  virtual Progress advance(MpiEngine &engine) = 0;
+
+private:
+  friend class MpiWorker;
+  MpiJob *next_ = nullptr;
+  std::atomic<bool> isDone_{false};
+};
+
+/// The communication thread. Jobs of several threads take turns on it: one that
+/// waits for other ranks keeps none of the others, so that ranks may come to
+/// jobs in different orders.
 class MpiWorker {
 public:
   explicit MpiWorker(const MpiLibrary &library) : engine_(library) {}
@@ -28,39 +45,39 @@ public:
   /// Starts the thread. Fails where the system has none left.
   Status start();
 
-  /// Runs `work(engine)` on the thread and returns when it is done. From any
-  /// thread; allocates nothing itself.
+  /// Returns when the job is done. From any thread; allocates nothing.
+  void execute(MpiJob &job);
+
+  /// Runs `work(engine)` at once, the other jobs waiting.
   template <typename Work>
   void run(Work &work) {
-    Job job;
-    job.function = [](void *data, MpiEngine &engine) {
-      (*static_cast<Work *>(data))(engine);
-    };
-    job.data = &work;
-    execute(job);
+    struct Call final : MpiJob {
+      explicit Call(Work &work) : work(work) {}
+      Progress advance(MpiEngine &engine) override {
+        work(engine);
+        return Progress::Done;
+      }
+      Work &work;
+    } call(work);
+    execute(call);
   }
 
   /// Makes the program fail. From any thread, whatever runs meanwhile.
   void requestAbort(const Status &why);
 
 private:
-  struct Job {
-    void (*function)(void *data, MpiEngine &engine) = nullptr;
-    void *data = nullptr;
-  };
-
-  void execute(Job &job);
   void work();
+  bool takeJobs(MpiJob *&jobs);
+  bool advance(MpiJob *&jobs);
 
   MpiEngine engine_;
   std::thread thread_;
-  /// One job at a time.
-  std::mutex mutex_;
-  std::atomic<Job *> job_{nullptr};
+  /// Handed over and not yet taken, the last one first.
+  std::atomic<MpiJob *> given_{nullptr};
   std::atomic<bool> stop_{false};
-  /// Changes with every job; the thread sleeps on it.
+  /// Changes with every job; the thread sleeps on it when it has none.
   std::atomic<uint32_t> word_{0};
-  /// Jobs done; the caller sleeps on it.
+  /// Jobs done; callers sleep on it.
   std::atomic<uint32_t> done_{0};
 };
 
