@@ -25,6 +25,8 @@ static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan) {
     summary.set(builder.getStringAttr(name), builder.getI64IntegerAttr(value));
   };
   set("bytes", plan.totalBytes);
+  if (plan.hostBytes)
+    set("host_bytes", plan.hostBytes);
   for (auto [i, name] : llvm::enumerate(kSegmentNames)) {
     set(name + "_offset", plan.segmentOffset[i]);
     set(name + "_bytes", plan.segmentBytes[i]);
@@ -48,6 +50,12 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
               op)) {
         op.emitOpError("expected a step of launches, collectives and views "
                        "(run fsdp-outline-kernels first)");
+        return signalPassFailure();
+      }
+    for (BlockArgument arg : step.getArguments())
+      if (isa<HostType>(arg.getType())) {
+        step.emitError("expected a step that takes tensors, got ")
+            << arg.getType() << " as argument " << arg.getArgNumber();
         return signalPassFailure();
       }
     ArenaPlan plan = planArena(step, draft, guard ? kGuardBorder : 0);
