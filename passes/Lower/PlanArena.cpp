@@ -48,14 +48,17 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
       if (!isa<FSDPDialect>(op.getDialect()) &&
           !isa<func::ReturnOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
               op)) {
-        op.emitOpError("expected a step of launches, collectives and views "
+        op.emitOpError("expected a step of launches, transfers and views "
                        "(run fsdp-outline-kernels first)");
         return signalPassFailure();
       }
-    for (BlockArgument arg : step.getArguments())
-      if (isa<HostType>(arg.getType())) {
-        step.emitError("expected a step that takes tensors, got ")
-            << arg.getType() << " as argument " << arg.getArgNumber();
+    // The host's memory holds nothing beyond a step.
+    for (Type type : llvm::concat<const Type>(step.getArgumentTypes(),
+                                              step.getResultTypes()))
+      if (isa<HostType>(type)) {
+        step.emitError("expected a step that takes and returns tensors of the "
+                       "device, got ")
+            << type;
         return signalPassFailure();
       }
     ArenaPlan plan = planArena(step, draft, guard ? kGuardBorder : 0);
