@@ -68,13 +68,13 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 
 // What is offloaded lies in an arena of the host from 0 on, where what is no
 // longer needed makes room as well. On the device @k's second result goes where
-// the first one was.
+// the first one was: four values take three places.
 
 // CHECK-LABEL: func.func @step
-// CHECK-SAME:    fsdp.arena = {{{.*}}host_bytes = 256 : i64{{.*}}transient_bytes = 512 : i64
+// CHECK-SAME:    fsdp.arena = {{{.*}}host_bytes = 256 : i64{{.*}}transient_bytes = 768 : i64
 // CHECK:         fsdp.launch @k({{.*}}) {fsdp.offsets = array<i64: [[FIRST:[0-9]+]]>}
 // CHECK-NEXT:    fsdp.offload {{.*}} {fsdp.offsets = array<i64: 0>}
-// CHECK-NEXT:    fsdp.launch @k
+// CHECK-NEXT:    fsdp.launch @k({{.*}}) {fsdp.offsets = array<i64: [[FIRST]]>}
 // CHECK-NEXT:    fsdp.reload
 // CHECK:         fsdp.offload {{.*}} {fsdp.offsets = array<i64: 0>}
 // GUARD-LABEL: func.func @step

@@ -86,7 +86,7 @@ TEST(Manifest, QueuesAndEventsBelongTogether) {
   refuse(int64_t(1) << 40, {"reduce"}, "events: expected");
   refuse(3, {"compute"},
          "queues[0]: expected one of all_gather, reduce, "
-         "all_reduce, got 'compute'");
+         "all_reduce, d2h, h2d, got 'compute'");
   for (json queues : {json{"reduce", "reduce"}, json{"reduce", "all_gather"}})
     refuse(3, queues, "queues[1]: expected distinct queues in the order");
   json m = good();
