@@ -77,8 +77,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK-NEXT:    fsdp.launch @k({{.*}}) {fsdp.offsets = array<i64: [[FIRST]]>}
 // CHECK-NEXT:    fsdp.reload
 // CHECK:         fsdp.offload {{.*}} {fsdp.offsets = array<i64: 0>}
-// GUARD-LABEL: func.func @step
-// GUARD-SAME:    fsdp.arena = {border = 256 : i64, {{.*}}host_bytes = 512 : i64
+// GUARD:         fsdp.arena = {border = 256 : i64, {{.*}}host_bytes = 512 : i64
 func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
   %0 = fsdp.launch @k(%x) : (tensor<64xf32>) -> tensor<64xf32>
   %1 = fsdp.offload %0 : tensor<64xf32> -> !fsdp.host<tensor<64xf32>>
