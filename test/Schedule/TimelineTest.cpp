@@ -137,7 +137,10 @@ TEST(Timeline, memoryOfTheHostCountsApart) {
     for (bool isStored : {true, false}) {
       StepOp &op = program.ops.emplace_back();
       ByteRange range{Id(program.values.size()) - 1, 0, bytes};
-      (isStored ? op.writes : op.reads).push_back(range);
+      if (isStored)
+        op.writes.push_back(range);
+      else
+        op.reads.push_back(range);
       OpSpan span;
       span.begin = timeline.spans.back().end;
       span.end = span.begin + 10;
