@@ -129,9 +129,9 @@ void expectOk(const Status &status) {
 }
 
 TEST(TransferQueues, NamesOfQueues) {
-  for (int32_t queue : {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
-                        FSDP_RT_QUEUE_ALL_REDUCE, FSDP_RT_QUEUE_D2H,
-                        FSDP_RT_QUEUE_H2D})
+  for (int32_t queue :
+       {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
+        FSDP_RT_QUEUE_ALL_REDUCE, FSDP_RT_QUEUE_D2H, FSDP_RT_QUEUE_H2D})
     EXPECT_EQ(queueFromName(queueName(queue)), queue);
   EXPECT_EQ(queueName(0), nullptr);
   EXPECT_EQ(queueName(6), nullptr);

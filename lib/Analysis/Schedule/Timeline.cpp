@@ -344,9 +344,8 @@ int64_t MemoryPoint::getTotal() const {
 }
 
 /// Of the host's memory or the device's.
-static std::vector<MemoryPoint> getMemoryOf(const StepProgram &program,
-                                            const Timeline &timeline,
-                                            bool isHost) {
+static std::vector<MemoryPoint>
+getMemoryOf(const StepProgram &program, const Timeline &timeline, bool isHost) {
   struct Life {
     Time begin = -1, end = -1;
   };
