@@ -85,6 +85,7 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   pm.addPass(createPlanStep(plan));
   pm.addPass(createKeepGathered());
   pm.addPass(createRecomputeActivations());
+  pm.addPass(createOffloadActivations());
   pm.addPass(createGroupCollectives());
 }
 

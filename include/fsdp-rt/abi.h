@@ -22,7 +22,7 @@ extern "C" {
 
 /// Raised by one whenever a descriptor, a function or the manifest changes its
 /// meaning. A program and a runtime of different versions refuse each other.
-#define FSDP_RT_ABI_VERSION 3
+#define FSDP_RT_ABI_VERSION 4
 
 /// One rank of one running program. Owned by the runtime; a step may use it
 /// only on the thread that entered the step.
@@ -43,20 +43,29 @@ typedef enum {
   FSDP_RT_BOOL = 9  /* "BOOL", one byte, 0 or 1 */
 } fsdp_rt_dtype;
 
+/// What a transfer does: a collective among ranks, or a copy between the arenas
+/// of one rank.
 typedef enum {
   FSDP_RT_ALL_GATHER = 0,
   FSDP_RT_REDUCE_SCATTER = 1,
   FSDP_RT_ALL_REDUCE = 2,
-  FSDP_RT_BROADCAST = 3
-} fsdp_rt_collective_kind;
+  FSDP_RT_BROADCAST = 3,
+  FSDP_RT_OFFLOAD = 4,
+  FSDP_RT_RELOAD = 5
+} fsdp_rt_transfer_kind;
 
 /// What runs transfers beside the step's own computation, each in its order.
 /// The manifest uses the names on the right; 0 is the computation itself.
 typedef enum {
   FSDP_RT_QUEUE_ALL_GATHER = 1, /* "all_gather" */
   FSDP_RT_QUEUE_REDUCE = 2,     /* "reduce"     */
-  FSDP_RT_QUEUE_ALL_REDUCE = 3  /* "all_reduce" */
+  FSDP_RT_QUEUE_ALL_REDUCE = 3, /* "all_reduce" */
+  FSDP_RT_QUEUE_D2H = 4,        /* "d2h"        */
+  FSDP_RT_QUEUE_H2D = 5         /* "h2d"        */
 } fsdp_rt_queue;
+
+/// Which arena of a rank an offset counts from.
+typedef enum { FSDP_RT_DEVICE = 0, FSDP_RT_HOST = 1 } fsdp_rt_memory;
 
 typedef enum {
   FSDP_RT_GUARD_FILL = 0,

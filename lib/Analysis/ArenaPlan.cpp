@@ -27,6 +27,8 @@ struct Storage {
   int64_t bytes = 0;
   Purpose purpose = Purpose::Activations;
   bool isState = false, isCommunicated = false;
+  /// In the host's memory.
+  bool isHost = false;
   /// The ops that read or write it.
   SmallVector<int, 4> touches;
   int64_t offset = 0;
@@ -59,6 +61,9 @@ private:
   void placeTransfers(StartOp start);
   bool isOverwritable(StartOp start, BlockArgument arg);
   void order();
+  std::vector<ArenaBuffer> getLives(ArrayRef<Storage *> storages) const;
+  int64_t pack(std::vector<ArenaBuffer> &buffers) const;
+  void placeOnHost(ArrayRef<Storage *> storages, ArenaPlan &plan);
   void placeStorages(ArenaPlan &plan);
 
   func::FuncOp step;
@@ -79,6 +84,7 @@ int Planner::create(Type type, Purpose purpose) {
                                 kArenaAlignment) +
                   border;
   storage.purpose = purpose;
+  storage.isHost = isa<HostType>(type);
   return storages.size() - 1;
 }
 
@@ -179,20 +185,26 @@ bool Planner::isOverwritable(StartOp start, BlockArgument arg) {
   return readers == 1 && (!wait || wait.getResult(index).use_empty());
 }
 
+/// What @op's results are for, but for parts of a pack.
+static Purpose getPurpose(Operation *op) {
+  if (isa<AllGatherOp>(op))
+    return Purpose::Gathered;
+  return isa<CollectiveOpInterface>(op) ? Purpose::Gradients
+                                        : Purpose::Activations;
+}
+
 void Planner::placeTransfers(StartOp start) {
   for (BlockArgument arg : start.getBody().getArguments())
     alias(arg, start.getSource(arg), 0);
-  for (Operation &op : start.getCollectives()) {
-    auto collective = cast<CollectiveOpInterface>(op);
-    auto arg = dyn_cast<BlockArgument>(collective.getInput());
+  for (Operation &op : start.getTransfers()) {
+    auto transfer = cast<TransferOpInterface>(op);
+    auto arg = dyn_cast<BlockArgument>(transfer.getSource());
     if (isa<AllReduceOp>(op) && arg && isOverwritable(start, arg)) {
-      alias(collective.getResult(), arg, 0);
+      alias(transfer.getBrought(), arg, 0);
       continue;
     }
-    places[collective.getResult()] = {
-        create(collective.getResult().getType(),
-               isa<AllGatherOp>(op) ? Purpose::Gathered : Purpose::Gradients),
-        0};
+    places[transfer.getBrought()] = {
+        create(transfer.getBrought().getType(), getPurpose(&op)), 0};
   }
 }
 
@@ -229,10 +241,7 @@ void Planner::placeResults(Operation &op) {
         continue;
       }
     }
-    Purpose purpose = isa<AllGatherOp>(op)             ? Purpose::Gathered
-                      : isa<CollectiveOpInterface>(op) ? Purpose::Gradients
-                                                       : Purpose::Activations;
-    places[result] = {create(result.getType(), purpose), 0};
+    places[result] = {create(result.getType(), getPurpose(&op)), 0};
   }
 }
 
@@ -302,9 +311,10 @@ void Planner::order() {
       after.push_back(starts.lookup(token.getDefiningOp()));
     int id = events.addStart(Queue(start.getQueue()), after);
     starts[start] = id;
-    for (Operation &collective : start.getCollectives()) {
-      touch(collective.getOperands(), id, /*communicates=*/true);
-      touch(collective.getResults(), id, /*communicates=*/true);
+    for (Operation &transfer : start.getTransfers()) {
+      bool communicates = isa<CollectiveOpInterface>(transfer);
+      touch(transfer.getOperands(), id, communicates);
+      touch(transfer.getResults(), id, communicates);
     }
   }
 }
@@ -313,11 +323,40 @@ void Planner::order() {
 // Segments
 //===----------------------------------------------------------------------===//
 
+/// The lives of @storages, which the order of events may let share bytes.
+std::vector<ArenaBuffer> Planner::getLives(ArrayRef<Storage *> storages) const {
+  std::vector<ArenaBuffer> buffers;
+  for (const Storage *storage : storages) {
+    buffers.push_back(getLife(events, storage->touches));
+    buffers.back().size = storage->bytes;
+  }
+  return buffers;
+}
+
+int64_t Planner::pack(std::vector<ArenaBuffer> &buffers) const {
+  return draft ? placeLargestFirst(events, buffers)
+               : packBuffers(events, buffers);
+}
+
+/// An arena of its own, from 0 on.
+void Planner::placeOnHost(ArrayRef<Storage *> storages, ArenaPlan &plan) {
+  if (storages.empty())
+    return;
+  std::vector<ArenaBuffer> buffers = getLives(storages);
+  plan.hostBytes = pack(buffers);
+  for (auto [storage, buffer] : llvm::zip(storages, buffers))
+    storage->offset = buffer.offset;
+}
+
 /// Puts what moves on top of what does not, what is communicated low.
 void Planner::placeStorages(ArenaPlan &plan) {
-  SmallVector<Storage *> state, moving;
+  SmallVector<Storage *> state, moving, host;
   for (Storage &storage : storages)
-    (storage.isState ? state : moving).push_back(&storage);
+    (storage.isHost    ? host
+     : storage.isState ? state
+                       : moving)
+        .push_back(&storage);
+  placeOnHost(host, plan);
   auto use = [&](const Storage &storage) {
     plan.atPeak[unsigned(storage.purpose)] += storage.bytes;
   };
@@ -333,13 +372,8 @@ void Planner::placeStorages(ArenaPlan &plan) {
     use(*storage);
   }
 
-  std::vector<ArenaBuffer> buffers;
-  for (Storage *storage : moving) {
-    buffers.push_back(getLife(events, storage->touches));
-    buffers.back().size = storage->bytes;
-  }
-  int64_t bytes =
-      draft ? placeLargestFirst(events, buffers) : packBuffers(events, buffers);
+  std::vector<ArenaBuffer> buffers = getLives(moving);
+  int64_t bytes = pack(buffers);
   if (!draft)
     for (unsigned i : getHeaviestTogether(events, buffers)) {
       plan.bound += buffers[i].size;

@@ -182,7 +182,8 @@ int64_t fsdp::getBodyCost(linalg::GenericOp op) {
 }
 
 int64_t fsdp::getTensorBytes(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
+  auto host = dyn_cast<HostType>(type);
+  auto tensor = host ? host.getTensor() : cast<RankedTensorType>(type);
   unsigned bits = isa<IndexType>(tensor.getElementType())
                       ? 64
                       : tensor.getElementTypeBitWidth();

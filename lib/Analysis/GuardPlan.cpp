@@ -85,7 +85,8 @@ GuardedBuffer GuardPlanner::guard(GuardAction action, Id buffer) const {
   const StepBuffer &place = program.buffers[buffer];
   int64_t end = place.offset + place.bytes;
   int64_t border = llvm::alignTo(end, kArenaAlignment) + kGuardBorder - end;
-  return {action, bufferNames[buffer], place.offset, place.bytes, border};
+  return {action, bufferNames[buffer], place.offset, place.bytes,
+          border, place.isHost};
 }
 
 void GuardPlanner::addLife(Id buffer) {
@@ -102,9 +103,9 @@ void GuardPlanner::addLife(Id buffer) {
   Operation *last = origins[ops[life.end]];
   if (isa<StartOp>(last))
     return addTo(result.before, last, life.end, GuardAction::End);
-  // Collectives that are issued together are one op of the program.
-  if (auto collective = dyn_cast<CollectiveOpInterface>(last))
-    last = getGroupFrom(collective).back();
+  // Transfers that are issued together are one op of the program.
+  if (auto transfer = dyn_cast<TransferOpInterface>(last))
+    last = getGroupFrom(transfer).back();
   addTo(result.behind, last, life.end, GuardAction::End);
 }
 
@@ -115,6 +116,17 @@ void GuardPlanner::addEnds() {
   int64_t base = arena.getAs<IntegerAttr>("state_bytes").getInt();
   result.atEntry.push_back({GuardAction::Fill, "all but the state", base,
                             program.arenaBytes - base, 0});
+  if (program.hostBytes) {
+    auto guardHost = [&](GuardAction action, const Twine &name) {
+      return GuardedBuffer{action,         name.str(), 0, program.hostBytes, 0,
+                           /*isHost=*/true};
+    };
+    result.atEntry.push_back(
+        guardHost(GuardAction::Fill, "the memory of the host"));
+    result.atExit.push_back(
+        guardHost(GuardAction::Begin,
+                  "what is free in the memory of the host when the step ends"));
+  }
   SmallVector<std::pair<int64_t, int64_t>> kept;
   for (auto [id, buffer] : llvm::enumerate(program.buffers)) {
     if (!buffer.isArgument && !buffer.isResult)

@@ -125,13 +125,12 @@ AllGatherOp fsdp::getEarlierGather(AllGatherOp gather) {
   return nullptr;
 }
 
-SmallVector<CollectiveOpInterface>
-fsdp::getGroupFrom(CollectiveOpInterface op) {
-  SmallVector<CollectiveOpInterface> group = {op};
+SmallVector<TransferOpInterface> fsdp::getGroupFrom(TransferOpInterface op) {
+  SmallVector<TransferOpInterface> group = {op};
   Attribute number = op->getAttr(names::kGroup);
   for (Operation *next = op->getNextNode(); number && next;
        next = next->getNextNode()) {
-    auto other = dyn_cast<CollectiveOpInterface>(next);
+    auto other = dyn_cast<TransferOpInterface>(next);
     if (!other || other->getAttr(names::kGroup) != number)
       break;
     group.push_back(other);

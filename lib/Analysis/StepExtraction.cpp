@@ -14,6 +14,7 @@
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -35,10 +36,9 @@ private:
   void nameUnits();
   ByteRange getRange(Value value);
   StepOp &addOp(StepOpKind kind, Operation &op, StringRef name);
-  LogicalResult addTransfer(Operation &op,
-                            ArrayRef<CollectiveOpInterface> collectives);
+  LogicalResult addTransfer(Operation &op, ArrayRef<TransferOpInterface> parts);
   void addWait(Id event, Id unit);
-  LogicalResult addCollective(CollectiveOpInterface op);
+  LogicalResult addAlone(TransferOpInterface op);
   LogicalResult addStart(StartOp op);
   void addLaunch(LaunchOp op);
   void addPack(PackOp op);
@@ -130,6 +130,7 @@ void Extraction::addBuffers() {
     if (isNew)
       program.buffers.push_back({place.offset, place.bytes});
     StepBuffer &buffer = program.buffers[it->second];
+    buffer.isHost = isa<HostType>(value.getType());
     int64_t end =
         std::max(buffer.offset + buffer.bytes, place.offset + place.bytes);
     buffer.offset = std::min(buffer.offset, place.offset);
@@ -151,9 +152,10 @@ void Extraction::addBuffers() {
     program.buffers[program.values[values.lookup(getWholeValue(value))].buffer]
         .isResult = true;
 
-  program.arenaBytes = step->getAttrOfType<DictionaryAttr>(names::kArena)
-                           .getAs<IntegerAttr>("bytes")
-                           .getInt();
+  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
+  program.arenaBytes = arena.getAs<IntegerAttr>("bytes").getInt();
+  if (auto host = arena.getAs<IntegerAttr>("host_bytes"))
+    program.hostBytes = host.getInt();
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,7 +170,8 @@ Id Extraction::getUnit(StringRef name) {
 }
 
 /// A gather belongs to the shard that it gathers, a reduction to the shard that
-/// is updated with it, a kernel to what it reads of a gathered unit.
+/// is updated with it, a kernel to what it reads of a gathered unit, a copy to
+/// what made the value.
 void Extraction::nameUnits() {
   auto getShardUnit = [&](Value value) -> Id {
     auto arg = dyn_cast<BlockArgument>(value);
@@ -201,6 +204,10 @@ void Extraction::nameUnits() {
         if (unit >= 0)
           unitOf.try_emplace(op, unit);
       }
+    if (isa<OffloadOp, ReloadOp>(op))
+      if (Operation *maker = getWholeValue(op->getOperand(0)).getDefiningOp();
+          unitOf.contains(maker))
+        unitOf.try_emplace(op, unitOf.lookup(maker));
   }
   // Backwards, so that a chain of reductions hands its unit up.
   for (Operation *reader : llvm::reverse(ops)) {
@@ -214,7 +221,7 @@ void Extraction::nameUnits() {
   }
   for (Operation *op : ops)
     if (auto start = dyn_cast<StartOp>(op))
-      if (Operation *first = &*start.getCollectives().begin();
+      if (Operation *first = &*start.getTransfers().begin();
           unitOf.contains(first))
         unitOf.try_emplace(start, unitOf.lookup(first));
 }
@@ -302,39 +309,65 @@ FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
   return it->second;
 }
 
-/// The start of @collectives, which are of one kind and group.
-LogicalResult
-Extraction::addTransfer(Operation &op,
-                        ArrayRef<CollectiveOpInterface> collectives) {
-  CollectiveOpInterface first = collectives.front();
-  StepTransfer transfer;
+namespace {
+struct TransferClass {
+  TransferKind kind;
+  /// Where it runs unless a start says otherwise.
   Queue queue;
-  if (isa<AllGatherOp>(first)) {
-    transfer.kind = TransferKind::AllGather;
-    queue = Queue::AllGather;
-  } else if (isa<ReduceScatterOp>(first)) {
-    transfer.kind = TransferKind::ReduceScatter;
-    queue = Queue::Reduce;
-  } else if (isa<AllReduceOp>(first)) {
-    transfer.kind = TransferKind::AllReduce;
-    queue = Queue::AllReduce;
-  } else {
-    return first->emitOpError(
-        "expected all_gather, reduce_scatter or all_reduce in a step");
+};
+} // namespace
+
+static std::optional<TransferClass> classify(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<TransferClass>>(op)
+      .Case<AllGatherOp>([](auto) {
+        return TransferClass{TransferKind::AllGather, Queue::AllGather};
+      })
+      .Case<ReduceScatterOp>([](auto) {
+        return TransferClass{TransferKind::ReduceScatter, Queue::Reduce};
+      })
+      .Case<AllReduceOp>([](auto) {
+        return TransferClass{TransferKind::AllReduce, Queue::AllReduce};
+      })
+      .Case<OffloadOp>([](auto) {
+        return TransferClass{TransferKind::DeviceToHost, Queue::D2H};
+      })
+      .Case<ReloadOp>([](auto) {
+        return TransferClass{TransferKind::HostToDevice, Queue::H2D};
+      })
+      .Default([](auto) { return std::nullopt; });
+}
+
+static Type getElementType(Type type) {
+  auto host = dyn_cast<HostType>(type);
+  return cast<RankedTensorType>(host ? host.getTensor() : type)
+      .getElementType();
+}
+
+/// The start of @parts, which are of one kind and, if they communicate, group.
+LogicalResult Extraction::addTransfer(Operation &op,
+                                      ArrayRef<TransferOpInterface> parts) {
+  TransferOpInterface first = parts.front();
+  std::optional<TransferClass> what = classify(first);
+  if (!what)
+    return first->emitOpError("expected all_gather, reduce_scatter, "
+                              "all_reduce, offload or reload in a step");
+  StepTransfer transfer;
+  transfer.kind = what->kind;
+  if (auto collective = dyn_cast<CollectiveOpInterface>(*first)) {
+    FailureOr<Id> group = getGroup(collective);
+    if (failed(group))
+      return failure();
+    transfer.group = *group;
   }
-  FailureOr<Id> group = getGroup(first);
-  if (failed(group))
-    return failure();
-  transfer.group = *group;
-  if (auto type = dyn_cast<RankedTensorType>(first.getInput().getType()))
-    llvm::raw_string_ostream(transfer.dtype) << type.getElementType();
-  for (CollectiveOpInterface collective : collectives) {
-    Value whole = isa<ReduceScatterOp>(collective) ? collective.getInput()
-                                                   : collective.getResult();
+  llvm::raw_string_ostream(transfer.dtype)
+      << getElementType(first.getSource().getType());
+  for (TransferOpInterface part : parts) {
+    Value whole = isa<ReduceScatterOp>(*part) ? part.getSource()
+                                              : Value(part.getBrought());
     transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
   }
   StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
-  start.queue = queue;
+  start.queue = what->queue;
   start.transfer = program.transfers.size();
   program.transfers.push_back(transfer);
   return success();
@@ -349,14 +382,15 @@ void Extraction::addWait(Id event, Id unit) {
   wait.unit = unit;
 }
 
-LogicalResult Extraction::addCollective(CollectiveOpInterface op) {
-  SmallVector<CollectiveOpInterface> group = getGroupFrom(op);
+/// A transfer that compute waits for at once.
+LogicalResult Extraction::addAlone(TransferOpInterface op) {
+  SmallVector<TransferOpInterface> group = getGroupFrom(op);
   if (failed(addTransfer(*op, group)))
     return failure();
   StepOp &start = program.ops.back();
-  for (CollectiveOpInterface other : llvm::drop_begin(group)) {
-    start.reads.push_back(getRange(other.getInput()));
-    start.writes.push_back(getRange(other.getResult()));
+  for (TransferOpInterface other : llvm::drop_begin(group)) {
+    start.reads.push_back(getRange(other.getSource()));
+    start.writes.push_back(getRange(other.getBrought()));
   }
   start.event = events++;
   addWait(start.event, start.unit);
@@ -364,19 +398,19 @@ LogicalResult Extraction::addCollective(CollectiveOpInterface op) {
 }
 
 LogicalResult Extraction::addStart(StartOp op) {
-  SmallVector<CollectiveOpInterface> collectives;
-  for (Operation &part : op.getCollectives())
-    collectives.push_back(cast<CollectiveOpInterface>(part));
-  if (failed(addTransfer(*op, collectives)))
+  SmallVector<TransferOpInterface> parts;
+  for (Operation &part : op.getTransfers())
+    parts.push_back(cast<TransferOpInterface>(part));
+  if (failed(addTransfer(*op, parts)))
     return failure();
   StepOp &start = program.ops.back();
   start.queue = Queue(op.getQueue());
   start.event = op.getEvent();
   for (Value token : op.getAfter())
     start.after.push_back(token.getDefiningOp<StartOp>().getEvent());
-  for (CollectiveOpInterface collective : collectives) {
-    start.reads.push_back(getRange(collective.getInput()));
-    start.writes.push_back(getRange(collective.getResult()));
+  for (TransferOpInterface part : parts) {
+    start.reads.push_back(getRange(part.getSource()));
+    start.writes.push_back(getRange(part.getBrought()));
   }
   return success();
 }
@@ -436,10 +470,10 @@ FailureOr<StepProgram> Extraction::extract() {
       addOp(StepOpKind::Check, op, "check");
     else if (isa<func::ReturnOp>(op))
       addReturn(op);
-    else if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
-      if (failed(addCollective(collective)))
+    else if (auto transfer = dyn_cast<TransferOpInterface>(op)) {
+      if (failed(addAlone(transfer)))
         return failure();
-      added.insert_range(getGroupFrom(collective));
+      added.insert_range(getGroupFrom(transfer));
     } else if (auto start = dyn_cast<StartOp>(op)) {
       if (failed(addStart(start)))
         return failure();
@@ -448,8 +482,8 @@ FailureOr<StepProgram> Extraction::extract() {
       addWait(start.getEvent(),
               unitOf.contains(start) ? unitOf.lookup(start) : -1);
     } else if (!isView(&op))
-      return op.emitOpError("expected a launch, a collective, a pack, a check "
-                            "or a view in a planned step");
+      return op.emitOpError("expected a launch, a transfer, a pack, a check or "
+                            "a view in a planned step");
     for (StepOp &made : llvm::drop_begin(program.ops, first))
       made.backward = backward;
     origins.resize(program.ops.size(), &op);

@@ -192,6 +192,7 @@ json::Object ManifestWriter::getCertificate(const sched::StepProgram &program) {
                       {"issue", sched::getIssueHash(program)},
                       {"order", options.order},
                       {"peak_bytes", program.arenaBytes},
+                      {"host_bytes", program.hostBytes},
                       {"transfers", std::move(transfers)}};
 }
 
@@ -329,7 +330,9 @@ json::Object ManifestWriter::getArena() {
   for (auto kernel : module.getOps<func::FuncOp>())
     if (auto impl = kernel->getAttrOfType<KernelImplAttr>(names::kImpl))
       scratch = std::max(scratch, impl.getScratch());
+  auto hostBytes = getSize("host_bytes");
   return json::Object{{"bytes", getSize("bytes").getInt()},
+                      {"host_bytes", hostBytes ? hostBytes.getInt() : 0},
                       {"segments", std::move(segments)},
                       {"scratch_bytes", scratch}};
 }

@@ -61,3 +61,32 @@ func.func @step(%a: tensor<64xf32> {fsdp.buffer = {fqn = "a"}}, %b: tensor<64xf3
   return %0, %1 : tensor<64xf32>, tensor<64xf32>
 }
 func.func private @k(tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+
+// What is offloaded lies in an arena of the host from 0 on, where what is no
+// longer needed makes room as well. On the device @k's second result goes where
+// the first one was: four values take three places.
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    fsdp.arena = {{{.*}}host_bytes = 256 : i64{{.*}}transient_bytes = 768 : i64
+// CHECK:         fsdp.launch @k({{.*}}) {fsdp.offsets = array<i64: [[FIRST:[0-9]+]]>}
+// CHECK-NEXT:    fsdp.offload {{.*}} {fsdp.offsets = array<i64: 0>}
+// CHECK-NEXT:    fsdp.launch @k({{.*}}) {fsdp.offsets = array<i64: [[FIRST]]>}
+// CHECK-NEXT:    fsdp.reload
+// CHECK:         fsdp.offload {{.*}} {fsdp.offsets = array<i64: 0>}
+// GUARD:         fsdp.arena = {border = 256 : i64, {{.*}}host_bytes = 512 : i64
+func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = fsdp.launch @k(%x) : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = fsdp.offload %0 : tensor<64xf32> -> !fsdp.host<tensor<64xf32>>
+  %2 = fsdp.launch @k(%x) : (tensor<64xf32>) -> tensor<64xf32>
+  %3 = fsdp.reload %1 : !fsdp.host<tensor<64xf32>> -> tensor<64xf32>
+  %4 = fsdp.launch @l(%2, %3) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %5 = fsdp.offload %4 : tensor<64xf32> -> !fsdp.host<tensor<64xf32>>
+  %6 = fsdp.reload %5 : !fsdp.host<tensor<64xf32>> -> tensor<64xf32>
+  return %6 : tensor<64xf32>
+}
+func.func private @k(tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+func.func private @l(tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>

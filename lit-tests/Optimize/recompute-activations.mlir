@@ -1,4 +1,5 @@
 // RUN: fsdp-opt %s --split-input-file --fsdp-recompute-activations --verify-diagnostics | FileCheck %s
+// RUN: fsdp-opt %s --split-input-file --fsdp-recompute-activations --fsdp-offload-activations --verify-diagnostics | FileCheck %s --check-prefix=BOTH
 
 // @f is repeated right before backward first reads its result, through a view,
 // and reads what backward gathers, which comes earlier for that. @g, of whose
@@ -77,4 +78,29 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
   // expected-error @below {{expected fsdp.recompute on a launch, with an array of numbers of results, got unit}}
   %l = fsdp.launch @f(%x) {fsdp.recompute} : (tensor<4xf32>) -> tensor<f32>
   return %l : tensor<f32>
+}
+
+// -----
+
+// What goes to the host is what forward made: the repeated launch says nothing
+// of it, and reads what comes back.
+func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>, %p: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+func.func private @loss(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
+func.func private @b(%x: tensor<4xf32>, %y: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+// BOTH: func private @b(tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
+  // BOTH: %[[A:.*]]:2 = fsdp.launch @f(
+  // BOTH: %[[G:.*]]:2 = fsdp.launch @f(%[[A]]#0)
+  // BOTH: %[[HA:.*]] = fsdp.offload %[[A]]#0
+  // BOTH: %[[HG:.*]] = fsdp.offload %[[G]]#1
+  // BOTH: fsdp.launch @loss
+  // BOTH: %[[RA:.*]] = fsdp.reload %[[HA]]
+  // BOTH: %[[AGAIN:.*]]:2 = fsdp.launch @f(%[[RA]])
+  // BOTH: %[[RG:.*]] = fsdp.reload %[[HG]]
+  // BOTH: fsdp.launch @b(%[[AGAIN]]#0, %[[RG]])
+  %a:2 = fsdp.launch @f(%x) {fsdp.offload = array<i64: 0>} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %g:2 = fsdp.launch @f(%a#0) {fsdp.recompute = array<i64: 0>, fsdp.offload = array<i64: 1>} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %l = fsdp.launch @loss(%g#0) : (tensor<4xf32>) -> tensor<f32>
+  %b = fsdp.launch @b(%g#0, %g#1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %l, %b : tensor<f32>, tensor<4xf32>
 }

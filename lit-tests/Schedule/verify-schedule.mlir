@@ -68,3 +68,44 @@ func.func @step(%w: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>, te
   %b = fsdp.launch @k(%w) {fsdp.offsets = array<i64: 512>} : (tensor<8xf32>) -> tensor<8xf32>
   return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// The second value goes over the first one on the host, whose copy is still to
+// be fetched; offsets of the two arenas are not compared.
+func.func private @k(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  return %out : tensor<8xf32>
+}
+func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>, tensor<8xf32>)
+    attributes {fsdp.arena = {bytes = 1024, host_bytes = 512, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 768}} {
+  %a = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+  %h = fsdp.offload %a {fsdp.offsets = array<i64: 0>} : tensor<8xf32> -> !fsdp.host<tensor<8xf32>>
+  %b = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+  // expected-note @below {{the other op is here}}
+  %i = fsdp.offload %b {fsdp.offsets = array<i64: 0>} : tensor<8xf32> -> !fsdp.host<tensor<8xf32>>
+  // expected-error @below {{expected reload (op 6) to read value 2 in bytes [0, 32) of the host, got value 4 of offload (op 4)}}
+  %c = fsdp.reload %h {fsdp.offsets = array<i64: 512>} : !fsdp.host<tensor<8xf32>> -> tensor<8xf32>
+  %d = fsdp.reload %i {fsdp.offsets = array<i64: 768>} : !fsdp.host<tensor<8xf32>> -> tensor<8xf32>
+  return %c, %d : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// What is copied to the host is overwritten before anybody waited.
+func.func private @k(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  return %out : tensor<8xf32>
+}
+func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>)
+    attributes {fsdp.arena = {bytes = 512, host_bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 256}} {
+  %a = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+  // expected-note @below {{the other op is here}}
+  %t = fsdp.start(%a) on d2h event 0 {
+  ^bb0(%s: tensor<8xf32>):
+    %h = fsdp.offload %s {fsdp.offsets = array<i64: 0>} : tensor<8xf32> -> !fsdp.host<tensor<8xf32>>
+    fsdp.yield %h : !fsdp.host<tensor<8xf32>>
+  } : (tensor<8xf32>) -> !fsdp.token<!fsdp.host<tensor<8xf32>>>
+  // expected-error @below {{expected offload (op 1) to be over before k (op 2) writes bytes [256, 288) that it reads, got no event between them}}
+  %b = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+  %w = fsdp.wait %t {fsdp.offsets = array<i64: 0>} : !fsdp.token<!fsdp.host<tensor<8xf32>>> -> !fsdp.host<tensor<8xf32>>
+  return %b : tensor<8xf32>
+}

@@ -53,7 +53,8 @@ private:
   void lowerAttention(LaunchOp op, func::FuncOp kernel, KernelImplAttr impl,
                       Op attention);
   FailureOr<Descriptor> describe(CollectiveOpInterface op);
-  LogicalResult lowerCollective(CollectiveOpInterface op);
+  FailureOr<Descriptor> describe(TransferOpInterface op);
+  LogicalResult lowerTransfer(TransferOpInterface op);
   LogicalResult lowerStart(StartOp op);
   void lowerPack(PackOp op);
   void lowerReturn(Operation *ret);
@@ -353,7 +354,19 @@ FailureOr<Descriptor> StepLowering::describe(CollectiveOpInterface op) {
   return descriptor;
 }
 
-LogicalResult StepLowering::lowerCollective(CollectiveOpInterface op) {
+/// A collective or a copy between the arenas.
+FailureOr<Descriptor> StepLowering::describe(TransferOpInterface op) {
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op.getOperation()))
+    return describe(collective);
+  Descriptor descriptor("host_copy");
+  descriptor.set("name", op->getName().stripDialect().str());
+  descriptor.set("src", getArenaOffset(op.getSource()));
+  descriptor.set("dst", getArenaOffset(op.getBrought()));
+  descriptor.set("bytes", getTensorBytes(op.getSource().getType()));
+  return descriptor;
+}
+
+LogicalResult StepLowering::lowerTransfer(TransferOpInterface op) {
   FailureOr<Descriptor> descriptor = describe(op);
   if (failed(descriptor))
     return failure();
@@ -364,17 +377,18 @@ LogicalResult StepLowering::lowerCollective(CollectiveOpInterface op) {
 LogicalResult StepLowering::lowerStart(StartOp op) {
   Descriptor descriptor("start");
   SmallVector<FlatSymbolRefAttr> parts;
-  for (Operation &part : op.getCollectives()) {
-    FailureOr<Descriptor> collective =
-        describe(cast<CollectiveOpInterface>(part));
-    if (failed(collective))
+  for (Operation &part : op.getTransfers()) {
+    FailureOr<Descriptor> transfer = describe(cast<TransferOpInterface>(part));
+    if (failed(transfer))
       return failure();
-    parts.push_back(descriptors.createDescriptor(*collective));
+    parts.push_back(descriptors.createDescriptor(*transfer));
     int kind =
         llvm::TypeSwitch<Operation *, int>(&part)
             .Case<AllGatherOp>([](auto) { return FSDP_RT_ALL_GATHER; })
             .Case<ReduceScatterOp>([](auto) { return FSDP_RT_REDUCE_SCATTER; })
             .Case<AllReduceOp>([](auto) { return FSDP_RT_ALL_REDUCE; })
+            .Case<OffloadOp>([](auto) { return FSDP_RT_OFFLOAD; })
+            .Case<ReloadOp>([](auto) { return FSDP_RT_RELOAD; })
             .Default([](auto) { return FSDP_RT_BROADCAST; });
     descriptor.set("kind", int64_t(kind));
     descriptor.set("name", part.getName().stripDialect().str());
@@ -419,8 +433,8 @@ void StepLowering::lowerReturn(Operation *ret) {
 LogicalResult StepLowering::lowerOp(Operation &op) {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return lowerLaunch(launch);
-  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
-    return lowerCollective(collective);
+  if (auto transfer = dyn_cast<TransferOpInterface>(op))
+    return lowerTransfer(transfer);
   if (auto start = dyn_cast<StartOp>(op))
     return lowerStart(start);
   if (auto wait = dyn_cast<WaitOp>(op)) {
@@ -465,6 +479,7 @@ void StepLowering::lowerGuard(StringRef name, ArrayRef<GuardedBuffer> buffers,
     part.set("bytes", buffer.bytes);
     part.set("border", buffer.border);
     part.set("action", int64_t(buffer.action));
+    part.set("memory", int64_t(buffer.isHost ? FSDP_RT_HOST : FSDP_RT_DEVICE));
     parts.push_back(descriptors.createDescriptor(part));
   }
   Descriptor descriptor("guard");

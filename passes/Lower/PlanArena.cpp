@@ -25,6 +25,8 @@ static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan) {
     summary.set(builder.getStringAttr(name), builder.getI64IntegerAttr(value));
   };
   set("bytes", plan.totalBytes);
+  if (plan.hostBytes)
+    set("host_bytes", plan.hostBytes);
   for (auto [i, name] : llvm::enumerate(kSegmentNames)) {
     set(name + "_offset", plan.segmentOffset[i]);
     set(name + "_bytes", plan.segmentBytes[i]);
@@ -46,8 +48,17 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
       if (!isa<FSDPDialect>(op.getDialect()) &&
           !isa<func::ReturnOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
               op)) {
-        op.emitOpError("expected a step of launches, collectives and views "
+        op.emitOpError("expected a step of launches, transfers and views "
                        "(run fsdp-outline-kernels first)");
+        return signalPassFailure();
+      }
+    // The host's memory holds nothing beyond a step.
+    for (Type type : llvm::concat<const Type>(step.getArgumentTypes(),
+                                              step.getResultTypes()))
+      if (isa<HostType>(type)) {
+        step.emitError("expected a step that takes and returns tensors of the "
+                       "device, got ")
+            << type;
         return signalPassFailure();
       }
     ArenaPlan plan = planArena(step, draft, guard ? kGuardBorder : 0);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MarkedResults.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/ArenaPlaces.h"
@@ -21,42 +22,6 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 //===----------------------------------------------------------------------===//
-// Analysis
-//===----------------------------------------------------------------------===//
-
-/// Values that backward is to compute again.
-static FailureOr<llvm::SmallDenseSet<Value>> getMarked(Block &block,
-                                                       Operation *loss) {
-  llvm::SmallDenseSet<Value> marked;
-  for (Operation &op : block) {
-    Attribute attr = op.getAttr(names::kRecompute);
-    if (!attr)
-      continue;
-    auto results = dyn_cast<DenseI64ArrayAttr>(attr);
-    if (!isa<LaunchOp>(op) || !results)
-      return op.emitOpError("expected ")
-             << names::kRecompute
-             << " on a launch, with an array of numbers of results, got "
-             << attr;
-    if (!loss || !op.isBeforeInBlock(loss)) {
-      auto error = op.emitOpError("expected ")
-                   << names::kRecompute << " in forward, got it behind it";
-      if (loss)
-        error.attachNote(loss->getLoc()) << "forward ends here";
-      return error;
-    }
-    for (int64_t result : results.asArrayRef()) {
-      if (result < 0 || result >= op.getNumResults())
-        return op.emitOpError("expected a result below ")
-               << op.getNumResults() << " in " << names::kRecompute << ", got "
-               << result;
-      marked.insert(op.getResult(result));
-    }
-  }
-  return marked;
-}
-
-//===----------------------------------------------------------------------===//
 // Application
 //===----------------------------------------------------------------------===//
 
@@ -64,8 +29,7 @@ namespace {
 /// Repeats launches where backward first reads what they make.
 class Repeater {
 public:
-  Repeater(Block &block, Operation *loss,
-           const llvm::SmallDenseSet<Value> &marked);
+  Repeater(Block &block, Operation *loss, const llvm::SetVector<Value> &marked);
 
   void run();
 
@@ -76,7 +40,7 @@ private:
 
   Block &block;
   Operation *loss;
-  const llvm::SmallDenseSet<Value> &marked;
+  const llvm::SetVector<Value> &marked;
   /// What backward reads instead of a value of forward.
   IRMapping replacement;
   llvm::DenseMap<Operation *, LaunchOp> clones;
@@ -86,7 +50,7 @@ private:
 } // namespace
 
 Repeater::Repeater(Block &block, Operation *loss,
-                   const llvm::SmallDenseSet<Value> &marked)
+                   const llvm::SetVector<Value> &marked)
     : block(block), loss(loss), marked(marked) {
   for (auto gather : block.getOps<AllGatherOp>())
     if (loss->isBeforeInBlock(gather))
@@ -142,6 +106,8 @@ void Repeater::repeat(LaunchOp launch, Operation *reader) {
   OpBuilder builder(reader);
   auto clone = cast<LaunchOp>(builder.clone(*launch, operands));
   clone->removeAttr(names::kRecompute);
+  // What goes to the host is what forward made.
+  clone->removeAttr(names::kOffload);
   clones[launch] = clone;
   for (auto [old, again] : llvm::zip(launch->getResults(), clone->getResults()))
     if (marked.contains(old))
@@ -185,7 +151,8 @@ struct RecomputeActivations
       return markAllAnalysesPreserved();
     Block &block = step.getBody().front();
     Operation *loss = getLossOp(step);
-    auto marked = getMarked(block, loss);
+    auto marked =
+        getMarkedResults(block, loss, names::kRecompute, names::kOffload);
     if (failed(marked))
       return signalPassFailure();
     if (marked->empty())

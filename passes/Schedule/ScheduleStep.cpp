@@ -172,7 +172,7 @@ private:
   llvm::DenseSet<Operation *> placed;
   /// By event.
   llvm::DenseMap<Id, StartOp> starts;
-  std::map<Id, SmallVector<CollectiveOpInterface>> groups;
+  std::map<Id, SmallVector<TransferOpInterface>> groups;
 };
 } // namespace
 
@@ -192,25 +192,25 @@ void Rewriter::place(Operation *op) {
 }
 
 void Rewriter::start(const StepOp &op) {
-  SmallVector<CollectiveOpInterface> &group = groups[op.event];
-  group = getGroupFrom(cast<CollectiveOpInterface>(origins[op.source]));
+  SmallVector<TransferOpInterface> &group = groups[op.event];
+  group = getGroupFrom(cast<TransferOpInterface>(origins[op.source]));
   Location loc = group.front().getLoc();
   // What a transfer in `after` brings comes through its token: compute does not
   // know of it yet.
   SmallVector<Value> tokens, inputs, brought;
   for (Id event : op.after) {
     tokens.push_back(starts.lookup(event).getToken());
-    for (CollectiveOpInterface other : groups[event])
-      brought.push_back(other.getResult());
+    for (TransferOpInterface other : groups[event])
+      brought.push_back(other.getBrought());
   }
-  for (CollectiveOpInterface collective : group)
-    if (!llvm::is_contained(brought, collective.getInput())) {
-      placeViews(collective.getInput());
-      inputs.push_back(collective.getInput());
+  for (TransferOpInterface transfer : group)
+    if (!llvm::is_contained(brought, transfer.getSource())) {
+      placeViews(transfer.getSource());
+      inputs.push_back(transfer.getSource());
     }
   SmallVector<Type> types;
-  for (CollectiveOpInterface collective : group)
-    types.push_back(collective.getResult().getType());
+  for (TransferOpInterface transfer : group)
+    types.push_back(transfer.getBrought().getType());
   auto start =
       StartOp::create(builder, loc, TokenType::get(builder.getContext(), types),
                       inputs, TransferQueue(op.queue), op.event, tokens);
@@ -222,8 +222,8 @@ void Rewriter::start(const StepOp &op) {
   }
   OpBuilder inside = OpBuilder::atBlockEnd(&body);
   SmallVector<Value> yielded;
-  for (CollectiveOpInterface collective : group) {
-    Operation *clone = inside.clone(*collective, mapping);
+  for (TransferOpInterface transfer : group) {
+    Operation *clone = inside.clone(*transfer, mapping);
     clone->removeAttr(names::kGroup);
     yielded.push_back(clone->getResult(0));
   }
@@ -236,9 +236,8 @@ void Rewriter::wait(const StepOp &op) {
   auto wait =
       WaitOp::create(builder, start.getLoc(),
                      start.getToken().getType().getTypes(), start.getToken());
-  for (auto [collective, result] :
-       llvm::zip(groups[op.event], wait.getResults()))
-    collective.getResult().replaceAllUsesWith(result);
+  for (auto [transfer, result] : llvm::zip(groups[op.event], wait.getResults()))
+    transfer.getBrought().replaceAllUsesWith(result);
 }
 
 void Rewriter::apply(const StepProgram &program) {
@@ -258,11 +257,11 @@ void Rewriter::apply(const StepProgram &program) {
   }
   placeViews(block.getTerminator()->getOperands());
   for (auto &[event, group] : groups)
-    for (CollectiveOpInterface collective : group)
-      collective->dropAllReferences();
+    for (TransferOpInterface transfer : group)
+      transfer->dropAllReferences();
   for (auto &[event, group] : groups)
-    for (CollectiveOpInterface collective : group)
-      collective->erase();
+    for (TransferOpInterface transfer : group)
+      transfer->erase();
   // Views that nothing needs stay behind.
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isView(&op) && op.use_empty())

@@ -53,6 +53,12 @@ int32_t invoke(broadcast_call, Context &ctx,
                const fsdp_rt_collective_desc &desc) {
   return ctx.collective(CollectiveKind::Broadcast, desc);
 }
+int32_t invoke(offload_call, Context &ctx, const fsdp_rt_host_copy_desc &desc) {
+  return ctx.hostCopy(FSDP_RT_OFFLOAD, desc);
+}
+int32_t invoke(reload_call, Context &ctx, const fsdp_rt_host_copy_desc &desc) {
+  return ctx.hostCopy(FSDP_RT_RELOAD, desc);
+}
 int32_t invoke(start_call, Context &ctx, const fsdp_rt_start_desc &desc) {
   return ctx.start(desc);
 }

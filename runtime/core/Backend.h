@@ -86,6 +86,13 @@ public:
   /// them, as those between hosts do. Where not, they only copy and add in this
   /// host's memory.
   virtual bool hasLink() const = 0;
+  /// Returns when a copy of `bytes` between this rank's device and its host
+  /// (fsdp_rt_transfer_kind), which began at `begin` (nowNanoseconds()), would
+  /// be over on a link as slow as the one of collectives. At once where nobody
+  /// asked for such links. Callable from any thread.
+  virtual void crossHostLink(int32_t kind, int64_t bytes, int64_t begin) {
+    (void)kind, (void)bytes, (void)begin;
+  }
   /// Makes every other rank fail with this rank's number and `why`. Idempotent;
   /// the first reason in the program wins. Callable from any thread.
   virtual void abort(const Status &why) = 0;

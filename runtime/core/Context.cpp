@@ -12,6 +12,7 @@
 #include "core/Collective.h"
 #include "core/Guard.h"
 #include "core/Host.h"
+#include "core/HostCopy.h"
 #include "core/Matmul.h"
 #include "core/Reduce.h"
 
@@ -55,23 +56,32 @@ Status checkOptions(World &world, const ContextOptions &options) {
   if (options.traceEvents < 0)
     return Status::failed("expected at least 0 trace events, got " +
                           std::to_string(options.traceEvents));
+  if (options.hostBytes < 0 || options.hostBytes > maxBytes)
+    return Status::failed("expected 0 to " + std::to_string(maxBytes) +
+                          " bytes of the host's arena, got " +
+                          std::to_string(options.hostBytes));
   // Every rank of this host is about to reserve as much.
   int64_t limit = memoryLimit();
-  if (limit > 0 && options.arenaBytes > limit / world.localSize())
+  int64_t share = limit / world.localSize();
+  if (limit > 0 && (options.arenaBytes > share ||
+                    options.hostBytes > share - options.arenaBytes))
     return Status::failed(
         "expected arenas of " + std::to_string(world.localSize()) +
         " ranks that fit the " + std::to_string(limit) +
         " bytes of this host, got " + std::to_string(options.arenaBytes) +
-        " bytes per rank");
+        " bytes per rank" +
+        (options.hostBytes > 0 ? " and " + std::to_string(options.hostBytes) +
+                                     " for what it offloads"
+                               : ""));
   return Status::ok();
 }
 
 } // namespace
 
 Context::Context(World &world, const ContextOptions &options, Arena arena,
-                 Arena scratch, const Blas *blas)
+                 Arena host, Arena scratch, const Blas *blas)
     : world_(world), options_(options), arena_(std::move(arena)),
-      scratch_(std::move(scratch)), blas_(blas),
+      host_(std::move(host)), scratch_(std::move(scratch)), blas_(blas),
       recorder_(options.profile, options.traceEvents) {
   counters_.groups.resize(options.groups.size());
 }
@@ -88,6 +98,9 @@ Context::create(World &world, const ContextOptions &options) {
   Result<Arena> arena = Arena::map(options.arenaBytes, "arena");
   if (!arena.isOk())
     return arena.status();
+  Result<Arena> host = Arena::map(options.hostBytes, "arena of the host");
+  if (!host.isOk())
+    return host.status();
   // A page apart, so that threads share no cache line at the seams.
   constexpr int64_t page = 4096;
   int64_t kernelScratch = roundUp(options.scratchBytes, page);
@@ -99,7 +112,7 @@ Context::create(World &world, const ContextOptions &options) {
   std::unique_ptr<Context> context;
   try {
     context.reset(new Context(world, options, std::move(*arena),
-                              std::move(*scratch), *blas));
+                              std::move(*host), std::move(*scratch), *blas));
   } catch (const std::exception &) {
     return Status::failed("cannot reserve memory for " +
                           std::to_string(options.traceEvents) +
@@ -111,6 +124,7 @@ Context::create(World &world, const ContextOptions &options) {
   if (Status s = context->pool_.start(options.threads, hasCores))
     return s;
   context->arena_.touch(context->pool_);
+  context->host_.touch(context->pool_);
   context->scratch_.touch(context->pool_);
   if (options.events > 0 || !options.queues.empty()) {
     if (Status s = context->openQueues())
@@ -159,7 +173,7 @@ Status Context::openQueues() {
   auto threads = options_.threads + static_cast<int64_t>(wanted.queues.size());
   wanted.spin = int64_t(world_.localSize()) * threads <= availableCores();
   Result<std::unique_ptr<TransferQueues>> queues =
-      TransferQueues::create(world_, arena(), wanted);
+      TransferQueues::create(world_, memory(), wanted);
   if (!queues.isOk())
     return queues.status();
   queues_ = std::move(*queues);
@@ -308,13 +322,17 @@ Status Context::checkPart(CollectiveKind kind,
   if (desc.group < 0 || desc.group >= groups)
     return Status::internal("expected one of " + std::to_string(groups) +
                             " groups, got " + std::to_string(desc.group));
-  const Communicator &group = groupOf(desc.group);
-  return checkCollective(kind, desc, group.rank(), group.size(), arena_.size());
+  const Communicator *group = groupOf(desc.group);
+  if (!group)
+    return Status::internal("expected a queue of collectives in the manifest, "
+                            "got none");
+  return checkCollective(kind, desc, group->rank(), group->size(),
+                         arena_.size());
 }
 
 int64_t Context::count(CollectiveKind kind,
                        const fsdp_rt_collective_desc &desc) {
-  const Communicator &group = groupOf(desc.group);
+  const Communicator &group = *groupOf(desc.group);
   int64_t moved = collectiveBytes(kind, desc, group.rank(), group.size());
   CollectiveCounter &counter =
       counters_.groups[desc.group][static_cast<int>(kind)];
@@ -349,45 +367,99 @@ int32_t Context::collective(CollectiveKind kind,
   return 0;
 }
 
+int64_t Context::count(int32_t kind, const fsdp_rt_host_copy_desc &desc) {
+  CollectiveCounter &counter =
+      kind == FSDP_RT_OFFLOAD ? counters_.offloads : counters_.reloads;
+  ++counter.calls;
+  counter.bytes += desc.bytes;
+  return desc.bytes;
+}
+
+int32_t Context::hostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc) {
+  if (hasTransferFailed())
+    return failOfTransfer();
+  Status status;
+  if (queues_)
+    status = Status::internal("expected start in a program with queues, got a "
+                              "call of the copy");
+  else
+    status = checkHostCopy(kind, desc, memory());
+  if (status)
+    return fail(status.withContext(callName(hostCopyName(kind), desc.name)));
+  int64_t begin = nowNanoseconds();
+  runHostCopy(kind, desc, memory(), &pool_);
+  world_.crossHostLink(kind, desc.bytes, begin);
+  int64_t end = nowNanoseconds();
+  counters_.lastStep.communication += end - begin;
+  record({&desc, desc.name, CallKind::HostCopy, 0, begin, end, 0,
+          count(kind, desc), 0, 0, kind});
+  return 0;
+}
+
+static Status ofPart(int64_t i, Status status) {
+  return status.withContext("part " + std::to_string(i));
+}
+
+Status Context::checkHostCopies(const fsdp_rt_start_desc &desc) const {
+  auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
+  for (int64_t i = 0; i < desc.part_count; ++i) {
+    if (!parts[i])
+      return ofPart(i, Status::internal("expected a copy, got null"));
+    if (Status s = checkHostCopy(desc.kind, *parts[i], memory()))
+      return ofPart(i, std::move(s));
+  }
+  return Status::ok();
+}
+
+Status Context::checkParts(const fsdp_rt_start_desc &desc) const {
+  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  for (int64_t i = 0; i < desc.part_count; ++i) {
+    if (!parts[i])
+      return ofPart(i, Status::internal("expected a collective, got null"));
+    if (Status s = checkPart(static_cast<CollectiveKind>(desc.kind), *parts[i]))
+      return ofPart(i, std::move(s));
+    if (parts[i]->group != parts[0]->group)
+      return ofPart(i, Status::internal("expected group " +
+                                        std::to_string(parts[0]->group) +
+                                        " as of the first, got " +
+                                        std::to_string(parts[i]->group)));
+  }
+  return Status::ok();
+}
+
 Status Context::checkStart(const fsdp_rt_start_desc &desc) const {
   if (!queues_)
     return Status::internal("expected a manifest with events, got none");
-  if (desc.kind < 0 || desc.kind >= numCollectiveKinds)
-    return Status::internal("expected a kind of collective, got " +
+  if ((desc.kind < 0 || desc.kind >= numCollectiveKinds) &&
+      !isHostCopy(desc.kind))
+    return Status::internal("expected a kind of transfer, got " +
                             std::to_string(desc.kind));
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
-  if (!parts || desc.part_count < 1)
+  if (!desc.parts || desc.part_count < 1)
     return Status::internal("expected at least 1 part, got " +
-                            std::to_string(parts ? desc.part_count : 0));
-  for (int64_t i = 0; i < desc.part_count; ++i) {
-    auto part = [&](Status status) {
-      return status.withContext("part " + std::to_string(i));
-    };
-    if (!parts[i])
-      return part(Status::internal("expected a collective, got null"));
-    if (Status s = checkPart(static_cast<CollectiveKind>(desc.kind), *parts[i]))
-      return part(std::move(s));
-    if (parts[i]->group != parts[0]->group)
-      return part(Status::internal(
-          "expected group " + std::to_string(parts[0]->group) +
-          " as of the first, got " + std::to_string(parts[i]->group)));
+                            std::to_string(desc.parts ? desc.part_count : 0));
+  return isHostCopy(desc.kind) ? checkHostCopies(desc) : checkParts(desc);
+}
+
+int64_t Context::count(const fsdp_rt_start_desc &desc) {
+  int64_t moved = 0;
+  if (isHostCopy(desc.kind)) {
+    auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
+    for (int64_t i = 0; i < desc.part_count; ++i)
+      moved += count(desc.kind, *parts[i]);
+    return moved;
   }
-  return Status::ok();
+  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  for (int64_t i = 0; i < desc.part_count; ++i)
+    moved += count(static_cast<CollectiveKind>(desc.kind), *parts[i]);
+  return moved;
 }
 
 int32_t Context::start(const fsdp_rt_start_desc &desc) {
   if (hasTransferFailed())
     return failOfTransfer();
   Status status = checkStart(desc);
-  int64_t moved = 0;
-  if (status.isOk()) {
-    auto kind = static_cast<CollectiveKind>(desc.kind);
-    auto parts =
-        static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
-    for (int64_t i = 0; i < desc.part_count; ++i)
-      moved += count(kind, *parts[i]);
-    status = queues_->start(desc, moved);
-  }
+  if (status.isOk())
+    status = queues_->start(desc, count(desc));
   if (status)
     return fail(status.withContext(callName("start", desc.name)));
   if (queues_->hasThreads())
@@ -416,9 +488,11 @@ int32_t Context::wait(const fsdp_rt_wait_desc &desc) {
   counters_.lastStep.waiting += end - begin;
   if (isFirst) {
     counters_.lastStep.transfers += done->end - done->begin;
-    record({done->desc, done->desc->name, CallKind::Collective, 0, done->begin,
-            done->end, done->waiting, done->bytes, 0, done->desc->queue,
-            done->desc->kind, done->given});
+    CallKind kind = isHostCopy(done->desc->kind) ? CallKind::HostCopy
+                                                 : CallKind::Collective;
+    record({done->desc, done->desc->name, kind, 0, done->begin, done->end,
+            done->waiting, done->bytes, 0, done->desc->queue, done->desc->kind,
+            done->given});
   }
   record({&desc, desc.name, CallKind::Wait, 0, begin, end, end - begin, 0, 0});
   return 0;
@@ -469,7 +543,7 @@ int32_t Context::check(const fsdp_rt_check_desc &desc) {
 int32_t Context::guard(const fsdp_rt_guard_desc &desc) {
   if (hasTransferFailed())
     return failOfTransfer();
-  Status status = checkGuard(desc, arena_.size());
+  Status status = checkGuard(desc, memory());
   if (status.isOk() && desc.event != -1)
     status = queues_ ? queues_->guard(desc)
                      : Status::internal("expected a manifest with events, got "
@@ -477,7 +551,7 @@ int32_t Context::guard(const fsdp_rt_guard_desc &desc) {
   if (status)
     return fail(status.withContext(callName("guard", desc.name)));
   if (desc.event == -1)
-    if (Status s = runGuard(desc, arena_.data()))
+    if (Status s = runGuard(desc, memory()))
       return fail(std::move(s));
   return 0;
 }

@@ -37,6 +37,9 @@ namespace fsdp::rt {
 struct ContextOptions {
   /// Bytes of the arena: the manifest's `arena.bytes`.
   int64_t arenaBytes = 0;
+  /// Bytes of the arena of what is offloaded: the manifest's
+  /// `arena.host_bytes`.
+  int64_t hostBytes = 0;
   /// Bytes of kernel scratch per thread: the manifest's `arena.scratch_bytes`.
   int64_t scratchBytes = 0;
   /// Threads of this rank, the caller of step() included; at least 1.
@@ -84,6 +87,9 @@ public:
   const char *arena() const { return arena_.data(); }
   int64_t arenaBytes() const { return arena_.size(); }
 
+  /// Bytes of the second arena, which only copies of steps reach.
+  int64_t hostBytes() const { return host_.size(); }
+
   /// Runs one step. The first call or transfer that fails becomes the returned
   /// status and is reported to World::abort; after a failure every further step
   /// fails with the same status. No transfer is under way when it returns.
@@ -109,6 +115,8 @@ public:
   int32_t matmul(const fsdp_rt_matmul_desc &desc);
   int32_t attention(const fsdp_rt_attention_desc &desc, bool backward);
   int32_t collective(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
+  /// `kind`: FSDP_RT_OFFLOAD or FSDP_RT_RELOAD.
+  int32_t hostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc);
   int32_t start(const fsdp_rt_start_desc &desc);
   int32_t wait(const fsdp_rt_wait_desc &desc);
   int32_t copy(const fsdp_rt_copy_desc &desc);
@@ -116,7 +124,7 @@ public:
   int32_t guard(const fsdp_rt_guard_desc &desc);
 
 private:
-  Context(World &world, const ContextOptions &options, Arena arena,
+  Context(World &world, const ContextOptions &options, Arena arena, Arena host,
           Arena scratch, const Blas *blas);
 
   Status openQueues();
@@ -124,14 +132,21 @@ private:
   /// Whether a transfer has failed: then every further call does.
   bool hasTransferFailed() const { return queues_ && queues_->hasFailed(); }
   int32_t failOfTransfer();
-  const Communicator &groupOf(int index) const {
-    return queues_ ? queues_->group(index) : *communicators_[index];
+  const Communicator *groupOf(int index) const {
+    return queues_ ? queues_->group(index) : communicators_[index].get();
+  }
+  RankMemory memory() const {
+    return {arena_.data(), arena_.size(), host_.data(), host_.size()};
   }
   Status checkPart(CollectiveKind kind,
                    const fsdp_rt_collective_desc &desc) const;
+  Status checkParts(const fsdp_rt_start_desc &desc) const;
+  Status checkHostCopies(const fsdp_rt_start_desc &desc) const;
   Status checkStart(const fsdp_rt_start_desc &desc) const;
-  /// Counts a collective; returns its bytes.
+  /// Counts a collective, a copy, or what a start gives out; returns its bytes.
   int64_t count(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
+  int64_t count(int32_t kind, const fsdp_rt_host_copy_desc &desc);
+  int64_t count(const fsdp_rt_start_desc &desc);
   bool inArena(int64_t offset, int64_t bytes) const;
   /// Adds the running step's number; nothing where no record is kept.
   void record(CallRecord call);
@@ -139,6 +154,7 @@ private:
   World &world_;
   ContextOptions options_;
   Arena arena_;
+  Arena host_;
   Arena scratch_;
   int64_t scratchStride_ = 0;
   const Blas *blas_;

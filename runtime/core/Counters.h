@@ -45,7 +45,7 @@ struct CollectiveCounter {
 struct StepTimes {
   int64_t matmul = 0;
   int64_t kernels = 0;
-  /// Moving and adding the bytes of collectives.
+  /// Moving and adding the bytes of collectives and copies to the host.
   int64_t communication = 0;
   /// Blocked in a collective until the other ranks had come to it, or done, and
   /// in waits for transfers.
@@ -63,6 +63,8 @@ struct Counters {
   int64_t steps = 0;
   StepTimes lastStep;
   StepTimes allSteps;
+  /// Copies to the host and back: totals over all steps.
+  CollectiveCounter offloads, reloads;
   /// groups[g][kind]: totals over all steps, by the manifest's group.
   std::vector<std::array<CollectiveCounter, numCollectiveKinds>> groups;
 };

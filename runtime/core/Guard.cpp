@@ -29,7 +29,9 @@ int64_t findTouched(const char *from, int64_t bytes) {
 std::string describe(const fsdp_rt_guarded_desc &buffer) {
   return std::string(buffer.name ? buffer.name : "") + " (" +
          std::to_string(buffer.bytes) + " bytes at " +
-         std::to_string(buffer.offset) + " of the arena)";
+         std::to_string(buffer.offset) +
+         (buffer.memory == FSDP_RT_HOST ? " of the host's arena)"
+                                        : " of the arena)");
 }
 
 std::string describeByte(const char *arena, int64_t at) {
@@ -39,7 +41,8 @@ std::string describeByte(const char *arena, int64_t at) {
          " at " + std::to_string(at);
 }
 
-Status apply(const fsdp_rt_guarded_desc &buffer, char *arena) {
+Status apply(const fsdp_rt_guarded_desc &buffer, const RankMemory &memory) {
+  char *arena = memory.base(buffer.memory);
   char *at = arena + buffer.offset;
   if (buffer.action == FSDP_RT_GUARD_FILL) {
     std::memset(at, dead, buffer.bytes + buffer.border);
@@ -66,11 +69,12 @@ Status apply(const fsdp_rt_guarded_desc &buffer, char *arena) {
 
 /// `wanted`: of the action.
 template <typename Predicate>
-Status applyAll(const fsdp_rt_guard_desc &desc, char *arena, Predicate wanted) {
+Status applyAll(const fsdp_rt_guard_desc &desc, const RankMemory &memory,
+                Predicate wanted) {
   auto buffers = static_cast<const fsdp_rt_guarded_desc *const *>(desc.buffers);
   for (int64_t i = 0; i < desc.buffer_count; ++i)
     if (wanted(buffers[i]->action))
-      if (Status s = apply(*buffers[i], arena))
+      if (Status s = apply(*buffers[i], memory))
         return s.withContext(std::string("guard at ") +
                              (desc.name ? desc.name : ""));
   return Status::ok();
@@ -78,7 +82,7 @@ Status applyAll(const fsdp_rt_guard_desc &desc, char *arena, Predicate wanted) {
 
 } // namespace
 
-Status checkGuard(const fsdp_rt_guard_desc &desc, int64_t arenaBytes) {
+Status checkGuard(const fsdp_rt_guard_desc &desc, const RankMemory &memory) {
   if (desc.buffer_count < 0 || (!desc.buffers && desc.buffer_count > 0))
     return Status::internal("expected at least 0 buffers, got " +
                             std::to_string(desc.buffer_count));
@@ -89,6 +93,11 @@ Status checkGuard(const fsdp_rt_guard_desc &desc, int64_t arenaBytes) {
         buffer.action > FSDP_RT_GUARD_KEEP)
       return Status::internal("expected an action from 0 to 3, got " +
                               std::to_string(buffer.action));
+    if (buffer.memory != FSDP_RT_DEVICE && buffer.memory != FSDP_RT_HOST)
+      return Status::internal(
+          "expected memory of the device or the host, got " +
+          std::to_string(buffer.memory));
+    int64_t arenaBytes = memory.bytes(buffer.memory);
     if (buffer.offset < 0 || buffer.offset > arenaBytes || buffer.bytes < 0 ||
         buffer.border < 0 || buffer.bytes > arenaBytes - buffer.offset ||
         buffer.border > arenaBytes - buffer.offset - buffer.bytes)
@@ -100,18 +109,20 @@ Status checkGuard(const fsdp_rt_guard_desc &desc, int64_t arenaBytes) {
   return Status::ok();
 }
 
-Status runGuard(const fsdp_rt_guard_desc &desc, char *arena) {
-  return applyAll(desc, arena, [](int32_t) { return true; });
+Status runGuard(const fsdp_rt_guard_desc &desc, const RankMemory &memory) {
+  return applyAll(desc, memory, [](int32_t) { return true; });
 }
 
-Status runGuardBefore(const fsdp_rt_guard_desc &desc, char *arena) {
-  return applyAll(desc, arena, [](int32_t action) {
+Status runGuardBefore(const fsdp_rt_guard_desc &desc,
+                      const RankMemory &memory) {
+  return applyAll(desc, memory, [](int32_t action) {
     return action == FSDP_RT_GUARD_FILL || action == FSDP_RT_GUARD_BEGIN;
   });
 }
 
-Status runGuardBehind(const fsdp_rt_guard_desc &desc, char *arena) {
-  return applyAll(desc, arena, [](int32_t action) {
+Status runGuardBehind(const fsdp_rt_guard_desc &desc,
+                      const RankMemory &memory) {
+  return applyAll(desc, memory, [](int32_t action) {
     return action == FSDP_RT_GUARD_END || action == FSDP_RT_GUARD_KEEP;
   });
 }

@@ -13,6 +13,7 @@
 #ifndef FSDP_RT_CORE_GUARD_H
 #define FSDP_RT_CORE_GUARD_H
 
+#include "core/HostCopy.h"
 #include "core/Status.h"
 #include "fsdp-rt/abi.h"
 
@@ -20,17 +21,16 @@
 
 namespace fsdp::rt {
 
-/// Whether a guard's buffers are in an arena of so many bytes, and its actions
-/// are known.
-Status checkGuard(const fsdp_rt_guard_desc &desc, int64_t arenaBytes);
+/// Whether a guard's buffers are in their arenas, and its actions are known.
+Status checkGuard(const fsdp_rt_guard_desc &desc, const RankMemory &memory);
 
 /// Fills and looks, in the order of the buffers. Ends at the first that is not
 /// as it must be.
-Status runGuard(const fsdp_rt_guard_desc &desc, char *arena);
+Status runGuard(const fsdp_rt_guard_desc &desc, const RankMemory &memory);
 
 /// Around a transfer: only lives that begin, only lives that end.
-Status runGuardBefore(const fsdp_rt_guard_desc &desc, char *arena);
-Status runGuardBehind(const fsdp_rt_guard_desc &desc, char *arena);
+Status runGuardBefore(const fsdp_rt_guard_desc &desc, const RankMemory &memory);
+Status runGuardBehind(const fsdp_rt_guard_desc &desc, const RankMemory &memory);
 
 } // namespace fsdp::rt
 

@@ -27,6 +27,8 @@ const char *callKindName(CallKind kind) {
     return "check";
   case CallKind::Wait:
     return "wait";
+  case CallKind::HostCopy:
+    return "host_copy";
   }
   return "unknown";
 }

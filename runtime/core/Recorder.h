@@ -18,9 +18,17 @@
 
 namespace fsdp::rt {
 
-enum class CallKind : int32_t { Launch, Matmul, Collective, Copy, Check, Wait };
+enum class CallKind : int32_t {
+  Launch,
+  Matmul,
+  Collective,
+  Copy,
+  Check,
+  Wait,
+  HostCopy
+};
 
-/// "launch", "matmul", "collective", "copy", "check".
+/// "launch", "matmul", "collective", "copy", "check", "wait", "host_copy".
 const char *callKindName(CallKind kind);
 
 /// One call of a step. Times are nanoseconds of the steady clock.
@@ -40,8 +48,8 @@ struct CallRecord {
   int64_t flops;
   /// Of a transfer: its fsdp_rt_queue, and then the site is a start; else 0.
   int32_t queue = 0;
-  /// Of a collective: fsdp_rt_collective_kind.
-  int32_t collective = 0;
+  /// Of a collective or a copy to or from the host: fsdp_rt_transfer_kind.
+  int32_t transfer = 0;
   /// Of a transfer: when the step gave it to its queue.
   int64_t given = 0;
 };

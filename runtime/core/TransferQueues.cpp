@@ -22,9 +22,22 @@ namespace fsdp::rt {
 
 namespace {
 
-constexpr const char *queueNames[] = {nullptr, "all_gather", "reduce",
-                                      "all_reduce"};
-constexpr int32_t numQueues = 4; // the computation, 0, included
+constexpr const char *queueNames[] = {nullptr,      "all_gather", "reduce",
+                                      "all_reduce", "d2h",        "h2d"};
+constexpr int32_t numQueues = 6; // the computation, 0, included
+
+/// The only queues of copies, which run nothing else.
+constexpr bool isCopyQueue(int32_t queue) {
+  return queue == FSDP_RT_QUEUE_D2H || queue == FSDP_RT_QUEUE_H2D;
+}
+
+bool runsOn(int32_t kind, int32_t queue) {
+  if (kind == FSDP_RT_OFFLOAD)
+    return queue == FSDP_RT_QUEUE_D2H;
+  if (kind == FSDP_RT_RELOAD)
+    return queue == FSDP_RT_QUEUE_H2D;
+  return !isCopyQueue(queue);
+}
 
 int64_t powerOfTwo(int64_t atLeast) {
   int64_t power = 1;
@@ -79,19 +92,20 @@ QueueThreads decideQueueThreads(QueueThreads wish, bool hasLink,
   return hasLink || hasIdleCores ? QueueThreads::On : QueueThreads::Off;
 }
 
-TransferQueues::TransferQueues(World &world, char *arena,
+TransferQueues::TransferQueues(World &world, const RankMemory &memory,
                                const QueueOptions &options)
-    : world_(world), arena_(arena), stepPool_(options.stepPool),
+    : world_(world), memory_(memory), stepPool_(options.stepPool),
       spin_(options.spin), eventCount_(options.events),
       events_(std::make_unique<Event[]>(options.events)), laneOf_(numQueues) {}
 
 Result<std::unique_ptr<TransferQueues>>
-TransferQueues::create(World &world, char *arena, const QueueOptions &options) {
+TransferQueues::create(World &world, const RankMemory &memory,
+                       const QueueOptions &options) {
   if (Status s = checkArguments(options.events, options.queues))
     return s;
   std::unique_ptr<TransferQueues> made;
   try {
-    made.reset(new TransferQueues(world, arena, options));
+    made.reset(new TransferQueues(world, memory, options));
     if (Status s = made->openLanes(options))
       return s;
   } catch (const std::bad_alloc &) {
@@ -101,35 +115,51 @@ TransferQueues::create(World &world, char *arena, const QueueOptions &options) {
   return made;
 }
 
+Result<TransferQueues::Lane *>
+TransferQueues::openLane(const QueueOptions &options, bool communicates) {
+  auto lane = std::make_unique<Lane>();
+  if (hasThreads())
+    lane->ring.resize(powerOfTwo(options.events));
+  for (const std::vector<int> &ranks : options.groups) {
+    if (!communicates)
+      break;
+    // A queue's thread does without those of the computation, which uses them
+    // meanwhile.
+    Result<std::unique_ptr<Communicator>> communicator =
+        world_.createCommunicator(ranks, stepPool_);
+    if (!communicator.isOk())
+      return communicator.status();
+    lane->communicators.push_back(std::move(*communicator));
+  }
+  lanes_.push_back(std::move(lane));
+  return lanes_.back().get();
+}
+
+/// Copies need nobody else: they have no communicators.
 Status TransferQueues::openLanes(const QueueOptions &options) {
   for (int32_t queue : options.queues) {
-    if (hasThreads() || lanes_.empty()) {
-      auto lane = std::make_unique<Lane>();
-      if (hasThreads())
-        lane->ring.resize(powerOfTwo(options.events));
-      for (const std::vector<int> &ranks : options.groups) {
-        // A queue's thread does without those of the computation, which uses
-        // them meanwhile.
-        Result<std::unique_ptr<Communicator>> communicator =
-            world_.createCommunicator(ranks, stepPool_);
-        if (!communicator.isOk())
-          return communicator.status();
-        lane->communicators.push_back(std::move(*communicator));
-      }
-      lanes_.push_back(std::move(lane));
+    bool communicates = !isCopyQueue(queue);
+    if (!hasThreads() && communicates && collectives_) {
+      laneOf_[queue] = collectives_;
+      continue;
     }
-    laneOf_[queue] = lanes_.back().get();
+    Result<Lane *> lane = openLane(options, communicates);
+    if (!lane.isOk())
+      return lane.status();
+    laneOf_[queue] = *lane;
+    if (communicates && !collectives_)
+      collectives_ = *lane;
   }
   return hasThreads() ? startThreads(options.queues) : Status::ok();
 }
 
 Status TransferQueues::startThreads(const std::vector<int32_t> &queues) {
   try {
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      Lane &lane = *lanes_[i];
+    for (int32_t queue : queues) {
+      Lane &lane = *laneOf_[queue];
       lane.thread = std::thread([this, &lane] { serve(lane); });
       // Names have at most 15 characters.
-      std::string name = std::string("fsdp-") + queueName(queues[i]);
+      std::string name = std::string("fsdp-") + queueName(queue);
       pthread_setname_np(lane.thread.native_handle(), name.c_str());
     }
   } catch (const std::system_error &error) {
@@ -164,6 +194,10 @@ Status TransferQueues::start(const fsdp_rt_start_desc &desc, int64_t bytes) {
   if (!lane)
     return Status::internal("expected a queue that the manifest names, got " +
                             std::to_string(desc.queue));
+  if (!runsOn(desc.kind, desc.queue))
+    return Status::internal("expected a queue of transfers of kind " +
+                            std::to_string(desc.kind) + ", got " +
+                            queueName(desc.queue));
   auto isEvent = [&](int64_t event) {
     return event >= 0 && event < eventCount_;
   };
@@ -332,22 +366,40 @@ void TransferQueues::perform(Lane &lane, const fsdp_rt_start_desc &desc) {
     futexWakeAll(event.step);
 }
 
-Status TransferQueues::run(Lane &lane, const fsdp_rt_start_desc &desc) {
+Status TransferQueues::runCollectives(Lane &lane,
+                                      const fsdp_rt_start_desc &desc) {
   auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
   Communicator &group = *lane.communicators[parts[0]->group];
   int64_t waited = group.waitNanoseconds();
-  const fsdp_rt_guard_desc *guard = events_[desc.event].guard;
-  Status status = guard ? runGuardBefore(*guard, arena_) : Status::ok();
-  if (status)
-    return status;
+  Status status;
   group.beginTogether();
   for (int64_t i = 0; i < desc.part_count && status.isOk(); ++i)
     status = runCollective(static_cast<CollectiveKind>(desc.kind), *parts[i],
-                           group, arena_);
+                           group, memory_.device);
   group.endTogether();
   events_[desc.event].record.waiting = group.waitNanoseconds() - waited;
+  return status;
+}
+
+void TransferQueues::runHostCopies(const fsdp_rt_start_desc &desc) {
+  auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
+  const TransferRecord &record = events_[desc.event].record;
+  for (int64_t i = 0; i < desc.part_count; ++i)
+    runHostCopy(desc.kind, *parts[i], memory_, stepPool_);
+  world_.crossHostLink(desc.kind, record.bytes, record.begin);
+}
+
+Status TransferQueues::run(Lane &lane, const fsdp_rt_start_desc &desc) {
+  const fsdp_rt_guard_desc *guard = events_[desc.event].guard;
+  Status status = guard ? runGuardBefore(*guard, memory_) : Status::ok();
+  if (status)
+    return status;
+  if (isHostCopy(desc.kind))
+    runHostCopies(desc);
+  else
+    status = runCollectives(lane, desc);
   if (guard && status.isOk())
-    status = runGuardBehind(*guard, arena_);
+    status = runGuardBehind(*guard, memory_);
   events_[desc.event].guard = nullptr;
   return status;
 }

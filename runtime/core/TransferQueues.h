@@ -27,6 +27,7 @@
 #define FSDP_RT_CORE_TRANSFERQUEUES_H
 
 #include "core/Backend.h"
+#include "core/HostCopy.h"
 #include "core/Status.h"
 #include "fsdp-rt/abi.h"
 
@@ -84,29 +85,30 @@ struct TransferRecord {
 
 class TransferQueues {
 public:
-  /// Starts a thread for each of the queues, with a communicator for each of
-  /// the groups. Collective, as createCommunicator() is. `world`, `arena` and
-  /// the pool must outlive the queues.
+  /// Starts a thread for each of the queues, those of collectives with a
+  /// communicator for each of the groups. Collective, as createCommunicator()
+  /// is. `world`, the memory and the pool must outlive the queues.
   static Result<std::unique_ptr<TransferQueues>>
-  create(World &world, char *arena, const QueueOptions &options);
+  create(World &world, const RankMemory &memory, const QueueOptions &options);
   /// Ends the threads. No transfer may be under way.
   ~TransferQueues();
   TransferQueues(const TransferQueues &) = delete;
   TransferQueues &operator=(const TransferQueues &) = delete;
 
-  /// The transfers of the world's group with this index; only to ask for its
-  /// size and this rank's place in it.
-  const Communicator &group(int index) const {
-    return *lanes_.front()->communicators[index];
+  /// The collectives of the world's group with this index; only to ask for its
+  /// size and this rank's place in it. Null where no queue runs collectives.
+  const Communicator *group(int index) const {
+    return collectives_ ? collectives_->communicators[index].get() : nullptr;
   }
 
   /// All of the following: on the thread of the step.
 
   /// From here on events are those of step `number`, above the one before.
   void beginStep(uint32_t number);
-  /// Hands over a transfer whose parts can be run (checkCollective) and move
-  /// `bytes`; refuses wrong queues and events. `desc` must live until its event
-  /// is complete. Without threads it is complete on return.
+  /// Hands over a transfer whose parts can be run (checkCollective,
+  /// checkHostCopy) and move `bytes`; refuses wrong queues and events. `desc`
+  /// must live until its event is complete. Without threads it is complete on
+  /// return.
   Status start(const fsdp_rt_start_desc &desc, int64_t bytes);
   /// What guards the transfer of its event, which this step starts next.
   Status guard(const fsdp_rt_guard_desc &desc);
@@ -155,17 +157,21 @@ private:
     std::atomic<bool> isAsleep{false};
   };
 
-  TransferQueues(World &world, char *arena, const QueueOptions &options);
+  TransferQueues(World &world, const RankMemory &memory,
+                 const QueueOptions &options);
   Status openLanes(const QueueOptions &options);
+  Result<Lane *> openLane(const QueueOptions &options, bool communicates);
   Status startThreads(const std::vector<int32_t> &queues);
   void serve(Lane &lane);
   void perform(Lane &lane, const fsdp_rt_start_desc &desc);
   Status run(Lane &lane, const fsdp_rt_start_desc &desc);
+  Status runCollectives(Lane &lane, const fsdp_rt_start_desc &desc);
+  void runHostCopies(const fsdp_rt_start_desc &desc);
   void waitFor(Event &event, uint32_t step);
   void fail(const Status &status);
 
   World &world_;
-  char *arena_;
+  RankMemory memory_;
   ThreadPool *stepPool_;
   bool spin_;
   int64_t eventCount_;
@@ -173,6 +179,8 @@ private:
   std::vector<std::unique_ptr<Lane>> lanes_;
   /// By fsdp_rt_queue; null where the program has none.
   std::vector<Lane *> laneOf_;
+  /// One of those that have communicators; null where none has.
+  Lane *collectives_ = nullptr;
   std::atomic<bool> isEnding_{false};
 
   /// Written by the step's thread before it gives out transfers.

@@ -212,8 +212,8 @@ std::vector<OptionSpec> makeTable() {
       {"--trace", "DIR", "write every rank's calls for Perfetto",
        setText(&O::trace)},
       {"--link", "BYTES_PER_SECOND[,SECONDS]",
-       "for experiments: delay the local backend's collectives as one link per "
-       "rank of this bandwidth and latency would",
+       "for experiments: delay the local backend's collectives, and copies to "
+       "the host, as links of this bandwidth and latency would",
        setLink},
       {"--quiet", "", "print errors and warnings alone", setFlag(&O::quiet)},
       {"--describe", "", "print the program's manifest and end",

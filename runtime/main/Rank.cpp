@@ -26,6 +26,7 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
                                            const RankOptions &options) {
   ContextOptions wanted;
   wanted.arenaBytes = manifest.arenaBytes;
+  wanted.hostBytes = manifest.hostBytes;
   wanted.scratchBytes = manifest.scratchBytes;
   wanted.threads = options.threads;
   wanted.groups = groupRanks(manifest, host.rank());

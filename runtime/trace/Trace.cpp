@@ -46,6 +46,10 @@ Json timesOf(const StepTimes &times) {
           {"transfers_ns", times.transfers}};
 }
 
+Json counterOf(const CollectiveCounter &counter) {
+  return {{"calls", counter.calls}, {"bytes", counter.bytes}};
+}
+
 /// The matrix products of a step in their order, complete enough to be run
 /// again alone.
 Json productsOf(const std::vector<SiteTotals> &sites) {
@@ -88,6 +92,10 @@ const char *kernelName(int32_t kind) {
     return "ncclDevKernel_ReduceScatter_Sum";
   case FSDP_RT_ALL_REDUCE:
     return "ncclDevKernel_AllReduce_Sum";
+  case FSDP_RT_OFFLOAD:
+    return "Memcpy DtoH";
+  case FSDP_RT_RELOAD:
+    return "Memcpy HtoD";
   }
   return "ncclDevKernel_Broadcast";
 }
@@ -99,6 +107,10 @@ int32_t queueOf(int32_t kind) {
     return FSDP_RT_QUEUE_ALL_GATHER;
   case FSDP_RT_REDUCE_SCATTER:
     return FSDP_RT_QUEUE_REDUCE;
+  case FSDP_RT_OFFLOAD:
+    return FSDP_RT_QUEUE_D2H;
+  case FSDP_RT_RELOAD:
+    return FSDP_RT_QUEUE_H2D;
   }
   return FSDP_RT_QUEUE_ALL_REDUCE;
 }
@@ -142,10 +154,14 @@ private:
     return call.queue ? call.given : call.begin;
   }
 
+  static bool isTransfer(const CallRecord &call) {
+    return call.kind == CallKind::Collective || call.kind == CallKind::HostCopy;
+  }
+
   static int32_t streamOf(const CallRecord &call) {
-    if (call.kind != CallKind::Collective)
+    if (!isTransfer(call))
       return compute;
-    return call.queue ? call.queue : queueOf(call.collective);
+    return call.queue ? call.queue : queueOf(call.transfer);
   }
 
   double microseconds(int64_t nanoseconds) const {
@@ -200,24 +216,23 @@ private:
   void addCall(const CallRecord &call, int64_t correlation) {
     if (call.step != step_) {
       step_ = call.step;
-      collectives_ = 0;
+      transfers_ = 0;
       transferOf_.clear();
     }
     if (call.kind == CallKind::Wait)
       return addWait(call);
-    bool isTransfer = call.kind == CallKind::Collective;
     int32_t stream = streamOf(call);
     Json event = complete("kernel",
-                          isTransfer  ? kernelName(call.collective)
-                          : call.name ? call.name
-                                      : "",
+                          isTransfer(call) ? kernelName(call.transfer)
+                          : call.name      ? call.name
+                                           : "",
                           stream, call.begin, call.end);
     Json &args = event["args"];
     args = {{"device", header_.rank},
             {"stream", stream},
             {"correlation", correlation},
             {"step", call.step + 1}};
-    if (isTransfer)
+    if (isTransfer(call))
       addTransfer(args, call, correlation);
     else
       args["bytes"] = call.bytes;
@@ -231,29 +246,38 @@ private:
     events_.push_back(std::move(launch));
   }
 
-  void addTransfer(Json &args, const CallRecord &call, int64_t correlation) {
-    // Whole buffers, as the compiler counts them; and what a collective without
-    // a queue would be, if it had been started.
-    int64_t event = collectives_++, bytes = 0;
+  /// What the compiler counts as its bytes: whole buffers.
+  int64_t wholeBytes(const fsdp_rt_collective_desc &part, int32_t kind) const {
+    int64_t size = dtypeSize(static_cast<Dtype>(part.dtype));
+    bool isSharded =
+        kind == FSDP_RT_ALL_GATHER || kind == FSDP_RT_REDUCE_SCATTER;
+    return part.count * size * (isSharded ? groupSize(part.group) : 1);
+  }
+
+  void addCollective(Json &args, const CallRecord &call) const {
     const fsdp_rt_collective_desc *first;
-    auto add = [&](const fsdp_rt_collective_desc &part) {
-      int64_t size = dtypeSize(static_cast<Dtype>(part.dtype));
-      bool isSharded = call.collective == FSDP_RT_ALL_GATHER ||
-                       call.collective == FSDP_RT_REDUCE_SCATTER;
-      bytes += part.count * size * (isSharded ? groupSize(part.group) : 1);
-    };
+    int64_t bytes = 0;
     if (call.queue) {
       auto &start = *static_cast<const fsdp_rt_start_desc *>(call.site);
       auto parts =
           static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
-      event = start.event;
       first = parts[0];
       for (int64_t i = 0; i < start.part_count; ++i)
-        add(*parts[i]);
+        bytes += wholeBytes(*parts[i], call.transfer);
     } else {
       first = static_cast<const fsdp_rt_collective_desc *>(call.site);
-      add(*first);
+      bytes = wholeBytes(*first, call.transfer);
     }
+    args["bytes"] = bytes;
+    args["Group size"] = groupSize(first->group);
+    args["dtype"] = typeName(first->dtype);
+  }
+
+  void addTransfer(Json &args, const CallRecord &call, int64_t correlation) {
+    // What a transfer without a queue would be, if it had been started.
+    int64_t event = transfers_++;
+    if (call.queue)
+      event = static_cast<const fsdp_rt_start_desc *>(call.site)->event;
     transferOf_[event] = {streamOf(call), correlation};
     args["event"] = event;
     if (header_.certificate &&
@@ -263,9 +287,10 @@ private:
         args["unit"] = what.unit;
       args["phase"] = what.isBackward ? "backward" : "forward";
     }
-    args["bytes"] = bytes;
-    args["Group size"] = groupSize(first->group);
-    args["dtype"] = typeName(first->dtype);
+    if (call.kind == CallKind::HostCopy)
+      args["bytes"] = call.bytes;
+    else
+      addCollective(args, call);
     args["waiting_us"] = microseconds(call.waiting);
   }
 
@@ -295,7 +320,7 @@ private:
   Json events_ = Json::array();
   int32_t step_ = -1;
   /// In this step.
-  int64_t collectives_ = 0;
+  int64_t transfers_ = 0;
   /// By event: stream and correlation.
   std::map<int64_t, std::pair<int32_t, int64_t>> transferOf_;
 };
@@ -372,7 +397,11 @@ Status writeProfile(const std::string &path, int rank, const Context &context) {
                   {"threads", context.threads()},
                   {"times", timesOf(counters.allSteps)},
                   {"traffic", std::move(groups)},
+                  {"host_copies",
+                   {{"offload", counterOf(counters.offloads)},
+                    {"reload", counterOf(counters.reloads)}}},
                   {"arena_bytes", context.arenaBytes()},
+                  {"host_bytes", context.hostBytes()},
                   {"calls", std::move(calls)},
                   {"products", productsOf(context.recorder().sites())}};
   return data::replaceFile(path, dump(profile));

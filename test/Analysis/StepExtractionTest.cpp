@@ -27,7 +27,7 @@ protected:
           attributes {fsdp.arena = {bytes = 4096 : i64,
             state_offset = 0 : i64, state_bytes = 64 : i64,
             communicated_offset = 64 : i64, communicated_bytes = 1984 : i64,
-            transient_offset = 2048 : i64, transient_bytes = 2048 : i64}} {
+            host_bytes = 256 : i64, transient_offset = 2048 : i64, transient_bytes = 2048 : i64}} {
     )" + body +
             "}")
         .str();
@@ -94,6 +94,57 @@ TEST_F(StepExtraction, collectivesWaitAtOnce) {
   EXPECT_TRUE(p.ops[3].backward);
 }
 
+TEST_F(StepExtraction, copiesAreTransfersWithoutAGroup) {
+  // Alone, they wait at once; started, one comes after the other.
+  StepProgram alone = extract(R"(
+    %a = fsdp.launch @copy(%p) {fsdp.offsets = array<i64: 64>} : (tensor<16xf32>) -> tensor<16xf32>
+    %h = fsdp.offload %a {fsdp.offsets = array<i64: 0>} : tensor<16xf32> -> !fsdp.host<tensor<16xf32>>
+    %b = fsdp.reload %h {fsdp.offsets = array<i64: 2048>} : !fsdp.host<tensor<16xf32>> -> tensor<16xf32>
+    return %b, %p : tensor<16xf32>, tensor<16xf32>
+  )");
+  StepProgram started = extract(R"(
+    %a = fsdp.launch @copy(%p) {fsdp.offsets = array<i64: 64>} : (tensor<16xf32>) -> tensor<16xf32>
+    %s = fsdp.start(%a) on d2h event 0 {
+    ^bb0(%x: tensor<16xf32>):
+      %h = fsdp.offload %x {fsdp.offsets = array<i64: 0>} : tensor<16xf32> -> !fsdp.host<tensor<16xf32>>
+      fsdp.yield %h : !fsdp.host<tensor<16xf32>>
+    } : (tensor<16xf32>) -> !fsdp.token<!fsdp.host<tensor<16xf32>>>
+    %t = fsdp.start() on h2d event 1 after(%s : !fsdp.token<!fsdp.host<tensor<16xf32>>>) {
+    ^bb0(%x: !fsdp.host<tensor<16xf32>>):
+      %y = fsdp.reload %x {fsdp.offsets = array<i64: 2048>} : !fsdp.host<tensor<16xf32>> -> tensor<16xf32>
+      fsdp.yield %y : tensor<16xf32>
+    } : () -> !fsdp.token<tensor<16xf32>>
+    %g = fsdp.wait %s {fsdp.offsets = array<i64: 0>} : !fsdp.token<!fsdp.host<tensor<16xf32>>> -> !fsdp.host<tensor<16xf32>>
+    %b = fsdp.wait %t {fsdp.offsets = array<i64: 2048>} : !fsdp.token<tensor<16xf32>> -> tensor<16xf32>
+    return %b, %p : tensor<16xf32>, tensor<16xf32>
+  )");
+  for (const StepProgram &p : {alone, started}) {
+    EXPECT_EQ(p.hostBytes, 256);
+    ASSERT_EQ(p.transfers.size(), 2u);
+    EXPECT_EQ(p.transfers[0].kind, TransferKind::DeviceToHost);
+    EXPECT_EQ(p.transfers[1].kind, TransferKind::HostToDevice);
+    EXPECT_TRUE(p.groups.empty());
+    EventOps events = getEventOps(p);
+    const StepOp &there = p.ops[events.start[0]],
+                 &back = p.ops[events.start[1]];
+    EXPECT_EQ(there.queue, Queue::D2H);
+    EXPECT_EQ(back.queue, Queue::H2D);
+    EXPECT_EQ(p.transfers[there.transfer].atomBytes[0], 64);
+    EXPECT_EQ(p.transfers[there.transfer].dtype, "f32");
+    EXPECT_EQ(p.transfers[back.transfer].dtype, "f32");
+    // Both belong to what made the value.
+    EXPECT_EQ(there.unit, p.ops[0].unit);
+    EXPECT_EQ(back.unit, p.ops[0].unit);
+    Id host = there.writes[0].value;
+    EXPECT_EQ(back.reads[0].value, host);
+    EXPECT_TRUE(p.buffers[p.values[host].buffer].isHost);
+    EXPECT_FALSE(p.buffers[p.values[there.reads[0].value].buffer].isHost);
+    EXPECT_FALSE(p.buffers[p.values[back.writes[0].value].buffer].isHost);
+  }
+  EXPECT_EQ(alone.ops[2].kind, StepOpKind::Wait);
+  EXPECT_EQ(started.ops[2].after, (llvm::SmallVector<Id, 2>{0}));
+}
+
 TEST_F(StepExtraction, whatDoesNotLieInPlaceIsCopied) {
   StepProgram p = extract(R"(
     %a = fsdp.launch @copy(%p) tied [0] {fsdp.offsets = array<i64: 64>} : (tensor<16xf32>) -> tensor<16xf32>
@@ -128,8 +179,8 @@ TEST_F(StepExtraction, refusesWhatIsNoPlannedStep) {
     %w = fsdp.broadcast %p from 0 on @mesh["shard"] {fsdp.offsets = array<i64: 64>} : tensor<16xf32>
     return %w, %p : tensor<16xf32>, tensor<16xf32>
   )")),
-            "'fsdp.broadcast' op expected all_gather, reduce_scatter or "
-            "all_reduce in a step");
+            "'fsdp.broadcast' op expected all_gather, reduce_scatter, "
+            "all_reduce, offload or reload in a step");
   EXPECT_EQ(getError(makeStep(R"(
     %w = fsdp.all_reduce %p on @mesh["replicate", "inner"] {fsdp.offsets = array<i64: 64>} : tensor<16xf32>
     return %w, %p : tensor<16xf32>, tensor<16xf32>

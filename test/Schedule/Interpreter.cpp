@@ -44,8 +44,16 @@ public:
   std::string run();
 
 private:
+  bool isHost(const ByteRange &range) const {
+    return p.buffers[p.values[range.value].buffer].isHost;
+  }
   bool touches(const ByteRange &a, const ByteRange &b) const {
-    return a.offset < b.end() && b.offset < a.end();
+    return isHost(a) == isHost(b) && a.offset < b.end() && b.offset < a.end();
+  }
+  /// The host's memory lies behind the device's.
+  Id &at(State &state, const ByteRange &range, int64_t offset) const {
+    return state
+        .memory[((isHost(range) ? p.arenaBytes : 0) + offset) / kGranule];
   }
   bool fail(std::string text) {
     fault = std::move(text);
@@ -55,7 +63,7 @@ private:
   bool keepsContract();
   bool begin(State &state, Id op);
   void end(State &state, Id op);
-  bool finish(const State &state);
+  bool finish(State state);
   bool explore(const State &state);
 
   const StepProgram &p;
@@ -70,7 +78,8 @@ bool Interpreter::keepsContract() {
   std::set<Id> started, waited;
   for (const StepOp &op : p.ops) {
     auto isInside = [&](const ByteRange &range) {
-      return range.offset >= 0 && range.end() <= p.arenaBytes;
+      return range.offset >= 0 &&
+             range.end() <= (isHost(range) ? p.hostBytes : p.arenaBytes);
     };
     for (const ByteRange &range : op.reads)
       if (!isInside(range))
@@ -113,8 +122,8 @@ std::vector<Id> Interpreter::running(const State &state) const {
 bool Interpreter::begin(State &state, Id id) {
   const StepOp &op = p.ops[id];
   for (const ByteRange &range : op.reads)
-    for (int64_t at = range.offset; at < range.end(); at += kGranule)
-      if (state.memory[at / kGranule] != range.value)
+    for (int64_t i = range.offset; i < range.end(); i += kGranule)
+      if (at(state, range, i) != range.value)
         return fail(op.name + " reads something else");
   for (Id other : running(state))
     if (other != id)
@@ -129,21 +138,21 @@ bool Interpreter::begin(State &state, Id id) {
                         " writes");
       }
   for (const ByteRange &range : op.writes)
-    for (int64_t at = range.offset; at < range.end(); at += kGranule)
-      state.memory[at / kGranule] = kNothing;
+    for (int64_t i = range.offset; i < range.end(); i += kGranule)
+      at(state, range, i) = kNothing;
   return true;
 }
 
 void Interpreter::end(State &state, Id id) {
   for (const ByteRange &range : p.ops[id].writes)
-    for (int64_t at = range.offset; at < range.end(); at += kGranule)
-      state.memory[at / kGranule] = range.value;
+    for (int64_t i = range.offset; i < range.end(); i += kGranule)
+      at(state, range, i) = range.value;
 }
 
-bool Interpreter::finish(const State &state) {
+bool Interpreter::finish(State state) {
   for (const ByteRange &range : p.results)
-    for (int64_t at = range.offset; at < range.end(); at += kGranule)
-      if (state.memory[at / kGranule] != range.value)
+    for (int64_t i = range.offset; i < range.end(); i += kGranule)
+      if (at(state, range, i) != range.value)
         return fail("a result is not there");
   return true;
 }
@@ -213,7 +222,7 @@ std::string Interpreter::run() {
   if (!keepsContract())
     return fault;
   State state;
-  state.memory.assign(p.arenaBytes / kGranule, -1);
+  state.memory.assign((p.arenaBytes + p.hostBytes) / kGranule, -1);
   for (size_t id = 0; id != p.values.size(); ++id)
     if (p.values[id].isArgument)
       for (int64_t at = p.values[id].offset;

@@ -24,6 +24,8 @@ namespace {
 class Mutant : public test::PlacedProgram {
 public:
   explicit Mutant(unsigned seed) : random(seed) {
+    // A third waits on the host between forward and backward.
+    bool offloads = pick(3) == 0;
     int units = 1 + pick(2);
     std::vector<Id> shards, gathered, gradients;
     std::vector<Id> waits;
@@ -44,6 +46,8 @@ public:
       activation = {next};
     }
     waits.clear();
+    if (offloads)
+      activation = {offload(activation.front(), gathered.front())};
     for (int u = units; u-- != 0;) {
       Id gradient = value();
       addLaunch("backward", {gathered[u], activation.front()}, {gradient});
@@ -69,6 +73,32 @@ public:
       addLaunch("update", {shards[u], gradients[units - 1 - u]}, {updated});
       p.results.push_back(range(updated));
     }
+  }
+
+  /// @first goes to the host and comes back, which is returned; @second only
+  /// goes there. Whether compute or only the second copy knows of the first is
+  /// left to chance.
+  Id offload(Id first, Id second) {
+    std::vector<Id> there;
+    for (Id from : {first, second}) {
+      int64_t bytes = p.values[from].bytes;
+      there.push_back(addHostValue(p.hostBytes, bytes));
+      p.hostBytes += bytes;
+      start("offload", Queue::D2H, TransferKind::DeviceToHost, from,
+            there.back());
+    }
+    Id out = events - 2, back = value();
+    bool knows = pick(2);
+    if (knows)
+      addWait(out);
+    start("reload", Queue::H2D, TransferKind::HostToDevice, there[0], back);
+    if (!knows)
+      p.ops.back().after = {out};
+    addWait(events - 1);
+    if (!knows)
+      addWait(out);
+    addWait(out + 1);
+    return back;
   }
 
   void mutate() {
@@ -101,10 +131,14 @@ public:
       }
       break;
     case 6:
-    case 7:
-      place(pick(p.values.size()),
-            pick(p.arenaBytes / test::kGranule) * test::kGranule);
+    case 7: {
+      Id moved = pick(p.values.size());
+      bool isHost = p.buffers[p.values[moved].buffer].isHost;
+      place(moved,
+            pick((isHost ? p.hostBytes : p.arenaBytes) / test::kGranule) *
+                test::kGranule);
       break;
+    }
     case 8:
       if (p.ops[op].kind == StepOpKind::Start)
         p.ops[op].queue = Queue(1 + pick(3));

@@ -34,6 +34,11 @@ struct PlacedProgram {
         {Id(p.buffers.size()) - 1, offset, bytes, isArgument, {}});
     return p.values.size() - 1;
   }
+  Id addHostValue(int64_t offset, int64_t bytes) {
+    Id value = addValue(offset, bytes);
+    p.buffers.back().isHost = true;
+    return value;
+  }
   ByteRange range(Id value) const {
     return {value, p.values[value].offset, p.values[value].bytes};
   }
@@ -57,6 +62,8 @@ struct PlacedProgram {
     op.event = event;
     op.transfer = p.transfers.size();
     p.transfers.push_back({kind, {16}, 0});
+    if (p.transfers.back().isCopy())
+      p.transfers.back().group = -1;
     access(op, {read}, {write});
   }
   void addWait(Id event) { add("wait", StepOpKind::Wait).event = event; }

@@ -107,8 +107,8 @@ ScheduleProblem mlir::fsdp::sched::test::makeProblem(const RandomOptions &o,
   for (const Transfer &t : p.transfers)
     main += t.cost.link == 0 ? t.cost.work : 0;
   for (Transfer &t : p.transfers) {
-    Time work = t.cost.work * (o.ratio * compute / main) *
-                random.around(o.spread / 4);
+    Time work =
+        t.cost.work * (o.ratio * compute / main) * random.around(o.spread / 4);
     t.cost.latency = work * o.latency;
     t.cost.work = work - t.cost.latency;
   }
@@ -137,6 +137,25 @@ ScheduleProblem mlir::fsdp::sched::test::makeProblem(const RandomOptions &o,
       f.heldBytes = p.transfers[t].dstBytes / 8;
       p.floating.push_back(f);
     }
+  for (int u = 0; o.copies > 0 && u < n; u += 2) {
+    for (Id s = u; s <= backwardOf(u); ++s)
+      p.spine[s].live -= activation[u];
+    Transfer there, back;
+    there.queue = Queue::D2H;
+    there.cost = {0, Time(forward[u] * o.copies), p.numLinks};
+    there.srcBegin = u;
+    there.ready = u + 1;
+    there.srcBytes = activation[u];
+    back.queue = Queue::H2D;
+    back.cost = {0, there.cost.work, p.numLinks + 1};
+    back.after = {Id(p.transfers.size())};
+    back.firstUse = back.lastUse = backwardOf(u);
+    back.dstBytes = activation[u];
+    p.transfers.push_back(there);
+    p.transfers.push_back(back);
+  }
+  if (o.copies > 0)
+    p.numLinks += 2;
   if (o.rooms > 0)
     p.budget = p.fixedBytes + p.spine[n].live + int64_t(kUnit * (1 + o.rooms));
   return p;

@@ -34,6 +34,9 @@ struct RandomOptions {
   bool keepFirst = false;
   /// Of each transfer, in parts of its work.
   double latency = 0;
+  /// Activations of every other unit wait on the host, over links of their own.
+  /// A copy takes so much of the unit's forward; 0: none does.
+  double copies = 0;
 };
 
 ScheduleProblem makeProblem(const RandomOptions &options, uint64_t seed);

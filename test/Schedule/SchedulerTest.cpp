@@ -79,6 +79,35 @@ TEST(Scheduler, withinAHundredthOfTheExactSearch) {
   EXPECT_GE(compared, 190);
 }
 
+TEST(Scheduler, activationsOnTheHost) {
+  int found = 0;
+  for (uint64_t seed = 0; seed != 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomOptions options = pickOptions(seed);
+    options.copies = 0.2 + 0.1 * (seed % 15);
+    ScheduleProblem p = makeProblem(options, seed);
+    ASSERT_EQ(checkProblem(p), "");
+    FSDPOptions theirs;
+    for (bool gathersFirst : {false, true}) {
+      theirs.gathersFirst = gathersFirst;
+      ASSERT_EQ(checkSchedule(p, scheduleLikeFSDP(p, theirs)), "");
+    }
+    std::optional<Schedule> s = schedule(p);
+    if (!s)
+      continue;
+    expectSound(p, *s);
+    // A fetch stands behind what it fetches.
+    std::vector<size_t> at(p.transfers.size());
+    for (size_t i = 0; i != s->issue.size(); ++i)
+      at[s->issue[i]] = i;
+    for (size_t t = 0; t != p.transfers.size(); ++t)
+      for (Id a : p.transfers[t].after)
+        EXPECT_LT(at[a], at[t]);
+    ++found;
+  }
+  EXPECT_GE(found, 55);
+}
+
 TEST(Scheduler, nearTheBoundWhereComputeIsLonger) {
   for (double ratio : {0.3, 0.5, 0.8})
     for (int units : {3, 4, 8, 16})

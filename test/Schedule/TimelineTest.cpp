@@ -119,3 +119,37 @@ TEST(Timeline, memoryIsHeldFromWriterToLastReader) {
   for (const MemoryPoint &point : memory)
     EXPECT_LE(point.getTotal(), peak.getTotal());
 }
+
+TEST(Timeline, memoryOfTheHostCountsApart) {
+  // Two values on the host, of which the first is fetched before the second
+  // one is stored.
+  StepProgram program = makeTwoUnitStep();
+  Timeline timeline =
+      play(addTimes(program, ConstantCost(), {GroupPlacement()}));
+  std::vector<MemoryPoint> before = getMemory(program, timeline);
+  EXPECT_EQ(getHostPeak(program, timeline), 0);
+  for (int64_t bytes : {1000, 300}) {
+    StepBuffer buffer;
+    buffer.bytes = bytes;
+    buffer.isHost = true;
+    program.buffers.push_back(buffer);
+    program.values.push_back({Id(program.buffers.size()) - 1, 0, bytes});
+    for (bool isStored : {true, false}) {
+      StepOp &op = program.ops.emplace_back();
+      ByteRange range{Id(program.values.size()) - 1, 0, bytes};
+      if (isStored)
+        op.writes.push_back(range);
+      else
+        op.reads.push_back(range);
+      OpSpan span;
+      span.begin = timeline.spans.back().end;
+      span.end = span.begin + 10;
+      timeline.spans.push_back(span);
+    }
+  }
+  timeline.step = timeline.spans.back().end;
+  EXPECT_EQ(getHostPeak(program, timeline), 1000);
+  // The device's is as it was.
+  EXPECT_EQ(getMemoryPeak(getMemory(program, timeline)).getTotal(),
+            getMemoryPeak(before).getTotal());
+}

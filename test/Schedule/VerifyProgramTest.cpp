@@ -205,4 +205,81 @@ TEST_F(VerifyProgram, RefusesSwappedOps) {
   refuses("to read value 2");
 }
 
+/// Two values that go to the host and come back.
+///
+///   0 launch make  -> v0, v1     4 wait 0       8 wait 2
+///   1 start offload 0  v0 -> v2  5 wait 1       9 wait 3
+///   2 start offload 1  v1 -> v3  6 start reload 2  v2 -> v4
+///   3 launch other -> v6         7 start reload 3  v3 -> v5
+class VerifyCopies : public testing::Test, public test::PlacedProgram {
+protected:
+  VerifyCopies() {
+    p.arenaBytes = 40;
+    p.hostBytes = 16;
+    addValue(0, 8);     // v0
+    addValue(8, 8);     // v1
+    addHostValue(0, 8); // v2
+    addHostValue(8, 8); // v3
+    addValue(16, 8);    // v4
+    addValue(24, 8);    // v5
+    addValue(32, 8);    // v6
+    addLaunch("make", {}, {0, 1});
+    addStart("offload", Queue::D2H, TransferKind::DeviceToHost, 0, 0, 2);
+    addStart("offload", Queue::D2H, TransferKind::DeviceToHost, 1, 1, 3);
+    addLaunch("other", {}, {6});
+    addWait(0);
+    addWait(1);
+    addStart("reload", Queue::H2D, TransferKind::HostToDevice, 2, 2, 4);
+    addStart("reload", Queue::H2D, TransferKind::HostToDevice, 3, 3, 5);
+    addWait(2);
+    addWait(3);
+    p.results = {range(4), range(5), range(6)};
+  }
+  void refuses(const std::string &message) {
+    auto fault = verifyProgram(p);
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(fault->message, message);
+  }
+};
+
+TEST_F(VerifyCopies, OffsetsOfTheTwoArenasAreNotCompared) {
+  auto fault = verifyProgram(p);
+  EXPECT_FALSE(fault) << fault->message;
+  EXPECT_EQ(checkProgram(p), "");
+}
+
+TEST_F(VerifyCopies, OverlappingHostBuffers) {
+  place(3, 0);
+  refuses("expected reload (op 6) to read value 2 in bytes [0, 8) of the host, "
+          "got value 3 of offload (op 2)");
+}
+
+TEST_F(VerifyCopies, AReloadThatComesTooEarly) {
+  // Neither waits have told of it nor does it come after the offload.
+  std::rotate(p.ops.begin() + 4, p.ops.begin() + 5, p.ops.begin() + 7);
+  std::rotate(p.ops.begin() + 4, p.ops.begin() + 5, p.ops.begin() + 6);
+  refuses("expected offload (op 1) to be over before reload (op 4) reads bytes "
+          "[0, 8) of the host that it writes, got no event between them");
+  p.ops[4].after = {0};
+  auto fault = verifyProgram(p);
+  EXPECT_FALSE(fault) << fault->message;
+}
+
+TEST_F(VerifyCopies, AnOffloadNobodyWaitsFor) {
+  p.ops.erase(p.ops.begin() + 5);
+  refuses("expected offload (op 2) to be over before reload (op 6) reads bytes "
+          "[8, 16) of the host that it writes, got no event between them");
+}
+
+TEST_F(VerifyCopies, WhatIsOffloadedIsNotOverwrittenMeanwhile) {
+  place(6, 8);
+  refuses("expected offload (op 2) to be over before other (op 3) writes bytes "
+          "[8, 16) that it reads, got no event between them");
+}
+
+TEST_F(VerifyCopies, OutsideOfTheHostsArena) {
+  place(3, 16);
+  refuses("expected bytes inside the arena of the host of 16, got [16, 24)");
+}
+
 } // namespace

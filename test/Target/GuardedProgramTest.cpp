@@ -33,6 +33,25 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
+/// Whether @value has its memory for itself, from its launch to its last
+/// reader, each of them an op of the step.
+static bool isAlone(Value value) {
+  auto launch = value.getDefiningOp<LaunchOp>();
+  if (!launch || launch->getNumResults() != 1 || launch.getTiedInput(0) >= 0 ||
+      value.use_empty())
+    return false;
+  return llvm::all_of(value.getUses(), [](OpOperand &use) {
+    auto reader = dyn_cast<LaunchOp>(use.getOwner());
+    if (!reader)
+      return false;
+    for (OpResult result : reader->getResults())
+      if (reader.getTiedInput(result.getResultNumber()) ==
+          int64_t(use.getOperandNumber()))
+        return false;
+    return true;
+  });
+}
+
 namespace {
 /// Removed when it goes.
 struct TemporaryPath {
@@ -48,16 +67,24 @@ struct TemporaryPath {
 
 class GuardedProgram : public ::testing::Test {
 protected:
-  void SetUp() override {
+  void SetUp() override { build(/*offloads=*/false); }
+
+  void build(bool offloads) {
     options.input = FSDP_FIXTURES "/gpt2/model.mlir";
     options.optimizerFile = FSDP_FIXTURES "/gpt2/optimizer.mlir";
     frontend.emplace(options);
     check(frontend->read());
     PartitionOptions partition;
     frontend->fill(partition);
-    check(frontend->runPipeline("all", [&](OpPassManager &pm) {
+    check(frontend->runPipeline("kernels", [&](OpPassManager &pm) {
       buildPartitionPipeline(pm, partition);
       buildKernelPipeline(pm);
+    }));
+    step = frontend->getModule().lookupSymbol<func::FuncOp>(names::kStep);
+    if (offloads)
+      markActivations();
+    check(frontend->runPipeline("all", [&](OpPassManager &pm) {
+      pm.addPass(createOffloadActivations());
       buildCpuKernelPipeline(pm);
       PlanArenaOptions arena;
       arena.guard = true;
@@ -78,6 +105,16 @@ protected:
     value.getDefiningOp()->setAttr(
         names::kOffsets,
         Builder(value.getContext()).getDenseI64ArrayAttr({offset}));
+  }
+
+  /// What has its memory for itself and is read in backward goes to the host.
+  void markActivations() {
+    Operation *loss = getLossOp(step);
+    for (auto launch : step.getOps<LaunchOp>())
+      if (launch->isBeforeInBlock(loss) && isAlone(launch->getResult(0)) &&
+          isReadAfter(launch->getResult(0), loss))
+        launch->setAttr(names::kOffload,
+                        Builder(step.getContext()).getDenseI64ArrayAttr({0}));
   }
 
   /// Lowers the step as it is, links and runs it; returns its exit status.
@@ -146,25 +183,6 @@ int GuardedProgram::run() {
 
 TEST_F(GuardedProgram, runsAsPlanned) { EXPECT_EQ(run(), 0) << output; }
 
-/// Whether @value has its memory for itself, from its launch to its last
-/// reader, each of them an op of the step.
-static bool isAlone(Value value) {
-  auto launch = value.getDefiningOp<LaunchOp>();
-  if (!launch || launch->getNumResults() != 1 || launch.getTiedInput(0) >= 0 ||
-      value.use_empty())
-    return false;
-  return llvm::all_of(value.getUses(), [](OpOperand &use) {
-    auto reader = dyn_cast<LaunchOp>(use.getOwner());
-    if (!reader)
-      return false;
-    for (OpResult result : reader->getResults())
-      if (reader.getTiedInput(result.getResultNumber()) ==
-          int64_t(use.getOperandNumber()))
-        return false;
-    return true;
-  });
-}
-
 TEST_F(GuardedProgram, findsLiveBuffersThatOverlap) {
   // The second one is written while the first one is still to be read.
   Value first, second;
@@ -225,4 +243,35 @@ TEST_F(GuardedProgram, findsKernelsThatWriteTooFar) {
   ASSERT_FALSE(name.empty());
   EXPECT_EQ(run(), 1);
   EXPECT_NE(output.find(name), std::string::npos) << output;
+}
+
+class GuardedOffload : public GuardedProgram {
+protected:
+  void SetUp() override { build(/*offloads=*/true); }
+};
+
+TEST_F(GuardedOffload, runsAsPlanned) {
+  EXPECT_GT(getArena("host_bytes"), 0);
+  EXPECT_EQ(run(), 0) << output;
+}
+
+TEST_F(GuardedOffload, findsBuffersOfTheHostThatOverlap) {
+  // The second one is stored over the first one, which is still to be fetched.
+  OffloadOp first, second;
+  for (auto offload : step.getOps<OffloadOp>())
+    for (auto other : step.getOps<OffloadOp>())
+      if (!first && offload->isBeforeInBlock(other) &&
+          isReadAfter(offload.getResult(), other) &&
+          getTensorBytes(other.getResult().getType()) <=
+              getTensorBytes(offload.getResult().getType()))
+        first = offload, second = other;
+  ASSERT_TRUE(first);
+  int64_t at = getArenaOffset(first.getResult());
+  place(second.getResult(), at);
+  EXPECT_EQ(run(), 1);
+  std::string place = " bytes at " + std::to_string(at) +
+                      " of the host's arena) before its life begins";
+  for (StringRef part : {StringRef("guard at offload (op "),
+                         StringRef("result 0 of offload"), StringRef(place)})
+    EXPECT_NE(output.find(part), std::string::npos) << output;
 }

@@ -400,7 +400,8 @@ Status gatherAroundReduction(World &world, int64_t bytes) {
   options.events = 2;
   options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE};
   options.groups = {allRanks(world)};
-  auto made = rt::TransferQueues::create(world, arena.data(), options);
+  auto made = rt::TransferQueues::create(
+      world, {arena.data(), int64_t(arena.size())}, options);
   if (!made.isOk())
     return made.status();
   rt::TransferQueues &queues = **made;

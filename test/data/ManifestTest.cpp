@@ -86,7 +86,7 @@ TEST(Manifest, QueuesAndEventsBelongTogether) {
   refuse(int64_t(1) << 40, {"reduce"}, "events: expected");
   refuse(3, {"compute"},
          "queues[0]: expected one of all_gather, reduce, "
-         "all_reduce, got 'compute'");
+         "all_reduce, d2h, h2d, got 'compute'");
   for (json queues : {json{"reduce", "reduce"}, json{"reduce", "all_gather"}})
     refuse(3, queues, "queues[1]: expected distinct queues in the order");
   json m = good();
@@ -105,6 +105,7 @@ json certified() {
                              {"issue", std::string(64, '0')},
                              {"order", "scheduled"},
                              {"peak_bytes", manifest["arena"]["bytes"]},
+                             {"host_bytes", 0},
                              {"transfers", transfers}};
   return manifest;
 }
@@ -130,6 +131,9 @@ TEST(Manifest, RefusesACertificateThatDoesNotFit) {
   };
   refuse("certificate.peak_bytes: expected the",
          [](json &c) { c["peak_bytes"] = int64_t(c["peak_bytes"]) - 64; });
+  refuse("certificate.host_bytes: expected the 0 bytes of the host's arena, "
+         "got 64",
+         [](json &c) { c["host_bytes"] = 64; });
   refuse("certificate.transfers: expected one for each of 7 events, got 6",
          [](json &c) { c["transfers"].erase(6); });
   refuse("expected 64 hexadecimal digits, got 'abc'",
@@ -140,7 +144,7 @@ TEST(Manifest, RefusesACertificateThatDoesNotFit) {
          [](json &c) { c["transfers"][2]["phase"] = "sideways"; });
   refuse("order", [](json &c) { c["order"] = ""; });
   for (const char *key :
-       {"program", "issue", "order", "peak_bytes", "transfers"})
+       {"program", "issue", "order", "peak_bytes", "host_bytes", "transfers"})
     refuse(key, [&](json &c) { c.erase(key); });
 }
 

@@ -5,7 +5,7 @@ Compared are the losses of every step and all saved parameters, buffers and opti
 import re
 import unittest
 
-from steps import HAS_MPI, STEPS, StepTest, fixture, needs_mpi
+from steps import BIN, HAS_MPI, STEPS, StepTest, fixture, needs_mpi
 
 SGD = "sgd:lr=0.01,momentum=0.9"
 
@@ -68,6 +68,36 @@ class Bits(StepTest):
                 want = self.result(self.compile(fixture, mesh), mesh)
                 program = self.compile(fixture, mesh, "--guard", *options)
                 self.expect_same(want, self.result(program, mesh, "--queue-threads", threads))
+
+    def offload_all(self, mesh, *options):
+        """A program that offloads every value that it can."""
+        program = self.place("train")
+        outcome = self.execute([BIN / "fsdp-offload-all", fixture.model, "--optimizer-file",
+                                fixture.dir / "optimizer.mlir", "--mesh", mesh, *options,
+                                "-o", program])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        said = re.fullmatch(r"(\d+) values, (\d+) bytes of the device, (\d+) of the host\n",
+                            outcome.stdout)
+        self.assertTrue(said, outcome.stdout)
+        self.assertGreater(int(said[1]), 0)
+        self.assertGreater(int(said[3]), 0)
+        return program
+
+    def test_offloaded(self):
+        # What waits on the host comes back as it was, whoever copies it and whenever.
+        scheduled = ("--cluster", "h100-sxm")
+        for mesh, options, threads in (("shard=2", (), "auto"),
+                                       ("shard=2", (*scheduled, "--order", "in_order"), "off"),
+                                       ("shard=2", (*scheduled, "--order", "fsdp"), "on"),
+                                       ("shard=2,replicate=2", scheduled, "on"),
+                                       ("shard=2", ("--guard", *scheduled), "on"),
+                                       ("shard=2", ("--guard",), "auto")):
+            want = self.result(self.compile(fixture, mesh), mesh)
+            program = self.offload_all(mesh, *options)
+            for backend in ("local", "mpi") if HAS_MPI else ("local",):
+                with self.subTest(mesh=mesh, options=options, backend=backend):
+                    self.expect_same(want, self.result(program, mesh, "--backend", backend,
+                                                       "--queue-threads", threads))
 
     def test_plans(self):
         # What is kept, computed again and issued together changes no value.

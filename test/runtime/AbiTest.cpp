@@ -59,7 +59,7 @@ std::vector<Descriptor> descriptors() {
 
 TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   std::vector<Descriptor> all = descriptors();
-  ASSERT_EQ(all.size(), 10u);
+  ASSERT_EQ(all.size(), 11u);
   for (const Descriptor &d : all) {
     size_t offset = 0;
     for (const Field &field : d.fields) {
@@ -71,16 +71,17 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionThreeStays) {
+TEST(Abi, LayoutOfVersionFourStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 3);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 4);
   EXPECT_EQ(sizeof(fsdp_rt_program), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
   EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 168u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 56u);
+  EXPECT_EQ(sizeof(fsdp_rt_host_copy_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_start_desc), 56u);
   EXPECT_EQ(sizeof(fsdp_rt_wait_desc), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_copy_desc), 32u);
@@ -106,6 +107,12 @@ TEST(Abi, NumbersThatProgramsHold) {
   EXPECT_EQ(FSDP_RT_REDUCE_SCATTER, 1);
   EXPECT_EQ(FSDP_RT_ALL_REDUCE, 2);
   EXPECT_EQ(FSDP_RT_BROADCAST, 3);
+  EXPECT_EQ(FSDP_RT_OFFLOAD, 4);
+  EXPECT_EQ(FSDP_RT_RELOAD, 5);
+  EXPECT_EQ(FSDP_RT_QUEUE_D2H, 4);
+  EXPECT_EQ(FSDP_RT_QUEUE_H2D, 5);
+  EXPECT_EQ(FSDP_RT_DEVICE, 0);
+  EXPECT_EQ(FSDP_RT_HOST, 1);
   EXPECT_EQ(FSDP_RT_QUEUE_ALL_GATHER, 1);
   EXPECT_EQ(FSDP_RT_QUEUE_REDUCE, 2);
   EXPECT_EQ(FSDP_RT_QUEUE_ALL_REDUCE, 3);
@@ -126,7 +133,7 @@ TEST(Abi, EveryFunctionOfTheTableIsDefined) {
     ++count;                                                                   \
   }
 #include "fsdp-rt/abi.def"
-  EXPECT_EQ(count, 13u);
+  EXPECT_EQ(count, 15u);
   EXPECT_EQ(functions.size(), count);
 }
 

@@ -81,6 +81,9 @@ const fsdp_rt_check_desc checkDesc = {"check", flagAt};
 const fsdp_rt_collective_desc collectiveDesc = {
     "bucket", srcAt, dstAt, count, 3, 0, FSDP_RT_F32, 0, 0};
 
+const fsdp_rt_host_copy_desc offloadDesc = {"offload", srcAt, 64, count * 4},
+                             reloadDesc = {"reload", 64, dstAt, count * 4};
+
 fsdp_rt_matmul_desc matmulDesc(int32_t dtype) {
   fsdp_rt_matmul_desc desc = {};
   desc.name = "product";
@@ -108,7 +111,8 @@ int32_t step(fsdp_rt_context *ctx) {
          fsdp_rt_reduce_scatter(ctx, &collectiveDesc) ||
          fsdp_rt_all_reduce(ctx, &collectiveDesc) ||
          fsdp_rt_broadcast(ctx, &collectiveDesc) ||
-         fsdp_rt_copy(ctx, &copyDesc) || fsdp_rt_check(ctx, &checkDesc);
+         fsdp_rt_copy(ctx, &copyDesc) || fsdp_rt_offload(ctx, &offloadDesc) ||
+         fsdp_rt_reload(ctx, &reloadDesc) || fsdp_rt_check(ctx, &checkDesc);
 }
 
 const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step, nullptr};
@@ -123,23 +127,33 @@ const fsdp_rt_collective_desc gatherParts[] = {partDesc(0, 1 << 20),
 const fsdp_rt_collective_desc
     *const gathers[] = {&gatherParts[0], &gatherParts[1]},
            *const sums[] = {&sumPart}, *const scatters[] = {&scatterPart};
-const int64_t afterGathers[] = {0};
+const fsdp_rt_host_copy_desc *const offloads[] = {&offloadDesc},
+                                    *const reloads[] = {&reloadDesc};
+const int64_t afterGathers[] = {0}, afterScatter[] = {0, 1, 2},
+              afterOffload[] = {3};
 const fsdp_rt_start_desc startDescs[] = {
     {"gathers", gathers, 2, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
      FSDP_RT_QUEUE_ALL_GATHER},
     {"sum", sums, 1, afterGathers, 1, 1, FSDP_RT_ALL_REDUCE,
      FSDP_RT_QUEUE_ALL_REDUCE},
     {"scatter", scatters, 1, nullptr, 0, 2, FSDP_RT_REDUCE_SCATTER,
-     FSDP_RT_QUEUE_REDUCE}};
+     FSDP_RT_QUEUE_REDUCE},
+    {"offload", offloads, 1, afterScatter, 3, 3, FSDP_RT_OFFLOAD,
+     FSDP_RT_QUEUE_D2H},
+    {"reload", reloads, 1, afterOffload, 1, 4, FSDP_RT_RELOAD,
+     FSDP_RT_QUEUE_H2D}};
 const fsdp_rt_wait_desc waitDescs[] = {
-    {"gathers", 0}, {"sum", 1}, {"scatter", 2}};
+    {"gathers", 0}, {"sum", 1}, {"scatter", 2}, {"offload", 3}, {"reload", 4}};
 
 int32_t queuedStep(fsdp_rt_context *ctx) {
   return fsdp_rt_start(ctx, &startDescs[0]) ||
          fsdp_rt_start(ctx, &startDescs[1]) ||
          fsdp_rt_start(ctx, &startDescs[2]) ||
+         fsdp_rt_start(ctx, &startDescs[3]) ||
+         fsdp_rt_start(ctx, &startDescs[4]) ||
          fsdp_rt_wait(ctx, &waitDescs[0]) || fsdp_rt_check(ctx, &checkDesc) ||
-         fsdp_rt_wait(ctx, &waitDescs[2]) || fsdp_rt_wait(ctx, &waitDescs[1]);
+         fsdp_rt_wait(ctx, &waitDescs[2]) || fsdp_rt_wait(ctx, &waitDescs[1]) ||
+         fsdp_rt_wait(ctx, &waitDescs[3]) || fsdp_rt_wait(ctx, &waitDescs[4]);
 }
 
 const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}", queuedStep,
@@ -180,14 +194,16 @@ void expectNoAllocations(BlasKind blas, bool isRecorded,
     bool counts = isMpi || world.rank() == 0;
     ContextOptions options;
     options.arenaBytes = 4 << 20;
+    options.hostBytes = 1 << 20;
     options.threads = 2;
     options.blas = blas;
     options.groups = {{0, 1, 2}};
     if (queues) {
       options.queueThreads = *queues;
-      options.events = 3;
+      options.events = 5;
       options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
-                        FSDP_RT_QUEUE_ALL_REDUCE};
+                        FSDP_RT_QUEUE_ALL_REDUCE, FSDP_RT_QUEUE_D2H,
+                        FSDP_RT_QUEUE_H2D};
     }
     const fsdp_rt_program &tested = queues ? queuedProgram : program;
     options.profile = isRecorded;

@@ -34,8 +34,9 @@ public:
     desc.event = event;
   }
   Guard &add(int32_t action, const char *name, int64_t offset,
-             int64_t size = bytes, int64_t behind = border) {
-    parts.push_back({name, offset, size, behind, action, 0});
+             int64_t size = bytes, int64_t behind = border,
+             int32_t memory = FSDP_RT_DEVICE) {
+    parts.push_back({name, offset, size, behind, action, memory});
     return *this;
   }
   fsdp_rt_guard_desc &get() {
@@ -158,21 +159,50 @@ TEST(Guard, FindsAnOverrun) {
 
 TEST(Guard, KeepsWhatTheNextStepNeeds) {
   std::vector<char> arena(arenaBytes, 3);
+  RankMemory memory = {arena.data(), arenaBytes};
   Guard fill("begin"), keep("end");
   fill.add(FSDP_RT_GUARD_FILL, "border", stateAt + bytes, border, 0);
   keep.add(FSDP_RT_GUARD_KEEP, "argument 0", stateAt);
-  ASSERT_TRUE(runGuard(fill.get(), arena.data()).isOk());
-  ASSERT_TRUE(runGuard(keep.get(), arena.data()).isOk());
+  ASSERT_TRUE(runGuard(fill.get(), memory).isOk());
+  ASSERT_TRUE(runGuard(keep.get(), memory).isOk());
   for (int64_t i = 0; i < bytes; ++i)
     EXPECT_EQ(arena[size_t(stateAt + i)], 3);
   arena[size_t(stateAt + bytes)] = 3;
-  expectFailure(runGuard(keep.get(), arena.data()),
+  expectFailure(runGuard(keep.get(), memory),
                 "guard at end: expected nobody to write to the 256 bytes "
                 "behind argument 0 (256 bytes at 0 of the arena), got byte "
                 "0x03 at 256");
 }
 
+TEST(Guard, LooksIntoTheMemoryOfTheHost) {
+  std::vector<char> arena(arenaBytes, 3), host(1024, 3);
+  RankMemory memory = {arena.data(), arenaBytes, host.data(), 1024};
+  Guard fill("begin"), begin("offload"), end("reload");
+  fill.add(FSDP_RT_GUARD_FILL, "all", 0, 1024, 0, FSDP_RT_HOST);
+  begin.add(FSDP_RT_GUARD_BEGIN, "one", 256, 256, 256, FSDP_RT_HOST);
+  end.add(FSDP_RT_GUARD_END, "one", 256, 256, 256, FSDP_RT_HOST);
+  ASSERT_TRUE(checkGuard(begin.get(), memory).isOk());
+  ASSERT_TRUE(runGuard(fill.get(), memory).isOk());
+  EXPECT_EQ(arena[256], 3);
+  ASSERT_TRUE(runGuard(begin.get(), memory).isOk());
+  host[256] = 3;
+  ASSERT_TRUE(runGuard(end.get(), memory).isOk());
+  EXPECT_EQ(host[256], char(0xff));
+  host[512] = 3;
+  expectFailure(runGuard(end.get(), memory),
+                "guard at reload: expected nobody to write to the 256 bytes "
+                "behind one (256 bytes at 256 of the host's arena), got byte "
+                "0x03 at 512");
+  Guard outside("op"), nowhere("op");
+  outside.add(FSDP_RT_GUARD_FILL, "all", 0, 1025, 0, FSDP_RT_HOST);
+  EXPECT_EQ(checkGuard(outside.get(), memory).code(), Code::Internal);
+  nowhere.add(FSDP_RT_GUARD_FILL, "all", 0, 1, 0, 2);
+  EXPECT_EQ(checkGuard(nowhere.get(), memory).message(),
+            "expected memory of the device or the host, got 2");
+}
+
 TEST(Guard, RefusesWhatIsOutsideOfTheArena) {
+  RankMemory memory = {nullptr, arenaBytes};
   for (auto [offset, size, behind] : {std::array<int64_t, 3>{-1, 1, 0},
                                       {arenaBytes, 1, 0},
                                       {0, arenaBytes, 1},
@@ -181,16 +211,16 @@ TEST(Guard, RefusesWhatIsOutsideOfTheArena) {
                                       {arenaBytes + 1, 0, 0}}) {
     Guard guard("op");
     guard.add(FSDP_RT_GUARD_FILL, "buffer", offset, size, behind);
-    Status status = checkGuard(guard.get(), arenaBytes);
+    Status status = checkGuard(guard.get(), memory);
     EXPECT_EQ(status.code(), Code::Internal) << offset;
   }
   Guard guard("op");
   guard.add(4, "buffer", 0);
-  EXPECT_EQ(checkGuard(guard.get(), arenaBytes).message(),
+  EXPECT_EQ(checkGuard(guard.get(), memory).message(),
             "expected an action from 0 to 3, got 4");
   Guard whole("op");
   whole.add(FSDP_RT_GUARD_FILL, "buffer", 0, arenaBytes, 0);
-  EXPECT_TRUE(checkGuard(whole.get(), arenaBytes).isOk());
+  EXPECT_TRUE(checkGuard(whole.get(), memory).isOk());
 }
 
 //===----------------------------------------------------------------------===//

@@ -129,11 +129,12 @@ void expectOk(const Status &status) {
 }
 
 TEST(TransferQueues, NamesOfQueues) {
-  for (int32_t queue : {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
-                        FSDP_RT_QUEUE_ALL_REDUCE})
+  for (int32_t queue :
+       {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
+        FSDP_RT_QUEUE_ALL_REDUCE, FSDP_RT_QUEUE_D2H, FSDP_RT_QUEUE_H2D})
     EXPECT_EQ(queueFromName(queueName(queue)), queue);
   EXPECT_EQ(queueName(0), nullptr);
-  EXPECT_EQ(queueName(4), nullptr);
+  EXPECT_EQ(queueName(6), nullptr);
   EXPECT_EQ(queueName(-1), nullptr);
   EXPECT_FALSE(queueFromName("compute").has_value());
 }
@@ -519,8 +520,8 @@ TEST(TransferQueues, RefusesWrongStarts) {
     s.parts[1].group = 1;
   });
   refuse("at least 1 part, got 0", [](auto &s) { s.parts.clear(); });
-  refuse("kind of collective, got 4", [](auto &s) { s.desc.kind = 4; });
-  refuse("kind of collective, got -1", [](auto &s) { s.desc.kind = -1; });
+  refuse("kind of transfer, got 6", [](auto &s) { s.desc.kind = 6; });
+  refuse("kind of transfer, got -1", [](auto &s) { s.desc.kind = -1; });
   for (int32_t queue : {-1, 0, 4})
     refuse("expected a queue that the manifest names, got",
            [&](auto &s) { s.desc.queue = queue; });
@@ -600,10 +601,10 @@ TEST(TransferQueues, RefusesImpossibleOptions) {
   refuse("expected a queue for 3 events, got none", 3, {});
   refuse("events of queues, got 0", 0, {1});
   refuse("events of queues, got 1048577", maxEvents + 1, {1});
-  refuse("increasing numbers of queues from 1 to 3, got 1", 3, {2, 1});
-  refuse("increasing numbers of queues from 1 to 3, got 2", 3, {2, 2});
-  refuse("increasing numbers of queues from 1 to 3, got 4", 3, {1, 4});
-  refuse("increasing numbers of queues from 1 to 3, got 0", 3, {0});
+  refuse("increasing numbers of queues from 1 to 5, got 1", 3, {2, 1});
+  refuse("increasing numbers of queues from 1 to 5, got 2", 3, {2, 2});
+  refuse("increasing numbers of queues from 1 to 5, got 6", 3, {1, 6});
+  refuse("increasing numbers of queues from 1 to 5, got 0", 3, {0});
 }
 
 TEST(TransferQueues, StartsAndWaitsNeedEvents) {

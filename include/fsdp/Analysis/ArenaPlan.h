@@ -9,7 +9,8 @@
 // which never moves, and behind it one range for all else, where values whose
 // lives the order of events keeps apart share bytes. That range is cut in two:
 // communicated, the lowest bytes that hold all that collectives send and
-// receive (but for the state), and transient, what lies above.
+// receive (but for the state), and transient, what lies above. What is
+// offloaded shares an arena of its own, in the host's memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +28,9 @@
 namespace mlir::fsdp {
 
 struct ArenaPlan {
-  /// Byte offset of each value from the start of the arena. Values of one
-  /// offset may be the same memory (views, parts of a pack, tied results).
+  /// Byte offset of each value from the start of its arena: of the host's one
+  /// for what is of !fsdp.host. Values of one offset may be the same memory
+  /// (views, parts of a pack, tied results).
   llvm::DenseMap<Value, int64_t> offsets;
   std::array<int64_t, 3> segmentOffset = {}, segmentBytes = {};
   /// Bytes by purpose: the state, and the heaviest set of values that are all
@@ -37,6 +39,8 @@ struct ArenaPlan {
   /// Of what moves: how many buffers, and that set's bytes. Less is impossible.
   int64_t bufferCount = 0, bound = 0;
   int64_t totalBytes = 0;
+  /// Of the arena in the host's memory.
+  int64_t hostBytes = 0;
 };
 
 /// Plans the arena of @step, which must be a straight list of launches,

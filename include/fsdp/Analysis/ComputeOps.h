@@ -52,7 +52,7 @@ TypedAttr getSplatConstant(Value value);
 /// Rough cost of an op's body per element, in simple arithmetic operations.
 int64_t getBodyCost(linalg::GenericOp op);
 
-/// Bytes of a tensor, one per i1.
+/// Bytes of a tensor, of the device or the host; one per i1.
 int64_t getTensorBytes(Type type);
 
 } // namespace mlir::fsdp

@@ -34,6 +34,8 @@ struct GuardedBuffer {
   /// For the reader: "result 0 of k4 (op 17)".
   std::string name;
   int64_t offset = 0, bytes = 0, border = 0;
+  /// In the host's arena.
+  bool isHost = false;
 };
 
 struct GuardPlan {

@@ -73,6 +73,8 @@ constexpr llvm::StringLiteral kSchedule = "fsdp.schedule";
 constexpr llvm::StringLiteral kKeep = "fsdp.keep";
 /// On a launch of forward: results that backward computes again.
 constexpr llvm::StringLiteral kRecompute = "fsdp.recompute";
+/// On a launch of forward: results that wait for backward on the host.
+constexpr llvm::StringLiteral kOffload = "fsdp.offload";
 /// On collectives that are issued together: one number.
 constexpr llvm::StringLiteral kGroup = "fsdp.group";
 // L1 and L2: arguments and results of @step.

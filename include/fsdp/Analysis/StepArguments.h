@@ -23,7 +23,8 @@ getReplacedArguments(func::FuncOp step);
 bool isView(Operation *op);
 
 /// Where fsdp-plan-arena has put @value of a step, in bytes: an argument, a
-/// result, or what comes into the body of fsdp.start.
+/// result, or what comes into the body of fsdp.start. What is of !fsdp.host
+/// lies in the host's arena, all else in the device's.
 int64_t getArenaOffset(Value value);
 
 /// The value that @value is a part of or another shape of: through views, and
@@ -39,8 +40,8 @@ Operation *getLossOp(func::FuncOp step);
 /// there is none.
 AllGatherOp getEarlierGather(AllGatherOp gather);
 
-/// @op and the collectives right behind it that are to be issued with it.
-SmallVector<CollectiveOpInterface> getGroupFrom(CollectiveOpInterface op);
+/// @op and the transfers right behind it that are to be issued with it.
+SmallVector<TransferOpInterface> getGroupFrom(TransferOpInterface op);
 
 /// Whether the memory of `value` is read behind `op`: by a reader of the value,
 /// or of a view or reshape of it.

@@ -415,6 +415,20 @@ def RecomputeActivations
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
+def OffloadActivations : Pass<"fsdp-offload-activations", "::mlir::ModuleOp"> {
+  let summary = "Keeps activations on the host (applies fsdp.offload)";
+  let description = [{
+    A marked result is copied to the host right behind the last op of forward
+    that reads it (behind the launch where none does), and back right before the
+    first op of backward that does, an op that fsdp-recompute-activations
+    repeats there included. All of backward reads the copy.
+
+    Refused are results that backward does not read, that the step returns and
+    that lie inside of a pack: none of them would leave the device's memory.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
 def GroupCollectives : Pass<"fsdp-group-collectives", "::mlir::ModuleOp"> {
   let summary = "Brings collectives of a group together (applies fsdp.group)";
   let description = [{

@@ -30,6 +30,8 @@ struct PlanVariant {
   sched::StepProgram program;
   sched::Timeline timeline;
   std::vector<sched::MemoryPoint> memory;
+  /// The most that what is offloaded takes of the host's memory at once.
+  int64_t hostPeak = 0;
   /// The most that any timing of this order can bring about; 0: not known.
   int64_t mostBytes = 0;
   /// Why each start stands where it does, by StepOp::source.

@@ -193,8 +193,8 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
   JsonArray calls = root.array("calls");
   for (size_t i = 0; i < calls.size(); ++i) {
     JsonObject call = calls.object(i);
-    constexpr StringLiteral kinds[] = {"launch", "matmul", "collective",
-                                       "copy",   "check",  "wait"};
+    constexpr StringLiteral kinds[] = {"launch", "matmul", "collective", "copy",
+                                       "check",  "wait",   "host_copy"};
     unsigned kind = call.oneOf("kind", kinds);
     int64_t count = call.integer("calls", 1);
     double best = call.number("best_ns", NumberRange::nonNegative());

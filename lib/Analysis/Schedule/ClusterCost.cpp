@@ -52,6 +52,14 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
   auto placements = placeGroups(cluster, program);
   if (!placements)
     return placements.takeError();
+  auto copies =
+      llvm::find_if(program.transfers, [](const StepTransfer &transfer) {
+        return transfer.isCopy();
+      });
+  if (copies != program.transfers.end() && !cluster.host)
+    return llvm::createStringError(
+        "expected links.host in the description of cluster " + cluster.name +
+        ", since the step offloads to the host, got none");
   QueueLinks links = getQueueLinks(
       cluster,
       getMainGroup(program, *placements,

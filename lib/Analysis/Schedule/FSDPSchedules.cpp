@@ -79,8 +79,10 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
   result.known.assign(n, segments + problem.floating.size());
   std::vector<Id> lastOnLink(problem.numLinks, -1);
   Id lastReduction = -1;
+  std::vector<bool> hasStarted(n);
   auto start = [&](Id t) {
     const Transfer &transfer = problem.transfers[t];
+    hasStarted[t] = true;
     result.place[t] = result.line.size();
     result.issue.push_back(t);
     Id &last = lastOnLink[transfer.cost.link];
@@ -98,8 +100,16 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
           std::max<Id>(result.place[t], result.place[lastReduction]);
     lastReduction = t;
   };
+  // A fetch stands behind what it fetches, even where gathers come first; and
+  // so do those behind it on its queue.
   auto startGathers = [&](size_t at) {
+    QueueMask held = 0;
     for (Id t : gathers[at]) {
+      QueueMask queue = maskOf(problem.transfers[t].queue);
+      if (!llvm::all_of(before[t], [&](Id a) { return hasStarted[a]; }))
+        held |= queue;
+      if (hasStarted[t] || (held & queue))
+        continue;
       for (Id f : casts[t])
         result.line.push_back({true, f});
       start(t);
@@ -110,8 +120,7 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
       startGathers(at);
     for (Id t : others[at])
       start(t);
-    if (!options.gathersFirst)
-      startGathers(at);
+    startGathers(at);
     if (at != segments)
       result.line.push_back({false, Id(at)});
   }

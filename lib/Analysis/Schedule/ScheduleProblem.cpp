@@ -214,6 +214,16 @@ PlaceFloor mlir::fsdp::sched::getPlaceFloor(const ScheduleProblem &p) {
     }
   };
 
+  // Fetches run ahead by as many as gathers of backward do, and not at all in
+  // forward: what comes back at once need not have gone.
+  std::vector<Id> fetches = getQueueOrder(p, Queue::H2D);
+  if (size_t ahead = p.limits.backwardPrefetch; p.limits.backwardPrefetch >= 0)
+    for (auto [i, t] : llvm::enumerate(fetches)) {
+      Id use = p.transfers[t].firstUse;
+      Id place = i < ahead ? 0 : p.transfers[fetches[i - ahead]].firstUse;
+      raise(t, std::min(use, std::max(place, p.backwardBegin)));
+    }
+
   std::vector<Id> gathers = getQueueOrder(p, Queue::AllGather);
   // Freed on the way, by when: what limit_all_gathers counts.
   std::vector<Id> byFree = gathers;

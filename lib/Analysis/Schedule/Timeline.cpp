@@ -343,9 +343,9 @@ int64_t MemoryPoint::getTotal() const {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t(0));
 }
 
-std::vector<MemoryPoint>
-mlir::fsdp::sched::getMemory(const StepProgram &program,
-                             const Timeline &timeline) {
+/// Of the host's memory or the device's.
+static std::vector<MemoryPoint>
+getMemoryOf(const StepProgram &program, const Timeline &timeline, bool isHost) {
   struct Life {
     Time begin = -1, end = -1;
   };
@@ -373,7 +373,7 @@ mlir::fsdp::sched::getMemory(const StepProgram &program,
   for (auto [life, buffer] : llvm::zip(lives, program.buffers)) {
     Time begin = buffer.isArgument ? 0 : life.begin;
     Time end = buffer.isArgument || buffer.isResult ? timeline.step : life.end;
-    if (buffer.isHost || begin < 0 || begin >= end)
+    if (buffer.isHost != isHost || begin < 0 || begin >= end)
       continue;
     changes.push_back({begin, unsigned(buffer.purpose), buffer.bytes});
     changes.push_back({end, unsigned(buffer.purpose), -buffer.bytes});
@@ -391,6 +391,18 @@ mlir::fsdp::sched::getMemory(const StepProgram &program,
     points.push_back(now);
   }
   return points;
+}
+
+std::vector<MemoryPoint>
+mlir::fsdp::sched::getMemory(const StepProgram &program,
+                             const Timeline &timeline) {
+  return getMemoryOf(program, timeline, /*isHost=*/false);
+}
+
+int64_t mlir::fsdp::sched::getHostPeak(const StepProgram &program,
+                                       const Timeline &timeline) {
+  return getMemoryPeak(getMemoryOf(program, timeline, /*isHost=*/true))
+      .getTotal();
 }
 
 MemoryPoint

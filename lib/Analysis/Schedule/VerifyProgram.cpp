@@ -48,6 +48,9 @@ struct Cell {
   std::array<Moment, kNumQueues> readers;
 };
 
+/// By offset: what lies there.
+using Memory = std::map<int64_t, Cell>;
+
 class Verifier {
 public:
   explicit Verifier(const StepProgram &program) : p(program) {}
@@ -73,10 +76,13 @@ private:
   void access(const ByteRange &range, Moment moment, bool isWrite);
   bool visit(Id id);
   bool holdsAtEnd();
-  std::map<int64_t, Cell>::iterator split(int64_t offset);
+  bool isHost(const ByteRange &range) const {
+    return p.buffers[p.values[range.value].buffer].isHost;
+  }
 
   const StepProgram &p;
-  std::map<int64_t, Cell> cells;
+  /// The device's arena and the host's.
+  std::array<Memory, 2> memories;
   std::vector<Event> events;
   /// Compute's knowledge, and what each queue was given last.
   Clock compute;
@@ -101,7 +107,7 @@ Verifier::Event *Verifier::getEvent(Id event) {
 }
 
 /// The cell that begins at @offset.
-std::map<int64_t, Cell>::iterator Verifier::split(int64_t offset) {
+static Memory::iterator split(Memory &cells, int64_t offset) {
   auto it = cells.lower_bound(offset);
   if (it != cells.end() && it->first == offset)
     return it;
@@ -116,13 +122,16 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
                      bool isWrite) {
   if (range.bytes == 0)
     return true;
-  if (range.offset < 0 || range.end() > p.arenaBytes)
-    return fail(id, "expected bytes inside the arena of " +
-                        Twine(p.arenaBytes) + ", got [" + Twine(range.offset) +
-                        ", " + Twine(range.end()) + ")");
-  for (auto it = split(range.offset); it->first < range.end(); ++it) {
+  int64_t size = isHost(range) ? p.hostBytes : p.arenaBytes;
+  const char *where = isHost(range) ? " of the host" : "";
+  if (range.offset < 0 || range.end() > size)
+    return fail(id, Twine("expected bytes inside the arena") + where + " of " +
+                        Twine(size) + ", got [" + Twine(range.offset) + ", " +
+                        Twine(range.end()) + ")");
+  Memory &cells = memories[isHost(range)];
+  for (auto it = split(cells, range.offset); it->first < range.end(); ++it) {
     if (it->second.end > range.end()) {
-      split(range.end());
+      split(cells, range.end());
       it = std::prev(cells.lower_bound(range.end()));
     }
     const Cell &cell = it->second;
@@ -130,8 +139,8 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
       return fail(id,
                   "expected " + name(other.op) + " to be over before " +
                       name(id) + (isWrite ? " writes" : " reads") + " bytes [" +
-                      Twine(it->first) + ", " + Twine(cell.end) + ") that it " +
-                      verb + ", got no event between them",
+                      Twine(it->first) + ", " + Twine(cell.end) + ")" + where +
+                      " that it " + verb + ", got no event between them",
                   other.op);
     };
     if (!cell.writer.isKnownTo(clock))
@@ -141,7 +150,7 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
         return fail(id,
                     "expected " + name(id) + " to read value " +
                         Twine(range.value) + " in bytes [" + Twine(it->first) +
-                        ", " + Twine(cell.end) + "), got " +
+                        ", " + Twine(cell.end) + ")" + where + ", got " +
                         (cell.value < 0 ? "none"
                                         : ("value " + Twine(cell.value) +
                                            " of " + name(cell.writer.op))
@@ -197,8 +206,8 @@ bool Verifier::checkOverlap(Id id) {
                                                TransferKind::AllReduce);
   for (const ByteRange &from : op.reads)
     for (const ByteRange &to : op.writes)
-      if (from.offset < to.end() && to.offset < from.end() &&
-          !(mayBeInPlace && from.offset == to.offset))
+      if (isHost(from) == isHost(to) && from.offset < to.end() &&
+          to.offset < from.end() && !(mayBeInPlace && from.offset == to.offset))
         return fail(id, "expected " + name(id) + " to read and write apart" +
                             (mayBeInPlace ? " or in place" : "") +
                             ", got bytes [" + Twine(from.offset) + ", " +
@@ -210,7 +219,8 @@ bool Verifier::checkOverlap(Id id) {
 void Verifier::access(const ByteRange &range, Moment moment, bool isWrite) {
   if (range.bytes == 0)
     return;
-  auto first = split(range.offset), last = split(range.end());
+  Memory &cells = memories[isHost(range)];
+  auto first = split(cells, range.offset), last = split(cells, range.end());
   if (!isWrite) {
     for (auto it = first; it != last; ++it)
       it->second.readers[moment.queue] = moment;
@@ -309,7 +319,8 @@ bool Verifier::holdsAtEnd() {
 
 std::optional<ProgramFault> Verifier::run() {
   constexpr int64_t everything = std::numeric_limits<int64_t>::max();
-  cells[0] = Cell{everything, -1, {}, {}};
+  for (Memory &cells : memories)
+    cells[0] = Cell{everything, -1, {}, {}};
   for (auto [id, value] : llvm::enumerate(p.values))
     if (p.buffers[value.buffer].isArgument && value.isArgument)
       access({Id(id), value.offset, value.bytes}, Moment(), /*isWrite=*/true);

@@ -69,6 +69,7 @@ mlir::fsdp::simulateVariant(std::string name, std::string title,
   variant.program = std::move(program);
   variant.timeline = play(addTimes(variant.program, cost, placements));
   variant.memory = getMemory(variant.program, variant.timeline);
+  variant.hostPeak = getHostPeak(variant.program, variant.timeline);
   variant.placed.assign(variant.program.ops.size(), Cause::Data);
   return variant;
 }

@@ -37,6 +37,8 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("gap", double(timeline.step - report.bound) /
                               double(std::max<Time>(1, report.bound)));
     writeMemory(json, getMemoryPeak(variant.memory));
+    if (variant.hostPeak)
+      json.attribute("host_peak_bytes", variant.hostPeak);
     if (variant.mostBytes)
       json.attribute("peak_at_any_timing_bytes", variant.mostBytes);
     json.attributeArray("collectives", [&] {

@@ -119,6 +119,9 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   for (auto [name, bytes] : llvm::zip(kPurposeNames, peak.bytes))
     if (bytes)
       os << format("  %-12s ", name.data()) << formatBytes(bytes) << "\n";
+  if (best.hostPeak)
+    os << "memory of the host at its peak: " << formatBytes(best.hostPeak)
+       << "\n";
   os << "arena as compiled: " << formatBytes(report.arenaBytes)
      << "; budget: " << formatBytes(report.budget)
      << "; least that this plan needs: " << formatBytes(report.leastBudget)

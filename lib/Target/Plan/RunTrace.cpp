@@ -244,5 +244,6 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
   for (Time exposed : timeline.exposedBy)
     timeline.exposed += exposed;
   variant.memory = getMemory(program, timeline);
+  variant.hostPeak = getHostPeak(program, timeline);
   return variant;
 }

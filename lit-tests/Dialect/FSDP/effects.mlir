@@ -52,7 +52,7 @@ func.func @equal_gathers_become_one(%a: tensor<4xf32>) -> (tensor<8xf32>, tensor
 // CHECK-LABEL: @unused_values_go
 // CHECK-NEXT:    return
 func.func @unused_values_go(%shard: !fsdp.sharded<@h0, f32>, %whole: !fsdp.unsharded<@h0, f32>,
-                            %g: tensor<8xf32>, %a: tensor<4xf32>) {
+                            %g: tensor<8xf32>, %a: tensor<4xf32>, %h: !fsdp.host<tensor<4xf32>>) {
   %0 = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
   %1 = fsdp.member %whole["w"] : <@h0, f32> -> tensor<8xf32>
   %2 = fsdp.reduce_grad @h0(%g) : (tensor<8xf32>) -> !fsdp.sharded<@h0, f32>
@@ -64,6 +64,8 @@ func.func @unused_values_go(%shard: !fsdp.sharded<@h0, f32>, %whole: !fsdp.unsha
   %8 = fsdp.broadcast %a from 0 on @mesh["shard"] : tensor<4xf32>
   %9 = fsdp.view %a[0] : tensor<4xf32> -> tensor<2xf32>
   %10 = fsdp.pack %a at 0 : tensor<4xf32> -> tensor<8xf32>
+  %12 = fsdp.offload %a : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
+  %13 = fsdp.reload %h : !fsdp.host<tensor<4xf32>> -> tensor<4xf32>
   %11 = fsdp.launch @k(%a) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -9,7 +9,7 @@ func.func private @token_of_a_scalar() -> !fsdp.token<f32>
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
 // start_c1
 func.func @other_op(%a: tensor<8xf32>) {
-  // expected-error @below {{expected only collectives in the body, got fsdp.view}}
+  // expected-error @below {{expected only transfers in the body, got fsdp.view}}
   %t = fsdp.start(%a) on all_gather event 0 {
   ^bb0(%x: tensor<8xf32>):
     // expected-note @below {{it is here}}
@@ -23,7 +23,7 @@ func.func @other_op(%a: tensor<8xf32>) {
 
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
 func.func @two_groups(%a: tensor<8xf32>, %b: tensor<8xf32>) {
-  // expected-error @below {{expected collectives of one kind and one group, got fsdp.all_gather on ["replicate"] beside fsdp.all_gather on ["shard"]}}
+  // expected-error @below {{expected transfers of one kind and one group, got fsdp.all_gather on ["replicate"] beside fsdp.all_gather on ["shard"]}}
   %t = fsdp.start(%a, %b) on all_gather event 0 {
   ^bb0(%x: tensor<8xf32>, %y: tensor<8xf32>):
     %g = fsdp.all_gather %x on @mesh["shard"] : tensor<8xf32> -> tensor<32xf32>
@@ -37,7 +37,7 @@ func.func @two_groups(%a: tensor<8xf32>, %b: tensor<8xf32>) {
 // -----
 
 func.func @nothing() {
-  // expected-error @below {{expected a collective in the body, got none}}
+  // expected-error @below {{expected a transfer in the body, got none}}
   %t = fsdp.start() on all_gather event 0 {
   ^bb0:
     fsdp.yield
@@ -81,7 +81,7 @@ func.func @yields_something_else(%a: tensor<8xf32>) {
   %t = fsdp.start(%a) on reduce event 0 {
   ^bb0(%x: tensor<8xf32>):
     %g = fsdp.all_reduce %x on @mesh["shard"] : tensor<8xf32>
-    // expected-error @below {{expected the results of the 1 collectives in their order}}
+    // expected-error @below {{expected the results of the 1 transfers in their order}}
     fsdp.yield %x : tensor<8xf32>
   } : (tensor<8xf32>) -> !fsdp.token<tensor<8xf32>>
   return

@@ -66,6 +66,31 @@ func.func @collectives(%shard: tensor<288xf32>, %gw: tensor<32x32xf32>, %gb: ten
   return %p : tensor<288xf32>
 }
 
+// CHECK-LABEL: func.func @copies
+func.func @copies(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+  // CHECK: %[[H:.*]] = fsdp.offload %{{.*}} : tensor<64x64xbf16> -> !fsdp.host<tensor<64x64xbf16>>
+  %h = fsdp.offload %x : tensor<64x64xbf16> -> !fsdp.host<tensor<64x64xbf16>>
+  // CHECK: fsdp.reload %[[H]] : !fsdp.host<tensor<64x64xbf16>> -> tensor<64x64xbf16>
+  %y = fsdp.reload %h : !fsdp.host<tensor<64x64xbf16>> -> tensor<64x64xbf16>
+  // CHECK: %[[S:.*]] = fsdp.start(%{{.*}}) on d2h event 0
+  %s = fsdp.start(%y) on d2h event 0 {
+  ^bb0(%a: tensor<64x64xbf16>):
+    %c = fsdp.offload %a : tensor<64x64xbf16> -> !fsdp.host<tensor<64x64xbf16>>
+    fsdp.yield %c : !fsdp.host<tensor<64x64xbf16>>
+  } : (tensor<64x64xbf16>) -> !fsdp.token<!fsdp.host<tensor<64x64xbf16>>>
+  // What the host holds comes through the token.
+  // CHECK: fsdp.start() on h2d event 1 after(%[[S]] : !fsdp.token<!fsdp.host<tensor<64x64xbf16>>>)
+  %t = fsdp.start() on h2d event 1 after(%s : !fsdp.token<!fsdp.host<tensor<64x64xbf16>>>) {
+  ^bb0(%a: !fsdp.host<tensor<64x64xbf16>>):
+    %c = fsdp.reload %a : !fsdp.host<tensor<64x64xbf16>> -> tensor<64x64xbf16>
+    fsdp.yield %c : tensor<64x64xbf16>
+  } : () -> !fsdp.token<tensor<64x64xbf16>>
+  // CHECK: fsdp.wait %[[S]] : <!fsdp.host<tensor<64x64xbf16>>> -> !fsdp.host<tensor<64x64xbf16>>
+  %d = fsdp.wait %s : !fsdp.token<!fsdp.host<tensor<64x64xbf16>>> -> !fsdp.host<tensor<64x64xbf16>>
+  %z = fsdp.wait %t : !fsdp.token<tensor<64x64xbf16>> -> tensor<64x64xbf16>
+  return %z : tensor<64x64xbf16>
+}
+
 func.func private @k0(%a: tensor<288xf32>, %b: tensor<32xf32>, %out: tensor<288xf32>) -> tensor<288xf32> {
   return %a : tensor<288xf32>
 }

@@ -61,6 +61,19 @@ Status LocalProgram::failure() const {
   return failure_;
 }
 
+void LocalWorld::crossHostLink(int32_t kind, int64_t bytes, int64_t begin) {
+  const LocalBackendOptions &options = program_.options();
+  if (!options.hasLink())
+    return;
+  int64_t onLink =
+      options.linkBytesPerSecond > 0
+          ? linkNanoseconds(double(bytes) / options.linkBytesPerSecond)
+          : 0;
+  int64_t from = begin + linkNanoseconds(options.linkLatencySeconds);
+  sleepUntil(from);
+  program_.hostLink(rank_, kind == FSDP_RT_RELOAD).cross(from, onLink);
+}
+
 Result<std::unique_ptr<Communicator>>
 LocalWorld::createCommunicator(const std::vector<int> &ranks,
                                ThreadPool *pool) {

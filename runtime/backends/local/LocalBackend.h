@@ -26,7 +26,8 @@ struct LocalBackendOptions {
   /// (collectiveBytes) would take over a link of this bandwidth, after the
   /// latency, an hour at most. Each rank has one link, which its collectives
   /// share evenly while they are on it; latencies pass side by side, before
-  /// that. 0: no link.
+  /// that. Copies to and from the host cross links of their own, one for each
+  /// direction, as slow as that one. 0: no link.
   double linkBytesPerSecond = 0;
   double linkLatencySeconds = 0;
 

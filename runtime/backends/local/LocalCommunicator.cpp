@@ -91,20 +91,16 @@ void LocalCommunicator::crossLink(const LocalRequest &request) {
   const LocalBackendOptions &options = program_.options();
   if (size() == 1 || !options.hasLink())
     return;
-  static constexpr double longest = 3600;
-  auto nanoseconds = [](double seconds) {
-    return static_cast<int64_t>(std::min(seconds, longest) * 1e9);
-  };
   int64_t onLink = 0;
   if (options.linkBytesPerSecond > 0 && request.kind != Kind::Barrier)
-    onLink = nanoseconds(
+    onLink = linkNanoseconds(
         double(collectiveBytes(static_cast<CollectiveKind>(request.kind),
                                size(), request.count, dtypeSize(request.dtype),
                                request.root == index_)) /
         options.linkBytesPerSecond);
   int64_t from = group_->opened();
   if (!isLatencyPaid_ && options.linkLatencySeconds > 0) {
-    from += nanoseconds(options.linkLatencySeconds);
+    from += linkNanoseconds(options.linkLatencySeconds);
     sleepUntil(from);
   }
   isLatencyPaid_ = isTogether_;

@@ -26,7 +26,8 @@ class LocalProgram {
 public:
   LocalProgram(const LocalBackendOptions &options, bool spin)
       : options_(options), spin_(spin), hasLeft_(options.ranks, false),
-        links_(std::make_unique<SharedLink[]>(options.ranks)) {}
+        links_(std::make_unique<SharedLink[]>(options.ranks)),
+        hostLinks_(std::make_unique<SharedLink[]>(2 * options.ranks)) {}
 
   const LocalBackendOptions &options() const { return options_; }
   int size() const { return options_.ranks; }
@@ -40,6 +41,10 @@ public:
   Status failure() const;
   /// The rank's own.
   SharedLink &link(int rank) { return links_[rank]; }
+  /// To its host and back: one for each direction.
+  SharedLink &hostLink(int rank, bool isBack) {
+    return hostLinks_[2 * rank + isBack];
+  }
 
 private:
   LocalBackendOptions options_;
@@ -49,7 +54,7 @@ private:
   std::vector<bool> hasLeft_;
   std::map<std::pair<std::vector<int>, int>, std::shared_ptr<LocalGroup>>
       groups_;
-  std::unique_ptr<SharedLink[]> links_;
+  std::unique_ptr<SharedLink[]> links_, hostLinks_;
 };
 
 class LocalWorld final : public World {
@@ -64,6 +69,7 @@ public:
   Result<std::unique_ptr<Communicator>>
   createCommunicator(const std::vector<int> &ranks, ThreadPool *pool) override;
   bool hasLink() const override { return program_.options().hasLink(); }
+  void crossHostLink(int32_t kind, int64_t bytes, int64_t begin) override;
   void abort(const Status &why) override { program_.abort(rank_, why); }
 
 private:

@@ -35,6 +35,11 @@ void sleepUntil(int64_t deadline) {
     spinPause();
 }
 
+int64_t linkNanoseconds(double seconds) {
+  static constexpr double longest = 3600;
+  return static_cast<int64_t>(std::min(seconds, longest) * 1e9);
+}
+
 void SharedLink::advance(int64_t now) {
   while (at_ < double(now)) {
     int sharers = 0;

@@ -44,6 +44,9 @@ private:
   double at_ = 0;
 };
 
+/// An hour at most.
+int64_t linkNanoseconds(double seconds);
+
 /// Returns when nowNanoseconds() is `deadline`: sleeps, but for the last
 /// microseconds.
 void sleepUntil(int64_t deadline);

@@ -287,6 +287,7 @@ void readMesh(const JsonReader &json, std::vector<MeshAxis> &mesh) {
 
 void readArena(const JsonReader &json, Manifest &manifest) {
   manifest.arenaBytes = json["bytes"].integer(0, maxBytes);
+  manifest.hostBytes = json["host_bytes"].integer(0, maxBytes);
   manifest.scratchBytes = json["scratch_bytes"].integer(0, maxBytes);
   json["segments"].forEach([&](const JsonReader &entry) {
     Segment segment;
@@ -305,11 +306,12 @@ void readQueues(const JsonReader &json, Manifest &manifest) {
       return;
     std::optional<int32_t> queue = queueFromName(name);
     if (!queue)
-      return entry.fail(
-          "expected one of all_gather, reduce, all_reduce, got '" + name + "'");
+      return entry.fail("expected one of all_gather, reduce, all_reduce, d2h, "
+                        "h2d, got '" +
+                        name + "'");
     if (!manifest.queues.empty() && *queue <= manifest.queues.back())
       return entry.fail("expected distinct queues in the order all_gather, "
-                        "reduce, all_reduce, got '" +
+                        "reduce, all_reduce, d2h, h2d, got '" +
                         name + "' behind '" +
                         queueName(manifest.queues.back()) + "'");
     manifest.queues.push_back(*queue);
@@ -380,6 +382,7 @@ Certificate readCertificate(const JsonReader &json) {
   certificate.issue = readHash(json["issue"]);
   certificate.order = json["order"].nonEmptyString();
   certificate.peakBytes = json["peak_bytes"].integer(0, maxBytes);
+  certificate.hostBytes = json["host_bytes"].integer(0, maxBytes);
   json["transfers"].forEach([&](const JsonReader &entry) {
     Certificate::Transfer transfer;
     transfer.unit = entry["unit"].string();

@@ -130,7 +130,7 @@ struct Certificate {
   /// SHA-256 of the program, and of its order alone: hexadecimal.
   std::string program, issue;
   std::string order;
-  int64_t peakBytes = 0;
+  int64_t peakBytes = 0, hostBytes = 0;
   std::vector<Transfer> transfers; // by event, or by place in the step
 };
 
@@ -143,7 +143,7 @@ struct Manifest {
   std::vector<std::vector<int>> groups; // axes as indices into mesh
   int64_t events = 0;
   std::vector<int32_t> queues; // fsdp_rt_queue, increasing
-  int64_t arenaBytes = 0, scratchBytes = 0;
+  int64_t arenaBytes = 0, hostBytes = 0, scratchBytes = 0;
   std::optional<Certificate> certificate;
   std::vector<Segment> segments;
   std::vector<TrafficRow> traffic;

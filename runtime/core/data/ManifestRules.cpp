@@ -220,6 +220,11 @@ Status checkCertificate(const Manifest &manifest) {
                           std::to_string(manifest.arenaBytes) +
                           " bytes of the arena, got " +
                           std::to_string(certificate.peakBytes));
+  if (certificate.hostBytes != manifest.hostBytes)
+    return Status::failed("certificate.host_bytes: expected the " +
+                          std::to_string(manifest.hostBytes) +
+                          " bytes of the host's arena, got " +
+                          std::to_string(certificate.hostBytes));
   auto transfers = static_cast<int64_t>(certificate.transfers.size());
   if (manifest.events > 0 && transfers != manifest.events)
     return Status::failed("certificate.transfers: expected one for each of " +

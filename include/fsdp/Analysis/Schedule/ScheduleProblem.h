@@ -83,7 +83,8 @@ struct Transfer {
 
 /// What FSDP's options say; -1 is no limit.
 struct Limits {
-  /// Gathers issued ahead of the unit that computes.
+  /// Gathers issued ahead of the unit that computes; of backward also fetches
+  /// from the host.
   int forwardPrefetch = -1, backwardPrefetch = -1;
   /// backward_prefetch=post: a gather waits until the gathered unit before it
   /// is done, not until it begins. Means something with backwardPrefetch = 1.

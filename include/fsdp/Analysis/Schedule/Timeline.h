@@ -97,10 +97,13 @@ struct MemoryPoint {
   int64_t getTotal() const;
 };
 
-/// From when a buffer's first writer begins to when its last reader ends;
-/// arguments and results from the begin or to the end of the step.
+/// The device's memory: from when a buffer's first writer begins to when its
+/// last reader ends; arguments and results from the begin or to the end of the
+/// step.
 std::vector<MemoryPoint> getMemory(const StepProgram &program,
                                    const Timeline &timeline);
+/// The most bytes that are in use in the host's memory.
+int64_t getHostPeak(const StepProgram &program, const Timeline &timeline);
 /// The point with most in use.
 MemoryPoint getMemoryPeak(llvm::ArrayRef<MemoryPoint> memory);
 

@@ -95,6 +95,43 @@ BroadcastOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 }
 
 //===----------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------===//
+
+static bool isOfOneGroup(CollectiveOpInterface op, Operation *other) {
+  auto collective = dyn_cast<CollectiveOpInterface>(other);
+  return collective && op->getName() == other->getName() &&
+         op.getMeshAttr() == collective.getMeshAttr() &&
+         op.getAxesAttr() == collective.getAxesAttr();
+}
+
+bool AllGatherOp::isAlike(Operation *other) {
+  return isOfOneGroup(*this, other);
+}
+bool ReduceScatterOp::isAlike(Operation *other) {
+  return isOfOneGroup(*this, other);
+}
+bool AllReduceOp::isAlike(Operation *other) {
+  return isOfOneGroup(*this, other);
+}
+bool BroadcastOp::isAlike(Operation *other) {
+  return isOfOneGroup(*this, other);
+}
+
+bool AllGatherOp::runsOn(TransferQueue queue) {
+  return queue == TransferQueue::all_gather;
+}
+bool ReduceScatterOp::runsOn(TransferQueue queue) {
+  return queue == TransferQueue::reduce;
+}
+bool AllReduceOp::runsOn(TransferQueue queue) {
+  return queue == TransferQueue::reduce || queue == TransferQueue::all_reduce;
+}
+bool BroadcastOp::runsOn(TransferQueue queue) {
+  return queue == TransferQueue::all_gather;
+}
+
+//===----------------------------------------------------------------------===//
 // Traffic: docs/traffic.md
 //===----------------------------------------------------------------------===//
 

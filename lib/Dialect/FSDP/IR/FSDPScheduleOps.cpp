@@ -16,22 +16,9 @@ LogicalResult TokenType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (types.empty())
     return emitError() << "expected at least one type, got none";
   for (Type type : types)
-    if (!isa<RankedTensorType>(type))
+    if (!isa<RankedTensorType, HostType>(type))
       return emitError() << "expected tensors, got " << type;
   return success();
-}
-
-/// Whether transfers like @op run on @queue.
-static bool isQueueOf(TransferQueue queue, Operation *op) {
-  switch (queue) {
-  case TransferQueue::all_gather:
-    return isa<AllGatherOp, BroadcastOp>(op);
-  case TransferQueue::reduce:
-    return isa<ReduceScatterOp, AllReduceOp>(op);
-  case TransferQueue::all_reduce:
-    return isa<AllReduceOp>(op);
-  }
-  llvm_unreachable("no such queue");
 }
 
 LogicalResult StartOp::verify() {
@@ -76,44 +63,49 @@ WaitOp StartOp::getWait() {
   return {};
 }
 
+static void describe(InFlightDiagnostic &diag, TransferOpInterface op) {
+  diag << op->getName();
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op.getOperation()))
+    diag << " on " << collective.getAxesAttr();
+}
+
 LogicalResult StartOp::verifyRegions() {
-  CollectiveOpInterface first;
+  TransferOpInterface first;
   SmallVector<Value> results;
-  for (Operation &op : getCollectives()) {
-    auto collective = dyn_cast<CollectiveOpInterface>(op);
+  for (Operation &op : getTransfers()) {
+    auto transfer = dyn_cast<TransferOpInterface>(op);
     // start_c1
-    if (!collective) {
+    if (!transfer) {
       InFlightDiagnostic diag =
-          emitOpError("expected only collectives in the body, got ")
+          emitOpError("expected only transfers in the body, got ")
           << op.getName();
       diag.attachNote(op.getLoc()) << "it is here";
       return diag;
     }
     if (!first)
-      first = collective;
-    if (op.getName() != first->getName() ||
-        collective.getMeshAttr() != first.getMeshAttr() ||
-        collective.getAxesAttr() != first.getAxesAttr()) {
+      first = transfer;
+    if (!transfer.isAlike(first)) {
       InFlightDiagnostic diag =
-          emitOpError("expected collectives of one kind and one group, got ")
-          << op.getName() << " on " << collective.getAxesAttr() << " beside "
-          << first->getName() << " on " << first.getAxesAttr();
+          emitOpError("expected transfers of one kind and one group, got ");
+      describe(diag, transfer);
+      diag << " beside ";
+      describe(diag, first);
       diag.attachNote(op.getLoc()) << "it is here";
       return diag;
     }
     // start_c2
-    if (!isQueueOf(getQueue(), &op))
+    if (!transfer.runsOn(getQueue()))
       return emitOpError("expected a queue of ")
              << op.getName() << ", got " << stringifyTransferQueue(getQueue());
-    results.push_back(collective.getResult());
+    results.push_back(transfer.getBrought());
   }
   if (!first)
-    return emitOpError("expected a collective in the body, got none");
+    return emitOpError("expected a transfer in the body, got none");
   // start_c4
   auto yield = cast<YieldOp>(getBody().front().getTerminator());
   if (!llvm::equal(yield.getValues(), results))
     return yield.emitOpError("expected the results of the ")
-           << results.size() << " collectives in their order";
+           << results.size() << " transfers in their order";
   TypeRange brought(yield.getValues());
   if (!llvm::equal(brought, getToken().getType().getTypes()))
     return emitOpError("expected a token of (")

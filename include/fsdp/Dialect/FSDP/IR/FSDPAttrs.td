@@ -28,7 +28,9 @@ def FSDP_TransferQueue : I32EnumAttr<"TransferQueue",
     "where transfers run, each in its order", [
     I32EnumAttrCase<"all_gather", 1>,
     I32EnumAttrCase<"reduce", 2>,
-    I32EnumAttrCase<"all_reduce", 3>
+    I32EnumAttrCase<"all_reduce", 3>,
+    I32EnumAttrCase<"d2h", 4>,
+    I32EnumAttrCase<"h2d", 5>
   ]> {
   let cppNamespace = "::mlir::fsdp";
   let genSpecializedAttr = 0;

@@ -10,7 +10,30 @@
 
 include "mlir/IR/OpBase.td"
 
-def FSDP_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+def FSDP_TransferOpInterface : OpInterface<"TransferOpInterface"> {
+  let cppNamespace = "::mlir::fsdp";
+  let description = [{
+    What a queue can run beside compute: one value in, one out. fsdp.start holds
+    such ops. Collectives are transfers among ranks, copies are transfers between
+    a rank's device and its host.
+  }];
+  let methods = [
+    InterfaceMethod<"What it reads.", "::mlir::Value", "getSource", (ins), "",
+                    "return $_op.getInput();">,
+    InterfaceMethod<"What it brings.", "::mlir::OpResult", "getBrought",
+                    (ins), "", "return $_op->getResult(0);">,
+    InterfaceMethod<"Whether it may run on the queue.", "bool", "runsOn",
+                    (ins "::mlir::fsdp::TransferQueue":$queue)>,
+    InterfaceMethod<[{
+        Whether one start may hold both: they are of one kind and, if they
+        communicate, of one group.
+      }], "bool", "isAlike", (ins "::mlir::Operation *":$other), "",
+      "return $_op->getName() == other->getName();">
+  ];
+}
+
+def FSDP_CollectiveOpInterface
+    : OpInterface<"CollectiveOpInterface", [FSDP_TransferOpInterface]> {
   let cppNamespace = "::mlir::fsdp";
   let description = [{
     An L2 collective: one tensor in, one out, among the ranks that differ only

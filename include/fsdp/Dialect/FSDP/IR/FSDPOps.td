@@ -343,6 +343,8 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
 class FSDP_CollectiveOp<string mnemonic, list<Trait> traits = []>
     : FSDP_Op<mnemonic, traits # [
         NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+        DeclareOpInterfaceMethods<FSDP_TransferOpInterface,
+                                  ["runsOn", "isAlike"]>,
         DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface,
                                   ["getTrafficBytes"]>]> {
   let hasCanonicalizer = 1;
@@ -481,6 +483,62 @@ def FSDP_BroadcastOp : FSDP_CollectiveOp<"broadcast", [
     $input `from` $root `on` $mesh `` $axes attr-dict `:` type($input)
   }];
 }
+
+//===----------------------------------------------------------------------===//
+// L2: copies between the device and the host
+//===----------------------------------------------------------------------===//
+
+class FSDP_CopyOp<string mnemonic, list<Trait> traits = []>
+    : FSDP_Op<mnemonic, traits # [
+        Pure, DeclareOpInterfaceMethods<FSDP_TransferOpInterface, ["runsOn"]>]>;
+
+def FSDP_OffloadOp : FSDP_CopyOp<"offload"> {
+  let summary = "copies a tensor to the host's memory";
+  let description = [{
+    The device's memory is free behind it and the tensor's other readers;
+    fsdp.reload brings it back.
+
+    ```
+    device   | x |           device   |   |
+    host     |   |   --->    host     | x |
+    ```
+
+    Constraints:
+    - offload_c1: the result is the input's type in the host's memory.
+
+    Example:
+    ```mlir
+    %h = fsdp.offload %x : tensor<64x64xf32> -> !fsdp.host<tensor<64x64xf32>>
+    ```
+  }];
+  let arguments = (ins FSDP_LocalTensor:$input);
+  let results = (outs FSDP_HostType:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` qualified(type($result))";
+  let hasVerifier = 1;
+}
+
+def FSDP_ReloadOp : FSDP_CopyOp<"reload"> {
+  let summary = "copies a tensor from the host's memory";
+  let description = [{
+    The same bits in new memory of the device.
+
+    Constraints:
+    - reload_c1: the result is of the type that the input holds.
+
+    Example:
+    ```mlir
+    %y = fsdp.reload %h : !fsdp.host<tensor<64x64xf32>> -> tensor<64x64xf32>
+    ```
+  }];
+  let arguments = (ins FSDP_HostType:$input);
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` qualified(type($input)) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// L2: parts of tensors, kernels and checks
+//===----------------------------------------------------------------------===//
 
 def FSDP_ViewOp : FSDP_Op<"view", [Pure]> {
   let summary = "a contiguous part of a flat tensor, with a shape";

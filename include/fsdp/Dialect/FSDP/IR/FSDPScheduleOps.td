@@ -14,18 +14,22 @@
 // L3: schedule
 //===----------------------------------------------------------------------===//
 
+// What transfers read and bring.
+def FSDP_Transferred : AnyTypeOf<[FSDP_LocalTensor, FSDP_HostType]>;
+
 // What stands before what is the schedule: no upstream pass may change it.
 def FSDP_IssueOrder : Resource<"::mlir::fsdp::IssueOrder">;
 
 def FSDP_StartOp : FSDP_Op<"start", [
     IsolatedFromAbove, SingleBlock, AttrSizedOperandSegments,
     MemoryEffects<[MemRead<FSDP_IssueOrder>, MemWrite<FSDP_IssueOrder>]>]> {
-  let summary = "starts collectives that run beside the computation";
+  let summary = "starts transfers that run beside the computation";
   let description = [{
-    Hands the collectives of its body to a queue and goes on. They begin when
+    Hands the transfers of its body (collectives, or copies between device and
+    host) to a queue and goes on. They begin when
     everything that stands before it on the compute queue is done, the transfers
     that the queue was given before are complete, and so are the transfers in
-    `after`; the body's collectives are then issued together. Compute may read
+    `after`; the body's transfers are then issued together. Compute may read
     what they bring, or write what they read, behind the fsdp.wait of the token.
     Tokens in `after` say what the transfer reads of others, or only that their
     memory is free again.
@@ -36,15 +40,15 @@ def FSDP_StartOp : FSDP_Op<"start", [
     ```
 
     Constraints:
-    - start_c1: the body holds collectives, at least one, and nothing else; all
-      are of one kind and one group.
-    - start_c2: collectives stand on a queue of their kind: all_gather and
+    - start_c1: the body holds transfers, at least one, and nothing else; all
+      are of one kind and, if they are collectives, of one group.
+    - start_c2: transfers stand on a queue of their kind: all_gather and
       broadcast on all_gather, reduce_scatter on reduce, all_reduce on
-      all_reduce or reduce.
+      all_reduce or reduce, offload on d2h, reload on h2d.
     - start_c3: the body's arguments have the inputs' types, and behind them the
       types of what the tokens in `after` bring: a transfer may read what
       another one brought without compute's help.
-    - start_c4: the body yields the result of each collective in their order;
+    - start_c4: the body yields the result of each transfer in their order;
       the token lists their types.
     - start_c5: `event` is not negative.
     - start_c6: tokens in `after` are results of fsdp.start.
@@ -58,7 +62,7 @@ def FSDP_StartOp : FSDP_Op<"start", [
     } : (tensor<384xf32>) -> !fsdp.token<tensor<1536xf32>>
     ```
   }];
-  let arguments = (ins Variadic<FSDP_LocalTensor>:$inputs,
+  let arguments = (ins Variadic<FSDP_Transferred>:$inputs,
                        FSDP_TransferQueueAttr:$queue,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$event, // start_c5
                        Variadic<FSDP_TokenType>:$after);
@@ -72,8 +76,8 @@ def FSDP_StartOp : FSDP_Op<"start", [
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// The collectives, in their order.
-    auto getCollectives() {
+    /// The transfers, in their order.
+    auto getTransfers() {
       return getBody().front().without_terminator();
     }
     /// What a value of the body is to those outside: for an argument an input,
@@ -121,7 +125,7 @@ def FSDP_WaitOp : FSDP_Op<"wait", [
     ```
   }];
   let arguments = (ins FSDP_TokenType:$token);
-  let results = (outs Variadic<FSDP_LocalTensor>:$results);
+  let results = (outs Variadic<FSDP_Transferred>:$results);
   let assemblyFormat = "$token attr-dict `:` type($token) `->` type($results)";
   let hasVerifier = 1;
 }

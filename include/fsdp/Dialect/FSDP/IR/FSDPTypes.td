@@ -51,13 +51,32 @@ def FSDP_UnshardedType : FSDP_Type<"Unsharded", "unsharded"> {
   let genVerifyDecl = 1;
 }
 
+def FSDP_HostType : FSDP_Type<"Host", "host"> {
+  let summary = "a tensor in the host's memory";
+  let description = [{
+    Only fsdp.offload makes one and only fsdp.reload reads it, so that no kernel,
+    view or collective can take it for memory of the device.
+
+    Constraints:
+    - host_c1: it is a local tensor: of static shape, with float or signless
+      integer elements.
+
+    ```mlir
+    !fsdp.host<tensor<64x64xf32>>
+    ```
+  }];
+  let parameters = (ins "::mlir::RankedTensorType":$tensor);
+  let assemblyFormat = "`<` $tensor `>`";
+  let genVerifyDecl = 1;
+}
+
 def FSDP_TokenType : FSDP_Type<"Token", "token"> {
   let summary = "a transfer that was started";
   let description = [{
     Lists what the transfer brings; fsdp.wait gives it.
 
     Constraints:
-    - token_c1: the types are tensors, at least one.
+    - token_c1: the types are tensors, of the device or the host, at least one.
 
     ```mlir
     !fsdp.token<tensor<1536xf32>>

@@ -1,0 +1,48 @@
+//===- MarkedResults.cpp - Values that a plan names on launches -----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "MarkedResults.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+FailureOr<llvm::SetVector<Value>> fsdp::getMarkedResults(Block &block,
+                                                         Operation *loss,
+                                                         StringRef name,
+                                                         StringRef other) {
+  llvm::SetVector<Value> marked;
+  for (Operation &op : block) {
+    Attribute attr = op.getAttr(name);
+    if (!attr)
+      continue;
+    auto results = dyn_cast<DenseI64ArrayAttr>(attr);
+    if (!isa<LaunchOp>(op) || !results)
+      return op.emitOpError("expected ")
+             << name
+             << " on a launch, with an array of numbers of results, got "
+             << attr;
+    if (!loss || !op.isBeforeInBlock(loss)) {
+      auto error = op.emitOpError("expected ")
+                   << name << " in forward, got it behind it";
+      if (loss)
+        error.attachNote(loss->getLoc()) << "forward ends here";
+      return error;
+    }
+    auto others = op.getAttrOfType<DenseI64ArrayAttr>(other);
+    for (int64_t result : results.asArrayRef()) {
+      if (result < 0 || result >= op.getNumResults())
+        return op.emitOpError("expected a result below ")
+               << op.getNumResults() << " in " << name << ", got " << result;
+      if (others && llvm::is_contained(others.asArrayRef(), result))
+        return op.emitOpError("expected result ")
+               << result << " in one of " << name << " and " << other
+               << ", got it in both";
+      marked.insert(op.getResult(result));
+    }
+  }
+  return marked;
+}
