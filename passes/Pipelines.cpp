@@ -81,6 +81,7 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   plan.budget = options.budget;
   plan.reshardAfterForward = options.reshardAfterForward;
   plan.recompute = options.recompute;
+  plan.offload = options.offload;
   plan.bucket = options.bucket;
   pm.addPass(createPlanStep(plan));
   pm.addPass(createKeepGathered());

@@ -84,12 +84,13 @@ static Time getFSDP(const ScheduleProblem &problem) {
 /// Units from 3 to 8 as the row says, everything else by seed; everything by
 /// seed if @ratio is 0.
 static void printSmall(double ratio, double rooms, int hybrid, bool casts,
-                       int problems) {
+                       int problems, double copies = 0) {
   Series exact, bound, optimum, fsdp;
   int impossible = 0;
   for (int seed = 0; seed != problems; ++seed) {
     RandomOptions o = pickOptions(seed);
     o.rooms = rooms;
+    o.copies = copies;
     if (ratio) {
       o.ratio = ratio;
       o.hybrid = decltype(o.hybrid)(hybrid);
@@ -182,6 +183,10 @@ int main(int argc, char **argv) {
   std::printf("everything by seed, under budgets\n");
   for (double rooms : {0, 1, 2, 3, 5})
     printSmall(0, rooms, 0, false, problems);
+  std::printf("everything by seed, with 3 rooms, where every other unit "
+              "offloads: copies\nthat take 0.3, 0.8 and 1.5 of its forward\n");
+  for (double copies : {0.3, 0.8, 1.5})
+    printSmall(0, 3, 0, false, problems, copies);
   std::printf("\nWith contention: what compute loses beside a transfer\n");
   std::printf("ratio     loss | step/bound\n");
   for (double ratio : {0.5, 1.0, 2.0})

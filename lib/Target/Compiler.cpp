@@ -131,10 +131,11 @@ llvm::Error Compiler::readSchedule() {
       return makeError("expected --cluster beside --memory-budget, got none: "
                        "without one nothing is chosen");
     if (options.reshardAfterForward != "auto" || options.recompute != "auto" ||
-        options.bucket != "auto")
-      return makeError("expected --cluster beside --reshard-after-forward, "
-                       "--recompute and --bucket, got none: without one "
-                       "nothing is chosen");
+        options.offload != "auto" || options.bucket != "auto")
+      return makeError(
+          "expected --cluster beside --reshard-after-forward, "
+          "--recompute, --offload and --bucket, got none: without one "
+          "nothing is chosen");
     if (options.wrap == "auto")
       return makeError("expected --cluster beside --wrap auto, got none: "
                        "without one nothing is chosen");

@@ -55,6 +55,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       recompute("recompute", cl::init("auto"),
                 cl::desc("auto | none | full: what backward computes again"),
                 cl::cat(category)),
+      offload("offload", cl::init("auto"),
+              cl::desc("auto | none | full: activations that are in the host's "
+                       "memory between forward and backward"),
+              cl::cat(category)),
       bucket("bucket", cl::init("auto"),
              cl::desc("auto | none: transfers that are issued together"),
              cl::cat(category)),
@@ -86,6 +90,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.bufferDtype = bufferDtype;
   options.reshardAfterForward = reshardAfterForward;
   options.recompute = recompute;
+  options.offload = offload;
   options.bucket = bucket;
   options.clip = clip;
   options.attention = attention;

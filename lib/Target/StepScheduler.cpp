@@ -14,6 +14,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <algorithm>
+#include <optional>
+
 using namespace mlir;
 using namespace mlir::fsdp;
 
@@ -28,6 +31,7 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   result.options = options;
   result.reshardAfterForward = step.reshardAfterForward;
   result.recompute = step.recompute;
+  result.offload = step.offload;
   result.bucket = step.bucket;
   auto file = findCluster(options.cluster, toolDir);
   if (!file)
@@ -58,6 +62,7 @@ llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
       optimize.budget = budget;
       optimize.reshardAfterForward = reshardAfterForward;
       optimize.recompute = recompute;
+      optimize.offload = offload;
       optimize.bucket = bucket;
       buildOptimizePipeline(pm, optimize);
     }
@@ -96,28 +101,106 @@ void StepScheduler::report(ModuleOp module, int64_t bytes) const {
       bytes / 1048576.0, budget / 1048576.0);
 }
 
+namespace {
+/// Looks for the largest budget of the model for which the packed arena fits.
+/// What packing takes is not proportional to it, nor always larger for more:
+/// plans differ in steps.
+class BudgetSearch {
+public:
+  explicit BudgetSearch(int64_t budget)
+      : budget(std::max<int64_t>(budget, 1)) {}
+
+  /// The next budget to try; none where that would gain little.
+  std::optional<int64_t> getNext() const {
+    if (isOver)
+      return std::nullopt;
+    if (!fails.model)
+      return budget;
+    // As if all took more by the same part; a little less where that is next to
+    // nothing.
+    if (!fits.model) {
+      int64_t part = int64_t(double(fails.model) * budget / fails.taken);
+      return std::max<int64_t>(std::min(part, fails.model - budget / 64 - 1),
+                               1);
+    }
+    // Between what fits and what does not, near neither.
+    double between = double(budget - fits.taken) /
+                     double(std::max<int64_t>(fails.taken - fits.taken, 1));
+    return fits.model + int64_t(double(fails.model - fits.model) *
+                                std::clamp(between, 0.25, 0.75));
+  }
+
+  void note(int64_t model, int64_t taken) {
+    if (taken <= budget) {
+      fits = {model, taken};
+      refined += fails.model != 0;
+    } else {
+      fails = {model, taken};
+      refined += fits.model != 0;
+    }
+    ++tried;
+    bool isClose = fits.model && (budget - fits.taken < budget / 32 ||
+                                  fails.model - fits.model < budget / 64);
+    isOver = isClose || model == 1 || (fits.model && !fails.model) ||
+             refined > kRefinements || (!fits.model && tried == kAttempts);
+  }
+
+private:
+  /// In all, and of these when something fits already.
+  static constexpr int kAttempts = 6, kRefinements = 1;
+
+  struct Try {
+    int64_t model = 0, taken = 0;
+  };
+  int64_t budget;
+  Try fits, fails;
+  int tried = 0, refined = 0;
+  bool isOver = false;
+};
+} // namespace
+
+static int64_t getStepTime(ModuleOp module) {
+  return module.lookupSymbol<func::FuncOp>(names::kStep)
+      ->getAttrOfType<DictionaryAttr>(names::kSchedule)
+      .getAs<IntegerAttr>("step")
+      .getInt();
+}
+
 llvm::Error StepScheduler::run(Frontend &frontend) const {
-  // Room for gaps shrinks by what was missing, and by something where that is
-  // next to nothing.
-  constexpr int kAttempts = 6;
-  OwningOpRef<ModuleOp> original(frontend.getModule().clone());
-  int64_t model = std::max<int64_t>(budget, 1), needed = 0;
-  for (int i = 0; i <= kAttempts; ++i) {
-    // The last one takes as little as possible. Orders without a plan take what
-    // they take.
-    bool isLast = i == kAttempts || model <= 1 || options.order != "scheduled";
-    auto bytes = attempt(frontend, isLast ? 1 : model);
+  OwningOpRef<ModuleOp> original(frontend.getModule().clone()), best;
+  int64_t bestBytes = 0, needed = 0;
+  auto tryBudget = [&](int64_t model) -> llvm::Expected<int64_t> {
+    if (needed)
+      frontend.setModule(OwningOpRef<ModuleOp>(original->clone()));
+    auto bytes = attempt(frontend, model);
     if (!bytes)
       return bytes.takeError();
-    if (*bytes <= budget) {
-      report(frontend.getModule(), *bytes);
-      return llvm::Error::success();
-    }
     needed = needed ? std::min(needed, *bytes) : *bytes;
-    if (isLast)
-      break;
-    model -= std::max(*bytes - budget, budget / 64 + 1);
-    frontend.setModule(OwningOpRef<ModuleOp>(original->clone()));
+    if (*bytes <= budget &&
+        (!best || getStepTime(frontend.getModule()) < getStepTime(*best))) {
+      best = frontend.getModule().clone();
+      bestBytes = *bytes;
+    }
+    return *bytes;
+  };
+  // Orders without a plan take what they take.
+  if (options.order == "scheduled") {
+    BudgetSearch search(budget);
+    while (std::optional<int64_t> model = search.getNext()) {
+      auto bytes = tryBudget(*model);
+      if (!bytes)
+        return bytes.takeError();
+      search.note(*model, *bytes);
+    }
+  }
+  // As little as possible.
+  if (!best)
+    if (auto bytes = tryBudget(1); !bytes)
+      return bytes.takeError();
+  if (best) {
+    frontend.setModule(std::move(best));
+    report(frontend.getModule(), bestBytes);
+    return llvm::Error::success();
   }
   int64_t whole = needed + reserved;
   return makeError(llvm::formatv(

@@ -161,7 +161,7 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
     return fsdpOptions.takeError();
   settings.fsdp = *fsdpOptions;
   auto rules = parsePlanRules(options.reshardAfterForward, options.recompute,
-                              options.bucket);
+                              options.offload, options.bucket);
   if (!rules)
     return rules.takeError();
   settings.rules = *rules;
@@ -203,6 +203,7 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.device = cluster.device.name;
   report.budget = cluster.device.getUsableBytes();
   report.reserved = cluster.device.reservedBytes;
+  report.hostBudget = cluster.host ? cluster.host->memoryBytes : 0;
   if (llvm::Error error = makePlan(
           step.program,
           std::make_unique<ScaledCost>(std::move(cost->model), factors),

@@ -30,7 +30,9 @@ static void setOption(PlanOptions &options, StringRef name, StringRef value) {
       {"param-dtype", &options.paramDtype},
       {"reduce-dtype", &options.reduceDtype},
       {"buffer-dtype", &options.bufferDtype},
-      {"compute-dtype", &options.computeDtype}};
+      {"compute-dtype", &options.computeDtype},
+      {"recompute", &options.recompute},
+      {"offload", &options.offload}};
   for (auto [field, place] : fields)
     if (field == name) {
       *place = value.str();
@@ -53,7 +55,8 @@ static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
   }
   if (axis == "cluster")
     return readCluster(options).takeError();
-  if (axis == "memory-budget" || axis == "compute-dtype")
+  if (axis == "memory-budget" || axis == "compute-dtype" ||
+      axis == "recompute" || axis == "offload")
     return readSettings(options, settings);
   return llvm::Error::success();
 }

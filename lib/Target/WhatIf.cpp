@@ -146,7 +146,9 @@ void Candidates::addMachines(const LoweredStep &step,
       {Link::Intra, "links inside a node twice as fast"}};
   const PlanVariant &best = report.getBest();
   std::array<bool, kNumLinks> used = {};
+  bool copies = false;
   for (const StepTransfer &transfer : best.program.transfers) {
+    copies |= transfer.isCopy();
     if (transfer.isCopy())
       continue;
     const RankGroup &group = step.program.groups[transfer.group];
@@ -162,6 +164,11 @@ void Candidates::addMachines(const LoweredStep &step,
   for (auto [link, title] : kLinks)
     if (used[unsigned(link)])
       addFactors(title).links[unsigned(link)] = 2;
+  if (copies) {
+    CostFactors &factors = addFactors("links to the host twice as fast");
+    factors.links[unsigned(Link::DeviceToHost)] =
+        factors.links[unsigned(Link::HostToDevice)] = 2;
+  }
   Time slowed = 0;
   for (Time time : best.timeline.slowedBy)
     slowed += time;
@@ -189,6 +196,8 @@ void Candidates::addStrategies(const LoweredStep &step) {
     addOption("--reshard-after-forward auto").reshardAfterForward = "auto";
   if (base.settings.rules.recompute != PlanRules::Recompute::Auto)
     addOption("--recompute auto").recompute = "auto";
+  if (base.settings.rules.offload != PlanRules::Offload::Auto && cluster.host)
+    addOption("--offload auto").offload = "auto";
   int64_t world = mesh->getWorldSize(), node = cluster.gpusPerNode;
   if (step.strategy == "full_shard" && world > node && world % node == 0) {
     std::string hybrid = "shard=" + std::to_string(node) +

@@ -26,7 +26,7 @@ using namespace mlir::fsdp::sched;
 
 static void report(const PlanDecision &decision, Location loc) {
   static constexpr llvm::StringLiteral kNames[] = {"Keep", "Recompute",
-                                                   "Group"};
+                                                   "Offload", "Group"};
   remark::RemarkOpts options = remark::RemarkOpts::name(kNames[decision.kind])
                                    .category("fsdp-plan-step");
   if (decision.taken)
@@ -47,14 +47,56 @@ static void write(const StepProgram &program, const StepPlan &plan,
                           builder.getI64IntegerAttr(plan.group[i]));
     if (op.kind != StepOpKind::Launch)
       continue;
-    SmallVector<int64_t> again;
-    for (auto [result, range] : llvm::enumerate(op.writes))
-      if (plan.recompute[range.value])
-        again.push_back(result);
-    if (!again.empty())
-      origins[i]->setAttr(names::kRecompute,
-                          builder.getDenseI64ArrayAttr(again));
+    auto writeResults = [&, i = i](StringRef name,
+                                   const std::vector<bool> &chosen) {
+      SmallVector<int64_t> results;
+      for (auto [result, range] : llvm::enumerate(program.ops[i].writes))
+        if (chosen[range.value])
+          results.push_back(result);
+      if (!results.empty())
+        origins[i]->setAttr(name, builder.getDenseI64ArrayAttr(results));
+    };
+    writeResults(names::kRecompute, plan.recompute);
+    writeResults(names::kOffload, plan.offload);
   }
+}
+
+/// The decisions that the IR holds already.
+static FailureOr<StepPlan> read(const StepProgram &program,
+                                ArrayRef<Operation *> origins) {
+  StepPlan plan(program);
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    Operation *origin = origins[i];
+    if (op.kind == StepOpKind::Start) {
+      plan.keep[i] = origin->hasAttr(names::kKeep);
+      if (auto group = origin->getAttrOfType<IntegerAttr>(names::kGroup))
+        plan.group[i] = group.getInt();
+    }
+    for (auto [name, chosen] : {std::pair(names::kRecompute, &plan.recompute),
+                                std::pair(names::kOffload, &plan.offload)}) {
+      Attribute attr = origin->getAttr(name);
+      if (!attr)
+        continue;
+      auto results = dyn_cast<DenseI64ArrayAttr>(attr);
+      if (op.kind != StepOpKind::Launch || !results)
+        return origin->emitOpError("expected ")
+               << name
+               << " on a launch, with an array of numbers of results, got "
+               << attr;
+      for (int64_t result : results.asArrayRef()) {
+        if (result < 0 || result >= int64_t(op.writes.size()))
+          return origin->emitOpError("expected a result below ")
+                 << op.writes.size() << " in " << name << ", got " << result;
+        (*chosen)[op.writes[result].value] = true;
+      }
+    }
+  }
+  if (std::optional<PlanError> error = findPlanError(program, plan)) {
+    if (error->op >= 0)
+      return origins[error->op]->emitOpError() << error->what;
+    return failure();
+  }
+  return plan;
 }
 
 namespace {
@@ -73,7 +115,8 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
   }
 
   llvm::Error run(ModuleOp module, func::FuncOp step) {
-    auto rules = parsePlanRules(reshardAfterForward, recompute, bucket);
+    auto rules =
+        parsePlanRules(reshardAfterForward, recompute, offload, bucket);
     if (!rules)
       return rules.takeError();
     auto description = loadCluster(cluster);
@@ -86,9 +129,13 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     auto cost = createClusterCost(*description, *program);
     if (!cost)
       return cost.takeError();
-    auto planned = planStep(
-        *program, *cost->model, cost->placements,
-        budget ? budget : description->device.getUsableBytes(), *rules);
+    FailureOr<StepPlan> given = read(*program, origins);
+    if (failed(given))
+      return llvm::createStringError("expected a plan that can be made");
+    MemoryLimits limits(budget ? budget : description->device.getUsableBytes(),
+                        description->host ? description->host->memoryBytes : 0);
+    auto planned = planStep(*program, *cost->model, cost->placements, limits,
+                            *rules, &*given);
     if (!planned)
       return planned.takeError();
     write(*program, planned->plan, origins);

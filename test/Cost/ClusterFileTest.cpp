@@ -108,7 +108,7 @@ TEST(ClusterFile, UnknownKeys) {
   EXPECT_EQ(errorOf(replaced("\"latency_us\": 10", "\"latency_us\": 10, "
                                                    "\"latncy\": 1")),
             "c.json: links.host: expected one of duplex, gb_per_s, latency_us, "
-            "got \"latncy\"");
+            "memory_gib, got \"latncy\"");
   // Sources may stand anywhere.
   parseOrFail(replaced("\"latency_us\": 10",
                        "\"latency_us\": 10, \"source\": \"data sheet\""));

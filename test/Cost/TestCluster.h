@@ -36,7 +36,7 @@ constexpr const char kRoundCluster[] = R"({
   "links": {
     "intra": {"kind": "nvlink", "gb_per_s": 370},
     "inter": {"gb_per_s": 50, "nics_per_node": 8},
-    "host": {"gb_per_s": 25, "latency_us": 10}
+    "host": {"gb_per_s": 25, "latency_us": 10, "memory_gib": 64}
   },
   "nccl": {"architecture": "hopper", "cpu": "intel", "channels": 16}
 })";

@@ -27,15 +27,20 @@ struct Oracle {
   const StepProgram &program;
   const TimedProgram &times;
   double price;
+  /// By value: the cost of keeping it elsewhere; negative: there is no such
+  /// way.
+  std::vector<double> elsewhere;
   std::vector<Id> stretch = getStretches(program, times);
   PlanChoices choices = getPlanChoices(program);
   std::vector<Id> maker;
   std::vector<bool> isHandedOn, isNeeded;
   std::vector<Id> candidates;
 
-  Oracle(const StepProgram &p, const TimedProgram &t, double price)
-      : program(p), times(t), price(price), maker(p.values.size(), -1),
-        isHandedOn(p.values.size()), isNeeded(p.values.size()) {
+  Oracle(const StepProgram &p, const TimedProgram &t, double price,
+         std::vector<double> elsewhere)
+      : program(p), times(t), price(price), elsewhere(std::move(elsewhere)),
+        maker(p.values.size(), -1), isHandedOn(p.values.size()),
+        isNeeded(p.values.size()) {
     Id last = *std::max_element(stretch.begin(), stretch.end());
     for (size_t i = 0; i != p.ops.size(); ++i)
       for (const ByteRange &range : p.ops[i].writes)
@@ -61,6 +66,10 @@ struct Oracle {
           return false;
     return true;
   }
+  double getKeepCost(Id value) const {
+    double cost = price * double(program.values[value].bytes);
+    return elsewhere[value] < 0 ? cost : std::min(cost, elsewhere[value]);
+  }
   /// Repeating the candidates of @mask; keeping all else that is needed.
   int64_t getCost(unsigned mask) const {
     std::vector<bool> repeated(program.ops.size());
@@ -76,7 +85,7 @@ struct Oracle {
     for (size_t v = 0; v != program.values.size(); ++v)
       if (needed[v] && maker[v] >= 0 && stretch[maker[v]] >= 0 &&
           (isHandedOn[v] || !repeated[maker[v]]))
-        cost += std::llround(price * double(program.values[v].bytes));
+        cost += std::llround(getKeepCost(v));
     return cost;
   }
 };
@@ -84,19 +93,32 @@ struct Oracle {
 
 TEST(Recomputation, isTheCheapestOfAllChoices) {
   std::mt19937 random(7);
-  int repeats = 0, compared = 0;
+  int repeats = 0, compared = 0, offloads = 0;
   for (int round = 0; round != 300; ++round) {
     StepProgram program = makeRandomStep(random, 4 + random() % 2, 3);
     NamedCost cost;
     for (KernelCost &kernel : program.kernels)
       kernel.bytes = random() % 1000;
     TimedProgram times = addTimes(program, cost, {GroupPlacement()});
-    Recomputation recomputation(program, times);
+    PlanChoices choices = getPlanChoices(program);
+    Recomputation recomputation(program, times, choices);
     for (double price : {0.0, 0.7, 3.0, 9.0, 1e4}) {
-      Oracle oracle(program, times, price);
+      std::vector<double> elsewhere(program.values.size(), -1);
+      for (double &cost : elsewhere)
+        if (round % 2 && random() % 3 == 0)
+          cost = double(random() % 2000);
+      Oracle oracle(program, times, price, elsewhere);
       if (oracle.candidates.size() > 14)
         continue;
-      std::vector<bool> chosen = recomputation.choose(price);
+      Recomputation::Choice choice = recomputation.choose({price, elsewhere});
+      const std::vector<bool> &chosen = choice.recompute;
+      for (size_t v = 0; v != program.values.size(); ++v)
+        if (choice.offload[v]) {
+          EXPECT_FALSE(chosen[v]);
+          EXPECT_LT(oracle.getKeepCost(v),
+                    price * double(program.values[v].bytes));
+          ++offloads;
+        }
       unsigned mask = 0;
       for (size_t c = 0; c != oracle.candidates.size(); ++c)
         for (const ByteRange &range : program.ops[oracle.candidates[c]].writes)
@@ -118,6 +140,7 @@ TEST(Recomputation, isTheCheapestOfAllChoices) {
   }
   EXPECT_GT(compared, 1000);
   EXPECT_GT(repeats, 1000);
+  EXPECT_GT(offloads, 500);
 }
 
 TEST(Recomputation, stretchesCoverForwardInOrder) {

@@ -41,8 +41,12 @@ struct Meaning {
     for (const StepOp &op : program.ops) {
       if (op.kind == StepOpKind::Wait)
         continue;
-      // Collectives of a group are as good as alone.
+      // Collectives of a group are as good as alone. A copy is what it copies.
       bool isStart = op.kind == StepOpKind::Start;
+      if (isStart && program.transfers[op.transfer].isCopy()) {
+        values[op.writes[0].value] = values[op.reads[0].value];
+        continue;
+      }
       std::vector<int64_t> key = {
           int64_t(op.kind),
           isStart ? 1000 + int64_t(program.transfers[op.transfer].kind)
@@ -102,6 +106,79 @@ TEST(StepPlan, aRepeatedLaunchReadsWhatBackwardGathers) {
             changed.ops[clone].writes[0].value);
 }
 
+TEST(StepPlan, anOffloadedValueComesBackForItsFirstReader) {
+  StepProgram program = makeTwoUnitStep();
+  StepPlan plan(program);
+  Id a0 = program.ops[find(program, "f0")].writes[0].value;
+  ASSERT_TRUE(getPlanChoices(program).canOffload[a0]);
+  plan.offload[a0] = true;
+  ASSERT_EQ(checkPlan(program, plan), "");
+  StepProgram changed = applyPlan(program, plan);
+  ASSERT_EQ(checkProgram(changed), "");
+  // Behind its last reader in forward; before b1, with their waits.
+  Id sent = find(changed, "offload"), fetched = find(changed, "reload");
+  EXPECT_EQ(sent, find(changed, "f1") + 1);
+  EXPECT_EQ(changed.ops[sent + 1].kind, StepOpKind::Wait);
+  EXPECT_EQ(fetched + 2, find(changed, "b1"));
+  const StepOp &d2h = changed.ops[sent], &h2d = changed.ops[fetched];
+  EXPECT_EQ(d2h.queue, Queue::D2H);
+  EXPECT_EQ(h2d.queue, Queue::H2D);
+  EXPECT_EQ(d2h.reads[0].value, a0);
+  EXPECT_EQ(d2h.writes[0].value, h2d.reads[0].value);
+  const StepBuffer &host =
+      changed.buffers[changed.values[h2d.reads[0].value].buffer];
+  EXPECT_TRUE(host.isHost);
+  EXPECT_EQ(host.bytes, 60);
+  EXPECT_EQ(changed.ops[find(changed, "b1")].reads[1].value,
+            h2d.writes[0].value);
+  EXPECT_EQ(changed.transfers[d2h.transfer].group, -1);
+  // It holds the device's memory until it is there, and again from its fetch.
+  ConstantCost cost;
+  auto step =
+      getStepProblem(changed, addTimes(changed, cost, {GroupPlacement()}));
+  ASSERT_TRUE(bool(step)) << llvm::toString(step.takeError());
+  int copies = 0;
+  for (auto [t, op] : llvm::enumerate(step->transfers)) {
+    const Transfer &transfer = step->problem.transfers[t];
+    if (op == sent) {
+      EXPECT_EQ(transfer.srcBytes, 60);
+      EXPECT_EQ(transfer.dstBytes, 0);
+      ++copies;
+    } else if (op == fetched) {
+      EXPECT_EQ(transfer.srcBytes, 0);
+      EXPECT_EQ(transfer.dstBytes, 60);
+      EXPECT_EQ(transfer.after.size(), 1u);
+      ++copies;
+    }
+  }
+  EXPECT_EQ(copies, 2);
+}
+
+/// What a repeated launch reads comes back for it.
+TEST(StepPlan, aRepeatedLaunchReadsWhatIsOffloaded) {
+  ProgramBuilder b;
+  Id x = b.argument(8), first = b.value(32), second = b.value(32),
+     third = b.value(32), gradient = b.value(8);
+  b.launch("f0", {x}, {first});
+  b.launch("f1", {first}, {second});
+  b.launch("f2", {second}, {third});
+  b.launch("loss", {third}, {gradient}, true);
+  b.launch("b", {gradient, second}, {b.value(8)}, true);
+  StepPlan plan(b.program);
+  plan.offload[first] = true;
+  EXPECT_NE(checkPlan(b.program, plan).find("expected a reader in backward"),
+            std::string::npos);
+  plan.recompute[second] = true;
+  ASSERT_EQ(checkPlan(b.program, plan), "");
+  StepProgram changed = applyPlan(b.program, plan);
+  ASSERT_EQ(checkProgram(changed), "");
+  Id again = find(changed, "f1", 1), fetched = find(changed, "reload");
+  EXPECT_EQ(fetched + 2, again);
+  EXPECT_EQ(changed.ops[again].reads[0].value,
+            changed.ops[fetched].writes[0].value);
+  EXPECT_EQ(find(changed, "offload"), find(changed, "f1") + 1);
+}
+
 TEST(StepPlan, aGroupIsOneTransfer) {
   StepProgram program = makeTwoUnitStep();
   StepPlan plan(program);
@@ -146,6 +223,15 @@ TEST(StepPlan, refusesWhatCannotBe) {
   plan.group[find(program, "all_gather", 2)] = 0;
   expectError(plan, "expected transfers of one kind, group and phase");
   plan = StepPlan(program);
+  plan.offload[program.ops[find(program, "f0")].writes[0].value] = true;
+  plan.recompute = plan.offload;
+  expectError(plan, "expected a result offloaded or computed again, got both");
+  plan = StepPlan(program);
+  plan.offload[program.ops[find(program, "norm1")].writes[0].value] = true;
+  expectError(plan, "expected the result of a launch of forward that only "
+                    "compute reads, in memory of its own, to be offloaded, got "
+                    "norm1");
+  plan = StepPlan(program);
   plan.group[find(program, "f0")] = 0;
   expectError(plan, "expected a transfer in a group, got f0");
   plan.group.pop_back();
@@ -154,6 +240,7 @@ TEST(StepPlan, refusesWhatCannotBe) {
 
 TEST(StepPlan, noPlanChangesWhatIsComputed) {
   std::mt19937 random(11);
+  int64_t offloads = 0;
   for (int round = 0; round != 400; ++round) {
     StepProgram program = makeRandomStep(random, 2 + random() % 4, 4);
     PlanChoices choices = getPlanChoices(program);
@@ -164,15 +251,24 @@ TEST(StepPlan, noPlanChangesWhatIsComputed) {
       if (choices.canRecompute[i])
         for (const ByteRange &range : op.writes)
           plan.recompute[range.value] = random() % 2;
+      for (const ByteRange &range : op.writes)
+        plan.offload[range.value] = choices.canOffload[range.value] &&
+                                    !plan.recompute[range.value] &&
+                                    random() % 2;
       if (op.kind == StepOpKind::Start && !plan.keep[i] && random() % 2)
         plan.group[i] = 2 * (2 * int(op.queue) + op.backward) + random() % 2;
     }
+    std::vector<bool> isRead = getReadInBackward(program, plan);
+    for (size_t v = 0; v != program.values.size(); ++v)
+      plan.offload[v] = plan.offload[v] && isRead[v];
+    offloads += llvm::count(plan.offload, true);
     ASSERT_EQ(checkPlan(program, plan), "");
     StepProgram changed = applyPlan(program, plan);
     EXPECT_EQ(checkProgram(changed), "");
     Meaning meaning;
     EXPECT_EQ(meaning.getResults(program), meaning.getResults(changed));
   }
+  EXPECT_GT(offloads, 1000);
 }
 
 //===----------------------------------------------------------------------===//
@@ -181,10 +277,16 @@ TEST(StepPlan, noPlanChangesWhatIsComputed) {
 
 namespace {
 struct BytesCost : ConstantCost {
+  /// Of a byte to the host or back.
+  Time copyTime = 2;
   TransferCost transfer(const TransferKey &key) const override {
     int64_t bytes = 0;
     for (int64_t atom : key.atomBytes)
       bytes += atom;
+    if (key.kind == TransferKind::DeviceToHost)
+      return {10, copyTime * bytes, Link::DeviceToHost};
+    if (key.kind == TransferKind::HostToDevice)
+      return {10, copyTime * bytes, Link::HostToDevice};
     return {400, 12 * bytes, Link::Intra};
   }
 };
@@ -242,6 +344,110 @@ TEST(PlanSearch, isNeverSlowerThanNoPlanAndFitsMoreOften) {
   }
   EXPECT_GT(faster, 60);
   EXPECT_GT(rescued, 20);
+}
+
+static int64_t getHostBytes(const StepProgram &program, const StepPlan &plan) {
+  int64_t bytes = 0;
+  for (size_t v = 0; v != program.values.size(); ++v)
+    bytes += plan.offload[v] ? program.values[v].bytes : 0;
+  return bytes;
+}
+
+/// With a host that is far or near, large or small.
+TEST(PlanSearch, theHostIsUsedWhereItHelps) {
+  std::mt19937 random(15);
+  int offloading = 0, rescued = 0;
+  double without = 0, with = 0;
+  for (int round = 0; round != 20; ++round) {
+    BytesCost cost;
+    cost.copyTime = 1 + round % 4;
+    StepProgram program = makeRandomStep(random, 4 + random() % 4, 4);
+    int64_t least = getPlain(program, cost, kNoBudget).least;
+    for (int64_t budget : {least, least * 9 / 10, least * 8 / 10}) {
+      MemoryLimits limits(budget, round % 3 ? 1 << 20 : 256);
+      auto alone =
+          llvm::cantFail(planStep(program, cost, {GroupPlacement()}, budget));
+      auto planned =
+          llvm::cantFail(planStep(program, cost, {GroupPlacement()}, limits));
+      ASSERT_EQ(checkPlan(program, planned.plan), "");
+      EXPECT_FALSE(llvm::is_contained(alone.plan.offload, true));
+      EXPECT_LE(getHostBytes(program, planned.plan), limits.host);
+      Plain really = getPlain(applyPlan(program, planned.plan), cost, budget);
+      EXPECT_EQ(really.least, planned.leastBytes);
+      EXPECT_EQ(really.step.has_value(), planned.fits());
+      if (planned.fits()) {
+        EXPECT_EQ(*really.step, planned.step);
+      }
+      offloading += llvm::is_contained(planned.plan.offload, true);
+      if (!alone.fits()) {
+        rescued += planned.fits();
+        continue;
+      }
+      ASSERT_TRUE(planned.fits());
+      without += double(alone.step);
+      with += double(planned.step);
+    }
+  }
+  EXPECT_GT(offloading, 15);
+  EXPECT_GT(rescued, 1);
+  EXPECT_LT(with, without);
+}
+
+TEST(PlanSearch, whatIsGivenStands) {
+  std::mt19937 random(21);
+  BytesCost cost;
+  for (int round = 0; round != 30; ++round) {
+    StepProgram program = makeRandomStep(random, 5, 4);
+    PlanChoices choices = getPlanChoices(program);
+    StepPlan given(program);
+    for (size_t i = 0; i != program.ops.size(); ++i)
+      for (const ByteRange &range : program.ops[i].writes)
+        if (choices.canRecompute[i] && random() % 4 == 0)
+          given.recompute[range.value] = true;
+    std::vector<bool> isRead = getReadInBackward(program, given);
+    for (size_t v = 0; v != program.values.size(); ++v)
+      given.offload[v] = choices.canOffload[v] && isRead[v] &&
+                         !given.recompute[v] && random() % 4 == 0;
+    int64_t least = getPlain(program, cost, kNoBudget).least;
+    for (int64_t budget : {kNoBudget, least}) {
+      auto planned = planStep(program, cost, {GroupPlacement()},
+                              {budget, 1 << 20}, PlanRules(), &given);
+      ASSERT_TRUE(bool(planned)) << llvm::toString(planned.takeError());
+      ASSERT_EQ(checkPlan(program, planned->plan), "");
+      for (size_t v = 0; v != program.values.size(); ++v) {
+        EXPECT_TRUE(!given.recompute[v] || planned->plan.recompute[v]);
+        EXPECT_TRUE(!given.offload[v] || planned->plan.offload[v]);
+      }
+    }
+  }
+}
+
+TEST(PlanSearch, offloadsEverythingWhereItMust) {
+  std::mt19937 random(9);
+  BytesCost cost;
+  StepProgram program = makeRandomStep(random, 6, 4);
+  PlanRules rules;
+  rules.offload = PlanRules::Offload::Full;
+  auto getError = [&](const MemoryLimits &limits) {
+    auto planned = planStep(program, cost, {GroupPlacement()}, limits, rules);
+    return planned ? "" : llvm::toString(planned.takeError());
+  };
+  EXPECT_EQ(getError(kNoBudget), "expected links.host in the cluster file "
+                                 "beside offload full, got none");
+  EXPECT_NE(getError({kNoBudget, 16}).find("expected at most 16 bytes of"),
+            std::string::npos);
+  auto planned = llvm::cantFail(
+      planStep(program, cost, {GroupPlacement()}, {kNoBudget, 1 << 20}, rules));
+  EXPECT_GT(llvm::count(planned.plan.offload, true), 4);
+  EXPECT_FALSE(llvm::is_contained(planned.plan.recompute, true));
+  bool isSaid = llvm::any_of(planned.decisions, [](const PlanDecision &d) {
+    return d.kind == PlanDecision::Offload && d.taken;
+  });
+  EXPECT_TRUE(isSaid);
+  rules.offload = PlanRules::Offload::Never;
+  planned = llvm::cantFail(
+      planStep(program, cost, {GroupPlacement()}, {1, 1 << 20}, rules));
+  EXPECT_FALSE(llvm::is_contained(planned.plan.offload, true));
 }
 
 TEST(PlanSearch, followsTheRules) {

@@ -17,6 +17,8 @@
 
 #include "gtest/gtest.h"
 
+#include <random>
+
 #include <ctime>
 #include <numeric>
 
@@ -77,6 +79,55 @@ TEST(Scheduler, withinAHundredthOfTheExactSearch) {
     ++compared;
   }
   EXPECT_GE(compared, 190);
+}
+
+TEST(Scheduler, copiesToTheHostAreHidden) {
+  Time step = 0, bound = 0;
+  for (uint64_t seed = 0; seed != 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomOptions o = pickOptions(seed);
+    o.copies = 0.2 + 0.2 * (seed % 5);
+    ScheduleProblem p = makeProblem(o, seed);
+    ASSERT_EQ(checkProblem(p), "");
+    for (int64_t budget : {kNoBudget, p.budget, getLeastBudget(p)}) {
+      p.budget = budget;
+      std::optional<Schedule> s = schedule(p);
+      EXPECT_EQ(s.has_value(), getLeastBudget(p) <= budget);
+      if (!s)
+        continue;
+      expectSound(p, *s);
+      step += s->makespan;
+      bound += lowerBound(p).value;
+    }
+  }
+  EXPECT_LE(double(step), 1.15 * double(bound));
+}
+
+/// Whatever transfers take, no more memory is in use than the peak of the order
+/// says; and it says no more than some timing needs, or little.
+TEST(Scheduler, peaksAreOfAnyTiming) {
+  std::mt19937 random(3);
+  double said = 0, seen = 0;
+  for (uint64_t seed = 0; seed != 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomOptions o = pickOptions(seed);
+    o.copies = seed % 3 * 0.6;
+    ScheduleProblem p = makeProblem(o, seed);
+    std::optional<Schedule> s = schedule(p);
+    if (!s)
+      continue;
+    int64_t most = 0;
+    for (int timing = 0; timing != 60; ++timing) {
+      ScheduleProblem other = p;
+      for (Transfer &t : other.transfers)
+        t.cost.work = random() % 3 == 0 ? 1 : t.cost.work * (random() % 40) / 8;
+      most = std::max(most, simulate(other, *s).peak);
+    }
+    EXPECT_LE(most, s->peak);
+    said += double(s->peak);
+    seen += double(most);
+  }
+  EXPECT_LE(said, 1.02 * seen);
 }
 
 TEST(Scheduler, activationsOnTheHost) {

@@ -110,6 +110,12 @@ class Bits(StepTest):
             with self.subTest(options=options):
                 program = self.compile(fixture, "shard=2", "--cluster", "cpu-2core", *options)
                 self.expect_same(want, self.result(program, "shard=2"))
+        # Nor what is on the host meanwhile, whether or not the rest is computed again.
+        for options in (("--offload", "full"), ("--offload", "full", "--recompute", "full", "--guard"),
+                        ("--offload", "full", "--recompute", "none", "--reshard-after-forward", "false")):
+            with self.subTest(options=options):
+                program = self.compile(fixture, "shard=2", "--cluster", "h100-sxm", *options)
+                self.expect_same(want, self.result(program, "shard=2"))
 
     def least_budget(self, mesh):
         refused = self.refuse(fixture, mesh, "--cluster", "cpu-2core", "--memory-budget", "1KiB")

@@ -64,8 +64,10 @@ static cl::opt<bool>
            cl::cat(category));
 static cl::list<std::string> sweep(
     "sweep", cl::value_desc("mesh=A;B strategy=C;D .."),
-    cl::desc("Plan for all combinations of these values of mesh, strategy, "
-             "wrap, cluster, memory-budget and the dtypes, and compare"),
+    cl::desc(
+        "Plan for all combinations of these values of mesh, strategy, "
+        "wrap, cluster, memory-budget, recompute, offload and the dtypes, and "
+        "compare"),
     cl::cat(category));
 static cl::opt<bool> json("json", cl::desc("Print JSON instead of text"),
                           cl::cat(category));

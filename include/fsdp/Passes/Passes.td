@@ -370,13 +370,15 @@ def AdoptKernels : Pass<"fsdp-adopt-kernels", "::mlir::ModuleOp"> {
 def PlanStep : Pass<"fsdp-plan-step", "::mlir::ModuleOp"> {
   let summary = "Decides what is kept, computed again and issued together";
   let description = [{
-    Writes plan attributes that the next three passes apply; edited by hand,
-    they are honoured:
+    Writes plan attributes that the next four passes apply. Those that are
+    there already stand, and the plan is made around them:
 
     - `fsdp.keep` on a gather: what the gather of forward brought is kept
       (reshard_after_forward = false, for this unit);
     - `fsdp.recompute = array<i64: ..>` on a launch of forward: these results
       are computed again where backward reads them (activation checkpointing);
+    - `fsdp.offload = array<i64: ..>` on a launch of forward: these results are
+      in the host's memory between forward and backward;
     - `fsdp.group = N` on collectives: those with one number are issued together.
 
     Every candidate is scheduled on the cluster and simulated. Where no plan
@@ -393,6 +395,8 @@ def PlanStep : Pass<"fsdp-plan-step", "::mlir::ModuleOp"> {
     Option<"recompute", "recompute", "std::string", /*default=*/"\"auto\"",
            "auto (where the step does not fit, or something better does "
            "instead), none or full">,
+    Option<"offload", "offload", "std::string", /*default=*/"\"auto\"",
+           "auto (likewise), none or full">,
     Option<"bucket", "bucket", "std::string", /*default=*/"\"auto\"",
            "auto or none">
   ];

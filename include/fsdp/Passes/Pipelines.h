@@ -85,6 +85,9 @@ struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
   Option<std::string> recompute{*this, "recompute",
                                 llvm::cl::desc("auto, none or full"),
                                 llvm::cl::init("auto")};
+  Option<std::string> offload{*this, "offload",
+                              llvm::cl::desc("auto, none or full"),
+                              llvm::cl::init("auto")};
   Option<std::string> bucket{*this, "bucket", llvm::cl::desc("auto or none"),
                              llvm::cl::init("auto")};
 };

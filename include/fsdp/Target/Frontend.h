@@ -36,7 +36,8 @@ struct StepOptions {
   std::vector<std::string> ignore, replicate;
   bool clip = false;
   /// As the options of fsdp-plan-step.
-  std::string reshardAfterForward = "auto", recompute = "auto", bucket = "auto";
+  std::string reshardAfterForward = "auto", recompute = "auto",
+              offload = "auto", bucket = "auto";
   /// As the option of fsdp-kernels.
   AttentionMode attention = AttentionMode::Fused;
   /// Print how long each part took to stderr.

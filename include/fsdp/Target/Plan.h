@@ -89,6 +89,8 @@ struct PlanReport {
   std::string limit;
   /// For the arena; driver and libraries take `reserved` beside it.
   int64_t budget = 0, leastBudget = 0, reserved = 0;
+  /// For activations in the host's memory; 0: no link leads there.
+  int64_t hostBudget = 0;
   /// Compute, most time first.
   std::vector<KernelShare> kernels;
   /// Arithmetic of the products and attentions of one rank's step.

@@ -38,9 +38,10 @@ public:
                                               llvm::StringRef toolDir);
 
   /// Brings the step to L3 and places its arena. The planner's model of memory
-  /// leaves gaps out that packing brings: where the arena exceeds the budget,
-  /// the model's budget shrinks, down to the plan that needs least. If that
-  /// does not fit either, the error says what would. Says on stderr what the
+  /// leaves gaps out that packing brings: where the arena exceeds the budget, a
+  /// smaller one is looked for for the model, near the largest that fits, down
+  /// to the plan that needs least; the fastest step of those that fit counts.
+  /// If none does, the error says what would. Says on stderr what the
   /// step takes by the cost model, and what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
@@ -50,7 +51,7 @@ private:
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.
-  std::string reshardAfterForward, recompute, bucket;
+  std::string reshardAfterForward, recompute, offload, bucket;
   std::string clusterFile, clusterName;
   /// Bytes for the arena, and what others take of a rank's memory.
   int64_t budget = 0, reserved = 0;

@@ -184,6 +184,7 @@ static void readLinks(JsonObject object, Cluster &cluster) {
     cluster.host =
         HostLink{host.number("gb_per_s", NumberRange::positive()) * kGiga,
                  host.number("latency_us", NumberRange::nonNegative()) * kMicro,
+                 int64_t(host.number("memory_gib", kMemory) * kGiB),
                  host.booleanOr("duplex", true)};
     host.finish();
   }

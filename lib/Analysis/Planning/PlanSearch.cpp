@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Planning/PlanSearch.h"
+#include "PlanWords.h"
+#include "fsdp/Analysis/Planning/Offloading.h"
 #include "fsdp/Analysis/Planning/Recomputation.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
@@ -26,12 +28,12 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 
-llvm::Expected<PlanRules>
-mlir::fsdp::sched::parsePlanRules(llvm::StringRef reshardAfterForward,
-                                  llvm::StringRef recompute,
-                                  llvm::StringRef bucket) {
+llvm::Expected<PlanRules> mlir::fsdp::sched::parsePlanRules(
+    llvm::StringRef reshardAfterForward, llvm::StringRef recompute,
+    llvm::StringRef offload, llvm::StringRef bucket) {
   using Keep = PlanRules::Keep;
   using Recompute = PlanRules::Recompute;
+  using Offload = PlanRules::Offload;
   PlanRules rules;
   auto fail = [](const char *option, const char *expected,
                  llvm::StringRef got) {
@@ -56,6 +58,14 @@ mlir::fsdp::sched::parsePlanRules(llvm::StringRef reshardAfterForward,
   if (!repeat)
     return fail("recompute", "auto, none or full", recompute);
   rules.recompute = *repeat;
+  auto host = llvm::StringSwitch<std::optional<Offload>>(offload)
+                  .Case("auto", Offload::Auto)
+                  .Case("none", Offload::Never)
+                  .Case("full", Offload::Full)
+                  .Default(std::nullopt);
+  if (!host)
+    return fail("offload", "auto, none or full", offload);
+  rules.offload = *host;
   if (bucket != "auto" && bucket != "none")
     return fail("bucket", "auto or none", bucket);
   rules.group = bucket == "auto";
@@ -66,11 +76,16 @@ namespace {
 class Search {
 public:
   Search(const StepProgram &program, const CostModel &cost,
-         llvm::ArrayRef<GroupPlacement> placements, int64_t budget,
-         const PlanRules &rules)
-      : program(program), cost(cost), placements(placements), budget(budget),
-        rules(rules), times(addTimes(program, cost, placements)),
-        choices(getPlanChoices(program)), recomputation(program, times) {}
+         llvm::ArrayRef<GroupPlacement> placements, const MemoryLimits &limits,
+         const PlanRules &rules, const StepPlan &given)
+      : program(program), cost(cost), placements(placements),
+        budget(limits.device), hostBudget(limits.host), rules(rules),
+        given(given), times(addTimes(program, cost, placements)),
+        choices(getPlanChoices(program)),
+        recomputation(program, times, choices),
+        offers(getOffloadOffers(program, times, choices,
+                                recomputation.getStretchOfOps(), cost,
+                                limits.host > 0)) {}
 
   llvm::Error run();
   PlannedStep takeBest();
@@ -82,24 +97,32 @@ private:
   llvm::Error offer(StepPlan plan);
 
   llvm::Error repeatToFit();
+  llvm::Error offloadToFit();
+  llvm::Error offerReturning(StepPlan base, int64_t leastBytes);
   llvm::Error keepWhatFits(const StepPlan &base);
   llvm::Error tradeForRoom();
   llvm::Error group();
   std::vector<Id> getKeepOrder() const;
   StepPlan getRepeating(int level) const;
+  StepPlan getOffloading(double linkPrice, int level, int eighths) const;
+  int getLevel(double linkPrice) const;
+  StepPlan complete(StepPlan plan) const;
+  bool fitsHost(const StepPlan &plan) const;
+  bool mayOffload() const {
+    return rules.offload == PlanRules::Offload::Auto && hostBudget > 0;
+  }
   StepPlan getGrouped(const StepPlan &base, int64_t most, size_t alone) const;
-  int64_t getBytes(Id gather) const;
-  void explain();
-  void summarize();
 
   const StepProgram &program;
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
-  int64_t budget;
+  int64_t budget, hostBudget;
   const PlanRules &rules;
+  const StepPlan &given;
   TimedProgram times;
   PlanChoices choices;
   Recomputation recomputation;
+  OffloadOffers offers;
   PlannedStep best;
   /// The price level of what `best` repeats; 0: nothing is.
   int level = 0;
@@ -152,17 +175,39 @@ llvm::Error Search::offer(StepPlan plan) {
 // Repeat
 //===----------------------------------------------------------------------===//
 
-/// The plan that repeats what pays at a price level, and what the rules ask.
+/// @plan with what is decided already and what the rules ask.
+StepPlan Search::complete(StepPlan plan) const {
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    plan.keep[i] = given.keep[i] || (rules.keep == PlanRules::Keep::Always &&
+                                     choices.earlierGather[i] >= 0);
+    plan.group[i] = given.group[i];
+  }
+  for (size_t v = 0; v != program.values.size(); ++v) {
+    plan.recompute[v] =
+        given.recompute[v] || (plan.recompute[v] && !given.offload[v]);
+    plan.offload[v] =
+        given.offload[v] || (plan.offload[v] && !given.recompute[v]);
+  }
+  // What is computed again decides what is read.
+  std::vector<bool> isRead = getReadInBackward(program, plan);
+  bool isFull = rules.offload == PlanRules::Offload::Full;
+  for (size_t v = 0; v != program.values.size(); ++v)
+    if (isRead[v] && isFull && !plan.recompute[v] &&
+        offers.cost[v] != OffloadOffers::kNone)
+      plan.offload[v] = true;
+    else if (!isRead[v] && !given.offload[v])
+      plan.offload[v] = false;
+  return plan;
+}
+
+/// The plan that repeats what pays at a price level.
 StepPlan Search::getRepeating(int level) const {
   StepPlan plan(program);
   if (rules.recompute == PlanRules::Recompute::Full)
     level = kMostLevel;
   if (level > 0)
-    plan.recompute = recomputation.choose(getPrice(level));
-  if (rules.keep == PlanRules::Keep::Always)
-    for (size_t i = 0; i != program.ops.size(); ++i)
-      plan.keep[i] = choices.earlierGather[i] >= 0;
-  return plan;
+    plan.recompute = recomputation.choose({getPrice(level)}).recompute;
+  return complete(std::move(plan));
 }
 
 llvm::Error Search::repeatToFit() {
@@ -180,26 +225,170 @@ llvm::Error Search::repeatToFit() {
 }
 
 //===----------------------------------------------------------------------===//
-// Keep
+// Offload
 //===----------------------------------------------------------------------===//
 
-int64_t Search::getBytes(Id gather) const {
-  int64_t bytes = 0;
-  for (const ByteRange &range : program.ops[gather].writes)
-    bytes += program.buffers[program.values[range.value].buffer].bytes;
-  return bytes;
+/// Parts of the time on the host's links that offloading costs: hidden behind
+/// compute it is free, but there is only so much of it.
+static constexpr double kLinkPrices[] = {1, 0.25, 0.0625};
+/// The same where what is offloaded makes room for gathered parameters.
+static constexpr double kRoomPrices[] = {0.25};
+/// Where the links have not enough time for all: eighths of the stretches of
+/// forward that offload, evenly spread, and the price for them.
+static constexpr int kParts[] = {3, 6};
+static constexpr double kPartPrice = 0.0625;
+
+/// The plan that takes the cheapest way for each value where time on the links
+/// costs @linkPrice of compute's, and a byte of memory as much as the level
+/// says; @eighths of all stretches offload.
+StepPlan Search::getOffloading(double linkPrice, int level, int eighths) const {
+  llvm::ArrayRef<Id> stretch = recomputation.getStretchOfOps();
+  std::vector<double> elsewhere(program.values.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    Id s = stretch[i];
+    if (s < 0 || (s + 1) * eighths / 8 == s * eighths / 8)
+      continue;
+    for (const ByteRange &range : op.writes)
+      if (offers.pays[range.value])
+        elsewhere[range.value] = linkPrice * double(offers.cost[range.value]);
+  }
+  Recomputation::Choice choice = recomputation.choose(
+      {getPrice(level), elsewhere,
+       /*mayRecompute=*/rules.recompute != PlanRules::Recompute::Never});
+  StepPlan plan(program);
+  plan.recompute = std::move(choice.recompute);
+  plan.offload = std::move(choice.offload);
+  return complete(std::move(plan));
 }
+
+/// The level at which all that pays is offloaded or repeated. Of two values
+/// that pay, the smaller one costs more for a byte: at most twice as much, as
+/// its latency is less than its work.
+int Search::getLevel(double linkPrice) const {
+  int level = 1;
+  while (level != kMostLevel &&
+         getPrice(level) < 2 * linkPrice * offers.pricePerByte)
+    ++level;
+  return level;
+}
+
+bool Search::fitsHost(const StepPlan &plan) const {
+  return getHostBytes(program, plan) <= hostBudget;
+}
+
+/// Offers @base, which needs @leastBytes, with so many values back on the
+/// device as fit: those that are made last and needed first. Room that they
+/// take is missing for copies on their way and prefetches: fewer may be better.
+llvm::Error Search::offerReturning(StepPlan base, int64_t leastBytes) {
+  SmallVector<Id> returning;
+  for (const StepOp &op : llvm::reverse(program.ops))
+    for (const ByteRange &range : llvm::reverse(op.writes))
+      if (base.offload[range.value] && !given.offload[range.value])
+        returning.push_back(range.value);
+  auto getReturning = [&](size_t count) {
+    StepPlan plan = base;
+    for (size_t i = 0; i != count; ++i)
+      plan.offload[returning[i]] = false;
+    return plan;
+  };
+  // As many as have room beside the least that the others need.
+  auto getCount = [&](int64_t room) {
+    size_t count = 0;
+    for (; count != returning.size(); ++count)
+      if ((room -= program.values[returning[count]].bytes) < 0)
+        break;
+    return count;
+  };
+  constexpr int kTries = 4;
+  int64_t room = budget - leastBytes;
+  for (int i = 0; i != kTries; ++i) {
+    auto found = evaluate(getReturning(getCount(room)), /*wantsTime=*/false);
+    if (!found)
+      return found.takeError();
+    if (found->leastBytes <= budget)
+      break;
+    room = i + 2 == kTries ? 0 : room - (found->leastBytes - budget);
+  }
+  std::optional<size_t> last;
+  for (int64_t part : {room, room / 2}) {
+    size_t count = getCount(part);
+    StepPlan plan = getReturning(count);
+    if (count == last || !fitsHost(plan))
+      continue;
+    last = count;
+    if (llvm::Error error = offer(std::move(plan)))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// What offloads no more than it must, for each price of time on the links; and
+/// for parts of forward, each with the lowest price of memory at which it fits.
+llvm::Error Search::offloadToFit() {
+  // Several prices often mean the same.
+  std::vector<StepPlan> known;
+  auto isKnown = [&](const StepPlan &plan) {
+    return llvm::any_of(known, [&](const StepPlan &other) {
+      return plan.recompute == other.recompute && plan.offload == other.offload;
+    });
+  };
+  auto offerBase = [&](const StepPlan &base) -> llvm::Expected<bool> {
+    if (isKnown(base))
+      return true;
+    known.push_back(base);
+    auto found = evaluate(base, /*wantsTime=*/false);
+    if (!found)
+      return found.takeError();
+    bool fits = found->leastBytes <= budget;
+    if (fits || fitsHost(base))
+      if (llvm::Error error =
+              fits ? offerReturning(base, found->leastBytes) : offer(base))
+        return std::move(error);
+    return fits;
+  };
+  for (double linkPrice : kLinkPrices) {
+    StepPlan plan = getOffloading(linkPrice, getLevel(linkPrice), 8);
+    if (!llvm::is_contained(plan.offload, true))
+      continue;
+    auto fits = offerBase(plan);
+    // What does not pay to be offloaded may have to be repeated.
+    if (fits && !*fits)
+      fits = offerBase(getOffloading(linkPrice, kMostLevel, 8));
+    if (!fits)
+      return fits.takeError();
+  }
+  int low = 0, high = kMostLevel;
+  for (int eighths : kParts) {
+    // What offloads more fits at a lower price.
+    for (low = 0; high - low > 3;) {
+      int middle = (low + high) / 2;
+      auto found = evaluate(getOffloading(kPartPrice, middle, eighths),
+                            /*wantsTime=*/false);
+      if (!found)
+        return found.takeError();
+      (found->leastBytes <= budget ? high : low) = middle;
+    }
+    auto fits = offerBase(getOffloading(kPartPrice, high, eighths));
+    if (!fits)
+      return fits.takeError();
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Keep
+//===----------------------------------------------------------------------===//
 
 /// Gathers that could be kept: most time for a byte first; of equal ones that
 /// which is kept for the shortest time.
 std::vector<Id> Search::getKeepOrder() const {
   std::vector<Id> gathers;
   for (size_t i = 0; i != program.ops.size(); ++i)
-    if (choices.earlierGather[i] >= 0)
+    if (choices.earlierGather[i] >= 0 && !given.keep[i])
       gathers.push_back(i);
   auto rate = [&](Id gather) {
     return double(times.ops[gather].cost.total()) /
-           double(std::max<int64_t>(getBytes(gather), 1));
+           double(std::max<int64_t>(getGatheredBytes(program, gather), 1));
   };
   llvm::sort(gathers, [&](Id a, Id b) {
     return std::make_pair(-rate(a), a) < std::make_pair(-rate(b), b);
@@ -235,13 +424,20 @@ llvm::Error Search::keepWhatFits(const StepPlan &base) {
   return llvm::Error::success();
 }
 
-/// Repeats more than it must, and keeps what that makes room for.
+/// Repeats or offloads more than it must, and keeps what that makes room for.
 llvm::Error Search::tradeForRoom() {
-  for (int more : {6, 18}) {
-    if (level + more > kMostLevel)
-      break;
-    StepPlan base = getRepeating(level ? level + more : 36 + more);
-    if (!llvm::is_contained(base.recompute, true))
+  std::vector<StepPlan> bases;
+  if (rules.recompute == PlanRules::Recompute::Auto)
+    for (int more : {6, 18})
+      if (level + more <= kMostLevel)
+        bases.push_back(getRepeating(level ? level + more : 36 + more));
+  if (mayOffload())
+    for (double linkPrice : kRoomPrices)
+      bases.push_back(
+          getOffloading(linkPrice, std::max(level, getLevel(linkPrice)), 8));
+  for (const StepPlan &base : bases) {
+    if (!fitsHost(base) ||
+        (base.recompute == given.recompute && base.offload == given.offload))
       continue;
     if (llvm::Error error = keepWhatFits(base))
       return error;
@@ -319,117 +515,41 @@ llvm::Error Search::group() {
   return llvm::Error::success();
 }
 
-//===----------------------------------------------------------------------===//
-// In words
-//===----------------------------------------------------------------------===//
-
-static std::string inMebibytes(int64_t bytes) {
-  return llvm::formatv("{0:f1} MiB", double(bytes) / (1 << 20));
-}
-static std::string inMilliseconds(Time time) {
-  return llvm::formatv("{0:f3} ms", double(time) / 1e9);
-}
-
-void Search::explain() {
-  llvm::DenseMap<Id, int> members;
-  for (Id number : best.plan.group)
-    if (number >= 0)
-      ++members[number];
-  for (auto [i, op] : llvm::enumerate(program.ops)) {
-    auto add = [&, i = i](PlanDecision::Kind kind, bool taken,
-                          std::string why) {
-      best.decisions.push_back({kind, Id(i), taken, std::move(why)});
-    };
-    if (choices.earlierGather[i] >= 0) {
-      std::string price = llvm::formatv(
-          "{0} from forward to backward save a transfer of {1}",
-          inMebibytes(getBytes(i)), inMilliseconds(times.ops[i].cost.total()));
-      bool taken = best.plan.keep[i];
-      add(PlanDecision::Keep, taken,
-          taken ? price
-          : rules.keep != PlanRules::Keep::Auto
-              ? price + "; reshard_after_forward is true"
-          : isShort || !best.fits()
-              ? price + "; the budget holds no more of them"
-              : price + "; the step would not be faster");
-    }
-    int64_t bytes = 0;
-    for (const ByteRange &range : op.writes)
-      if (best.plan.recompute[range.value])
-        bytes += range.bytes;
-    if (bytes)
-      add(PlanDecision::Recompute, true,
-          llvm::formatv("{0} less are kept for backward, for {1} of compute",
-                        inMebibytes(bytes), inMilliseconds(times.ops[i].work)));
-    if (best.plan.group[i] >= 0)
-      add(PlanDecision::Group, true,
-          llvm::formatv("issued with {0} others: one latency of {1}",
-                        members[best.plan.group[i]] - 1,
-                        inMilliseconds(times.ops[i].cost.latency)));
-  }
-}
-
-void Search::summarize() {
-  int kept = 0, units = 0, repeated = 0, grouped = 0;
-  int64_t keptBytes = 0, savedBytes = 0;
-  Time saved = 0, spent = 0;
-  std::set<Id> groups;
-  for (auto [i, op] : llvm::enumerate(program.ops)) {
-    units += choices.earlierGather[i] >= 0;
-    if (best.plan.keep[i]) {
-      ++kept;
-      keptBytes += getBytes(i);
-      saved += times.ops[i].cost.total();
-    }
-    bool isRepeated = false;
-    for (const ByteRange &range : op.writes)
-      if (best.plan.recompute[range.value]) {
-        isRepeated = true;
-        savedBytes += range.bytes;
-      }
-    repeated += isRepeated;
-    spent += isRepeated ? times.ops[i].work : 0;
-    if (best.plan.group[i] >= 0) {
-      ++grouped;
-      groups.insert(best.plan.group[i]);
-    }
-  }
-  if (kept)
-    best.summary.push_back(llvm::formatv(
-        "{0} of {1} units stay gathered from forward to backward: {2}, and {3} "
-        "of transfers less",
-        kept, units, inMebibytes(keptBytes), inMilliseconds(saved)));
-  if (repeated)
-    best.summary.push_back(llvm::formatv(
-        "{0} kernels of forward run again in backward: {1} of activations "
-        "less, and {2} of compute more",
-        repeated, inMebibytes(savedBytes), inMilliseconds(spent)));
-  if (grouped)
-    best.summary.push_back(llvm::formatv(
-        "{0} transfers are issued in {1} groups", grouped, groups.size()));
-}
-
 llvm::Error Search::run() {
+  if (rules.offload == PlanRules::Offload::Full && hostBudget == 0)
+    return llvm::createStringError(
+        "expected links.host in the cluster file beside offload full, got "
+        "none");
   llvm::Expected<PlannedStep> plain = evaluate(getRepeating(0));
   if (!plain)
     return plain.takeError();
   best = std::move(*plain);
+  if (!fitsHost(best.plan))
+    return llvm::createStringError(
+        "expected at most " + std::to_string(hostBudget) +
+        " bytes of activations on the host (memory_gib of links.host in the "
+        "cluster file), got " +
+        std::to_string(getHostBytes(program, best.plan)));
   bool mayRepeat = rules.recompute == PlanRules::Recompute::Auto;
+  bool isTight = !best.fits();
   if (!best.fits() && mayRepeat)
     if (llvm::Error error = repeatToFit())
+      return error;
+  if (isTight && mayOffload())
+    if (llvm::Error error = offloadToFit())
       return error;
   if (best.fits() && rules.keep == PlanRules::Keep::Auto) {
     if (llvm::Error error = keepWhatFits(best.plan))
       return error;
-    if (isShort && mayRepeat)
+    if (isShort)
       if (llvm::Error error = tradeForRoom())
         return error;
   }
-  if (best.fits() && rules.group)
+  if (best.fits() && rules.group &&
+      llvm::all_of(given.group, [](Id group) { return group < 0; }))
     if (llvm::Error error = group())
       return error;
-  explain();
-  summarize();
+  putInWords({program, times, choices, offers, rules, given, isShort}, best);
   return llvm::Error::success();
 }
 
@@ -438,8 +558,20 @@ PlannedStep Search::takeBest() { return std::move(best); }
 llvm::Expected<PlannedStep>
 mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
                             llvm::ArrayRef<GroupPlacement> placements,
-                            int64_t budget, const PlanRules &rules) {
-  Search search(program, cost, placements, budget, rules);
+                            const MemoryLimits &limits, const PlanRules &rules,
+                            const StepPlan *given) {
+  StepPlan none(program);
+  if (given) {
+    if (std::string error = checkPlan(program, *given); !error.empty())
+      return llvm::createStringError(error);
+    // Somebody must say what the copies cost.
+    if (limits.host == 0 && llvm::is_contained(given->offload, true))
+      return llvm::createStringError(
+          "expected links.host in the cluster file beside values that are "
+          "offloaded, got none");
+  }
+  Search search(program, cost, placements, limits, rules,
+                given ? *given : none);
   if (llvm::Error error = search.run())
     return std::move(error);
   return search.takeBest();

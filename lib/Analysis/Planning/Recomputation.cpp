@@ -107,10 +107,10 @@ std::vector<Id> mlir::fsdp::sched::getStretches(const StepProgram &program,
 //===----------------------------------------------------------------------===//
 
 Recomputation::Recomputation(const StepProgram &program,
-                             const TimedProgram &times)
-    : program(program), times(times), choices(getPlanChoices(program)),
-      maker(getMakers(program)), stretch(getStretches(program, times)),
-      isNeeded(program.values.size()), isHandedOn(program.values.size()) {
+                             const TimedProgram &times, const PlanChoices &from)
+    : program(program), times(times), choices(from), maker(getMakers(program)),
+      stretch(getStretches(program, times)), isNeeded(program.values.size()),
+      isHandedOn(program.values.size()) {
   Id last = -1;
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     last = std::max(last, stretch[i]);
@@ -137,19 +137,27 @@ Recomputation::Recomputation(const StepProgram &program,
       choices.canRecompute[i] = false;
 }
 
-std::vector<bool> Recomputation::choose(double price) const {
+Recomputation::Choice Recomputation::choose(const KeepPrices &prices) const {
   // On the source's side: a value that backward needs; a launch that is
   // repeated. Keeping a value costs where the value is needed and its launch is
   // not repeated.
   MinCut graph;
   std::vector<int> needed(program.values.size(), -1),
       repeated(program.ops.size(), -1);
-  auto getCost = [&](Id value) -> int64_t {
+  auto getBytesCost = [&](Id value) {
     const StepBuffer &buffer = program.buffers[program.values[value].buffer];
     if (buffer.isArgument || buffer.isResult)
-      return 0;
-    return std::llround(
-        std::min(price * double(program.values[value].bytes), 1e15));
+      return 0.0;
+    return prices.perByte * double(program.values[value].bytes);
+  };
+  auto isElsewhere = [&](Id value) {
+    return !prices.elsewhere.empty() && prices.elsewhere[value] >= 0 &&
+           prices.elsewhere[value] < getBytesCost(value);
+  };
+  auto getCost = [&](Id value) -> int64_t {
+    double least =
+        isElsewhere(value) ? prices.elsewhere[value] : getBytesCost(value);
+    return std::llround(std::min(least, 1e15));
   };
   auto isOfForward = [&](Id value) {
     return maker[value] >= 0 && stretch[maker[value]] >= 0;
@@ -160,7 +168,7 @@ std::vector<bool> Recomputation::choose(double price) const {
     return repeated[maker[value]] < 0 || isHandedOn[value];
   };
   for (size_t i = 0; i != program.ops.size(); ++i)
-    if (choices.canRecompute[i]) {
+    if (choices.canRecompute[i] && prices.mayRecompute) {
       repeated[i] = graph.addNode();
       graph.addEdge(repeated[i], MinCut::kSink,
                     isMoved[i] ? 1 : std::max<Time>(times.ops[i].work, 1));
@@ -180,9 +188,14 @@ std::vector<bool> Recomputation::choose(double price) const {
         if (needed[range.value] >= 0)
           graph.addEdge(repeated[i], needed[range.value], MinCut::kInfinite);
   std::vector<bool> side = graph.solve();
-  std::vector<bool> result(program.values.size());
-  for (size_t v = 0; v != program.values.size(); ++v)
-    result[v] = needed[v] >= 0 && side[needed[v]] && !isKept(v) &&
-                side[repeated[maker[v]]];
-  return result;
+  Choice choice;
+  choice.recompute.resize(program.values.size());
+  choice.offload.resize(program.values.size());
+  for (size_t v = 0; v != program.values.size(); ++v) {
+    if (needed[v] < 0 || !side[needed[v]])
+      continue;
+    choice.recompute[v] = !isKept(v) && side[repeated[maker[v]]];
+    choice.offload[v] = !choice.recompute[v] && isElsewhere(v);
+  }
+  return choice;
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Planning/StepPlan.h"
+#include "fsdp/Analysis/Planning/Offloading.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
@@ -53,6 +54,44 @@ static SmallVector<int64_t> getSentBytes(const StepProgram &program,
       add(read);
   }
   return key;
+}
+
+/// What could be in the host's memory meanwhile. Tails run beside each other in
+/// any order: what they read has no first reader.
+static std::vector<bool> getOffloadable(const StepProgram &program,
+                                        llvm::ArrayRef<Id> maker,
+                                        llvm::ArrayRef<int> valuesOf) {
+  std::vector<bool> can(program.values.size());
+  auto isOfStep = [&](const ByteRange &range) {
+    const StepBuffer &buffer =
+        program.buffers[program.values[range.value].buffer];
+    return buffer.isArgument || buffer.isResult;
+  };
+  for (const StepOp &op : program.ops) {
+    // With the loss, forward ends.
+    bool isForward = op.kind == StepOpKind::Launch && !op.backward &&
+                     llvm::none_of(op.writes, isOfStep);
+    for (const ByteRange &range : op.writes)
+      can[range.value] = isForward && range.bytes > 0 &&
+                         valuesOf[program.values[range.value].buffer] == 1;
+  }
+  std::vector<bool> isReduced(program.ops.size());
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    for (const ByteRange &range : op.reads)
+      if (Id from = maker[range.value]; from >= 0 && from < Id(i)) {
+        const StepOp &source = program.ops[from];
+        isReduced[i] =
+            isReduced[i] || isReduced[from] ||
+            (source.kind == StepOpKind::Start && !isFetch(source.queue));
+      }
+    if (op.kind == StepOpKind::Start || op.kind == StepOpKind::Copy ||
+        isReduced[i])
+      for (const ByteRange &range : op.reads)
+        can[range.value] = false;
+  }
+  for (const ByteRange &range : program.results)
+    can[range.value] = false;
+  return can;
 }
 
 PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
@@ -109,6 +148,7 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
       }
     choices.canRecompute[i] = can;
   }
+  choices.canOffload = getOffloadable(program, maker, valuesOf);
   return choices;
 }
 
@@ -116,35 +156,81 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
 // Rules
 //===----------------------------------------------------------------------===//
 
-std::string mlir::fsdp::sched::checkPlan(const StepProgram &program,
-                                         const StepPlan &plan) {
+std::vector<bool>
+mlir::fsdp::sched::getReadInBackward(const StepProgram &program,
+                                     const StepPlan &plan) {
+  std::vector<Id> maker = getMakers(program);
+  std::vector<bool> isRead(program.values.size());
+  SmallVector<Id> work;
+  auto read = [&](const StepOp &op) {
+    for (const ByteRange &range : op.reads)
+      if (!isRead[range.value]) {
+        isRead[range.value] = true;
+        if (plan.recompute[range.value])
+          work.push_back(maker[range.value]);
+      }
+  };
+  for (const StepOp &op : program.ops)
+    if (op.backward)
+      read(op);
+  while (!work.empty())
+    read(program.ops[work.pop_back_val()]);
+  return isRead;
+}
+
+static std::string findWrongValue(const StepProgram &program,
+                                  const StepPlan &plan,
+                                  const PlanChoices &choices,
+                                  const std::vector<bool> &isRead, Id v,
+                                  Id maker) {
+  std::string name = maker < 0 ? "an argument" : program.ops[maker].name;
+  if (plan.recompute[v] && (maker < 0 || !choices.canRecompute[maker]))
+    return "expected the result of a launch that can be repeated, got " + name;
+  if (!plan.offload[v])
+    return "";
+  if (plan.recompute[v])
+    return "expected a result offloaded or computed again, got both";
+  if (!choices.canOffload[v])
+    return "expected the result of a launch of forward that only compute "
+           "reads, in memory of its own, to be offloaded, got " +
+           name;
+  if (!isRead[v])
+    return "expected a reader in backward of what is offloaded, got none";
+  return "";
+}
+
+std::optional<PlanError>
+mlir::fsdp::sched::findPlanError(const StepProgram &program,
+                                 const StepPlan &plan) {
   size_t size = program.ops.size();
   if (plan.keep.size() != size || plan.group.size() != size ||
-      plan.recompute.size() != program.values.size())
-    return ("expected a decision for each of " + Twine(size) + " ops and " +
-            Twine(program.values.size()) + " values")
-        .str();
+      plan.recompute.size() != program.values.size() ||
+      plan.offload.size() != program.values.size())
+    return PlanError{-1,
+                     ("expected a decision for each of " + Twine(size) +
+                      " ops and " + Twine(program.values.size()) + " values")
+                         .str()};
   PlanChoices choices = getPlanChoices(program);
   std::vector<Id> maker = getMakers(program);
   for (size_t v = 0; v != program.values.size(); ++v)
-    if (plan.recompute[v] && (maker[v] < 0 || !choices.canRecompute[maker[v]]))
-      return ("value " + Twine(v) +
-              ": expected the result of a launch that can be repeated, got " +
-              (maker[v] < 0 ? "an argument" : program.ops[maker[v]].name))
-          .str();
+    if (plan.recompute[v] && maker[v] < 0)
+      return PlanError{-1,
+                       findWrongValue(program, plan, choices, {}, v, maker[v])};
+  std::vector<bool> isRead = getReadInBackward(program, plan);
+  for (size_t v = 0; v != program.values.size(); ++v)
+    if (std::string what =
+            findWrongValue(program, plan, choices, isRead, v, maker[v]);
+        !what.empty())
+      return PlanError{maker[v], std::move(what)};
   llvm::DenseMap<Id, Id> first;
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     if (plan.keep[i] && choices.earlierGather[i] < 0)
-      return ("op " + Twine(i) +
-              ": expected an earlier gather of the same "
-              "bytes where one is kept")
-          .str();
+      return PlanError{Id(i), "expected an earlier gather of the same bytes "
+                              "where one is kept"};
     if (plan.group[i] < 0)
       continue;
     if (op.kind != StepOpKind::Start || plan.keep[i])
-      return ("op " + Twine(i) + ": expected a transfer in a group, got " +
-              op.name)
-          .str();
+      return PlanError{Id(i), "expected a transfer in a group, got " + op.name};
     auto [it, isNew] = first.try_emplace(plan.group[i], Id(i));
     const StepOp &other = program.ops[it->second];
     if (op.queue != other.queue || op.backward != other.backward ||
@@ -152,13 +238,20 @@ std::string mlir::fsdp::sched::checkPlan(const StepProgram &program,
             program.transfers[other.transfer].kind ||
         program.transfers[op.transfer].group !=
             program.transfers[other.transfer].group)
-      return ("op " + Twine(i) +
-              ": expected transfers of one kind, group and "
-              "phase in a group, got " +
-              op.name + " beside " + other.name)
-          .str();
+      return PlanError{Id(i), "expected transfers of one kind, group and phase "
+                              "in a group, got " +
+                                  op.name + " beside " + other.name};
   }
-  return "";
+  return std::nullopt;
+}
+
+std::string mlir::fsdp::sched::checkPlan(const StepProgram &program,
+                                         const StepPlan &plan) {
+  std::optional<PlanError> error = findPlanError(program, plan);
+  if (!error)
+    return "";
+  return error->op < 0 ? error->what
+                       : ("op " + Twine(error->op) + ": " + error->what).str();
 }
 
 //===----------------------------------------------------------------------===//
@@ -464,10 +557,11 @@ StepProgram mlir::fsdp::sched::applyPlan(const StepProgram &program,
   StepProgram numbered = program;
   for (auto [i, op] : llvm::enumerate(numbered.ops))
     op.source = i;
-  StepProgram result = Rewrite(numbered, plan).run();
+  StepProgram result =
+      insertCopies(Rewrite(numbered, plan).run(), plan.offload);
   std::vector<Id> group;
   for (const StepOp &op : result.ops)
-    group.push_back(plan.group[op.source]);
+    group.push_back(op.source < 0 ? -1 : plan.group[op.source]);
   result = Grouping(result, group).run();
   for (auto [i, op] : llvm::enumerate(result.ops))
     op.source = i;

@@ -59,8 +59,7 @@ std::string mlir::fsdp::sched::checkSchedule(const ScheduleProblem &p,
   size_t n = p.transfers.size();
   if (s.issue.size() != n || s.place.size() != n || s.known.size() != n ||
       s.after.size() != n || s.placeCause.size() != n)
-    return ("expected " + Twine(n) + " transfers, got " +
-            Twine(s.issue.size()))
+    return ("expected " + Twine(n) + " transfers, got " + Twine(s.issue.size()))
         .str();
   std::vector<Id> issuedAt(n, -1);
   std::array<std::vector<Id>, kNumQueues> order;
@@ -95,8 +94,8 @@ std::string mlir::fsdp::sched::checkSchedule(const ScheduleProblem &p,
       return fail("expected its start before its first use");
     if (s.known[t] < s.place[t] || size_t(s.known[t]) > s.line.size())
       return fail("expected its wait behind its start");
-    for (llvm::ArrayRef<Id> list : {llvm::ArrayRef<Id>(data[t]),
-                                    llvm::ArrayRef<Id>(s.after[t])})
+    for (llvm::ArrayRef<Id> list :
+         {llvm::ArrayRef<Id>(data[t]), llvm::ArrayRef<Id>(s.after[t])})
       for (Id a : list)
         if (a < 0 || size_t(a) >= n || issuedAt[a] >= issuedAt[t])
           return fail("expected transfer " + Twine(a) + " issued before it");
@@ -149,7 +148,7 @@ public:
   int64_t find();
 
 private:
-  void join(Clock &a, const Clock &b) {
+  void join(Clock &a, const Clock &b) const {
     for (int q = 0; q != kNumQueues; ++q)
       a[q] = std::max(a[q], b[q]);
   }
@@ -159,7 +158,9 @@ private:
     a[q] = std::max(a[q], rank[t] + 1);
   }
   void issue(Id t, const Clock &compute);
+  int64_t getBound(const Clock &known) const;
   int64_t getHeaviest(const Clock &known) const;
+  int64_t getHeaviestBeside(const Clock &known, int32_t fetched) const;
 
   const ScheduleProblem &p;
   const Schedule &s;
@@ -200,26 +201,71 @@ void PeakFinder::issue(Id t, const Clock &compute) {
   ++issued[q];
 }
 
-/// The heaviest state in which compute stands where it stands. Gathers that
-/// have begun say which reductions are over; per number of these the most
-/// gathers are the heaviest.
+/// No state in which compute stands where it stands is heavier: each queue as
+/// if the others did not bind it.
+int64_t PeakFinder::getBound(const Clock &known) const {
+  int64_t bytes = 0;
+  for (int q = 1; q != kNumQueues; ++q)
+    bytes += results[q].below(issued[q]) + inputs[q].from(known[q]);
+  return bytes;
+}
+
+/// The heaviest state in which compute stands where it stands. Fetches from the
+/// host that have begun say what is over; per number of these, of all that is
+/// left.
 int64_t PeakFinder::getHeaviest(const Clock &known) const {
-  constexpr int gather = int(Queue::AllGather), reduce = int(Queue::Reduce);
-  // The queues beside these two: what they may hold.
-  int64_t others = 0;
-  for (Queue queue : {Queue::AllReduce, Queue::D2H, Queue::H2D}) {
-    int q = int(queue);
-    others += results[q].below(issued[q]) + inputs[q].from(known[q]);
+  constexpr int fetch = int(Queue::H2D);
+  int64_t most = 0;
+  for (int32_t begun = known[fetch]; begun <= issued[fetch]; ++begun) {
+    Clock after = known;
+    if (begun > known[fetch])
+      join(after, clock[order[fetch][begun - 1]]);
+    most = std::max(most, results[fetch].below(begun) +
+                              inputs[fetch].from(after[fetch]) +
+                              getHeaviestBeside(after, begun));
   }
+  return most;
+}
+
+/// The same for the other queues, where so many fetches have begun. Gathers
+/// that have begun say which reductions are over; per number of these the most
+/// gathers are the heaviest.
+int64_t PeakFinder::getHeaviestBeside(const Clock &known,
+                                      int32_t fetched) const {
+  constexpr int gather = int(Queue::AllGather), reduce = int(Queue::Reduce),
+                sum = int(Queue::AllReduce), send = int(Queue::D2H),
+                fetch = int(Queue::H2D);
   int64_t most = 0;
   int32_t g = known[gather];
+  // With what goes to the host fewer gathers may be heavier: they say what is
+  // there, too.
+  bool sends = inputs[send].from(known[send]) > 0;
+  int64_t mostSent = 0;
+  auto noteSent = [&] {
+    int32_t over = known[send];
+    if (g > 0)
+      over = std::max(over, clock[order[gather][g - 1]][send]);
+    mostSent = std::max(
+        mostSent, results[gather].below(g) + inputs[send].from(over) +
+                      inputs[gather].from(std::max(known[gather], g - 1)));
+  };
+  if (sends)
+    noteSent();
+  auto mayBegin = [&](int32_t next, int32_t over) {
+    const Clock &needed = clock[order[gather][next]];
+    return needed[reduce] <= over && needed[fetch] <= fetched;
+  };
   for (int32_t over = known[reduce]; over <= issued[reduce]; ++over) {
-    while (g < issued[gather] && clock[order[gather][g]][reduce] <= over)
+    while (g < issued[gather] && mayBegin(g, over)) {
       ++g;
+      if (sends)
+        noteSent();
+    }
     auto weigh = [&](int32_t gathered, int32_t begun) {
-      most = std::max(most, results[gather].below(g) +
-                                inputs[gather].from(gathered) +
-                                results[reduce].below(begun) +
+      int64_t held =
+          sends ? mostSent
+                : results[gather].below(g) + inputs[gather].from(gathered);
+      most = std::max(most, held + results[reduce].below(begun) +
                                 inputs[reduce].from(over));
     };
     // That `over` are complete may need more gathers than have begun.
@@ -235,7 +281,8 @@ int64_t PeakFinder::getHeaviest(const Clock &known) const {
     if (g == issued[gather])
       break;
   }
-  return most + others;
+  return most + results[sum].below(issued[sum]) + inputs[sum].from(known[sum]) +
+         results[send].below(issued[send]);
 }
 
 int64_t PeakFinder::find() {
@@ -267,14 +314,17 @@ int64_t PeakFinder::find() {
   Clock compute = {};
   size_t next = 0;
   Id segment = 0;
+  auto weigh = [&](int64_t spine) {
+    if (spine + getBound(compute) > peak)
+      peak = std::max(peak, spine + getHeaviest(compute));
+  };
   for (size_t i = 0; i <= n; ++i) {
     for (; next != s.issue.size() && s.place[s.issue[next]] == Id(i); ++next)
       issue(s.issue[next], compute);
     bool inside = segment && size_t(segment) < p.spine.size();
-    int64_t border = inside ? std::min(p.spine[segment - 1].live,
-                                       p.spine[segment].live)
-                            : 0;
-    peak = std::max(peak, border + getHeaviest(compute));
+    int64_t border =
+        inside ? std::min(p.spine[segment - 1].live, p.spine[segment].live) : 0;
+    weigh(border);
     if (i == n)
       break;
     for (Id t : waits[i])
@@ -290,10 +340,9 @@ int64_t PeakFinder::find() {
       inputs[int(p.transfers[t].queue)].add(rank[t],
                                             p.floating[op.id].heldBytes);
     }
-    peak = std::max(peak, live + getHeaviest(compute));
+    weigh(live);
     for (Id t : dead[i])
-      results[int(p.transfers[t].queue)].add(rank[t],
-                                             -p.transfers[t].dstBytes);
+      results[int(p.transfers[t].queue)].add(rank[t], -p.transfers[t].dstBytes);
   }
   return peak + p.fixedBytes;
 }

@@ -59,7 +59,7 @@ private:
   /// By op: number as a floating op, as a transfer.
   std::vector<Id> floatingOf, transferOf;
   /// Places where a segment begins.
-  std::set<Id> marks;
+  std::vector<Id> marks;
   std::vector<int64_t> live;
 };
 } // namespace
@@ -350,6 +350,9 @@ void Builder::addMemory() {
     for (const ByteRange &range : program.ops[op].reads)
       readAtEnd[getBuffer(range.value)] = true;
 
+  // By transfer: its inputs and where they begin.
+  std::vector<SmallVector<std::pair<Id, int64_t>, 1>> inputs(
+      result.transfers.size());
   // Changes of what is alive in the spine.
   std::vector<int64_t> changes(spine.size() + 1);
   int64_t &fixed = result.problem.fixedBytes;
@@ -374,10 +377,8 @@ void Builder::addMemory() {
       if (use.behind || readAtEnd[b]) {
         changes[use.first] += buffer.bytes;
         changes.back() -= buffer.bytes;
-      } else if (use.last <= transfer.ready &&
-                 (!transfer.srcBytes || transfer.srcBegin == use.first)) {
-        transfer.srcBytes += buffer.bytes;
-        transfer.srcBegin = use.first;
+      } else if (use.last <= transfer.ready) {
+        inputs[use.sent].push_back({use.first, buffer.bytes});
       } else {
         changes[use.first] += buffer.bytes;
         changes[std::max(use.last, transfer.ready) + 1] -= buffer.bytes;
@@ -390,6 +391,17 @@ void Builder::addMemory() {
       fixed += buffer.bytes;
     }
   }
+  // Of several inputs, as a group has them, the last one begins with the
+  // transfer's; until then the spine holds the others.
+  for (auto [transfer, list] : llvm::zip(result.problem.transfers, inputs))
+    for (auto [begin, bytes] : list)
+      transfer.srcBegin = std::max(transfer.srcBegin, begin);
+  for (auto [transfer, list] : llvm::zip(result.problem.transfers, inputs))
+    for (auto [begin, bytes] : list) {
+      transfer.srcBytes += bytes;
+      changes[begin] += bytes;
+      changes[transfer.srcBegin] -= bytes;
+    }
   live.resize(spine.size());
   int64_t bytes = 0;
   for (size_t s = 0; s != spine.size(); ++s)
@@ -403,7 +415,7 @@ void Builder::addMemory() {
 Id Builder::getSegment(Id place) const {
   if (place < 0)
     return -1;
-  return std::distance(marks.begin(), marks.upper_bound(place)) - 1;
+  return std::distance(marks.begin(), llvm::upper_bound(marks, place)) - 1;
 }
 
 /// Kernels between two places where something happens become one segment.
@@ -414,13 +426,16 @@ void Builder::cutSpine() {
     --backward;
   marks = {0, backward};
   for (const Transfer &transfer : problem.transfers) {
-    marks.insert(transfer.ready + 1);
+    marks.push_back(transfer.ready + 1);
     if (transfer.firstUse >= 0)
-      marks.insert({transfer.firstUse, transfer.lastUse + 1});
+      marks.insert(marks.end(), {transfer.firstUse, transfer.lastUse + 1});
     if (transfer.srcBytes)
-      marks.insert(transfer.srcBegin);
+      marks.push_back(transfer.srcBegin);
   }
-  marks.erase(Id(spine.size()));
+  llvm::sort(marks);
+  marks.erase(llvm::unique(marks), marks.end());
+  if (marks.back() == Id(spine.size()))
+    marks.pop_back();
   result.segments.resize(marks.size());
   problem.spine.resize(marks.size());
   for (auto [place, op] : llvm::enumerate(spine)) {

@@ -105,7 +105,7 @@ static std::string getTitle(const FSDPOptions &options) {
   return title;
 }
 
-/// "planned: 31 gathers kept, 12 launches repeated, 8 transfers grouped".
+/// "planned: 31 kept, 12 repeated, 5 offloaded, 8 grouped".
 static std::string getTitle(const StepProgram &program, const StepPlan &plan) {
   std::set<Id> repeated;
   for (const StepOp &op : program.ops)
@@ -120,6 +120,7 @@ static std::string getTitle(const StepProgram &program, const StepPlan &plan) {
   };
   add(llvm::count(plan.keep, true), "kept");
   add(repeated.size(), "repeated");
+  add(llvm::count(plan.offload, true), "offloaded");
   add(llvm::count_if(plan.group, [](Id group) { return group >= 0; }),
       "grouped");
   return title.empty() ? "planned: as it is" : title;
@@ -208,6 +209,7 @@ llvm::Error Planner::repeatAll(StepProgram &program) {
   PlanRules rules;
   rules.recompute = PlanRules::Recompute::Full;
   rules.keep = PlanRules::Keep::Never;
+  rules.offload = PlanRules::Offload::Never;
   rules.group = false;
   auto planned = planStep(program, cost, placements, kNoBudget, rules);
   if (!planned)
@@ -255,7 +257,8 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
   PlanRules rules = settings.rules;
   if (rules.recompute == PlanRules::Recompute::Full)
     rules.recompute = PlanRules::Recompute::Never;
-  auto planned = planStep(program, cost, placements, report.budget, rules);
+  auto planned = planStep(program, cost, placements,
+                          {report.budget, report.hostBudget}, rules);
   if (!planned)
     return planned.takeError();
   StepProgram changed = applyPlan(program, planned->plan);

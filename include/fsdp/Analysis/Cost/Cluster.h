@@ -120,6 +120,8 @@ struct InterLink {
 struct HostLink {
   double bandwidth = 0;
   double latencySeconds = 0;
+  /// Of the host's memory, what one rank may use.
+  int64_t memoryBytes = 0;
   /// Copies in both directions do not share it.
   bool duplex = true;
 };

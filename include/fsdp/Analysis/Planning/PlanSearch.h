@@ -5,14 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Decides what a step keeps, repeats and groups under a budget. Each candidate
-// is scheduled and simulated as the program that it would become, and the step
-// as it is is one of them: a plan is never slower than none, if none fits.
+// Decides what a step keeps, repeats, offloads and groups under a budget. Each
+// candidate is scheduled and simulated as the program that it would become, and
+// the step as it is is one of them: a plan is never slower than none, if none
+// fits.
 //
 //   1. A step that does not fit repeats launches, at the lowest price of memory
-//      at which it does.
+//      at which it does; or keeps values in the host's memory instead, for
+//      several prices of time on the host's links.
 //   2. Memory that is left holds gathered parameters from forward to backward;
-//      where transfers are exposed, more launches are repeated to make room.
+//      where transfers are exposed, more launches are repeated, or more values
+//      offloaded, to make room.
 //   3. Neighbouring transfers are issued together where their latencies count.
 //
 //===----------------------------------------------------------------------===//
@@ -32,17 +35,29 @@ struct PlanRules {
   enum class Keep { Auto, Never, Always } keep = Keep::Auto;
   /// Full: everything that saves memory, in every stretch of forward.
   enum class Recompute { Auto, Never, Full } recompute = Recompute::Auto;
+  /// Full: everything that can be and is not computed again.
+  enum class Offload { Auto, Never, Full } offload = Offload::Auto;
   bool group = true;
 };
 
 /// As options say it: reshard_after_forward "auto", "true" or "false",
-/// recompute "auto", "none" or "full", bucket "auto" or "none".
+/// recompute and offload "auto", "none" or "full", bucket "auto" or "none".
 llvm::Expected<PlanRules> parsePlanRules(llvm::StringRef reshardAfterForward,
                                          llvm::StringRef recompute,
+                                         llvm::StringRef offload,
                                          llvm::StringRef bucket);
 
+/// Bytes that the arenas of one rank may take.
+struct MemoryLimits {
+  int64_t device = kNoBudget;
+  /// 0: no link leads to the host.
+  int64_t host = 0;
+
+  MemoryLimits(int64_t device, int64_t host = 0) : device(device), host(host) {}
+};
+
 struct PlanDecision {
-  enum Kind { Keep, Recompute, Group };
+  enum Kind { Keep, Recompute, Offload, Group };
   Kind kind = Keep;
   /// Op of the program that was planned.
   Id op = -1;
@@ -66,13 +81,14 @@ struct PlannedStep {
   bool fits() const { return step != kNever; }
 };
 
-/// @program is in L2's order. Where no plan fits in @budget bytes the result is
-/// the one that needs least. Errors are those of getStepProblem.
-llvm::Expected<PlannedStep> planStep(const StepProgram &program,
-                                     const CostModel &cost,
-                                     llvm::ArrayRef<GroupPlacement> placements,
-                                     int64_t budget,
-                                     const PlanRules &rules = PlanRules());
+/// @program is in L2's order. Where no plan fits in @limits the result is the
+/// one that needs least. @given: decisions that stand, whatever else is
+/// decided; where it groups, nothing else is grouped. Errors are those of
+/// getStepProblem and checkPlan, and of rules that the machine cannot follow.
+llvm::Expected<PlannedStep>
+planStep(const StepProgram &program, const CostModel &cost,
+         llvm::ArrayRef<GroupPlacement> placements, const MemoryLimits &limits,
+         const PlanRules &rules = PlanRules(), const StepPlan *given = nullptr);
 
 } // namespace mlir::fsdp::sched
 

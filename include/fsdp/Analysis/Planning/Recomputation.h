@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Each value that forward leaves for backward is either kept, which costs its
-// bytes, or computed again from kept ones, which costs time. For one price of a
-// byte the cheapest choice is a minimal cut. A chain of repeated launches stays
-// within one stretch of forward: otherwise backward would begin with all of
-// forward once more, and as much memory.
+// bytes, or computed again from kept ones, which costs time; or it is kept
+// elsewhere, in the host's memory, which costs time on a link. For one price of
+// a byte the cheapest choice is a minimal cut. A chain of repeated launches
+// stays within one stretch of forward: otherwise backward would begin with all
+// of forward once more, and as much memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,13 +29,32 @@ namespace mlir::fsdp::sched {
 std::vector<Id> getStretches(const StepProgram &program,
                              const TimedProgram &times);
 
+/// What it costs to keep values.
+struct KeepPrices {
+  /// Picoseconds for a byte.
+  double perByte = 0;
+  /// By value: picoseconds for keeping it elsewhere; negative: it cannot be.
+  /// Empty: none can.
+  llvm::ArrayRef<double> elsewhere = {};
+  bool mayRecompute = true;
+};
+
 class Recomputation {
 public:
-  Recomputation(const StepProgram &program, const TimedProgram &times);
+  Recomputation(const StepProgram &program, const TimedProgram &times,
+                const PlanChoices &from);
 
-  /// Values (as StepPlan::recompute) to compute again if keeping a byte costs
-  /// @price picoseconds: none at 0, all that can save memory at a high price.
-  std::vector<bool> choose(double price) const;
+  /// By value, as in StepPlan.
+  struct Choice {
+    std::vector<bool> recompute, offload;
+  };
+  /// Keeps all where a byte costs nothing, computes all that can save memory
+  /// again at a high price. What is kept is offloaded where that costs less
+  /// than its bytes.
+  Choice choose(const KeepPrices &prices) const;
+
+  /// Of getStretches.
+  llvm::ArrayRef<Id> getStretchOfOps() const { return stretch; }
 
 private:
   const StepProgram &program;

@@ -15,6 +15,8 @@
 
 #include "fsdp/Analysis/Schedule/StepProgram.h"
 
+#include <optional>
+
 namespace mlir::fsdp::sched {
 
 /// For a program in L2's order.
@@ -25,13 +27,16 @@ struct StepPlan {
   /// By value: results of forward's launches that are not kept for backward.
   /// Their launches are repeated where backward reads them.
   std::vector<bool> recompute;
+  /// By value: results of forward's launches that are in the host's memory from
+  /// their last reader in forward to their first one in backward.
+  std::vector<bool> offload;
   /// By op: starts with the same number are issued together; -1: alone.
   std::vector<Id> group;
 
   StepPlan() = default;
   explicit StepPlan(const StepProgram &program)
       : keep(program.ops.size()), recompute(program.values.size()),
-        group(program.ops.size(), -1) {}
+        offload(program.values.size()), group(program.ops.size(), -1) {}
 };
 
 /// What the planner may ask for, by op.
@@ -42,15 +47,33 @@ struct PlanChoices {
   /// write memory of their own, and what they read of gathered parameters is
   /// gathered again for backward, or there still.
   std::vector<bool> canRecompute;
+  /// By value: StepPlan::offload may name it, if backward then reads it.
+  /// Results of forward's launches in memory of their own, which only compute
+  /// of forward, loss and backward reads.
+  std::vector<bool> canOffload;
 };
 PlanChoices getPlanChoices(const StepProgram &program);
 
-/// The first wrong entry of @plan, or an empty string.
+/// By value: read in backward as @plan has it, where repeated launches are.
+std::vector<bool> getReadInBackward(const StepProgram &program,
+                                    const StepPlan &plan);
+
+/// A wrong entry of a plan: of @op, or of one of its results.
+struct PlanError {
+  /// -1: of an argument, or of the plan as a whole.
+  Id op = -1;
+  std::string what;
+};
+std::optional<PlanError> findPlanError(const StepProgram &program,
+                                       const StepPlan &plan);
+/// The same in words, with the op's number; or an empty string.
 std::string checkPlan(const StepProgram &program, const StepPlan &plan);
 
 /// @program as @plan wants it. A repeated launch stands right before its first
 /// reader, with the gather that it needs; a group of gathers where its first
-/// one stood, with the casts; a group of reductions where its last one stood.
+/// one stood, with the casts; a group of reductions where its last one stood. A
+/// value goes to the host right behind its last reader in forward, and comes
+/// back right before its first one in backward, repeated launches among them.
 /// Nobody has placed the buffers. @plan must satisfy checkPlan.
 StepProgram applyPlan(const StepProgram &program, const StepPlan &plan);
 

@@ -1,0 +1,173 @@
+//===- PlanWords.cpp - A plan in words ------------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanWords.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <set>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+static std::string inMebibytes(int64_t bytes) {
+  return llvm::formatv("{0:f1} MiB", double(bytes) / (1 << 20));
+}
+static std::string inMilliseconds(Time time) {
+  return llvm::formatv("{0:f3} ms", double(time) / 1e9);
+}
+
+int64_t mlir::fsdp::sched::getGatheredBytes(const StepProgram &program,
+                                            Id gather) {
+  int64_t bytes = 0;
+  for (const ByteRange &range : program.ops[gather].writes)
+    bytes += program.buffers[program.values[range.value].buffer].bytes;
+  return bytes;
+}
+
+int64_t mlir::fsdp::sched::getHostBytes(const StepProgram &program,
+                                        const StepPlan &plan) {
+  int64_t bytes = 0;
+  for (auto [v, value] : llvm::enumerate(program.values))
+    bytes += plan.offload[v] ? value.bytes : 0;
+  return bytes;
+}
+
+namespace {
+/// What happens to the results of one launch.
+struct Results {
+  int64_t repeatedBytes = 0, offloadedBytes = 0, leftBytes = 0;
+  /// Of the copies of what is offloaded, and of what could be.
+  Time copies = 0, copiesOfLeft = 0;
+
+  Results(const PlanContext &context, const StepPlan &plan, const StepOp &op) {
+    for (const ByteRange &range : op.writes) {
+      Id v = range.value;
+      if (plan.recompute[v]) {
+        repeatedBytes += range.bytes;
+      } else if (plan.offload[v]) {
+        offloadedBytes += range.bytes;
+        copies += std::max<Time>(context.offers.cost[v], 0);
+      } else if (context.offers.pays[v]) {
+        leftBytes += range.bytes;
+        copiesOfLeft += context.offers.cost[v];
+      }
+    }
+  }
+};
+} // namespace
+
+static void explain(const PlanContext &context, PlannedStep &step) {
+  const StepPlan &plan = step.plan;
+  bool isShort = context.isShort || !step.fits();
+  llvm::DenseMap<Id, int> members;
+  for (Id number : plan.group)
+    if (number >= 0)
+      ++members[number];
+  bool offloads = llvm::is_contained(plan.offload, true);
+  std::vector<bool> isRead = getReadInBackward(context.program, plan);
+  for (auto [i, op] : llvm::enumerate(context.program.ops)) {
+    const TimedOp &timed = context.times.ops[i];
+    auto add = [&, i = i](PlanDecision::Kind kind, bool taken,
+                          std::string why) {
+      step.decisions.push_back({kind, Id(i), taken, std::move(why)});
+    };
+    if (context.choices.earlierGather[i] >= 0) {
+      std::string price =
+          llvm::formatv("{0} from forward to backward save a transfer of {1}",
+                        inMebibytes(getGatheredBytes(context.program, i)),
+                        inMilliseconds(timed.cost.total()));
+      bool taken = plan.keep[i];
+      add(PlanDecision::Keep, taken,
+          taken ? price
+          : context.rules.keep != PlanRules::Keep::Auto
+              ? price + "; reshard_after_forward is true"
+          : isShort ? price + "; the budget holds no more of them"
+                    : price + "; the step would not be faster");
+    }
+    Results results(context, plan, op);
+    if (results.repeatedBytes)
+      add(PlanDecision::Recompute, true,
+          llvm::formatv("{0} less are kept for backward, for {1} of compute",
+                        inMebibytes(results.repeatedBytes),
+                        inMilliseconds(timed.work)));
+    if (results.offloadedBytes)
+      add(PlanDecision::Offload, true,
+          llvm::formatv("{0} are on the host until backward, for {1} of its "
+                        "links",
+                        inMebibytes(results.offloadedBytes),
+                        inMilliseconds(results.copies)));
+    // Of interest where something else had to go.
+    else if (results.leftBytes && offloads &&
+             llvm::any_of(op.writes, [&](const ByteRange &range) {
+               return isRead[range.value];
+             }))
+      add(PlanDecision::Offload, false,
+          llvm::formatv("{0} for {1} of the host's links; they fit on the "
+                        "device",
+                        inMebibytes(results.leftBytes),
+                        inMilliseconds(results.copiesOfLeft)));
+    if (plan.group[i] >= 0)
+      add(PlanDecision::Group, true,
+          llvm::formatv("issued with {0} others: one latency of {1}",
+                        members[plan.group[i]] - 1,
+                        inMilliseconds(timed.cost.latency)));
+  }
+}
+
+static void summarize(const PlanContext &context, PlannedStep &step) {
+  int kept = 0, units = 0, repeated = 0, grouped = 0;
+  int64_t keptBytes = 0, repeatedBytes = 0;
+  Time saved = 0, spent = 0, copies = 0;
+  std::set<Id> groups;
+  for (auto [i, op] : llvm::enumerate(context.program.ops)) {
+    const TimedOp &timed = context.times.ops[i];
+    units += context.choices.earlierGather[i] >= 0;
+    if (step.plan.keep[i]) {
+      ++kept;
+      keptBytes += getGatheredBytes(context.program, i);
+      saved += timed.cost.total();
+    }
+    Results results(context, step.plan, op);
+    repeated += results.repeatedBytes > 0;
+    repeatedBytes += results.repeatedBytes;
+    spent += results.repeatedBytes ? timed.work : 0;
+    copies += results.copies;
+    if (step.plan.group[i] >= 0) {
+      ++grouped;
+      groups.insert(step.plan.group[i]);
+    }
+  }
+  auto &summary = step.summary;
+  if (kept)
+    summary.push_back(llvm::formatv(
+        "{0} of {1} units stay gathered from forward to backward: {2}, and {3} "
+        "of transfers less",
+        kept, units, inMebibytes(keptBytes), inMilliseconds(saved)));
+  if (repeated)
+    summary.push_back(llvm::formatv(
+        "{0} kernels of forward run again in backward: {1} of activations "
+        "less, and {2} of compute more",
+        repeated, inMebibytes(repeatedBytes), inMilliseconds(spent)));
+  if (auto offloaded = llvm::count(step.plan.offload, true))
+    summary.push_back(llvm::formatv(
+        "{0} values are on the host between forward and backward: {1} of "
+        "activations less, and {2} of copies both ways",
+        offloaded, inMebibytes(getHostBytes(context.program, step.plan)),
+        inMilliseconds(copies)));
+  if (grouped)
+    summary.push_back(llvm::formatv("{0} transfers are issued in {1} groups",
+                                    grouped, groups.size()));
+}
+
+void mlir::fsdp::sched::putInWords(const PlanContext &context,
+                                   PlannedStep &step) {
+  explain(context, step);
+  summarize(context, step);
+}
