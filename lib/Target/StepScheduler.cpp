@@ -139,7 +139,7 @@ public:
       refined += fits.model != 0;
     }
     ++tried;
-    bool isClose = fits.model && (budget - fits.taken < budget / 32 ||
+    bool isClose = fits.model && (budget - fits.taken < budget / 16 ||
                                   fails.model - fits.model < budget / 64);
     isOver = isClose || model == 1 || (fits.model && !fails.model) ||
              refined > kRefinements || (!fits.model && tried == kAttempts);

@@ -92,7 +92,7 @@ private:
   Time getContendedHead(Id segment) const;
   static Time runPreemptive(std::vector<Job> jobs);
   Time getSlowed(const std::vector<Job> &slowed, Queue queue,
-                 SmallVector<Beside> others, Time end) const;
+                 SmallVector<Beside> others, Time end, Time most = 0) const;
   Jobs getJobs() const;
   Time getContended() const;
 
@@ -555,11 +555,11 @@ static Time getMostDone(std::vector<Job> jobs, Time end) {
 /// @slowed operations, of @queue, that cannot begin before it and have a tail
 /// of @end or more are still to do, and so are the @others, as far as they
 /// cannot be over by then. Before the tail they run beside the queue, or it
-/// waits.
+/// waits. At least @most, what is known already.
 Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
-                      SmallVector<Beside> others, Time end) const {
+                      SmallVector<Beside> others, Time end, Time most) const {
   if (others.empty())
-    return 0;
+    return most;
   Loss loss(*p.cost, queue, others);
   Time left = 0;
   for (const Job &job : slowed)
@@ -569,7 +569,6 @@ Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
       other.left += job.work;
     other.left -= getMostDone(*other.jobs, end);
   }
-  Time most = 0;
   SmallVector<Time> beside(others.size());
   for (const Job &job : slowed) {
     if (job.tail < end)
@@ -587,7 +586,10 @@ Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
       work =
           std::max<Time>(0, other.left + std::max<Time>(0, other.free - now));
     }
-    most = std::max(most, now + end + left + loss.get(beside));
+    // Nothing loses more than what runs beside it takes.
+    Time least = now + end + left;
+    if (least + std::accumulate(beside.begin(), beside.end(), Time(0)) > most)
+      most = std::max(most, least + loss.get(beside));
     left -= job.work;
   }
   return most;
@@ -686,8 +688,7 @@ Time Graph::getContended() const {
     SmallVector<Time> tails = getTails(queues[slowed]);
     auto raise = [&](const SmallVector<Beside> &others) {
       for (Time end : tails)
-        most = std::max(most,
-                        getSlowed(queues[slowed], Queue(slowed), others, end));
+        most = getSlowed(queues[slowed], Queue(slowed), others, end, most);
     };
     for (int q = 1; q != kNumQueues; ++q)
       if (q != slowed && !queues[q].empty())
