@@ -9,7 +9,8 @@
 // and the time that the scheduler takes, over seeded random steps. Exits with 1
 // where a step takes more than 1.01 of the exact search's, or longer than
 // FSDP's; or where transfers are up to 0.8 of compute, more than 1.02 of the
-// bound, unless the exact search says that no schedule takes less.
+// bound, unless the exact search says that no schedule takes less. Steps with
+// copies to the host are counted apart and held to no limit.
 //
 //   fsdp-schedule-quality [problems per row]
 //
@@ -56,7 +57,8 @@ struct Verdict {
 };
 } // namespace
 
-static Verdict verdict;
+/// Of steps without and with copies to the host.
+static Verdict withoutCopies, withCopies;
 
 static double secondsOf(const std::chrono::steady_clock::time_point &from) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - from)
@@ -86,6 +88,7 @@ static Time getFSDP(const ScheduleProblem &problem) {
 static void printSmall(double ratio, double rooms, int hybrid, bool casts,
                        int problems, double copies = 0) {
   Series exact, bound, optimum, fsdp;
+  Verdict &verdict = copies ? withCopies : withoutCopies;
   int impossible = 0;
   for (int seed = 0; seed != problems; ++seed) {
     RandomOptions o = pickOptions(seed);
@@ -196,11 +199,14 @@ int main(int argc, char **argv) {
   for (int units : {8, 32, 126, 1000, 3000})
     for (double ratio : {0.5, 1.0, 2.0})
       printLarge(units, ratio, 3);
-  std::printf("\n%d steps compared with the exact search: %d over 1.01 of it; "
-              "%d slower than FSDP\n"
-              "%d with transfers up to 0.8 of compute: %d over 1.02 of the "
-              "bound, of which the exact search finds nothing better for %d\n",
-              verdict.compared, verdict.overExact, verdict.slowerThanFSDP,
-              verdict.hidden, verdict.overBound, verdict.overBoundOptimal);
-  return verdict.hold() ? 0 : 1;
+  for (const Verdict *v : {&withoutCopies, &withCopies})
+    std::printf("\n%d steps %s copies compared with the exact search: %d over "
+                "1.01 of it; %d slower than FSDP\n"
+                "%d with transfers up to 0.8 of compute: %d over 1.02 of the "
+                "bound, of which the exact search finds nothing better for "
+                "%d\n",
+                v->compared, v == &withCopies ? "with" : "without",
+                v->overExact, v->slowerThanFSDP, v->hidden, v->overBound,
+                v->overBoundOptimal);
+  return withoutCopies.hold() ? 0 : 1;
 }
