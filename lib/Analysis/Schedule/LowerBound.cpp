@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Schedule/LowerBound.h"
+#include "Contention.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -21,27 +22,11 @@ using llvm::SmallVector;
 
 /// So many are looked at together: each set of them has a price.
 static constexpr size_t kMostLinks = 4;
-/// So many places near the end from which contention is counted.
-static constexpr size_t kMostTails = 64;
 /// So many places of the spine up to which contention is counted apart.
 static constexpr Id kPlaces = 8;
 static constexpr int kRounds = 8;
 
 namespace {
-struct Job {
-  Time head, work, tail;
-};
-
-/// What runs beside a queue, one after the other: the transfers of a queue or
-/// of a link.
-struct Beside {
-  const std::vector<Job> *jobs;
-  QueueMask queues;
-  /// From some time on.
-  size_t next = 0;
-  Time left = 0, free = 0;
-};
-
 /// A reduction is over before a segment begins, or begins behind it: beside it
 /// there is no room for its result.
 struct Choice {
@@ -91,8 +76,6 @@ private:
   void raiseHeads();
   Time getContendedHead(Id segment) const;
   static Time runPreemptive(std::vector<Job> jobs);
-  Time getSlowed(const std::vector<Job> &slowed, Queue queue,
-                 SmallVector<Beside> others, Time end, Time most = 0) const;
   Jobs getJobs() const;
   Time getContended() const;
 
@@ -446,155 +429,6 @@ Time Graph::runPreemptive(std::vector<Job> jobs) {
   return end;
 }
 
-namespace {
-/// How much of its time a queue loses at least to others that run beside it.
-class Loss {
-public:
-  Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others);
-  /// @work: of each of the others, in time that it takes alone.
-  Time get(llvm::ArrayRef<Time> work) const;
-
-private:
-  /// Most speed that @queue has beside one of the queues of each.
-  int getRate(const CostModel &cost, Queue queue,
-              llvm::ArrayRef<QueueMask> others) const;
-
-  /// Of each of the others beside the queue.
-  SmallVector<double> speed;
-  /// By set of others: the part of the time that the queue loses beside them.
-  SmallVector<double> lost;
-};
-} // namespace
-
-int Loss::getRate(const CostModel &cost, Queue queue,
-                  llvm::ArrayRef<QueueMask> others) const {
-  SmallVector<QueueMask> active = {maskOf(queue)};
-  for (QueueMask other : others) {
-    SmallVector<QueueMask> more;
-    for (QueueMask mask : active)
-      for (int q = 1; q != kNumQueues; ++q)
-        if (other & maskOf(Queue(q)))
-          more.push_back(mask | maskOf(Queue(q)));
-    active = std::move(more);
-  }
-  int most = 0;
-  for (QueueMask mask : active)
-    most = std::max(most, cost.rate(queue, mask));
-  return most;
-}
-
-Loss::Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others) {
-  for (const Beside &other : others) {
-    int most = 1;
-    for (int q = 1; q != kNumQueues; ++q)
-      if (other.queues & maskOf(Queue(q)))
-        most = std::max(most,
-                        cost.rate(Queue(q), maskOf(Queue(q)) | maskOf(queue)));
-    speed.push_back(double(most) / kFullRate);
-  }
-  lost.resize(size_t(1) << others.size());
-  for (size_t set = 1; set != lost.size(); ++set) {
-    SmallVector<QueueMask> masks;
-    for (auto [i, other] : llvm::enumerate(others))
-      if (set >> i & 1)
-        masks.push_back(other.queues);
-    lost[set] = 1 - double(getRate(cost, queue, masks)) / kFullRate;
-  }
-}
-
-/// A price for each other's work, so that no set of them pays more, while it
-/// runs, than the queue loses to it: the prices of all work together are lost
-/// whatever runs beside what. What loses more than all its time would wait
-/// instead.
-Time Loss::get(llvm::ArrayRef<Time> work) const {
-  SmallVector<size_t> order(work.size());
-  std::iota(order.begin(), order.end(), 0);
-  llvm::sort(order, [&](size_t a, size_t b) {
-    return std::make_pair(-double(work[a]) / speed[a], a) <
-           std::make_pair(-double(work[b]) / speed[b], b);
-  });
-  SmallVector<double> price(work.size());
-  size_t priced = 0;
-  double sum = 0;
-  for (size_t i : order) {
-    double most = 1;
-    // Every set of those that have a price, and this one.
-    for (size_t set = priced;; set = (set - 1) & priced) {
-      double beside = lost[set | size_t(1) << i], waiting = 1;
-      for (size_t j = 0; j != work.size(); ++j)
-        if (set >> j & 1) {
-          beside -= price[j] * speed[j];
-          waiting -= price[j];
-        }
-      most = std::min({most, beside / speed[i], waiting});
-      if (!set)
-        break;
-    }
-    price[i] = std::max(most, 0.0);
-    priced |= size_t(1) << i;
-    sum += price[i] * double(work[i]);
-  }
-  // Prices are rounded, by less than that.
-  return Time(sum * (1 - 1e-12) + 1e-6);
-}
-
-/// As much of @jobs as can be done in the last @end.
-static Time getMostDone(std::vector<Job> jobs, Time end) {
-  llvm::sort(jobs, [](const Job &a, const Job &b) { return a.tail < b.tail; });
-  Time done = 0, free = 0;
-  for (const Job &job : jobs) {
-    if (job.tail >= end)
-      break;
-    free = std::max(free, job.tail) + job.work;
-    done += job.work;
-  }
-  return done - std::max<Time>(0, free - end);
-}
-
-/// A queue loses a share of its speed while others run. From any time on: the
-/// @slowed operations, of @queue, that cannot begin before it and have a tail
-/// of @end or more are still to do, and so are the @others, as far as they
-/// cannot be over by then. Before the tail they run beside the queue, or it
-/// waits. At least @most, what is known already.
-Time Graph::getSlowed(const std::vector<Job> &slowed, Queue queue,
-                      SmallVector<Beside> others, Time end, Time most) const {
-  if (others.empty())
-    return most;
-  Loss loss(*p.cost, queue, others);
-  Time left = 0;
-  for (const Job &job : slowed)
-    left += job.tail >= end ? job.work : 0;
-  for (Beside &other : others) {
-    for (const Job &job : *other.jobs)
-      other.left += job.work;
-    other.left -= getMostDone(*other.jobs, end);
-  }
-  SmallVector<Time> beside(others.size());
-  for (const Job &job : slowed) {
-    if (job.tail < end)
-      continue;
-    Time now = job.head;
-    for (auto [other, work] : llvm::zip_equal(others, beside)) {
-      // As much as possible is over by now.
-      for (; other.next != other.jobs->size() &&
-             (*other.jobs)[other.next].head <= now;
-           ++other.next) {
-        const Job &next = (*other.jobs)[other.next];
-        other.free = std::max(other.free, next.head) + next.work;
-        other.left -= next.work;
-      }
-      work =
-          std::max<Time>(0, other.left + std::max<Time>(0, other.free - now));
-    }
-    // Nothing loses more than what runs beside it takes.
-    Time least = now + end + left;
-    if (least + std::accumulate(beside.begin(), beside.end(), Time(0)) > most)
-      most = std::max(most, least + loss.get(beside));
-    left -= job.work;
-  }
-  return most;
-}
-
 /// When a segment can begin at last: behind all segments before it, which what
 /// is fetched for them and for it has slowed down.
 Time Graph::getContendedHead(Id segment) const {
@@ -616,7 +450,7 @@ Time Graph::getContendedHead(Id segment) const {
                  [](const Job &a, const Job &b) { return a.head < b.head; });
       others.push_back({&links[l], queues[l]});
     }
-  return getSlowed(slowed, Queue::Compute, others, /*end=*/0);
+  return getSlowed(*p.cost, slowed, Queue::Compute, others, /*end=*/0);
 }
 
 /// So that what is slowed down in forward is not taken for something that
@@ -636,20 +470,6 @@ void Graph::raiseHeads() {
     leastHead[s] = least;
     findHeads();
   }
-}
-
-/// Some of the tails of @jobs, the shortest among them.
-static SmallVector<Time> getTails(const std::vector<Job> &jobs) {
-  std::vector<Time> tails;
-  for (const Job &job : jobs)
-    tails.push_back(job.tail);
-  llvm::sort(tails);
-  tails.erase(llvm::unique(tails), tails.end());
-  SmallVector<Time> some;
-  size_t stride = std::max<size_t>(tails.size() / kMostTails, 1);
-  for (size_t i = 0; i < tails.size(); i += stride)
-    some.push_back(tails[i]);
-  return some;
 }
 
 Graph::Jobs Graph::getJobs() const {
@@ -688,7 +508,8 @@ Time Graph::getContended() const {
     SmallVector<Time> tails = getTails(queues[slowed]);
     auto raise = [&](const SmallVector<Beside> &others) {
       for (Time end : tails)
-        most = getSlowed(queues[slowed], Queue(slowed), others, end, most);
+        most = getSlowed(*p.cost, queues[slowed], Queue(slowed), others, end,
+                         most);
     };
     for (int q = 1; q != kNumQueues; ++q)
       if (q != slowed && !queues[q].empty())

@@ -1,0 +1,180 @@
+//===- Contention.cpp - What runs beside a queue slows it down -----------===//
+//-------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Contention.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+
+/// So many places near the end from which contention is counted.
+static constexpr size_t kMostTails = 64;
+
+namespace {
+/// How much of its time a queue loses at least to others that run beside it.
+class Loss {
+public:
+  Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others);
+  /// @work: of each of the others, in time that it takes alone.
+  Time get(llvm::ArrayRef<Time> work) const;
+
+private:
+  /// Most speed that @queue has beside one of the queues of each.
+  int getRate(const CostModel &cost, Queue queue,
+              llvm::ArrayRef<QueueMask> others) const;
+
+  /// Of each of the others beside the queue.
+  SmallVector<double> speed;
+  /// By set of others: the part of the time that the queue loses beside them.
+  SmallVector<double> lost;
+};
+} // namespace
+
+int Loss::getRate(const CostModel &cost, Queue queue,
+                  llvm::ArrayRef<QueueMask> others) const {
+  SmallVector<QueueMask> active = {maskOf(queue)};
+  for (QueueMask other : others) {
+    SmallVector<QueueMask> more;
+    for (QueueMask mask : active)
+      for (int q = 1; q != kNumQueues; ++q)
+        if (other & maskOf(Queue(q)))
+          more.push_back(mask | maskOf(Queue(q)));
+    active = std::move(more);
+  }
+  int most = 0;
+  for (QueueMask mask : active)
+    most = std::max(most, cost.rate(queue, mask));
+  return most;
+}
+
+Loss::Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others) {
+  for (const Beside &other : others) {
+    int most = 1;
+    for (int q = 1; q != kNumQueues; ++q)
+      if (other.queues & maskOf(Queue(q)))
+        most = std::max(most,
+                        cost.rate(Queue(q), maskOf(Queue(q)) | maskOf(queue)));
+    speed.push_back(double(most) / kFullRate);
+  }
+  lost.resize(size_t(1) << others.size());
+  for (size_t set = 1; set != lost.size(); ++set) {
+    SmallVector<QueueMask> masks;
+    for (auto [i, other] : llvm::enumerate(others))
+      if (set >> i & 1)
+        masks.push_back(other.queues);
+    lost[set] = 1 - double(getRate(cost, queue, masks)) / kFullRate;
+  }
+}
+
+/// A price for each other's work, so that no set of them pays more, while it
+/// runs, than the queue loses to it: the prices of all work together are lost
+/// whatever runs beside what. What loses more than all its time would wait
+/// instead.
+Time Loss::get(llvm::ArrayRef<Time> work) const {
+  SmallVector<size_t> order(work.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return std::make_pair(-double(work[a]) / speed[a], a) <
+           std::make_pair(-double(work[b]) / speed[b], b);
+  });
+  SmallVector<double> price(work.size());
+  size_t priced = 0;
+  double sum = 0;
+  for (size_t i : order) {
+    double most = 1;
+    // Every set of those that have a price, and this one.
+    for (size_t set = priced;; set = (set - 1) & priced) {
+      double beside = lost[set | size_t(1) << i], waiting = 1;
+      for (size_t j = 0; j != work.size(); ++j)
+        if (set >> j & 1) {
+          beside -= price[j] * speed[j];
+          waiting -= price[j];
+        }
+      most = std::min({most, beside / speed[i], waiting});
+      if (!set)
+        break;
+    }
+    price[i] = std::max(most, 0.0);
+    priced |= size_t(1) << i;
+    sum += price[i] * double(work[i]);
+  }
+  // Prices are rounded, by less than that.
+  return Time(sum * (1 - 1e-12) + 1e-6);
+}
+
+/// As much of @jobs as can be done in the last @end.
+static Time getMostDone(std::vector<Job> jobs, Time end) {
+  llvm::sort(jobs, [](const Job &a, const Job &b) { return a.tail < b.tail; });
+  Time done = 0, free = 0;
+  for (const Job &job : jobs) {
+    if (job.tail >= end)
+      break;
+    free = std::max(free, job.tail) + job.work;
+    done += job.work;
+  }
+  return done - std::max<Time>(0, free - end);
+}
+
+Time mlir::fsdp::sched::getSlowed(const CostModel &cost,
+                                  llvm::ArrayRef<Job> slowed, Queue queue,
+                                  SmallVector<Beside> others, Time end,
+                                  Time most) {
+  if (others.empty())
+    return most;
+  Loss loss(cost, queue, others);
+  Time left = 0;
+  for (const Job &job : slowed)
+    left += job.tail >= end ? job.work : 0;
+  for (Beside &other : others) {
+    for (const Job &job : *other.jobs)
+      other.left += job.work;
+    other.left -= getMostDone(*other.jobs, end);
+  }
+  SmallVector<Time> beside(others.size());
+  for (const Job &job : slowed) {
+    if (job.tail < end)
+      continue;
+    Time now = job.head;
+    for (auto [other, work] : llvm::zip_equal(others, beside)) {
+      // As much as possible is over by now.
+      for (; other.next != other.jobs->size() &&
+             (*other.jobs)[other.next].head <= now;
+           ++other.next) {
+        const Job &next = (*other.jobs)[other.next];
+        other.free = std::max(other.free, next.head) + next.work;
+        other.left -= next.work;
+      }
+      work =
+          std::max<Time>(0, other.left + std::max<Time>(0, other.free - now));
+    }
+    // Nothing loses more than what runs beside it takes.
+    Time least = now + end + left;
+    if (least + std::accumulate(beside.begin(), beside.end(), Time(0)) > most)
+      most = std::max(most, least + loss.get(beside));
+    left -= job.work;
+  }
+  return most;
+}
+
+SmallVector<Time> mlir::fsdp::sched::getTails(llvm::ArrayRef<Job> jobs) {
+  std::vector<Time> tails;
+  for (const Job &job : jobs)
+    tails.push_back(job.tail);
+  llvm::sort(tails);
+  tails.erase(llvm::unique(tails), tails.end());
+  SmallVector<Time> some;
+  size_t stride = std::max<size_t>(tails.size() / kMostTails, 1);
+  for (size_t i = 0; i < tails.size(); i += stride)
+    some.push_back(tails[i]);
+  return some;
+}

@@ -1,0 +1,48 @@
+//===- Contention.h - What runs beside a queue slows it down ----*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_SCHEDULE_CONTENTION_H
+#define FSDP_ANALYSIS_SCHEDULE_CONTENTION_H
+
+#include "fsdp/Analysis/Cost/CostModel.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <vector>
+
+namespace mlir::fsdp::sched {
+
+/// An operation: the least time before it, its own, and the least behind it.
+struct Job {
+  Time head, work, tail;
+};
+
+/// What runs beside a queue, one after the other: the transfers of a queue or
+/// of a link.
+struct Beside {
+  const std::vector<Job> *jobs;
+  QueueMask queues;
+  /// From some time on.
+  size_t next = 0;
+  Time left = 0, free = 0;
+};
+
+/// A queue loses a share of its speed while others run. From any time on: the
+/// @slowed operations, of @queue, that cannot begin before it and have a tail
+/// of @end or more are still to do, and so are the @others, as far as they
+/// cannot be over by then. Before the tail they run beside the queue, or it
+/// waits. At least @most, what is known already.
+Time getSlowed(const CostModel &cost, llvm::ArrayRef<Job> slowed, Queue queue,
+               llvm::SmallVector<Beside> others, Time end, Time most = 0);
+
+/// Some of the tails of @jobs, the shortest among them.
+llvm::SmallVector<Time> getTails(llvm::ArrayRef<Job> jobs);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_SCHEDULE_CONTENTION_H
