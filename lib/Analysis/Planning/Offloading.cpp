@@ -29,6 +29,9 @@ public:
   StepProgram run();
 
 private:
+  bool isOffloaded(Id value) const {
+    return size_t(value) < offload.size() && offload[value];
+  }
   void addCopy(TransferKind kind, bool backward, Id unit, Id from, Id to);
   void sendAfter(Id op);
   void fetchBefore(Id op);
@@ -52,22 +55,19 @@ CopyWriter::CopyWriter(StepProgram program, const std::vector<bool> &offload)
       fetched(old.ops.size()), onHost(offload.size(), -1),
       again(offload.size(), -1), unit(offload.size(), -1) {
   std::vector<Id> last(offload.size(), -1), first(offload.size(), -1);
-  auto isOffloaded = [&](const ByteRange &range) {
-    return size_t(range.value) < offload.size() && offload[range.value];
-  };
   for (auto [i, op] : llvm::enumerate(old.ops)) {
     events = std::max(events, op.event + 1);
     if (!op.backward && op.kind != StepOpKind::Wait)
       loss = i;
     for (const ByteRange &range : op.reads)
-      if (isOffloaded(range)) {
+      if (isOffloaded(range.value)) {
         if (!op.backward)
           last[range.value] = i;
         else if (first[range.value] < 0)
           first[range.value] = i;
       }
     for (const ByteRange &range : op.writes)
-      if (isOffloaded(range)) {
+      if (isOffloaded(range.value)) {
         last[range.value] = i;
         unit[range.value] = op.unit;
       }
@@ -146,7 +146,7 @@ StepProgram CopyWriter::run() {
     StepOp copy = op;
     if (copy.backward)
       for (ByteRange &range : copy.reads)
-        if (size_t(range.value) < offload.size() && offload[range.value])
+        if (isOffloaded(range.value))
           range.value = again[range.value];
     result.ops.push_back(std::move(copy));
     sendAfter(i);

@@ -148,11 +148,11 @@ llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, bool wantsTime) {
   result.leastBytes = getLeastBudget(step->problem);
   if (!wantsTime || result.leastBytes > budget)
     return std::move(result);
+  Time bound = lowerBound(step->problem).value;
   // Whatever its order, it would not be better.
-  if (best.fits() &&
-      lowerBound(step->problem).value + step->epilogueTime >= best.step)
+  if (best.fits() && bound + step->epilogueTime >= best.step)
     return std::move(result);
-  if (std::optional<Schedule> found = schedule(step->problem))
+  if (std::optional<Schedule> found = schedule(step->problem, bound))
     result.step = found->makespan + step->epilogueTime;
   return std::move(result);
 }

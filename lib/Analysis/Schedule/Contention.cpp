@@ -17,6 +17,8 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 
+/// So many are looked at together: each set of them has a price.
+static constexpr size_t kMostLinks = 4;
 /// So many places near the end from which contention is counted.
 static constexpr size_t kMostTails = 64;
 
@@ -112,9 +114,27 @@ Time Loss::get(llvm::ArrayRef<Time> work) const {
   return Time(sum * (1 - 1e-12) + 1e-6);
 }
 
-/// As much of @jobs as can be done in the last @end.
-static Time getMostDone(std::vector<Job> jobs, Time end) {
-  llvm::sort(jobs, [](const Job &a, const Job &b) { return a.tail < b.tail; });
+namespace {
+/// How much of what runs beside a queue is left, from some time on.
+struct Rest {
+  const std::vector<Job> *jobs;
+  size_t next = 0;
+  Time left = 0, free = 0;
+
+  /// As much as possible is over by @now, which only grows.
+  Time getLeft(Time now) {
+    for (; next != jobs->size() && (*jobs)[next].head <= now; ++next) {
+      const Job &job = (*jobs)[next];
+      free = std::max(free, job.head) + job.work;
+      left -= job.work;
+    }
+    return std::max<Time>(0, left + std::max<Time>(0, free - now));
+  }
+};
+} // namespace
+
+/// As much of @jobs, which are by tail, as can be done in the last @end.
+static Time getMostDone(llvm::ArrayRef<Job> jobs, Time end) {
   Time done = 0, free = 0;
   for (const Job &job : jobs) {
     if (job.tail >= end)
@@ -125,43 +145,60 @@ static Time getMostDone(std::vector<Job> jobs, Time end) {
   return done - std::max<Time>(0, free - end);
 }
 
+void mlir::fsdp::sched::sortByHead(std::vector<Job> &jobs) {
+  llvm::sort(jobs, [](const Job &a, const Job &b) {
+    return std::make_tuple(a.head, a.work, a.tail) <
+           std::make_tuple(b.head, b.work, b.tail);
+  });
+}
+
+SmallVector<Beside>
+mlir::fsdp::sched::getBusyLinks(llvm::ArrayRef<std::vector<Job>> links,
+                                llvm::ArrayRef<QueueMask> queues,
+                                QueueMask except) {
+  SmallVector<Beside> busy;
+  for (auto [jobs, mask] : llvm::zip_equal(links, queues))
+    if (!jobs.empty() && !(mask & except) && busy.size() != kMostLinks)
+      busy.push_back({&jobs, mask});
+  return busy;
+}
+
 Time mlir::fsdp::sched::getSlowed(const CostModel &cost,
                                   llvm::ArrayRef<Job> slowed, Queue queue,
-                                  SmallVector<Beside> others, Time end,
-                                  Time most) {
+                                  llvm::ArrayRef<Beside> others,
+                                  llvm::ArrayRef<Time> ends, Time most) {
   if (others.empty())
     return most;
   Loss loss(cost, queue, others);
-  Time left = 0;
-  for (const Job &job : slowed)
-    left += job.tail >= end ? job.work : 0;
-  for (Beside &other : others) {
+  std::vector<std::vector<Job>> byTail;
+  SmallVector<Time> total;
+  for (const Beside &other : others) {
+    llvm::sort(byTail.emplace_back(*other.jobs),
+               [](const Job &a, const Job &b) { return a.tail < b.tail; });
+    Time &sum = total.emplace_back(0);
     for (const Job &job : *other.jobs)
-      other.left += job.work;
-    other.left -= getMostDone(*other.jobs, end);
+      sum += job.work;
   }
   SmallVector<Time> beside(others.size());
-  for (const Job &job : slowed) {
-    if (job.tail < end)
-      continue;
-    Time now = job.head;
-    for (auto [other, work] : llvm::zip_equal(others, beside)) {
-      // As much as possible is over by now.
-      for (; other.next != other.jobs->size() &&
-             (*other.jobs)[other.next].head <= now;
-           ++other.next) {
-        const Job &next = (*other.jobs)[other.next];
-        other.free = std::max(other.free, next.head) + next.work;
-        other.left -= next.work;
-      }
-      work =
-          std::max<Time>(0, other.left + std::max<Time>(0, other.free - now));
+  for (Time end : ends) {
+    Time left = 0;
+    for (const Job &job : slowed)
+      left += job.tail >= end ? job.work : 0;
+    SmallVector<Rest> rests;
+    for (auto [i, other] : llvm::enumerate(others))
+      rests.push_back(
+          {other.jobs, 0, total[i] - getMostDone(byTail[i], end), 0});
+    for (const Job &job : slowed) {
+      if (job.tail < end)
+        continue;
+      for (auto [rest, work] : llvm::zip_equal(rests, beside))
+        work = rest.getLeft(job.head);
+      // Nothing loses more than what runs beside it takes.
+      Time least = job.head + end + left;
+      if (least + std::accumulate(beside.begin(), beside.end(), Time(0)) > most)
+        most = std::max(most, least + loss.get(beside));
+      left -= job.work;
     }
-    // Nothing loses more than what runs beside it takes.
-    Time least = now + end + left;
-    if (least + std::accumulate(beside.begin(), beside.end(), Time(0)) > most)
-      most = std::max(most, least + loss.get(beside));
-    left -= job.work;
   }
   return most;
 }

@@ -23,22 +23,29 @@ struct Job {
 };
 
 /// What runs beside a queue, one after the other: the transfers of a queue or
-/// of a link.
+/// of a link, by head.
 struct Beside {
   const std::vector<Job> *jobs;
   QueueMask queues;
-  /// From some time on.
-  size_t next = 0;
-  Time left = 0, free = 0;
 };
 
-/// A queue loses a share of its speed while others run. From any time on: the
-/// @slowed operations, of @queue, that cannot begin before it and have a tail
-/// of @end or more are still to do, and so are the @others, as far as they
-/// cannot be over by then. Before the tail they run beside the queue, or it
-/// waits. At least @most, what is known already.
+void sortByHead(std::vector<Job> &jobs);
+
+/// Each link that is busy, but for those that queues of @except use; a few of
+/// them say most.
+llvm::SmallVector<Beside> getBusyLinks(llvm::ArrayRef<std::vector<Job>> links,
+                                       llvm::ArrayRef<QueueMask> queues,
+                                       QueueMask except = 0);
+
+/// A queue loses a share of its speed while others run. From any time on, and
+/// for each of @ends: the @slowed operations, of @queue, that cannot begin
+/// before it and have a tail of @end or more are still to do, and so are the
+/// @others, as far as they cannot be over by then. Before the tail they run
+/// beside the queue, or it waits. @slowed: by head. At least @most, what is
+/// known already.
 Time getSlowed(const CostModel &cost, llvm::ArrayRef<Job> slowed, Queue queue,
-               llvm::SmallVector<Beside> others, Time end, Time most = 0);
+               llvm::ArrayRef<Beside> others, llvm::ArrayRef<Time> ends,
+               Time most = 0);
 
 /// Some of the tails of @jobs, the shortest among them.
 llvm::SmallVector<Time> getTails(llvm::ArrayRef<Job> jobs);

@@ -20,8 +20,6 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 
-/// So many are looked at together: each set of them has a price.
-static constexpr size_t kMostLinks = 4;
 /// So many places of the spine up to which contention is counted apart.
 static constexpr Id kPlaces = 8;
 static constexpr int kRounds = 8;
@@ -50,6 +48,8 @@ private:
     std::array<std::vector<Job>, kNumQueues> queues;
     /// Of each link: work without latency, which does not need it.
     std::vector<std::vector<Job>> links;
+    /// By link: the queues that use it.
+    std::vector<QueueMask> linkQueues;
   };
   Id segment(Id s) const { return s; }
   Id floating(Id f) const { return p.spine.size() + f; }
@@ -443,14 +443,9 @@ Time Graph::getContendedHead(Id segment) const {
           {head[transfer(t)] + x.cost.latency, x.cost.work, 0});
       queues[x.cost.link] |= maskOf(x.queue);
     }
-  SmallVector<Beside> others;
-  for (int l = 0; l != p.numLinks; ++l)
-    if (!links[l].empty() && others.size() != kMostLinks) {
-      llvm::sort(links[l],
-                 [](const Job &a, const Job &b) { return a.head < b.head; });
-      others.push_back({&links[l], queues[l]});
-    }
-  return getSlowed(*p.cost, slowed, Queue::Compute, others, /*end=*/0);
+  llvm::for_each(links, sortByHead);
+  return getSlowed(*p.cost, slowed, Queue::Compute, getBusyLinks(links, queues),
+                   /*ends=*/Time(0));
 }
 
 /// So that what is slowed down in forward is not taken for something that
@@ -475,6 +470,7 @@ void Graph::raiseHeads() {
 Graph::Jobs Graph::getJobs() const {
   Jobs jobs;
   jobs.links.resize(p.numLinks);
+  jobs.linkQueues.resize(p.numLinks);
   for (size_t i = 0; i != p.spine.size() + p.floating.size(); ++i)
     jobs.queues[0].push_back({head[i], work[i], tail[i]});
   for (auto [t, x] : llvm::enumerate(p.transfers)) {
@@ -482,6 +478,7 @@ Graph::Jobs Graph::getJobs() const {
     jobs.queues[int(x.queue)].push_back({head[i], work[i], tail[i]});
     jobs.links[x.cost.link].push_back(
         {head[i] + x.cost.latency, x.cost.work, tail[i]});
+    jobs.linkQueues[x.cost.link] |= maskOf(x.queue);
   }
   return jobs;
 }
@@ -492,35 +489,19 @@ Time Graph::getContended() const {
   Jobs jobs = getJobs();
   auto &queues = jobs.queues;
   auto &links = jobs.links;
-  std::vector<QueueMask> linkQueues(p.numLinks);
-  for (const Transfer &x : p.transfers)
-    linkQueues[x.cost.link] |= maskOf(x.queue);
-  auto sortByHead = [](std::vector<Job> &jobs) {
-    llvm::sort(jobs, [](const Job &a, const Job &b) {
-      return std::make_tuple(a.head, a.work, a.tail) <
-             std::make_tuple(b.head, b.work, b.tail);
-    });
-  };
   llvm::for_each(queues, sortByHead);
   llvm::for_each(links, sortByHead);
   Time most = 0;
   for (int slowed = 0; slowed != kNumQueues; ++slowed) {
     SmallVector<Time> tails = getTails(queues[slowed]);
-    auto raise = [&](const SmallVector<Beside> &others) {
-      for (Time end : tails)
-        most = getSlowed(*p.cost, queues[slowed], Queue(slowed), others, end,
-                         most);
+    auto raise = [&](llvm::ArrayRef<Beside> others) {
+      most = getSlowed(*p.cost, queues[slowed], Queue(slowed), others, tails,
+                       most);
     };
     for (int q = 1; q != kNumQueues; ++q)
       if (q != slowed && !queues[q].empty())
-        raise({{&queues[q], maskOf(Queue(q))}});
-    // Links are busy at once; a few of them say most.
-    SmallVector<Beside> together;
-    for (int l = 0; l != p.numLinks; ++l)
-      if (!links[l].empty() && !(linkQueues[l] & maskOf(Queue(slowed))) &&
-          together.size() != kMostLinks)
-        together.push_back({&links[l], linkQueues[l]});
-    raise(together);
+        raise(Beside{&queues[q], maskOf(Queue(q))});
+    raise(getBusyLinks(links, jobs.linkQueues, maskOf(Queue(slowed))));
   }
   return most;
 }

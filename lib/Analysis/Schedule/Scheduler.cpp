@@ -536,12 +536,13 @@ void Candidates::run() {
 }
 
 std::optional<Schedule>
-mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
+mlir::fsdp::sched::schedule(const ScheduleProblem &problem,
+                            std::optional<Time> bound) {
   Best best{problem, std::nullopt};
   best.offer(scheduleFrugally(problem));
   if (!best.schedule)
     return std::nullopt;
-  Time target = lowerBound(problem).value;
+  Time target = bound ? *bound : lowerBound(problem).value;
   Candidates(problem, best, target).run();
   // Peaks are of any timing, the search knows one: with many queues it may
   // count on more than its orders guarantee. Then it has that much less.

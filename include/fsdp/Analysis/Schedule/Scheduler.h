@@ -29,7 +29,9 @@ int64_t getLeastBudget(const ScheduleProblem &problem);
 
 /// None where the budget is below getLeastBudget. @problem must satisfy
 /// checkProblem. Schedule::peak is at most the budget.
-std::optional<Schedule> schedule(const ScheduleProblem &problem);
+/// @bound: its lowerBound, where that is known already.
+std::optional<Schedule> schedule(const ScheduleProblem &problem,
+                                 std::optional<Time> bound = std::nullopt);
 
 } // namespace mlir::fsdp::sched
 
