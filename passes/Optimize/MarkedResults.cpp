@@ -46,3 +46,12 @@ FailureOr<llvm::SetVector<Value>> fsdp::getMarkedResults(Block &block,
   }
   return marked;
 }
+
+Value fsdp::cloneViews(Value value, OpBuilder &builder, IRMapping &views) {
+  if (Value again = views.lookupOrNull(value))
+    return again;
+  Operation *view = value.getDefiningOp();
+  cloneViews(view->getOperand(0), builder, views);
+  builder.clone(*view, views);
+  return views.lookup(value);
+}

@@ -10,6 +10,8 @@
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
+#include "mlir/IR/IRMapping.h"
+
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::fsdp {
@@ -22,6 +24,10 @@ FailureOr<llvm::SetVector<Value>> getMarkedResults(Block &block,
                                                    Operation *loss,
                                                    StringRef name,
                                                    StringRef other);
+
+/// @value, a view of something that @views maps, made of what it maps that to.
+/// Clones where @builder stands; @views remembers them.
+Value cloneViews(Value value, OpBuilder &builder, IRMapping &views);
 
 } // namespace mlir::fsdp
 

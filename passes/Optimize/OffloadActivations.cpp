@@ -11,7 +11,6 @@
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 
 namespace mlir::fsdp {
@@ -93,17 +92,6 @@ static FailureOr<Offload> analyze(OpResult value, Operation *loss) {
 //===----------------------------------------------------------------------===//
 // Application
 //===----------------------------------------------------------------------===//
-
-/// @value, which is @whole or a view of it, as made of what @views has for
-/// @whole.
-static Value cloneViews(Value value, OpBuilder &builder, IRMapping &views) {
-  if (Value again = views.lookupOrNull(value))
-    return again;
-  Operation *view = value.getDefiningOp();
-  cloneViews(view->getOperand(0), builder, views);
-  builder.clone(*view, views);
-  return views.lookup(value);
-}
 
 static OffloadOp store(const Offload &offload) {
   OpBuilder builder(offload.value.getContext());

@@ -76,18 +76,12 @@ Value Repeater::getGathered(AllGatherOp gather, Operation *reader) {
 }
 
 /// @view of @whole, made of @again instead, before @reader.
-static Value cloneViews(Value view, Value whole, Value again,
-                        Operation *reader) {
-  SmallVector<Operation *> views;
-  for (; view != whole; view = view.getDefiningOp()->getOperand(0))
-    views.push_back(view.getDefiningOp());
+static Value cloneViewsOf(Value whole, Value view, Value again,
+                          Operation *reader) {
   OpBuilder builder(reader);
-  for (Operation *op : llvm::reverse(views)) {
-    IRMapping base;
-    base.map(op->getOperand(0), again);
-    again = builder.clone(*op, base)->getResult(0);
-  }
-  return again;
+  IRMapping views;
+  views.map(whole, again);
+  return cloneViews(view, builder, views);
 }
 
 void Repeater::repeat(LaunchOp launch, Operation *reader) {
@@ -101,7 +95,7 @@ void Repeater::repeat(LaunchOp launch, Operation *reader) {
       again = getGathered(gather, reader);
     operands.map(operand, again == whole
                               ? operand
-                              : cloneViews(operand, whole, again, reader));
+                              : cloneViewsOf(whole, operand, again, reader));
   }
   OpBuilder builder(reader);
   auto clone = cast<LaunchOp>(builder.clone(*launch, operands));
@@ -133,7 +127,7 @@ void Repeater::run() {
       Value whole = getWholeValue(operand.get());
       if (!marked.contains(whole))
         continue;
-      operand.set(cloneViews(operand.get(), whole, resolve(whole, op), op));
+      operand.set(cloneViewsOf(whole, operand.get(), resolve(whole, op), op));
     }
   }
   // What only backward read is moved, not repeated.
