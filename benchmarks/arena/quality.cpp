@@ -8,7 +8,9 @@
 // Prints, for each model, mesh and order, how many buffers share the arena's
 // moving part, the least bytes that they can need, those that they got, and
 // how long it took to place them. Exits 1 where they got too many: 1.005 times
-// the least up to 3,000 buffers, 1.02 times above.
+// the least up to 3,000 buffers, 1.02 times above; 1.1 times in the order
+// "offloaded", where nobody knows whether less would do: CP-SAT finds no
+// placement in the least bytes in 100 s a row either.
 //
 //   fsdp-arena-quality [--mesh MESH]... [FOLDER | MODEL.mlir[.gz]]...
 //
@@ -41,7 +43,8 @@ static std::string getFile(StringRef folder, const llvm::Twine &name) {
   return file.str().str();
 }
 
-/// The step of @options, in @order, before it has places.
+/// The step of @options, in @order, before it has places. "offloaded": all that
+/// can be is in the host's memory, and the order needs as little as possible.
 static llvm::Error build(Frontend &frontend, StringRef order) {
   if (llvm::Error error = frontend.read())
     return error;
@@ -49,12 +52,20 @@ static llvm::Error build(Frontend &frontend, StringRef order) {
   frontend.fill(partition);
   ScheduleStepOptions schedule;
   schedule.cluster = FSDP_CLUSTER_DIR "/h100-sxm.json";
-  schedule.order = order.str();
+  bool isOffloaded = order == "offloaded";
+  schedule.order = isOffloaded ? "scheduled" : order.str();
   // Whether it fits is not the question here.
-  schedule.budget = int64_t(1) << 50;
+  schedule.budget = isOffloaded ? 1 : int64_t(1) << 50;
+  schedule.shrink = isOffloaded;
+  OptimizeOptions optimize;
+  optimize.cluster = schedule.cluster;
+  optimize.budget = int64_t(1) << 50;
+  optimize.offload = "full";
   return frontend.runPipeline("step", [&](OpPassManager &pm) {
     buildPartitionPipeline(pm, partition);
     buildKernelPipeline(pm);
+    if (isOffloaded)
+      buildOptimizePipeline(pm, optimize);
     pm.addPass(createPlanArena());
     pm.addPass(createScheduleStep(schedule));
   });
@@ -89,7 +100,8 @@ static bool print(StringRef model, StringRef mesh, StringRef order) {
                   .count();
   int64_t bytes = plan.totalBytes - plan.segmentBytes[0];
   double ratio = plan.bound ? double(bytes) / plan.bound : 1;
-  bool isGood = ratio <= (plan.bufferCount <= 3000 ? 1.005 : 1.02);
+  double most = plan.bufferCount <= 3000 ? 1.005 : 1.02;
+  bool isGood = ratio <= (order == "offloaded" ? 1.1 : most);
   llvm::outs() << llvm::left_justify(name, 18) << llvm::left_justify(mesh, 20)
                << llvm::left_justify(order, 10)
                << llvm::format("%6lld %10.2f MiB %10.2f MiB  %.4f %7.1f ms%s\n",
@@ -120,7 +132,7 @@ int main(int argc, char **argv) {
   bool isGood = true;
   for (const std::string &model : models)
     for (const std::string &mesh : meshes)
-      for (StringRef order : {"in_order", "fsdp", "scheduled"})
+      for (StringRef order : {"in_order", "fsdp", "scheduled", "offloaded"})
         isGood &= print(model, mesh, order);
   return isGood ? 0 : 1;
 }

@@ -55,6 +55,29 @@ private:
   std::vector<uint8_t> onQueue;
 };
 
+/// Places buffers one after the other, each at the lowest offset that is free.
+class FirstFit {
+public:
+  explicit FirstFit(const ArenaLives &lives);
+
+  /// Writes @offsets; returns the bytes needed.
+  int64_t place(llvm::ArrayRef<int> order, std::vector<int64_t> &offsets);
+
+private:
+  /// What has to be looked at, close together.
+  struct Placed {
+    int64_t offset, top;
+    int begin, end, buffer;
+  };
+
+  const ArenaLives &lives;
+  /// The ops in so many windows of equal length; by window, what lives there,
+  /// by offset. Most lives are short.
+  int windowLength;
+  std::vector<std::vector<Placed>> windows;
+  std::vector<size_t> next;
+};
+
 /// Looks for a placement below @room bytes, and writes @offsets if it finds
 /// one. Gives up after about @work steps, which it counts down.
 bool findPlacement(const ArenaLives &lives, llvm::ArrayRef<int> preference,

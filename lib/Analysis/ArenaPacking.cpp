@@ -15,6 +15,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 using namespace mlir::fsdp;
@@ -85,24 +86,34 @@ namespace {
 class Packer {
 public:
   Packer(const EventOrder &events, MutableArrayRef<ArenaBuffer> buffers)
-      : buffers(buffers), lives(events, buffers),
-        bound(getArenaBound(events, buffers)) {}
+      : buffers(buffers), lives(events, buffers), firstFit(lives),
+        heaviest(getHeaviestTogether(events, buffers)) {
+    for (unsigned buffer : heaviest)
+      bound += buffers[buffer].size;
+  }
 
   int64_t pack();
 
 private:
-  /// What tryOrder has to look at, close together.
-  struct Placed {
-    int64_t offset, top;
-    int begin, end, buffer;
-  };
-
   template <typename Key>
   std::vector<int> sortBy(Key key) const;
   std::vector<std::vector<int>> getPreferences() const;
   std::vector<int64_t> getLoads() const;
+  std::vector<int> getOutwardOrder(int from, int64_t large) const;
+  int getFullest() const;
+  /// Orders and what they led to.
+  using Tries = std::vector<std::pair<int64_t, std::vector<int>>>;
+  void tryOutward(int64_t large, Tries &tries);
+  void improveOutward(int64_t until);
   int64_t tryOrder(ArrayRef<int> order);
-  void improveOrder(std::vector<int> order, int patience, int64_t until);
+  /// Of what is too much, the upper one of so many parts sticks out; it goes to
+  /// the front, or half the way.
+  struct Raise {
+    int parts;
+    bool half;
+  };
+  void improveOrder(std::vector<int> order, Raise raise, int patience,
+                    int64_t until);
   bool search(ArrayRef<int> preference, int64_t room, int64_t limit);
   bool searchBound(int64_t slice, int64_t until);
   void searchBetween(int64_t slice);
@@ -110,13 +121,14 @@ private:
 
   MutableArrayRef<ArenaBuffer> buffers;
   ArenaLives lives;
-  int64_t bound;
+  FirstFit firstFit;
+  std::vector<unsigned> heaviest;
+  int64_t bound = 0;
   int64_t best = std::numeric_limits<int64_t>::max();
   int64_t work = kMaxWork;
   std::vector<std::vector<int>> preferences;
-  // Of tryOrder.
+  /// What tryOrder found last.
   std::vector<int64_t> offsets;
-  std::vector<Placed> placed;
 };
 } // namespace
 
@@ -138,51 +150,38 @@ void Packer::keep(int64_t total, ArrayRef<int64_t> offsets) {
     buffer.offset = offset;
 }
 
-/// Each at the lowest offset that is free.
 int64_t Packer::tryOrder(ArrayRef<int> order) {
-  offsets.resize(buffers.size());
-  placed.clear();
-  int64_t total = 0;
-  for (int buffer : order) {
-    int64_t offset = 0, size = lives.getSize(buffer);
-    int begin = lives.getBegin(buffer), end = lives.getEnd(buffer);
-    for (const Placed &other : placed) {
-      if (offset + size <= other.offset)
-        break;
-      if (offset < other.top && begin <= other.end && other.begin <= end &&
-          lives.areTogether(buffer, other.buffer))
-        offset = other.top;
-    }
-    total = std::max(total, offset + size);
-    offsets[buffer] = offset;
-    auto position = llvm::upper_bound(placed, offset,
-                                      [](int64_t offset, const Placed &other) {
-                                        return offset < other.offset;
-                                      });
-    placed.insert(position, {offset, offset + size, begin, end, buffer});
-  }
+  work -= int64_t(lives.size()) * lives.size() / 32;
+  int64_t total = firstFit.place(order, offsets);
   if (total < best)
     keep(total, offsets);
   return total;
 }
 
-/// Places what stuck out first the next time, until that has not helped for
+/// Places what stuck out earlier the next time, until that has not helped for
 /// @patience passes or no more than @until steps are left.
-void Packer::improveOrder(std::vector<int> order, int patience, int64_t until) {
-  int64_t pass = int64_t(lives.size()) * lives.size() / 8;
+void Packer::improveOrder(std::vector<int> order, Raise raise, int patience,
+                          int64_t until) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int left = patience; left > 0 && best > bound && work > until; --left) {
     int64_t total = tryOrder(order);
-    work -= pass;
     if (total < least)
       left = patience;
     least = std::min(least, total);
-    std::vector<int> first, rest;
-    for (int buffer : order)
-      (offsets[buffer] + lives.getSize(buffer) > bound ? first : rest)
-          .push_back(buffer);
-    llvm::append_range(first, rest);
-    order = std::move(first);
+    int64_t most = total - (total - bound) / raise.parts;
+    auto sticksOut = [&](int buffer) {
+      return offsets[buffer] + lives.getSize(buffer) > most;
+    };
+    std::vector<std::tuple<int, int, int>> places;
+    for (auto [place, buffer] : llvm::enumerate(order)) {
+      int key = 2 * int(place);
+      if (sticksOut(buffer))
+        key = raise.half ? int(place) - 1 : -1;
+      places.push_back({key, int(place), buffer});
+    }
+    llvm::sort(places);
+    for (auto [buffer, place] : llvm::zip_equal(order, places))
+      buffer = std::get<2>(place);
   }
 }
 
@@ -240,6 +239,65 @@ std::vector<std::vector<int>> Packer::getPreferences() const {
           make(late, length),       make(size, length)};
 }
 
+//===----------------------------------------------------------------------===//
+// From the fullest moment outward
+//===----------------------------------------------------------------------===//
+
+/// An op at which all of the heaviest set are alive.
+int Packer::getFullest() const {
+  int op = 0;
+  for (unsigned buffer : heaviest)
+    op = std::max(op, lives.getBegin(buffer));
+  return op;
+}
+
+/// What is alive at op @from lies without a gap, whatever its order is; then
+/// away from there, to both sides in time. First those of at least @large
+/// bytes: what is small fits between them, not they between it.
+std::vector<int> Packer::getOutwardOrder(int from, int64_t large) const {
+  return sortBy([&](int i) {
+    return std::make_tuple(lives.getSize(i) >= large,
+                           -std::max({lives.getBegin(i) - from,
+                                      from - lives.getEnd(i), 0}),
+                           lives.getLength(i));
+  });
+}
+
+/// From the fullest moment, then from where most was in the way, and so on.
+void Packer::tryOutward(int64_t large, Tries &tries) {
+  constexpr int kMostMoments = 6;
+  std::set<int> tried;
+  int from = getFullest();
+  while (best > bound && work > 0 && tried.size() != kMostMoments &&
+         tried.insert(from).second) {
+    std::vector<int> order = getOutwardOrder(from, large);
+    int64_t total = tryOrder(order);
+    for (int i = 0; i != lives.size(); ++i)
+      if (offsets[i] + lives.getSize(i) == total)
+        from = lives.getBegin(i);
+    tries.push_back({total, std::move(order)});
+  }
+}
+
+/// The best of them, improved in each way, until no more than @until steps are
+/// left.
+void Packer::improveOutward(int64_t until) {
+  Tries tries;
+  for (int64_t parts : {32, 8, 128})
+    tryOutward(bound / parts, tries);
+  llvm::sort(tries);
+  constexpr size_t kImproved = 3;
+  tries.resize(std::min(tries.size(), kImproved));
+  for (bool half : {false, true})
+    for (const auto &[total, order] : tries)
+      for (int parts : {1, 2, 8})
+        improveOrder(order, {parts, half}, /*patience=*/24, until);
+}
+
+//===----------------------------------------------------------------------===//
+// All together
+//===----------------------------------------------------------------------===//
+
 /// For the bound itself, with every preference.
 bool Packer::searchBound(int64_t slice, int64_t until) {
   return llvm::any_of(preferences, [&](const std::vector<int> &preference) {
@@ -268,13 +326,13 @@ int64_t Packer::pack() {
   if (best == bound)
     return best;
   preferences = getPreferences();
-  if (lives.size() > kMaxSearched) {
+  if (lives.size() > kMaxSearched)
     tryOrder(preferences.back());
-    return best;
-  }
-  for (const std::vector<int> &preference : preferences)
-    improveOrder(preference, /*patience=*/4, kMaxWork * 3 / 4);
-  if (best == bound)
+  else
+    for (const std::vector<int> &preference : preferences)
+      improveOrder(preference, {1, false}, /*patience=*/4, kMaxWork * 3 / 4);
+  improveOutward(kMaxWork / 4); 
+  if (lives.size() > kMaxSearched || best == bound)
     return best;
   // One way down costs about the square of the buffers.
   int64_t square = int64_t(lives.size()) * lives.size();
@@ -282,8 +340,8 @@ int64_t Packer::pack() {
   if (searchBound(slice, kMaxWork * 2 / 3))
     return best;
   for (const std::vector<int> &preference : preferences)
-    improveOrder(preference, /*patience=*/60, kMaxWork * 3 / 8);
-  searchBetween(slice);
+    improveOrder(preference, {1, false}, /*patience=*/60, kMaxWork * 3 / 8);
+   searchBetween(slice); 
   return best;
 }
 

@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Target/BudgetSearch.h"
 #include "fsdp/Target/Planner.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -52,33 +53,39 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   return result;
 }
 
-/// What the arena of the step takes when it is planned for @budget bytes.
-llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
-                                               int64_t budget) const {
+llvm::Error StepScheduler::plan(Frontend &frontend, int64_t budget) const {
+  if (options.order != "scheduled")
+    return llvm::Error::success();
+  OptimizeOptions optimize;
+  optimize.cluster = clusterFile;
+  optimize.budget = budget;
+  optimize.reshardAfterForward = reshardAfterForward;
+  optimize.recompute = recompute;
+  optimize.offload = offload;
+  optimize.bucket = bucket;
+  return frontend.runPipeline("plan", [&](OpPassManager &pm) {
+    buildOptimizePipeline(pm, optimize);
+  });
+}
+
+/// What the arena of the planned step takes when it is ordered for @budget
+/// bytes.
+llvm::Expected<int64_t> StepScheduler::order(Frontend &frontend,
+                                             int64_t budget) const {
+  ScheduleStepOptions schedule;
+  schedule.cluster = clusterFile;
+  schedule.order = options.order;
+  schedule.budget = budget;
+  schedule.shrink = true;
+  schedule.forwardPrefetch = options.forwardPrefetch;
+  schedule.backwardPrefetch = options.backwardPrefetch;
+  schedule.limitAllGathers = options.limitAllGathers;
   auto build = [&](OpPassManager &pm) {
-    if (options.order == "scheduled") {
-      OptimizeOptions optimize;
-      optimize.cluster = clusterFile;
-      optimize.budget = budget;
-      optimize.reshardAfterForward = reshardAfterForward;
-      optimize.recompute = recompute;
-      optimize.offload = offload;
-      optimize.bucket = bucket;
-      buildOptimizePipeline(pm, optimize);
-    }
-    ScheduleStepOptions schedule;
-    schedule.cluster = clusterFile;
-    schedule.order = options.order;
-    schedule.budget = budget;
-    schedule.shrink = true;
-    schedule.forwardPrefetch = options.forwardPrefetch;
-    schedule.backwardPrefetch = options.backwardPrefetch;
-    schedule.limitAllGathers = options.limitAllGathers;
     pm.addPass(createPlanArena({/*draft=*/true}));
     pm.addPass(createScheduleStep(schedule));
     pm.addPass(createPlanArena());
   };
-  if (llvm::Error error = frontend.runPipeline("plan and schedule", build))
+  if (llvm::Error error = frontend.runPipeline("schedule and arena", build))
     return error;
   auto step = frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep);
   return step->getAttrOfType<DictionaryAttr>(names::kArena)
@@ -101,64 +108,6 @@ void StepScheduler::report(ModuleOp module, int64_t bytes) const {
       bytes / 1048576.0, budget / 1048576.0);
 }
 
-namespace {
-/// Looks for the largest budget of the model for which the packed arena fits.
-/// What packing takes is not proportional to it, nor always larger for more:
-/// plans differ in steps.
-class BudgetSearch {
-public:
-  explicit BudgetSearch(int64_t budget)
-      : budget(std::max<int64_t>(budget, 1)) {}
-
-  /// The next budget to try; none where that would gain little.
-  std::optional<int64_t> getNext() const {
-    if (isOver)
-      return std::nullopt;
-    if (!fails.model)
-      return budget;
-    // As if all took more by the same part; a little less where that is next to
-    // nothing.
-    if (!fits.model) {
-      int64_t part = int64_t(double(fails.model) * budget / fails.taken);
-      return std::max<int64_t>(std::min(part, fails.model - budget / 64 - 1),
-                               1);
-    }
-    // Between what fits and what does not, near neither.
-    double between = double(budget - fits.taken) /
-                     double(std::max<int64_t>(fails.taken - fits.taken, 1));
-    return fits.model + int64_t(double(fails.model - fits.model) *
-                                std::clamp(between, 0.25, 0.75));
-  }
-
-  void note(int64_t model, int64_t taken) {
-    if (taken <= budget) {
-      fits = {model, taken};
-      refined += fails.model != 0;
-    } else {
-      fails = {model, taken};
-      refined += fits.model != 0;
-    }
-    ++tried;
-    bool isClose = fits.model && (budget - fits.taken < budget / 16 ||
-                                  fails.model - fits.model < budget / 64);
-    isOver = isClose || model == 1 || (fits.model && !fails.model) ||
-             refined > kRefinements || (!fits.model && tried == kAttempts);
-  }
-
-private:
-  /// In all, and of these when something fits already.
-  static constexpr int kAttempts = 6, kRefinements = 1;
-
-  struct Try {
-    int64_t model = 0, taken = 0;
-  };
-  int64_t budget;
-  Try fits, fails;
-  int tried = 0, refined = 0;
-  bool isOver = false;
-};
-} // namespace
-
 static int64_t getStepTime(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>(names::kStep)
       ->getAttrOfType<DictionaryAttr>(names::kSchedule)
@@ -166,47 +115,86 @@ static int64_t getStepTime(ModuleOp module) {
       .getInt();
 }
 
-llvm::Error StepScheduler::run(Frontend &frontend) const {
-  OwningOpRef<ModuleOp> original(frontend.getModule().clone()), best;
-  int64_t bestBytes = 0, needed = 0;
-  auto tryBudget = [&](int64_t model) -> llvm::Expected<int64_t> {
-    if (needed)
-      frontend.setModule(OwningOpRef<ModuleOp>(original->clone()));
-    auto bytes = attempt(frontend, model);
+struct StepScheduler::Tries {
+  OwningOpRef<ModuleOp> original;
+  /// The fastest step that fits, and what its arena takes.
+  OwningOpRef<ModuleOp> best;
+  int64_t bestBytes = 0;
+  /// The least that an arena took; 0: nothing has been tried.
+  int64_t needed = 0;
+  /// A plan for more memory would hardly be faster.
+  bool isSettled = false;
+};
+
+/// Returns what the first order of the plan for @model bytes takes. Where that
+/// is too much, others of the same plan that need less are tried, too: that is
+/// quicker than another plan, and mostly as fast a step.
+llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
+                                               int64_t model,
+                                               Tries &tries) const {
+  constexpr int kOrders = 3;
+  if (tries.needed)
+    frontend.setModule(OwningOpRef<ModuleOp>(tries.original->clone()));
+  if (llvm::Error error = plan(frontend, model))
+    return std::move(error);
+  OwningOpRef<ModuleOp> planned(frontend.getModule().clone());
+  int64_t first = 0, firstTime = 0;
+  for (int i = 0; i != kOrders && model > 0; ++i) {
+    if (i)
+      frontend.setModule(OwningOpRef<ModuleOp>(planned->clone()));
+    auto bytes = order(frontend, model);
     if (!bytes)
       return bytes.takeError();
-    needed = needed ? std::min(needed, *bytes) : *bytes;
+    ModuleOp module = frontend.getModule();
+    int64_t time = getStepTime(module);
+    tries.needed = tries.needed ? std::min(tries.needed, *bytes) : *bytes;
     if (*bytes <= budget &&
-        (!best || getStepTime(frontend.getModule()) < getStepTime(*best))) {
-      best = frontend.getModule().clone();
-      bestBytes = *bytes;
+        (!tries.best || time < getStepTime(*tries.best))) {
+      tries.best = module.clone();
+      tries.bestBytes = *bytes;
     }
-    return *bytes;
-  };
+    if (!i) {
+      first = *bytes;
+      firstTime = time;
+    }
+    if (*bytes <= budget || options.order != "scheduled") {
+      tries.isSettled = i && time - firstTime <= firstTime / 500;
+      break;
+    }
+    model -= *bytes - budget + budget / 128;
+  }
+  return first;
+}
+
+llvm::Error StepScheduler::run(Frontend &frontend) const {
+  Tries tries;
+  tries.original = frontend.getModule().clone();
   // Orders without a plan take what they take.
   if (options.order == "scheduled") {
     BudgetSearch search(budget);
     while (std::optional<int64_t> model = search.getNext()) {
-      auto bytes = tryBudget(*model);
+      auto bytes = attempt(frontend, *model, tries);
       if (!bytes)
         return bytes.takeError();
+      if (tries.isSettled)
+        break;
       search.note(*model, *bytes);
     }
   }
   // As little as possible.
-  if (!best)
-    if (auto bytes = tryBudget(1); !bytes)
+  if (!tries.best)
+    if (auto bytes = attempt(frontend, 1, tries); !bytes)
       return bytes.takeError();
-  if (best) {
-    frontend.setModule(std::move(best));
-    report(frontend.getModule(), bestBytes);
+  if (tries.best) {
+    frontend.setModule(std::move(tries.best));
+    report(frontend.getModule(), tries.bestBytes);
     return llvm::Error::success();
   }
-  int64_t whole = needed + reserved;
+  int64_t whole = tries.needed + reserved;
   return makeError(llvm::formatv(
       "expected a memory budget of at least {0} bytes ({1:f2} GiB: {2:f2} for "
       "the arena and {3:f2} for driver and libraries, reserved_gib in {4}), "
       "got {5}",
-      whole, whole / 1073741824.0, needed / 1073741824.0,
+      whole, whole / 1073741824.0, tries.needed / 1073741824.0,
       reserved / 1073741824.0, clusterFile, budget + reserved));
 }

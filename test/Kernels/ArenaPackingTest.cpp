@@ -270,3 +270,60 @@ TEST(PackBuffersTest, ManyBuffersLieApart) {
   expectPlaced(instance, total, "5200 buffers");
   EXPECT_LE(total, 2 * getArenaBound(instance.events, instance.buffers));
 }
+
+/// Forward and backward of so many layers. Each keeps activations of a few
+/// sizes for its backward; units are gathered for both as far ahead as @room
+/// lets them, and the gradient, of the same size, stays for a while.
+static Instance makeLayers(std::mt19937 &random, int layers, int64_t room) {
+  Instance instance;
+  auto add = [&](int64_t units, int begin, int end) {
+    instance.buffers.push_back({units * kArenaAlignment, begin, end});
+  };
+  constexpr int kOps = 12;
+  const int64_t unit = 1500;
+  int ops = 2 * layers * kOps;
+  for (int i = 0; i != ops; ++i)
+    instance.events.addCompute();
+  std::vector<int64_t> used(ops);
+  auto use = [&](int64_t units, int begin, int end) {
+    add(units, begin, end);
+    for (int i = begin; i <= end; ++i)
+      used[i] += units;
+  };
+  for (int layer = 0; layer != layers; ++layer) {
+    int forward = layer * kOps, backward = ops - forward - kOps;
+    for (int i = 1; i != 7; ++i)
+      use(1 << i, forward + i, backward + kOps - 1 - i);
+    for (int part : {forward, backward})
+      for (int i = 0; i + 3 < kOps; ++i)
+        use(pick(random, 1, 4) * 16, part + i, part + i + pick(random, 0, 3));
+    use(unit, backward, std::min(backward + 3 * kOps, ops - 1));
+  }
+  // As early as there is room, in order.
+  int earliest = 0;
+  for (int pass = 0; pass != 2 * layers; ++pass) {
+    int end = (pass + 1) * kOps - 1, begin = end - kOps + 1;
+    while (begin > earliest && used[begin - 1] + unit <= room)
+      --begin;
+    use(unit, begin, end);
+    earliest = begin;
+  }
+  return instance;
+}
+
+/// Large steps with as much under way as memory allows: places still do not
+/// cost memory.
+TEST(PackBuffersTest, LayersOfALargeStepFitTogether) {
+  int64_t simple = 0, bound = 0;
+  for (auto [layers, room] : {std::pair(30, 12000), {126, 40000}}) {
+    std::mt19937 random(layers);
+    Instance instance = makeLayers(random, layers, room);
+    Instance copy = instance;
+    int64_t least = getArenaBound(instance.events, instance.buffers);
+    EXPECT_LE(packBuffers(instance.events, instance.buffers), least * 102 / 100)
+        << layers << " layers";
+    simple += placeLargestFirst(copy.events, copy.buffers);
+    bound += least;
+  }
+  EXPECT_GE(simple, bound * 104 / 100) << "too easy";
+}

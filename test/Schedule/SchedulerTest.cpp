@@ -159,6 +159,27 @@ TEST(Scheduler, activationsOnTheHost) {
   EXPECT_GE(found, 55);
 }
 
+/// A place is good for nothing else until compute knows that the transfer that
+/// read it is over; that matters where memory is short.
+TEST(Scheduler, waitsForWhatHasLongBeenOver) {
+  ScheduleProblem p;
+  for (int i = 0; i != 10; ++i)
+    p.spine.push_back({100, 10, -1, -1});
+  p.backwardBegin = 2;
+  // From 300 to 340: waited for where nobody minds if it takes twice as long.
+  p.transfers = {makeReduction(2, 40, 100)};
+  std::optional<Schedule> plenty = schedule(p);
+  ASSERT_TRUE(plenty);
+  expectSound(p, *plenty);
+  EXPECT_EQ(plenty->known[0], 10);
+  p.budget = plenty->peak;
+  std::optional<Schedule> tight = schedule(p);
+  ASSERT_TRUE(tight);
+  expectSound(p, *tight);
+  EXPECT_EQ(tight->known[0], 4);
+  EXPECT_EQ(tight->makespan, plenty->makespan);
+}
+
 TEST(Scheduler, nearTheBoundWhereComputeIsLonger) {
   for (double ratio : {0.3, 0.5, 0.8})
     for (int units : {3, 4, 8, 16})

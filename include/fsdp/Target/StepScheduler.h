@@ -38,16 +38,20 @@ public:
                                               llvm::StringRef toolDir);
 
   /// Brings the step to L3 and places its arena. The planner's model of memory
-  /// leaves gaps out that packing brings: where the arena exceeds the budget, a
-  /// smaller one is looked for for the model, near the largest that fits, down
-  /// to the plan that needs least; the fastest step of those that fit counts.
-  /// If none does, the error says what would. Says on stderr what the
+  /// leaves gaps out that packing brings: where the arena exceeds the budget,
+  /// orders of the plan that need less, and then smaller budgets for the plan
+  /// are tried, near the largest that fits, down to what needs least; the
+  /// fastest step of those that fit counts. If none does, the error says what would. Says on stderr what the
   /// step takes by the cost model, and what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
 private:
   void report(ModuleOp module, int64_t bytes) const;
-  llvm::Expected<int64_t> attempt(Frontend &frontend, int64_t budget) const;
+  llvm::Error plan(Frontend &frontend, int64_t budget) const;
+  llvm::Expected<int64_t> order(Frontend &frontend, int64_t budget) const;
+  struct Tries;
+  llvm::Expected<int64_t> attempt(Frontend &frontend, int64_t model,
+                                  Tries &tries) const;
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.

@@ -535,6 +535,34 @@ void Candidates::run() {
     offer(CastPlan(bestCasts), /*rulesOnly=*/false);
 }
 
+//===----------------------------------------------------------------------===//
+// Waits
+//===----------------------------------------------------------------------===//
+
+/// Inputs of transfers are free for good where compute knows that these are
+/// over, and no place is good for anything else while it does not. So it waits
+/// where, by the simulation, they have long been over: twice their own time
+/// after they began. That costs nothing, unless they are late by all of it.
+static void waitEarly(const ScheduleProblem &problem, Schedule &schedule) {
+  Simulation simulation = simulate(problem, schedule);
+  std::vector<bool> holds(problem.transfers.size());
+  for (auto [t, transfer] : llvm::enumerate(problem.transfers))
+    holds[t] = transfer.srcBytes != 0;
+  for (const FloatingOp &op : problem.floating)
+    if (op.before >= 0 && op.heldBytes)
+      holds[op.before] = true;
+  for (auto [t, span] : llvm::enumerate(simulation.transfers)) {
+    if (!holds[t])
+      continue;
+    Time over = span.end + span.alone;
+    auto first = llvm::partition_point(
+        simulation.compute, [&](const Span &op) { return op.begin < over; });
+    schedule.known[t] = std::min<Id>(
+        schedule.known[t], std::distance(simulation.compute.begin(), first));
+  }
+  schedule.peak = getPeak(problem, schedule);
+}
+
 std::optional<Schedule>
 mlir::fsdp::sched::schedule(const ScheduleProblem &problem,
                             std::optional<Time> bound) {
@@ -556,5 +584,8 @@ mlir::fsdp::sched::schedule(const ScheduleProblem &problem,
   }
   if (best.schedule->makespan > target)
     offerFSDP(problem, best);
+  // Where there is plenty of memory, places do not matter.
+  if (best.schedule->peak > problem.budget / 4 * 3)
+    waitEarly(problem, *best.schedule);
   return std::move(best.schedule);
 }

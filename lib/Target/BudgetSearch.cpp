@@ -1,0 +1,51 @@
+//===- BudgetSearch.cpp - A budget whose plan fits when packed ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/BudgetSearch.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+
+/// Budgets in all, and of these when something fits already.
+constexpr int kAttempts = 6, kRefinements = 1;
+
+BudgetSearch::BudgetSearch(int64_t budget)
+    : budget(std::max<int64_t>(budget, 1)) {}
+
+std::optional<int64_t> BudgetSearch::getNext() const {
+  if (isOver)
+    return std::nullopt;
+  if (!fails.model)
+    return budget;
+  // As if all took more by the same part; a little less where that is next to
+  // nothing.
+  if (!fits.model) {
+    int64_t part = int64_t(double(fails.model) * budget / fails.taken);
+    return std::max<int64_t>(std::min(part, fails.model - budget / 64 - 1), 1);
+  }
+  // Between what fits and what does not, near neither.
+  double between = double(budget - fits.taken) /
+                   double(std::max<int64_t>(fails.taken - fits.taken, 1));
+  return fits.model + int64_t(double(fails.model - fits.model) *
+                              std::clamp(between, 0.25, 0.75));
+}
+
+void BudgetSearch::note(int64_t model, int64_t taken) {
+  if (taken <= budget) {
+    fits = {model, taken};
+    refined += fails.model != 0;
+  } else {
+    fails = {model, taken};
+    refined += fits.model != 0;
+  }
+  ++tried;
+  bool isClose = fits.model && (budget - fits.taken < budget / 16 ||
+                                fails.model - fits.model < budget / 64);
+  isOver = isClose || model == 1 || (fits.model && !fails.model) ||
+           refined > kRefinements || (!fits.model && tried == kAttempts);
+}
