@@ -30,12 +30,27 @@ bool Machine::isReadyBesideMemory(const MachineState &s, int stream) const {
   if (!hasMore(s, stream) || s.streamLeft[stream] >= 0)
     return false;
   const Item &next = streams[stream][s.begun[stream]];
-  if (s.line < next.floor || !allDone(s, next.after))
-    return false;
-  if (next.rank <= 0)
-    return true;
-  Ref previous = byRank[next.rank - 1];
-  return s.begun[previous.stream] > previous.index;
+  return s.line >= next.floor && allDone(s, next.after) &&
+         (!inRankOrder || next.rank <= 0 || hasBegun(s, byRank[next.rank - 1]));
+}
+
+/// Gathers and fetches that are used earlier than @next and have not begun fit
+/// in @room: that must stay theirs, or compute never comes to the end of @next.
+/// A fetch whose copy to the host still holds its input brings its room along.
+bool Machine::leavesRoom(const MachineState &s, const Item &next,
+                         int64_t room) const {
+  for (int stream : ranked)
+    for (int32_t i = s.begun[stream], e = streams[stream].size();
+         i != e && streams[stream][i].rank < next.rank; ++i) {
+      const Item &other = streams[stream][i];
+      int64_t held = 0;
+      for (Ref r : other.after)
+        held += isDone(s, r) ? 0 : item(r).frees;
+      room -= std::max<int64_t>(0, other.takes - held);
+      if (room < 0)
+        return false;
+    }
+  return true;
 }
 
 bool Machine::isReady(const MachineState &s, int stream, bool &memoryOnly) {
@@ -44,7 +59,8 @@ bool Machine::isReady(const MachineState &s, int stream, bool &memoryOnly) {
   const Item &next = streams[stream][s.begun[stream]];
   // A reduction's own room is there if everyone was careful.
   int64_t bytes = next.rank < 0 ? s.bytes : taken(s);
-  memoryOnly = next.takes && bytes + spineBytes(s) + next.takes > budget;
+  int64_t room = budget - bytes - spineBytes(s) - next.takes;
+  memoryOnly = next.takes && (room < 0 || !leavesRoom(s, next, room));
   memoryWaits |= memoryOnly;
   return !memoryOnly;
 }
@@ -157,11 +173,28 @@ void Machine::endCompute(MachineState &s) {
 void Machine::startFree(MachineState &s, bool &progress) {
   for (int stream : others) {
     bool memoryOnly = false;
-    if (!isReady(s, stream, memoryOnly))
+    if (!isReady(s, stream, memoryOnly) || hindersCompute(s, stream))
       continue;
     begin(s, stream);
     progress = true;
   }
+}
+
+/// With the next transfer of @stream under way, what computes next and can do
+/// without it would not find room.
+bool Machine::hindersCompute(const MachineState &s, int stream) const {
+  const Item &next = streams[stream][s.begun[stream]];
+  bool isRunning = s.running == MachineState::Line;
+  int32_t at = s.line + isRunning;
+  if (next.rank < 0 || size_t(at) >= line.size() ||
+      segmentAt[problem.transfers[next.transfer].firstUse] <= at)
+    return false;
+  int64_t bytes = taken(s) + line[at].live + line[at].begins;
+  if (isRunning)
+    bytes -= line[s.line].frees;
+  for (Ref r : line[at].needs)
+    bytes += hasBegun(s, r) ? 0 : item(r).takes;
+  return bytes + next.takes > budget;
 }
 
 /// Several transfers of streams that share links are under way.

@@ -184,6 +184,11 @@ private:
     return s.bytes + (s.careful ? s.owed : 0);
   }
   bool isReady(const MachineState &s, int stream, bool &memoryOnly);
+  bool hasBegun(const MachineState &s, Ref r) const {
+    return s.begun[r.stream] > r.index;
+  }
+  bool leavesRoom(const MachineState &s, const Item &next, int64_t room) const;
+  bool hindersCompute(const MachineState &s, int stream) const;
   bool isReadyBesideMemory(const MachineState &s, int stream) const;
   bool areTogether(const MachineState &s) const;
   bool advanceTogether(MachineState &s, Time limit, QueueMask mask);
@@ -218,8 +223,11 @@ private:
   /// By transfer: the last line op before which its readers among the tails
   /// cannot all have run; -1 where they can at once.
   std::vector<int32_t> tailNeed;
-  /// Gathers and fetches by rank.
+  /// Gathers and fetches by rank, and their streams. None overtakes another of
+  /// an earlier rank if @inRankOrder.
   std::vector<Ref> byRank;
+  llvm::SmallVector<int, 2> ranked;
+  bool inRankOrder = false;
   llvm::SmallVector<int, kNumStreams> choices, others;
   bool latencies = false, memoryWaits = false;
   /// The choices keep one link busy, or each other waiting.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Machine.h"
+#include "RangeSum.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -144,11 +145,15 @@ void Machine::buildStreams(bool frugal) {
     }
   }
 
-  // Gathers and fetches take their memory in the order of first use.
+  // Gathers and fetches take their memory in the order of first use, or leave
+  // room for those that they overtake.
+  inRankOrder = frugal;
   for (int stream = 0; stream != kNumStreams; ++stream)
-    if (isGather(stream))
-      for (int32_t i = 0, e = streams[stream].size(); i != e; ++i)
-        byRank.push_back({int8_t(stream), i});
+    if (isGather(stream) && !streams[stream].empty())
+      ranked.push_back(stream);
+  for (int stream : ranked)
+    for (int32_t i = 0, e = streams[stream].size(); i != e; ++i)
+      byRank.push_back({int8_t(stream), i});
   llvm::sort(byRank, [&](Ref a, Ref b) {
     auto key = [&](Ref r) {
       return std::make_tuple(problem.transfers[item(r).transfer].firstUse,
@@ -272,20 +277,28 @@ void Machine::buildFloors(bool reserve, bool frugal) {
   }
 
   int64_t room = budget - problem.fixedBytes;
-  int32_t least = 0;
+  // By stream: nobody overtakes on its own one.
+  std::array<int32_t, kNumStreams> leastOf = {};
+  // What a fetch brings back held the same room before it went: others may have
+  // that until then. By the op that completes it.
+  RangeSum before(n);
   for (Ref ref : byRank) {
     Item &item = streams[ref.stream][ref.index];
-    int32_t use = segmentAt[problem.transfers[item.transfer].firstUse];
+    const Transfer &t = problem.transfers[item.transfer];
+    int32_t use = segmentAt[t.firstUse];
     room -= item.takes;
-    int32_t place = use;
+    int32_t place = use, &least = leastOf[ref.stream];
     if (!frugal) {
       if (most <= room)
         place = std::min(least, use);
-      while (place > least && during[place - 1] <= room &&
-             border[place] <= room)
+      while (place > least &&
+             during[place - 1] <= room + before.from(place - 1) &&
+             border[place] <= room + before.from(place))
         --place;
     }
     least = std::max(least, place);
+    if (Id key = readyKeyOf(item.transfer); !t.after.empty() && key >= 0)
+      before.add(segmentAt[key], item.takes);
     if (place > item.floor) {
       item.floor = place;
       item.floorCause = Cause::Memory;

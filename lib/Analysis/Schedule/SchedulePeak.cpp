@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RangeSum.h"
 #include "fsdp/Analysis/Schedule/Makespan.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -121,26 +122,6 @@ std::string mlir::fsdp::sched::checkSchedule(const ScheduleProblem &p,
 namespace {
 /// By queue, how many transfers are surely complete.
 using Clock = std::array<int32_t, kNumQueues>;
-
-/// Sums over a range of numbers that change.
-class RangeSum {
-public:
-  explicit RangeSum(size_t n) : tree(n + 1) {}
-  void add(size_t i, int64_t v) {
-    for (++i; i < tree.size(); i += i & -i)
-      tree[i] += v;
-  }
-  int64_t below(size_t i) const {
-    int64_t sum = 0;
-    for (; i; i -= i & -i)
-      sum += tree[i];
-    return sum;
-  }
-  int64_t from(size_t i) const { return below(tree.size() - 1) - below(i); }
-
-private:
-  std::vector<int64_t> tree;
-};
 
 class PeakFinder {
 public:
