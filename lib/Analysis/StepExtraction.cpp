@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelCosts.h"
+#include "fsdp/Analysis/PlacedStep.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -256,8 +257,10 @@ void Extraction::addLaunch(LaunchOp op) {
   // A tied result that got a place of its own starts as a copy of the input.
   for (OpResult result : op.getResults()) {
     int64_t tied = op.getTiedInput(result.getResultNumber());
-    if (tied >= 0 &&
-        getArenaOffset(result) != getArenaOffset(op.getInputs()[tied]))
+    if (tied < 0)
+      continue;
+    launch.inPlace.push_back({Id(tied), Id(result.getResultNumber())});
+    if (getArenaOffset(result) != getArenaOffset(op.getInputs()[tied]))
       launch.copiedBytes += 2 * getTensorBytes(result.getType());
   }
 }
@@ -369,6 +372,9 @@ LogicalResult Extraction::addTransfer(Operation &op,
   StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
   start.queue = what->queue;
   start.transfer = program.transfers.size();
+  if (what->kind == TransferKind::AllReduce)
+    for (Id i = 0, e = parts.size(); i != e; ++i)
+      start.inPlace.push_back({i, i});
   program.transfers.push_back(transfer);
   return success();
 }
@@ -481,9 +487,7 @@ FailureOr<StepProgram> Extraction::extract() {
       auto start = wait.getToken().getDefiningOp<StartOp>();
       addWait(start.getEvent(),
               unitOf.contains(start) ? unitOf.lookup(start) : -1);
-    } else if (!isView(&op))
-      return op.emitOpError("expected a launch, a transfer, a pack, a check or "
-                            "a view in a planned step");
+    }
     for (StepOp &made : llvm::drop_begin(program.ops, first))
       made.backward = backward;
     origins.resize(program.ops.size(), &op);
@@ -498,9 +502,8 @@ fsdp::extractStepProgram(ModuleOp module,
   auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
   if (!step)
     return module.emitError("expected a function @step");
-  if (!step->hasAttr(names::kArena))
-    return step.emitError("expected a planned arena (run fsdp-plan-arena "
-                          "first)");
+  if (failed(checkPlacedStep(step)))
+    return failure();
   auto meshes = module.getOps<MeshOp>();
   SmallVector<Operation *> ignored;
   if (origins)

@@ -188,7 +188,9 @@ llvm::Error Compiler::compile() {
     arena.guard = options.guard;
     if (!schedule || options.guard)
       pm.addPass(createPlanArena(arena));
-    pm.addPass(createVerifySchedule());
+    VerifyScheduleOptions verify;
+    verify.budget = schedule && !options.guard ? schedule->getBudget() : 0;
+    pm.addPass(createVerifySchedule(verify));
   };
   if (options.emit == Emit::L3) {
     if (llvm::Error error = frontend.runPipeline("arena", buildArenaPipeline))

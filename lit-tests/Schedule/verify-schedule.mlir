@@ -64,7 +64,7 @@ func.func @step(%w: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>, te
     attributes {fsdp.arena = {bytes = 768, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 256, transient_offset = 512, transient_bytes = 256}} {
   %a = fsdp.launch @k(%w) {fsdp.offsets = array<i64: 512>} : (tensor<8xf32>) -> tensor<8xf32>
   // expected-note @below {{the other op is here}}
-  // expected-error @below {{behind the last op: expected k (op 1) to read value 1 in bytes [512, 544), got value 2 of k (op 1)}}
+  // expected-error @below {{behind the last op: expected k (op 1) to read activations (value 1) of k (op 0) in bytes [512, 544), got activations (value 2) of k (op 1)}}
   %b = fsdp.launch @k(%w) {fsdp.offsets = array<i64: 512>} : (tensor<8xf32>) -> tensor<8xf32>
   return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
@@ -83,7 +83,7 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>, te
   %b = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
   // expected-note @below {{the other op is here}}
   %i = fsdp.offload %b {fsdp.offsets = array<i64: 0>} : tensor<8xf32> -> !fsdp.host<tensor<8xf32>>
-  // expected-error @below {{expected reload (op 6) to read value 2 in bytes [0, 32) of the host, got value 4 of offload (op 4)}}
+  // expected-error @below {{expected reload (op 6) to read activations (value 2) of offload (op 1) in bytes [0, 32) of the host, got activations (value 4) of offload (op 4)}}
   %c = fsdp.reload %h {fsdp.offsets = array<i64: 512>} : !fsdp.host<tensor<8xf32>> -> tensor<8xf32>
   %d = fsdp.reload %i {fsdp.offsets = array<i64: 768>} : !fsdp.host<tensor<8xf32>> -> tensor<8xf32>
   return %c, %d : tensor<8xf32>, tensor<8xf32>

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/PlacedStep.h"
 #include "fsdp/Analysis/Schedule/VerifyProgram.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Passes/Passes.h"
@@ -20,10 +21,13 @@ using namespace mlir::fsdp;
 
 namespace {
 struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
+  using VerifyScheduleBase::VerifyScheduleBase;
+
   void runOnOperation() override {
     markAllAnalysesPreserved();
     ModuleOp module = getOperation();
-    if (!module.lookupSymbol<func::FuncOp>(names::kStep))
+    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+    if (!step)
       return;
     SmallVector<Operation *> origins;
     FailureOr<sched::StepProgram> program =
@@ -31,8 +35,11 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
     if (failed(program))
       return signalPassFailure();
     std::optional<sched::ProgramFault> fault = sched::verifyProgram(*program);
-    if (!fault)
+    if (!fault) {
+      if (failed(checkArenaSummary(step, budget)) || failed(checkGroups(step)))
+        signalPassFailure();
       return;
+    }
     InFlightDiagnostic diag = origins[fault->op]->emitError(fault->message);
     if (fault->other >= 0)
       diag.attachNote(origins[fault->other]->getLoc())

@@ -97,13 +97,16 @@ bool Interpreter::keepsContract() {
     if (op.kind == StepOpKind::Wait &&
         (!started.count(op.event) || !waited.insert(op.event).second))
       return fail("waited too early or twice");
-    bool isInPlace = op.kind == StepOpKind::Launch ||
-                     (op.kind == StepOpKind::Start &&
-                      p.transfers[op.transfer].kind == TransferKind::AllReduce);
-    for (const ByteRange &from : op.reads)
-      for (const ByteRange &to : op.writes)
-        if (touches(from, to) && !(isInPlace && from.offset == to.offset))
+    for (size_t i = 0; i != op.reads.size(); ++i)
+      for (size_t j = 0; j != op.writes.size(); ++j) {
+        const ByteRange &from = op.reads[i], &to = op.writes[j];
+        bool isInPlace =
+            std::find(op.inPlace.begin(), op.inPlace.end(),
+                      std::pair(Id(i), Id(j))) != op.inPlace.end() &&
+            from.offset == to.offset && from.bytes == to.bytes;
+        if (touches(from, to) && !isInPlace)
           return fail("reads and writes overlap");
+      }
   }
   return started == waited || fail("not waited for");
 }

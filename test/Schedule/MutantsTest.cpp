@@ -70,7 +70,8 @@ public:
       addWait(event);
     for (int u = 0; u != units; ++u) {
       Id updated = over(shards[u]);
-      addLaunch("update", {shards[u], gradients[units - 1 - u]}, {updated});
+      addLaunch("update", {shards[u], gradients[units - 1 - u]}, {updated},
+                {{0, 0}});
       p.results.push_back(range(updated));
     }
   }

@@ -49,10 +49,13 @@ struct PlacedProgram {
     for (Id value : writes)
       op.writes.push_back(range(value));
   }
+  /// @inPlace: places in @reads and @writes of what may be one range.
   void addLaunch(const char *name, const std::vector<Id> &reads,
-                 const std::vector<Id> &writes) {
+                 const std::vector<Id> &writes,
+                 const std::vector<std::pair<Id, Id>> &inPlace = {}) {
     StepOp &op = add(name, StepOpKind::Launch);
     op.kernel = 0;
+    op.inPlace.assign(inPlace.begin(), inPlace.end());
     access(op, reads, writes);
   }
   void addStart(const char *name, Queue queue, TransferKind kind, Id event,
@@ -64,6 +67,8 @@ struct PlacedProgram {
     p.transfers.push_back({kind, {16}, 0});
     if (p.transfers.back().isCopy())
       p.transfers.back().group = -1;
+    if (kind == TransferKind::AllReduce)
+      op.inPlace = {{0, 0}};
     access(op, {read}, {write});
   }
   void addWait(Id event) { add("wait", StepOpKind::Wait).event = event; }

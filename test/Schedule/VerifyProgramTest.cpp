@@ -61,7 +61,7 @@ protected:
     p.ops.back().after = {1};
     addWait(2);
     addWait(1);
-    addLaunch("update", {5, 0}, {6});
+    addLaunch("update", {5, 0}, {6}, {{1, 0}});
     p.results = {range(6)};
   }
 
@@ -115,7 +115,41 @@ TEST_F(VerifyProgram, AcceptsPartsThatLieInTheirPack) {
   // Something else in the part's place is noticed through the pack.
   place(7, 24);
   move(Early, Backward);
-  refuses("to read value 2 in bytes [24, 32), got value 7");
+  refuses("to read activations (value 2) of forward (op 2) in bytes [24, 32), "
+          "got activations (value 7) of early");
+}
+
+/// A pack copies its parts one after the other.
+TEST_F(VerifyProgram, RefusesAPackOverAPartThatItCopies) {
+  addValue(16, 16); // v8: v2, which lies at 24, is its first part
+  StepOp pack;
+  pack.name = "pack";
+  pack.kind = StepOpKind::Copy;
+  access(pack, {2}, {8});
+  p.ops.insert(p.ops.begin() + Update, pack);
+  refuses("expected pack (op 9) to read and write apart, got bytes [24, 32) of "
+          "activations (value 2) of forward (op 3) and [16, 32) of activations "
+          "(value 8) of pack (op 9)");
+}
+
+/// Only what is tied to an operand goes over it.
+TEST_F(VerifyProgram, RefusesResultsOverOtherOperands) {
+  p.ops[Update].inPlace = {{0, 0}};
+  refuses("expected update (op 9) to read and write apart or in place");
+  p.ops[Update].inPlace.clear();
+  refuses("expected update (op 9) to read and write apart, got");
+}
+
+/// Each part of an all_reduce over itself, not over another one.
+TEST_F(VerifyProgram, RefusesPartsOverOtherParts) {
+  addValue(64, 8); // v8, v9: another part, in place
+  addValue(64, 8);
+  p.ops[Early].writes.push_back(range(8));
+  access(p.ops[Reduce], {8}, {9});
+  p.ops[Reduce].inPlace = {{0, 0}, {1, 1}};
+  accepts();
+  std::swap(p.ops[Reduce].writes[0], p.ops[Reduce].writes[1]);
+  refuses("expected all_reduce (op 6) to read and write apart or in place");
 }
 
 TEST_F(VerifyProgram, RefusesUseBeforeTheWait) {
@@ -142,8 +176,8 @@ TEST_F(VerifyProgram, RefusesMemoryThatIsStillInUse) {
   place(2, 8); // forward writes over what backward reads.
   p.ops[Forward].reads.clear();
   refuses(
-      "expected backward (op 4) to read value 1 in bytes [8, 16), got value "
-      "2 of forward (op 3)");
+      "expected backward (op 4) to read activations (value 1) of all_gather "
+      "(op 0) in bytes [8, 16), got activations (value 2) of forward (op 3)");
 }
 
 TEST_F(VerifyProgram, RefusesMemoryThatATransferStillWrites) {
@@ -192,7 +226,8 @@ TEST_F(VerifyProgram, RefusesComingAfterWhatHasNotStarted) {
 TEST_F(VerifyProgram, RefusesReadingWhatNobodyWrote) {
   erase(Forward);
   refuses(
-      "expected backward (op 3) to read value 2 in bytes [24, 32), got none");
+      "expected backward (op 3) to read activations (value 2), which nobody "
+      "writes in bytes [24, 32), got nothing");
 }
 
 TEST_F(VerifyProgram, RefusesResultsThatAreNotThere) {
@@ -202,7 +237,7 @@ TEST_F(VerifyProgram, RefusesResultsThatAreNotThere) {
 
 TEST_F(VerifyProgram, RefusesSwappedOps) {
   std::swap(p.ops[Forward], p.ops[Backward]);
-  refuses("to read value 2");
+  refuses("to read activations (value 2)");
 }
 
 /// Two values that go to the host and come back.
@@ -250,8 +285,9 @@ TEST_F(VerifyCopies, OffsetsOfTheTwoArenasAreNotCompared) {
 
 TEST_F(VerifyCopies, OverlappingHostBuffers) {
   place(3, 0);
-  refuses("expected reload (op 6) to read value 2 in bytes [0, 8) of the host, "
-          "got value 3 of offload (op 2)");
+  refuses("expected reload (op 6) to read activations (value 2) of offload "
+          "(op 1) in bytes [0, 8) of the host, got activations (value 3) of "
+          "offload (op 2)");
 }
 
 TEST_F(VerifyCopies, AReloadThatComesTooEarly) {

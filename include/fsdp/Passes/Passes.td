@@ -502,9 +502,16 @@ def VerifySchedule : Pass<"fsdp-verify-schedule", "::mlir::ModuleOp"> {
   let description = [{
     Reads the step as it will run, with the places in the arena, and refuses
     accesses that no event orders, reads of bytes that hold another value,
-    access outside of the arena, and transfers that are not waited for exactly
-    once. It shares no code with what ordered and placed the step.
+    access outside of the arena, results over operands that they are not tied
+    to, and transfers that are not waited for exactly once; collectives that
+    join the wrong ranks; and an arena that is not what its summary says, or
+    exceeds the budget. It shares no code with what ordered the step and packed
+    its arena; what a step's ops read and write is extracted once, for all.
   }];
+  let options = [
+    Option<"budget", "budget", "int64_t", /*default=*/"0",
+           "bytes that the arena may take; 0: any">
+  ];
 }
 
 def ConvertFSDPToRuntime : Pass<"convert-fsdp-to-runtime", "::mlir::ModuleOp"> {

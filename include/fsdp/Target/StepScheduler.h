@@ -45,6 +45,9 @@ public:
   /// step takes by the cost model, and what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
+  /// Bytes that the arena may take.
+  int64_t getBudget() const { return budget; }
+
 private:
   void report(ModuleOp module, int64_t bytes) const;
   llvm::Error plan(Frontend &frontend, int64_t budget) const;

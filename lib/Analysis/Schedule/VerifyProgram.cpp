@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Schedule/VerifyProgram.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -53,7 +54,8 @@ using Memory = std::map<int64_t, Cell>;
 
 class Verifier {
 public:
-  explicit Verifier(const StepProgram &program) : p(program) {}
+  explicit Verifier(const StepProgram &program)
+      : p(program), makers(getMakers(program)) {}
   std::optional<ProgramFault> run();
 
 private:
@@ -70,7 +72,8 @@ private:
   Event *getEvent(Id event);
   bool begin(Id id, Clock &clock);
   bool check(Id id, const ByteRange &range, const Clock &clock, bool isWrite);
-  bool checkOverlap(Id id);
+  bool checkOverlap(Id id, llvm::ArrayRef<ByteRange> writes);
+  std::string describe(Id value) const;
   SmallVector<ByteRange, 4> expand(const ByteRange &range) const;
   SmallVector<ByteRange, 4> getWrites(const StepOp &op) const;
   void access(const ByteRange &range, Moment moment, bool isWrite);
@@ -81,6 +84,8 @@ private:
   }
 
   const StepProgram &p;
+  /// By value: the op that writes it.
+  std::vector<Id> makers;
   /// The device's arena and the host's.
   std::array<Memory, 2> memories;
   std::vector<Event> events;
@@ -100,6 +105,20 @@ bool Verifier::fail(Id op, const Twine &message, Id other) {
 std::string Verifier::name(Id op) const {
   return op < 0 ? "the caller of the step"
                 : (p.ops[op].name + " (op " + Twine(op) + ")").str();
+}
+
+/// "gradients of k12 (op 40)".
+std::string Verifier::describe(Id value) const {
+  Id maker = makers[value];
+  llvm::StringRef purpose =
+      kPurposeNames[unsigned(p.buffers[p.values[value].buffer].purpose)];
+  std::string what = (purpose + " (value " + Twine(value) + ")").str();
+  if (maker < 0)
+    return what + (p.values[value].isArgument ? " of the caller"
+                                              : ", which nobody writes");
+  what += " of " + name(maker);
+  Id unit = p.ops[maker].unit;
+  return unit < 0 ? what : what + " for unit " + p.units[unit];
 }
 
 Verifier::Event *Verifier::getEvent(Id event) {
@@ -148,13 +167,11 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
     if (!isWrite) {
       if (cell.value != range.value)
         return fail(id,
-                    "expected " + name(id) + " to read value " +
-                        Twine(range.value) + " in bytes [" + Twine(it->first) +
-                        ", " + Twine(cell.end) + ")" + where + ", got " +
-                        (cell.value < 0 ? "none"
-                                        : ("value " + Twine(cell.value) +
-                                           " of " + name(cell.writer.op))
-                                              .str()),
+                    "expected " + name(id) + " to read " +
+                        describe(range.value) + " in bytes [" +
+                        Twine(it->first) + ", " + Twine(cell.end) + ")" +
+                        where + ", got " +
+                        (cell.value < 0 ? "nothing" : describe(cell.value)),
                     cell.writer.op);
       continue;
     }
@@ -195,24 +212,35 @@ SmallVector<ByteRange, 4> Verifier::getWrites(const StepOp &op) const {
   return result;
 }
 
-/// What an op reads and writes lies apart, or it works in place. (A pack's
-/// parts lie where they belong, or are copied there.)
-bool Verifier::checkOverlap(Id id) {
+/// What an op reads and writes lies apart, or the one is what the other goes
+/// over. A pack copies its parts one after the other, and writes nothing where
+/// one lies in its place.
+bool Verifier::checkOverlap(Id id, llvm::ArrayRef<ByteRange> writes) {
   const StepOp &op = p.ops[id];
-  if (op.kind == StepOpKind::Copy)
-    return true;
-  bool mayBeInPlace = op.kind == StepOpKind::Launch ||
-                      (op.transfer >= 0 && p.transfers[op.transfer].kind ==
-                                               TransferKind::AllReduce);
-  for (const ByteRange &from : op.reads)
-    for (const ByteRange &to : op.writes)
-      if (isHost(from) == isHost(to) && from.offset < to.end() &&
-          to.offset < from.end() && !(mayBeInPlace && from.offset == to.offset))
-        return fail(id, "expected " + name(id) + " to read and write apart" +
-                            (mayBeInPlace ? " or in place" : "") +
-                            ", got bytes [" + Twine(from.offset) + ", " +
-                            Twine(from.end()) + ") and [" + Twine(to.offset) +
-                            ", " + Twine(to.end()) + ")");
+  auto areInPlace = [&](size_t read, size_t write) {
+    return llvm::is_contained(op.inPlace,
+                              std::make_pair(Id(read), Id(write))) &&
+           op.reads[read].offset == op.writes[write].offset &&
+           op.reads[read].bytes == op.writes[write].bytes;
+  };
+  bool isCopy = op.kind == StepOpKind::Copy;
+  if (!isCopy)
+    writes = op.writes;
+  for (auto [i, from] : llvm::enumerate(op.reads))
+    for (auto [j, to] : llvm::enumerate(writes)) {
+      if (isHost(from) != isHost(to) || from.offset >= to.end() ||
+          to.offset >= from.end() || (!isCopy && areInPlace(i, j)))
+        continue;
+      bool mayBe = !isCopy && llvm::any_of(op.inPlace, [&, j = j](auto pair) {
+        return pair.second == Id(j);
+      });
+      return fail(id, "expected " + name(id) + " to read and write apart" +
+                          (mayBe ? " or in place" : "") + ", got bytes [" +
+                          Twine(from.offset) + ", " + Twine(from.end()) +
+                          ") of " + describe(from.value) + " and [" +
+                          Twine(to.offset) + ", " + Twine(to.end()) + ") of " +
+                          describe(to.value));
+    }
   return true;
 }
 
@@ -270,10 +298,10 @@ bool Verifier::visit(Id id) {
   }
 
   Clock clock;
-  if (!begin(id, clock) || !checkOverlap(id))
+  SmallVector<ByteRange, 4> reads, writes = getWrites(op);
+  if (!begin(id, clock) || !checkOverlap(id, writes))
     return false;
   unsigned queue = unsigned(op.queue);
-  SmallVector<ByteRange, 4> reads, writes = getWrites(op);
   for (const ByteRange &range : op.reads)
     llvm::append_range(reads, expand(range));
   for (const ByteRange &range : reads)

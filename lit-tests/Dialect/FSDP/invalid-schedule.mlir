@@ -139,8 +139,23 @@ func.func @yield_outside(%a: tensor<8xf32>) {
 // -----
 
 // wait_c1
-func.func @wait_for_something_else(%t: !fsdp.token<tensor<8xf32>>) {
-  // expected-error @below {{expected results of ('tensor<8xf32>'), got ('tensor<16xf32>')}}
-  %w = fsdp.wait %t : !fsdp.token<tensor<8xf32>> -> tensor<16xf32>
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
+func.func @wait_for_something_else(%a: tensor<8xf32>) {
+  %t = fsdp.start(%a) on all_gather event 0 {
+  ^bb0(%x: tensor<8xf32>):
+    %g = fsdp.all_gather %x on @mesh["shard"] : tensor<8xf32> -> tensor<32xf32>
+    fsdp.yield %g : tensor<32xf32>
+  } : (tensor<8xf32>) -> !fsdp.token<tensor<32xf32>>
+  // expected-error @below {{expected results of ('tensor<32xf32>'), got ('tensor<16xf32>')}}
+  %w = fsdp.wait %t : !fsdp.token<tensor<32xf32>> -> tensor<16xf32>
+  return
+}
+
+// -----
+
+// wait_c2
+func.func @wait_for_a_stranger(%t: !fsdp.token<tensor<8xf32>>) {
+  // expected-error @below {{expected the token of a start}}
+  %w = fsdp.wait %t : !fsdp.token<tensor<8xf32>> -> tensor<8xf32>
   return
 }

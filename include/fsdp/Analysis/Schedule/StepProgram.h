@@ -69,6 +69,9 @@ struct StepOp {
   llvm::SmallVector<ByteRange, 4> reads;
   /// A start's result is written until its event.
   llvm::SmallVector<ByteRange, 2> writes;
+  /// Places in reads and in writes of what may be one range: an operand that a
+  /// result goes over, what an all_reduce reduces.
+  llvm::SmallVector<std::pair<Id, Id>, 1> inPlace;
   /// Launch: place in StepProgram::kernels.
   Id kernel = -1;
   /// Bytes that are copied or zeroed beside it: parts of a pack that could not

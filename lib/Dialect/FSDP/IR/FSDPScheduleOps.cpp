@@ -114,6 +114,9 @@ LogicalResult StartOp::verifyRegions() {
 }
 
 LogicalResult WaitOp::verify() {
+  // wait_c2
+  if (!getToken().getDefiningOp<StartOp>())
+    return emitOpError("expected the token of a start, got ") << getToken();
   // wait_c1
   if (!llvm::equal(getResultTypes(), getToken().getType().getTypes()))
     return emitOpError("expected results of (")

@@ -118,6 +118,7 @@ def FSDP_WaitOp : FSDP_Op<"wait", [
 
     Constraints:
     - wait_c1: the results are what the token brings.
+    - wait_c2: the token is a start's.
 
     Example:
     ```mlir

@@ -1,0 +1,38 @@
+//===- PlacedStep.h - Are a step's places well formed? ----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What must hold of a step and its places before anybody may read them: people
+// edit IR by hand. Emits errors at the op that is wrong.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_PLACEDSTEP_H
+#define FSDP_ANALYSIS_PLACEDSTEP_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::fsdp {
+
+/// @step is a straight list of ops that a planned step may have, each argument
+/// and result has a place of its type inside of the arena, and views, waits and
+/// what they are of lie in one place.
+LogicalResult checkPlacedStep(func::FuncOp step);
+
+/// The summary fsdp.arena says what the places are: the segments hold what they
+/// are named after, one behind the other, and end with the last buffer. With a
+/// @budget (bytes; 0: none) the arena is within it. @step must satisfy
+/// checkPlacedStep.
+LogicalResult checkArenaSummary(func::FuncOp step, int64_t budget);
+
+/// Collectives join the ranks that differ in what they join: a gather those
+/// that hold the other shards, a reduction those with other batches or shards;
+/// and behind the step ranks agree on what they are replicas of.
+LogicalResult checkGroups(func::FuncOp step);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_ANALYSIS_PLACEDSTEP_H

@@ -1,0 +1,213 @@
+//===- GroupCheck.cpp - Do collectives join the right ranks? --------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Follows through the step along which axes of the mesh ranks hold different
+// things: because their batches differ, or because each holds a shard. What is
+// computed of several values differs where any of them does.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/PlacedStep.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+/// Axes of the mesh by bits.
+using Axes = uint64_t;
+
+struct Difference {
+  Axes batch = 0, shard = 0;
+};
+
+class GroupChecker {
+public:
+  GroupChecker(ModuleOp module, func::FuncOp step, MeshOp mesh)
+      : module(module), step(step), mesh(mesh) {}
+  LogicalResult run();
+
+private:
+  Axes getAxes(ArrayAttr names);
+  std::string describe(Axes axes);
+  FlatParamOp getFlatParam(DictionaryAttr attrs);
+  static bool isIgnored(FlatParamOp flat) {
+    return flat && flat.getShardAxes().empty() &&
+           flat.getReplicateAxes().empty();
+  }
+  void addArguments();
+  LogicalResult visit(Operation &op);
+  LogicalResult visitCollective(CollectiveOpInterface op);
+  LogicalResult checkReturn(Operation &op);
+  LogicalResult fail(Operation *op, const Twine &expected, Axes axes,
+                     const Twine &got) {
+    return op->emitOpError("expected ")
+           << expected << " along " << describe(axes) << ", got " << got;
+  }
+
+  ModuleOp module;
+  func::FuncOp step;
+  MeshOp mesh;
+  /// All with more than one rank.
+  Axes all = 0;
+  bool hasIgnored = false;
+  llvm::DenseMap<Value, Difference> differences;
+};
+} // namespace
+
+Axes GroupChecker::getAxes(ArrayAttr names) {
+  Axes axes = 0;
+  for (auto [i, axis] :
+       llvm::enumerate(mesh.getAxes().getAsRange<MeshAxisAttr>()))
+    if (axis.getSize() > 1 && llvm::is_contained(names, axis.getName()))
+      axes |= Axes(1) << i;
+  return axes;
+}
+
+std::string GroupChecker::describe(Axes axes) {
+  SmallVector<StringRef> names;
+  for (auto [i, axis] :
+       llvm::enumerate(mesh.getAxes().getAsRange<MeshAxisAttr>()))
+    if (axes >> i & 1)
+      names.push_back(axis.getName().getValue());
+  return names.empty() ? "no axis" : "'" + llvm::join(names, "', '") + "'";
+}
+
+/// The flat parameter that an argument or result is a shard or a state of.
+FlatParamOp GroupChecker::getFlatParam(DictionaryAttr attrs) {
+  if (!attrs)
+    return nullptr;
+  auto name = attrs.getAs<FlatSymbolRefAttr>(names::kShard);
+  if (auto state = attrs.getAs<DictionaryAttr>(names::kState))
+    name = state.getAs<FlatSymbolRefAttr>("flat_param");
+  return name ? module.lookupSymbol<FlatParamOp>(name) : nullptr;
+}
+
+/// Shards are equal on replicas when the step begins; batches, and buffers of a
+/// rank's own, differ everywhere. So do parameters whose gradients are not
+/// reduced.
+void GroupChecker::addArguments() {
+  for (BlockArgument arg : step.getArguments()) {
+    DictionaryAttr attrs = step.getArgAttrDict(arg.getArgNumber());
+    if (!attrs)
+      attrs = DictionaryAttr::get(step.getContext());
+    Difference &difference = differences[arg];
+    if (FlatParamOp flat = getFlatParam(attrs)) {
+      difference.shard = getAxes(flat.getShardAxes());
+      if (isIgnored(flat))
+        difference.batch = all;
+    } else if (attrs.contains(names::kInput) ||
+               attrs.contains(names::kBuffer)) {
+      difference.batch = all;
+    } else if (!attrs.contains(names::kScalar) &&
+               !attrs.contains(names::kState)) {
+      // Nobody says what it is.
+      difference = {all, all};
+    }
+  }
+}
+
+LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
+  Axes axes = getAxes(op.getAxesAttr());
+  Difference source = differences.lookup(getWholeValue(op.getInput()));
+  Axes batch = axes & source.batch;
+  if (isa<AllGatherOp>(*op)) {
+    if (axes & ~source.shard)
+      return fail(op, "to gather what is sharded", axes,
+                  "shards along " + describe(source.shard));
+    source.shard &= ~axes;
+    source.batch &= ~axes;
+  } else if (isa<ReduceScatterOp>(*op)) {
+    if (axes & ~source.batch)
+      return fail(op, "to reduce what differs", axes,
+                  "batches that differ along " + describe(source.batch));
+    source.batch &= ~axes;
+    source.shard |= axes;
+  } else {
+    // Batches, or parts of a sum over shards that are equal otherwise.
+    if (axes & ~(source.batch | source.shard))
+      return fail(op, "to reduce what differs", axes,
+                  "what differs along " +
+                      describe(source.batch | source.shard));
+    if (batch && (axes & ~source.batch))
+      return fail(op, "to reduce batches or shards, not both", axes,
+                  "shards along " + describe(source.shard));
+    source.batch &= ~axes;
+    source.shard &= ~axes;
+  }
+  differences[op->getResult(0)] = source;
+  return success();
+}
+
+LogicalResult GroupChecker::visit(Operation &op) {
+  if (auto start = dyn_cast<StartOp>(op)) {
+    for (Operation &transfer : start.getTransfers())
+      if (failed(visit(transfer)))
+        return failure();
+    return success();
+  }
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
+    return visitCollective(collective);
+  if (isa<func::ReturnOp>(op))
+    return checkReturn(op);
+  if (isView(&op) || isa<WaitOp>(op))
+    return success();
+  Difference difference;
+  for (Value operand : op.getOperands()) {
+    Difference other = differences.lookup(getWholeValue(operand));
+    difference.batch |= other.batch;
+    difference.shard |= other.shard;
+  }
+  for (Value result : op.getResults())
+    differences[result] = difference;
+  return success();
+}
+
+/// Replicas that went their own ways would be so for ever. (A gradient norm
+/// over parameters that are not reduced differs by itself.)
+LogicalResult GroupChecker::checkReturn(Operation &op) {
+  for (OpOperand &operand : op.getOpOperands()) {
+    FlatParamOp flat =
+        getFlatParam(step.getResultAttrDict(operand.getOperandNumber()));
+    Value whole = getWholeValue(operand.get());
+    Difference difference = differences.lookup(whole);
+    if (!flat || isIgnored(flat) || hasIgnored || !difference.batch)
+      continue;
+    Operation *maker = whole.getDefiningOp() ? whole.getDefiningOp() : &op;
+    return maker->emitOpError("expected gradients that are reduced along all "
+                              "axes before they update a shard of '")
+           << flat.getSymName() << "', got ones that differ along "
+           << describe(difference.batch);
+  }
+  return success();
+}
+
+LogicalResult GroupChecker::run() {
+  for (auto [i, axis] :
+       llvm::enumerate(mesh.getAxes().getAsRange<MeshAxisAttr>()))
+    if (axis.getSize() > 1)
+      all |= Axes(1) << i;
+  for (auto flat : module.getOps<FlatParamOp>())
+    hasIgnored |= all && isIgnored(flat);
+  addArguments();
+  for (Operation &op : step.getBody().front())
+    if (failed(visit(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult fsdp::checkGroups(func::FuncOp step) {
+  auto module = step->getParentOfType<ModuleOp>();
+  auto meshes = module.getOps<MeshOp>();
+  if (meshes.empty())
+    return success();
+  return GroupChecker(module, step, *meshes.begin()).run();
+}

@@ -1,0 +1,291 @@
+//===- PlacedStep.cpp - Are a step's places well formed? ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/PlacedStep.h"
+#include "fsdp/Analysis/ArenaPacking.h"
+#include "fsdp/Analysis/ArenaPurpose.h"
+#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// An entry of fsdp.arena, in bytes; none if it is not a number from 0 on.
+static std::optional<int64_t> getBytes(DictionaryAttr arena, const Twine &key) {
+  auto bytes = arena.getAs<IntegerAttr>(key.str());
+  if (!bytes || !bytes.getType().isSignlessInteger(64) || bytes.getInt() < 0)
+    return std::nullopt;
+  return bytes.getInt();
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+namespace {
+class PlaceChecker {
+public:
+  explicit PlaceChecker(func::FuncOp step) : step(step) {}
+  LogicalResult run();
+
+private:
+  LogicalResult checkArena();
+  LogicalResult checkType(Location loc, Type type);
+  LogicalResult checkPlace(Location loc, Type type, int64_t offset);
+  LogicalResult checkArguments();
+  LogicalResult checkResults(Operation &op);
+  LogicalResult checkSame(Operation &op, Value value, Value source,
+                          int64_t distance);
+  LogicalResult checkViews(Operation &op);
+
+  func::FuncOp step;
+  int64_t arenaBytes = 0, hostBytes = 0;
+};
+} // namespace
+
+LogicalResult PlaceChecker::checkArena() {
+  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
+  if (!step->hasAttr(names::kArena))
+    return step.emitError("expected a planned arena (run fsdp-plan-arena "
+                          "first)");
+  auto bytes = arena ? getBytes(arena, "bytes") : std::nullopt;
+  if (!bytes)
+    return step.emitError("expected fsdp.arena = {bytes = N : i64, ..} of at "
+                          "least 0 bytes, got ")
+           << step->getAttr(names::kArena);
+  arenaBytes = *bytes;
+  if (arena.contains("host_bytes")) {
+    auto host = getBytes(arena, "host_bytes");
+    if (!host)
+      return step.emitError("expected host_bytes in fsdp.arena of at least 0, "
+                            "got ")
+             << arena.get("host_bytes");
+    hostBytes = *host;
+  }
+  return success();
+}
+
+LogicalResult PlaceChecker::checkType(Location loc, Type type) {
+  auto host = dyn_cast<HostType>(type);
+  auto tensor = dyn_cast<RankedTensorType>(host ? host.getTensor() : type);
+  if (!tensor || !tensor.hasStaticShape() ||
+      !tensor.getElementType().isIntOrFloat())
+    return emitError(loc) << "expected tensors of numbers and static shape in "
+                             "a planned step, got "
+                          << type;
+  return success();
+}
+
+LogicalResult PlaceChecker::checkPlace(Location loc, Type type,
+                                       int64_t offset) {
+  auto host = dyn_cast<HostType>(type);
+  auto tensor = cast<RankedTensorType>(host ? host.getTensor() : type);
+  int64_t room = host ? hostBytes : arenaBytes, bytes = getTensorBytes(type);
+  if (offset < 0 || bytes > room || offset > room - bytes)
+    return emitError(loc) << "expected " << bytes << " bytes inside the arena"
+                          << (host ? " of the host" : "") << " of " << room
+                          << ", got a place at " << offset;
+  int64_t element = llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  if (offset % element)
+    return emitError(loc) << "expected a place at a multiple of " << element
+                          << " bytes for " << tensor << ", got " << offset;
+  return success();
+}
+
+LogicalResult PlaceChecker::checkArguments() {
+  for (BlockArgument arg : step.getArguments()) {
+    if (failed(checkType(arg.getLoc(), arg.getType())))
+      return failure();
+    Attribute attr = step.getArgAttr(arg.getArgNumber(), names::kOffset);
+    auto offset = dyn_cast_if_present<IntegerAttr>(attr);
+    if (!offset || !offset.getType().isSignlessInteger(64)) {
+      InFlightDiagnostic diag = emitError(arg.getLoc())
+                                << "expected fsdp.offset of i64 on argument "
+                                << arg.getArgNumber() << ", got ";
+      return attr ? diag << attr : diag << "none";
+    }
+    if (failed(checkPlace(arg.getLoc(), arg.getType(), offset.getInt())))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult PlaceChecker::checkResults(Operation &op) {
+  SmallVector<OpResult> placed;
+  for (OpResult result : op.getResults())
+    if (!isa<TokenType>(result.getType())) {
+      if (failed(checkType(op.getLoc(), result.getType())))
+        return failure();
+      placed.push_back(result);
+    }
+  if (placed.empty())
+    return success();
+  Attribute attr = op.getAttr(names::kOffsets);
+  auto offsets = dyn_cast_if_present<DenseI64ArrayAttr>(attr);
+  if (!offsets || offsets.size() != int64_t(placed.size())) {
+    InFlightDiagnostic diag = op.emitOpError("expected fsdp.offsets = array<"
+                                             "i64> of ")
+                              << placed.size() << " places, got ";
+    return attr ? diag << attr : diag << "none";
+  }
+  for (OpResult result : placed)
+    if (failed(checkPlace(op.getLoc(), result.getType(),
+                          offsets[result.getResultNumber()])))
+      return failure();
+  return success();
+}
+
+LogicalResult PlaceChecker::checkSame(Operation &op, Value value, Value source,
+                                      int64_t distance) {
+  int64_t expected = getArenaOffset(source) + distance;
+  if (getArenaOffset(value) == expected)
+    return success();
+  InFlightDiagnostic diag = op.emitOpError("expected its place at ")
+                            << expected << ", where what it names lies, got "
+                            << getArenaOffset(value);
+  diag.attachNote(source.getLoc()) << "that is here";
+  return diag;
+}
+
+/// What gives bytes another name gives them no other place.
+LogicalResult PlaceChecker::checkViews(Operation &op) {
+  if (auto wait = dyn_cast<WaitOp>(op)) {
+    auto start = wait.getToken().getDefiningOp<StartOp>();
+    for (auto [result, value] :
+         llvm::zip_equal(wait.getResults(), start.getYielded()))
+      if (failed(checkSame(op, result, value, 0)))
+        return failure();
+    return success();
+  }
+  if (!isView(&op))
+    return success();
+  int64_t distance = 0;
+  if (auto view = dyn_cast<ViewOp>(op))
+    distance = view.getOffset() *
+               llvm::divideCeil(view.getType().getElementTypeBitWidth(), 8);
+  return checkSame(op, op.getResult(0), op.getOperand(0), distance);
+}
+
+LogicalResult PlaceChecker::run() {
+  if (step.isDeclaration() || !step.getBody().hasOneBlock())
+    return step.emitError("expected a step with one block");
+  if (failed(checkArena()) || failed(checkArguments()))
+    return failure();
+  for (Operation &op : step.getBody().front()) {
+    if (!isa<LaunchOp, PackOp, CheckOp, StartOp, WaitOp, func::ReturnOp>(op) &&
+        !isa<TransferOpInterface>(op) && !isView(&op))
+      return op.emitOpError("expected a launch, a transfer, a pack, a check or "
+                            "a view in a planned step");
+    if (failed(checkResults(op)))
+      return failure();
+    if (auto start = dyn_cast<StartOp>(op))
+      for (Operation &transfer : start.getTransfers())
+        if (failed(checkResults(transfer)))
+          return failure();
+    if (failed(checkViews(op)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult fsdp::checkPlacedStep(func::FuncOp step) {
+  return PlaceChecker(step).run();
+}
+
+//===----------------------------------------------------------------------===//
+// Summary
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// From the lowest byte to behind the highest one, as whole buffers.
+struct Extent {
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  void add(Value value, int64_t border) {
+    int64_t offset = getArenaOffset(value);
+    int64_t bytes = std::max<int64_t>(getTensorBytes(value.getType()), 1);
+    begin = std::min(begin, offset);
+    end = std::max<int64_t>(
+        end, llvm::alignTo(offset + bytes, kArenaAlignment) + border);
+  }
+};
+} // namespace
+
+LogicalResult fsdp::checkArenaSummary(func::FuncOp step, int64_t budget) {
+  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
+  int64_t border = getBytes(arena, "border").value_or(0);
+  Extent state, sent, all, host;
+  for (BlockArgument arg : step.getArguments()) {
+    state.add(arg, border);
+    all.add(arg, border);
+  }
+  step.walk([&](Operation *op) {
+    bool isSent = isa<CollectiveOpInterface>(op);
+    for (Value result : op->getResults())
+      if (!isa<TokenType>(result.getType())) {
+        (isa<HostType>(result.getType()) ? host : all).add(result, border);
+        if (isSent)
+          sent.add(result, border);
+      }
+    // State is sent from where it is.
+    if (isSent)
+      for (Value operand : op->getOperands())
+        if (!isa<BlockArgument>(getWholeValue(operand)))
+          sent.add(operand, border);
+  });
+  auto expect = [&](const Twine &key, int64_t expected) -> LogicalResult {
+    auto bytes = getBytes(arena, key);
+    if (bytes && *bytes == expected)
+      return success();
+    InFlightDiagnostic diag = step.emitError("expected ")
+                              << key << " = " << expected
+                              << " in fsdp.arena, as the places are, got ";
+    if (Attribute attr = arena.get(key.str()))
+      return diag << attr;
+    return diag << "none";
+  };
+  if (failed(expect("bytes", all.end)))
+    return failure();
+  if ((host.end || arena.contains("host_bytes")) &&
+      failed(expect("host_bytes", host.end)))
+    return failure();
+  // One behind the other; what is sent ends in the second one.
+  if (failed(expect("state_offset", 0)) ||
+      failed(expect("state_bytes", state.end)) ||
+      failed(expect("communicated_offset", state.end)))
+    return failure();
+  int64_t room = all.end - state.end;
+  auto communicated = getBytes(arena, "communicated_bytes");
+  if (!communicated || *communicated > room ||
+      (sent.end > state.end && state.end + *communicated < sent.end))
+    return step.emitError("expected communicated_bytes from ")
+           << std::max<int64_t>(0, sent.end - state.end) << " to " << room
+           << " in fsdp.arena, got " << arena.get("communicated_bytes");
+  if (failed(expect("transient_offset", state.end + *communicated)) ||
+      failed(expect("transient_bytes", room - *communicated)))
+    return failure();
+  int64_t peak = 0;
+  for (StringRef purpose : kPurposeNames)
+    if (Attribute attr = arena.get(("peak_" + purpose).str())) {
+      auto bytes = getBytes(arena, "peak_" + purpose);
+      if (!bytes || *bytes > all.end - peak)
+        return step.emitError("expected the peak's parts from 0 to ")
+               << all.end << " bytes together in fsdp.arena, got peak_"
+               << purpose << " = " << attr;
+      peak += *bytes;
+    }
+  if (budget && all.end > budget)
+    return step.emitError("expected an arena of at most ")
+           << budget << " bytes, the budget, got " << all.end;
+  return success();
+}

@@ -1,0 +1,34 @@
+// A shard is gathered, its gradient reduced over both axes and the shard updated.
+//
+// RUN: fsdp-opt %s --fsdp-verify-schedule
+// RUN: sed 's/all_reduce %r on @mesh."replicate"./all_reduce %r on @mesh["shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: sed 's/all_reduce %r on @mesh."replicate"./all_reduce %r on @mesh["replicate", "shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=BOTH
+// RUN: sed 's/all_gather %w on @mesh."shard"./all_gather %w on @mesh["replicate"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=GATHER
+// RUN: sed 's/reduce_scatter %d on @mesh."shard"./reduce_scatter %g on @mesh["shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=EQUAL
+// RUN: sed '/all_reduce/d; s/update(%w, %a)/update(%w, %r)/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=MISSING
+//
+// OTHER: 'fsdp.launch' op expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
+// BOTH: 'fsdp.all_reduce' op expected to reduce batches or shards, not both along 'replicate', 'shard', got shards along 'shard'
+// GATHER: 'fsdp.all_gather' op expected to gather what is sharded along 'replicate', got shards along 'shard'
+// EQUAL: 'fsdp.reduce_scatter' op expected to reduce what differs along 'shard', got batches that differ along no axis
+// MISSING: expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
+
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
+fsdp.flat_param @w on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 128 [
+  <"w", tensor<128xf32> at 0 tied [] init {kind = "constant", value = 0.0 : f64}>
+] {trainable, unit = ""}
+func.func private @grad(%w: tensor<128xf32>, %x: tensor<8xf32>, %out: tensor<128xf32>) -> tensor<128xf32> {
+  return %out : tensor<128xf32>
+}
+func.func private @update(%w: tensor<64xf32>, %g: tensor<64xf32>, %out: tensor<64xf32>) -> tensor<64xf32> {
+  return %out : tensor<64xf32>
+}
+func.func @step(%w: tensor<64xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64}, %x: tensor<8xf32> {fsdp.input = {name = "x"}, fsdp.offset = 256 : i64}) -> (tensor<64xf32> {fsdp.shard = @w})
+    attributes {fsdp.arena = {bytes = 1792, state_offset = 0, state_bytes = 512, communicated_offset = 512, communicated_bytes = 1280, transient_offset = 1792, transient_bytes = 0}} {
+  %g = fsdp.all_gather %w on @mesh["shard"] for forward {fsdp.offsets = array<i64: 512>} : tensor<64xf32> -> tensor<128xf32>
+  %d = fsdp.launch @grad(%g, %x) {fsdp.offsets = array<i64: 1024>} : (tensor<128xf32>, tensor<8xf32>) -> tensor<128xf32>
+  %r = fsdp.reduce_scatter %d on @mesh["shard"] {fsdp.offsets = array<i64: 1536>} : tensor<128xf32> -> tensor<64xf32>
+  %a = fsdp.all_reduce %r on @mesh["replicate"] {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>
+  %n = fsdp.launch @update(%w, %a) {tied = array<i64: 0>, fsdp.offsets = array<i64: 0>} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %n : tensor<64xf32>
+}
