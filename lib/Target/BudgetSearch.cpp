@@ -12,7 +12,7 @@
 using namespace mlir::fsdp;
 
 /// Budgets in all, and of these when something fits already.
-constexpr int kAttempts = 6, kRefinements = 1;
+constexpr int kAttempts = 6, kRefinements = 2;
 
 BudgetSearch::BudgetSearch(int64_t budget)
     : budget(std::max<int64_t>(budget, 1)) {}
@@ -44,7 +44,7 @@ void BudgetSearch::note(int64_t model, int64_t taken) {
     refined += fits.model != 0;
   }
   ++tried;
-  bool isClose = fits.model && (budget - fits.taken < budget / 16 ||
+  bool isClose = fits.model && (budget - fits.taken < budget / (refined > 1 ? 16 : 128) ||
                                 fails.model - fits.model < budget / 64);
   isOver = isClose || model == 1 || (fits.model && !fails.model) ||
            refined > kRefinements || (!fits.model && tried == kAttempts);

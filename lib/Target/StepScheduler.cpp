@@ -166,6 +166,9 @@ llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
   return first;
 }
 
+/// So many plans are made before a budget is refused.
+constexpr int kFrugalPlans = 4;
+
 llvm::Error StepScheduler::run(Frontend &frontend) const {
   Tries tries;
   tries.original = frontend.getModule().clone();
@@ -181,10 +184,16 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
       search.note(*model, *bytes);
     }
   }
-  // As little as possible.
-  if (!tries.best)
-    if (auto bytes = attempt(frontend, 1, tries); !bytes)
+  // As little as possible; packed, a plan that needs more by the model may take
+  // less.
+  for (int64_t model = 1, i = 0; !tries.best && i != kFrugalPlans; ++i) {
+    int64_t before = tries.needed;
+    if (auto bytes = attempt(frontend, model, tries); !bytes)
       return bytes.takeError();
+    if (options.order != "scheduled" || (i && tries.needed >= before))
+      break;
+    model = tries.needed - tries.needed / 64;
+  }
   if (tries.best) {
     frontend.setModule(std::move(tries.best));
     report(frontend.getModule(), tries.bestBytes);

@@ -450,6 +450,38 @@ TEST(PlanSearch, offloadsEverythingWhereItMust) {
   EXPECT_FALSE(llvm::is_contained(planned.plan.offload, true));
 }
 
+/// Whatever a rule asks for, the planner may do by itself: it never refuses a
+/// budget at which a rule fits.
+TEST(PlanSearch, needsNoMoreThanUnderAnyRule) {
+  using Keep = PlanRules::Keep;
+  using Recompute = PlanRules::Recompute;
+  using Offload = PlanRules::Offload;
+  std::mt19937 random(12);
+  BytesCost cost;
+  for (int round = 0; round != 30; ++round) {
+    StepProgram program = makeRandomStep(random, 4 + random() % 3, 4);
+    // So little that nothing fits.
+    MemoryLimits limits(1, 1 << 20);
+    auto getLeast = [&](const PlanRules &rules) {
+      return llvm::cantFail(planStep(program, cost, {GroupPlacement()}, limits,
+                                     rules))
+          .leastBytes;
+    };
+    int64_t least = getLeast({});
+    for (Keep keep : {Keep::Never, Keep::Always})
+      for (Recompute recompute : {Recompute::Never, Recompute::Full})
+        for (Offload offload : {Offload::Never, Offload::Full}) {
+          PlanRules rules;
+          rules.keep = keep;
+          rules.recompute = recompute;
+          rules.offload = offload;
+          EXPECT_LE(least, getLeast(rules))
+              << "round " << round << ", rules " << int(keep) << " "
+              << int(recompute) << " " << int(offload);
+        }
+  }
+}
+
 TEST(PlanSearch, followsTheRules) {
   std::mt19937 random(9);
   BytesCost cost;

@@ -98,6 +98,7 @@ private:
 
   llvm::Error repeatToFit();
   llvm::Error offloadToFit();
+  llvm::Error fitAnyhow();
   llvm::Error offerReturning(StepPlan base, int64_t leastBytes);
   llvm::Error keepWhatFits(const StepPlan &base);
   llvm::Error tradeForRoom();
@@ -107,6 +108,7 @@ private:
   StepPlan getOffloading(double linkPrice, int level, int eighths) const;
   int getLevel(double linkPrice) const;
   StepPlan complete(StepPlan plan) const;
+  StepPlan offloadAll(StepPlan plan) const;
   bool fitsHost(const StepPlan &plan) const;
   bool mayOffload() const {
     return rules.offload == PlanRules::Offload::Auto && hostBudget > 0;
@@ -190,13 +192,20 @@ StepPlan Search::complete(StepPlan plan) const {
   }
   // What is computed again decides what is read.
   std::vector<bool> isRead = getReadInBackward(program, plan);
-  bool isFull = rules.offload == PlanRules::Offload::Full;
   for (size_t v = 0; v != program.values.size(); ++v)
-    if (isRead[v] && isFull && !plan.recompute[v] &&
+    if (!isRead[v] && !given.offload[v])
+      plan.offload[v] = false;
+  return rules.offload == PlanRules::Offload::Full ? offloadAll(std::move(plan))
+                                                   : plan;
+}
+
+/// @plan with all on the host that can be.
+StepPlan Search::offloadAll(StepPlan plan) const {
+  std::vector<bool> isRead = getReadInBackward(program, plan);
+  for (size_t v = 0; v != program.values.size(); ++v)
+    if (isRead[v] && !plan.recompute[v] &&
         offers.cost[v] != OffloadOffers::kNone)
       plan.offload[v] = true;
-    else if (!isRead[v] && !given.offload[v])
-      plan.offload[v] = false;
   return plan;
 }
 
@@ -375,6 +384,40 @@ llvm::Error Search::offloadToFit() {
   return llvm::Error::success();
 }
 
+/// Where nothing that pays fits: whatever the rules let do. A higher price of
+/// memory does not always need less: what is computed again is there at once.
+llvm::Error Search::fitAnyhow() {
+  std::vector<StepPlan> plans;
+  if (rules.recompute == PlanRules::Recompute::Auto)
+    for (int price = 20; price <= kMostLevel; price += 20)
+      plans.push_back(getRepeating(price));
+  if (mayOffload()) {
+    plans.push_back(getRepeating(0));
+    for (size_t i = 0, e = plans.size(); i != e; ++i)
+      plans.push_back(offloadAll(plans[i]));
+  }
+  if (rules.keep == PlanRules::Keep::Auto)
+    for (size_t i = 0, e = plans.size(); i != e; ++i) {
+      StepPlan &plan = plans.emplace_back(plans[i]);
+      for (Id gather : getKeepOrder())
+        plan.keep[gather] = true;
+    }
+  for (const StepPlan &plan : plans) {
+    if (!fitsHost(plan))
+      continue;
+    auto found = evaluate(plan, /*wantsTime=*/false);
+    if (!found)
+      return found.takeError();
+    bool fits = found->leastBytes <= budget;
+    if (fits || found->leastBytes < best.leastBytes)
+      if (llvm::Error error = fits && llvm::is_contained(plan.offload, true)
+                                  ? offerReturning(plan, found->leastBytes)
+                                  : offer(plan))
+        return error;
+  }
+  return llvm::Error::success();
+}
+
 //===----------------------------------------------------------------------===//
 // Keep
 //===----------------------------------------------------------------------===//
@@ -537,6 +580,9 @@ llvm::Error Search::run() {
       return error;
   if (isTight && mayOffload())
     if (llvm::Error error = offloadToFit())
+      return error;
+  if (!best.fits())
+    if (llvm::Error error = fitAnyhow())
       return error;
   if (best.fits() && rules.keep == PlanRules::Keep::Auto) {
     if (llvm::Error error = keepWhatFits(best.plan))
