@@ -107,6 +107,21 @@ class PlanPage(PageTest):
         titles = page.run("""[...document.querySelectorAll("#helps tbody tr")].map(r => r.children[0].textContent)""")
         self.assertEqual(titles, ["as it is"] + [w["title"] for w in self.data["what_ifs"]])
 
+    def test_gaps_are_to_the_bound_of_each_order(self):
+        bounds = page.run("""[...document.querySelectorAll("#bars .track")].map(track =>
+            parseFloat(track.querySelector("u").style.left) / 100)""")
+        words = page.run("""[...document.querySelectorAll("#bars .bar")].map(bar => bar.lastChild.textContent)""")
+        longest = max(o["step_ms"] for o in self.data["orders"])
+        texts = re.findall(r"ms   gap +([\d.]+) %", self.text)
+        for order, bound, word, text in zip(self.data["orders"], bounds, words, texts, strict=True):
+            self.assertAlmostEqual(order["gap"], order["step_ms"] / order["bound_ms"] - 1, delta=1e-9)
+            self.assertAlmostEqual(bound, order["bound_ms"] / longest, delta=1e-4)
+            self.assertAlmostEqual(float(text) / 100, order["gap"], delta=6e-4)
+            self.assertAlmostEqual(float(re.search(r"gap ([\d.]+) %", word)[1]) / 100, order["gap"], delta=6e-4)
+        # Other orders do other work, of which another bound holds.
+        self.assertNotEqual(self.data["orders"][0]["bound_ms"], self.data["bound_ms"])
+        self.assertEqual(self.data["orders"][-1]["bound_ms"], self.data["bound_ms"])
+
     def canvas(self):
         return page.run("""(() => { const c = document.getElementById("canvas");
             c.scrollIntoView({block: "start"});

@@ -36,8 +36,13 @@ struct PlanVariant {
   int64_t mostBytes = 0;
   /// Why each start stands where it does, by StepOp::source.
   std::vector<sched::Cause> placed;
-  /// No order of its ops takes less.
+  /// No order of its ops takes less; 0: not known, as of a run.
   Time bound = 0;
+
+  /// What another order of the same ops could win, as a part of the bound.
+  double getGap() const {
+    return bound > 0 ? double(timeline.step - bound) / double(bound) : 0.0;
+  }
 };
 
 /// A start that compute waited for, and the one reason.

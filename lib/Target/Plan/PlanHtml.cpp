@@ -53,6 +53,7 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("step", toUs(timeline.step));
     json.attribute("compute", toUs(timeline.compute));
     json.attribute("exposed", toUs(timeline.exposed));
+    json.attribute("bound", toUs(variant.bound));
     json.attribute("slowed",
                    toUs(std::accumulate(timeline.slowedBy.begin(),
                                         timeline.slowedBy.end(), Time(0))));
@@ -105,7 +106,6 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("strategy", report.strategy);
     json.attribute("cluster", report.cluster);
     json.attribute("device", report.device);
-    json.attribute("bound", toUs(report.bound));
     json.attribute("limit", report.limit);
     json.attribute("flops", report.flops);
     json.attribute("budget", report.budget);

@@ -34,8 +34,11 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("step_ms", toMs(timeline.step));
     json.attribute("compute_ms", toMs(timeline.compute));
     json.attribute("exposed_ms", toMs(timeline.exposed));
-    json.attribute("gap", double(timeline.step - report.bound) /
-                              double(std::max<Time>(1, report.bound)));
+    // Of its own kernels and collectives: other orders do other work.
+    if (variant.bound) {
+      json.attribute("bound_ms", toMs(variant.bound));
+      json.attribute("gap", variant.getGap());
+    }
     writeMemory(json, getMemoryPeak(variant.memory));
     if (variant.hostPeak)
       json.attribute("host_peak_bytes", variant.hostPeak);

@@ -22,10 +22,7 @@ static void printVariant(const PlanReport &report, const PlanVariant &variant,
   const Timeline &timeline = variant.timeline;
   os << format("  %-36s %10.3f ms   exposed %10.3f ms   gap %5.1f %%   peak ",
                variant.title.c_str(), toMs(timeline.step),
-               toMs(timeline.exposed),
-               variant.bound ? 100.0 * double(timeline.step - variant.bound) /
-                                   double(variant.bound)
-                             : 0.0)
+               toMs(timeline.exposed), 100.0 * variant.getGap())
      << formatBytes(getMemoryPeak(variant.memory).getTotal())
      << (report.fits() &&
                  getMemoryPeak(variant.memory).getTotal() > report.budget
@@ -70,9 +67,7 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   os << report.model << " on " << report.mesh << " (" << report.strategy
      << "), " << report.cluster << "\n\n";
   os << format("step %.3f ms, bound %.3f ms, gap %.1f %%\n",
-               toMs(timeline.step), toMs(report.bound),
-               100.0 * double(timeline.step - report.bound) /
-                   double(std::max<Time>(1, report.bound)));
+               toMs(timeline.step), toMs(report.bound), 100.0 * best.getGap());
   os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
                "step), %.1f TFLOP/s per rank\n",
                toMs(timeline.compute), toMs(timeline.exposed),
@@ -87,7 +82,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (report.items.perRank)
     os << format("%.0f ", report.getItemsPerSecond()) << report.items.name
        << " a second on " << report.worldSize << " ranks\n";
-  os << "\norders:\n";
+  os << "\norders (gap: of each to the bound of its own kernels and "
+        "collectives):\n";
   for (const PlanVariant &variant : report.variants)
     printVariant(report, variant, os);
 
