@@ -27,7 +27,7 @@ using namespace mlir::fsdp::sched;
 namespace {
 struct Candidate {
   std::string title;
-  bool isOption = false;
+  bool isOption = false, hasAllMemory = false;
   PlanOptions options;
   PlanSettings settings;
   CostFactors factors;
@@ -214,10 +214,13 @@ void Candidates::addStrategies(const LoweredStep &step) {
 
 void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
                             const ParamFacts &facts) {
-  if (!report.fits() ||
+  // A budget that was asked for has a price, also where it only decides what
+  // is kept.
+  if (base.settings.budget || !report.fits() ||
       llvm::is_contained(report.getBest().placed, Cause::Memory)) {
     addFactors("a device with more memory than any order can use");
     all.back().settings.budget = kNoBudget;
+    all.back().hasAllMemory = true;
   }
   bool communicates =
       llvm::any_of(step.program.groups,
@@ -253,6 +256,7 @@ planCandidate(const Candidate &candidate, const Cluster &cluster,
   WhatIf result;
   result.title = candidate.title;
   result.isOption = candidate.isOption;
+  result.hasAllMemory = candidate.hasAllMemory;
   if (!step) {
     result.refused = llvm::toString(step.takeError());
     return result;

@@ -67,6 +67,8 @@ struct WhatIf {
   std::string title;
   /// It is an option of this tool; otherwise another machine.
   bool isOption = false;
+  /// Memory is all that was changed: there is room for any order.
+  bool hasAllMemory = false;
   /// Why there is no plan of it; empty where there is one.
   std::string refused;
   Time step = 0, compute = 0, exposed = 0;

@@ -126,6 +126,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
         json.object([&] {
           json.attribute("title", it.title);
           json.attribute("isOption", it.isOption);
+          json.attribute("hasAllMemory", it.hasAllMemory);
           if (!it.refused.empty()) {
             json.attribute("refused", it.refused);
             return;

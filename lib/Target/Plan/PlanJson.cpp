@@ -68,6 +68,7 @@ static void writeWhatIf(llvm::json::OStream &json, const WhatIf &it) {
   json.object([&] {
     json.attribute("title", it.title);
     json.attribute("is_option", it.isOption);
+    json.attribute("has_all_memory", it.hasAllMemory);
     if (!it.refused.empty()) {
       json.attribute("refused", it.refused);
       return;
