@@ -89,6 +89,19 @@ class TightPage(PageTest):
                                     "the price of the memory budget": self.data["step_ms"] - roomy["step_ms"]})
 
 
+    def test_orders_over_the_budget_are_marked(self):
+        over = [o["over_budget"] for o in self.data["orders"]]
+        self.assertEqual(over, [o["peak"]["bytes"] > self.data["budget_bytes"] for o in self.data["orders"]])
+        self.assertTrue(any(over))
+        self.assertFalse(over[-1])
+        marks = page.run("""[...document.querySelectorAll("#bars .bar")].map(
+            bar => bar.firstChild.textContent.endsWith("(over the budget)"))""")
+        self.assertEqual(marks, over)
+        self.assertEqual(self.text.count("(over the budget)"), sum(over))
+        story = page.run("""document.getElementById("story").textContent""")
+        self.assertEqual(story.count("(over the budget)"), sum(over))
+
+
 class PlanPage(PageTest):
     def setUp(self):
         self.open("--mesh", "shard=16")

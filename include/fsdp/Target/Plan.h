@@ -116,6 +116,10 @@ struct PlanReport {
   bool hasProfile = false;
 
   bool fits() const { return leastBudget <= budget; }
+  /// The step fits, but not in this order.
+  bool isOverBudget(const PlanVariant &variant) const {
+    return fits() && getMemoryPeak(variant.memory).getTotal() > budget;
+  }
   const PlanVariant &getBest() const { return variants.back(); }
   /// Of all ranks, in the best order.
   double getItemsPerSecond() const;

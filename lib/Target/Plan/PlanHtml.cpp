@@ -54,6 +54,7 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("compute", toUs(timeline.compute));
     json.attribute("exposed", toUs(timeline.exposed));
     json.attribute("bound", toUs(variant.bound));
+    json.attribute("overBudget", report.isOverBudget(variant));
     json.attribute("slowed",
                    toUs(std::accumulate(timeline.slowedBy.begin(),
                                         timeline.slowedBy.end(), Time(0))));

@@ -40,6 +40,7 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
       json.attribute("gap", variant.getGap());
     }
     writeMemory(json, getMemoryPeak(variant.memory));
+    json.attribute("over_budget", report.isOverBudget(variant));
     if (variant.hostPeak)
       json.attribute("host_peak_bytes", variant.hostPeak);
     if (variant.mostBytes)

@@ -24,11 +24,7 @@ static void printVariant(const PlanReport &report, const PlanVariant &variant,
                variant.title.c_str(), toMs(timeline.step),
                toMs(timeline.exposed), 100.0 * variant.getGap())
      << formatBytes(getMemoryPeak(variant.memory).getTotal())
-     << (report.fits() &&
-                 getMemoryPeak(variant.memory).getTotal() > report.budget
-             ? " (over the budget)"
-             : "")
-     << "\n";
+     << (report.isOverBudget(variant) ? " (over the budget)" : "") << "\n";
 }
 
 static void printKernels(const PlanReport &report, llvm::raw_ostream &os) {
