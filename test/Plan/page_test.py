@@ -102,6 +102,24 @@ class TightPage(PageTest):
         self.assertEqual(story.count("(over the budget)"), sum(over))
 
 
+class SmallPage(PageTest):
+    """A budget that no order fits into."""
+
+    def test_what_is_needed_is_a_budget_that_is_enough(self):
+        self.open("--mesh", "shard=16", "--memory-budget", "1MiB")
+        self.assertFalse(self.data["fits"])
+        gib = lambda text: float(re.search(r"needs --memory-budget ([\d.]+)GiB", text)[1]) * 2 ** 30
+        check = lambda text, data: self.assertTrue(
+            0 <= gib(text) - (data["least_budget_bytes"] + self.data["reserved_bytes"]) <= 0.011 * 2 ** 30, text)
+        check(page.run("""document.querySelector("#story li").textContent"""), self.data)
+        rows = page.run("""[...document.querySelectorAll("#helps tbody tr")].slice(1).map(row => row.textContent)""")
+        short = [(row, w) for row, w in zip(rows, self.data["what_ifs"], strict=True) if not w.get("fits", True)]
+        self.assertTrue(short)
+        for row, w in short:
+            check(row, w)
+            self.assertIn(re.search(r"needs --memory-budget [\d.]+GiB", row)[0], self.text)
+
+
 class PlanPage(PageTest):
     def setUp(self):
         self.open("--mesh", "shard=16")

@@ -116,6 +116,8 @@ struct PlanReport {
   bool hasProfile = false;
 
   bool fits() const { return leastBudget <= budget; }
+  /// The --memory-budget with which @least bytes are left for the arena.
+  int64_t getBudgetFor(int64_t least) const { return least + reserved; }
   /// The step fits, but not in this order.
   bool isOverBudget(const PlanVariant &variant) const {
     return fits() && getMemoryPeak(variant.memory).getTotal() > budget;
@@ -165,6 +167,9 @@ std::array<Time, 3> getTimeByKind(const PlanReport &report);
 
 /// "1.50 GiB", "12.0 MiB", "0.5 KiB".
 std::string formatBytes(int64_t bytes);
+
+/// "8.53GiB": as --memory-budget takes it, not less than @bytes.
+std::string formatBudget(int64_t bytes);
 
 /// "expected a memory budget of at least ..., got ..".
 std::string describeMisfit(int64_t least, int64_t budget, int64_t reserved);

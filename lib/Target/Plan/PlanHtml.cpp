@@ -110,7 +110,10 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("limit", report.limit);
     json.attribute("flops", report.flops);
     json.attribute("budget", report.budget);
-    json.attribute("leastBudget", report.leastBudget);
+    json.attribute("fits", report.fits());
+    json.attribute("needs",
+                   formatBudget(report.getBudgetFor(report.leastBudget)));
+    json.attribute("reserved", report.reserved);
     json.attributeArray("decisions", [&] {
       for (const std::string &decision : report.decisions)
         json.value(decision);
@@ -137,7 +140,8 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
           json.attribute("exposed", toUs(it.exposed));
           json.attribute("peak", it.peak);
           json.attribute("fits", it.fits());
-          json.attribute("least", it.leastBudget);
+          json.attribute("needs",
+                         formatBudget(report.getBudgetFor(it.leastBudget)));
         });
     });
     json.attribute("launches",

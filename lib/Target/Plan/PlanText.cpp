@@ -51,7 +51,8 @@ static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
                      double(std::max<Time>(1, step)))
        << llvm::right_justify(formatBytes(it.peak), 11) << "  " << it.title;
     if (!it.fits())
-      os << " (does not fit: needs " << formatBytes(it.leastBudget) << ")";
+      os << " (does not fit: needs --memory-budget "
+         << formatBudget(report.getBudgetFor(it.leastBudget)) << ")";
     os << "\n";
   }
 }
