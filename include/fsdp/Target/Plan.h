@@ -102,7 +102,7 @@ struct PlanReport {
   std::vector<KernelShare> kernels;
   /// Arithmetic of the products and attentions of one rank's step.
   double flops = 0;
-  /// The arena of the order in which the step is compiled.
+  /// The arena of the program before it is scheduled.
   int64_t arenaBytes = 0;
   /// What the planner decided, in sentences; none where nothing was.
   std::vector<std::string> decisions;

@@ -115,10 +115,14 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (best.hostPeak)
     os << "memory of the host at its peak: " << formatBytes(best.hostPeak)
        << "\n";
-  os << "arena as compiled: " << formatBytes(report.arenaBytes)
-     << "; budget: " << formatBytes(report.budget)
-     << "; least that this plan needs: " << formatBytes(report.leastBudget)
-     << "\n";
+  // What the plan keeps it need not keep; under a smaller budget it also
+  // repeats or offloads more.
+  os << "budget of the arena: " << formatBytes(report.budget)
+     << "; least without repeating or offloading more: "
+     << formatBytes(report.leastBudget) << " (--memory-budget "
+     << formatBudget(report.getBudgetFor(report.leastBudget))
+     << "); arena of the program before it is scheduled: "
+     << formatBytes(report.arenaBytes) << "\n";
   if (!report.fits())
     os << "does not fit: "
        << describeMisfit(report.leastBudget, report.budget, report.reserved)
