@@ -73,6 +73,20 @@ class PageTest(unittest.TestCase):
             self.assertAlmostEqual(share, parts[name] / self.data["step_ms"], delta=6e-4, msg=name)
 
 
+    def check_narrow(self, parts):
+        """Of a phone's screen: what is wider than it moves in a part of its own, and can be reached."""
+        page.resize(390, 800)
+        self.addCleanup(page.resize, 1280, 1000)
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
+        for part in parts:
+            box = f"""document.querySelector("{part}")"""
+            self.assertLessEqual(page.run(f"{box}.getBoundingClientRect().right"), 390, part)
+            right = page.run(f"""(box => {{ box.scrollLeft = 1e6;
+                return Math.max(...[...box.querySelectorAll("th, td")].map(
+                    cell => cell.getBoundingClientRect().right)); }})({box})""")
+            self.assertLessEqual(right, 391, part)
+
+
 class TightPage(PageTest):
     """A budget that the step fits into at a price."""
 
@@ -180,6 +194,14 @@ class PlanPage(PageTest):
         self.assertNotEqual(self.data["orders"][0]["bound_ms"], self.data["bound_ms"])
         self.assertEqual(self.data["orders"][-1]["bound_ms"], self.data["bound_ms"])
 
+    def test_it_can_be_read_on_a_narrow_screen(self):
+        self.check_narrow(("#helps", "#table", "#kernels"))
+        for track in ("#bars", "#helps"):
+            width = page.run(f"""document.querySelector("{track} .track").getBoundingClientRect().width""")
+            self.assertGreater(width, 100, track)
+        orders = [(o["compute_ms"], o["exposed_ms"]) for o in self.data["orders"]]
+        self.check_bars(self.widths("#bars .track"), orders, max(map(sum, orders)))
+
     def canvas(self):
         return page.run("""(() => { const c = document.getElementById("canvas");
             c.scrollIntoView({block: "start"});
@@ -268,6 +290,10 @@ class SweepPage(PageTest):
             self.assertIn(p.get("reason", ""), row)
         story = page.run("""document.getElementById("story").textContent""")
         self.assertIn("12 points: 4 fit, 4 do not fit, 4 were refused", story)
+
+    def test_it_can_be_read_on_a_narrow_screen(self):
+        self.check_narrow(("#table",))
+        self.assertLessEqual(page.run("""document.querySelector("svg").getBoundingClientRect().right"""), 390)
 
     def test_columns_sort_and_points_choose_rows(self):
         titles = page.run("""[...document.querySelectorAll("th")].map(h => h.textContent)""")
