@@ -27,10 +27,12 @@ using namespace mlir::fsdp::sched;
 namespace {
 struct Candidate {
   std::string title;
-  bool isOption = false;
+  bool isOption = false, hasAllMemory = false;
   PlanOptions options;
   PlanSettings settings;
   CostFactors factors;
+  /// This link is twice as fast; those to and from the host are one.
+  std::optional<Link> fasterLink;
 };
 
 /// What the traced step says of its parameters.
@@ -126,6 +128,10 @@ private:
     all.back().title = title.str();
     return all.back().factors;
   }
+  void addLink(const llvm::Twine &title, Link link) {
+    addFactors(title);
+    all.back().fasterLink = link;
+  }
   PlanOptions &addOption(const llvm::Twine &title) {
     all.push_back(base);
     all.back().title = title.str();
@@ -158,17 +164,15 @@ void Candidates::addMachines(const LoweredStep &step,
       llvm::consumeError(place.takeError());
       continue;
     }
-    if (place->ranks > 1)
-      used[unsigned(place->nodes > 1 ? Link::Inter : Link::Intra)] = true;
+    // A ring through several nodes crosses both kinds: either may limit it.
+    used[unsigned(Link::Inter)] |= place->nodes > 1;
+    used[unsigned(Link::Intra)] |= place->ranksPerNode > 1;
   }
   for (auto [link, title] : kLinks)
     if (used[unsigned(link)])
-      addFactors(title).links[unsigned(link)] = 2;
-  if (copies) {
-    CostFactors &factors = addFactors("links to the host twice as fast");
-    factors.links[unsigned(Link::DeviceToHost)] =
-        factors.links[unsigned(Link::HostToDevice)] = 2;
-  }
+      addLink(title, link);
+  if (copies)
+    addLink("links to the host twice as fast", Link::DeviceToHost);
   Time slowed = 0;
   for (Time time : best.timeline.slowedBy)
     slowed += time;
@@ -210,10 +214,13 @@ void Candidates::addStrategies(const LoweredStep &step) {
 
 void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
                             const ParamFacts &facts) {
-  if (!report.fits() ||
+  // A budget that was asked for has a price, also where it only decides what
+  // is kept.
+  if (base.settings.budget || !report.fits() ||
       llvm::is_contained(report.getBest().placed, Cause::Memory)) {
     addFactors("a device with more memory than any order can use");
     all.back().settings.budget = kNoBudget;
+    all.back().hasAllMemory = true;
   }
   bool communicates =
       llvm::any_of(step.program.groups,
@@ -249,6 +256,7 @@ planCandidate(const Candidate &candidate, const Cluster &cluster,
   WhatIf result;
   result.title = candidate.title;
   result.isOption = candidate.isOption;
+  result.hasAllMemory = candidate.hasAllMemory;
   if (!step) {
     result.refused = llvm::toString(step.takeError());
     return result;
@@ -257,8 +265,11 @@ planCandidate(const Candidate &candidate, const Cluster &cluster,
   // Options that are read again: no candidate has a wrong one.
   if (candidate.isOption)
     llvm::cantFail(readSettings(candidate.options, settings));
-  auto plan = planLowered(**step, cluster, candidate.options, settings,
-                          candidate.factors);
+  auto plan = planLowered(
+      **step,
+      candidate.fasterLink ? makeLinkFaster(cluster, *candidate.fasterLink, 2)
+                           : cluster,
+      candidate.options, settings, candidate.factors);
   if (!plan) {
     result.refused = llvm::toString(plan.takeError());
     return result;

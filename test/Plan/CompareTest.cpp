@@ -159,6 +159,38 @@ TEST(Compare, saysWhatDiffers) {
   EXPECT_NE(text.find("compute: kernels are slower"), std::string::npos);
 }
 
+TEST(Compare, transfersThatBlockTheStepAreExposed) {
+  StepProgram program = makeProgram();
+  RunTrace trace;
+  trace.issue = getIssueHash(program);
+  RunStep &step = trace.steps.emplace_back();
+  double now = 0;
+  auto add = [&](RunEvent::Kind kind, std::string name, double duration,
+                 int64_t event = -1) {
+    step.events.push_back({kind, std::move(name), now, duration, event, 0});
+    now += duration;
+  };
+  // Calls that return when they are done; waits find nothing left.
+  add(RunEvent::Transfer, "all_gather", 6, 0);
+  add(RunEvent::Kernel, "k0", 3);
+  add(RunEvent::Wait, "wait", 0.5, 0);
+  add(RunEvent::Kernel, "k1", 3);
+  add(RunEvent::Kernel, "k0", 3);
+  add(RunEvent::Transfer, "reduce_scatter", 11, 1);
+  add(RunEvent::Wait, "wait", 0.5, 1);
+  step.end = now + 1;
+  auto run = makeRunVariant(program, trace);
+  ASSERT_TRUE(bool(run)) << messageOf(std::move(run));
+  EXPECT_EQ(run->timeline.exposed, toTime(18e-6));
+  EXPECT_EQ(run->timeline.exposedBy[0], toTime(6.5e-6));
+  EXPECT_EQ(run->timeline.step, toTime(28e-6));
+  // Beside a kernel it blocks nothing: only the wait counts.
+  step.events[0].begin = 5;
+  run = makeRunVariant(program, trace);
+  ASSERT_TRUE(bool(run)) << messageOf(std::move(run));
+  EXPECT_EQ(run->timeline.exposedBy[0], toTime(0.5e-6));
+}
+
 TEST(Compare, refusesWhatIsNoTraceOfTheProgram) {
   StepProgram program = makeProgram();
   std::string good = printTrace(simulate(program));

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Planner.h"
+#include "fsdp/Target/Plan.h"
 
 #include "gtest/gtest.h"
 
@@ -28,4 +29,19 @@ TEST(Planner, readsBytes) {
   for (llvm::StringRef wrong :
        {"", "GiB", "-1GiB", "0", "1 GiBs", "nan", "1e30TiB", "five"})
     EXPECT_EQ(read(wrong), -1) << wrong.str();
+}
+
+TEST(Planner, budgetsAreEnough) {
+  EXPECT_EQ(formatBudget(1), "0.1MiB");
+  EXPECT_EQ(formatBudget(1 << 20), "1.0MiB");
+  EXPECT_EQ(formatBudget((1 << 20) + 1), "1.1MiB");
+  EXPECT_EQ(formatBudget(int64_t(2) << 30), "2.00GiB");
+  EXPECT_EQ(formatBudget((int64_t(2) << 30) + 1), "2.01GiB");
+  // What is printed may be given back.
+  for (int64_t bytes = 1000; bytes < int64_t(1) << 45; bytes = bytes * 3 + 7) {
+    llvm::Expected<int64_t> read = parseBytes(formatBudget(bytes));
+    ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+    EXPECT_GE(*read, bytes);
+    EXPECT_LE(double(*read), double(bytes) * 1.01 + (1 << 17));
+  }
 }

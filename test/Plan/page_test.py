@@ -62,6 +62,78 @@ class PageTest(unittest.TestCase):
                 self.assertAlmostEqual(width, length / longest, delta=0.004)
 
 
+    def check_headline(self, text, parts):
+        """It names @parts, in milliseconds, the largest first, each with its share."""
+        order = sorted(parts, key=parts.get, reverse=True)
+        self.assertTrue(text.lower().startswith(order[0] + " is the largest part of the step"), text)
+        places = [text.lower().index(name) for name in order]
+        self.assertEqual(places, sorted(places), text)
+        shares = [float(share) / 100 for share in re.findall(r"\(([\d.]+) %\)", text)]
+        for name, share in zip(order, shares, strict=True):
+            self.assertAlmostEqual(share, parts[name] / self.data["step_ms"], delta=6e-4, msg=name)
+
+
+    def check_narrow(self, parts):
+        """Of a phone's screen: what is wider than it moves in a part of its own, and can be reached."""
+        page.resize(390, 800)
+        self.addCleanup(page.resize, 1280, 1000)
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
+        for part in parts:
+            box = f"""document.querySelector("{part}")"""
+            self.assertLessEqual(page.run(f"{box}.getBoundingClientRect().right"), 390, part)
+            right = page.run(f"""(box => {{ box.scrollLeft = 1e6;
+                return Math.max(...[...box.querySelectorAll("th, td")].map(
+                    cell => cell.getBoundingClientRect().right)); }})({box})""")
+            self.assertLessEqual(right, 391, part)
+
+
+class TightPage(PageTest):
+    """A budget that the step fits into at a price."""
+
+    def setUp(self):
+        self.open("--mesh", "shard=16", "--memory-budget", "2049.3MiB")
+        self.assertTrue(self.data["fits"])
+
+    def test_the_price_of_the_budget_is_a_part_of_the_step(self):
+        roomy, = (w for w in self.data["what_ifs"] if w["has_all_memory"])
+        self.assertLess(roomy["step_ms"], self.data["step_ms"])
+        story = page.run("""document.querySelector("#story li").textContent""")
+        self.check_headline(story, {"compute": roomy["compute_ms"],
+                                    "communication that is not hidden": roomy["exposed_ms"],
+                                    "the price of the memory budget": self.data["step_ms"] - roomy["step_ms"]})
+
+
+    def test_orders_over_the_budget_are_marked(self):
+        over = [o["over_budget"] for o in self.data["orders"]]
+        self.assertEqual(over, [o["peak"]["bytes"] > self.data["budget_bytes"] for o in self.data["orders"]])
+        self.assertTrue(any(over))
+        self.assertFalse(over[-1])
+        marks = page.run("""[...document.querySelectorAll("#bars .bar")].map(
+            bar => bar.firstChild.textContent.endsWith("(over the budget)"))""")
+        self.assertEqual(marks, over)
+        self.assertEqual(self.text.count("(over the budget)"), sum(over))
+        story = page.run("""document.getElementById("story").textContent""")
+        self.assertEqual(story.count("(over the budget)"), sum(over))
+
+
+class SmallPage(PageTest):
+    """A budget that no order fits into."""
+
+    def test_what_is_needed_is_a_budget_that_is_enough(self):
+        self.open("--mesh", "shard=16", "--memory-budget", "1MiB")
+        self.assertFalse(self.data["fits"])
+        gib = lambda text: float(re.search(r"needs --memory-budget ([\d.]+)GiB", text)[1]) * 2 ** 30
+        check = lambda text, data: self.assertTrue(
+            0 <= gib(text) - (data["least_budget_bytes"] + self.data["reserved_bytes"]) <= 0.011 * 2 ** 30, text)
+        check(page.run("""document.querySelector("#story li").textContent"""), self.data)
+        rows = page.run("""[...document.querySelectorAll("#helps tbody tr")].slice(1).map(row => row.textContent)""")
+        short = [(row, w) for row, w in zip(rows, self.data["what_ifs"], strict=True) if not w.get("fits", True)]
+        self.assertTrue(short)
+        for row, w in short:
+            check(row, w)
+            self.assertIn(re.search(r"needs --memory-budget [\d.]+GiB", row)[0], self.text)
+
+
 class PlanPage(PageTest):
     def setUp(self):
         self.open("--mesh", "shard=16")
@@ -89,8 +161,8 @@ class PlanPage(PageTest):
     def test_words_say_what_the_plan_says(self):
         story = page.run("""[...document.querySelectorAll("#story li")].map(item => item.textContent)""")
         best = self.data["orders"][-1]
-        long = best["exposed_ms"] / best["step_ms"] < 0.15
-        self.assertRegex(story[0], "^Compute makes" if long else "^Communication makes")
+        self.check_headline(story[0], {"compute": best["compute_ms"],
+                                       "communication that is not hidden": best["exposed_ms"]})
         self.assertIn(best["collectives"][0]["cause"], " ".join(story))
         helps = [w for w in self.data["what_ifs"] if w["is_option"] and w["fits"]]
         self.assertIn(f"The option that helps most is {helps[0]['title']}", " ".join(story))
@@ -106,6 +178,29 @@ class PlanPage(PageTest):
         self.check_bars(self.widths("#helps .track"), changes, max(map(sum, changes)))
         titles = page.run("""[...document.querySelectorAll("#helps tbody tr")].map(r => r.children[0].textContent)""")
         self.assertEqual(titles, ["as it is"] + [w["title"] for w in self.data["what_ifs"]])
+
+    def test_gaps_are_to_the_bound_of_each_order(self):
+        bounds = page.run("""[...document.querySelectorAll("#bars .track")].map(track =>
+            parseFloat(track.querySelector("u").style.left) / 100)""")
+        words = page.run("""[...document.querySelectorAll("#bars .bar")].map(bar => bar.lastChild.textContent)""")
+        longest = max(o["step_ms"] for o in self.data["orders"])
+        texts = re.findall(r"ms   gap +([\d.]+) %", self.text)
+        for order, bound, word, text in zip(self.data["orders"], bounds, words, texts, strict=True):
+            self.assertAlmostEqual(order["gap"], order["step_ms"] / order["bound_ms"] - 1, delta=1e-9)
+            self.assertAlmostEqual(bound, order["bound_ms"] / longest, delta=1e-4)
+            self.assertAlmostEqual(float(text) / 100, order["gap"], delta=6e-4)
+            self.assertAlmostEqual(float(re.search(r"gap ([\d.]+) %", word)[1]) / 100, order["gap"], delta=6e-4)
+        # Other orders do other work, of which another bound holds.
+        self.assertNotEqual(self.data["orders"][0]["bound_ms"], self.data["bound_ms"])
+        self.assertEqual(self.data["orders"][-1]["bound_ms"], self.data["bound_ms"])
+
+    def test_it_can_be_read_on_a_narrow_screen(self):
+        self.check_narrow(("#helps", "#table", "#kernels"))
+        for track in ("#bars", "#helps"):
+            width = page.run(f"""document.querySelector("{track} .track").getBoundingClientRect().width""")
+            self.assertGreater(width, 100, track)
+        orders = [(o["compute_ms"], o["exposed_ms"]) for o in self.data["orders"]]
+        self.check_bars(self.widths("#bars .track"), orders, max(map(sum, orders)))
 
     def canvas(self):
         return page.run("""(() => { const c = document.getElementById("canvas");
@@ -195,6 +290,10 @@ class SweepPage(PageTest):
             self.assertIn(p.get("reason", ""), row)
         story = page.run("""document.getElementById("story").textContent""")
         self.assertIn("12 points: 4 fit, 4 do not fit, 4 were refused", story)
+
+    def test_it_can_be_read_on_a_narrow_screen(self):
+        self.check_narrow(("#table",))
+        self.assertLessEqual(page.run("""document.querySelector("svg").getBoundingClientRect().right"""), 390)
 
     def test_columns_sort_and_points_choose_rows(self):
         titles = page.run("""[...document.querySelectorAll("th")].map(h => h.textContent)""")

@@ -36,8 +36,13 @@ struct PlanVariant {
   int64_t mostBytes = 0;
   /// Why each start stands where it does, by StepOp::source.
   std::vector<sched::Cause> placed;
-  /// No order of its ops takes less.
+  /// No order of its ops takes less; 0: not known, as of a run.
   Time bound = 0;
+
+  /// What another order of the same ops could win, as a part of the bound.
+  double getGap() const {
+    return bound > 0 ? double(timeline.step - bound) / double(bound) : 0.0;
+  }
 };
 
 /// A start that compute waited for, and the one reason.
@@ -62,6 +67,8 @@ struct WhatIf {
   std::string title;
   /// It is an option of this tool; otherwise another machine.
   bool isOption = false;
+  /// Memory is all that was changed: there is room for any order.
+  bool hasAllMemory = false;
   /// Why there is no plan of it; empty where there is one.
   std::string refused;
   Time step = 0, compute = 0, exposed = 0;
@@ -95,7 +102,7 @@ struct PlanReport {
   std::vector<KernelShare> kernels;
   /// Arithmetic of the products and attentions of one rank's step.
   double flops = 0;
-  /// The arena of the order in which the step is compiled.
+  /// The arena of the program before it is scheduled.
   int64_t arenaBytes = 0;
   /// What the planner decided, in sentences; none where nothing was.
   std::vector<std::string> decisions;
@@ -109,6 +116,12 @@ struct PlanReport {
   bool hasProfile = false;
 
   bool fits() const { return leastBudget <= budget; }
+  /// The --memory-budget with which @least bytes are left for the arena.
+  int64_t getBudgetFor(int64_t least) const { return least + reserved; }
+  /// The step fits, but not in this order.
+  bool isOverBudget(const PlanVariant &variant) const {
+    return fits() && getMemoryPeak(variant.memory).getTotal() > budget;
+  }
   const PlanVariant &getBest() const { return variants.back(); }
   /// Of all ranks, in the best order.
   double getItemsPerSecond() const;
@@ -154,6 +167,9 @@ std::array<Time, 3> getTimeByKind(const PlanReport &report);
 
 /// "1.50 GiB", "12.0 MiB", "0.5 KiB".
 std::string formatBytes(int64_t bytes);
+
+/// "8.53GiB": as --memory-budget takes it, not less than @bytes.
+std::string formatBudget(int64_t bytes);
 
 /// "expected a memory budget of at least ..., got ..".
 std::string describeMisfit(int64_t least, int64_t budget, int64_t reserved);

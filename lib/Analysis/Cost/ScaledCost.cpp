@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Cost/ScaledCost.h"
+#include "fsdp/Analysis/Cost/NcclModel.h"
 
 #include <algorithm>
 
@@ -25,10 +26,41 @@ Time ScaledCost::kernel(const KernelCost &kernel) const {
                 isProduct ? factors.products : factors.otherKernels);
 }
 
-TransferCost ScaledCost::transfer(const TransferKey &transfer) const {
-  TransferCost cost = base->transfer(transfer);
-  cost.work = divide(cost.work, factors.links[unsigned(cost.link)]);
-  return cost;
+static void multiplyBandwidth(Cluster &cluster, Link link, double factor) {
+  switch (link) {
+  case Link::Intra:
+    cluster.intra->bandwidth *= factor;
+    // Seen on this link, not a limit of NCCL's.
+    if (cluster.intra->nvls)
+      cluster.intra->nvls->maxBusBandwidth *= factor;
+    return;
+  case Link::Inter:
+    cluster.inter->bandwidth *= factor;
+    return;
+  case Link::DeviceToHost:
+  case Link::HostToDevice:
+    cluster.host->bandwidth *= factor;
+    return;
+  }
+}
+
+Cluster mlir::fsdp::makeLinkFaster(Cluster cluster, Link link, double factor) {
+  Cluster before = cluster;
+  multiplyBandwidth(cluster, link, factor);
+  for (MeasuredCollective &measured : cluster.collectives) {
+    GroupPlacement group;
+    group.nodes = measured.nodes;
+    group.ranksPerNode = measured.ranksPerNode;
+    group.ranks = measured.nodes * measured.ranksPerNode;
+    group.neighbours = measured.neighbours;
+    // A table may be of groups whose links the file leaves out.
+    if ((group.nodes > 1 && !cluster.inter) ||
+        (group.ranksPerNode > 1 && !cluster.intra))
+      continue;
+    measured.seconds = measured.seconds.withFasterRate(
+        getBusBandwidth(cluster, group) / getBusBandwidth(before, group));
+  }
+  return cluster;
 }
 
 int ScaledCost::rate(Queue queue, QueueMask active) const {

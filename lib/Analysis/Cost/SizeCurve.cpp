@@ -47,6 +47,14 @@ SizeCurve::fromEfficiency(llvm::ArrayRef<std::pair<double, double>> points) {
   return fromTimes(times, Below::Proportional);
 }
 
+SizeCurve SizeCurve::withFasterRate(double factor) const {
+  SizeCurve curve = *this;
+  double latency = smallestTime();
+  for (auto &[size, time] : curve.points)
+    time = latency + (time - latency) / factor;
+  return curve;
+}
+
 double SizeCurve::time(double size) const {
   if (size <= 0)
     return 0;

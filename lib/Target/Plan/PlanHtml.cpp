@@ -53,6 +53,8 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("step", toUs(timeline.step));
     json.attribute("compute", toUs(timeline.compute));
     json.attribute("exposed", toUs(timeline.exposed));
+    json.attribute("bound", toUs(variant.bound));
+    json.attribute("overBudget", report.isOverBudget(variant));
     json.attribute("slowed",
                    toUs(std::accumulate(timeline.slowedBy.begin(),
                                         timeline.slowedBy.end(), Time(0))));
@@ -105,11 +107,13 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("strategy", report.strategy);
     json.attribute("cluster", report.cluster);
     json.attribute("device", report.device);
-    json.attribute("bound", toUs(report.bound));
     json.attribute("limit", report.limit);
     json.attribute("flops", report.flops);
     json.attribute("budget", report.budget);
-    json.attribute("leastBudget", report.leastBudget);
+    json.attribute("fits", report.fits());
+    json.attribute("needs",
+                   formatBudget(report.getBudgetFor(report.leastBudget)));
+    json.attribute("reserved", report.reserved);
     json.attributeArray("decisions", [&] {
       for (const std::string &decision : report.decisions)
         json.value(decision);
@@ -126,6 +130,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
         json.object([&] {
           json.attribute("title", it.title);
           json.attribute("isOption", it.isOption);
+          json.attribute("hasAllMemory", it.hasAllMemory);
           if (!it.refused.empty()) {
             json.attribute("refused", it.refused);
             return;
@@ -135,7 +140,8 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
           json.attribute("exposed", toUs(it.exposed));
           json.attribute("peak", it.peak);
           json.attribute("fits", it.fits());
-          json.attribute("least", it.leastBudget);
+          json.attribute("needs",
+                         formatBudget(report.getBudgetFor(it.leastBudget)));
         });
     });
     json.attribute("launches",

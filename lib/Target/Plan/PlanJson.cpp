@@ -34,9 +34,13 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("step_ms", toMs(timeline.step));
     json.attribute("compute_ms", toMs(timeline.compute));
     json.attribute("exposed_ms", toMs(timeline.exposed));
-    json.attribute("gap", double(timeline.step - report.bound) /
-                              double(std::max<Time>(1, report.bound)));
+    // Of its own kernels and collectives: other orders do other work.
+    if (variant.bound) {
+      json.attribute("bound_ms", toMs(variant.bound));
+      json.attribute("gap", variant.getGap());
+    }
     writeMemory(json, getMemoryPeak(variant.memory));
+    json.attribute("over_budget", report.isOverBudget(variant));
     if (variant.hostPeak)
       json.attribute("host_peak_bytes", variant.hostPeak);
     if (variant.mostBytes)
@@ -65,6 +69,7 @@ static void writeWhatIf(llvm::json::OStream &json, const WhatIf &it) {
   json.object([&] {
     json.attribute("title", it.title);
     json.attribute("is_option", it.isOption);
+    json.attribute("has_all_memory", it.hasAllMemory);
     if (!it.refused.empty()) {
       json.attribute("refused", it.refused);
       return;

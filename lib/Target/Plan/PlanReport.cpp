@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -73,6 +74,16 @@ std::string mlir::fsdp::formatBytes(int64_t bytes) {
   if (bytes < (1 << 30))
     return llvm::formatv("{0:f1} MiB", double(bytes) / (1 << 20));
   return llvm::formatv("{0:f2} GiB", double(bytes) / (1 << 30));
+}
+
+std::string mlir::fsdp::formatBudget(int64_t bytes) {
+  if (bytes < (1 << 30)) {
+    int64_t tenths = llvm::divideCeil(bytes * 10, int64_t(1) << 20);
+    return llvm::formatv("{0}.{1}MiB", tenths / 10, tenths % 10);
+  }
+  int64_t hundredths = llvm::divideCeil(bytes * 100, int64_t(1) << 30);
+  return llvm::formatv("{0}.{1}{2}GiB", hundredths / 100, hundredths / 10 % 10,
+                       hundredths % 10);
 }
 
 std::string mlir::fsdp::describeMisfit(int64_t least, int64_t budget,

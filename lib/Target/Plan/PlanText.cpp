@@ -22,16 +22,9 @@ static void printVariant(const PlanReport &report, const PlanVariant &variant,
   const Timeline &timeline = variant.timeline;
   os << format("  %-36s %10.3f ms   exposed %10.3f ms   gap %5.1f %%   peak ",
                variant.title.c_str(), toMs(timeline.step),
-               toMs(timeline.exposed),
-               variant.bound ? 100.0 * double(timeline.step - variant.bound) /
-                                   double(variant.bound)
-                             : 0.0)
+               toMs(timeline.exposed), 100.0 * variant.getGap())
      << formatBytes(getMemoryPeak(variant.memory).getTotal())
-     << (report.fits() &&
-                 getMemoryPeak(variant.memory).getTotal() > report.budget
-             ? " (over the budget)"
-             : "")
-     << "\n";
+     << (report.isOverBudget(variant) ? " (over the budget)" : "") << "\n";
 }
 
 static void printKernels(const PlanReport &report, llvm::raw_ostream &os) {
@@ -58,7 +51,8 @@ static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
                      double(std::max<Time>(1, step)))
        << llvm::right_justify(formatBytes(it.peak), 11) << "  " << it.title;
     if (!it.fits())
-      os << " (does not fit: needs " << formatBytes(it.leastBudget) << ")";
+      os << " (does not fit: needs --memory-budget "
+         << formatBudget(report.getBudgetFor(it.leastBudget)) << ")";
     os << "\n";
   }
 }
@@ -70,9 +64,7 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   os << report.model << " on " << report.mesh << " (" << report.strategy
      << "), " << report.cluster << "\n\n";
   os << format("step %.3f ms, bound %.3f ms, gap %.1f %%\n",
-               toMs(timeline.step), toMs(report.bound),
-               100.0 * double(timeline.step - report.bound) /
-                   double(std::max<Time>(1, report.bound)));
+               toMs(timeline.step), toMs(report.bound), 100.0 * best.getGap());
   os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
                "step), %.1f TFLOP/s per rank\n",
                toMs(timeline.compute), toMs(timeline.exposed),
@@ -87,7 +79,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (report.items.perRank)
     os << format("%.0f ", report.getItemsPerSecond()) << report.items.name
        << " a second on " << report.worldSize << " ranks\n";
-  os << "\norders:\n";
+  os << "\norders (gap: of each to the bound of its own kernels and "
+        "collectives):\n";
   for (const PlanVariant &variant : report.variants)
     printVariant(report, variant, os);
 
@@ -122,10 +115,14 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (best.hostPeak)
     os << "memory of the host at its peak: " << formatBytes(best.hostPeak)
        << "\n";
-  os << "arena as compiled: " << formatBytes(report.arenaBytes)
-     << "; budget: " << formatBytes(report.budget)
-     << "; least that this plan needs: " << formatBytes(report.leastBudget)
-     << "\n";
+  // What the plan keeps it need not keep; under a smaller budget it also
+  // repeats or offloads more.
+  os << "budget of the arena: " << formatBytes(report.budget)
+     << "; least without repeating or offloading more: "
+     << formatBytes(report.leastBudget) << " (--memory-budget "
+     << formatBudget(report.getBudgetFor(report.leastBudget))
+     << "); arena of the program before it is scheduled: "
+     << formatBytes(report.arenaBytes) << "\n";
   if (!report.fits())
     os << "does not fit: "
        << describeMisfit(report.leastBudget, report.budget, report.reserved)

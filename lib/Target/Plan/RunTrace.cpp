@@ -165,6 +165,19 @@ static const RunStep &getFastestStep(const RunTrace &trace) {
   });
 }
 
+/// Whether @transfer was a call that returned when it was done: the step did
+/// nothing else while it ran.
+static bool isBlocking(const RunEvent &transfer, const RunStep &step) {
+  // Times are rounded: events that follow each other may touch.
+  constexpr double kTouchUs = 0.005;
+  return llvm::none_of(step.events, [&](const RunEvent &event) {
+    double begin = std::max(event.begin, transfer.begin),
+           end = std::min(event.begin + event.duration,
+                          transfer.begin + transfer.duration);
+    return event.kind != RunEvent::Transfer && end - begin > kTouchUs;
+  });
+}
+
 llvm::Expected<PlanVariant>
 mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
   if (std::string issue = getIssueHash(program); trace.issue != issue)
@@ -226,15 +239,14 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
         return missing("the transfer of event " + Twine(op.event));
       span = toSpan(*found->second);
       span.stall = toTime(found->second->waiting * 1e-6);
-      // Without queues the step waited all the time.
-      if (waits.empty())
-        timeline.exposedBy[i] = span.end - span.begin;
+      if (isBlocking(*found->second, step))
+        timeline.exposedBy[i] += span.end - span.begin;
     } else if (op.kind == StepOpKind::Wait && !waits.empty()) {
       auto found = waits.find(op.event);
       if (found == waits.end())
         return missing("a wait for event " + Twine(op.event));
       span = toSpan(*found->second);
-      timeline.exposedBy[starts[op.event]] = span.end - span.begin;
+      timeline.exposedBy[starts[op.event]] += span.end - span.begin;
     }
   }
   timeline.step = toTime((step.end - step.begin) * 1e-6);

@@ -6,15 +6,18 @@
 //===----------------------------------------------------------------------===//
 //
 // Another model's times, with parts of them taken as faster: what a step would
-// gain from faster links, from launches that cost nothing, and so on. It works
-// on times, so it says the same of computed and of measured ones.
+// gain from faster products, from launches that cost nothing, and so on. It
+// works on times, so it says the same of computed and of measured ones.
+//
+// Links are made faster in the cluster instead: what a collective gains from
+// one depends on the others that it crosses.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_ANALYSIS_COST_SCALEDCOST_H
 #define FSDP_ANALYSIS_COST_SCALEDCOST_H
 
-#include "fsdp/Analysis/Cost/CostModel.h"
+#include "fsdp/Analysis/Cost/Cluster.h"
 
 #include <memory>
 
@@ -24,13 +27,16 @@ namespace mlir::fsdp {
 struct CostFactors {
   /// Of products and attention, and of all other kernels.
   double products = 1, otherKernels = 1;
-  /// By link: of the work of a transfer. Latencies stay.
-  std::array<double, kNumLinks> links = {1, 1, 1, 1};
   /// Taken from every kernel, as far as it is there.
   Time launch = 0;
   /// Nothing slows down what runs beside it.
   bool noContention = false;
 };
+
+/// @cluster with @factor times the bandwidth on @link, which it has. Latencies
+/// and what limits a collective elsewhere stay. A measured collective gains, of
+/// all but its latency, what the narrowest link that it crosses gains.
+Cluster makeLinkFaster(Cluster cluster, Link link, double factor);
 
 class ScaledCost : public CostModel {
 public:
@@ -38,7 +44,9 @@ public:
       : base(std::move(base)), factors(factors) {}
 
   Time kernel(const KernelCost &kernel) const override;
-  TransferCost transfer(const TransferKey &transfer) const override;
+  TransferCost transfer(const TransferKey &transfer) const override {
+    return base->transfer(transfer);
+  }
   int rate(Queue queue, QueueMask active) const override;
 
 private:

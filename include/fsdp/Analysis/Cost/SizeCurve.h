@@ -39,6 +39,9 @@ public:
   static SizeCurve
   fromEfficiency(llvm::ArrayRef<std::pair<double, double>> points);
 
+  /// The same smallest time, and beyond it @factor times less.
+  SizeCurve withFasterRate(double factor) const;
+
   /// The time of @size; above the last point, in proportion to it.
   double time(double size) const;
   /// size / time.
