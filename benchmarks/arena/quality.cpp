@@ -15,7 +15,9 @@
 //   fsdp-arena-quality [--mesh MESH]... [FOLDER | MODEL.mlir[.gz]]...
 //
 // Without models: those of test/fixtures; without meshes: shard=2 and
-// shard=2,replicate=2.
+// shard=2,replicate=2. A model that cannot be read is reported once, and the
+// others are still measured (exit 1). Exits with 2 and does nothing where an
+// option is not known or has no value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +48,6 @@ static std::string getFile(StringRef folder, const llvm::Twine &name) {
 /// The step of @options, in @order, before it has places. "offloaded": all that
 /// can be is in the host's memory, and the order needs as little as possible.
 static llvm::Error build(Frontend &frontend, StringRef order) {
-  if (llvm::Error error = frontend.read())
-    return error;
   PartitionOptions partition;
   frontend.fill(partition);
   ScheduleStepOptions schedule;
@@ -71,8 +71,22 @@ static llvm::Error build(Frontend &frontend, StringRef order) {
   });
 }
 
-/// Returns whether the arena is small enough.
-static bool print(StringRef model, StringRef mesh, StringRef order) {
+enum class Outcome {
+  Good,
+  TooLarge,
+  /// There is no such step of this model on this mesh.
+  NoStep,
+  /// There is no such model.
+  NoModel
+};
+
+static Outcome report(llvm::Error error, Outcome outcome) {
+  llvm::errs() << "error: " << llvm::toString(std::move(error)) << "\n";
+  return outcome;
+}
+
+/// Whether the arena is small enough.
+static Outcome print(StringRef model, StringRef mesh, StringRef order) {
   StepOptions options;
   options.input = fs::is_directory(model)
                       ? getFile(model, fs::exists(getFile(model, "model.mlir"))
@@ -88,10 +102,10 @@ static bool print(StringRef model, StringRef mesh, StringRef order) {
     options.optimizer = "adamw:lr=1e-3";
   StringRef name = path::filename(path::parent_path(options.input));
   Frontend frontend(options);
-  if (llvm::Error error = build(frontend, order)) {
-    llvm::errs() << "error: " << llvm::toString(std::move(error)) << "\n";
-    return false;
-  }
+  if (llvm::Error error = frontend.read())
+    return report(std::move(error), Outcome::NoModel);
+  if (llvm::Error error = build(frontend, order))
+    return report(std::move(error), Outcome::NoStep);
   auto step = frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep);
   auto from = std::chrono::steady_clock::now();
   ArenaPlan plan = planArena(step);
@@ -109,16 +123,42 @@ static bool print(StringRef model, StringRef mesh, StringRef order) {
                                plan.bound / 1048576.0, bytes / 1048576.0, ratio,
                                ms, isGood ? "" : "  too large");
   llvm::outs().flush();
-  return isGood;
+  return isGood ? Outcome::Good : Outcome::TooLarge;
+}
+
+/// What stands in the way of one model is said once, of one mesh once a model.
+static bool printAll(StringRef model, ArrayRef<std::string> meshes) {
+  bool areGood = true;
+  for (StringRef mesh : meshes)
+    for (StringRef order : {"in_order", "fsdp", "scheduled", "offloaded"}) {
+      Outcome outcome = print(model, mesh, order);
+      areGood &= outcome == Outcome::Good;
+      if (outcome == Outcome::NoModel)
+        return false;
+      if (outcome == Outcome::NoStep)
+        break;
+    }
+  return areGood;
+}
+
+static int refuse(const llvm::Twine &what) {
+  llvm::errs() << "error: expected " << what << "\n";
+  return 2;
 }
 
 int main(int argc, char **argv) {
   std::vector<std::string> models, meshes;
-  for (int i = 1; i < argc; ++i)
-    if (StringRef(argv[i]) == "--mesh" && i + 1 < argc)
+  for (int i = 1; i < argc; ++i) {
+    StringRef word = argv[i];
+    if (word == "--mesh" && i + 1 == argc)
+      return refuse("a mesh behind --mesh, got none");
+    if (word == "--mesh")
       meshes.push_back(argv[++i]);
+    else if (word.starts_with("-"))
+      return refuse("--mesh, folders and models, got '" + word + "'");
     else
-      models.push_back(argv[i]);
+      models.push_back(word.str());
+  }
   if (models.empty())
     for (StringRef name :
          {"bert", "gpt2", "llama", "mixed", "resnet", "t5", "transformer"})
@@ -131,8 +171,6 @@ int main(int argc, char **argv) {
                << "buffers        bound          arena   ratio       time\n";
   bool isGood = true;
   for (const std::string &model : models)
-    for (const std::string &mesh : meshes)
-      for (StringRef order : {"in_order", "fsdp", "scheduled", "offloaded"})
-        isGood &= print(model, mesh, order);
+    isGood &= printAll(model, meshes);
   return isGood ? 0 : 1;
 }

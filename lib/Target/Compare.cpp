@@ -62,6 +62,8 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   PlanVariant simulated =
       simulateVariant("compiled", "as simulated (" + trace.order + ")",
                       *program, *cost->model, cost->placements);
+  report.comparesFirstStep = trace.steps.size() == 1;
+  llvm::append_range(report.notes, getRunNotes(*traces, program->worldSize));
   report.hasProfile = !options.profile.empty();
   report.compared.push_back(std::move(simulated));
   report.compared.push_back(std::move(*run));

@@ -15,15 +15,17 @@ namespace fsdp::rt {
 
 /// The code carries the digests of what it was lowered from and of the manifest
 /// that it was lowered with: another manifest, or one that was changed since,
-/// has others.
+/// has others. What no compiler wrote may break any rule, so this goes before
+/// what is wrong with @manifest.
 static Status checkCertificate(const fsdp_rt_program &program,
-                               const data::Manifest &manifest) {
+                               const Result<data::Manifest> &manifest) {
   auto refuse = [](const std::string &what) {
     return Status::failed("certificate: expected " + what);
   };
-  if (!program.certificate && !manifest.certificate)
+  bool isInManifest = manifest.isOk() && manifest->certificate;
+  if (!program.certificate && !isInManifest)
     return Status::ok();
-  if (!program.certificate || !manifest.certificate)
+  if (!program.certificate || (manifest.isOk() && !isInManifest))
     return refuse(std::string("one in the code and in the manifest, got none "
                               "in the ") +
                   (program.certificate ? "manifest" : "code"));
@@ -31,9 +33,9 @@ static Status checkCertificate(const fsdp_rt_program &program,
   size_t space = text.find(' ');
   std::string code = text.substr(0, space),
               made = space == std::string::npos ? "" : text.substr(space + 1);
-  if (code != manifest.certificate->program)
+  if (isInManifest && code != manifest->certificate->program)
     return refuse("a manifest of program " + code + ", got one of program " +
-                  manifest.certificate->program);
+                  manifest->certificate->program);
   if (std::string is = data::sha256(program.manifest); is != made)
     return refuse("the manifest that the code was lowered with, of digest " +
                   made + ", got one of digest " + is);
@@ -51,10 +53,10 @@ Result<data::Manifest> readProgram(const fsdp_rt_program *program) {
         std::to_string(program->abi_version) +
         ": compile it again with the compiler that belongs to this runtime");
   Result<data::Manifest> manifest = data::parseManifest(program->manifest);
+  if (Status s = checkCertificate(*program, manifest))
+    return s;
   if (!manifest.isOk())
     return Status::internal(manifest.status().message());
-  if (Status s = checkCertificate(*program, *manifest))
-    return s;
   return manifest;
 }
 

@@ -191,6 +191,73 @@ TEST(Compare, transfersThatBlockTheStepAreExposed) {
   EXPECT_EQ(run->timeline.exposedBy[0], toTime(0.5e-6));
 }
 
+std::string printCompute(Time more, bool comparesFirstStep) {
+  PlanReport report;
+  report.comparesFirstStep = comparesFirstStep;
+  for (Time extra : {Time(0), more}) {
+    report.compared.push_back(simulate(makeProgram()));
+    report.compared.back().timeline.compute += extra;
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printComparison(report, os);
+  return text;
+}
+
+TEST(Compare, blamesNoKernelsForWhatTheFirstStepSetsUp) {
+  auto contains = [](const std::string &text, llvm::StringRef part) {
+    return llvm::StringRef(text).contains(part);
+  };
+  Time more = toTime(1e-6);
+  EXPECT_TRUE(contains(printCompute(more, false), "kernels are slower than"));
+  std::string first = printCompute(more, true);
+  EXPECT_FALSE(contains(first, "kernels are slower")) << first;
+  EXPECT_TRUE(contains(first, "compute: the first step also sets things up"));
+  EXPECT_TRUE(contains(printCompute(-more, true), "kernels are faster than"));
+}
+
+RunTrace makeTrace(int64_t rank, std::vector<int64_t> steps) {
+  RunTrace trace;
+  trace.rank = rank;
+  for (int64_t number : steps)
+    trace.steps.emplace_back().number = number;
+  return trace;
+}
+
+TEST(Compare, saysWhenOnlyTheFirstStepIsThere) {
+  EXPECT_EQ(getRunNotes(makeTrace(0, {1, 2}), 1), std::vector<std::string>());
+  RunTrace one = makeTrace(0, {1});
+  std::vector<std::string> notes = getRunNotes(one, 1);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(llvm::StringRef(notes[0]).starts_with(
+      "only step 1 is in the trace: its first-time costs count"))
+      << notes[0];
+  EXPECT_NE(notes[0].find("--steps"), std::string::npos) << notes[0];
+  // More of them would not help.
+  one.isCut = true;
+  notes = getRunNotes(one, 1);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].find("--steps"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("the trace was full"), std::string::npos);
+}
+
+TEST(Compare, saysWhichRanksAreAbsent) {
+  auto getAbsent = [](std::vector<int64_t> ranks, int64_t worldSize) {
+    std::vector<RunTrace> traces;
+    for (int64_t rank : ranks)
+      traces.push_back(makeTrace(rank, {1, 2}));
+    std::vector<std::string> notes = getRunNotes(traces, worldSize);
+    EXPECT_LE(notes.size(), 1u);
+    return notes.empty() ? "" : notes.front();
+  };
+  EXPECT_EQ(getAbsent({0, 1}, 2), "");
+  EXPECT_EQ(getAbsent({0}, 2),
+            "of 2 ranks, these have no trace in the folder: 1");
+  EXPECT_TRUE(
+      llvm::StringRef(getAbsent({1, 4}, 10)).ends_with(": 0, 2, 3, 5 to 9"))
+      << getAbsent({1, 4}, 10);
+}
+
 TEST(Compare, refusesWhatIsNoTraceOfTheProgram) {
   StepProgram program = makeProgram();
   std::string good = printTrace(simulate(program));

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <random>
 
 using namespace mlir::fsdp;
@@ -184,7 +185,7 @@ TEST(Mutants, TheProgramsAreRight) {
 }
 
 TEST(Mutants, HarmfulOnesAreRefusedAndNoOthers) {
-  int harmful = 0, harmless = 0;
+  int harmful = 0, harmless = 0, rejected = 0, accepted = 0;
   for (unsigned seed = 0; seed != 20000; ++seed) {
     Mutant mutant(seed);
     for (unsigned i = 0; i != 1 + seed % 3; ++i)
@@ -197,11 +198,25 @@ TEST(Mutants, HarmfulOnesAreRefusedAndNoOthers) {
       continue;
     std::string harm = test::runEveryWay(mutant.p);
     auto fault = verifyProgram(mutant.p);
+    ++(fault ? rejected : accepted);
     ASSERT_EQ(harm.empty(), !fault)
         << "seed " << seed << ": the interpreter says '" << harm
         << "', the verifier '" << (fault ? fault->message : "") << "'";
     ++(harm.empty() ? harmless : harmful);
   }
+  const std::pair<const char *, int> counts[] = {
+      {"mutants", harmful + harmless},
+      {"harmful", harmful},
+      {"harmless", harmless},
+      {"rejected", rejected},
+      {"accepted", accepted}};
+  const char *separator = "";
+  for (auto [name, count] : counts) {
+    RecordProperty(name, count);
+    std::printf("%s%d %s", separator, count, name);
+    separator = ", ";
+  }
+  std::printf("\n");
   EXPECT_GT(harmful + harmless, 18000);
   EXPECT_GT(harmful, 8000);
   EXPECT_GT(harmless, 3000);

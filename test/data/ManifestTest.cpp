@@ -168,12 +168,14 @@ TEST(Manifest, Sha256IsTheStandards) {
             "f1809a48a497200e046d39ccc7112cd0");
 }
 
-std::string refusalOf(const json &description, const char *certificate) {
-  std::string text = description.dump();
+Status readStatus(const std::string &text, const char *certificate) {
   fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
                              [](fsdp_rt_context *) { return 0; }, certificate};
-  Result<Manifest> read = readProgram(&program);
-  return read.isOk() ? "" : read.status().message();
+  return readProgram(&program).status();
+}
+
+std::string refusalOf(const json &description, const char *certificate) {
+  return readStatus(description.dump(), certificate).message();
 }
 
 TEST(Manifest, BelongsToTheCodeThatItCameWith) {
@@ -185,6 +187,20 @@ TEST(Manifest, BelongsToTheCodeThatItCameWith) {
   changed["name"] = "other";
   EXPECT_CONTAINS(refusalOf(changed, (code + " " + digest).c_str()),
                   "expected the manifest that the code was lowered with");
+  // What breaks a rule, or is no JSON, was changed all the same.
+  json broken = certified();
+  broken["arena"]["bytes"] = int64_t(broken["arena"]["bytes"]) + 256;
+  for (const std::string &text : {broken.dump(), std::string("{")}) {
+    Status refused = readStatus(text, (code + " " + digest).c_str());
+    EXPECT_EQ(refused.code(), Code::Failed);
+    EXPECT_CONTAINS(refused.message(),
+                    "expected the manifest that the code was lowered with");
+  }
+  // So the compiler wrote it: its fault.
+  Status wrong =
+      readStatus(broken.dump(), (code + " " + sha256(broken.dump())).c_str());
+  EXPECT_EQ(wrong.code(), Code::Internal);
+  EXPECT_CONTAINS(wrong.message(), "certificate.peak_bytes: expected the");
   // Left from before: another program.
   json stale = certified();
   stale["certificate"]["program"] = std::string(64, 'b');

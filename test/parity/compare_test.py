@@ -55,6 +55,27 @@ class Compare(StepTest):
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         self.assertIn("simulated", outcome.stdout)
 
+    def test_what_there_was_to_compare_is_said(self):
+        program = self.compile(fixture, MESH, "--cluster", CLUSTER)
+        for steps, missing, notes in ((4, False, []), (1, False, ["only step 1 is in the trace: its first-time costs"]),
+                                      (4, True, ["of 2 ranks, these have no trace in the folder: 1"])):
+            with self.subTest(steps=steps, missing=missing):
+                folder = self.trace(program, steps=steps)
+                if missing:
+                    (folder / "rank-1.json").unlink()
+                page = self.place("plan.html")
+                text = self.plan("--compare", folder, "--html", page)
+                data = self.plan("--compare", folder, "--json")
+                for outcome in (text, data):
+                    self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                said = json.loads(data.stdout)["notes"]
+                self.assertEqual(len(said), len(notes))
+                for note, begin in zip(said, notes):
+                    self.assertTrue(note.startswith(begin), note)
+                    self.assertIn(f"note: {note}\n", text.stdout)
+                    self.assertIn(note, page.read_text())
+                self.assertNotIn("kernels are slower" if steps == 1 else "sets things up", text.stdout)
+
     def test_another_program_is_refused(self):
         folder = self.trace(self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "in_order"))
         for options, why in ((["--compare", folder, "--wrap", "none"], "expected a trace of the program that these options give"),
@@ -80,11 +101,15 @@ class Certificate(StepTest):
         begin, end = manifest(code)
         stale = slice(*manifest(programs["fsdp"]))
         text = programs["fsdp"][stale].ljust(end - begin)
-        edited = code[begin:end].replace(b'"low":0', b'"low":1', 1)
-        self.assertEqual((len(text), len(edited)), (end - begin, end - begin))
-        self.assertNotEqual(edited, code[begin:end])
-        for wrong, why in ((text, "certificate: expected a manifest of program"),
-                           (edited, "certificate: expected the manifest that the code was lowered with")):
+        arena = json.loads(code[begin:end])["arena"]["bytes"]
+        changed = "certificate: expected the manifest that the code was lowered with"
+        edits = [(text, "certificate: expected a manifest of program")]
+        # The second breaks a rule between keys, the third is no JSON.
+        for old, new in (('"low":0', '"low":1'), (f'"bytes":{arena}', f'"bytes":{arena + 256}'), ('"arena"', '"arena,')):
+            edits.append((code[begin:end].replace(old.encode(), new.encode(), 1), changed))
+        for wrong, why in edits:
+            self.assertEqual(len(wrong), end - begin)
+            self.assertNotEqual(wrong, code[begin:end])
             program = self.place("changed")
             program.write_bytes(code[:begin] + wrong + code[end:])
             program.chmod(0o755)

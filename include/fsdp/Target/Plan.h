@@ -111,9 +111,10 @@ struct PlanReport {
   /// Most gain first; those that are refused last.
   std::vector<WhatIf> whatIfs;
   /// The program as compiled, simulated, and a run of it; or nothing. Whether
-  /// kernels' times are those of a profile.
+  /// kernels' times are those of a profile, and whether the run's step was its
+  /// first, which sets things up.
   std::vector<PlanVariant> compared;
-  bool hasProfile = false;
+  bool hasProfile = false, comparesFirstStep = false;
 
   bool fits() const { return leastBudget <= budget; }
   /// The --memory-budget with which @least bytes are left for the arena.

@@ -44,7 +44,10 @@ struct RunTrace {
   int64_t rank = 0;
   /// getIssueHash of the program that ran, and how it was ordered.
   std::string issue, order;
+  /// Those that are whole, by number.
   std::vector<RunStep> steps;
+  /// More followed, for which the trace had no room.
+  bool isCut = false;
 };
 
 /// @text is the file @path's.
@@ -60,6 +63,11 @@ llvm::Expected<std::vector<RunTrace>> readRunTraces(llvm::StringRef directory);
 /// there are more. Refuses a trace of another program.
 llvm::Expected<PlanVariant> makeRunVariant(const sched::StepProgram &program,
                                            const RunTrace &trace);
+
+/// What the reader of a comparison with `traces.front()` must know: that only
+/// the first step was there, and which of @worldSize ranks have no trace.
+std::vector<std::string> getRunNotes(llvm::ArrayRef<RunTrace> traces,
+                                     int64_t worldSize);
 
 /// Times of the simulation and of the run side by side. @report has both in
 /// `compared`.

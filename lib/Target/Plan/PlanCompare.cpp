@@ -13,6 +13,7 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::format;
+using llvm::StringRef;
 
 static double toMs(Time time) { return toSeconds(time) * 1e3; }
 
@@ -45,6 +46,60 @@ static std::string getReason(const OpSpan &simulated, const OpSpan &measured) {
     return "its link, or the cores that served it, are slower than the cluster "
            "file says";
   return "its link is faster than the cluster file says";
+}
+
+/// Why the run's compute took @difference more than the simulation's.
+static StringRef getComputeReason(const PlanReport &report, Time difference) {
+  if (difference > 0 && report.comparesFirstStep)
+    return "the first step also sets things up, see the note; kernels may be "
+           "as fast as they should";
+  if (report.hasProfile)
+    return difference > 0 ? "kernels are slower than in the profile"
+                          : "kernels are faster than in the profile";
+  return difference > 0 ? "kernels are slower than the cluster file says "
+                          "(--profile takes their times from a run)"
+                        : "kernels are faster than the cluster file says "
+                          "(--profile takes their times from a run)";
+}
+
+/// "1, 3 to 5": of @worldSize ranks those that @traces lack.
+static std::string listAbsent(llvm::ArrayRef<RunTrace> traces,
+                              int64_t worldSize) {
+  std::string text;
+  auto add = [&](int64_t first, int64_t end) {
+    if (first >= end)
+      return;
+    text += (text.empty() ? "" : ", ") + std::to_string(first);
+    if (end - first > 1)
+      text += (end - first > 2 ? " to " : ", ") + std::to_string(end - 1);
+  };
+  int64_t next = 0;
+  for (const RunTrace &trace : traces) {
+    add(next, std::min(trace.rank, worldSize));
+    next = std::max(next, trace.rank + 1);
+  }
+  add(next, worldSize);
+  return text;
+}
+
+std::vector<std::string>
+mlir::fsdp::getRunNotes(llvm::ArrayRef<RunTrace> traces, int64_t worldSize) {
+  std::vector<std::string> notes;
+  const RunTrace &shown = traces.front();
+  if (shown.steps.size() == 1) {
+    std::string number = std::to_string(shown.steps.front().number);
+    notes.push_back(
+        "only step " + number +
+        " is in the trace: its first-time costs count (allocation, page "
+        "faults, setup); " +
+        (shown.isCut ? "the trace was full before the next one ended"
+                     : "run it with --steps 10 or more, and the fastest of "
+                       "the later ones is shown"));
+  }
+  if (std::string absent = listAbsent(traces, worldSize); !absent.empty())
+    notes.push_back("of " + std::to_string(worldSize) +
+                    " ranks, these have no trace in the folder: " + absent);
+  return notes;
 }
 
 void mlir::fsdp::printComparison(const PlanReport &report,
@@ -92,9 +147,6 @@ void mlir::fsdp::printComparison(const PlanReport &report,
          << getOpTitle(simulated.program, op) << ": "
          << getReason(s.spans[op], m.spans[op]) << "\n";
   if (Time difference = m.compute - s.compute)
-    os << format("  %+10.3f ms  ", toMs(difference)) << "compute: kernels are "
-       << (difference > 0 ? "slower" : "faster") << " than "
-       << (report.hasProfile ? "in the profile\n"
-                             : "the cluster file says (--profile takes their "
-                               "times from a run)\n");
+    os << format("  %+10.3f ms  ", toMs(difference))
+       << "compute: " << getComputeReason(report, difference) << "\n";
 }

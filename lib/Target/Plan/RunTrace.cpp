@@ -102,7 +102,8 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
       return std::move(error);
   }
   // The last one ends where the trace was full.
-  if (root->getInteger("droppedEvents").value_or(0) > 0 && !steps.empty())
+  trace.isCut = root->getInteger("droppedEvents").value_or(0) > 0;
+  if (trace.isCut && !steps.empty())
     steps.erase(std::prev(steps.end()));
   for (auto &[number, step] : steps)
     trace.steps.push_back(std::move(step));

@@ -1,0 +1,31 @@
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Fault injection says how many mutants there were, and gives the same numbers to machines."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+
+class Mutants(unittest.TestCase):
+    def test_counts_are_printed_and_recorded(self):
+        with tempfile.NamedTemporaryFile(suffix=".json") as record:
+            outcome = subprocess.run([os.environ["FSDP_SCHEDULE_TEST"], "--gtest_filter=Mutants.*",
+                                      f"--gtest_output=json:{record.name}"], capture_output=True, text=True, check=True)
+            tests = json.load(record)["testsuites"][0]["testsuite"]
+        found = re.findall(r"^(\d+) mutants, (\d+) harmful, (\d+) harmless, (\d+) rejected, (\d+) accepted$",
+                           outcome.stdout, re.MULTILINE)
+        self.assertEqual(len(found), 1, outcome.stdout)
+        mutants, harmful, harmless, rejected, accepted = map(int, found[0])
+        self.assertEqual(mutants, harmful + harmless)
+        self.assertEqual((rejected, accepted), (harmful, harmless))
+        self.assertGreater(mutants, 18000)
+        properties = next(test for test in tests if "mutants" in test)
+        self.assertEqual([int(properties[name]) for name in ("mutants", "harmful", "harmless", "rejected", "accepted")],
+                         [mutants, harmful, harmless, rejected, accepted])
+
+
+if __name__ == "__main__":
+    unittest.main()
