@@ -128,6 +128,13 @@ def main():
         parser.error("expected at least 1 thread and 1 copy")
     if not (args.bin_dir / "fsdp-compile").exists():
         parser.error(f"expected fsdp-compile in {args.bin_dir}, got none: --bin-dir names another folder")
+    # What would fail at the end is refused before it takes time.
+    try:
+        if args.output.is_dir():
+            raise IsADirectoryError(None, "a directory")
+        tempfile.TemporaryFile(dir=args.output.resolve().parent).close()
+    except OSError as error:
+        parser.error(f"expected to write {args.output}, got {error.strerror.lower()}")
     copies = args.copies or max(len(os.sched_getaffinity(0)) // args.threads, 1)
 
     if args.quick:

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Compiler.h"
+#include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/CodeGen.h"
@@ -49,6 +50,18 @@ private:
   std::optional<StepScheduler> schedule;
 };
 } // namespace
+
+/// Borders come on top of what was packed within the budget: they are for
+/// finding mistakes, so what they take beyond it is said, not refused.
+static void reportGuarded(ModuleOp module, int64_t budget) {
+  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+  int64_t bytes = step->getAttrOfType<DictionaryAttr>(names::kArena)
+                      .getAs<IntegerAttr>("bytes")
+                      .getInt();
+  if (bytes > budget)
+    llvm::errs() << "guarded arena " << bytes << " bytes, " << bytes - budget
+                 << " over the budget\n";
+}
 
 /// What would fail at the end is refused before it takes time.
 llvm::Error Compiler::openOutput() {
@@ -192,9 +205,14 @@ llvm::Error Compiler::compile() {
     verify.budget = schedule && !options.guard ? schedule->getBudget() : 0;
     pm.addPass(createVerifySchedule(verify));
   };
+  auto reportArena = [&] {
+    if (schedule && options.guard)
+      reportGuarded(frontend.getModule(), schedule->getBudget());
+  };
   if (options.emit == Emit::L3) {
     if (llvm::Error error = frontend.runPipeline("arena", buildArenaPipeline))
       return error;
+    reportArena();
     return print();
   }
   if (llvm::Error error = frontend.runPipeline("code for kernels, arena",
@@ -203,6 +221,7 @@ llvm::Error Compiler::compile() {
                                                  buildArenaPipeline(pm);
                                                }))
     return error;
+  reportArena();
   ManifestOptions manifest;
   manifest.name = llvm::sys::path::stem(options.input).str();
   manifest.cpu = cpu->name;

@@ -7,11 +7,13 @@
 
 #include "fsdp/Target/Planner.h"
 #include "StepSource.h"
+#include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/PlanCompare.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/WithColor.h"
 
 #include <cmath>
 
@@ -42,10 +44,24 @@ llvm::Expected<int64_t> fsdp::parseBytes(StringRef text) {
       factor = size;
       break;
     }
+  // There is no half a byte.
+  int64_t whole;
+  bool isBroken = factor == 1 && number.trim().getAsInteger(10, whole);
   double value;
-  if (number.trim().getAsDouble(value) || !(value > 0) || value * factor > 9e18)
-    return makeError("expected bytes such as 24GiB, got '" + text + "'");
+  if (isBroken || number.trim().getAsDouble(value) || !(value > 0) ||
+      value * factor > 9e18)
+    return makeError("expected bytes such as 24GiB, or a whole number of them, "
+                     "got '" +
+                     text + "'");
   return int64_t(std::llround(value * factor));
+}
+
+void fsdp::warnAboveDevice(int64_t budget, const Cluster &cluster) {
+  if (budget > cluster.device.memoryBytes)
+    llvm::WithColor::warning()
+        << "expected a memory budget of at most the "
+        << cluster.device.memoryBytes << " bytes that the device of cluster '"
+        << cluster.name << "' has, got " << budget << "\n";
 }
 
 /// Where cluster files lie for a tool in @toolDir, in a build tree or an
@@ -107,6 +123,8 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   auto cluster = readCluster(options);
   if (!cluster)
     return cluster.takeError();
+  if (settings.budget)
+    warnAboveDevice(*settings.budget, *cluster);
   auto timeline = open(options.timeline);
   if (!timeline)
     return timeline.takeError();

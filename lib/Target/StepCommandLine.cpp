@@ -97,9 +97,26 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.timing = timing;
 }
 
+const cl::Option *StepCommandLine::findPlanOption() const {
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &reshardAfterForward, &recompute, &offload, &bucket})
+    if (option->getNumOccurrences())
+      return option;
+  return nullptr;
+}
+
 std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
   std::string path = llvm::sys::fs::getMainExecutable(argv0, address);
   return llvm::sys::path::parent_path(path).str();
+}
+
+llvm::Error
+mlir::fsdp::expectTexts(llvm::ArrayRef<const cl::opt<std::string> *> texts) {
+  for (const cl::opt<std::string> *text : texts)
+    if (text->getNumOccurrences() && text->empty())
+      return llvm::createStringError("expected a value of --" + text->ArgStr +
+                                     ", got an empty one");
+  return llvm::Error::success();
 }
 
 int mlir::fsdp::reportError(const llvm::Twine &message) {

@@ -182,6 +182,9 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
 }
 
 llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
+  if (options.cluster.empty())
+    return makeError("expected --cluster, a file (with .json) or a name, got "
+                     "none");
   auto file = findCluster(options.cluster, options.toolDir);
   if (!file)
     return file.takeError();

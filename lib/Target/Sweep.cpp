@@ -158,7 +158,12 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   PlanSettings unused;
   if (llvm::Error error = readSettings(options, unused))
     return error;
-  auto cluster = readCluster(options);
+  // Where clusters are an axis none is needed beside them.
+  PlanOptions first = options;
+  for (const SweepAxis &axis : report.axes)
+    if (axis.name == "cluster")
+      first.cluster = axis.values.front();
+  auto cluster = readCluster(first);
   if (!cluster)
     return cluster.takeError();
   if (llvm::Error error = checkAxes(options, report.axes))

@@ -54,3 +54,33 @@ func.func @step(%p: tensor<8xf32>) -> tensor<4xf32> {
   %w = fsdp.reduce_scatter %p on @mesh["shard"] divisor 2 {fsdp.keep} : tensor<8xf32> -> tensor<4xf32>
   return %w : tensor<4xf32>
 }
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
+  // expected-error @below {{expected fsdp.keep without a value, got false}}
+  %w2 = fsdp.all_gather %p on @mesh["shard"] for backward {fsdp.keep = false} : tensor<4xf32> -> tensor<8xf32>
+  return %w, %w2 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
+  // expected-error @below {{expected fsdp.keep without a value, got 3 : i64}}
+  %w2 = fsdp.all_gather %p on @mesh["shard"] for backward {fsdp.keep = 3 : i64} : tensor<4xf32> -> tensor<8xf32>
+  return %w, %w2 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
+  // expected-error @below {{expected fsdp.keep without a value, got "no"}}
+  %w2 = fsdp.all_gather %p on @mesh["shard"] for backward {fsdp.keep = "no"} : tensor<4xf32> -> tensor<8xf32>
+  return %w, %w2 : tensor<8xf32>, tensor<8xf32>
+}

@@ -37,6 +37,12 @@ struct KeepGathered : fsdp::impl::KeepGatheredBase<KeepGathered> {
     for (Operation &op : step.getBody().front()) {
       if (!op.hasAttr(names::kKeep))
         continue;
+      // What is false keeps nothing, and so no value may stand here.
+      if (!isa<UnitAttr>(op.getAttr(names::kKeep))) {
+        op.emitOpError("expected ") << names::kKeep << " without a value, got "
+                                    << op.getAttr(names::kKeep);
+        return signalPassFailure();
+      }
       auto gather = dyn_cast<AllGatherOp>(op);
       AllGatherOp earlier = gather ? getEarlierGather(gather) : AllGatherOp();
       if (!earlier) {

@@ -72,6 +72,11 @@ static FailureOr<StepPlan> read(const StepProgram &program,
       if (auto group = origin->getAttrOfType<IntegerAttr>(names::kGroup))
         plan.group[i] = group.getInt();
     }
+    // What is false keeps nothing, and so no value may stand here.
+    if (Attribute keep = origin->getAttr(names::kKeep);
+        keep && !isa<UnitAttr>(keep))
+      return origin->emitOpError("expected ")
+             << names::kKeep << " without a value, got " << keep;
     for (auto [name, chosen] : {std::pair(names::kRecompute, &plan.recompute),
                                 std::pair(names::kOffload, &plan.offload)}) {
       Attribute attr = origin->getAttr(name);
@@ -115,10 +120,18 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
   }
 
   llvm::Error run(ModuleOp module, func::FuncOp step) {
+    if (budget < 0)
+      return llvm::createStringError(
+          "expected a budget of at least 0 bytes (0: what the device has), "
+          "got " +
+          llvm::Twine(budget));
     auto rules =
         parsePlanRules(reshardAfterForward, recompute, offload, bucket);
     if (!rules)
       return rules.takeError();
+    if (cluster.empty())
+      return llvm::createStringError("expected the option cluster to name a "
+                                     "cluster file, got none");
     auto description = loadCluster(cluster);
     if (!description)
       return description.takeError();

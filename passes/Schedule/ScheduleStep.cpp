@@ -309,6 +309,11 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     if (order == "in_order" && cluster.empty()) {
       ordered.program = *program;
     } else {
+      if (cluster.empty())
+        return emitError(step.getLoc())
+               << "expected the option cluster to name a cluster file beside "
+                  "order "
+               << order << ", got none";
       auto description = loadCluster(cluster);
       if (!description)
         return fail(description.takeError());

@@ -64,12 +64,55 @@ TEST(ClusterFile, IsJson) {
   EXPECT_EQ(errorOf("[]"), "c.json: expected an object, got an array of 0");
 }
 
+TEST(ClusterFile, TimesDoNotFall) {
+  auto with = [](const std::string &points) {
+    return replaced("\"nccl\"", "\"collectives\": [{\"kind\": "
+                                "\"all_gather\", \"nodes\": 1, "
+                                "\"ranks_per_node\": 8, \"us_by_bytes\": " +
+                                    points + "}], \"nccl\"");
+  };
+  parseOrFail(with("[[100, 20], [1000, 20], [2000, 30]]"));
+  EXPECT_EQ(errorOf(with("[[100, 200], [1000, 100]]")),
+            "c.json: collectives[0].us_by_bytes[1]: expected a value of at "
+            "least 200, that of the smaller size, got 100");
+}
+
+TEST(ClusterFile, HoldsEachKeyOnce) {
+  EXPECT_EQ(errorOf(replaced("\"launch_us\": 5",
+                             "\"launch_us\": 5, \"launch_us\": 6"))
+                .substr(0, 51),
+            "c.json: expected each key once, got \"launch_us\" a s");
+  EXPECT_EQ(errorOf("{\"a\": {\"a\": 1},\n \"b\": \"a\", \"a\": 2}"),
+            "c.json: expected each key once, got \"a\" a second time, at line "
+            "2, column 12");
+}
+
+TEST(ClusterFile, NestsWithinReason) {
+  std::string tooDeep = "c.json: expected at most 64 levels of arrays and "
+                        "objects, got more, at line ";
+  EXPECT_EQ(errorOf(std::string(200000, '[')), tooDeep + "1, column 65");
+  std::string objects;
+  for (int i = 0; i < 200000; ++i)
+    objects += "{\"a\":\n";
+  EXPECT_EQ(errorOf(objects), tooDeep + "65, column 1");
+  // What closes again, and what stands in a string, is no level.
+  std::string flat = "[0";
+  for (int i = 0; i < 100; ++i)
+    flat += ", [], \"[{\\\"[\"";
+  EXPECT_EQ(errorOf(flat + "]"), "c.json: expected an object, got an array of "
+                                 "201");
+  std::string within = std::string(64, '[') + std::string(64, ']');
+  EXPECT_EQ(errorOf(within), "c.json: expected an object, got an array of 1");
+  EXPECT_EQ(errorOf("[]]]").substr(0, 27), "c.json: expected JSON, got ");
+}
+
 TEST(ClusterFile, MissingValues) {
   EXPECT_EQ(errorOf("{}"), "c.json: format: expected one of fsdp-cluster/1, "
                            "got nothing");
-  EXPECT_EQ(errorOf(replaced("\"gb_per_s\": 370", "\"latency_us\": 1")),
-            "c.json: links.intra.gb_per_s: expected a number above 0, got "
-            "nothing");
+  EXPECT_EQ(
+      errorOf(replaced("\"gb_per_s\": 370", "\"latency_us\": 1")),
+      "c.json: links.intra.gb_per_s: expected a number of at least 0.001, "
+      "at most 1e+06, got nothing");
   EXPECT_EQ(errorOf(replaced("\"memory_gib\": 80, ", "")),
             "c.json: device.memory_gib: expected a number above 0 and at most "
             "1.04858e+06, got nothing");
@@ -80,10 +123,12 @@ TEST(ClusterFile, MissingValues) {
 TEST(ClusterFile, WrongValues) {
   EXPECT_EQ(
       errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": -370")),
-      "c.json: links.intra.gb_per_s: expected a number above 0, got -370");
-  EXPECT_EQ(errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": 1e308")),
-            "c.json: links.intra.gb_per_s: expected a number above 0, between "
-            "1e-12 and 1e+18, got 1e+308");
+      "c.json: links.intra.gb_per_s: expected a number of at least 0.001, at "
+      "most 1e+06, got -370");
+  EXPECT_EQ(
+      errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": 1e308")),
+      "c.json: links.intra.gb_per_s: expected a number of at least 0.001, "
+      "at most 1e+06, got 1e+308");
   EXPECT_EQ(errorOf(replaced("\"nodes\": 4", "\"nodes\": 0")),
             "c.json: nodes: expected an integer of at least 1, at most "
             "2147483648, got 0");
@@ -93,15 +138,35 @@ TEST(ClusterFile, WrongValues) {
   EXPECT_EQ(errorOf(replaced("\"nodes\": 4", "\"nodes\": 1e18")),
             "c.json: nodes: expected an integer of at least 1, at most "
             "2147483648, got 1e+18");
-  EXPECT_EQ(errorOf(replaced("\"launch_us\": 5", "\"launch_us\": \"5\"")),
-            "c.json: device.launch_us: expected a number of at least 0, got "
-            "\"5\"");
+  EXPECT_EQ(
+      errorOf(replaced("\"launch_us\": 5", "\"launch_us\": \"5\"")),
+      "c.json: device.launch_us: expected a number of at least 0, at most "
+      "1e+06, got \"5\"");
   EXPECT_EQ(errorOf(replaced("nvlink", "infiniband")),
             "c.json: links.intra.kind: expected one of nvlink, pcie, memory, "
             "got \"infiniband\"");
   EXPECT_EQ(errorOf(replaced("\"reserved_gib\": 2", "\"reserved_gib\": 80")),
             "c.json: device.reserved_gib: expected less than memory_gib, got "
             "as much or more");
+}
+
+TEST(ClusterFile, NumbersOfMachines) {
+  EXPECT_EQ(errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": 1e-9")),
+            "c.json: links.intra.gb_per_s: expected a number of at least "
+            "0.001, at most 1e+06, got 1e-09");
+  EXPECT_EQ(errorOf(replaced("\"latency_us\": 10", "\"latency_us\": 1e15")),
+            "c.json: links.host.latency_us: expected a number of at least 0, "
+            "at most 1e+06, got 1e+15");
+  EXPECT_EQ(errorOf(replaced("\"launch_us\": 5", "\"launch_us\": 1e12")),
+            "c.json: device.launch_us: expected a number of at least 0, at "
+            "most 1e+06, got 1e+12");
+  EXPECT_EQ(errorOf(replaced("\"gb_per_s\": 1000", "\"gb_per_s\": 1e-12")),
+            "c.json: device.memory.gb_per_s: expected a number of at least "
+            "0.001, at most 1e+06, got 1e-12");
+  EXPECT_EQ(
+      errorOf(replaced("\"peak_tflops\": 100}", "\"peak_tflops\": 1e-9}")),
+      "c.json: device.vector.f32.peak_tflops: expected a number of at "
+      "least 1e-06, at most 1e+06, got 1e-09");
 }
 
 TEST(ClusterFile, UnknownKeys) {

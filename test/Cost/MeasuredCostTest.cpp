@@ -185,6 +185,19 @@ TEST(MeasuredCost, TablesThatAreWrong) {
   EXPECT_EQ(tableError("\"m\": 1024, ", ""),
             "t.json: matmul[0].m: expected an integer of at least 1, at most "
             "2147483648, got nothing");
+  EXPECT_EQ(tableError("\"m\": 4096", "\"m\": 1024"),
+            "t.json: matmul[1]: expected one time for each dtype, m, n, k and "
+            "batch, got a second");
+  EXPECT_EQ(tableError("\"attention\": [",
+                       "\"attention\": [{\"dtype\": \"bf16\", \"batch\": 2, "
+                       "\"heads\": 8, \"queries\": 2048, \"head_size\": 128, "
+                       "\"causal\": true, \"forward_us\": 1, "
+                       "\"backward_us\": 2}, "),
+            "t.json: attention[1]: expected one time for each dtype and shape, "
+            "got a second");
+  EXPECT_EQ(tableError("[1e8, 50]", "[1e8, 3]"),
+            "t.json: memory.us_by_bytes[1]: expected a value of at least 4, "
+            "that of the smaller size, got 3");
   EXPECT_EQ(tableError("device-table/1", "cluster/1"),
             "t.json: format: expected one of fsdp-device-table/1, got "
             "\"fsdp-cluster/1\"");

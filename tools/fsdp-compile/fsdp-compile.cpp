@@ -60,6 +60,39 @@ static cl::opt<bool> guard(
              "at run time that nobody writes there or behind a buffer"),
     cl::cat(category));
 
+/// What is given but could have no effect is a mistake.
+static llvm::Error checkEffects() {
+  auto refuse = [](llvm::StringRef expected, const cl::Option &option,
+                   llvm::StringRef got, llvm::StringRef reason) {
+    return llvm::createStringError("expected " + expected + " beside --" +
+                                   option.ArgStr + ", got " + got + ": " +
+                                   reason);
+  };
+  bool hasCluster = !cluster.empty();
+  if (const cl::Option *option = step.findPlanOption()) {
+    if (!hasCluster)
+      return refuse("--cluster", *option, "none",
+                    "without one nothing is chosen");
+    if (order != "scheduled")
+      return refuse("--order scheduled", *option, order,
+                    "nothing else makes a plan");
+  }
+  if (order.getNumOccurrences() && !hasCluster)
+    return refuse("--cluster", order, "none",
+                  "without one nothing is put in order");
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &forwardPrefetch, &backwardPrefetch, &limitAllGathers}) {
+    if (!option->getNumOccurrences())
+      continue;
+    if (!hasCluster)
+      return refuse("--cluster and --order fsdp", *option, "no cluster",
+                    "without one nothing is put in order");
+    if (order != "fsdp")
+      return refuse("--order fsdp", *option, order, "it says how FSDP orders");
+  }
+  return llvm::Error::success();
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   // The linker's driver looks for its parts there.
@@ -82,6 +115,10 @@ int main(int argc, char **argv) {
   if (target != "cpu")
     return reportError("expected --target cpu, got '" + target +
                        "' (no other target is supported)");
+  if (llvm::Error error = expectTexts({&cluster, &memoryBudget, &order}))
+    return reportError(llvm::toString(std::move(error)));
+  if (llvm::Error error = checkEffects())
+    return reportError(llvm::toString(std::move(error)));
   options.emit = kind->second;
   step.fill(options);
   options.output = output;

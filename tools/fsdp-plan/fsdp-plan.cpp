@@ -17,7 +17,7 @@ static cl::OptionCategory category("fsdp-plan options");
 
 static StepCommandLine step(category);
 static cl::opt<std::string>
-    cluster("cluster", cl::Required, cl::value_desc("file.json|name"),
+    cluster("cluster", cl::value_desc("file.json|name"),
             cl::desc("Cluster file, or the name of one that is installed"),
             cl::cat(category));
 static cl::opt<std::string>
@@ -78,6 +78,10 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(
       argc, argv, "Says what a training step takes on a cluster, and why\n");
 
+  if (llvm::Error error =
+          expectTexts({&cluster, &memoryBudget, &computeDtype, &fsdpOptions,
+                       &compare, &profile, &timeline, &order, &html}))
+    return reportError(llvm::toString(std::move(error)));
   PlanOptions options;
   step.fill(options);
   options.cluster = cluster;

@@ -17,6 +17,8 @@
 
 namespace mlir::fsdp {
 
+struct Cluster;
+
 struct PlanOptions : StepOptions {
   /// A cluster file, or the name of one that is installed.
   std::string cluster;
@@ -55,8 +57,12 @@ llvm::Error plan(const PlanOptions &options);
 /// all_reduce_stream=false": any of them, the rest as FSDP has it.
 llvm::Expected<sched::FSDPOptions> parseFSDPOptions(llvm::StringRef text);
 
-/// "24GiB", "1.5 GB", "4096": bytes.
+/// "24GiB", "1.5 GB", "4096": bytes. Fractions need a unit.
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text);
+
+/// Says on stderr that @budget bytes are more than a device of @cluster has: a
+/// question that may be asked, but often one zero too many.
+void warnAboveDevice(int64_t budget, const Cluster &cluster);
 
 /// The file of a cluster that is given as a path or by name.
 llvm::Expected<std::string> findCluster(llvm::StringRef cluster,

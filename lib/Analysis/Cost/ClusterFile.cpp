@@ -22,6 +22,12 @@ static constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 /// GiB of one device: a PiB is a slip of the pen.
 static constexpr NumberRange kMemory = {0, true, 1 << 20};
 
+/// What machines are made of, with room for old and coming ones. Beyond it one
+/// kernel or transfer could take longer than the schedule's clock counts.
+static constexpr NumberRange kBandwidth = {1e-3, false, 1e6}; // GB/s
+static constexpr NumberRange kLatency = {0, false, 1e6};      // us
+static constexpr NumberRange kPeak = {1e-6, false, 1e6};      // TFLOP/s
+
 /// "efficiency": a list of [size, ratio], or absent.
 static SizeCurve readCurve(JsonObject &object) {
   if (!object.has("efficiency"))
@@ -37,7 +43,7 @@ static void readUnits(JsonObject object,
     if (!object.has(kCostDtypeNames[i]))
       continue;
     JsonObject unit = object.object(kCostDtypeNames[i]);
-    units[i].peak = unit.number("peak_tflops", NumberRange::positive()) * kTera;
+    units[i].peak = unit.number("peak_tflops", kPeak) * kTera;
     units[i].curve = readCurve(unit);
     unit.finish();
   }
@@ -70,15 +76,13 @@ static void readDevice(JsonObject object, Cluster &cluster) {
   if (device.reservedBytes >= device.memoryBytes)
     object.report("reserved_gib", "expected less than memory_gib, got as much "
                                   "or more");
-  device.launchSeconds =
-      object.number("launch_us", NumberRange::nonNegative()) * kMicro;
+  device.launchSeconds = object.number("launch_us", kLatency) * kMicro;
   readUnits(object.object("matmul"), device.matmul);
   readUnits(object.object("vector"), device.vector);
   if (device.vector[unsigned(CostDtype::F32)].peak == 0)
     object.report("vector.f32", "expected an object, got nothing");
   JsonObject memory = object.object("memory");
-  device.memory.peak =
-      memory.number("gb_per_s", NumberRange::positive()) * kGiga;
+  device.memory.peak = memory.number("gb_per_s", kBandwidth) * kGiga;
   device.memory.curve = readCurve(memory);
   memory.finish();
   if (object.has("attention"))
@@ -105,7 +109,7 @@ static LineEfficiency readLine(JsonObject &link) {
     return LineEfficiency(link.number("efficiency", NumberRange::fraction()));
 
   JsonObject table = link.object("efficiency");
-  double bus = table.number("bus_gb_per_s", NumberRange::positive()) * kGiga;
+  double bus = table.number("bus_gb_per_s", kBandwidth) * kGiga;
   JsonArray rankArray = table.array("ranks"), byteArray = table.array("bytes"),
             rows = table.array("ratio");
   std::vector<int64_t> ranks;
@@ -145,15 +149,13 @@ static IntraLink readIntra(JsonObject object) {
   IntraLink link;
   constexpr StringLiteral kinds[] = {"nvlink", "pcie", "memory"};
   link.kind = IntraKind(object.oneOf("kind", kinds));
-  link.bandwidth = object.number("gb_per_s", NumberRange::positive()) * kGiga;
-  link.latencySeconds =
-      object.numberOr("latency_us", NumberRange::nonNegative(), 0) * kMicro;
+  link.bandwidth = object.number("gb_per_s", kBandwidth) * kGiga;
+  link.latencySeconds = object.numberOr("latency_us", kLatency, 0) * kMicro;
   link.efficiency = readLine(object);
   if (object.has("nvls")) {
     JsonObject nvls = object.object("nvls");
-    link.nvls =
-        Nvls{nvls.number("efficiency", NumberRange::fraction()),
-             nvls.number("max_bus_gb_per_s", NumberRange::positive()) * kGiga};
+    link.nvls = Nvls{nvls.number("efficiency", NumberRange::fraction()),
+                     nvls.number("max_bus_gb_per_s", kBandwidth) * kGiga};
     nvls.finish();
     if (link.kind != IntraKind::NVLink)
       object.report("nvls", "expected it with kind nvlink, got kind " +
@@ -165,10 +167,9 @@ static IntraLink readIntra(JsonObject object) {
 
 static InterLink readInter(JsonObject object) {
   InterLink link;
-  link.bandwidth = object.number("gb_per_s", NumberRange::positive()) * kGiga;
+  link.bandwidth = object.number("gb_per_s", kBandwidth) * kGiga;
   link.nicsPerNode = object.integer("nics_per_node", 1, kMostOfACount);
-  link.latencySeconds =
-      object.numberOr("latency_us", NumberRange::nonNegative(), 0) * kMicro;
+  link.latencySeconds = object.numberOr("latency_us", kLatency, 0) * kMicro;
   link.efficiency = readLine(object);
   object.finish();
   return link;
@@ -181,11 +182,10 @@ static void readLinks(JsonObject object, Cluster &cluster) {
     cluster.inter = readInter(object.object("inter"));
   if (object.has("host")) {
     JsonObject host = object.object("host");
-    cluster.host =
-        HostLink{host.number("gb_per_s", NumberRange::positive()) * kGiga,
-                 host.number("latency_us", NumberRange::nonNegative()) * kMicro,
-                 int64_t(host.number("memory_gib", kMemory) * kGiB),
-                 host.booleanOr("duplex", true)};
+    cluster.host = HostLink{host.number("gb_per_s", kBandwidth) * kGiga,
+                            host.number("latency_us", kLatency) * kMicro,
+                            int64_t(host.number("memory_gib", kMemory) * kGiB),
+                            host.booleanOr("duplex", true)};
     host.finish();
   }
   object.finish();
@@ -259,7 +259,7 @@ static void readCollectives(JsonArray list, Cluster &cluster) {
     measured.ranksPerNode = object.integer("ranks_per_node", 1, kMostOfACount);
     measured.neighbours = object.integerOr("neighbours", 1, 1, kMostOfACount);
     std::vector<std::pair<double, double>> points =
-        object.array("us_by_bytes").points(NumberRange::positive());
+        object.array("us_by_bytes").risingPoints(NumberRange::positive());
     for (auto &point : points)
       point.second *= kMicro;
     measured.seconds = SizeCurve::fromTimes(points, SizeCurve::Below::Constant);

@@ -7,6 +7,8 @@
 
 #include "JsonReader.h"
 
+#include "fsdp/Analysis/Cost/ParseJson.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -101,10 +103,10 @@ static int64_t checkInteger(JsonFile &file, StringRef path,
 //===----------------------------------------------------------------------===//
 
 JsonFile::JsonFile(StringRef text, StringRef path) : path(path.str()) {
-  if (Expected<json::Value> parsed = json::parse(text))
+  if (Expected<json::Value> parsed = parseJson(text))
     root = std::move(*parsed);
   else
-    report("", "expected JSON, got " + toString(parsed.takeError()));
+    report("", toString(parsed.takeError()));
 }
 
 void JsonFile::report(StringRef where, const Twine &message) {
@@ -284,6 +286,17 @@ JsonObject JsonArray::object(size_t index) const {
 
 JsonArray JsonArray::array(size_t index) const {
   return JsonArray(*file, pathOf(index), &(*elements)[index]);
+}
+
+std::vector<std::pair<double, double>>
+JsonArray::risingPoints(NumberRange values) const {
+  std::vector<std::pair<double, double>> result = points(values);
+  for (size_t i = 1; i < result.size(); ++i)
+    if (double before = result[i - 1].second; result[i].second < before)
+      array(i).report("expected a value of at least " + show(before) +
+                      ", that of the smaller size, got " +
+                      show(result[i].second));
+  return result;
 }
 
 std::vector<std::pair<double, double>>

@@ -119,6 +119,8 @@ public:
   void report(const llvm::Twine &message) const;
   /// [[size, value], ...], sizes ascending.
   std::vector<std::pair<double, double>> points(NumberRange values) const;
+  /// The same where a larger size never has a smaller value, as of times.
+  std::vector<std::pair<double, double>> risingPoints(NumberRange values) const;
 
 private:
   std::string pathOf(size_t index) const;

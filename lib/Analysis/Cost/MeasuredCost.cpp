@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 using namespace llvm;
 using namespace mlir::fsdp;
@@ -51,6 +53,7 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
 
   if (root.has("matmul")) {
     JsonArray list = root.array("matmul");
+    std::set<std::pair<CostDtype, std::array<int64_t, 4>>> products;
     for (size_t i = 0; i < list.size(); ++i) {
       JsonObject row = list.object(i);
       auto dtype = CostDtype(row.oneOf("dtype", kCostDtypeNames));
@@ -61,13 +64,16 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
           row.integerOr("batch", 1, 1, kMostOfACount)};
       double us = row.number("us", NumberRange::positive());
       row.finish();
+      if (!products.insert({dtype, shape}).second)
+        row.report("", "expected one time for each dtype, m, n, k and batch, "
+                       "got a second");
       table.add(KernelKind::Matmul, dtype, shape, us * kMicro);
     }
   }
   if (root.has("memory")) {
     JsonObject memory = root.object("memory");
     std::vector<std::pair<double, double>> points =
-        memory.array("us_by_bytes").points(NumberRange::positive());
+        memory.array("us_by_bytes").risingPoints(NumberRange::positive());
     memory.finish();
     for (auto &point : points)
       point.second *= kMicro;
@@ -75,12 +81,14 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
   }
   if (root.has("attention")) {
     JsonArray list = root.array("attention");
+    std::set<std::tuple<CostDtype, std::array<int64_t, 6>, bool>> shapes;
     for (size_t i = 0; i < list.size(); ++i) {
       JsonObject row = list.object(i);
       auto dtype = CostDtype(row.oneOf("dtype", kCostDtypeNames));
       int64_t batch = row.integer("batch", 1, kMostOfACount),
               heads = row.integer("heads", 1, kMostOfACount);
-      row.integerOr("kv_heads", 1, heads); // its traffic is not the limit
+      int64_t kvHeads =
+          row.integerOr("kv_heads", 1, heads); // its traffic is not the limit
       int64_t queries = row.integer("queries", 1, kMostOfACount);
       int64_t keys = row.integerOr("keys", 1, queries, kMostOfACount);
       int64_t headSize = row.integer("head_size", 1, kMostOfACount);
@@ -88,6 +96,13 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
       double forward = row.number("forward_us", NumberRange::positive());
       double backward = row.number("backward_us", NumberRange::positive());
       row.finish();
+      if (!shapes
+               .insert({dtype,
+                        {batch, heads, kvHeads, queries, keys, headSize},
+                        causal})
+               .second)
+        row.report("", "expected one time for each dtype and shape, got a "
+                       "second");
       if (file.hasError())
         break;
       std::array<int64_t, 4> shape = {queries, keys, headSize, batch * heads};

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Cost/ParseJson.h"
 #include "fsdp/Target/PlanCompare.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -73,7 +74,7 @@ static llvm::Error readEvent(const json::Object &event, StringRef place,
 
 llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
                                                    StringRef path) {
-  llvm::Expected<json::Value> parsed = json::parse(text);
+  llvm::Expected<json::Value> parsed = parseJson(text);
   if (!parsed)
     return makeError(path + ": " + llvm::toString(parsed.takeError()));
   const json::Object *root = parsed->getAsObject();
