@@ -27,6 +27,8 @@ using Axes = uint64_t;
 
 struct Difference {
   Axes batch = 0, shard = 0;
+  /// Along which what differed has been reduced.
+  Axes reduced = 0;
 };
 
 class GroupChecker {
@@ -110,7 +112,7 @@ void GroupChecker::addArguments() {
     } else if (!attrs.contains(names::kScalar) &&
                !attrs.contains(names::kState)) {
       // Nobody says what it is.
-      difference = {all, all};
+      difference = {all, all, 0};
     }
   }
 }
@@ -118,30 +120,29 @@ void GroupChecker::addArguments() {
 LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
   Axes axes = getAxes(op.getAxesAttr());
   Difference source = differences.lookup(getWholeValue(op.getInput()));
-  Axes batch = axes & source.batch;
   if (isa<AllGatherOp>(*op)) {
     if (axes & ~source.shard)
       return fail(op, "to gather what is sharded", axes,
                   "shards along " + describe(source.shard));
     source.shard &= ~axes;
     source.batch &= ~axes;
-  } else if (isa<ReduceScatterOp>(*op)) {
-    if (axes & ~source.batch)
-      return fail(op, "to reduce what differs", axes,
-                  "batches that differ along " + describe(source.batch));
-    source.batch &= ~axes;
-    source.shard |= axes;
   } else {
-    // Batches, or parts of a sum over shards that are equal otherwise.
-    if (axes & ~(source.batch | source.shard))
+    // What was equal from the start may be averaged; what a reduction has made
+    // equal would be counted several times. Parts of a sum over shards differ.
+    Axes differs =
+        isa<ReduceScatterOp>(*op) ? source.batch : source.batch | source.shard;
+    if (axes & source.reduced & ~differs)
       return fail(op, "to reduce what differs", axes,
-                  "what differs along " +
-                      describe(source.batch | source.shard));
-    if (batch && (axes & ~source.batch))
+                  "what is reduced along " + describe(source.reduced) +
+                      " already");
+    if (isa<AllReduceOp>(*op) && (axes & source.batch) &&
+        (axes & source.shard & ~source.batch))
       return fail(op, "to reduce batches or shards, not both", axes,
                   "shards along " + describe(source.shard));
     source.batch &= ~axes;
-    source.shard &= ~axes;
+    source.reduced |= axes & differs;
+    source.shard =
+        isa<ReduceScatterOp>(*op) ? source.shard | axes : source.shard & ~axes;
   }
   differences[op->getResult(0)] = source;
   return success();
@@ -165,6 +166,7 @@ LogicalResult GroupChecker::visit(Operation &op) {
     Difference other = differences.lookup(getWholeValue(operand));
     difference.batch |= other.batch;
     difference.shard |= other.shard;
+    difference.reduced |= other.reduced;
   }
   for (Value result : op.getResults())
     differences[result] = difference;

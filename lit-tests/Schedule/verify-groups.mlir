@@ -4,13 +4,13 @@
 // RUN: sed 's/all_reduce %r on @mesh."replicate"./all_reduce %r on @mesh["shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: sed 's/all_reduce %r on @mesh."replicate"./all_reduce %r on @mesh["replicate", "shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: sed 's/all_gather %w on @mesh."shard"./all_gather %w on @mesh["replicate"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=GATHER
-// RUN: sed 's/reduce_scatter %d on @mesh."shard"./reduce_scatter %g on @mesh["shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=EQUAL
+// RUN: sed 's/^  %a = /  %b = /; s/^  %n = /  %a = fsdp.all_reduce %b on @mesh["replicate"] {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>\n  %n = /' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: sed '/all_reduce/d; s/update(%w, %a)/update(%w, %r)/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=MISSING
 //
 // OTHER: 'fsdp.launch' op expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
 // BOTH: 'fsdp.all_reduce' op expected to reduce batches or shards, not both along 'replicate', 'shard', got shards along 'shard'
 // GATHER: 'fsdp.all_gather' op expected to gather what is sharded along 'replicate', got shards along 'shard'
-// EQUAL: 'fsdp.reduce_scatter' op expected to reduce what differs along 'shard', got batches that differ along no axis
+// TWICE: 'fsdp.all_reduce' op expected to reduce what differs along 'replicate', got what is reduced along 'replicate', 'shard' already
 // MISSING: expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
 
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
