@@ -33,7 +33,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CERTIFIED: llvm.mlir.addressof @fsdp_step
 // CERTIFIED: llvm.mlir.addressof @[[CERTIFICATE]]
 
-// TEXT: error: manifest: expected JSON, got
+// TEXT: error: expected the manifest to be JSON, got
 func.func @step(%x: tensor<4x4xf32>, %ok: tensor<i1>) -> tensor<4x4xf32> {
   %0 = fsdp.launch @square(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = fsdp.launch @product(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>

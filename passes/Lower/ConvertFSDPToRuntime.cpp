@@ -9,7 +9,6 @@
 #include "fsdp-rt/abi.h"
 #include "fsdp-rt/attention.h"
 #include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/Cost/ParseJson.h"
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
@@ -530,9 +529,9 @@ LogicalResult StepLowering::lower(const GuardPlan *guards) {
 /// what the manifest was written for may be another.
 static FailureOr<std::string> getCertificate(ModuleOp module,
                                              StringRef manifest) {
-  llvm::Expected<llvm::json::Value> json = parseJson(manifest);
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(manifest);
   if (!json)
-    return module.emitError("manifest: ")
+    return module.emitError("expected the manifest to be JSON, got ")
            << llvm::toString(json.takeError());
   const llvm::json::Object *object = json->getAsObject();
   if (!object || !object->get("certificate"))
