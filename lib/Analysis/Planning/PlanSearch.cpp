@@ -108,7 +108,7 @@ private:
   StepPlan getOffloading(double linkPrice, int level, int eighths) const;
   int getLevel(double linkPrice) const;
   StepPlan complete(StepPlan plan) const;
-  StepPlan offloadAll(StepPlan plan) const;
+  void offloadAll(StepPlan &plan, const std::vector<bool> &isRead) const;
   bool fitsHost(const StepPlan &plan) const;
   bool mayOffload() const {
     return rules.offload == PlanRules::Offload::Auto && hostBudget > 0;
@@ -154,8 +154,8 @@ llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, bool wantsTime) {
   // Whatever its order, it would not be better.
   if (best.fits() && bound + step->epilogueTime >= best.step)
     return std::move(result);
-  if (std::optional<Schedule> found = schedule(step->problem, bound))
-    result.step = found->makespan + step->epilogueTime;
+  if (std::optional<Time> time = getScheduledTime(step->problem, bound))
+    result.step = *time + step->epilogueTime;
   return std::move(result);
 }
 
@@ -195,18 +195,17 @@ StepPlan Search::complete(StepPlan plan) const {
   for (size_t v = 0; v != program.values.size(); ++v)
     if (!isRead[v] && !given.offload[v])
       plan.offload[v] = false;
-  return rules.offload == PlanRules::Offload::Full ? offloadAll(std::move(plan))
-                                                   : plan;
+  if (rules.offload == PlanRules::Offload::Full)
+    offloadAll(plan, isRead);
+  return plan;
 }
 
-/// @plan with all on the host that can be.
-StepPlan Search::offloadAll(StepPlan plan) const {
-  std::vector<bool> isRead = getReadInBackward(program, plan);
+/// Puts all on the host that can be there, of what backward reads.
+void Search::offloadAll(StepPlan &plan, const std::vector<bool> &isRead) const {
   for (size_t v = 0; v != program.values.size(); ++v)
     if (isRead[v] && !plan.recompute[v] &&
         offers.cost[v] != OffloadOffers::kNone)
       plan.offload[v] = true;
-  return plan;
 }
 
 /// The plan that repeats what pays at a price level.
@@ -393,27 +392,36 @@ llvm::Error Search::fitAnyhow() {
       plans.push_back(getRepeating(price));
   if (mayOffload()) {
     plans.push_back(getRepeating(0));
-    for (size_t i = 0, e = plans.size(); i != e; ++i)
-      plans.push_back(offloadAll(plans[i]));
-  }
-  if (rules.keep == PlanRules::Keep::Auto)
     for (size_t i = 0, e = plans.size(); i != e; ++i) {
-      StepPlan &plan = plans.emplace_back(plans[i]);
-      for (Id gather : getKeepOrder())
-        plan.keep[gather] = true;
+      StepPlan plan = plans[i];
+      offloadAll(plan, getReadInBackward(program, plan));
+      plans.push_back(std::move(plan));
     }
+  }
+  if (rules.keep == PlanRules::Keep::Auto) {
+    std::vector<Id> gathers = getKeepOrder();
+    for (size_t i = 0, e = plans.size(); i != e; ++i) {
+      StepPlan plan = plans[i];
+      for (Id gather : gathers)
+        plan.keep[gather] = true;
+      plans.push_back(std::move(plan));
+    }
+  }
   for (const StepPlan &plan : plans) {
     if (!fitsHost(plan))
       continue;
     auto found = evaluate(plan, /*wantsTime=*/false);
     if (!found)
       return found.takeError();
-    bool fits = found->leastBytes <= budget;
-    if (fits || found->leastBytes < best.leastBytes)
-      if (llvm::Error error = fits && llvm::is_contained(plan.offload, true)
-                                  ? offerReturning(plan, found->leastBytes)
-                                  : offer(plan))
-        return error;
+    if (found->leastBytes > budget) {
+      if (!best.fits() && found->leastBytes < best.leastBytes)
+        best = std::move(*found);
+      continue;
+    }
+    if (llvm::Error error = llvm::is_contained(plan.offload, true)
+                                ? offerReturning(plan, found->leastBytes)
+                                : offer(plan))
+      return error;
   }
   return llvm::Error::success();
 }

@@ -535,6 +535,29 @@ void Candidates::run() {
     offer(CastPlan(bestCasts), /*rulesOnly=*/false);
 }
 
+/// As schedule(), but for the waits. @target: no order takes less.
+static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
+                                         Time target) {
+  Best best{problem, std::nullopt};
+  best.offer(scheduleFrugally(problem));
+  if (!best.schedule)
+    return std::nullopt;
+  Candidates(problem, best, target).run();
+  // Peaks are of any timing, the search knows one: with many queues it may
+  // count on more than its orders guarantee. Then it has that much less.
+  constexpr int kRetries = 2;
+  ScheduleProblem tighter = problem;
+  for (int i = 0; i != kRetries && best.missing < kNoBudget &&
+                  best.schedule->makespan > target;
+       ++i) {
+    tighter.budget -= std::exchange(best.missing, kNoBudget);
+    Candidates(tighter, best, target).run();
+  }
+  if (best.schedule->makespan > target)
+    offerFSDP(problem, best);
+  return std::move(best.schedule);
+}
+
 //===----------------------------------------------------------------------===//
 // Waits
 //===----------------------------------------------------------------------===//
@@ -564,28 +587,18 @@ static void waitEarly(const ScheduleProblem &problem, Schedule &schedule) {
 }
 
 std::optional<Schedule>
-mlir::fsdp::sched::schedule(const ScheduleProblem &problem,
-                            std::optional<Time> bound) {
-  Best best{problem, std::nullopt};
-  best.offer(scheduleFrugally(problem));
-  if (!best.schedule)
-    return std::nullopt;
-  Time target = bound ? *bound : lowerBound(problem).value;
-  Candidates(problem, best, target).run();
-  // Peaks are of any timing, the search knows one: with many queues it may
-  // count on more than its orders guarantee. Then it has that much less.
-  constexpr int kRetries = 2;
-  ScheduleProblem tighter = problem;
-  for (int i = 0; i != kRetries && best.missing < kNoBudget &&
-                  best.schedule->makespan > target;
-       ++i) {
-    tighter.budget -= std::exchange(best.missing, kNoBudget);
-    Candidates(tighter, best, target).run();
-  }
-  if (best.schedule->makespan > target)
-    offerFSDP(problem, best);
+mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
+  std::optional<Schedule> found = findOrder(problem, lowerBound(problem).value);
   // Where there is plenty of memory, places do not matter.
-  if (best.schedule->peak > problem.budget / 4 * 3)
-    waitEarly(problem, *best.schedule);
-  return std::move(best.schedule);
+  if (found && found->peak > problem.budget / 4 * 3)
+    waitEarly(problem, *found);
+  return found;
+}
+
+std::optional<Time>
+mlir::fsdp::sched::getScheduledTime(const ScheduleProblem &problem,
+                                    Time bound) {
+  if (std::optional<Schedule> found = findOrder(problem, bound))
+    return found->makespan;
+  return std::nullopt;
 }

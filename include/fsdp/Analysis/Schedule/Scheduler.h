@@ -29,9 +29,12 @@ int64_t getLeastBudget(const ScheduleProblem &problem);
 
 /// None where the budget is below getLeastBudget. @problem must satisfy
 /// checkProblem. Schedule::peak is at most the budget.
-/// @bound: its lowerBound, where that is known already.
-std::optional<Schedule> schedule(const ScheduleProblem &problem,
-                                 std::optional<Time> bound = std::nullopt);
+std::optional<Schedule> schedule(const ScheduleProblem &problem);
+
+/// The makespan of that schedule, for those who compare problems. @bound: the
+/// problem's lowerBound, which they have.
+std::optional<Time> getScheduledTime(const ScheduleProblem &problem,
+                                     Time bound);
 
 } // namespace mlir::fsdp::sched
 
