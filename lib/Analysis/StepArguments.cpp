@@ -69,6 +69,12 @@ int64_t fsdp::getArenaOffset(Value value) {
       names::kOffsets)[cast<OpResult>(value).getResultNumber()];
 }
 
+int64_t fsdp::getArenaBytes(func::FuncOp step) {
+  return step->getAttrOfType<DictionaryAttr>(names::kArena)
+      .getAs<IntegerAttr>("bytes")
+      .getInt();
+}
+
 Value fsdp::getWholeValue(Value value) {
   while (true) {
     if (auto arg = dyn_cast<BlockArgument>(value)) {

@@ -154,7 +154,7 @@ void Extraction::addBuffers() {
         .isResult = true;
 
   auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  program.arenaBytes = arena.getAs<IntegerAttr>("bytes").getInt();
+  program.arenaBytes = getArenaBytes(step);
   if (auto host = arena.getAs<IntegerAttr>("host_bytes"))
     program.hostBytes = host.getInt();
 }

@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Compiler.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/CodeGen.h"
@@ -55,9 +56,7 @@ private:
 /// finding mistakes, so what they take beyond it is said, not refused.
 static void reportGuarded(ModuleOp module, int64_t budget) {
   auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-  int64_t bytes = step->getAttrOfType<DictionaryAttr>(names::kArena)
-                      .getAs<IntegerAttr>("bytes")
-                      .getInt();
+  int64_t bytes = getArenaBytes(step);
   if (bytes > budget)
     llvm::errs() << "guarded arena " << bytes << " bytes, " << bytes - budget
                  << " over the budget\n";

@@ -8,6 +8,7 @@
 #include "fsdp/Target/StepScheduler.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/BudgetSearch.h"
 #include "fsdp/Target/Planner.h"
@@ -63,9 +64,8 @@ llvm::Error StepScheduler::plan(Frontend &frontend, int64_t budget) const {
   optimize.recompute = recompute;
   optimize.offload = offload;
   optimize.bucket = bucket;
-  return frontend.runPipeline("plan", [&](OpPassManager &pm) {
-    buildOptimizePipeline(pm, optimize);
-  });
+  return frontend.runPipeline(
+      "plan", [&](OpPassManager &pm) { buildOptimizePipeline(pm, optimize); });
 }
 
 /// What the arena of the planned step takes when it is ordered for @budget
@@ -87,10 +87,8 @@ llvm::Expected<int64_t> StepScheduler::order(Frontend &frontend,
   };
   if (llvm::Error error = frontend.runPipeline("schedule and arena", build))
     return error;
-  auto step = frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep);
-  return step->getAttrOfType<DictionaryAttr>(names::kArena)
-      .getAs<IntegerAttr>("bytes")
-      .getInt();
+  return getArenaBytes(
+      frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep));
 }
 
 /// "step 412.3 ms, bound 406.8 ms, gap 1.4 %".
@@ -129,9 +127,8 @@ struct StepScheduler::Tries {
 /// Returns what the first order of the plan for @model bytes takes. Where that
 /// is too much, others of the same plan that need less are tried, too: that is
 /// quicker than another plan, and mostly as fast a step.
-llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
-                                               int64_t model,
-                                               Tries &tries) const {
+llvm::Expected<int64_t>
+StepScheduler::attempt(Frontend &frontend, int64_t model, Tries &tries) const {
   constexpr int kOrders = 3;
   if (tries.needed)
     frontend.setModule(OwningOpRef<ModuleOp>(tries.original->clone()));
@@ -148,8 +145,7 @@ llvm::Expected<int64_t> StepScheduler::attempt(Frontend &frontend,
     ModuleOp module = frontend.getModule();
     int64_t time = getStepTime(module);
     tries.needed = tries.needed ? std::min(tries.needed, *bytes) : *bytes;
-    if (*bytes <= budget &&
-        (!tries.best || time < getStepTime(*tries.best))) {
+    if (*bytes <= budget && (!tries.best || time < getStepTime(*tries.best))) {
       tries.best = module.clone();
       tries.bestBytes = *bytes;
     }

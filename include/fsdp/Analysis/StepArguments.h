@@ -27,6 +27,9 @@ bool isView(Operation *op);
 /// lies in the host's arena, all else in the device's.
 int64_t getArenaOffset(Value value);
 
+/// What the device's arena of @step takes, which fsdp-plan-arena has placed.
+int64_t getArenaBytes(func::FuncOp step);
+
 /// The value that @value is a part of or another shape of: through views, and
 /// through what a transfer takes and brings.
 Value getWholeValue(Value value);
