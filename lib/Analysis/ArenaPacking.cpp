@@ -256,10 +256,10 @@ int Packer::getFullest() const {
 /// bytes: what is small fits between them, not they between it.
 std::vector<int> Packer::getOutwardOrder(int from, int64_t large) const {
   return sortBy([&](int i) {
-    return std::make_tuple(lives.getSize(i) >= large,
-                           -std::max({lives.getBegin(i) - from,
-                                      from - lives.getEnd(i), 0}),
-                           lives.getLength(i));
+    return std::make_tuple(
+        lives.getSize(i) >= large,
+        -std::max({lives.getBegin(i) - from, from - lives.getEnd(i), 0}),
+        lives.getLength(i));
   });
 }
 
@@ -331,7 +331,7 @@ int64_t Packer::pack() {
   else
     for (const std::vector<int> &preference : preferences)
       improveOrder(preference, {1, false}, /*patience=*/4, kMaxWork * 3 / 4);
-  improveOutward(kMaxWork / 4); 
+  improveOutward(kMaxWork / 4);
   if (lives.size() > kMaxSearched || best == bound)
     return best;
   // One way down costs about the square of the buffers.
@@ -341,7 +341,7 @@ int64_t Packer::pack() {
     return best;
   for (const std::vector<int> &preference : preferences)
     improveOrder(preference, {1, false}, /*patience=*/60, kMaxWork * 3 / 8);
-   searchBetween(slice); 
+  searchBetween(slice);
   return best;
 }
 

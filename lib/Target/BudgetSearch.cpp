@@ -44,8 +44,9 @@ void BudgetSearch::note(int64_t model, int64_t taken) {
     refined += fits.model != 0;
   }
   ++tried;
-  bool isClose = fits.model && (budget - fits.taken < budget / (refined > 1 ? 16 : 128) ||
-                                fails.model - fits.model < budget / 64);
+  bool isClose =
+      fits.model && (budget - fits.taken < budget / (refined > 1 ? 16 : 128) ||
+                     fails.model - fits.model < budget / 64);
   isOver = isClose || model == 1 || (fits.model && !fails.model) ||
            refined > kRefinements || (!fits.model && tried == kAttempts);
 }
