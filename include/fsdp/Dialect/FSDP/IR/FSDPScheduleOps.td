@@ -50,7 +50,8 @@ def FSDP_StartOp : FSDP_Op<"start", [
       another one brought without compute's help.
     - start_c4: the body yields the result of each transfer in their order;
       the token lists their types.
-    - start_c5: `event` is not negative.
+    - start_c5: `event` is not negative, and below 2^31: the runtime counts them
+      in 32 bits.
     - start_c6: tokens in `after` are results of fsdp.start.
 
     Example:
@@ -64,7 +65,9 @@ def FSDP_StartOp : FSDP_Op<"start", [
   }];
   let arguments = (ins Variadic<FSDP_Transferred>:$inputs,
                        FSDP_TransferQueueAttr:$queue,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$event, // start_c5
+                       // start_c5
+                       ConfinedAttr<I64Attr, [IntNonNegative,
+                                              IntMaxValue<2147483647>]>:$event,
                        Variadic<FSDP_TokenType>:$after);
   let results = (outs FSDP_TokenType:$token);
   let regions = (region SizedRegion<1>:$body);
