@@ -117,7 +117,7 @@ func.func @negative_event(%a: tensor<8xf32>) {
 // -----
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
-// start_c5
+// start_c7
 func.func @event_of_33_bits(%a: tensor<8xf32>) {
   // expected-error @below {{attribute 'event' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative whose maximum value is 2147483647}}
   %t = fsdp.start(%a) on all_gather event 4294967296 {

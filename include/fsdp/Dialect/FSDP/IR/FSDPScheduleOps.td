@@ -50,9 +50,9 @@ def FSDP_StartOp : FSDP_Op<"start", [
       another one brought without compute's help.
     - start_c4: the body yields the result of each transfer in their order;
       the token lists their types.
-    - start_c5: `event` is not negative, and below 2^31: the runtime counts them
-      in 32 bits.
+    - start_c5: `event` is not negative.
     - start_c6: tokens in `after` are results of fsdp.start.
+    - start_c7: `event` is below 2^31: the runtime counts them in 32 bits.
 
     Example:
     ```mlir
@@ -65,7 +65,7 @@ def FSDP_StartOp : FSDP_Op<"start", [
   }];
   let arguments = (ins Variadic<FSDP_Transferred>:$inputs,
                        FSDP_TransferQueueAttr:$queue,
-                       // start_c5
+                       // start_c5, start_c7
                        ConfinedAttr<I64Attr, [IntNonNegative,
                                               IntMaxValue<2147483647>]>:$event,
                        Variadic<FSDP_TokenType>:$after);
