@@ -17,6 +17,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 using namespace mlir;
@@ -113,10 +114,17 @@ static int64_t getStepTime(ModuleOp module) {
       .getInt();
 }
 
+/// Budgets are told apart by as much as places are.
+constexpr int64_t kGranule = 256;
+/// Whatever an arena takes, no other order of its plan is tried.
+constexpr int64_t kNoTarget = std::numeric_limits<int64_t>::max();
+
 struct StepScheduler::Tries {
-  OwningOpRef<ModuleOp> original;
+  ModuleOp original;
+  /// Bytes that the arena may take.
+  int64_t budget;
   /// The fastest step that fits, and what its arena takes.
-  OwningOpRef<ModuleOp> best;
+  OwningOpRef<ModuleOp> best = nullptr;
   int64_t bestBytes = 0;
   /// The least that an arena took; 0: nothing has been tried.
   int64_t needed = 0;
@@ -124,18 +132,26 @@ struct StepScheduler::Tries {
   bool isSettled = false;
 };
 
-/// Returns what the first order of the plan for @model bytes takes. Where that
-/// is too much, others of the same plan that need less are tried, too: that is
-/// quicker than another plan, and mostly as fast a step.
-llvm::Expected<int64_t>
-StepScheduler::attempt(Frontend &frontend, int64_t model, Tries &tries) const {
+struct StepScheduler::Outcome {
+  int64_t bytes = 0, time = 0;
+  bool operator==(const Outcome &o) const {
+    return bytes == o.bytes && time == o.time;
+  }
+};
+
+/// Returns what comes of the first order of the plan for @model bytes. Where
+/// its arena takes more than @target, others of the same plan that need less
+/// are tried, too: that is quicker than another plan, and mostly as fast a
+/// step.
+llvm::Expected<StepScheduler::Outcome>
+StepScheduler::attempt(Frontend &frontend, int64_t model, int64_t target,
+                       Tries &tries) const {
   constexpr int kOrders = 3;
-  if (tries.needed)
-    frontend.setModule(OwningOpRef<ModuleOp>(tries.original->clone()));
+  frontend.setModule(OwningOpRef<ModuleOp>(tries.original.clone()));
   if (llvm::Error error = plan(frontend, model))
     return std::move(error);
   OwningOpRef<ModuleOp> planned(frontend.getModule().clone());
-  int64_t first = 0, firstTime = 0;
+  Outcome first, last;
   for (int i = 0; i != kOrders && model > 0; ++i) {
     if (i)
       frontend.setModule(OwningOpRef<ModuleOp>(planned->clone()));
@@ -143,63 +159,115 @@ StepScheduler::attempt(Frontend &frontend, int64_t model, Tries &tries) const {
     if (!bytes)
       return bytes.takeError();
     ModuleOp module = frontend.getModule();
-    int64_t time = getStepTime(module);
+    Outcome now{*bytes, getStepTime(module)};
     tries.needed = tries.needed ? std::min(tries.needed, *bytes) : *bytes;
-    if (*bytes <= budget && (!tries.best || time < getStepTime(*tries.best))) {
+    bool fits = *bytes <= tries.budget;
+    if (fits && (!tries.best || now.time < getStepTime(*tries.best))) {
       tries.best = module.clone();
       tries.bestBytes = *bytes;
     }
-    if (!i) {
-      first = *bytes;
-      firstTime = time;
-    }
-    if (*bytes <= budget || options.order != "scheduled") {
-      tries.isSettled = i && time - firstTime <= firstTime / 500;
+    if (!i)
+      first = now;
+    tries.isSettled = fits && i && now.time - first.time <= first.time / 500;
+    if (fits || *bytes <= target || now == last)
       break;
-    }
-    model -= *bytes - budget + budget / 128;
+    last = now;
+    model -= *bytes - target + target / 128;
   }
   return first;
 }
 
-/// So many plans are made before a budget is refused.
-constexpr int kFrugalPlans = 4;
+/// Looks for the fastest step within the budget.
+llvm::Error StepScheduler::fill(Frontend &frontend, Tries &tries) const {
+  BudgetSearch search(tries.budget);
+  Outcome last;
+  while (std::optional<int64_t> model = search.getNext()) {
+    auto outcome = attempt(frontend, *model, tries.budget, tries);
+    if (!outcome)
+      return outcome.takeError();
+    // The plan that needs least is the same below what it needs.
+    if (tries.isSettled || (!tries.best && *outcome == last))
+      break;
+    last = *outcome;
+    search.note(*model, outcome->bytes);
+  }
+  return llvm::Error::success();
+}
+
+/// Tries what needs as little as possible: by the model, and, since packed a
+/// plan that needs more by the model may take less, a few of those. What is
+/// tried does not depend on the budget, but that it ends with the first that
+/// fits: so no budget is refused that is not below the least of these, which
+/// stands in `needed` where none fits.
+llvm::Error StepScheduler::squeeze(Frontend &frontend, Tries &tries) const {
+  constexpr int kPlans = 8, kParts = 64;
+  tries.needed = 0;
+  auto least = attempt(frontend, /*model=*/1, /*target=*/1, tries);
+  if (!least)
+    return least.takeError();
+  // Orders without a plan take what they take.
+  bool isPlanned = options.order == "scheduled";
+  for (int i = 1; isPlanned && !tries.best && i != kPlans; ++i) {
+    int64_t model = least->bytes - least->bytes / kParts * i;
+    auto outcome = attempt(frontend, model, /*target=*/kNoTarget, tries);
+    if (!outcome)
+      return outcome.takeError();
+    if (*outcome == *least)
+      break;
+  }
+  return llvm::Error::success();
+}
+
+/// @fits: a budget that works. Returns one that works, too, as small as a few
+/// trials find; mostly the next smaller one does not.
+llvm::Expected<int64_t> StepScheduler::findLeast(Frontend &frontend,
+                                                 ModuleOp original,
+                                                 int64_t fits) const {
+  constexpr int kTrials = 4;
+  int64_t next = fits - kGranule;
+  for (int i = 0; i != kTrials && next > budget; ++i) {
+    Tries tries{original, next};
+    if (llvm::Error error = fill(frontend, tries))
+      return std::move(error);
+    if (!tries.best && next == fits - kGranule)
+      break;
+    if (tries.best)
+      fits = next;
+    // What it takes is a budget that most probably works.
+    next = tries.best ? std::min(tries.bestBytes, fits - kGranule)
+                      : fits - kGranule;
+  }
+  return fits;
+}
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
-  Tries tries;
-  tries.original = frontend.getModule().clone();
+  OwningOpRef<ModuleOp> original(frontend.getModule().clone());
+  Tries tries{*original, budget};
   // Orders without a plan take what they take.
-  if (options.order == "scheduled") {
-    BudgetSearch search(budget);
-    while (std::optional<int64_t> model = search.getNext()) {
-      auto bytes = attempt(frontend, *model, tries);
-      if (!bytes)
-        return bytes.takeError();
-      if (tries.isSettled)
-        break;
-      search.note(*model, *bytes);
-    }
-  }
-  // As little as possible; packed, a plan that needs more by the model may take
-  // less.
-  for (int64_t model = 1, i = 0; !tries.best && i != kFrugalPlans; ++i) {
-    int64_t before = tries.needed;
-    if (auto bytes = attempt(frontend, model, tries); !bytes)
-      return bytes.takeError();
-    if (options.order != "scheduled" || (i && tries.needed >= before))
-      break;
-    model = tries.needed - tries.needed / 64;
-  }
+  bool isPlanned = options.order == "scheduled";
+  if (isPlanned)
+    if (llvm::Error error = fill(frontend, tries))
+      return error;
+  if (!tries.best)
+    if (llvm::Error error = squeeze(frontend, tries))
+      return error;
   if (tries.best) {
     frontend.setModule(std::move(tries.best));
     report(frontend.getModule(), tries.bestBytes);
     return llvm::Error::success();
   }
-  int64_t whole = tries.needed + reserved;
+  int64_t needed = tries.needed;
+  if (isPlanned) {
+    auto least = findLeast(frontend, *original, needed);
+    if (!least)
+      return least.takeError();
+    needed = *least;
+  }
+  int64_t whole = needed + reserved;
   return makeError(llvm::formatv(
       "expected a memory budget of at least {0} bytes ({1:f2} GiB: {2:f2} for "
       "the arena and {3:f2} for driver and libraries, reserved_gib in {4}), "
       "got {5}",
-      whole, whole / 1073741824.0, tries.needed / 1073741824.0,
+      whole, whole / 1073741824.0, needed / 1073741824.0,
       reserved / 1073741824.0, clusterFile, budget + reserved));
 }

@@ -41,8 +41,9 @@ public:
   /// leaves gaps out that packing brings: where the arena exceeds the budget,
   /// orders of the plan that need less, and then smaller budgets for the plan
   /// are tried, near the largest that fits, down to what needs least; the
-  /// fastest step of those that fit counts. If none does, the error says what would. Says on stderr what the
-  /// step takes by the cost model, and what no order could beat.
+  /// fastest step of those that fit counts. If none does, the error says which
+  /// budget would do. Says on stderr what the step takes by the cost model, and
+  /// what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
   /// Bytes that the arena may take.
@@ -53,8 +54,13 @@ private:
   llvm::Error plan(Frontend &frontend, int64_t budget) const;
   llvm::Expected<int64_t> order(Frontend &frontend, int64_t budget) const;
   struct Tries;
-  llvm::Expected<int64_t> attempt(Frontend &frontend, int64_t model,
-                                  Tries &tries) const;
+  struct Outcome;
+  llvm::Expected<Outcome> attempt(Frontend &frontend, int64_t model,
+                                  int64_t target, Tries &tries) const;
+  llvm::Error fill(Frontend &frontend, Tries &tries) const;
+  llvm::Error squeeze(Frontend &frontend, Tries &tries) const;
+  llvm::Expected<int64_t> findLeast(Frontend &frontend, ModuleOp original,
+                                    int64_t fits) const;
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.
