@@ -8,17 +8,13 @@
 #include "fsdp/Target/StepScheduler.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Target/BudgetSearch.h"
 #include "fsdp/Target/Planner.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
-
-#include <algorithm>
-#include <limits>
-#include <optional>
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -55,9 +51,8 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   return result;
 }
 
-llvm::Error StepScheduler::plan(Frontend &frontend, int64_t budget) const {
-  if (options.order != "scheduled")
-    return llvm::Error::success();
+/// Plans the step for @budget bytes by the model of memory.
+void StepScheduler::fillPlan(OpPassManager &pm, int64_t budget) const {
   OptimizeOptions optimize;
   optimize.cluster = clusterFile;
   optimize.budget = budget;
@@ -65,14 +60,11 @@ llvm::Error StepScheduler::plan(Frontend &frontend, int64_t budget) const {
   optimize.recompute = recompute;
   optimize.offload = offload;
   optimize.bucket = bucket;
-  return frontend.runPipeline(
-      "plan", [&](OpPassManager &pm) { buildOptimizePipeline(pm, optimize); });
+  buildOptimizePipeline(pm, optimize);
 }
 
-/// What the arena of the planned step takes when it is ordered for @budget
-/// bytes.
-llvm::Expected<int64_t> StepScheduler::order(Frontend &frontend,
-                                             int64_t budget) const {
+/// Orders the planned step for @budget bytes, and places its arena.
+void StepScheduler::fillOrder(OpPassManager &pm, int64_t budget) const {
   ScheduleStepOptions schedule;
   schedule.cluster = clusterFile;
   schedule.order = options.order;
@@ -81,15 +73,9 @@ llvm::Expected<int64_t> StepScheduler::order(Frontend &frontend,
   schedule.forwardPrefetch = options.forwardPrefetch;
   schedule.backwardPrefetch = options.backwardPrefetch;
   schedule.limitAllGathers = options.limitAllGathers;
-  auto build = [&](OpPassManager &pm) {
-    pm.addPass(createPlanArena({/*draft=*/true}));
-    pm.addPass(createScheduleStep(schedule));
-    pm.addPass(createPlanArena());
-  };
-  if (llvm::Error error = frontend.runPipeline("schedule and arena", build))
-    return error;
-  return getArenaBytes(
-      frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep));
+  pm.addPass(createPlanArena({/*draft=*/true}));
+  pm.addPass(createScheduleStep(schedule));
+  pm.addPass(createPlanArena());
 }
 
 /// "step 412.3 ms, bound 406.8 ms, gap 1.4 %".
@@ -114,155 +100,47 @@ static int64_t getStepTime(ModuleOp module) {
       .getInt();
 }
 
-/// Budgets are told apart by as much as places are.
-constexpr int64_t kGranule = 256;
-/// Whatever an arena takes, no other order of its plan is tried.
-constexpr int64_t kNoTarget = std::numeric_limits<int64_t>::max();
+namespace {
+/// The step of a module, planned and ordered by passes on copies of it.
+class ModuleTrials : public sched::StepTrials {
+public:
+  using Build = llvm::function_ref<void(OpPassManager &, int64_t budget)>;
+  ModuleTrials(Frontend &frontend, Build buildPlan, Build buildOrder)
+      : frontend(frontend), buildPlan(buildPlan), buildOrder(buildOrder),
+        original(frontend.getModule().clone()) {}
 
-struct StepScheduler::Tries {
-  ModuleOp original;
-  /// Bytes that the arena may take.
-  int64_t budget;
-  /// The fastest step that fits, and what its arena takes.
-  OwningOpRef<ModuleOp> best = nullptr;
-  int64_t bestBytes = 0;
-  /// The least that an arena took; 0: nothing has been tried.
-  int64_t needed = 0;
-  /// A plan for more memory would hardly be faster.
-  bool isSettled = false;
+  llvm::Error plan(int64_t budget) override;
+  llvm::Expected<Outcome> order(int64_t budget) override;
+  void keep() override { best = frontend.getModule().clone(); }
+
+  OwningOpRef<ModuleOp> best;
+
+private:
+  Frontend &frontend;
+  Build buildPlan, buildOrder;
+  OwningOpRef<ModuleOp> original, planned;
 };
+} // namespace
 
-struct StepScheduler::Outcome {
-  int64_t bytes = 0, time = 0;
-  bool operator==(const Outcome &o) const {
-    return bytes == o.bytes && time == o.time;
-  }
-};
+llvm::Error ModuleTrials::plan(int64_t budget) {
+  planned = original->clone();
+  return frontend.runPipeline(
+      *planned, "plan", [&](OpPassManager &pm) { buildPlan(pm, budget); });
+}
 
-/// Returns what comes of the first order of the plan for @model bytes. Where
-/// its arena takes more than @target, others of the same plan that need less
-/// are tried, too: that is quicker than another plan, and mostly as fast a
-/// step.
-llvm::Expected<StepScheduler::Outcome>
-StepScheduler::attempt(Frontend &frontend, int64_t model, int64_t target,
-                       Tries &tries) const {
-  constexpr int kOrders = 3;
-  frontend.setModule(OwningOpRef<ModuleOp>(tries.original.clone()));
-  if (llvm::Error error = plan(frontend, model))
+llvm::Expected<sched::StepTrials::Outcome> ModuleTrials::order(int64_t budget) {
+  frontend.setModule(planned->clone());
+  if (llvm::Error error =
+          frontend.runPipeline("schedule and arena", [&](OpPassManager &pm) {
+            buildOrder(pm, budget);
+          }))
     return std::move(error);
-  OwningOpRef<ModuleOp> planned(frontend.getModule().clone());
-  Outcome first, last;
-  for (int i = 0; i != kOrders && model > 0; ++i) {
-    if (i)
-      frontend.setModule(OwningOpRef<ModuleOp>(planned->clone()));
-    auto bytes = order(frontend, model);
-    if (!bytes)
-      return bytes.takeError();
-    ModuleOp module = frontend.getModule();
-    Outcome now{*bytes, getStepTime(module)};
-    tries.needed = tries.needed ? std::min(tries.needed, *bytes) : *bytes;
-    bool fits = *bytes <= tries.budget;
-    if (fits && (!tries.best || now.time < getStepTime(*tries.best))) {
-      tries.best = module.clone();
-      tries.bestBytes = *bytes;
-    }
-    if (!i)
-      first = now;
-    tries.isSettled = fits && i && now.time - first.time <= first.time / 500;
-    if (fits || *bytes <= target || now == last)
-      break;
-    last = now;
-    model -= *bytes - target + target / 128;
-  }
-  return first;
+  ModuleOp module = frontend.getModule();
+  return Outcome{getArenaBytes(module.lookupSymbol<func::FuncOp>(names::kStep)),
+                 getStepTime(module)};
 }
 
-/// Looks for the fastest step within the budget.
-llvm::Error StepScheduler::fill(Frontend &frontend, Tries &tries) const {
-  BudgetSearch search(tries.budget);
-  Outcome last;
-  while (std::optional<int64_t> model = search.getNext()) {
-    auto outcome = attempt(frontend, *model, tries.budget, tries);
-    if (!outcome)
-      return outcome.takeError();
-    // The plan that needs least is the same below what it needs.
-    if (tries.isSettled || (!tries.best && *outcome == last))
-      break;
-    last = *outcome;
-    search.note(*model, outcome->bytes);
-  }
-  return llvm::Error::success();
-}
-
-/// Tries what needs as little as possible: by the model, and, since packed a
-/// plan that needs more by the model may take less, a few of those. What is
-/// tried does not depend on the budget, but that it ends with the first that
-/// fits: so no budget is refused that is not below the least of these, which
-/// stands in `needed` where none fits.
-llvm::Error StepScheduler::squeeze(Frontend &frontend, Tries &tries) const {
-  constexpr int kPlans = 8, kParts = 64;
-  tries.needed = 0;
-  auto least = attempt(frontend, /*model=*/1, /*target=*/1, tries);
-  if (!least)
-    return least.takeError();
-  // Orders without a plan take what they take.
-  bool isPlanned = options.order == "scheduled";
-  for (int i = 1; isPlanned && !tries.best && i != kPlans; ++i) {
-    int64_t model = least->bytes - least->bytes / kParts * i;
-    auto outcome = attempt(frontend, model, /*target=*/kNoTarget, tries);
-    if (!outcome)
-      return outcome.takeError();
-    if (*outcome == *least)
-      break;
-  }
-  return llvm::Error::success();
-}
-
-/// @fits: a budget that works. Returns one that works, too, as small as a few
-/// trials find; mostly the next smaller one does not.
-llvm::Expected<int64_t> StepScheduler::findLeast(Frontend &frontend,
-                                                 ModuleOp original,
-                                                 int64_t fits) const {
-  constexpr int kTrials = 4;
-  int64_t next = fits - kGranule;
-  for (int i = 0; i != kTrials && next > budget; ++i) {
-    Tries tries{original, next};
-    if (llvm::Error error = fill(frontend, tries))
-      return std::move(error);
-    if (!tries.best && next == fits - kGranule)
-      break;
-    if (tries.best)
-      fits = next;
-    // What it takes is a budget that most probably works.
-    next = tries.best ? std::min(tries.bestBytes, fits - kGranule)
-                      : fits - kGranule;
-  }
-  return fits;
-}
-
-llvm::Error StepScheduler::run(Frontend &frontend) const {
-  OwningOpRef<ModuleOp> original(frontend.getModule().clone());
-  Tries tries{*original, budget};
-  // Orders without a plan take what they take.
-  bool isPlanned = options.order == "scheduled";
-  if (isPlanned)
-    if (llvm::Error error = fill(frontend, tries))
-      return error;
-  if (!tries.best)
-    if (llvm::Error error = squeeze(frontend, tries))
-      return error;
-  if (tries.best) {
-    frontend.setModule(std::move(tries.best));
-    report(frontend.getModule(), tries.bestBytes);
-    return llvm::Error::success();
-  }
-  int64_t needed = tries.needed;
-  if (isPlanned) {
-    auto least = findLeast(frontend, *original, needed);
-    if (!least)
-      return least.takeError();
-    needed = *least;
-  }
+llvm::Error StepScheduler::refuse(int64_t needed) const {
   int64_t whole = needed + reserved;
   return makeError(llvm::formatv(
       "expected a memory budget of at least {0} bytes ({1:f2} GiB: {2:f2} for "
@@ -270,4 +148,38 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
       "got {5}",
       whole, whole / 1073741824.0, needed / 1073741824.0,
       reserved / 1073741824.0, clusterFile, budget + reserved));
+}
+
+llvm::Error StepScheduler::run(Frontend &frontend) const {
+  auto buildPlan = [&](OpPassManager &pm, int64_t budget) {
+    fillPlan(pm, budget);
+  };
+  auto buildOrder = [&](OpPassManager &pm, int64_t budget) {
+    fillOrder(pm, budget);
+  };
+  // Orders without a plan take what they take.
+  if (options.order != "scheduled") {
+    if (llvm::Error error =
+            frontend.runPipeline("schedule and arena", [&](OpPassManager &pm) {
+              fillOrder(pm, budget);
+            }))
+      return error;
+    int64_t bytes = getArenaBytes(
+        frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep));
+    if (bytes > budget)
+      return refuse(bytes);
+    report(frontend.getModule(), bytes);
+    return llvm::Error::success();
+  }
+  ModuleTrials trials(frontend, buildPlan, buildOrder);
+  auto fit = sched::fitStep(trials, budget);
+  if (!fit)
+    return fit.takeError();
+  if (!fit->fits()) {
+    auto least = sched::findLeastBudget(trials, budget, *fit);
+    return least ? refuse(*least) : least.takeError();
+  }
+  frontend.setModule(std::move(trials.best));
+  report(frontend.getModule(), fit->bytes);
+  return llvm::Error::success();
 }

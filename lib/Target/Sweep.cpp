@@ -118,8 +118,7 @@ static void fillPoint(const PlanReport &report, const StepItems &items,
                          std::max(1e-12, toSeconds(point.step));
   point.status = report.fits() ? SweepPoint::Fits : SweepPoint::DoesNotFit;
   if (!report.fits())
-    point.reason =
-        describeMisfit(report.leastBudget, report.budget, report.reserved);
+    point.reason = describeMisfit(report);
 }
 
 static void planPoint(llvm::Expected<std::shared_ptr<const LoweredStep>> step,

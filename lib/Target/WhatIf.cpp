@@ -109,11 +109,12 @@ namespace {
 class Candidates {
 public:
   Candidates(const Cluster &cluster, const PlanOptions &options,
-             const PlanSettings &settings)
+             const PlanSettings &settings, const ModelBudgets &fitted)
       : cluster(cluster) {
     base.options = options;
     base.settings = settings;
     base.settings.onlyBest = true;
+    base.settings.likely = fitted;
   }
 
   void addMachines(const LoweredStep &step, const PlanReport &report);
@@ -136,6 +137,7 @@ private:
     all.push_back(base);
     all.back().title = title.str();
     all.back().isOption = true;
+    all.back().settings.likely = {};
     return all.back().options;
   }
   void addStrategies(const LoweredStep &step);
@@ -220,6 +222,7 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
       llvm::is_contained(report.getBest().placed, Cause::Memory)) {
     addFactors("a device with more memory than any order can use");
     all.back().settings.budget = kNoBudget;
+    all.back().settings.likely = {};
     all.back().hasAllMemory = true;
   }
   bool communicates =
@@ -288,7 +291,7 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
                       const PlanOptions &options, const PlanSettings &settings,
                       std::shared_ptr<const LoweredStep> step,
                       PlanReport &report) {
-  Candidates candidates(cluster, options, settings);
+  Candidates candidates(cluster, options, settings, report.fitted);
   candidates.addMachines(*step, report);
   candidates.addOptions(*step, report,
                         getParamFacts(source.getTraced(), step->program));

@@ -34,6 +34,8 @@ struct PlanVariant {
   int64_t hostPeak = 0;
   /// The most that any timing of this order can bring about; 0: not known.
   int64_t mostBytes = 0;
+  /// What its arena takes when it is packed; 0: not known.
+  int64_t arenaBytes = 0;
   /// Why each start stands where it does, by StepOp::source.
   std::vector<sched::Cause> placed;
   /// No order of its ops takes less; 0: not known, as of a run.
@@ -83,6 +85,12 @@ struct StepItems {
   int64_t perRank = 0;
 };
 
+/// Budgets of the model of memory for which a step was planned and ordered, so
+/// that its arena fits. In bytes; 0: none was found.
+struct ModelBudgets {
+  int64_t plan = 0, order = 0;
+};
+
 struct PlanReport {
   std::string model, mesh, strategy, cluster, device;
   int64_t worldSize = 1;
@@ -95,7 +103,13 @@ struct PlanReport {
   /// What the bound is made of: "compute", "all_gather queue", ..
   std::string limit;
   /// For the arena; driver and libraries take `reserved` beside it.
-  int64_t budget = 0, leastBudget = 0, reserved = 0;
+  int64_t budget = 0, reserved = 0;
+  /// A budget that works: what the plan's arena takes; where none fits, the
+  /// smallest that was found.
+  int64_t leastBudget = 0;
+  /// That one is of the model of memory: packed, the step needs somewhat more.
+  bool isLeastByModel = false;
+  ModelBudgets fitted;
   /// For activations in the host's memory; 0: no link leads there.
   int64_t hostBudget = 0;
   /// Compute, most time first.
@@ -139,8 +153,12 @@ struct PlanSettings {
   sched::FSDPOptions fsdp;
   /// What the planner may do. Recomputation in full holds for all orders.
   sched::PlanRules rules;
-  /// Leaves the order as compiled out.
+  /// One of many plans, of which only the best order counts: leaves the order as
+  /// compiled out, and does not pack what does not fit by the model of memory.
   bool onlyBest = false;
+  /// With onlyBest: what a similar step fitted with is tried first, and taken if
+  /// this one does.
+  ModelBudgets likely;
 };
 
 /// @program as it is, simulated; every transfer stands where its data lets it.
@@ -173,7 +191,7 @@ std::string formatBytes(int64_t bytes);
 std::string formatBudget(int64_t bytes);
 
 /// "expected a memory budget of at least ..., got ..".
-std::string describeMisfit(int64_t least, int64_t budget, int64_t reserved);
+std::string describeMisfit(const PlanReport &report);
 
 void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
 void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);

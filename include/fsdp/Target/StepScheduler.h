@@ -10,8 +10,6 @@
 
 #include "fsdp/Target/Frontend.h"
 
-#include <optional>
-
 namespace mlir::fsdp {
 
 /// As the command line says it; empty: the default.
@@ -51,16 +49,9 @@ public:
 
 private:
   void report(ModuleOp module, int64_t bytes) const;
-  llvm::Error plan(Frontend &frontend, int64_t budget) const;
-  llvm::Expected<int64_t> order(Frontend &frontend, int64_t budget) const;
-  struct Tries;
-  struct Outcome;
-  llvm::Expected<Outcome> attempt(Frontend &frontend, int64_t model,
-                                  int64_t target, Tries &tries) const;
-  llvm::Error fill(Frontend &frontend, Tries &tries) const;
-  llvm::Error squeeze(Frontend &frontend, Tries &tries) const;
-  llvm::Expected<int64_t> findLeast(Frontend &frontend, ModuleOp original,
-                                    int64_t fits) const;
+  void fillPlan(OpPassManager &pm, int64_t budget) const;
+  void fillOrder(OpPassManager &pm, int64_t budget) const;
+  llvm::Error refuse(int64_t needed) const;
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.

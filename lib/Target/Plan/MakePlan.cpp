@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProgramTrials.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Target/Plan.h"
 
@@ -148,6 +149,8 @@ private:
   llvm::Error repeatAll(StepProgram &program);
   llvm::Error addFSDP(const Task &task);
   llvm::Error addOrders(const StepProgram &program);
+  llvm::Error fit(ProgramTrials &trials);
+  llvm::Error fitQuickly(ProgramTrials &trials);
   llvm::Error addPlanned(const StepProgram &program);
   llvm::Error add(std::string name, std::string title, const Task &task,
                   const Schedule &schedule);
@@ -253,27 +256,78 @@ llvm::Error Planner::addOrders(const StepProgram &program) {
   return addBest("scheduled", "scheduled", *task);
 }
 
+/// Plans, orders and packs the step as fsdp-compile does. One that does not fit
+/// is left with the plan that needs least by the model of memory.
+llvm::Error Planner::fit(ProgramTrials &trials) {
+  auto fit = fitStep(trials, report.budget);
+  if (!fit)
+    return fit.takeError();
+  report.leastBudget = fit->bytes;
+  if (fit->fits())
+    return llvm::Error::success();
+  auto least = findLeastBudget(trials, report.budget, *fit);
+  if (!least)
+    return least.takeError();
+  report.leastBudget = *least;
+  return trials.plan(report.budget);
+}
+
+/// As fit(), with fewer trials.
+llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
+  auto [plan, order] = settings.likely;
+  if (plan == 0)
+    plan = order = report.budget;
+  if (llvm::Error error = trials.plan(plan))
+    return error;
+  report.leastBudget = trials.getLast().planned.leastBytes;
+  if (report.leastBudget <= plan) {
+    auto outcome = trials.order(order);
+    if (!outcome)
+      return outcome.takeError();
+    report.leastBudget = outcome->bytes;
+    if (outcome->bytes <= report.budget) {
+      trials.keep();
+      return llvm::Error::success();
+    }
+    auto fit = fitStep(trials, report.budget);
+    if (!fit)
+      return fit.takeError();
+    report.leastBudget = fit->fits() ? fit->bytes : fit->enough;
+    if (fit->fits())
+      return llvm::Error::success();
+  }
+  report.isLeastByModel = true;
+  report.leastBudget = std::max(report.leastBudget, report.budget + 1);
+  return trials.plan(report.budget);
+}
+
 llvm::Error Planner::addPlanned(const StepProgram &program) {
   PlanRules rules = settings.rules;
   if (rules.recompute == PlanRules::Recompute::Full)
     rules.recompute = PlanRules::Recompute::Never;
-  auto planned = planStep(program, cost, placements,
-                          {report.budget, report.hostBudget}, rules);
-  if (!planned)
-    return planned.takeError();
-  StepProgram changed = applyPlan(program, planned->plan);
-  auto task = getTask(changed);
-  if (!task)
-    return task.takeError();
-  // A plan that uses the room it has needs more than the step itself.
-  report.leastBudget = task->leastBytes <= report.budget
-                           ? std::min(task->leastBytes, leastAsItIs)
-                           : task->leastBytes;
-  report.bound = task->bound;
-  report.decisions = planned->summary;
-  report.limit = describeLimit(lowerBound(task->step.problem));
-  report.kernels = getKernels(changed, addTimes(changed, cost, placements));
-  return addBest("planned", getTitle(program, planned->plan), *task);
+  ProgramTrials trials(program, cost, placements, report.hostBudget, rules);
+  if (llvm::Error error = settings.onlyBest ? fitQuickly(trials) : fit(trials))
+    return error;
+  const ProgramTrials::Plan &plan =
+      report.fits() ? trials.getBest() : trials.getLast();
+  Task task{plan.program, plan.step, plan.bound};
+  report.bound = task.bound;
+  report.decisions = plan.planned.summary;
+  report.limit = describeLimit(lowerBound(task.step.problem));
+  report.kernels =
+      getKernels(plan.program, addTimes(plan.program, cost, placements));
+  std::string title = getTitle(program, plan.planned.plan);
+  if (!report.fits()) {
+    // It is shown as if it did, and said.
+    task.step.problem.budget = kNoBudget;
+    return addBest("planned", std::move(title), task);
+  }
+  if (llvm::Error error =
+          add("planned", std::move(title), task, trials.getBestSchedule()))
+    return error;
+  report.variants.back().arenaBytes = report.leastBudget;
+  report.fitted = {plan.budget, trials.getBestOrderBudget()};
+  return llvm::Error::success();
 }
 
 llvm::Error Planner::run(StepProgram program) {

@@ -51,7 +51,7 @@ static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
                      double(std::max<Time>(1, step)))
        << llvm::right_justify(formatBytes(it.peak), 11) << "  " << it.title;
     if (!it.fits())
-      os << " (does not fit: needs --memory-budget "
+      os << " (does not fit: needs about --memory-budget "
          << formatBudget(report.getBudgetFor(it.leastBudget)) << ")";
     os << "\n";
   }
@@ -115,17 +115,13 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (best.hostPeak)
     os << "memory of the host at its peak: " << formatBytes(best.hostPeak)
        << "\n";
-  // What the plan keeps it need not keep; under a smaller budget it also
-  // repeats or offloads more.
-  os << "budget of the arena: " << formatBytes(report.budget)
-     << "; least without repeating or offloading more: "
-     << formatBytes(report.leastBudget) << " (--memory-budget "
-     << formatBudget(report.getBudgetFor(report.leastBudget))
-     << "); arena of the program before it is scheduled: "
+  os << "budget of the arena: " << formatBytes(report.budget);
+  if (best.arenaBytes)
+    os << ", of which it takes " << formatBytes(best.arenaBytes);
+  os << "; arena of the program before it is scheduled: "
      << formatBytes(report.arenaBytes) << "\n";
   if (!report.fits())
-    os << "does not fit: "
-       << describeMisfit(report.leastBudget, report.budget, report.reserved)
+    os << "does not fit: " << describeMisfit(report)
        << "; times are those of a device with more memory\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";

@@ -14,10 +14,9 @@ using namespace mlir::fsdp;
 using llvm::StringRef;
 
 static constexpr llvm::StringLiteral kAxes[] = {
-    "mesh",         "strategy",      "wrap",
-    "cluster",      "memory-budget", "param-dtype",
-    "reduce-dtype", "buffer-dtype",  "compute-dtype",
-    "recompute",    "offload"};
+    "mesh",          "strategy",    "wrap",         "cluster",
+    "memory-budget", "param-dtype", "reduce-dtype", "buffer-dtype",
+    "compute-dtype", "recompute",   "offload"};
 /// More is a mistake in typing rather than a question.
 static constexpr size_t kMostPoints = 4096;
 

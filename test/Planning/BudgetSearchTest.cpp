@@ -5,14 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/BudgetSearch.h"
+#include "fsdp/Analysis/Planning/BudgetSearch.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <vector>
 
-using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
 
 namespace {
 struct Found {

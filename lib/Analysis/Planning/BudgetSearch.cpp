@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/BudgetSearch.h"
+#include "fsdp/Analysis/Planning/BudgetSearch.h"
 
 #include <algorithm>
 
-using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
 
 /// Budgets in all, and of these when something fits already.
 constexpr int kAttempts = 6, kRefinements = 2;

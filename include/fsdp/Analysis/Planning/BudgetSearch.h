@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_TARGET_BUDGETSEARCH_H
-#define FSDP_TARGET_BUDGETSEARCH_H
+#ifndef FSDP_ANALYSIS_PLANNING_BUDGETSEARCH_H
+#define FSDP_ANALYSIS_PLANNING_BUDGETSEARCH_H
 
 #include <cstdint>
 #include <optional>
 
-namespace mlir::fsdp {
+namespace mlir::fsdp::sched {
 
 /// Looks for the largest budget of the planner's model of memory for which the
 /// packed arena fits. What packing takes is not proportional to it, nor always
@@ -36,6 +36,6 @@ private:
   bool isOver = false;
 };
 
-} // namespace mlir::fsdp
+} // namespace mlir::fsdp::sched
 
-#endif // FSDP_TARGET_BUDGETSEARCH_H
+#endif // FSDP_ANALYSIS_PLANNING_BUDGETSEARCH_H

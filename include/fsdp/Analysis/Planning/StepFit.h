@@ -1,0 +1,70 @@
+//===- StepFit.h - The plan and order whose arena fits ----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The planner's model of memory knows which buffers live at once, not the gaps
+// that packing leaves between them. So plans are made for several budgets of
+// the model until one fits when it is packed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_PLANNING_STEPFIT_H
+#define FSDP_ANALYSIS_PLANNING_STEPFIT_H
+
+#include "fsdp/Analysis/Cost/CostModel.h"
+
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+
+namespace mlir::fsdp::sched {
+
+/// A step that can be planned and ordered again and again, the same for the
+/// same budgets.
+class StepTrials {
+public:
+  struct Outcome {
+    /// What the packed arena takes.
+    int64_t bytes = 0;
+    Time time = 0;
+    bool operator==(const Outcome &o) const {
+      return bytes == o.bytes && time == o.time;
+    }
+  };
+  virtual ~StepTrials() = default;
+  /// Plans the step for @budget bytes by the model of memory; for what needs
+  /// least where none fits.
+  virtual llvm::Error plan(int64_t budget) = 0;
+  /// Orders what was planned last for @budget bytes by the model, or as few as
+  /// there can be, and packs its arena.
+  virtual llvm::Expected<Outcome> order(int64_t budget) = 0;
+  /// What was ordered last is the best so far.
+  virtual void keep() = 0;
+};
+
+struct StepFit {
+  /// What the arena takes that was kept last; 0: none fits.
+  int64_t bytes = 0;
+  /// Where none fits: a budget that works, which does not depend on the one
+  /// that was asked for.
+  int64_t enough = 0;
+
+  bool fits() const { return bytes > 0; }
+};
+
+/// Looks for the fastest step whose arena takes at most @budget bytes: near the
+/// largest budget of the model for which it fits, down to what needs least.
+llvm::Expected<StepFit> fitStep(StepTrials &trials, int64_t budget);
+
+/// @fit: of @budget, which is too small. Returns a budget that works, which
+/// does not depend on @budget, as small as a few trials find: the next smaller
+/// one was tried, too, or there was no time for it.
+llvm::Expected<int64_t> findLeastBudget(StepTrials &trials, int64_t budget,
+                                        const StepFit &fit);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_ANALYSIS_PLANNING_STEPFIT_H

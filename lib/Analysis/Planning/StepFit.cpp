@@ -1,0 +1,156 @@
+//===- StepFit.cpp - The plan and order whose arena fits ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Planning/StepFit.h"
+#include "fsdp/Analysis/Planning/BudgetSearch.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+/// Budgets are told apart by as much as places are.
+constexpr int64_t kGranule = 256;
+/// Whatever an arena takes, no other order of its plan is tried.
+constexpr int64_t kNoTarget = std::numeric_limits<int64_t>::max();
+
+namespace {
+/// What was tried for one budget.
+class Fitting {
+public:
+  Fitting(StepTrials &trials, int64_t budget)
+      : trials(trials), budget(budget) {}
+
+  llvm::Error fill();
+  llvm::Error squeeze();
+
+  /// What the best takes; 0: nothing fits.
+  int64_t bestBytes = 0;
+  /// The least that an arena took; 0: nothing has been tried.
+  int64_t needed = 0;
+
+private:
+  using Outcome = StepTrials::Outcome;
+  llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
+
+  StepTrials &trials;
+  int64_t budget;
+  Time bestTime = 0;
+  /// A plan for more memory would hardly be faster.
+  bool isSettled = false;
+};
+} // namespace
+
+/// Returns what comes of the first order of the plan for @model bytes. Where
+/// its arena takes more than @target, others of the same plan that need less
+/// are tried, too: that is quicker than another plan, and mostly as fast a
+/// step.
+llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
+                                                     int64_t target) {
+  constexpr int kOrders = 3;
+  if (llvm::Error error = trials.plan(model))
+    return std::move(error);
+  Outcome first, last;
+  for (int i = 0; i != kOrders && model > 0; ++i) {
+    llvm::Expected<Outcome> now = trials.order(model);
+    if (!now)
+      return now.takeError();
+    needed = needed ? std::min(needed, now->bytes) : now->bytes;
+    bool fits = now->bytes <= budget;
+    if (fits && (!bestBytes || now->time < bestTime)) {
+      trials.keep();
+      bestBytes = now->bytes;
+      bestTime = now->time;
+    }
+    if (!i)
+      first = *now;
+    isSettled = fits && i && now->time - first.time <= first.time / 500;
+    if (fits || now->bytes <= target || *now == last)
+      break;
+    last = *now;
+    model -= now->bytes - target + target / 128;
+  }
+  return first;
+}
+
+/// Looks for the fastest step within the budget.
+llvm::Error Fitting::fill() {
+  BudgetSearch search(budget);
+  Outcome last;
+  while (std::optional<int64_t> model = search.getNext()) {
+    llvm::Expected<Outcome> outcome = attempt(*model, budget);
+    if (!outcome)
+      return outcome.takeError();
+    // The plan that needs least is the same below what it needs.
+    if (isSettled || (!bestBytes && *outcome == last))
+      break;
+    last = *outcome;
+    search.note(*model, outcome->bytes);
+  }
+  return llvm::Error::success();
+}
+
+/// Tries what needs as little as possible: by the model, and, since packed a
+/// plan that needs more by the model may take less, a few of those. What is
+/// tried does not depend on the budget, but that it ends with the first that
+/// fits: so no budget is refused that is not below the least of these, which
+/// stands in `needed` where none fits.
+llvm::Error Fitting::squeeze() {
+  constexpr int kPlans = 8, kParts = 64;
+  needed = 0;
+  llvm::Expected<Outcome> least = attempt(/*model=*/1, /*target=*/1);
+  if (!least)
+    return least.takeError();
+  for (int i = 1; !bestBytes && i != kPlans; ++i) {
+    int64_t model = least->bytes - least->bytes / kParts * i;
+    llvm::Expected<Outcome> outcome = attempt(model, kNoTarget);
+    if (!outcome)
+      return outcome.takeError();
+    if (*outcome == *least)
+      break;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
+  Fitting fitting(trials, budget);
+  if (llvm::Error error = fitting.fill())
+    return std::move(error);
+  if (!fitting.bestBytes)
+    if (llvm::Error error = fitting.squeeze())
+      return std::move(error);
+  StepFit result;
+  result.bytes = fitting.bestBytes;
+  result.enough = fitting.bestBytes ? budget : fitting.needed;
+  return result;
+}
+
+llvm::Expected<int64_t> sched::findLeastBudget(StepTrials &trials,
+                                               int64_t budget,
+                                               const StepFit &fit) {
+  constexpr int kTrials = 4;
+  int64_t works = fit.enough, next = works - kGranule;
+  for (int i = 0; i != kTrials; ++i) {
+    Fitting fitting(trials, next);
+    // Nothing below what was refused is tried.
+    if (next > budget)
+      if (llvm::Error error = fitting.fill())
+        return std::move(error);
+    if (!fitting.bestBytes && next == works - kGranule)
+      break;
+    if (fitting.bestBytes)
+      works = next;
+    // What it takes is a budget that most probably works.
+    next = fitting.bestBytes ? std::min(fitting.bestBytes, works - kGranule)
+                             : works - kGranule;
+  }
+  return works;
+}

@@ -1,0 +1,66 @@
+//===- ProgramTrials.h - Plans of a program, packed -------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_TARGET_PLAN_PROGRAMTRIALS_H
+#define FSDP_LIB_TARGET_PLAN_PROGRAMTRIALS_H
+
+#include "fsdp/Analysis/Planning/PlanSearch.h"
+#include "fsdp/Analysis/Planning/StepFit.h"
+#include "fsdp/Analysis/Schedule/StepProblem.h"
+
+namespace mlir::fsdp {
+
+/// A step planned and ordered without IR, as fsdp-compile's passes would.
+class ProgramTrials : public sched::StepTrials {
+public:
+  struct Plan {
+    sched::PlannedStep planned;
+    /// With the plan applied, and what there is to order in it.
+    sched::StepProgram program;
+    sched::StepProblem step;
+    Time bound = 0;
+    /// Of the model, for which it was planned.
+    int64_t budget = 0;
+  };
+
+  /// All that is given must outlive it. @hostBudget: bytes of the host.
+  ProgramTrials(const sched::StepProgram &program, const CostModel &cost,
+                llvm::ArrayRef<GroupPlacement> placements, int64_t hostBudget,
+                const sched::PlanRules &rules)
+      : program(program), cost(cost), placements(placements),
+        hostBudget(hostBudget), rules(rules) {}
+
+  llvm::Error plan(int64_t budget) override;
+  llvm::Expected<Outcome> order(int64_t budget) override;
+  void keep() override {
+    best = last;
+    bestSchedule = lastSchedule;
+    bestOrderBudget = lastOrderBudget;
+  }
+
+  /// What was planned last.
+  const Plan &getLast() const { return *last; }
+  /// What was kept last.
+  const Plan &getBest() const { return *best; }
+  const sched::Schedule &getBestSchedule() const { return bestSchedule; }
+  /// The budget of the model for which that was ordered.
+  int64_t getBestOrderBudget() const { return bestOrderBudget; }
+
+private:
+  const sched::StepProgram &program;
+  const CostModel &cost;
+  llvm::ArrayRef<GroupPlacement> placements;
+  int64_t hostBudget;
+  const sched::PlanRules &rules;
+  std::shared_ptr<const Plan> last, best;
+  sched::Schedule lastSchedule, bestSchedule;
+  int64_t lastOrderBudget = 0, bestOrderBudget = 0;
+};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_LIB_TARGET_PLAN_PROGRAMTRIALS_H

@@ -1,0 +1,108 @@
+//===- StepFitTest.cpp - The plan and order whose arena fits --------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Planning/StepFit.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+
+/// Plans that need ever less by the model and take ever longer. Packed, each
+/// takes somewhat more than that, one more than the other.
+class Plans : public StepTrials {
+public:
+  explicit Plans(unsigned seed) {
+    std::mt19937 random(seed);
+    int64_t need = 1'000'000'000;
+    Time time = 1000;
+    for (int i = 0; i != 30; ++i) {
+      double gaps = 1 + 0.01 * (random() % 12);
+      all.push_back({need, int64_t(need * gaps) / 256 * 256, time});
+      need -= need / 100 * (1 + random() % 8);
+      time += 1 + random() % 50;
+    }
+  }
+
+  llvm::Error plan(int64_t budget) override {
+    ++planned;
+    last = all.size() - 1;
+    for (size_t i = all.size(); i-- != 0;)
+      if (all[i].need <= budget)
+        last = i;
+    return llvm::Error::success();
+  }
+  /// One order a plan.
+  llvm::Expected<Outcome> order(int64_t) override {
+    return Outcome{all[last].packed, all[last].time};
+  }
+  void keep() override { kept = last; }
+
+  struct Plan {
+    int64_t need, packed;
+    Time time;
+  };
+  std::vector<Plan> all;
+  size_t last = 0, kept = 0;
+  int planned = 0;
+};
+
+StepFit fit(Plans &plans, int64_t budget) {
+  auto result = fitStep(plans, budget);
+  EXPECT_TRUE(bool(result)) << llvm::toString(result.takeError());
+  return *result;
+}
+
+int64_t refuse(Plans &plans, int64_t budget) {
+  StepFit found = fit(plans, budget);
+  EXPECT_FALSE(found.fits());
+  auto least = findLeastBudget(plans, budget, found);
+  EXPECT_TRUE(bool(least)) << llvm::toString(least.takeError());
+  return *least;
+}
+
+TEST(StepFit, WhereAllFitsTheFirstPlanIsKept) {
+  Plans plans(1);
+  StepFit found = fit(plans, 2'000'000'000);
+  EXPECT_EQ(plans.kept, 0u);
+  EXPECT_EQ(found.bytes, plans.all[0].packed);
+  EXPECT_EQ(plans.planned, 1);
+}
+
+TEST(StepFit, WhatIsKeptFits) {
+  for (unsigned seed = 0; seed != 200; ++seed)
+    for (int64_t budget = 400'000'000; budget <= 1'200'000'000;
+         budget += 50'000'000) {
+      Plans plans(seed);
+      StepFit found = fit(plans, budget);
+      if (!found.fits())
+        continue;
+      EXPECT_EQ(found.bytes, plans.all[plans.kept].packed);
+      EXPECT_LE(found.bytes, budget);
+    }
+}
+
+TEST(StepFit, ARefusalNamesABudgetThatWorksWhateverWasAskedFor) {
+  for (unsigned seed = 0; seed != 500; ++seed) {
+    Plans plans(seed);
+    int64_t least = refuse(plans, 1);
+    ASSERT_GT(least, 0);
+    EXPECT_TRUE(fit(plans, least).fits()) << "seed " << seed;
+    EXPECT_TRUE(fit(plans, least + least / 10).fits()) << "seed " << seed;
+    for (int64_t part : {2, 4, 16, 64})
+      if (int64_t less = least - least / part; !fit(plans, less).fits()) {
+        EXPECT_EQ(refuse(plans, less), least) << "seed " << seed;
+      }
+  }
+}
+
+} // namespace
