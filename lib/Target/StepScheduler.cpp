@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/StepScheduler.h"
-#include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
@@ -43,9 +42,9 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   auto cluster = loadCluster(*file);
   if (!cluster)
     return cluster.takeError();
-  result.clusterName = cluster->name;
-  result.reserved = cluster->device.reservedBytes;
-  result.budget = cluster->device.getUsableBytes();
+  result.cluster = std::move(*cluster);
+  result.reserved = result.cluster.device.reservedBytes;
+  result.budget = result.cluster.device.getUsableBytes();
   if (!options.memoryBudget.empty()) {
     auto bytes = parseBytes(options.memoryBudget);
     if (!bytes)
@@ -103,7 +102,7 @@ void StepScheduler::report(ModuleOp module, int64_t bytes) const {
   llvm::errs() << llvm::formatv(
       "step {0:f3} ms, bound {1:f3} ms, gap {2:f1} %, on {3}; arena {4:f1} MiB "
       "of {5:f1}\n",
-      step, bound, bound > 0 ? 100 * (step - bound) / bound : 0, clusterName,
+      step, bound, bound > 0 ? 100 * (step - bound) / bound : 0, cluster.name,
       bytes / 1048576.0, budget / 1048576.0);
 }
 
@@ -126,6 +125,7 @@ struct StepScheduler::Tries {
   /// The fastest step that fits, and what its arena takes.
   OwningOpRef<ModuleOp> best = nullptr;
   int64_t bestBytes = 0;
+  std::vector<LoggedRemark> bestRemarks = {};
   /// The least that an arena took; 0: nothing has been tried.
   int64_t needed = 0;
   /// A plan for more memory would hardly be faster.
@@ -150,6 +150,7 @@ StepScheduler::attempt(Frontend &frontend, int64_t model, int64_t target,
   frontend.setModule(OwningOpRef<ModuleOp>(tries.original.clone()));
   if (llvm::Error error = plan(frontend, model))
     return std::move(error);
+  std::vector<LoggedRemark> decisions = frontend.getRemarks().take();
   OwningOpRef<ModuleOp> planned(frontend.getModule().clone());
   Outcome first, last;
   for (int i = 0; i != kOrders && model > 0; ++i) {
@@ -158,6 +159,7 @@ StepScheduler::attempt(Frontend &frontend, int64_t model, int64_t target,
     auto bytes = order(frontend, model);
     if (!bytes)
       return bytes.takeError();
+    std::vector<LoggedRemark> transfers = frontend.getRemarks().take();
     ModuleOp module = frontend.getModule();
     Outcome now{*bytes, getStepTime(module)};
     tries.needed = tries.needed ? std::min(tries.needed, *bytes) : *bytes;
@@ -165,6 +167,8 @@ StepScheduler::attempt(Frontend &frontend, int64_t model, int64_t target,
     if (fits && (!tries.best || now.time < getStepTime(*tries.best))) {
       tries.best = module.clone();
       tries.bestBytes = *bytes;
+      tries.bestRemarks = decisions;
+      llvm::append_range(tries.bestRemarks, transfers);
     }
     if (!i)
       first = now;
@@ -241,6 +245,7 @@ llvm::Expected<int64_t> StepScheduler::findLeast(Frontend &frontend,
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
+  std::vector<LoggedRemark> before = frontend.getRemarks().take();
   OwningOpRef<ModuleOp> original(frontend.getModule().clone());
   Tries tries{*original, budget};
   // Orders without a plan take what they take.
@@ -251,6 +256,8 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
   if (!tries.best)
     if (llvm::Error error = squeeze(frontend, tries))
       return error;
+  frontend.getRemarks().append(std::move(before));
+  frontend.getRemarks().append(std::move(tries.bestRemarks));
   if (tries.best) {
     frontend.setModule(std::move(tries.best));
     report(frontend.getModule(), tries.bestBytes);
