@@ -156,7 +156,7 @@ def with_selective(order, events):
     products = sum(e["args"]["alone_us"] for e in blocks if "matmul" in e["name"] or "attention" in e["name"]) / 1e3
     cheap = sum(e["args"]["alone_us"] for e in blocks) / 1e3 - products
     again = products / 2 + cheap
-    interior = [c for c in order["collectives"] if c["backward"] and c["unit"] != "root" and
+    interior = [c for c in order["collectives"] if c["exposed_ms"] and c["backward"] and c["unit"] != "root" and
                 "slower beside" not in c["cause"]]
     last = max((c["end_ms"] for c in interior), default=0)
     waits = sum(c["exposed_ms"] for c in interior if c["end_ms"] < last)

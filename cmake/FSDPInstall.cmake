@@ -43,7 +43,7 @@ if(FSDP_BUILD_COMPILER)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fsdp
                     ${PROJECT_BINARY_DIR}/include/fsdp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.h.inc"
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*.td" PATTERN "*.h.inc"
                    PATTERN CMakeFiles EXCLUDE)
 endif()
 

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelCosts.h"
 #include "fsdp/Analysis/PlacedStep.h"
+#include "fsdp/Analysis/Schedule/TransferCauses.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -35,12 +36,14 @@ private:
   void addBuffers();
   Id getUnit(StringRef name);
   void nameUnits();
+  void addMembers();
   ByteRange getRange(Value value);
   StepOp &addOp(StepOpKind kind, Operation &op, StringRef name);
   LogicalResult addTransfer(Operation &op, ArrayRef<TransferOpInterface> parts);
   void addWait(Id event, Id unit);
   LogicalResult addAlone(TransferOpInterface op);
   LogicalResult addStart(StartOp op);
+  LogicalResult readHold(StartOp op, StepOp &start);
   void addLaunch(LaunchOp op);
   void addPack(PackOp op);
   void addReturn(Operation &op);
@@ -168,6 +171,16 @@ Id Extraction::getUnit(StringRef name) {
   if (isNew)
     program.units.push_back(name.str());
   return it->second;
+}
+
+/// What each unit's flat parameter holds, by name.
+void Extraction::addMembers() {
+  program.unitMembers.resize(program.units.size());
+  for (auto flat : module.getOps<FlatParamOp>())
+    if (auto unit = units.find(flat.getSymName()); unit != units.end())
+      for (auto member : flat.getMembers().getAsRange<MemberAttr>())
+        program.unitMembers[unit->second].push_back(
+            member.getFqn().getValue().str());
 }
 
 /// A gather belongs to the shard that it gathers, a reduction to the shard that
@@ -368,6 +381,8 @@ LogicalResult Extraction::addTransfer(Operation &op,
     Value whole = isa<ReduceScatterOp>(*part) ? part.getSource()
                                               : Value(part.getBrought());
     transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
+    transfer.atomUnits.push_back(unitOf.contains(part) ? unitOf.lookup(part)
+                                                       : -1);
   }
   StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
   start.queue = what->queue;
@@ -403,6 +418,21 @@ LogicalResult Extraction::addAlone(TransferOpInterface op) {
   return success();
 }
 
+/// What the scheduler says of where @op stands.
+LogicalResult Extraction::readHold(StartOp op, StepOp &start) {
+  Attribute attr = op->getAttr(names::kHeldBy);
+  if (!attr)
+    return success();
+  auto name = dyn_cast<StringAttr>(attr);
+  std::optional<Cause> cause =
+      name ? parseHoldName(name.getValue()) : std::nullopt;
+  if (!cause)
+    return op.emitOpError("expected \"memory\" or \"limit\" as ")
+           << names::kHeldBy << ", got " << attr;
+  start.heldBy = *cause;
+  return success();
+}
+
 LogicalResult Extraction::addStart(StartOp op) {
   SmallVector<TransferOpInterface> parts;
   for (Operation &part : op.getTransfers())
@@ -410,6 +440,8 @@ LogicalResult Extraction::addStart(StartOp op) {
   if (failed(addTransfer(*op, parts)))
     return failure();
   StepOp &start = program.ops.back();
+  if (failed(readHold(op, start)))
+    return failure();
   start.queue = Queue(op.getQueue());
   start.event = op.getEvent();
   for (Value token : op.getAfter())
@@ -460,6 +492,7 @@ void Extraction::addReturn(Operation &op) {
 FailureOr<StepProgram> Extraction::extract() {
   addBuffers();
   nameUnits();
+  addMembers();
   Operation *loss = getLossOp(step);
   bool backward = false;
   // Collectives of a group that has been added.

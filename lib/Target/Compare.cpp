@@ -62,6 +62,7 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   PlanVariant simulated =
       simulateVariant("compiled", "as simulated (" + trace.order + ")",
                       *program, *cost->model, cost->placements);
+  run->transfers = simulated.transfers;
   report.comparesFirstStep = trace.steps.size() == 1;
   llvm::append_range(report.notes, getRunNotes(*traces, program->worldSize));
   report.hasProfile = !options.profile.empty();

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Compiler.h"
+#include "CompileReport.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
@@ -14,6 +15,7 @@
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/Manifest.h"
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/Planner.h"
 #include "fsdp/Target/ProgramHeader.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -38,6 +40,9 @@ public:
   llvm::Error compile();
 
 private:
+  llvm::Error run();
+  void startRemarks();
+  llvm::Error writeReport();
   llvm::Error openOutput();
   llvm::Error readSchedule();
   llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
@@ -137,8 +142,13 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
 }
 
 llvm::Error Compiler::readSchedule() {
+  using Emit = CompileOptions::Emit;
   const ScheduleOptions &wanted = options.schedule;
+  bool isUnplanned = options.emit == Emit::L1 || options.emit == Emit::L2;
   if (wanted.cluster.empty()) {
+    if (options.emit == Emit::Report)
+      return makeError("expected --cluster beside --emit report, got none: "
+                       "without one nothing is chosen");
     if (!wanted.memoryBudget.empty())
       return makeError("expected --cluster beside --memory-budget, got none: "
                        "without one nothing is chosen");
@@ -148,7 +158,7 @@ llvm::Error Compiler::readSchedule() {
           "expected --cluster beside --reshard-after-forward, "
           "--recompute, --offload and --bucket, got none: without one "
           "nothing is chosen");
-    if (options.wrap == "auto")
+    if (options.wrap == "auto" && !isUnplanned)
       return makeError("expected --cluster beside --wrap auto, got none: "
                        "without one nothing is chosen");
     return llvm::Error::success();
@@ -157,18 +167,50 @@ llvm::Error Compiler::readSchedule() {
   if (!created)
     return created.takeError();
   schedule = std::move(*created);
+  if (!wanted.memoryBudget.empty()) {
+    const Cluster &cluster = schedule->getCluster();
+    warnAboveDevice(schedule->getBudget() + cluster.device.reservedBytes,
+                    cluster);
+  }
   return llvm::Error::success();
 }
 
+void Compiler::startRemarks() {
+  RemarkFilters filters = options.remarks;
+  if (options.emit == CompileOptions::Emit::Report)
+    filters.all = ".*";
+  if (!filters.isEmpty())
+    frontend.logRemarks(filters);
+}
+
+llvm::Error Compiler::writeReport() {
+  auto report = makeCompileReport(frontend.getModule(), options, *schedule,
+                                  frontend.getRemarks().take());
+  if (!report)
+    return report.takeError();
+  return output.write(
+      [&](raw_ostream &os) { printCompileReport(*report, os); });
+}
+
 llvm::Error Compiler::compile() {
+  llvm::Error error = run();
+  // Also of a step that failed: they may say why.
+  frontend.printRemarks();
+  return error;
+}
+
+llvm::Error Compiler::run() {
   using Emit = CompileOptions::Emit;
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
+  if (llvm::Error error = options.remarks.check())
+    return error;
   if (llvm::Error error = readSchedule())
     return error;
   if (llvm::Error error = openOutput())
     return error;
+  startRemarks();
   if (llvm::Error error = frontend.read())
     return error;
   auto print = [&] {
@@ -208,11 +250,11 @@ llvm::Error Compiler::compile() {
     if (schedule && options.guard)
       reportGuarded(frontend.getModule(), schedule->getBudget());
   };
-  if (options.emit == Emit::L3) {
+  if (options.emit == Emit::L3 || options.emit == Emit::Report) {
     if (llvm::Error error = frontend.runPipeline("arena", buildArenaPipeline))
       return error;
     reportArena();
-    return print();
+    return options.emit == Emit::L3 ? print() : writeReport();
   }
   if (llvm::Error error = frontend.runPipeline("code for kernels, arena",
                                                [&](OpPassManager &pm) {

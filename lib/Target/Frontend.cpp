@@ -54,6 +54,15 @@ Frontend::Frontend(const StepOptions &options)
 
 Frontend::~Frontend() = default;
 
+void Frontend::logRemarks(const RemarkFilters &filters) {
+  remarks.attach(context, filters);
+}
+
+void Frontend::printRemarks() {
+  for (const LoggedRemark &remark : remarks.take())
+    emitRemark(remark.loc) << remark.full;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
   auto buffer = readInputFile(file);
   if (!buffer)

@@ -39,9 +39,9 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   auto cluster = loadCluster(*file);
   if (!cluster)
     return cluster.takeError();
-  result.clusterName = cluster->name;
-  result.reserved = cluster->device.reservedBytes;
-  result.budget = cluster->device.getUsableBytes();
+  result.cluster = std::move(*cluster);
+  result.reserved = result.cluster.device.reservedBytes;
+  result.budget = result.cluster.device.getUsableBytes();
   if (!options.memoryBudget.empty()) {
     auto bytes = parseBytes(options.memoryBudget);
     if (!bytes)
@@ -89,7 +89,7 @@ void StepScheduler::report(ModuleOp module, int64_t bytes) const {
   llvm::errs() << llvm::formatv(
       "step {0:f3} ms, bound {1:f3} ms, gap {2:f1} %, on {3}; arena {4:f1} MiB "
       "of {5:f1}\n",
-      step, bound, bound > 0 ? 100 * (step - bound) / bound : 0, clusterName,
+      step, bound, bound > 0 ? 100 * (step - bound) / bound : 0, cluster.name,
       bytes / 1048576.0, budget / 1048576.0);
 }
 
@@ -111,21 +111,30 @@ public:
 
   llvm::Error plan(int64_t budget) override;
   llvm::Expected<Outcome> order(int64_t budget) override;
-  void keep() override { best = frontend.getModule().clone(); }
+  void keep() override {
+    best = frontend.getModule().clone();
+    bestRemarks = decisions;
+    llvm::append_range(bestRemarks, transfers);
+  }
 
   OwningOpRef<ModuleOp> best;
+  std::vector<LoggedRemark> bestRemarks;
 
 private:
   Frontend &frontend;
   Build buildPlan, buildOrder;
   OwningOpRef<ModuleOp> original, planned;
+  /// Remarks of the last plan and of its last order.
+  std::vector<LoggedRemark> decisions, transfers;
 };
 } // namespace
 
 llvm::Error ModuleTrials::plan(int64_t budget) {
   planned = original->clone();
-  return frontend.runPipeline(
+  llvm::Error error = frontend.runPipeline(
       *planned, "plan", [&](OpPassManager &pm) { buildPlan(pm, budget); });
+  decisions = frontend.getRemarks().take();
+  return error;
 }
 
 llvm::Expected<sched::StepTrials::Outcome> ModuleTrials::order(int64_t budget) {
@@ -135,6 +144,7 @@ llvm::Expected<sched::StepTrials::Outcome> ModuleTrials::order(int64_t budget) {
             buildOrder(pm, budget);
           }))
     return std::move(error);
+  transfers = frontend.getRemarks().take();
   ModuleOp module = frontend.getModule();
   return Outcome{getArenaBytes(module.lookupSymbol<func::FuncOp>(names::kStep)),
                  getStepTime(module)};
@@ -171,14 +181,18 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
     report(frontend.getModule(), bytes);
     return llvm::Error::success();
   }
+  std::vector<LoggedRemark> before = frontend.getRemarks().take();
   ModuleTrials trials(frontend, buildPlan, buildOrder);
   auto fit = sched::fitStep(trials, budget);
   if (!fit)
     return fit.takeError();
   if (!fit->fits()) {
     auto least = sched::findLeastBudget(trials, budget, *fit);
+    frontend.getRemarks().append(std::move(before));
     return least ? refuse(*least) : least.takeError();
   }
+  frontend.getRemarks().append(std::move(before));
+  frontend.getRemarks().append(std::move(trials.bestRemarks));
   frontend.setModule(std::move(trials.best));
   report(frontend.getModule(), fit->bytes);
   return llvm::Error::success();

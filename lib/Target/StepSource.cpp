@@ -28,11 +28,11 @@ static llvm::Error makeError(const llvm::Twine &message) {
 StepSource::StepSource(const PlanOptions &options)
     : options(options), frontend(options) {}
 
-std::string StepSource::getName() const {
+std::string fsdp::getModelName(StringRef input) {
   // DIR/model.mlir is called like its folder.
-  StringRef model = path::filename(options.input);
-  if (model.starts_with("model.") && path::has_parent_path(options.input))
-    return path::filename(path::parent_path(options.input)).str();
+  StringRef model = path::filename(input);
+  if (model.starts_with("model.") && path::has_parent_path(input))
+    return path::filename(path::parent_path(input)).str();
   return model.str();
 }
 

@@ -24,6 +24,9 @@ struct LoweredStep {
   std::string strategy;
 };
 
+/// What to call the model that the file @input holds.
+std::string getModelName(llvm::StringRef input);
+
 /// Reads a traced step once and lowers copies of it under other options.
 class StepSource {
 public:
@@ -33,8 +36,7 @@ public:
   ModuleOp getTraced() { return frontend.getModule(); }
   Stopwatch &getWatch() { return frontend.getWatch(); }
   const StepItems &getItems() const { return items; }
-  /// What to call the model.
-  std::string getName() const;
+  std::string getName() const { return getModelName(options.input); }
 
   /// Prints MLIR's diagnostics where it fails.
   llvm::Expected<LoweredStep> lower(const StepOptions &options);

@@ -219,7 +219,9 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
   // A budget that was asked for has a price, also where it only decides what
   // is kept.
   if (base.settings.budget || !report.fits() ||
-      llvm::is_contained(report.getBest().placed, Cause::Memory)) {
+      llvm::any_of(report.getBest().program.ops, [](const StepOp &op) {
+        return op.heldBy == Cause::Memory;
+      })) {
     addFactors("a device with more memory than any order can use");
     all.back().settings.budget = kNoBudget;
     all.back().settings.likely = {};

@@ -40,8 +40,6 @@ using namespace mlir::fsdp::sched;
 namespace {
 struct OrderedStep {
   StepProgram program;
-  /// Why each start stands where it does, by StepOp::source.
-  std::vector<Cause> placed;
   Timeline timeline;
   /// No order takes less.
   Time bound = 0;
@@ -81,7 +79,6 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
   if (!step)
     return step.takeError();
   OrderedStep result;
-  result.placed.assign(program.ops.size(), Cause::Data);
   if (options.order == "in_order") {
     result.program = program;
   } else {
@@ -89,8 +86,6 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
     if (!chosen)
       return chosen.takeError();
     result.program = applySchedule(program, *step, *chosen);
-    for (auto [t, op] : llvm::enumerate(step->transfers))
-      result.placed[op] = chosen->placeCause[t];
   }
   result.timeline =
       play(addTimes(result.program, *cost->model, cost->placements));
@@ -125,9 +120,8 @@ static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
     else
       remark::missed(loc, options)
           << title
-          << remark::reason(
-                 "{0} exposed: {1}", inMilliseconds(exposed),
-                 getCause(step.program, step.timeline, step.placed, i));
+          << remark::reason("{0} exposed: {1}", inMilliseconds(exposed),
+                            getCause(step.program, step.timeline, i));
   }
 }
 
@@ -214,6 +208,8 @@ void Rewriter::start(const StepOp &op) {
   auto start =
       StartOp::create(builder, loc, TokenType::get(builder.getContext(), types),
                       inputs, TransferQueue(op.queue), op.event, tokens);
+  if (StringRef cause = getHoldName(op.heldBy); !cause.empty())
+    start->setAttr(names::kHeldBy, builder.getStringAttr(cause));
   Block &body = start.getBody().emplaceBlock();
   IRMapping mapping;
   for (Value value : llvm::concat<Value>(inputs, brought)) {
@@ -293,6 +289,11 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       return emitError(step.getLoc())
              << "expected pre, post or none as backward-prefetch, got '"
              << backwardPrefetch << "'";
+    if (budget < 0)
+      return emitError(step.getLoc())
+             << "expected a budget of at least 0 bytes (0: what the device "
+                "has), got "
+             << int64_t(budget);
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = extractStepProgram(module, &origins);
     if (failed(program))

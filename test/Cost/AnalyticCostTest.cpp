@@ -194,6 +194,70 @@ TEST_F(AnalyticCostTest, CollectivesInMemoryAreItsTraffic) {
   EXPECT_EQ(workOf(TransferKind::AllReduce), 3000 * kMicrosecond);
 }
 
+TEST_F(AnalyticCostTest, RoutesSayHowAndWhatTheLinkGives) {
+  auto routeOf = [&](const AnalyticCost &cost, TransferKind kind, int64_t bytes,
+                     const GroupPlacement &group) {
+    return cost.route({kind, {bytes}, group});
+  };
+  // A ring of 8 sends 7 / 8 of the buffer over 370 GB/s.
+  TransferRoute large = routeOf(model, TransferKind::AllGather, 1 << 30, node);
+  EXPECT_EQ(large.algorithm, "ring");
+  EXPECT_EQ(large.protocol, "simple");
+  // But for a latency, of 1 TiB.
+  EXPECT_NEAR(large.bandwidth, 370e9 * 8 / 7, 1e7);
+  // Small ones go by another protocol on the same link.
+  TransferRoute small = routeOf(model, TransferKind::AllGather, 1024, node);
+  EXPECT_EQ(small.protocol, "ll");
+  EXPECT_EQ(small.bandwidth, large.bandwidth);
+  // What nobody sends goes nowhere.
+  for (const TransferRoute &route :
+       {routeOf(model, TransferKind::AllGather, 0, node),
+        routeOf(model, TransferKind::AllGather, 1024, GroupPlacement())}) {
+    EXPECT_EQ(route.algorithm, "");
+    EXPECT_EQ(route.bandwidth, 0);
+  }
+  TransferRoute copy = routeOf(model, TransferKind::DeviceToHost, 1024, {});
+  EXPECT_EQ(copy.algorithm, "copy");
+  EXPECT_EQ(copy.bandwidth, 25e9);
+
+  AnalyticCost measured = make(
+      replaced("\"nccl\"", R"("collectives": [{"kind": "all_gather", "nodes": 1,
+        "ranks_per_node": 8, "us_by_bytes": [[1024, 12], [1048576, 32]]}],
+        "nccl")"));
+  TransferRoute table = routeOf(measured, TransferKind::AllGather, 1024, node);
+  EXPECT_EQ(table.algorithm, "measured");
+  EXPECT_NEAR(table.bandwidth, 1048576 / 32e-6, 1);
+
+  Cluster cpu = loadOrFail("cpu-2core");
+  cpu.collectives.clear();
+  TransferRoute memory =
+      routeOf(AnalyticCost(cpu, QueueLinks()), TransferKind::AllGather, 4096,
+              placeOrFail(cpu, 2, 2, 1));
+  EXPECT_EQ(memory.algorithm, "memory");
+  EXPECT_EQ(memory.protocol, "");
+  EXPECT_NEAR(memory.bandwidth, 19.1e9 / 2, 1);
+}
+
+TEST_F(AnalyticCostTest, NoTransferIsFasterThanItsLink) {
+  for (const char *name : kClusterNames) {
+    Cluster file = loadOrFail(name);
+    AnalyticCost cost(file, QueueLinks());
+    int64_t ranks =
+        std::min<int64_t>(2 * file.gpusPerNode, file.nodes * file.gpusPerNode);
+    GroupPlacement group = placeOrFail(file, ranks, ranks, 1);
+    for (TransferKind kind :
+         {TransferKind::AllGather, TransferKind::ReduceScatter,
+          TransferKind::AllReduce})
+      for (int64_t bytes = 256; bytes < 1ll << 34; bytes *= 3) {
+        TransferKey key{kind, {bytes, bytes}, group};
+        double reached =
+            2.0 * double(bytes) / toSeconds(cost.transfer(key).total());
+        EXPECT_LE(reached, cost.route(key).bandwidth * (1 + 1e-6))
+            << name << " " << unsigned(kind) << " " << bytes;
+      }
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Rates
 //===----------------------------------------------------------------------===//

@@ -55,6 +55,15 @@ TEST(SizeCurve, NeverFallsEvenWhereMeasurementsDo) {
   }
 }
 
+TEST(SizeCurve, TheBestRateIsThatOfAPoint) {
+  SizeCurve curve = SizeCurve::fromTimes(Points{{1, 5}, {8, 10}, {16, 40}},
+                                         SizeCurve::Below::Constant);
+  EXPECT_DOUBLE_EQ(curve.bestRate(), 0.8);
+  for (double size = 0.25; size < 64; size *= 1.03)
+    EXPECT_LE(size / curve.time(size), curve.bestRate() * (1 + 1e-12)) << size;
+  EXPECT_EQ(SizeCurve().bestRate(), 0);
+}
+
 TEST(SizeCurve, WithoutPointsIsTheSizeItself) {
   EXPECT_EQ(SizeCurve().time(12.5), 12.5);
   EXPECT_EQ(SizeCurve().efficiency(12.5), 1);

@@ -77,7 +77,6 @@ PlanVariant simulate(const StepProgram &program) {
   variant.title = "as simulated";
   variant.program = program;
   variant.timeline = play(addTimes(program, cost, {GroupPlacement()}));
-  variant.placed.assign(program.ops.size(), Cause::Data);
   return variant;
 }
 

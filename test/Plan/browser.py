@@ -1,12 +1,18 @@
 # Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A page in headless Chromium, driven over its DevTools protocol on pipes: the standard library only."""
+"""A page in headless Chromium, driven over its DevTools protocol on pipes: the standard library only.
+
+Usage: browser.py PAGE PICTURE [ELEMENT]: a picture (.png) of the page down to the end of ELEMENT, a CSS selector.
+"""
+import base64
 import fcntl
 import json
 import os
+import pathlib
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -118,3 +124,20 @@ class Browser:
         return self.run(f"""(() => {{ const node = {script}; node.scrollIntoView({{block: "center"}});
             const box = node.getBoundingClientRect();
             return [box.left + box.width / 2, box.top + box.height / 2]; }})()""")
+
+    def picture(self, path, element="html"):
+        """Writes what stands above the end of the element, as wide as the window."""
+        width = self.run("innerWidth")
+        # All of it is on the screen then, and drawn.
+        self.resize(width, self.run("document.documentElement.scrollHeight"))
+        height = self.run(f"""Math.ceil(document.querySelector("{element}").getBoundingClientRect().bottom) + 12""")
+        answer = self.call("Page.captureScreenshot", format="png",
+                           clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+
+if __name__ == "__main__":
+    browser = Browser()
+    browser.open(pathlib.Path(sys.argv[1]))
+    browser.picture(pathlib.Path(sys.argv[2]), *sys.argv[3:])
+    browser.close()

@@ -37,6 +37,11 @@ def milliseconds(text):
     return float(number) * {"s": 1e3, "ms": 1, "µs": 1e-3}[unit]
 
 
+def gigabytes(text):
+    number, unit = re.match(r"([\d.]+) (GB|KB)/s", text).groups()
+    return float(number) * {"GB": 1, "KB": 1e-6}[unit]
+
+
 class PageTest(unittest.TestCase):
     def open(self, *options):
         self.data, self.text, html = plan(*options)
@@ -151,10 +156,13 @@ class PlanPage(PageTest):
         self.assertEqual(page.run("document.title"), "fsdp-plan: gpt2")
         rows = page.run("""[...document.querySelectorAll("#table tbody tr")].map(
             row => [...row.children].map(cell => cell.textContent))""")
-        collectives = best["collectives"][:10]
+        collectives = [c for c in best["collectives"] if c["exposed_ms"] > 0][:10]
         self.assertEqual(len(rows), len(collectives))
-        for (exposed, _, name, cause), expected in zip(rows, collectives):
+        for (name, exposed, _, reached, link, cause), expected in zip(rows, collectives):
             self.assertAlmostEqual(milliseconds(exposed), expected["exposed_ms"], delta=1e-5)
+            self.assertAlmostEqual(gigabytes(reached), expected["gb_per_s"], delta=6e-3 * expected["gb_per_s"])
+            self.assertAlmostEqual(gigabytes(link), expected["link_gb_per_s"], delta=6e-3 * expected["link_gb_per_s"])
+            self.assertEqual("mostly latency" in reached, expected["latency_ms"] > expected["alone_ms"] / 2)
             self.assertIn(expected["name"], name)
             self.assertEqual(cause, expected["cause"])
 
@@ -259,6 +267,26 @@ class PlanPage(PageTest):
         self.assertLess(end - begin, 4 * max(e["duration"], self.data["step_ms"] * 1e3 / 200))
         page.click(*page.find("""document.getElementById("all")"""))
         self.assertEqual(self.view()[0], 0)
+
+
+class BucketPage(PageTest):
+    """Small units on a link whose latency counts: the planner groups them."""
+
+    def test_buckets_name_what_travels_in_them(self):
+        self.open("--mesh", "shard=16", "--wrap", "size:4096")
+        collectives = [c for c in self.data["orders"][-1]["collectives"] if c["exposed_ms"] > 0][:10]
+        self.assertTrue(any(len(c["units"]) > 1 for c in collectives), collectives)
+        rows = page.run("""[...document.querySelectorAll("#table tbody tr")].map(
+            row => [row.children[0].textContent, row.title])""")
+        parameters = {unit["name"]: unit["parameters"] for unit in self.data["units"]}
+        for (name, title), c in zip(rows, collectives, strict=True):
+            self.assertEqual(f"{c['parts']} together: " in name, c["parts"] > 1)
+            if c["parts"] > 1:
+                self.assertIn(", ".join(c["units"][:4]), name)
+            for unit in c["units"]:
+                self.assertIn(f"{unit}: {', '.join(parameters[unit])}", title)
+            self.assertIn(f"({c['algorithm']}, {c['protocol']})", title)
+        self.check_narrow(("#table",))
 
 
 class SweepPage(PageTest):

@@ -16,8 +16,11 @@ namespace cl = llvm::cl;
 static cl::OptionCategory category("fsdp-compile options");
 
 static StepCommandLine step(category);
-static cl::opt<std::string> output("o", cl::Required, cl::desc("Output file"),
-                                   cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    output("o", cl::value_desc("file"),
+           cl::desc("Output file; - is the standard output, and the default "
+                    "for a report"),
+           cl::cat(category));
 static cl::opt<std::string> target("target", cl::init("cpu"), cl::desc("cpu"),
                                    cl::cat(category));
 static cl::opt<std::string>
@@ -26,7 +29,8 @@ static cl::opt<std::string>
           cl::cat(category));
 static cl::opt<std::string>
     emit("emit", cl::init("exe"),
-         cl::desc("exe | so | ir:L1 | ir:L2 | ir:L3 | llvm"),
+         cl::desc("exe | so | ir:L1 | ir:L2 | ir:L3 | llvm | report (what was "
+                  "decided for --cluster, and why)"),
          cl::cat(category));
 static cl::opt<std::string> cluster(
     "cluster", cl::value_desc("file.json | name"),
@@ -54,6 +58,19 @@ static cl::opt<bool> limitAllGathers(
     "limit-all-gathers", cl::init(true),
     cl::desc("With --order fsdp: at most two units are gathered at once"),
     cl::cat(category));
+static cl::opt<std::string>
+    remarks("remarks-filter", cl::value_desc("regex"),
+            cl::desc("Print what passes of such names decided, and why, as "
+                     "mlir-opt does ('.*': all)"),
+            cl::cat(category));
+static cl::opt<std::string>
+    passedRemarks("remarks-filter-passed", cl::value_desc("regex"),
+                  cl::desc("Print what passes of such names did"),
+                  cl::cat(category));
+static cl::opt<std::string>
+    missedRemarks("remarks-filter-missed", cl::value_desc("regex"),
+                  cl::desc("Print what passes of such names did not do"),
+                  cl::cat(category));
 static cl::opt<bool> guard(
     "guard",
     cl::desc("Debugging: poison memory outside of its planned life, and check "
@@ -68,7 +85,21 @@ static llvm::Error checkEffects() {
                                    option.ArgStr + ", got " + got + ": " +
                                    reason);
   };
+  for (const cl::opt<std::string> *option :
+       {&remarks, &passedRemarks, &missedRemarks}) {
+    if (!option->getNumOccurrences())
+      continue;
+    if (emit == "report")
+      return refuse("--emit exe, so, ir:L2, ir:L3 or llvm", *option, emit,
+                    "the report holds all remarks");
+    if (emit == "ir:L1")
+      return refuse("--emit exe, so, ir:L2, ir:L3, llvm or report", *option,
+                    emit, "passes remark on what comes behind it");
+  }
   bool hasCluster = !cluster.empty();
+  if (hasCluster && (emit == "ir:L1" || emit == "ir:L2"))
+    return refuse("--emit exe, so, ir:L3, llvm or report", cluster, emit,
+                  "nothing has been planned or put in order there");
   if (const cl::Option *option = step.findPlanOption()) {
     if (!hasCluster)
       return refuse("--cluster", *option, "none",
@@ -106,22 +137,36 @@ int main(int argc, char **argv) {
   std::pair<llvm::StringRef, Emit> kinds[] = {
       {"exe", Emit::Executable}, {"so", Emit::SharedLibrary},
       {"ir:L1", Emit::L1},       {"ir:L2", Emit::L2},
-      {"ir:L3", Emit::L3},       {"llvm", Emit::LLVM}};
+      {"ir:L3", Emit::L3},       {"llvm", Emit::LLVM},
+      {"report", Emit::Report}};
   auto kind = llvm::find_if(kinds, [](auto &k) { return k.first == emit; });
   if (kind == std::end(kinds))
     return reportError(
-        "expected --emit exe, so, ir:L1, ir:L2, ir:L3 or llvm, got '" + emit +
-        "'");
+        "expected --emit exe, so, ir:L1, ir:L2, ir:L3, llvm or report, got '" +
+        emit + "'");
   if (target != "cpu")
     return reportError("expected --target cpu, got '" + target +
                        "' (no other target is supported)");
-  if (llvm::Error error = expectTexts({&cluster, &memoryBudget, &order}))
+  if (llvm::Error error =
+          expectTexts({&output, &cluster, &memoryBudget, &order, &remarks,
+                       &passedRemarks, &missedRemarks}))
     return reportError(llvm::toString(std::move(error)));
   if (llvm::Error error = checkEffects())
     return reportError(llvm::toString(std::move(error)));
+  if (output.empty() && kind->second != Emit::Report)
+    return reportError("expected -o, the file to write, beside --emit " + emit +
+                       ", got none");
   options.emit = kind->second;
   step.fill(options);
-  options.output = output;
+  options.output = output.empty() ? "-" : output.getValue();
+  auto fillFilter = [](std::optional<std::string> &filter,
+                       const cl::opt<std::string> &option) {
+    if (option.getNumOccurrences())
+      filter = option;
+  };
+  fillFilter(options.remarks.all, remarks);
+  fillFilter(options.remarks.passed, passedRemarks);
+  fillFilter(options.remarks.missed, missedRemarks);
   options.march = march;
   options.guard = guard;
   ScheduleOptions &schedule = options.schedule;

@@ -37,6 +37,8 @@
 #ifndef FSDP_ANALYSIS_INPUTCONTRACT_H
 #define FSDP_ANALYSIS_INPUTCONTRACT_H
 
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -44,49 +46,15 @@
 
 namespace mlir::fsdp {
 
-/// Names of functions and attributes that passes and tools share.
+/// Names of functions that passes and tools share; those of attributes are in
+/// fsdp/Dialect/FSDP/IR/AttributeNames.h.
 namespace names {
 constexpr llvm::StringLiteral kForwardBackward = "forward_backward";
 constexpr llvm::StringLiteral kOptimizer = "optimizer";
 constexpr llvm::StringLiteral kStep = "step";
 constexpr llvm::StringLiteral kMesh = "mesh";
-// L0: arguments and results of the traced step, the optimizer, the module.
-constexpr llvm::StringLiteral kParam = "fsdp.param";
-constexpr llvm::StringLiteral kBuffer = "fsdp.buffer";
-constexpr llvm::StringLiteral kInput = "fsdp.input";
-constexpr llvm::StringLiteral kLoss = "fsdp.loss";
-constexpr llvm::StringLiteral kGrad = "fsdp.grad";
-constexpr llvm::StringLiteral kBufferUpdate = "fsdp.buffer_update";
-constexpr llvm::StringLiteral kOptimizerRole = "fsdp.optimizer";
-constexpr llvm::StringLiteral kModules = "fsdp.modules";
-// Plans: written by one pass, applied by another.
-constexpr llvm::StringLiteral kUnit = "fsdp.unit";
-constexpr llvm::StringLiteral kKernel = "fsdp.kernel";
-constexpr llvm::StringLiteral kImpl = "fsdp.impl";
-constexpr llvm::StringLiteral kMatmul = "fsdp.matmul";
-constexpr llvm::StringLiteral kOffset = "fsdp.offset";
-constexpr llvm::StringLiteral kOffsets = "fsdp.offsets";
-constexpr llvm::StringLiteral kArena = "fsdp.arena";
-/// On the step: its order, and what it takes by the cost model.
-constexpr llvm::StringLiteral kSchedule = "fsdp.schedule";
-/// On a gather: what an earlier gather of the same bytes brought is kept.
-constexpr llvm::StringLiteral kKeep = "fsdp.keep";
-/// On a launch of forward: results that backward computes again.
-constexpr llvm::StringLiteral kRecompute = "fsdp.recompute";
-/// On a launch of forward: results that wait for backward on the host.
-constexpr llvm::StringLiteral kOffload = "fsdp.offload";
-/// On collectives that are issued together: one number.
-constexpr llvm::StringLiteral kGroup = "fsdp.group";
-// L1 and L2: arguments and results of @step.
-constexpr llvm::StringLiteral kShard = "fsdp.shard";
-constexpr llvm::StringLiteral kGradShard = "fsdp.grad_shard";
-constexpr llvm::StringLiteral kState = "fsdp.state";
-constexpr llvm::StringLiteral kScalar = "fsdp.scalar";
-constexpr llvm::StringLiteral kGradNorm = "fsdp.grad_norm";
 /// The scalar of the step that gives the norm to clip to.
 constexpr llvm::StringLiteral kClipNorm = "clip_norm";
-constexpr llvm::StringLiteral kStrategy = "fsdp.strategy";
-constexpr llvm::StringLiteral kWrap = "fsdp.wrap";
 } // namespace names
 
 /// A parameter of the model: one argument, one storage, one or more names.
@@ -162,9 +130,9 @@ struct OptimizerFunction {
   SmallVector<OptimizerValue> results;
 };
 
-/// Begins an error about what the user gave as a whole: an option, the step, the
-/// optimizer. It stands where `op` begins in a file, if it comes from one, and
-/// does not print `op`, which may be the whole step.
+/// Begins an error about what the user gave as a whole: an option, the step,
+/// the optimizer. It stands where `op` begins in a file, if it comes from one,
+/// and does not print `op`, which may be the whole step.
 InFlightDiagnostic emitInputError(Operation *op, const Twine &message = {});
 
 /// Reads `@forward_backward` of `module`; on a breach of the contract emits an

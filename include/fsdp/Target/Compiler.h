@@ -17,11 +17,14 @@
 namespace mlir::fsdp {
 
 struct CompileOptions : StepOptions {
-  enum class Emit { Executable, SharedLibrary, L1, L2, L3, LLVM };
+  /// Report: what was decided and why, as text; needs a cluster.
+  enum class Emit { Executable, SharedLibrary, L1, L2, L3, LLVM, Report };
 
   std::string output;
   Emit emit = Emit::Executable;
   std::string march = "native";
+  /// Which remarks of passes to print. A report holds all.
+  RemarkFilters remarks;
   /// Without a cluster every collective stands where its result is needed.
   ScheduleOptions schedule;
   /// The program checks at run time that nobody touches memory outside of its

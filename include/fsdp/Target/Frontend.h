@@ -13,6 +13,7 @@
 #define FSDP_TARGET_FRONTEND_H
 
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Target/RemarkLog.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -65,6 +66,12 @@ public:
   explicit Frontend(const StepOptions &options);
   ~Frontend();
 
+  /// Keeps what passes remark from now on; @filters have been checked.
+  void logRemarks(const RemarkFilters &filters);
+  RemarkLog &getRemarks() { return remarks; }
+  /// As diagnostics, in the order in which they were made.
+  void printRemarks();
+
   /// Reads the step, with its optimizer.
   llvm::Error read();
   void fill(PartitionOptions &partition) const;
@@ -89,6 +96,7 @@ private:
 
   const StepOptions &options;
   Stopwatch watch;
+  RemarkLog remarks;
   MLIRContext context;
   /// Keeps texts alive for diagnostics, which print the line they speak of.
   llvm::SourceMgr sources;

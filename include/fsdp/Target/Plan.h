@@ -23,6 +23,12 @@
 
 namespace mlir::fsdp {
 
+/// What the cost model says of one transfer.
+struct TransferFacts {
+  TransferCost cost;
+  TransferRoute route;
+};
+
 /// One order of the step, simulated.
 struct PlanVariant {
   /// For machines: "in_order", "fsdp", "scheduled", "planned"; and for people.
@@ -36,8 +42,8 @@ struct PlanVariant {
   int64_t mostBytes = 0;
   /// What its arena takes when it is packed; 0: not known.
   int64_t arenaBytes = 0;
-  /// Why each start stands where it does, by StepOp::source.
-  std::vector<sched::Cause> placed;
+  /// By StepProgram::transfers.
+  std::vector<TransferFacts> transfers;
   /// No order of its ops takes less; 0: not known, as of a run.
   Time bound = 0;
 
@@ -47,8 +53,8 @@ struct PlanVariant {
   }
 };
 
-/// A start that compute waited for, and the one reason.
-struct ExposedTransfer {
+/// A start, how long compute waited for it, and the one reason.
+struct ReportedTransfer {
   /// Op of the variant's program.
   sched::Id op = -1;
   Time exposed = 0;
@@ -174,9 +180,22 @@ llvm::Error makePlan(sched::StepProgram program,
                      llvm::ArrayRef<GroupPlacement> placements,
                      const PlanSettings &settings, PlanReport &report);
 
-/// Most exposed first, at most @most.
-std::vector<ExposedTransfer> getExposed(const PlanVariant &variant,
-                                        size_t most);
+/// All starts, most exposed first, then in the order of the program.
+std::vector<ReportedTransfer> getTransfers(const PlanVariant &variant);
+/// Of those the exposed ones, at most @most.
+std::vector<ReportedTransfer>
+getExposed(const PlanVariant &variant,
+           size_t most = std::numeric_limits<size_t>::max());
+
+/// Bytes of whole buffers in a second that start @op reached; 0 where it took
+/// no time.
+double getReachedBandwidth(const PlanVariant &variant, sched::Id op);
+/// Most of what start @op takes alone is latency: more bytes, or fewer starts,
+/// would cost little.
+bool isLatencyBound(const PlanVariant &variant, sched::Id op);
+/// The units whose parameters or gradients start @op moves, each once.
+std::vector<std::string> getTransferUnits(const sched::StepProgram &program,
+                                          sched::Id op);
 
 /// "product 4096 x 1024 x 512", "elementwise or reduction", "copy".
 std::string getKernelTitle(const KernelCost &kernel);
@@ -192,6 +211,13 @@ std::string formatBudget(int64_t bytes);
 
 /// "expected a memory budget of at least ..., got ..".
 std::string describeMisfit(const PlanReport &report);
+
+/// Parts of the text that another report has, too: what was exposed with its
+/// causes; memory by purpose at the peak.
+void printTransfers(const PlanVariant &variant,
+                    llvm::ArrayRef<ReportedTransfer> transfers,
+                    llvm::raw_ostream &os);
+void printPeak(const PlanVariant &variant, llvm::raw_ostream &os);
 
 void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
 void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);

@@ -8,6 +8,7 @@
 #ifndef FSDP_TARGET_STEPSCHEDULER_H
 #define FSDP_TARGET_STEPSCHEDULER_H
 
+#include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {
@@ -41,11 +42,13 @@ public:
   /// are tried, near the largest that fits, down to what needs least; the
   /// fastest step of those that fit counts. If none does, the error says which
   /// budget would do. Says on stderr what the step takes by the cost model, and
-  /// what no order could beat.
+  /// what no order could beat. Of remarks those of the try that counts are
+  /// kept.
   llvm::Error run(Frontend &frontend) const;
 
   /// Bytes that the arena may take.
   int64_t getBudget() const { return budget; }
+  const Cluster &getCluster() const { return cluster; }
 
 private:
   void report(ModuleOp module, int64_t bytes) const;
@@ -56,7 +59,8 @@ private:
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.
   std::string reshardAfterForward, recompute, offload, bucket;
-  std::string clusterFile, clusterName;
+  std::string clusterFile;
+  Cluster cluster;
   /// Bytes for the arena, and what others take of a rank's memory.
   int64_t budget = 0, reserved = 0;
 };

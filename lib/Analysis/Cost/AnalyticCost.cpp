@@ -144,24 +144,38 @@ TransferCost AnalyticCost::copy(const TransferKey &transfer) const {
   return cost;
 }
 
-/// What the cluster file's tables say of @bytes; nothing where they have none
-/// for the kind and group.
+/// The cluster file's table of such collectives; null where it has none for the
+/// kind and group.
+static const MeasuredCollective *findMeasured(const Cluster &cluster,
+                                              const TransferKey &transfer) {
+  const GroupPlacement &group = transfer.group;
+  for (const MeasuredCollective &measured : cluster.collectives)
+    if (measured.kind == transfer.kind && measured.nodes == group.nodes &&
+        measured.ranksPerNode == group.ranksPerNode &&
+        measured.neighbours == group.neighbours)
+      return &measured;
+  return nullptr;
+}
+
+/// What that table says of @bytes.
 static std::optional<TransferCost> getMeasured(const Cluster &cluster,
                                                const TransferKey &transfer,
                                                int64_t bytes) {
-  const GroupPlacement &group = transfer.group;
-  for (const MeasuredCollective &measured : cluster.collectives) {
-    if (measured.kind != transfer.kind || measured.nodes != group.nodes ||
-        measured.ranksPerNode != group.ranksPerNode ||
-        measured.neighbours != group.neighbours)
-      continue;
-    TransferCost cost;
-    cost.link = getLink(group);
-    cost.latency = toTime(measured.seconds.smallestTime());
-    cost.work = toTime(measured.seconds.time(double(bytes))) - cost.latency;
-    return cost;
-  }
-  return std::nullopt;
+  const MeasuredCollective *measured = findMeasured(cluster, transfer);
+  if (!measured)
+    return std::nullopt;
+  TransferCost cost;
+  cost.link = getLink(transfer.group);
+  cost.latency = toTime(measured->seconds.smallestTime());
+  cost.work = toTime(measured->seconds.time(double(bytes))) - cost.latency;
+  return cost;
+}
+
+/// What one rank reads and writes in a second there.
+static double getMemoryRate(const IntraLink &intra, double bytes,
+                            int64_t ranks) {
+  return intra.bandwidth * intra.efficiency.scale() *
+         intra.efficiency.ratio(bytes, ranks, intra.bandwidth);
 }
 
 /// Ranks that copy in memory run the collectives of a bucket one by one.
@@ -177,9 +191,7 @@ static TransferCost getInMemory(const Cluster &cluster,
       cost = *measured;
     } else {
       int64_t ranks = transfer.group.ranks;
-      double rate =
-          intra.bandwidth * intra.efficiency.scale() *
-          intra.efficiency.ratio(double(bytes), ranks, intra.bandwidth);
+      double rate = getMemoryRate(intra, double(bytes), ranks);
       cost.latency = toTime(intra.latencySeconds);
       cost.work = toTime(
           getMemoryTraffic(transfer.kind, double(bytes), double(ranks)) / rate);
@@ -214,6 +226,46 @@ TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
   cost.latency = toTime(choice.latencySeconds);
   cost.work = toTime(choice.seconds) - cost.latency;
   return cost;
+}
+
+/// Latencies do not count beside it.
+static constexpr int64_t kLargeTransfer = int64_t(1) << 40;
+
+TransferRoute AnalyticCost::route(const TransferKey &transfer) const {
+  TransferRoute route;
+  int64_t bytes = std::accumulate(transfer.atomBytes.begin(),
+                                  transfer.atomBytes.end(), int64_t(0));
+  if (transfer.kind == TransferKind::DeviceToHost ||
+      transfer.kind == TransferKind::HostToDevice) {
+    route.algorithm = "copy";
+    route.bandwidth = cluster.host->bandwidth;
+    return route;
+  }
+  const GroupPlacement &group = transfer.group;
+  if (group.ranks == 1 || bytes == 0)
+    return route;
+  if (const MeasuredCollective *measured = findMeasured(cluster, transfer)) {
+    route.algorithm = "measured";
+    route.bandwidth = measured->seconds.bestRate();
+    return route;
+  }
+  if (group.nodes == 1 && cluster.intra->kind == IntraKind::Memory) {
+    route.algorithm = "memory";
+    route.bandwidth =
+        getMemoryRate(*cluster.intra, double(kLargeTransfer), group.ranks) /
+        getMemoryTraffic(transfer.kind, 1, double(group.ranks));
+    return route;
+  }
+  int64_t atoms =
+      llvm::count_if(transfer.atomBytes, [](int64_t atom) { return atom > 0; });
+  NcclCandidate choice =
+      getNcclChoice(cluster, transfer.kind, group, bytes, atoms);
+  route.algorithm = kNcclAlgorithmNames[unsigned(choice.algorithm)];
+  route.protocol = kNcclProtocolNames[unsigned(choice.protocol)];
+  route.bandwidth =
+      double(kLargeTransfer) /
+      getNcclChoice(cluster, transfer.kind, group, kLargeTransfer).seconds;
+  return route;
 }
 
 int AnalyticCost::rate(Queue queue, QueueMask active) const {

@@ -308,6 +308,10 @@ TransferCost MeasuredCost::transfer(const TransferKey &transfer) const {
   return base->transfer(transfer);
 }
 
+TransferRoute MeasuredCost::route(const TransferKey &transfer) const {
+  return base->route(transfer);
+}
+
 int MeasuredCost::rate(Queue queue, QueueMask active) const {
   return base->rate(queue, active);
 }

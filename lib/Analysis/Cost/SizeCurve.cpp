@@ -77,6 +77,14 @@ double SizeCurve::efficiency(double size) const {
   return points.empty() || size <= 0 ? 1.0 : size / time(size);
 }
 
+double SizeCurve::bestRate() const {
+  // Between two points the rate is between theirs.
+  double best = 0;
+  for (auto [size, time] : points)
+    best = std::max(best, size / time);
+  return best;
+}
+
 double SizeCurve::smallestTime() const {
   return points.empty() ? 0.0 : points.front().second;
 }

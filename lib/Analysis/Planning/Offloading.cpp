@@ -99,6 +99,7 @@ void CopyWriter::addCopy(TransferKind kind, bool backward, Id unit, Id from,
   StepTransfer transfer;
   transfer.kind = kind;
   transfer.atomBytes = {result.values[from].bytes};
+  transfer.atomUnits = {unit};
   result.transfers.push_back(std::move(transfer));
   StepOp wait;
   wait.kind = StepOpKind::Wait;

@@ -516,10 +516,7 @@ StepPlan Search::getGrouped(const StepPlan &base, int64_t most,
   for (auto &[key, row] : rows) {
     int64_t bytes = 0;
     for (size_t i = alone; i + 1 < row.size(); ++i) {
-      int64_t mine = 0;
-      for (int64_t atom :
-           program.transfers[program.ops[row[i]].transfer].atomBytes)
-        mine += atom;
+      int64_t mine = program.transfers[program.ops[row[i]].transfer].getBytes();
       if (bytes && bytes + mine > most) {
         bytes = 0;
         ++number;

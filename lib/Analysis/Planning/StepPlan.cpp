@@ -475,6 +475,7 @@ void Grouping::merge(llvm::ArrayRef<Id> starts) {
     merged.writes.append(op.writes.begin(), op.writes.end());
     transfer.atomBytes.append(old.transfers[op.transfer].atomBytes.begin(),
                               old.transfers[op.transfer].atomBytes.end());
+    transfer.atomUnits.append(old.transfers[op.transfer].atomUnits);
     isDone[start] = isDone[waitOf[op.event]] = true;
   }
   merged.transfer = result.transfers.size();

@@ -12,11 +12,16 @@
 #include "llvm/ADT/Twine.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 using llvm::Twine;
+
+int64_t StepTransfer::getBytes() const {
+  return std::accumulate(atomBytes.begin(), atomBytes.end(), int64_t(0));
+}
 
 std::vector<Id> mlir::fsdp::sched::getMakers(const StepProgram &program) {
   std::vector<Id> maker(program.values.size(), -1);

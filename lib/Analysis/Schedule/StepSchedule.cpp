@@ -43,6 +43,7 @@ StepProgram mlir::fsdp::sched::applySchedule(const StepProgram &program,
       for (Id a : llvm::concat<const Id>(data[*issue], schedule.after[*issue]))
         if (!llvm::is_contained(start.after, getEvent(a)))
           start.after.push_back(getEvent(a));
+      start.heldBy = schedule.placeCause[*issue];
       result.ops.push_back(std::move(start));
     }
     for (Id t : waits[i])

@@ -287,6 +287,17 @@ Timeline mlir::fsdp::sched::play(const TimedProgram &program) {
 // Programs
 //===----------------------------------------------------------------------===//
 
+TransferKey
+mlir::fsdp::sched::makeTransferKey(const StepTransfer &transfer,
+                                   llvm::ArrayRef<GroupPlacement> placements) {
+  TransferKey key;
+  key.kind = transfer.kind;
+  key.atomBytes.assign(transfer.atomBytes.begin(), transfer.atomBytes.end());
+  if (!transfer.isCopy())
+    key.group = placements[transfer.group];
+  return key;
+}
+
 TimedProgram
 mlir::fsdp::sched::addTimes(const StepProgram &program, const CostModel &cost,
                             llvm::ArrayRef<GroupPlacement> placements) {
@@ -308,14 +319,8 @@ mlir::fsdp::sched::addTimes(const StepProgram &program, const CostModel &cost,
     if (op.kind == StepOpKind::Start) {
       timed.kind = TimedOp::Start;
       timed.queue = op.queue;
-      const StepTransfer &transfer = program.transfers[op.transfer];
-      TransferKey key;
-      key.kind = transfer.kind;
-      key.atomBytes.assign(transfer.atomBytes.begin(),
-                           transfer.atomBytes.end());
-      if (!transfer.isCopy())
-        key.group = placements[transfer.group];
-      TransferCost time = cost.transfer(key);
+      TransferCost time = cost.transfer(
+          makeTransferKey(program.transfers[op.transfer], placements));
       timed.cost = {time.latency, time.work, Id(time.link)};
       for (Id event : op.after)
         timed.after.push_back(starts[event]);

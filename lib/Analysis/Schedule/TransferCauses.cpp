@@ -21,9 +21,21 @@ std::string mlir::fsdp::sched::getOpTitle(const StepProgram &program, Id op) {
   return title;
 }
 
+llvm::StringRef mlir::fsdp::sched::getHoldName(Cause heldBy) {
+  return heldBy == Cause::Memory  ? "memory"
+         : heldBy == Cause::Limit ? "limit"
+                                  : "";
+}
+
+std::optional<Cause> mlir::fsdp::sched::parseHoldName(llvm::StringRef name) {
+  for (Cause cause : {Cause::Memory, Cause::Limit})
+    if (name == getHoldName(cause))
+      return cause;
+  return std::nullopt;
+}
+
 std::string mlir::fsdp::sched::getCause(const StepProgram &program,
-                                        const Timeline &timeline,
-                                        llvm::ArrayRef<Cause> placed, Id op) {
+                                        const Timeline &timeline, Id op) {
   const OpSpan &span = timeline.spans[op];
   if (2 * timeline.slowedBy[op] > timeline.exposedBy[op])
     return "compute does not wait for it, but is slower beside it";
@@ -44,7 +56,7 @@ std::string mlir::fsdp::sched::getCause(const StepProgram &program,
   case Blocker::Wait:
     break;
   }
-  switch (placed[program.ops[op].source]) {
+  switch (program.ops[op].heldBy) {
   case Cause::Memory:
     return "no memory to start it earlier";
   case Cause::Limit:

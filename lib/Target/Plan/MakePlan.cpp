@@ -71,7 +71,10 @@ mlir::fsdp::simulateVariant(std::string name, std::string title,
   variant.timeline = play(addTimes(variant.program, cost, placements));
   variant.memory = getMemory(variant.program, variant.timeline);
   variant.hostPeak = getHostPeak(variant.program, variant.timeline);
-  variant.placed.assign(variant.program.ops.size(), Cause::Data);
+  for (const StepTransfer &transfer : variant.program.transfers) {
+    TransferKey key = makeTransferKey(transfer, placements);
+    variant.transfers.push_back({cost.transfer(key), cost.route(key)});
+  }
   return variant;
 }
 
@@ -192,8 +195,6 @@ llvm::Error Planner::add(std::string name, std::string title, const Task &task,
                                         std::move(changed), cost, placements);
   variant.mostBytes = schedule.peak;
   variant.bound = task.bound;
-  for (auto [t, op] : llvm::enumerate(task.step.transfers))
-    variant.placed[op] = schedule.placeCause[t];
   report.variants.push_back(std::move(variant));
   return llvm::Error::success();
 }

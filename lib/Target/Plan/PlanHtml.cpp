@@ -85,9 +85,31 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
         });
     });
     json.attributeArray("exposures", [&] {
-      for (const ExposedTransfer &transfer : getExposed(variant, 10))
+      for (const ReportedTransfer &transfer : getExposed(variant, 10))
         json.object([&] {
           const OpSpan &span = timeline.spans[transfer.op];
+          const StepOp &op = variant.program.ops[transfer.op];
+          const StepTransfer &sent = variant.program.transfers[op.transfer];
+          const TransferFacts &facts = variant.transfers[op.transfer];
+          json.attribute("bytes", sent.getBytes());
+          json.attribute(
+              "ranks",
+              sent.isCopy() ? 0 : variant.program.groups[sent.group].size);
+          json.attribute("parts", int64_t(sent.atomBytes.size()));
+          json.attribute("algorithm", facts.route.algorithm);
+          json.attribute("protocol", facts.route.protocol);
+          json.attribute("alone", toUs(facts.cost.total()));
+          json.attribute("latency", toUs(facts.cost.latency));
+          json.attribute("latencyBound", isLatencyBound(variant, transfer.op));
+          // GB/s, of whole buffers.
+          json.attribute("reached",
+                         getReachedBandwidth(variant, transfer.op) / 1e9);
+          json.attribute("link", facts.route.bandwidth / 1e9);
+          json.attributeArray("units", [&] {
+            for (const std::string &unit :
+                 getTransferUnits(variant.program, transfer.op))
+              json.value(unit);
+          });
           json.attribute("name", getOpTitle(variant.program, transfer.op));
           json.attribute("exposed", toUs(transfer.exposed));
           json.attribute("begin", toUs(span.begin));
@@ -125,6 +147,15 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("ranks", report.worldSize);
     json.attribute("item", report.items.name);
     json.attribute("itemsPerSecond", report.getItemsPerSecond());
+    // The parameters of each unit.
+    json.attributeObject("units", [&] {
+      const StepProgram &program = report.getBest().program;
+      for (auto [unit, members] : llvm::zip(program.units, program.unitMembers))
+        json.attributeArray(unit, [&, &members = members] {
+          for (const std::string &member : members)
+            json.value(member);
+        });
+    });
     json.attributeArray("whatIfs", [&] {
       for (const WhatIf &it : report.whatIfs)
         json.object([&] {

@@ -25,6 +25,66 @@ static void writeMemory(llvm::json::OStream &json, const MemoryPoint &point) {
   });
 }
 
+/// [time in ms, bytes] from which on so many are in use, on one line.
+static void writeCurve(llvm::json::OStream &json,
+                       llvm::ArrayRef<MemoryPoint> memory) {
+  llvm::json::Array curve;
+  int64_t last = -1;
+  for (const MemoryPoint &point : memory)
+    if (int64_t bytes = point.getTotal(); bytes != last) {
+      curve.push_back(llvm::json::Array{toMs(point.time), bytes});
+      last = bytes;
+    }
+  json.attributeBegin("memory");
+  json.rawValue([&](llvm::raw_ostream &os) {
+    os << llvm::json::Value(std::move(curve));
+  });
+  json.attributeEnd();
+}
+
+static void writeNames(llvm::json::OStream &json, llvm::StringRef key,
+                       llvm::ArrayRef<std::string> names) {
+  json.attributeArray(key, [&] {
+    for (const std::string &name : names)
+      json.value(name);
+  });
+}
+
+static void writeTransfer(llvm::json::OStream &json, const PlanVariant &variant,
+                          const ReportedTransfer &reported) {
+  const StepProgram &program = variant.program;
+  const StepOp &op = program.ops[reported.op];
+  const StepTransfer &transfer = program.transfers[op.transfer];
+  const TransferFacts &facts = variant.transfers[op.transfer];
+  const OpSpan &span = variant.timeline.spans[reported.op];
+  json.object([&] {
+    json.attribute("name", op.name);
+    json.attribute("unit", op.unit < 0 ? "" : program.units[op.unit]);
+    writeNames(json, "units", getTransferUnits(program, reported.op));
+    json.attribute("kind", kTransferKindNames[unsigned(transfer.kind)]);
+    json.attribute("queue", kQueueNames[unsigned(op.queue)]);
+    json.attribute("backward", op.backward);
+    json.attribute("begin_ms", toMs(span.begin));
+    json.attribute("end_ms", toMs(span.end));
+    json.attribute("exposed_ms", toMs(reported.exposed));
+    json.attribute("cause", reported.cause);
+    json.attribute("bytes", transfer.getBytes());
+    json.attribute("parts", int64_t(transfer.atomBytes.size()));
+    if (!transfer.isCopy())
+      json.attribute("group_size", program.groups[transfer.group].size);
+    json.attribute("dtype", transfer.dtype);
+    if (!facts.route.algorithm.empty())
+      json.attribute("algorithm", facts.route.algorithm);
+    if (!facts.route.protocol.empty())
+      json.attribute("protocol", facts.route.protocol);
+    json.attribute("alone_ms", toMs(facts.cost.total()));
+    json.attribute("latency_ms", toMs(facts.cost.latency));
+    json.attribute("gb_per_s", getReachedBandwidth(variant, reported.op) / 1e9);
+    if (facts.route.bandwidth > 0)
+      json.attribute("link_gb_per_s", facts.route.bandwidth / 1e9);
+  });
+}
+
 static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
                          const PlanVariant &variant) {
   const Timeline &timeline = variant.timeline;
@@ -45,22 +105,10 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
       json.attribute("host_peak_bytes", variant.hostPeak);
     if (variant.mostBytes)
       json.attribute("peak_at_any_timing_bytes", variant.mostBytes);
+    writeCurve(json, variant.memory);
     json.attributeArray("collectives", [&] {
-      for (const ExposedTransfer &transfer :
-           getExposed(variant, variant.program.ops.size()))
-        json.object([&] {
-          const StepOp &op = variant.program.ops[transfer.op];
-          const OpSpan &span = timeline.spans[transfer.op];
-          json.attribute("name", op.name);
-          json.attribute("unit",
-                         op.unit < 0 ? "" : variant.program.units[op.unit]);
-          json.attribute("queue", kQueueNames[unsigned(op.queue)]);
-          json.attribute("backward", op.backward);
-          json.attribute("begin_ms", toMs(span.begin));
-          json.attribute("end_ms", toMs(span.end));
-          json.attribute("exposed_ms", toMs(transfer.exposed));
-          json.attribute("cause", transfer.cause);
-        });
+      for (const ReportedTransfer &transfer : getTransfers(variant))
+        writeTransfer(json, variant, transfer);
     });
   });
 }
@@ -107,18 +155,20 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("ranks", report.worldSize);
     json.attribute("item", report.items.name);
     json.attribute("items_per_s", report.getItemsPerSecond());
+    json.attributeArray("units", [&] {
+      const StepProgram &program = report.getBest().program;
+      for (auto [unit, members] : llvm::zip(program.units, program.unitMembers))
+        json.object([&, &unit = unit, &members = members] {
+          json.attribute("name", unit);
+          writeNames(json, "parameters", members);
+        });
+    });
     json.attributeArray("what_ifs", [&] {
       for (const WhatIf &it : report.whatIfs)
         writeWhatIf(json, it);
     });
-    json.attributeArray("decisions", [&] {
-      for (const std::string &decision : report.decisions)
-        json.value(decision);
-    });
-    json.attributeArray("notes", [&] {
-      for (const std::string &note : report.notes)
-        json.value(note);
-    });
+    writeNames(json, "decisions", report.decisions);
+    writeNames(json, "notes", report.notes);
     json.attributeArray("kernels", [&] {
       for (const KernelShare &kernel : report.kernels)
         json.object([&] {

@@ -18,21 +18,53 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::Twine;
 
-std::vector<ExposedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
-                                                    size_t most) {
-  std::vector<ExposedTransfer> result;
-  for (auto [i, exposed] : llvm::enumerate(variant.timeline.exposedBy))
-    if (exposed > 0)
-      result.push_back({Id(i), exposed, ""});
+std::vector<ReportedTransfer>
+mlir::fsdp::getTransfers(const PlanVariant &variant) {
+  const Timeline &timeline = variant.timeline;
+  std::vector<ReportedTransfer> result;
+  for (auto [i, op] : llvm::enumerate(variant.program.ops))
+    if (op.kind == StepOpKind::Start)
+      result.push_back({Id(i), timeline.exposedBy[i],
+                        timeline.exposedBy[i] > 0
+                            ? getCause(variant.program, timeline, i)
+                            : "hidden behind compute"});
   llvm::sort(result, [](const auto &a, const auto &b) {
     return std::make_pair(-a.exposed, a.op) < std::make_pair(-b.exposed, b.op);
   });
-  if (result.size() > most)
-    result.resize(most);
-  for (ExposedTransfer &transfer : result)
-    transfer.cause = getCause(variant.program, variant.timeline, variant.placed,
-                              transfer.op);
   return result;
+}
+
+std::vector<ReportedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
+                                                     size_t most) {
+  std::vector<ReportedTransfer> result = getTransfers(variant);
+  auto hidden = llvm::find_if(
+      result, [](const ReportedTransfer &it) { return it.exposed <= 0; });
+  result.resize(std::min<size_t>(most, hidden - result.begin()));
+  return result;
+}
+
+double mlir::fsdp::getReachedBandwidth(const PlanVariant &variant, Id op) {
+  const OpSpan &span = variant.timeline.spans[op];
+  const StepOp &start = variant.program.ops[op];
+  return span.end <= span.begin
+             ? 0.0
+             : double(variant.program.transfers[start.transfer].getBytes()) /
+                   toSeconds(span.end - span.begin);
+}
+
+bool mlir::fsdp::isLatencyBound(const PlanVariant &variant, Id op) {
+  const TransferCost &cost =
+      variant.transfers[variant.program.ops[op].transfer].cost;
+  return cost.latency > cost.work;
+}
+
+std::vector<std::string>
+mlir::fsdp::getTransferUnits(const StepProgram &program, Id op) {
+  std::vector<std::string> names;
+  for (Id unit : program.transfers[program.ops[op].transfer].atomUnits)
+    if (unit >= 0 && !llvm::is_contained(names, program.units[unit]))
+      names.push_back(program.units[unit]);
+  return names;
 }
 
 std::string mlir::fsdp::getKernelTitle(const KernelCost &kernel) {

@@ -57,12 +57,42 @@ static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
   }
 }
 
+void mlir::fsdp::printTransfers(const PlanVariant &variant,
+                                llvm::ArrayRef<ReportedTransfer> transfers,
+                                llvm::raw_ostream &os) {
+  if (transfers.empty())
+    os << ": none, all communication is hidden";
+  os << "\n";
+  for (const ReportedTransfer &transfer : transfers) {
+    const OpSpan &span = variant.timeline.spans[transfer.op];
+    os << format("  %10.3f ms exposed of %10.3f ms  ", toMs(transfer.exposed),
+                 toMs(span.end - span.begin))
+       << getOpTitle(variant.program, transfer.op) << ": " << transfer.cause
+       << "\n";
+  }
+}
+
+void mlir::fsdp::printPeak(const PlanVariant &variant, llvm::raw_ostream &os) {
+  MemoryPoint peak = getMemoryPeak(variant.memory);
+  os << "memory at the peak (" << format("%.3f ms", toMs(peak.time))
+     << "): " << formatBytes(peak.getTotal()) << "\n";
+  for (auto [name, bytes] : llvm::zip(kPurposeNames, peak.bytes))
+    if (bytes)
+      os << format("  %-12s ", name.data()) << formatBytes(bytes) << "\n";
+  if (variant.hostPeak)
+    os << "memory of the host at its peak: " << formatBytes(variant.hostPeak)
+       << "\n";
+}
+
 void mlir::fsdp::printPlanText(const PlanReport &report,
                                llvm::raw_ostream &os) {
   const PlanVariant &best = report.getBest();
   const Timeline &timeline = best.timeline;
   os << report.model << " on " << report.mesh << " (" << report.strategy
      << "), " << report.cluster << "\n\n";
+  if (!report.fits())
+    os << "does not fit: " << describeMisfit(report)
+       << "; times are those of a device with more memory\n\n";
   os << format("step %.3f ms, bound %.3f ms, gap %.1f %%\n",
                toMs(timeline.step), toMs(report.bound), 100.0 * best.getGap());
   os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
@@ -90,39 +120,19 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
       os << "  " << decision << "\n";
   }
 
-  std::vector<ExposedTransfer> exposed = getExposed(best, 5);
   os << "\ncostliest collectives";
-  if (exposed.empty())
-    os << ": none, all communication is hidden";
-  os << "\n";
-  for (const ExposedTransfer &transfer : exposed) {
-    const OpSpan &span = timeline.spans[transfer.op];
-    os << format("  %10.3f ms exposed of %10.3f ms  ", toMs(transfer.exposed),
-                 toMs(span.end - span.begin))
-       << getOpTitle(best.program, transfer.op) << ": " << transfer.cause
-       << "\n";
-  }
+  printTransfers(best, getExposed(best, 5), os);
 
   printKernels(report, os);
   printWhatIfs(report, os);
 
-  MemoryPoint peak = getMemoryPeak(best.memory);
-  os << "\nmemory at the peak (" << format("%.3f ms", toMs(peak.time))
-     << "): " << formatBytes(peak.getTotal()) << "\n";
-  for (auto [name, bytes] : llvm::zip(kPurposeNames, peak.bytes))
-    if (bytes)
-      os << format("  %-12s ", name.data()) << formatBytes(bytes) << "\n";
-  if (best.hostPeak)
-    os << "memory of the host at its peak: " << formatBytes(best.hostPeak)
-       << "\n";
+  os << "\n";
+  printPeak(best, os);
   os << "budget of the arena: " << formatBytes(report.budget);
   if (best.arenaBytes)
     os << ", of which it takes " << formatBytes(best.arenaBytes);
   os << "; arena of the program before it is scheduled: "
      << formatBytes(report.arenaBytes) << "\n";
-  if (!report.fits())
-    os << "does not fit: " << describeMisfit(report)
-       << "; times are those of a device with more memory\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";
 }

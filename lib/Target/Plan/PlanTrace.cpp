@@ -81,11 +81,8 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
       if (!isTransfer)
         return;
       const StepTransfer &transfer = program.transfers[it.transfer];
-      int64_t bytes = 0;
-      for (int64_t atom : transfer.atomBytes)
-        bytes += atom;
       json.attribute("event", it.event);
-      json.attribute("bytes", bytes);
+      json.attribute("bytes", transfer.getBytes());
       if (!transfer.isCopy())
         json.attribute("Group size", program.groups[transfer.group].size);
       json.attribute("dtype", transfer.dtype);

@@ -219,7 +219,6 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
       ("as rank " + Twine(trace.rank) + " ran it, step " + Twine(step.number))
           .str();
   variant.program = program;
-  variant.placed.assign(program.ops.size(), Cause::Data);
   Timeline &timeline = variant.timeline;
   timeline.spans.resize(program.ops.size());
   timeline.exposedBy.resize(program.ops.size());

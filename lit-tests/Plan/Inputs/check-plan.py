@@ -13,7 +13,23 @@ for order in plan["orders"]:
     parts = sum(c["exposed_ms"] for c in order["collectives"])
     assert abs(parts - order["exposed_ms"]) < 1e-6, (parts, order["exposed_ms"])
     assert all(c["cause"] for c in order["collectives"])
+    # Every one is listed, exposed or not, and none is faster than its link.
+    assert all((c["exposed_ms"] > 0) == (c["cause"] != "hidden behind compute") for c in order["collectives"])
+    for c in order["collectives"]:
+        assert c["group_size"] == 8 and c["bytes"] > 0 and c["algorithm"] and c["protocol"], c
+        assert abs(c["gb_per_s"] * (c["end_ms"] - c["begin_ms"]) - c["bytes"] / 1e6) < 1e-6 * c["bytes"] / 1e6, c
+        assert c["gb_per_s"] <= c["link_gb_per_s"], c
+        assert 0 < c["latency_ms"] <= c["alone_ms"] <= c["end_ms"] - c["begin_ms"] + 1e-9, c
+    curve = order["memory"]
+    assert curve[0][0] == 0 and all(a[0] < b[0] and a[1] != b[1] for a, b in zip(curve, curve[1:])), curve
+    assert max(bytes for _, bytes in curve) == order["peak"]["bytes"], order["peak"]
     assert sum(order["peak"]["by_purpose"].values()) == order["peak"]["bytes"]
+
+in_order = orders["in_order"]["collectives"]
+assert len(in_order) == 10, in_order
+# What is gathered again is another transfer of the same unit.
+assert {unit for c in in_order for unit in c["units"]} == {unit["name"] for unit in plan["units"]}
+assert all(unit["parameters"] for unit in plan["units"]), plan["units"]
 
 for order in plan["orders"][1:]:
     # No timing takes less than the one that was simulated.

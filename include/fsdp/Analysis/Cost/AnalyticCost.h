@@ -36,6 +36,7 @@ public:
 
   Time kernel(const KernelCost &kernel) const override;
   TransferCost transfer(const TransferKey &transfer) const override;
+  TransferRoute route(const TransferKey &transfer) const override;
   int rate(Queue queue, QueueMask active) const override;
 
   const Cluster &getCluster() const { return cluster; }

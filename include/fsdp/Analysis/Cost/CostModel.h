@@ -150,6 +150,15 @@ struct TransferCost {
   Time total() const { return latency + work; }
 };
 
+/// How a transfer is done, for people.
+struct TransferRoute {
+  /// "ring", "memory", "measured"; and NCCL's protocol. Empty: not known.
+  llvm::StringRef algorithm, protocol;
+  /// Bytes of whole buffers in a second that large transfers of this kind and
+  /// group reach, alone on their link; 0: not known.
+  double bandwidth = 0;
+};
+
 //===----------------------------------------------------------------------===//
 // The model
 //===----------------------------------------------------------------------===//
@@ -181,6 +190,9 @@ public:
   virtual Time kernel(const KernelCost &kernel) const = 0;
 
   virtual TransferCost transfer(const TransferKey &transfer) const = 0;
+
+  /// What that cost is made of, as far as the model knows.
+  virtual TransferRoute route(const TransferKey &) const { return {}; }
 
   /// Speed of @queue while the queues of @active run, in 1/1024: in [1, 1024],
   /// 1024 alone, never rising when @active grows. Whether @active holds @queue

@@ -96,6 +96,7 @@ public:
 
   Time kernel(const KernelCost &kernel) const override;
   TransferCost transfer(const TransferKey &transfer) const override;
+  TransferRoute route(const TransferKey &transfer) const override;
   int rate(Queue queue, QueueMask active) const override;
 
 private:

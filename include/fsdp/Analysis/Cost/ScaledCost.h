@@ -47,6 +47,9 @@ public:
   TransferCost transfer(const TransferKey &transfer) const override {
     return base->transfer(transfer);
   }
+  TransferRoute route(const TransferKey &transfer) const override {
+    return base->route(transfer);
+  }
   int rate(Queue queue, QueueMask active) const override;
 
 private:

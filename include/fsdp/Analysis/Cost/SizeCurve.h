@@ -48,6 +48,8 @@ public:
   double efficiency(double size) const;
 
   bool isConstant() const { return points.empty(); }
+  /// The most size / time at any size; 0 without points.
+  double bestRate() const;
   /// The first point's time; 0 without points.
   double smallestTime() const;
 

@@ -50,8 +50,13 @@ struct StepTransfer {
   llvm::SmallVector<int64_t, 1> atomBytes;
   /// -1: a copy between device and host.
   Id group = -1;
-  /// For the reader: element type of the first collective, in MLIR's words.
+  // For the reader.
+  /// Element type of the first collective, in MLIR's words.
   std::string dtype = "";
+  /// As atomBytes: place in StepProgram::units, or -1.
+  llvm::SmallVector<Id, 1> atomUnits = {};
+
+  int64_t getBytes() const;
 
   bool isCopy() const {
     return kind == TransferKind::DeviceToHost ||
@@ -87,6 +92,9 @@ struct StepOp {
   /// Place in StepProgram::units, or -1.
   Id unit = -1;
   bool backward = false;
+  /// Start: why it does not stand earlier; Data where nothing but what it sends
+  /// held it.
+  Cause heldBy = Cause::Data;
 };
 
 /// Memory that is free outside of its life.
@@ -120,6 +128,8 @@ struct StepProgram {
   /// What must be in its place behind the last op.
   std::vector<ByteRange> results;
   std::vector<std::string> units;
+  /// As units: the parameters of each, by name. Empty where nobody knows.
+  std::vector<std::vector<std::string>> unitMembers;
   int64_t worldSize = 1;
   /// 0 where nobody has placed the buffers for this order. Then offsets are
   /// those of another order: they still say which ranges of one buffer overlap.

@@ -85,6 +85,10 @@ struct Timeline {
 
 Timeline play(const TimedProgram &program);
 
+/// @transfer as the cost model knows it; @placements: of its program's groups.
+TransferKey makeTransferKey(const StepTransfer &transfer,
+                            llvm::ArrayRef<GroupPlacement> placements);
+
 /// @program with the times of @cost; @placements and its groups are in one
 /// order. Rates are @cost's, which must outlive the result.
 TimedProgram addTimes(const StepProgram &program, const CostModel &cost,

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/IR/Builders.h"
@@ -214,4 +215,53 @@ void FSDPDialect::initialize() {
 #define GET_OP_LIST
 #include "fsdp/Dialect/FSDP/IR/FSDPOps.cpp.inc"
       >();
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes on ops of other dialects
+//===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral kKnownAttributes[] = {
+#define FSDP_ATTRIBUTE(constant, name) names::constant,
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.def"
+};
+
+/// A name that nothing reads says nothing, but its writer does not know that.
+static LogicalResult verifyName(Operation *op, StringAttr name,
+                                const Twine &place) {
+  // discardable_c1
+  if (llvm::is_contained(kKnownAttributes, name.getValue()))
+    return success();
+  auto distance = [&](StringRef known) {
+    return known.edit_distance(name.getValue());
+  };
+  StringRef nearest =
+      *llvm::min_element(kKnownAttributes, [&](StringRef a, StringRef b) {
+        return distance(a) < distance(b);
+      });
+  InFlightDiagnostic diag =
+      op->emitError("expected an attribute of the fsdp dialect")
+      << place << ", got '" << name.getValue() << "'";
+  // Of a short name two letters are too much.
+  size_t typed = name.size() - FSDPDialect::getDialectNamespace().size() - 1;
+  if (distance(nearest) <= std::max<size_t>(1, typed / 3))
+    diag << "; did you mean '" << nearest << "'?";
+  return diag;
+}
+
+LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attr) {
+  return verifyName(op, attr.getName(), "");
+}
+
+LogicalResult FSDPDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                    unsigned arg,
+                                                    NamedAttribute attr) {
+  return verifyName(op, attr.getName(), " on argument " + Twine(arg));
+}
+
+LogicalResult FSDPDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                       unsigned result,
+                                                       NamedAttribute attr) {
+  return verifyName(op, attr.getName(), " on result " + Twine(result));
 }

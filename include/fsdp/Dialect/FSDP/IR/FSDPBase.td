@@ -31,6 +31,12 @@ def FSDP_Dialect : Dialect {
     L3  schedule      fsdp.start, wait             order, queues and events
     ```
 
+    Attributes `fsdp.*` on what is not of the dialect are plans and descriptions
+    that passes hand each other.
+
+    - discardable_c1: such an attribute, on an op or on an argument or a result
+      of a function, has one of the names in AttributeNames.def.
+
     The rank is never a value: every op means the same on every rank, and what
     differs (which part of a flat parameter a rank holds) is bound at load.
     Every constraint has a label such as `all_gather_c1`; docs/spec.md lists
@@ -38,6 +44,10 @@ def FSDP_Dialect : Dialect {
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  // discardable_c1
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 #endif // FSDP_DIALECT_FSDP_IR_FSDPBASE_TD

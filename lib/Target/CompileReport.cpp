@@ -1,0 +1,62 @@
+//===- CompileReport.cpp - A compiled step, explained ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/CompileReport.h"
+#include "CompileReport.h"
+#include "StepSource.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Schedule/ClusterCost.h"
+#include "fsdp/Analysis/StepExtraction.h"
+
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+/// "model.mlir:33", or the path of a module; empty where neither is known.
+static std::string getPlace(Location loc) {
+  if (auto file = loc->findInstanceOf<FileLineColLoc>())
+    return (llvm::sys::path::filename(file.getFilename()) + ":" +
+            Twine(file.getLine()))
+        .str();
+  if (auto path = loc->findInstanceOf<NameLoc>())
+    return path.getName().str();
+  return "";
+}
+
+llvm::Expected<CompileReport>
+fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
+                        const StepScheduler &scheduler,
+                        ArrayRef<LoggedRemark> remarks) {
+  FailureOr<StepProgram> program = extractStepProgram(module);
+  if (failed(program))
+    return llvm::createStringError("could not report on " + options.input);
+  auto cost = createClusterCost(scheduler.getCluster(), *program);
+  if (!cost)
+    return cost.takeError();
+  CompileReport report;
+  report.model = getModelName(options.input);
+  report.mesh = options.mesh;
+  if (auto strategy = module->getAttrOfType<StringAttr>(names::kStrategy))
+    report.strategy = strategy.str();
+  report.cluster = scheduler.getCluster().name;
+  report.order = options.schedule.order;
+  report.arenaBytes = program->arenaBytes;
+  report.budget = scheduler.getBudget();
+  report.variant =
+      simulateVariant(report.order, report.order, std::move(*program),
+                      *cost->model, cost->placements);
+  report.variant.bound = module.lookupSymbol<func::FuncOp>(names::kStep)
+                             ->getAttrOfType<DictionaryAttr>(names::kSchedule)
+                             .getAs<IntegerAttr>("bound")
+                             .getInt();
+  for (const LoggedRemark &remark : remarks)
+    report.remarks.push_back({remark.kind, remark.pass, remark.name,
+                              getPlace(remark.loc), remark.text});
+  return report;
+}
