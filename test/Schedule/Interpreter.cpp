@@ -52,7 +52,8 @@ struct State {
 
 class Interpreter {
 public:
-  explicit Interpreter(const StepProgram &program) : p(program) {}
+  explicit Interpreter(const StepProgram &program, bool knowsValues = true)
+      : p(program), knowsValues(knowsValues) {}
   std::string run();
 
 private:
@@ -73,12 +74,15 @@ private:
   }
   std::vector<Id> running(const State &state) const;
   bool keepsContract();
+  void fill(State &state);
   bool begin(State &state, Id op);
   void end(State &state, Id op);
   bool finish(const State &state);
   bool explore(const State &state);
 
   const StepProgram &p;
+  /// Otherwise only what is touched at once counts, and memory is empty.
+  bool knowsValues;
   /// By op.
   std::vector<Access> accesses;
   std::set<State> seen;
@@ -191,9 +195,10 @@ std::vector<Id> Interpreter::running(const State &state) const {
 
 bool Interpreter::begin(State &state, Id id) {
   const Access &access = accesses[id];
-  for (const Granule &granule : access.reads)
-    if (state.memory[granule.at] != granule.value)
-      return fail(p.ops[id].name + " reads something else");
+  if (knowsValues)
+    for (const Granule &granule : access.reads)
+      if (state.memory[granule.at] != granule.value)
+        return fail(p.ops[id].name + " reads something else");
   for (Id other : running(state)) {
     if (other == id)
       continue;
@@ -203,13 +208,19 @@ bool Interpreter::begin(State &state, Id id) {
     if (touches(access.writes, accesses[other].writes))
       return fail(p.ops[id].name + " writes what " + p.ops[other].name +
                   " writes");
+    if (touches(access.reads, accesses[other].writes))
+      return fail(p.ops[id].name + " reads what " + p.ops[other].name +
+                  " writes");
   }
-  for (const Granule &granule : access.writes)
-    state.memory[granule.at] = kNothing;
+  if (knowsValues)
+    for (const Granule &granule : access.writes)
+      state.memory[granule.at] = kNothing;
   return true;
 }
 
 void Interpreter::end(State &state, Id id) {
+  if (!knowsValues)
+    return;
   for (const Granule &granule : accesses[id].writes)
     state.memory[granule.at] = granule.value;
 }
@@ -218,6 +229,8 @@ bool Interpreter::finish(const State &state) {
   for (const ByteRange &range : p.results) {
     if (!isInside(range))
       return fail("a result is outside");
+    if (!knowsValues)
+      continue;
     for (const Granule &granule : split(range))
       if (state.memory[granule.at] != granule.value)
         return fail("a result is not there");
@@ -292,16 +305,25 @@ std::string Interpreter::run() {
   for (const StepOp &op : p.ops)
     accesses.push_back(getAccess(op));
   State state;
+  if (knowsValues)
+    fill(state);
+  explore(state);
+  return fault;
+}
+
+void Interpreter::fill(State &state) {
   state.memory.assign((p.arenaBytes + p.hostBytes) / kGranule, -1);
   for (size_t id = 0; id != p.values.size(); ++id)
     if (p.values[id].isArgument)
       for (int64_t at = p.values[id].offset;
            at < p.values[id].offset + p.values[id].bytes; at += kGranule)
         state.memory[at / kGranule] = Id(id);
-  explore(state);
-  return fault;
 }
 
 std::string sched::test::runEveryWay(const StepProgram &program) {
   return Interpreter(program).run();
+}
+
+std::string sched::test::findRace(const StepProgram &program) {
+  return Interpreter(program, /*knowsValues=*/false).run();
 }

@@ -23,6 +23,10 @@ namespace mlir::fsdp::sched::test {
 /// what they were; who reads the pack finds them there.
 std::string runEveryWay(const StepProgram &program);
 
+/// The same, whatever values are: rules of events and places, and two ops that
+/// touch one place at once, one of them writing.
+std::string findRace(const StepProgram &program);
+
 } // namespace mlir::fsdp::sched::test
 
 #endif // FSDP_TEST_SCHEDULE_INTERPRETER_H
