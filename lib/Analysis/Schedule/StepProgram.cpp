@@ -114,10 +114,11 @@ std::string mlir::fsdp::sched::checkProgram(const StepProgram &p) {
   for (auto [i, value] : llvm::enumerate(p.values)) {
     int64_t at = value.offset;
     for (const ByteRange &part : value.parts) {
-      if (!inRange(part.value, i) || part.bytes < 0 || part.offset < at ||
+      if (!inRange(part.value, p.values.size()) || part.value == Id(i) ||
+          part.bytes < 0 || part.offset < at ||
           part.end() > value.offset + value.bytes)
         return ("value " + Twine(i) +
-                ": expected parts of earlier values inside of it, by offset "
+                ": expected parts of other values inside of it, by offset "
                 "and apart")
             .str();
       at = part.end();

@@ -109,7 +109,7 @@ struct StepValue {
   int64_t offset = 0, bytes = 0;
   /// There before the step.
   bool isArgument = false;
-  /// Of a pack: the parts of earlier values that were computed in their place
+  /// Of a pack: the parts of other values that were computed in their place
   /// inside of it, by offset and apart. Their bytes stay those values.
   llvm::SmallVector<ByteRange, 0> parts = {};
 };
