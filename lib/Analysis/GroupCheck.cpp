@@ -7,7 +7,8 @@
 //
 // Follows through the step along which axes of the mesh ranks hold different
 // things: because their batches differ, or because each holds a shard. What is
-// computed of several values differs where any of them does.
+// computed of several values differs where any of them does. Sums over batches
+// end as means.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +30,24 @@ struct Difference {
   Axes batch = 0, shard = 0;
   /// Along which what differed has been reduced.
   Axes reduced = 0;
+  /// Along which parts that shards gave have been added up.
+  Axes summed = 0;
+  /// How many ranks' results have been added up, and what that has been divided
+  /// by.
+  int64_t ranks = 1, divisor = 1;
+
+  bool isMean() const { return ranks == divisor; }
+  /// What is computed of this and of @other.
+  void join(const Difference &other) {
+    batch |= other.batch;
+    shard |= other.shard;
+    reduced |= other.reduced;
+    summed |= other.summed;
+    if (isMean()) {
+      ranks = other.ranks;
+      divisor = other.divisor;
+    }
+  }
 };
 
 class GroupChecker {
@@ -39,6 +58,7 @@ public:
 
 private:
   Axes getAxes(ArrayAttr names);
+  int64_t countRanks(Axes axes);
   std::string describe(Axes axes);
   FlatParamOp getFlatParam(DictionaryAttr attrs);
   static bool isIgnored(FlatParamOp flat) {
@@ -72,6 +92,24 @@ Axes GroupChecker::getAxes(ArrayAttr names) {
     if (axis.getSize() > 1 && llvm::is_contained(names, axis.getName()))
       axes |= Axes(1) << i;
   return axes;
+}
+
+/// In a group along @axes.
+int64_t GroupChecker::countRanks(Axes axes) {
+  int64_t ranks = 1;
+  for (auto [i, axis] :
+       llvm::enumerate(mesh.getAxes().getAsRange<MeshAxisAttr>()))
+    if (axes >> i & 1)
+      ranks *= axis.getSize();
+  return ranks;
+}
+
+/// What a reduction divides its sum by.
+static int64_t getDivisor(Operation *op) {
+  if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+    return scatter.getDivisor();
+  auto reduce = dyn_cast<AllReduceOp>(op);
+  return reduce ? reduce.getDivisor() : 1;
 }
 
 std::string GroupChecker::describe(Axes axes) {
@@ -112,7 +150,7 @@ void GroupChecker::addArguments() {
     } else if (!attrs.contains(names::kScalar) &&
                !attrs.contains(names::kState)) {
       // Nobody says what it is.
-      difference = {all, all, 0};
+      difference.batch = difference.shard = all;
     }
   }
 }
@@ -139,6 +177,11 @@ LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
         (axes & source.shard & ~source.batch))
       return fail(op, "to reduce batches or shards, not both", axes,
                   "shards along " + describe(source.shard));
+    // Equal results count, too; parts of a sum over shards do not.
+    Axes parts = isa<AllReduceOp>(*op) ? source.shard & ~source.batch : Axes(0);
+    source.ranks *= countRanks(axes & ~parts);
+    source.summed |= axes & parts;
+    source.divisor *= getDivisor(op);
     source.batch &= ~axes;
     source.reduced |= axes & differs;
     source.shard =
@@ -162,32 +205,42 @@ LogicalResult GroupChecker::visit(Operation &op) {
   if (isView(&op) || isa<WaitOp>(op))
     return success();
   Difference difference;
-  for (Value operand : op.getOperands()) {
-    Difference other = differences.lookup(getWholeValue(operand));
-    difference.batch |= other.batch;
-    difference.shard |= other.shard;
-    difference.reduced |= other.reduced;
-  }
+  for (Value operand : op.getOperands())
+    difference.join(differences.lookup(getWholeValue(operand)));
   for (Value result : op.getResults())
     differences[result] = difference;
   return success();
 }
 
-/// Replicas that went their own ways would be so for ever. (A gradient norm
-/// over parameters that are not reduced differs by itself.)
+/// Replicas that went their own ways would be so for ever, and a loss or a norm
+/// is the one of all ranks. (A gradient norm over parameters that are not
+/// reduced differs by itself.)
 LogicalResult GroupChecker::checkReturn(Operation &op) {
   for (OpOperand &operand : op.getOpOperands()) {
-    FlatParamOp flat =
-        getFlatParam(step.getResultAttrDict(operand.getOperandNumber()));
+    DictionaryAttr attrs = step.getResultAttrDict(operand.getOperandNumber());
+    FlatParamOp flat = getFlatParam(attrs);
     Value whole = getWholeValue(operand.get());
     Difference difference = differences.lookup(whole);
-    if (!flat || isIgnored(flat) || hasIgnored || !difference.batch)
-      continue;
     Operation *maker = whole.getDefiningOp() ? whole.getDefiningOp() : &op;
-    return maker->emitOpError("expected gradients that are reduced along all "
-                              "axes before they update a shard of '")
-           << flat.getSymName() << "', got ones that differ along "
-           << describe(difference.batch);
+    bool isLoss = attrs && attrs.contains(names::kLoss);
+    bool isNorm = attrs && attrs.contains(names::kGradNorm) && !hasIgnored;
+    // The kernel that ends a norm may update shards as well.
+    Axes parts = isNorm ? difference.shard & ~difference.summed : Axes(0);
+    if (Axes differs = difference.batch | parts; (isLoss || isNorm) && differs)
+      return maker->emitOpError("expected a ")
+             << (isLoss ? "loss" : "gradient norm")
+             << " that all ranks agree on, got one that differs along "
+             << describe(differs);
+    bool isShared = flat && !isIgnored(flat) && !hasIgnored;
+    if (isShared && difference.batch)
+      return maker->emitOpError("expected gradients that are reduced along all "
+                                "axes before they update a shard of '")
+             << flat.getSymName() << "', got ones that differ along "
+             << describe(difference.batch);
+    if ((isShared || isLoss || isNorm) && !difference.isMean())
+      return maker->emitOpError("expected a sum over ")
+             << difference.ranks << " ranks to be divided by "
+             << difference.ranks << ", got divisor " << difference.divisor;
   }
   return success();
 }

@@ -285,8 +285,8 @@ void Extraction::addPack(PackOp op) {
   for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
     int64_t bytes = getTensorBytes(part.getType());
     gaps -= bytes;
-    if (getArenaOffset(part) !=
-        getArenaOffset(op.getResult()) + offset * element)
+    pack.places.push_back(getArenaOffset(op.getResult()) + offset * element);
+    if (getArenaOffset(part) != pack.places.back())
       pack.copiedBytes += 2 * bytes;
     else
       program.values[values.lookup(op.getResult())].parts.push_back(
@@ -359,6 +359,14 @@ static Type getElementType(Type type) {
       .getElementType();
 }
 
+/// What the sum is divided by; 1 where nothing is added up.
+static int64_t getDivisor(Operation *op) {
+  return llvm::TypeSwitch<Operation *, int64_t>(op)
+      .Case<ReduceScatterOp, AllReduceOp>(
+          [](auto reduce) { return reduce.getDivisor(); })
+      .Default([](auto) { return 1; });
+}
+
 /// The start of @parts, which are of one kind and, if they communicate, group.
 LogicalResult Extraction::addTransfer(Operation &op,
                                       ArrayRef<TransferOpInterface> parts) {
@@ -375,9 +383,10 @@ LogicalResult Extraction::addTransfer(Operation &op,
       return failure();
     transfer.group = *group;
   }
-  llvm::raw_string_ostream(transfer.dtype)
-      << getElementType(first.getSource().getType());
   for (TransferOpInterface part : parts) {
+    llvm::raw_string_ostream(transfer.dtypes.emplace_back())
+        << getElementType(part.getSource().getType());
+    transfer.divisors.push_back(getDivisor(part));
     Value whole = isa<ReduceScatterOp>(*part) ? part.getSource()
                                               : Value(part.getBrought());
     transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
@@ -471,6 +480,7 @@ void Extraction::addReturn(Operation &op) {
     program.values.back().isArgument = false;
     place.value = program.values.size() - 1;
     keep.writes.push_back(place);
+    keep.places.push_back(place.offset);
     kept[result] = place;
   }
   for (OpOperand &operand : op.getOpOperands()) {

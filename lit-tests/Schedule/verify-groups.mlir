@@ -6,11 +6,13 @@
 // RUN: sed 's/all_gather %w on @mesh."shard"./all_gather %w on @mesh["replicate"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=GATHER
 // RUN: sed 's/^  %a = /  %b = /; s/^  %n = /  %a = fsdp.all_reduce %b on @mesh["replicate"] {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>\n  %n = /' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: sed '/all_reduce/d; s/update(%w, %a)/update(%w, %r)/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: sed 's/divisor 4/divisor 2/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=DIVISOR
 //
 // OTHER: 'fsdp.launch' op expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
 // BOTH: 'fsdp.all_reduce' op expected to reduce batches or shards, not both along 'replicate', 'shard', got shards along 'shard'
 // GATHER: 'fsdp.all_gather' op expected to gather what is sharded along 'replicate', got shards along 'shard'
 // TWICE: 'fsdp.all_reduce' op expected to reduce what differs along 'replicate', got what is reduced along 'replicate', 'shard' already
+// DIVISOR: 'fsdp.launch' op expected a sum over 4 ranks to be divided by 4, got divisor 2
 // MISSING: expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
 
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
@@ -28,7 +30,7 @@ func.func @step(%w: tensor<64xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64}, %x:
   %g = fsdp.all_gather %w on @mesh["shard"] for forward {fsdp.offsets = array<i64: 512>} : tensor<64xf32> -> tensor<128xf32>
   %d = fsdp.launch @grad(%g, %x) {fsdp.offsets = array<i64: 1024>} : (tensor<128xf32>, tensor<8xf32>) -> tensor<128xf32>
   %r = fsdp.reduce_scatter %d on @mesh["shard"] {fsdp.offsets = array<i64: 1536>} : tensor<128xf32> -> tensor<64xf32>
-  %a = fsdp.all_reduce %r on @mesh["replicate"] {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>
+  %a = fsdp.all_reduce %r on @mesh["replicate"] divisor 4 {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>
   %n = fsdp.launch @update(%w, %a) {tied = array<i64: 0>, fsdp.offsets = array<i64: 0>} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   return %n : tensor<64xf32>
 }

@@ -130,8 +130,8 @@ TEST_F(StepExtraction, copiesAreTransfersWithoutAGroup) {
     EXPECT_EQ(there.queue, Queue::D2H);
     EXPECT_EQ(back.queue, Queue::H2D);
     EXPECT_EQ(p.transfers[there.transfer].atomBytes[0], 64);
-    EXPECT_EQ(p.transfers[there.transfer].dtype, "f32");
-    EXPECT_EQ(p.transfers[back.transfer].dtype, "f32");
+    EXPECT_EQ(p.transfers[there.transfer].dtypes.front(), "f32");
+    EXPECT_EQ(p.transfers[back.transfer].dtypes.front(), "f32");
     // Both belong to what made the value.
     EXPECT_EQ(there.unit, p.ops[0].unit);
     EXPECT_EQ(back.unit, p.ops[0].unit);
@@ -160,6 +160,8 @@ TEST_F(StepExtraction, whatDoesNotLieInPlaceIsCopied) {
   EXPECT_EQ(p.ops[1].copiedBytes, 0);
   EXPECT_EQ(p.ops[2].kind, StepOpKind::Copy);
   EXPECT_EQ(p.ops[2].copiedBytes, 2 * 64 + 64);
+  EXPECT_EQ(p.ops[2].places, (llvm::SmallVector<int64_t, 0>{64, 64 + 24 * 4}));
+  EXPECT_EQ(p.ops[3].places, (llvm::SmallVector<int64_t, 0>{0}));
   EXPECT_EQ(p.ops[3].name, "keep");
   EXPECT_EQ(p.ops[3].copiedBytes, 2 * 64);
   // The part in place is the pack's memory.

@@ -33,8 +33,8 @@ StepProgram makeProgram() {
   program.groups = {{2, 1}};
   program.units = {"layers.0"};
   program.kernels.resize(2);
-  program.transfers = {{TransferKind::AllGather, {1000}, 0, "f32"},
-                       {TransferKind::ReduceScatter, {2000}, 0, "f32"}};
+  program.transfers = {{TransferKind::AllGather, {1000}, 0, {"f32"}, {1}},
+                       {TransferKind::ReduceScatter, {2000}, 0, {"f32"}, {1}}};
   auto start = [&](Id event, Queue queue) {
     StepOp op;
     op.kind = StepOpKind::Start;
@@ -337,6 +337,14 @@ TEST(ProgramHash, changesWithWhatAStepDoes) {
   moved.ops[0].unit = -1;
   EXPECT_EQ(getIssueHash(moved), issue);
   EXPECT_NE(getProgramHash(moved), whole);
+  // Nor is what a kernel's result starts from, and where packs put parts.
+  StepProgram tied = program, packed = program;
+  tied.ops[1].inPlace.push_back({0, 0});
+  packed.ops[1].places.push_back(64);
+  for (const StepProgram &other : {tied, packed}) {
+    EXPECT_EQ(getIssueHash(other), issue);
+    EXPECT_NE(getProgramHash(other), whole);
+  }
   auto differs = [&](auto change) {
     StepProgram changed = makeProgram();
     change(changed);
@@ -349,6 +357,8 @@ TEST(ProgramHash, changesWithWhatAStepDoes) {
   differs([](StepProgram &p) { p.transfers[0].atomBytes[0] += 4; });
   differs(
       [](StepProgram &p) { p.transfers[1].kind = TransferKind::AllReduce; });
+  differs([](StepProgram &p) { p.transfers[1].dtypes.front() = "bf16"; });
+  differs([](StepProgram &p) { p.transfers[1].divisors.front() = 8; });
   differs([](StepProgram &p) { p.groups[0].stride = 2; });
   differs([](StepProgram &p) { p.ops[0].queue = Queue::Reduce; });
   differs([](StepProgram &p) { p.ops[1].name = "k9"; });

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Interpreter.h"
+#include "PlacedProgram.h"
 
 #include <algorithm>
 #include <set>
@@ -18,6 +19,17 @@ namespace {
 
 /// What is written right now holds nothing.
 constexpr Id kNothing = -2;
+
+/// One granule of memory and the value that is meant to be there.
+struct Granule {
+  int64_t at;
+  Id value;
+};
+
+/// What an op touches.
+struct Access {
+  std::vector<Granule> reads, writes;
+};
 
 /// All that the future depends on.
 struct State {
@@ -40,53 +52,123 @@ struct State {
 
 class Interpreter {
 public:
-  explicit Interpreter(const StepProgram &program) : p(program) {}
+  explicit Interpreter(const StepProgram &program, bool knowsValues = true)
+      : p(program), knowsValues(knowsValues) {}
   std::string run();
 
 private:
   bool isHost(const ByteRange &range) const {
     return p.buffers[p.values[range.value].buffer].isHost;
   }
-  bool touches(const ByteRange &a, const ByteRange &b) const {
-    return isHost(a) == isHost(b) && a.offset < b.end() && b.offset < a.end();
+  bool isInside(const ByteRange &range) const {
+    return range.offset >= 0 &&
+           range.end() <= (isHost(range) ? p.hostBytes : p.arenaBytes);
   }
-  /// The host's memory lies behind the device's.
-  Id &at(State &state, const ByteRange &range, int64_t offset) const {
-    return state
-        .memory[((isHost(range) ? p.arenaBytes : 0) + offset) / kGranule];
-  }
+  Id getValueAt(Id value, int64_t offset) const;
+  std::vector<Granule> split(const ByteRange &range) const;
+  Access getAccess(const StepOp &op) const;
+  bool keepsContract(const StepOp &op);
   bool fail(std::string text) {
     fault = std::move(text);
     return false;
   }
   std::vector<Id> running(const State &state) const;
   bool keepsContract();
+  void fill(State &state);
   bool begin(State &state, Id op);
   void end(State &state, Id op);
-  bool finish(State state);
+  bool finish(const State &state);
   bool explore(const State &state);
 
   const StepProgram &p;
+  /// Otherwise only what is touched at once counts, and memory is empty.
+  bool knowsValues;
+  /// By op.
+  std::vector<Access> accesses;
   std::set<State> seen;
   std::string fault;
 };
 
 } // namespace
 
+/// Whose byte @offset of @value is: its own, or a part's.
+Id Interpreter::getValueAt(Id value, int64_t offset) const {
+  for (const ByteRange &part : p.values[value].parts)
+    if (offset >= part.offset && offset < part.end())
+      return getValueAt(part.value, offset);
+  return value;
+}
+
+/// The host's memory lies behind the device's.
+std::vector<Granule> Interpreter::split(const ByteRange &range) const {
+  std::vector<Granule> granules;
+  int64_t base = isHost(range) ? p.arenaBytes : 0;
+  for (int64_t at = range.offset; at < range.end(); at += kGranule)
+    granules.push_back({(base + at) / kGranule, getValueAt(range.value, at)});
+  return granules;
+}
+
+Access Interpreter::getAccess(const StepOp &op) const {
+  Access access;
+  for (const ByteRange &range : op.reads)
+    for (Granule granule : split(range))
+      access.reads.push_back(granule);
+  for (const ByteRange &range : op.writes)
+    for (Granule granule : split(range)) {
+      // Only packs leave alone what is in its place.
+      if (op.kind == StepOpKind::Copy && granule.value != range.value)
+        continue;
+      access.writes.push_back({granule.at, range.value});
+    }
+  return access;
+}
+
+static bool touches(const std::vector<Granule> &a,
+                    const std::vector<Granule> &b) {
+  for (const Granule &x : a)
+    for (const Granule &y : b)
+      if (x.at == y.at)
+        return true;
+  return false;
+}
+
+/// An op reads at any time from its begin to its end, and writes so.
+bool Interpreter::keepsContract(const StepOp &op) {
+  for (const ByteRange &range : op.reads)
+    if (!isInside(range))
+      return fail("outside");
+  for (const ByteRange &range : op.writes)
+    if (!isInside(range))
+      return fail("outside");
+  std::set<int64_t> written;
+  for (const Granule &granule : getAccess(op).writes)
+    if (!written.insert(granule.at).second)
+      return fail("writes one place twice");
+  // What a pack writes is not asked for by part: it copies one after the other.
+  for (size_t j = 0; j != op.writes.size(); ++j) {
+    StepOp one = op;
+    one.writes = {op.writes[j]};
+    for (size_t i = 0; i != op.reads.size(); ++i) {
+      one.reads = {op.reads[i]};
+      bool isInPlace = op.kind != StepOpKind::Copy &&
+                       std::find(op.inPlace.begin(), op.inPlace.end(),
+                                 std::pair(Id(i), Id(j))) != op.inPlace.end() &&
+                       op.reads[i].offset == op.writes[j].offset &&
+                       op.reads[i].bytes == op.writes[j].bytes;
+      Access access = getAccess(one);
+      if (!isInPlace && touches(access.reads, access.writes))
+        return fail("reads and writes overlap");
+    }
+  }
+  return true;
+}
+
 /// Rules that hold before anything runs.
 bool Interpreter::keepsContract() {
   std::set<Id> started, waited;
   for (const StepOp &op : p.ops) {
-    auto isInside = [&](const ByteRange &range) {
-      return range.offset >= 0 &&
-             range.end() <= (isHost(range) ? p.hostBytes : p.arenaBytes);
-    };
-    for (const ByteRange &range : op.reads)
-      if (!isInside(range))
-        return fail("outside");
-    for (const ByteRange &range : op.writes)
-      if (!isInside(range))
-        return fail("outside");
+    if (!keepsContract(op))
+      return false;
     if (op.kind == StepOpKind::Start) {
       for (Id event : op.after)
         if (!started.count(event))
@@ -97,16 +179,6 @@ bool Interpreter::keepsContract() {
     if (op.kind == StepOpKind::Wait &&
         (!started.count(op.event) || !waited.insert(op.event).second))
       return fail("waited too early or twice");
-    for (size_t i = 0; i != op.reads.size(); ++i)
-      for (size_t j = 0; j != op.writes.size(); ++j) {
-        const ByteRange &from = op.reads[i], &to = op.writes[j];
-        bool isInPlace =
-            std::find(op.inPlace.begin(), op.inPlace.end(),
-                      std::pair(Id(i), Id(j))) != op.inPlace.end() &&
-            from.offset == to.offset && from.bytes == to.bytes;
-        if (touches(from, to) && !isInPlace)
-          return fail("reads and writes overlap");
-      }
   }
   return started == waited || fail("not waited for");
 }
@@ -121,42 +193,48 @@ std::vector<Id> Interpreter::running(const State &state) const {
   return ops;
 }
 
-/// Reads happen at any time from begin to end, and so do writes.
 bool Interpreter::begin(State &state, Id id) {
-  const StepOp &op = p.ops[id];
-  for (const ByteRange &range : op.reads)
-    for (int64_t i = range.offset; i < range.end(); i += kGranule)
-      if (at(state, range, i) != range.value)
-        return fail(op.name + " reads something else");
-  for (Id other : running(state))
-    if (other != id)
-      for (const ByteRange &to : op.writes) {
-        for (const ByteRange &range : p.ops[other].reads)
-          if (touches(to, range))
-            return fail(op.name + " writes what " + p.ops[other].name +
-                        " reads");
-        for (const ByteRange &range : p.ops[other].writes)
-          if (touches(to, range))
-            return fail(op.name + " writes what " + p.ops[other].name +
-                        " writes");
-      }
-  for (const ByteRange &range : op.writes)
-    for (int64_t i = range.offset; i < range.end(); i += kGranule)
-      at(state, range, i) = kNothing;
+  const Access &access = accesses[id];
+  if (knowsValues)
+    for (const Granule &granule : access.reads)
+      if (state.memory[granule.at] != granule.value)
+        return fail(p.ops[id].name + " reads something else");
+  for (Id other : running(state)) {
+    if (other == id)
+      continue;
+    if (touches(access.writes, accesses[other].reads))
+      return fail(p.ops[id].name + " writes what " + p.ops[other].name +
+                  " reads");
+    if (touches(access.writes, accesses[other].writes))
+      return fail(p.ops[id].name + " writes what " + p.ops[other].name +
+                  " writes");
+    if (touches(access.reads, accesses[other].writes))
+      return fail(p.ops[id].name + " reads what " + p.ops[other].name +
+                  " writes");
+  }
+  if (knowsValues)
+    for (const Granule &granule : access.writes)
+      state.memory[granule.at] = kNothing;
   return true;
 }
 
 void Interpreter::end(State &state, Id id) {
-  for (const ByteRange &range : p.ops[id].writes)
-    for (int64_t i = range.offset; i < range.end(); i += kGranule)
-      at(state, range, i) = range.value;
+  if (!knowsValues)
+    return;
+  for (const Granule &granule : accesses[id].writes)
+    state.memory[granule.at] = granule.value;
 }
 
-bool Interpreter::finish(State state) {
-  for (const ByteRange &range : p.results)
-    for (int64_t i = range.offset; i < range.end(); i += kGranule)
-      if (at(state, range, i) != range.value)
+bool Interpreter::finish(const State &state) {
+  for (const ByteRange &range : p.results) {
+    if (!isInside(range))
+      return fail("a result is outside");
+    if (!knowsValues)
+      continue;
+    for (const Granule &granule : split(range))
+      if (state.memory[granule.at] != granule.value)
         return fail("a result is not there");
+  }
   return true;
 }
 
@@ -224,17 +302,28 @@ bool Interpreter::explore(const State &state) {
 std::string Interpreter::run() {
   if (!keepsContract())
     return fault;
+  for (const StepOp &op : p.ops)
+    accesses.push_back(getAccess(op));
   State state;
+  if (knowsValues)
+    fill(state);
+  explore(state);
+  return fault;
+}
+
+void Interpreter::fill(State &state) {
   state.memory.assign((p.arenaBytes + p.hostBytes) / kGranule, -1);
   for (size_t id = 0; id != p.values.size(); ++id)
     if (p.values[id].isArgument)
       for (int64_t at = p.values[id].offset;
            at < p.values[id].offset + p.values[id].bytes; at += kGranule)
         state.memory[at / kGranule] = Id(id);
-  explore(state);
-  return fault;
 }
 
 std::string sched::test::runEveryWay(const StepProgram &program) {
   return Interpreter(program).run();
+}
+
+std::string sched::test::findRace(const StepProgram &program) {
+  return Interpreter(program, /*knowsValues=*/false).run();
 }

@@ -18,11 +18,14 @@ namespace mlir::fsdp::sched::test {
 /// string.
 ///
 /// The reference that the verifier is compared with: it knows no clocks, only
-/// what happens next. Ranges are multiples of kGranule bytes; values have no
-/// parts.
+/// what happens next, granule by granule. Ranges are multiples of kGranule
+/// bytes. A pack leaves alone the parts that lie in their place, which stay
+/// what they were; who reads the pack finds them there.
 std::string runEveryWay(const StepProgram &program);
 
-constexpr int64_t kGranule = 8;
+/// The same, whatever values are: rules of events and places, and two ops that
+/// touch one place at once, one of them writing.
+std::string findRace(const StepProgram &program);
 
 } // namespace mlir::fsdp::sched::test
 

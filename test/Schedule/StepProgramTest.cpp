@@ -61,6 +61,9 @@ TEST(StepProgram, rulesAreChecked) {
        "op 2: expected bytes inside of value 3"},
       {[](StepProgram &p) { p.values[0].bytes += 1; },
        "value 0: expected it inside of buffer 0"},
+      {[](StepProgram &p) { p.values[0].parts = {{1, 90, 20}}; },
+       "value 0: expected parts of other values inside of it, by offset and "
+       "apart"},
       {[](StepProgram &p) { p.transfers[0].group = 1; },
        "transfer 0: expected a group of a collective, got 1"},
       {[](StepProgram &p) { p.transfers[0].kind = TransferKind::DeviceToHost; },

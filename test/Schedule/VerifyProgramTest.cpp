@@ -152,6 +152,15 @@ TEST_F(VerifyProgram, RefusesPartsOverOtherParts) {
   refuses("expected all_reduce (op 6) to read and write apart or in place");
 }
 
+/// Even where nobody reads one of them: which of the two would be there?
+TEST_F(VerifyProgram, RefusesResultsOverOneAnother) {
+  addValue(28, 8); // v8: over half of v2
+  p.ops[Forward].writes.insert(p.ops[Forward].writes.begin(), range(8));
+  refuses("expected forward (op 3) to write each result apart, got bytes [28, "
+          "36) of activations (value 8) of forward (op 3) and [24, 32) of "
+          "activations (value 2) of forward (op 3)");
+}
+
 TEST_F(VerifyProgram, RefusesUseBeforeTheWait) {
   move(Wait0, Forward);
   refuses("expected all_gather (op 0) to be over before forward (op 2) reads "

@@ -12,9 +12,9 @@ import unittest
 class Mutants(unittest.TestCase):
     def test_counts_are_printed_and_recorded(self):
         with tempfile.NamedTemporaryFile(suffix=".json") as record:
-            outcome = subprocess.run([os.environ["FSDP_SCHEDULE_TEST"], "--gtest_filter=Mutants.*",
+            outcome = subprocess.run([os.environ["FSDP_SCHEDULE_TEST"], "--gtest_filter=*Mutants.*",
                                       f"--gtest_output=json:{record.name}"], capture_output=True, text=True, check=True)
-            tests = json.load(record)["testsuites"][0]["testsuite"]
+            tests = [test for suite in json.load(record)["testsuites"] for test in suite["testsuite"]]
         found = re.findall(r"^(\d+) mutants, (\d+) harmful, (\d+) harmless, (\d+) rejected, (\d+) accepted$",
                            outcome.stdout, re.MULTILINE)
         self.assertEqual(len(found), 1, outcome.stdout)
@@ -25,6 +25,13 @@ class Mutants(unittest.TestCase):
         properties = next(test for test in tests if "mutants" in test)
         self.assertEqual([int(properties[name]) for name in ("mutants", "harmful", "harmless", "rejected", "accepted")],
                          [mutants, harmful, harmless, rejected, accepted])
+        found = re.findall(r"^(\d+) mutants_of_one_rank, (\d+) harmful, (\d+) harmless, (\d+) with_another_hash, "
+                           r"(\d+) rewritten_with_the_same$", outcome.stdout, re.MULTILINE)
+        self.assertEqual(len(found), 1, outcome.stdout)
+        mutants, harmful, harmless, refused, _ = map(int, found[0])
+        self.assertEqual(mutants, harmful + harmless)
+        self.assertGreater(mutants, 2000)
+        self.assertGreaterEqual(refused, harmful)
 
 
 if __name__ == "__main__":

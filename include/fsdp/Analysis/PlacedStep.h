@@ -30,7 +30,8 @@ LogicalResult checkArenaSummary(func::FuncOp step, int64_t budget);
 
 /// Collectives join the ranks that differ in what they join: a gather those
 /// that hold the other shards, a reduction those with other batches or shards;
-/// and behind the step ranks agree on what they are replicas of.
+/// and behind the step ranks agree on what they are replicas of, on the loss
+/// and on the gradient's norm, all of which are means over the ranks.
 LogicalResult checkGroups(func::FuncOp step);
 
 } // namespace mlir::fsdp

@@ -473,9 +473,11 @@ void Grouping::merge(llvm::ArrayRef<Id> starts) {
     const StepOp &op = old.ops[start];
     merged.reads.append(op.reads.begin(), op.reads.end());
     merged.writes.append(op.writes.begin(), op.writes.end());
-    transfer.atomBytes.append(old.transfers[op.transfer].atomBytes.begin(),
-                              old.transfers[op.transfer].atomBytes.end());
-    transfer.atomUnits.append(old.transfers[op.transfer].atomUnits);
+    const StepTransfer &other = old.transfers[op.transfer];
+    transfer.atomBytes.append(other.atomBytes.begin(), other.atomBytes.end());
+    transfer.dtypes.append(other.dtypes.begin(), other.dtypes.end());
+    transfer.divisors.append(other.divisors.begin(), other.divisors.end());
+    transfer.atomUnits.append(other.atomUnits);
     isDone[start] = isDone[waitOf[op.event]] = true;
   }
   merged.transfer = result.transfers.size();

@@ -29,6 +29,11 @@ public:
     add(int64_t(text.size()));
     hash.update(text);
   }
+  void add(llvm::ArrayRef<int64_t> numbers) {
+    add(int64_t(numbers.size()));
+    for (int64_t number : numbers)
+      add(number);
+  }
   void add(llvm::ArrayRef<ByteRange> ranges) {
     add(int64_t(ranges.size()));
     for (const ByteRange &range : ranges) {
@@ -51,9 +56,11 @@ static void addTransfer(Digest &digest, const StepProgram &program,
     digest.add(program.groups[transfer.group].size);
     digest.add(program.groups[transfer.group].stride);
   }
-  digest.add(int64_t(transfer.atomBytes.size()));
-  for (int64_t bytes : transfer.atomBytes)
-    digest.add(bytes);
+  digest.add(transfer.atomBytes);
+  digest.add(transfer.divisors);
+  digest.add(int64_t(transfer.dtypes.size()));
+  for (const std::string &dtype : transfer.dtypes)
+    digest.add(dtype);
   llvm::SmallVector<Id, 4> after(op.after.begin(), op.after.end());
   llvm::sort(after);
   digest.add(int64_t(after.size()));
@@ -63,7 +70,7 @@ static void addTransfer(Digest &digest, const StepProgram &program,
 
 static std::string getHash(const StepProgram &program, bool withPlaces) {
   Digest digest;
-  digest.add(withPlaces ? "fsdp-program/1" : "fsdp-issue-order/1");
+  digest.add(withPlaces ? "fsdp-program/2" : "fsdp-issue-order/2");
   digest.add(program.worldSize);
   for (const StepOp &op : program.ops) {
     // Copies stand where memory wants them, and exist where it does.
@@ -83,6 +90,13 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
     digest.add(op.copiedBytes);
     digest.add(op.reads);
     digest.add(op.writes);
+    // What a tied result starts from, and where a pack puts its parts.
+    digest.add(int64_t(op.inPlace.size()));
+    for (auto [read, write] : op.inPlace) {
+      digest.add(int64_t(read));
+      digest.add(int64_t(write));
+    }
+    digest.add(op.places);
   }
   if (withPlaces) {
     digest.add(program.arenaBytes);

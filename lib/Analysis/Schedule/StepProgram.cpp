@@ -116,6 +116,19 @@ std::string mlir::fsdp::sched::checkProgram(const StepProgram &p) {
               Twine(value.buffer))
           .str();
   }
+  for (auto [i, value] : llvm::enumerate(p.values)) {
+    int64_t at = value.offset;
+    for (const ByteRange &part : value.parts) {
+      if (!inRange(part.value, p.values.size()) || part.value == Id(i) ||
+          part.bytes < 0 || part.offset < at ||
+          part.end() > value.offset + value.bytes)
+        return ("value " + Twine(i) +
+                ": expected parts of other values inside of it, by offset "
+                "and apart")
+            .str();
+      at = part.end();
+    }
+  }
   for (auto [i, transfer] : llvm::enumerate(p.transfers)) {
     bool fits = transfer.isCopy() ? transfer.group == -1
                                   : inRange(transfer.group, p.groups.size());

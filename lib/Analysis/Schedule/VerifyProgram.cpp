@@ -202,9 +202,13 @@ SmallVector<ByteRange, 4> Verifier::expand(const ByteRange &range) const {
   return result;
 }
 
-/// A pack leaves alone what is in its place already.
+/// A pack leaves alone what is in its place already; nobody else does.
 SmallVector<ByteRange, 4> Verifier::getWrites(const StepOp &op) const {
   SmallVector<ByteRange, 4> result;
+  if (op.kind != StepOpKind::Copy) {
+    llvm::append_range(result, op.writes);
+    return result;
+  }
   for (const ByteRange &range : op.writes)
     for (const ByteRange &piece : expand(range))
       if (piece.value == range.value)
@@ -213,8 +217,9 @@ SmallVector<ByteRange, 4> Verifier::getWrites(const StepOp &op) const {
 }
 
 /// What an op reads and writes lies apart, or the one is what the other goes
-/// over. A pack copies its parts one after the other, and writes nothing where
-/// one lies in its place.
+/// over; and its results lie apart, even those that nobody reads. A pack copies
+/// its parts one after the other, and writes nothing where one lies in its
+/// place.
 bool Verifier::checkOverlap(Id id, llvm::ArrayRef<ByteRange> writes) {
   const StepOp &op = p.ops[id];
   auto areInPlace = [&](size_t read, size_t write) {
@@ -223,13 +228,22 @@ bool Verifier::checkOverlap(Id id, llvm::ArrayRef<ByteRange> writes) {
            op.reads[read].offset == op.writes[write].offset &&
            op.reads[read].bytes == op.writes[write].bytes;
   };
+  auto areApart = [&](const ByteRange &a, const ByteRange &b) {
+    return isHost(a) != isHost(b) || a.offset >= b.end() || b.offset >= a.end();
+  };
   bool isCopy = op.kind == StepOpKind::Copy;
-  if (!isCopy)
-    writes = op.writes;
+  for (auto [j, to] : llvm::enumerate(writes))
+    for (const ByteRange &other : writes.take_front(j))
+      if (!areApart(other, to))
+        return fail(id, "expected " + name(id) +
+                            " to write each result apart, got bytes [" +
+                            Twine(other.offset) + ", " + Twine(other.end()) +
+                            ") of " + describe(other.value) + " and [" +
+                            Twine(to.offset) + ", " + Twine(to.end()) +
+                            ") of " + describe(to.value));
   for (auto [i, from] : llvm::enumerate(op.reads))
     for (auto [j, to] : llvm::enumerate(writes)) {
-      if (isHost(from) != isHost(to) || from.offset >= to.end() ||
-          to.offset >= from.end() || (!isCopy && areInPlace(i, j)))
+      if (areApart(from, to) || (!isCopy && areInPlace(i, j)))
         continue;
       bool mayBe = !isCopy && llvm::any_of(op.inPlace, [&, j = j](auto pair) {
         return pair.second == Id(j);

@@ -72,7 +72,8 @@ static void writeTransfer(llvm::json::OStream &json, const PlanVariant &variant,
     json.attribute("parts", int64_t(transfer.atomBytes.size()));
     if (!transfer.isCopy())
       json.attribute("group_size", program.groups[transfer.group].size);
-    json.attribute("dtype", transfer.dtype);
+    if (!transfer.dtypes.empty())
+      json.attribute("dtype", transfer.dtypes.front());
     if (!facts.route.algorithm.empty())
       json.attribute("algorithm", facts.route.algorithm);
     if (!facts.route.protocol.empty())

@@ -85,7 +85,9 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
       json.attribute("bytes", transfer.getBytes());
       if (!transfer.isCopy())
         json.attribute("Group size", program.groups[transfer.group].size);
-      json.attribute("dtype", transfer.dtype);
+      json.attribute("dtype", transfer.dtypes.empty()
+                                  ? llvm::StringRef()
+                                  : llvm::StringRef(transfer.dtypes.front()));
       json.attribute("exposed_us", toUs(variant.timeline.exposedBy[op]));
     });
   });

@@ -50,10 +50,11 @@ struct StepTransfer {
   llvm::SmallVector<int64_t, 1> atomBytes;
   /// -1: a copy between device and host.
   Id group = -1;
-  // For the reader.
-  /// Element type of the first collective, in MLIR's words.
-  std::string dtype = "";
-  /// As atomBytes: place in StepProgram::units, or -1.
+  /// Of each collective: its element type, in MLIR's words, and what a sum is
+  /// divided by (1 where nothing is added up). Empty: nobody has said.
+  llvm::SmallVector<std::string, 1> dtypes = {};
+  llvm::SmallVector<int64_t, 1> divisors = {};
+  /// For the reader. As atomBytes: place in StepProgram::units, or -1.
   llvm::SmallVector<Id, 1> atomUnits = {};
 
   int64_t getBytes() const;
@@ -77,6 +78,8 @@ struct StepOp {
   /// Places in reads and in writes of what may be one range: an operand that a
   /// result goes over, what an all_reduce reduces.
   llvm::SmallVector<std::pair<Id, Id>, 1> inPlace;
+  /// Copy: the byte of the arena at which each of its reads comes to stand.
+  llvm::SmallVector<int64_t, 0> places;
   /// Launch: place in StepProgram::kernels.
   Id kernel = -1;
   /// Bytes that are copied or zeroed beside it: parts of a pack that could not
@@ -114,7 +117,7 @@ struct StepValue {
   /// There before the step.
   bool isArgument = false;
   /// Of a pack: the parts of other values that were computed in their place
-  /// inside of it. Their bytes stay those values.
+  /// inside of it, by offset and apart. Their bytes stay those values.
   llvm::SmallVector<ByteRange, 0> parts = {};
 };
 
@@ -153,7 +156,9 @@ EventOps getEventOps(const StepProgram &program);
 std::string checkProgram(const StepProgram &program);
 
 /// SHA-256, in hexadecimal, of all that decides what a step does and where: ops
-/// in their order, events, transfers, kernels by name and every address.
+/// in their order, events, transfers with groups, bytes, element types and
+/// divisors, kernels by name, what results start from and every address. What
+/// only readers and planners see (values, units, costs) is no part of it.
 std::string getProgramHash(const StepProgram &program);
 /// The same of launches, starts and waits alone, without addresses: a program
 /// has it before and after its buffers are placed.

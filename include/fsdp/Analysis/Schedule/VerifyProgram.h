@@ -5,14 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks a program with every buffer at its place, whoever made it. It shares no
-// code with the scheduler and the planner of the arena.
+// Checks a program with every buffer at its place, whoever made it. It shares
+// no code with the scheduler and the planner of the arena.
 //
-// Whatever speed ops have: a program is right if no two accesses to one byte, of
-// which one writes, can happen at once or in either order, and if in the one
-// order that is left each op reads the value that it means. The first is decided
-// with vector clocks, the second by playing the program once, in the order in
-// which it is issued: where nothing races, one play stands for all.
+// Whatever speed ops have: a program is right if no two accesses to one byte,
+// of which one writes, can happen at once or in either order, and if in the one
+// order that is left each op reads the value that it means. The first is
+// decided with vector clocks, the second by playing the program once, in the
+// order in which it is issued: where nothing races, one play stands for all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,10 +36,10 @@ struct ProgramFault {
 ///
 /// Refused are: an event that is started twice, never waited for, waited for
 /// twice or before it is started; `after` of what has not been started; access
-/// outside of the arena; an op that reads and
-/// writes overlapping bytes without working in place; two accesses that no event orders; a read of bytes
-/// that hold another value; an argument or a result that does not hold its
-/// value behind the last op.
+/// outside of the arena; an op that reads and writes overlapping bytes without
+/// working in place, or writes two results to the same bytes; two accesses that
+/// no event orders; a read of bytes that hold another value; an argument or a
+/// result that does not hold its value behind the last op.
 ///
 /// That ranks cannot wait for each other in a circle needs no check of its own:
 /// all run this one program, so each communicator (a group's on one queue) sees

@@ -1,0 +1,38 @@
+// Ranks report the mean of their losses and the norm of the whole gradient. The
+// kernel that ends the norm reads a shard besides.
+//
+// RUN: fsdp-opt %s --fsdp-verify-schedule
+// RUN: sed 's/all_reduce %l on @mesh."replicate", "shard"./all_reduce %l on @mesh["shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=SOME
+// RUN: sed 's/divisor 4/divisor 8/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=MEAN
+// RUN: sed '/all_reduce %l/d; s/return %m/return %l/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=LOSS
+// RUN: sed '/all_reduce %q/d; s/@root(%r/@root(%q/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=NORM
+// RUN: sed 's/shard ."shard". replicate/shard [] replicate/; s/replicate ."replicate"./replicate []/; s/numel 128/numel 64/; s/tensor<128xf32> at 0/tensor<64xf32> at 0/; /all_reduce %q/d; s/@root(%r/@root(%q/' %s | fsdp-opt --fsdp-verify-schedule
+//
+// SOME: 'fsdp.all_reduce' op expected a loss that all ranks agree on, got one that differs along 'replicate'
+// MEAN: 'fsdp.all_reduce' op expected a sum over 4 ranks to be divided by 4, got divisor 8
+// LOSS: 'fsdp.launch' op expected a loss that all ranks agree on, got one that differs along 'replicate', 'shard'
+// NORM: 'fsdp.launch' op expected a gradient norm that all ranks agree on, got one that differs along 'shard'
+
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
+fsdp.flat_param @w on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 128 [
+  <"w", tensor<128xf32> at 0 tied [] init {kind = "constant", value = 0.0 : f64}>
+] {trainable, unit = ""}
+func.func private @loss(%x: tensor<8xf32>, %out: tensor<1xf32>) -> tensor<1xf32> {
+  return %out : tensor<1xf32>
+}
+func.func private @squares(%w: tensor<64xf32>, %out: tensor<1xf32>) -> tensor<1xf32> {
+  return %out : tensor<1xf32>
+}
+func.func private @root(%q: tensor<1xf32>, %w: tensor<64xf32>, %out: tensor<1xf32>) -> tensor<1xf32> {
+  return %out : tensor<1xf32>
+}
+func.func @step(%w: tensor<64xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64}, %x: tensor<8xf32> {fsdp.input = {name = "x"}, fsdp.offset = 256 : i64})
+    -> (tensor<1xf32> {fsdp.loss}, tensor<64xf32> {fsdp.shard = @w}, tensor<1xf32> {fsdp.grad_norm})
+    attributes {fsdp.arena = {bytes = 1280, state_offset = 0, state_bytes = 512, communicated_offset = 512, communicated_bytes = 768, transient_offset = 1280, transient_bytes = 0}} {
+  %l = fsdp.launch @loss(%x) {fsdp.offsets = array<i64: 512>} : (tensor<8xf32>) -> tensor<1xf32>
+  %m = fsdp.all_reduce %l on @mesh["replicate", "shard"] divisor 4 {fsdp.offsets = array<i64: 512>} : tensor<1xf32>
+  %q = fsdp.launch @squares(%w) {fsdp.offsets = array<i64: 768>} : (tensor<64xf32>) -> tensor<1xf32>
+  %r = fsdp.all_reduce %q on @mesh["shard"] {fsdp.offsets = array<i64: 768>} : tensor<1xf32>
+  %n = fsdp.launch @root(%r, %w) {fsdp.offsets = array<i64: 1024>} : (tensor<1xf32>, tensor<64xf32>) -> tensor<1xf32>
+  return %m, %w, %n : tensor<1xf32>, tensor<64xf32>, tensor<1xf32>
+}
