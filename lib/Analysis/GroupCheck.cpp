@@ -18,6 +18,7 @@
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -179,9 +180,13 @@ LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
                   "shards along " + describe(source.shard));
     // Equal results count, too; parts of a sum over shards do not.
     Axes parts = isa<AllReduceOp>(*op) ? source.shard & ~source.batch : Axes(0);
-    source.ranks *= countRanks(axes & ~parts);
+    if (llvm::MulOverflow(source.ranks, countRanks(axes & ~parts),
+                          source.ranks) ||
+        llvm::MulOverflow(source.divisor, getDivisor(op), source.divisor))
+      return op.emitOpError("expected divisors whose product is below 2^63");
+    if (source.isMean())
+      source.ranks = source.divisor = 1;
     source.summed |= axes & parts;
-    source.divisor *= getDivisor(op);
     source.batch &= ~axes;
     source.reduced |= axes & differs;
     source.shard =

@@ -7,7 +7,9 @@
 // RUN: sed '/all_reduce %l/d; s/return %m/return %l/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=LOSS
 // RUN: sed '/all_reduce %q/d; s/@root(%r/@root(%q/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=NORM
 // RUN: sed 's/shard ."shard". replicate/shard [] replicate/; s/replicate ."replicate"./replicate []/; s/numel 128/numel 64/; s/tensor<128xf32> at 0/tensor<64xf32> at 0/; /all_reduce %q/d; s/@root(%r/@root(%q/' %s | fsdp-opt --fsdp-verify-schedule
+// RUN: sed 's/^  %m = fsdp.all_reduce %l on @mesh."replicate", "shard".* divisor 4 \(.*\)/  %k = fsdp.all_reduce %l on @mesh["replicate"] divisor 5 \1\n  %m = fsdp.all_reduce %k on @mesh["shard"] divisor 3689348814741910324 \1/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=WIDE
 //
+// WIDE: 'fsdp.all_reduce' op expected divisors whose product is below 2^63
 // SOME: 'fsdp.all_reduce' op expected a loss that all ranks agree on, got one that differs along 'replicate'
 // MEAN: 'fsdp.all_reduce' op expected a sum over 4 ranks to be divided by 4, got divisor 8
 // LOSS: 'fsdp.launch' op expected a loss that all ranks agree on, got one that differs along 'replicate', 'shard'

@@ -161,6 +161,13 @@ TEST_F(VerifyProgram, RefusesResultsOverOneAnother) {
           "activations (value 2) of forward (op 3)");
 }
 
+/// A result without elements lies nowhere.
+TEST_F(VerifyProgram, AcceptsEmptyResultsInsideOfOthers) {
+  addValue(28, 0); // v8: in the middle of v2
+  p.ops[Forward].writes.push_back(range(8));
+  accepts();
+}
+
 TEST_F(VerifyProgram, RefusesUseBeforeTheWait) {
   move(Wait0, Forward);
   refuses("expected all_gather (op 0) to be over before forward (op 2) reads "

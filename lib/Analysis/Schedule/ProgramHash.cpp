@@ -34,6 +34,7 @@ public:
     for (int64_t number : numbers)
       add(number);
   }
+  /// In which arena they lie the op says: only copies touch the host's.
   void add(llvm::ArrayRef<ByteRange> ranges) {
     add(int64_t(ranges.size()));
     for (const ByteRange &range : ranges) {
@@ -70,7 +71,7 @@ static void addTransfer(Digest &digest, const StepProgram &program,
 
 static std::string getHash(const StepProgram &program, bool withPlaces) {
   Digest digest;
-  digest.add(withPlaces ? "fsdp-program/2" : "fsdp-issue-order/2");
+  digest.add(withPlaces ? "fsdp-program/3" : "fsdp-issue-order/3");
   digest.add(program.worldSize);
   for (const StepOp &op : program.ops) {
     // Copies stand where memory wants them, and exist where it does.
@@ -78,6 +79,7 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
         op.kind != StepOpKind::Start && op.kind != StepOpKind::Wait;
     if (!withPlaces && isCompute && op.kind != StepOpKind::Launch)
       continue;
+    digest.add(/*more=*/int64_t(1));
     digest.add(int64_t(op.kind));
     digest.add(int64_t(op.queue));
     digest.add(op.event);
@@ -98,6 +100,7 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
     }
     digest.add(op.places);
   }
+  digest.add(/*more=*/int64_t(0));
   if (withPlaces) {
     digest.add(program.arenaBytes);
     digest.add(program.hostBytes);

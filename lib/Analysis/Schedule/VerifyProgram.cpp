@@ -229,7 +229,8 @@ bool Verifier::checkOverlap(Id id, llvm::ArrayRef<ByteRange> writes) {
            op.reads[read].bytes == op.writes[write].bytes;
   };
   auto areApart = [&](const ByteRange &a, const ByteRange &b) {
-    return isHost(a) != isHost(b) || a.offset >= b.end() || b.offset >= a.end();
+    return isHost(a) != isHost(b) || a.bytes == 0 || b.bytes == 0 ||
+           a.offset >= b.end() || b.offset >= a.end();
   };
   bool isCopy = op.kind == StepOpKind::Copy;
   for (auto [j, to] : llvm::enumerate(writes))
