@@ -9,7 +9,10 @@
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Planning/StepFit.h"
+#include "fsdp/Analysis/Schedule/ClusterCost.h"
+#include "fsdp/Analysis/Schedule/Timeline.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Planner.h"
 
@@ -68,7 +71,8 @@ void StepScheduler::fillOrder(OpPassManager &pm, int64_t budget) const {
   ScheduleStepOptions schedule;
   schedule.cluster = clusterFile;
   schedule.order = options.order;
-  schedule.budget = budget;
+  // What is reserved may be all of it. The pass takes 0 for the device's.
+  schedule.budget = std::max<int64_t>(budget, 1);
   schedule.shrink = true;
   schedule.forwardPrefetch = options.forwardPrefetch;
   schedule.backwardPrefetch = options.backwardPrefetch;
@@ -100,14 +104,33 @@ static int64_t getStepTime(ModuleOp module) {
       .getInt();
 }
 
+/// Packing adds copies to a step, of what could not be computed in its place:
+/// its time is known only then.
+static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
+  auto program = extractStepProgram(module);
+  if (failed(program))
+    return makeError("expected a step that can be timed");
+  auto cost = createClusterCost(cluster, *program);
+  if (!cost)
+    return cost.takeError();
+  Time time =
+      sched::play(addTimes(*program, *cost->model, cost->placements)).step;
+  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+  NamedAttrList schedule(step->getAttrOfType<DictionaryAttr>(names::kSchedule));
+  schedule.set("step", Builder(module.getContext()).getI64IntegerAttr(time));
+  step->setAttr(names::kSchedule, schedule.getDictionary(module.getContext()));
+  return llvm::Error::success();
+}
+
 namespace {
 /// The step of a module, planned and ordered by passes on copies of it.
 class ModuleTrials : public sched::StepTrials {
 public:
   using Build = llvm::function_ref<void(OpPassManager &, int64_t budget)>;
-  ModuleTrials(Frontend &frontend, Build buildPlan, Build buildOrder)
-      : frontend(frontend), buildPlan(buildPlan), buildOrder(buildOrder),
-        original(frontend.getModule().clone()) {}
+  ModuleTrials(Frontend &frontend, const Cluster &cluster, Build buildPlan,
+               Build buildOrder)
+      : frontend(frontend), cluster(cluster), buildPlan(buildPlan),
+        buildOrder(buildOrder), original(frontend.getModule().clone()) {}
 
   llvm::Error plan(int64_t budget) override;
   llvm::Expected<Outcome> order(int64_t budget) override;
@@ -122,6 +145,7 @@ public:
 
 private:
   Frontend &frontend;
+  const Cluster &cluster;
   Build buildPlan, buildOrder;
   OwningOpRef<ModuleOp> original, planned;
   /// Remarks of the last plan and of its last order.
@@ -146,6 +170,8 @@ llvm::Expected<sched::StepTrials::Outcome> ModuleTrials::order(int64_t budget) {
     return std::move(error);
   transfers = frontend.getRemarks().take();
   ModuleOp module = frontend.getModule();
+  if (llvm::Error error = recordTime(module, cluster))
+    return std::move(error);
   return Outcome{getArenaBytes(module.lookupSymbol<func::FuncOp>(names::kStep)),
                  getStepTime(module)};
 }
@@ -174,6 +200,8 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
               fillOrder(pm, budget);
             }))
       return error;
+    if (llvm::Error error = recordTime(frontend.getModule(), cluster))
+      return error;
     int64_t bytes = getArenaBytes(
         frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep));
     if (bytes > budget)
@@ -182,16 +210,13 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
     return llvm::Error::success();
   }
   std::vector<LoggedRemark> before = frontend.getRemarks().take();
-  ModuleTrials trials(frontend, buildPlan, buildOrder);
+  ModuleTrials trials(frontend, cluster, buildPlan, buildOrder);
   auto fit = sched::fitStep(trials, budget);
+  frontend.getRemarks().append(std::move(before));
   if (!fit)
     return fit.takeError();
-  if (!fit->fits()) {
-    auto least = sched::findLeastBudget(trials, budget, *fit);
-    frontend.getRemarks().append(std::move(before));
-    return least ? refuse(*least) : least.takeError();
-  }
-  frontend.getRemarks().append(std::move(before));
+  if (!fit->fits())
+    return refuse(fit->leastBudget);
   frontend.getRemarks().append(std::move(trials.bestRemarks));
   frontend.setModule(std::move(trials.best));
   report(frontend.getModule(), fit->bytes);

@@ -120,30 +120,16 @@ llvm::Error Fitting::squeeze() {
   return llvm::Error::success();
 }
 
-llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
-  Fitting fitting(trials, budget);
-  if (llvm::Error error = fitting.fill())
-    return std::move(error);
-  if (!fitting.bestBytes)
-    if (llvm::Error error = fitting.squeeze())
-      return std::move(error);
-  StepFit result;
-  result.bytes = fitting.bestBytes;
-  result.enough = fitting.bestBytes ? budget : fitting.needed;
-  return result;
-}
-
-llvm::Expected<int64_t> sched::findLeastBudget(StepTrials &trials,
-                                               int64_t budget,
-                                               const StepFit &fit) {
+/// @works: a budget that works. Returns one that works, too, as small as a few
+/// trials find; mostly the next smaller one does not.
+static llvm::Expected<int64_t> findLeastBudget(StepTrials &trials,
+                                               int64_t works) {
   constexpr int kTrials = 4;
-  int64_t works = fit.enough, next = works - kGranule;
+  int64_t next = works - kGranule;
   for (int i = 0; i != kTrials; ++i) {
     Fitting fitting(trials, next);
-    // Nothing below what was refused is tried.
-    if (next > budget)
-      if (llvm::Error error = fitting.fill())
-        return std::move(error);
+    if (llvm::Error error = fitting.fill())
+      return std::move(error);
     if (!fitting.bestBytes && next == works - kGranule)
       break;
     if (fitting.bestBytes)
@@ -153,4 +139,25 @@ llvm::Expected<int64_t> sched::findLeastBudget(StepTrials &trials,
                              : works - kGranule;
   }
   return works;
+}
+
+llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
+  Fitting fitting(trials, budget);
+  if (llvm::Error error = fitting.fill())
+    return std::move(error);
+  if (!fitting.bestBytes)
+    if (llvm::Error error = fitting.squeeze())
+      return std::move(error);
+  if (fitting.bestBytes)
+    return StepFit{fitting.bestBytes, 0};
+  llvm::Expected<int64_t> least = findLeastBudget(trials, fitting.needed);
+  if (!least)
+    return least.takeError();
+  if (*least > budget)
+    return StepFit{0, *least};
+  // A smaller budget led to a plan that this one did not.
+  Fitting smaller(trials, *least);
+  if (llvm::Error error = smaller.fill())
+    return std::move(error);
+  return StepFit{smaller.bestBytes, 0};
 }

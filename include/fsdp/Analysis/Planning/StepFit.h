@@ -48,9 +48,9 @@ public:
 struct StepFit {
   /// What the arena takes that was kept last; 0: none fits.
   int64_t bytes = 0;
-  /// Where none fits: a budget that works, which does not depend on the one
-  /// that was asked for.
-  int64_t enough = 0;
+  /// Where none fits: a budget that works, as small as a few trials find. It
+  /// depends on the step alone, and no budget above it is refused.
+  int64_t leastBudget = 0;
 
   bool fits() const { return bytes > 0; }
 };
@@ -58,12 +58,6 @@ struct StepFit {
 /// Looks for the fastest step whose arena takes at most @budget bytes: near the
 /// largest budget of the model for which it fits, down to what needs least.
 llvm::Expected<StepFit> fitStep(StepTrials &trials, int64_t budget);
-
-/// @fit: of @budget, which is too small. Returns a budget that works, which
-/// does not depend on @budget, as small as a few trials find: the next smaller
-/// one was tried, too, or there was no time for it.
-llvm::Expected<int64_t> findLeastBudget(StepTrials &trials, int64_t budget,
-                                        const StepFit &fit);
 
 } // namespace mlir::fsdp::sched
 
