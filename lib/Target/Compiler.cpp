@@ -194,8 +194,10 @@ llvm::Error Compiler::writeReport() {
 
 llvm::Error Compiler::compile() {
   llvm::Error error = run();
-  // Also of a step that failed: they may say why.
-  frontend.printRemarks();
+  // Also of a step that failed: they may say why. Nobody asked for those that
+  // only a report would have held.
+  if (!options.remarks.isEmpty())
+    frontend.printRemarks();
   return error;
 }
 

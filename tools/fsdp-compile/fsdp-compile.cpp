@@ -96,6 +96,9 @@ static llvm::Error checkEffects() {
       return refuse("--emit exe, so, ir:L2, ir:L3, llvm or report", *option,
                     emit, "passes remark on what comes behind it");
   }
+  if (guard && emit == "report")
+    return refuse("--emit exe, so, ir:L3 or llvm", guard, emit,
+                  "the report is of the arena without borders");
   bool hasCluster = !cluster.empty();
   if (hasCluster && (emit == "ir:L1" || emit == "ir:L2"))
     return refuse("--emit exe, so, ir:L3, llvm or report", cluster, emit,

@@ -13,7 +13,9 @@
 namespace mlir::fsdp {
 
 /// What the device's arena takes for @program's buffers in the order of its
-/// ops, packed as fsdp-plan-arena would. Bytes.
+/// ops, packed by the functions of fsdp-plan-arena. What lies in which buffer is
+/// what @program says: fsdp-plan-arena may decide that anew for another order.
+/// Bytes.
 int64_t packArena(const sched::StepProgram &program);
 
 } // namespace mlir::fsdp

@@ -113,8 +113,6 @@ struct PlanReport {
   /// A budget that works: what the plan's arena takes; where none fits, the
   /// smallest that was found.
   int64_t leastBudget = 0;
-  /// That one is of the model of memory: packed, the step needs somewhat more.
-  bool isLeastByModel = false;
   ModelBudgets fitted;
   /// For activations in the host's memory; 0: no link leads there.
   int64_t hostBudget = 0;

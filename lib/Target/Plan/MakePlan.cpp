@@ -263,14 +263,8 @@ llvm::Error Planner::fit(ProgramTrials &trials) {
   auto fit = fitStep(trials, report.budget);
   if (!fit)
     return fit.takeError();
-  report.leastBudget = fit->bytes;
-  if (fit->fits())
-    return llvm::Error::success();
-  auto least = findLeastBudget(trials, report.budget, *fit);
-  if (!least)
-    return least.takeError();
-  report.leastBudget = *least;
-  return trials.plan(report.budget);
+  report.leastBudget = fit->fits() ? fit->bytes : fit->leastBudget;
+  return fit->fits() ? llvm::Error::success() : trials.plan(report.budget);
 }
 
 /// As fit(), with fewer trials.
@@ -281,7 +275,7 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
   if (llvm::Error error = trials.plan(plan))
     return error;
   report.leastBudget = trials.getLast().planned.leastBytes;
-  if (report.leastBudget <= plan) {
+  if (report.leastBudget <= report.budget) {
     auto outcome = trials.order(order);
     if (!outcome)
       return outcome.takeError();
@@ -290,15 +284,8 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
       trials.keep();
       return llvm::Error::success();
     }
-    auto fit = fitStep(trials, report.budget);
-    if (!fit)
-      return fit.takeError();
-    report.leastBudget = fit->fits() ? fit->bytes : fit->enough;
-    if (fit->fits())
-      return llvm::Error::success();
+    return fit(trials);
   }
-  report.isLeastByModel = true;
-  report.leastBudget = std::max(report.leastBudget, report.budget + 1);
   return trials.plan(report.budget);
 }
 

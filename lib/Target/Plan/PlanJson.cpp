@@ -128,7 +128,8 @@ static void writeWhatIf(llvm::json::OStream &json, const WhatIf &it) {
     json.attribute("exposed_ms", toMs(it.exposed));
     json.attribute("peak_bytes", it.peak);
     json.attribute("fits", it.fits());
-    json.attribute("least_budget_bytes", it.leastBudget);
+    json.attribute(it.fits() ? "planned_arena_bytes" : "least_budget_bytes",
+                   it.leastBudget);
   });
 }
 
@@ -149,7 +150,8 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("tflops_per_rank",
                    report.flops / std::max(1e-12, toSeconds(best.step)) / 1e12);
     json.attribute("budget_bytes", report.budget);
-    json.attribute("least_budget_bytes", report.leastBudget);
+    json.attribute(report.fits() ? "planned_arena_bytes" : "least_budget_bytes",
+                   report.leastBudget);
     json.attribute("reserved_bytes", report.reserved);
     json.attribute("fits", report.fits());
     json.attribute("arena_bytes", report.arenaBytes);

@@ -102,7 +102,9 @@ static void writePoint(llvm::json::OStream &json, const SweepReport &report,
     json.attribute("items_per_s", point.itemsPerSecond);
     json.attribute("peak_bytes", point.peak);
     json.attribute("budget_bytes", point.budget);
-    json.attribute("least_budget_bytes", point.leastBudget);
+    json.attribute(point.status == SweepPoint::Fits ? "planned_arena_bytes"
+                                                    : "least_budget_bytes",
+                   point.leastBudget);
     json.attribute("best_for_memory", point.bestForMemory);
     json.attribute("best_for_ranks", point.bestForRanks);
   });

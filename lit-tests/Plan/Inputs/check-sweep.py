@@ -15,7 +15,7 @@ for p in points[:4]:
     assert p["bound_ms"] <= p["step_ms"] <= p["fsdp_step_ms"], p
 same = points[3]
 assert same["options"] == {"mesh": "shard=8,replicate=2", "param-dtype": "bf16"}, same
-for name in ("step_ms", "bound_ms", "strategy", "items_per_s", "least_budget_bytes"):
+for name in ("step_ms", "bound_ms", "strategy", "items_per_s", "planned_arena_bytes"):
     assert same[name] == plan[name], (name, same[name], plan[name])
 best = plan["orders"][-1]
 assert (same["exposed_ms"], same["peak_bytes"]) == (best["exposed_ms"], best["peak"]["bytes"])
