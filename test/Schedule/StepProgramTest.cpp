@@ -62,8 +62,15 @@ TEST(StepProgram, rulesAreChecked) {
       {[](StepProgram &p) { p.values[0].bytes += 1; },
        "value 0: expected it inside of buffer 0"},
       {[](StepProgram &p) { p.values[0].parts = {{1, 90, 20}}; },
-       "value 0: expected parts of other values inside of it, by offset and "
-       "apart"},
+       "value 0: expected parts of other values without parts inside of it, "
+       "by offset and apart"},
+      {[](StepProgram &p) {
+         // Each a part of the other.
+         p.values[0].parts = {{1, p.values[0].offset, 0}};
+         p.values[1].parts = {{0, p.values[1].offset, 0}};
+       },
+       "value 0: expected parts of other values without parts inside of it, "
+       "by offset and apart"},
       {[](StepProgram &p) { p.transfers[0].group = 1; },
        "transfer 0: expected a group of a collective, got 1"},
       {[](StepProgram &p) { p.transfers[0].kind = TransferKind::DeviceToHost; },

@@ -120,11 +120,11 @@ std::string mlir::fsdp::sched::checkProgram(const StepProgram &p) {
     int64_t at = value.offset;
     for (const ByteRange &part : value.parts) {
       if (!inRange(part.value, p.values.size()) || part.value == Id(i) ||
-          part.bytes < 0 || part.offset < at ||
-          part.end() > value.offset + value.bytes)
+          !p.values[part.value].parts.empty() || part.bytes < 0 ||
+          part.offset < at || part.end() > value.offset + value.bytes)
         return ("value " + Twine(i) +
-                ": expected parts of other values inside of it, by offset "
-                "and apart")
+                ": expected parts of other values without parts inside of it, "
+                "by offset and apart")
             .str();
       at = part.end();
     }
