@@ -102,6 +102,9 @@ private:
   llvm::Error offerReturning(StepPlan base, int64_t leastBytes);
   llvm::Error keepWhatFits(const StepPlan &base);
   llvm::Error tradeForRoom();
+  StepPlan getBuckets(const StepPlan &base, int64_t most, size_t alone) const;
+  llvm::Error groupInsteadOfKeeping(const StepPlan &base, int64_t most,
+                                    size_t alone);
   llvm::Error group();
   std::vector<Id> getKeepOrder() const;
   StepPlan getRepeating(int level) const;
@@ -534,6 +537,43 @@ static constexpr std::pair<int64_t, size_t> kBuckets[] = {
     {int64_t(4) << 20, 1},   {int64_t(32) << 20, 1}, {int64_t(256) << 20, 1},
     {int64_t(256) << 20, 2}, {int64_t(1) << 30, 2},  {int64_t(2) << 30, 3}};
 
+/// As getGrouped; numbers with one member mean nothing.
+StepPlan Search::getBuckets(const StepPlan &base, int64_t most,
+                            size_t alone) const {
+  StepPlan plan = getGrouped(base, most, alone);
+  llvm::DenseMap<Id, int> members;
+  for (Id number : plan.group)
+    if (number >= 0)
+      ++members[number];
+  for (Id &number : plan.group)
+    if (number >= 0 && members[number] == 1)
+      number = -1;
+  return plan;
+}
+
+/// @base keeps so much that buckets have no room: gives up what gains least.
+llvm::Error Search::groupInsteadOfKeeping(const StepPlan &base, int64_t most,
+                                          size_t alone) {
+  std::vector<Id> kept = getKeepOrder();
+  llvm::erase_if(kept, [&](Id gather) { return !base.keep[gather]; });
+  StepPlan plan = base;
+  for (size_t fewer = 1; !kept.empty(); fewer *= 2) {
+    for (size_t i = 0; i != fewer && !kept.empty(); ++i) {
+      plan.keep[kept.back()] = false;
+      kept.pop_back();
+    }
+    StepPlan grouped = getBuckets(plan, most, alone);
+    auto found = evaluate(grouped, /*wantsTime=*/false);
+    if (!found)
+      return found.takeError();
+    if (found->leastBytes > budget)
+      continue;
+    if (llvm::Error error = offer(std::move(grouped)))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Search::group() {
   // Bytes take as long together as alone.
   Time latency = 0;
@@ -545,18 +585,13 @@ llvm::Error Search::group() {
   StepPlan base = best.plan;
   std::vector<Id> last = base.group;
   for (auto [most, alone] : kBuckets) {
-    StepPlan plan = getGrouped(base, most, alone);
-    // Numbers with one member mean nothing.
-    llvm::DenseMap<Id, int> members;
-    for (Id number : plan.group)
-      if (number >= 0)
-        ++members[number];
-    for (Id &number : plan.group)
-      if (number >= 0 && members[number] == 1)
-        number = -1;
+    StepPlan plan = getBuckets(base, most, alone);
     if (plan.group == last)
       continue;
     last = plan.group;
+    if (isShort && rules.keep == PlanRules::Keep::Auto)
+      if (llvm::Error error = groupInsteadOfKeeping(base, most, alone))
+        return error;
     if (llvm::Error error = offer(std::move(plan)))
       return error;
   }
