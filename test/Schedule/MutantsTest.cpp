@@ -6,14 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Interpreter.h"
+#include "MutantCounts.h"
 #include "StepMutant.h"
 #include "fsdp/Analysis/Schedule/VerifyProgram.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <gtest/gtest.h>
-
-#include <cstdio>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -49,19 +48,11 @@ TEST(Mutants, HarmfulOnesAreRefusedAndNoOthers) {
         << "', the verifier '" << (fault ? fault->message : "") << "'";
     ++(harm.empty() ? harmless : harmful);
   }
-  const std::pair<const char *, int> counts[] = {
-      {"mutants", harmful + harmless},
-      {"harmful", harmful},
-      {"harmless", harmless},
-      {"rejected", rejected},
-      {"accepted", accepted}};
-  const char *separator = "";
-  for (auto [name, count] : counts) {
-    RecordProperty(name, count);
-    std::printf("%s%d %s", separator, count, name);
-    separator = ", ";
-  }
-  std::printf("\n");
+  test::reportCounts({{"mutants", harmful + harmless},
+                      {"harmful", harmful},
+                      {"harmless", harmless},
+                      {"rejected", rejected},
+                      {"accepted", accepted}});
   EXPECT_GT(harmful + harmless, 18000);
   EXPECT_GT(harmful, 8000);
   EXPECT_GT(harmless, 3000);

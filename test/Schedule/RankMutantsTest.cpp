@@ -11,13 +11,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MutantCounts.h"
 #include "RankInterpreter.h"
 #include "StepMutant.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 
 using namespace mlir::fsdp;
@@ -301,19 +301,11 @@ TEST(RankMutants, WhatIsHarmfulHasAnotherHash) {
     ++(isHarmful ? harmful : harmless);
     refused += isRefused;
   }
-  const std::pair<const char *, int> counts[] = {
-      {"mutants_of_one_rank", harmful + harmless},
-      {"harmful", harmful},
-      {"harmless", harmless},
-      {"with_another_hash", refused},
-      {"rewritten_with_the_same", rewritten}};
-  const char *separator = "";
-  for (auto [name, count] : counts) {
-    RecordProperty(name, count);
-    std::printf("%s%d %s", separator, count, name);
-    separator = ", ";
-  }
-  std::printf("\n");
+  test::reportCounts({{"mutants_of_one_rank", harmful + harmless},
+                      {"harmful", harmful},
+                      {"harmless", harmless},
+                      {"with_another_hash", refused},
+                      {"rewritten_with_the_same", rewritten}});
   EXPECT_GT(harmful, 2000);
   EXPECT_GT(harmless, 200);
 }

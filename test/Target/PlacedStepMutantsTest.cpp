@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Schedule/MutantCounts.h"
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
@@ -28,7 +29,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
 
-#include <cstdio>
 #include <random>
 
 using namespace mlir;
@@ -612,19 +612,12 @@ TEST_P(PlacedStepMutants, HarmfulOnesAreRefusedAndNoOthers) {
     }
   }
   module.push_back(original);
-  const std::pair<const char *, int> counts[] = {
-      {"mutants", harmful + harmless},
-      {"harmful", harmful},
-      {"harmless", harmless},
-      {"rejected", rejected},
-      {"accepted", accepted}};
-  const char *separator = "";
-  for (auto [name, count] : counts) {
-    RecordProperty(name, count);
-    std::printf("%s%d %s", separator, count, name);
-    separator = ", ";
-  }
-  std::printf(" (gpt2 on %s)\n", GetParam());
+  sched::test::reportCounts({{"mutants", harmful + harmless},
+                             {"harmful", harmful},
+                             {"harmless", harmless},
+                             {"rejected", rejected},
+                             {"accepted", accepted}},
+                            std::string(" (gpt2 on ") + GetParam() + ")");
   EXPECT_GT(harmful, 300);
   EXPECT_GT(harmless, 100);
 }
