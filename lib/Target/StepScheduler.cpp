@@ -8,7 +8,6 @@
 #include "fsdp/Target/StepScheduler.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/Schedule/Timeline.h"
 #include "fsdp/Analysis/StepArguments.h"
@@ -97,16 +96,10 @@ void StepScheduler::report(ModuleOp module, int64_t bytes) const {
       bytes / 1048576.0, budget / 1048576.0);
 }
 
-static int64_t getStepTime(ModuleOp module) {
-  return module.lookupSymbol<func::FuncOp>(names::kStep)
-      ->getAttrOfType<DictionaryAttr>(names::kSchedule)
-      .getAs<IntegerAttr>("step")
-      .getInt();
-}
-
 /// Packing adds copies to a step, of what could not be computed in its place:
 /// its time is known only then.
-static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
+static llvm::Expected<Time> recordTime(ModuleOp module,
+                                       const Cluster &cluster) {
   auto program = extractStepProgram(module);
   if (failed(program))
     return makeError("expected a step that can be timed");
@@ -119,18 +112,30 @@ static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
   NamedAttrList schedule(step->getAttrOfType<DictionaryAttr>(names::kSchedule));
   schedule.set("step", Builder(module.getContext()).getI64IntegerAttr(time));
   step->setAttr(names::kSchedule, schedule.getDictionary(module.getContext()));
-  return llvm::Error::success();
+  return time;
 }
 
-namespace {
+llvm::Expected<sched::StepTrials::Outcome>
+StepScheduler::order(Frontend &frontend, int64_t budget) const {
+  if (llvm::Error error =
+          frontend.runPipeline("schedule and arena", [&](OpPassManager &pm) {
+            fillOrder(pm, budget);
+          }))
+    return std::move(error);
+  ModuleOp module = frontend.getModule();
+  llvm::Expected<Time> time = recordTime(module, cluster);
+  if (!time)
+    return time.takeError();
+  return sched::StepTrials::Outcome{
+      getArenaBytes(module.lookupSymbol<func::FuncOp>(names::kStep)), *time};
+}
+
 /// The step of a module, planned and ordered by passes on copies of it.
-class ModuleTrials : public sched::StepTrials {
+class StepScheduler::Trials : public sched::StepTrials {
 public:
-  using Build = llvm::function_ref<void(OpPassManager &, int64_t budget)>;
-  ModuleTrials(Frontend &frontend, const Cluster &cluster, Build buildPlan,
-               Build buildOrder)
-      : frontend(frontend), cluster(cluster), buildPlan(buildPlan),
-        buildOrder(buildOrder), original(frontend.getModule().clone()) {}
+  Trials(const StepScheduler &scheduler, Frontend &frontend)
+      : scheduler(scheduler), frontend(frontend),
+        original(frontend.getModule().clone()) {}
 
   llvm::Error plan(int64_t budget) override;
   llvm::Expected<Outcome> order(int64_t budget) override;
@@ -144,36 +149,29 @@ public:
   std::vector<LoggedRemark> bestRemarks;
 
 private:
+  const StepScheduler &scheduler;
   Frontend &frontend;
-  const Cluster &cluster;
-  Build buildPlan, buildOrder;
   OwningOpRef<ModuleOp> original, planned;
   /// Remarks of the last plan and of its last order.
   std::vector<LoggedRemark> decisions, transfers;
 };
-} // namespace
 
-llvm::Error ModuleTrials::plan(int64_t budget) {
+llvm::Error StepScheduler::Trials::plan(int64_t budget) {
   planned = original->clone();
-  llvm::Error error = frontend.runPipeline(
-      *planned, "plan", [&](OpPassManager &pm) { buildPlan(pm, budget); });
+  llvm::Error error =
+      frontend.runPipeline(*planned, "plan", [&](OpPassManager &pm) {
+        scheduler.fillPlan(pm, budget);
+      });
   decisions = frontend.getRemarks().take();
   return error;
 }
 
-llvm::Expected<sched::StepTrials::Outcome> ModuleTrials::order(int64_t budget) {
+llvm::Expected<sched::StepTrials::Outcome>
+StepScheduler::Trials::order(int64_t budget) {
   frontend.setModule(planned->clone());
-  if (llvm::Error error =
-          frontend.runPipeline("schedule and arena", [&](OpPassManager &pm) {
-            buildOrder(pm, budget);
-          }))
-    return std::move(error);
+  auto outcome = scheduler.order(frontend, budget);
   transfers = frontend.getRemarks().take();
-  ModuleOp module = frontend.getModule();
-  if (llvm::Error error = recordTime(module, cluster))
-    return std::move(error);
-  return Outcome{getArenaBytes(module.lookupSymbol<func::FuncOp>(names::kStep)),
-                 getStepTime(module)};
+  return outcome;
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
@@ -187,30 +185,18 @@ llvm::Error StepScheduler::refuse(int64_t needed) const {
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
-  auto buildPlan = [&](OpPassManager &pm, int64_t budget) {
-    fillPlan(pm, budget);
-  };
-  auto buildOrder = [&](OpPassManager &pm, int64_t budget) {
-    fillOrder(pm, budget);
-  };
   // Orders without a plan take what they take.
   if (options.order != "scheduled") {
-    if (llvm::Error error =
-            frontend.runPipeline("schedule and arena", [&](OpPassManager &pm) {
-              fillOrder(pm, budget);
-            }))
-      return error;
-    if (llvm::Error error = recordTime(frontend.getModule(), cluster))
-      return error;
-    int64_t bytes = getArenaBytes(
-        frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep));
-    if (bytes > budget)
-      return refuse(bytes);
-    report(frontend.getModule(), bytes);
+    auto outcome = order(frontend, budget);
+    if (!outcome)
+      return outcome.takeError();
+    if (outcome->bytes > budget)
+      return refuse(outcome->bytes);
+    report(frontend.getModule(), outcome->bytes);
     return llvm::Error::success();
   }
   std::vector<LoggedRemark> before = frontend.getRemarks().take();
-  ModuleTrials trials(frontend, cluster, buildPlan, buildOrder);
+  Trials trials(*this, frontend);
   auto fit = sched::fitStep(trials, budget);
   frontend.getRemarks().append(std::move(before));
   if (!fit)

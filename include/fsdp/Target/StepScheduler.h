@@ -9,6 +9,7 @@
 #define FSDP_TARGET_STEPSCHEDULER_H
 
 #include "fsdp/Analysis/Cost/Cluster.h"
+#include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {
@@ -52,8 +53,12 @@ public:
 
 private:
   void report(ModuleOp module, int64_t bytes) const;
+  class Trials;
   void fillPlan(OpPassManager &pm, int64_t budget) const;
   void fillOrder(OpPassManager &pm, int64_t budget) const;
+  /// Orders, packs and times the step of @frontend as it is.
+  llvm::Expected<sched::StepTrials::Outcome> order(Frontend &frontend,
+                                                   int64_t budget) const;
   llvm::Error refuse(int64_t needed) const;
 
   ScheduleOptions options;

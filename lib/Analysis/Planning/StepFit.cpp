@@ -121,24 +121,28 @@ llvm::Error Fitting::squeeze() {
 }
 
 /// @works: a budget that works. Returns one that works, too, as small as a few
-/// trials find; mostly the next smaller one does not.
-static llvm::Expected<int64_t> findLeastBudget(StepTrials &trials,
+/// trials find, with what is kept for it; mostly the next smaller one does not.
+/// Where none is found, nothing is kept, and it is @works.
+static llvm::Expected<StepFit> findLeastBudget(StepTrials &trials,
                                                int64_t works) {
   constexpr int kTrials = 4;
+  StepFit least{0, works};
   int64_t next = works - kGranule;
   for (int i = 0; i != kTrials; ++i) {
     Fitting fitting(trials, next);
     if (llvm::Error error = fitting.fill())
       return std::move(error);
-    if (!fitting.bestBytes && next == works - kGranule)
+    bool isNext = next == least.leastBudget - kGranule;
+    if (!fitting.bestBytes && isNext)
       break;
     if (fitting.bestBytes)
-      works = next;
+      least = {fitting.bestBytes, next};
     // What it takes is a budget that most probably works.
-    next = fitting.bestBytes ? std::min(fitting.bestBytes, works - kGranule)
-                             : works - kGranule;
+    next = least.leastBudget - kGranule;
+    if (fitting.bestBytes)
+      next = std::min(fitting.bestBytes, next);
   }
-  return works;
+  return least;
 }
 
 llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
@@ -150,14 +154,9 @@ llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
       return std::move(error);
   if (fitting.bestBytes)
     return StepFit{fitting.bestBytes, 0};
-  llvm::Expected<int64_t> least = findLeastBudget(trials, fitting.needed);
-  if (!least)
-    return least.takeError();
-  if (*least > budget)
-    return StepFit{0, *least};
-  // A smaller budget led to a plan that this one did not.
-  Fitting smaller(trials, *least);
-  if (llvm::Error error = smaller.fill())
-    return std::move(error);
-  return StepFit{smaller.bestBytes, 0};
+  llvm::Expected<StepFit> least = findLeastBudget(trials, fitting.needed);
+  // A smaller budget may have led to a plan that this one did not.
+  if (least && least->leastBudget > budget)
+    least->bytes = 0;
+  return least;
 }

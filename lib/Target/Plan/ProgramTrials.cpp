@@ -15,6 +15,8 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
 llvm::Error ProgramTrials::plan(int64_t budget) {
+  if (last && last->budget == budget)
+    return llvm::Error::success();
   auto planned =
       planStep(program, cost, placements, {budget, hostBudget}, rules);
   if (!planned)
