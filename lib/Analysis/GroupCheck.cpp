@@ -105,14 +105,6 @@ int64_t GroupChecker::countRanks(Axes axes) {
   return ranks;
 }
 
-/// What a reduction divides its sum by.
-static int64_t getDivisor(Operation *op) {
-  if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-    return scatter.getDivisor();
-  auto reduce = dyn_cast<AllReduceOp>(op);
-  return reduce ? reduce.getDivisor() : 1;
-}
-
 std::string GroupChecker::describe(Axes axes) {
   SmallVector<StringRef> names;
   for (auto [i, axis] :

@@ -10,6 +10,7 @@
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -73,6 +74,13 @@ int64_t fsdp::getArenaBytes(func::FuncOp step) {
   return step->getAttrOfType<DictionaryAttr>(names::kArena)
       .getAs<IntegerAttr>("bytes")
       .getInt();
+}
+
+int64_t fsdp::getDivisor(Operation *transfer) {
+  return llvm::TypeSwitch<Operation *, int64_t>(transfer)
+      .Case<ReduceScatterOp, AllReduceOp>(
+          [](auto reduce) { return reduce.getDivisor(); })
+      .Default([](auto) { return 1; });
 }
 
 Value fsdp::getWholeValue(Value value) {

@@ -359,14 +359,6 @@ static Type getElementType(Type type) {
       .getElementType();
 }
 
-/// What the sum is divided by; 1 where nothing is added up.
-static int64_t getDivisor(Operation *op) {
-  return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case<ReduceScatterOp, AllReduceOp>(
-          [](auto reduce) { return reduce.getDivisor(); })
-      .Default([](auto) { return 1; });
-}
-
 /// The start of @parts, which are of one kind and, if they communicate, group.
 LogicalResult Extraction::addTransfer(Operation &op,
                                       ArrayRef<TransferOpInterface> parts) {

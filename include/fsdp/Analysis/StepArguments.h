@@ -30,6 +30,9 @@ int64_t getArenaOffset(Value value);
 /// What the device's arena of @step takes, which fsdp-plan-arena has placed.
 int64_t getArenaBytes(func::FuncOp step);
 
+/// What the sum that @transfer makes is divided by; 1 where it adds nothing up.
+int64_t getDivisor(Operation *transfer);
+
 /// The value that @value is a part of or another shape of: through views, and
 /// through what a transfer takes and brings.
 Value getWholeValue(Value value);

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 
 using namespace llvm;
 using namespace mlir::fsdp;
@@ -136,8 +135,7 @@ TransferCost AnalyticCost::copy(const TransferKey &transfer) const {
   assert(cluster.host && "offload needs links.host in the cluster file");
   TransferCost cost;
   cost.link = getHostLink(cluster, transfer.kind);
-  double bytes = double(std::accumulate(transfer.atomBytes.begin(),
-                                        transfer.atomBytes.end(), int64_t(0)));
+  double bytes = double(transfer.getBytes());
   cost.latency =
       toTime(cluster.host->latencySeconds * double(transfer.atomBytes.size()));
   cost.work = toTime(bytes / cluster.host->bandwidth);
@@ -210,8 +208,7 @@ TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
   const GroupPlacement &group = transfer.group;
   TransferCost cost;
   cost.link = getLink(group);
-  int64_t bytes = std::accumulate(transfer.atomBytes.begin(),
-                                  transfer.atomBytes.end(), int64_t(0));
+  int64_t bytes = transfer.getBytes();
   if (group.ranks == 1 || bytes == 0)
     return cost;
   if (group.nodes == 1 && cluster.intra->kind == IntraKind::Memory)
@@ -233,8 +230,7 @@ static constexpr int64_t kLargeTransfer = int64_t(1) << 40;
 
 TransferRoute AnalyticCost::route(const TransferKey &transfer) const {
   TransferRoute route;
-  int64_t bytes = std::accumulate(transfer.atomBytes.begin(),
-                                  transfer.atomBytes.end(), int64_t(0));
+  int64_t bytes = transfer.getBytes();
   if (transfer.kind == TransferKind::DeviceToHost ||
       transfer.kind == TransferKind::HostToDevice) {
     route.algorithm = "copy";

@@ -26,6 +26,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <numeric>
 #include <string>
 
 namespace mlir::fsdp {
@@ -132,6 +133,10 @@ struct TransferKey {
   /// produces, reduce_scatter consumes, all_reduce sums; of a copy its bytes.
   llvm::SmallVector<int64_t, 4> atomBytes;
   GroupPlacement group;
+
+  int64_t getBytes() const {
+    return std::accumulate(atomBytes.begin(), atomBytes.end(), int64_t(0));
+  }
 };
 
 /// Links that transfers share. A link's id is its place here.
