@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Compiler.h"
-#include "CompileReport.h"
+#include "MakeCompileReport.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/Passes.h"

@@ -1,12 +1,11 @@
-//===- CompileReport.cpp - A compiled step, explained ---------------------===//
+//===- MakeCompileReport.cpp - A compiled step, explained -----------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/CompileReport.h"
-#include "CompileReport.h"
+#include "MakeCompileReport.h"
 #include "StepSource.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"

@@ -1,12 +1,12 @@
-//===- CompileReport.h - A compiled step, explained -------------*- C++ -*-===//
+//===- MakeCompileReport.h - A compiled step, explained ---------*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_LIB_TARGET_COMPILEREPORT_H
-#define FSDP_LIB_TARGET_COMPILEREPORT_H
+#ifndef FSDP_LIB_TARGET_MAKECOMPILEREPORT_H
+#define FSDP_LIB_TARGET_MAKECOMPILEREPORT_H
 
 #include "fsdp/Target/CompileReport.h"
 #include "fsdp/Target/Compiler.h"
@@ -22,4 +22,4 @@ llvm::Expected<CompileReport> makeCompileReport(ModuleOp module,
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_LIB_TARGET_COMPILEREPORT_H
+#endif // FSDP_LIB_TARGET_MAKECOMPILEREPORT_H

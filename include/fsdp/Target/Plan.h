@@ -23,6 +23,8 @@
 
 namespace mlir::fsdp {
 
+inline double toMs(Time time) { return toSeconds(time) * 1e3; }
+
 /// What the cost model says of one transfer.
 struct TransferFacts {
   TransferCost cost;

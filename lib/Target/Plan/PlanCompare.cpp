@@ -15,7 +15,6 @@ using namespace mlir::fsdp::sched;
 using llvm::format;
 using llvm::StringRef;
 
-static double toMs(Time time) { return toSeconds(time) * 1e3; }
 
 static void printRow(llvm::raw_ostream &os, const std::string &what,
                      Time simulated, Time measured) {

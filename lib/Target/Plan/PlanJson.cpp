@@ -12,7 +12,6 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-static double toMs(Time time) { return toSeconds(time) * 1e3; }
 
 static void writeMemory(llvm::json::OStream &json, const MemoryPoint &point) {
   json.attributeObject("peak", [&] {

@@ -122,8 +122,7 @@ std::string mlir::fsdp::describeMisfit(const PlanReport &report) {
   // Not rounded: what is there may look like what is needed.
   return llvm::formatv(
       "expected a memory budget of at least about {0} bytes ({1} for the "
-      "arena, "
-      "{2} for driver and libraries), got {3}",
+      "arena, {2} for driver and libraries), got {3}",
       report.getBudgetFor(report.leastBudget), formatBytes(report.leastBudget),
       formatBytes(report.reserved), report.getBudgetFor(report.budget));
 }

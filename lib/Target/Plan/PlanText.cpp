@@ -15,7 +15,6 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::format;
 
-static double toMs(Time time) { return toSeconds(time) * 1e3; }
 
 static void printVariant(const PlanReport &report, const PlanVariant &variant,
                          llvm::raw_ostream &os) {
