@@ -19,10 +19,12 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -91,9 +93,9 @@ public:
   PlannedStep takeBest();
 
 private:
-  /// @plan with the least memory that it needs, and, if that is there, its
-  /// time.
-  llvm::Expected<PlannedStep> evaluate(StepPlan plan, bool wantsTime = true);
+  /// @plan with the least memory that it needs and, if that is there, its time,
+  /// where that may be less than @limit.
+  llvm::Expected<PlannedStep> evaluate(StepPlan plan, Time limit);
   llvm::Error offer(StepPlan plan);
 
   llvm::Error repeatToFit();
@@ -105,7 +107,7 @@ private:
   StepPlan getBuckets(const StepPlan &base, int64_t most, size_t alone) const;
   llvm::Error groupInsteadOfKeeping(const StepPlan &base, int64_t most,
                                     size_t alone);
-  llvm::Error group();
+  llvm::Error group(const StepPlan &base);
   std::vector<Id> getKeepOrder() const;
   StepPlan getRepeating(int level) const;
   StepPlan getOffloading(double linkPrice, int level, int eighths) const;
@@ -129,6 +131,10 @@ private:
   Recomputation recomputation;
   OffloadOffers offers;
   PlannedStep best;
+  /// The best without and with offloading.
+  std::array<PlannedStep, 2> finalists;
+  /// What buckets gain at most; 0: nothing may be grouped.
+  Time bucketsGain = 0;
   /// The price level of what `best` repeats; 0: nothing is.
   int level = 0;
   /// Where the search ended for want of memory rather than of use.
@@ -142,7 +148,7 @@ private:
 constexpr int kMostLevel = 160;
 static double getPrice(int level) { return 0.01 * std::exp2(level / 6.0); }
 
-llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, bool wantsTime) {
+llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, Time limit) {
   StepProgram changed = applyPlan(program, plan);
   auto step = getStepProblem(changed, addTimes(changed, cost, placements));
   if (!step)
@@ -151,11 +157,11 @@ llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, bool wantsTime) {
   PlannedStep result;
   result.plan = std::move(plan);
   result.leastBytes = getLeastBudget(step->problem);
-  if (!wantsTime || result.leastBytes > budget)
+  if (limit == 0 || result.leastBytes > budget)
     return std::move(result);
   Time bound = lowerBound(step->problem).value;
   // Whatever its order, it would not be better.
-  if (best.fits() && bound + step->epilogueTime >= best.step)
+  if (limit != PlannedStep::kNever && bound + step->epilogueTime >= limit)
     return std::move(result);
   if (std::optional<Time> time = getScheduledTime(step->problem, bound))
     result.step = *time + step->epilogueTime;
@@ -163,11 +169,20 @@ llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, bool wantsTime) {
 }
 
 /// Takes @plan if it is better: fits at all, is faster by more than rounding,
-/// or, where nothing fits, needs less.
+/// or, where nothing fits, needs less. Of plans that offload and of those that
+/// do not the best is remembered: which is better is known when they are
+/// grouped.
 llvm::Error Search::offer(StepPlan plan) {
-  llvm::Expected<PlannedStep> found = evaluate(std::move(plan));
+  bool offloads = llvm::is_contained(plan.offload, true);
+  PlannedStep &rival = finalists[offloads];
+  Time limit = rival.step;
+  if (best.fits())
+    limit = std::min(limit, best.step + bucketsGain);
+  llvm::Expected<PlannedStep> found = evaluate(std::move(plan), limit);
   if (!found)
     return found.takeError();
+  if (found->step < rival.step)
+    rival = *found;
   bool isBetter = best.fits()
                       ? found->step < best.step - best.step / 10000
                       : found->fits() || found->leastBytes < best.leastBytes;
@@ -226,7 +241,7 @@ llvm::Error Search::repeatToFit() {
   int low = 0, high = kMostLevel + 1;
   while (high - low > 1) {
     int middle = (low + high) / 2;
-    auto found = evaluate(getRepeating(middle), /*wantsTime=*/false);
+    auto found = evaluate(getRepeating(middle), /*limit=*/0);
     if (!found)
       return found.takeError();
     (found->leastBytes <= budget ? high : low) = middle;
@@ -313,7 +328,7 @@ llvm::Error Search::offerReturning(StepPlan base, int64_t leastBytes) {
   constexpr int kTries = 4;
   int64_t room = budget - leastBytes;
   for (int i = 0; i != kTries; ++i) {
-    auto found = evaluate(getReturning(getCount(room)), /*wantsTime=*/false);
+    auto found = evaluate(getReturning(getCount(room)), /*limit=*/0);
     if (!found)
       return found.takeError();
     if (found->leastBytes <= budget)
@@ -347,7 +362,7 @@ llvm::Error Search::offloadToFit() {
     if (isKnown(base))
       return true;
     known.push_back(base);
-    auto found = evaluate(base, /*wantsTime=*/false);
+    auto found = evaluate(base, /*limit=*/0);
     if (!found)
       return found.takeError();
     bool fits = found->leastBytes <= budget;
@@ -374,7 +389,7 @@ llvm::Error Search::offloadToFit() {
     for (low = 0; high - low > 3;) {
       int middle = (low + high) / 2;
       auto found = evaluate(getOffloading(kPartPrice, middle, eighths),
-                            /*wantsTime=*/false);
+                            /*limit=*/0);
       if (!found)
         return found.takeError();
       (found->leastBytes <= budget ? high : low) = middle;
@@ -413,7 +428,7 @@ llvm::Error Search::fitAnyhow() {
   for (const StepPlan &plan : plans) {
     if (!fitsHost(plan))
       continue;
-    auto found = evaluate(plan, /*wantsTime=*/false);
+    auto found = evaluate(plan, /*limit=*/0);
     if (!found)
       return found.takeError();
     if (found->leastBytes > budget) {
@@ -464,14 +479,14 @@ llvm::Error Search::keepWhatFits(const StepPlan &base) {
     size_t middle = low + (high - low + 1) / 2;
     if (low == 0 && high == gathers.size() + 1)
       middle = gathers.size(); // often all of them
-    auto found = evaluate(getKeeping(middle), /*wantsTime=*/false);
+    auto found = evaluate(getKeeping(middle), /*limit=*/0);
     if (!found)
       return found.takeError();
     (found->leastBytes <= budget ? low : high) = middle;
   }
   isShort |= low < gathers.size();
   // Memory that is kept is missing for prefetches: fewer may be better.
-  for (size_t count : {low, low / 2})
+  for (size_t count : {low, low - low / 8, low / 2})
     if (count > 0)
       if (llvm::Error error = offer(getKeeping(count)))
         return error;
@@ -563,7 +578,7 @@ llvm::Error Search::groupInsteadOfKeeping(const StepPlan &base, int64_t most,
       kept.pop_back();
     }
     StepPlan grouped = getBuckets(plan, most, alone);
-    auto found = evaluate(grouped, /*wantsTime=*/false);
+    auto found = evaluate(grouped, /*limit=*/0);
     if (!found)
       return found.takeError();
     if (found->leastBytes > budget)
@@ -574,15 +589,7 @@ llvm::Error Search::groupInsteadOfKeeping(const StepPlan &base, int64_t most,
   return llvm::Error::success();
 }
 
-llvm::Error Search::group() {
-  // Bytes take as long together as alone.
-  Time latency = 0;
-  for (size_t i = 0; i != program.ops.size(); ++i)
-    if (program.ops[i].kind == StepOpKind::Start)
-      latency += times.ops[i].cost.latency;
-  if (latency < best.step / 1000)
-    return llvm::Error::success();
-  StepPlan base = best.plan;
+llvm::Error Search::group(const StepPlan &base) {
   std::vector<Id> last = base.group;
   for (auto [most, alone] : kBuckets) {
     StepPlan plan = getBuckets(base, most, alone);
@@ -599,14 +606,21 @@ llvm::Error Search::group() {
 }
 
 llvm::Error Search::run() {
+  if (rules.group &&
+      llvm::all_of(given.group, [](Id group) { return group < 0; }))
+    for (auto [op, timed] : llvm::zip(program.ops, times.ops))
+      if (op.kind == StepOpKind::Start)
+        bucketsGain += timed.cost.latency;
   if (rules.offload == PlanRules::Offload::Full && hostBudget == 0)
     return llvm::createStringError(
         "expected links.host in the cluster file beside offload full, got "
         "none");
-  llvm::Expected<PlannedStep> plain = evaluate(getRepeating(0));
+  llvm::Expected<PlannedStep> plain =
+      evaluate(getRepeating(0), PlannedStep::kNever);
   if (!plain)
     return plain.takeError();
   best = std::move(*plain);
+  finalists[llvm::is_contained(best.plan.offload, true)] = best;
   if (!fitsHost(best.plan))
     return llvm::createStringError(
         "expected at most " + std::to_string(hostBudget) +
@@ -625,16 +639,24 @@ llvm::Error Search::run() {
     if (llvm::Error error = fitAnyhow())
       return error;
   if (best.fits() && rules.keep == PlanRules::Keep::Auto) {
-    if (llvm::Error error = keepWhatFits(best.plan))
-      return error;
+    auto bases = finalists;
+    for (const PlannedStep &base : bases)
+      if (base.fits())
+        if (llvm::Error error = keepWhatFits(base.plan))
+          return error;
     if (isShort)
       if (llvm::Error error = tradeForRoom())
         return error;
   }
-  if (best.fits() && rules.group &&
-      llvm::all_of(given.group, [](Id group) { return group < 0; }))
-    if (llvm::Error error = group())
-      return error;
+  // Bytes take as long together as alone: latencies are all that they can gain.
+  if (best.fits() && bucketsGain >= best.step / 1000) {
+    Time gain = std::exchange(bucketsGain, 0);
+    auto bases = finalists;
+    for (const PlannedStep &base : bases)
+      if (base.fits() && base.step - best.step < gain)
+        if (llvm::Error error = group(base.plan))
+          return error;
+  }
   putInWords({program, times, choices, offers, rules, given, isShort}, best);
   return llvm::Error::success();
 }

@@ -76,7 +76,14 @@ class Search {
 public:
   /// Searches below @below, and no further than to @target.
   Search(Machine &machine, Time target, Time below)
-      : machine(machine), target(target), best(below) {}
+      : machine(machine), target(target), best(below) {
+    for (int stream : machine.getChoices())
+      turnCount += machine.getCount(stream);
+    size_t transferCount = 0;
+    for (int stream = 0; stream != kNumStreams; ++stream)
+      transferCount += machine.getCount(stream);
+    isSmall = transferCount <= kSmall;
+  }
   /// The best turns, if there are any; of those that a rule gives alone, if
   /// @rulesOnly.
   std::optional<Turns> run(bool rulesOnly);
@@ -102,6 +109,8 @@ private:
   Turns trace(int32_t node) const;
 
   Machine &machine;
+  size_t turnCount = 0;
+  bool isSmall = true;
   Time target, best;
   std::optional<Turns> turns;
   std::vector<Node> nodes;
@@ -145,11 +154,7 @@ void Search::insert(std::vector<Label> &labels, Label label) {
 }
 
 void Search::runLevels(bool allManners) {
-  size_t turnCount = 0;
   MachineState start = machine.getStart();
-  for (int stream : machine.getChoices())
-    turnCount += machine.getCount(stream);
-  bool isSmall = turnCount <= kSmall;
   // How compute may behave meanwhile: in large steps, the ways that matter
   // most.
   SmallVector<Turn, 36> manners = {Turn{}};
@@ -243,8 +248,10 @@ std::optional<Turns> Search::run(bool rulesOnly) {
     return turns;
   machine.takeMemoryWaits();
   runLevels(/*allManners=*/false);
-  // All manners where they make a difference.
-  if (best > target && machine.takeMemoryWaits()) {
+  // All manners where they make a difference, and in large steps, where that
+  // takes long, one that counts.
+  Time slack = isSmall ? 0 : target / 128;
+  if (best - slack > target && machine.takeMemoryWaits()) {
     nodes.clear();
     runLevels(/*allManners=*/true);
   }
@@ -544,13 +551,18 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     return std::nullopt;
   Candidates(problem, best, target).run();
   // Peaks are of any timing, the search knows one: with many queues it may
-  // count on more than its orders guarantee. Then it has that much less.
-  constexpr int kRetries = 2;
+  // count on more than its orders guarantee. Then it has that much less; and
+  // more and more, where nothing that is any good has been found.
+  constexpr int kRetries = 2, kMostRetries = 5;
   ScheduleProblem tighter = problem;
-  for (int i = 0; i != kRetries && best.missing < kNoBudget &&
-                  best.schedule->makespan > target;
-       ++i) {
-    tighter.budget -= std::exchange(best.missing, kNoBudget);
+  int64_t less = 0;
+  auto isWorth = [&](int retry) {
+    Time slack = retry < kRetries ? 0 : target / 20;
+    return best.missing < kNoBudget && best.schedule->makespan > target + slack;
+  };
+  for (int i = 0; i != kMostRetries && isWorth(i); ++i) {
+    less = std::max(std::exchange(best.missing, kNoBudget), 2 * less);
+    tighter.budget -= less;
     Candidates(tighter, best, target).run();
   }
   if (best.schedule->makespan > target)
