@@ -15,16 +15,15 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -74,6 +73,9 @@ llvm::Expected<PlanRules> mlir::fsdp::sched::parsePlanRules(
   return rules;
 }
 
+/// How many ways to repeat and offload are tried to the end.
+static constexpr size_t kWaysToFill = 1, kWaysToGroup = 2;
+
 namespace {
 class Search {
 public:
@@ -97,21 +99,24 @@ private:
   /// where that may be less than @limit.
   llvm::Expected<PlannedStep> evaluate(StepPlan plan, Time limit);
   llvm::Error offer(StepPlan plan);
+  SmallVector<StepPlan> getFinalists(size_t most) const;
+  Time getFinalTime(bool offloads) const;
 
   llvm::Error repeatToFit();
   llvm::Error offloadToFit();
   llvm::Error fitAnyhow();
   llvm::Error offerReturning(StepPlan base, int64_t leastBytes);
-  llvm::Error keepWhatFits(const StepPlan &base);
+  llvm::Error keepWhatFits(StepPlan base);
   llvm::Error tradeForRoom();
   StepPlan getBuckets(const StepPlan &base, int64_t most, size_t alone) const;
   llvm::Error groupInsteadOfKeeping(const StepPlan &base, int64_t most,
                                     size_t alone);
-  llvm::Error group(const StepPlan &base);
+  llvm::Error group(StepPlan base);
   std::vector<Id> getKeepOrder() const;
   StepPlan getRepeating(int level) const;
   StepPlan getOffloading(double linkPrice, int level, int eighths) const;
   int getLevel(double linkPrice) const;
+  StepPlan getAllOffloaded() const;
   StepPlan complete(StepPlan plan) const;
   void offloadAll(StepPlan &plan, const std::vector<bool> &isRead) const;
   bool fitsHost(const StepPlan &plan) const;
@@ -131,8 +136,10 @@ private:
   Recomputation recomputation;
   OffloadOffers offers;
   PlannedStep best;
-  /// The best without and with offloading.
-  std::array<PlannedStep, 2> finalists;
+  /// By the way to repeat and offload that is offered now, and by whether
+  /// anything is offloaded: the best plan.
+  std::map<std::pair<bool, int>, PlannedStep> finalists;
+  int way = 0;
   /// What buckets gain at most; 0: nothing may be grouped.
   Time bucketsGain = 0;
   /// The price level of what `best` repeats; 0: nothing is.
@@ -161,21 +168,58 @@ llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, Time limit) {
     return std::move(result);
   Time bound = lowerBound(step->problem).value;
   // Whatever its order, it would not be better.
-  if (limit != PlannedStep::kNever && bound + step->epilogueTime >= limit)
+  Time below =
+      limit == PlannedStep::kNever ? limit : limit - step->epilogueTime;
+  if (bound >= below)
     return std::move(result);
-  if (std::optional<Time> time = getScheduledTime(step->problem, bound))
+  if (std::optional<Time> time = getScheduledTime(step->problem, bound, below))
     result.step = *time + step->epilogueTime;
   return std::move(result);
 }
 
-/// Takes @plan if it is better: fits at all, is faster by more than rounding,
-/// or, where nothing fits, needs less. Of plans that offload and of those that
-/// do not the best is remembered: which is better is known when they are
+/// The best @most ways without offloading and the best @most with it: which is
+/// the best is not known before all are filled with gathered parameters and
 /// grouped.
+SmallVector<StepPlan> Search::getFinalists(size_t most) const {
+  SmallVector<StepPlan> result;
+  for (bool offloads : {false, true}) {
+    SmallVector<const PlannedStep *> some;
+    for (const auto &[key, found] : finalists)
+      if (key.first == offloads && found.fits() &&
+          found.step - best.step <= bucketsGain)
+        some.push_back(&found);
+    // Of equal ones the earlier.
+    for (size_t i = 0; i != most && !some.empty(); ++i) {
+      auto least =
+          std::min_element(some.begin(), some.end(),
+                           [](const PlannedStep *a, const PlannedStep *b) {
+                             return a->step < b->step;
+                           });
+      result.push_back((*least)->plan);
+      some.erase(least);
+    }
+  }
+  return result;
+}
+
+/// What a plan of this way must take less than to be grouped in the end.
+Time Search::getFinalTime(bool offloads) const {
+  SmallVector<Time> others;
+  for (const auto &[key, found] : finalists)
+    if (key.first == offloads && key.second != way)
+      others.push_back(found.step);
+  llvm::sort(others);
+  return others.size() < kWaysToGroup ? PlannedStep::kNever
+                                      : others[kWaysToGroup - 1];
+}
+
+/// Takes @plan if it is better: fits at all, is faster by more than rounding,
+/// or, where nothing fits, needs less.
 llvm::Error Search::offer(StepPlan plan) {
   bool offloads = llvm::is_contained(plan.offload, true);
-  PlannedStep &rival = finalists[offloads];
-  Time limit = rival.step;
+  PlannedStep &rival = finalists[{offloads, way}];
+  // Neither the best of its way nor better than those that go on.
+  Time limit = std::min(rival.step, getFinalTime(offloads));
   if (best.fits())
     limit = std::min(limit, best.step + bucketsGain);
   llvm::Expected<PlannedStep> found = evaluate(std::move(plan), limit);
@@ -247,6 +291,7 @@ llvm::Error Search::repeatToFit() {
     (found->leastBytes <= budget ? high : low) = middle;
   }
   level = std::min(high, kMostLevel);
+  ++way;
   return offer(getRepeating(level));
 }
 
@@ -285,6 +330,13 @@ StepPlan Search::getOffloading(double linkPrice, int level, int eighths) const {
   plan.recompute = std::move(choice.recompute);
   plan.offload = std::move(choice.offload);
   return complete(std::move(plan));
+}
+
+/// The plan that offloads all that can be, paying or not, and repeats nothing.
+StepPlan Search::getAllOffloaded() const {
+  StepPlan plan = getRepeating(0);
+  offloadAll(plan, getReadInBackward(program, plan));
+  return plan;
 }
 
 /// The level at which all that pays is offloaded or repeated. Of two values
@@ -362,6 +414,7 @@ llvm::Error Search::offloadToFit() {
     if (isKnown(base))
       return true;
     known.push_back(base);
+    ++way;
     auto found = evaluate(base, /*limit=*/0);
     if (!found)
       return found.takeError();
@@ -398,7 +451,7 @@ llvm::Error Search::offloadToFit() {
     if (!fits)
       return fits.takeError();
   }
-  return llvm::Error::success();
+  return offerBase(getAllOffloaded()).takeError();
 }
 
 /// Where nothing that pays fits: whatever the rules let do. A higher price of
@@ -428,6 +481,7 @@ llvm::Error Search::fitAnyhow() {
   for (const StepPlan &plan : plans) {
     if (!fitsHost(plan))
       continue;
+    ++way;
     auto found = evaluate(plan, /*limit=*/0);
     if (!found)
       return found.takeError();
@@ -465,7 +519,7 @@ std::vector<Id> Search::getKeepOrder() const {
   return gathers;
 }
 
-llvm::Error Search::keepWhatFits(const StepPlan &base) {
+llvm::Error Search::keepWhatFits(StepPlan base) {
   std::vector<Id> gathers = getKeepOrder();
   auto getKeeping = [&](size_t count) {
     StepPlan plan = base;
@@ -486,8 +540,9 @@ llvm::Error Search::keepWhatFits(const StepPlan &base) {
   }
   isShort |= low < gathers.size();
   // Memory that is kept is missing for prefetches: fewer may be better.
+  llvm::SmallSetVector<size_t, 3> counts;
   for (size_t count : {low, low - low / 8, low / 2})
-    if (count > 0)
+    if (count > 0 && counts.insert(count))
       if (llvm::Error error = offer(getKeeping(count)))
         return error;
   return llvm::Error::success();
@@ -500,14 +555,17 @@ llvm::Error Search::tradeForRoom() {
     for (int more : {6, 18})
       if (level + more <= kMostLevel)
         bases.push_back(getRepeating(level ? level + more : 36 + more));
-  if (mayOffload())
+  if (mayOffload()) {
     for (double linkPrice : kRoomPrices)
       bases.push_back(
           getOffloading(linkPrice, std::max(level, getLevel(linkPrice)), 8));
+    bases.push_back(getAllOffloaded());
+  }
   for (const StepPlan &base : bases) {
     if (!fitsHost(base) ||
         (base.recompute == given.recompute && base.offload == given.offload))
       continue;
+    ++way;
     if (llvm::Error error = keepWhatFits(base))
       return error;
   }
@@ -589,7 +647,7 @@ llvm::Error Search::groupInsteadOfKeeping(const StepPlan &base, int64_t most,
   return llvm::Error::success();
 }
 
-llvm::Error Search::group(const StepPlan &base) {
+llvm::Error Search::group(StepPlan base) {
   std::vector<Id> last = base.group;
   for (auto [most, alone] : kBuckets) {
     StepPlan plan = getBuckets(base, most, alone);
@@ -620,7 +678,7 @@ llvm::Error Search::run() {
   if (!plain)
     return plain.takeError();
   best = std::move(*plain);
-  finalists[llvm::is_contained(best.plan.offload, true)] = best;
+  finalists[{llvm::is_contained(best.plan.offload, true), way}] = best;
   if (!fitsHost(best.plan))
     return llvm::createStringError(
         "expected at most " + std::to_string(hostBudget) +
@@ -639,23 +697,24 @@ llvm::Error Search::run() {
     if (llvm::Error error = fitAnyhow())
       return error;
   if (best.fits() && rules.keep == PlanRules::Keep::Auto) {
-    auto bases = finalists;
-    for (const PlannedStep &base : bases)
-      if (base.fits())
-        if (llvm::Error error = keepWhatFits(base.plan))
-          return error;
+    for (StepPlan &plan : getFinalists(kWaysToFill)) {
+      ++way;
+      if (llvm::Error error = keepWhatFits(std::move(plan)))
+        return error;
+    }
     if (isShort)
       if (llvm::Error error = tradeForRoom())
         return error;
   }
   // Bytes take as long together as alone: latencies are all that they can gain.
   if (best.fits() && bucketsGain >= best.step / 1000) {
-    Time gain = std::exchange(bucketsGain, 0);
-    auto bases = finalists;
-    for (const PlannedStep &base : bases)
-      if (base.fits() && base.step - best.step < gain)
-        if (llvm::Error error = group(base.plan))
-          return error;
+    SmallVector<StepPlan> bases = getFinalists(kWaysToGroup);
+    bucketsGain = 0;
+    for (StepPlan &plan : bases) {
+      ++way;
+      if (llvm::Error error = group(std::move(plan)))
+        return error;
+    }
   }
   putInWords({program, times, choices, offers, rules, given, isShort}, best);
   return llvm::Error::success();

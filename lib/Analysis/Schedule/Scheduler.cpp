@@ -247,11 +247,13 @@ std::optional<Turns> Search::run(bool rulesOnly) {
   if (rulesOnly)
     return turns;
   machine.takeMemoryWaits();
+  Time byRules = best;
   runLevels(/*allManners=*/false);
-  // All manners where they make a difference, and in large steps, where that
-  // takes long, one that counts.
-  Time slack = isSmall ? 0 : target / 128;
-  if (best - slack > target && machine.takeMemoryWaits()) {
+  // All manners where they make a difference; in large steps, where that takes
+  // long, if one that counts can be hoped for.
+  bool isPromising =
+      isSmall || (best < byRules && best - target > target / 128);
+  if (best > target && isPromising && machine.takeMemoryWaits()) {
     nodes.clear();
     runLevels(/*allManners=*/true);
   }
@@ -399,8 +401,11 @@ namespace {
 /// Searches with casts at one set of places after the other.
 class Candidates {
 public:
-  Candidates(const ScheduleProblem &problem, Best &best, Time target)
-      : problem(problem), best(best), target(target) {}
+  /// Nothing that takes less than @target is there, nothing that takes @below
+  /// or more is looked for.
+  Candidates(const ScheduleProblem &problem, Best &best, Time target,
+             Time below)
+      : problem(problem), best(best), target(target), below(below) {}
   void run();
 
 private:
@@ -416,7 +421,7 @@ private:
 
   const ScheduleProblem &problem;
   Best &best;
-  Time target;
+  Time target, below;
   /// Large steps: rules tell the plans of casts apart, and one is searched.
   bool isSmall = problem.transfers.size() <= kSmall;
   std::vector<CastPlan> tried;
@@ -444,7 +449,8 @@ bool Candidates::offer(const CastPlan &casts, bool rulesOnly) {
     return false;
   tried.push_back(casts);
   Time before = best.schedule->makespan;
-  std::optional<Schedule> found = search(problem, casts, before, rulesOnly);
+  std::optional<Schedule> found =
+      search(problem, casts, std::min(before, below), rulesOnly);
   if (!found)
     return false;
   best.offer(shareLinks(problem, *found));
@@ -542,14 +548,15 @@ void Candidates::run() {
     offer(CastPlan(bestCasts), /*rulesOnly=*/false);
 }
 
-/// As schedule(), but for the waits. @target: no order takes less.
+/// As schedule(), but for the waits. @target: no order takes less. One that
+/// takes @below or more need not be the best.
 static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
-                                         Time target) {
+                                         Time target, Time below = kForever) {
   Best best{problem, std::nullopt};
   best.offer(scheduleFrugally(problem));
   if (!best.schedule)
     return std::nullopt;
-  Candidates(problem, best, target).run();
+  Candidates(problem, best, target, below).run();
   // Peaks are of any timing, the search knows one: with many queues it may
   // count on more than its orders guarantee. Then it has that much less; and
   // more and more, where nothing that is any good has been found.
@@ -563,7 +570,7 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   for (int i = 0; i != kMostRetries && isWorth(i); ++i) {
     less = std::max(std::exchange(best.missing, kNoBudget), 2 * less);
     tighter.budget -= less;
-    Candidates(tighter, best, target).run();
+    Candidates(tighter, best, target, below).run();
   }
   if (best.schedule->makespan > target)
     offerFSDP(problem, best);
@@ -608,9 +615,9 @@ mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
 }
 
 std::optional<Time>
-mlir::fsdp::sched::getScheduledTime(const ScheduleProblem &problem,
-                                    Time bound) {
-  if (std::optional<Schedule> found = findOrder(problem, bound))
+mlir::fsdp::sched::getScheduledTime(const ScheduleProblem &problem, Time bound,
+                                    Time below) {
+  if (std::optional<Schedule> found = findOrder(problem, bound, below))
     return found->makespan;
   return std::nullopt;
 }

@@ -32,9 +32,10 @@ int64_t getLeastBudget(const ScheduleProblem &problem);
 std::optional<Schedule> schedule(const ScheduleProblem &problem);
 
 /// The makespan of that schedule, for those who compare problems. @bound: the
-/// problem's lowerBound, which they have.
-std::optional<Time> getScheduledTime(const ScheduleProblem &problem,
-                                     Time bound);
+/// problem's lowerBound, which they have. Where it would not be less than
+/// @below, it may be anything that is not.
+std::optional<Time> getScheduledTime(const ScheduleProblem &problem, Time bound,
+                                     Time below);
 
 } // namespace mlir::fsdp::sched
 
