@@ -142,8 +142,9 @@ struct Model {
 };
 
 /// What is recomputed in backward: nothing; half of the products and all that
-/// is cheap, with attention kept (torchtitan's selective); everything.
-enum class Recompute { None, Selective, Full };
+/// is cheap, with attention kept (torchtitan's selective); everything; that,
+/// in checkpoints around FSDP's units, which gather each of them once more.
+enum class Recompute { None, Selective, Full, Outside };
 
 struct Row {
   const char *id, *name, *cluster;
@@ -155,6 +156,8 @@ struct Row {
   bool isStated, isFit;
   /// What differs from the cluster file, by a factor.
   double memory = 1, matmul = 1, nic = 1;
+
+  bool isFSDP2() const { return id[0] == 'T'; }
 };
 
 constexpr Model kLlama2_7B = {32, 4096, 11008, 32, 32, 32000, true};
@@ -175,9 +178,10 @@ constexpr double kGPT175Flops =
 /// Memory of the A100-40GB and, at 500 W, of the H100 with 96 GB of HBM2e (six
 /// stacks, where the 80 GB card with 2 TB/s has five).
 constexpr double k40GBMemory = 1555.0 / 2039, k500WMemory = 2400.0 / 3350;
-/// Fitted, each by one row: matmul at 500 W by T6, the NICs of YaFSDP's cluster
-/// by Y1 and of DeepCompile's by D2.
-constexpr double k500WMatmul = 0.85, kYaNic = 0.335, kDeepNic = 0.403;
+/// Fitted, each by one row: matmul at 500 W by T6, the NICs of llm-foundry's
+/// cluster by M2, of YaFSDP's by Y1 and of DeepCompile's by D2.
+constexpr double k500WMatmul = 0.85, kRoceNic = 0.145, kYaNic = 0.365,
+                 kDeepNic = 0.7;
 
 const Row kRows[] = {
     {"T6", "Llama 3.1 8B, torchtitan", "h100-sxm", kLlama3_8B, 8, 8, 8192, 2,
@@ -185,9 +189,9 @@ const Row kRows[] = {
     {"T8", "Llama 3.1 8B, torchtitan", "h100-sxm", kLlama3_8B, 128, 128, 8192,
      2, Recompute::Selective, 4, 2.923, true, false, k500WMemory, k500WMatmul},
     {"M3", "MPT-13b, llm-foundry", "a100-80g-sxm", kMPT_13B, 16, 16, 2048, 10,
-     Recompute::Full, 2, 10.28, true, true, k40GBMemory},
+     Recompute::Full, 2, 10.28, true, true, k40GBMemory, 1, kRoceNic},
     {"M2", "MPT-70b, llm-foundry", "a100-80g-sxm", kMPT_70B, 64, 64, 2048, 2,
-     Recompute::Full, 2, 14.84, true, false, k40GBMemory},
+     Recompute::Full, 2, 14.84, true, true, k40GBMemory, 1, kRoceNic},
     {"F1", "GPT 175B, FSDP paper", "a100-80g-sxm", kGPT_175B, 128, 128, 2048, 1,
      Recompute::Full, 2, kGPT175Flops / 173e12, true, false},
     {"I1", "Llama 2 7B, fms-fsdp HSDP", "a100-80g-sxm", kLlama2_7B, 128, 8,
@@ -209,11 +213,11 @@ const Row kRows[] = {
     {"T4", "Llama 2 13B, torchtitan", "a100-80g-sxm", kLlama2_13B, 64, 64, 4096,
      2, Recompute::None, 4, 3.789, false, false},
     {"D2", "Llama 3 70B, DeepCompile", "h100-sxm", kLlama3_70B, 32, 32, 1024, 1,
-     Recompute::Full, 2, 2.76, false, true, 1, 1, kDeepNic},
+     Recompute::Outside, 2, 2.76, false, true, 1, 1, kDeepNic},
     {"D5", "Llama 3 70B, DeepCompile", "h100-sxm", kLlama3_70B, 32, 32, 1024, 2,
-     Recompute::Full, 2, 3.73, false, false, 1, 1, kDeepNic},
+     Recompute::Outside, 2, 3.73, false, false, 1, 1, kDeepNic},
     {"D7", "Llama 3 70B, DeepCompile", "h100-sxm", kLlama3_70B, 32, 32, 512, 4,
-     Recompute::Full, 2, 3.65, false, false, 1, 1, kDeepNic},
+     Recompute::Outside, 2, 3.65, false, false, 1, 1, kDeepNic},
     {"M5", "MPT-70b, llm-foundry", "h100-sxm", kMPT_70B, 128, 128, 2048, 8,
      Recompute::Full, 4, 15.49, false, true},
 };
@@ -222,6 +226,8 @@ const Row kRows[] = {
 struct Parts {
   double forward = 0, backward = 0, optimizer = 0;
   double forwardComm = 0, backwardComm = 0, head = 0, tail = 0;
+  /// What FSDP copies, and gathers that nothing runs beside.
+  double copies = 0, alone = 0;
 };
 
 } // namespace
@@ -277,7 +283,7 @@ static Parts estimate(const Row &row, const AnalyticCost &model,
 
   double layerForward = forwardProducts + attention(false) + cheap;
   double layerBackward = backwardProducts + attention(true) + 2 * cheap;
-  if (row.recompute == Recompute::Full)
+  if (row.recompute == Recompute::Full || row.recompute == Recompute::Outside)
     layerBackward += layerForward;
   if (row.recompute == Recompute::Selective)
     layerBackward += forwardProducts / 2 + cheap;
@@ -305,6 +311,10 @@ static Parts estimate(const Row &row, const AnalyticCost &model,
   parts.forwardComm = m.layers * gather;
   parts.backwardComm = (m.layers - 1) * gather + m.layers * reduce + rootReduce;
   parts.tail = rootReduce;
+  if (row.recompute == Recompute::Outside) {
+    parts.alone = 2 * m.layers * gather;
+    parts.backwardComm -= (m.layers - 1) * gather;
+  }
   if (replicate.ranks > 1) {
     // On its own queue: beside the reduce_scatters, the last one after them.
     double all =
@@ -316,6 +326,14 @@ static Parts estimate(const Row &row, const AnalyticCost &model,
     parts.backwardComm = std::max(parts.backwardComm, m.layers * all + rootAll);
     parts.tail += rootAll;
   }
+  // Bytes per parameter that FSDP moves over whole units. FSDP1 concatenates
+  // gradients, casts what it reduces in f32, and divides; FSDP2 splits what it
+  // gathered, twice, and fills the buffer that it reduces.
+  double copied = row.isFSDP2()          ? 2 * 4 + 2 + row.reduceBytes
+                  : row.reduceBytes == 4 ? 4 + 6 + 8
+                                         : 4 + 4;
+  parts.copies =
+      elementwise(model, copied * (m.layers * layer + root), copied * layer);
   // AdamW in f32: parameter, gradient and two moments read, three written;
   // the gradient's norm reads it once more.
   double local = (m.layers * layer + root) / double(shard.ranks);
@@ -333,7 +351,7 @@ static double getStep(const Parts &parts, const AnalyticCost &model) {
   };
   return parts.head + overlap(parts.forward, parts.forwardComm) +
          overlap(parts.backward, parts.backwardComm) + parts.tail +
-         parts.optimizer;
+         parts.alone + parts.copies + parts.optimizer;
 }
 
 static void checkSteps(const std::string &folder) {
@@ -364,7 +382,8 @@ static void checkSteps(const std::string &folder) {
                     "%-4s %-26s %5d %7.3f s %7.3f s %+7.1f%% %6.3f s %6.3f s",
                     row.id, row.name, int(row.gpus), row.seconds, step, error,
                     parts.forward + parts.backward + parts.optimizer,
-                    parts.head + parts.forwardComm + parts.backwardComm)
+                    parts.head + parts.forwardComm + parts.backwardComm +
+                        parts.alone)
              << (row.isFit ? " fit\n" : "\n");
       if (row.isFit)
         continue;
