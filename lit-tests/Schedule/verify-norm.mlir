@@ -17,14 +17,14 @@
 // COUNTED: note: it is reduced here
 // SCALE: 'fsdp.launch' op expected an all_reduce along 'shard' of operand 2, a sum over each rank's shard of 'a', before it meets operand 1, which needs none, got none
 //
-// Two sums that are divided by different wrong numbers, in both orders.
+// Two sums that are divided by different wrong numbers, in both orders; and one.
 //
 // RUN: sed '/%ga = / s/divisor 2/divisor 4/; /%gb = / s/divisor 2/divisor 8/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=SUMS
-// RUN: sed '/%ga = / s/divisor 2/divisor 4/; /%gb = / s/divisor 2/divisor 8/; s/@norm(%ra, %qb)/@norm(%qb, %ra)/; s/%n#1)/%one)/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=SWAPPED
+// RUN: sed '/%ga = / s/divisor 2/divisor 4/; /%gb = / s/divisor 2/divisor 8/; s/@norm(%ra, %qb)/@norm(%qb, %ra)/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=SWAPPED
 // RUN: sed '/%gb = / s/divisor 2/divisor 3/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=DIVISOR
 //
 // SUMS: 'fsdp.launch' op expected sums that are divided alike, got operand 0 with divisor 4 of 2 ranks and operand 1 with divisor 8 of 2 ranks
-// SWAPPED: 'fsdp.reduce_scatter' op expected a sum over 2 ranks to be divided by 2 for a shard of 'a', got divisor 4
+// SWAPPED: 'fsdp.launch' op expected sums that are divided alike, got operand 1 with divisor 4 of 2 ranks and operand 0 with divisor 8 of 2 ranks
 // DIVISOR: 'fsdp.all_reduce' op expected a sum over 2 ranks to be divided by 2 for a shard of 'a', got divisor 3
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
@@ -70,9 +70,9 @@ func.func private @update(%w: tensor<64xf32>, %g: tensor<64xf32>, %scale: tensor
   } -> tensor<64xf32>
   return %new : tensor<64xf32>
 }
-func.func @step(%a: tensor<64xf32> {fsdp.shard = @a, fsdp.offset = 0 : i64}, %b: tensor<64xf32> {fsdp.shard = @b, fsdp.offset = 256 : i64}, %x: tensor<64xf32> {fsdp.input = {name = "x"}, fsdp.offset = 512 : i64}, %one: tensor<f32> {fsdp.scalar = {name = "one"}, fsdp.offset = 768 : i64})
+func.func @step(%a: tensor<64xf32> {fsdp.shard = @a, fsdp.offset = 0 : i64}, %b: tensor<64xf32> {fsdp.shard = @b, fsdp.offset = 256 : i64}, %x: tensor<64xf32> {fsdp.input = {name = "x"}, fsdp.offset = 512 : i64})
     -> (tensor<64xf32> {fsdp.shard = @a}, tensor<64xf32> {fsdp.shard = @b}, tensor<f32> {fsdp.grad_norm})
-    attributes {fsdp.arena = {bytes = 4096, state_offset = 0, state_bytes = 1024, communicated_offset = 1024, communicated_bytes = 3072, transient_offset = 4096, transient_bytes = 0}} {
+    attributes {fsdp.arena = {bytes = 4096, state_offset = 0, state_bytes = 768, communicated_offset = 768, communicated_bytes = 3328, transient_offset = 4096, transient_bytes = 0}} {
   %w = fsdp.all_gather %a on @mesh["shard"] for forward {fsdp.offsets = array<i64: 1024>} : tensor<64xf32> -> tensor<128xf32>
   %d:2 = fsdp.launch @backward(%w, %b, %x) {fsdp.offsets = array<i64: 1536, 2048>} : (tensor<128xf32>, tensor<64xf32>, tensor<64xf32>) -> (tensor<128xf32>, tensor<64xf32>)
   %ga = fsdp.reduce_scatter %d#0 on @mesh["shard"] divisor 2 {fsdp.offsets = array<i64: 2304>} : tensor<128xf32> -> tensor<64xf32>
