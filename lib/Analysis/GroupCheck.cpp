@@ -5,56 +5,54 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Follows through the step along which axes of the mesh ranks hold different
-// things: because their batches differ, or because each holds a shard. What is
-// computed of several values differs where any of them does. Sums over batches
-// end as means.
+// Follows through the step how values differ between ranks (Distribution.h),
+// and which reductions of gradients each is computed of. Sums over batches end
+// as means, sums of what ranks computed of their shards are completed before
+// anything else is computed of them, and a gradient's norm counts whatever the
+// step updates.
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Distribution.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/PlacedStep.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <deque>
 
 using namespace mlir;
 using namespace mlir::fsdp;
 
 namespace {
-/// Axes of the mesh by bits.
-using Axes = uint64_t;
-
-struct Difference {
-  Axes batch = 0, shard = 0;
-  /// Along which what differed has been reduced.
-  Axes reduced = 0;
-  /// Along which parts that shards gave have been added up.
-  Axes summed = 0;
-  /// How many ranks' results have been added up, and what that has been divided
-  /// by.
-  int64_t ranks = 1, divisor = 1;
-
-  bool isMean() const { return ranks == divisor; }
-  /// What is computed of this and of @other.
-  void join(const Difference &other) {
-    batch |= other.batch;
-    shard |= other.shard;
-    reduced |= other.reduced;
-    summed |= other.summed;
-    if (isMean()) {
-      ranks = other.ranks;
-      divisor = other.divisor;
-    }
-  }
+/// A value that is not what its maker wanted, in @op.
+struct StepFault {
+  Operation *op;
+  Distribution::Fault fault;
 };
+
+/// How a value differs between ranks.
+struct Known {
+  Distribution form;
+  /// The first of those it is computed of.
+  const StepFault *fault = nullptr;
+};
+
+/// Results that ranks must agree on, by what they are.
+enum class ResultKind { Other, Loss, GradNorm, Shard, State };
 
 class GroupChecker {
 public:
-  GroupChecker(ModuleOp module, func::FuncOp step, MeshOp mesh)
-      : module(module), step(step), mesh(mesh) {}
+  GroupChecker(ModuleOp module, func::FuncOp step, MeshOp mesh,
+               const sched::StepProgram &program, ArrayRef<Operation *> origins)
+      : module(module), symbols(module), step(step), mesh(mesh) {
+    nameTransfers(program, origins);
+  }
   LogicalResult run();
 
 private:
@@ -66,10 +64,24 @@ private:
     return flat && flat.getShardAxes().empty() &&
            flat.getReplicateAxes().empty();
   }
+  void nameTransfers(const sched::StepProgram &program,
+                     ArrayRef<Operation *> origins);
   void addArguments();
   LogicalResult visit(Operation &op);
   LogicalResult visitCollective(CollectiveOpInterface op);
+  void visitLaunch(LaunchOp op);
+  Known getKnown(Value value) { return known.lookup(getWholeValue(value)); }
+  Known joinOperands(Operation &op);
+
+  SmallVector<Value> getSources(Value value);
+  std::string nameUnits(Value value);
+  void walkBack(Value value, function_ref<bool(Value)> visitValue);
+  InFlightDiagnostic report(const StepFault &fault);
+  InFlightDiagnostic reportDivisor(Value value, const Twine &what);
   LogicalResult checkReturn(Operation &op);
+  LogicalResult checkResult(Operation *maker, Value whole, ResultKind kind,
+                            DictionaryAttr attrs);
+  LogicalResult checkCounted(Value norm, ArrayRef<Value> shards);
   LogicalResult fail(Operation *op, const Twine &expected, Axes axes,
                      const Twine &got) {
     return op->emitOpError("expected ")
@@ -77,12 +89,17 @@ private:
   }
 
   ModuleOp module;
+  SymbolTable symbols;
   func::FuncOp step;
   MeshOp mesh;
   /// All with more than one rank.
   Axes all = 0;
-  bool hasIgnored = false;
-  llvm::DenseMap<Value, Difference> differences;
+  llvm::DenseMap<Value, Known> known;
+  /// What reductions make of batches: gradients, the loss.
+  llvm::DenseSet<Value> reducedBatches;
+  /// Of transfers: the unit that they are for.
+  llvm::DenseMap<Operation *, StringRef> units;
+  std::deque<StepFault> faults;
 };
 } // namespace
 
@@ -124,6 +141,25 @@ FlatParamOp GroupChecker::getFlatParam(DictionaryAttr attrs) {
   return name ? module.lookupSymbol<FlatParamOp>(name) : nullptr;
 }
 
+void GroupChecker::nameTransfers(const sched::StepProgram &program,
+                                 ArrayRef<Operation *> origins) {
+  for (auto [op, origin] : llvm::zip_equal(program.ops, origins)) {
+    if (op.kind != sched::StepOpKind::Start)
+      continue;
+    SmallVector<Operation *> parts;
+    if (auto start = dyn_cast<StartOp>(origin))
+      for (Operation &part : start.getTransfers())
+        parts.push_back(&part);
+    else
+      llvm::append_range(parts,
+                         getGroupFrom(cast<TransferOpInterface>(origin)));
+    ArrayRef<sched::Id> atoms = program.transfers[op.transfer].atomUnits;
+    for (auto [part, unit] : llvm::zip_equal(parts, atoms))
+      if (unit >= 0)
+        units[part] = program.units[unit];
+  }
+}
+
 /// Shards are equal on replicas when the step begins; batches, and buffers of a
 /// rank's own, differ everywhere. So do parameters whose gradients are not
 /// reduced.
@@ -132,60 +168,109 @@ void GroupChecker::addArguments() {
     DictionaryAttr attrs = step.getArgAttrDict(arg.getArgNumber());
     if (!attrs)
       attrs = DictionaryAttr::get(step.getContext());
-    Difference &difference = differences[arg];
+    Distribution &form = known[arg].form;
     if (FlatParamOp flat = getFlatParam(attrs)) {
-      difference.shard = getAxes(flat.getShardAxes());
+      form.shard = getAxes(flat.getShardAxes());
       if (isIgnored(flat))
-        difference.batch = all;
+        form.batch = all;
     } else if (attrs.contains(names::kInput) ||
                attrs.contains(names::kBuffer)) {
-      difference.batch = all;
+      form.batch = all;
     } else if (!attrs.contains(names::kScalar) &&
                !attrs.contains(names::kState)) {
       // Nobody says what it is.
-      difference.batch = difference.shard = all;
+      form.batch = form.shard = all;
     }
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
 LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
   Axes axes = getAxes(op.getAxesAttr());
-  Difference source = differences.lookup(getWholeValue(op.getInput()));
+  Known source = getKnown(op.getInput());
+  Distribution &form = source.form;
+  // Elements of a shard are no summands, what is computed of one may be.
+  Axes parts = (form.shard | form.partial) & ~form.batch;
   if (isa<AllGatherOp>(*op)) {
-    if (axes & ~source.shard)
+    if (axes & ~form.shard)
       return fail(op, "to gather what is sharded", axes,
-                  "shards along " + describe(source.shard));
-    source.shard &= ~axes;
-    source.batch &= ~axes;
+                  "shards along " + describe(form.shard));
+    form.shard &= ~axes;
+    form.partial &= ~axes;
+    form.batch &= ~axes;
   } else {
+    bool isAllReduce = isa<AllReduceOp>(*op);
     // What was equal from the start may be averaged; what a reduction has made
     // equal would be counted several times. Parts of a sum over shards differ.
-    Axes differs =
-        isa<ReduceScatterOp>(*op) ? source.batch : source.batch | source.shard;
-    if (axes & source.reduced & ~differs)
+    Axes differs = isAllReduce ? form.getDiffering() : form.batch;
+    if (axes & form.reduced & ~differs)
       return fail(op, "to reduce what differs", axes,
-                  "what is reduced along " + describe(source.reduced) +
+                  "what is reduced along " + describe(form.reduced) +
                       " already");
-    if (isa<AllReduceOp>(*op) && (axes & source.batch) &&
-        (axes & source.shard & ~source.batch))
+    if (isAllReduce && (axes & form.batch) && (axes & parts))
       return fail(op, "to reduce batches or shards, not both", axes,
-                  "shards along " + describe(source.shard));
+                  "shards along " + describe(form.shard | form.partial));
+    if (isAllReduce && (axes & form.getShard()))
+      return fail(op, "to add up what ranks computed of their shards", axes,
+                  "the shards of " + nameUnits(op.getInput()));
+    if (axes & form.batch)
+      reducedBatches.insert(op->getResult(0));
     // Equal results count, too; parts of a sum over shards do not.
-    Axes parts = isa<AllReduceOp>(*op) ? source.shard & ~source.batch : Axes(0);
-    if (llvm::MulOverflow(source.ranks, countRanks(axes & ~parts),
-                          source.ranks) ||
-        llvm::MulOverflow(source.divisor, getDivisor(op), source.divisor))
+    Axes counted = isAllReduce ? axes & ~parts : axes;
+    RankSum &sum = form.sum;
+    if (llvm::MulOverflow(sum.ranks, countRanks(counted), sum.ranks) ||
+        llvm::MulOverflow(sum.divisor, getDivisor(op), sum.divisor))
       return op.emitOpError("expected divisors whose product is below 2^63");
-    if (source.isMean())
-      source.ranks = source.divisor = 1;
-    source.summed |= axes & parts;
-    source.batch &= ~axes;
-    source.reduced |= axes & differs;
-    source.shard =
-        isa<ReduceScatterOp>(*op) ? source.shard | axes : source.shard & ~axes;
+    if (sum.isMean())
+      sum = RankSum();
+    form.batch &= ~axes;
+    form.partial &= ~axes;
+    form.reduced |= axes & differs;
+    form.shard = isAllReduce ? form.shard & ~axes : form.shard | axes;
   }
-  differences[op->getResult(0)] = source;
+  form.isZero = false;
+  known[op->getResult(0)] = source;
   return success();
+}
+
+/// Each result is what the kernel computes it of; what is wrong in it is only
+/// wrong if somebody asks for it.
+void GroupChecker::visitLaunch(LaunchOp op) {
+  SmallVector<Distribution> inputs;
+  for (Value input : op.getInputs())
+    inputs.push_back(getKnown(input).form);
+  SmallVector<int64_t> tied;
+  for (unsigned i = 0, e = op->getNumResults(); i != e; ++i)
+    tied.push_back(op.getTiedInput(i));
+  auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
+  for (auto [result, form] :
+       llvm::zip_equal(op->getResults(), distribute(kernel, inputs, tied))) {
+    Known &made = known[result];
+    made.form = form;
+    for (unsigned i : form.inputs.set_bits())
+      if (!made.fault)
+        made.fault = getKnown(op.getInputs()[i]).fault;
+    if (form.fault && !made.fault)
+      made.fault = &faults.emplace_back(StepFault{op, *form.fault});
+  }
+}
+
+Known GroupChecker::joinOperands(Operation &op) {
+  Known result;
+  SmallVector<Distribution> operands;
+  for (Value operand : op.getOperands()) {
+    Known part = getKnown(operand);
+    operands.push_back(part.form);
+    operands.back().fault.reset();
+    operands.back().inputs.clear();
+    if (!result.fault)
+      result.fault = part.fault;
+  }
+  result.form = Distribution::join(operands);
+  return result;
 }
 
 LogicalResult GroupChecker::visit(Operation &op) {
@@ -201,45 +286,217 @@ LogicalResult GroupChecker::visit(Operation &op) {
     return checkReturn(op);
   if (isView(&op) || isa<WaitOp>(op))
     return success();
-  Difference difference;
-  for (Value operand : op.getOperands())
-    difference.join(differences.lookup(getWholeValue(operand)));
-  for (Value result : op.getResults())
-    differences[result] = difference;
+  if (auto launch = dyn_cast<LaunchOp>(op)) {
+    visitLaunch(launch);
+    return success();
+  }
+  Known result = joinOperands(op);
+  for (Value value : op.getResults())
+    known[value] = result;
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// What a value is computed of
+//===----------------------------------------------------------------------===//
+
+/// From @value back through the step; @visitValue says whether to go on.
+void GroupChecker::walkBack(Value value, function_ref<bool(Value)> visitValue) {
+  llvm::SetVector<Value> seen;
+  seen.insert(getWholeValue(value));
+  for (size_t i = 0; i != seen.size(); ++i) {
+    Value next = seen[i];
+    if (!visitValue(next) || !next.getDefiningOp())
+      continue;
+    Operation *maker = next.getDefiningOp();
+    auto launch = dyn_cast<LaunchOp>(maker);
+    llvm::SmallBitVector inputs = known.lookup(next).form.inputs;
+    for (auto [j, operand] : llvm::enumerate(maker->getOperands()))
+      if (!launch || (j < inputs.size() && inputs.test(j)))
+        seen.insert(getWholeValue(operand));
+  }
+}
+
+/// The reduced gradients, shards and states that @value is computed of.
+SmallVector<Value> GroupChecker::getSources(Value value) {
+  SmallVector<Value> sources;
+  walkBack(value, [&](Value next) {
+    if (next.getDefiningOp<AllGatherOp>())
+      return false;
+    auto arg = dyn_cast<BlockArgument>(next);
+    if (arg && !getFlatParam(step.getArgAttrDict(arg.getArgNumber())))
+      return false;
+    bool isSource = arg || reducedBatches.contains(next);
+    if (isSource)
+      sources.push_back(next);
+    return !isSource;
+  });
+  return sources;
+}
+
+/// "'h.0'", "'h.0' and 2 others": the units that @value is computed of.
+std::string GroupChecker::nameUnits(Value value) {
+  llvm::SetVector<StringRef> found;
+  for (Value source : getSources(value)) {
+    if (auto arg = dyn_cast<BlockArgument>(source))
+      found.insert(
+          getFlatParam(step.getArgAttrDict(arg.getArgNumber())).getSymName());
+    else if (units.contains(source.getDefiningOp()))
+      found.insert(units.lookup(source.getDefiningOp()));
+  }
+  if (found.empty())
+    return "no unit";
+  std::string text = ("'" + found.front() + "'").str();
+  if (size_t others = found.size() - 1)
+    text +=
+        " and " + std::to_string(others) + " other" + (others > 1 ? "s" : "");
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+InFlightDiagnostic GroupChecker::report(const StepFault &fault) {
+  using Fault = Distribution::Fault;
+  const Fault &what = fault.fault;
+  unsigned partial = what.partial.find_first();
+  Value value = fault.op->getOperand(partial);
+  if (what.kind == Fault::Sums)
+    return fault.op->emitOpError("expected sums that are divided alike, got "
+                                 "operand ")
+           << partial << " with divisor " << what.sum.divisor << " of "
+           << what.sum.ranks << " ranks and operand " << what.other.find_first()
+           << " with divisor " << what.otherSum.divisor << " of "
+           << what.otherSum.ranks << " ranks";
+  // What is computed of a shard is partial within the kernel.
+  bool isPartial = getKnown(value).form.getPartial() & what.axes;
+  InFlightDiagnostic diag =
+      fault.op->emitOpError("expected an all_reduce along ")
+      << describe(what.axes) << " of "
+      << (isPartial ? "" : "what is computed of ") << "operand " << partial
+      << (isPartial ? ", a sum over each rank's shard of "
+                    : ", each rank's shard of ")
+      << nameUnits(value) << ", before ";
+  if (what.kind == Fault::NotLinear)
+    diag << "what is computed of it is no sum";
+  else if (int other = what.other.find_first(); other >= 0)
+    diag << "it meets operand " << other << ", which needs none";
+  else
+    diag << "it meets what needs none";
+  diag << ", got none";
+  Operation *maker = getWholeValue(value).getDefiningOp();
+  if (maker && maker->getLoc() != fault.op->getLoc())
+    diag.attachNote(maker->getLoc()) << "the operand is made here";
+  return diag;
+}
+
+/// @value, which is @what, is no mean: the reduction that should have made it
+/// one says so.
+InFlightDiagnostic GroupChecker::reportDivisor(Value value, const Twine &what) {
+  Value last = value;
+  walkBack(value, [&](Value next) {
+    if (isa_and_nonnull<ReduceScatterOp, AllReduceOp>(next.getDefiningOp()) &&
+        !known.lookup(next).form.sum.isMean() && last == value)
+      last = next;
+    return last == value;
+  });
+  if (!last.getDefiningOp())
+    return step.emitOpError("expected ") << what << " to be a mean";
+  auto [ranks, divisor] = known.lookup(last).form.sum;
+  int64_t own = getDivisor(last.getDefiningOp()), before = divisor / own;
+  InFlightDiagnostic diag = last.getDefiningOp()->emitOpError("expected ");
+  if (ranks == 1)
+    diag << "sums over the shards of " << nameUnits(last)
+         << " not to be divided";
+  else if (ranks % before)
+    diag << "a sum over " << ranks << " ranks not to be divided by " << before
+         << " before";
+  else
+    diag << "a sum over " << ranks << " ranks to be divided by "
+         << ranks / before << (before > 1 ? " here" : "");
+  diag << " for " << what << ", got divisor " << own;
+  return diag;
+}
+
+static ResultKind getKind(DictionaryAttr attrs) {
+  if (!attrs)
+    return ResultKind::Other;
+  return attrs.contains(names::kLoss)       ? ResultKind::Loss
+         : attrs.contains(names::kGradNorm) ? ResultKind::GradNorm
+         : attrs.contains(names::kShard)    ? ResultKind::Shard
+         : attrs.contains(names::kState)    ? ResultKind::State
+                                            : ResultKind::Other;
+}
+
 /// Replicas that went their own ways would be so for ever, and a loss or a norm
-/// is the one of all ranks. (A gradient norm over parameters that are not
-/// reduced differs by itself.)
+/// is the one of all ranks.
+LogicalResult GroupChecker::checkResult(Operation *maker, Value whole,
+                                        ResultKind kind, DictionaryAttr attrs) {
+  FlatParamOp flat = getFlatParam(attrs);
+  // Each rank goes its own way with what it does not reduce.
+  if (kind == ResultKind::Other || isIgnored(flat))
+    return success();
+  const Known &made = known[whole];
+  const Distribution &form = made.form;
+  bool isReport = kind == ResultKind::Loss || kind == ResultKind::GradNorm;
+  std::string what = kind == ResultKind::Loss       ? "a loss"
+                     : kind == ResultKind::GradNorm ? "a gradient norm"
+                     : flat ? ("a shard of '" + flat.getSymName() + "'").str()
+                            : "a state of all ranks";
+  if (!isReport && flat && form.batch)
+    return maker->emitOpError("expected gradients that are reduced along all "
+                              "axes before they update ")
+           << what << ", got ones that differ along " << describe(form.batch);
+  if (made.fault)
+    return report(*made.fault);
+  Axes allowed = flat ? getAxes(flat.getShardAxes()) & ~form.getPartial() : 0;
+  if (Axes differs = form.getDiffering() & ~allowed)
+    return maker->emitOpError("expected ")
+           << what << " that all ranks agree on, got one that differs along "
+           << describe(differs);
+  if (!form.sum.isMean())
+    return reportDivisor(whole, what);
+  return success();
+}
+
+/// What is clipped is what is counted: the norm is computed of every gradient
+/// that a shard is.
+LogicalResult GroupChecker::checkCounted(Value norm, ArrayRef<Value> shards) {
+  llvm::SmallDenseSet<Value> counted;
+  for (Value source : getSources(norm))
+    counted.insert(source);
+  for (Value shard : shards)
+    for (Value source : getSources(shard))
+      if (reducedBatches.contains(source) && !counted.contains(source)) {
+        Operation *maker = getWholeValue(norm).getDefiningOp();
+        InFlightDiagnostic diag =
+            (maker ? maker : step.getOperation())->emitOpError("expected a ")
+            << "gradient norm that counts every gradient of the step, got one "
+               "without that of "
+            << nameUnits(source);
+        diag.attachNote(source.getLoc()) << "it is reduced here";
+        return diag;
+      }
+  return success();
+}
+
 LogicalResult GroupChecker::checkReturn(Operation &op) {
+  Value norm;
+  SmallVector<Value> shards;
   for (OpOperand &operand : op.getOpOperands()) {
     DictionaryAttr attrs = step.getResultAttrDict(operand.getOperandNumber());
-    FlatParamOp flat = getFlatParam(attrs);
+    ResultKind kind = getKind(attrs);
     Value whole = getWholeValue(operand.get());
-    Difference difference = differences.lookup(whole);
     Operation *maker = whole.getDefiningOp() ? whole.getDefiningOp() : &op;
-    bool isLoss = attrs && attrs.contains(names::kLoss);
-    bool isNorm = attrs && attrs.contains(names::kGradNorm) && !hasIgnored;
-    // The kernel that ends a norm may update shards as well.
-    Axes parts = isNorm ? difference.shard & ~difference.summed : Axes(0);
-    if (Axes differs = difference.batch | parts; (isLoss || isNorm) && differs)
-      return maker->emitOpError("expected a ")
-             << (isLoss ? "loss" : "gradient norm")
-             << " that all ranks agree on, got one that differs along "
-             << describe(differs);
-    bool isShared = flat && !isIgnored(flat) && !hasIgnored;
-    if (isShared && difference.batch)
-      return maker->emitOpError("expected gradients that are reduced along all "
-                                "axes before they update a shard of '")
-             << flat.getSymName() << "', got ones that differ along "
-             << describe(difference.batch);
-    if ((isShared || isLoss || isNorm) && !difference.isMean())
-      return maker->emitOpError("expected a sum over ")
-             << difference.ranks << " ranks to be divided by "
-             << difference.ranks << ", got divisor " << difference.divisor;
+    if (failed(checkResult(maker, whole, kind, attrs)))
+      return failure();
+    if (kind == ResultKind::GradNorm)
+      norm = whole;
+    if (kind == ResultKind::Shard)
+      shards.push_back(whole);
   }
-  return success();
+  return norm ? checkCounted(norm, shards) : success();
 }
 
 LogicalResult GroupChecker::run() {
@@ -247,8 +504,6 @@ LogicalResult GroupChecker::run() {
        llvm::enumerate(mesh.getAxes().getAsRange<MeshAxisAttr>()))
     if (axis.getSize() > 1)
       all |= Axes(1) << i;
-  for (auto flat : module.getOps<FlatParamOp>())
-    hasIgnored |= all && isIgnored(flat);
   addArguments();
   for (Operation &op : step.getBody().front())
     if (failed(visit(op)))
@@ -256,10 +511,12 @@ LogicalResult GroupChecker::run() {
   return success();
 }
 
-LogicalResult fsdp::checkGroups(func::FuncOp step) {
+LogicalResult fsdp::checkGroups(func::FuncOp step,
+                                const sched::StepProgram &program,
+                                ArrayRef<Operation *> origins) {
   auto module = step->getParentOfType<ModuleOp>();
   auto meshes = module.getOps<MeshOp>();
   if (meshes.empty())
     return success();
-  return GroupChecker(module, step, *meshes.begin()).run();
+  return GroupChecker(module, step, *meshes.begin(), program, origins).run();
 }

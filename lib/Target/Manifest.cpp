@@ -401,7 +401,7 @@ std::string ManifestWriter::write(const sched::StepProgram &program) {
 
 FailureOr<std::string> fsdp::createManifest(ModuleOp module,
                                             const ManifestOptions &options) {
-  FailureOr<sched::StepProgram> program = extractStepProgram(module);
+  FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
   if (failed(program))
     return failure();
   return ManifestWriter(module, options).write(*program);

@@ -59,9 +59,9 @@ func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{expected fsdp.group on a collective, with a number, got 0 : i64}}
-  %a = fsdp.launch @f(%p) {fsdp.group = 0} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @below {{expected fsdp.group with a number, got "first"}}
+  %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = "first"} : tensor<4xf32>
   return %a : tensor<4xf32>
 }

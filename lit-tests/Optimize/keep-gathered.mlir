@@ -49,15 +49,6 @@ func.func @step(%p: tensor<4xf32>, %q: tensor<4xf32>) -> (tensor<8xf32>, tensor<
 // -----
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-func.func @step(%p: tensor<8xf32>) -> tensor<4xf32> {
-  // expected-error @below {{got another op}}
-  %w = fsdp.reduce_scatter %p on @mesh["shard"] divisor 2 {fsdp.keep} : tensor<8xf32> -> tensor<4xf32>
-  return %w : tensor<4xf32>
-}
-
-// -----
-
-fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
   // expected-error @below {{expected fsdp.keep without a value, got false}}

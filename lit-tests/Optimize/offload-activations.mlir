@@ -67,7 +67,7 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
 
 func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
 func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
-  // expected-error @below {{expected fsdp.offload on a launch, with an array of numbers of results, got unit}}
+  // expected-error @below {{expected fsdp.offload with an array of numbers of results, got unit}}
   %l = fsdp.launch @f(%x) {fsdp.offload} : (tensor<4xf32>) -> tensor<f32>
   return %l : tensor<f32>
 }

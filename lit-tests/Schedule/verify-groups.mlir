@@ -7,12 +7,13 @@
 // RUN: sed 's/^  %a = /  %b = /; s/^  %n = /  %a = fsdp.all_reduce %b on @mesh["replicate"] {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>\n  %n = /' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: sed '/all_reduce/d; s/update(%w, %a)/update(%w, %r)/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: sed 's/divisor 4/divisor 2/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=DIVISOR
+// RUN: sed 's/^  %a = \(.*\)/  %b = \1\n  %a = fsdp.all_reduce %b on @mesh["shard"] {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=OTHER
 //
-// OTHER: 'fsdp.launch' op expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
+// OTHER: 'fsdp.all_reduce' op expected to add up what ranks computed of their shards along 'shard', got the shards of 'w'
 // BOTH: 'fsdp.all_reduce' op expected to reduce batches or shards, not both along 'replicate', 'shard', got shards along 'shard'
 // GATHER: 'fsdp.all_gather' op expected to gather what is sharded along 'replicate', got shards along 'shard'
 // TWICE: 'fsdp.all_reduce' op expected to reduce what differs along 'replicate', got what is reduced along 'replicate', 'shard' already
-// DIVISOR: 'fsdp.launch' op expected a sum over 4 ranks to be divided by 4, got divisor 2
+// DIVISOR: 'fsdp.all_reduce' op expected a sum over 4 ranks to be divided by 4 for a shard of 'w', got divisor 2
 // MISSING: expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
 
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
@@ -23,7 +24,9 @@ func.func private @grad(%w: tensor<128xf32>, %x: tensor<8xf32>, %out: tensor<128
   return %out : tensor<128xf32>
 }
 func.func private @update(%w: tensor<64xf32>, %g: tensor<64xf32>, %out: tensor<64xf32>) -> tensor<64xf32> {
-  return %out : tensor<64xf32>
+  %new = arith.addf %w, %g : tensor<64xf32>
+  %placed = bufferization.materialize_in_destination %new in %out : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %placed : tensor<64xf32>
 }
 func.func @step(%w: tensor<64xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64}, %x: tensor<8xf32> {fsdp.input = {name = "x"}, fsdp.offset = 256 : i64}) -> (tensor<64xf32> {fsdp.shard = @w})
     attributes {fsdp.arena = {bytes = 1792, state_offset = 0, state_bytes = 512, communicated_offset = 512, communicated_bytes = 1280, transient_offset = 1792, transient_bytes = 0}} {

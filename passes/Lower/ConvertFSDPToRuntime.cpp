@@ -536,7 +536,7 @@ static FailureOr<std::string> getCertificate(ModuleOp module,
   const llvm::json::Object *object = json->getAsObject();
   if (!object || !object->get("certificate"))
     return std::string();
-  FailureOr<sched::StepProgram> program = extractStepProgram(module);
+  FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
   if (failed(program))
     return failure();
   llvm::SHA256 hash;

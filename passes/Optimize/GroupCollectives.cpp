@@ -87,15 +87,13 @@ struct GroupCollectives : fsdp::impl::GroupCollectivesBase<GroupCollectives> {
     if (!step)
       return markAllAnalysesPreserved();
     llvm::MapVector<Attribute, SmallVector<CollectiveOpInterface>> groups;
-    for (Operation &op : step.getBody().front()) {
-      Attribute number = op.getAttr(names::kGroup);
+    for (auto collective : step.getOps<CollectiveOpInterface>()) {
+      Attribute number = collective->getAttr(names::kGroup);
       if (!number)
         continue;
-      auto collective = dyn_cast<CollectiveOpInterface>(op);
-      if (!collective || !isa<IntegerAttr>(number)) {
-        op.emitOpError("expected ")
-            << names::kGroup << " on a collective, with a number, got "
-            << number;
+      if (!isa<IntegerAttr>(number)) {
+        collective->emitOpError("expected ")
+            << names::kGroup << " with a number, got " << number;
         return signalPassFailure();
       }
       groups[number].push_back(collective);

@@ -33,30 +33,30 @@ struct KeepGathered : fsdp::impl::KeepGatheredBase<KeepGathered> {
     auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
     if (!step)
       return markAllAnalysesPreserved();
-    SmallVector<std::pair<Operation *, AllGatherOp>> kept;
-    for (Operation &op : step.getBody().front()) {
-      if (!op.hasAttr(names::kKeep))
+    SmallVector<std::pair<AllGatherOp, AllGatherOp>> kept;
+    for (auto gather : step.getOps<AllGatherOp>()) {
+      Attribute attr = gather->getAttr(names::kKeep);
+      if (!attr)
         continue;
       // What is false keeps nothing, and so no value may stand here.
-      if (!isa<UnitAttr>(op.getAttr(names::kKeep))) {
-        op.emitOpError("expected ") << names::kKeep << " without a value, got "
-                                    << op.getAttr(names::kKeep);
+      if (!isa<UnitAttr>(attr)) {
+        gather.emitOpError("expected ")
+            << names::kKeep << " without a value, got " << attr;
         return signalPassFailure();
       }
-      auto gather = dyn_cast<AllGatherOp>(op);
-      AllGatherOp earlier = gather ? getEarlierGather(gather) : AllGatherOp();
+      AllGatherOp earlier = getEarlierGather(gather);
       if (!earlier) {
-        op.emitOpError("expected ")
+        gather.emitOpError("expected ")
             << names::kKeep << " on a gather of what was gathered before, got "
-            << (gather ? "the first gather of these bytes" : "another op");
+            << "the first gather of these bytes";
         return signalPassFailure();
       }
-      kept.push_back({&op, earlier});
+      kept.push_back({gather, earlier});
     }
     if (kept.empty())
       return markAllAnalysesPreserved();
-    for (auto [op, earlier] : kept)
-      replace(cast<AllGatherOp>(op), earlier);
+    for (auto [gather, earlier] : kept)
+      replace(gather, earlier);
     removeArenaPlaces(step);
   }
 };

@@ -20,11 +20,9 @@ FailureOr<llvm::SetVector<Value>> fsdp::getMarkedResults(Block &block,
     if (!attr)
       continue;
     auto results = dyn_cast<DenseI64ArrayAttr>(attr);
-    if (!isa<LaunchOp>(op) || !results)
+    if (!results)
       return op.emitOpError("expected ")
-             << name
-             << " on a launch, with an array of numbers of results, got "
-             << attr;
+             << name << " with an array of numbers of results, got " << attr;
     if (!loss || !op.isBeforeInBlock(loss)) {
       auto error = op.emitOpError("expected ")
                    << name << " in forward, got it behind it";

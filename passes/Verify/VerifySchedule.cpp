@@ -36,7 +36,8 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
       return signalPassFailure();
     std::optional<sched::ProgramFault> fault = sched::verifyProgram(*program);
     if (!fault) {
-      if (failed(checkArenaSummary(step, budget)) || failed(checkGroups(step)))
+      if (failed(checkArenaSummary(step, budget)) ||
+          failed(checkGroups(step, *program, origins)))
         signalPassFailure();
       return;
     }

@@ -341,7 +341,10 @@ TEST(ProgramHash, changesWithWhatAStepDoes) {
   StepProgram tied = program, packed = program;
   tied.ops[1].inPlace.push_back({0, 0});
   packed.ops[1].places.push_back(64);
-  for (const StepProgram &other : {tied, packed}) {
+  // Nor is what kernels of these names do.
+  StepProgram recoded = program;
+  recoded.kernelCode = "other";
+  for (const StepProgram &other : {tied, packed, recoded}) {
     EXPECT_EQ(getIssueHash(other), issue);
     EXPECT_NE(getProgramHash(other), whole);
   }

@@ -13,6 +13,8 @@
 #ifndef FSDP_ANALYSIS_PLACEDSTEP_H
 #define FSDP_ANALYSIS_PLACEDSTEP_H
 
+#include "fsdp/Analysis/Schedule/StepProgram.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::fsdp {
@@ -29,10 +31,14 @@ LogicalResult checkPlacedStep(func::FuncOp step);
 LogicalResult checkArenaSummary(func::FuncOp step, int64_t budget);
 
 /// Collectives join the ranks that differ in what they join: a gather those
-/// that hold the other shards, a reduction those with other batches or shards;
-/// and behind the step ranks agree on what they are replicas of, on the loss
-/// and on the gradient's norm, all of which are means over the ranks.
-LogicalResult checkGroups(func::FuncOp step);
+/// that hold the other shards, a reduction those with other batches or shards.
+/// What ranks compute of their shards is added up before it meets anything
+/// else. Behind the step ranks agree on what they are replicas of, on the loss
+/// and on the gradient's norm, all of which are means over the ranks; and the
+/// norm counts every gradient. @program and @origins are what
+/// extractStepProgram makes of @step: they name the units.
+LogicalResult checkGroups(func::FuncOp step, const sched::StepProgram &program,
+                          ArrayRef<Operation *> origins);
 
 } // namespace mlir::fsdp
 

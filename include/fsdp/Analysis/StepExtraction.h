@@ -23,6 +23,14 @@ FailureOr<sched::StepProgram>
 extractStepProgram(ModuleOp module,
                    SmallVectorImpl<Operation *> *origins = nullptr);
 
+/// SHA-256, in hexadecimal, of all code of @module but that of @step: kernels,
+/// their descriptions, and what they call and read. Names of values and
+/// locations are no part of it.
+std::string getKernelCode(ModuleOp module);
+
+/// What a certificate is about: the program with its kernels' code.
+FailureOr<sched::StepProgram> extractCertifiedProgram(ModuleOp module);
+
 } // namespace mlir::fsdp
 
 #endif // FSDP_ANALYSIS_STEPEXTRACTION_H

@@ -71,7 +71,7 @@ static void addTransfer(Digest &digest, const StepProgram &program,
 
 static std::string getHash(const StepProgram &program, bool withPlaces) {
   Digest digest;
-  digest.add(withPlaces ? "fsdp-program/3" : "fsdp-issue-order/3");
+  digest.add(withPlaces ? "fsdp-program/4" : "fsdp-issue-order/3");
   digest.add(program.worldSize);
   for (const StepOp &op : program.ops) {
     // Copies stand where memory wants them, and exist where it does.
@@ -102,6 +102,7 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
   }
   digest.add(/*more=*/int64_t(0));
   if (withPlaces) {
+    digest.add(program.kernelCode);
     digest.add(program.arenaBytes);
     digest.add(program.hostBytes);
     digest.add(program.results);

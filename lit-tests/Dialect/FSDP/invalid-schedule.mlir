@@ -131,6 +131,20 @@ func.func @event_of_33_bits(%a: tensor<8xf32>) {
 // -----
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
+// start_c8
+func.func @held_by_weather(%a: tensor<8xf32>) {
+  // expected-error @below {{expected "memory" or "limit" as fsdp.held_by, got "weather"}}
+  %t = fsdp.start(%a) on all_gather event 0 {
+  ^bb0(%x: tensor<8xf32>):
+    %g = fsdp.all_gather %x on @mesh["shard"] : tensor<8xf32> -> tensor<32xf32>
+    fsdp.yield %g : tensor<32xf32>
+  } {fsdp.held_by = "weather"} : (tensor<8xf32>) -> !fsdp.token<tensor<32xf32>>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
 // start_c6
 func.func @token_of_a_stranger(%a: tensor<8xf32>, %s: !fsdp.token<tensor<4xf32>>) {
   // expected-error @below {{expected the tokens of other starts}}

@@ -124,6 +124,8 @@ struct StepValue {
 struct StepProgram {
   std::vector<StepOp> ops;
   std::vector<KernelCost> kernels;
+  /// A digest of the code of all kernels. Empty where nobody asked for it.
+  std::string kernelCode;
   std::vector<StepTransfer> transfers;
   std::vector<RankGroup> groups;
   std::vector<StepBuffer> buffers;
@@ -157,8 +159,9 @@ std::string checkProgram(const StepProgram &program);
 
 /// SHA-256, in hexadecimal, of all that decides what a step does and where: ops
 /// in their order, events, transfers with groups, bytes, element types and
-/// divisors, kernels by name, what results start from and every address. What
-/// only readers and planners see (values, units, costs) is no part of it.
+/// divisors, kernels by name with the code of all, what results start from and
+/// every address. What only readers and planners see (values, units, costs) is
+/// no part of it.
 std::string getProgramHash(const StepProgram &program);
 /// The same of launches, starts and waits alone, without addresses: a program
 /// has it before and after its buffers are placed.

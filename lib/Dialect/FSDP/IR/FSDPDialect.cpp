@@ -11,6 +11,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -221,47 +222,117 @@ void FSDPDialect::initialize() {
 // Attributes on ops of other dialects
 //===----------------------------------------------------------------------===//
 
-static constexpr llvm::StringLiteral kKnownAttributes[] = {
-#define FSDP_ATTRIBUTE(constant, name) names::constant,
+namespace {
+/// Where an attribute may stand.
+enum AttributePlaces : unsigned {
+  Argument = 1 << 0,
+  Result = 1 << 1,
+  Module = 1 << 2,
+  Function = 1 << 3,
+  AllGather = 1 << 4,
+  Collective = 1 << 5,
+  Launch = 1 << 6,
+  Start = 1 << 7,
+  /// What may become part of a kernel: ops in a function that neither transfer
+  /// anything nor launch kernels.
+  Compute = 1 << 8,
+  /// What has results in memory.
+  Placed = 1 << 9
+};
+
+struct KnownAttribute {
+  StringRef name;
+  unsigned places;
+};
+} // namespace
+
+static constexpr std::pair<AttributePlaces, llvm::StringLiteral> kPlaceNames[] =
+    {{Argument, "an argument of a function"},
+     {Result, "a result of a function"},
+     {Module, "a module"},
+     {Function, "a function"},
+     {AllGather, "fsdp.all_gather"},
+     {Collective, "a collective"},
+     {Launch, "fsdp.launch"},
+     {Start, "fsdp.start"},
+     {Compute, "an op that computes in a function"},
+     {Placed, "an op with results in memory"}};
+
+static constexpr KnownAttribute kKnownAttributes[] = {
+#define FSDP_ATTRIBUTE(constant, name, places) {names::constant, places},
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.def"
 };
 
-/// A name that nothing reads says nothing, but its writer does not know that.
-static LogicalResult verifyName(Operation *op, StringAttr name,
-                                const Twine &place) {
+static unsigned getPlaces(Operation *op) {
+  bool isTransfer = isa<TransferOpInterface, StartOp, WaitOp>(op);
+  auto isInMemory = [](Type type) { return !isa<TokenType>(type); };
+  return (isa<ModuleOp>(op) ? Module : 0) |
+         (isa<FunctionOpInterface>(op) ? Function : 0) |
+         (isa<AllGatherOp>(op) ? AllGather : 0) |
+         (isa<CollectiveOpInterface>(op) ? Collective : 0) |
+         (isa<LaunchOp>(op) ? Launch : 0) | (isa<StartOp>(op) ? Start : 0) |
+         (!isTransfer && !isa<LaunchOp>(op) &&
+                  op->getParentOfType<FunctionOpInterface>()
+              ? Compute
+              : 0) |
+         (llvm::any_of(op->getResultTypes(), isInMemory) ? Placed : 0);
+}
+
+/// A name that nothing reads says nothing, nor does one that is read elsewhere;
+/// but its writer does not know that. @where is empty for @op itself.
+static LogicalResult verifyName(Operation *op, StringAttr name, unsigned places,
+                                const std::string &where) {
+  auto known = llvm::find_if(kKnownAttributes, [&](const KnownAttribute &it) {
+    return it.name == name.getValue();
+  });
+  if (known != std::end(kKnownAttributes)) {
+    // discardable_c2
+    if (known->places & places)
+      return success();
+    InFlightDiagnostic diag = op->emitError("expected '")
+                              << known->name << "' on ";
+    llvm::interleave(
+        llvm::make_filter_range(
+            kPlaceNames,
+            [&](const auto &it) { return known->places & it.first; }),
+        [&](const auto &it) { diag << it.second; }, [&] { diag << " or "; });
+    return diag << ", got it on " << where << (where.empty() ? "" : " of ")
+                << op->getName();
+  }
   // discardable_c1
-  if (llvm::is_contained(kKnownAttributes, name.getValue()))
-    return success();
-  auto distance = [&](StringRef known) {
-    return known.edit_distance(name.getValue());
+  auto distance = [&](const KnownAttribute &it) {
+    return it.name.edit_distance(name.getValue());
   };
-  StringRef nearest =
-      *llvm::min_element(kKnownAttributes, [&](StringRef a, StringRef b) {
+  const KnownAttribute &nearest = *llvm::min_element(
+      kKnownAttributes, [&](const KnownAttribute &a, const KnownAttribute &b) {
         return distance(a) < distance(b);
       });
   InFlightDiagnostic diag =
       op->emitError("expected an attribute of the fsdp dialect")
-      << place << ", got '" << name.getValue() << "'";
+      << (where.empty() ? "" : " on ") << where << ", got '" << name.getValue()
+      << "'";
   // Of a short name two letters are too much.
   size_t typed = name.size() - FSDPDialect::getDialectNamespace().size() - 1;
   if (distance(nearest) <= std::max<size_t>(1, typed / 3))
-    diag << "; did you mean '" << nearest << "'?";
+    diag << "; did you mean '" << nearest.name << "'?";
   return diag;
 }
 
 LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
-  return verifyName(op, attr.getName(), "");
+  return verifyName(op, attr.getName(), getPlaces(op), "");
 }
 
 LogicalResult FSDPDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned arg,
                                                     NamedAttribute attr) {
-  return verifyName(op, attr.getName(), " on argument " + Twine(arg));
+  return verifyName(op, attr.getName(), Argument,
+                    "argument " + std::to_string(arg));
 }
 
 LogicalResult FSDPDialect::verifyRegionResultAttribute(Operation *op, unsigned,
                                                        unsigned result,
                                                        NamedAttribute attr) {
-  return verifyName(op, attr.getName(), " on result " + Twine(result));
+  return verifyName(op, attr.getName(), Result,
+                    "result " + std::to_string(result));
 }

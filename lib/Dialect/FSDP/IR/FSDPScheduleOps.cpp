@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 using namespace mlir;
@@ -35,6 +36,13 @@ LogicalResult StartOp::verify() {
                        "and tokens (")
            << TypeRange(expected) << "), got ("
            << TypeRange(getBody().getArgumentTypes()) << ")";
+  // start_c8
+  if (Attribute cause = (*this)->getAttr(names::kHeldBy)) {
+    auto name = dyn_cast<StringAttr>(cause);
+    if (!name || (name != "memory" && name != "limit"))
+      return emitOpError("expected \"memory\" or \"limit\" as ")
+             << names::kHeldBy << ", got " << cause;
+  }
   return success();
 }
 

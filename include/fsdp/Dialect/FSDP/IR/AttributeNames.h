@@ -11,7 +11,7 @@
 #include "llvm/ADT/StringRef.h"
 
 namespace mlir::fsdp::names {
-#define FSDP_ATTRIBUTE(constant, name)                                         \
+#define FSDP_ATTRIBUTE(constant, name, places)                                 \
   constexpr llvm::StringLiteral constant = name;
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.def"
 } // namespace mlir::fsdp::names

@@ -36,6 +36,7 @@ def FSDP_Dialect : Dialect {
 
     - discardable_c1: such an attribute, on an op or on an argument or a result
       of a function, has one of the names in AttributeNames.def.
+    - discardable_c2: it stands in a place that AttributeNames.def names for it.
 
     The rank is never a value: every op means the same on every rank, and what
     differs (which part of a flat parameter a rank holds) is bound at load.
@@ -44,7 +45,7 @@ def FSDP_Dialect : Dialect {
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
-  // discardable_c1
+  // discardable_c1, discardable_c2
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;

@@ -53,6 +53,7 @@ def FSDP_StartOp : FSDP_Op<"start", [
     - start_c5: `event` is not negative.
     - start_c6: tokens in `after` are results of fsdp.start.
     - start_c7: `event` is below 2^31: the runtime counts them in 32 bits.
+    - start_c8: `fsdp.held_by`, where it stands, is "memory" or "limit".
 
     Example:
     ```mlir
