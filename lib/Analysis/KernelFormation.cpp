@@ -59,6 +59,8 @@ private:
   std::vector<Cluster> clusters;
   /// The cluster of each node.
   std::vector<int> clusterOf;
+  /// By node: the last node of all clusters that begin there or before.
+  std::vector<int> reach;
 };
 
 } // namespace
@@ -76,6 +78,7 @@ Former::Former(const StepGraph &graph, const FusionLimits &limits)
     if (cluster.fusible)
       cluster.domain.add(cast<linalg::GenericOp>(node.op));
     clusterOf.push_back(i);
+    reach.push_back(i);
   }
 }
 
@@ -166,10 +169,12 @@ bool Former::isWorthwhile(int a, int b, const KernelDomain &merged) const {
 }
 
 /// Whether a path leads from one of the two through a third back into them.
-/// Clusters are followed as a whole, and only while they begin before the last
-/// node of the two.
+/// Clusters are followed as a whole, and no further than to a node which no
+/// cluster has on both sides: no path leads back over it.
 bool Former::makesCycle(int a, int b) const {
   int last = std::max(clusters[a].last, clusters[b].last);
+  while (reach[last] != last)
+    last = reach[last];
   llvm::SmallDenseSet<int, 32> seen;
   SmallVector<int> worklist;
   auto visit = [&](int c) {
@@ -206,6 +211,8 @@ bool Former::tryMerge(int a, int b) {
     into.unit = from.unit;
   into.first = std::min(into.first, from.first);
   into.last = std::max(into.last, from.last);
+  for (int i = into.first; i <= into.last && reach[i] < into.last; ++i)
+    reach[i] = into.last;
   for (int n : from.nodes)
     clusterOf[n] = a;
   from = Cluster();

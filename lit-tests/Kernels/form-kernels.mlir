@@ -111,3 +111,50 @@ func.func @step(%x: tensor<4x2xf32>) -> tensor<2x4xf32> {
   } -> tensor<2x4xf32>
   return %c : tensor<2x4xf32>
 }
+
+// -----
+
+// %p and %u read the same value, but %u waits for %p by way of a kernel that
+// begins before both and ends behind them: they stay apart.
+
+#id = affine_map<(d0) -> (d0)>
+#scalar = affine_map<() -> ()>
+#same = affine_map<(d0) -> ()>
+
+// CHECK-LABEL: func.func @step
+// CHECK:         ins(%{{.*}} : tensor<f32>){{.*}} {fsdp.kernel = [[A:.*]] : i64}
+// CHECK:         ins(%{{.*}} : tensor<65536xf32>){{.*}} {fsdp.kernel = [[P:.*]] : i64}
+// CHECK-NOT:     {fsdp.kernel = [[P]] : i64}
+// CHECK:         ins(%{{.*}} : tensor<f32>, tensor<f32>){{.*}} {fsdp.kernel = [[A]] : i64}
+func.func @step(%x: tensor<f32>, %g: tensor<65536xf32>) -> (tensor<f32>, tensor<65536xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<f32>
+  %e = tensor.empty() : tensor<65536xf32>
+  %s = linalg.generic {indexing_maps = [#scalar, #scalar], iterator_types = []}
+      ins(%x : tensor<f32>) outs(%e0 : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.tanh %a : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %p = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%g : tensor<65536xf32>) outs(%e : tensor<65536xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<65536xf32>
+  %u = linalg.generic {indexing_maps = [#id, #same, #id], iterator_types = ["parallel"]}
+      ins(%g, %s : tensor<65536xf32>, tensor<f32>) outs(%e : tensor<65536xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<65536xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e0 : tensor<f32>) -> tensor<f32>
+  %pp = linalg.dot ins(%p, %p : tensor<65536xf32>, tensor<65536xf32>) outs(%f : tensor<f32>) -> tensor<f32>
+  %t = linalg.generic {indexing_maps = [#scalar, #scalar, #scalar], iterator_types = []}
+      ins(%pp, %s : tensor<f32>, tensor<f32>) outs(%e0 : tensor<f32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.addf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  return %t, %u : tensor<f32>, tensor<65536xf32>
+}
