@@ -10,7 +10,7 @@
 // where a step takes more than 1.01 of the exact search's, or longer than
 // FSDP's; or where transfers are up to 0.8 of compute, more than 1.02 of the
 // bound, unless the exact search says that no schedule takes less. Steps with
-// copies to the host are counted apart: of them, at most a tenth may take more
+// copies to the host are counted apart: of them, at most 4 % may take more
 // than 1.01 of the exact search's, and nothing else is asked. Exits with 2 and
 // does nothing where the number of problems is not a positive one.
 //
@@ -57,7 +57,7 @@ struct Verdict {
   bool hold() const {
     return !overExact && !slowerThanFSDP && overBound == overBoundOptimal;
   }
-  bool holdWithCopies() const { return 10 * overExact <= compared; }
+  bool holdWithCopies() const { return 25 * overExact <= compared; }
 };
 } // namespace
 
@@ -227,8 +227,8 @@ int main(int argc, char **argv) {
                 v->overExact, v->slowerThanFSDP, v->hidden, v->overBound,
                 v->overBoundOptimal);
   if (!withCopies.holdWithCopies())
-    std::printf("\nerror: expected at most a tenth of the steps with copies "
-                "over 1.01 of the exact search\n");
+    std::printf("\nerror: expected at most 4 %% of the steps with copies over "
+                " 1.01 of the exact search\n");
   if (!withoutCopies.hold())
     std::printf("\nerror: expected no step without copies over 1.01 of the "
                 "exact search, slower than FSDP, or\nover 1.02 of the bound "

@@ -103,6 +103,29 @@ TEST(Scheduler, copiesToTheHostAreHidden) {
   EXPECT_LE(double(step), 1.15 * double(bound));
 }
 
+/// A fetch that may start is not always wanted yet: a gather that is needed
+/// later may have its room.
+TEST(Scheduler, fetchesLeaveTheirRoomToGathers) {
+  int compared = 0;
+  for (uint64_t seed = 0; seed != 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomOptions o = pickOptions(seed);
+    o.copies = 0.3;
+    o.rooms = 3;
+    ScheduleProblem p = makeProblem(o, seed);
+    std::optional<Schedule> s = schedule(p);
+    if (!s)
+      continue;
+    expectSound(p, *s);
+    ExactResult best = searchExactly(p, s->makespan + 1, 50'000);
+    if (!best.complete || !best.makespan)
+      continue;
+    ++compared;
+    EXPECT_LE(double(s->makespan), 1.01 * double(*best.makespan));
+  }
+  EXPECT_GE(compared, 60);
+}
+
 /// Whatever transfers take, no more memory is in use than the peak of the order
 /// says; and it says no more than some timing needs, or little.
 TEST(Scheduler, peaksAreOfAnyTiming) {

@@ -43,6 +43,8 @@ bool Machine::leavesRoom(const MachineState &s, const Item &next,
     for (int32_t i = s.begun[stream], e = streams[stream].size();
          i != e && streams[stream][i].rank < next.rank; ++i) {
       const Item &other = streams[stream][i];
+      if (other.reserved && s.line < other.floor)
+        continue;
       int64_t held = 0;
       for (Ref r : other.after)
         held += isDone(s, r) ? 0 : item(r).frees;

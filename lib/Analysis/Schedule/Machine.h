@@ -36,6 +36,11 @@ struct CastPlan {
   /// Gathers start where there is room for what casts may hold at the worst;
   /// if not, where there is room for what they hold then.
   bool reserve = true;
+  /// Fetches start that many quarters of their time before they are used, as
+  /// compute alone goes, and until then gathers may have their room; or as soon
+  /// as they may.
+  static constexpr int kEarly = -1;
+  int lead = kEarly;
 };
 
 /// A turn: a stream, and how compute behaves until it has begun.
@@ -145,6 +150,8 @@ private:
     int64_t takes = 0, frees = 0;
     /// `takes` is owed since its input is complete.
     bool owed = false;
+    /// It has room from its floor on, whoever overtakes it.
+    bool reserved = false;
     /// Place among gathers and fetches in the order of first use; -1: neither.
     int32_t rank = -1;
     llvm::SmallVector<Ref, 2> after;
@@ -158,7 +165,8 @@ private:
 
   void buildLine(const CastPlan &casts);
   void buildStreams(bool frugal);
-  void buildFloors(bool reserve, bool frugal);
+  void buildFloors(const CastPlan &casts, bool frugal);
+  std::vector<Id> getFetchFloors(int lead) const;
   void buildBounds();
   Id readyKeyOf(Id t) const;
   int32_t lastNeed(Id t) const;

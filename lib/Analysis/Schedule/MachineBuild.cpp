@@ -30,7 +30,7 @@ Machine::Machine(const ScheduleProblem &problem, const CastPlan &casts,
                                  : kFullRate;
   buildLine(casts);
   buildStreams(frugal);
-  buildFloors(casts.reserve, frugal);
+  buildFloors(casts, frugal);
   buildBounds();
 }
 
@@ -223,11 +223,33 @@ Id Machine::readyKeyOf(Id t) const {
   return key;
 }
 
+/// By place in its queue: the line op before which a fetch starts, so many
+/// quarters of its time before compute by itself comes to its use.
+std::vector<Id> Machine::getFetchFloors(int lead) const {
+  std::vector<Time> before = {0};
+  for (const Step &step : line)
+    before.push_back(before.back() + step.work);
+  const std::vector<Item> &fetches = streams[int(Queue::H2D) - 1];
+  std::vector<Id> places(fetches.size());
+  Time next = before.back();
+  for (size_t i = fetches.size(); i-- > 0;) {
+    const Item &item = fetches[i];
+    Id use = segmentAt[problem.transfers[item.transfer].firstUse];
+    next = std::min(next, before[use]) - item.duration * lead / 4;
+    Id place = std::distance(before.begin(), llvm::upper_bound(before, next));
+    places[i] = std::clamp<Id>(place - 1, std::min(item.floor, use), use);
+  }
+  // Nobody overtakes on a queue.
+  for (size_t i = 1; i < places.size(); ++i)
+    places[i] = std::max(places[i], places[i - 1]);
+  return places;
+}
+
 /// Memory becomes order: gathers start in the order of first use, so what
 /// gather i finds at a place does not depend on where earlier ones started. It
 /// may start where, from there to its first use, all that must be alive fits
 /// beside it; whoever starts there takes nothing that others cannot wait for.
-void Machine::buildFloors(bool reserve, bool frugal) {
+void Machine::buildFloors(const CastPlan &casts, bool frugal) {
   int32_t n = line.size();
   // What must be alive during op i, and on the border before it.
   std::vector<int64_t> during(n + 2), border(n + 2), freed(n + 2);
@@ -238,8 +260,23 @@ void Machine::buildFloors(bool reserve, bool frugal) {
     v[from] += bytes;
     v[to + 1] -= bytes;
   };
+  if (casts.lead != CastPlan::kEarly) {
+    std::vector<Item> &fetches = streams[int(Queue::H2D) - 1];
+    for (auto [item, place] : llvm::zip(fetches, getFetchFloors(casts.lead))) {
+      const Transfer &t = problem.transfers[item.transfer];
+      item.reserved = true;
+      if (place > item.floor) {
+        item.floor = place;
+        item.floorCause = Cause::Memory;
+      }
+      for (auto *bytes : {&during, &border})
+        add(*bytes, place, segmentAt[t.lastUse], item.takes);
+    }
+  }
   for (int stream = 0; stream != kNumStreams; ++stream)
     for (const Item &item : streams[stream]) {
+      if (item.reserved)
+        continue;
       const Transfer &t = problem.transfers[item.transfer];
       if (isGather(stream)) {
         freed[segmentAt[t.lastUse] + 1] += item.takes;
@@ -257,7 +294,7 @@ void Machine::buildFloors(bool reserve, bool frugal) {
       add(border, ready + 1, std::min(last + 1, n), item.takes);
     }
   for (auto [f, op] : llvm::enumerate(problem.floating))
-    if (op.before >= 0 && reserve) {
+    if (op.before >= 0 && casts.reserve) {
       int32_t use = segmentAt[problem.transfers[op.before].firstUse];
       add(during, castAt[f], use - 1, op.heldBytes);
       add(border, castAt[f] + 1, use, op.heldBytes);
@@ -284,6 +321,8 @@ void Machine::buildFloors(bool reserve, bool frugal) {
   RangeSum before(n);
   for (Ref ref : byRank) {
     Item &item = streams[ref.stream][ref.index];
+    if (item.reserved)
+      continue;
     const Transfer &t = problem.transfers[item.transfer];
     int32_t use = segmentAt[t.firstUse];
     room -= item.takes;

@@ -418,6 +418,7 @@ private:
   void moveCasts();
   void offerFront();
   void offerBoth(CastPlan casts);
+  void offerLate();
 
   const ScheduleProblem &problem;
   Best &best;
@@ -443,7 +444,8 @@ std::optional<Schedule> Candidates::search(const ScheduleProblem &p,
 /// True if that is better than what there is.
 bool Candidates::offer(const CastPlan &casts, bool rulesOnly) {
   bool known = llvm::any_of(tried, [&](const CastPlan &other) {
-    return other.place == casts.place && other.reserve == casts.reserve;
+    return other.place == casts.place && other.reserve == casts.reserve &&
+           other.lead == casts.lead;
   });
   if (isDone() || (known && (rulesOnly || isSmall)))
     return false;
@@ -517,9 +519,25 @@ void Candidates::offerBoth(CastPlan casts) {
   offer(casts);
 }
 
+static constexpr int kLeads[] = {6, 0};
+
+/// The best plan of casts, with fetches that leave their room to gathers.
+void Candidates::offerLate() {
+  // In large steps copies have so much room that it makes no difference.
+  if (!isSmall || getQueueOrder(problem, Queue::H2D).empty())
+    return;
+  CastPlan casts = bestCasts;
+  for (int lead : kLeads) {
+    casts.lead = lead;
+    offer(casts, /*rulesOnly=*/false);
+  }
+}
+
 void Candidates::run() {
   if (!hasCasts(problem)) {
-    offer(placeCastsAhead(problem, 0), /*rulesOnly=*/false);
+    bestCasts = placeCastsAhead(problem, 0);
+    offer(bestCasts, /*rulesOnly=*/false);
+    offerLate();
     return;
   }
   bestCasts = placeCastsAhead(problem, 1);
@@ -546,6 +564,7 @@ void Candidates::run() {
     moveCasts();
   else
     offer(CastPlan(bestCasts), /*rulesOnly=*/false);
+  offerLate();
 }
 
 /// As schedule(), but for the waits. @target: no order takes less. One that
