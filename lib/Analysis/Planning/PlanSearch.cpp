@@ -108,6 +108,7 @@ private:
   llvm::Error offerReturning(StepPlan base, int64_t leastBytes);
   llvm::Error keepWhatFits(StepPlan base);
   llvm::Error tradeForRoom();
+  llvm::Error offloadForRoom();
   StepPlan getBuckets(const StepPlan &base, int64_t most, size_t alone) const;
   llvm::Error groupInsteadOfKeeping(const StepPlan &base, int64_t most,
                                     size_t alone);
@@ -572,6 +573,23 @@ llvm::Error Search::tradeForRoom() {
   return llvm::Error::success();
 }
 
+/// Offloads all that can be, and takes back what has room, as offloadToFit does
+/// where the step does not fit.
+llvm::Error Search::offloadForRoom() {
+  StepPlan all = getAllOffloaded();
+  auto found = evaluate(all, /*limit=*/0);
+  if (!found)
+    return found.takeError();
+  if (found->leastBytes > budget)
+    return llvm::Error::success();
+  ++way;
+  if (llvm::Error error = offerReturning(std::move(all), found->leastBytes))
+    return error;
+  const PlannedStep &returned = finalists[{true, way}];
+  return returned.fits() ? keepWhatFits(returned.plan)
+                         : llvm::Error::success();
+}
+
 //===----------------------------------------------------------------------===//
 // Group
 //===----------------------------------------------------------------------===//
@@ -704,6 +722,9 @@ llvm::Error Search::run() {
     }
     if (isShort)
       if (llvm::Error error = tradeForRoom())
+        return error;
+    if (isShort && !isTight && mayOffload())
+      if (llvm::Error error = offloadForRoom())
         return error;
   }
   // Bytes take as long together as alone: latencies are all that they can gain.
