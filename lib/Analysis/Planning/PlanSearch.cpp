@@ -528,16 +528,24 @@ llvm::Error Search::keepWhatFits(StepPlan base) {
       plan.keep[gathers[i]] = true;
     return plan;
   };
-  // As many as fit: up to `low` they do.
+  // As many as fit: up to `low` they do. What more of them need grows about
+  // evenly, so it is mostly known from both ends which can be the last.
   size_t low = 0, high = gathers.size() + 1;
-  while (high - low > 1) {
+  int64_t lowBytes = 0, highBytes = 0;
+  for (int trial = 0; high - low > 1; ++trial) {
     size_t middle = low + (high - low + 1) / 2;
-    if (low == 0 && high == gathers.size() + 1)
+    if (trial == 0)
       middle = gathers.size(); // often all of them
+    else if (trial < 6 && lowBytes && highBytes > lowBytes)
+      middle = low + size_t(double(high - low) * (budget - lowBytes) /
+                            (highBytes - lowBytes));
+    middle = std::clamp(middle, low + 1, high - 1);
     auto found = evaluate(getKeeping(middle), /*limit=*/0);
     if (!found)
       return found.takeError();
-    (found->leastBytes <= budget ? low : high) = middle;
+    bool fits = found->leastBytes <= budget;
+    (fits ? low : high) = middle;
+    (fits ? lowBytes : highBytes) = found->leastBytes;
   }
   isShort |= low < gathers.size();
   // Memory that is kept is missing for prefetches: fewer may be better.
@@ -586,8 +594,7 @@ llvm::Error Search::offloadForRoom() {
   if (llvm::Error error = offerReturning(std::move(all), found->leastBytes))
     return error;
   const PlannedStep &returned = finalists[{true, way}];
-  return returned.fits() ? keepWhatFits(returned.plan)
-                         : llvm::Error::success();
+  return returned.fits() ? keepWhatFits(returned.plan) : llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -192,18 +192,20 @@ void Machine::buildStreams(bool frugal) {
   if (frugal) {
     // Reductions and tails as soon as they can be, before anything else.
     size_t tail = 0;
+    std::vector<Id> readyKey;
+    for (Id t = 0, e = problem.transfers.size(); t != e; ++t)
+      readyKey.push_back(readyKeyOf(t));
+    std::array<int32_t, kNumStreams> counts = {};
     for (Id s = 1, e = problem.spine.size(); s < e; ++s) {
-      auto isInput = [&](Id t) { return readyKeyOf(t) < s; };
+      auto isInput = [&](Id t) { return readyKey[t] < s; };
       Step &step = line[segmentAt[s - 1] + 1];
       for (int stream = 0; stream != kNumStreams; ++stream) {
         if (isGather(stream))
           continue;
-        int32_t count = 0;
-        for (const Item &item : streams[stream])
-          if (isInput(item.transfer))
-            count = &item - streams[stream].data() + 1;
-          else
-            break;
+        int32_t &count = counts[stream];
+        while (size_t(count) != streams[stream].size() &&
+               isInput(streams[stream][count].transfer))
+          ++count;
         if (count)
           step.needs.push_back({int8_t(stream), count - 1});
       }
