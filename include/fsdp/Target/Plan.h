@@ -120,8 +120,12 @@ struct PlanReport {
   int64_t hostBudget = 0;
   /// Compute, most time first.
   std::vector<KernelShare> kernels;
-  /// Arithmetic of the products and attentions of one rank's step.
-  double flops = 0;
+  /// Arithmetic of the products and attentions of one rank's step, without what
+  /// is computed again; and the seconds that it would take at the peak of the
+  /// device's units, 0: not known.
+  double flops = 0, secondsAtPeak = 0;
+  /// The peak of products in each type, in flops a second; 0: not known.
+  std::array<double, kNumCostDtypes> peakFlops = {};
   /// The arena of the program before it is scheduled.
   int64_t arenaBytes = 0;
   /// What the planner decided, in sentences; none where nothing was.
@@ -144,6 +148,9 @@ struct PlanReport {
     return fits() && getMemoryPeak(variant.memory).getTotal() > budget;
   }
   const PlanVariant &getBest() const { return variants.back(); }
+  /// Model flops utilization: the part of the units' peak that the best order
+  /// reaches; 0: not known.
+  double getMfu() const;
   /// Of all ranks, in the best order.
   double getItemsPerSecond() const;
 };

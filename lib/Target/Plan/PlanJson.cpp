@@ -148,6 +148,8 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("limit", report.limit);
     json.attribute("tflops_per_rank",
                    report.flops / std::max(1e-12, toSeconds(best.step)) / 1e12);
+    if (double mfu = report.getMfu())
+      json.attribute("mfu", mfu);
     json.attribute("budget_bytes", report.budget);
     json.attribute(report.fits() ? "planned_arena_bytes" : "least_budget_bytes",
                    report.leastBudget);
