@@ -125,10 +125,8 @@ llvm::Error StepScheduler::order(Frontend &frontend, int64_t budget) const {
 
 llvm::Expected<sched::StepTrials::Outcome>
 StepScheduler::pack(Frontend &frontend) const {
-  if (llvm::Error error =
-          frontend.runPipeline("arena", [](OpPassManager &pm) {
-            pm.addPass(createPlanArena());
-          }))
+  if (llvm::Error error = frontend.runPipeline(
+          "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))
     return std::move(error);
   ModuleOp module = frontend.getModule();
   llvm::Expected<Time> time = recordTime(module, cluster);

@@ -12,7 +12,6 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-
 static void writeMemory(llvm::json::OStream &json, const MemoryPoint &point) {
   json.attributeObject("peak", [&] {
     json.attribute("at_ms", toMs(point.time));

@@ -14,8 +14,8 @@
 
 namespace mlir::fsdp {
 
-/// A step planned and ordered without IR, nearly as fsdp-compile's passes do it:
-/// those place packs and replaced values anew for each order.
+/// A step planned and ordered without IR, nearly as fsdp-compile's passes do
+/// it: those place packs and replaced values anew for each order.
 class ProgramTrials : public sched::StepTrials {
 public:
   struct Plan {
