@@ -149,15 +149,6 @@ llvm::Error Compiler::readSchedule() {
     if (options.emit == Emit::Report)
       return makeError("expected --cluster beside --emit report, got none: "
                        "without one nothing is chosen");
-    if (!wanted.memoryBudget.empty())
-      return makeError("expected --cluster beside --memory-budget, got none: "
-                       "without one nothing is chosen");
-    if (options.reshardAfterForward != "auto" || options.recompute != "auto" ||
-        options.offload != "auto" || options.bucket != "auto")
-      return makeError(
-          "expected --cluster beside --reshard-after-forward, "
-          "--recompute, --offload and --bucket, got none: without one "
-          "nothing is chosen");
     if (options.wrap == "auto" && !isUnplanned)
       return makeError("expected --cluster beside --wrap auto, got none: "
                        "without one nothing is chosen");
@@ -173,6 +164,28 @@ llvm::Error Compiler::readSchedule() {
                     cluster);
   }
   return llvm::Error::success();
+}
+
+/// Passes of run() that remark with such options.
+static SmallVector<RemarkingPass>
+getRemarkingPasses(const CompileOptions &options) {
+  using Emit = CompileOptions::Emit;
+  SmallVector<RemarkingPass> passes;
+  if (options.emit == Emit::L1)
+    return passes;
+  if (options.attention == AttentionMode::Fused)
+    passes.push_back({"fsdp-fuse-attention", true, true});
+  if (!options.schedule.cluster.empty()) {
+    if (options.schedule.order == "scheduled") {
+      passes.push_back({"fsdp-plan-step", true, true});
+      passes.push_back({"fsdp-offload-activations", true, false});
+    }
+    passes.push_back({"fsdp-schedule-step", true, true});
+  }
+  if (options.emit == Emit::Executable || options.emit == Emit::SharedLibrary ||
+      options.emit == Emit::LLVM)
+    passes.push_back({"fsdp-vectorize-kernels", false, true});
+  return passes;
 }
 
 void Compiler::startRemarks() {
@@ -206,7 +219,7 @@ llvm::Error Compiler::run() {
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
-  if (llvm::Error error = options.remarks.check())
+  if (llvm::Error error = options.remarks.check(getRemarkingPasses(options)))
     return error;
   if (llvm::Error error = readSchedule())
     return error;

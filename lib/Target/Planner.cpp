@@ -109,11 +109,6 @@ static llvm::Error write(std::optional<OutputFile> &file,
 }
 
 llvm::Error fsdp::plan(const PlanOptions &options) {
-  if (!options.profile.empty() && options.compare.empty())
-    return makeError("expected --compare beside --profile, got none: plans "
-                     "take kernels' times from the cluster file");
-  if (!options.compare.empty() && !options.sweep.empty())
-    return makeError("expected --compare or --sweep, got both");
   if (!options.sweep.empty())
     return planSweep(options);
   // What would fail at the end is refused before it takes time.

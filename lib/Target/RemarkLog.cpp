@@ -9,21 +9,44 @@
 
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
 
-llvm::Error RemarkFilters::check() const {
-  std::pair<StringRef, const std::optional<std::string> &> filters[] = {
-      {"--remarks-filter", all},
-      {"--remarks-filter-passed", passed},
-      {"--remarks-filter-missed", missed}};
-  for (auto &[option, filter] : filters) {
-    std::string why;
-    if (filter && !llvm::Regex(*filter).isValid(why))
-      return llvm::createStringError("expected a regular expression as " +
-                                     option + ", got '" + *filter +
-                                     "': " + why);
+llvm::Error fsdp::checkRegex(StringRef option, StringRef filter) {
+  std::string why;
+  if (llvm::Regex(filter).isValid(why))
+    return llvm::Error::success();
+  return llvm::createStringError("expected a regular expression as " + option +
+                                 ", got '" + filter + "': " + why);
+}
+
+llvm::Error RemarkFilters::check(ArrayRef<RemarkingPass> passes) const {
+  struct {
+    StringRef option;
+    const std::optional<std::string> &filter;
+    bool passed, missed;
+  } filters[] = {{"--remarks-filter", all, true, true},
+                 {"--remarks-filter-passed", passed, true, false},
+                 {"--remarks-filter-missed", missed, false, true}};
+  for (auto &[option, filter, wantsPassed, wantsMissed] : filters) {
+    if (!filter)
+      continue;
+    if (llvm::Error error = checkRegex(option, *filter))
+      return error;
+    SmallVector<StringRef> names;
+    for (const RemarkingPass &pass : passes)
+      if ((wantsPassed && pass.passed) || (wantsMissed && pass.missed))
+        names.push_back(pass.name);
+    // As MLIR's engine matches: the whole name.
+    llvm::Regex whole("^(" + *filter + ")$");
+    if (llvm::none_of(names, [&](StringRef name) { return whole.match(name); }))
+      return llvm::createStringError(
+          "expected " + option +
+          " to match the whole name of a pass that makes such remarks here (" +
+          (names.empty() ? "none does" : llvm::join(names, ", ")) + "), got '" +
+          *filter + "'");
   }
   return llvm::Error::success();
 }

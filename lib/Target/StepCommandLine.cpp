@@ -7,6 +7,8 @@
 
 #include "fsdp/Target/StepCommandLine.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/WithColor.h"
@@ -97,14 +99,6 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.timing = timing;
 }
 
-const cl::Option *StepCommandLine::findPlanOption() const {
-  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
-           &reshardAfterForward, &recompute, &offload, &bucket})
-    if (option->getNumOccurrences())
-      return option;
-  return nullptr;
-}
-
 std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
   std::string path = llvm::sys::fs::getMainExecutable(argv0, address);
   return llvm::sys::path::parent_path(path).str();
@@ -116,6 +110,39 @@ mlir::fsdp::expectTexts(llvm::ArrayRef<const cl::opt<std::string> *> texts) {
     if (text->getNumOccurrences() && text->empty())
       return llvm::createStringError("expected a value of --" + text->ArgStr +
                                      ", got an empty one");
+  return llvm::Error::success();
+}
+
+static bool holds(const OptionRule &rule) {
+  if (rule.isExcluded)
+    return rule.value.empty();
+  return rule.values.empty() ? !rule.value.empty()
+                             : llvm::is_contained(rule.values, rule.value);
+}
+
+/// "exe, so or llvm".
+static std::string joinOr(llvm::ArrayRef<llvm::StringRef> words) {
+  std::string last = words.back().str();
+  if (words.size() == 1)
+    return last;
+  return llvm::join(words.drop_back(), ", ") + " or " + last;
+}
+
+llvm::Error mlir::fsdp::checkRules(llvm::ArrayRef<OptionRule> rules) {
+  for (const OptionRule &rule : rules) {
+    if (!rule.option->getNumOccurrences() || holds(rule))
+      continue;
+    std::string expected = rule.other.str(), got = rule.value.str();
+    if (rule.isExcluded) {
+      expected = "no " + expected;
+      got = "one";
+    } else if (!rule.values.empty()) {
+      expected += " " + joinOr(rule.values);
+    }
+    return llvm::createStringError(
+        "expected " + expected + " beside --" + rule.option->ArgStr + ", got " +
+        (got.empty() ? "none" : got) + ": " + rule.reason);
+  }
   return llvm::Error::success();
 }
 

@@ -25,6 +25,10 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+static func::FuncOp getStep(ModuleOp module) {
+  return module.lookupSymbol<func::FuncOp>(names::kStep);
+}
+
 llvm::Expected<StepScheduler>
 StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
                       StringRef toolDir) {
@@ -65,7 +69,7 @@ void StepScheduler::fillPlan(OpPassManager &pm, int64_t budget) const {
   buildOptimizePipeline(pm, optimize);
 }
 
-/// Orders the planned step for @budget bytes, and places its arena.
+/// Orders the planned step for @budget bytes.
 void StepScheduler::fillOrder(OpPassManager &pm, int64_t budget) const {
   ScheduleStepOptions schedule;
   schedule.cluster = clusterFile;
@@ -78,13 +82,12 @@ void StepScheduler::fillOrder(OpPassManager &pm, int64_t budget) const {
   schedule.limitAllGathers = options.limitAllGathers;
   pm.addPass(createPlanArena({/*draft=*/true}));
   pm.addPass(createScheduleStep(schedule));
-  pm.addPass(createPlanArena());
 }
 
 /// "step 412.3 ms, bound 406.8 ms, gap 1.4 %".
 void StepScheduler::report(ModuleOp module, int64_t bytes) const {
-  auto schedule = module.lookupSymbol<func::FuncOp>(names::kStep)
-                      ->getAttrOfType<DictionaryAttr>(names::kSchedule);
+  auto schedule =
+      getStep(module)->getAttrOfType<DictionaryAttr>(names::kSchedule);
   auto get = [&](StringRef key) {
     return toSeconds(schedule.getAs<IntegerAttr>(key).getInt()) * 1e3;
   };
@@ -108,26 +111,28 @@ static llvm::Expected<Time> recordTime(ModuleOp module,
     return cost.takeError();
   Time time =
       sched::play(addTimes(*program, *cost->model, cost->placements)).step;
-  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+  func::FuncOp step = getStep(module);
   NamedAttrList schedule(step->getAttrOfType<DictionaryAttr>(names::kSchedule));
   schedule.set("step", Builder(module.getContext()).getI64IntegerAttr(time));
   step->setAttr(names::kSchedule, schedule.getDictionary(module.getContext()));
   return time;
 }
 
+llvm::Error StepScheduler::order(Frontend &frontend, int64_t budget) const {
+  return frontend.runPipeline(
+      "schedule", [&](OpPassManager &pm) { fillOrder(pm, budget); });
+}
+
 llvm::Expected<sched::StepTrials::Outcome>
-StepScheduler::order(Frontend &frontend, int64_t budget) const {
-  if (llvm::Error error =
-          frontend.runPipeline("schedule and arena", [&](OpPassManager &pm) {
-            fillOrder(pm, budget);
-          }))
+StepScheduler::pack(Frontend &frontend) const {
+  if (llvm::Error error = frontend.runPipeline(
+          "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))
     return std::move(error);
   ModuleOp module = frontend.getModule();
   llvm::Expected<Time> time = recordTime(module, cluster);
   if (!time)
     return time.takeError();
-  return sched::StepTrials::Outcome{
-      getArenaBytes(module.lookupSymbol<func::FuncOp>(names::kStep)), *time};
+  return sched::StepTrials::Outcome{getArenaBytes(getStep(module)), *time};
 }
 
 /// The step of a module, planned and ordered by passes on copies of it.
@@ -141,19 +146,31 @@ public:
   llvm::Expected<Outcome> order(int64_t budget) override;
   void keep() override {
     best = frontend.getModule().clone();
+    isBestPacked = isPacked;
     bestRemarks = decisions;
     llvm::append_range(bestRemarks, transfers);
   }
-
-  OwningOpRef<ModuleOp> best;
-  std::vector<LoggedRemark> bestRemarks;
+  /// Brings what was kept last, packed, to the frontend.
+  llvm::Error takeBest();
 
 private:
+  /// A step in order, before its arena is packed, and what packing gave.
+  struct Packed {
+    OwningOpRef<func::FuncOp> step;
+    Outcome outcome;
+  };
+
   const StepScheduler &scheduler;
   Frontend &frontend;
-  OwningOpRef<ModuleOp> original, planned;
+  OwningOpRef<ModuleOp> original, planned, best;
+  /// Budgets often lead to a step that another one has led to. Packing takes
+  /// the most time, and depends on the step alone: kernels are the same in all
+  /// modules.
+  std::vector<Packed> packed;
+  /// Whether the module that was ordered last is packed.
+  bool isPacked = false, isBestPacked = false;
   /// Remarks of the last plan and of its last order.
-  std::vector<LoggedRemark> decisions, transfers;
+  std::vector<LoggedRemark> decisions, transfers, bestRemarks;
 };
 
 llvm::Error StepScheduler::Trials::plan(int64_t budget) {
@@ -169,9 +186,29 @@ llvm::Error StepScheduler::Trials::plan(int64_t budget) {
 llvm::Expected<sched::StepTrials::Outcome>
 StepScheduler::Trials::order(int64_t budget) {
   frontend.setModule(planned->clone());
-  auto outcome = scheduler.order(frontend, budget);
+  if (llvm::Error error = scheduler.order(frontend, budget))
+    return std::move(error);
   transfers = frontend.getRemarks().take();
+  func::FuncOp step = getStep(frontend.getModule());
+  auto known = llvm::find_if(packed, [&](Packed &other) {
+    return OperationEquivalence::isEquivalentTo(
+        step, *other.step, OperationEquivalence::IgnoreLocations);
+  });
+  isPacked = known == packed.end();
+  if (!isPacked)
+    return known->outcome;
+  OwningOpRef<func::FuncOp> ordered = step.clone();
+  llvm::Expected<Outcome> outcome = scheduler.pack(frontend);
+  if (outcome)
+    packed.push_back({std::move(ordered), *outcome});
   return outcome;
+}
+
+llvm::Error StepScheduler::Trials::takeBest() {
+  frontend.getRemarks().append(std::move(bestRemarks));
+  frontend.setModule(std::move(best));
+  return isBestPacked ? llvm::Error::success()
+                      : scheduler.pack(frontend).takeError();
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
@@ -187,7 +224,9 @@ llvm::Error StepScheduler::refuse(int64_t needed) const {
 llvm::Error StepScheduler::run(Frontend &frontend) const {
   // Orders without a plan take what they take.
   if (options.order != "scheduled") {
-    auto outcome = order(frontend, budget);
+    if (llvm::Error error = order(frontend, budget))
+      return error;
+    auto outcome = pack(frontend);
     if (!outcome)
       return outcome.takeError();
     if (outcome->bytes > budget)
@@ -203,8 +242,8 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
     return fit.takeError();
   if (!fit->fits())
     return refuse(fit->leastBudget);
-  frontend.getRemarks().append(std::move(trials.bestRemarks));
-  frontend.setModule(std::move(trials.best));
+  if (llvm::Error error = trials.takeBest())
+    return error;
   report(frontend.getModule(), fit->bytes);
   return llvm::Error::success();
 }

@@ -204,6 +204,7 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.strategy = step.strategy;
   report.cluster = cluster.name;
   report.device = cluster.device.name;
+  report.peakFlops = cluster.device.getPeakFlops();
   report.budget = cluster.device.getUsableBytes();
   report.reserved = cluster.device.reservedBytes;
   report.hostBudget = cluster.host ? cluster.host->memoryBytes : 0;

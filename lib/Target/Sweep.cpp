@@ -143,12 +143,6 @@ static void planPoint(llvm::Expected<std::shared_ptr<const LoweredStep>> step,
 }
 
 llvm::Error fsdp::planSweep(const PlanOptions &options) {
-  if (!options.timeline.empty())
-    return makeError("expected --timeline without --sweep: a timeline is of "
-                     "one plan");
-  if (options.whatIf)
-    return makeError("expected --what-if without --sweep: it asks about one "
-                     "plan");
   SweepReport report;
   auto axes = parseSweep(options.sweep);
   if (!axes)

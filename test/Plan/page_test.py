@@ -32,6 +32,11 @@ def plan(*options):
     return json.loads(data), text, html
 
 
+# Rows of what would help, without the titles between them.
+HELPS = "#helps tbody tr:not(.group)"
+CLUSTER = pathlib.Path(__file__).parents[2] / "lib" / "Analysis" / "Cost" / "clusters" / "h100-sxm.json"
+
+
 def milliseconds(text):
     number, unit = re.match(r"([\d.]+) (s|ms|µs)", text).groups()
     return float(number) * {"s": 1e3, "ms": 1, "µs": 1e-3}[unit]
@@ -66,6 +71,15 @@ class PageTest(unittest.TestCase):
                 self.assertAlmostEqual(left, begin / longest, delta=0.004)
                 self.assertAlmostEqual(width, length / longest, delta=0.004)
 
+
+    def helps(self):
+        """What would help, as the page lists it: options first, each kind as in the report."""
+        return sorted(self.data["what_ifs"], key=lambda w: not w["is_option"])
+
+    def device_peak(self):
+        """Flops a second of the fixture's products, which are in f32."""
+        cluster = json.loads(CLUSTER.read_text())
+        return cluster["device"]["matmul"]["f32"]["peak_tflops"] * 1e12
 
     def check_headline(self, text, parts):
         """It names @parts, in milliseconds, the largest first, each with its share."""
@@ -131,8 +145,8 @@ class SmallPage(PageTest):
         check = lambda text, data: self.assertTrue(
             0 <= gib(text) - (data["least_budget_bytes"] + self.data["reserved_bytes"]) <= 0.011 * 2 ** 30, text)
         check(page.run("""document.querySelector("#story li").textContent"""), self.data)
-        rows = page.run("""[...document.querySelectorAll("#helps tbody tr")].slice(1).map(row => row.textContent)""")
-        short = [(row, w) for row, w in zip(rows, self.data["what_ifs"], strict=True) if not w.get("fits", True)]
+        rows = page.run(f"""[...document.querySelectorAll("{HELPS}")].slice(1).map(row => row.textContent)""")
+        short = [(row, w) for row, w in zip(rows, self.helps(), strict=True) if not w.get("fits", True)]
         self.assertTrue(short)
         for row, w in short:
             check(row, w)
@@ -181,11 +195,45 @@ class PlanPage(PageTest):
     def test_bars_are_as_long_as_they_say(self):
         orders = [(o["compute_ms"], o["exposed_ms"]) for o in self.data["orders"]]
         self.check_bars(self.widths("#bars .track"), orders, max(map(sum, orders)))
-        changes = [orders[-1]] + [(w["compute_ms"], w["exposed_ms"]) for w in self.data["what_ifs"]]
+        changes = [orders[-1]] + [(w["compute_ms"], w["exposed_ms"]) for w in self.helps()]
         self.assertGreater(len(changes), 5)
         self.check_bars(self.widths("#helps .track"), changes, max(map(sum, changes)))
-        titles = page.run("""[...document.querySelectorAll("#helps tbody tr")].map(r => r.children[0].textContent)""")
-        self.assertEqual(titles, ["as it is"] + [w["title"] for w in self.data["what_ifs"]])
+        titles = page.run(f"""[...document.querySelectorAll("{HELPS}")].map(r => r.children[0].textContent)""")
+        self.assertEqual(titles, ["as it is"] + [w["title"] for w in self.helps()])
+
+    def test_what_can_be_had_stands_before_what_cannot(self):
+        groups = page.run("""[...document.querySelectorAll("#helps tbody tr")].map(
+            row => row.className == "group" ? row.textContent : "")""")
+        options = sum(w["is_option"] for w in self.data["what_ifs"])
+        places = [i for i, group in enumerate(groups) if group]
+        self.assertEqual(places, [1, options + 2])
+        self.assertIn("options", groups[places[0]])
+        self.assertIn("other machines", groups[places[1]])
+
+    def test_rates_stand_beside_the_peak(self):
+        card = page.run("""document.querySelector(".card").lastChild.textContent""")
+        tflops, part = map(float, re.fullmatch(r"([\d.]+) TFLOP/s per rank\n([\d.]+) % of the peak", card).groups())
+        self.assertAlmostEqual(tflops, self.data["tflops_per_rank"], delta=0.06)
+        self.assertAlmostEqual(part / 100, self.data["mfu"], delta=6e-4)
+        self.assertAlmostEqual(self.data["mfu"], self.data["tflops_per_rank"] * 1e12 / self.device_peak(), delta=1e-9)
+        self.assertIn(f"{100 * self.data['mfu']:.1f} % of the peak", self.text)
+        rows = page.run("""[...document.querySelectorAll("#kernels tbody tr")].map(
+            row => [row.children[3].textContent, row.children[5].textContent])""")
+        products = [reached for reached, what in rows if what.startswith("product")]
+        self.assertTrue(products)
+        for reached in products:
+            tflops, part = re.fullmatch(r"([\d.]+) TFLOP/s([\d.]+) % of the peak", reached).groups()
+            self.assertAlmostEqual(float(part) / 100, float(tflops) * 1e12 / self.device_peak(),
+                                   delta=6e-4 + 0.06e12 / self.device_peak())
+
+    def test_parts_of_the_step_are_named_whole(self):
+        inside = page.run("""[...document.querySelectorAll("#whole i")].map(
+            part => [part.textContent, part.scrollWidth <= part.clientWidth, part.title.split(",")[0]])""")
+        keys = page.run("""document.getElementById("wholeKeys").textContent""")
+        for text, fits, title in inside:
+            self.assertTrue(fits, text)
+            self.assertIn(text, title)
+            self.assertIn(title.replace(": ", " "), keys)
 
     def test_gaps_are_to_the_bound_of_each_order(self):
         bounds = page.run("""[...document.querySelectorAll("#bars .track")].map(track =>

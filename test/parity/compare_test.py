@@ -80,7 +80,7 @@ class Compare(StepTest):
         for options, why in ((["--compare", folder, "--wrap", "none"], "expected a trace of the program that these options give"),
                              (["--compare", folder / "no"], "expected a folder that --trace wrote"),
                              (["--profile", folder], "expected --compare beside --profile"),
-                             (["--compare", folder, "--sweep", "mesh=shard=2"], "expected --compare or --sweep")):
+                             (["--compare", folder, "--sweep", "mesh=shard=2"], "expected no --sweep beside --compare")):
             with self.subTest(why=why):
                 outcome = self.plan(*options)
                 self.assertEqual(outcome.returncode, 1)

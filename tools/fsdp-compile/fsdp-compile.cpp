@@ -77,54 +77,51 @@ static cl::opt<bool> guard(
              "at run time that nobody writes there or behind a buffer"),
     cl::cat(category));
 
-/// What is given but could have no effect is a mistake.
-static llvm::Error checkEffects() {
-  auto refuse = [](llvm::StringRef expected, const cl::Option &option,
-                   llvm::StringRef got, llvm::StringRef reason) {
-    return llvm::createStringError("expected " + expected + " beside --" +
-                                   option.ArgStr + ", got " + got + ": " +
-                                   reason);
+/// What each option needs to have an effect.
+static llvm::SmallVector<OptionRule> getRules() {
+  llvm::SmallVector<OptionRule> rules;
+  using Values = std::initializer_list<llvm::StringRef>;
+  auto needEmit = [&](const cl::Option &option, Values emits,
+                      llvm::StringRef reason) {
+    rules.push_back({&option, "--emit", emit, emits, reason});
   };
-  for (const cl::opt<std::string> *option :
-       {&remarks, &passedRemarks, &missedRemarks}) {
-    if (!option->getNumOccurrences())
-      continue;
-    if (emit == "report")
-      return refuse("--emit exe, so, ir:L2, ir:L3 or llvm", *option, emit,
-                    "the report holds all remarks");
-    if (emit == "ir:L1")
-      return refuse("--emit exe, so, ir:L2, ir:L3, llvm or report", *option,
-                    emit, "passes remark on what comes behind it");
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&target, &march})
+    needEmit(*option, {"exe", "so", "llvm"},
+             "nothing else holds code for a processor");
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &remarks, &passedRemarks, &missedRemarks})
+    needEmit(*option, {"exe", "so", "ir:L2", "ir:L3", "llvm"},
+             emit == "report" ? "the report holds all remarks"
+                              : "passes remark on what comes behind it");
+  needEmit(guard, {"exe", "so", "ir:L3", "llvm"},
+           emit == "report" ? "the report is of the arena without borders"
+                            : "there is no arena yet");
+  needEmit(step.getAttention(),
+           {"exe", "so", "ir:L2", "ir:L3", "llvm", "report"},
+           "there are no kernels yet");
+  needEmit(cluster, {"exe", "so", "ir:L3", "llvm", "report"},
+           "nothing has been planned or put in order there");
+
+  auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
+    rules.push_back({&option, "--cluster", cluster, {}, reason});
+  };
+  auto needOrder = [&](const cl::Option &option, llvm::StringRef value,
+                       llvm::StringRef reason) {
+    rules.push_back({&option, "--order", order, {value}, reason});
+  };
+  needCluster(memoryBudget, "without one nothing is chosen");
+  needCluster(order, "without one nothing is put in order");
+  for (const cl::Option *option : step.getPlanOptions()) {
+    needCluster(*option, "without one nothing is chosen");
+    needOrder(*option, "scheduled", "nothing else makes a plan");
   }
-  if (guard && emit == "report")
-    return refuse("--emit exe, so, ir:L3 or llvm", guard, emit,
-                  "the report is of the arena without borders");
-  bool hasCluster = !cluster.empty();
-  if (hasCluster && (emit == "ir:L1" || emit == "ir:L2"))
-    return refuse("--emit exe, so, ir:L3, llvm or report", cluster, emit,
-                  "nothing has been planned or put in order there");
-  if (const cl::Option *option = step.findPlanOption()) {
-    if (!hasCluster)
-      return refuse("--cluster", *option, "none",
-                    "without one nothing is chosen");
-    if (order != "scheduled")
-      return refuse("--order scheduled", *option, order,
-                    "nothing else makes a plan");
-  }
-  if (order.getNumOccurrences() && !hasCluster)
-    return refuse("--cluster", order, "none",
-                  "without one nothing is put in order");
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &forwardPrefetch, &backwardPrefetch, &limitAllGathers}) {
-    if (!option->getNumOccurrences())
-      continue;
-    if (!hasCluster)
-      return refuse("--cluster and --order fsdp", *option, "no cluster",
-                    "without one nothing is put in order");
-    if (order != "fsdp")
-      return refuse("--order fsdp", *option, order, "it says how FSDP orders");
+    needCluster(*option, "without one nothing is put in order");
+    needOrder(*option, "fsdp", "it says how FSDP orders");
   }
-  return llvm::Error::success();
+  return rules;
 }
 
 int main(int argc, char **argv) {
@@ -154,7 +151,7 @@ int main(int argc, char **argv) {
           expectTexts({&output, &cluster, &memoryBudget, &order, &remarks,
                        &passedRemarks, &missedRemarks}))
     return reportError(llvm::toString(std::move(error)));
-  if (llvm::Error error = checkEffects())
+  if (llvm::Error error = checkRules(getRules()))
     return reportError(llvm::toString(std::move(error)));
   if (output.empty() && kind->second != Emit::Report)
     return reportError("expected -o, the file to write, beside --emit " + emit +

@@ -9,6 +9,7 @@
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/RemarkLog.h"
 #include "fsdp/Target/StepCommandLine.h"
 
 #include "mlir/InitAllDialects.h"
@@ -48,6 +49,24 @@ static int run(StringRef input, StringRef output, DialectRegistry &registry) {
   return !hasRun;
 }
 
+/// Upstream, a filter that is no regular expression matches nothing. An empty
+/// one is none.
+static llvm::Error checkFilters(const MlirOptMainConfig &config) {
+  std::pair<StringRef, std::string> filters[] = {
+      {"--remarks-filter", config.getRemarksAllFilter()},
+      {"--remarks-filter-passed", config.getRemarksPassedFilter()},
+      {"--remarks-filter-missed", config.getRemarksMissedFilter()},
+      {"--remarks-filter-failed", config.getRemarksFailedFilter()},
+      {"--remarks-filter-analyse", config.getRemarksAnalyseFilter()}};
+  for (auto &[option, filter] : filters) {
+    if (filter.empty())
+      continue;
+    if (llvm::Error error = checkRegex(option, filter))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   DialectRegistry registry;
@@ -59,6 +78,8 @@ int main(int argc, char **argv) {
   auto [input, output] = registerAndParseCLIOptions(
       argc, argv, "fsdp-mlir optimizer: FSDP as a compiler\n", registry);
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
+  if (llvm::Error error = checkFilters(config))
+    return reportError(llvm::toString(std::move(error)));
   // These read no input.
   if (config.shouldShowDialects() || config.shouldListPasses())
     return asMainReturnCode(MlirOptMain(argc, argv, input, output, registry));

@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Planner.h"
 #include "fsdp/Target/StepCommandLine.h"
+#include "fsdp/Target/Sweep.h"
 
 #include "llvm/Support/InitLLVM.h"
 
@@ -50,10 +51,11 @@ static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
-static cl::opt<std::string> order(
-    "order", cl::init("planned"),
-    cl::desc("What --timeline shows: in_order | fsdp | scheduled | planned"),
-    cl::cat(category));
+static cl::opt<std::string>
+    order("order", cl::init("planned"),
+          cl::desc("With --timeline, what it shows: in_order | fsdp | "
+                   "scheduled | planned"),
+          cl::cat(category));
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
                                  cl::cat(category));
@@ -72,6 +74,30 @@ static cl::list<std::string> sweep(
 static cl::opt<bool> json("json", cl::desc("Print JSON instead of text"),
                           cl::cat(category));
 
+/// What each option needs to have an effect, beside @axes of a sweep.
+static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
+  llvm::StringRef swept = axes.empty() ? "" : "one";
+  llvm::SmallVector<OptionRule> rules = {
+      {&order, "--timeline", timeline, {}, "it says what a timeline shows"},
+      {&profile,
+       "--compare",
+       compare,
+       {},
+       "plans take kernels' times from the cluster file"},
+      {&compare, "--sweep", swept, {}, "a run is of one plan", true},
+      {&timeline, "--sweep", swept, {}, "a timeline is of one plan", true},
+      {&whatIf, "--sweep", swept, {}, "it asks about one plan", true}};
+  for (const SweepAxis &axis : axes)
+    if (cl::Option *option = cl::getRegisteredOptions().lookup(axis.name))
+      rules.push_back({option,
+                       "axis of that name in --sweep",
+                       swept,
+                       {},
+                       "its values take the option's place",
+                       true});
+  return rules;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -81,6 +107,15 @@ int main(int argc, char **argv) {
   if (llvm::Error error =
           expectTexts({&cluster, &memoryBudget, &computeDtype, &fsdpOptions,
                        &compare, &profile, &timeline, &order, &html}))
+    return reportError(llvm::toString(std::move(error)));
+  std::vector<SweepAxis> axes;
+  if (sweep.getNumOccurrences()) {
+    auto parsed = parseSweep(sweep);
+    if (!parsed)
+      return reportError(llvm::toString(parsed.takeError()));
+    axes = std::move(*parsed);
+  }
+  if (llvm::Error error = checkRules(getRules(axes)))
     return reportError(llvm::toString(std::move(error)));
   PlanOptions options;
   step.fill(options);

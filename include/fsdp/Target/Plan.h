@@ -120,8 +120,12 @@ struct PlanReport {
   int64_t hostBudget = 0;
   /// Compute, most time first.
   std::vector<KernelShare> kernels;
-  /// Arithmetic of the products and attentions of one rank's step.
-  double flops = 0;
+  /// Arithmetic of the products and attentions of one rank's step, without what
+  /// is computed again; and the seconds that it would take at the peak of the
+  /// device's units, 0: not known.
+  double flops = 0, secondsAtPeak = 0;
+  /// The peak of products in each type, in flops a second; 0: not known.
+  std::array<double, kNumCostDtypes> peakFlops = {};
   /// The arena of the program before it is scheduled.
   int64_t arenaBytes = 0;
   /// What the planner decided, in sentences; none where nothing was.
@@ -144,6 +148,9 @@ struct PlanReport {
     return fits() && getMemoryPeak(variant.memory).getTotal() > budget;
   }
   const PlanVariant &getBest() const { return variants.back(); }
+  /// Model flops utilization: the part of the units' peak that the best order
+  /// reaches; 0: not known.
+  double getMfu() const;
   /// Of all ranks, in the best order.
   double getItemsPerSecond() const;
 };
@@ -159,11 +166,12 @@ struct PlanSettings {
   sched::FSDPOptions fsdp;
   /// What the planner may do. Recomputation in full holds for all orders.
   sched::PlanRules rules;
-  /// One of many plans, of which only the best order counts: leaves the order as
-  /// compiled out, and does not pack what does not fit by the model of memory.
+  /// One of many plans, of which only the best order counts: leaves the order
+  /// as compiled out, and does not pack what does not fit by the model of
+  /// memory.
   bool onlyBest = false;
-  /// With onlyBest: what a similar step fitted with is tried first, and taken if
-  /// this one does.
+  /// With onlyBest: what a similar step fitted with is tried first, and taken
+  /// if this one does.
   ModelBudgets likely;
 };
 

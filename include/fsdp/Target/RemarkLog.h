@@ -23,6 +23,15 @@
 
 namespace mlir::fsdp {
 
+/// Refuses a @filter, the value of @option, that is no regular expression.
+llvm::Error checkRegex(llvm::StringRef option, llvm::StringRef filter);
+
+/// A pass that remarks, and of which kinds.
+struct RemarkingPass {
+  llvm::StringRef name;
+  bool passed, missed;
+};
+
 /// Which remarks are wanted, by the names of the passes that make them; as
 /// mlir-opt's options of these names. Nothing: none of that kind.
 struct RemarkFilters {
@@ -30,8 +39,10 @@ struct RemarkFilters {
   std::optional<std::string> all, passed, missed;
 
   bool isEmpty() const { return !all && !passed && !missed; }
-  /// Refuses what is no regular expression.
-  llvm::Error check() const;
+  /// Refuses what is no regular expression, and what matches none of @passes,
+  /// those that are to run, that makes such remarks: it would be silent
+  /// whatever they decide.
+  llvm::Error check(llvm::ArrayRef<RemarkingPass> passes) const;
 };
 
 struct LoggedRemark {

@@ -15,7 +15,10 @@
 
 #include "fsdp/Target/Frontend.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/CommandLine.h"
+
+#include <array>
 
 namespace mlir::fsdp {
 
@@ -23,9 +26,11 @@ class StepCommandLine {
 public:
   explicit StepCommandLine(llvm::cl::OptionCategory &category);
   void fill(StepOptions &options) const;
-  /// The first option on the command line that a plan obeys and nothing else;
-  /// null: none is there.
-  const llvm::cl::Option *findPlanOption() const;
+  /// Those that a plan obeys and nothing else.
+  std::array<const llvm::cl::Option *, 4> getPlanOptions() const {
+    return {&reshardAfterForward, &recompute, &offload, &bucket};
+  }
+  const llvm::cl::Option &getAttention() const { return attention; }
 
 private:
   llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
@@ -46,6 +51,23 @@ std::string getToolDir(const char *argv0, void *address);
 /// variable of the shell leaves it: it would count as not given.
 llvm::Error
 expectTexts(llvm::ArrayRef<const llvm::cl::opt<std::string> *> texts);
+
+/// What must stand beside an option for it to have an effect.
+struct OptionRule {
+  const llvm::cl::Option *option;
+  /// The other option, such as "--emit", and its value; empty: it is not there.
+  llvm::StringRef other, value;
+  /// Its values beside which the option has an effect; none: any.
+  llvm::SmallVector<llvm::StringRef> values;
+  llvm::StringRef reason;
+  /// The other option must not be there.
+  bool isExcluded = false;
+};
+
+/// What is given but could have no effect is a mistake: "expected --emit exe or
+/// so beside --march, got report: " and the reason, of the first of @rules that
+/// does not hold.
+llvm::Error checkRules(llvm::ArrayRef<OptionRule> rules);
 
 /// Tells the user's mistake, or the machine's failure, on stderr; returns the
 /// exit status for it.

@@ -56,9 +56,10 @@ private:
   class Trials;
   void fillPlan(OpPassManager &pm, int64_t budget) const;
   void fillOrder(OpPassManager &pm, int64_t budget) const;
-  /// Orders, packs and times the step of @frontend as it is.
-  llvm::Expected<sched::StepTrials::Outcome> order(Frontend &frontend,
-                                                   int64_t budget) const;
+  /// Orders the step of @frontend as it is.
+  llvm::Error order(Frontend &frontend, int64_t budget) const;
+  /// Places the arena of a step that is in order, and times it.
+  llvm::Expected<sched::StepTrials::Outcome> pack(Frontend &frontend) const;
   llvm::Error refuse(int64_t needed) const;
 
   ScheduleOptions options;

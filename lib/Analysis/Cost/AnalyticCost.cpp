@@ -155,17 +155,40 @@ static const MeasuredCollective *findMeasured(const Cluster &cluster,
   return nullptr;
 }
 
-/// What that table says of @bytes.
-static std::optional<TransferCost> getMeasured(const Cluster &cluster,
-                                               const TransferKey &transfer,
-                                               int64_t bytes) {
-  const MeasuredCollective *measured = findMeasured(cluster, transfer);
-  if (!measured)
-    return std::nullopt;
+namespace {
+/// How a transfer is done, which says what its time is computed from.
+struct TransferMethod {
+  enum Kind { Nothing, Copy, Measured, Memory, Nccl };
+  Kind kind = Nothing;
+  /// Of Measured: the cluster file's table.
+  const MeasuredCollective *table = nullptr;
+};
+} // namespace
+
+static bool isInMemory(const Cluster &cluster, const GroupPlacement &group) {
+  return group.nodes == 1 && cluster.intra->kind == IntraKind::Memory;
+}
+
+static TransferMethod getMethod(const Cluster &cluster,
+                                const TransferKey &transfer) {
+  if (transfer.kind == TransferKind::DeviceToHost ||
+      transfer.kind == TransferKind::HostToDevice)
+    return {TransferMethod::Copy};
+  if (transfer.group.ranks == 1 || transfer.getBytes() == 0)
+    return {TransferMethod::Nothing};
+  if (const MeasuredCollective *table = findMeasured(cluster, transfer))
+    return {TransferMethod::Measured, table};
+  if (isInMemory(cluster, transfer.group))
+    return {TransferMethod::Memory};
+  return {TransferMethod::Nccl};
+}
+
+/// What the table says of a collective of @bytes.
+static TransferCost getMeasured(const MeasuredCollective &table,
+                                int64_t bytes) {
   TransferCost cost;
-  cost.link = getLink(transfer.group);
-  cost.latency = toTime(measured->seconds.smallestTime());
-  cost.work = toTime(measured->seconds.time(double(bytes))) - cost.latency;
+  cost.latency = toTime(table.seconds.smallestTime());
+  cost.work = toTime(table.seconds.time(double(bytes))) - cost.latency;
   return cost;
 }
 
@@ -176,52 +199,70 @@ static double getMemoryRate(const IntraLink &intra, double bytes,
          intra.efficiency.ratio(bytes, ranks, intra.bandwidth);
 }
 
-/// Ranks that copy in memory run the collectives of a bucket one by one.
-static TransferCost getInMemory(const Cluster &cluster,
-                                const TransferKey &transfer) {
-  const IntraLink &intra = *cluster.intra;
+static TransferCost getInMemory(const IntraLink &intra,
+                                const TransferKey &transfer, int64_t bytes) {
+  int64_t ranks = transfer.group.ranks;
+  TransferCost cost;
+  cost.latency = toTime(intra.latencySeconds);
+  cost.work =
+      toTime(getMemoryTraffic(transfer.kind, double(bytes), double(ranks)) /
+             getMemoryRate(intra, double(bytes), ranks));
+  return cost;
+}
+
+/// Of a bucket whose collectives run one by one: the sum of @getCost of each
+/// one's bytes.
+static TransferCost addAtoms(const TransferKey &transfer,
+                             function_ref<TransferCost(int64_t)> getCost) {
   TransferCost sum;
   for (int64_t bytes : transfer.atomBytes) {
     if (bytes == 0)
       continue;
-    TransferCost cost;
-    if (auto measured = getMeasured(cluster, transfer, bytes)) {
-      cost = *measured;
-    } else {
-      int64_t ranks = transfer.group.ranks;
-      double rate = getMemoryRate(intra, double(bytes), ranks);
-      cost.latency = toTime(intra.latencySeconds);
-      cost.work = toTime(
-          getMemoryTraffic(transfer.kind, double(bytes), double(ranks)) / rate);
-    }
+    TransferCost cost = getCost(bytes);
     sum.latency += cost.latency;
     sum.work += cost.work;
   }
   return sum;
 }
 
-TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
-  if (transfer.kind == TransferKind::DeviceToHost ||
-      transfer.kind == TransferKind::HostToDevice)
-    return copy(transfer);
-
-  const GroupPlacement &group = transfer.group;
-  TransferCost cost;
-  cost.link = getLink(group);
-  int64_t bytes = transfer.getBytes();
-  if (group.ranks == 1 || bytes == 0)
-    return cost;
-  if (group.nodes == 1 && cluster.intra->kind == IntraKind::Memory)
-    return getInMemory(cluster, transfer);
-  if (auto measured = getMeasured(cluster, transfer, bytes))
-    return *measured;
-
+/// NCCL issues the collectives of a bucket as one.
+static NcclCandidate getNccl(const Cluster &cluster,
+                             const TransferKey &transfer) {
   int64_t atoms =
       llvm::count_if(transfer.atomBytes, [](int64_t atom) { return atom > 0; });
-  NcclCandidate choice =
-      getNcclChoice(cluster, transfer.kind, group, bytes, atoms);
-  cost.latency = toTime(choice.latencySeconds);
-  cost.work = toTime(choice.seconds) - cost.latency;
+  return getNcclChoice(cluster, transfer.kind, transfer.group,
+                       transfer.getBytes(), atoms);
+}
+
+TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
+  TransferMethod method = getMethod(cluster, transfer);
+  TransferCost cost;
+  switch (method.kind) {
+  case TransferMethod::Copy:
+    return copy(transfer);
+  case TransferMethod::Nothing:
+    break;
+  case TransferMethod::Measured: {
+    auto measure = [&](int64_t bytes) {
+      return getMeasured(*method.table, bytes);
+    };
+    cost = isInMemory(cluster, transfer.group) ? addAtoms(transfer, measure)
+                                               : measure(transfer.getBytes());
+    break;
+  }
+  case TransferMethod::Memory:
+    cost = addAtoms(transfer, [&](int64_t bytes) {
+      return getInMemory(*cluster.intra, transfer, bytes);
+    });
+    break;
+  case TransferMethod::Nccl: {
+    NcclCandidate choice = getNccl(cluster, transfer);
+    cost.latency = toTime(choice.latencySeconds);
+    cost.work = toTime(choice.seconds) - cost.latency;
+    break;
+  }
+  }
+  cost.link = getLink(transfer.group);
   return cost;
 }
 
@@ -229,39 +270,30 @@ TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
 static constexpr int64_t kLargeTransfer = int64_t(1) << 40;
 
 TransferRoute AnalyticCost::route(const TransferKey &transfer) const {
-  TransferRoute route;
-  int64_t bytes = transfer.getBytes();
-  if (transfer.kind == TransferKind::DeviceToHost ||
-      transfer.kind == TransferKind::HostToDevice) {
-    route.algorithm = "copy";
-    route.bandwidth = cluster.host->bandwidth;
-    return route;
+  TransferMethod method = getMethod(cluster, transfer);
+  int64_t ranks = transfer.group.ranks;
+  switch (method.kind) {
+  case TransferMethod::Copy:
+    return {"copy", "", cluster.host->bandwidth};
+  case TransferMethod::Nothing:
+    return {};
+  case TransferMethod::Measured:
+    return {"measured", "", method.table->seconds.bestRate()};
+  case TransferMethod::Memory:
+    return {"memory", "",
+            getMemoryRate(*cluster.intra, double(kLargeTransfer), ranks) /
+                getMemoryTraffic(transfer.kind, 1, double(ranks))};
+  case TransferMethod::Nccl: {
+    NcclCandidate choice = getNccl(cluster, transfer);
+    return {kNcclAlgorithmNames[unsigned(choice.algorithm)],
+            kNcclProtocolNames[unsigned(choice.protocol)],
+            double(kLargeTransfer) / getNcclChoice(cluster, transfer.kind,
+                                                   transfer.group,
+                                                   kLargeTransfer)
+                                         .seconds};
   }
-  const GroupPlacement &group = transfer.group;
-  if (group.ranks == 1 || bytes == 0)
-    return route;
-  if (const MeasuredCollective *measured = findMeasured(cluster, transfer)) {
-    route.algorithm = "measured";
-    route.bandwidth = measured->seconds.bestRate();
-    return route;
   }
-  if (group.nodes == 1 && cluster.intra->kind == IntraKind::Memory) {
-    route.algorithm = "memory";
-    route.bandwidth =
-        getMemoryRate(*cluster.intra, double(kLargeTransfer), group.ranks) /
-        getMemoryTraffic(transfer.kind, 1, double(group.ranks));
-    return route;
-  }
-  int64_t atoms =
-      llvm::count_if(transfer.atomBytes, [](int64_t atom) { return atom > 0; });
-  NcclCandidate choice =
-      getNcclChoice(cluster, transfer.kind, group, bytes, atoms);
-  route.algorithm = kNcclAlgorithmNames[unsigned(choice.algorithm)];
-  route.protocol = kNcclProtocolNames[unsigned(choice.protocol)];
-  route.bandwidth =
-      double(kLargeTransfer) /
-      getNcclChoice(cluster, transfer.kind, group, kLargeTransfer).seconds;
-  return route;
+  llvm_unreachable("not a method");
 }
 
 int AnalyticCost::rate(Queue queue, QueueMask active) const {

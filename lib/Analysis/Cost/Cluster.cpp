@@ -22,6 +22,15 @@ Cluster::Cluster() {
     row.fill(1.0);
 }
 
+std::array<double, kNumCostDtypes> Device::getPeakFlops() const {
+  std::array<double, kNumCostDtypes> peaks;
+  for (unsigned i = 0; i < kNumCostDtypes; ++i)
+    peaks[i] = matmul[i].peak > 0   ? matmul[i].peak
+               : vector[i].peak > 0 ? vector[i].peak
+                                    : vector[unsigned(CostDtype::F32)].peak;
+  return peaks;
+}
+
 //===----------------------------------------------------------------------===//
 // LineEfficiency
 //===----------------------------------------------------------------------===//

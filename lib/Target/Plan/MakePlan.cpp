@@ -318,6 +318,14 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
   return llvm::Error::success();
 }
 
+static void addFlops(const KernelCost &product, PlanReport &report) {
+  double flops = double(product.flops[unsigned(product.dtype)]);
+  double peak = report.peakFlops[unsigned(product.dtype)];
+  report.flops += flops;
+  if (peak > 0)
+    report.secondsAtPeak += flops / peak;
+}
+
 llvm::Error Planner::run(StepProgram program) {
   if (settings.computeDtype) {
     assumeDtype(program, *settings.computeDtype);
@@ -337,7 +345,7 @@ llvm::Error Planner::run(StepProgram program) {
     if (op.kernel >= 0) {
       const KernelCost &kernel = program.kernels[op.kernel];
       if (kernel.kind != KernelKind::Vector && kernel.kind != KernelKind::Copy)
-        report.flops += double(kernel.flops[unsigned(kernel.dtype)]);
+        addFlops(kernel, report);
     }
   if (settings.rules.recompute == PlanRules::Recompute::Full)
     if (llvm::Error error = repeatAll(program))

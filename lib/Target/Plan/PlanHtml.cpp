@@ -131,6 +131,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("device", report.device);
     json.attribute("limit", report.limit);
     json.attribute("flops", report.flops);
+    json.attribute("secondsAtPeak", report.secondsAtPeak);
     json.attribute("budget", report.budget);
     json.attribute("fits", report.fits());
     json.attribute("needs",
@@ -201,6 +202,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
                         double(kernel.cost.flops[unsigned(kernel.cost.dtype)])
                   : 0.0);
           json.value(double(kernel.calls) * double(kernel.cost.bytes));
+          json.value(report.peakFlops[unsigned(kernel.cost.dtype)]);
         });
     });
     json.attributeArray("queues", [&] {

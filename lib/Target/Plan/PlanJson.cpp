@@ -12,7 +12,6 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-
 static void writeMemory(llvm::json::OStream &json, const MemoryPoint &point) {
   json.attributeObject("peak", [&] {
     json.attribute("at_ms", toMs(point.time));
@@ -148,6 +147,8 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("limit", report.limit);
     json.attribute("tflops_per_rank",
                    report.flops / std::max(1e-12, toSeconds(best.step)) / 1e12);
+    if (double mfu = report.getMfu())
+      json.attribute("mfu", mfu);
     json.attribute("budget_bytes", report.budget);
     json.attribute(report.fits() ? "planned_arena_bytes" : "least_budget_bytes",
                    report.leastBudget);

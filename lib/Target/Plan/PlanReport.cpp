@@ -43,6 +43,10 @@ std::vector<ReportedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
   return result;
 }
 
+double PlanReport::getMfu() const {
+  return secondsAtPeak / std::max(1e-12, toSeconds(getBest().timeline.step));
+}
+
 double mlir::fsdp::getReachedBandwidth(const PlanVariant &variant, Id op) {
   const OpSpan &span = variant.timeline.spans[op];
   const StepOp &start = variant.program.ops[op];

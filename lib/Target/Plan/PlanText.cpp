@@ -15,7 +15,6 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::format;
 
-
 static void printVariant(const PlanReport &report, const PlanVariant &variant,
                          llvm::raw_ostream &os) {
   const Timeline &timeline = variant.timeline;
@@ -95,11 +94,14 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   os << format("step %.3f ms, bound %.3f ms, gap %.1f %%\n",
                toMs(timeline.step), toMs(report.bound), 100.0 * best.getGap());
   os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
-               "step), %.1f TFLOP/s per rank\n",
+               "step), %.1f TFLOP/s per rank",
                toMs(timeline.compute), toMs(timeline.exposed),
                100.0 * double(timeline.exposed) /
                    double(std::max<Time>(1, timeline.step)),
                report.flops / std::max(1e-12, toSeconds(timeline.step)) / 1e12);
+  if (double mfu = report.getMfu())
+    os << format(", %.1f %% of the peak", 100 * mfu);
+  os << "\n";
   std::array<Time, 3> byKind = getTimeByKind(report);
   os << format("of compute: products %.3f ms, elementwise and reductions %.3f "
                "ms, copies %.3f ms\n",

@@ -11,6 +11,8 @@
 #include "fsdp/Analysis/Schedule/Timeline.h"
 #include "fsdp/Analysis/StepArena.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
@@ -21,9 +23,18 @@ llvm::Error ProgramTrials::plan(int64_t budget) {
       planStep(program, cost, placements, {budget, hostBudget}, rules);
   if (!planned)
     return planned.takeError();
-  auto next = std::make_shared<Plan>();
+  auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
+    return o->planned.plan == planned->plan;
+  });
+  auto next = known == plans.end() ? std::make_shared<Plan>()
+                                   : std::make_shared<Plan>(**known);
   next->budget = budget;
   next->planned = std::move(*planned);
+  if (known != plans.end()) {
+    last = std::move(next);
+    return llvm::Error::success();
+  }
+  next->number = plans.size();
   next->program = applyPlan(program, next->planned.plan);
   TimedProgram times = addTimes(next->program, cost, placements);
   auto step = getStepProblem(next->program, times);
@@ -31,6 +42,7 @@ llvm::Error ProgramTrials::plan(int64_t budget) {
     return step.takeError();
   next->step = std::move(*step);
   next->bound = getStepBound(next->program, next->step, times);
+  plans.push_back(next);
   last = std::move(next);
   return llvm::Error::success();
 }
@@ -44,7 +56,15 @@ llvm::Expected<StepTrials::Outcome> ProgramTrials::order(int64_t budget) {
                                    llvm::Twine(problem.budget) + " bytes");
   lastSchedule = std::move(*found);
   lastOrderBudget = budget;
+  auto known = llvm::find_if(packed, [&](const Packed &other) {
+    return other.plan == last->number &&
+           other.schedule.isSameOrder(lastSchedule);
+  });
+  if (known != packed.end())
+    return known->outcome;
   StepProgram ordered = applySchedule(last->program, last->step, lastSchedule);
-  return Outcome{packArena(ordered),
-                 play(addTimes(ordered, cost, placements)).step};
+  Outcome outcome{packArena(ordered),
+                  play(addTimes(ordered, cost, placements)).step};
+  packed.push_back({last->number, lastSchedule, outcome});
+  return outcome;
 }

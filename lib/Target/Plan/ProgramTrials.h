@@ -14,8 +14,8 @@
 
 namespace mlir::fsdp {
 
-/// A step planned and ordered without IR, nearly as fsdp-compile's passes do it:
-/// those place packs and replaced values anew for each order.
+/// A step planned and ordered without IR, nearly as fsdp-compile's passes do
+/// it: those place packs and replaced values anew for each order.
 class ProgramTrials : public sched::StepTrials {
 public:
   struct Plan {
@@ -26,6 +26,8 @@ public:
     Time bound = 0;
     /// Of the model, for which it was planned.
     int64_t budget = 0;
+    /// The same for equal plans.
+    size_t number = 0;
   };
 
   /// All that is given must outlive it. @hostBudget: bytes of the host.
@@ -52,12 +54,23 @@ public:
   int64_t getBestOrderBudget() const { return bestOrderBudget; }
 
 private:
+  /// An order of the plan of that number, and what packing gave.
+  struct Packed {
+    size_t plan;
+    sched::Schedule schedule;
+    Outcome outcome;
+  };
+
   const sched::StepProgram &program;
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
   int64_t hostBudget;
   const sched::PlanRules &rules;
   std::shared_ptr<const Plan> last, best;
+  /// Budgets often lead to a plan, or an order of it, that another one has led
+  /// to.
+  std::vector<std::shared_ptr<const Plan>> plans;
+  std::vector<Packed> packed;
   sched::Schedule lastSchedule, bestSchedule;
   int64_t lastOrderBudget = 0, bestOrderBudget = 0;
 };

@@ -7,6 +7,7 @@ assert plan["format"] == "fsdp-plan/1" and plan["fits"], plan
 orders = {order["order"]: order for order in plan["orders"]}
 assert list(orders) == ["in_order", "fsdp", "scheduled", "planned"], list(orders)
 steps = [order["step_ms"] for order in plan["orders"]]
+assert 0 < plan["mfu"] < 1, plan["mfu"]
 assert plan["bound_ms"] <= steps[3] <= steps[2] <= steps[1] <= steps[0], (plan["bound_ms"], steps)
 for order in plan["orders"]:
     assert abs(order["compute_ms"] + order["exposed_ms"] - order["step_ms"]) < 1e-6, order

@@ -51,6 +51,11 @@ struct Device {
                                      attentionBackward = {};
   /// The curve is over the bytes of one kernel.
   RatedUnit memory;
+
+  /// Of products in each type, in flops a second: where there are no matrix
+  /// units of the type, those of its vector units, or of f32's, in which it is
+  /// computed then.
+  std::array<double, kNumCostDtypes> getPeakFlops() const;
 };
 
 /// The part of a line's rate that collectives reach.

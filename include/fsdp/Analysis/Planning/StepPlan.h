@@ -37,6 +37,10 @@ struct StepPlan {
   explicit StepPlan(const StepProgram &program)
       : keep(program.ops.size()), recompute(program.values.size()),
         offload(program.values.size()), group(program.ops.size(), -1) {}
+  bool operator==(const StepPlan &o) const {
+    return keep == o.keep && recompute == o.recompute && offload == o.offload &&
+           group == o.group;
+  }
 };
 
 /// What the planner may ask for, by op.

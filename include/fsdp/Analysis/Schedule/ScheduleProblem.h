@@ -178,6 +178,12 @@ struct Schedule {
   Time makespan = 0;
   /// Bytes at the worst moment that any timing of this order can bring about.
   int64_t peak = 0;
+
+  /// Whether the same is issued in the same order, for whatever causes.
+  bool isSameOrder(const Schedule &o) const {
+    return line == o.line && issue == o.issue && place == o.place &&
+           known == o.known && after == o.after;
+  }
 };
 
 } // namespace mlir::fsdp::sched
