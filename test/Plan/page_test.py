@@ -226,6 +226,16 @@ class PlanPage(PageTest):
             self.assertAlmostEqual(float(part) / 100, float(tflops) * 1e12 / self.device_peak(),
                                    delta=6e-4 + 0.06e12 / self.device_peak())
 
+    def test_its_words_are_explained(self):
+        for options in (["--mesh", "shard=64"], ["--mesh", "shard=2,replicate=2", "--memory-budget", "2149094359"]):
+            self.open(*options)
+            known = page.run("[...document.querySelectorAll('#remedies dt')].map(d => d.textContent)")
+            causes = {c["cause"] for order in self.data["orders"] for c in order["collectives"] if c["exposed_ms"]}
+            self.assertTrue(causes)
+            for cause in causes:
+                self.assertTrue([k for k in known if cause.startswith(k)], f"'{cause}' is not explained")
+            self.assertIn("unit", page.run("document.querySelector('#words').textContent"))
+
     def test_parts_of_the_step_are_named_whole(self):
         inside = page.run("""[...document.querySelectorAll("#whole i")].map(
             part => [part.textContent, part.scrollWidth <= part.clientWidth, part.title.split(",")[0]])""")
