@@ -117,8 +117,7 @@ int64_t StepChanger::addRoom(Value value) {
 /// Behind @start, one that issues @parts of it, in their order.
 StartOp StepChanger::copyPart(StartOp start, ArrayRef<unsigned> parts,
                               int64_t event) {
-  builder.setInsertionPointAfter(start);
-  auto copy = cast<StartOp>(builder.clone(*start));
+  StartOp copy = cloneBehind(start);
   copy.setEvent(event);
   SmallVector<TransferOpInterface> transfers = getTransfers(copy);
   Operation *yield = copy.getBody().front().getTerminator();
@@ -217,8 +216,7 @@ bool StepChanger::waitBehindUse() {
 /// An event has one wait.
 bool StepChanger::waitTwice() {
   WaitOp wait = pickFrom(waits);
-  builder.setInsertionPointAfter(wait);
-  builder.clone(*wait);
+  cloneBehind(wait);
   return true;
 }
 
@@ -242,16 +240,14 @@ bool StepChanger::waitForAnother() {
 /// One event would come twice.
 bool StepChanger::startTwice() {
   StartOp start = pickFrom(starts);
-  builder.setInsertionPointAfter(start);
-  builder.clone(*start);
+  cloneBehind(start);
   return true;
 }
 
 /// As a dropped wait, of a transfer with an event of its own.
 bool StepChanger::startUnwaited() {
   StartOp start = pickFrom(starts);
-  builder.setInsertionPointAfter(start);
-  auto again = cast<StartOp>(builder.clone(*start));
+  StartOp again = cloneBehind(start);
   again.setEvent(eventCount + pick(8));
   return true;
 }
@@ -562,8 +558,7 @@ bool StepChanger::transferMore() {
   if (isa<ReduceScatterOp, AllReduceOp>(*getTransfer(start)) ||
       !start.getAfter().empty())
     return false;
-  builder.setInsertionPointAfter(start);
-  auto again = cast<StartOp>(builder.clone(*start));
+  StartOp again = cloneBehind(start);
   again.setEvent(eventCount);
   for (TransferOpInterface transfer : getTransfers(again))
     setPlace(transfer.getBrought(), addRoom(transfer.getBrought()));

@@ -114,6 +114,13 @@ private:
   int64_t addRoom(Value value);
   bool isSent(Value whole);
 
+  /// The same op once more, next to @op.
+  template <typename Op>
+  Op cloneBehind(Op op) {
+    builder.setInsertionPointAfter(op);
+    return cast<Op>(builder.clone(*op));
+  }
+
   func::FuncOp step;
   Focus focus;
   OpBuilder builder;

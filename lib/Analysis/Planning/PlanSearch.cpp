@@ -95,10 +95,14 @@ public:
   PlannedStep takeBest();
 
 private:
+  llvm::Expected<StepProblem> getProblem(const StepPlan &plan) const;
+  llvm::Expected<int64_t> getLeastBytes(const StepPlan &plan) const;
   /// @plan with the least memory that it needs and, if that is there, its time,
   /// where that may be less than @limit.
-  llvm::Expected<PlannedStep> evaluate(StepPlan plan, Time limit);
+  llvm::Expected<PlannedStep> evaluate(StepPlan plan, Time limit) const;
   llvm::Error offer(StepPlan plan);
+  llvm::Expected<bool> offerBase(const StepPlan &base);
+  std::vector<std::pair<Time, int>> rankWays(bool offloads) const;
   SmallVector<StepPlan> getFinalists(size_t most) const;
   Time getFinalTime(bool offloads) const;
 
@@ -112,12 +116,12 @@ private:
   StepPlan getBuckets(const StepPlan &base, int64_t most, size_t alone) const;
   llvm::Error groupInsteadOfKeeping(const StepPlan &base, int64_t most,
                                     size_t alone);
-  llvm::Error group(StepPlan base);
+  llvm::Error group(const StepPlan &base);
   std::vector<Id> getKeepOrder() const;
   StepPlan getRepeating(int level) const;
   StepPlan getOffloading(double linkPrice, int level, int eighths) const;
   int getLevel(double linkPrice) const;
-  StepPlan getAllOffloaded() const;
+  StepPlan withAllOffloaded(StepPlan plan) const;
   StepPlan complete(StepPlan plan) const;
   void offloadAll(StepPlan &plan, const std::vector<bool> &isRead) const;
   bool fitsHost(const StepPlan &plan) const;
@@ -156,16 +160,29 @@ private:
 constexpr int kMostLevel = 160;
 static double getPrice(int level) { return 0.01 * std::exp2(level / 6.0); }
 
-llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, Time limit) {
+llvm::Expected<StepProblem> Search::getProblem(const StepPlan &plan) const {
   StepProgram changed = applyPlan(program, plan);
   auto step = getStepProblem(changed, addTimes(changed, cost, placements));
+  if (step)
+    step->problem.budget = budget;
+  return step;
+}
+
+llvm::Expected<int64_t> Search::getLeastBytes(const StepPlan &plan) const {
+  auto step = getProblem(plan);
   if (!step)
     return step.takeError();
-  step->problem.budget = budget;
+  return getLeastBudget(step->problem);
+}
+
+llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, Time limit) const {
+  auto step = getProblem(plan);
+  if (!step)
+    return step.takeError();
   PlannedStep result;
   result.plan = std::move(plan);
   result.leastBytes = getLeastBudget(step->problem);
-  if (limit == 0 || result.leastBytes > budget)
+  if (result.leastBytes > budget)
     return std::move(result);
   Time bound = lowerBound(step->problem).value;
   // Whatever its order, it would not be better.
@@ -178,40 +195,36 @@ llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, Time limit) {
   return std::move(result);
 }
 
+/// Ways that fit, fastest first; of equally fast ones the earlier.
+std::vector<std::pair<Time, int>> Search::rankWays(bool offloads) const {
+  std::vector<std::pair<Time, int>> ranks;
+  for (const auto &[key, found] : finalists)
+    if (key.first == offloads && found.fits())
+      ranks.push_back({found.step, key.second});
+  llvm::sort(ranks);
+  return ranks;
+}
+
 /// The best @most ways without offloading and the best @most with it: which is
 /// the best is not known before all are filled with gathered parameters and
 /// grouped.
 SmallVector<StepPlan> Search::getFinalists(size_t most) const {
   SmallVector<StepPlan> result;
   for (bool offloads : {false, true}) {
-    SmallVector<const PlannedStep *> some;
-    for (const auto &[key, found] : finalists)
-      if (key.first == offloads && found.fits() &&
-          found.step - best.step <= bucketsGain)
-        some.push_back(&found);
-    // Of equal ones the earlier.
-    for (size_t i = 0; i != most && !some.empty(); ++i) {
-      auto least =
-          std::min_element(some.begin(), some.end(),
-                           [](const PlannedStep *a, const PlannedStep *b) {
-                             return a->step < b->step;
-                           });
-      result.push_back((*least)->plan);
-      some.erase(least);
-    }
+    std::vector<std::pair<Time, int>> ranks = rankWays(offloads);
+    for (auto [step, number] : llvm::ArrayRef(ranks).take_front(most))
+      if (step - best.step <= bucketsGain)
+        result.push_back(finalists.at({offloads, number}).plan);
   }
   return result;
 }
 
 /// What a plan of this way must take less than to be grouped in the end.
 Time Search::getFinalTime(bool offloads) const {
-  SmallVector<Time> others;
-  for (const auto &[key, found] : finalists)
-    if (key.first == offloads && key.second != way)
-      others.push_back(found.step);
-  llvm::sort(others);
+  std::vector<std::pair<Time, int>> others = rankWays(offloads);
+  llvm::erase_if(others, [&](auto &rank) { return rank.second == way; });
   return others.size() < kWaysToGroup ? PlannedStep::kNever
-                                      : others[kWaysToGroup - 1];
+                                      : others[kWaysToGroup - 1].first;
 }
 
 /// Takes @plan if it is better: fits at all, is faster by more than rounding,
@@ -286,10 +299,10 @@ llvm::Error Search::repeatToFit() {
   int low = 0, high = kMostLevel + 1;
   while (high - low > 1) {
     int middle = (low + high) / 2;
-    auto found = evaluate(getRepeating(middle), /*limit=*/0);
-    if (!found)
-      return found.takeError();
-    (found->leastBytes <= budget ? high : low) = middle;
+    auto bytes = getLeastBytes(getRepeating(middle));
+    if (!bytes)
+      return bytes.takeError();
+    (*bytes <= budget ? high : low) = middle;
   }
   level = std::min(high, kMostLevel);
   ++way;
@@ -333,9 +346,8 @@ StepPlan Search::getOffloading(double linkPrice, int level, int eighths) const {
   return complete(std::move(plan));
 }
 
-/// The plan that offloads all that can be, paying or not, and repeats nothing.
-StepPlan Search::getAllOffloaded() const {
-  StepPlan plan = getRepeating(0);
+/// @plan with all on the host that can be there, paying or not.
+StepPlan Search::withAllOffloaded(StepPlan plan) const {
   offloadAll(plan, getReadInBackward(program, plan));
   return plan;
 }
@@ -381,12 +393,12 @@ llvm::Error Search::offerReturning(StepPlan base, int64_t leastBytes) {
   constexpr int kTries = 4;
   int64_t room = budget - leastBytes;
   for (int i = 0; i != kTries; ++i) {
-    auto found = evaluate(getReturning(getCount(room)), /*limit=*/0);
-    if (!found)
-      return found.takeError();
-    if (found->leastBytes <= budget)
+    auto bytes = getLeastBytes(getReturning(getCount(room)));
+    if (!bytes)
+      return bytes.takeError();
+    if (*bytes <= budget)
       break;
-    room = i + 2 == kTries ? 0 : room - (found->leastBytes - budget);
+    room = i + 2 == kTries ? 0 : room - (*bytes - budget);
   }
   std::optional<size_t> last;
   for (int64_t part : {room, room / 2}) {
@@ -401,39 +413,39 @@ llvm::Error Search::offerReturning(StepPlan base, int64_t leastBytes) {
   return llvm::Error::success();
 }
 
+/// Offers @base as a way of its own, with values back on the device where there
+/// is room for them; says whether it fits.
+llvm::Expected<bool> Search::offerBase(const StepPlan &base) {
+  ++way;
+  auto bytes = getLeastBytes(base);
+  if (!bytes)
+    return bytes.takeError();
+  bool fits = *bytes <= budget;
+  if (fits || fitsHost(base))
+    if (llvm::Error error = fits ? offerReturning(base, *bytes) : offer(base))
+      return std::move(error);
+  return fits;
+}
+
 /// What offloads no more than it must, for each price of time on the links; and
 /// for parts of forward, each with the lowest price of memory at which it fits.
 llvm::Error Search::offloadToFit() {
   // Several prices often mean the same.
   std::vector<StepPlan> known;
-  auto isKnown = [&](const StepPlan &plan) {
-    return llvm::any_of(known, [&](const StepPlan &other) {
-      return plan.recompute == other.recompute && plan.offload == other.offload;
-    });
-  };
-  auto offerBase = [&](const StepPlan &base) -> llvm::Expected<bool> {
-    if (isKnown(base))
+  auto offerNew = [&](const StepPlan &base) -> llvm::Expected<bool> {
+    if (llvm::is_contained(known, base))
       return true;
     known.push_back(base);
-    ++way;
-    auto found = evaluate(base, /*limit=*/0);
-    if (!found)
-      return found.takeError();
-    bool fits = found->leastBytes <= budget;
-    if (fits || fitsHost(base))
-      if (llvm::Error error =
-              fits ? offerReturning(base, found->leastBytes) : offer(base))
-        return std::move(error);
-    return fits;
+    return offerBase(base);
   };
   for (double linkPrice : kLinkPrices) {
     StepPlan plan = getOffloading(linkPrice, getLevel(linkPrice), 8);
     if (!llvm::is_contained(plan.offload, true))
       continue;
-    auto fits = offerBase(plan);
+    auto fits = offerNew(plan);
     // What does not pay to be offloaded may have to be repeated.
     if (fits && !*fits)
-      fits = offerBase(getOffloading(linkPrice, kMostLevel, 8));
+      fits = offerNew(getOffloading(linkPrice, kMostLevel, 8));
     if (!fits)
       return fits.takeError();
   }
@@ -442,17 +454,16 @@ llvm::Error Search::offloadToFit() {
     // What offloads more fits at a lower price.
     for (low = 0; high - low > 3;) {
       int middle = (low + high) / 2;
-      auto found = evaluate(getOffloading(kPartPrice, middle, eighths),
-                            /*limit=*/0);
-      if (!found)
-        return found.takeError();
-      (found->leastBytes <= budget ? high : low) = middle;
+      auto bytes = getLeastBytes(getOffloading(kPartPrice, middle, eighths));
+      if (!bytes)
+        return bytes.takeError();
+      (*bytes <= budget ? high : low) = middle;
     }
-    auto fits = offerBase(getOffloading(kPartPrice, high, eighths));
+    auto fits = offerNew(getOffloading(kPartPrice, high, eighths));
     if (!fits)
       return fits.takeError();
   }
-  return offerBase(getAllOffloaded()).takeError();
+  return offerNew(withAllOffloaded(getRepeating(0))).takeError();
 }
 
 /// Where nothing that pays fits: whatever the rules let do. A higher price of
@@ -464,11 +475,8 @@ llvm::Error Search::fitAnyhow() {
       plans.push_back(getRepeating(price));
   if (mayOffload()) {
     plans.push_back(getRepeating(0));
-    for (size_t i = 0, e = plans.size(); i != e; ++i) {
-      StepPlan plan = plans[i];
-      offloadAll(plan, getReadInBackward(program, plan));
-      plans.push_back(std::move(plan));
-    }
+    for (size_t i = 0, e = plans.size(); i != e; ++i)
+      plans.push_back(withAllOffloaded(plans[i]));
   }
   if (rules.keep == PlanRules::Keep::Auto) {
     std::vector<Id> gathers = getKeepOrder();
@@ -483,16 +491,16 @@ llvm::Error Search::fitAnyhow() {
     if (!fitsHost(plan))
       continue;
     ++way;
-    auto found = evaluate(plan, /*limit=*/0);
-    if (!found)
-      return found.takeError();
-    if (found->leastBytes > budget) {
-      if (!best.fits() && found->leastBytes < best.leastBytes)
-        best = std::move(*found);
+    auto bytes = getLeastBytes(plan);
+    if (!bytes)
+      return bytes.takeError();
+    if (*bytes > budget) {
+      if (!best.fits() && *bytes < best.leastBytes)
+        best.plan = plan, best.leastBytes = *bytes;
       continue;
     }
     if (llvm::Error error = llvm::is_contained(plan.offload, true)
-                                ? offerReturning(plan, found->leastBytes)
+                                ? offerReturning(plan, *bytes)
                                 : offer(plan))
       return error;
   }
@@ -540,12 +548,12 @@ llvm::Error Search::keepWhatFits(StepPlan base) {
       middle = low + size_t(double(high - low) * (budget - lowBytes) /
                             (highBytes - lowBytes));
     middle = std::clamp(middle, low + 1, high - 1);
-    auto found = evaluate(getKeeping(middle), /*limit=*/0);
-    if (!found)
-      return found.takeError();
-    bool fits = found->leastBytes <= budget;
+    auto bytes = getLeastBytes(getKeeping(middle));
+    if (!bytes)
+      return bytes.takeError();
+    bool fits = *bytes <= budget;
     (fits ? low : high) = middle;
-    (fits ? lowBytes : highBytes) = found->leastBytes;
+    (fits ? lowBytes : highBytes) = *bytes;
   }
   isShort |= low < gathers.size();
   // Memory that is kept is missing for prefetches: fewer may be better.
@@ -568,7 +576,7 @@ llvm::Error Search::tradeForRoom() {
     for (double linkPrice : kRoomPrices)
       bases.push_back(
           getOffloading(linkPrice, std::max(level, getLevel(linkPrice)), 8));
-    bases.push_back(getAllOffloaded());
+    bases.push_back(withAllOffloaded(getRepeating(0)));
   }
   for (const StepPlan &base : bases) {
     if (!fitsHost(base) ||
@@ -584,15 +592,9 @@ llvm::Error Search::tradeForRoom() {
 /// Offloads all that can be, and takes back what has room, as offloadToFit does
 /// where the step does not fit.
 llvm::Error Search::offloadForRoom() {
-  StepPlan all = getAllOffloaded();
-  auto found = evaluate(all, /*limit=*/0);
-  if (!found)
-    return found.takeError();
-  if (found->leastBytes > budget)
-    return llvm::Error::success();
-  ++way;
-  if (llvm::Error error = offerReturning(std::move(all), found->leastBytes))
-    return error;
+  auto fits = offerBase(withAllOffloaded(getRepeating(0)));
+  if (!fits)
+    return fits.takeError();
   const PlannedStep &returned = finalists[{true, way}];
   return returned.fits() ? keepWhatFits(returned.plan) : llvm::Error::success();
 }
@@ -661,10 +663,10 @@ llvm::Error Search::groupInsteadOfKeeping(const StepPlan &base, int64_t most,
       kept.pop_back();
     }
     StepPlan grouped = getBuckets(plan, most, alone);
-    auto found = evaluate(grouped, /*limit=*/0);
-    if (!found)
-      return found.takeError();
-    if (found->leastBytes > budget)
+    auto bytes = getLeastBytes(grouped);
+    if (!bytes)
+      return bytes.takeError();
+    if (*bytes > budget)
       continue;
     if (llvm::Error error = offer(std::move(grouped)))
       return error;
@@ -672,7 +674,7 @@ llvm::Error Search::groupInsteadOfKeeping(const StepPlan &base, int64_t most,
   return llvm::Error::success();
 }
 
-llvm::Error Search::group(StepPlan base) {
+llvm::Error Search::group(const StepPlan &base) {
   std::vector<Id> last = base.group;
   for (auto [most, alone] : kBuckets) {
     StepPlan plan = getBuckets(base, most, alone);
@@ -738,9 +740,9 @@ llvm::Error Search::run() {
   if (best.fits() && bucketsGain >= best.step / 1000) {
     SmallVector<StepPlan> bases = getFinalists(kWaysToGroup);
     bucketsGain = 0;
-    for (StepPlan &plan : bases) {
+    for (const StepPlan &plan : bases) {
       ++way;
-      if (llvm::Error error = group(std::move(plan)))
+      if (llvm::Error error = group(plan))
         return error;
     }
   }

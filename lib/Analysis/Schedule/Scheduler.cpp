@@ -75,14 +75,10 @@ namespace {
 class Search {
 public:
   /// Searches below @below, and no further than to @target.
-  Search(Machine &machine, Time target, Time below)
-      : machine(machine), target(target), best(below) {
+  Search(Machine &machine, bool isSmall, Time target, Time below)
+      : machine(machine), isSmall(isSmall), target(target), best(below) {
     for (int stream : machine.getChoices())
       turnCount += machine.getCount(stream);
-    size_t transferCount = 0;
-    for (int stream = 0; stream != kNumStreams; ++stream)
-      transferCount += machine.getCount(stream);
-    isSmall = transferCount <= kSmall;
   }
   /// The best turns, if there are any; of those that a rule gives alone, if
   /// @rulesOnly.
@@ -110,7 +106,7 @@ private:
 
   Machine &machine;
   size_t turnCount = 0;
-  bool isSmall = true;
+  bool isSmall;
   Time target, best;
   std::optional<Turns> turns;
   std::vector<Node> nodes;
@@ -434,7 +430,8 @@ std::optional<Schedule> Candidates::search(const ScheduleProblem &p,
                                            const CastPlan &casts, Time below,
                                            bool rulesOnly) {
   Machine machine(p, casts, /*frugal=*/false);
-  std::optional<Turns> turns = Search(machine, target, below).run(rulesOnly);
+  std::optional<Turns> turns =
+      Search(machine, isSmall, target, below).run(rulesOnly);
   Schedule found;
   if (!turns || !machine.record(*turns, found))
     return std::nullopt;

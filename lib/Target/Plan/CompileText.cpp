@@ -15,7 +15,6 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::format;
 
-
 /// By unit what it takes when it is gathered; 0 where it never is.
 static std::vector<int64_t> getGatheredBytes(const StepProgram &program) {
   std::vector<int64_t> bytes(program.units.size());

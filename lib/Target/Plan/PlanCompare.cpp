@@ -15,7 +15,6 @@ using namespace mlir::fsdp::sched;
 using llvm::format;
 using llvm::StringRef;
 
-
 static void printRow(llvm::raw_ostream &os, const std::string &what,
                      Time simulated, Time measured) {
   os << format("  %-44s %12.3f ms %12.3f ms", what.c_str(), toMs(simulated),

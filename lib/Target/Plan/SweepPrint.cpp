@@ -20,7 +20,6 @@ static const char kPage[] =
 #include "sweep.html.inc"
     ;
 
-
 /// 1234567.8: "1,234,568"; small numbers with three digits.
 static std::string formatRate(double rate) {
   if (rate < 100)
