@@ -9,10 +9,8 @@
 // and the time that the scheduler takes, over seeded random steps. Exits with 1
 // where a step takes more than 1.01 of the exact search's, or longer than
 // FSDP's; or where transfers are up to 0.8 of compute, more than 1.02 of the
-// bound, unless the exact search says that no schedule takes less. Steps with
-// copies to the host are counted apart: of them, at most 4 % may take more
-// than 1.01 of the exact search's, and nothing else is asked. Exits with 2 and
-// does nothing where the number of problems is not a positive one.
+// bound. Exits with 2 and does nothing where the number of problems is not a
+// positive one.
 //
 //   fsdp-schedule-quality [problems per row, 50]
 //
@@ -52,17 +50,19 @@ struct Series {
 /// What the limits are held against.
 struct Verdict {
   int compared = 0, overExact = 0, slowerThanFSDP = 0;
-  int hidden = 0, overBound = 0, overBoundOptimal = 0;
+  int hidden = 0, overBound = 0;
 
-  bool hold() const {
-    return !overExact && !slowerThanFSDP && overBound == overBoundOptimal;
-  }
-  bool holdWithCopies() const { return 25 * overExact <= compared; }
+  bool hold() const { return !overExact && !slowerThanFSDP && !overBound; }
 };
 } // namespace
 
 /// Of steps without and with copies to the host.
 static Verdict withoutCopies, withCopies;
+
+/// As printed with every compile.
+static Time getBound(const ScheduleProblem &problem, const Schedule &schedule) {
+  return raiseBound(problem, lowerBound(problem).value, schedule.makespan);
+}
 
 static double secondsOf(const std::chrono::steady_clock::time_point &from) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - from)
@@ -109,22 +109,20 @@ static void printSmall(double ratio, double rooms, int hybrid, bool casts,
       ++impossible;
       continue;
     }
-    Time least = lowerBound(problem).value;
+    Time least = getBound(problem, *s);
     bound.add(double(s->makespan) / least);
     ExactResult best = searchExactly(problem, s->makespan + 1, 200'000);
-    bool isOptimal = false;
-    if (best.complete && best.makespan) {
-      exact.add(double(s->makespan) / *best.makespan);
-      optimum.add(double(*best.makespan) / least);
+    if (best.complete) {
+      // It finds nothing where ours is better: transfers that share a link.
+      Time theirs = best.makespan.value_or(s->makespan);
+      exact.add(double(s->makespan) / theirs);
+      optimum.add(double(theirs) / least);
       ++verdict.compared;
-      verdict.overExact += s->makespan > 1.01 * double(*best.makespan);
-      isOptimal = s->makespan <= 1.01 * double(*best.makespan);
+      verdict.overExact += s->makespan > 1.01 * double(theirs);
     }
     if (o.ratio <= 0.8) {
-      bool isOver = s->makespan > 1.02 * double(least);
       ++verdict.hidden;
-      verdict.overBound += isOver;
-      verdict.overBoundOptimal += isOver && isOptimal;
+      verdict.overBound += s->makespan > 1.02 * double(least);
     }
     if (Time theirs = getFSDP(problem)) {
       fsdp.add(double(theirs) / s->makespan);
@@ -151,7 +149,7 @@ static void printContended(double ratio, int computeLoss, int problems) {
     ScheduleProblem problem = makeProblem(o, seed);
     problem.cost = &cost;
     if (std::optional<Schedule> s = schedule(problem))
-      bound.add(double(s->makespan) / lowerBound(problem).value);
+      bound.add(double(s->makespan) / getBound(problem, *s));
   }
   std::printf("%5.1f %8.3f | %.4f %.4f\n", ratio,
               double(computeLoss) / kFullRate, bound.mean(), bound.worst);
@@ -170,7 +168,7 @@ static void printLarge(int units, double ratio, double rooms) {
   if (!s)
     return;
   std::printf("%5d %5.1f %5.0f | %8.1f ms | %.4f\n", units, ratio, rooms,
-              seconds * 1e3, double(s->makespan) / lowerBound(problem).value);
+              seconds * 1e3, double(s->makespan) / getBound(problem, *s));
   std::fflush(stdout);
 }
 
@@ -221,17 +219,12 @@ int main(int argc, char **argv) {
     std::printf("\n%d steps %s copies compared with the exact search: %d over "
                 "1.01 of it; %d slower than FSDP\n"
                 "%d with transfers up to 0.8 of compute: %d over 1.02 of the "
-                "bound, of which the exact search finds nothing better for "
-                "%d\n",
+                "bound\n",
                 v->compared, v == &withCopies ? "with" : "without",
-                v->overExact, v->slowerThanFSDP, v->hidden, v->overBound,
-                v->overBoundOptimal);
-  if (!withCopies.holdWithCopies())
-    std::printf("\nerror: expected at most 4 %% of the steps with copies over "
-                " 1.01 of the exact search\n");
-  if (!withoutCopies.hold())
-    std::printf("\nerror: expected no step without copies over 1.01 of the "
-                "exact search, slower than FSDP, or\nover 1.02 of the bound "
-                "without need\n");
-  return withoutCopies.hold() && withCopies.holdWithCopies() ? 0 : 1;
+                v->overExact, v->slowerThanFSDP, v->hidden, v->overBound);
+  if (withoutCopies.hold() && withCopies.hold())
+    return 0;
+  std::printf("\nerror: expected no step over 1.01 of the exact search, slower "
+              "than FSDP, or over 1.02 of the bound\n");
+  return 1;
 }

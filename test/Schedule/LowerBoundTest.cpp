@@ -9,8 +9,10 @@
 #include "SmallProblems.h"
 
 #include "ConstantCost.h"
+#include "fsdp/Analysis/Schedule/ExactSearch.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
+#include "fsdp/Analysis/Schedule/Scheduler.h"
 
 #include "gtest/gtest.h"
 
@@ -159,5 +161,86 @@ TEST(LowerBound, isBelowFSDPsSchedules) {
       if (s.peak <= p.budget)
         EXPECT_LE(lowerBound(p).value, s.makespan) << "seed " << seed;
     }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// raiseBound
+//===----------------------------------------------------------------------===//
+
+constexpr Time kForever = std::numeric_limits<Time>::max();
+
+TEST(RaisedBound, isAtMostTheExactSearchs) {
+  Time before = 0, raised = 0, exact = 0;
+  for (uint64_t seed = 0; seed != 120; ++seed) {
+    RandomOptions o = pickOptions(seed);
+    o.rooms = seed % 4;
+    o.copies = seed % 5 ? 0 : 0.8;
+    ScheduleProblem p = makeProblem(o, seed);
+    ExactResult best = searchExactly(p, kForever, 200'000);
+    if (!best.complete || !best.makespan)
+      continue;
+    Time bound = lowerBound(p).value, more = raiseBound(p, bound, kForever);
+    EXPECT_GE(more, bound) << "seed " << seed;
+    EXPECT_LE(more, *best.makespan) << "seed " << seed;
+    before += bound;
+    raised += more;
+    exact += *best.makespan;
+  }
+  // And most of what was missing is there.
+  EXPECT_LT(10 * (exact - raised), exact - before);
+}
+
+TEST(RaisedBound, isAtMostAnySchedules) {
+  // Latencies that overlap, links that are shared, and contention, of which the
+  // exact search knows nothing.
+  test::ConstantCost cost;
+  cost.computeLoss = 100;
+  cost.transferLoss = 60;
+  for (uint64_t seed = 0; seed != 120; ++seed) {
+    RandomOptions o = pickOptions(seed);
+    o.rooms = 1 + seed % 4;
+    o.latency = 0.1 * (seed % 5);
+    o.copies = seed % 3 ? 0 : 0.8;
+    ScheduleProblem p = makeProblem(o, seed);
+    if (seed % 7 == 0)
+      p.cost = &cost;
+    Time bound = raiseBound(p, lowerBound(p).value, kForever);
+    if (std::optional<Schedule> s = schedule(p))
+      EXPECT_LE(bound, s->makespan) << "seed " << seed;
+    for (bool gathersFirst : {false, true}) {
+      FSDPOptions options;
+      options.gathersFirst = gathersFirst;
+      Schedule s = scheduleLikeFSDP(p, options);
+      if (s.peak <= p.budget)
+        EXPECT_LE(bound, s.makespan) << "seed " << seed;
+    }
+  }
+}
+
+TEST(RaisedBound, knowsThatATailMustRunBeforeItsMemoryIsFree) {
+  // The first reduction's result does not fit beside b0, so the update that
+  // reads it comes first, from 400 on, and takes longer than b0's gather.
+  ScheduleProblem p = makeTwoUnits();
+  p.transfers[3].dstBytes = 50;
+  for (FloatingOp &update : p.floating)
+    update.work = 60;
+  p.budget = 255;
+  Time bound = lowerBound(p).value;
+  EXPECT_EQ(bound, 400 + 40 + 100 + 60 + 60);
+  EXPECT_EQ(raiseBound(p, bound, kForever), 400 + 60 + 100 + 60 + 60);
+}
+
+TEST(RaisedBound, isNotRaisedAboveWhatIsAskedFor) {
+  for (uint64_t seed : {193, 16, 59}) {
+    RandomOptions o = pickOptions(seed);
+    o.rooms = 2;
+    o.ratio = 0.8;
+    ScheduleProblem p = makeProblem(o, seed);
+    Time bound = lowerBound(p).value, raised = raiseBound(p, bound, kForever);
+    ASSERT_GT(raised, bound);
+    EXPECT_EQ(raiseBound(p, bound, bound), bound);
+    EXPECT_EQ(raiseBound(p, bound, bound + 1), bound + 1);
+    EXPECT_EQ(raiseBound(p, bound, raised + 1), raised);
   }
 }

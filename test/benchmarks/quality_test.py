@@ -33,9 +33,7 @@ class Schedules(unittest.TestCase):
         self.assertEqual([row[1] for row in found], ["without", "with"], outcome.stdout)
         for compared, _, _ in found:
             self.assertGreater(int(compared), 0)
-        over = {kind: 10 * int(over) > int(compared) for compared, kind, over in found}
-        self.assertEqual("expected at most a tenth of the steps with copies" in outcome.stdout, over["with"])
-        self.assertEqual(outcome.returncode, int("error: " in outcome.stdout))
+        self.assertEqual(outcome.returncode, 0, outcome.stdout)
 
 
 class Arenas(unittest.TestCase):

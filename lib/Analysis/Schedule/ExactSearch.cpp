@@ -84,11 +84,8 @@ Exact::Exact(const ScheduleProblem &p, Time below, int64_t maxStates)
   assert(p.transfers.size() <= 64 && "expected a small step");
   for (int q = 1; q != kNumQueues; ++q)
     order[q] = getQueueOrder(p, Queue(q));
-  for (int q : {int(Queue::AllGather), int(Queue::H2D)})
-    for (Id t : order[q])
-      for (auto [f, op] : llvm::enumerate(p.floating))
-        if (op.before == t)
-          castOrder.push_back(f);
+  for (Queue queue : {Queue::AllGather, Queue::H2D})
+    llvm::append_range(castOrder, getCastOrder(p, queue));
   findTails();
 }
 

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "Contention.h"
+#include "EventSearch.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -23,6 +24,8 @@ using llvm::SmallVector;
 /// So many places of the spine up to which contention is counted apart.
 static constexpr Id kPlaces = 8;
 static constexpr int kRounds = 8;
+/// States that raiseBound looks at. Counted, not timed: the same everywhere.
+static constexpr int64_t kEffort = 20'000;
 
 namespace {
 /// A reduction is over before a segment begins, or begins behind it: beside it
@@ -40,6 +43,7 @@ public:
   explicit Graph(const ScheduleProblem &problem,
                  llvm::ArrayRef<Choice> early = {});
   Bound getBound() const;
+  LeastTails getLeastTails() const;
   /// A transfer either is over before a segment begins, or begins behind it.
   llvm::ArrayRef<Choice> getChoices() const { return choices; }
 
@@ -535,6 +539,16 @@ Bound Graph::getBound() const {
   return bound;
 }
 
+LeastTails Graph::getLeastTails() const {
+  auto transfers = tail.begin() + transfer(0);
+  return {{tail.begin(), tail.begin() + p.spine.size()},
+          {transfers, tail.end()}};
+}
+
+LeastTails mlir::fsdp::sched::getLeastTails(const ScheduleProblem &problem) {
+  return Graph(problem).getLeastTails();
+}
+
 /// A step that takes less than some time makes the early choice wherever the
 /// late one takes longer. Where all these together take longer too, there is no
 /// such step.
@@ -558,4 +572,9 @@ Bound mlir::fsdp::sched::lowerBound(const ScheduleProblem &problem) {
     bound = better;
   }
   return bound;
+}
+
+Time mlir::fsdp::sched::raiseBound(const ScheduleProblem &problem, Time bound,
+                                   Time enough) {
+  return searchEvents(problem, bound, enough, kEffort).bound;
 }

@@ -35,17 +35,15 @@ Machine::Machine(const ScheduleProblem &problem, const CastPlan &casts,
 }
 
 void Machine::buildLine(const CastPlan &casts) {
-  // Casts by the segment before which they stand; there in the order of what
-  // they feed.
+  // Casts by the segment before which they stand: none behind a later one.
   std::vector<std::vector<Id>> castsAt(problem.spine.size() + 1);
-  std::vector<std::vector<Id>> castsOf(problem.transfers.size());
-  for (auto [f, op] : llvm::enumerate(problem.floating))
-    if (op.before >= 0)
-      castsOf[op.before].push_back(f);
-  for (Queue queue : {Queue::AllGather, Queue::H2D})
-    for (Id t : getQueueOrder(problem, queue))
-      for (Id f : castsOf[t])
-        castsAt[casts.place[f]].push_back(f);
+  for (Queue queue : {Queue::AllGather, Queue::H2D}) {
+    std::vector<Id> order = getCastOrder(problem, queue), place = casts.place;
+    for (size_t i = order.size(); i-- > 1;)
+      place[order[i - 1]] = std::min(place[order[i - 1]], place[order[i]]);
+    for (Id f : order)
+      castsAt[place[f]].push_back(f);
+  }
 
   Id segments = problem.spine.size();
   segmentAt.resize(segments);

@@ -101,6 +101,12 @@ std::string mlir::fsdp::sched::checkSchedule(const ScheduleProblem &p,
         if (a < 0 || size_t(a) >= n || issuedAt[a] >= issuedAt[t])
           return fail("expected transfer " + Twine(a) + " issued before it");
   }
+  for (int q = 1; q != kNumQueues; ++q) {
+    std::vector<Id> casts = getCastOrder(p, Queue(q));
+    for (size_t i = 1; i < casts.size(); ++i)
+      if (floatingAt[casts[i - 1]] > floatingAt[casts[i]])
+        return ("queue " + Twine(q) + ": expected its casts in order").str();
+  }
   for (auto [f, op] : llvm::enumerate(p.floating)) {
     if (op.before >= 0 && s.place[op.before] <= floatingAt[f])
       return ("floating op " + Twine(f) + ": expected transfer " +

@@ -167,6 +167,18 @@ std::vector<Id> mlir::fsdp::sched::getQueueOrder(const ScheduleProblem &p,
   return order;
 }
 
+std::vector<Id> mlir::fsdp::sched::getCastOrder(const ScheduleProblem &p,
+                                                Queue queue) {
+  std::vector<SmallVector<Id, 1>> castsOf(p.transfers.size());
+  for (auto [f, op] : llvm::enumerate(p.floating))
+    if (op.before >= 0)
+      castsOf[op.before].push_back(f);
+  std::vector<Id> order;
+  for (Id t : getQueueOrder(p, queue))
+    llvm::append_range(order, castsOf[t]);
+  return order;
+}
+
 std::vector<Id> mlir::fsdp::sched::getTailOrder(const ScheduleProblem &p) {
   std::vector<Id> readyKey = getReadyKeys(p);
   size_t n = p.floating.size();

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "EventSearch.h"
 #include "Machine.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
@@ -27,6 +28,7 @@ using Turns = std::vector<Turn>;
 constexpr size_t kSmall = 40;
 /// States that a search of a small and of a larger step may look at.
 constexpr size_t kSmallEffort = 200'000, kLargeEffort = 5'000;
+constexpr int64_t kEventEffort = 20'000;
 constexpr Time kForever = std::numeric_limits<Time>::max();
 
 //===----------------------------------------------------------------------===//
@@ -564,35 +566,6 @@ void Candidates::run() {
   offerLate();
 }
 
-/// As schedule(), but for the waits. @target: no order takes less. One that
-/// takes @below or more need not be the best.
-static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
-                                         Time target, Time below = kForever) {
-  Best best{problem, std::nullopt};
-  best.offer(scheduleFrugally(problem));
-  if (!best.schedule)
-    return std::nullopt;
-  Candidates(problem, best, target, below).run();
-  // Peaks are of any timing, the search knows one: with many queues it may
-  // count on more than its orders guarantee. Then it has that much less; and
-  // more and more, where nothing that is any good has been found.
-  constexpr int kRetries = 2, kMostRetries = 5;
-  ScheduleProblem tighter = problem;
-  int64_t less = 0;
-  auto isWorth = [&](int retry) {
-    Time slack = retry < kRetries ? 0 : target / 20;
-    return best.missing < kNoBudget && best.schedule->makespan > target + slack;
-  };
-  for (int i = 0; i != kMostRetries && isWorth(i); ++i) {
-    less = std::max(std::exchange(best.missing, kNoBudget), 2 * less);
-    tighter.budget -= less;
-    Candidates(tighter, best, target, below).run();
-  }
-  if (best.schedule->makespan > target)
-    offerFSDP(problem, best);
-  return std::move(best.schedule);
-}
-
 //===----------------------------------------------------------------------===//
 // Waits
 //===----------------------------------------------------------------------===//
@@ -620,6 +593,85 @@ static void waitEarly(const ScheduleProblem &problem, Schedule &schedule) {
   }
   schedule.peak = getPeak(problem, schedule);
 }
+
+/// The same without waits and links' order that only memory asks for.
+static Schedule withoutMemoryOrder(const ScheduleProblem &problem,
+                                   Schedule schedule) {
+  schedule.known.assign(problem.transfers.size(), schedule.line.size());
+  for (size_t t = 0; t != problem.transfers.size(); ++t)
+    llvm::erase_if(schedule.after[t], [&](Id a) {
+      return problem.transfers[a].cost.link != problem.transfers[t].cost.link;
+    });
+  return schedule;
+}
+
+/// What a search of all that can happen finds, as far as its effort goes: often
+/// the best there is where memory is short. It knows one timing, and peaks are
+/// of any: where its way does not fit, it has that much less. Returns what no
+/// order beats, @bound or more.
+static Time offerEvents(const ScheduleProblem &problem, Time bound,
+                        Best &best) {
+  constexpr int kTries = 3;
+  ScheduleProblem tighter = problem;
+  for (int i = 0; i != kTries && best.schedule->makespan > bound; ++i) {
+    best.missing = kNoBudget;
+    EventSearchResult found =
+        searchEvents(tighter, bound, best.schedule->makespan, kEventEffort);
+    if (i == 0)
+      bound = found.bound;
+    if (!found.schedule)
+      break;
+    // It waits for everything at once. Where that is not needed, or only later,
+    // nobody has to wait for what is late.
+    Schedule loose = withoutMemoryOrder(problem, *found.schedule);
+    best.offer(loose);
+    waitEarly(problem, loose);
+    best.offer(std::move(loose));
+    best.missing = kNoBudget;
+    best.offer(std::move(*found.schedule));
+    if (best.missing == kNoBudget)
+      break;
+    tighter.budget -= best.missing;
+  }
+  return bound;
+}
+
+/// As schedule(), but for the waits. @target: no order takes less. One that
+/// takes @below or more need not be the best.
+static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
+                                         Time target, Time below = kForever) {
+  Best best{problem, std::nullopt};
+  best.offer(scheduleFrugally(problem));
+  if (!best.schedule)
+    return std::nullopt;
+  target = offerEvents(problem, target, best);
+  best.missing = kNoBudget;
+  if (best.schedule->makespan <= target)
+    return std::move(best.schedule);
+  Candidates(problem, best, target, below).run();
+  // Peaks are of any timing, the search knows one: with many queues it may
+  // count on more than its orders guarantee. Then it has that much less; and
+  // more and more, where nothing that is any good has been found.
+  constexpr int kRetries = 2, kMostRetries = 5;
+  ScheduleProblem tighter = problem;
+  int64_t less = 0;
+  auto isWorth = [&](int retry) {
+    Time slack = retry < kRetries ? 0 : target / 20;
+    return best.missing < kNoBudget && best.schedule->makespan > target + slack;
+  };
+  for (int i = 0; i != kMostRetries && isWorth(i); ++i) {
+    less = std::max(std::exchange(best.missing, kNoBudget), 2 * less);
+    tighter.budget -= less;
+    Candidates(tighter, best, target, below).run();
+  }
+  if (best.schedule->makespan > target)
+    offerFSDP(problem, best);
+  return std::move(best.schedule);
+}
+
+//===----------------------------------------------------------------------===//
+// The best of all
+//===----------------------------------------------------------------------===//
 
 std::optional<Schedule>
 mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {

@@ -158,7 +158,8 @@ static Time getEpilogueBound(const StepProgram &program,
 Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
                                      const StepProblem &step,
                                      const TimedProgram &times) {
-  Time bound = lowerBound(step.problem).value;
+  Time bound = raiseBound(step.problem, lowerBound(step.problem).value,
+                          std::numeric_limits<Time>::max());
   for (Id op : step.epilogue)
     if (program.ops[op].kind == StepOpKind::Start)
       bound = std::max(bound, getEpilogueBound(program, step, times, op));

@@ -39,6 +39,11 @@ struct Bound {
 
 Bound lowerBound(const ScheduleProblem &problem);
 
+/// No step takes less than this, either: at least @bound, which is one, raised
+/// by a search of limited effort. Worth it where memory is short. @enough: a
+/// makespan; nobody asks for more.
+Time raiseBound(const ScheduleProblem &problem, Time bound, Time enough);
+
 } // namespace mlir::fsdp::sched
 
 #endif // FSDP_ANALYSIS_SCHEDULE_LOWERBOUND_H

@@ -9,7 +9,8 @@
 // the simulation read it, so that all four speak of the same freedom:
 //
 //   - The spine (forward, loss, backward) keeps its order.
-//   - Casts that feed a transfer run anywhere before it; tails (norm, clipping,
+//   - Casts that feed a transfer run anywhere before it, those that feed one
+//     queue in the order of getCastOrder; tails (norm, clipping,
 //     update) anywhere behind the transfers that they read, among each other in
 //     the order of getTailOrder.
 //   - Each queue issues its transfers in the order of getQueueOrder.
@@ -119,6 +120,10 @@ std::string checkProblem(const ScheduleProblem &problem);
 /// Transfers of @queue in the order in which they are issued: gathers and
 /// fetches by first use, the others by when their input is complete.
 std::vector<Id> getQueueOrder(const ScheduleProblem &problem, Queue queue);
+
+/// Casts for @queue in the order in which they run: that of the transfers that
+/// they feed.
+std::vector<Id> getCastOrder(const ScheduleProblem &problem, Queue queue);
 
 /// Tails in the order in which they run.
 std::vector<Id> getTailOrder(const ScheduleProblem &problem);

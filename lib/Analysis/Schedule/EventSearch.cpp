@@ -1,0 +1,646 @@
+//===- EventSearch.cpp - What can happen in a step ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "EventSearch.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <queue>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+
+/// Streams are the queues without compute, counted from 0.
+static constexpr int kStreams = kNumQueues - 1;
+static constexpr Time kForever = std::numeric_limits<Time>::max() / 2;
+
+namespace {
+template <typename T>
+using PerStream = std::array<T, kStreams>;
+
+/// What has begun and what is over.
+struct Key {
+  /// Segments that are over.
+  int32_t segments = 0;
+  /// What compute runs; Cast + s: a cast for stream s.
+  enum : int32_t { Nothing, Segment, Tail, Cast };
+  int32_t running = Nothing;
+  PerStream<int32_t> begun = {};
+  /// Bit s: the last transfer of stream s that has begun is under way.
+  uint32_t underWay = 0;
+
+  bool isUnderWay(int s) const { return underWay >> s & 1; }
+  int32_t over(int s) const { return begun[s] - isUnderWay(s); }
+  bool operator==(const Key &o) const {
+    return segments == o.segments && running == o.running && begun == o.begun &&
+           underWay == o.underWay;
+  }
+};
+
+struct KeyInfo {
+  static Key getEmptyKey() { return {-1, 0, {}, 0}; }
+  static Key getTombstoneKey() { return {-2, 0, {}, 0}; }
+  static unsigned getHashValue(const Key &k) {
+    return llvm::hash_combine(
+        k.segments, k.running, k.underWay,
+        llvm::hash_combine_range(k.begun.begin(), k.begun.end()));
+  }
+  static bool isEqual(const Key &a, const Key &b) { return a == b; }
+};
+
+/// A way to a state: how early, and what floats has begun.
+struct Label {
+  Key key;
+  Time now = 0, bound = 0;
+  /// When what is running is over; 0 if nothing is.
+  Time computeEnd = 0;
+  /// Of what is under way: when it begins to work on its link, if nothing else
+  /// does, and when it is over; 0 where nothing is.
+  PerStream<Time> workFrom = {}, end = {};
+  int32_t tails = 0;
+  PerStream<int32_t> casts = {};
+  /// Without the spine's.
+  int64_t bytes = 0;
+  int32_t parent = -1, depth = 0;
+  bool beaten = false;
+};
+
+struct Item {
+  Id transfer = 0, link = 0;
+  Time latency = 0, work = 0, tail = 0;
+  /// Segments that must be over, and why, and casts of its stream.
+  int32_t floor = 0;
+  Cause floorCause = Cause::Data;
+  int32_t casts = 0;
+  /// Bytes that its begin takes and its end frees.
+  int64_t takes = 0, frees = 0;
+  /// Transfers that must be over: stream and number.
+  SmallVector<std::pair<int, int32_t>, 2> after;
+};
+
+class Search {
+public:
+  Search(const ScheduleProblem &p, Time bound, Time enough);
+  EventSearchResult run(int64_t effort);
+
+private:
+  void buildStreams();
+  void buildCasts();
+  void buildTails();
+  /// What stream @s has begun last.
+  const Item &getLast(const Key &k, int s) const {
+    return streams[s][k.begun[s] - 1];
+  }
+  int64_t spineBytes(const Key &k) const;
+  int32_t getTailsReady(const Key &k) const;
+  bool isEnd(const Label &x) const;
+  Time getBound(const Label &x) const;
+  Time getEarliest(const Label &x, int s, Time compute, int32_t next) const;
+
+  void expand(const Label &x);
+  void beginSegment(Label x);
+  void beginTail(Label x);
+  void beginCast(Label x, int s);
+  void beginTransfer(Label x, int s);
+  void shareLink(Label x, int s, llvm::ArrayRef<int> first,
+                 llvm::ArrayRef<int> last);
+  void endNext(Label x);
+  bool isReady(const Label &x, int s) const;
+  void add(Label x);
+  Schedule trace(int32_t at) const;
+  void learnInputs(int32_t segment, Schedule &schedule) const;
+  LineOp getLineOp(const Label &from, const Label &to) const;
+  void comeAfter(const Label &from, int s, Schedule &schedule) const;
+
+  const ScheduleProblem &p;
+  LeastTails behind;
+  int64_t room;
+  Time least, enough;
+  PerStream<std::vector<Item>> streams;
+  /// By transfer: its stream and its place there.
+  std::vector<std::pair<int, int32_t>> placeOf;
+  /// By segment: transfers that must be over, bytes that its begin takes and
+  /// its end frees, work from it on.
+  std::vector<PerStream<int32_t>> needs;
+  std::vector<int64_t> takes, frees;
+  std::vector<Time> spineAfter;
+  /// Casts in the order of their transfers, and their work from each on.
+  PerStream<std::vector<Id>> casts;
+  PerStream<std::vector<Time>> castsAfter;
+  /// Tails in order, their work from each on, what the end of each frees, and
+  /// how many so many complete transfers of a stream let run.
+  std::vector<Id> tails;
+  std::vector<Time> tailsAfter;
+  std::vector<int64_t> tailFrees;
+  PerStream<std::vector<int32_t>> tailsReady;
+  /// From each transfer of a stream on: work by link, and the least time
+  /// behind any of them.
+  PerStream<std::vector<SmallVector<Time, 4>>> linkWork;
+  PerStream<std::vector<Time>> leastTail;
+
+  std::vector<Label> labels;
+  llvm::DenseMap<Key, SmallVector<int32_t, 2>, KeyInfo> labelsOf;
+  /// The least bound first; of equal ones those that have come the furthest.
+  struct Later {
+    const std::vector<Label> &labels;
+    bool operator()(int32_t a, int32_t b) const {
+      return std::make_tuple(labels[a].bound, -labels[a].depth, a) >
+             std::make_tuple(labels[b].bound, -labels[b].depth, b);
+    }
+  };
+  std::priority_queue<int32_t, std::vector<int32_t>, Later> open{{labels}};
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+Search::Search(const ScheduleProblem &p, Time bound, Time enough)
+    : p(p), behind(getLeastTails(p)), room(p.budget - p.fixedBytes),
+      least(bound), enough(enough), placeOf(p.transfers.size()) {
+  size_t n = p.spine.size();
+  spineAfter.assign(n + 1, 0);
+  for (size_t s = n; s-- > 0;)
+    spineAfter[s] = spineAfter[s + 1] + p.spine[s].work;
+  buildStreams();
+  buildCasts();
+  buildTails();
+}
+
+void Search::buildStreams() {
+  size_t n = p.spine.size();
+  needs.resize(n);
+  takes.assign(n, 0);
+  frees.assign(n, 0);
+  for (int s = 0; s != kStreams; ++s) {
+    std::vector<Id> order = getQueueOrder(p, Queue(s + 1));
+    streams[s].resize(order.size());
+    for (auto [i, t] : llvm::enumerate(order))
+      placeOf[t] = {s, i};
+  }
+  PlaceFloor floor = getPlaceFloor(p);
+  std::vector<SmallVector<Id, 2>> before = getPredecessors(p);
+  for (auto [t, x] : llvm::enumerate(p.transfers)) {
+    auto [s, i] = placeOf[t];
+    Item &item = streams[s][i];
+    item.transfer = t;
+    item.link = x.cost.link;
+    item.latency = x.cost.latency;
+    item.work = x.cost.work;
+    item.tail = behind.transfers[t];
+    item.floor = floor.place[t];
+    item.floorCause = floor.fromLimit[t] ? Cause::Limit : Cause::Data;
+    item.takes = x.dstBytes;
+    item.frees = x.srcBytes;
+    for (Id a : before[t])
+      item.after.push_back({placeOf[a].first, placeOf[a].second + 1});
+    if (x.firstUse >= 0) {
+      needs[x.firstUse][s] = std::max(needs[x.firstUse][s], i + 1);
+      frees[x.lastUse] += x.dstBytes;
+    }
+    if (x.srcBytes)
+      takes[x.srcBegin] += x.srcBytes;
+  }
+  for (int s = 0; s != kStreams; ++s) {
+    size_t count = streams[s].size();
+    leastTail[s].assign(count + 1, kForever);
+    linkWork[s].assign(count + 1, SmallVector<Time, 4>(p.numLinks, 0));
+    for (size_t i = count; i-- > 0;) {
+      const Item &item = streams[s][i];
+      leastTail[s][i] = std::min(leastTail[s][i + 1], item.tail);
+      linkWork[s][i] = linkWork[s][i + 1];
+      linkWork[s][i][item.link] += item.work;
+    }
+  }
+}
+
+void Search::buildCasts() {
+  for (int s = 0; s != kStreams; ++s) {
+    casts[s] = getCastOrder(p, Queue(s + 1));
+    for (auto [i, f] : llvm::enumerate(casts[s])) {
+      Item &item = streams[s][placeOf[p.floating[f].before].second];
+      item.casts = i + 1;
+      item.frees += p.floating[f].heldBytes;
+    }
+    castsAfter[s].assign(casts[s].size() + 1, 0);
+    for (size_t i = casts[s].size(); i-- > 0;)
+      castsAfter[s][i] = castsAfter[s][i + 1] + p.floating[casts[s][i]].work;
+  }
+}
+
+void Search::buildTails() {
+  tails = getTailOrder(p);
+  int32_t count = tails.size();
+  tailsAfter.assign(count + 1, 0);
+  for (int32_t i = count; i-- > 0;)
+    tailsAfter[i] = tailsAfter[i + 1] + p.floating[tails[i]].work;
+  tailFrees.assign(count, 0);
+  std::vector<int> lastTail = getLastTail(p);
+  for (auto [t, x] : llvm::enumerate(p.transfers))
+    if (x.firstUse < 0 && lastTail[t] >= 0 && lastTail[t] < count)
+      tailFrees[lastTail[t]] += x.dstBytes;
+  for (int s = 0; s != kStreams; ++s)
+    tailsReady[s].assign(streams[s].size() + 1, count);
+  for (int32_t i = count; i-- > 0;)
+    for (Id a : p.floating[tails[i]].after) {
+      auto [s, at] = placeOf[a];
+      for (int32_t over = at; over >= 0 && tailsReady[s][over] > i; --over)
+        tailsReady[s][over] = i;
+    }
+}
+
+int32_t Search::getTailsReady(const Key &k) const {
+  int32_t ready = tails.size();
+  for (int s = 0; s != kStreams; ++s)
+    ready = std::min(ready, tailsReady[s][k.over(s)]);
+  return ready;
+}
+
+int64_t Search::spineBytes(const Key &k) const {
+  size_t s = k.segments;
+  if (k.running == Key::Segment)
+    return p.spine[s].live;
+  return s > 0 && s < p.spine.size()
+             ? std::min(p.spine[s - 1].live, p.spine[s].live)
+             : 0;
+}
+
+bool Search::isEnd(const Label &x) const {
+  if (size_t(x.key.segments) != p.spine.size() || x.key.running ||
+      x.key.underWay || size_t(x.tails) != tails.size())
+    return false;
+  for (int s = 0; s != kStreams; ++s)
+    if (size_t(x.key.begun[s]) != streams[s].size())
+      return false;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// What is still to come
+//===----------------------------------------------------------------------===//
+
+/// When the next transfer of a stream can begin. @compute: compute is free;
+/// @next: the segment that it runs then.
+Time Search::getEarliest(const Label &x, int s, Time compute,
+                         int32_t next) const {
+  const Item &item = streams[s][x.key.begun[s]];
+  Time from = std::max(x.now, x.end[s]);
+  if (item.floor > x.key.segments)
+    from = std::max(from, compute + spineAfter[next] -
+                              spineAfter[std::max(next, item.floor)]);
+  if (x.casts[s] < item.casts)
+    from = std::max(from, compute + castsAfter[s][x.casts[s]] -
+                              castsAfter[s][item.casts]);
+  return from;
+}
+
+Time Search::getBound(const Label &x) const {
+  const Key &k = x.key;
+  Time compute = k.running ? x.computeEnd : x.now;
+  size_t next = k.segments + (k.running == Key::Segment);
+  Time rest = spineAfter[next] + tailsAfter[x.tails];
+  for (int s = 0; s != kStreams; ++s)
+    rest += castsAfter[s][x.casts[s]];
+  Time bound = std::max(x.bound, compute + rest);
+  if (k.running == Key::Segment)
+    bound = std::max(bound, compute + behind.segments[k.segments]);
+  if (next < p.spine.size())
+    bound =
+        std::max(bound, compute + p.spine[next].work + behind.segments[next]);
+  SmallVector<Time, 4> free(p.numLinks, x.now), left(p.numLinks, 0),
+      tail(p.numLinks, kForever);
+  for (int s = 0; s != kStreams; ++s) {
+    size_t i = k.begun[s];
+    if (k.isUnderWay(s)) {
+      const Item &item = streams[s][i - 1];
+      bound = std::max(bound, x.end[s] + item.tail);
+      // While one works, its link does not rest.
+      if (x.workFrom[s] <= x.now)
+        free[item.link] = std::max(free[item.link], x.end[s]);
+    }
+    if (i == streams[s].size())
+      continue;
+    const Item &item = streams[s][i];
+    bound = std::max(bound, getEarliest(x, s, compute, next) + item.latency +
+                                item.work + item.tail);
+    for (Id l = 0; l != p.numLinks; ++l)
+      if (Time work = linkWork[s][i][l]) {
+        left[l] += work;
+        tail[l] = std::min(tail[l], leastTail[s][i]);
+      }
+  }
+  for (Id l = 0; l != p.numLinks; ++l)
+    if (left[l])
+      bound = std::max(bound, free[l] + left[l] + tail[l]);
+  return bound;
+}
+
+//===----------------------------------------------------------------------===//
+// Events
+//===----------------------------------------------------------------------===//
+
+/// Whether what follows from @b can follow from @a of the same state, no later.
+static bool beats(const Label &a, const Label &b) {
+  if (a.now > b.now || a.bound > b.bound || a.bytes > b.bytes ||
+      a.tails < b.tails || a.computeEnd > b.computeEnd)
+    return false;
+  for (int s = 0; s != kStreams; ++s) {
+    if (a.casts[s] < b.casts[s] || a.end[s] > b.end[s])
+      return false;
+    // Others have the link to themselves until then.
+    if (b.workFrom[s] > b.now && a.workFrom[s] < b.workFrom[s])
+      return false;
+  }
+  return true;
+}
+
+void Search::add(Label x) {
+  x.bound = getBound(x);
+  if (x.bound >= enough)
+    return;
+  ++x.depth;
+  SmallVector<int32_t, 2> &others = labelsOf[x.key];
+  for (int32_t other : others)
+    if (beats(labels[other], x))
+      return;
+  llvm::erase_if(others, [&](int32_t other) {
+    return labels[other].beaten = beats(x, labels[other]);
+  });
+  others.push_back(labels.size());
+  labels.push_back(x);
+  open.push(labels.size() - 1);
+}
+
+void Search::beginSegment(Label x) {
+  size_t segment = x.key.segments;
+  if (segment == p.spine.size())
+    return;
+  for (int s = 0; s != kStreams; ++s)
+    if (x.key.over(s) < needs[segment][s])
+      return;
+  x.bytes += takes[segment];
+  if (x.bytes + p.spine[segment].live > room)
+    return;
+  x.key.running = Key::Segment;
+  x.computeEnd = x.now + p.spine[segment].work;
+  add(std::move(x));
+}
+
+void Search::beginTail(Label x) {
+  if (x.tails == getTailsReady(x.key))
+    return;
+  x.key.running = Key::Tail;
+  x.computeEnd = x.now + p.floating[tails[x.tails++]].work;
+  add(std::move(x));
+}
+
+void Search::beginCast(Label x, int s) {
+  if (size_t(x.casts[s]) == casts[s].size())
+    return;
+  const FloatingOp &op = p.floating[casts[s][x.casts[s]++]];
+  x.bytes += op.heldBytes;
+  if (x.bytes + spineBytes(x.key) > room)
+    return;
+  x.key.running = Key::Cast + s;
+  x.computeEnd = x.now + op.work;
+  add(std::move(x));
+}
+
+/// Compute has done what the next transfer of a stream needs.
+bool Search::isReady(const Label &x, int s) const {
+  const Item &item = streams[s][x.key.begun[s]];
+  // The last cast that has begun may not be over.
+  int32_t castsOver = x.casts[s] - (x.key.running == Key::Cast + s);
+  return item.floor <= x.key.segments && item.casts <= castsOver;
+}
+
+void Search::beginTransfer(Label x, int s) {
+  if (size_t(x.key.begun[s]) == streams[s].size() || x.key.isUnderWay(s) ||
+      !isReady(x, s))
+    return;
+  const Item &item = streams[s][x.key.begun[s]];
+  for (auto [other, count] : item.after)
+    if (x.key.over(other) < count)
+      return;
+  x.bytes += item.takes;
+  if (x.bytes + spineBytes(x.key) > room)
+    return;
+  ++x.key.begun[s];
+  x.key.underWay |= 1u << s;
+  SmallVector<int, kStreams> sharers;
+  for (int other = 0; other != kStreams; ++other)
+    if (other != s && x.key.isUnderWay(other) &&
+        getLast(x.key, other).link == item.link)
+      sharers.push_back(other);
+  llvm::sort(sharers, [&](int a, int b) {
+    return std::make_pair(x.end[a], a) < std::make_pair(x.end[b], b);
+  });
+  for (size_t i = 0; i <= sharers.size(); ++i)
+    shareLink(x, s, llvm::ArrayRef(sharers).take_front(i),
+              llvm::ArrayRef(sharers).drop_front(i));
+}
+
+/// The transfer of stream @s that begins is over behind those of @first and
+/// before those of @last, which are under way on its link. All get the same
+/// share of the link while they work; that no order of theirs is worse than if
+/// the link worked on one after the other, in the order in which they are over,
+/// is what this counts on.
+void Search::shareLink(Label x, int s, llvm::ArrayRef<int> first,
+                       llvm::ArrayRef<int> last) {
+  const Item &item = getLast(x.key, s);
+  auto isWorking = [&](int other) { return x.workFrom[other] <= x.now; };
+  x.workFrom[s] = x.now + item.latency;
+  x.end[s] = x.workFrom[s] + item.work;
+  if (!first.empty()) {
+    // Without a latency, to wait for them takes as long.
+    if (last.empty() && !item.latency && llvm::all_of(first, isWorking))
+      return;
+    Time busy = x.end[first.back()];
+    x.end[s] = std::max(x.end[s], busy);
+    if (llvm::all_of(first, isWorking))
+      x.end[s] = std::max(busy, x.workFrom[s]) + item.work;
+  }
+  Time end = x.end[s];
+  for (int other : last) {
+    // They work beside it, so it gets so much less of the link.
+    Time apart = std::max<Time>(0, x.workFrom[other] - x.workFrom[s]);
+    end += std::max<Time>(0, item.work - apart);
+    if (isWorking(other))
+      x.end[other] += item.work;
+    else
+      x.end[other] =
+          std::max(x.end[other], std::min(x.workFrom[s], x.workFrom[other]) +
+                                     getLast(x.key, other).work + item.work);
+  }
+  if (!last.empty())
+    x.end[s] = std::max(x.end[s], std::min(end, x.end[last.front()]));
+  add(std::move(x));
+}
+
+/// Nothing begins until something is over.
+void Search::endNext(Label x) {
+  constexpr int compute = -1, nothing = -2;
+  int next = x.key.running ? compute : nothing;
+  Time when = x.key.running ? x.computeEnd : kForever;
+  for (int s = 0; s != kStreams; ++s)
+    if (x.key.isUnderWay(s) && x.end[s] < when) {
+      next = s;
+      when = x.end[s];
+    }
+  if (next == nothing)
+    return;
+  x.now = std::max(x.now, when);
+  if (next == compute) {
+    if (x.key.running == Key::Segment)
+      x.bytes -= frees[x.key.segments++];
+    else if (x.key.running == Key::Tail)
+      x.bytes -= tailFrees[x.tails - 1];
+    x.key.running = Key::Nothing;
+    x.computeEnd = 0;
+  } else {
+    x.bytes -= getLast(x.key, next).frees;
+    x.key.underWay &= ~(1u << next);
+    x.workFrom[next] = x.end[next] = 0;
+  }
+  add(std::move(x));
+}
+
+void Search::expand(const Label &x) {
+  for (int s = 0; s != kStreams; ++s)
+    beginTransfer(x, s);
+  if (!x.key.running) {
+    beginSegment(x);
+    beginTail(x);
+    for (int s = 0; s != kStreams; ++s)
+      beginCast(x, s);
+  }
+  endNext(x);
+}
+
+//===----------------------------------------------------------------------===//
+// The way
+//===----------------------------------------------------------------------===//
+
+/// The events on the way to a label, as an order that says of all that was over
+/// when something began that it must be. A transfer is issued where there is
+/// room for it from then on; that its link is busy needs no place.
+Schedule Search::trace(int32_t at) const {
+  std::vector<int32_t> way;
+  for (; at >= 0; at = labels[at].parent)
+    way.push_back(at);
+  std::reverse(way.begin(), way.end());
+  size_t n = p.transfers.size(), lineSize = p.spine.size() + p.floating.size();
+  Schedule result;
+  result.place.assign(n, 0);
+  result.known.assign(n, lineSize);
+  result.after.resize(n);
+  result.placeCause.assign(n, Cause::None);
+  PerStream<Id> roomFrom;
+  roomFrom.fill(-1);
+  PerStream<bool> lacksRoom = {};
+  for (size_t i = 1; i < way.size(); ++i) {
+    const Label &from = labels[way[i - 1]], &to = labels[way[i]];
+    Id here = result.line.size() - (from.key.running != Key::Nothing);
+    for (int s = 0; s != kStreams; ++s) {
+      if (size_t(from.key.begun[s]) == streams[s].size() || !isReady(from, s))
+        continue;
+      int64_t takes = streams[s][from.key.begun[s]].takes;
+      bool fits = from.bytes + takes + spineBytes(from.key) <= room;
+      lacksRoom[s] |= !fits;
+      roomFrom[s] = !fits ? -1 : roomFrom[s] < 0 ? here : roomFrom[s];
+    }
+    if (from.key.running == Key::Nothing && to.key.running != Key::Nothing) {
+      result.line.push_back(getLineOp(from, to));
+      if (to.key.running == Key::Segment)
+        learnInputs(to.key.segments, result);
+    }
+    for (int s = 0; s != kStreams; ++s) {
+      if (from.key.begun[s] != to.key.begun[s]) {
+        const Item &item = streams[s][from.key.begun[s]];
+        Id last = result.issue.empty() ? 0 : result.place[result.issue.back()];
+        result.place[item.transfer] = std::max(roomFrom[s], last);
+        result.placeCause[item.transfer] =
+            lacksRoom[s] ? Cause::Memory : item.floorCause;
+        result.issue.push_back(item.transfer);
+        comeAfter(from, s, result);
+        roomFrom[s] = -1;
+        lacksRoom[s] = false;
+      } else if (from.key.over(s) != to.key.over(s)) {
+        // Only what frees something need be known.
+        const Item &item = getLast(to.key, s);
+        if (item.frees)
+          result.known[item.transfer] = result.line.size();
+      }
+    }
+  }
+  return result;
+}
+
+/// Compute waits for what @segment reads.
+void Search::learnInputs(int32_t segment, Schedule &schedule) const {
+  for (int s = 0; s != kStreams; ++s)
+    if (int32_t count = needs[segment][s]) {
+      Id &known = schedule.known[streams[s][count - 1].transfer];
+      known = std::min<Id>(known, schedule.line.size() - 1);
+    }
+}
+
+/// What compute begins between two labels.
+LineOp Search::getLineOp(const Label &from, const Label &to) const {
+  if (to.key.running == Key::Segment)
+    return {false, to.key.segments};
+  if (to.key.running == Key::Tail)
+    return {true, tails[from.tails]};
+  int s = to.key.running - Key::Cast;
+  return {true, casts[s][from.casts[s]]};
+}
+
+/// The next transfer of @s comes after the last one of each other stream that
+/// is over, unless compute has waited for that before.
+void Search::comeAfter(const Label &from, int s, Schedule &schedule) const {
+  Id t = schedule.issue.back();
+  for (int other = 0; other != kStreams; ++other) {
+    int32_t over = from.key.over(other);
+    if (other == s || !over)
+      continue;
+    Id a = streams[other][over - 1].transfer;
+    if (schedule.known[a] >= schedule.place[t])
+      schedule.after[t].push_back(a);
+  }
+}
+
+EventSearchResult Search::run(int64_t effort) {
+  add({});
+  while (!open.empty()) {
+    int32_t at = open.top();
+    open.pop();
+    if (labels[at].beaten)
+      continue;
+    least = std::max(least, labels[at].bound);
+    if (isEnd(labels[at]))
+      return {least, trace(at)};
+    if (effort-- == 0)
+      return {least, std::nullopt};
+    Label x = labels[at];
+    x.parent = at;
+    expand(x);
+  }
+  return {enough, std::nullopt};
+}
+
+EventSearchResult
+mlir::fsdp::sched::searchEvents(const ScheduleProblem &problem, Time bound,
+                                Time enough, int64_t effort) {
+  if (bound >= enough)
+    return {bound, std::nullopt};
+  return Search(problem, bound, enough).run(effort);
+}
