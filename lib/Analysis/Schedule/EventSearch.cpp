@@ -88,7 +88,7 @@ struct Item {
 
 class Search {
 public:
-  Search(const ScheduleProblem &p, Time bound, Time enough);
+  Search(const ScheduleProblem &p, Time bound, Time enough, bool shared);
   EventSearchResult run(int64_t effort);
 
 private:
@@ -124,6 +124,7 @@ private:
   LeastTails behind;
   int64_t room;
   Time least, enough;
+  bool shared;
   PerStream<std::vector<Item>> streams;
   /// By transfer: its stream and its place there.
   std::vector<std::pair<int, int32_t>> placeOf;
@@ -164,9 +165,10 @@ private:
 // The step
 //===----------------------------------------------------------------------===//
 
-Search::Search(const ScheduleProblem &p, Time bound, Time enough)
+Search::Search(const ScheduleProblem &p, Time bound, Time enough, bool shared)
     : p(p), behind(getLeastTails(p)), room(p.budget - p.fixedBytes),
-      least(bound), enough(enough), placeOf(p.transfers.size()) {
+      least(bound), enough(enough), shared(shared),
+      placeOf(p.transfers.size()) {
   size_t n = p.spine.size();
   spineAfter.assign(n + 1, 0);
   for (size_t s = n; s-- > 0;)
@@ -441,6 +443,8 @@ void Search::beginTransfer(Label x, int s) {
     if (other != s && x.key.isUnderWay(other) &&
         getLast(x.key, other).link == item.link)
       sharers.push_back(other);
+  if (!sharers.empty() && !shared)
+    return;
   llvm::sort(sharers, [&](int a, int b) {
     return std::make_pair(x.end[a], a) < std::make_pair(x.end[b], b);
   });
@@ -458,31 +462,39 @@ void Search::shareLink(Label x, int s, llvm::ArrayRef<int> first,
                        llvm::ArrayRef<int> last) {
   const Item &item = getLast(x.key, s);
   auto isWorking = [&](int other) { return x.workFrom[other] <= x.now; };
-  x.workFrom[s] = x.now + item.latency;
-  x.end[s] = x.workFrom[s] + item.work;
-  if (!first.empty()) {
-    // Without a latency, to wait for them takes as long.
-    if (last.empty() && !item.latency && llvm::all_of(first, isWorking))
-      return;
-    Time busy = x.end[first.back()];
-    x.end[s] = std::max(x.end[s], busy);
-    if (llvm::all_of(first, isWorking))
-      x.end[s] = std::max(busy, x.workFrom[s]) + item.work;
-  }
-  Time end = x.end[s];
+  // Without a latency, to wait for all others takes as long.
+  if (!first.empty() && last.empty() && !item.latency &&
+      llvm::all_of(first, isWorking))
+    return;
+  Time from = x.workFrom[s] = x.now + item.latency, busy = x.now, work = 0;
+  bool rests = true;
+  // What the link has to do until one is over: it does not rest while one of
+  // them works.
+  auto addWork = [&](int other) {
+    if (other != s && isWorking(other)) {
+      rests = false;
+      busy = std::max(busy, x.end[other]);
+    } else {
+      from = std::min(from, x.workFrom[other]);
+      work += getLast(x.key, other).work;
+    }
+    return (rests ? from : busy) + work;
+  };
+  Time end = x.workFrom[s] + item.work;
+  for (int other : first)
+    end = std::max({end, x.end[other], addWork(other)});
+  end = std::max(end, addWork(s));
+  Time slowed = x.workFrom[s] + item.work;
   for (int other : last) {
     // They work beside it, so it gets so much less of the link.
     Time apart = std::max<Time>(0, x.workFrom[other] - x.workFrom[s]);
-    end += std::max<Time>(0, item.work - apart);
-    if (isWorking(other))
-      x.end[other] += item.work;
-    else
-      x.end[other] =
-          std::max(x.end[other], std::min(x.workFrom[s], x.workFrom[other]) +
-                                     getLast(x.key, other).work + item.work);
+    slowed += std::max<Time>(0, item.work - apart);
+    x.end[other] = std::max(x.end[other] + (isWorking(other) ? item.work : 0),
+                            addWork(other));
   }
+  x.end[s] = end;
   if (!last.empty())
-    x.end[s] = std::max(x.end[s], std::min(end, x.end[last.front()]));
+    x.end[s] = std::max(end, std::min(slowed, x.end[last.front()]));
   add(std::move(x));
 }
 
@@ -639,8 +651,8 @@ EventSearchResult Search::run(int64_t effort) {
 
 EventSearchResult
 mlir::fsdp::sched::searchEvents(const ScheduleProblem &problem, Time bound,
-                                Time enough, int64_t effort) {
+                                Time enough, int64_t effort, bool shared) {
   if (bound >= enough)
     return {bound, std::nullopt};
-  return Search(problem, bound, enough).run(effort);
+  return Search(problem, bound, enough, shared).run(effort);
 }

@@ -262,6 +262,11 @@ std::optional<Turns> Search::run(bool rulesOnly) {
 // Candidates
 //===----------------------------------------------------------------------===//
 
+static bool hasLatencies(const ScheduleProblem &problem) {
+  return llvm::any_of(problem.transfers,
+                      [](const Transfer &t) { return t.cost.latency > 0; });
+}
+
 static bool hasCasts(const ScheduleProblem &problem) {
   return llvm::any_of(problem.floating,
                       [](const FloatingOp &op) { return op.before >= 0; });
@@ -605,24 +610,22 @@ static Schedule withoutMemoryOrder(const ScheduleProblem &problem,
   return schedule;
 }
 
-/// What a search of all that can happen finds, as far as its effort goes: often
-/// the best there is where memory is short. It knows one timing, and peaks are
-/// of any: where its way does not fit, it has that much less. Returns what no
-/// order beats, @bound or more.
-static Time offerEvents(const ScheduleProblem &problem, Time bound,
+/// Offers what a search of events finds, which waits for everything at once:
+/// where that is not needed, or only later, nobody waits for what is late. It
+/// knows one timing, and peaks are of any: where nothing fits, it has that much
+/// less. Returns its bound.
+static Time offerEvents(const ScheduleProblem &problem, Time bound, bool shared,
                         Best &best) {
   constexpr int kTries = 3;
   ScheduleProblem tighter = problem;
-  for (int i = 0; i != kTries && best.schedule->makespan > bound; ++i) {
-    best.missing = kNoBudget;
-    EventSearchResult found =
-        searchEvents(tighter, bound, best.schedule->makespan, kEventEffort);
+  Time raised = bound;
+  for (int i = 0; i != kTries && best.schedule->makespan > raised; ++i) {
+    EventSearchResult found = searchEvents(
+        tighter, bound, best.schedule->makespan, kEventEffort, shared);
     if (i == 0)
-      bound = found.bound;
+      raised = found.bound;
     if (!found.schedule)
       break;
-    // It waits for everything at once. Where that is not needed, or only later,
-    // nobody has to wait for what is late.
     Schedule loose = withoutMemoryOrder(problem, *found.schedule);
     best.offer(loose);
     waitEarly(problem, loose);
@@ -633,7 +636,8 @@ static Time offerEvents(const ScheduleProblem &problem, Time bound,
       break;
     tighter.budget -= best.missing;
   }
-  return bound;
+  best.missing = kNoBudget;
+  return raised;
 }
 
 /// As schedule(), but for the waits. @target: no order takes less. One that
@@ -644,8 +648,9 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   best.offer(scheduleFrugally(problem));
   if (!best.schedule)
     return std::nullopt;
-  target = offerEvents(problem, target, best);
-  best.missing = kNoBudget;
+  target = offerEvents(problem, target, /*shared=*/true, best);
+  if (best.schedule->makespan > target && hasLatencies(problem))
+    offerEvents(problem, target, /*shared=*/false, best);
   if (best.schedule->makespan <= target)
     return std::move(best.schedule);
   Candidates(problem, best, target, below).run();
