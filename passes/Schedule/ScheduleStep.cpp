@@ -59,6 +59,7 @@ static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
   }
   problem.budget =
       options.budget ? options.budget : cluster.device.getUsableBytes();
+  problem.room = options.room;
   if (options.shrink)
     problem.budget = std::max(problem.budget, getLeastBudget(problem));
   if (std::optional<Schedule> found = schedule(problem))
@@ -294,6 +295,12 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
              << "expected a budget of at least 0 bytes (0: what the device "
                 "has), got "
              << int64_t(budget);
+    if (room < 0)
+      return emitError(step.getLoc())
+             << "expected room of at least 0 bytes, got " << int64_t(room);
+    if (room && order != "scheduled")
+      return emitError(step.getLoc())
+             << "expected order scheduled beside room, got " << order;
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = extractStepProgram(module, &origins);
     if (failed(program))
@@ -302,6 +309,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     options.order = order;
     options.budget = budget;
     options.shrink = shrink;
+    options.room = room;
     options.forwardPrefetch = forwardPrefetch;
     options.backwardPrefetch = backwardPrefetch;
     options.limitAllGathers = limitAllGathers;

@@ -204,6 +204,37 @@ TEST(Scheduler, activationsOnTheHost) {
   EXPECT_GE(found, 55);
 }
 
+TEST(Scheduler, leavesRoomWhereItCan) {
+  int64_t used = 0, usedWithRoom = 0;
+  for (uint64_t seed = 0; seed != 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomOptions o = pickOptions(seed);
+    o.copies = seed % 2 ? 0.5 : 0;
+    ScheduleProblem p = makeProblem(o, seed);
+    int64_t least = getLeastBudget(p);
+    p.room = 400'000;
+    // All of it can be left everywhere.
+    p.budget = least + p.room;
+    std::optional<Schedule> s = schedule(p);
+    ASSERT_TRUE(s);
+    expectSound(p, *s);
+    EXPECT_LE(s->peak, least);
+    std::vector<int64_t> peaks = getPeaks(p, *s);
+    EXPECT_EQ(*std::max_element(peaks.begin(), peaks.end()), s->peak);
+    // Nothing at the fullest moments, but elsewhere.
+    p.budget = least;
+    s = schedule(p);
+    ASSERT_TRUE(s);
+    expectSound(p, *s);
+    for (int64_t bytes : getPeaks(p, *s))
+      usedWithRoom += bytes - p.fixedBytes;
+    p.room = 0;
+    for (int64_t bytes : getPeaks(p, *schedule(p)))
+      used += bytes - p.fixedBytes;
+  }
+  EXPECT_LT(usedWithRoom, used / 20 * 19);
+}
+
 /// A place is good for nothing else until compute knows that the transfer that
 /// read it is over; that matters where memory is short.
 TEST(Scheduler, waitsForWhatHasLongBeenOver) {

@@ -471,6 +471,9 @@ def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::ModuleOp"> {
     Option<"shrink", "shrink", "bool", /*default=*/"false",
            "where the budget is too small, use as little as possible instead of "
            "failing">,
+    Option<"room", "room", "int64_t", /*default=*/"0",
+           "order=scheduled: bytes to leave free wherever the step can do "
+           "without them, for the gaps of its arena">,
     Option<"forwardPrefetch", "forward-prefetch", "bool", /*default=*/"true",
            "order=fsdp: gather the next unit of forward while one computes">,
     Option<"backwardPrefetch", "backward-prefetch", "std::string",

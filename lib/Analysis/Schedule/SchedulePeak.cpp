@@ -133,8 +133,14 @@ class PeakFinder {
 public:
   PeakFinder(const ScheduleProblem &p, const Schedule &s);
   int64_t find();
+  /// By segment, as getPeaks.
+  std::vector<int64_t> findAll();
 
 private:
+  /// Calls @weigh for each place of compute: the first and the last segment
+  /// that it belongs to (a border to both), the spine's bytes, what is known.
+  template <typename Weigh>
+  void visit(Weigh weigh);
   void join(Clock &a, const Clock &b) const {
     for (int q = 0; q != kNumQueues; ++q)
       a[q] = std::max(a[q], b[q]);
@@ -272,7 +278,8 @@ int64_t PeakFinder::getHeaviestBeside(const Clock &known,
          results[send].below(issued[send]);
 }
 
-int64_t PeakFinder::find() {
+template <typename Weigh>
+void PeakFinder::visit(Weigh weigh) {
   size_t n = s.line.size();
   std::vector<SmallVector<Id, 2>> waits(n + 1), dead(n + 1);
   std::vector<Id> segmentAt(p.spine.size()), floatingAt(p.floating.size());
@@ -297,21 +304,16 @@ int64_t PeakFinder::find() {
   for (auto [f, op] : llvm::enumerate(p.floating))
     llvm::append_range(waits[floatingAt[f]], op.after);
 
-  int64_t peak = 0;
   Clock compute = {};
   size_t next = 0;
   Id segment = 0;
-  auto weigh = [&](int64_t spine) {
-    if (spine + getBound(compute) > peak)
-      peak = std::max(peak, spine + getHeaviest(compute));
-  };
   for (size_t i = 0; i <= n; ++i) {
     for (; next != s.issue.size() && s.place[s.issue[next]] == Id(i); ++next)
       issue(s.issue[next], compute);
     bool inside = segment && size_t(segment) < p.spine.size();
     int64_t border =
         inside ? std::min(p.spine[segment - 1].live, p.spine[segment].live) : 0;
-    weigh(border);
+    weigh(segment - 1, segment, border, compute);
     if (i == n)
       break;
     for (Id t : waits[i])
@@ -327,14 +329,38 @@ int64_t PeakFinder::find() {
       inputs[int(p.transfers[t].queue)].add(rank[t],
                                             p.floating[op.id].heldBytes);
     }
-    weigh(live);
+    weigh(segment - 1, op.floating ? segment : segment - 1, live, compute);
     for (Id t : dead[i])
       results[int(p.transfers[t].queue)].add(rank[t], -p.transfers[t].dstBytes);
   }
+}
+
+int64_t PeakFinder::find() {
+  int64_t peak = 0;
+  visit([&](Id, Id, int64_t spine, const Clock &compute) {
+    if (spine + getBound(compute) > peak)
+      peak = std::max(peak, spine + getHeaviest(compute));
+  });
   return peak + p.fixedBytes;
+}
+
+std::vector<int64_t> PeakFinder::findAll() {
+  std::vector<int64_t> peaks(p.spine.size());
+  visit([&](Id first, Id last, int64_t spine, const Clock &compute) {
+    int64_t bytes = p.fixedBytes + spine + getHeaviest(compute);
+    for (Id s : {first, last})
+      if (s >= 0 && size_t(s) < peaks.size())
+        peaks[s] = std::max(peaks[s], bytes);
+  });
+  return peaks;
 }
 
 int64_t mlir::fsdp::sched::getPeak(const ScheduleProblem &problem,
                                    const Schedule &schedule) {
   return PeakFinder(problem, schedule).find();
+}
+
+std::vector<int64_t> mlir::fsdp::sched::getPeaks(const ScheduleProblem &problem,
+                                                 const Schedule &schedule) {
+  return PeakFinder(problem, schedule).findAll();
 }

@@ -678,11 +678,26 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
 // The best of all
 //===----------------------------------------------------------------------===//
 
+/// The problem in which its room is taken, wherever the schedule with the least
+/// memory can do without.
+static ScheduleProblem withRoomTaken(const ScheduleProblem &problem) {
+  ScheduleProblem full = problem;
+  std::vector<int64_t> peaks = getPeaks(problem, scheduleFrugally(problem));
+  for (auto [segment, peak] : llvm::zip_equal(full.spine, peaks))
+    segment.live += std::clamp<int64_t>(problem.budget - peak, 0, problem.room);
+  return full;
+}
+
 std::optional<Schedule>
 mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
-  std::optional<Schedule> found = findOrder(problem, lowerBound(problem).value);
+  ScheduleProblem full = problem.room ? withRoomTaken(problem) : problem;
+  std::optional<Schedule> found = findOrder(full, lowerBound(full).value);
+  if (!found)
+    return std::nullopt;
+  if (problem.room)
+    found->peak = getPeak(problem, *found);
   // Where there is plenty of memory, places do not matter.
-  if (found && found->peak > problem.budget / 4 * 3)
+  if (found->peak > problem.budget / 4 * 3)
     waitEarly(problem, *found);
   return found;
 }

@@ -58,6 +58,10 @@ Simulation simulate(const ScheduleProblem &problem, const Schedule &schedule);
 /// more of their inputs and reductions less; above it otherwise.
 int64_t getPeak(const ScheduleProblem &problem, const Schedule &schedule);
 
+/// The same by segment: while it runs and on its borders.
+std::vector<int64_t> getPeaks(const ScheduleProblem &problem,
+                              const Schedule &schedule);
+
 } // namespace mlir::fsdp::sched
 
 #endif // FSDP_ANALYSIS_SCHEDULE_MAKESPAN_H

@@ -109,6 +109,9 @@ struct ScheduleProblem {
   /// Bytes that are in use all the time.
   int64_t fixedBytes = 0;
   int64_t budget = kNoBudget;
+  /// Bytes that an order leaves free wherever it can do without them. Packing
+  /// leaves gaps: what is full at a few moments only packs without.
+  int64_t room = 0;
   Limits limits;
   /// Asked for rates only. Null: nothing slows anything down.
   const CostModel *cost = nullptr;
