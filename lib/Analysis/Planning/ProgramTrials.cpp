@@ -20,7 +20,8 @@ llvm::Expected<bool> ProgramTrials::plan(int64_t budget) {
   if (last && last->budget == budget)
     return last->planned.fits();
   auto planned =
-      planStep(program, cost, placements, {budget, hostBudget}, rules);
+      planStep(program, cost, placements, {budget, hostBudget}, rules,
+               /*given=*/nullptr, &needs);
   if (!planned)
     return planned.takeError();
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {

@@ -67,6 +67,7 @@ private:
   llvm::ArrayRef<GroupPlacement> placements;
   int64_t hostBudget;
   const PlanRules &rules;
+  PlanNeeds needs;
   std::shared_ptr<const Plan> last, best;
   /// Budgets often lead to a plan, or an order of it, that another one has led
   /// to.
