@@ -108,7 +108,7 @@ static Outcome measure(const StepOptions &options, StringRef order,
     return report(std::move(error), Outcome::NoStep);
   auto step = frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep);
   auto from = std::chrono::steady_clock::now();
-  ArenaPlan plan = planArena(step);
+  ArenaPlan plan = *planArena(step);
   arena.milliseconds += std::chrono::duration<double, std::milli>(
                             std::chrono::steady_clock::now() - from)
                             .count();

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelCosts.h"
@@ -31,9 +32,16 @@ public:
         origins(origins) {}
 
   FailureOr<StepProgram> extract();
+  /// Without what only costs and readers want, of a step without places.
+  FailureOr<StepMemory> extractMemory();
 
 private:
+  void addPlaces();
+  int64_t getOffset(Value value) const {
+    return isPlaced ? getArenaOffset(value) : offsets.lookup(value);
+  }
   void addBuffers();
+  LogicalResult addOps();
   Id getUnit(StringRef name);
   void nameUnits();
   void addMembers();
@@ -47,13 +55,21 @@ private:
   void addPack(PackOp op);
   void addReturn(Operation &op);
   FailureOr<Id> getGroup(CollectiveOpInterface op);
+  LogicalResult describe(ArrayRef<TransferOpInterface> parts,
+                         StepTransfer &transfer);
 
   ModuleOp module;
   func::FuncOp step;
   Block &block;
   SmallVectorImpl<Operation *> &origins;
   StepProgram program;
+  /// Whether the IR says where values lie; else @offsets does, where no two
+  /// values share memory.
+  bool isPlaced = true;
+  llvm::DenseMap<Value, int64_t> offsets;
   llvm::DenseMap<Value, Id> values;
+  /// Of starts in the IR.
+  llvm::DenseMap<Operation *, Id> eventOf;
   llvm::StringMap<Id> kernels, units;
   llvm::DenseMap<Operation *, Id> unitOf;
   llvm::DenseMap<ArrayAttr, Id> groups;
@@ -62,13 +78,52 @@ private:
 } // namespace
 
 ByteRange Extraction::getRange(Value value) {
-  return {values.lookup(getWholeValue(value)), getArenaOffset(value),
+  return {values.lookup(getWholeValue(value)), getOffset(value),
           getTensorBytes(value.getType())};
 }
 
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
+
+/// Places for a step that has none: each value behind the one before it, and
+/// what gives bytes another name where they are.
+void Extraction::addPlaces() {
+  isPlaced = false;
+  int64_t next = 0;
+  auto add = [&](Value value) {
+    offsets[value] = next;
+    next += llvm::alignTo(std::max<int64_t>(getTensorBytes(value.getType()), 1),
+                          kArenaAlignment);
+  };
+  auto alias = [&](Value value, Value base, int64_t distance) {
+    offsets[value] = offsets.lookup(base) + distance;
+  };
+  for (BlockArgument arg : step.getArguments())
+    add(arg);
+  for (Operation &op : block) {
+    if (auto start = dyn_cast<StartOp>(op)) {
+      for (BlockArgument arg : start.getBody().getArguments())
+        alias(arg, start.getSource(arg), 0);
+      for (Operation &transfer : start.getTransfers())
+        add(transfer.getResult(0));
+    } else if (auto wait = dyn_cast<WaitOp>(op)) {
+      auto start = wait.getToken().getDefiningOp<StartOp>();
+      for (auto [result, value] :
+           llvm::zip_equal(wait.getResults(), start.getYielded()))
+        alias(result, value, 0);
+    } else if (auto view = dyn_cast<ViewOp>(op)) {
+      alias(view.getResult(), view.getSource(),
+            view.getOffset() *
+                llvm::divideCeil(view.getType().getElementTypeBitWidth(), 8));
+    } else if (isView(&op)) {
+      alias(op.getResult(0), op.getOperand(0), 0);
+    } else {
+      for (Value result : op.getResults())
+        add(result);
+    }
+  }
+}
 
 /// Values that the plan put into one place although both are needed at once are
 /// one buffer: results over tied inputs, parts inside of a pack, a reduction
@@ -82,7 +137,7 @@ void Extraction::addBuffers() {
     order.push_back(value);
     classes.insert(id);
     program.values.push_back(
-        {-1, getArenaOffset(value), getTensorBytes(value.getType())});
+        {-1, getOffset(value), getTensorBytes(value.getType())});
   };
   for (BlockArgument arg : step.getArguments())
     add(arg);
@@ -98,7 +153,7 @@ void Extraction::addBuffers() {
                       values.lookup(getWholeValue(b)));
   };
   auto joinIfEqual = [&](Value a, Value b) {
-    if (getArenaOffset(a) == getArenaOffset(b))
+    if (getOffset(a) == getOffset(b))
       join(a, b);
   };
   step.walk([&](Operation *op) {
@@ -111,8 +166,7 @@ void Extraction::addBuffers() {
       int64_t bytes =
           llvm::divideCeil(pack.getType().getElementTypeBitWidth(), 8);
       for (auto [part, offset] : llvm::zip(pack.getParts(), pack.getOffsets()))
-        if (getArenaOffset(part) ==
-            getArenaOffset(pack.getResult()) + offset * bytes)
+        if (getOffset(part) == getOffset(pack.getResult()) + offset * bytes)
           join(part, pack.getResult());
     } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
       joinIfEqual(reduce.getInput(), reduce.getResult());
@@ -155,6 +209,8 @@ void Extraction::addBuffers() {
     program.buffers[program.values[values.lookup(getWholeValue(value))].buffer]
         .isResult = true;
 
+  if (!isPlaced)
+    return;
   auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
   program.arenaBytes = getArenaBytes(step);
   if (auto host = arena.getAs<IntegerAttr>("host_bytes"))
@@ -259,20 +315,22 @@ StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
 }
 
 void Extraction::addLaunch(LaunchOp op) {
-  auto [it, isNew] =
-      kernels.try_emplace(op.getKernel(), program.kernels.size());
-  if (isNew)
-    program.kernels.push_back(
-        getKernelCost(module.lookupSymbol<func::FuncOp>(op.getKernel())));
   StepOp &launch = addOp(StepOpKind::Launch, *op, op.getKernel());
-  launch.kernel = it->second;
+  if (isPlaced) {
+    auto [it, isNew] =
+        kernels.try_emplace(op.getKernel(), program.kernels.size());
+    if (isNew)
+      program.kernels.push_back(
+          getKernelCost(module.lookupSymbol<func::FuncOp>(op.getKernel())));
+    launch.kernel = it->second;
+  }
   // A tied result that got a place of its own starts as a copy of the input.
   for (OpResult result : op.getResults()) {
     int64_t tied = op.getTiedInput(result.getResultNumber());
     if (tied < 0)
       continue;
     launch.inPlace.push_back({Id(tied), Id(result.getResultNumber())});
-    if (getArenaOffset(result) != getArenaOffset(op.getInputs()[tied]))
+    if (getOffset(result) != getOffset(op.getInputs()[tied]))
       launch.copiedBytes += 2 * getTensorBytes(result.getType());
   }
 }
@@ -284,8 +342,8 @@ void Extraction::addPack(PackOp op) {
   for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
     int64_t bytes = getTensorBytes(part.getType());
     gaps -= bytes;
-    pack.places.push_back(getArenaOffset(op.getResult()) + offset * element);
-    if (getArenaOffset(part) != pack.places.back())
+    pack.places.push_back(getOffset(op.getResult()) + offset * element);
+    if (getOffset(part) != pack.places.back())
       pack.copiedBytes += 2 * bytes;
     else
       program.values[values.lookup(op.getResult())].parts.push_back(
@@ -366,8 +424,23 @@ LogicalResult Extraction::addTransfer(Operation &op,
   if (!what)
     return first->emitOpError("expected all_gather, reduce_scatter, "
                               "all_reduce, offload or reload in a step");
-  StepTransfer transfer;
+  StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
+  start.queue = what->queue;
+  if (what->kind == TransferKind::AllReduce)
+    for (Id i = 0, e = parts.size(); i != e; ++i)
+      start.inPlace.push_back({i, i});
+  if (!isPlaced)
+    return success();
+  start.transfer = program.transfers.size();
+  StepTransfer &transfer = program.transfers.emplace_back();
   transfer.kind = what->kind;
+  return describe(parts, transfer);
+}
+
+/// What @parts send, and to whom.
+LogicalResult Extraction::describe(ArrayRef<TransferOpInterface> parts,
+                                   StepTransfer &transfer) {
+  TransferOpInterface first = parts.front();
   if (auto collective = dyn_cast<CollectiveOpInterface>(*first)) {
     FailureOr<Id> group = getGroup(collective);
     if (failed(group))
@@ -384,13 +457,6 @@ LogicalResult Extraction::addTransfer(Operation &op,
     transfer.atomUnits.push_back(unitOf.contains(part) ? unitOf.lookup(part)
                                                        : -1);
   }
-  StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
-  start.queue = what->queue;
-  start.transfer = program.transfers.size();
-  if (what->kind == TransferKind::AllReduce)
-    for (Id i = 0, e = parts.size(); i != e; ++i)
-      start.inPlace.push_back({i, i});
-  program.transfers.push_back(transfer);
   return success();
 }
 
@@ -429,9 +495,9 @@ LogicalResult Extraction::addStart(StartOp op) {
   if (auto cause = op->getAttrOfType<StringAttr>(names::kHeldBy))
     start.heldBy = *parseHoldName(cause.getValue());
   start.queue = Queue(op.getQueue());
-  start.event = op.getEvent();
+  start.event = eventOf[op] = isPlaced ? Id(op.getEvent()) : events++;
   for (Value token : op.getAfter())
-    start.after.push_back(token.getDefiningOp<StartOp>().getEvent());
+    start.after.push_back(eventOf.lookup(token.getDefiningOp()));
   for (TransferOpInterface part : parts) {
     start.reads.push_back(getRange(part.getSource()));
     start.writes.push_back(getRange(part.getBrought()));
@@ -446,9 +512,12 @@ void Extraction::addReturn(Operation &op) {
   for (auto [result, arg] : getReplacedArguments(step)) {
     replaced.insert(arg);
     Value value = op.getOperand(result);
-    if (getArenaOffset(value) == getArenaOffset(arg))
+    program.replaced.push_back(
+        {Id(result), values.lookup(arg), getRange(value)});
+    if (getOffset(value) == getOffset(arg))
       continue;
     StepOp &keep = addOp(StepOpKind::Copy, op, "keep");
+    keep.replaces = program.replaced.size() - 1;
     keep.copiedBytes = 2 * getTensorBytes(arg.getType());
     keep.reads.push_back(getRange(value));
     // Another value in the argument's place.
@@ -476,10 +545,7 @@ void Extraction::addReturn(Operation &op) {
   }
 }
 
-FailureOr<StepProgram> Extraction::extract() {
-  addBuffers();
-  nameUnits();
-  addMembers();
+LogicalResult Extraction::addOps() {
   Operation *loss = getLossOp(step);
   bool backward = false;
   // Collectives of a group that has been added.
@@ -505,7 +571,7 @@ FailureOr<StepProgram> Extraction::extract() {
         return failure();
     } else if (auto wait = dyn_cast<WaitOp>(op)) {
       auto start = wait.getToken().getDefiningOp<StartOp>();
-      addWait(start.getEvent(),
+      addWait(eventOf.lookup(start),
               unitOf.contains(start) ? unitOf.lookup(start) : -1);
     }
     for (StepOp &made : llvm::drop_begin(program.ops, first))
@@ -513,7 +579,35 @@ FailureOr<StepProgram> Extraction::extract() {
     origins.resize(program.ops.size(), &op);
     backward |= &op == loss;
   }
+  return success();
+}
+
+FailureOr<StepProgram> Extraction::extract() {
+  addBuffers();
+  nameUnits();
+  addMembers();
+  if (failed(addOps()))
+    return failure();
   return std::move(program);
+}
+
+FailureOr<StepMemory> Extraction::extractMemory() {
+  addPlaces();
+  addBuffers();
+  if (failed(addOps()))
+    return failure();
+  StepMemory memory;
+  for (auto [value, offset] : offsets) {
+    Id whole = values.lookup(getWholeValue(value));
+    memory.places[value] = {whole, offset - program.values[whole].offset};
+  }
+  memory.program = std::move(program);
+  return std::move(memory);
+}
+
+FailureOr<StepMemory> fsdp::extractStepMemory(func::FuncOp step) {
+  SmallVector<Operation *> origins;
+  return Extraction(nullptr, step, origins).extractMemory();
 }
 
 FailureOr<StepProgram>

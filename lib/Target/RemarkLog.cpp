@@ -98,8 +98,3 @@ std::vector<LoggedRemark> RemarkLog::take() {
   std::lock_guard<std::mutex> lock(mutex);
   return std::exchange(remarks, {});
 }
-
-void RemarkLog::append(std::vector<LoggedRemark> more) {
-  std::lock_guard<std::mutex> lock(mutex);
-  llvm::append_range(remarks, std::move(more));
-}

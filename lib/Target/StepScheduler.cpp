@@ -8,6 +8,8 @@
 #include "fsdp/Target/StepScheduler.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Planning/ProgramTrials.h"
+#include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/Schedule/Timeline.h"
 #include "fsdp/Analysis/StepArguments.h"
@@ -38,6 +40,11 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   result.recompute = step.recompute;
   result.offload = step.offload;
   result.bucket = step.bucket;
+  auto rules = sched::parsePlanRules(step.reshardAfterForward, step.recompute,
+                                     step.offload, step.bucket);
+  if (!rules)
+    return rules.takeError();
+  result.rules = *rules;
   auto file = findCluster(options.cluster, toolDir);
   if (!file)
     return file.takeError();
@@ -101,8 +108,7 @@ void StepScheduler::report(ModuleOp module, int64_t bytes) const {
 
 /// Packing adds copies to a step, of what could not be computed in its place:
 /// its time is known only then.
-static llvm::Expected<Time> recordTime(ModuleOp module,
-                                       const Cluster &cluster) {
+static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
   auto program = extractStepProgram(module);
   if (failed(program))
     return makeError("expected a step that can be timed");
@@ -115,100 +121,43 @@ static llvm::Expected<Time> recordTime(ModuleOp module,
   NamedAttrList schedule(step->getAttrOfType<DictionaryAttr>(names::kSchedule));
   schedule.set("step", Builder(module.getContext()).getI64IntegerAttr(time));
   step->setAttr(names::kSchedule, schedule.getDictionary(module.getContext()));
-  return time;
+  return llvm::Error::success();
 }
 
 llvm::Error StepScheduler::order(Frontend &frontend, int64_t budget) const {
-  return frontend.runPipeline(
-      "schedule", [&](OpPassManager &pm) { fillOrder(pm, budget); });
-}
-
-llvm::Expected<sched::StepTrials::Outcome>
-StepScheduler::pack(Frontend &frontend) const {
   if (llvm::Error error = frontend.runPipeline(
-          "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); }))
+          "schedule", [&](OpPassManager &pm) { fillOrder(pm, budget); }))
+    return error;
+  return frontend.runPipeline(
+      "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); });
+}
+
+/// Looks for a plan and an order whose arena fits: of the step's program, so
+/// that only what is found is made.
+llvm::Expected<StepScheduler::Choice>
+StepScheduler::choose(Frontend &frontend) const {
+  // The planner wants to know how large things are and which share memory.
+  if (llvm::Error error = frontend.runPipeline("draft", [](OpPassManager &pm) {
+        pm.addPass(createPlanArena({/*draft=*/true}));
+      }))
     return std::move(error);
-  ModuleOp module = frontend.getModule();
-  llvm::Expected<Time> time = recordTime(module, cluster);
-  if (!time)
-    return time.takeError();
-  return sched::StepTrials::Outcome{getArenaBytes(getStep(module)), *time};
-}
-
-/// The step of a module, planned and ordered by passes on copies of it.
-class StepScheduler::Trials : public sched::StepTrials {
-public:
-  Trials(const StepScheduler &scheduler, Frontend &frontend)
-      : scheduler(scheduler), frontend(frontend),
-        original(frontend.getModule().clone()) {}
-
-  llvm::Error plan(int64_t budget) override;
-  llvm::Expected<Outcome> order(int64_t budget) override;
-  void keep() override {
-    best = frontend.getModule().clone();
-    isBestPacked = isPacked;
-    bestRemarks = decisions;
-    llvm::append_range(bestRemarks, transfers);
-  }
-  /// Brings what was kept last, packed, to the frontend.
-  llvm::Error takeBest();
-
-private:
-  /// A step in order, before its arena is packed, and what packing gave.
-  struct Packed {
-    OwningOpRef<func::FuncOp> step;
-    Outcome outcome;
-  };
-
-  const StepScheduler &scheduler;
-  Frontend &frontend;
-  OwningOpRef<ModuleOp> original, planned, best;
-  /// Budgets often lead to a step that another one has led to. Packing takes
-  /// the most time, and depends on the step alone: kernels are the same in all
-  /// modules.
-  std::vector<Packed> packed;
-  /// Whether the module that was ordered last is packed.
-  bool isPacked = false, isBestPacked = false;
-  /// Remarks of the last plan and of its last order.
-  std::vector<LoggedRemark> decisions, transfers, bestRemarks;
-};
-
-llvm::Error StepScheduler::Trials::plan(int64_t budget) {
-  planned = original->clone();
-  llvm::Error error =
-      frontend.runPipeline(*planned, "plan", [&](OpPassManager &pm) {
-        scheduler.fillPlan(pm, budget);
-      });
-  decisions = frontend.getRemarks().take();
-  return error;
-}
-
-llvm::Expected<sched::StepTrials::Outcome>
-StepScheduler::Trials::order(int64_t budget) {
-  frontend.setModule(planned->clone());
-  if (llvm::Error error = scheduler.order(frontend, budget))
-    return std::move(error);
-  transfers = frontend.getRemarks().take();
-  func::FuncOp step = getStep(frontend.getModule());
-  auto known = llvm::find_if(packed, [&](Packed &other) {
-    return OperationEquivalence::isEquivalentTo(
-        step, *other.step, OperationEquivalence::IgnoreLocations);
-  });
-  isPacked = known == packed.end();
-  if (!isPacked)
-    return known->outcome;
-  OwningOpRef<func::FuncOp> ordered = step.clone();
-  llvm::Expected<Outcome> outcome = scheduler.pack(frontend);
-  if (outcome)
-    packed.push_back({std::move(ordered), *outcome});
-  return outcome;
-}
-
-llvm::Error StepScheduler::Trials::takeBest() {
-  frontend.getRemarks().append(std::move(bestRemarks));
-  frontend.setModule(std::move(best));
-  return isBestPacked ? llvm::Error::success()
-                      : scheduler.pack(frontend).takeError();
+  auto program = extractStepProgram(frontend.getModule());
+  if (failed(program))
+    return makeError("expected a step that can be planned");
+  auto cost = createClusterCost(cluster, *program);
+  if (!cost)
+    return cost.takeError();
+  sched::ProgramTrials trials(*program, *cost->model, cost->placements,
+                              cluster.host ? cluster.host->memoryBytes : 0,
+                              rules);
+  auto fit = sched::fitStep(trials, budget);
+  frontend.getWatch().lap("plan and order");
+  if (!fit)
+    return fit.takeError();
+  if (!fit->fits())
+    return refuse(fit->leastBudget);
+  return Choice{trials.getBest().budget, trials.getBestOrderBudget(),
+                fit->bytes};
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
@@ -222,28 +171,30 @@ llvm::Error StepScheduler::refuse(int64_t needed) const {
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
+  Choice choice{0, budget, 0};
   // Orders without a plan take what they take.
-  if (options.order != "scheduled") {
-    if (llvm::Error error = order(frontend, budget))
+  bool isPlanned = options.order == "scheduled";
+  if (isPlanned) {
+    auto chosen = choose(frontend);
+    if (!chosen)
+      return chosen.takeError();
+    choice = *chosen;
+    if (llvm::Error error = frontend.runPipeline(
+            "plan", [&](OpPassManager &pm) { fillPlan(pm, choice.plan); }))
       return error;
-    auto outcome = pack(frontend);
-    if (!outcome)
-      return outcome.takeError();
-    if (outcome->bytes > budget)
-      return refuse(outcome->bytes);
-    report(frontend.getModule(), outcome->bytes);
-    return llvm::Error::success();
   }
-  std::vector<LoggedRemark> before = frontend.getRemarks().take();
-  Trials trials(*this, frontend);
-  auto fit = sched::fitStep(trials, budget);
-  frontend.getRemarks().append(std::move(before));
-  if (!fit)
-    return fit.takeError();
-  if (!fit->fits())
-    return refuse(fit->leastBudget);
-  if (llvm::Error error = trials.takeBest())
+  if (llvm::Error error = order(frontend, choice.order))
     return error;
-  report(frontend.getModule(), fit->bytes);
+  ModuleOp module = frontend.getModule();
+  int64_t bytes = getArenaBytes(getStep(module));
+  if (isPlanned && bytes != choice.bytes)
+    return makeError("internal error: expected an arena of " +
+                     llvm::Twine(choice.bytes) + " bytes, as planned, got " +
+                     llvm::Twine(bytes));
+  if (bytes > budget)
+    return refuse(bytes);
+  if (llvm::Error error = recordTime(module, cluster))
+    return error;
+  report(module, bytes);
   return llvm::Error::success();
 }

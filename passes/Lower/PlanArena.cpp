@@ -61,20 +61,23 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
             << type;
         return signalPassFailure();
       }
-    ArenaPlan plan = planArena(step, draft, guard ? kGuardBorder : 0);
+    FailureOr<ArenaPlan> plan =
+        planArena(step, {draft, guard ? kGuardBorder : 0});
+    if (failed(plan))
+      return signalPassFailure();
     Builder builder(&getContext());
     for (BlockArgument arg : step.getArguments())
       step.setArgAttr(arg.getArgNumber(), names::kOffset,
-                      builder.getI64IntegerAttr(plan.offsets.lookup(arg)));
+                      builder.getI64IntegerAttr(plan->offsets.lookup(arg)));
     step.walk([&](Operation *op) {
       SmallVector<int64_t> offsets;
       for (Value result : op->getResults())
         if (!isa<TokenType>(result.getType()))
-          offsets.push_back(plan.offsets.lookup(result));
+          offsets.push_back(plan->offsets.lookup(result));
       if (!offsets.empty())
         op->setAttr(names::kOffsets, builder.getDenseI64ArrayAttr(offsets));
     });
-    NamedAttrList summary(getSummary(builder, plan));
+    NamedAttrList summary(getSummary(builder, *plan));
     if (guard)
       summary.set("border", builder.getI64IntegerAttr(kGuardBorder));
     step->setAttr(names::kArena, summary.getDictionary(&getContext()));

@@ -54,7 +54,7 @@ TEST(ArenaPlanTest, ValuesThatLiveTogetherLieApart) {
     auto module = context.parse(text);
     ASSERT_TRUE(module) << text;
     auto step = module->lookupSymbol<func::FuncOp>("step");
-    ArenaPlan plan = planArena(step), again = planArena(step);
+    ArenaPlan plan = *planArena(step), again = *planArena(step);
     EXPECT_EQ(plan.totalBytes, again.totalBytes);
     Block &block = step.getBody().front();
     struct Life {
@@ -99,7 +99,7 @@ TEST(ArenaPlanTest, SegmentsFollowEachOther) {
   std::mt19937 random(7);
   auto module = context.parse(makeStep(random, 8));
   ASSERT_TRUE(module);
-  ArenaPlan plan = planArena(module->lookupSymbol<func::FuncOp>("step"));
+  ArenaPlan plan = *planArena(module->lookupSymbol<func::FuncOp>("step"));
   int64_t end = 0;
   for (unsigned i = 0; i != kSegmentNames.size(); ++i) {
     EXPECT_EQ(plan.segmentOffset[i], end);
@@ -124,7 +124,7 @@ TEST(ArenaPlanTest, ATiedArgumentIsOverwrittenOnlyWhereItIsReplaced) {
   )");
   ASSERT_TRUE(module);
   auto step = module->lookupSymbol<func::FuncOp>("step");
-  ArenaPlan plan = planArena(step);
+  ArenaPlan plan = *planArena(step);
   Operation *ret = step.getBody().front().getTerminator();
   EXPECT_EQ(plan.offsets.lookup(ret->getOperand(0)),
             plan.offsets.lookup(step.getArgument(0)));
@@ -167,7 +167,7 @@ static ArenaPlan planTransfers(TestContext &context, bool isOrdered) {
   EXPECT_TRUE(module);
   if (!module)
     return ArenaPlan();
-  return planArena(module->lookupSymbol<func::FuncOp>("step"));
+  return *planArena(module->lookupSymbol<func::FuncOp>("step"));
 }
 
 TEST(ArenaPlanTest, ATransferTakesOverWhatTheOneBeforeItHasRead) {
@@ -199,7 +199,7 @@ TEST(ArenaPlanTest, WhatIsCommunicatedLiesLow) {
   )");
   ASSERT_TRUE(module);
   auto step = module->lookupSymbol<func::FuncOp>("step");
-  ArenaPlan plan = planArena(step);
+  ArenaPlan plan = *planArena(step);
   auto gather = *step.getOps<AllGatherOp>().begin();
   int64_t offset = plan.offsets.lookup(gather.getResult());
   EXPECT_GE(offset, plan.segmentOffset[1]);
@@ -215,7 +215,7 @@ TEST(ArenaPlanTest, PurposesAddUpToTheBound) {
     std::mt19937 random(seed);
     auto module = context.parse(makeStep(random, 12));
     ASSERT_TRUE(module);
-    ArenaPlan plan = planArena(module->lookupSymbol<func::FuncOp>("step"));
+    ArenaPlan plan = *planArena(module->lookupSymbol<func::FuncOp>("step"));
     int64_t sum = 0;
     for (int64_t bytes : plan.atPeak)
       sum += bytes;

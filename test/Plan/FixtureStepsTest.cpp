@@ -16,6 +16,7 @@
 #include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
+#include "fsdp/Analysis/StepArena.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Frontend.h"
@@ -222,6 +223,21 @@ static std::vector<std::string> describe(const StepProgram &program) {
   return lines;
 }
 
+/// Of all that ops read and write, what is copied beside them, and results.
+static std::vector<int64_t> getAddresses(const StepProgram &program) {
+  std::vector<int64_t> addresses;
+  for (const StepOp &op : program.ops) {
+    for (const ByteRange &range :
+         llvm::concat<const ByteRange>(op.reads, op.writes))
+      addresses.push_back(range.offset);
+    llvm::append_range(addresses, op.places);
+    addresses.push_back(op.copiedBytes);
+  }
+  for (const ByteRange &range : program.results)
+    addresses.push_back(range.offset);
+  return addresses;
+}
+
 /// All gathers kept, some launches repeated, some results of others on the
 /// host, neighbours together: the passes make of the IR what applyPlan makes of
 /// the program.
@@ -287,11 +303,18 @@ TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
     })));
     FailureOr<StepProgram> changed = extractStepProgram(frontend->getModule());
     ASSERT_TRUE(succeeded(changed));
+    StepProgram applied = applyPlan(program, plan);
     std::vector<std::string> real = describe(*changed),
-                             planned = describe(applyPlan(program, plan));
+                             planned = describe(applied);
     EXPECT_EQ(real.size(), planned.size());
     for (size_t i = 0; i != std::min(real.size(), planned.size()); ++i)
       ASSERT_EQ(real[i], planned[i]) << "op " << i;
+    // Without IR, it lies where the pass has put it.
+    shareBuffers(applied);
+    placeBuffers(applied);
+    EXPECT_EQ(applied.arenaBytes, changed->arenaBytes);
+    EXPECT_EQ(applied.hostBytes, changed->hostBytes);
+    EXPECT_EQ(getAddresses(applied), getAddresses(*changed));
     EXPECT_FALSE(bool(frontend->runPipeline("order", [](OpPassManager &pm) {
       ScheduleStepOptions options;
       options.order = "in_order";

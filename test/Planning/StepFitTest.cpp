@@ -34,13 +34,13 @@ public:
     }
   }
 
-  llvm::Error plan(int64_t budget) override {
+  llvm::Expected<bool> plan(int64_t budget) override {
     ++planned;
     last = all.size() - 1;
     for (size_t i = all.size(); i-- != 0;)
       if (all[i].need <= budget)
         last = i;
-    return llvm::Error::success();
+    return all[last].need <= budget;
   }
   /// Orders for less memory take less and longer, in steps, down to the need.
   llvm::Expected<Outcome> order(int64_t budget) override {
@@ -102,6 +102,7 @@ TEST(StepFit, ARefusalDependsOnTheStepAloneAndNoBudgetAboveItIsRefused) {
           << "seed " << seed << ", " << budget;
     }
     EXPECT_TRUE(fit(plans, least).fits()) << "seed " << seed;
+    EXPECT_FALSE(fit(plans, least - 256).fits()) << "seed " << seed;
   }
 }
 

@@ -38,7 +38,7 @@ public:
     program.arenaBytes += bytes;
     program.buffers.push_back(buffer);
     program.values.push_back(
-        {Id(program.buffers.size()) - 1, buffer.offset, bytes});
+        {Id(program.buffers.size()) - 1, buffer.offset, bytes, isArgument, {}});
     return program.values.size() - 1;
   }
   Id argument(int64_t bytes) { return value(bytes, Purpose::Parameters, true); }

@@ -10,6 +10,7 @@
 
 #include "fsdp/Analysis/Schedule/StepProgram.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::fsdp {
@@ -22,6 +23,24 @@ namespace mlir::fsdp {
 FailureOr<sched::StepProgram>
 extractStepProgram(ModuleOp module,
                    SmallVectorImpl<Operation *> *origins = nullptr);
+
+/// A step without places: what decides where its values lie.
+struct StepMemory {
+  struct Place {
+    /// Value of the program, and bytes behind its begin.
+    sched::Id value = -1;
+    int64_t distance = 0;
+  };
+  /// Ops with what they touch, in a form that shareBuffers takes: no kernels,
+  /// transfers, groups or units.
+  sched::StepProgram program;
+  /// Of all values of the IR, those inside of fsdp.start and views as well.
+  llvm::DenseMap<Value, Place> places;
+};
+
+/// The same of a step that may be without places; those it has are ignored.
+/// Reports transfers that it does not know.
+FailureOr<StepMemory> extractStepMemory(func::FuncOp step);
 
 /// SHA-256, in hexadecimal, of all code of @module but that of @step: kernels,
 /// their descriptions, and what they call and read. Names of values and

@@ -87,7 +87,6 @@ public:
   llvm::Error makeKernels(ModuleOp module, const StepOptions &options);
 
   ModuleOp getModule() { return *module; }
-  void setModule(OwningOpRef<ModuleOp> other) { module = std::move(other); }
   Stopwatch &getWatch() { return watch; }
 
 private:

@@ -113,8 +113,9 @@ struct PlanReport {
   /// For the arena; driver and libraries take `reserved` beside it.
   int64_t budget = 0, reserved = 0;
   /// A budget that works: what the plan's arena takes; where none fits, the
-  /// smallest that was found.
+  /// smallest that was found, or about that where nothing has been packed.
   int64_t leastBudget = 0;
+  bool isLeastPacked = true;
   ModelBudgets fitted;
   /// For activations in the host's memory; 0: no link leads there.
   int64_t hostBudget = 0;

@@ -60,8 +60,6 @@ public:
 
   /// All since the last call.
   std::vector<LoggedRemark> take();
-  /// As if they had been made now.
-  void append(std::vector<LoggedRemark> more);
 
 private:
   friend class RemarkCollector;

@@ -9,7 +9,7 @@
 #define FSDP_TARGET_STEPSCHEDULER_H
 
 #include "fsdp/Analysis/Cost/Cluster.h"
-#include "fsdp/Analysis/Planning/StepFit.h"
+#include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {
@@ -37,14 +37,10 @@ public:
                                               const StepOptions &step,
                                               llvm::StringRef toolDir);
 
-  /// Brings the step to L3 and places its arena. The planner's model of memory
-  /// leaves gaps out that packing brings: where the arena exceeds the budget,
-  /// orders of the plan that need less, and then smaller budgets for the plan
-  /// are tried, near the largest that fits, down to what needs least; the
-  /// fastest step of those that fit counts. If none does, the error says which
-  /// budget would do. Says on stderr what the step takes by the cost model, and
-  /// what no order could beat. Of remarks those of the try that counts are
-  /// kept.
+  /// Brings the step to L3 and places its arena: with the plan and in the order
+  /// that fitStep finds for the budget, as fsdp-plan does. If none fits, the
+  /// error says which budget would do. Says on stderr what the step takes by
+  /// the cost model, and what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
   /// Bytes that the arena may take.
@@ -53,18 +49,22 @@ public:
 
 private:
   void report(ModuleOp module, int64_t bytes) const;
-  class Trials;
+  /// Budgets of the model of memory for which the step is planned and ordered,
+  /// and what its arena takes then. Bytes.
+  struct Choice {
+    int64_t plan = 0, order = 0, bytes = 0;
+  };
+  llvm::Expected<Choice> choose(Frontend &frontend) const;
   void fillPlan(OpPassManager &pm, int64_t budget) const;
   void fillOrder(OpPassManager &pm, int64_t budget) const;
-  /// Orders the step of @frontend as it is.
+  /// Orders the step of @frontend as it is, and places its arena.
   llvm::Error order(Frontend &frontend, int64_t budget) const;
-  /// Places the arena of a step that is in order, and times it.
-  llvm::Expected<sched::StepTrials::Outcome> pack(Frontend &frontend) const;
   llvm::Error refuse(int64_t needed) const;
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.
   std::string reshardAfterForward, recompute, offload, bucket;
+  sched::PlanRules rules;
   std::string clusterFile;
   Cluster cluster;
   /// Bytes for the arena, and what others take of a rank's memory.

@@ -1,4 +1,4 @@
-//===- StepArena.cpp - What the arena of a step takes ---------------------===//
+//===- StepArena.cpp - Where the buffers of a step lie --------------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,72 +6,245 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/StepArena.h"
+#include "MoveValues.h"
 #include "fsdp/Analysis/ArenaPacking.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
+
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+
+void mlir::fsdp::moveValues(StepProgram &program,
+                            llvm::ArrayRef<int64_t> distances) {
+  auto move = [&](ByteRange &range) { range.offset += distances[range.value]; };
+  for (auto [value, distance] : llvm::zip_equal(program.values, distances)) {
+    value.offset += distance;
+    llvm::for_each(value.parts, move);
+  }
+  for (StepOp &op : program.ops) {
+    llvm::for_each(op.reads, move);
+    llvm::for_each(op.writes, move);
+    for (int64_t &place : op.places)
+      place += distances[op.writes[0].value];
+  }
+  llvm::for_each(program.results, move);
+  for (ReplacedArgument &replaced : program.replaced)
+    move(replaced.value);
+}
+
+//===----------------------------------------------------------------------===//
+// Lives
+//===----------------------------------------------------------------------===//
 
 namespace {
 /// Which ops touch which buffers, and what comes before what.
-struct Touches {
+class Touches {
+public:
   explicit Touches(const StepProgram &program);
 
   EventOrder events;
-  std::vector<llvm::SmallVector<int, 4>> ofBuffer;
+  /// By buffer: the ops, and whether a collective is one of them.
+  std::vector<SmallVector<int, 4>> ops;
+  std::vector<bool> isCommunicated;
 
 private:
-  void add(const StepProgram &program, llvm::ArrayRef<ByteRange> ranges,
-           int op) {
-    for (const ByteRange &range : ranges) {
-      auto &touches = ofBuffer[program.values[range.value].buffer];
-      if (touches.empty() || touches.back() != op)
-        touches.push_back(op);
-    }
-  }
+  int addStart(size_t place);
+  void touch(llvm::ArrayRef<ByteRange> ranges, int op, bool communicates);
+
+  const StepProgram &program;
+  /// By event: its start; -1 where that is as good as an op of compute.
+  std::vector<int> starts;
+  /// Transfers that have not been waited for.
+  int running = 0;
 };
 } // namespace
 
+void Touches::touch(llvm::ArrayRef<ByteRange> ranges, int op,
+                    bool communicates) {
+  for (const ByteRange &range : ranges) {
+    Id buffer = program.values[range.value].buffer;
+    if (ops[buffer].empty() || ops[buffer].back() != op)
+      ops[buffer].push_back(op);
+    if (communicates)
+      isCommunicated[buffer] = true;
+  }
+}
+
+int Touches::addStart(size_t place) {
+  const StepOp &start = program.ops[place];
+  SmallVector<int> after;
+  // What compute waited for at once is behind it anyway.
+  for (Id event : start.after)
+    if (starts[event] >= 0)
+      after.push_back(starts[event]);
+  ++running;
+  return starts[start.event] = events.addStart(start.queue, after);
+}
+
 Touches::Touches(const StepProgram &program)
-    : ofBuffer(program.buffers.size()) {
-  std::vector<int> starts(getEventOps(program).start.size(), -1);
-  for (const StepOp &op : program.ops) {
+    : ops(program.buffers.size()), isCommunicated(program.buffers.size()),
+      program(program), starts(getEventOps(program).start.size(), -1) {
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    const StepOp &op = program.ops[i];
     if (op.kind == StepOpKind::Wait) {
+      --running;
       events.addWait(starts[op.event]);
       continue;
     }
-    int id;
-    if (op.kind == StepOpKind::Start) {
-      llvm::SmallVector<int> after;
-      for (Id event : op.after)
-        after.push_back(starts[event]);
-      id = starts[op.event] = events.addStart(op.queue, after);
-    } else {
-      id = events.addCompute();
-    }
-    add(program, op.reads, id);
-    add(program, op.writes, id);
+    const StepOp *next =
+        i + 1 == program.ops.size() ? nullptr : &program.ops[i + 1];
+    bool isStart = op.kind == StepOpKind::Start;
+    // What compute waits for at once, with nothing else on its way, is as good
+    // as an op of compute.
+    bool isAlone = isStart && running == 0 && next &&
+                   next->kind == StepOpKind::Wait && next->event == op.event;
+    int id = isStart && !isAlone ? addStart(i) : events.addCompute();
+    bool communicates =
+        isStart && op.queue != Queue::D2H && op.queue != Queue::H2D;
+    touch(op.reads, id, communicates);
+    touch(op.writes, id, communicates);
+    i += isAlone;
   }
-  add(program, program.results, events.addCompute());
+  touch(program.results, events.addCompute(), false);
 }
 
-int64_t mlir::fsdp::packArena(const StepProgram &program) {
-  Touches touches(program);
-  int64_t state = 0;
-  std::vector<ArenaBuffer> moving;
-  for (auto [buffer, ops] : llvm::zip(program.buffers, touches.ofBuffer)) {
-    int64_t bytes = llvm::alignTo(buffer.bytes, kArenaAlignment);
-    if (buffer.isHost)
-      continue;
-    if (buffer.isArgument) {
-      state += bytes;
-    } else if (!ops.empty()) {
-      moving.push_back(getLife(touches.events, ops));
-      moving.back().size = bytes;
-    }
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Placement {
+public:
+  Placement(StepProgram &program, const ArenaOptions &options)
+      : program(program), options(options), touches(program),
+        offsets(program.buffers.size()) {}
+
+  ArenaSummary run();
+
+private:
+  int64_t getBytes(Id buffer) const;
+  std::vector<ArenaBuffer> getLives(llvm::ArrayRef<Id> buffers) const;
+  int64_t pack(std::vector<ArenaBuffer> &lives) const;
+  int64_t placeState(SmallVector<Id> &state);
+  void placeOnHost(llvm::ArrayRef<Id> host);
+  void placeMoving(int64_t base, llvm::ArrayRef<Id> moving);
+  void use(Id buffer) {
+    summary.atPeak[unsigned(program.buffers[buffer].purpose)] +=
+        getBytes(buffer);
   }
-  return state + packBuffers(touches.events, moving);
+
+  StepProgram &program;
+  const ArenaOptions &options;
+  Touches touches;
+  /// By buffer.
+  std::vector<int64_t> offsets;
+  ArenaSummary summary;
+};
+} // namespace
+
+int64_t Placement::getBytes(Id buffer) const {
+  return llvm::alignTo(std::max<int64_t>(program.buffers[buffer].bytes, 1),
+                       kArenaAlignment) +
+         options.border;
+}
+
+/// The lives of @buffers, which the order of events may let share bytes.
+std::vector<ArenaBuffer> Placement::getLives(llvm::ArrayRef<Id> buffers) const {
+  std::vector<ArenaBuffer> lives;
+  for (Id buffer : buffers) {
+    lives.push_back(getLife(touches.events, touches.ops[buffer]));
+    lives.back().size = getBytes(buffer);
+  }
+  return lives;
+}
+
+int64_t Placement::pack(std::vector<ArenaBuffer> &lives) const {
+  return options.isDraft ? placeLargestFirst(touches.events, lives)
+                         : packBuffers(touches.events, lives);
+}
+
+/// The runtime fills arguments, and the next step finds them where they were.
+int64_t Placement::placeState(SmallVector<Id> &state) {
+  int64_t base = 0;
+  llvm::sort(state, [&](Id a, Id b) {
+    return std::make_pair(-getBytes(a), a) < std::make_pair(-getBytes(b), b);
+  });
+  for (Id buffer : state) {
+    offsets[buffer] = base;
+    base += getBytes(buffer);
+    use(buffer);
+  }
+  return base;
+}
+
+/// An arena of its own, from 0 on.
+void Placement::placeOnHost(llvm::ArrayRef<Id> host) {
+  if (host.empty())
+    return;
+  std::vector<ArenaBuffer> lives = getLives(host);
+  summary.hostBytes = pack(lives);
+  for (auto [buffer, life] : llvm::zip_equal(host, lives))
+    offsets[buffer] = life.offset;
+}
+
+/// Puts what moves on top of what does not, what is communicated low.
+void Placement::placeMoving(int64_t base, llvm::ArrayRef<Id> moving) {
+  std::vector<ArenaBuffer> lives = getLives(moving);
+  int64_t bytes = pack(lives);
+  if (!options.isDraft)
+    for (unsigned i : getHeaviestTogether(touches.events, lives)) {
+      summary.bound += lives[i].size;
+      use(moving[i]);
+    }
+  summary.bufferCount = lives.size();
+  summary.totalBytes = base + bytes;
+
+  // Upside down it is as good a placement.
+  int64_t top = 0, topUpsideDown = 0;
+  for (auto [buffer, life] : llvm::zip_equal(moving, lives))
+    if (touches.isCommunicated[buffer]) {
+      top = std::max(top, life.offset + life.size);
+      topUpsideDown = std::max(topUpsideDown, bytes - life.offset);
+    }
+  for (auto [buffer, life] : llvm::zip_equal(moving, lives))
+    offsets[buffer] =
+        base +
+        (topUpsideDown < top ? bytes - life.offset - life.size : life.offset);
+  top = std::min(top, topUpsideDown);
+  summary.segmentOffset = {0, base, base + top};
+  summary.segmentBytes = {base, top, bytes - top};
+}
+
+ArenaSummary Placement::run() {
+  SmallVector<Id> state, moving, host;
+  for (auto [i, buffer] : llvm::enumerate(program.buffers)) {
+    // What a plan dropped takes no room.
+    if (buffer.isArgument)
+      state.push_back(i);
+    else if (!touches.ops[i].empty())
+      (buffer.isHost ? host : moving).push_back(i);
+  }
+  placeOnHost(host);
+  placeMoving(placeState(state), moving);
+
+  std::vector<int64_t> distances;
+  for (const StepValue &value : program.values)
+    distances.push_back(offsets[value.buffer] -
+                        program.buffers[value.buffer].offset);
+  for (auto [buffer, offset] : llvm::zip_equal(program.buffers, offsets))
+    buffer.offset = offset;
+  moveValues(program, distances);
+  program.arenaBytes = summary.totalBytes;
+  program.hostBytes = summary.hostBytes;
+  return summary;
+}
+
+ArenaSummary mlir::fsdp::placeBuffers(StepProgram &program,
+                                      const ArenaOptions &options) {
+  return Placement(program, options).run();
 }

@@ -139,17 +139,14 @@ void CopyWriter::fetchBefore(Id op) {
 }
 
 StepProgram CopyWriter::run() {
-  result = old;
-  result.ops.clear();
-  result.arenaBytes = result.hostBytes = 0;
+  result = copyWithoutOps(old);
   for (auto [i, op] : llvm::enumerate(old.ops)) {
     fetchBefore(i);
-    StepOp copy = op;
-    if (copy.backward)
-      for (ByteRange &range : copy.reads)
+    result.ops.push_back(op);
+    if (op.backward)
+      for (ByteRange &range : result.ops.back().reads)
         if (isOffloaded(range.value))
           range.value = again[range.value];
-    result.ops.push_back(std::move(copy));
     sendAfter(i);
   }
   return std::move(result);

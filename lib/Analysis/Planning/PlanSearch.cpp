@@ -81,10 +81,10 @@ class Search {
 public:
   Search(const StepProgram &program, const CostModel &cost,
          llvm::ArrayRef<GroupPlacement> placements, const MemoryLimits &limits,
-         const PlanRules &rules, const StepPlan &given)
+         const PlanRules &rules, const StepPlan &given, PlanNeeds &needs)
       : program(program), cost(cost), placements(placements),
         budget(limits.device), hostBudget(limits.host), rules(rules),
-        given(given), times(addTimes(program, cost, placements)),
+        given(given), needs(needs), times(addTimes(program, cost, placements)),
         choices(getPlanChoices(program)),
         recomputation(program, times, choices),
         offers(getOffloadOffers(program, times, choices,
@@ -136,6 +136,7 @@ private:
   int64_t budget, hostBudget;
   const PlanRules &rules;
   const StepPlan &given;
+  PlanNeeds &needs;
   TimedProgram times;
   PlanChoices choices;
   Recomputation recomputation;
@@ -169,19 +170,30 @@ llvm::Expected<StepProblem> Search::getProblem(const StepPlan &plan) const {
 }
 
 llvm::Expected<int64_t> Search::getLeastBytes(const StepPlan &plan) const {
+  if (std::optional<int64_t> known = needs.find(plan))
+    return *known;
   auto step = getProblem(plan);
   if (!step)
     return step.takeError();
-  return getLeastBudget(step->problem);
+  int64_t bytes = getLeastBudget(step->problem);
+  needs.note(plan, bytes);
+  return bytes;
 }
 
 llvm::Expected<PlannedStep> Search::evaluate(StepPlan plan, Time limit) const {
+  PlannedStep result;
+  std::optional<int64_t> known = needs.find(plan);
+  if (known && *known > budget) {
+    result.plan = std::move(plan);
+    result.leastBytes = *known;
+    return std::move(result);
+  }
   auto step = getProblem(plan);
   if (!step)
     return step.takeError();
-  PlannedStep result;
+  result.leastBytes = known ? *known : getLeastBudget(step->problem);
+  needs.note(plan, result.leastBytes);
   result.plan = std::move(plan);
-  result.leastBytes = getLeastBudget(step->problem);
   if (result.leastBytes > budget)
     return std::move(result);
   Time bound = lowerBound(step->problem).value;
@@ -756,8 +768,9 @@ llvm::Expected<PlannedStep>
 mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
                             llvm::ArrayRef<GroupPlacement> placements,
                             const MemoryLimits &limits, const PlanRules &rules,
-                            const StepPlan *given) {
+                            const StepPlan *given, PlanNeeds *needs) {
   StepPlan none(program);
+  PlanNeeds own;
   if (given) {
     if (std::string error = checkPlan(program, *given); !error.empty())
       return llvm::createStringError(error);
@@ -767,8 +780,8 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
           "expected links.host in the cluster file beside values that are "
           "offloaded, got none");
   }
-  Search search(program, cost, placements, limits, rules,
-                given ? *given : none);
+  Search search(program, cost, placements, limits, rules, given ? *given : none,
+                needs ? *needs : own);
   if (llvm::Error error = search.run())
     return std::move(error);
   return search.takeBest();

@@ -46,6 +46,8 @@ private:
   Time bestTime = 0;
   /// A plan for more memory would hardly be faster.
   bool isSettled = false;
+  /// The last plan is the one that needs least: for less it is the same.
+  bool isLeastPlan = false;
 };
 } // namespace
 
@@ -56,8 +58,10 @@ private:
 llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
                                                      int64_t target) {
   constexpr int kOrders = 3;
-  if (llvm::Error error = trials.plan(model))
-    return std::move(error);
+  llvm::Expected<bool> fitsModel = trials.plan(model);
+  if (!fitsModel)
+    return fitsModel.takeError();
+  isLeastPlan = !*fitsModel;
   Outcome first, last;
   for (int i = 0; i != kOrders && model > 0; ++i) {
     llvm::Expected<Outcome> now = trials.order(model);
@@ -84,15 +88,12 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
 /// Looks for the fastest step within the budget.
 llvm::Error Fitting::fill() {
   BudgetSearch search(budget);
-  Outcome last;
   while (std::optional<int64_t> model = search.getNext()) {
     llvm::Expected<Outcome> outcome = attempt(*model, budget);
     if (!outcome)
       return outcome.takeError();
-    // The plan that needs least is the same below what it needs.
-    if (isSettled || (!bestBytes && *outcome == last))
+    if (isSettled || (!bestBytes && isLeastPlan))
       break;
-    last = *outcome;
     search.note(*model, outcome->bytes);
   }
   return llvm::Error::success();
@@ -114,35 +115,26 @@ llvm::Error Fitting::squeeze() {
     llvm::Expected<Outcome> outcome = attempt(model, kNoTarget);
     if (!outcome)
       return outcome.takeError();
-    if (*outcome == *least)
+    if (isLeastPlan)
       break;
   }
   return llvm::Error::success();
 }
 
-/// @works: a budget that works. Returns one that works, too, as small as a few
-/// trials find, with what is kept for it; mostly the next smaller one does not.
-/// Where none is found, nothing is kept, and it is @works.
+/// @works: what an arena took. Returns the least that one takes where the next
+/// smaller budget leads to nothing, with what is kept for it; where that is
+/// @works, nothing is kept.
 static llvm::Expected<StepFit> findLeastBudget(StepTrials &trials,
                                                int64_t works) {
-  constexpr int kTrials = 4;
   StepFit least{0, works};
-  int64_t next = works - kGranule;
-  for (int i = 0; i != kTrials; ++i) {
-    Fitting fitting(trials, next);
+  while (true) {
+    Fitting fitting(trials, least.leastBudget - kGranule);
     if (llvm::Error error = fitting.fill())
       return std::move(error);
-    bool isNext = next == least.leastBudget - kGranule;
-    if (!fitting.bestBytes && isNext)
-      break;
-    if (fitting.bestBytes)
-      least = {fitting.bestBytes, next};
-    // What it takes is a budget that most probably works.
-    next = least.leastBudget - kGranule;
-    if (fitting.bestBytes)
-      next = std::min(fitting.bestBytes, next);
+    if (!fitting.bestBytes)
+      return least;
+    least = {fitting.bestBytes, fitting.bestBytes};
   }
-  return least;
 }
 
 llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
@@ -155,7 +147,8 @@ llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
   if (fitting.bestBytes)
     return StepFit{fitting.bestBytes, 0};
   llvm::Expected<StepFit> least = findLeastBudget(trials, fitting.needed);
-  // A smaller budget may have led to a plan that this one did not.
+  // A smaller budget may have led to a plan that this one did not: so none is
+  // refused above what is said to work.
   if (least && least->leastBudget > budget)
     least->bytes = 0;
   return least;

@@ -347,6 +347,7 @@ void Rewrite::repeat(Id launch) {
     return;
   isRepeated[launch] = true;
   StepOp clone = old.ops[launch];
+  clone.source = launch;
   clone.backward = true;
   for (ByteRange &range : clone.reads) {
     Id from = maker[range.value];
@@ -384,6 +385,8 @@ void Rewrite::repeat(Id launch) {
 void Rewrite::add(Id i) {
   isDone[i] = true;
   StepOp op = old.ops[i];
+  // Says which decision belongs to it.
+  op.source = i;
   for (ByteRange &range : op.reads)
     range = resolve(range, op.backward);
   result.ops.push_back(std::move(op));
@@ -414,9 +417,7 @@ void Rewrite::dropUnread() {
 }
 
 StepProgram Rewrite::run() {
-  result = old;
-  result.ops.clear();
-  result.arenaBytes = 0;
+  result = copyWithoutOps(old);
   dropKept();
   for (size_t i = 0; i != old.ops.size(); ++i)
     if (!isDone[i])
@@ -471,6 +472,9 @@ void Grouping::merge(llvm::ArrayRef<Id> starts) {
   StepTransfer transfer = old.transfers[merged.transfer];
   for (Id start : starts.drop_front()) {
     const StepOp &op = old.ops[start];
+    for (auto [read, written] : op.inPlace)
+      merged.inPlace.push_back(
+          {read + Id(merged.reads.size()), written + Id(merged.writes.size())});
     merged.reads.append(op.reads.begin(), op.reads.end());
     merged.writes.append(op.writes.begin(), op.writes.end());
     const StepTransfer &other = old.transfers[op.transfer];
@@ -492,9 +496,7 @@ StepProgram Grouping::run() {
   for (auto [i, op] : llvm::enumerate(old.ops))
     if (op.kind == StepOpKind::Start && group[i] >= 0)
       members[group[i]].push_back(i);
-  result = old;
-  result.ops.clear();
-  result.arenaBytes = 0;
+  result = copyWithoutOps(old);
   auto isReadLate = [&](const StepOp &op) {
     return llvm::any_of(
         op.reads, [&](const ByteRange &range) { return isLate[range.value]; });
@@ -556,16 +558,12 @@ StepProgram Grouping::run() {
 
 StepProgram mlir::fsdp::sched::applyPlan(const StepProgram &program,
                                          const StepPlan &plan) {
-  // Sources say which decision belongs to an op of the rewritten program.
-  StepProgram numbered = program;
-  for (auto [i, op] : llvm::enumerate(numbered.ops))
-    op.source = i;
-  StepProgram result =
-      insertCopies(Rewrite(numbered, plan).run(), plan.offload);
+  StepProgram result = insertCopies(Rewrite(program, plan).run(), plan.offload);
   std::vector<Id> group;
   for (const StepOp &op : result.ops)
     group.push_back(op.source < 0 ? -1 : plan.group[op.source]);
-  result = Grouping(result, group).run();
+  if (llvm::any_of(group, [](Id number) { return number >= 0; }))
+    result = Grouping(result, group).run();
   for (auto [i, op] : llvm::enumerate(result.ops))
     op.source = i;
   return result;

@@ -23,6 +23,23 @@ int64_t StepTransfer::getBytes() const {
   return std::accumulate(atomBytes.begin(), atomBytes.end(), int64_t(0));
 }
 
+StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
+  StepProgram copy;
+  copy.kernels = program.kernels;
+  copy.kernelCode = program.kernelCode;
+  copy.transfers = program.transfers;
+  copy.groups = program.groups;
+  copy.buffers = program.buffers;
+  copy.values = program.values;
+  copy.results = program.results;
+  copy.replaced = program.replaced;
+  copy.units = program.units;
+  copy.unitMembers = program.unitMembers;
+  copy.worldSize = program.worldSize;
+  copy.ops.reserve(program.ops.size());
+  return copy;
+}
+
 std::vector<Id> mlir::fsdp::sched::getMakers(const StepProgram &program) {
   std::vector<Id> maker(program.values.size(), -1);
   for (auto [i, op] : llvm::enumerate(program.ops))

@@ -19,9 +19,7 @@ using llvm::SmallVector;
 StepProgram mlir::fsdp::sched::applySchedule(const StepProgram &program,
                                              const StepProblem &problem,
                                              const Schedule &schedule) {
-  StepProgram result = program;
-  result.ops.clear();
-  result.arenaBytes = 0;
+  StepProgram result = copyWithoutOps(program);
   std::vector<SmallVector<Id, 2>> data = getPredecessors(problem.problem);
   std::vector<SmallVector<Id, 2>> waits = getWaits(problem.problem, schedule);
   auto getEvent = [&](Id t) { return program.ops[problem.transfers[t]].event; };

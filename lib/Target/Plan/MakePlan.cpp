@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ProgramTrials.h"
+#include "fsdp/Analysis/Planning/ProgramTrials.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "fsdp/Analysis/StepArena.h"
 #include "fsdp/Target/Plan.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -186,9 +187,10 @@ llvm::Expected<Task> Planner::getTask(const StepProgram &program) const {
 llvm::Error Planner::add(std::string name, std::string title, const Task &task,
                          const Schedule &schedule) {
   StepProgram changed = applySchedule(task.program, task.step, schedule);
-  std::string error = checkProgram(changed);
+  std::string error = findBrokenDependency(task.program, changed);
+  shareBuffers(changed);
   if (error.empty())
-    error = findBrokenDependency(task.program, changed);
+    error = checkProgram(changed);
   if (!error.empty())
     return llvm::createStringError("internal error: " + title + ": " + error);
   PlanVariant variant = simulateVariant(std::move(name), std::move(title),
@@ -219,6 +221,7 @@ llvm::Error Planner::repeatAll(StepProgram &program) {
   if (!planned)
     return planned.takeError();
   program = applyPlan(program, planned->plan);
+  shareBuffers(program);
   return llvm::Error::success();
 }
 
@@ -264,7 +267,8 @@ llvm::Error Planner::fit(ProgramTrials &trials) {
   if (!fit)
     return fit.takeError();
   report.leastBudget = fit->fits() ? fit->bytes : fit->leastBudget;
-  return fit->fits() ? llvm::Error::success() : trials.plan(report.budget);
+  return fit->fits() ? llvm::Error::success()
+                     : trials.plan(report.budget).takeError();
 }
 
 /// As fit(), with fewer trials.
@@ -272,28 +276,30 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
   auto [plan, order] = settings.likely;
   if (plan == 0)
     plan = order = report.budget;
-  if (llvm::Error error = trials.plan(plan))
-    return error;
+  if (auto fits = trials.plan(plan); !fits)
+    return fits.takeError();
   report.leastBudget = trials.getLast().planned.leastBytes;
-  if (report.leastBudget <= report.budget) {
-    auto outcome = trials.order(order);
-    if (!outcome)
-      return outcome.takeError();
-    report.leastBudget = outcome->bytes;
-    if (outcome->bytes <= report.budget) {
-      trials.keep();
-      return llvm::Error::success();
-    }
-    return fit(trials);
+  if (report.leastBudget > report.budget) {
+    // What packing makes of it may fit only where it is close.
+    constexpr int kClose = 8;
+    report.isLeastPacked =
+        report.leastBudget <= report.budget + report.budget / kClose;
+    return report.isLeastPacked ? fit(trials)
+                                : trials.plan(report.budget).takeError();
   }
-  return trials.plan(report.budget);
+  auto outcome = trials.order(order);
+  if (!outcome)
+    return outcome.takeError();
+  if (outcome->bytes > report.budget)
+    return fit(trials);
+  report.leastBudget = outcome->bytes;
+  trials.keep();
+  return llvm::Error::success();
 }
 
 llvm::Error Planner::addPlanned(const StepProgram &program) {
-  PlanRules rules = settings.rules;
-  if (rules.recompute == PlanRules::Recompute::Full)
-    rules.recompute = PlanRules::Recompute::Never;
-  ProgramTrials trials(program, cost, placements, report.hostBudget, rules);
+  ProgramTrials trials(program, cost, placements, report.hostBudget,
+                       settings.rules);
   if (llvm::Error error = settings.onlyBest ? fitQuickly(trials) : fit(trials))
     return error;
   const ProgramTrials::Plan &plan =
@@ -347,10 +353,11 @@ llvm::Error Planner::run(StepProgram program) {
       if (kernel.kind != KernelKind::Vector && kernel.kind != KernelKind::Copy)
         addFlops(kernel, report);
     }
+  StepProgram unplanned = program;
   if (settings.rules.recompute == PlanRules::Recompute::Full)
-    if (llvm::Error error = repeatAll(program))
+    if (llvm::Error error = repeatAll(unplanned))
       return error;
-  if (llvm::Error error = addOrders(program))
+  if (llvm::Error error = addOrders(unplanned))
     return error;
   return addPlanned(program);
 }

@@ -125,8 +125,9 @@ std::string mlir::fsdp::formatBudget(int64_t bytes) {
 std::string mlir::fsdp::describeMisfit(const PlanReport &report) {
   // Not rounded: what is there may look like what is needed.
   return llvm::formatv(
-      "expected a memory budget of at least about {0} bytes ({1} for the "
-      "arena, {2} for driver and libraries), got {3}",
+      "expected a memory budget of at least {0}{1} bytes ({2} for the "
+      "arena, {3} for driver and libraries), got {4}",
+      report.isLeastPacked ? "" : "about ",
       report.getBudgetFor(report.leastBudget), formatBytes(report.leastBudget),
       formatBytes(report.reserved), report.getBudgetFor(report.budget));
 }

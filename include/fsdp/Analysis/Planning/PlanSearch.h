@@ -23,7 +23,7 @@
 #ifndef FSDP_ANALYSIS_PLANNING_PLANSEARCH_H
 #define FSDP_ANALYSIS_PLANNING_PLANSEARCH_H
 
-#include "fsdp/Analysis/Planning/StepPlan.h"
+#include "fsdp/Analysis/Planning/PlanNeeds.h"
 #include "fsdp/Analysis/Schedule/Timeline.h"
 
 #include "llvm/Support/Error.h"
@@ -83,12 +83,14 @@ struct PlannedStep {
 
 /// @program is in L2's order. Where no plan fits in @limits the result is the
 /// one that needs least. @given: decisions that stand, whatever else is
-/// decided; where it groups, nothing else is grouped. Errors are those of
+/// decided; where it groups, nothing else is grouped. @needs: of @program, from
+/// searches for other budgets, and for them. Errors are those of
 /// getStepProblem and checkPlan, and of rules that the machine cannot follow.
 llvm::Expected<PlannedStep>
 planStep(const StepProgram &program, const CostModel &cost,
          llvm::ArrayRef<GroupPlacement> placements, const MemoryLimits &limits,
-         const PlanRules &rules = PlanRules(), const StepPlan *given = nullptr);
+         const PlanRules &rules = PlanRules(), const StepPlan *given = nullptr,
+         PlanNeeds *needs = nullptr);
 
 } // namespace mlir::fsdp::sched
 

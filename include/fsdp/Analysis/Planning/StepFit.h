@@ -35,9 +35,9 @@ public:
     }
   };
   virtual ~StepTrials() = default;
-  /// Plans the step for @budget bytes by the model of memory; for what needs
-  /// least where none fits.
-  virtual llvm::Error plan(int64_t budget) = 0;
+  /// Plans the step for @budget bytes by the model of memory. False: none fits
+  /// there, and the plan is the one that needs least.
+  virtual llvm::Expected<bool> plan(int64_t budget) = 0;
   /// Orders what was planned last for @budget bytes by the model, or as few as
   /// there can be, and packs its arena.
   virtual llvm::Expected<Outcome> order(int64_t budget) = 0;
@@ -48,8 +48,9 @@ public:
 struct StepFit {
   /// What the arena takes that was kept last; 0: none fits.
   int64_t bytes = 0;
-  /// Where none fits: a budget that works, as small as a few trials find. It
-  /// depends on the step alone, and no budget above it is refused.
+  /// Where none fits: what the smallest arena takes that was found. It depends
+  /// on the step alone; no budget above it is refused, and the next smaller one
+  /// is.
   int64_t leastBudget = 0;
 
   bool fits() const { return bytes > 0; }

@@ -87,6 +87,9 @@ struct StepOp {
   int64_t copiedBytes = 0;
   /// Start: place in StepProgram::transfers.
   Id transfer = -1;
+  /// Copy of a new state to where the old one lies, at the end of a step: place
+  /// in StepProgram::replaced. Else -1.
+  Id replaces = -1;
   /// Which op it is, whatever its place: of a start and of what computes, its
   /// place before anything was reordered.
   Id source = -1;
@@ -121,6 +124,14 @@ struct StepValue {
   llvm::SmallVector<ByteRange, 0> parts = {};
 };
 
+/// What a step returns for the next one to find in an argument's place.
+struct ReplacedArgument {
+  /// Place in StepProgram::results, and the argument's value.
+  Id result = -1, argument = -1;
+  /// What it is before a copy brings it there, where it lies elsewhere.
+  ByteRange value = {};
+};
+
 struct StepProgram {
   std::vector<StepOp> ops;
   std::vector<KernelCost> kernels;
@@ -132,6 +143,7 @@ struct StepProgram {
   std::vector<StepValue> values;
   /// What must be in its place behind the last op.
   std::vector<ByteRange> results;
+  std::vector<ReplacedArgument> replaced;
   std::vector<std::string> units;
   /// As units: the parameters of each, by name. Empty where nobody knows.
   std::vector<std::vector<std::string>> unitMembers;
@@ -142,6 +154,9 @@ struct StepProgram {
   /// The same for the arena of the host.
   int64_t hostBytes = 0;
 };
+
+/// All but the ops of @program, for other ones: its buffers are not placed.
+StepProgram copyWithoutOps(const StepProgram &program);
 
 /// By value the first op that writes it; -1 where none does: an argument.
 std::vector<Id> getMakers(const StepProgram &program);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ProgramTrials.h"
+#include "fsdp/Analysis/Planning/ProgramTrials.h"
 #include "fsdp/Analysis/Schedule/ScheduleProblem.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/Timeline.h"
@@ -16,11 +16,12 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-llvm::Error ProgramTrials::plan(int64_t budget) {
+llvm::Expected<bool> ProgramTrials::plan(int64_t budget) {
   if (last && last->budget == budget)
-    return llvm::Error::success();
+    return last->planned.fits();
   auto planned =
-      planStep(program, cost, placements, {budget, hostBudget}, rules);
+      planStep(program, cost, placements, {budget, hostBudget}, rules,
+               /*given=*/nullptr, &needs);
   if (!planned)
     return planned.takeError();
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
@@ -32,10 +33,11 @@ llvm::Error ProgramTrials::plan(int64_t budget) {
   next->planned = std::move(*planned);
   if (known != plans.end()) {
     last = std::move(next);
-    return llvm::Error::success();
+    return last->planned.fits();
   }
   next->number = plans.size();
   next->program = applyPlan(program, next->planned.plan);
+  shareBuffers(next->program);
   TimedProgram times = addTimes(next->program, cost, placements);
   auto step = getStepProblem(next->program, times);
   if (!step)
@@ -44,7 +46,7 @@ llvm::Error ProgramTrials::plan(int64_t budget) {
   next->bound = getStepBound(next->program, next->step, times);
   plans.push_back(next);
   last = std::move(next);
-  return llvm::Error::success();
+  return last->planned.fits();
 }
 
 llvm::Expected<StepTrials::Outcome> ProgramTrials::order(int64_t budget) {
@@ -63,7 +65,8 @@ llvm::Expected<StepTrials::Outcome> ProgramTrials::order(int64_t budget) {
   if (known != packed.end())
     return known->outcome;
   StepProgram ordered = applySchedule(last->program, last->step, lastSchedule);
-  Outcome outcome{packArena(ordered),
+  shareBuffers(ordered);
+  Outcome outcome{placeBuffers(ordered).totalBytes,
                   play(addTimes(ordered, cost, placements)).step};
   packed.push_back({last->number, lastSchedule, outcome});
   return outcome;

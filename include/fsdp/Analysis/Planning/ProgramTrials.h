@@ -5,24 +5,25 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_LIB_TARGET_PLAN_PROGRAMTRIALS_H
-#define FSDP_LIB_TARGET_PLAN_PROGRAMTRIALS_H
+#ifndef FSDP_ANALYSIS_PLANNING_PROGRAMTRIALS_H
+#define FSDP_ANALYSIS_PLANNING_PROGRAMTRIALS_H
 
 #include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
-namespace mlir::fsdp {
+namespace mlir::fsdp::sched {
 
-/// A step planned and ordered without IR, nearly as fsdp-compile's passes do
-/// it: those place packs and replaced values anew for each order.
-class ProgramTrials : public sched::StepTrials {
+/// A step planned, ordered and packed without IR, by the functions that
+/// fsdp-plan-step, fsdp-schedule-step and fsdp-plan-arena call: with the
+/// budgets of what was kept last, these make the same step.
+class ProgramTrials : public StepTrials {
 public:
   struct Plan {
-    sched::PlannedStep planned;
+    PlannedStep planned;
     /// With the plan applied, and what there is to order in it.
-    sched::StepProgram program;
-    sched::StepProblem step;
+    StepProgram program;
+    StepProblem step;
     Time bound = 0;
     /// Of the model, for which it was planned.
     int64_t budget = 0;
@@ -31,13 +32,13 @@ public:
   };
 
   /// All that is given must outlive it. @hostBudget: bytes of the host.
-  ProgramTrials(const sched::StepProgram &program, const CostModel &cost,
+  ProgramTrials(const StepProgram &program, const CostModel &cost,
                 llvm::ArrayRef<GroupPlacement> placements, int64_t hostBudget,
-                const sched::PlanRules &rules)
+                const PlanRules &rules)
       : program(program), cost(cost), placements(placements),
         hostBudget(hostBudget), rules(rules) {}
 
-  llvm::Error plan(int64_t budget) override;
+  llvm::Expected<bool> plan(int64_t budget) override;
   llvm::Expected<Outcome> order(int64_t budget) override;
   void keep() override {
     best = last;
@@ -49,7 +50,7 @@ public:
   const Plan &getLast() const { return *last; }
   /// What was kept last.
   const Plan &getBest() const { return *best; }
-  const sched::Schedule &getBestSchedule() const { return bestSchedule; }
+  const Schedule &getBestSchedule() const { return bestSchedule; }
   /// The budget of the model for which that was ordered.
   int64_t getBestOrderBudget() const { return bestOrderBudget; }
 
@@ -57,24 +58,25 @@ private:
   /// An order of the plan of that number, and what packing gave.
   struct Packed {
     size_t plan;
-    sched::Schedule schedule;
+    Schedule schedule;
     Outcome outcome;
   };
 
-  const sched::StepProgram &program;
+  const StepProgram &program;
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
   int64_t hostBudget;
-  const sched::PlanRules &rules;
+  const PlanRules &rules;
+  PlanNeeds needs;
   std::shared_ptr<const Plan> last, best;
   /// Budgets often lead to a plan, or an order of it, that another one has led
   /// to.
   std::vector<std::shared_ptr<const Plan>> plans;
   std::vector<Packed> packed;
-  sched::Schedule lastSchedule, bestSchedule;
+  Schedule lastSchedule, bestSchedule;
   int64_t lastOrderBudget = 0, bestOrderBudget = 0;
 };
 
-} // namespace mlir::fsdp
+} // namespace mlir::fsdp::sched
 
-#endif // FSDP_LIB_TARGET_PLAN_PROGRAMTRIALS_H
+#endif // FSDP_ANALYSIS_PLANNING_PROGRAMTRIALS_H
