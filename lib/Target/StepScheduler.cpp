@@ -76,13 +76,15 @@ void StepScheduler::fillPlan(OpPassManager &pm, int64_t budget) const {
   buildOptimizePipeline(pm, optimize);
 }
 
-/// Orders the planned step for @budget bytes.
-void StepScheduler::fillOrder(OpPassManager &pm, int64_t budget) const {
+/// Orders the planned step.
+void StepScheduler::fillOrder(OpPassManager &pm,
+                              const sched::OrderLimits &limits) const {
   ScheduleStepOptions schedule;
   schedule.cluster = clusterFile;
   schedule.order = options.order;
   // What is reserved may be all of it. The pass takes 0 for the device's.
-  schedule.budget = std::max<int64_t>(budget, 1);
+  schedule.budget = std::max<int64_t>(limits.budget, 1);
+  schedule.room = limits.room;
   schedule.shrink = true;
   schedule.forwardPrefetch = options.forwardPrefetch;
   schedule.backwardPrefetch = options.backwardPrefetch;
@@ -124,9 +126,10 @@ static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
   return llvm::Error::success();
 }
 
-llvm::Error StepScheduler::order(Frontend &frontend, int64_t budget) const {
+llvm::Error StepScheduler::order(Frontend &frontend,
+                                 const sched::OrderLimits &limits) const {
   if (llvm::Error error = frontend.runPipeline(
-          "schedule", [&](OpPassManager &pm) { fillOrder(pm, budget); }))
+          "schedule", [&](OpPassManager &pm) { fillOrder(pm, limits); }))
     return error;
   return frontend.runPipeline(
       "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); });
@@ -156,8 +159,7 @@ StepScheduler::choose(Frontend &frontend) const {
     return fit.takeError();
   if (!fit->fits())
     return refuse(fit->leastBudget);
-  return Choice{trials.getBest().budget, trials.getBestOrderBudget(),
-                fit->bytes};
+  return Choice{trials.getBest().budget, trials.getBestLimits(), fit->bytes};
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
@@ -171,7 +173,7 @@ llvm::Error StepScheduler::refuse(int64_t needed) const {
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
-  Choice choice{0, budget, 0};
+  Choice choice{0, {budget, 0}, 0};
   // Orders without a plan take what they take.
   bool isPlanned = options.order == "scheduled";
   if (isPlanned) {

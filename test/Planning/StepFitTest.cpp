@@ -42,12 +42,16 @@ public:
         last = i;
     return all[last].need <= budget;
   }
-  /// Orders for less memory take less and longer, in steps, down to the need.
-  llvm::Expected<Outcome> order(int64_t budget) override {
+  /// Orders for less memory take less and longer, in steps, down to the need;
+  /// so do those that leave room.
+  llvm::Expected<Outcome> order(const OrderLimits &limits) override {
     const Plan &plan = all[last];
-    int64_t step = std::max<int64_t>(plan.need - budget, 0) / 20'000'000;
-    int64_t saved = std::min((plan.packed - plan.need) / 2, step * 3'000'000);
-    return Outcome{(plan.packed - saved) / 256 * 256, plan.time + 5 * step};
+    int64_t step = std::max<int64_t>(plan.need - limits.budget, 0) / 20'000'000;
+    int64_t saved = std::min((plan.packed - plan.need) / 2,
+                             step * 3'000'000 + limits.room / 8);
+    mostRoom = std::max(mostRoom, limits.room);
+    return Outcome{(plan.packed - saved) / 256 * 256,
+                   plan.time + 5 * step + limits.room / 20'000'000};
   }
   void keep() override { kept = last; }
 
@@ -58,6 +62,7 @@ public:
   std::vector<Plan> all;
   size_t last = 0, kept = 0;
   int planned = 0;
+  int64_t mostRoom = 0;
 };
 
 StepFit fit(Plans &plans, int64_t budget) {
@@ -72,6 +77,18 @@ TEST(StepFit, WhereAllFitsTheFirstPlanIsKept) {
   EXPECT_EQ(plans.kept, 0u);
   EXPECT_EQ(found.bytes, plans.all[0].packed);
   EXPECT_EQ(plans.planned, 1);
+  EXPECT_EQ(plans.mostRoom, 0);
+}
+
+TEST(StepFit, RoomIsLeftWhereAnArenaDoesNotFit) {
+  // A sixteenth of it saves what is missing, and is quicker than another plan.
+  Plans plans(1);
+  plans.all[0].packed = 1'040'000'000 / 256 * 256;
+  int64_t budget = plans.all[0].packed - 5'000'000;
+  StepFit found = fit(plans, budget);
+  EXPECT_TRUE(found.fits());
+  EXPECT_EQ(plans.kept, 0u);
+  EXPECT_EQ(plans.mostRoom, plans.all[0].packed / 16);
 }
 
 TEST(StepFit, WhatIsKeptFits) {

@@ -13,6 +13,7 @@
 #define FSDP_TARGET_PLAN_H
 
 #include "fsdp/Analysis/Planning/PlanSearch.h"
+#include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 #include "fsdp/Analysis/Schedule/TransferCauses.h"
@@ -93,10 +94,11 @@ struct StepItems {
   int64_t perRank = 0;
 };
 
-/// Budgets of the model of memory for which a step was planned and ordered, so
-/// that its arena fits. In bytes; 0: none was found.
+/// The budget of the model of memory for which a step was planned, and what it
+/// was ordered for, so that its arena fits. In bytes; 0: none was found.
 struct ModelBudgets {
-  int64_t plan = 0, order = 0;
+  int64_t plan = 0;
+  sched::OrderLimits order;
 };
 
 struct PlanReport {

@@ -10,6 +10,7 @@
 
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/Planning/PlanSearch.h"
+#include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {
@@ -49,16 +50,18 @@ public:
 
 private:
   void report(ModuleOp module, int64_t bytes) const;
-  /// Budgets of the model of memory for which the step is planned and ordered,
-  /// and what its arena takes then. Bytes.
+  /// The budget of the model of memory for which the step is planned, what it
+  /// is ordered for, and what its arena takes then. Bytes.
   struct Choice {
-    int64_t plan = 0, order = 0, bytes = 0;
+    int64_t plan = 0;
+    sched::OrderLimits order;
+    int64_t bytes = 0;
   };
   llvm::Expected<Choice> choose(Frontend &frontend) const;
   void fillPlan(OpPassManager &pm, int64_t budget) const;
-  void fillOrder(OpPassManager &pm, int64_t budget) const;
+  void fillOrder(OpPassManager &pm, const sched::OrderLimits &limits) const;
   /// Orders the step of @frontend as it is, and places its arena.
-  llvm::Error order(Frontend &frontend, int64_t budget) const;
+  llvm::Error order(Frontend &frontend, const sched::OrderLimits &limits) const;
   llvm::Error refuse(int64_t needed) const;
 
   ScheduleOptions options;

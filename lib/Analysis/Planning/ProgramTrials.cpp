@@ -49,15 +49,17 @@ llvm::Expected<bool> ProgramTrials::plan(int64_t budget) {
   return last->planned.fits();
 }
 
-llvm::Expected<StepTrials::Outcome> ProgramTrials::order(int64_t budget) {
+llvm::Expected<StepTrials::Outcome>
+ProgramTrials::order(const OrderLimits &limits) {
   ScheduleProblem problem = last->step.problem;
-  problem.budget = std::max(budget, getLeastBudget(problem));
+  problem.budget = std::max(limits.budget, getLeastBudget(problem));
+  problem.room = limits.room;
   std::optional<Schedule> found = schedule(problem);
   if (!found)
     return llvm::createStringError("internal error: no schedule within " +
                                    llvm::Twine(problem.budget) + " bytes");
   lastSchedule = std::move(*found);
-  lastOrderBudget = budget;
+  lastLimits = limits;
   auto known = llvm::find_if(packed, [&](const Packed &other) {
     return other.plan == last->number &&
            other.schedule.isSameOrder(lastSchedule);

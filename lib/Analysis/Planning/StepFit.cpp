@@ -52,19 +52,21 @@ private:
 } // namespace
 
 /// Returns what comes of the first order of the plan for @model bytes. Where
-/// its arena takes more than @target, others of the same plan that need less
-/// are tried, too: that is quicker than another plan, and mostly as fast a
-/// step.
+/// its arena takes more than @target, others of the same plan are tried, too:
+/// that is quicker than another plan, and mostly as fast a step. First those
+/// that leave room but at the fullest moments, which pack better; then one for
+/// less.
 llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
                                                      int64_t target) {
-  constexpr int kOrders = 3;
+  constexpr int kRooms[] = {16, 8}, kOrders = std::size(kRooms) + 2;
   llvm::Expected<bool> fitsModel = trials.plan(model);
   if (!fitsModel)
     return fitsModel.takeError();
   isLeastPlan = !*fitsModel;
-  Outcome first, last;
-  for (int i = 0; i != kOrders && model > 0; ++i) {
-    llvm::Expected<Outcome> now = trials.order(model);
+  Outcome first;
+  OrderLimits limits{model, 0};
+  for (int i = 0; i != kOrders && limits.budget > 0; ++i) {
+    llvm::Expected<Outcome> now = trials.order(limits);
     if (!now)
       return now.takeError();
     needed = needed ? std::min(needed, now->bytes) : now->bytes;
@@ -77,10 +79,12 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
     if (!i)
       first = *now;
     isSettled = fits && i && now->time - first.time <= first.time / 500;
-    if (fits || now->bytes <= target || *now == last)
+    if (fits || now->bytes <= target)
       break;
-    last = *now;
-    model -= now->bytes - target + target / 128;
+    if (i < int(std::size(kRooms)))
+      limits.room = first.bytes / kRooms[i];
+    else
+      limits.budget -= now->bytes - target + target / 128;
   }
   return first;
 }

@@ -274,8 +274,10 @@ llvm::Error Planner::fit(ProgramTrials &trials) {
 /// As fit(), with fewer trials.
 llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
   auto [plan, order] = settings.likely;
-  if (plan == 0)
-    plan = order = report.budget;
+  if (plan == 0) {
+    plan = report.budget;
+    order = {report.budget, 0};
+  }
   if (auto fits = trials.plan(plan); !fits)
     return fits.takeError();
   report.leastBudget = trials.getLast().planned.leastBytes;
@@ -320,7 +322,7 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
           add("planned", std::move(title), task, trials.getBestSchedule()))
     return error;
   report.variants.back().arenaBytes = report.leastBudget;
-  report.fitted = {plan.budget, trials.getBestOrderBudget()};
+  report.fitted = {plan.budget, trials.getBestLimits()};
   return llvm::Error::success();
 }
 

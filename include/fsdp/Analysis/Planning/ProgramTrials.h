@@ -39,11 +39,11 @@ public:
         hostBudget(hostBudget), rules(rules) {}
 
   llvm::Expected<bool> plan(int64_t budget) override;
-  llvm::Expected<Outcome> order(int64_t budget) override;
+  llvm::Expected<Outcome> order(const OrderLimits &limits) override;
   void keep() override {
     best = last;
     bestSchedule = lastSchedule;
-    bestOrderBudget = lastOrderBudget;
+    bestLimits = lastLimits;
   }
 
   /// What was planned last.
@@ -51,8 +51,7 @@ public:
   /// What was kept last.
   const Plan &getBest() const { return *best; }
   const Schedule &getBestSchedule() const { return bestSchedule; }
-  /// The budget of the model for which that was ordered.
-  int64_t getBestOrderBudget() const { return bestOrderBudget; }
+  const OrderLimits &getBestLimits() const { return bestLimits; }
 
 private:
   /// An order of the plan of that number, and what packing gave.
@@ -74,7 +73,7 @@ private:
   std::vector<std::shared_ptr<const Plan>> plans;
   std::vector<Packed> packed;
   Schedule lastSchedule, bestSchedule;
-  int64_t lastOrderBudget = 0, bestOrderBudget = 0;
+  OrderLimits lastLimits, bestLimits;
 };
 
 } // namespace mlir::fsdp::sched

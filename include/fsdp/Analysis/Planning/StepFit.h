@@ -22,6 +22,12 @@
 
 namespace mlir::fsdp::sched {
 
+/// What an order is made for, in bytes by the model: what it may take, or as
+/// few as there can be, and what it leaves free wherever it can do without.
+struct OrderLimits {
+  int64_t budget = 0, room = 0;
+};
+
 /// A step that can be planned and ordered again and again, the same for the
 /// same budgets.
 class StepTrials {
@@ -38,9 +44,8 @@ public:
   /// Plans the step for @budget bytes by the model of memory. False: none fits
   /// there, and the plan is the one that needs least.
   virtual llvm::Expected<bool> plan(int64_t budget) = 0;
-  /// Orders what was planned last for @budget bytes by the model, or as few as
-  /// there can be, and packs its arena.
-  virtual llvm::Expected<Outcome> order(int64_t budget) = 0;
+  /// Orders what was planned last, and packs its arena.
+  virtual llvm::Expected<Outcome> order(const OrderLimits &limits) = 0;
   /// What was ordered last is the best so far.
   virtual void keep() = 0;
 };
