@@ -9,6 +9,7 @@
 #include "MakeCompileReport.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/CodeGen.h"
@@ -240,24 +241,23 @@ llvm::Error Compiler::print() {
 
 llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
   ManifestOptions manifest;
+  std::string text;
   manifest.name = llvm::sys::path::stem(options.input).str();
   manifest.cpu = cpu.name;
   manifest.features = cpu.features;
-  ConvertFSDPToRuntimeOptions convert;
   if (schedule)
     manifest.order = options.schedule.order;
-  FailureOr<std::string> text = createManifest(frontend.getModule(), manifest);
-  if (failed(text))
-    return makeError("could not compile " + options.input);
-  convert.manifest = std::move(*text);
+  auto writeManifest = [&](ModuleOp module, const sched::StepProgram &program) {
+    return text = createManifest(module, program, manifest);
+  };
   if (llvm::Error error =
           frontend.runPipeline("lower to LLVM", [&](OpPassManager &pm) {
-            pm.addPass(createConvertFSDPToRuntime(convert));
+            pm.addPass(createConvertFSDPToRuntime(writeManifest));
             buildLowerToLLVMPipeline(
                 pm, !llvm::is_contained(cpu.features, "avx512bf16"));
           }))
     return error;
-  return writeProgram(frontend.getModule(), cpu, convert.manifest);
+  return writeProgram(frontend.getModule(), cpu, text);
 }
 
 /// From the step that was read to the output that was asked for.
