@@ -502,18 +502,6 @@ FailureOr<TracedStep> fsdp::readTracedStep(ModuleOp module) {
 // Optimizer
 //===----------------------------------------------------------------------===//
 
-static std::optional<OptimizerRole> parseRole(StringRef role) {
-  if (role == "param")
-    return OptimizerRole::Param;
-  if (role == "grad")
-    return OptimizerRole::Grad;
-  if (role == "state")
-    return OptimizerRole::State;
-  if (role == "scalar")
-    return OptimizerRole::Scalar;
-  return std::nullopt;
-}
-
 static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
                                            DictionaryAttr attrs,
                                            const Twine &where) {
@@ -522,13 +510,13 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
   auto role = dict ? dict.getAs<StringAttr>("role") : StringAttr();
   auto name = dict ? dict.getAs<StringAttr>("name") : StringAttr();
   std::optional<OptimizerRole> parsed =
-      role ? parseRole(role.getValue()) : std::nullopt;
+      role ? symbolizeOptimizerRole(role) : std::nullopt;
   // optimizer_c2
   if (!parsed || !name || name.empty())
     return emitInputError(func, "optimizer_c2: expected ")
            << where
            << " of @optimizer with fsdp.optimizer = {role, name}, role being "
-              "param, grad, state or scalar";
+           << listWords(OptimizerRole(getMaxEnumValForOptimizerRole()));
   // optimizer_c3
   auto tensor = dyn_cast<RankedTensorType>(type);
   bool flat = tensor && tensor.getRank() == 1 && tensor.isDynamicDim(0) &&

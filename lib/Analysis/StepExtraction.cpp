@@ -11,7 +11,6 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelCosts.h"
 #include "fsdp/Analysis/PlacedStep.h"
-#include "fsdp/Analysis/Schedule/TransferCauses.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -484,6 +483,27 @@ LogicalResult Extraction::addAlone(TransferOpInterface op) {
   return success();
 }
 
+std::optional<Hold> fsdp::getHold(Cause cause) {
+  switch (cause) {
+  case Cause::Memory:
+    return Hold::Memory;
+  case Cause::Limit:
+    return Hold::Limit;
+  default:
+    return std::nullopt;
+  }
+}
+
+Cause fsdp::getCause(Hold hold) {
+  switch (hold) {
+  case Hold::Memory:
+    return Cause::Memory;
+  case Hold::Limit:
+    return Cause::Limit;
+  }
+  llvm_unreachable("unknown hold");
+}
+
 LogicalResult Extraction::addStart(StartOp op) {
   SmallVector<TransferOpInterface> parts;
   for (Operation &part : op.getTransfers())
@@ -491,9 +511,9 @@ LogicalResult Extraction::addStart(StartOp op) {
   if (failed(addTransfer(*op, parts)))
     return failure();
   StepOp &start = program.ops.back();
-  // start_c8: one of the two.
-  if (auto cause = op->getAttrOfType<StringAttr>(names::kHeldBy))
-    start.heldBy = *parseHoldName(cause.getValue());
+  // start_c8: one of its words.
+  if (auto hold = op->getAttrOfType<StringAttr>(names::kHeldBy))
+    start.heldBy = getCause(*symbolizeHold(hold));
   start.queue = Queue(op.getQueue());
   start.event = eventOf[op] = isPlaced ? Id(op.getEvent()) : events++;
   for (Value token : op.getAfter())

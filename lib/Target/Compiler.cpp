@@ -9,6 +9,7 @@
 #include "MakeCompileReport.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/CodeGen.h"
@@ -32,6 +33,12 @@ static llvm::Error makeError(const llvm::Twine &message) {
 }
 
 namespace {
+/// A part of compiling, with its passes that remark.
+struct Stage {
+  std::function<llvm::Error()> run;
+  SmallVector<RemarkingPass> remarking = {};
+};
+
 class Compiler {
 public:
   explicit Compiler(const CompileOptions &options)
@@ -41,6 +48,11 @@ public:
 
 private:
   llvm::Error run();
+  SmallVector<Stage> getStages(const TargetCpu &cpu);
+  llvm::Error makeLogical();
+  llvm::Error makeArena(bool code);
+  llvm::Error print();
+  llvm::Error lowerAndWrite(const TargetCpu &cpu);
   void startRemarks();
   llvm::Error writeReport();
   llvm::Error openOutput();
@@ -166,28 +178,6 @@ llvm::Error Compiler::readSchedule() {
   return llvm::Error::success();
 }
 
-/// Passes of run() that remark with such options.
-static SmallVector<RemarkingPass>
-getRemarkingPasses(const CompileOptions &options) {
-  using Emit = CompileOptions::Emit;
-  SmallVector<RemarkingPass> passes;
-  if (options.emit == Emit::L1)
-    return passes;
-  if (options.attention == AttentionMode::Fused)
-    passes.push_back({"fsdp-fuse-attention", true, true});
-  if (!options.schedule.cluster.empty()) {
-    if (options.schedule.order == "scheduled") {
-      passes.push_back({"fsdp-plan-step", true, true});
-      passes.push_back({"fsdp-offload-activations", true, false});
-    }
-    passes.push_back({"fsdp-schedule-step", true, true});
-  }
-  if (options.emit == Emit::Executable || options.emit == Emit::SharedLibrary ||
-      options.emit == Emit::LLVM)
-    passes.push_back({"fsdp-vectorize-kernels", false, true});
-  return passes;
-}
-
 void Compiler::startRemarks() {
   RemarkFilters filters = options.remarks;
   if (options.emit == CompileOptions::Emit::Report)
@@ -214,44 +204,20 @@ llvm::Error Compiler::compile() {
   return error;
 }
 
-llvm::Error Compiler::run() {
-  using Emit = CompileOptions::Emit;
-  auto cpu = TargetCpu::parse(options.march);
-  if (!cpu)
-    return cpu.takeError();
-  if (llvm::Error error = options.remarks.check(getRemarkingPasses(options)))
-    return error;
-  if (llvm::Error error = readSchedule())
-    return error;
-  if (llvm::Error error = openOutput())
-    return error;
-  startRemarks();
-  if (llvm::Error error = frontend.read())
-    return error;
-  auto print = [&] {
-    return output.write(
-        [&](raw_ostream &os) { frontend.getModule().print(os); });
-  };
-  if (options.emit == Emit::L1) {
-    PartitionOptions partition;
-    frontend.fill(partition);
-    if (llvm::Error error =
-            frontend.runPipeline("partition", [&](OpPassManager &pm) {
-              buildLogicalPipeline(pm, partition);
-            }))
-      return error;
-    return print();
-  }
-  if (llvm::Error error = frontend.partition(frontend.getModule(), options))
-    return error;
-  if (llvm::Error error = frontend.makeKernels(frontend.getModule(), options))
-    return error;
-  if (options.emit == Emit::L2)
-    return print();
-  if (schedule)
-    if (llvm::Error error = schedule->run(frontend))
-      return error;
-  auto buildArenaPipeline = [&](OpPassManager &pm) {
+llvm::Error Compiler::makeLogical() {
+  PartitionOptions partition;
+  frontend.fill(partition);
+  return frontend.runPipeline("partition", [&](OpPassManager &pm) {
+    buildLogicalPipeline(pm, partition);
+  });
+}
+
+/// @code: with the code of kernels.
+llvm::Error Compiler::makeArena(bool code) {
+  bool isGuardedPlan = schedule && options.guard;
+  auto build = [&](OpPassManager &pm) {
+    if (code)
+      buildCpuKernelPipeline(pm);
     // The scheduler has packed it within the budget; borders come on top.
     PlanArenaOptions arena;
     arena.guard = options.guard;
@@ -261,42 +227,94 @@ llvm::Error Compiler::run() {
     verify.budget = schedule && !options.guard ? schedule->getBudget() : 0;
     pm.addPass(createVerifySchedule(verify));
   };
-  auto reportArena = [&] {
-    if (schedule && options.guard)
-      reportGuarded(frontend.getModule(), schedule->getBudget());
-  };
-  if (options.emit == Emit::L3 || options.emit == Emit::Report) {
-    if (llvm::Error error = frontend.runPipeline("arena", buildArenaPipeline))
-      return error;
-    reportArena();
-    return options.emit == Emit::L3 ? print() : writeReport();
-  }
-  if (llvm::Error error = frontend.runPipeline("code for kernels, arena",
-                                               [&](OpPassManager &pm) {
-                                                 buildCpuKernelPipeline(pm);
-                                                 buildArenaPipeline(pm);
-                                               }))
+  if (llvm::Error error = frontend.runPipeline(
+          code ? "code for kernels, arena" : "arena", build))
     return error;
-  reportArena();
+  if (isGuardedPlan)
+    reportGuarded(frontend.getModule(), schedule->getBudget());
+  return llvm::Error::success();
+}
+
+llvm::Error Compiler::print() {
+  return output.write([&](raw_ostream &os) { frontend.getModule().print(os); });
+}
+
+llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
   ManifestOptions manifest;
+  std::string text;
   manifest.name = llvm::sys::path::stem(options.input).str();
-  manifest.cpu = cpu->name;
-  manifest.features = cpu->features;
-  ConvertFSDPToRuntimeOptions convert;
+  manifest.cpu = cpu.name;
+  manifest.features = cpu.features;
   if (schedule)
     manifest.order = options.schedule.order;
-  FailureOr<std::string> text = createManifest(frontend.getModule(), manifest);
-  if (failed(text))
-    return makeError("could not compile " + options.input);
-  convert.manifest = std::move(*text);
+  auto writeManifest = [&](ModuleOp module, const sched::StepProgram &program) {
+    return text = createManifest(module, program, manifest);
+  };
   if (llvm::Error error =
           frontend.runPipeline("lower to LLVM", [&](OpPassManager &pm) {
-            pm.addPass(createConvertFSDPToRuntime(convert));
+            pm.addPass(createConvertFSDPToRuntime(writeManifest));
             buildLowerToLLVMPipeline(
-                pm, !llvm::is_contained(cpu->features, "avx512bf16"));
+                pm, !llvm::is_contained(cpu.features, "avx512bf16"));
           }))
     return error;
-  return writeProgram(frontend.getModule(), *cpu, convert.manifest);
+  return writeProgram(frontend.getModule(), cpu, text);
+}
+
+/// From the step that was read to the output that was asked for.
+SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
+  using Emit = CompileOptions::Emit;
+  if (options.emit == Emit::L1)
+    return {{[&] { return makeLogical(); }}, {[&] { return print(); }}};
+
+  SmallVector<Stage> stages;
+  stages.push_back(
+      {[&] { return frontend.partition(frontend.getModule(), options); }});
+  Stage kernels{
+      [&] { return frontend.makeKernels(frontend.getModule(), options); }};
+  if (options.attention == AttentionMode::Fused)
+    kernels.remarking.push_back({"fsdp-fuse-attention", true, true});
+  stages.push_back(std::move(kernels));
+  if (options.emit == Emit::L2) {
+    stages.push_back({[&] { return print(); }});
+    return stages;
+  }
+
+  if (!options.schedule.cluster.empty())
+    stages.push_back({[&] { return schedule->run(frontend); },
+                      StepScheduler::getRemarkingPasses(options.schedule)});
+  if (options.emit == Emit::L3 || options.emit == Emit::Report) {
+    stages.push_back({[&] { return makeArena(/*code=*/false); }});
+    stages.push_back(
+        {[&] { return options.emit == Emit::L3 ? print() : writeReport(); }});
+    return stages;
+  }
+  stages.push_back({[&] { return makeArena(/*code=*/true); },
+                    {{"fsdp-vectorize-kernels", false, true}}});
+  stages.push_back({[&] { return lowerAndWrite(cpu); }});
+  return stages;
+}
+
+llvm::Error Compiler::run() {
+  auto cpu = TargetCpu::parse(options.march);
+  if (!cpu)
+    return cpu.takeError();
+  SmallVector<Stage> stages = getStages(*cpu);
+  SmallVector<RemarkingPass> remarking;
+  for (const Stage &stage : stages)
+    llvm::append_range(remarking, stage.remarking);
+  if (llvm::Error error = options.remarks.check(remarking))
+    return error;
+  if (llvm::Error error = readSchedule())
+    return error;
+  if (llvm::Error error = openOutput())
+    return error;
+  startRemarks();
+  if (llvm::Error error = frontend.read())
+    return error;
+  for (const Stage &stage : stages)
+    if (llvm::Error error = stage.run())
+      return error;
+  return llvm::Error::success();
 }
 
 llvm::Error fsdp::compile(const CompileOptions &options) {

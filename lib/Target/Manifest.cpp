@@ -399,10 +399,16 @@ std::string ManifestWriter::write(const sched::StepProgram &program) {
   return result;
 }
 
+std::string fsdp::createManifest(ModuleOp module,
+                                 const sched::StepProgram &program,
+                                 const ManifestOptions &options) {
+  return ManifestWriter(module, options).write(program);
+}
+
 FailureOr<std::string> fsdp::createManifest(ModuleOp module,
                                             const ManifestOptions &options) {
   FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
   if (failed(program))
     return failure();
-  return ManifestWriter(module, options).write(*program);
+  return createManifest(module, *program, options);
 }

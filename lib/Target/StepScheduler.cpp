@@ -172,10 +172,20 @@ llvm::Error StepScheduler::refuse(int64_t needed) const {
       reserved / 1073741824.0, clusterFile, budget + reserved));
 }
 
+SmallVector<RemarkingPass>
+StepScheduler::getRemarkingPasses(const ScheduleOptions &options) {
+  SmallVector<RemarkingPass> passes;
+  if (options.hasPlan()) {
+    passes.push_back({"fsdp-plan-step", true, true});
+    passes.push_back({"fsdp-offload-activations", true, false});
+  }
+  passes.push_back({"fsdp-schedule-step", true, true});
+  return passes;
+}
+
 llvm::Error StepScheduler::run(Frontend &frontend) const {
   Choice choice{0, {budget, 0}, 0};
-  // Orders without a plan take what they take.
-  bool isPlanned = options.order == "scheduled";
+  bool isPlanned = options.hasPlan();
   if (isPlanned) {
     auto chosen = choose(frontend);
     if (!chosen)

@@ -13,6 +13,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Dtype.h"
 
@@ -524,11 +525,19 @@ LogicalResult StepLowering::lower(const GuardPlan *guards) {
   return success();
 }
 
-/// What the code is and which manifest it was made with, or nothing where the
-/// manifest certifies nothing. It is computed from the step that is lowered:
-/// what the manifest was written for may be another.
-static FailureOr<std::string> getCertificate(ModuleOp module,
-                                             StringRef manifest) {
+/// What the code is and which manifest it was made with.
+static std::string getCertificate(const sched::StepProgram &program,
+                                  StringRef manifest) {
+  llvm::SHA256 hash;
+  hash.update(manifest);
+  return sched::getProgramHash(program) + " " +
+         llvm::toHex(hash.final(), /*LowerCase=*/true);
+}
+
+/// The certificate of @module with a manifest that may have been written for
+/// another one; nothing where the manifest certifies nothing.
+static FailureOr<std::string> getCertificateFor(ModuleOp module,
+                                                StringRef manifest) {
   llvm::Expected<llvm::json::Value> json = llvm::json::parse(manifest);
   if (!json)
     return module.emitError("expected the manifest to be JSON, got ")
@@ -539,10 +548,7 @@ static FailureOr<std::string> getCertificate(ModuleOp module,
   FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
   if (failed(program))
     return failure();
-  llvm::SHA256 hash;
-  hash.update(manifest);
-  return sched::getProgramHash(*program) + " " +
-         llvm::toHex(hash.final(), /*LowerCase=*/true);
+  return getCertificate(*program, manifest);
 }
 
 /// The symbol that an executable or a loader looks for.
@@ -589,6 +595,22 @@ namespace {
 struct ConvertFSDPToRuntime
     : mlir::fsdp::impl::ConvertFSDPToRuntimeBase<ConvertFSDPToRuntime> {
   using ConvertFSDPToRuntimeBase::ConvertFSDPToRuntimeBase;
+  explicit ConvertFSDPToRuntime(ManifestWriterFunction writeManifest)
+      : writeManifest(std::move(writeManifest)) {}
+
+  /// Fills `manifest`, if it is this pass that writes it.
+  FailureOr<std::string> certify(ModuleOp module) {
+    if (!writeManifest)
+      return getCertificateFor(module, manifest);
+    FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
+    if (failed(program))
+      return failure();
+    FailureOr<std::string> text = writeManifest(module, *program);
+    if (failed(text))
+      return failure();
+    manifest = std::move(*text);
+    return getCertificate(*program, manifest);
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -600,7 +622,7 @@ struct ConvertFSDPToRuntime
                      "first)");
       return signalPassFailure();
     }
-    FailureOr<std::string> certificate = getCertificate(module, manifest);
+    FailureOr<std::string> certificate = certify(module);
     if (failed(certificate))
       return signalPassFailure();
     std::optional<GuardPlan> guards;
@@ -630,5 +652,13 @@ struct ConvertFSDPToRuntime
       if (attr.getName().strref().starts_with("fsdp."))
         module->removeDiscardableAttr(attr.getName());
   }
+
+  /// Empty: the option is the manifest.
+  ManifestWriterFunction writeManifest;
 };
 } // namespace
+
+std::unique_ptr<Pass>
+mlir::fsdp::createConvertFSDPToRuntime(ManifestWriterFunction writeManifest) {
+  return std::make_unique<ConvertFSDPToRuntime>(std::move(writeManifest));
+}

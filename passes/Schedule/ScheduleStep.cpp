@@ -209,8 +209,8 @@ void Rewriter::start(const StepOp &op) {
   auto start =
       StartOp::create(builder, loc, TokenType::get(builder.getContext(), types),
                       inputs, TransferQueue(op.queue), op.event, tokens);
-  if (StringRef cause = getHoldName(op.heldBy); !cause.empty())
-    start->setAttr(names::kHeldBy, builder.getStringAttr(cause));
+  if (std::optional<Hold> hold = getHold(op.heldBy))
+    start->setAttr(names::kHeldBy, builder.getStringAttr(stringifyHold(*hold)));
   Block &body = start.getBody().emplaceBlock();
   IRMapping mapping;
   for (Value value : llvm::concat<Value>(inputs, brought)) {

@@ -209,18 +209,23 @@ TEST(TransferQueues, CountsEveryPartOnce) {
 constexpr double slow = 4000 / 0.05;
 
 TEST(TransferQueues, ATransferRunsBesideComputation) {
+  // Rank 0 computes until rank 1 has what rank 0 sends: for ever, if it did not
+  // send meanwhile.
+  std::atomic<bool> hasArrived{false};
   expectOk(onContexts(
       2,
-      [](Context &context) -> Status {
+      [&](Context &context) -> Status {
         Start gather(0);
+        bool isReceiver = context.world().rank() == 1;
         Status s = runStep(context, [&](fsdp_rt_context *ctx) {
           int32_t rc = gather(ctx);
-          sleepFor(100);
+          while (rc == 0 && !isReceiver && !hasArrived)
+            sleepFor(1);
           return rc ? rc : waitFor(ctx, 0);
         });
-        const StepTimes &t = context.counters().lastStep;
-        EXPECT_GE(t.transfers, 50 * milli);
-        EXPECT_LT(t.waiting, 40 * milli);
+        if (isReceiver)
+          hasArrived = true;
+        EXPECT_GE(context.counters().lastStep.transfers, 50 * milli);
         return s;
       },
       slow));
@@ -258,48 +263,54 @@ TEST(TransferQueues, QueuesShareTheRanksLink) {
       slow));
 }
 
-/// Runs the crossings at once and returns when each was over, after the first
-/// came, in milliseconds.
-std::vector<double> cross(const std::vector<std::pair<int, int>> &fromAndWork) {
-  SharedLink link;
-  int64_t origin = nowNanoseconds() + 20 * milli;
-  std::vector<double> ends(fromAndWork.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < fromAndWork.size(); ++i)
-    threads.emplace_back([&, i] {
-      int64_t from = origin + fromAndWork[i].first * milli;
-      sleepUntil(from);
-      link.cross(from, fromAndWork[i].second * milli);
-      ends[i] = double(nowNanoseconds() - origin) / milli;
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  return ends;
-}
-
-TEST(SharedLink, IsSharedEvenlyWhileSeveralAreOnIt) {
+TEST(LinkShares, AreEvenWhileSeveralAreOnIt) {
+  LinkShares link;
+  LinkShares::Crossing a, b, c;
   // The second comes when the first has half of its way to go; it is joined by
   // a third when that is over.
-  std::vector<double> ends = cross({{0, 40}, {20, 60}, {90, 10}});
-  // 20 alone, 40 to do the other 20; by then 20 of 60; 30 more alone: 50. Then
-  // both have 10, and need 20.
-  std::vector<double> expected = {60, 110, 110};
-  for (size_t i = 0; i < ends.size(); ++i) {
-    EXPECT_GE(ends[i], expected[i] - 0.1) << i;
-    EXPECT_LT(ends[i], expected[i] + 15) << i;
+  link.begin(a, 0, 40);
+  EXPECT_EQ(link.endOf(a), 40);
+  link.begin(b, 20, 60);
+  // 20 alone, 40 to do the other 20; by then 20 of 60.
+  EXPECT_EQ(link.endOf(a), 60);
+  EXPECT_EQ(link.endOf(b), 100);
+  link.advance(60);
+  EXPECT_EQ(a.left, 0);
+  EXPECT_EQ(b.left, 40);
+  link.end(a);
+  // 30 more alone: 50. Then both have 10, and need 20.
+  link.begin(c, 90, 10);
+  EXPECT_EQ(link.endOf(b), 110);
+  EXPECT_EQ(link.endOf(c), 110);
+  link.advance(200);
+  EXPECT_EQ(b.left, 0);
+  EXPECT_EQ(c.left, 0);
+  link.end(b);
+  link.end(c);
+}
+
+TEST(LinkShares, OfAnEmptyLinkAreAllOfIt) {
+  LinkShares link;
+  for (int64_t from : {0, 5, 100}) {
+    LinkShares::Crossing one, none;
+    link.begin(one, from, 5);
+    EXPECT_EQ(link.endOf(one), from + 5);
+    link.begin(none, from + 1, 0);
+    EXPECT_EQ(none.left, 0);
+    EXPECT_EQ(link.endOf(one), from + 5);
+    link.advance(from + 5);
+    link.end(none);
+    link.end(one);
   }
 }
 
-TEST(SharedLink, IsFreeAgainAndTakesNoTimeForNothing) {
+TEST(SharedLink, TakesItsTime) {
   SharedLink link;
   for (int i = 0; i < 3; ++i) {
     int64_t from = nowNanoseconds();
     link.cross(from, 5 * milli);
-    int64_t end = nowNanoseconds();
-    EXPECT_GE(end, from + 5 * milli);
-    EXPECT_LT(end, from + 20 * milli);
-    link.cross(end, 0);
-    EXPECT_LT(nowNanoseconds(), end + 5 * milli);
+    EXPECT_GE(nowNanoseconds(), from + 5 * milli);
+    link.cross(nowNanoseconds(), 0);
   }
 }
 
@@ -307,13 +318,16 @@ TEST(TransferQueues, ABucketPaysOneLatency) {
   expectOk(onContexts(
       2,
       [](Context &context) -> Status {
-        Start bucket(0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, {}, 3);
+        constexpr int parts = 8;
+        Start bucket(0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, {},
+                     parts);
         Status s = runStep(context, [&](fsdp_rt_context *ctx) {
           return bucket(ctx) || waitFor(ctx, 0);
         });
         const StepTimes &t = context.counters().lastStep;
         EXPECT_GE(t.transfers, 200 * milli);
-        EXPECT_LT(t.transfers, 400 * milli);
+        // Not one for each, however late a busy machine is.
+        EXPECT_LT(t.transfers, parts * 200 * milli);
         return s;
       },
       0, 0.2));

@@ -38,6 +38,7 @@
 #define FSDP_ANALYSIS_INPUTCONTRACT_H
 
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -110,9 +111,7 @@ struct TracedStep {
   unsigned loss = 0;
 };
 
-/// What an argument or a result of the optimizer is.
-enum class OptimizerRole { Param, Grad, State, Scalar };
-
+/// An argument or a result of the optimizer.
 struct OptimizerValue {
   OptimizerRole role;
   StringAttr name;

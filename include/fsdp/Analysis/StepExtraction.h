@@ -10,6 +10,8 @@
 
 #include "fsdp/Analysis/Schedule/StepProgram.h"
 
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -41,6 +43,11 @@ struct StepMemory {
 /// The same of a step that may be without places; those it has are ignored.
 /// Reports transfers that it does not know.
 FailureOr<StepMemory> extractStepMemory(func::FuncOp step);
+
+/// What kept a start where it is, as it is written; none where that was only
+/// what it sends. And back.
+std::optional<Hold> getHold(sched::Cause cause);
+sched::Cause getCause(Hold hold);
 
 /// SHA-256, in hexadecimal, of all code of @module but that of @step: kernels,
 /// their descriptions, and what they call and read. Names of values and

@@ -8,6 +8,8 @@
 #ifndef FSDP_TARGET_MANIFEST_H
 #define FSDP_TARGET_MANIFEST_H
 
+#include "fsdp/Analysis/Schedule/StepProgram.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
@@ -30,6 +32,9 @@ struct ManifestOptions {
 /// and is a step program (extractStepProgram).
 FailureOr<std::string> createManifest(ModuleOp module,
                                       const ManifestOptions &options);
+/// The same where the certified program of @module is known.
+std::string createManifest(ModuleOp module, const sched::StepProgram &program,
+                           const ManifestOptions &options);
 
 } // namespace mlir::fsdp
 

@@ -27,6 +27,10 @@ struct ScheduleOptions {
   /// Of fsdp-schedule-step; for order fsdp only.
   bool forwardPrefetch = true, limitAllGathers = true;
   std::string backwardPrefetch = "pre";
+
+  /// Whether the step is planned before it is ordered: orders without a plan
+  /// take what they take.
+  bool hasPlan() const { return order == "scheduled"; }
 };
 
 /// Plans and orders the step of a frontend, which is at L2 with kernels, so
@@ -37,6 +41,10 @@ public:
   static llvm::Expected<StepScheduler> create(const ScheduleOptions &options,
                                               const StepOptions &step,
                                               llvm::StringRef toolDir);
+
+  /// The passes of run() that remark with @options.
+  static llvm::SmallVector<RemarkingPass>
+  getRemarkingPasses(const ScheduleOptions &options);
 
   /// Brings the step to L3 and places its arena: with the plan and in the order
   /// that fitStep finds for the budget, as fsdp-plan does. If none fits, the

@@ -23,22 +23,6 @@ static std::string inMilliseconds(Time time) {
   return llvm::formatv("{0:f3} ms", double(time) / 1e9);
 }
 
-int64_t mlir::fsdp::sched::getGatheredBytes(const StepProgram &program,
-                                            Id gather) {
-  int64_t bytes = 0;
-  for (const ByteRange &range : program.ops[gather].writes)
-    bytes += program.buffers[program.values[range.value].buffer].bytes;
-  return bytes;
-}
-
-int64_t mlir::fsdp::sched::getHostBytes(const StepProgram &program,
-                                        const StepPlan &plan) {
-  int64_t bytes = 0;
-  for (auto [v, value] : llvm::enumerate(program.values))
-    bytes += plan.offload[v] ? value.bytes : 0;
-  return bytes;
-}
-
 namespace {
 /// What happens to the results of one launch.
 struct Results {
@@ -46,52 +30,52 @@ struct Results {
   /// Of the copies of what is offloaded, and of what could be.
   Time copies = 0, copiesOfLeft = 0;
 
-  Results(const PlanContext &context, const StepPlan &plan, const StepOp &op) {
+  Results(const PlanSpace &space, const StepPlan &plan, const StepOp &op) {
     for (const ByteRange &range : op.writes) {
       Id v = range.value;
       if (plan.recompute[v]) {
         repeatedBytes += range.bytes;
       } else if (plan.offload[v]) {
         offloadedBytes += range.bytes;
-        copies += std::max<Time>(context.offers.cost[v], 0);
-      } else if (context.offers.pays[v]) {
+        copies += std::max<Time>(space.offers.cost[v], 0);
+      } else if (space.offers.pays[v]) {
         leftBytes += range.bytes;
-        copiesOfLeft += context.offers.cost[v];
+        copiesOfLeft += space.offers.cost[v];
       }
     }
   }
 };
 } // namespace
 
-static void explain(const PlanContext &context, PlannedStep &step) {
+static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
   const StepPlan &plan = step.plan;
-  bool isShort = context.isShort || !step.fits();
+  isShort |= !step.fits();
   llvm::DenseMap<Id, int> members;
   for (Id number : plan.group)
     if (number >= 0)
       ++members[number];
   bool offloads = llvm::is_contained(plan.offload, true);
-  std::vector<bool> isRead = getReadInBackward(context.program, plan);
-  for (auto [i, op] : llvm::enumerate(context.program.ops)) {
-    const TimedOp &timed = context.times.ops[i];
+  std::vector<bool> isRead = getReadInBackward(space.program, plan);
+  for (auto [i, op] : llvm::enumerate(space.program.ops)) {
+    const TimedOp &timed = space.times.ops[i];
     auto add = [&, i = i](PlanDecision::Kind kind, bool taken,
                           std::string why) {
       step.decisions.push_back({kind, Id(i), taken, std::move(why)});
     };
-    if (context.choices.earlierGather[i] >= 0) {
+    if (space.choices.earlierGather[i] >= 0) {
       std::string price =
           llvm::formatv("{0} from forward to backward save a transfer of {1}",
-                        inMebibytes(getGatheredBytes(context.program, i)),
+                        inMebibytes(getGatheredBytes(space.program, i)),
                         inMilliseconds(timed.cost.total()));
       bool taken = plan.keep[i];
       add(PlanDecision::Keep, taken,
           taken ? price
-          : context.rules.keep != PlanRules::Keep::Auto
+          : space.rules.keep != PlanRules::Keep::Auto
               ? price + "; reshard_after_forward is true"
           : isShort ? price + "; the budget holds no more of them"
                     : price + "; the step would not be faster");
     }
-    Results results(context, plan, op);
+    Results results(space, plan, op);
     if (results.repeatedBytes)
       add(PlanDecision::Recompute, true,
           llvm::formatv("{0} less are kept for backward, for {1} of compute",
@@ -121,20 +105,20 @@ static void explain(const PlanContext &context, PlannedStep &step) {
   }
 }
 
-static void summarize(const PlanContext &context, PlannedStep &step) {
+static void summarize(const PlanSpace &space, PlannedStep &step) {
   int kept = 0, units = 0, repeated = 0, grouped = 0;
   int64_t keptBytes = 0, repeatedBytes = 0;
   Time saved = 0, spent = 0, copies = 0;
   std::set<Id> groups;
-  for (auto [i, op] : llvm::enumerate(context.program.ops)) {
-    const TimedOp &timed = context.times.ops[i];
-    units += context.choices.earlierGather[i] >= 0;
+  for (auto [i, op] : llvm::enumerate(space.program.ops)) {
+    const TimedOp &timed = space.times.ops[i];
+    units += space.choices.earlierGather[i] >= 0;
     if (step.plan.keep[i]) {
       ++kept;
-      keptBytes += getGatheredBytes(context.program, i);
+      keptBytes += getGatheredBytes(space.program, i);
       saved += timed.cost.total();
     }
-    Results results(context, step.plan, op);
+    Results results(space, step.plan, op);
     repeated += results.repeatedBytes > 0;
     repeatedBytes += results.repeatedBytes;
     spent += results.repeatedBytes ? timed.work : 0;
@@ -159,15 +143,15 @@ static void summarize(const PlanContext &context, PlannedStep &step) {
     summary.push_back(llvm::formatv(
         "{0} values are on the host between forward and backward: {1} of "
         "activations less, and {2} of copies both ways",
-        offloaded, inMebibytes(getHostBytes(context.program, step.plan)),
+        offloaded, inMebibytes(getHostBytes(space.program, step.plan)),
         inMilliseconds(copies)));
   if (grouped)
     summary.push_back(llvm::formatv("{0} transfers are issued in {1} groups",
                                     grouped, groups.size()));
 }
 
-void mlir::fsdp::sched::putInWords(const PlanContext &context,
+void mlir::fsdp::sched::putInWords(const PlanSpace &space, bool isShort,
                                    PlannedStep &step) {
-  explain(context, step);
-  summarize(context, step);
+  explain(space, isShort, step);
+  summarize(space, step);
 }

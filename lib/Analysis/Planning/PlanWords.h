@@ -8,30 +8,13 @@
 #ifndef FSDP_LIB_ANALYSIS_PLANNING_PLANWORDS_H
 #define FSDP_LIB_ANALYSIS_PLANNING_PLANWORDS_H
 
-#include "fsdp/Analysis/Planning/Offloading.h"
-#include "fsdp/Analysis/Planning/PlanSearch.h"
+#include "PlanSpace.h"
 
 namespace mlir::fsdp::sched {
 
-/// What a plan was chosen from.
-struct PlanContext {
-  const StepProgram &program;
-  const TimedProgram &times;
-  const PlanChoices &choices;
-  const OffloadOffers &offers;
-  const PlanRules &rules;
-  const StepPlan &given;
-  /// The search ended for want of memory rather than of use.
-  bool isShort = false;
-};
-
-/// What a gather brings.
-int64_t getGatheredBytes(const StepProgram &program, Id gather);
-/// What @plan keeps on the host.
-int64_t getHostBytes(const StepProgram &program, const StepPlan &plan);
-
-/// Fills the decisions and the summary of @step.
-void putInWords(const PlanContext &context, PlannedStep &step);
+/// Fills the decisions and the summary of @step, which was chosen from @space.
+/// @isShort: the search ended for want of memory rather than of use.
+void putInWords(const PlanSpace &space, bool isShort, PlannedStep &step);
 
 } // namespace mlir::fsdp::sched
 

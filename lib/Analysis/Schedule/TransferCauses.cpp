@@ -21,19 +21,6 @@ std::string mlir::fsdp::sched::getOpTitle(const StepProgram &program, Id op) {
   return title;
 }
 
-llvm::StringRef mlir::fsdp::sched::getHoldName(Cause heldBy) {
-  return heldBy == Cause::Memory  ? "memory"
-         : heldBy == Cause::Limit ? "limit"
-                                  : "";
-}
-
-std::optional<Cause> mlir::fsdp::sched::parseHoldName(llvm::StringRef name) {
-  for (Cause cause : {Cause::Memory, Cause::Limit})
-    if (name == getHoldName(cause))
-      return cause;
-  return std::nullopt;
-}
-
 std::string mlir::fsdp::sched::getCause(const StepProgram &program,
                                         const Timeline &timeline, Id op) {
   const OpSpan &span = timeline.spans[op];

@@ -40,7 +40,23 @@ int64_t linkNanoseconds(double seconds) {
   return static_cast<int64_t>(std::min(seconds, longest) * 1e9);
 }
 
-void SharedLink::advance(int64_t now) {
+void LinkShares::begin(Crossing &crossing, int64_t from, int64_t work) {
+  if (first_)
+    advance(from);
+  else
+    at_ = double(from);
+  crossing = {double(work), first_};
+  first_ = &crossing;
+}
+
+void LinkShares::end(Crossing &crossing) {
+  Crossing **place = &first_;
+  while (*place != &crossing)
+    place = &(*place)->next;
+  *place = crossing.next;
+}
+
+void LinkShares::advance(int64_t now) {
   while (at_ < double(now)) {
     int sharers = 0;
     double least = 0;
@@ -61,7 +77,7 @@ void SharedLink::advance(int64_t now) {
   }
 }
 
-int64_t SharedLink::endOf(const Crossing &crossing) const {
+int64_t LinkShares::endOf(const Crossing &crossing) const {
   double end = at_;
   for (const Crossing *each = first_; each; each = each->next)
     end += std::min(each->left, crossing.left);
@@ -70,26 +86,18 @@ int64_t SharedLink::endOf(const Crossing &crossing) const {
 
 void SharedLink::cross(int64_t from, int64_t work) {
   std::unique_lock<std::mutex> lock(mutex_);
-  // An empty link was free at `from`, however late this thread woke.
-  if (first_)
-    advance(from);
-  else
-    at_ = double(from);
-  Crossing self = {double(work), first_};
-  first_ = &self;
+  LinkShares::Crossing self;
+  shares_.begin(self, from, work);
   // What comes meanwhile makes it later, nothing makes it earlier: a crossing
   // that ends before this one is part of what endOf() says.
   while (self.left > 0) {
-    int64_t end = endOf(self);
+    int64_t end = shares_.endOf(self);
     lock.unlock();
     sleepUntil(end);
     lock.lock();
-    advance(std::max(end, nowNanoseconds()));
+    shares_.advance(std::max(end, nowNanoseconds()));
   }
-  Crossing **place = &first_;
-  while (*place != &self)
-    place = &(*place)->next;
-  *place = self.next;
+  shares_.end(self);
 }
 
 } // namespace fsdp::rt

@@ -13,8 +13,34 @@
 
 namespace fsdp::rt {
 
-/// Transfers that are on the link at once share it evenly, as in the compiler's
-/// simulation of a step. It takes time and no core: who crosses it sleeps.
+/// Transfers that are on a link at once share it evenly, as in the compiler's
+/// simulation of a step. Knows no clock: times are nanoseconds that callers
+/// say, and play in their order.
+class LinkShares {
+public:
+  /// Owned by who crosses, on its stack: nothing is allocated.
+  struct Crossing {
+    /// Nanoseconds alone; 0: it is through.
+    double left = 0;
+    Crossing *next = nullptr;
+  };
+
+  /// `crossing`, which takes `work` alone, comes at `from`. An empty link was
+  /// free then, however late this is called.
+  void begin(Crossing &crossing, int64_t from, int64_t work);
+  /// Plays the sharing up to `now`.
+  void advance(int64_t now);
+  /// When `crossing` is through if nothing else comes.
+  int64_t endOf(const Crossing &crossing) const;
+  void end(Crossing &crossing);
+
+private:
+  Crossing *first_ = nullptr;
+  /// Up to when it has been played.
+  double at_ = 0;
+};
+
+/// LinkShares by the clock. It takes time and no core: who crosses it sleeps.
 /// Thread-safe; allocates nothing. Times are nowNanoseconds().
 class SharedLink {
 public:
@@ -27,21 +53,8 @@ public:
   void cross(int64_t from, int64_t work);
 
 private:
-  /// On the stack of who crosses.
-  struct Crossing {
-    double left;
-    Crossing *next;
-  };
-
-  /// Plays the sharing up to `now`.
-  void advance(int64_t now);
-  /// When `crossing` ends if nothing else comes.
-  int64_t endOf(const Crossing &crossing) const;
-
   std::mutex mutex_;
-  Crossing *first_ = nullptr;
-  /// Up to when it has been played.
-  double at_ = 0;
+  LinkShares shares_;
 };
 
 /// An hour at most.

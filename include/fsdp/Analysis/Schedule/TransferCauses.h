@@ -10,17 +10,10 @@
 
 #include "fsdp/Analysis/Schedule/Timeline.h"
 
-#include <optional>
-
 namespace mlir::fsdp::sched {
 
 /// "transformer.h.0 all_gather", and with its phase where that tells it apart.
 std::string getOpTitle(const StepProgram &program, Id op);
-
-/// What kept a start where it is, as programs are written: "memory" or "limit";
-/// empty where that was only what it sends. And back: nothing for other texts.
-llvm::StringRef getHoldName(Cause heldBy);
-std::optional<Cause> parseHoldName(llvm::StringRef name);
 
 /// The one reason why transfer @op, which is exposed in @timeline of @program,
 /// did not end earlier.

@@ -39,8 +39,9 @@ LogicalResult StartOp::verify() {
   // start_c8
   if (Attribute cause = (*this)->getAttr(names::kHeldBy)) {
     auto name = dyn_cast<StringAttr>(cause);
-    if (!name || (name != "memory" && name != "limit"))
-      return emitOpError("expected \"memory\" or \"limit\" as ")
+    if (!name || !symbolizeHold(name))
+      return emitOpError("expected ")
+             << listWords(Hold(getMaxEnumValForHold()), "\"") << " as "
              << names::kHeldBy << ", got " << cause;
   }
   return success();

@@ -33,6 +33,17 @@
 #include "fsdp/Dialect/FSDP/IR/FSDPInterfaces.h.inc"
 
 namespace mlir::fsdp {
+/// "a, b or c": the words of an enum of this dialect, for errors.
+template <typename Enum>
+std::string listWords(Enum last, StringRef quote = "") {
+  std::string list;
+  for (uint32_t i = 0; i <= uint32_t(last); ++i) {
+    list += i == 0 ? "" : i == uint32_t(last) ? " or " : ", ";
+    list += (Twine(quote) + stringifyEnum(Enum(i)) + quote).str();
+  }
+  return list;
+}
+
 /// The order in which a step's ops are issued.
 struct IssueOrder : SideEffects::Resource::Base<IssueOrder> {
   StringRef getName() final { return "fsdp.issue_order"; }

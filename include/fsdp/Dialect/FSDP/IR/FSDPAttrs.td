@@ -38,6 +38,27 @@ def FSDP_TransferQueue : I32EnumAttr<"TransferQueue",
 def FSDP_TransferQueueAttr
     : EnumAttr<FSDP_Dialect, FSDP_TransferQueue, "queue">;
 
+// Words of discardable attributes, which stand there as strings.
+class FSDP_Words<string name, string summary, list<I32EnumAttrCase> words>
+    : I32EnumAttr<name, summary, words> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+
+def FSDP_Hold : FSDP_Words<"Hold",
+    "what keeps a transfer from starting earlier (fsdp.held_by)", [
+    I32EnumAttrCase<"Memory", 0, "memory">,
+    I32EnumAttrCase<"Limit", 1, "limit">
+  ]>;
+
+def FSDP_OptimizerRole : FSDP_Words<"OptimizerRole",
+    "what the optimizer knows a value as (role in fsdp.optimizer)", [
+    I32EnumAttrCase<"Param", 0, "param">,
+    I32EnumAttrCase<"Grad", 1, "grad">,
+    I32EnumAttrCase<"State", 2, "state">,
+    I32EnumAttrCase<"Scalar", 3, "scalar">
+  ]>;
+
 def FSDP_MeshAxisAttr : FSDP_Attr<"MeshAxis", "axis"> {
   let summary = "a named mesh axis and its number of ranks";
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);

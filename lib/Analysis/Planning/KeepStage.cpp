@@ -1,0 +1,95 @@
+//===- KeepStage.cpp - Gathered units in what memory is left --------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanStages.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <algorithm>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+/// Parts of the time on the host's links that offloading costs where it makes
+/// room for gathered parameters.
+static constexpr double kRoomPrices[] = {0.25};
+
+llvm::Expected<bool> mlir::fsdp::sched::keepWhatFits(const PlanSpace &space,
+                                                     PlanTrials &trials,
+                                                     StepPlan base) {
+  std::vector<Id> gathers = space.getKeepOrder();
+  auto getKeeping = [&](size_t count) {
+    StepPlan plan = base;
+    for (size_t i = 0; i != count; ++i)
+      plan.keep[gathers[i]] = true;
+    return plan;
+  };
+  // As many as fit: up to `low` they do. What more of them need grows about
+  // evenly, so it is mostly known from both ends which can be the last.
+  size_t low = 0, high = gathers.size() + 1;
+  int64_t lowBytes = 0, highBytes = 0;
+  for (int trial = 0; high - low > 1; ++trial) {
+    size_t middle = low + (high - low + 1) / 2;
+    if (trial == 0)
+      middle = gathers.size(); // often all of them
+    else if (trial < 6 && lowBytes && highBytes > lowBytes)
+      middle =
+          low + size_t(double(high - low) * (trials.getBudget() - lowBytes) /
+                       (highBytes - lowBytes));
+    middle = std::clamp(middle, low + 1, high - 1);
+    auto bytes = trials.getLeastBytes(getKeeping(middle));
+    if (!bytes)
+      return bytes.takeError();
+    bool fits = *bytes <= trials.getBudget();
+    (fits ? low : high) = middle;
+    (fits ? lowBytes : highBytes) = *bytes;
+  }
+  // Memory that is kept is missing for prefetches: fewer may be better.
+  llvm::SmallSetVector<size_t, 3> counts;
+  for (size_t count : {low, low - low / 8, low / 2})
+    if (count > 0 && counts.insert(count))
+      if (llvm::Error error = trials.offer(getKeeping(count)))
+        return std::move(error);
+  return low < gathers.size();
+}
+
+llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
+                                            PlanTrials &trials, int level) {
+  std::vector<StepPlan> bases;
+  if (space.rules.recompute == PlanRules::Recompute::Auto)
+    for (int more : {6, 18})
+      if (level + more <= PlanSpace::kMostLevel)
+        bases.push_back(space.getRepeating(level ? level + more : 36 + more));
+  if (space.mayOffload()) {
+    for (double linkPrice : kRoomPrices)
+      bases.push_back(space.getOffloading(
+          linkPrice, std::max(level, space.getLevel(linkPrice))));
+    bases.push_back(space.withAllOffloaded(space.getRepeating(0)));
+  }
+  for (const StepPlan &base : bases) {
+    if (!trials.fitsHost(base) || (base.recompute == space.given.recompute &&
+                                   base.offload == space.given.offload))
+      continue;
+    trials.beginWay();
+    if (auto isShort = keepWhatFits(space, trials, base); !isShort)
+      return isShort.takeError();
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error mlir::fsdp::sched::offloadForRoom(const PlanSpace &space,
+                                              PlanTrials &trials) {
+  auto fits = offerOffloading(space, trials,
+                              space.withAllOffloaded(space.getRepeating(0)));
+  if (!fits)
+    return fits.takeError();
+  const PlannedStep &returned = trials.getBestOfWay(/*offloads=*/true);
+  if (!returned.fits())
+    return llvm::Error::success();
+  return keepWhatFits(space, trials, returned.plan).takeError();
+}

@@ -1,0 +1,136 @@
+//===- PlanSpace.cpp - What plans are chosen from -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanSpace.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+int64_t mlir::fsdp::sched::getGatheredBytes(const StepProgram &program,
+                                            Id gather) {
+  int64_t bytes = 0;
+  for (const ByteRange &range : program.ops[gather].writes)
+    bytes += program.buffers[program.values[range.value].buffer].bytes;
+  return bytes;
+}
+
+int64_t mlir::fsdp::sched::getHostBytes(const StepProgram &program,
+                                        const StepPlan &plan) {
+  int64_t bytes = 0;
+  for (auto [v, value] : llvm::enumerate(program.values))
+    bytes += plan.offload[v] ? value.bytes : 0;
+  return bytes;
+}
+
+PlanSpace::PlanSpace(const StepProgram &program, const CostModel &cost,
+                     llvm::ArrayRef<GroupPlacement> placements, bool hasHost,
+                     const PlanRules &rules, const StepPlan &given)
+    : program(program), hasHost(hasHost), rules(rules), given(given),
+      times(addTimes(program, cost, placements)),
+      choices(getPlanChoices(program)), recomputation(program, times, choices),
+      offers(getOffloadOffers(program, times, choices,
+                              recomputation.getStretchOfOps(), cost, hasHost)) {
+}
+
+/// Picoseconds for a byte.
+static double getPrice(int level) { return 0.01 * std::exp2(level / 6.0); }
+
+/// @plan with what is decided already and what the rules ask.
+StepPlan PlanSpace::complete(StepPlan plan) const {
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    plan.keep[i] = given.keep[i] || (rules.keep == PlanRules::Keep::Always &&
+                                     choices.earlierGather[i] >= 0);
+    plan.group[i] = given.group[i];
+  }
+  for (size_t v = 0; v != program.values.size(); ++v) {
+    plan.recompute[v] =
+        given.recompute[v] || (plan.recompute[v] && !given.offload[v]);
+    plan.offload[v] =
+        given.offload[v] || (plan.offload[v] && !given.recompute[v]);
+  }
+  // What is computed again decides what is read.
+  std::vector<bool> isRead = getReadInBackward(program, plan);
+  for (size_t v = 0; v != program.values.size(); ++v)
+    if (!isRead[v] && !given.offload[v])
+      plan.offload[v] = false;
+  if (rules.offload == PlanRules::Offload::Full)
+    offloadAll(plan, isRead);
+  return plan;
+}
+
+/// Puts all on the host that can be there, of what backward reads.
+void PlanSpace::offloadAll(StepPlan &plan,
+                           const std::vector<bool> &isRead) const {
+  for (size_t v = 0; v != program.values.size(); ++v)
+    if (isRead[v] && !plan.recompute[v] &&
+        offers.cost[v] != OffloadOffers::kNone)
+      plan.offload[v] = true;
+}
+
+StepPlan PlanSpace::getRepeating(int level) const {
+  StepPlan plan(program);
+  if (rules.recompute == PlanRules::Recompute::Full)
+    level = kMostLevel;
+  if (level > 0)
+    plan.recompute = recomputation.choose({getPrice(level)}).recompute;
+  return complete(std::move(plan));
+}
+
+StepPlan PlanSpace::getOffloading(double linkPrice, int level,
+                                  int eighths) const {
+  llvm::ArrayRef<Id> stretch = recomputation.getStretchOfOps();
+  std::vector<double> elsewhere(program.values.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    Id s = stretch[i];
+    if (s < 0 || (s + 1) * eighths / 8 == s * eighths / 8)
+      continue;
+    for (const ByteRange &range : op.writes)
+      if (offers.pays[range.value])
+        elsewhere[range.value] = linkPrice * double(offers.cost[range.value]);
+  }
+  Recomputation::Choice choice = recomputation.choose(
+      {getPrice(level), elsewhere,
+       /*mayRecompute=*/rules.recompute != PlanRules::Recompute::Never});
+  StepPlan plan(program);
+  plan.recompute = std::move(choice.recompute);
+  plan.offload = std::move(choice.offload);
+  return complete(std::move(plan));
+}
+
+StepPlan PlanSpace::withAllOffloaded(StepPlan plan) const {
+  offloadAll(plan, getReadInBackward(program, plan));
+  return plan;
+}
+
+/// Of two values that pay, the smaller one costs more for a byte: at most twice
+/// as much, as its latency is less than its work.
+int PlanSpace::getLevel(double linkPrice) const {
+  int level = 1;
+  while (level != kMostLevel &&
+         getPrice(level) < 2 * linkPrice * offers.pricePerByte)
+    ++level;
+  return level;
+}
+
+std::vector<Id> PlanSpace::getKeepOrder() const {
+  std::vector<Id> gathers;
+  for (size_t i = 0; i != program.ops.size(); ++i)
+    if (choices.earlierGather[i] >= 0 && !given.keep[i])
+      gathers.push_back(i);
+  auto rate = [&](Id gather) {
+    return double(times.ops[gather].cost.total()) /
+           double(std::max<int64_t>(getGatheredBytes(program, gather), 1));
+  };
+  llvm::sort(gathers, [&](Id a, Id b) {
+    return std::make_pair(-rate(a), a) < std::make_pair(-rate(b), b);
+  });
+  return gathers;
+}

@@ -1,0 +1,49 @@
+//===- PlanStages.h - The stages of the search ------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each offers plans of a space to the trials. Errors are those of
+// getStepProblem.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_ANALYSIS_PLANNING_PLANSTAGES_H
+#define FSDP_LIB_ANALYSIS_PLANNING_PLANSTAGES_H
+
+#include "PlanSpace.h"
+#include "PlanTrials.h"
+
+namespace mlir::fsdp::sched {
+
+/// The lowest price at which the step fits repeats. Returns its level.
+llvm::Expected<int> repeatToFit(const PlanSpace &space, PlanTrials &trials);
+/// What offloads no more than it must, and repeats beside that.
+llvm::Error offloadToFit(const PlanSpace &space, PlanTrials &trials);
+/// Where nothing that pays fits: whatever the rules let do.
+llvm::Error fitAnyhow(const PlanSpace &space, PlanTrials &trials);
+/// Offers @base as a way of its own, with values back on the device where there
+/// is room for them; says whether it fits.
+llvm::Expected<bool> offerOffloading(const PlanSpace &space, PlanTrials &trials,
+                                     const StepPlan &base);
+
+/// @base with as many gathered units as fit; says whether some did not.
+llvm::Expected<bool> keepWhatFits(const PlanSpace &space, PlanTrials &trials,
+                                  StepPlan base);
+/// Repeats or offloads more than it must, and keeps what that makes room for.
+/// @level: what was repeated to fit; 0: nothing was.
+llvm::Error tradeForRoom(const PlanSpace &space, PlanTrials &trials, int level);
+/// Offloads all that can be, and takes back what has room, as offloadToFit does
+/// where the step does not fit; then keeps what fits.
+llvm::Error offloadForRoom(const PlanSpace &space, PlanTrials &trials);
+
+/// @base with neighbours together, in buckets of several sizes. @isShort: not
+/// all units are kept for want of memory, so less is kept for buckets, too.
+llvm::Error groupTransfers(const PlanSpace &space, PlanTrials &trials,
+                           const StepPlan &base, bool isShort);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_LIB_ANALYSIS_PLANNING_PLANSTAGES_H

@@ -1,0 +1,87 @@
+//===- PlanTrials.h - Plans under one budget --------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Plans are offered here and become programs, which are scheduled and
+// simulated. A way is a choice of what is repeated and offloaded; which way is
+// the best is not known before each is filled with gathered parameters and
+// grouped, so the best plan of each way is remembered.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_ANALYSIS_PLANNING_PLANTRIALS_H
+#define FSDP_LIB_ANALYSIS_PLANNING_PLANTRIALS_H
+
+#include "fsdp/Analysis/Planning/PlanSearch.h"
+#include "fsdp/Analysis/Schedule/StepProblem.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <map>
+
+namespace mlir::fsdp::sched {
+
+class PlanTrials {
+public:
+  PlanTrials(const StepProgram &program, const CostModel &cost,
+             llvm::ArrayRef<GroupPlacement> placements,
+             const MemoryLimits &limits, PlanNeeds &needs)
+      : program(program), cost(cost), placements(placements), limits(limits),
+        needs(needs) {
+    best.leastBytes = std::numeric_limits<int64_t>::max();
+  }
+
+  /// The smallest budget under which @plan can be scheduled.
+  llvm::Expected<int64_t> getLeastBytes(const StepPlan &plan) const;
+  int64_t getBudget() const { return limits.device; }
+  /// Whether what @plan offloads has room on the host.
+  bool fitsHost(const StepPlan &plan) const;
+
+  /// Plans that are offered from now on are another way.
+  void beginWay() { ++way; }
+  /// Takes @plan if it is better: fits at all, is faster by more than rounding,
+  /// or, where nothing fits, needs less.
+  llvm::Error offer(StepPlan plan);
+  /// Remembers @plan, which needs @leastBytes and does not fit, where nothing
+  /// fits and all others need more.
+  void noteMisfit(const StepPlan &plan, int64_t leastBytes);
+
+  const PlannedStep &getBest() const { return best; }
+  /// The best of the present way, of those that offload or of the others.
+  const PlannedStep &getBestOfWay(bool offloads) {
+    return finalists[{offloads, way}];
+  }
+  /// Plans to go on with: those of the best @most ways without offloading and
+  /// of the best @most with it.
+  llvm::SmallVector<StepPlan> getFinalists(size_t most) const;
+
+  /// What later stages gain at most: what is slower than the best by more than
+  /// that is not gone on with.
+  Time laterGain = 0;
+
+private:
+  llvm::Expected<StepProblem> getProblem(const StepPlan &plan) const;
+  llvm::Expected<PlannedStep> evaluate(StepPlan plan, Time limit) const;
+  std::vector<std::pair<Time, int>> rankWays(bool offloads) const;
+  Time getFinalTime(bool offloads) const;
+
+  const StepProgram &program;
+  const CostModel &cost;
+  llvm::ArrayRef<GroupPlacement> placements;
+  MemoryLimits limits;
+  PlanNeeds &needs;
+  PlannedStep best;
+  /// By whether anything is offloaded, and by way.
+  std::map<std::pair<bool, int>, PlannedStep> finalists;
+  int way = 0;
+};
+
+/// How many ways are grouped in the end, of each sort.
+constexpr size_t kWaysToGroup = 2;
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_LIB_ANALYSIS_PLANNING_PLANTRIALS_H
