@@ -67,10 +67,11 @@ private:
   }
   void addMemoryEdges();
   void addReductionEdges(const std::vector<int64_t> &needed);
+  void addFetchEdges(Queue queue, const std::vector<int64_t> &load);
   void addGatherEdges(Id gather, Id place, int64_t room,
                       const std::vector<int64_t> &freed);
   int64_t getBorder(Id segment) const;
-  void findReductions(const std::vector<Id> &heldUntil);
+  void findReductions(Queue queue, const std::vector<Id> &heldUntil);
   size_t getReady(Id segment) const;
   int64_t getReducedBytes(Id segment, size_t over, size_t ready) const;
   Time passLink(Id node, bool forward) const;
@@ -157,12 +158,16 @@ void Graph::addMemoryEdges() {
   if (p.budget >= kNoBudget)
     return;
   size_t n = p.spine.size();
-  std::vector<int64_t> load(n + 1), freed(n + 1);
-  auto add = [&](Id from, Id to, int64_t bytes) {
+  std::vector<int64_t> load(n + 1);
+  auto addTo = [](std::vector<int64_t> &bytesBy, Id from, Id to,
+                  int64_t bytes) {
     if (from > to)
       return;
-    load[from] += bytes;
-    load[to + 1] -= bytes;
+    bytesBy[from] += bytes;
+    bytesBy[to + 1] -= bytes;
+  };
+  auto add = [&](Id from, Id to, int64_t bytes) {
+    addTo(load, from, to, bytes);
   };
   // Tails run in order, so a result waits for what any earlier tail reads.
   std::vector<Id> readyOf(p.transfers.size(), -1);
@@ -181,11 +186,11 @@ void Graph::addMemoryEdges() {
   }
   std::vector<int> lastTail = getLastTail(p);
   std::vector<Id> heldUntil(p.transfers.size(), -1);
-  std::vector<Id> gathers;
+  // What each segment needs at least: with the gathers that it uses.
+  std::vector<int64_t> needed(n + 1);
   for (auto [t, x] : llvm::enumerate(p.transfers)) {
     if (isFetch(x.queue)) {
-      gathers.push_back(t);
-      freed[x.lastUse + 1] += x.dstBytes;
+      addTo(needed, x.firstUse, x.lastUse, x.dstBytes);
       continue;
     }
     if (x.srcBytes)
@@ -198,41 +203,40 @@ void Graph::addMemoryEdges() {
                          ? tailReady[lastTail[t]]
                          : Id(n) - 1;
   }
+  std::partial_sum(load.begin(), load.end(), load.begin());
+  std::partial_sum(needed.begin(), needed.end(), needed.begin());
   for (size_t s = 0; s != n; ++s) {
-    if (s) {
-      load[s] += load[s - 1];
-      freed[s] += freed[s - 1];
-    }
+    load[s] += p.spine[s].live;
+    needed[s] += load[s];
   }
-  llvm::sort(gathers, [&](Id a, Id b) {
-    return std::make_pair(p.transfers[a].firstUse, a) <
-           std::make_pair(p.transfers[b].firstUse, b);
-  });
-  // What each segment needs at least: with the gathers that it uses.
-  std::vector<int64_t> needed(n + 1);
-  for (Id t : gathers) {
-    needed[p.transfers[t].firstUse] += p.transfers[t].dstBytes;
-    needed[p.transfers[t].lastUse + 1] -= p.transfers[t].dstBytes;
+  for (Queue sent : {Queue::D2H, Queue::Reduce}) {
+    findReductions(sent, heldUntil);
+    addReductionEdges(needed);
+    for (Queue fetched : {Queue::AllGather, Queue::H2D})
+      addFetchEdges(fetched, load);
   }
-  for (size_t s = 1; s < n; ++s)
-    needed[s] += needed[s - 1];
-  for (size_t s = 0; s != n; ++s)
-    needed[s] += p.spine[s].live + load[s];
-  findReductions(heldUntil);
-  addReductionEdges(needed);
+}
 
-  // Only gathers of one queue are ordered among each other.
-  bool ordered = llvm::all_of(gathers, [&](Id t) {
-    return p.transfers[t].queue == p.transfers[gathers[0]].queue;
-  });
-  if (!ordered)
-    return;
+/// Only those of one queue are in order among each other; those of the other
+/// one are there at least while they are used.
+void Graph::addFetchEdges(Queue queue, const std::vector<int64_t> &load) {
+  size_t n = p.spine.size();
+  std::vector<int64_t> freed(n + 1), others(n + 1);
+  for (const Transfer &x : p.transfers)
+    if (x.queue == queue) {
+      freed[x.lastUse + 1] += x.dstBytes;
+    } else if (isFetch(x.queue)) {
+      others[x.firstUse] += x.dstBytes;
+      others[x.lastUse + 1] -= x.dstBytes;
+    }
+  std::partial_sum(freed.begin(), freed.end(), freed.begin());
+  std::partial_sum(others.begin(), others.end(), others.begin());
   int64_t room = p.budget - p.fixedBytes;
   Id place = 0;
-  for (Id t : gathers) {
+  for (Id t : getQueueOrder(p, queue)) {
     room -= p.transfers[t].dstBytes;
     for (Id s = p.transfers[t].firstUse - 1; s >= place; --s)
-      if (p.spine[s].live + load[s] - freed[s] + held[s] > room) {
+      if (load[s] + others[s] - freed[s] + held[s] > room) {
         place = s + 1;
         break;
       }
@@ -250,9 +254,15 @@ int64_t Graph::getBorder(Id s) const {
              : 0;
 }
 
-/// For getReducedBytes.
-void Graph::findReductions(const std::vector<Id> &heldUntil) {
-  reductions = getQueueOrder(p, Queue::Reduce);
+/// For getReducedBytes. What goes to the host is like a reduction that brings
+/// nothing.
+void Graph::findReductions(Queue queue, const std::vector<Id> &heldUntil) {
+  reductions = getQueueOrder(p, queue);
+  // One that waits for another queue may be ready before those ahead of it.
+  if (!llvm::is_sorted(reductions, [&](Id a, Id b) {
+        return p.transfers[a].ready < p.transfers[b].ready;
+      }))
+    reductions.clear();
   size_t n = p.spine.size();
   // Else less may be alive with more of them in flight.
   bool shrink = llvm::all_of(reductions, [&](Id t) {
