@@ -12,6 +12,7 @@
 #include "fsdp/Analysis/Schedule/ExactSearch.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
+#include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 
 #include "gtest/gtest.h"
@@ -243,4 +244,57 @@ TEST(RaisedBound, isNotRaisedAboveWhatIsAskedFor) {
     EXPECT_EQ(raiseBound(p, bound, bound + 1), bound + 1);
     EXPECT_EQ(raiseBound(p, bound, raised + 1), raised);
   }
+}
+
+/// An order with nothing but what is said of it.
+static Schedule makeOrder(const ScheduleProblem &p, std::vector<LineOp> line,
+                          std::vector<Id> place) {
+  Schedule s;
+  s.line = std::move(line);
+  s.place = std::move(place);
+  s.known.assign(p.transfers.size(), s.line.size());
+  s.after.resize(p.transfers.size());
+  s.placeCause.assign(p.transfers.size(), Cause::None);
+  for (size_t t = 0; t != p.transfers.size(); ++t)
+    s.issue.push_back(t);
+  return s;
+}
+
+TEST(RaisedBound, knowsThatATransferCanBeOvertakenOnItsLink) {
+  // The all_reduce shares the link with a long reduction that nothing waits
+  // for, and is over first.
+  ScheduleProblem p;
+  p.spine = {{10000, 0, -1, -1}};
+  Transfer reduce, sum;
+  reduce.queue = Queue::Reduce;
+  reduce.cost.work = 14000;
+  sum.queue = Queue::AllReduce;
+  sum.cost.work = 1000;
+  sum.ready = 0;
+  p.transfers = {reduce, sum};
+  FloatingOp update;
+  update.work = 8000;
+  update.after = {1};
+  p.floating = {update};
+  Schedule s = makeOrder(p, {{false, 0}, {true, 0}}, {0, 1});
+  ASSERT_EQ(checkSchedule(p, s), "");
+  EXPECT_EQ(simulate(p, s).step, 20000);
+  EXPECT_LE(raiseBound(p, lowerBound(p).value, kForever), 20000);
+  EXPECT_LE(schedule(p)->makespan, 20000);
+}
+
+TEST(RaisedBound, knowsThatALatencyLeavesTheLinkToOthers) {
+  ScheduleProblem p;
+  p.spine = {{2000, 0, -1, -1}, {1000, 0, -1, -1}};
+  p.transfers = {makeGather(1, 5000, 0), makeGather(1, 10000, 0),
+                 makeReduction(0, 6000, 0), makeReduction(0, 2000, 0)};
+  p.transfers[1].cost.latency = 5000;
+  FloatingOp update;
+  update.work = 10000;
+  update.after = {3};
+  p.floating = {update};
+  Schedule s = makeOrder(p, {{false, 0}, {true, 0}, {false, 1}}, {0, 0, 1, 1});
+  ASSERT_EQ(checkSchedule(p, s), "");
+  EXPECT_EQ(simulate(p, s).step, 24000);
+  EXPECT_LE(raiseBound(p, lowerBound(p).value, kForever), 24000);
 }

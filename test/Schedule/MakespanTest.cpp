@@ -184,3 +184,32 @@ TEST(Makespan, refusesIllegalSchedules) {
     EXPECT_EQ(checkSchedule(p, s), c.error);
   }
 }
+
+TEST(Makespan, peakCountsALargerReductionBehindASmallOne) {
+  // The second one's result comes while its input and the first one's result
+  // are there: 1 + 16 + 8.
+  ScheduleProblem p;
+  p.spine = {{1000, 0, -1, -1}, {9000, 0, -1, -1}};
+  p.transfers = {makeReduction(0, 1000, 2), makeReduction(0, 1000, 16)};
+  p.transfers[0].dstBytes = 1;
+  p.transfers[1].dstBytes = 8;
+  Schedule s;
+  s.line = {{false, 0}, {false, 1}};
+  s.issue = {0, 1};
+  s.place = {1, 1};
+  s.known = {2, 2};
+  s.after.resize(2);
+  s.placeCause.assign(2, Cause::None);
+  ASSERT_EQ(checkSchedule(p, s), "");
+  EXPECT_EQ(simulate(p, s).peak, 25);
+  EXPECT_EQ(getPeak(p, s), 25);
+}
+
+TEST(Makespan, tailsRunInTheirOrder) {
+  ScheduleProblem p = makeTwoUnits();
+  Schedule s = makeSchedule(p);
+  ASSERT_EQ(checkSchedule(p, s), "");
+  std::swap(s.line[4], s.line[5]);
+  EXPECT_EQ(checkSchedule(p, s), "floating op 1: expected floating op 0 before "
+                                 "it, as tails run");
+}

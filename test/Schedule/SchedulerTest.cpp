@@ -256,6 +256,16 @@ TEST(Scheduler, waitsForWhatHasLongBeenOver) {
   EXPECT_EQ(tight->makespan, plenty->makespan);
 }
 
+TEST(Scheduler, waitsBehindWhatTakesNoTime) {
+  ScheduleProblem p;
+  p.spine = {{0, 4, -1, -1}, {2000, 4, -1, -1}};
+  p.transfers = {makeReduction(0, 0, 1)};
+  p.budget = 5;
+  std::optional<Schedule> s = schedule(p);
+  ASSERT_TRUE(s);
+  expectSound(p, *s);
+}
+
 TEST(Scheduler, nearTheBoundWhereComputeIsLonger) {
   for (double ratio : {0.3, 0.5, 0.8})
     for (int units : {3, 4, 8, 16})

@@ -96,8 +96,13 @@ llvm::Error Fitting::fill() {
     llvm::Expected<Outcome> outcome = attempt(*model, budget);
     if (!outcome)
       return outcome.takeError();
-    if (isSettled || (!bestBytes && isLeastPlan))
+    if (!bestBytes && isLeastPlan)
       break;
+    if (isSettled) {
+      // Plans are searched for: now and then one for less is faster.
+      constexpr int kParts = 16;
+      return attempt(*model - *model / kParts, budget).takeError();
+    }
     search.note(*model, outcome->bytes);
   }
   return llvm::Error::success();

@@ -110,8 +110,8 @@ private:
   void beginTail(Label x);
   void beginCast(Label x, int s);
   void beginTransfer(Label x, int s);
-  void shareLink(Label x, int s, llvm::ArrayRef<int> first,
-                 llvm::ArrayRef<int> last);
+  void shareLink(Label x, int s, llvm::ArrayRef<int> before,
+                 llvm::ArrayRef<int> behind);
   void endNext(Label x);
   bool isReady(const Label &x, int s) const;
   void add(Label x);
@@ -325,9 +325,11 @@ Time Search::getBound(const Label &x) const {
     if (k.isUnderWay(s)) {
       const Item &item = streams[s][i - 1];
       bound = std::max(bound, x.end[s] + item.tail);
-      // While one works, its link does not rest.
-      if (x.workFrom[s] <= x.now)
+      // While one works, its link does not rest; others may overtake it.
+      if (x.workFrom[s] <= x.now) {
         free[item.link] = std::max(free[item.link], x.end[s]);
+        tail[item.link] = std::min(tail[item.link], item.tail);
+      }
     }
     if (i == streams[s].size())
       continue;
@@ -453,23 +455,23 @@ void Search::beginTransfer(Label x, int s) {
               llvm::ArrayRef(sharers).drop_front(i));
 }
 
-/// The transfer of stream @s that begins is over behind those of @first and
-/// before those of @last, which are under way on its link. All get the same
-/// share of the link while they work; that no order of theirs is worse than if
-/// the link worked on one after the other, in the order in which they are over,
-/// is what this counts on.
-void Search::shareLink(Label x, int s, llvm::ArrayRef<int> first,
-                       llvm::ArrayRef<int> last) {
+/// The transfer of stream @s that begins is over behind those of @before and
+/// before those of @behind, which are under way on its link. They share it
+/// evenly; here the link works on one after the other, in the order in which
+/// they are over. So each is over no later, and whoever begins earlier keeps
+/// nobody waiting who is over before it.
+void Search::shareLink(Label x, int s, llvm::ArrayRef<int> before,
+                       llvm::ArrayRef<int> behind) {
   const Item &item = getLast(x.key, s);
   auto isWorking = [&](int other) { return x.workFrom[other] <= x.now; };
   // Without a latency, to wait for all others takes as long.
-  if (!first.empty() && last.empty() && !item.latency &&
-      llvm::all_of(first, isWorking))
+  if (!before.empty() && behind.empty() && !item.latency &&
+      llvm::all_of(before, isWorking))
     return;
   Time from = x.workFrom[s] = x.now + item.latency, busy = x.now, work = 0;
   bool rests = true;
-  // What the link has to do until one is over: it does not rest while one of
-  // them works.
+  // The link does not rest while one of those that have come works on it; until
+  // then it begins with the first of them. Returns when all can be done.
   auto addWork = [&](int other) {
     if (other != s && isWorking(other)) {
       rests = false;
@@ -481,20 +483,12 @@ void Search::shareLink(Label x, int s, llvm::ArrayRef<int> first,
     return (rests ? from : busy) + work;
   };
   Time end = x.workFrom[s] + item.work;
-  for (int other : first)
+  for (int other : before)
     end = std::max({end, x.end[other], addWork(other)});
-  end = std::max(end, addWork(s));
-  Time slowed = x.workFrom[s] + item.work;
-  for (int other : last) {
-    // They work beside it, so it gets so much less of the link.
-    Time apart = std::max<Time>(0, x.workFrom[other] - x.workFrom[s]);
-    slowed += std::max<Time>(0, item.work - apart);
+  x.end[s] = std::max(end, addWork(s));
+  for (int other : behind)
     x.end[other] = std::max(x.end[other] + (isWorking(other) ? item.work : 0),
                             addWork(other));
-  }
-  x.end[s] = end;
-  if (!last.empty())
-    x.end[s] = std::max(end, std::min(slowed, x.end[last.front()]));
   add(std::move(x));
 }
 

@@ -6,14 +6,15 @@
 //===----------------------------------------------------------------------===//
 //
 // A* over the events of a step: something begins, or what is under way is over.
-// Whoever begins between two events could have begun at the first of them, so
-// at each event something begins, or nothing does until the next one. Of the
+// At each event something begins, or nothing does until the next one. Of the
 // ways to one state those go on that no other beats, the one with the least
 // bound first: once that is at the end, or effort is spent, no step takes less.
 //
-// Memory is counted as time goes by; that an order must fit however long its
-// parts take is left out, and so is what runs side by side slowing each other
-// down. Both make steps shorter only.
+// For that the steps that are searched are better than real ones: memory is
+// counted as time goes by, not for any timing; nothing slows down what runs
+// beside it; and links work on one transfer after the other, in whatever order
+// they are to be over, so that nobody is better off who begins between two
+// events instead of at the first of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +40,10 @@ struct EventSearchResult {
   std::optional<Schedule> schedule;
 };
 
-/// LowerBound.cpp knows it.
+/// States that are worth looking at. Counted, not timed: the same everywhere.
+constexpr int64_t kEventEffort = 20'000;
+
+/// From the graph of LowerBound.cpp.
 LeastTails getLeastTails(const ScheduleProblem &problem);
 
 /// @bound is one already. Looks at @effort states at most, and only for ways

@@ -24,8 +24,6 @@ using llvm::SmallVector;
 /// So many places of the spine up to which contention is counted apart.
 static constexpr Id kPlaces = 8;
 static constexpr int kRounds = 8;
-/// States that raiseBound looks at. Counted, not timed: the same everywhere.
-static constexpr int64_t kEffort = 20'000;
 
 namespace {
 /// A reduction is over before a segment begins, or begins behind it: beside it
@@ -586,5 +584,5 @@ Bound mlir::fsdp::sched::lowerBound(const ScheduleProblem &problem) {
 
 Time mlir::fsdp::sched::raiseBound(const ScheduleProblem &problem, Time bound,
                                    Time enough) {
-  return searchEvents(problem, bound, enough, kEffort).bound;
+  return searchEvents(problem, bound, enough, kEventEffort).bound;
 }

@@ -107,6 +107,12 @@ std::string mlir::fsdp::sched::checkSchedule(const ScheduleProblem &p,
       if (floatingAt[casts[i - 1]] > floatingAt[casts[i]])
         return ("queue " + Twine(q) + ": expected its casts in order").str();
   }
+  std::vector<Id> tails = getTailOrder(p);
+  for (size_t i = 1; i < tails.size(); ++i)
+    if (floatingAt[tails[i - 1]] > floatingAt[tails[i]])
+      return ("floating op " + Twine(tails[i]) + ": expected floating op " +
+              Twine(tails[i - 1]) + " before it, as tails run")
+          .str();
   for (auto [f, op] : llvm::enumerate(p.floating)) {
     if (op.before >= 0 && s.place[op.before] <= floatingAt[f])
       return ("floating op " + Twine(f) + ": expected transfer " +
@@ -271,8 +277,6 @@ int64_t PeakFinder::getHeaviestBeside(const Clock &known,
       if (needed <= g)
         weigh(std::max({known[gather], g - 1, needed}), over + 1);
     }
-    if (g == issued[gather])
-      break;
   }
   return most + results[sum].below(issued[sum]) + inputs[sum].from(known[sum]) +
          results[send].below(issued[send]);
@@ -295,7 +299,7 @@ void PeakFinder::visit(Weigh weigh) {
       waits[segmentAt[x.firstUse]].push_back(t);
       dead[segmentAt[x.lastUse]].push_back(t);
     } else if (lastTail[t] >= 0 && size_t(lastTail[t]) < tails.size()) {
-      // Any order of the tails is legal: the last of all up to it counts.
+      // Tails run in order: the last one that reads it counts.
       dead[floatingAt[tails[lastTail[t]]]].push_back(t);
     }
     if (x.srcBytes)

@@ -28,7 +28,6 @@ using Turns = std::vector<Turn>;
 constexpr size_t kSmall = 40;
 /// States that a search of a small and of a larger step may look at.
 constexpr size_t kSmallEffort = 200'000, kLargeEffort = 5'000;
-constexpr int64_t kEventEffort = 20'000;
 constexpr Time kForever = std::numeric_limits<Time>::max();
 
 //===----------------------------------------------------------------------===//
@@ -261,11 +260,6 @@ std::optional<Turns> Search::run(bool rulesOnly) {
 //===----------------------------------------------------------------------===//
 // Candidates
 //===----------------------------------------------------------------------===//
-
-static bool hasLatencies(const ScheduleProblem &problem) {
-  return llvm::any_of(problem.transfers,
-                      [](const Transfer &t) { return t.cost.latency > 0; });
-}
 
 static bool hasCasts(const ScheduleProblem &problem) {
   return llvm::any_of(problem.floating,
@@ -593,8 +587,9 @@ static void waitEarly(const ScheduleProblem &problem, Schedule &schedule) {
     Time over = span.end + span.alone;
     auto first = llvm::partition_point(
         simulation.compute, [&](const Span &op) { return op.begin < over; });
-    schedule.known[t] = std::min<Id>(
-        schedule.known[t], std::distance(simulation.compute.begin(), first));
+    Id at = std::distance(simulation.compute.begin(), first);
+    schedule.known[t] =
+        std::min(schedule.known[t], std::max(at, schedule.place[t]));
   }
   schedule.peak = getPeak(problem, schedule);
 }
@@ -649,7 +644,7 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   if (!best.schedule)
     return std::nullopt;
   target = offerEvents(problem, target, /*shared=*/true, best);
-  if (best.schedule->makespan > target && hasLatencies(problem))
+  if (best.schedule->makespan > target)
     offerEvents(problem, target, /*shared=*/false, best);
   if (best.schedule->makespan <= target)
     return std::move(best.schedule);
