@@ -468,19 +468,24 @@ void Search::shareLink(Label x, int s, llvm::ArrayRef<int> before,
   if (!before.empty() && behind.empty() && !item.latency &&
       llvm::all_of(before, isWorking))
     return;
-  Time from = x.workFrom[s] = x.now + item.latency, busy = x.now, work = 0;
+  Time from = x.workFrom[s] = x.now + item.latency, busy = x.now;
+  Time own = 0, work = 0;
   bool rests = true;
   // The link does not rest while one of those that have come works on it; until
-  // then it begins with the first of them. Returns when all can be done.
+  // then it begins with the first of them. When that one is over may count what
+  // came before it. Returns when all can be done.
   auto addWork = [&](int other) {
-    if (other != s && isWorking(other)) {
+    if (other == s) {
+      own = item.work;
+    } else if (isWorking(other)) {
       rests = false;
       busy = std::max(busy, x.end[other]);
+      work = 0;
     } else {
       from = std::min(from, x.workFrom[other]);
       work += getLast(x.key, other).work;
     }
-    return (rests ? from : busy) + work;
+    return (rests ? from : busy) + work + own;
   };
   Time end = x.workFrom[s] + item.work;
   for (int other : before)
