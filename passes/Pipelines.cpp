@@ -83,7 +83,7 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   plan.recompute = options.recompute;
   plan.offload = options.offload;
   plan.bucket = options.bucket;
-  pm.addPass(createPlanStep(plan));
+  pm.addPass(createPlanStep(plan, options.planned));
   pm.addPass(createKeepGathered());
   pm.addPass(createRecomputeActivations());
   pm.addPass(createOffloadActivations());

@@ -64,11 +64,12 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   return result;
 }
 
-/// Plans the step for @budget bytes by the model of memory.
-void StepScheduler::fillPlan(OpPassManager &pm, int64_t budget) const {
+/// Writes the plan that was chosen.
+void StepScheduler::fillPlan(OpPassManager &pm, const Choice &choice) const {
   OptimizeOptions optimize;
   optimize.cluster = clusterFile;
-  optimize.budget = budget;
+  optimize.budget = choice.plan;
+  optimize.planned = choice.planned;
   optimize.reshardAfterForward = reshardAfterForward;
   optimize.recompute = recompute;
   optimize.offload = offload;
@@ -159,7 +160,9 @@ StepScheduler::choose(Frontend &frontend) const {
     return fit.takeError();
   if (!fit->fits())
     return refuse(fit->leastBudget);
-  return Choice{trials.getBest().budget, trials.getBestLimits(), fit->bytes};
+  return Choice{trials.getBest().budget,
+                std::make_shared<sched::PlannedStep>(trials.getBest().planned),
+                trials.getBestLimits(), fit->bytes};
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
@@ -184,7 +187,7 @@ StepScheduler::getRemarkingPasses(const ScheduleOptions &options) {
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
-  Choice choice{0, {budget, 0}, 0};
+  Choice choice{0, nullptr, {budget, 0}, 0};
   bool isPlanned = options.hasPlan();
   if (isPlanned) {
     auto chosen = choose(frontend);
@@ -192,7 +195,7 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
       return chosen.takeError();
     choice = *chosen;
     if (llvm::Error error = frontend.runPipeline(
-            "plan", [&](OpPassManager &pm) { fillPlan(pm, choice.plan); }))
+            "plan", [&](OpPassManager &pm) { fillPlan(pm, choice); }))
       return error;
   }
   if (llvm::Error error = order(frontend, choice.order))

@@ -12,6 +12,7 @@
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Passes/Pipelines.h"
 
 #include "mlir/IR/Remarks.h"
 
@@ -107,6 +108,9 @@ static FailureOr<StepPlan> read(const StepProgram &program,
 namespace {
 struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
   using PlanStepBase::PlanStepBase;
+  PlanStep(const PlanStepOptions &options,
+           std::shared_ptr<const PlannedStep> known)
+      : PlanStepBase(options), known(std::move(known)) {}
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -117,6 +121,13 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
       emitError(step.getLoc()) << llvm::toString(std::move(error));
       signalPassFailure();
     }
+  }
+
+  static void apply(const StepProgram &program, const PlannedStep &planned,
+                    ArrayRef<Operation *> origins) {
+    write(program, planned.plan, origins);
+    for (const PlanDecision &decision : planned.decisions)
+      ::report(decision, origins[decision.op]->getLoc());
   }
 
   llvm::Error run(ModuleOp module, func::FuncOp step) {
@@ -147,16 +158,26 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
       return llvm::createStringError("expected a plan that can be made");
     MemoryLimits limits(budget ? budget : description->device.getUsableBytes(),
                         description->host ? description->host->memoryBytes : 0);
-    auto planned = planStep(*program, *cost->model, cost->placements, limits,
-                            *rules, &*given);
-    if (!planned)
-      return planned.takeError();
-    write(*program, planned->plan, origins);
-    for (const PlanDecision &decision : planned->decisions)
-      report(decision, origins[decision.op]->getLoc());
+    if (known && *given == StepPlan(*program)) {
+      apply(*program, *known, origins);
+    } else {
+      auto planned = planStep(*program, *cost->model, cost->placements, limits,
+                              *rules, &*given);
+      if (!planned)
+        return planned.takeError();
+      apply(*program, *planned, origins);
+    }
     // They hold for the step as it was.
     removeArenaPlaces(step);
     return llvm::Error::success();
   }
+
+  std::shared_ptr<const PlannedStep> known;
 };
 } // namespace
+
+std::unique_ptr<Pass>
+fsdp::createPlanStep(const PlanStepOptions &options,
+                     std::shared_ptr<const PlannedStep> planned) {
+  return std::make_unique<PlanStep>(options, std::move(planned));
+}

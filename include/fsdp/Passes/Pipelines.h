@@ -71,6 +71,17 @@ void buildPartitionPipeline(OpPassManager &pm, const PartitionOptions &options);
 void buildKernelPipeline(OpPassManager &pm,
                          const KernelOptions &options = KernelOptions());
 
+namespace sched {
+struct PlannedStep;
+} // namespace sched
+struct PlanStepOptions;
+
+/// fsdp-plan-step that writes @planned, which was made of the same step with the
+/// same options, unless the step has a plan of its own.
+std::unique_ptr<Pass>
+createPlanStep(const PlanStepOptions &options,
+               std::shared_ptr<const sched::PlannedStep> planned);
+
 /// What fsdp-optimize plans for.
 struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
   Option<std::string> cluster{*this, "cluster", llvm::cl::desc("cluster file"),
@@ -90,6 +101,8 @@ struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
                               llvm::cl::init("auto")};
   Option<std::string> bucket{*this, "bucket", llvm::cl::desc("auto or none"),
                              llvm::cl::init("auto")};
+  /// The plan, where it is known; not an option of the command line.
+  std::shared_ptr<const sched::PlannedStep> planned;
 };
 
 /// Still L2: plans what is kept, computed again and issued together, and does

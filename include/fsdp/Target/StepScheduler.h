@@ -62,11 +62,12 @@ private:
   /// is ordered for, and what its arena takes then. Bytes.
   struct Choice {
     int64_t plan = 0;
+    std::shared_ptr<const sched::PlannedStep> planned;
     sched::OrderLimits order;
     int64_t bytes = 0;
   };
   llvm::Expected<Choice> choose(Frontend &frontend) const;
-  void fillPlan(OpPassManager &pm, int64_t budget) const;
+  void fillPlan(OpPassManager &pm, const Choice &choice) const;
   void fillOrder(OpPassManager &pm, const sched::OrderLimits &limits) const;
   /// Orders the step of @frontend as it is, and places its arena.
   llvm::Error order(Frontend &frontend, const sched::OrderLimits &limits) const;

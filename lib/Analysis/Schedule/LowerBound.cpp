@@ -210,9 +210,9 @@ void Graph::addMemoryEdges() {
   for (Queue sent : {Queue::D2H, Queue::Reduce}) {
     findReductions(sent, heldUntil);
     addReductionEdges(needed);
-    for (Queue fetched : {Queue::AllGather, Queue::H2D})
-      addFetchEdges(fetched, load);
   }
+  for (Queue fetched : {Queue::AllGather, Queue::H2D})
+    addFetchEdges(fetched, load);
 }
 
 /// Only those of one queue are in order among each other; those of the other
