@@ -92,8 +92,7 @@ void Extraction::addPlaces() {
   int64_t next = 0;
   auto add = [&](Value value) {
     offsets[value] = next;
-    next += llvm::alignTo(std::max<int64_t>(getTensorBytes(value.getType()), 1),
-                          kArenaAlignment);
+    next += getPlaceBytes(getTensorBytes(value.getType()));
   };
   auto alias = [&](Value value, Value base, int64_t distance) {
     offsets[value] = offsets.lookup(base) + distance;

@@ -246,20 +246,6 @@ TEST(RaisedBound, isNotRaisedAboveWhatIsAskedFor) {
   }
 }
 
-/// An order with nothing but what is said of it.
-static Schedule makeOrder(const ScheduleProblem &p, std::vector<LineOp> line,
-                          std::vector<Id> place) {
-  Schedule s;
-  s.line = std::move(line);
-  s.place = std::move(place);
-  s.known.assign(p.transfers.size(), s.line.size());
-  s.after.resize(p.transfers.size());
-  s.placeCause.assign(p.transfers.size(), Cause::None);
-  for (size_t t = 0; t != p.transfers.size(); ++t)
-    s.issue.push_back(t);
-  return s;
-}
-
 TEST(RaisedBound, knowsThatATransferCanBeOvertakenOnItsLink) {
   // The all_reduce shares the link with a long reduction that nothing waits
   // for, and is over first.

@@ -21,17 +21,9 @@ using namespace mlir::fsdp::sched::test;
 /// Everything as early as data lets it, gathers one after the other, the last
 /// gather before the first reduction, updates at the end.
 static Schedule makeSchedule(const ScheduleProblem &p) {
-  Schedule s;
-  for (Id i = 0; i != 4; ++i)
-    s.line.push_back({false, i});
-  s.line.push_back({true, 0});
-  s.line.push_back({true, 1});
-  s.issue = {0, 1, 2, 3, 4};
-  s.place = {0, 0, 0, 3, 4};
-  s.known.assign(5, 6);
-  s.after.resize(5);
-  s.placeCause.assign(5, Cause::Data);
-  return s;
+  return makeOrder(
+      p, {{false, 0}, {false, 1}, {false, 2}, {false, 3}, {true, 0}, {true, 1}},
+      {0, 0, 0, 3, 4});
 }
 
 static Time sum(const std::vector<Time> &v) {
@@ -193,13 +185,7 @@ TEST(Makespan, peakCountsALargerReductionBehindASmallOne) {
   p.transfers = {makeReduction(0, 1000, 2), makeReduction(0, 1000, 16)};
   p.transfers[0].dstBytes = 1;
   p.transfers[1].dstBytes = 8;
-  Schedule s;
-  s.line = {{false, 0}, {false, 1}};
-  s.issue = {0, 1};
-  s.place = {1, 1};
-  s.known = {2, 2};
-  s.after.resize(2);
-  s.placeCause.assign(2, Cause::None);
+  Schedule s = makeOrder(p, {{false, 0}, {false, 1}}, {1, 1});
   ASSERT_EQ(checkSchedule(p, s), "");
   EXPECT_EQ(simulate(p, s).peak, 25);
   EXPECT_EQ(getPeak(p, s), 25);

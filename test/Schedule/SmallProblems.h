@@ -55,6 +55,21 @@ inline ScheduleProblem makeTwoUnits() {
   return p;
 }
 
+/// Transfers in the order of their numbers, each behind @place ops of @line,
+/// waited for at the end.
+inline Schedule makeOrder(const ScheduleProblem &p, std::vector<LineOp> line,
+                          std::vector<Id> place) {
+  Schedule s;
+  s.line = std::move(line);
+  s.place = std::move(place);
+  s.known.assign(p.transfers.size(), s.line.size());
+  s.after.resize(p.transfers.size());
+  s.placeCause.assign(p.transfers.size(), Cause::Data);
+  for (size_t t = 0; t != p.transfers.size(); ++t)
+    s.issue.push_back(t);
+  return s;
+}
+
 } // namespace mlir::fsdp::sched::test
 
 #endif // FSDP_TEST_SCHEDULE_SMALLPROBLEMS_H

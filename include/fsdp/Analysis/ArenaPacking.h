@@ -17,7 +17,9 @@
 #include "fsdp/Analysis/Cost/CostModel.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -26,6 +28,11 @@ namespace mlir::fsdp {
 
 /// Offsets and sizes are multiples of this many bytes.
 constexpr int64_t kArenaAlignment = 256;
+
+/// What a buffer of @bytes takes; an empty one has an address, too.
+inline int64_t getPlaceBytes(int64_t bytes) {
+  return llvm::alignTo(std::max<int64_t>(bytes, 1), kArenaAlignment);
+}
 
 /// What comes before what in a step. Ops are numbered in the order in which
 /// they are issued.

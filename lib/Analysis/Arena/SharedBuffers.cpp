@@ -249,8 +249,7 @@ void Sharing::move() {
   int64_t next[2] = {0, 0};
   for (StepBuffer &buffer : buffers) {
     buffer.offset = next[buffer.isHost];
-    next[buffer.isHost] +=
-        llvm::alignTo(std::max<int64_t>(buffer.bytes, 1), kArenaAlignment);
+    next[buffer.isHost] += getPlaceBytes(buffer.bytes);
   }
   std::vector<int64_t> distance;
   for (auto [value, place] : llvm::zip_equal(program.values, places)) {

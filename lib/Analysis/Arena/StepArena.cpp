@@ -148,9 +148,7 @@ private:
 } // namespace
 
 int64_t Placement::getBytes(Id buffer) const {
-  return llvm::alignTo(std::max<int64_t>(program.buffers[buffer].bytes, 1),
-                       kArenaAlignment) +
-         options.border;
+  return getPlaceBytes(program.buffers[buffer].bytes) + options.border;
 }
 
 /// The lives of @buffers, which the order of events may let share bytes.

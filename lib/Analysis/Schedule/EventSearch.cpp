@@ -88,7 +88,8 @@ struct Item {
 
 class Search {
 public:
-  Search(const ScheduleProblem &p, Time bound, Time enough, bool shared);
+  Search(const ScheduleProblem &p, const LeastTails &behind, Time bound,
+         Time enough, bool shared);
   EventSearchResult run(int64_t effort);
 
 private:
@@ -121,7 +122,7 @@ private:
   void comeAfter(const Label &from, int s, Schedule &schedule) const;
 
   const ScheduleProblem &p;
-  LeastTails behind;
+  const LeastTails &behind;
   int64_t room;
   Time least, enough;
   bool shared;
@@ -165,10 +166,10 @@ private:
 // The step
 //===----------------------------------------------------------------------===//
 
-Search::Search(const ScheduleProblem &p, Time bound, Time enough, bool shared)
-    : p(p), behind(getLeastTails(p)), room(p.budget - p.fixedBytes),
-      least(bound), enough(enough), shared(shared),
-      placeOf(p.transfers.size()) {
+Search::Search(const ScheduleProblem &p, const LeastTails &behind, Time bound,
+               Time enough, bool shared)
+    : p(p), behind(behind), room(p.budget - p.fixedBytes), least(bound),
+      enough(enough), shared(shared), placeOf(p.transfers.size()) {
   size_t n = p.spine.size();
   spineAfter.assign(n + 1, 0);
   for (size_t s = n; s-- > 0;)
@@ -268,12 +269,8 @@ int32_t Search::getTailsReady(const Key &k) const {
 }
 
 int64_t Search::spineBytes(const Key &k) const {
-  size_t s = k.segments;
-  if (k.running == Key::Segment)
-    return p.spine[s].live;
-  return s > 0 && s < p.spine.size()
-             ? std::min(p.spine[s - 1].live, p.spine[s].live)
-             : 0;
+  return k.running == Key::Segment ? p.spine[k.segments].live
+                                   : getBorderBytes(p, k.segments);
 }
 
 bool Search::isEnd(const Label &x) const {
@@ -649,9 +646,10 @@ EventSearchResult Search::run(int64_t effort) {
 }
 
 EventSearchResult
-mlir::fsdp::sched::searchEvents(const ScheduleProblem &problem, Time bound,
+mlir::fsdp::sched::searchEvents(const ScheduleProblem &problem,
+                                const LeastTails &behind, Time bound,
                                 Time enough, int64_t effort, bool shared) {
   if (bound >= enough)
     return {bound, std::nullopt};
-  return Search(problem, bound, enough, shared).run(effort);
+  return Search(problem, behind, bound, enough, shared).run(effort);
 }

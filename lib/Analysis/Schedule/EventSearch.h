@@ -46,10 +46,12 @@ constexpr int64_t kEventEffort = 20'000;
 /// From the graph of LowerBound.cpp.
 LeastTails getLeastTails(const ScheduleProblem &problem);
 
-/// @bound is one already. Looks at @effort states at most, and only for ways
-/// that take less than @enough. Not @shared: for those whose transfers wait
-/// until their link is free, latency and all. Then `bound` is theirs alone.
-EventSearchResult searchEvents(const ScheduleProblem &problem, Time bound,
+/// @behind: of @problem. @bound is one already. Looks at @effort states at
+/// most, and only for ways that take less than @enough. Not @shared: for those
+/// whose transfers wait until their link is free, latency and all. Then `bound`
+/// is theirs alone.
+EventSearchResult searchEvents(const ScheduleProblem &problem,
+                               const LeastTails &behind, Time bound,
                                Time enough, int64_t effort, bool shared = true);
 
 } // namespace mlir::fsdp::sched

@@ -54,11 +54,6 @@ private:
   Time getBound(const Prefix &x) const;
   bool isBeaten(const Prefix &x);
   bool isAlive(const Prefix &x, Id t) const;
-  int64_t border(int segment) const {
-    return segment > 0 && segment < int(p.spine.size())
-               ? std::min(p.spine[segment - 1].live, p.spine[segment].live)
-               : 0;
-  }
   void findTails();
   Schedule toSchedule(const Prefix &x) const;
 
@@ -240,7 +235,7 @@ bool Exact::appendCast(Prefix &x) const {
     return false;
   x.line.push_back({true, castOrder[x.casts]});
   x.compute += p.floating[castOrder[x.casts++]].work;
-  return getHeaviest(x, border(x.segments)) <= p.budget;
+  return getHeaviest(x, getBorderBytes(p, x.segments)) <= p.budget;
 }
 
 bool Exact::appendStart(Prefix &x, int queue) const {
@@ -267,7 +262,7 @@ bool Exact::appendStart(Prefix &x, int queue) const {
   x.place[t] = x.line.size();
   x.chain[link].push_back(t);
   ++x.begun[queue];
-  return getHeaviest(x, border(x.segments)) <= p.budget;
+  return getHeaviest(x, getBorderBytes(p, x.segments)) <= p.budget;
 }
 
 //===----------------------------------------------------------------------===//

@@ -48,10 +48,7 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
       last = place[t] = std::max(last, place[t]);
     }
   }
-  std::vector<std::vector<Id>> casts(n);
-  for (auto [f, op] : llvm::enumerate(problem.floating))
-    if (op.before >= 0)
-      casts[op.before].push_back(f);
+  std::vector<llvm::SmallVector<Id, 1>> casts = getCastsOf(problem);
 
   // Per place: gathers, and the others with an all_reduce behind its
   // reduce_scatter.

@@ -68,7 +68,6 @@ private:
   void addFetchEdges(Queue queue, const std::vector<int64_t> &load);
   void addGatherEdges(Id gather, Id place, int64_t room,
                       const std::vector<int64_t> &freed);
-  int64_t getBorder(Id segment) const;
   void findReductions(Queue queue, const std::vector<Id> &heldUntil);
   size_t getReady(Id segment) const;
   int64_t getReducedBytes(Id segment, size_t over, size_t ready) const;
@@ -207,6 +206,7 @@ void Graph::addMemoryEdges() {
     load[s] += p.spine[s].live;
     needed[s] += load[s];
   }
+  // Reductions last: fetches count what is being reduced (getReducedBytes).
   for (Queue sent : {Queue::D2H, Queue::Reduce}) {
     findReductions(sent, heldUntil);
     addReductionEdges(needed);
@@ -242,14 +242,6 @@ void Graph::addFetchEdges(Queue queue, const std::vector<int64_t> &load) {
       edge(segment(place - 1), transfer(t));
     addGatherEdges(t, place, room, freed);
   }
-}
-
-/// Bytes that are alive while all segments before @s are done and @s has not
-/// begun, without gathers and what is being reduced.
-int64_t Graph::getBorder(Id s) const {
-  return s > 0 && s < Id(p.spine.size())
-             ? std::min(p.spine[s - 1].live, p.spine[s].live)
-             : 0;
 }
 
 /// For getReducedBytes. What goes to the host is like a reduction that brings
@@ -305,7 +297,7 @@ void Graph::addGatherEdges(Id gather, Id place, int64_t room,
                            const std::vector<int64_t> &freed) {
   size_t least = reductions.size() + 1;
   for (Id s = p.transfers[gather].firstUse; s >= place && least; --s) {
-    int64_t left = room + freed[s] - getBorder(s);
+    int64_t left = room + freed[s] - getBorderBytes(p, s);
     size_t ready = getReady(s);
     // Else the gather cannot begin here.
     if (getReducedBytes(s, ready, ready) <= left)
@@ -584,5 +576,7 @@ Bound mlir::fsdp::sched::lowerBound(const ScheduleProblem &problem) {
 
 Time mlir::fsdp::sched::raiseBound(const ScheduleProblem &problem, Time bound,
                                    Time enough) {
-  return searchEvents(problem, bound, enough, kEventEffort).bound;
+  return searchEvents(problem, getLeastTails(problem), bound, enough,
+                      kEventEffort)
+      .bound;
 }

@@ -50,7 +50,7 @@ void Machine::buildLine(const CastPlan &casts) {
   castAt.assign(problem.floating.size(), -1);
   for (Id s = 0; s != segments; ++s) {
     const SpineSegment &segment = problem.spine[s];
-    int64_t border = s ? std::min(problem.spine[s - 1].live, segment.live) : 0;
+    int64_t border = getBorderBytes(problem, s);
     for (Id f : castsAt[s]) {
       castAt[f] = line.size();
       Step step;

@@ -59,10 +59,7 @@ static TimedProgram getProgram(const ScheduleProblem &problem,
   std::vector<SmallVector<Id, 2>> data = getPredecessors(problem);
   std::vector<SmallVector<Id, 2>> waits = getWaits(problem, schedule);
   Places places(problem, schedule);
-  std::vector<SmallVector<Id, 1>> castsOf(problem.transfers.size());
-  for (auto [f, op] : llvm::enumerate(problem.floating))
-    if (op.before >= 0)
-      castsOf[op.before].push_back(f);
+  std::vector<SmallVector<Id, 1>> castsOf = getCastsOf(problem);
   startOf.resize(problem.transfers.size());
   auto issue = schedule.issue.begin();
   for (size_t i = 0; i <= schedule.line.size(); ++i) {
@@ -105,10 +102,7 @@ static TimedProgram getProgram(const ScheduleProblem &problem,
 static void addMemory(const ScheduleProblem &problem, const Schedule &schedule,
                       Simulation &result) {
   Places places(problem, schedule);
-  std::vector<SmallVector<Id, 1>> castsOf(problem.transfers.size());
-  for (auto [f, op] : llvm::enumerate(problem.floating))
-    if (op.before >= 0)
-      castsOf[op.before].push_back(f);
+  std::vector<SmallVector<Id, 1>> castsOf = getCastsOf(problem);
   std::vector<std::pair<Time, int64_t>> changes;
   auto add = [&](Time from, Time to, int64_t bytes) {
     if (bytes && from < to) {
@@ -123,7 +117,7 @@ static void addMemory(const ScheduleProblem &problem, const Schedule &schedule,
     add(span.begin, span.end, problem.spine[s].live);
     if (s)
       add(result.compute[places.segment[s - 1]].end, span.begin,
-          std::min(problem.spine[s - 1].live, problem.spine[s].live));
+          getBorderBytes(problem, s));
   }
   for (auto [t, transfer] : llvm::enumerate(problem.transfers)) {
     const Span &span = result.transfers[t];

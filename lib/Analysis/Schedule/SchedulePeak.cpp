@@ -314,9 +314,7 @@ void PeakFinder::visit(Weigh weigh) {
   for (size_t i = 0; i <= n; ++i) {
     for (; next != s.issue.size() && s.place[s.issue[next]] == Id(i); ++next)
       issue(s.issue[next], compute);
-    bool inside = segment && size_t(segment) < p.spine.size();
-    int64_t border =
-        inside ? std::min(p.spine[segment - 1].live, p.spine[segment].live) : 0;
+    int64_t border = getBorderBytes(p, segment);
     weigh(segment - 1, segment, border, compute);
     if (i == n)
       break;

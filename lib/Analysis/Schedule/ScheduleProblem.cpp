@@ -167,12 +167,25 @@ std::vector<Id> mlir::fsdp::sched::getQueueOrder(const ScheduleProblem &p,
   return order;
 }
 
-std::vector<Id> mlir::fsdp::sched::getCastOrder(const ScheduleProblem &p,
-                                                Queue queue) {
-  std::vector<SmallVector<Id, 1>> castsOf(p.transfers.size());
+int64_t mlir::fsdp::sched::getBorderBytes(const ScheduleProblem &p,
+                                          Id segment) {
+  return segment > 0 && segment < Id(p.spine.size())
+             ? std::min(p.spine[segment - 1].live, p.spine[segment].live)
+             : 0;
+}
+
+std::vector<SmallVector<Id, 1>>
+mlir::fsdp::sched::getCastsOf(const ScheduleProblem &p) {
+  std::vector<SmallVector<Id, 1>> casts(p.transfers.size());
   for (auto [f, op] : llvm::enumerate(p.floating))
     if (op.before >= 0)
-      castsOf[op.before].push_back(f);
+      casts[op.before].push_back(f);
+  return casts;
+}
+
+std::vector<Id> mlir::fsdp::sched::getCastOrder(const ScheduleProblem &p,
+                                                Queue queue) {
+  std::vector<SmallVector<Id, 1>> castsOf = getCastsOf(p);
   std::vector<Id> order;
   for (Id t : getQueueOrder(p, queue))
     llvm::append_range(order, castsOf[t]);

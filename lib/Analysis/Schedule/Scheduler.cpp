@@ -591,7 +591,6 @@ static void waitEarly(const ScheduleProblem &problem, Schedule &schedule) {
     schedule.known[t] =
         std::min(schedule.known[t], std::max(at, schedule.place[t]));
   }
-  schedule.peak = getPeak(problem, schedule);
 }
 
 /// The same without waits and links' order that only memory asks for.
@@ -608,15 +607,17 @@ static Schedule withoutMemoryOrder(const ScheduleProblem &problem,
 /// Offers what a search of events finds, which waits for everything at once:
 /// where that is not needed, or only later, nobody waits for what is late. It
 /// knows one timing, and peaks are of any: where nothing fits, it has that much
-/// less. Returns its bound.
-static Time offerEvents(const ScheduleProblem &problem, Time bound, bool shared,
-                        Best &best) {
+/// less. @behind: of @problem. Returns its bound.
+static Time offerEvents(const ScheduleProblem &problem, LeastTails behind,
+                        Time bound, bool shared, Best &best) {
   constexpr int kTries = 3;
   ScheduleProblem tighter = problem;
   Time raised = bound;
   for (int i = 0; i != kTries && best.schedule->makespan > raised; ++i) {
+    if (i != 0)
+      behind = getLeastTails(tighter);
     EventSearchResult found = searchEvents(
-        tighter, bound, best.schedule->makespan, kEventEffort, shared);
+        tighter, behind, bound, best.schedule->makespan, kEventEffort, shared);
     if (i == 0)
       raised = found.bound;
     if (!found.schedule)
@@ -643,9 +644,12 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   best.offer(scheduleFrugally(problem));
   if (!best.schedule)
     return std::nullopt;
-  target = offerEvents(problem, target, /*shared=*/true, best);
-  if (best.schedule->makespan > target)
-    offerEvents(problem, target, /*shared=*/false, best);
+  if (best.schedule->makespan > target) {
+    LeastTails behind = getLeastTails(problem);
+    target = offerEvents(problem, behind, target, /*shared=*/true, best);
+    if (best.schedule->makespan > target)
+      offerEvents(problem, behind, target, /*shared=*/false, best);
+  }
   if (best.schedule->makespan <= target)
     return std::move(best.schedule);
   Candidates(problem, best, target, below).run();
@@ -692,8 +696,10 @@ mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
   if (problem.room)
     found->peak = getPeak(problem, *found);
   // Where there is plenty of memory, places do not matter.
-  if (found->peak > problem.budget / 4 * 3)
+  if (found->peak > problem.budget / 4 * 3) {
     waitEarly(problem, *found);
+    found->peak = getPeak(problem, *found);
+  }
   return found;
 }
 

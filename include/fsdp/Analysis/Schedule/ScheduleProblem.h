@@ -120,6 +120,14 @@ struct ScheduleProblem {
 /// The first rule that @problem breaks, or an empty string.
 std::string checkProblem(const ScheduleProblem &problem);
 
+/// Bytes of the spine that are alive when all segments before @segment are done
+/// and it has not begun.
+int64_t getBorderBytes(const ScheduleProblem &problem, Id segment);
+
+/// For each transfer the casts that feed it.
+std::vector<llvm::SmallVector<Id, 1>>
+getCastsOf(const ScheduleProblem &problem);
+
 /// Transfers of @queue in the order in which they are issued: gathers and
 /// fetches by first use, the others by when their input is complete.
 std::vector<Id> getQueueOrder(const ScheduleProblem &problem, Queue queue);
