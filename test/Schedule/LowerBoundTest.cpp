@@ -284,3 +284,34 @@ TEST(RaisedBound, knowsThatALatencyLeavesTheLinkToOthers) {
   EXPECT_EQ(simulate(p, s).step, 24000);
   EXPECT_LE(raiseBound(p, lowerBound(p).value, kForever), 24000);
 }
+
+TEST(RaisedBound, knowsThatATailMayFreeYet) {
+  // Between the first two segments and the third, the tail frees the copy's
+  // result. A cast before it gets ahead, and holds what the third one needs.
+  ScheduleProblem p;
+  p.spine = {{1000, 0, -1, -1},
+             {2000, 0, -1, -1},
+             {4000, 8, -1, -1},
+             {8000, 2, -1, -1}};
+  p.budget = 10;
+  Transfer copy;
+  copy.queue = Queue::D2H;
+  copy.cost.work = 4000;
+  copy.dstBytes = 6;
+  p.transfers = {copy, makeGather(3, 8000, 3)};
+  p.transfers[1].queue = Queue::H2D;
+  p.transfers[1].ready = 2;
+  p.transfers[1].after = {0};
+  FloatingOp cast, tail;
+  cast.before = 1;
+  cast.heldBytes = 4;
+  tail.after = {0};
+  p.floating = {cast, tail};
+  Schedule s = makeOrder(
+      p, {{false, 0}, {false, 1}, {true, 1}, {false, 2}, {true, 0}, {false, 3}},
+      {0, 5});
+  ASSERT_EQ(checkSchedule(p, s), "");
+  ASSERT_LE(getPeak(p, s), p.budget);
+  EXPECT_EQ(simulate(p, s).step, 24000);
+  EXPECT_LE(raiseBound(p, lowerBound(p).value, kForever), 24000);
+}

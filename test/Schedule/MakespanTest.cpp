@@ -177,6 +177,22 @@ TEST(Makespan, refusesIllegalSchedules) {
   }
 }
 
+TEST(Makespan, peakCountsAGatherBeforeTheNextOneSaysThatItIsOver) {
+  // The first one's input and result: 10 + 20. The second one takes 1, and has
+  // not begun before that input is free.
+  ScheduleProblem p;
+  p.spine = {{9000, 0, -1, -1}, {1000, 0, -1, -1}};
+  p.transfers = {makeGather(1, 1000, 20), makeGather(1, 1000, 1)};
+  FloatingOp cast;
+  cast.before = 0;
+  cast.heldBytes = 10;
+  p.floating = {cast};
+  Schedule s = makeOrder(p, {{true, 0}, {false, 0}, {false, 1}}, {1, 1});
+  ASSERT_EQ(checkSchedule(p, s), "");
+  EXPECT_EQ(simulate(p, s).peak, 30);
+  EXPECT_EQ(getPeak(p, s), 30);
+}
+
 TEST(Makespan, peakCountsALargerReductionBehindASmallOne) {
   // The second one's result comes while its input and the first one's result
   // are there: 1 + 16 + 8.

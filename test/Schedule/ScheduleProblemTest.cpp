@@ -40,6 +40,8 @@ TEST(ScheduleProblem, refusesWhatBreaksARule) {
        "transfer 3: expected its input to begin at a segment up to 2, got 3"},
       {[](ScheduleProblem &p) { p.transfers[3].after.push_back(4); },
        "transfer 3: expected transfer 4 earlier in their queue"},
+      {[](ScheduleProblem &p) { p.transfers[3].after.push_back(1); },
+       "transfer 3: expected to read nothing of queue 1, got transfer 1"},
       {[](ScheduleProblem &p) { p.floating[0].after[0] = 0; },
        "floating op 0: expected a transfer that only tails read, got 0"},
       {[](ScheduleProblem &p) { p.floating[0].before = 0; },

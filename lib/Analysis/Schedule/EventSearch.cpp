@@ -115,6 +115,7 @@ private:
                  llvm::ArrayRef<int> behind);
   void endNext(Label x);
   bool isReady(const Label &x, int s) const;
+  bool beats(const Label &a, const Label &b) const;
   void add(Label x);
   Schedule trace(int32_t at) const;
   void learnInputs(int32_t segment, Schedule &schedule) const;
@@ -137,11 +138,12 @@ private:
   /// Casts in the order of their transfers, and their work from each on.
   PerStream<std::vector<Id>> casts;
   PerStream<std::vector<Time>> castsAfter;
-  /// Tails in order, their work from each on, what the end of each frees, and
-  /// how many so many complete transfers of a stream let run.
+  /// Tails in order, their work from each on, what the end of each frees, what
+  /// so many free together, and how many so many complete transfers of a stream
+  /// let run.
   std::vector<Id> tails;
   std::vector<Time> tailsAfter;
-  std::vector<int64_t> tailFrees;
+  std::vector<int64_t> tailFrees, tailsFreed;
   PerStream<std::vector<int32_t>> tailsReady;
   /// From each transfer of a stream on: work by link, and the least time
   /// behind any of them.
@@ -251,6 +253,9 @@ void Search::buildTails() {
   for (auto [t, x] : llvm::enumerate(p.transfers))
     if (x.firstUse < 0 && lastTail[t] >= 0 && lastTail[t] < count)
       tailFrees[lastTail[t]] += x.dstBytes;
+  tailsFreed.assign(1, 0);
+  for (int64_t bytes : tailFrees)
+    tailsFreed.push_back(tailsFreed.back() + bytes);
   for (int s = 0; s != kStreams; ++s)
     tailsReady[s].assign(streams[s].size() + 1, count);
   for (int32_t i = count; i-- > 0;)
@@ -350,9 +355,14 @@ Time Search::getBound(const Label &x) const {
 //===----------------------------------------------------------------------===//
 
 /// Whether what follows from @b can follow from @a of the same state, no later.
-static bool beats(const Label &a, const Label &b) {
-  if (a.now > b.now || a.bound > b.bound || a.bytes > b.bytes ||
-      a.tails < b.tails || a.computeEnd > b.computeEnd)
+/// What the tails free that only @a has run, @b may free yet.
+bool Search::beats(const Label &a, const Label &b) const {
+  if (a.now > b.now || a.bound > b.bound || a.tails < b.tails ||
+      a.computeEnd > b.computeEnd)
+    return false;
+  int32_t running = a.key.running == Key::Tail;
+  if (a.bytes >
+      b.bytes - (tailsFreed[a.tails - running] - tailsFreed[b.tails - running]))
     return false;
   for (int s = 0; s != kStreams; ++s) {
     if (a.casts[s] < b.casts[s] || a.end[s] > b.end[s])

@@ -227,8 +227,9 @@ int64_t PeakFinder::getHeaviest(const Clock &known) const {
 }
 
 /// The same for the other queues, where so many fetches have begun. Gathers
-/// that have begun say which reductions are over; per number of these the most
-/// gathers are the heaviest.
+/// that have begun say which reductions are over; per number of these, of the
+/// heaviest number of gathers. That need not be the most: they may begin with
+/// little and say that much is over.
 int64_t PeakFinder::getHeaviestBeside(const Clock &known,
                                       int32_t fetched) const {
   constexpr int gather = int(Queue::AllGather), reduce = int(Queue::Reduce),
@@ -236,47 +237,49 @@ int64_t PeakFinder::getHeaviestBeside(const Clock &known,
                 fetch = int(Queue::H2D);
   int64_t most = 0;
   int32_t g = known[gather];
-  // With what goes to the host fewer gathers may be heavier: they say what is
-  // there, too.
-  bool sends = inputs[send].from(known[send]) > 0;
-  int64_t mostSent = 0;
-  auto noteSent = [&] {
-    int32_t over = known[send];
-    if (g > 0)
-      over = std::max(over, clock[order[gather][g - 1]][send]);
-    mostSent = std::max(
-        mostSent, results[gather].below(g) + inputs[send].from(over) +
-                      inputs[gather].from(std::max(known[gather], g - 1)));
+  auto getHeld = [&](int32_t begun, int32_t over) {
+    int32_t sent = known[send];
+    if (begun > 0)
+      sent = std::max(sent, clock[order[gather][begun - 1]][send]);
+    return results[gather].below(begun) + inputs[gather].from(over) +
+           inputs[send].from(sent);
   };
-  if (sends)
-    noteSent();
   auto mayBegin = [&](int32_t next, int32_t over) {
     const Clock &needed = clock[order[gather][next]];
     return needed[reduce] <= over && needed[fetch] <= fetched;
   };
+  // Numbers of gathers, the last one under way, with what they hold: those than
+  // which no larger one holds as much.
+  SmallVector<std::pair<int32_t, int64_t>, 8> underWay;
+  size_t first = 0;
+  auto getMostHeld = [&](int32_t complete) {
+    while (first < underWay.size() && underWay[first].first <= complete)
+      ++first;
+    int64_t held = getHeld(complete, complete);
+    return first < underWay.size() ? std::max(held, underWay[first].second)
+                                   : held;
+  };
   for (int32_t over = known[reduce]; over <= issued[reduce]; ++over) {
     while (g < issued[gather] && mayBegin(g, over)) {
       ++g;
-      if (sends)
-        noteSent();
+      int64_t held = getHeld(g, g - 1);
+      while (underWay.size() > first && underWay.back().second <= held)
+        underWay.pop_back();
+      underWay.push_back({g, held});
     }
-    auto weigh = [&](int32_t gathered, int32_t begun) {
-      int64_t held =
-          sends ? mostSent
-                : results[gather].below(g) + inputs[gather].from(gathered);
-      most = std::max(most, held + results[reduce].below(begun) +
-                                inputs[reduce].from(over));
+    // The last one of them may have needed gathers to be complete.
+    auto weigh = [&](int32_t begun) {
+      int32_t complete = known[gather];
+      if (begun > 0)
+        complete = std::max(complete, clock[order[reduce][begun - 1]][gather]);
+      if (complete <= g)
+        most = std::max(most, getMostHeld(complete) +
+                                  results[reduce].below(begun) +
+                                  inputs[reduce].from(over));
     };
-    // That `over` are complete may need more gathers than have begun.
-    if (over > 0 && clock[order[reduce][over - 1]][gather] > g)
-      continue;
-    weigh(std::max(known[gather], g - 1), over);
-    // The next one may have begun; that may need gathers to be complete.
-    if (over < issued[reduce]) {
-      int32_t needed = clock[order[reduce][over]][gather];
-      if (needed <= g)
-        weigh(std::max({known[gather], g - 1, needed}), over + 1);
-    }
+    weigh(over);
+    if (over < issued[reduce])
+      weigh(over + 1);
   }
   return most + results[sum].below(issued[sum]) + inputs[sum].from(known[sum]) +
          results[send].below(issued[send]);

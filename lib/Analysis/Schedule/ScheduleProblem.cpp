@@ -23,6 +23,20 @@ static constexpr Time kMaxTime = 700'000'000'000'000;
 
 static bool inRange(Id id, size_t size) { return id >= 0 && size_t(id) < size; }
 
+/// What a transfer may read directly, without compute in between.
+static bool mayRead(Queue reader, Queue maker) {
+  switch (reader) {
+  case Queue::Reduce:
+    return maker == Queue::Reduce;
+  case Queue::AllReduce:
+    return maker == Queue::Reduce || maker == Queue::AllReduce;
+  case Queue::H2D:
+    return maker == Queue::D2H;
+  default:
+    return false;
+  }
+}
+
 static std::string checkTransfer(const ScheduleProblem &p, Id t) {
   const Transfer &x = p.transfers[t];
   auto fail = [&](const Twine &what) {
@@ -57,9 +71,14 @@ static std::string checkTransfer(const ScheduleProblem &p, Id t) {
   if (x.srcBytes && (x.srcBegin < 0 || x.srcBegin > x.ready))
     return fail("expected its input to begin at a segment up to " +
                 Twine(x.ready) + ", got " + Twine(x.srcBegin));
-  for (Id a : x.after)
+  for (Id a : x.after) {
     if (!inRange(a, p.transfers.size()) || a == t)
       return fail("expected another transfer before it, got " + Twine(a));
+    if (!mayRead(x.queue, p.transfers[a].queue))
+      return fail("expected to read nothing of queue " +
+                  Twine(int(p.transfers[a].queue)) + ", got transfer " +
+                  Twine(a));
+  }
   return "";
 }
 
@@ -90,6 +109,45 @@ static std::string checkFloating(const ScheduleProblem &p, Id f) {
     if (!inRange(g, p.floating.size()) || g == f || p.floating[g].before >= 0)
       return fail("expected another tail before it, got " + Twine(g));
   return "";
+}
+
+/// Plays the step without time: whoever has all that it needs goes on.
+static std::string checkProgress(const ScheduleProblem &p) {
+  std::vector<SmallVector<Id, 2>> before = getPredecessors(p);
+  std::vector<int> missing(p.spine.size());
+  for (const Transfer &x : p.transfers)
+    if (x.firstUse >= 0)
+      ++missing[x.firstUse];
+  std::array<std::vector<Id>, kNumQueues> order;
+  for (int q = 1; q != kNumQueues; ++q)
+    order[q] = getQueueOrder(p, Queue(q));
+  std::array<size_t, kNumQueues> next = {};
+  std::vector<bool> done(p.transfers.size());
+  Id segment = 0;
+  auto canBegin = [&](Id t) {
+    return p.transfers[t].ready < segment &&
+           llvm::all_of(before[t], [&](Id a) { return done[a]; });
+  };
+  for (bool goesOn = true; goesOn;) {
+    goesOn = false;
+    for (int q = 1; q != kNumQueues; ++q)
+      for (; next[q] != order[q].size() && canBegin(order[q][next[q]]);
+           ++next[q], goesOn = true) {
+        Id t = order[q][next[q]];
+        done[t] = true;
+        if (p.transfers[t].firstUse >= 0)
+          --missing[p.transfers[t].firstUse];
+      }
+    for (; size_t(segment) != p.spine.size() && !missing[segment]; ++segment)
+      goesOn = true;
+  }
+  auto stuck = llvm::find(done, false);
+  if (stuck == done.end())
+    return "";
+  return ("transfer " + Twine(stuck - done.begin()) +
+          ": expected that it can begin, got a circle of transfers and what "
+          "they need")
+      .str();
 }
 
 std::string mlir::fsdp::sched::checkProblem(const ScheduleProblem &p) {
@@ -128,7 +186,7 @@ std::string mlir::fsdp::sched::checkProblem(const ScheduleProblem &p) {
         return ("transfer " + Twine(t) + ": expected transfer " + Twine(a) +
                 " earlier in their queue")
             .str();
-  return "";
+  return checkProgress(p);
 }
 
 /// The last segment that data of @t comes from, directly or through others.

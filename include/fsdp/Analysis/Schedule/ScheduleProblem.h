@@ -70,7 +70,8 @@ struct Transfer {
   Queue queue = Queue::AllGather;
   /// The segment that completes its input; -1 if that is there from the start.
   Id ready = -1;
-  /// Transfers that it reads: the reduce_scatter before an all_reduce.
+  /// Transfers that it reads: reductions before a reduction, the copy to the
+  /// host before a fetch.
   llvm::SmallVector<Id, 1> after;
   /// First and last segment that read its result; -1: tails only.
   Id firstUse = -1, lastUse = -1;
