@@ -323,6 +323,28 @@ TEST(Scheduler, contentionKeepsTheProperties) {
   }
 }
 
+/// Casts and copies in little memory: of the ways to the shortest step few come
+/// to their end.
+TEST(Scheduler, hurriesWhereMostWaysEndInAWait) {
+  test::ConstantCost cost;
+  cost.computeLoss = 150;
+  RandomOptions o;
+  o.units = 16;
+  o.ratio = 0.7;
+  o.rooms = 2;
+  o.copies = 0.3;
+  o.casts = true;
+  ScheduleProblem p = makeProblem(o, 8);
+  for (const CostModel *model :
+       {(const CostModel *)nullptr, (const CostModel *)&cost}) {
+    p.cost = model;
+    std::optional<Schedule> s = schedule(p);
+    ASSERT_TRUE(s);
+    expectSound(p, *s);
+    EXPECT_LE(double(s->makespan), 1.02 * double(lowerBound(p).value));
+  }
+}
+
 TEST(Scheduler, latenciesMayOverlap) {
   for (uint64_t seed = 0; seed != 30; ++seed) {
     RandomOptions o = pickOptions(seed);

@@ -59,7 +59,8 @@ struct KeyInfo {
 /// A way to a state: how early, and what floats has begun.
 struct Label {
   Key key;
-  Time now = 0, bound = 0;
+  /// The least score goes on first: the bound, and more for what is left.
+  Time now = 0, bound = 0, score = 0;
   /// When what is running is over; 0 if nothing is.
   Time computeEnd = 0;
   /// Of what is under way: when it begins to work on its link, if nothing else
@@ -88,9 +89,9 @@ struct Item {
 
 class Search {
 public:
-  Search(const ScheduleProblem &p, const LeastTails &behind, Time bound,
-         Time enough, bool shared);
-  EventSearchResult run(int64_t effort);
+  Search(const ScheduleProblem &p, const LeastTails &behind,
+         const EventSearchOptions &options);
+  EventSearchResult run();
 
 private:
   void buildStreams();
@@ -125,8 +126,7 @@ private:
   const ScheduleProblem &p;
   const LeastTails &behind;
   int64_t room;
-  Time least, enough;
-  bool shared;
+  EventSearchOptions options;
   PerStream<std::vector<Item>> streams;
   /// By transfer: its stream and its place there.
   std::vector<std::pair<int, int32_t>> placeOf;
@@ -152,12 +152,12 @@ private:
 
   std::vector<Label> labels;
   llvm::DenseMap<Key, SmallVector<int32_t, 2>, KeyInfo> labelsOf;
-  /// The least bound first; of equal ones those that have come the furthest.
+  /// The least score first; of equal ones those that have come the furthest.
   struct Later {
     const std::vector<Label> &labels;
     bool operator()(int32_t a, int32_t b) const {
-      return std::make_tuple(labels[a].bound, -labels[a].depth, a) >
-             std::make_tuple(labels[b].bound, -labels[b].depth, b);
+      return std::make_tuple(labels[a].score, -labels[a].depth, a) >
+             std::make_tuple(labels[b].score, -labels[b].depth, b);
     }
   };
   std::priority_queue<int32_t, std::vector<int32_t>, Later> open{{labels}};
@@ -168,10 +168,10 @@ private:
 // The step
 //===----------------------------------------------------------------------===//
 
-Search::Search(const ScheduleProblem &p, const LeastTails &behind, Time bound,
-               Time enough, bool shared)
-    : p(p), behind(behind), room(p.budget - p.fixedBytes), least(bound),
-      enough(enough), shared(shared), placeOf(p.transfers.size()) {
+Search::Search(const ScheduleProblem &p, const LeastTails &behind,
+               const EventSearchOptions &options)
+    : p(p), behind(behind), room(p.budget - p.fixedBytes), options(options),
+      placeOf(p.transfers.size()) {
   size_t n = p.spine.size();
   spineAfter.assign(n + 1, 0);
   for (size_t s = n; s-- > 0;)
@@ -376,8 +376,9 @@ bool Search::beats(const Label &a, const Label &b) const {
 
 void Search::add(Label x) {
   x.bound = getBound(x);
-  if (x.bound >= enough)
+  if (x.bound >= options.enough)
     return;
+  x.score = x.bound + (x.bound - x.now) / 64 * options.haste;
   ++x.depth;
   SmallVector<int32_t, 2> &others = labelsOf[x.key];
   for (int32_t other : others)
@@ -452,7 +453,7 @@ void Search::beginTransfer(Label x, int s) {
     if (other != s && x.key.isUnderWay(other) &&
         getLast(x.key, other).link == item.link)
       sharers.push_back(other);
-  if (!sharers.empty() && !shared)
+  if (!sharers.empty() && !options.shared)
     return;
   llvm::sort(sharers, [&](int a, int b) {
     return std::make_pair(x.end[a], a) < std::make_pair(x.end[b], b);
@@ -636,14 +637,17 @@ void Search::comeAfter(const Label &from, int s, Schedule &schedule) const {
   }
 }
 
-EventSearchResult Search::run(int64_t effort) {
+EventSearchResult Search::run() {
+  Time least = options.bound;
+  int64_t effort = options.effort;
   add({});
   while (!open.empty()) {
     int32_t at = open.top();
     open.pop();
     if (labels[at].beaten)
       continue;
-    least = std::max(least, labels[at].bound);
+    if (!options.haste)
+      least = std::max(least, labels[at].bound);
     if (isEnd(labels[at]))
       return {least, trace(at)};
     if (effort-- == 0)
@@ -652,14 +656,14 @@ EventSearchResult Search::run(int64_t effort) {
     x.parent = at;
     expand(x);
   }
-  return {enough, std::nullopt};
+  return {options.enough, std::nullopt};
 }
 
 EventSearchResult
 mlir::fsdp::sched::searchEvents(const ScheduleProblem &problem,
-                                const LeastTails &behind, Time bound,
-                                Time enough, int64_t effort, bool shared) {
-  if (bound >= enough)
-    return {bound, std::nullopt};
-  return Search(problem, behind, bound, enough, shared).run(effort);
+                                const LeastTails &behind,
+                                const EventSearchOptions &options) {
+  if (options.bound >= options.enough)
+    return {options.bound, std::nullopt};
+  return Search(problem, behind, options).run();
 }

@@ -40,19 +40,32 @@ struct EventSearchResult {
   std::optional<Schedule> schedule;
 };
 
+struct EventSearchOptions {
+  /// No step takes less.
+  Time bound = 0;
+  /// Ways that take as much are of no use.
+  Time enough = 0;
+  /// States to look at, at most.
+  int64_t effort = 0;
+  /// Not: only transfers that wait until their link is free, latency and all.
+  /// Then the bound that is found is theirs alone.
+  bool shared = true;
+  /// So many 64ths of the time that is left count once more: of ways with equal
+  /// bounds, and with a little more, those that have come further go on. What
+  /// is found first need not be the best, and the bound is not raised.
+  int haste = 0;
+};
+
 /// States that are worth looking at. Counted, not timed: the same everywhere.
 constexpr int64_t kEventEffort = 20'000;
 
 /// From the graph of LowerBound.cpp.
 LeastTails getLeastTails(const ScheduleProblem &problem);
 
-/// @behind: of @problem. @bound is one already. Looks at @effort states at
-/// most, and only for ways that take less than @enough. Not @shared: for those
-/// whose transfers wait until their link is free, latency and all. Then `bound`
-/// is theirs alone.
+/// @behind: of @problem.
 EventSearchResult searchEvents(const ScheduleProblem &problem,
-                               const LeastTails &behind, Time bound,
-                               Time enough, int64_t effort, bool shared = true);
+                               const LeastTails &behind,
+                               const EventSearchOptions &options);
 
 } // namespace mlir::fsdp::sched
 

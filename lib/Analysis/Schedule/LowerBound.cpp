@@ -576,7 +576,7 @@ Bound mlir::fsdp::sched::lowerBound(const ScheduleProblem &problem) {
 
 Time mlir::fsdp::sched::raiseBound(const ScheduleProblem &problem, Time bound,
                                    Time enough) {
-  return searchEvents(problem, getLeastTails(problem), bound, enough,
-                      kEventEffort)
+  return searchEvents(problem, getLeastTails(problem),
+                      {bound, enough, kEventEffort})
       .bound;
 }

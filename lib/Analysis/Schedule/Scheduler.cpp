@@ -28,6 +28,8 @@ using Turns = std::vector<Turn>;
 constexpr size_t kSmall = 40;
 /// States that a search of a small and of a larger step may look at.
 constexpr size_t kSmallEffort = 200'000, kLargeEffort = 5'000;
+/// As kEventEffort, where that has not led to the bound.
+constexpr int64_t kLongEffort = 100'000;
 constexpr Time kForever = std::numeric_limits<Time>::max();
 
 //===----------------------------------------------------------------------===//
@@ -604,10 +606,24 @@ static Schedule withoutMemoryOrder(const ScheduleProblem &problem,
   return schedule;
 }
 
-/// Offers what a search of events finds, which waits for everything at once:
-/// where that is not needed, or only later, nobody waits for what is late. It
-/// knows one timing, and peaks are of any: where nothing fits, it has that much
-/// less. @behind: of @problem. Returns its bound.
+/// Offers @found, which waits for everything at once: where that is not needed,
+/// or only later, nobody waits for what is late. Returns the bytes that it
+/// takes too much.
+static int64_t offerRelaxed(const ScheduleProblem &problem,
+                            const Schedule &found, Best &best) {
+  Schedule loose = withoutMemoryOrder(problem, found);
+  best.offer(loose);
+  waitEarly(problem, loose);
+  best.offer(std::move(loose));
+  best.missing = kNoBudget;
+  best.offer(found);
+  int64_t missing = std::exchange(best.missing, kNoBudget);
+  return missing == kNoBudget ? 0 : missing;
+}
+
+/// Offers what a search of events finds. It knows one timing, and peaks are of
+/// any: where nothing fits, it has that much less. @behind: of @problem.
+/// Returns its bound.
 static Time offerEvents(const ScheduleProblem &problem, LeastTails behind,
                         Time bound, bool shared, Best &best) {
   constexpr int kTries = 3;
@@ -616,30 +632,65 @@ static Time offerEvents(const ScheduleProblem &problem, LeastTails behind,
   for (int i = 0; i != kTries && best.schedule->makespan > raised; ++i) {
     if (i != 0)
       behind = getLeastTails(tighter);
-    EventSearchResult found = searchEvents(
-        tighter, behind, bound, best.schedule->makespan, kEventEffort, shared);
+    EventSearchResult found =
+        searchEvents(tighter, behind,
+                     {bound, best.schedule->makespan, kEventEffort, shared});
     if (i == 0)
       raised = found.bound;
     if (!found.schedule)
       break;
-    Schedule loose = withoutMemoryOrder(problem, *found.schedule);
-    best.offer(loose);
-    waitEarly(problem, loose);
-    best.offer(std::move(loose));
-    best.missing = kNoBudget;
-    best.offer(std::move(*found.schedule));
-    if (best.missing == kNoBudget)
+    int64_t missing = offerRelaxed(problem, *found.schedule, best);
+    if (!missing)
       break;
-    tighter.budget -= best.missing;
+    tighter.budget -= missing;
   }
-  best.missing = kNoBudget;
   return raised;
 }
 
+/// Compute takes as long as it takes in @schedule, beside its transfers.
+static void takeTimes(const ScheduleProblem &problem, const Schedule &schedule,
+                      ScheduleProblem &slowed) {
+  Simulation simulation = simulate(problem, schedule);
+  for (auto [op, span] : llvm::zip_equal(schedule.line, simulation.compute))
+    (op.floating ? slowed.floating[op.id].work : slowed.spine[op.id].work) =
+        span.end - span.begin;
+}
+
+/// The search of events does not know what slows compute down. So it is told
+/// how long compute took in the order that it found last, until it finds the
+/// same again. False if it finds nothing.
+static bool offerContended(const ScheduleProblem &problem, int haste,
+                           Best &best) {
+  constexpr int kTries = 5;
+  ScheduleProblem slowed = problem;
+  std::optional<Schedule> last;
+  for (int i = 0; i != kTries; ++i) {
+    EventSearchResult found =
+        searchEvents(slowed, getLeastTails(slowed),
+                     {/*bound=*/0, kForever, kLongEffort, true, haste});
+    if (!found.schedule || (last && last->isSameOrder(*found.schedule)))
+      break;
+    slowed.budget -= offerRelaxed(problem, *found.schedule, best);
+    last = std::move(found.schedule);
+    takeTimes(problem, *last, slowed);
+  }
+  return last.has_value();
+}
+
+/// The same, and with ever more haste until there is something: where memory is
+/// short, few ways come to the end.
+static void offerHastily(const ScheduleProblem &problem, Best &best) {
+  for (int haste : {0, 1, 4, 16})
+    if (offerContended(problem, haste, best))
+      return;
+}
+
 /// As schedule(), but for the waits. @target: no order takes less. One that
-/// takes @below or more need not be the best.
+/// takes @below or more need not be the best. @thorough: in plans that are only
+/// compared, not worth its time.
 static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
-                                         Time target, Time below = kForever) {
+                                         Time target, bool thorough,
+                                         Time below = kForever) {
   Best best{problem, std::nullopt};
   best.offer(scheduleFrugally(problem));
   if (!best.schedule)
@@ -650,6 +701,8 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     if (best.schedule->makespan > target)
       offerEvents(problem, behind, target, /*shared=*/false, best);
   }
+  if (best.schedule->makespan > target && thorough)
+    offerHastily(problem, best);
   if (best.schedule->makespan <= target)
     return std::move(best.schedule);
   Candidates(problem, best, target, below).run();
@@ -690,7 +743,8 @@ static ScheduleProblem withRoomTaken(const ScheduleProblem &problem) {
 std::optional<Schedule>
 mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
   ScheduleProblem full = problem.room ? withRoomTaken(problem) : problem;
-  std::optional<Schedule> found = findOrder(full, lowerBound(full).value);
+  std::optional<Schedule> found =
+      findOrder(full, lowerBound(full).value, /*thorough=*/true);
   if (!found)
     return std::nullopt;
   if (problem.room)
@@ -706,7 +760,8 @@ mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
 std::optional<Time>
 mlir::fsdp::sched::getScheduledTime(const ScheduleProblem &problem, Time bound,
                                     Time below) {
-  if (std::optional<Schedule> found = findOrder(problem, bound, below))
+  if (std::optional<Schedule> found =
+          findOrder(problem, bound, /*thorough=*/false, below))
     return found->makespan;
   return std::nullopt;
 }
