@@ -86,6 +86,7 @@ void StepScheduler::fillOrder(OpPassManager &pm,
   // What is reserved may be all of it. The pass takes 0 for the device's.
   schedule.budget = std::max<int64_t>(limits.budget, 1);
   schedule.room = limits.room;
+  schedule.available = std::max<int64_t>(budget, 1);
   schedule.shrink = true;
   schedule.forwardPrefetch = options.forwardPrefetch;
   schedule.backwardPrefetch = options.backwardPrefetch;

@@ -90,6 +90,9 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
   }
   result.timeline =
       play(addTimes(result.program, *cost->model, cost->placements));
+  if (options.available)
+    step->problem.budget =
+        std::max(options.available, getLeastBudget(step->problem));
   result.bound = getStepBound(program, *step, times);
   return std::move(result);
 }
@@ -301,6 +304,10 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     if (room && order != "scheduled")
       return emitError(step.getLoc())
              << "expected order scheduled beside room, got " << order;
+    if (available < 0)
+      return emitError(step.getLoc())
+             << "expected available bytes of at least 0, got "
+             << int64_t(available);
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = extractStepProgram(module, &origins);
     if (failed(program))
@@ -310,6 +317,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     options.budget = budget;
     options.shrink = shrink;
     options.room = room;
+    options.available = available;
     options.forwardPrefetch = forwardPrefetch;
     options.backwardPrefetch = backwardPrefetch;
     options.limitAllGathers = limitAllGathers;

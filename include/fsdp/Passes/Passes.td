@@ -474,6 +474,9 @@ def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::ModuleOp"> {
     Option<"room", "room", "int64_t", /*default=*/"0",
            "order=scheduled: bytes to leave free wherever the step can do "
            "without them, for the gaps of its arena">,
+    Option<"available", "available", "int64_t", /*default=*/"0",
+           "bytes that the bound counts on, where the budget leaves some for "
+           "the gaps of the arena; 0: the budget">,
     Option<"forwardPrefetch", "forward-prefetch", "bool", /*default=*/"true",
            "order=fsdp: gather the next unit of forward while one computes">,
     Option<"backwardPrefetch", "backward-prefetch", "std::string",

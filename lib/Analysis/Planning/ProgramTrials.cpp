@@ -43,7 +43,6 @@ llvm::Expected<bool> ProgramTrials::plan(int64_t budget) {
   if (!step)
     return step.takeError();
   next->step = std::move(*step);
-  next->bound = getStepBound(next->program, next->step, times);
   plans.push_back(next);
   last = std::move(next);
   return last->planned.fits();

@@ -306,18 +306,17 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
     return error;
   const ProgramTrials::Plan &plan =
       report.fits() ? trials.getBest() : trials.getLast();
-  Task task{plan.program, plan.step, plan.bound};
-  report.bound = task.bound;
+  TimedProgram times = addTimes(plan.program, cost, placements);
+  Task task{plan.program, plan.step};
+  // What does not fit is shown as if it did, and said.
+  task.step.problem.budget = report.fits() ? report.budget : kNoBudget;
+  report.bound = task.bound = getStepBound(task.program, task.step, times);
   report.decisions = plan.planned.summary;
   report.limit = describeLimit(lowerBound(task.step.problem));
-  report.kernels =
-      getKernels(plan.program, addTimes(plan.program, cost, placements));
+  report.kernels = getKernels(plan.program, times);
   std::string title = getTitle(program, plan.planned.plan);
-  if (!report.fits()) {
-    // It is shown as if it did, and said.
-    task.step.problem.budget = kNoBudget;
+  if (!report.fits())
     return addBest("planned", std::move(title), task);
-  }
   if (llvm::Error error =
           add("planned", std::move(title), task, trials.getBestSchedule()))
     return error;

@@ -24,7 +24,6 @@ public:
     /// With the plan applied, and what there is to order in it.
     StepProgram program;
     StepProblem step;
-    Time bound = 0;
     /// Of the model, for which it was planned.
     int64_t budget = 0;
     /// The same for equal plans.
