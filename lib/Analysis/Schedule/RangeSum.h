@@ -19,6 +19,7 @@ class RangeSum {
 public:
   explicit RangeSum(size_t n) : tree(n + 1) {}
   void add(size_t i, int64_t v) {
+    total += v;
     for (++i; i < tree.size(); i += i & -i)
       tree[i] += v;
   }
@@ -28,10 +29,11 @@ public:
       sum += tree[i];
     return sum;
   }
-  int64_t from(size_t i) const { return below(tree.size() - 1) - below(i); }
+  int64_t from(size_t i) const { return total - below(i); }
 
 private:
   std::vector<int64_t> tree;
+  int64_t total = 0;
 };
 
 } // namespace mlir::fsdp::sched

@@ -138,7 +138,8 @@ using Clock = std::array<int32_t, kNumQueues>;
 class PeakFinder {
 public:
   PeakFinder(const ScheduleProblem &p, const Schedule &s);
-  int64_t find();
+  /// The peak; or, where that is more, some state above @enough.
+  int64_t find(int64_t least, int64_t enough);
   /// By segment, as getPeaks.
   std::vector<int64_t> findAll();
 
@@ -340,13 +341,14 @@ void PeakFinder::visit(Weigh weigh) {
   }
 }
 
-int64_t PeakFinder::find() {
-  int64_t peak = 0;
+int64_t PeakFinder::find(int64_t least, int64_t enough) {
+  int64_t peak = least;
   visit([&](Id, Id, int64_t spine, const Clock &compute) {
-    if (spine + getBound(compute) > peak)
-      peak = std::max(peak, spine + getHeaviest(compute));
+    int64_t state = p.fixedBytes + spine;
+    if (peak <= enough && state + getBound(compute) > peak)
+      peak = std::max(peak, state + getHeaviest(compute));
   });
-  return peak + p.fixedBytes;
+  return peak;
 }
 
 std::vector<int64_t> PeakFinder::findAll() {
@@ -362,7 +364,15 @@ std::vector<int64_t> PeakFinder::findAll() {
 
 int64_t mlir::fsdp::sched::getPeak(const ScheduleProblem &problem,
                                    const Schedule &schedule) {
-  return PeakFinder(problem, schedule).find();
+  return PeakFinder(problem, schedule)
+      .find(/*least=*/problem.fixedBytes, /*enough=*/kNoBudget);
+}
+
+bool mlir::fsdp::sched::fitsBudget(const ScheduleProblem &problem,
+                                   const Schedule &schedule) {
+  // What is within the budget needs no closer look.
+  int64_t budget = problem.budget;
+  return PeakFinder(problem, schedule).find(budget, budget) <= budget;
 }
 
 std::vector<int64_t> mlir::fsdp::sched::getPeaks(const ScheduleProblem &problem,

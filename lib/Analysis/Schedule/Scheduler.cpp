@@ -340,22 +340,27 @@ int64_t mlir::fsdp::sched::getLeastBudget(const ScheduleProblem &problem) {
 }
 
 namespace {
-/// Keeps the best of the schedules that fit.
+/// Keeps the best of the schedules that fit; their peaks are for later.
 struct Best {
   const ScheduleProblem &problem;
   std::optional<Schedule> schedule;
   /// Of the bytes that better ones took too much, the least.
   int64_t missing = kNoBudget;
 
-  void offer(Schedule candidate) {
-    candidate.makespan = simulate(problem, candidate).step;
-    if (schedule && candidate.makespan >= schedule->makespan)
-      return;
-    candidate.peak = getPeak(problem, candidate);
-    if (candidate.peak <= problem.budget)
-      schedule = std::move(candidate);
-    else
-      missing = std::min(missing, candidate.peak - problem.budget);
+  /// False where it takes less time than the best, and does not fit.
+  bool offerIfFits(const Schedule &candidate) {
+    Time makespan = simulate(problem, candidate).step;
+    if (schedule && makespan >= schedule->makespan)
+      return true;
+    if (!fitsBudget(problem, candidate))
+      return false;
+    schedule = candidate;
+    schedule->makespan = makespan;
+    return true;
+  }
+  void offer(const Schedule &candidate) {
+    if (!offerIfFits(candidate))
+      missing = std::min(missing, getPeak(problem, candidate) - problem.budget);
   }
 };
 } // namespace
@@ -380,9 +385,9 @@ static void offerFSDP(const ScheduleProblem &problem, Best &best) {
             (backward == BackwardPrefetch::Pre && limits.backwardPost) ||
             limits.inFlight == 1)
           continue;
-        best.offer(orderLikeFSDP(problem, options));
+        best.offerIfFits(orderLikeFSDP(problem, options));
         options.waitForReductions = false;
-        best.offer(orderLikeFSDP(problem, options));
+        best.offerIfFits(orderLikeFSDP(problem, options));
       }
 }
 
@@ -456,7 +461,7 @@ bool Candidates::offer(const CastPlan &casts, bool rulesOnly) {
   if (!found)
     return false;
   best.offer(shareLinks(problem, *found));
-  best.offer(std::move(*found));
+  best.offer(*found);
   if (best.schedule->makespan >= before)
     return false;
   bestCasts = casts;
@@ -612,9 +617,9 @@ static Schedule withoutMemoryOrder(const ScheduleProblem &problem,
 static int64_t offerRelaxed(const ScheduleProblem &problem,
                             const Schedule &found, Best &best) {
   Schedule loose = withoutMemoryOrder(problem, found);
-  best.offer(loose);
+  best.offerIfFits(loose);
   waitEarly(problem, loose);
-  best.offer(std::move(loose));
+  best.offerIfFits(loose);
   best.missing = kNoBudget;
   best.offer(found);
   int64_t missing = std::exchange(best.missing, kNoBudget);
@@ -747,8 +752,7 @@ mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
       findOrder(full, lowerBound(full).value, /*thorough=*/true);
   if (!found)
     return std::nullopt;
-  if (problem.room)
-    found->peak = getPeak(problem, *found);
+  found->peak = getPeak(problem, *found);
   // Where there is plenty of memory, places do not matter.
   if (found->peak > problem.budget / 4 * 3) {
     waitEarly(problem, *found);

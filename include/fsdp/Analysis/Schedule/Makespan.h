@@ -58,6 +58,9 @@ Simulation simulate(const ScheduleProblem &problem, const Schedule &schedule);
 /// more of their inputs and reductions less; above it otherwise.
 int64_t getPeak(const ScheduleProblem &problem, const Schedule &schedule);
 
+/// Whether that is within the budget: sooner known than how much it is.
+bool fitsBudget(const ScheduleProblem &problem, const Schedule &schedule);
+
 /// The same by segment: while it runs and on its borders.
 std::vector<int64_t> getPeaks(const ScheduleProblem &problem,
                               const Schedule &schedule);
