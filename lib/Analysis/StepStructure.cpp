@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,6 +19,11 @@
 
 using namespace mlir;
 using namespace mlir::fsdp;
+
+func::FuncOp fsdp::getStep(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+  return step && step.getBody().hasOneBlock() ? step : nullptr;
+}
 
 SmallVector<Value> fsdp::getReadValues(Operation *op) {
   llvm::SetVector<Value> values(op->operand_begin(), op->operand_end());

@@ -75,3 +75,16 @@ module @fallback {
     return %x : memref<4xf32>
   }
 }
+
+// -----
+
+func.func @step(%x: tensor<4xf32>) {
+  %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
+  return %out : tensor<4xf32>
+}
+// expected-error @below {{expected an implementation of @k in @fallback, got none}}
+module @fallback {
+}

@@ -110,7 +110,13 @@ struct AdoptKernels : fsdp::impl::AdoptKernelsBase<AdoptKernels> {
         continue;
       auto body = nested.lookupSymbol<func::FuncOp>(
           (kernel.getSymName() + "_cpu").str());
-      if (!body || failed(adopt(kernel, body)))
+      if (!body) {
+        nested.emitError() << "expected an implementation of @"
+                           << kernel.getSymName() << " in @" << kFallbackModule
+                           << ", got none";
+        return signalPassFailure();
+      }
+      if (failed(adopt(kernel, body)))
         return signalPassFailure();
     }
     // Constants that the kernels read.

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelFormation.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {
@@ -20,7 +21,7 @@ using namespace mlir::fsdp;
 namespace {
 struct FormKernels : fsdp::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     StepGraph graph(step);

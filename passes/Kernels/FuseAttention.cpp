@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Attention.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -136,7 +137,7 @@ void BodyBuilder::build(Region &region, int root, ArrayRef<int> known) {
 namespace {
 struct FuseAttention : fsdp::impl::FuseAttentionBase<FuseAttention> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     replaced.clear();

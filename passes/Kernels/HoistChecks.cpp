@@ -221,7 +221,7 @@ void Check::guardLookups() {
 namespace {
 struct HoistChecks : fsdp::impl::HoistChecksBase<HoistChecks> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     SmallVector<cf::AssertOp> assertions;

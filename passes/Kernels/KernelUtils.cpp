@@ -18,7 +18,8 @@ SmallVector<func::FuncOp> fsdp::getKernels(ModuleOp module) {
   SymbolTable symbols(module);
   llvm::SetVector<func::FuncOp> kernels;
   module.walk([&](LaunchOp op) {
-    if (auto kernel = symbols.lookup<func::FuncOp>(op.getKernel()))
+    auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
+    if (kernel && !kernel.isExternal())
       kernels.insert(kernel);
   });
   return kernels.takeVector();

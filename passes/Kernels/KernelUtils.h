@@ -16,7 +16,8 @@ namespace mlir::fsdp {
 /// The nested module of fsdp-isolate-kernels.
 constexpr llvm::StringLiteral kFallbackModule = "fallback";
 
-/// The functions that the module launches, each once, in order of first launch.
+/// The functions that the module launches and has, each once, in order of first
+/// launch.
 SmallVector<func::FuncOp> getKernels(ModuleOp module);
 
 /// Whether a kernel already has code or is a matrix product.

@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Contraction.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -385,7 +386,7 @@ static void copyReturnedArguments(func::FuncOp step) {
 
 struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     RewritePatternSet patterns(&getContext());

@@ -234,7 +234,7 @@ namespace {
 struct OutlineKernels : fsdp::impl::OutlineKernelsBase<OutlineKernels> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(module);
     if (!step)
       return markAllAnalysesPreserved();
     Block &block = step.getBody().front();

@@ -253,7 +253,7 @@ namespace {
 struct RecomputeCheapValues
     : fsdp::impl::RecomputeCheapValuesBase<RecomputeCheapValues> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     Block &block = step.getBody().front();

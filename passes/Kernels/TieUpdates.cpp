@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelLoops.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {
@@ -62,7 +63,7 @@ namespace {
 struct TieUpdates : fsdp::impl::TieUpdatesBase<TieUpdates> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(module);
     if (!step)
       return markAllAnalysesPreserved();
     SymbolTable symbols(module);
@@ -85,7 +86,7 @@ private:
     if (isReadAfter(arg, launch))
       return;
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
-    if (!readsBeforeWrites(kernel, index, result))
+    if (kernel.isExternal() || !readsBeforeWrites(kernel, index, result))
       return;
     SmallVector<int64_t> tied(launch.getNumResults(), -1);
     if (launch.getTied())

@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/ArenaPlan.h"
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {
@@ -41,7 +42,7 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
   using PlanArenaBase::PlanArenaBase;
 
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     for (Operation &op : step.getBody().front())

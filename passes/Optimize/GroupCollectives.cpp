@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -83,7 +84,7 @@ static void sink(ArrayRef<CollectiveOpInterface> group) {
 namespace {
 struct GroupCollectives : fsdp::impl::GroupCollectivesBase<GroupCollectives> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     llvm::MapVector<Attribute, SmallVector<CollectiveOpInterface>> groups;

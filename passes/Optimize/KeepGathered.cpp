@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -30,7 +31,7 @@ static void replace(AllGatherOp gather, AllGatherOp earlier) {
 namespace {
 struct KeepGathered : fsdp::impl::KeepGatheredBase<KeepGathered> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     SmallVector<std::pair<AllGatherOp, AllGatherOp>> kept;

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
@@ -114,7 +115,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(module);
     if (!step)
       return markAllAnalysesPreserved();
     if (llvm::Error error = run(module, step)) {

@@ -8,6 +8,7 @@
 #include "MarkedResults.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -140,7 +141,7 @@ namespace {
 struct RecomputeActivations
     : fsdp::impl::RecomputeActivationsBase<RecomputeActivations> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
     Block &block = step.getBody().front();

@@ -7,6 +7,7 @@
 
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -201,7 +202,7 @@ struct ApplyOptimizer : fsdp::impl::ApplyOptimizerBase<ApplyOptimizer> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp func = getStep(module);
     if (!func || getResultsWith(func, names::kGradShard).empty())
       return markAllAnalysesPreserved();
     FailureOr<OptimizerFunction> optimizer = readOptimizer(module);

@@ -8,6 +8,7 @@
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/FlatLayout.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -426,7 +427,7 @@ struct ConvertLogicalToCollectives
     : fsdp::impl::ConvertLogicalToCollectivesBase<ConvertLogicalToCollectives> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp func = getStep(module);
     Symbols symbols(module);
     // A step that takes no shards is at L2 already (or is somebody else's).
     if (!func || symbols.flatParams.empty() ||

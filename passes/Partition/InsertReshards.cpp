@@ -34,7 +34,7 @@ static Operation *getLastReader(UnshardOp unshard) {
 namespace {
 struct InsertReshards : fsdp::impl::InsertReshardsBase<InsertReshards> {
   void runOnOperation() override {
-    auto func = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp func = getStep(getOperation());
     if (!func)
       return markAllAnalysesPreserved();
     SmallVector<std::pair<UnshardOp, Operation *>> plan;

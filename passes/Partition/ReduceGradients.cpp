@@ -7,6 +7,7 @@
 
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {
@@ -69,7 +70,7 @@ static FailureOr<Value> reduceGradient(func::FuncOp func, FlatParamOp flat,
 namespace {
 struct ReduceGradients : fsdp::impl::ReduceGradientsBase<ReduceGradients> {
   void runOnOperation() override {
-    auto func = getOperation().lookupSymbol<func::FuncOp>(names::kStep);
+    func::FuncOp func = getStep(getOperation());
     if (!func || getResultsWith(func, names::kGrad).empty())
       return markAllAnalysesPreserved();
     llvm::StringMap<unsigned> results = getGradResults(func);

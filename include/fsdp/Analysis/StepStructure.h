@@ -13,12 +13,17 @@
 #ifndef FSDP_ANALYSIS_STEPSTRUCTURE_H
 #define FSDP_ANALYSIS_STEPSTRUCTURE_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Block.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace mlir::fsdp {
+
+/// @step, if the module has it and it is one block; verifiers refuse others.
+func::FuncOp getStep(ModuleOp module);
 
 /// Values from outside `op` that it or its regions read, each once, in order.
 SmallVector<Value> getReadValues(Operation *op);

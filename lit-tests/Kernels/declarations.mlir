@@ -1,0 +1,11 @@
+// A kernel without a body is left to whoever has it.
+
+// RUN: fsdp-opt %s -o %t
+// RUN: fsdp-opt %s --fsdp-tie-inits --fsdp-tie-updates --fsdp-match-matmuls | diff %t -
+// RUN: fsdp-opt %s --fsdp-emit-attention --fsdp-vectorize-kernels --fsdp-deduplicate-kernels | diff %t -
+
+func.func private @k(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+func.func @step(%x: tensor<4xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<4xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+  %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
