@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -172,7 +173,5 @@ FailureOr<GuardPlan> fsdp::planGuards(ModuleOp module) {
   FailureOr<StepProgram> program = extractStepProgram(module, &origins);
   if (failed(program))
     return failure();
-  return GuardPlanner(*program, origins,
-                      module.lookupSymbol<func::FuncOp>(names::kStep))
-      .plan();
+  return GuardPlanner(*program, origins, getStep(module)).plan();
 }

@@ -9,6 +9,7 @@
 #include "MakeCompileReport.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
@@ -72,8 +73,7 @@ private:
 /// Borders come on top of what was packed within the budget: they are for
 /// finding mistakes, so what they take beyond it is said, not refused.
 static void reportGuarded(ModuleOp module, int64_t budget) {
-  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-  int64_t bytes = getArenaBytes(step);
+  int64_t bytes = getArenaBytes(getStep(module));
   if (bytes > budget)
     llvm::errs() << "guarded arena " << bytes << " bytes, " << bytes - budget
                  << " over the budget\n";

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 
 #include "llvm/Support/Path.h"
 
@@ -50,7 +51,7 @@ fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
   report.variant =
       simulateVariant(report.order, report.order, std::move(*program),
                       *cost->model, cost->placements);
-  report.variant.bound = module.lookupSymbol<func::FuncOp>(names::kStep)
+  report.variant.bound = getStep(module)
                              ->getAttrOfType<DictionaryAttr>(names::kSchedule)
                              .getAs<IntegerAttr>("bound")
                              .getInt();

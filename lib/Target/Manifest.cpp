@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Target/Dtype.h"
 
@@ -26,8 +27,7 @@ namespace {
 class ManifestWriter {
 public:
   ManifestWriter(ModuleOp module, const ManifestOptions &options)
-      : module(module), options(options),
-        step(module.lookupSymbol<func::FuncOp>(names::kStep)) {}
+      : module(module), options(options), step(getStep(module)) {}
 
   std::string write(const sched::StepProgram &program);
 

@@ -14,6 +14,7 @@
 #include "fsdp/Analysis/Schedule/Timeline.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Planner.h"
 
@@ -25,10 +26,6 @@ using namespace mlir::fsdp;
 
 static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
-static func::FuncOp getStep(ModuleOp module) {
-  return module.lookupSymbol<func::FuncOp>(names::kStep);
 }
 
 llvm::Expected<StepScheduler>
