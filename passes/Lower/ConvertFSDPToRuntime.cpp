@@ -617,6 +617,10 @@ struct ConvertFSDPToRuntime
     auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
     if (!step)
       return markAllAnalysesPreserved();
+    if (!step.getBody().hasOneBlock()) {
+      step.emitError("expected a step with one block");
+      return signalPassFailure();
+    }
     if (!step->hasAttr(names::kArena)) {
       step.emitError("expected fsdp.arena on the step (run fsdp-plan-arena "
                      "first)");
