@@ -12,6 +12,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 
 using namespace mlir::fsdp;
@@ -138,12 +139,11 @@ private:
   /// Casts in the order of their transfers, and their work from each on.
   PerStream<std::vector<Id>> casts;
   PerStream<std::vector<Time>> castsAfter;
-  /// Tails in order, their work from each on, what the end of each frees, what
-  /// so many free together, and how many so many complete transfers of a stream
-  /// let run.
+  /// Tails in order, their work from each on, what so many free, and how many
+  /// so many complete transfers of a stream let run.
   std::vector<Id> tails;
   std::vector<Time> tailsAfter;
-  std::vector<int64_t> tailFrees, tailsFreed;
+  std::vector<int64_t> tailsFreed;
   PerStream<std::vector<int32_t>> tailsReady;
   /// From each transfer of a stream on: work by link, and the least time
   /// behind any of them.
@@ -248,14 +248,12 @@ void Search::buildTails() {
   tailsAfter.assign(count + 1, 0);
   for (int32_t i = count; i-- > 0;)
     tailsAfter[i] = tailsAfter[i + 1] + p.floating[tails[i]].work;
-  tailFrees.assign(count, 0);
+  tailsFreed.assign(count + 1, 0);
   std::vector<int> lastTail = getLastTail(p);
   for (auto [t, x] : llvm::enumerate(p.transfers))
     if (x.firstUse < 0 && lastTail[t] >= 0 && lastTail[t] < count)
-      tailFrees[lastTail[t]] += x.dstBytes;
-  tailsFreed.assign(1, 0);
-  for (int64_t bytes : tailFrees)
-    tailsFreed.push_back(tailsFreed.back() + bytes);
+      tailsFreed[lastTail[t] + 1] += x.dstBytes;
+  std::partial_sum(tailsFreed.begin(), tailsFreed.end(), tailsFreed.begin());
   for (int s = 0; s != kStreams; ++s)
     tailsReady[s].assign(streams[s].size() + 1, count);
   for (int32_t i = count; i-- > 0;)
@@ -522,7 +520,7 @@ void Search::endNext(Label x) {
     if (x.key.running == Key::Segment)
       x.bytes -= frees[x.key.segments++];
     else if (x.key.running == Key::Tail)
-      x.bytes -= tailFrees[x.tails - 1];
+      x.bytes -= tailsFreed[x.tails] - tailsFreed[x.tails - 1];
     x.key.running = Key::Nothing;
     x.computeEnd = 0;
   } else {

@@ -391,13 +391,21 @@ static void offerFSDP(const ScheduleProblem &problem, Best &best) {
       }
 }
 
+/// Of what transfers come after besides their data, keeps what is on their own
+/// link, or what is not.
+static void keepAfter(const ScheduleProblem &problem, bool onOwnLink,
+                      Schedule &schedule) {
+  for (size_t t = 0; t != problem.transfers.size(); ++t)
+    llvm::erase_if(schedule.after[t], [&](Id a) {
+      return onOwnLink !=
+             (problem.transfers[a].cost.link == problem.transfers[t].cost.link);
+    });
+}
+
 /// Without the order on shared links: latencies overlap then, and links are
 /// shared evenly.
 static Schedule shareLinks(const ScheduleProblem &problem, Schedule schedule) {
-  for (size_t t = 0; t != problem.transfers.size(); ++t)
-    llvm::erase_if(schedule.after[t], [&](Id a) {
-      return problem.transfers[a].cost.link == problem.transfers[t].cost.link;
-    });
+  keepAfter(problem, /*onOwnLink=*/false, schedule);
   return schedule;
 }
 
@@ -604,10 +612,7 @@ static void waitEarly(const ScheduleProblem &problem, Schedule &schedule) {
 static Schedule withoutMemoryOrder(const ScheduleProblem &problem,
                                    Schedule schedule) {
   schedule.known.assign(problem.transfers.size(), schedule.line.size());
-  for (size_t t = 0; t != problem.transfers.size(); ++t)
-    llvm::erase_if(schedule.after[t], [&](Id a) {
-      return problem.transfers[a].cost.link != problem.transfers[t].cost.link;
-    });
+  keepAfter(problem, /*onOwnLink=*/true, schedule);
   return schedule;
 }
 
@@ -620,10 +625,7 @@ static int64_t offerRelaxed(const ScheduleProblem &problem,
   best.offerIfFits(loose);
   waitEarly(problem, loose);
   best.offerIfFits(loose);
-  best.missing = kNoBudget;
-  best.offer(found);
-  int64_t missing = std::exchange(best.missing, kNoBudget);
-  return missing == kNoBudget ? 0 : missing;
+  return best.offerIfFits(found) ? 0 : getPeak(problem, found) - problem.budget;
 }
 
 /// Offers what a search of events finds. It knows one timing, and peaks are of
