@@ -94,6 +94,38 @@ llvm::Expected<std::string> fsdp::findCluster(StringRef cluster,
       ", got '" + cluster + "'");
 }
 
+/// What is asked for beside the mesh and the cluster, as options.
+static std::string describeOptions(const PlanOptions &options) {
+  constexpr std::pair<StringLiteral, std::string PlanOptions::*> kTexts[] = {
+      {"strategy", &PlanOptions::strategy},
+      {"wrap", &PlanOptions::wrap},
+      {"param-dtype", &PlanOptions::paramDtype},
+      {"reduce-dtype", &PlanOptions::reduceDtype},
+      {"buffer-dtype", &PlanOptions::bufferDtype},
+      {"optimizer", &PlanOptions::optimizer},
+      {"reshard-after-forward", &PlanOptions::reshardAfterForward},
+      {"recompute", &PlanOptions::recompute},
+      {"offload", &PlanOptions::offload},
+      {"bucket", &PlanOptions::bucket},
+      {"memory-budget", &PlanOptions::memoryBudget},
+      {"compute-dtype", &PlanOptions::computeDtype},
+      {"fsdp", &PlanOptions::fsdp}};
+  const PlanOptions unset;
+  SmallVector<std::string> result;
+  for (auto [name, text] : kTexts)
+    if (options.*text != unset.*text)
+      result.push_back(("--" + name + " " + options.*text).str());
+  for (const std::string &pattern : options.ignore)
+    result.push_back("--ignore " + pattern);
+  for (const std::string &pattern : options.replicate)
+    result.push_back("--replicate " + pattern);
+  if (options.clip)
+    result.push_back("--clip-norm");
+  if (options.attention != unset.attention)
+    result.push_back("--attention decomposed");
+  return llvm::join(result, " ");
+}
+
 static llvm::Expected<std::optional<OutputFile>> open(StringRef path) {
   if (path.empty())
     return std::optional<OutputFile>();
@@ -140,6 +172,7 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   PlanReport &report = *planned;
   report.model = source.getName();
   report.items = source.getItems();
+  report.options = describeOptions(options);
   source.getWatch().lap("schedule and simulate");
   if (!options.compare.empty())
     if (llvm::Error error = addComparison(options, *cluster, report))

@@ -191,12 +191,35 @@ llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
   return loadCluster(*file);
 }
 
+/// What @step costs on @cluster where @factors hold.
+static llvm::Expected<ClusterCost> createScaledCost(const Cluster &cluster,
+                                                    const StepProgram &step,
+                                                    CostFactors factors) {
+  auto cost = createClusterCost(cluster, step);
+  if (!cost)
+    return cost.takeError();
+  factors.launch = toTime(cluster.device.launchSeconds);
+  cost->model = std::make_unique<ScaledCost>(std::move(cost->model), factors);
+  return cost;
+}
+
+llvm::Expected<PlanVariant> fsdp::simulateBest(const PlanReport &report,
+                                               const Cluster &cluster,
+                                               const CostFactors &factors) {
+  const StepProgram &program = report.getBest().program;
+  auto cost = createScaledCost(cluster, program, factors);
+  if (!cost)
+    return cost.takeError();
+  return simulateVariant("planned", report.getBest().title, program,
+                         *cost->model, cost->placements);
+}
+
 llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
                                              const Cluster &cluster,
                                              const PlanOptions &options,
                                              const PlanSettings &settings,
                                              const CostFactors &factors) {
-  auto cost = createClusterCost(cluster, step.program);
+  auto cost = createScaledCost(cluster, step.program, factors);
   if (!cost)
     return cost.takeError();
   PlanReport report;
@@ -208,10 +231,9 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.budget = cluster.device.getUsableBytes();
   report.reserved = cluster.device.reservedBytes;
   report.hostBudget = cluster.host ? cluster.host->memoryBytes : 0;
-  if (llvm::Error error = makePlan(
-          step.program,
-          std::make_unique<ScaledCost>(std::move(cost->model), factors),
-          cost->placements, settings, report))
+  report.launch = factors.noLaunch ? 0 : toTime(cluster.device.launchSeconds);
+  if (llvm::Error error = makePlan(step.program, std::move(cost->model),
+                                   cost->placements, settings, report))
     return error;
   return report;
 }

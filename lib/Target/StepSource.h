@@ -69,6 +69,10 @@ llvm::Expected<PlanReport> planLowered(const LoweredStep &step,
                                        const PlanOptions &options,
                                        const PlanSettings &settings,
                                        const CostFactors &factors = {});
+/// The best order of @report, as it would be on @cluster.
+llvm::Expected<PlanVariant> simulateBest(const PlanReport &report,
+                                         const Cluster &cluster,
+                                         const CostFactors &factors);
 
 /// Plans the step of @report again with one thing changed, for all things that
 /// could make it faster.

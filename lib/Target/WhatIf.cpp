@@ -28,6 +28,10 @@ namespace {
 struct Candidate {
   std::string title;
   bool isOption = false, hasAllMemory = false;
+  /// The step is lowered in another way, or computes something else: the plan
+  /// that there is cannot be taken.
+  bool isOtherStep = false;
+  bool isLoweredAgain() const { return isOption && isOtherStep; }
   PlanOptions options;
   PlanSettings settings;
   CostFactors factors;
@@ -136,10 +140,11 @@ private:
   PlanOptions &addOption(const llvm::Twine &title) {
     all.push_back(base);
     all.back().title = title.str();
-    all.back().isOption = true;
+    all.back().isOption = all.back().isOtherStep = true;
     all.back().settings.likely = {};
     return all.back().options;
   }
+  void addMemory(const PlanReport &report);
   void addStrategies(const LoweredStep &step);
 
   const Cluster &cluster;
@@ -180,15 +185,14 @@ void Candidates::addMachines(const LoweredStep &step,
     slowed += time;
   if (slowed > 0)
     addFactors("transfers that take nothing from compute").noContention = true;
-  std::array<Time, 3> kinds = getTimeByKind(report);
+  std::array<Time, 4> kinds = getTimeByKind(report);
   if (kinds[0] > 0)
-    addFactors("products twice as fast").products = 2;
+    addFactors("products and attention twice as fast").products = 2;
   if (kinds[1] + kinds[2] > 0)
     addFactors("elementwise kernels, reductions and copies twice as fast")
         .otherKernels = 2;
-  if (cluster.device.launchSeconds > 0)
-    addFactors("kernels that start without overhead").launch =
-        toTime(cluster.device.launchSeconds);
+  if (kinds[3] > 0)
+    addFactors("kernels that start without overhead").noLaunch = true;
 }
 
 void Candidates::addStrategies(const LoweredStep &step) {
@@ -214,19 +218,32 @@ void Candidates::addStrategies(const LoweredStep &step) {
   }
 }
 
+/// What memory costs: where a budget below the device's was asked for, this is
+/// an option; else another machine.
+void Candidates::addMemory(const PlanReport &report) {
+  std::optional<int64_t> budget = base.settings.budget;
+  bool isShort =
+      !report.fits() ||
+      llvm::any_of(report.getBest().program.ops,
+                   [](const StepOp &op) { return op.heldBy == Cause::Memory; });
+  if (!budget && !isShort)
+    return;
+  bool isBelow = budget && *budget < cluster.device.getUsableBytes() +
+                                         cluster.device.reservedBytes;
+  addFactors(isBelow ? "no --memory-budget: all that the device has"
+                     : "a device with more memory than any order can use");
+  Candidate &candidate = all.back();
+  candidate.settings.budget = kNoBudget;
+  if (isBelow)
+    candidate.settings.budget.reset();
+  candidate.settings.likely = {};
+  candidate.isOption = isBelow;
+  candidate.hasAllMemory = true;
+}
+
 void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
                             const ParamFacts &facts) {
-  // A budget that was asked for has a price, also where it only decides what
-  // is kept.
-  if (base.settings.budget || !report.fits() ||
-      llvm::any_of(report.getBest().program.ops, [](const StepOp &op) {
-        return op.heldBy == Cause::Memory;
-      })) {
-    addFactors("a device with more memory than any order can use");
-    all.back().settings.budget = kNoBudget;
-    all.back().settings.likely = {};
-    all.back().hasAllMemory = true;
-  }
+  addMemory(report);
   bool communicates =
       llvm::any_of(step.program.groups,
                    [](const RankGroup &group) { return group.size > 1; });
@@ -252,11 +269,13 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
   if (hasWideProducts && !base.settings.computeDtype) {
     addFactors("products in bf16, where they were traced in f32");
     all.back().settings.computeDtype = CostDtype::BF16;
+    all.back().isOtherStep = true;
   }
 }
 
 static WhatIf
-planCandidate(const Candidate &candidate, const Cluster &cluster,
+planCandidate(const Candidate &candidate, const Cluster &given,
+              const PlanReport &now,
               llvm::Expected<std::shared_ptr<const LoweredStep>> step) {
   WhatIf result;
   result.title = candidate.title;
@@ -268,24 +287,34 @@ planCandidate(const Candidate &candidate, const Cluster &cluster,
   }
   PlanSettings settings = candidate.settings;
   // Options that are read again: no candidate has a wrong one.
-  if (candidate.isOption)
+  if (candidate.isLoweredAgain())
     llvm::cantFail(readSettings(candidate.options, settings));
-  auto plan = planLowered(
-      **step,
-      candidate.fasterLink ? makeLinkFaster(cluster, *candidate.fasterLink, 2)
-                           : cluster,
-      candidate.options, settings, candidate.factors);
+  Cluster cluster = candidate.fasterLink
+                        ? makeLinkFaster(given, *candidate.fasterLink, 2)
+                        : given;
+  auto plan = planLowered(**step, cluster, candidate.options, settings,
+                          candidate.factors);
   if (!plan) {
     result.refused = llvm::toString(plan.takeError());
     return result;
   }
-  const PlanVariant &best = plan->getBest();
+  PlanVariant best = plan->getBest();
+  result.budget = plan->budget;
+  result.leastBudget = plan->leastBudget;
+  // Plans are searched for: what helps may lead to one that is slower than the
+  // one that there is.
+  if (!candidate.isOtherStep && now.fits()) {
+    PlanVariant same =
+        llvm::cantFail(simulateBest(now, cluster, candidate.factors));
+    if (same.timeline.step < best.timeline.step) {
+      best = std::move(same);
+      result.leastBudget = now.leastBudget;
+    }
+  }
   result.step = best.timeline.step;
   result.compute = best.timeline.compute;
   result.exposed = best.timeline.exposed;
   result.peak = getMemoryPeak(best.memory).getTotal();
-  result.budget = plan->budget;
-  result.leastBudget = plan->leastBudget;
   return result;
 }
 
@@ -303,27 +332,30 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
     llvm::DefaultThreadPool pool;
     for (size_t i = 0; i != candidates.all.size(); ++i) {
       const Candidate &candidate = candidates.all[i];
-      if (!candidate.isOption) {
+      if (!candidate.isLoweredAgain()) {
         pool.async([&, i] {
-          report.whatIfs[i] = planCandidate(candidate, cluster, step);
+          report.whatIfs[i] = planCandidate(candidate, cluster, report, step);
         });
         continue;
       }
       auto changed = source.lowerQuietly(candidate.options);
       if (!changed) {
         report.whatIfs[i] =
-            planCandidate(candidate, cluster, std::move(changed));
+            planCandidate(candidate, cluster, report, std::move(changed));
         continue;
       }
       pool.async([&, i, lowered = *changed] {
-        report.whatIfs[i] = planCandidate(candidate, cluster, lowered);
+        report.whatIfs[i] = planCandidate(candidate, cluster, report, lowered);
       });
     }
     pool.wait();
   }
-  llvm::sort(report.whatIfs, [](const WhatIf &a, const WhatIf &b) {
-    return std::make_tuple(!a.refused.empty(), a.step, a.title) <
-           std::make_tuple(!b.refused.empty(), b.step, b.title);
+  auto rank = [&](const WhatIf &it) {
+    return std::make_tuple(!it.refused.empty(), !report.hasTimeOf(it), it.step,
+                           it.title);
+  };
+  llvm::sort(report.whatIfs, [&](const WhatIf &a, const WhatIf &b) {
+    return rank(a) < rank(b);
   });
   source.getWatch().lap("what would help");
 }

@@ -47,8 +47,16 @@ TEST(ScaledCost, changesOnePartAtATime) {
   EXPECT_EQ(make(factors).kernel(product), 1000);
   EXPECT_EQ(make(factors).kernel(other), 250);
 
+  // What it takes to start is not what it does.
+  factors = {};
+  factors.launch = 300;
+  EXPECT_EQ(make(factors).kernel(product), 1000);
+  factors.products = 2;
+  EXPECT_EQ(make(factors).kernel(product), 650);
+
   // Never below nothing.
   factors = {};
+  factors.noLaunch = true;
   factors.launch = 300;
   EXPECT_EQ(make(factors).kernel(other), 700);
   factors.launch = 3000;

@@ -107,20 +107,32 @@ class PageTest(unittest.TestCase):
 
 
 class TightPage(PageTest):
-    """A budget that the step fits into at a price."""
+    """A budget below the device's that the step fits into at a price."""
 
     def setUp(self):
         self.open("--mesh", "shard=16", "--memory-budget", "2049.3MiB")
         self.assertTrue(self.data["fits"])
 
-    def test_the_price_of_the_budget_is_a_part_of_the_step(self):
+    def test_the_price_of_the_budget_is_named(self):
         roomy, = (w for w in self.data["what_ifs"] if w["has_all_memory"])
+        # The device has enough: this can be had now.
+        self.assertTrue(roomy["is_option"])
+        self.assertIn(roomy["title"], self.text)
         self.assertLess(roomy["step_ms"], self.data["step_ms"])
-        story = page.run("""document.querySelector("#story li").textContent""")
-        self.check_headline(story, {"compute": roomy["compute_ms"],
-                                    "communication that is not hidden": roomy["exposed_ms"],
-                                    "the price of the memory budget": self.data["step_ms"] - roomy["step_ms"]})
+        story = page.run("""[...document.querySelectorAll("#story li")].map(item => item.textContent)""")
+        best = self.data["orders"][-1]
+        self.check_headline(story[0], {"compute": best["compute_ms"],
+                                       "communication that is not hidden": best["exposed_ms"]})
+        price, share = re.match(r"The memory budget costs (\S+ \S+) \(([\d.]+) %\) of that", story[1]).groups()
+        lost = self.data["step_ms"] - roomy["step_ms"]
+        self.assertAlmostEqual(milliseconds(price), lost, delta=1e-3 * lost)
+        self.assertAlmostEqual(float(share) / 100, lost / self.data["step_ms"], delta=6e-4)
 
+    def test_settings_are_shown(self):
+        self.assertEqual(self.data["options"], "--memory-budget 2049.3MiB")
+        self.assertIn(self.data["options"], self.text.splitlines()[0])
+        self.assertIn(self.data["options"], page.run("document.title"))
+        self.assertTrue(page.run("""document.getElementById("where").textContent""").endswith(self.data["options"]))
 
     def test_orders_over_the_budget_are_marked(self):
         over = [o["over_budget"] for o in self.data["orders"]]
@@ -132,7 +144,7 @@ class TightPage(PageTest):
         self.assertEqual(marks, over)
         self.assertEqual(self.text.count("(over the budget)"), sum(over))
         story = page.run("""document.getElementById("story").textContent""")
-        self.assertEqual(story.count("(over the budget)"), sum(over))
+        self.assertEqual(story.count("(over the budget)"), sum(over[:-1]))
 
 
 class SmallPage(PageTest):
@@ -152,6 +164,19 @@ class SmallPage(PageTest):
             check(row, w)
             self.assertIn(re.search(r"needs about --memory-budget [\d.]+GiB", row)[0], self.text)
 
+    def test_no_time_is_shown_of_what_does_not_fit(self):
+        self.open("--mesh", "shard=16", "--memory-budget", "1MiB")
+        least = self.data["least_budget_bytes"] + self.data["reserved_bytes"]
+        self.open("--mesh", "shard=16", "--memory-budget", str(least))
+        small = [w for w in self.data["what_ifs"] if not w["fits"]]
+        self.assertTrue(small)
+        rows = {row[0]: row for row in page.run(f"""[...document.querySelectorAll("{HELPS}")].map(
+            row => [...row.children].map(cell => cell.textContent))""")}
+        for w in small:
+            self.assertEqual(rows[w["title"]][1:4], ["–", "", ""])
+            self.assertRegex(rows[w["title"]][5], "^does not fit: needs about --memory-budget ")
+            self.assertRegex(self.text, f"(?m)^  does not fit +{re.escape(w['title'])} ")
+
 
 class PlanPage(PageTest):
     def setUp(self):
@@ -167,13 +192,13 @@ class PlanPage(PageTest):
             self.assertAlmostEqual(milliseconds(cards[card]), value, delta=max(value * 1e-3, 6e-4), msg=card)
             self.assertIn(f"{value:.3f} ms", self.text)
         self.assertAlmostEqual(float(cards["tokens a second"].replace(",", "")), self.data["items_per_s"], delta=1)
-        self.assertEqual(page.run("document.title"), "fsdp-plan: gpt2")
+        self.assertEqual(page.run("document.title"), "fsdp-plan: gpt2, shard=16")
         rows = page.run("""[...document.querySelectorAll("#table tbody tr")].map(
             row => [...row.children].map(cell => cell.textContent))""")
         collectives = [c for c in best["collectives"] if c["exposed_ms"] > 0][:10]
         self.assertEqual(len(rows), len(collectives))
         for (name, exposed, _, reached, link, cause), expected in zip(rows, collectives):
-            self.assertAlmostEqual(milliseconds(exposed), expected["exposed_ms"], delta=1e-5)
+            self.assertAlmostEqual(milliseconds(exposed), expected["exposed_ms"], delta=6e-4 * expected["exposed_ms"])
             self.assertAlmostEqual(gigabytes(reached), expected["gb_per_s"], delta=6e-3 * expected["gb_per_s"])
             self.assertAlmostEqual(gigabytes(link), expected["link_gb_per_s"], delta=6e-3 * expected["link_gb_per_s"])
             self.assertEqual("mostly latency" in reached, expected["latency_ms"] > expected["alone_ms"] / 2)
@@ -186,6 +211,20 @@ class PlanPage(PageTest):
         self.check_headline(story[0], {"compute": best["compute_ms"],
                                        "communication that is not hidden": best["exposed_ms"]})
         self.assertIn(best["collectives"][0]["cause"], " ".join(story))
+        # By kind and in all.
+        kinds = {}
+        for c in best["collectives"]:
+            if c["exposed_ms"]:
+                phase = {"all_gather": " (backward)" if c["backward"] else " (forward)"}.get(c["queue"], "")
+                name = c["name"].removesuffix(phase).rsplit(" ", 1)[-1] + phase
+                time, number = kinds.get(name, (0, 0))
+                kinds[name] = (time + c["exposed_ms"], number + 1)
+        listed = re.search(r"By kind: (.*?)\. Most of all", " ".join(story))[1].split(", ")
+        self.assertEqual(len(listed), min(4, len(kinds)))
+        for text in listed:
+            name, time, number = re.fullmatch(r"(.*) ([\d.]+ (?:ms|µs)) \((\d+) of them\)", text).groups()
+            self.assertAlmostEqual(milliseconds(time), kinds[name][0], delta=1e-3 * kinds[name][0])
+            self.assertEqual(int(number), kinds[name][1])
         helps = [w for w in self.data["what_ifs"] if w["is_option"] and w["fits"]]
         self.assertIn(f"The option that helps most is {helps[0]['title']}", " ".join(story))
         whole = page.run("""[...document.querySelectorAll("#whole i")].map(part => part.getBoundingClientRect().width
@@ -195,7 +234,7 @@ class PlanPage(PageTest):
     def test_bars_are_as_long_as_they_say(self):
         orders = [(o["compute_ms"], o["exposed_ms"]) for o in self.data["orders"]]
         self.check_bars(self.widths("#bars .track"), orders, max(map(sum, orders)))
-        changes = [orders[-1]] + [(w["compute_ms"], w["exposed_ms"]) for w in self.helps()]
+        changes = [orders[-1]] + [(w["compute_ms"], w["exposed_ms"]) for w in self.helps() if w["fits"]]
         self.assertGreater(len(changes), 5)
         self.check_bars(self.widths("#helps .track"), changes, max(map(sum, changes)))
         titles = page.run(f"""[...document.querySelectorAll("{HELPS}")].map(r => r.children[0].textContent)""")
@@ -221,10 +260,13 @@ class PlanPage(PageTest):
             row => [row.children[3].textContent, row.children[5].textContent])""")
         products = [reached for reached, what in rows if what.startswith("product")]
         self.assertTrue(products)
+        # Products of so small a model are started for longer than they run.
         for reached in products:
-            tflops, part = re.fullmatch(r"([\d.]+) TFLOP/s([\d.]+) % of the peak", reached).groups()
-            self.assertAlmostEqual(float(part) / 100, float(tflops) * 1e12 / self.device_peak(),
-                                   delta=6e-4 + 0.06e12 / self.device_peak())
+            self.assertRegex(reached, r"^[\d.]+ TFLOP/smostly starting$")
+        starting = self.data["compute_by_kind_ms"]["starting kernels"]
+        self.assertGreater(starting, 0.9 * self.data["orders"][-1]["compute_ms"])
+        self.assertAlmostEqual(sum(self.data["compute_by_kind_ms"].values()),
+                               sum(k["ms"] for k in self.data["kernels"]), delta=1e-6)
 
     def test_its_words_are_explained(self):
         for options in (["--mesh", "shard=64"], ["--mesh", "shard=2,replicate=2", "--memory-budget", "2149094359"]):
@@ -297,10 +339,13 @@ class PlanPage(PageTest):
         tip = page.run("""(t => [t.style.display, t.textContent])(document.getElementById("tip"))""")
         self.assertEqual(tip[0], "block")
         self.assertIn("all_gather", tip[1])
-        # The wheel zooms around the mouse.
+        # The wheel alone moves the page, with Ctrl it zooms around the mouse.
         at = round(x + width / 2)
         before = page.run(f"getTime({{clientX: {at}}})")
         page.mouse("mouseWheel", at, y + row, deltaX=0, deltaY=-240)
+        self.assertEqual(self.view(), whole)
+        x, y, width = self.canvas()
+        page.mouse("mouseWheel", at, y + row, deltaX=0, deltaY=-240, modifiers=2)
         zoomed = self.view()
         self.assertLess(zoomed[1] - zoomed[0], 0.9 * (whole[1] - whole[0]))
         self.assertAlmostEqual(page.run(f"getTime({{clientX: {at}}})"), before, delta=1e-6 * before)
@@ -323,6 +368,10 @@ class PlanPage(PageTest):
         self.assertLessEqual(begin, e["begin"])
         self.assertGreaterEqual(end, e["begin"] + e["duration"])
         self.assertLess(end - begin, 4 * max(e["duration"], self.data["step_ms"] * 1e3 / 200))
+        # The buttons zoom, too.
+        page.click(*page.find("""document.getElementById("farther")"""))
+        wider = self.view()
+        self.assertAlmostEqual(wider[1] - wider[0], 2 * (end - begin), delta=1e-6 * end)
         page.click(*page.find("""document.getElementById("all")"""))
         self.assertEqual(self.view()[0], 0)
 

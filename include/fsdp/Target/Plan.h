@@ -12,6 +12,7 @@
 #ifndef FSDP_TARGET_PLAN_H
 #define FSDP_TARGET_PLAN_H
 
+#include "fsdp/Analysis/FormatBytes.h"
 #include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
@@ -103,6 +104,8 @@ struct ModelBudgets {
 
 struct PlanReport {
   std::string model, mesh, strategy, cluster, device;
+  /// What else was asked for: "--wrap auto --memory-budget 10GiB".
+  std::string options;
   int64_t worldSize = 1;
   StepItems items;
   /// In the order in which they improve.
@@ -123,6 +126,8 @@ struct PlanReport {
   int64_t hostBudget = 0;
   /// Compute, most time first.
   std::vector<KernelShare> kernels;
+  /// What each of its kernels takes to start.
+  Time launch = 0;
   /// Arithmetic of the products and attentions of one rank's step, without what
   /// is computed again; and the seconds that it would take at the peak of the
   /// device's units, 0: not known.
@@ -135,7 +140,7 @@ struct PlanReport {
   std::vector<std::string> decisions;
   /// What the reader must know of these numbers.
   std::vector<std::string> notes;
-  /// Most gain first; those that are refused last.
+  /// Most gain first; behind them what does not fit, and what is refused.
   std::vector<WhatIf> whatIfs;
   /// The program as compiled, simulated, and a run of it; or nothing. Whether
   /// kernels' times are those of a profile, and whether the run's step was its
@@ -149,6 +154,11 @@ struct PlanReport {
   /// The step fits, but not in this order.
   bool isOverBudget(const PlanVariant &variant) const {
     return fits() && getMemoryPeak(variant.memory).getTotal() > budget;
+  }
+  /// Times of what does not fit are those of a device with more memory: they
+  /// say something where this step's are, too.
+  bool hasTimeOf(const WhatIf &it) const {
+    return it.refused.empty() && (it.fits() || !fits());
   }
   const PlanVariant &getBest() const { return variants.back(); }
   /// Model flops utilization: the part of the units' peak that the best order
@@ -198,6 +208,15 @@ std::vector<ReportedTransfer>
 getExposed(const PlanVariant &variant,
            size_t most = std::numeric_limits<size_t>::max());
 
+/// Transfers of one kind that are exposed: "all_gather (backward)", "offload".
+struct ExposedKind {
+  std::string name;
+  Time exposed = 0;
+  int64_t count = 0;
+};
+/// Most exposed first.
+std::vector<ExposedKind> getExposedKinds(const PlanVariant &variant);
+
 /// Bytes of whole buffers in a second that start @op reached; 0 where it took
 /// no time.
 double getReachedBandwidth(const PlanVariant &variant, sched::Id op);
@@ -211,11 +230,14 @@ std::vector<std::string> getTransferUnits(const sched::StepProgram &program,
 /// "product 4096 x 1024 x 512", "elementwise or reduction", "copy".
 std::string getKernelTitle(const KernelCost &kernel);
 
-/// Compute alone: products and attention; elementwise and reductions; copies.
-std::array<Time, 3> getTimeByKind(const PlanReport &report);
-
-/// "1.50 GiB", "12.0 MiB", "0.5 KiB".
-std::string formatBytes(int64_t bytes);
+/// Of compute alone: what kernels of each kind take once they run, and what all
+/// take to start.
+constexpr std::array<llvm::StringLiteral, 4> kComputeKindNames = {
+    "products and attention", "elementwise and reductions", "copies",
+    "starting kernels"};
+std::array<Time, 4> getTimeByKind(const PlanReport &report);
+/// Of all calls of @kernel, what they take to start.
+Time getLaunchTime(const PlanReport &report, const KernelShare &kernel);
 
 /// "8.53GiB": as --memory-budget takes it, not less than @bytes.
 std::string formatBudget(int64_t bytes);

@@ -22,7 +22,8 @@ Time ScaledCost::kernel(const KernelCost &kernel) const {
                    kernel.kind == KernelKind::AttentionBackward;
   Time time = base->kernel(kernel);
   Time launch = std::min(time, factors.launch);
-  return divide(time - launch,
+  return (factors.noLaunch ? 0 : launch) +
+         divide(time - launch,
                 isProduct ? factors.products : factors.otherKernels);
 }
 

@@ -7,6 +7,8 @@
 
 #include "PlanWords.h"
 
+#include "fsdp/Analysis/FormatBytes.h"
+
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -16,9 +18,6 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-static std::string inMebibytes(int64_t bytes) {
-  return llvm::formatv("{0:f1} MiB", double(bytes) / (1 << 20));
-}
 static std::string inMilliseconds(Time time) {
   return llvm::formatv("{0:f3} ms", double(time) / 1e9);
 }
@@ -65,7 +64,7 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
     if (space.choices.earlierGather[i] >= 0) {
       std::string price =
           llvm::formatv("{0} from forward to backward save a transfer of {1}",
-                        inMebibytes(getGatheredBytes(space.program, i)),
+                        formatBytes(getGatheredBytes(space.program, i)),
                         inMilliseconds(timed.cost.total()));
       bool taken = plan.keep[i];
       add(PlanDecision::Keep, taken,
@@ -79,13 +78,13 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
     if (results.repeatedBytes)
       add(PlanDecision::Recompute, true,
           llvm::formatv("{0} less are kept for backward, for {1} of compute",
-                        inMebibytes(results.repeatedBytes),
+                        formatBytes(results.repeatedBytes),
                         inMilliseconds(timed.work)));
     if (results.offloadedBytes)
       add(PlanDecision::Offload, true,
           llvm::formatv("{0} are on the host until backward, for {1} of its "
                         "links",
-                        inMebibytes(results.offloadedBytes),
+                        formatBytes(results.offloadedBytes),
                         inMilliseconds(results.copies)));
     // Of interest where something else had to go.
     else if (results.leftBytes && offloads &&
@@ -95,7 +94,7 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
       add(PlanDecision::Offload, false,
           llvm::formatv("{0} for {1} of the host's links; they fit on the "
                         "device",
-                        inMebibytes(results.leftBytes),
+                        formatBytes(results.leftBytes),
                         inMilliseconds(results.copiesOfLeft)));
     if (plan.group[i] >= 0)
       add(PlanDecision::Group, true,
@@ -133,17 +132,17 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
     summary.push_back(llvm::formatv(
         "{0} of {1} units stay gathered from forward to backward: {2}, and {3} "
         "of transfers less",
-        kept, units, inMebibytes(keptBytes), inMilliseconds(saved)));
+        kept, units, formatBytes(keptBytes), inMilliseconds(saved)));
   if (repeated)
     summary.push_back(llvm::formatv(
         "{0} kernels of forward run again in backward: {1} of activations "
         "less, and {2} of compute more",
-        repeated, inMebibytes(repeatedBytes), inMilliseconds(spent)));
+        repeated, formatBytes(repeatedBytes), inMilliseconds(spent)));
   if (auto offloaded = llvm::count(step.plan.offload, true))
     summary.push_back(llvm::formatv(
         "{0} values are on the host between forward and backward: {1} of "
         "activations less, and {2} of copies both ways",
-        offloaded, inMebibytes(getHostBytes(space.program, step.plan)),
+        offloaded, formatBytes(getHostBytes(space.program, step.plan)),
         inMilliseconds(copies)));
   if (grouped)
     summary.push_back(llvm::formatv("{0} transfers are issued in {1} groups",

@@ -10,15 +10,15 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
+std::string mlir::fsdp::sched::getKindTitle(const StepOp &op) {
+  if (op.kind == StepOpKind::Start && op.queue == Queue::AllGather)
+    return op.name + (op.backward ? " (backward)" : " (forward)");
+  return op.name;
+}
+
 std::string mlir::fsdp::sched::getOpTitle(const StepProgram &program, Id op) {
   const StepOp &it = program.ops[op];
-  std::string title;
-  if (it.unit >= 0)
-    title = program.units[it.unit] + " ";
-  title += it.name;
-  if (it.kind == StepOpKind::Start && it.queue == Queue::AllGather)
-    title += it.backward ? " (backward)" : " (forward)";
-  return title;
+  return (it.unit >= 0 ? program.units[it.unit] + " " : "") + getKindTitle(it);
 }
 
 std::string mlir::fsdp::sched::getCause(const StepProgram &program,

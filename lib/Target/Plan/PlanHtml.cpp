@@ -84,6 +84,15 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
             json.value(bytes);
         });
     });
+    // All that is exposed, by kind: time, of how many transfers.
+    json.attributeArray("exposedKinds", [&] {
+      for (const ExposedKind &kind : getExposedKinds(variant))
+        json.array([&] {
+          json.value(kind.name);
+          json.value(toUs(kind.exposed));
+          json.value(kind.count);
+        });
+    });
     json.attributeArray("exposures", [&] {
       for (const ReportedTransfer &transfer : getExposed(variant, 10))
         json.object([&] {
@@ -128,14 +137,15 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("mesh", report.mesh);
     json.attribute("strategy", report.strategy);
     json.attribute("cluster", report.cluster);
+    json.attribute("options", report.options);
     json.attribute("device", report.device);
-    json.attribute("limit", report.limit);
     json.attribute("flops", report.flops);
     json.attribute("secondsAtPeak", report.secondsAtPeak);
     json.attribute("budget", report.budget);
     json.attribute("fits", report.fits());
     json.attribute("needs",
                    formatBudget(report.getBudgetFor(report.leastBudget)));
+    json.attribute("arena", report.leastBudget);
     json.attribute("reserved", report.reserved);
     json.attributeArray("decisions", [&] {
       for (const std::string &decision : report.decisions)
@@ -170,8 +180,8 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
           json.attribute("step", toUs(it.step));
           json.attribute("compute", toUs(it.compute));
           json.attribute("exposed", toUs(it.exposed));
-          json.attribute("peak", it.peak);
           json.attribute("fits", it.fits());
+          json.attribute("hasTime", report.hasTimeOf(it));
           json.attribute("needs",
                          formatBudget(report.getBudgetFor(it.leastBudget)));
         });
@@ -183,8 +193,12 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
                                      return sum + k.calls;
                                    }));
     json.attributeArray("kinds", [&] {
-      for (Time time : getTimeByKind(report))
-        json.value(toUs(time));
+      for (auto [name, time] :
+           llvm::zip(kComputeKindNames, getTimeByKind(report)))
+        json.array([&, &name = name, &time = time] {
+          json.value(name);
+          json.value(toUs(time));
+        });
     });
     json.attributeArray("kernels", [&] {
       for (const KernelShare &kernel :
@@ -203,6 +217,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
                   : 0.0);
           json.value(double(kernel.calls) * double(kernel.cost.bytes));
           json.value(report.peakFlops[unsigned(kernel.cost.dtype)]);
+          json.value(toUs(getLaunchTime(report, kernel)));
         });
     });
     json.attributeArray("queues", [&] {

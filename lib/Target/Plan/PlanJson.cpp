@@ -140,6 +140,7 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("mesh", report.mesh);
     json.attribute("strategy", report.strategy);
     json.attribute("cluster", report.cluster);
+    json.attribute("options", report.options);
     json.attribute("device", report.device);
     const Timeline &best = report.getBest().timeline;
     json.attribute("step_ms", toMs(best.step));
@@ -149,6 +150,11 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
                    report.flops / std::max(1e-12, toSeconds(best.step)) / 1e12);
     if (double mfu = report.getMfu())
       json.attribute("mfu", mfu);
+    json.attributeObject("compute_by_kind_ms", [&] {
+      for (auto [name, time] :
+           llvm::zip(kComputeKindNames, getTimeByKind(report)))
+        json.attribute(name, toMs(time));
+    });
     json.attribute("budget_bytes", report.budget);
     json.attribute(report.fits() ? "planned_arena_bytes" : "least_budget_bytes",
                    report.leastBudget);

@@ -13,6 +13,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -40,6 +41,26 @@ std::vector<ReportedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
   auto hidden = llvm::find_if(
       result, [](const ReportedTransfer &it) { return it.exposed <= 0; });
   result.resize(std::min<size_t>(most, hidden - result.begin()));
+  return result;
+}
+
+std::vector<ExposedKind>
+mlir::fsdp::getExposedKinds(const PlanVariant &variant) {
+  std::map<std::string, ExposedKind> kinds;
+  for (const ReportedTransfer &transfer : getExposed(variant)) {
+    std::string name = getKindTitle(variant.program.ops[transfer.op]);
+    ExposedKind &kind = kinds[name];
+    kind.name = name;
+    kind.exposed += transfer.exposed;
+    ++kind.count;
+  }
+  std::vector<ExposedKind> result;
+  for (auto &entry : kinds)
+    result.push_back(std::move(entry.second));
+  llvm::sort(result, [](const auto &a, const auto &b) {
+    return std::make_pair(-a.exposed, a.name) <
+           std::make_pair(-b.exposed, b.name);
+  });
   return result;
 }
 
@@ -95,21 +116,21 @@ double PlanReport::getItemsPerSecond() const {
          std::max(1e-12, toSeconds(getBest().timeline.step));
 }
 
-std::array<Time, 3> mlir::fsdp::getTimeByKind(const PlanReport &report) {
-  std::array<Time, 3> times = {};
-  for (const KernelShare &kernel : report.kernels)
-    times[kernel.cost.kind == KernelKind::Vector ? 1
-          : kernel.cost.kind == KernelKind::Copy ? 2
-                                                 : 0] += kernel.time;
-  return times;
+Time mlir::fsdp::getLaunchTime(const PlanReport &report,
+                               const KernelShare &kernel) {
+  return std::min(kernel.time, kernel.calls * report.launch);
 }
 
-std::string mlir::fsdp::formatBytes(int64_t bytes) {
-  if (bytes < (1 << 20))
-    return llvm::formatv("{0:f1} KiB", double(bytes) / (1 << 10));
-  if (bytes < (1 << 30))
-    return llvm::formatv("{0:f1} MiB", double(bytes) / (1 << 20));
-  return llvm::formatv("{0:f2} GiB", double(bytes) / (1 << 30));
+std::array<Time, 4> mlir::fsdp::getTimeByKind(const PlanReport &report) {
+  std::array<Time, 4> times = {};
+  for (const KernelShare &kernel : report.kernels) {
+    Time launch = getLaunchTime(report, kernel);
+    times[kernel.cost.kind == KernelKind::Vector ? 1
+          : kernel.cost.kind == KernelKind::Copy ? 2
+                                                 : 0] += kernel.time - launch;
+    times[3] += launch;
+  }
+  return times;
 }
 
 std::string mlir::fsdp::formatBudget(int64_t bytes) {

@@ -37,20 +37,23 @@ static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
   if (report.whatIfs.empty())
     return;
   Time step = report.getBest().timeline.step;
-  os << "\nwhat would help\n";
+  os << "\nwhat would help (step, difference, --memory-budget that it needs)\n";
   for (const WhatIf &it : report.whatIfs) {
     if (!it.refused.empty()) {
-      os << "  refused                             " << it.title << ": "
+      os << "  refused                           " << it.title << ": "
          << it.refused << "\n";
       continue;
     }
-    os << format("  %10.3f ms  %+6.1f %%  ", toMs(it.step),
-                 100.0 * double(it.step - step) /
-                     double(std::max<Time>(1, step)))
-       << llvm::right_justify(formatBytes(it.peak), 11) << "  " << it.title;
+    std::string needs = formatBudget(report.getBudgetFor(it.leastBudget));
+    if (report.hasTimeOf(it))
+      os << format("  %10.3f ms  %+6.1f %%  ", toMs(it.step),
+                   100.0 * double(it.step - step) /
+                       double(std::max<Time>(1, step)))
+         << llvm::right_justify(needs, 10) << "  " << it.title;
+    else
+      os << "  does not fit                      " << it.title;
     if (!it.fits())
-      os << " (does not fit: needs about --memory-budget "
-         << formatBudget(report.getBudgetFor(it.leastBudget)) << ")";
+      os << " (needs about --memory-budget " << needs << ")";
     os << "\n";
   }
 }
@@ -87,7 +90,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   const PlanVariant &best = report.getBest();
   const Timeline &timeline = best.timeline;
   os << report.model << " on " << report.mesh << " (" << report.strategy
-     << "), " << report.cluster << "\n\n";
+     << "), " << report.cluster << (report.options.empty() ? "" : ", ")
+     << report.options << "\n\n";
   if (!report.fits())
     os << "does not fit: " << describeMisfit(report)
        << "; times are those of a device with more memory\n\n";
@@ -102,10 +106,11 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (double mfu = report.getMfu())
     os << format(", %.1f %% of the peak", 100 * mfu);
   os << "\n";
-  std::array<Time, 3> byKind = getTimeByKind(report);
-  os << format("of compute: products %.3f ms, elementwise and reductions %.3f "
-               "ms, copies %.3f ms\n",
-               toMs(byKind[0]), toMs(byKind[1]), toMs(byKind[2]));
+  llvm::ListSeparator comma;
+  os << "of compute: ";
+  for (auto [name, time] : llvm::zip(kComputeKindNames, getTimeByKind(report)))
+    os << comma << name << format(" %.3f ms", toMs(time));
+  os << "\n";
   os << "limited by " << report.limit << "\n";
   if (report.items.perRank)
     os << format("%.0f ", report.getItemsPerSecond()) << report.items.name

@@ -25,10 +25,12 @@ namespace mlir::fsdp {
 
 /// How much faster each part is; 1 is as it was.
 struct CostFactors {
-  /// Of products and attention, and of all other kernels.
+  /// Of products and attention, and of all other kernels, once they run.
   double products = 1, otherKernels = 1;
-  /// Taken from every kernel, as far as it is there.
+  /// What every kernel takes to start, as far as it takes that long.
   Time launch = 0;
+  /// Kernels take nothing to start.
+  bool noLaunch = false;
   /// Nothing slows down what runs beside it.
   bool noContention = false;
 };

@@ -12,6 +12,9 @@
 
 namespace mlir::fsdp::sched {
 
+/// "all_gather (backward)", "offload".
+std::string getKindTitle(const StepOp &op);
+
 /// "transformer.h.0 all_gather", and with its phase where that tells it apart.
 std::string getOpTitle(const StepProgram &program, Id op);
 
