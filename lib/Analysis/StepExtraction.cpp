@@ -602,6 +602,9 @@ LogicalResult Extraction::addOps() {
 }
 
 FailureOr<StepProgram> Extraction::extract() {
+  // What has no event yet gets one behind those that there are.
+  for (auto start : block.getOps<StartOp>())
+    events = std::max(events, Id(start.getEvent()) + 1);
   addBuffers();
   nameUnits();
   addMembers();

@@ -25,6 +25,15 @@ func::FuncOp fsdp::getStep(ModuleOp module) {
   return step && step.getBody().hasOneBlock() ? step : nullptr;
 }
 
+LogicalResult fsdp::expectUnscheduled(func::FuncOp step) {
+  auto starts = step.getOps<StartOp>();
+  if (starts.empty())
+    return success();
+  return (*starts.begin())
+      .emitOpError("expected a step that is not scheduled yet, got a transfer "
+                   "on a queue");
+}
+
 SmallVector<Value> fsdp::getReadValues(Operation *op) {
   llvm::SetVector<Value> values(op->operand_begin(), op->operand_end());
   if (op->getNumRegions() != 0)

@@ -8,11 +8,8 @@
 #include "StepSource.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
-#include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/PlanCompare.h"
 #include "fsdp/Target/StepScheduler.h"
-
-#include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -33,6 +30,12 @@ static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options,
   // What runs without queues is issued in order.
   schedule.order = order == "synchronous" ? "in_order" : order.str();
   schedule.memoryBudget = options.memoryBudget;
+  auto fsdp = parseFSDPOptions(options.fsdp);
+  if (!fsdp)
+    return fsdp.takeError();
+  schedule.forwardPrefetch = fsdp->forwardPrefetch;
+  schedule.backwardPrefetch = stringify(fsdp->backwardPrefetch).str();
+  schedule.limitAllGathers = fsdp->limitAllGathers;
   auto scheduler = StepScheduler::create(schedule, options, options.toolDir);
   if (!scheduler)
     return scheduler.takeError();

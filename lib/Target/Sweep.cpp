@@ -42,7 +42,8 @@ static void setOption(PlanOptions &options, StringRef name, StringRef value) {
 }
 
 /// A value that is wrong whatever the other options are ends the sweep: it is a
-/// mistake in typing. What is wrong in combination is a point that is refused.
+/// mistake in typing. What is wrong in combination, or for this model (units,
+/// types), is a point that is refused.
 static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
                               StringRef value) {
   PlanSettings settings;

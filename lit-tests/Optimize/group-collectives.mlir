@@ -61,7 +61,25 @@ func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{expected fsdp.group with a number, got "first"}}
+  // expected-error @below {{expected fsdp.group with a number from 0 to 2147483647, got "first"}}
   %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = "first"} : tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{expected fsdp.group with a number from 0 to 2147483647, got 4294967296 : i64}}
+  %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = 4294967296 : i64} : tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{expected fsdp.group with a number from 0 to 2147483647, got -7 : i64}}
+  %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = -7 : i64} : tensor<4xf32>
   return %a : tensor<4xf32>
 }

@@ -109,3 +109,19 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>)
   %w = fsdp.wait %t {fsdp.offsets = array<i64: 0>} : !fsdp.token<!fsdp.host<tensor<8xf32>>> -> !fsdp.host<tensor<8xf32>>
   return %b : tensor<8xf32>
 }
+
+// -----
+
+// A transfer without a queue has an event of its own, beside those of starts.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<8xf32> {fsdp.offset = 0 : i64}, %q: tensor<8xf32> {fsdp.offset = 256 : i64}) -> (tensor<8xf32>, tensor<8xf32>)
+    attributes {fsdp.arena = {bytes = 512, state_offset = 0, state_bytes = 512, communicated_offset = 512, communicated_bytes = 0, transient_offset = 512, transient_bytes = 0}} {
+  %t = fsdp.start(%p) on all_reduce event 0 {
+  ^bb0(%s: tensor<8xf32>):
+    %r = fsdp.all_reduce %s on @mesh["shard"] divisor 2 {fsdp.offsets = array<i64: 0>} : tensor<8xf32>
+    fsdp.yield %r : tensor<8xf32>
+  } : (tensor<8xf32>) -> !fsdp.token<tensor<8xf32>>
+  %a = fsdp.wait %t {fsdp.offsets = array<i64: 0>} : !fsdp.token<tensor<8xf32>> -> tensor<8xf32>
+  %b = fsdp.all_reduce %q on @mesh["shard"] divisor 2 {fsdp.offsets = array<i64: 256>} : tensor<8xf32>
+  return %a, %b : tensor<8xf32>, tensor<8xf32>
+}

@@ -87,17 +87,13 @@ struct GroupCollectives : fsdp::impl::GroupCollectivesBase<GroupCollectives> {
     func::FuncOp step = getStep(getOperation());
     if (!step)
       return markAllAnalysesPreserved();
-    llvm::MapVector<Attribute, SmallVector<CollectiveOpInterface>> groups;
+    llvm::MapVector<int32_t, SmallVector<CollectiveOpInterface>> groups;
     for (auto collective : step.getOps<CollectiveOpInterface>()) {
-      Attribute number = collective->getAttr(names::kGroup);
-      if (!number)
-        continue;
-      if (!isa<IntegerAttr>(number)) {
-        collective->emitOpError("expected ")
-            << names::kGroup << " with a number, got " << number;
+      FailureOr<std::optional<int32_t>> number = readGroup(collective);
+      if (failed(number))
         return signalPassFailure();
-      }
-      groups[number].push_back(collective);
+      if (*number)
+        groups[**number].push_back(collective);
     }
     if (groups.empty())
       return markAllAnalysesPreserved();

@@ -71,8 +71,10 @@ static FailureOr<StepPlan> read(const StepProgram &program,
     Operation *origin = origins[i];
     if (op.kind == StepOpKind::Start) {
       plan.keep[i] = origin->hasAttr(names::kKeep);
-      if (auto group = origin->getAttrOfType<IntegerAttr>(names::kGroup))
-        plan.group[i] = group.getInt();
+      FailureOr<std::optional<int32_t>> group = readGroup(origin);
+      if (failed(group))
+        return failure();
+      plan.group[i] = group->value_or(-1);
     }
     // What is false keeps nothing, and so no value may stand here.
     if (Attribute keep = origin->getAttr(names::kKeep);
@@ -148,7 +150,9 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     if (!description)
       return description.takeError();
     SmallVector<Operation *> origins;
-    FailureOr<StepProgram> program = extractStepProgram(module, &origins);
+    FailureOr<StepProgram> program = failure();
+    if (succeeded(expectUnscheduled(step)))
+      program = extractStepProgram(module, &origins);
     if (failed(program))
       return llvm::createStringError("expected a step that can be planned");
     auto cost = createClusterCost(*description, *program);

@@ -13,6 +13,7 @@
 #include "fsdp/Analysis/Schedule/TransferCauses.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
@@ -308,6 +309,8 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       return emitError(step.getLoc())
              << "expected available bytes of at least 0, got "
              << int64_t(available);
+    if (failed(expectUnscheduled(step)))
+      return failure();
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = extractStepProgram(module, &origins);
     if (failed(program))

@@ -97,7 +97,7 @@ struct TwoLinks : test::ConstantCost {
 TEST(LowerBound, addsUpWhatLinksTakeTogether) {
   ScheduleProblem p;
   p.numLinks = 2;
-  p.spine = {{10, 0, -1, -1}, {1000, 0, -1, -1}};
+  p.spine = {{10, 0}, {1000, 0}};
   TwoLinks cost;
   p.cost = &cost;
   for (Id link : {0, 1}) {
@@ -131,7 +131,7 @@ struct HalfSpeed : test::ConstantCost {
 TEST(LowerBound, countsWhatLinksTakeFromEachOther) {
   ScheduleProblem p;
   p.numLinks = 2;
-  p.spine.push_back({10, 0, -1, -1});
+  p.spine.push_back({10, 0});
   HalfSpeed cost;
   p.cost = &cost;
   for (Id link : {0, 1}) {
@@ -250,7 +250,7 @@ TEST(RaisedBound, knowsThatATransferCanBeOvertakenOnItsLink) {
   // The all_reduce shares the link with a long reduction that nothing waits
   // for, and is over first.
   ScheduleProblem p;
-  p.spine = {{10000, 0, -1, -1}};
+  p.spine = {{10000, 0}};
   Transfer reduce, sum;
   reduce.queue = Queue::Reduce;
   reduce.cost.work = 14000;
@@ -271,7 +271,7 @@ TEST(RaisedBound, knowsThatATransferCanBeOvertakenOnItsLink) {
 
 TEST(RaisedBound, knowsThatALatencyLeavesTheLinkToOthers) {
   ScheduleProblem p;
-  p.spine = {{2000, 0, -1, -1}, {1000, 0, -1, -1}};
+  p.spine = {{2000, 0}, {1000, 0}};
   p.transfers = {makeGather(1, 5000, 0), makeGather(1, 10000, 0),
                  makeReduction(0, 6000, 0), makeReduction(0, 2000, 0)};
   p.transfers[1].cost.latency = 5000;
@@ -289,10 +289,7 @@ TEST(RaisedBound, knowsThatATailMayFreeYet) {
   // Between the first two segments and the third, the tail frees the copy's
   // result. A cast before it gets ahead, and holds what the third one needs.
   ScheduleProblem p;
-  p.spine = {{1000, 0, -1, -1},
-             {2000, 0, -1, -1},
-             {4000, 8, -1, -1},
-             {8000, 2, -1, -1}};
+  p.spine = {{1000, 0}, {2000, 0}, {4000, 8}, {8000, 2}};
   p.budget = 10;
   Transfer copy;
   copy.queue = Queue::D2H;

@@ -181,7 +181,7 @@ TEST(Makespan, peakCountsAGatherBeforeTheNextOneSaysThatItIsOver) {
   // The first one's input and result: 10 + 20. The second one takes 1, and has
   // not begun before that input is free.
   ScheduleProblem p;
-  p.spine = {{9000, 0, -1, -1}, {1000, 0, -1, -1}};
+  p.spine = {{9000, 0}, {1000, 0}};
   p.transfers = {makeGather(1, 1000, 20), makeGather(1, 1000, 1)};
   FloatingOp cast;
   cast.before = 0;
@@ -197,7 +197,7 @@ TEST(Makespan, peakCountsALargerReductionBehindASmallOne) {
   // The second one's result comes while its input and the first one's result
   // are there: 1 + 16 + 8.
   ScheduleProblem p;
-  p.spine = {{1000, 0, -1, -1}, {9000, 0, -1, -1}};
+  p.spine = {{1000, 0}, {9000, 0}};
   p.transfers = {makeReduction(0, 1000, 2), makeReduction(0, 1000, 16)};
   p.transfers[0].dstBytes = 1;
   p.transfers[1].dstBytes = 8;

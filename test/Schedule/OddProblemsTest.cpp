@@ -90,7 +90,7 @@ void Maker::addFloating(ScheduleProblem &p) {
 ScheduleProblem Maker::make() {
   ScheduleProblem p;
   for (int i = below(6); i-- > 0;)
-    p.spine.push_back({time(), bytes(), -1, -1});
+    p.spine.push_back({time(), bytes()});
   p.backwardBegin = below(p.spine.size() + 1);
   p.numLinks = 1 + below(3);
   for (int i = below(7); i-- > 0;)

@@ -45,16 +45,16 @@ ScheduleProblem mlir::fsdp::sched::test::makeProblem(const RandomOptions &o,
     activation[u] = kActivation * random.around(o.spread);
     live += activation[u];
     Time work = kForward * size[u] * random.around(o.spread / 2);
-    p.spine.push_back({work, live, -1, -1});
+    p.spine.push_back({work, live});
   }
-  p.spine.push_back({Time(kForward * 0.2), live, -1, -1});
+  p.spine.push_back({Time(kForward * 0.2), live});
   p.backwardBegin = n + 1;
   std::vector<Time> forward;
   for (int u = 0; u != n; ++u)
     forward.push_back(p.spine[u].work);
   for (int u = n; u-- > 0;) {
     p.spine.push_back(
-        {Time(forward[u] * 2 * random.around(o.spread / 3)), live, -1, -1});
+        {Time(forward[u] * 2 * random.around(o.spread / 3)), live});
     live -= activation[u];
   }
   Time compute = 0;

@@ -64,7 +64,7 @@ TEST(Scheduler, nothingToDo) {
   std::optional<Schedule> s = schedule(p);
   ASSERT_TRUE(s);
   EXPECT_EQ(s->makespan, 0);
-  p.spine.push_back({100, 10, -1, -1});
+  p.spine.push_back({100, 10});
   s = schedule(p);
   ASSERT_TRUE(s);
   EXPECT_EQ(s->makespan, 100);
@@ -223,7 +223,7 @@ TEST(Scheduler, leavesRoomWhereItCan) {
 TEST(Scheduler, waitsForWhatHasLongBeenOver) {
   ScheduleProblem p;
   for (int i = 0; i != 10; ++i)
-    p.spine.push_back({100, 10, -1, -1});
+    p.spine.push_back({100, 10});
   p.backwardBegin = 2;
   // From 300 to 340: waited for where nobody minds if it takes twice as long.
   p.transfers = {makeReduction(2, 40, 100)};
@@ -241,7 +241,7 @@ TEST(Scheduler, waitsForWhatHasLongBeenOver) {
 
 TEST(Scheduler, waitsBehindWhatTakesNoTime) {
   ScheduleProblem p;
-  p.spine = {{0, 4, -1, -1}, {2000, 4, -1, -1}};
+  p.spine = {{0, 4}, {2000, 4}};
   p.transfers = {makeReduction(0, 0, 1)};
   p.budget = 5;
   std::optional<Schedule> s = schedule(p);

@@ -40,7 +40,7 @@ inline Transfer makeReduction(Id segment, Time work, int64_t bytes) {
 inline ScheduleProblem makeTwoUnits() {
   ScheduleProblem p;
   for (int i = 0; i != 4; ++i)
-    p.spine.push_back({100, 10, -1, -1});
+    p.spine.push_back({100, 10});
   p.backwardBegin = 2;
   p.transfers = {makeGather(0, 40, 100), makeGather(1, 40, 100),
                  makeGather(3, 40, 100), makeReduction(2, 60, 100),

@@ -66,6 +66,20 @@ TEST(Timeline, aStartBehindAWaitWaitsForIt) {
   EXPECT_EQ(timeline.exposedBy, (std::vector<Time>{50, 0, 30, 0, 0}));
 }
 
+TEST(Timeline, onAnotherLinkItIsMemoryThatAStartComesAfter) {
+  for (Id link : {0, 1}) {
+    TimedOp second = start(Queue::D2H, 0, 30, link);
+    second.after = {0};
+    TimedProgram program;
+    program.ops = {start(Queue::Reduce, 0, 50), second, compute(10), wait(0),
+                   wait(1)};
+    Timeline timeline = play(program);
+    EXPECT_EQ(timeline.spans[1].begin, 50);
+    EXPECT_EQ(timeline.spans[1].why, link ? Blocker::Memory : Blocker::Link);
+    EXPECT_EQ(timeline.spans[1].blocker, 0);
+  }
+}
+
 TEST(Timeline, aStartBeforeAWaitDoesNot) {
   TimedProgram program;
   program.ops = {start(Queue::Reduce, 0, 50), start(Queue::AllReduce, 0, 30, 1),

@@ -37,6 +37,14 @@ class Compare(StepTest):
                     self.assertGreater(run["exposed_ms"], 0)
                     self.assertIn("as rank 0 ran it", page.read_text())
 
+    def test_runs_of_fsdp_as_it_was_set_up(self):
+        program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "fsdp", "--backward-prefetch", "none")
+        folder = self.trace(program)
+        outcome = self.plan("--compare", folder, "--fsdp", "backward_prefetch=none")
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        outcome = self.plan("--compare", folder)
+        self.assertIn("expected a trace of the program that these options give", outcome.stderr)
+
     def test_links_take_what_they_should(self):
         # 2 ms for every transfer, whatever the machine does.
         program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "in_order")

@@ -78,9 +78,8 @@ ROOMS = [
     Room("passes/Lower",
          [DIALECT, ANALYSIS, PASSES, DTYPE, ABI_TABLE, TILES, BESIDE],
          COST),
-    # These look at everything and change nothing.
+    # This looks at everything and changes nothing.
     Room("passes/Verify", [DIALECT, ANALYSIS, PASSES, BESIDE], "", CHANGES),
-    Room("passes/Debug", [DIALECT, ANALYSIS, PASSES, BESIDE], "", CHANGES),
     Room("passes", [DIALECT, ANALYSIS, PASSES]),
     Room("include/fsdp/Passes", [DIALECT, ANALYSIS, PASSES]),
     Room("lib/Target", [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/", BESIDE],

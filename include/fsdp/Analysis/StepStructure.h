@@ -25,6 +25,10 @@ namespace mlir::fsdp {
 /// @step, if the module has it and it is one block; verifiers refuse others.
 func::FuncOp getStep(ModuleOp module);
 
+/// Reports the first transfer of @step that is on a queue: what plans or orders
+/// a step takes one that has no order yet.
+LogicalResult expectUnscheduled(func::FuncOp step);
+
 /// Values from outside `op` that it or its regions read, each once, in order.
 SmallVector<Value> getReadValues(Operation *op);
 

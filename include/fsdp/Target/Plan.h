@@ -115,8 +115,9 @@ struct PlanReport {
   Time bound = 0;
   /// What the bound is made of: "compute", "all_gather queue", ..
   std::string limit;
-  /// For the arena; driver and libraries take `reserved` beside it.
-  int64_t budget = 0, reserved = 0;
+  /// For the arena; driver and libraries take `reserved` beside it, of what a
+  /// rank is given.
+  int64_t budget = 0, reserved = 0, given = 0;
   /// A budget that works: what the plan's arena takes; where none fits, the
   /// smallest that was found, or about that where nothing has been packed.
   int64_t leastBudget = 0;

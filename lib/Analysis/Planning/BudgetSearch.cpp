@@ -11,7 +11,7 @@
 
 using namespace mlir::fsdp::sched;
 
-/// Budgets in all, and of these when something fits already.
+/// Budgets until something fits, and from then on.
 constexpr int kAttempts = 6, kRefinements = 2;
 
 BudgetSearch::BudgetSearch(int64_t budget)

@@ -7,7 +7,6 @@
 
 #include "PlanStages.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <algorithm>

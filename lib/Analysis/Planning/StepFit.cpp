@@ -8,8 +8,6 @@
 #include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Planning/BudgetSearch.h"
 
-#include "llvm/Support/MathExtras.h"
-
 #include <algorithm>
 #include <limits>
 #include <optional>

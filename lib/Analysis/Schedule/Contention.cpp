@@ -1,5 +1,4 @@
-//===- Contention.cpp - What runs beside a queue slows it down -----------===//
-//-------------===//
+//===- Contention.cpp - What runs beside a queue slows it down ------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -25,6 +25,18 @@ mlir::fsdp::sched::parseBackwardPrefetch(llvm::StringRef text) {
       .Default(std::nullopt);
 }
 
+llvm::StringRef mlir::fsdp::sched::stringify(BackwardPrefetch prefetch) {
+  switch (prefetch) {
+  case BackwardPrefetch::None:
+    return "none";
+  case BackwardPrefetch::Pre:
+    return "pre";
+  case BackwardPrefetch::Post:
+    return "post";
+  }
+  llvm_unreachable("unknown prefetch");
+}
+
 Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
                                           const FSDPOptions &options) {
   ScheduleProblem problem = original;

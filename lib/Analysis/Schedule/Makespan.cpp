@@ -168,11 +168,11 @@ static Span getSpan(const ScheduleProblem &problem, const Schedule &schedule,
   case Blocker::Queue:
     result.cause = Cause::QueueBusy;
     break;
-  case Blocker::After:
-    result.cause = problem.transfers[blocker].cost.link ==
-                           problem.transfers[transfer].cost.link
-                       ? Cause::LinkBusy
-                       : Cause::Memory;
+  case Blocker::Link:
+    result.cause = Cause::LinkBusy;
+    break;
+  case Blocker::Memory:
+    result.cause = Cause::Memory;
     break;
   }
   return result;

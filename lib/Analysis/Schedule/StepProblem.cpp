@@ -444,9 +444,6 @@ void Builder::cutSpine() {
     SpineSegment &segment = problem.spine[s];
     segment.work += times.ops[op].work;
     segment.live = std::max(segment.live, live[place]);
-    if (segment.firstOp < 0)
-      segment.firstOp = op;
-    segment.lastOp = op;
   }
   problem.backwardBegin =
       backward == Id(spine.size()) ? Id(marks.size()) : getSegment(backward);

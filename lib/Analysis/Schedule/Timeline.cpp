@@ -165,7 +165,8 @@ void Player::blameStart(Id start, OpSpan &span) {
   } else {
     for (Id a : op.after)
       if (endsNow(a)) {
-        span.why = Blocker::After;
+        span.why = program.ops[a].cost.link == op.cost.link ? Blocker::Link
+                                                            : Blocker::Memory;
         span.blocker = a;
       }
   }

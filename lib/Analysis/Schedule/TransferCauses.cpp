@@ -36,8 +36,10 @@ std::string mlir::fsdp::sched::getCause(const StepProgram &program,
                          : "its input came from " + other;
   case Blocker::Queue:
     return "its queue was busy with " + other;
-  case Blocker::After:
+  case Blocker::Link:
     return "the link was busy with " + other;
+  case Blocker::Memory:
+    return "no memory to start it earlier";
   case Blocker::Order:
     break;
   case Blocker::Wait:

@@ -344,8 +344,8 @@ llvm::Error Planner::run(StepProgram program) {
   }
   if (std::string error = checkProgram(program); !error.empty())
     return llvm::createStringError("internal error: " + error);
-  if (settings.budget)
-    report.budget = std::max<int64_t>(0, *settings.budget - report.reserved);
+  report.given = settings.budget.value_or(report.getBudgetFor(report.budget));
+  report.budget = std::max<int64_t>(0, report.given - report.reserved);
   report.arenaBytes = program.arenaBytes;
   report.worldSize = program.worldSize;
   for (const StepOp &op : program.ops)

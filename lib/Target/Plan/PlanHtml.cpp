@@ -147,6 +147,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
                    formatBudget(report.getBudgetFor(report.leastBudget)));
     json.attribute("arena", report.leastBudget);
     json.attribute("reserved", report.reserved);
+    json.attribute("given", report.given);
     json.attributeArray("decisions", [&] {
       for (const std::string &decision : report.decisions)
         json.value(decision);

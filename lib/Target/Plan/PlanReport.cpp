@@ -150,5 +150,5 @@ std::string mlir::fsdp::describeMisfit(const PlanReport &report) {
       "arena, {3} for driver and libraries), got {4}",
       report.isLeastPacked ? "" : "about ",
       report.getBudgetFor(report.leastBudget), formatBytes(report.leastBudget),
-      formatBytes(report.reserved), report.getBudgetFor(report.budget));
+      formatBytes(report.reserved), report.given);
 }

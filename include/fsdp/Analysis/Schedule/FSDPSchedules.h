@@ -22,6 +22,7 @@ namespace mlir::fsdp::sched {
 enum class BackwardPrefetch { None, Pre, Post };
 /// "none", "pre" or "post"; nothing for any other text.
 std::optional<BackwardPrefetch> parseBackwardPrefetch(llvm::StringRef text);
+llvm::StringRef stringify(BackwardPrefetch prefetch);
 
 struct FSDPOptions {
   bool forwardPrefetch = true;

@@ -48,8 +48,6 @@ struct SpineSegment {
   /// Most bytes of activations, gradients and workspaces while it runs. What
   /// lives across the border of two segments is counted in both.
   int64_t live = 0;
-  /// The kernels, as the maker of the problem numbers them.
-  Id firstOp = -1, lastOp = -1;
 };
 
 /// A kernel that is not bound to a place in the spine.

@@ -52,8 +52,10 @@ enum class Blocker {
   Order,
   /// The transfer before it on its queue.
   Queue,
-  /// A transfer in `after`.
-  After,
+  /// A transfer in `after` on the same link.
+  Link,
+  /// Another one in `after`: it holds the memory until then.
+  Memory,
   /// Compute: a transfer that it waited for.
   Wait
 };
