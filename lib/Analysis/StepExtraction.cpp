@@ -467,9 +467,34 @@ void Extraction::addWait(Id event, Id unit) {
   wait.unit = unit;
 }
 
+/// Whether @op, of @group, can be issued with the first of it.
+static LogicalResult verifyTogether(ArrayRef<TransferOpInterface> group,
+                                    TransferOpInterface op) {
+  auto report = [&](TransferOpInterface other, const llvm::Twine &what) {
+    auto error = op->emitOpError("expected ")
+                 << what << " in " << names::kGroup << " "
+                 << op->getAttr(names::kGroup);
+    error.attachNote(other->getLoc()) << "the other one is here";
+    return error;
+  };
+  auto first = cast<CollectiveOpInterface>(*group.front());
+  auto collective = dyn_cast<CollectiveOpInterface>(*op);
+  if (!collective || op->getName() != first->getName() ||
+      collective.getMeshAttr() != first.getMeshAttr() ||
+      collective.getAxesAttr() != first.getAxesAttr())
+    return report(group.front(), "collectives of one kind and group of ranks");
+  for (TransferOpInterface other : group)
+    if (op.getSource() == other.getBrought())
+      return report(other, "collectives that are independent of each other");
+  return success();
+}
+
 /// A transfer that compute waits for at once.
 LogicalResult Extraction::addAlone(TransferOpInterface op) {
   SmallVector<TransferOpInterface> group = getGroupFrom(op);
+  for (TransferOpInterface other : llvm::drop_begin(group))
+    if (failed(verifyTogether(group, other)))
+      return failure();
   if (failed(addTransfer(*op, group)))
     return failure();
   StepOp &start = program.ops.back();

@@ -83,3 +83,33 @@ func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
   %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = -7 : i64} : tensor<4xf32>
   return %a : tensor<4xf32>
 }
+
+// -----
+
+// All that makes what a gather sends comes with it.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func private @cast(%x: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+// CHECK-LABEL: func @step
+func.func @step(%p: tensor<4xf32>, %q: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: %[[C:.*]] = fsdp.launch @cast
+  // CHECK-NEXT: %[[D:.*]] = fsdp.launch @cast(%[[C]])
+  // CHECK-NEXT: fsdp.all_gather
+  // CHECK-NEXT: fsdp.all_gather %[[D]]
+  %w = fsdp.all_gather %p on @mesh["shard"] for forward {fsdp.group = 0} : tensor<4xf32> -> tensor<8xf32>
+  %c = fsdp.launch @cast(%q) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = fsdp.launch @cast(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %v = fsdp.all_gather %d on @mesh["shard"] for forward {fsdp.group = 0} : tensor<4xf32> -> tensor<8xf32>
+  return %w, %v : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<4xf32>, %q: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  // expected-error @below {{expected a group whose gathers send nothing that is transferred behind the first of them}}
+  %w = fsdp.all_gather %p on @mesh["shard"] for forward {fsdp.group = 0} : tensor<4xf32> -> tensor<8xf32>
+  // expected-note @below {{one sends what this brings}}
+  %c = fsdp.all_reduce %q on @mesh["shard"] divisor 2 : tensor<4xf32>
+  %v = fsdp.all_gather %c on @mesh["shard"] for forward {fsdp.group = 0} : tensor<4xf32> -> tensor<8xf32>
+  return %w, %v : tensor<8xf32>, tensor<8xf32>
+}

@@ -46,17 +46,33 @@ static LogicalResult verifyGroup(ArrayRef<CollectiveOpInterface> group,
   return success();
 }
 
-/// Gathers come where the first of them stood, with what they send.
-static void hoist(ArrayRef<CollectiveOpInterface> group) {
+/// Gathers come where the first of them stood, with what makes what they send;
+/// that is no transfer.
+static LogicalResult hoist(ArrayRef<CollectiveOpInterface> group) {
   Operation *place = group.front();
+  BackwardSliceOptions options;
+  options.filter = [&](Operation *op) {
+    return op->getBlock() == place->getBlock() && place->isBeforeInBlock(op);
+  };
+  SetVector<Operation *> makers;
   for (CollectiveOpInterface op : group.drop_front())
-    if (Operation *cast = op.getInput().getDefiningOp();
-        cast && !cast->isBeforeInBlock(place))
-      cast->moveBefore(place);
+    if (failed(getBackwardSlice(op.getOperation(), &makers, options)))
+      return op->emitOpError("expected an input that can be followed");
+  for (Operation *maker : makers) {
+    if (isa<TransferOpInterface>(maker)) {
+      auto error = group.front()->emitOpError(
+          "expected a group whose gathers send nothing that is transferred "
+          "behind the first of them");
+      error.attachNote(maker->getLoc()) << "one sends what this brings";
+      return error;
+    }
+    maker->moveBefore(place);
+  }
   for (CollectiveOpInterface op : group.drop_front()) {
     op->moveAfter(place);
     place = op;
   }
+  return success();
 }
 
 /// Reductions come where the last of them stood, and what is computed from them
@@ -115,10 +131,10 @@ struct GroupCollectives : fsdp::impl::GroupCollectivesBase<GroupCollectives> {
             return signalPassFailure();
           }
       }
-      if (isa<AllGatherOp>(group.front().getOperation()))
-        hoist(group);
-      else
+      if (!isa<AllGatherOp>(group.front().getOperation()))
         sink(group);
+      else if (failed(hoist(group)))
+        return signalPassFailure();
     }
     removeArenaPlaces(step);
   }

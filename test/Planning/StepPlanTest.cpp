@@ -154,6 +154,53 @@ TEST(StepPlan, anOffloadedValueComesBackForItsFirstReader) {
   EXPECT_EQ(copies, 2);
 }
 
+TEST(StepPlan, membersOfAGroupDoNotNeedEachOther) {
+  ProgramBuilder b;
+  Id x = b.argument(8), y = b.value(8), z = b.value(8), sum = b.value(8);
+  b.reduce(x, y);
+  b.launch("f", {y}, {z}, true);
+  b.reduce(z, sum);
+  StepPlan plan(b.program);
+  Id last = find(b.program, "all_reduce", 1);
+  plan.group[find(b.program, "all_reduce", 0)] = plan.group[last] = 0;
+  std::optional<PlanError> error = findPlanError(b.program, plan);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->op, last);
+  EXPECT_NE(error->what.find("independent of each other"), std::string::npos);
+}
+
+/// A gather comes to the first of its group with all that makes what it sends,
+/// if that is no transfer.
+TEST(StepPlan, whatAGroupedGatherSendsIsMadeBeforeTheFirst) {
+  for (bool isTransferred : {false, true}) {
+    ProgramBuilder b;
+    Id p = b.argument(8), q = b.argument(8), c = b.value(8), d = b.value(8),
+       w = b.value(32), v = b.value(32);
+    b.gather(p, w);
+    if (isTransferred)
+      b.reduce(q, c);
+    else
+      b.launch("cast", {q}, {c});
+    b.launch("cast", {c}, {d});
+    b.gather(d, v);
+    b.launch("use", {w, v}, {b.value(8)});
+    StepPlan plan(b.program);
+    Id last = find(b.program, "all_gather", 1);
+    plan.group[find(b.program, "all_gather", 0)] = plan.group[last] = 0;
+    std::optional<PlanError> error = findPlanError(b.program, plan);
+    ASSERT_EQ(bool(error), isTransferred);
+    if (error) {
+      EXPECT_EQ(error->op, last);
+      continue;
+    }
+    StepProgram changed = applyPlan(b.program, plan);
+    EXPECT_EQ(checkProgram(changed), "");
+    Id gather = find(changed, "all_gather");
+    EXPECT_LT(find(changed, "cast", 1), gather);
+    EXPECT_EQ(changed.ops[gather].reads.size(), 2u);
+  }
+}
+
 /// What a repeated launch reads comes back for it.
 TEST(StepPlan, aRepeatedLaunchReadsWhatIsOffloaded) {
   ProgramBuilder b;

@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -199,6 +200,31 @@ static std::string findWrongValue(const StepProgram &program,
   return "";
 }
 
+/// The first of @members, transfers of one group in order, that has to come
+/// behind something that the group cannot come behind: another member, or,
+/// since gathers are issued where the first of them stands, any transfer from
+/// there on. -1: none.
+static Id findDependentMember(const StepProgram &program,
+                              llvm::ArrayRef<Id> members) {
+  bool isGather = program.ops[members.front()].queue == Queue::AllGather;
+  llvm::DenseSet<Id> isLate;
+  size_t next = 0;
+  for (Id i = members.front(); i <= members.back(); ++i) {
+    const StepOp &op = program.ops[i];
+    bool isMember = i == members[next];
+    bool readsLate = llvm::any_of(op.reads, [&](const ByteRange &range) {
+      return isLate.contains(range.value);
+    });
+    if (isMember && readsLate)
+      return i;
+    next += isMember;
+    if (isMember || readsLate || (isGather && op.kind == StepOpKind::Start))
+      for (const ByteRange &range : op.writes)
+        isLate.insert(range.value);
+  }
+  return -1;
+}
+
 std::optional<PlanError>
 mlir::fsdp::sched::findPlanError(const StepProgram &program,
                                  const StepPlan &plan) {
@@ -222,7 +248,7 @@ mlir::fsdp::sched::findPlanError(const StepProgram &program,
             findWrongValue(program, plan, choices, isRead, v, maker[v]);
         !what.empty())
       return PlanError{maker[v], std::move(what)};
-  llvm::DenseMap<Id, Id> first;
+  std::map<Id, SmallVector<Id>> groups;
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     if (plan.keep[i] && choices.earlierGather[i] < 0)
       return PlanError{Id(i), "expected an earlier gather of the same bytes "
@@ -231,8 +257,8 @@ mlir::fsdp::sched::findPlanError(const StepProgram &program,
       continue;
     if (op.kind != StepOpKind::Start || plan.keep[i])
       return PlanError{Id(i), "expected a transfer in a group, got " + op.name};
-    auto [it, isNew] = first.try_emplace(plan.group[i], Id(i));
-    const StepOp &other = program.ops[it->second];
+    groups[plan.group[i]].push_back(i);
+    const StepOp &other = program.ops[groups[plan.group[i]].front()];
     if (op.queue != other.queue || op.backward != other.backward ||
         program.transfers[op.transfer].kind !=
             program.transfers[other.transfer].kind ||
@@ -242,6 +268,12 @@ mlir::fsdp::sched::findPlanError(const StepProgram &program,
                               "in a group, got " +
                                   op.name + " beside " + other.name};
   }
+  for (const auto &[number, members] : groups)
+    if (Id op = findDependentMember(program, members); op >= 0)
+      return PlanError{op, "expected transfers of a group to be independent of "
+                           "each other, got " +
+                               program.ops[op].name +
+                               " that needs one behind the first of them"};
   return std::nullopt;
 }
 
@@ -444,6 +476,7 @@ public:
 
 private:
   void add(Id op);
+  void addMakers(Id op);
   void merge(llvm::ArrayRef<Id> starts);
 
   const StepProgram &old;
@@ -463,11 +496,18 @@ void Grouping::add(Id op) {
   result.ops.push_back(old.ops[op]);
 }
 
+/// What @op reads and nobody has made yet: casts, which no transfer feeds.
+void Grouping::addMakers(Id op) {
+  for (const ByteRange &range : old.ops[op].reads)
+    if (Id cast = maker[range.value]; cast >= 0 && !isDone[cast]) {
+      addMakers(cast);
+      add(cast);
+    }
+}
+
 void Grouping::merge(llvm::ArrayRef<Id> starts) {
   for (Id start : starts)
-    for (const ByteRange &range : old.ops[start].reads)
-      if (Id cast = maker[range.value]; cast >= 0 && !isDone[cast])
-        add(cast);
+    addMakers(start);
   StepOp merged = old.ops[starts.front()];
   StepTransfer transfer = old.transfers[merged.transfer];
   for (Id start : starts.drop_front()) {
