@@ -37,6 +37,8 @@ public:
 private:
   Value resolve(Value value, Operation *reader);
   void repeat(LaunchOp launch, Operation *reader);
+  LaunchOp prepare(LaunchOp launch, Operation *reader);
+  void clone(LaunchOp launch, Operation *reader);
   Value getGathered(AllGatherOp gather, Operation *reader);
 
   Block &block;
@@ -85,15 +87,40 @@ static Value cloneViewsOf(Value whole, Value view, Value again,
   return cloneViews(view, builder, views);
 }
 
+/// Has what @launch reads gathered before @reader, up to where it reads what
+/// has to be repeated first: returns the launch that makes that, or null.
+LaunchOp Repeater::prepare(LaunchOp launch, Operation *reader) {
+  for (Value operand : launch.getInputs()) {
+    Value whole = getWholeValue(operand);
+    if (auto gather = whole.getDefiningOp<AllGatherOp>())
+      getGathered(gather, reader);
+    else if (marked.contains(whole) && !clones.contains(whole.getDefiningOp()))
+      return whole.getDefiningOp<LaunchOp>();
+  }
+  return nullptr;
+}
+
+/// With what it needs before it, which may be a chain as long as forward.
 void Repeater::repeat(LaunchOp launch, Operation *reader) {
-  if (clones.contains(launch))
-    return;
+  SmallVector<LaunchOp> work = {launch};
+  while (!work.empty()) {
+    LaunchOp first =
+        clones.contains(work.back()) ? nullptr : prepare(work.back(), reader);
+    if (first) {
+      work.push_back(first);
+      continue;
+    }
+    if (LaunchOp ready = work.pop_back_val(); !clones.contains(ready))
+      clone(ready, reader);
+  }
+}
+
+void Repeater::clone(LaunchOp launch, Operation *reader) {
   IRMapping operands;
   for (Value operand : launch.getInputs()) {
     Value whole = getWholeValue(operand);
-    Value again = resolve(whole, reader);
-    if (auto gather = whole.getDefiningOp<AllGatherOp>())
-      again = getGathered(gather, reader);
+    auto gather = whole.getDefiningOp<AllGatherOp>();
+    Value again = gather ? getGathered(gather, reader) : resolve(whole, reader);
     operands.map(operand, again == whole
                               ? operand
                               : cloneViewsOf(whole, operand, again, reader));

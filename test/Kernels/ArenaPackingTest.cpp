@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/ArenaPacking.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -23,6 +24,39 @@ struct Instance {
 
 static int pick(std::mt19937 &random, int from, int to) {
   return from + int(random() % unsigned(to - from + 1));
+}
+
+/// The simple way, which packing must never lose to: largest first, each at the
+/// lowest offset that is free. Returns the bytes needed.
+static int64_t placeLargestFirst(const EventOrder &events,
+                                 llvm::MutableArrayRef<ArenaBuffer> buffers) {
+  llvm::SmallVector<unsigned> order(buffers.size());
+  for (auto [i, position] : llvm::enumerate(order))
+    position = i;
+  llvm::sort(order, [&](unsigned a, unsigned b) {
+    return std::make_tuple(-buffers[a].size, buffers[a].begin, a) <
+           std::make_tuple(-buffers[b].size, buffers[b].begin, b);
+  });
+  // Placed buffers, by offset.
+  llvm::SmallVector<const ArenaBuffer *> placed;
+  int64_t total = 0;
+  for (unsigned i : order) {
+    ArenaBuffer &buffer = buffers[i];
+    buffer.offset = 0;
+    for (const ArenaBuffer *other : placed) {
+      if (buffer.offset + buffer.size <= other->offset)
+        break;
+      if (areNeededTogether(events, buffer, *other))
+        buffer.offset = std::max(buffer.offset, other->offset + other->size);
+    }
+    total = std::max(total, buffer.offset + buffer.size);
+    placed.insert(llvm::upper_bound(placed, buffer.offset,
+                                    [](int64_t o, const ArenaBuffer *b) {
+                                      return o < b->offset;
+                                    }),
+                  &buffer);
+  }
+  return total;
 }
 
 /// Lives on compute alone.

@@ -106,6 +106,29 @@ TEST(StepPlan, aRepeatedLaunchReadsWhatBackwardGathers) {
             changed.ops[clone].writes[0].value);
 }
 
+TEST(StepPlan, whatIsRepeatedMayBeALongChain) {
+  constexpr int kLength = 30000;
+  ProgramBuilder b;
+  Id x = b.argument(64), last = x;
+  for (int i = 0; i != kLength; ++i) {
+    Id next = b.value(64);
+    b.launch("f", {last}, {next});
+    last = next;
+  }
+  Id gradient = b.value(64);
+  b.launch("loss", {last}, {gradient});
+  b.launch("b", {gradient, last}, {b.over(x)}, true);
+  StepPlan plan(b.program);
+  for (const StepOp &op : b.program.ops)
+    if (op.name == "f")
+      plan.recompute[op.writes[0].value] = true;
+  ASSERT_EQ(checkPlan(b.program, plan), "");
+  StepProgram changed = applyPlan(b.program, plan);
+  // Forward computes it for the loss, backward again.
+  EXPECT_EQ(changed.ops.size(), size_t(2 * kLength + 2));
+  EXPECT_EQ(checkProgram(changed), "");
+}
+
 TEST(StepPlan, anOffloadedValueComesBackForItsFirstReader) {
   StepProgram program = makeTwoUnitStep();
   StepPlan plan(program);

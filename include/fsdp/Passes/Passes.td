@@ -495,8 +495,8 @@ def PlanArena : Pass<"fsdp-plan-arena", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"draft", "draft", "bool", /*default=*/"false",
-           "do not search for a small arena: for passes that read sizes and "
-           "what shares memory">,
+           "do not pack, put one buffer behind the other: for passes that read "
+           "sizes and what shares memory">,
     Option<"guard", "guard", "bool", /*default=*/"false",
            "leave 256 bytes free behind every buffer; then "
            "convert-fsdp-to-runtime has lives and borders checked at run time">

@@ -8,7 +8,6 @@
 #include "ArenaLives.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -21,42 +20,10 @@
 using namespace mlir::fsdp;
 using llvm::ArrayRef;
 using llvm::MutableArrayRef;
-using llvm::SmallVector;
 
 bool mlir::fsdp::areNeededTogether(const EventOrder &events,
                                    const ArenaBuffer &a, const ArenaBuffer &b) {
   return !events.isBefore(a.end, b.begin) && !events.isBefore(b.end, a.begin);
-}
-
-int64_t mlir::fsdp::placeLargestFirst(const EventOrder &events,
-                                      MutableArrayRef<ArenaBuffer> buffers) {
-  SmallVector<unsigned> order(buffers.size());
-  for (auto [i, position] : llvm::enumerate(order))
-    position = i;
-  llvm::sort(order, [&](unsigned a, unsigned b) {
-    return std::make_tuple(-buffers[a].size, buffers[a].begin, a) <
-           std::make_tuple(-buffers[b].size, buffers[b].begin, b);
-  });
-  // Placed buffers, by offset.
-  SmallVector<const ArenaBuffer *> placed;
-  int64_t total = 0;
-  for (unsigned i : order) {
-    ArenaBuffer &buffer = buffers[i];
-    buffer.offset = 0;
-    for (const ArenaBuffer *other : placed) {
-      if (buffer.offset + buffer.size <= other->offset)
-        break;
-      if (areNeededTogether(events, buffer, *other))
-        buffer.offset = std::max(buffer.offset, other->offset + other->size);
-    }
-    total = std::max(total, buffer.offset + buffer.size);
-    placed.insert(llvm::upper_bound(placed, buffer.offset,
-                                    [](int64_t o, const ArenaBuffer *b) {
-                                      return o < b->offset;
-                                    }),
-                  &buffer);
-  }
-  return total;
 }
 
 //===----------------------------------------------------------------------===//
@@ -319,7 +286,7 @@ void Packer::searchBetween(int64_t slice) {
 int64_t Packer::pack() {
   if (buffers.empty())
     return 0;
-  // As placeLargestFirst.
+  // Largest first, each at the lowest offset that is free.
   tryOrder(sortBy([&](int i) {
     return std::make_tuple(lives.getSize(i), -lives.getBegin(i));
   }));

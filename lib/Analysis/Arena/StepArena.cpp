@@ -161,8 +161,14 @@ std::vector<ArenaBuffer> Placement::getLives(llvm::ArrayRef<Id> buffers) const {
 }
 
 int64_t Placement::pack(std::vector<ArenaBuffer> &lives) const {
-  return options.isDraft ? placeLargestFirst(touches.events, lives)
-                         : packBuffers(touches.events, lives);
+  if (!options.isDraft)
+    return packBuffers(touches.events, lives);
+  int64_t bytes = 0;
+  for (ArenaBuffer &life : lives) {
+    life.offset = bytes;
+    bytes += life.size;
+  }
+  return bytes;
 }
 
 /// The runtime fills arguments, and the next step finds them where they were.

@@ -306,6 +306,9 @@ private:
   void dropKept();
   ByteRange resolve(const ByteRange &range, bool inBackward);
   void repeat(Id op);
+  Id prepare(Id launch);
+  void clone(Id launch);
+  Id getLaterGather(Id value) const;
   void issue(Id gather);
   void add(Id op);
   void dropUnread();
@@ -374,32 +377,61 @@ void Rewrite::issue(Id gather) {
   add(waitOf[old.ops[gather].event]);
 }
 
+/// The later gather of the bytes that @value was gathered with; -1: none.
+Id Rewrite::getLaterGather(Id value) const {
+  auto it = maker[value] < 0 ? later.end() : later.find(maker[value]);
+  return it == later.end() ? -1 : it->second;
+}
+
+/// Has what @launch reads gathered, up to where it reads what has to be
+/// repeated first: returns the launch that makes that, or -1.
+Id Rewrite::prepare(Id launch) {
+  for (const ByteRange &range : old.ops[launch].reads) {
+    // Forward's gather is gone by now.
+    if (Id gather = getLaterGather(range.value); gather >= 0)
+      issue(gather);
+    else if (plan.recompute[range.value] && !isRepeated[maker[range.value]])
+      return maker[range.value];
+  }
+  return -1;
+}
+
+/// With what it needs before it, which may be a chain as long as forward.
 void Rewrite::repeat(Id launch) {
-  if (isRepeated[launch])
-    return;
+  SmallVector<Id> work = {launch};
+  while (!work.empty()) {
+    Id first = isRepeated[work.back()] ? -1 : prepare(work.back());
+    if (first >= 0) {
+      work.push_back(first);
+      continue;
+    }
+    if (Id ready = work.pop_back_val(); !isRepeated[ready])
+      clone(ready);
+  }
+}
+
+void Rewrite::clone(Id launch) {
   isRepeated[launch] = true;
   StepOp clone = old.ops[launch];
   clone.source = launch;
   clone.backward = true;
   for (ByteRange &range : clone.reads) {
-    Id from = maker[range.value];
-    auto gather = from < 0 ? later.end() : later.find(from);
-    if (gather != later.end()) {
-      // Forward's gather is gone by now.
-      issue(gather->second);
-      size_t which = llvm::find_if(old.ops[from].writes,
-                                   [&](const ByteRange &written) {
-                                     return written.value == range.value;
-                                   }) -
-                     old.ops[from].writes.begin();
-      Id value = old.ops[gather->second].writes[which].value;
-      range = {value,
-               range.offset - old.values[range.value].offset +
-                   old.values[value].offset,
-               range.bytes};
-    } else {
+    Id gather = getLaterGather(range.value);
+    if (gather < 0) {
       range = resolve(range, /*inBackward=*/true);
+      continue;
     }
+    const StepOp &earlier = old.ops[maker[range.value]];
+    size_t which = llvm::find_if(earlier.writes,
+                                 [&](const ByteRange &written) {
+                                   return written.value == range.value;
+                                 }) -
+                   earlier.writes.begin();
+    Id value = old.ops[gather].writes[which].value;
+    range = {value,
+             range.offset - old.values[range.value].offset +
+                 old.values[value].offset,
+             range.bytes};
   }
   for (ByteRange &range : clone.writes) {
     StepValue value = old.values[range.value];
