@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/StepExtraction.h"
+#include "StepModules.h"
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
@@ -44,6 +45,7 @@ private:
   Id getUnit(StringRef name);
   void nameUnits();
   void addMembers();
+  void nameModules();
   ByteRange getRange(Value value);
   StepOp &addOp(StepOpKind kind, Operation &op, StringRef name);
   LogicalResult addTransfer(Operation &op, ArrayRef<TransferOpInterface> parts);
@@ -70,7 +72,7 @@ private:
   /// Of starts in the IR.
   llvm::DenseMap<Operation *, Id> eventOf;
   llvm::StringMap<Id> kernels, units;
-  llvm::DenseMap<Operation *, Id> unitOf;
+  llvm::DenseMap<Operation *, Id> unitOf, moduleOf;
   llvm::DenseMap<ArrayAttr, Id> groups;
   Id events = 0;
 };
@@ -293,6 +295,27 @@ void Extraction::nameUnits() {
         unitOf.try_emplace(start, unitOf.lookup(first));
 }
 
+void Extraction::nameModules() {
+  llvm::StringMap<FlatParamOp> flats;
+  for (auto flat : module.getOps<FlatParamOp>())
+    flats[flat.getSymName()] = flat;
+  llvm::StringMap<Id> ids;
+  auto getFlat = [&](Operation *op) -> FlatParamOp {
+    return unitOf.contains(op) ? flats.lookup(program.units[unitOf.lookup(op)])
+                               : nullptr;
+  };
+  auto modules = getLaunchModules(step, getFlat);
+  for (auto launch : block.getOps<LaunchOp>()) {
+    auto it = modules.find(launch);
+    if (it == modules.end())
+      continue;
+    auto [id, isNew] = ids.try_emplace(it->second, program.modules.size());
+    if (isNew)
+      program.modules.push_back(it->second);
+    moduleOf[launch] = id->second;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
@@ -303,6 +326,7 @@ StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
   result.name = name.str();
   result.source = program.ops.size() - 1;
   result.unit = unitOf.contains(&op) ? unitOf.lookup(&op) : -1;
+  result.module = moduleOf.contains(&op) ? moduleOf.lookup(&op) : -1;
   if (isa<func::ReturnOp, StartOp>(op))
     return result;
   for (Value operand : op.getOperands())
@@ -633,6 +657,7 @@ FailureOr<StepProgram> Extraction::extract() {
   addBuffers();
   nameUnits();
   addMembers();
+  nameModules();
   if (failed(addOps()))
     return failure();
   return std::move(program);

@@ -94,6 +94,43 @@ TEST_F(StepExtraction, collectivesWaitAtOnce) {
   EXPECT_TRUE(p.ops[3].backward);
 }
 
+TEST_F(StepExtraction, launchesWorkForTheModuleOfTheirLocationOrParameter) {
+  std::string step = makeStep(R"(
+    %w = fsdp.all_gather %p on @mesh["shard"] for forward {fsdp.offsets = array<i64: 64>} : tensor<16xf32> -> tensor<64xf32>
+    %v = fsdp.view %w[16] {fsdp.offsets = array<i64: 128>} : tensor<64xf32> -> tensor<16xf32>
+    %u = fsdp.view %w[32] {fsdp.offsets = array<i64: 192>} : tensor<64xf32> -> tensor<16xf32>
+    %a = fsdp.launch @copy(%v) {fsdp.offsets = array<i64: 2048>} : (tensor<16xf32>) -> tensor<16xf32>
+    %b = fsdp.launch @copy(%v) {fsdp.offsets = array<i64: 2112>} : (tensor<16xf32>) -> tensor<16xf32> loc("layers.0.act")
+    %l = fsdp.launch @copy(%u) {fsdp.offsets = array<i64: 2176>} : (tensor<16xf32>) -> tensor<16xf32>
+    %c = fsdp.launch @copy(%b) {fsdp.offsets = array<i64: 2240>} : (tensor<16xf32>) -> tensor<16xf32>
+    %d = fsdp.launch @copy(%c) {fsdp.offsets = array<i64: 2304>} : (tensor<16xf32>) -> tensor<16xf32>
+    %k = fsdp.pack %d at 0, %a at 32 {fsdp.offsets = array<i64: 320>} : tensor<16xf32>, tensor<16xf32> -> tensor<64xf32>
+    %r = fsdp.reduce_scatter %k on @mesh["shard"] divisor 4 {fsdp.offsets = array<i64: 576>} : tensor<64xf32> -> tensor<16xf32>
+    %n = fsdp.launch @update(%r, %p) {fsdp.offsets = array<i64: 2368>} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    return %l, %n : tensor<16xf32>, tensor<16xf32>
+  )");
+  step += R"(
+    func.func private @update(%x: tensor<16xf32>, %y: tensor<16xf32>, %d: tensor<16xf32>) -> tensor<16xf32> {
+      return %d : tensor<16xf32>
+    }
+    fsdp.flat_param @w on @mesh shard ["shard"] replicate ["replicate", "inner"] state f32 gather f32 reduce f32 numel 64 [
+      <"layers.0.down.weight", tensor<16xf32> at 0 tied []>,
+      <"layers.0.up.weight", tensor<16xf32> at 16 tied []>,
+      <"scale", tensor<16xf32> at 32 tied []>
+    ] {trainable, unit = "layers.0"})";
+  FailureOr<StepProgram> p = extractStepProgram(parse(step));
+  ASSERT_TRUE(succeeded(p));
+  std::vector<std::string> modules;
+  for (const StepOp &op : p->ops)
+    if (op.kind == StepOpKind::Launch)
+      modules.push_back(op.module < 0 ? "" : p->modules[op.module]);
+  // By what it reads; by its location first; a parameter of no module; nobody
+  // knows; by the gradient that it makes; an update.
+  EXPECT_EQ(modules,
+            (std::vector<std::string>{"layers.0.up", "layers.0.act", "", "",
+                                      "layers.0.down", ""}));
+}
+
 TEST_F(StepExtraction, copiesAreTransfersWithoutAGroup) {
   // Alone, they wait at once; started, one comes after the other.
   StepProgram alone = extract(R"(

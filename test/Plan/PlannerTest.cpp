@@ -31,6 +31,24 @@ TEST(Planner, readsBytes) {
     EXPECT_EQ(read(wrong), -1) << wrong.str();
 }
 
+TEST(PlanReport, modulesThatDifferInNumbersAreOne) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(foldModules({"layers.0.mlp.up", "layers.1.mlp.up", "norm",
+                         "layers.1.mlp.gate", "layers.2.mlp.up"}),
+            (Names{"layers.*.mlp.up", "norm", "layers.1.mlp.gate"}));
+  // A number that all have is kept; a part of a name is no number.
+  EXPECT_EQ(foldModules({"stages.1.blocks.0", "stages.1.blocks.3", "conv2d"}),
+            (Names{"stages.1.blocks.*", "conv2d"}));
+  EXPECT_EQ(foldModules({"0", "1"}), Names{"*"});
+  EXPECT_EQ(foldModules({}), Names{});
+  KernelShare kernel;
+  EXPECT_EQ(describeModules(kernel), "");
+  kernel.modules = {"a", "b", "c"};
+  EXPECT_EQ(describeModules(kernel), "a, b, c");
+  kernel.modules.push_back("d");
+  EXPECT_EQ(describeModules(kernel), "a, b, c and 1 more");
+}
+
 TEST(Planner, budgetsAreEnough) {
   EXPECT_EQ(formatBudget(1), "0.1MiB");
   EXPECT_EQ(formatBudget(1 << 20), "1.0MiB");

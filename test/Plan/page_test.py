@@ -268,6 +268,23 @@ class PlanPage(PageTest):
         self.assertAlmostEqual(sum(self.data["compute_by_kind_ms"].values()),
                                sum(k["ms"] for k in self.data["kernels"]), delta=1e-6)
 
+    def test_kernels_lead_back_to_the_model(self):
+        self.open()
+        kernels = {kernel["name"]: kernel for kernel in self.data["kernels"]}
+        rows = page.run("[...document.querySelectorAll('#kernels tbody tr')].map(r => "
+                        "[...r.cells].map(c => c.textContent))")
+        of = {row[4]: row[-1] for row in rows}
+        product = next(k for k in self.data["kernels"] if "product" in k["kind"] and len(k["modules"]) == 1)
+        # One row for all blocks.
+        self.assertRegex(product["modules"][0], r"^transformer\.h\.\*\.(attn|mlp)\.c_[a-z]+$")
+        self.assertIn(product["name"], of)
+        for name, text in of.items():
+            modules = kernels[name]["modules"]
+            more = f" and {len(modules) - 3} more" if len(modules) > 3 else ""
+            self.assertEqual(text, ", ".join(modules[:3]) + more)
+            if modules and name == self.data["kernels"][0]["name"]:
+                self.assertIn(f"{kernels[name]['kind']}; {text}\n", self.text)
+
     def test_its_words_are_explained(self):
         for options in (["--mesh", "shard=64"], ["--mesh", "shard=2,replicate=2", "--memory-budget", "2149094359"]):
             self.open(*options)

@@ -71,6 +71,8 @@ struct KernelShare {
   int64_t calls = 0;
   /// Together, alone.
   Time time = 0;
+  /// What they work for, as foldModules has it.
+  std::vector<std::string> modules;
 };
 
 /// The same step with one thing changed, planned again.
@@ -230,6 +232,12 @@ std::vector<std::string> getTransferUnits(const sched::StepProgram &program,
 
 /// "product 4096 x 1024 x 512", "elementwise or reduction", "copy".
 std::string getKernelTitle(const KernelCost &kernel);
+
+/// Names of modules, those that differ only in numbers as one:
+/// "layers.*.mlp" for "layers.0.mlp" and "layers.1.mlp". In their order.
+std::vector<std::string> foldModules(llvm::ArrayRef<llvm::StringRef> modules);
+/// The first few of a kernel's modules, for a line of text.
+std::string describeModules(const KernelShare &kernel);
 
 /// Of compute alone: what kernels of each kind take once they run, and what all
 /// take to start.

@@ -35,6 +35,7 @@ StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
   copy.replaced = program.replaced;
   copy.units = program.units;
   copy.unitMembers = program.unitMembers;
+  copy.modules = program.modules;
   copy.worldSize = program.worldSize;
   copy.ops.reserve(program.ops.size());
   return copy;

@@ -11,6 +11,7 @@
 #include "fsdp/Target/Plan.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/Twine.h"
 
 #include <algorithm>
@@ -26,15 +27,20 @@ static std::vector<KernelShare> getKernels(const StepProgram &program,
   KernelShare copies;
   copies.cost.kind = KernelKind::Copy;
   copies.cost.name = "packs and copies between kernels";
+  std::vector<llvm::SetVector<llvm::StringRef>> modules(kernels.size());
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     if (op.kind != StepOpKind::Launch && op.kind != StepOpKind::Copy)
       continue;
     KernelShare &share = op.kernel >= 0 ? kernels[op.kernel] : copies;
     if (op.kernel >= 0)
       share.cost = program.kernels[op.kernel];
+    if (op.kernel >= 0 && op.module >= 0)
+      modules[op.kernel].insert(program.modules[op.module]);
     share.calls += times.ops[i].work > 0;
     share.time += times.ops[i].work;
   }
+  for (auto [share, names] : llvm::zip_equal(kernels, modules))
+    share.modules = foldModules(names.getArrayRef());
   kernels.push_back(copies);
   llvm::erase_if(kernels, [](const KernelShare &k) { return k.time == 0; });
   llvm::sort(kernels, [](const KernelShare &a, const KernelShare &b) {

@@ -58,7 +58,7 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("slowed",
                    toUs(std::accumulate(timeline.slowedBy.begin(),
                                         timeline.slowedBy.end(), Time(0))));
-    // Queue, begin, duration, name, backward, exposed.
+    // Queue, begin, duration, name, backward, exposed, duration alone, module.
     json.attributeArray("ops", [&] {
       for (size_t i = 0; i != variant.program.ops.size(); ++i) {
         const StepOp &op = variant.program.ops[i];
@@ -72,6 +72,10 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
           json.value(names.get(getOpTitle(variant.program, i)));
           json.value(int64_t(op.backward));
           json.value(toUs(timeline.exposedBy[i]));
+          json.value(toUs(span.alone));
+          json.value(op.module < 0
+                         ? int64_t(-1)
+                         : names.get(variant.program.modules[op.module]));
         });
       }
     });
@@ -219,6 +223,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
           json.value(double(kernel.calls) * double(kernel.cost.bytes));
           json.value(report.peakFlops[unsigned(kernel.cost.dtype)]);
           json.value(toUs(getLaunchTime(report, kernel)));
+          json.value(describeModules(kernel));
         });
     });
     json.attributeArray("queues", [&] {

@@ -186,6 +186,7 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
           json.attribute("calls", kernel.calls);
           json.attribute("ms", toMs(kernel.time));
           json.attribute("bytes", kernel.cost.bytes);
+          writeNames(json, "modules", kernel.modules);
         });
     });
     json.attributeArray("orders", [&] {

@@ -7,7 +7,9 @@
 
 #include "fsdp/Target/Plan.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -109,6 +111,40 @@ std::string mlir::fsdp::getKernelTitle(const KernelCost &kernel) {
           Twine(kernel.m) + " x " + Twine(kernel.n) + " x " + Twine(kernel.k) +
           batch + ", " + kCostDtypeNames[unsigned(kernel.dtype)])
       .str();
+}
+
+std::vector<std::string>
+mlir::fsdp::foldModules(llvm::ArrayRef<llvm::StringRef> modules) {
+  using Parts = llvm::SmallVector<llvm::StringRef>;
+  auto isNumber = [](llvm::StringRef part) {
+    return !part.empty() && llvm::all_of(part, llvm::isDigit);
+  };
+  // By name with numbers left out: the first one's parts, then the common ones.
+  llvm::MapVector<Parts, Parts> folded;
+  for (llvm::StringRef module : modules) {
+    Parts parts, key;
+    module.split(parts, '.');
+    for (llvm::StringRef part : parts)
+      key.push_back(isNumber(part) ? "*" : part);
+    auto [it, isNew] = folded.try_emplace(key, parts);
+    for (auto [common, mine] : llvm::zip_equal(it->second, parts))
+      if (common != mine)
+        common = "*";
+  }
+  std::vector<std::string> names;
+  for (const auto &[key, parts] : folded)
+    names.push_back(llvm::join(parts, "."));
+  return names;
+}
+
+std::string mlir::fsdp::describeModules(const KernelShare &kernel) {
+  constexpr size_t kShown = 3;
+  size_t count = kernel.modules.size();
+  std::string text =
+      llvm::join(llvm::ArrayRef(kernel.modules).take_front(kShown), ", ");
+  if (count > kShown)
+    text += " and " + std::to_string(count - kShown) + " more";
+  return text;
 }
 
 double PlanReport::getItemsPerSecond() const {

@@ -30,7 +30,9 @@ static void printKernels(const PlanReport &report, llvm::raw_ostream &os) {
   for (const KernelShare &kernel : llvm::ArrayRef(report.kernels).take_front(5))
     os << format("  %10.3f ms in %6lld calls   ", toMs(kernel.time),
                  (long long)kernel.calls)
-       << kernel.cost.name << ": " << getKernelTitle(kernel.cost) << "\n";
+       << kernel.cost.name << ": " << getKernelTitle(kernel.cost)
+       << (kernel.modules.empty() ? "" : "; ") << describeModules(kernel)
+       << "\n";
 }
 
 static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {

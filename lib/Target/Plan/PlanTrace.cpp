@@ -76,6 +76,8 @@ static void writeOp(llvm::json::OStream &json, const PlanReport &report,
       json.attribute("step", 1);
       if (it.unit >= 0)
         json.attribute("unit", program.units[it.unit]);
+      if (it.module >= 0)
+        json.attribute("module", program.modules[it.module]);
       json.attribute("phase", it.backward ? "backward" : "forward");
       json.attribute("alone_us", toUs(span.alone));
       if (!isTransfer)

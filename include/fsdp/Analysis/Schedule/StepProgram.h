@@ -97,6 +97,9 @@ struct StepOp {
   std::string name;
   /// Place in StepProgram::units, or -1.
   Id unit = -1;
+  /// Launch: the module of the model that it works for: place in
+  /// StepProgram::modules, or -1.
+  Id module = -1;
   bool backward = false;
   /// Start: why it does not stand earlier; Data where nothing but what it sends
   /// held it.
@@ -147,6 +150,8 @@ struct StepProgram {
   std::vector<std::string> units;
   /// As units: the parameters of each, by name. Empty where nobody knows.
   std::vector<std::vector<std::string>> unitMembers;
+  /// Names of modules of the model.
+  std::vector<std::string> modules;
   int64_t worldSize = 1;
   /// 0 where nobody has placed the buffers for this order. Then offsets are
   /// those of another order: they still say which ranges of one buffer overlap.

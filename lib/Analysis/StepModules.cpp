@@ -1,0 +1,70 @@
+//===- StepModules.cpp - Which module an op works for ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StepModules.h"
+#include "fsdp/Analysis/StepArguments.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Of the parameter that covers @element of @flat: "layers.0.mlp.weight" is of
+/// "layers.0.mlp".
+static std::string getModuleAt(FlatParamOp flat, int64_t element) {
+  MemberAttr covering;
+  for (auto member : flat.getMembers().getAsRange<MemberAttr>())
+    if (member.getOffset() <= element)
+      covering = member;
+  if (!covering)
+    return "";
+  auto [module, parameter] = covering.getFqn().getValue().rsplit('.');
+  return parameter.empty() ? "" : module.str();
+}
+
+/// Where @value begins in what it is a view of, in elements.
+static int64_t getFirstElement(Value value) {
+  int64_t element = 0;
+  for (Operation *op = value.getDefiningOp(); op && isView(op);
+       op = op->getOperand(0).getDefiningOp())
+    if (auto view = dyn_cast<ViewOp>(op))
+      element += view.getOffset();
+  return element;
+}
+
+llvm::DenseMap<LaunchOp, std::string>
+fsdp::getLaunchModules(func::FuncOp step,
+                       llvm::function_ref<FlatParamOp(Operation *)> getUnit) {
+  llvm::DenseMap<LaunchOp, std::string> modules;
+  auto note = [&](LaunchOp launch, std::string module) {
+    if (launch && !module.empty())
+      modules.try_emplace(launch, std::move(module));
+  };
+  // What locations say goes first, then what is read.
+  step.walk([&](LaunchOp launch) {
+    if (auto path = launch.getLoc()->findInstanceOf<NameLoc>())
+      note(launch, path.getName().str());
+    for (Value operand : launch.getInputs())
+      if (auto gather = getWholeValue(operand).getDefiningOp<AllGatherOp>())
+        if (FlatParamOp flat = getUnit(gather))
+          note(launch, getModuleAt(flat, getFirstElement(operand)));
+  });
+  auto noteGradient = [&](Value gradient, FlatParamOp flat, int64_t element) {
+    note(getWholeValue(gradient).getDefiningOp<LaunchOp>(),
+         getModuleAt(flat, element));
+  };
+  step.walk([&](Operation *op) {
+    FlatParamOp flat =
+        isa<PackOp, ReduceScatterOp, AllReduceOp>(op) ? getUnit(op) : nullptr;
+    if (!flat)
+      return;
+    if (auto pack = dyn_cast<PackOp>(op))
+      for (auto [part, offset] : llvm::zip(pack.getParts(), pack.getOffsets()))
+        noteGradient(part, flat, offset);
+    else
+      noteGradient(op->getOperand(0), flat, 0);
+  });
+  return modules;
+}
