@@ -76,6 +76,20 @@ int64_t fsdp::getArenaBytes(func::FuncOp step) {
       .getInt();
 }
 
+int64_t fsdp::getScratchBytes(func::FuncOp kernel) {
+  auto impl = kernel ? kernel->getAttrOfType<KernelImplAttr>(names::kImpl)
+                     : KernelImplAttr();
+  return impl ? impl.getScratch() : 0;
+}
+
+func::FuncOp fsdp::getKernelWithMostScratch(ModuleOp module) {
+  func::FuncOp most;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (getScratchBytes(kernel) > getScratchBytes(most))
+      most = kernel;
+  return most;
+}
+
 int64_t fsdp::getDivisor(Operation *transfer) {
   return llvm::TypeSwitch<Operation *, int64_t>(transfer)
       .Case<ReduceScatterOp, AllReduceOp>(

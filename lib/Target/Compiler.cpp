@@ -51,7 +51,8 @@ private:
   llvm::Error run();
   SmallVector<Stage> getStages(const TargetCpu &cpu);
   llvm::Error makeLogical();
-  llvm::Error makeArena(bool code);
+  llvm::Error makeKernelCode();
+  llvm::Error makeArena();
   llvm::Error print();
   llvm::Error lowerAndWrite(const TargetCpu &cpu);
   void startRemarks();
@@ -212,12 +213,19 @@ llvm::Error Compiler::makeLogical() {
   });
 }
 
-/// @code: with the code of kernels.
-llvm::Error Compiler::makeArena(bool code) {
+/// Before the step is planned: what code needs beside the arena is known then.
+llvm::Error Compiler::makeKernelCode() {
+  if (llvm::Error error =
+          frontend.runPipeline("code for kernels", buildCpuKernelPipeline))
+    return error;
+  if (schedule)
+    schedule->reserveScratch(frontend.getModule());
+  return llvm::Error::success();
+}
+
+llvm::Error Compiler::makeArena() {
   bool isGuardedPlan = schedule && options.guard;
   auto build = [&](OpPassManager &pm) {
-    if (code)
-      buildCpuKernelPipeline(pm);
     // The scheduler has packed it within the budget; borders come on top.
     PlanArenaOptions arena;
     arena.guard = options.guard;
@@ -227,8 +235,7 @@ llvm::Error Compiler::makeArena(bool code) {
     verify.budget = schedule && !options.guard ? schedule->getBudget() : 0;
     pm.addPass(createVerifySchedule(verify));
   };
-  if (llvm::Error error = frontend.runPipeline(
-          code ? "code for kernels, arena" : "arena", build))
+  if (llvm::Error error = frontend.runPipeline("arena", build))
     return error;
   if (isGuardedPlan)
     reportGuarded(frontend.getModule(), schedule->getBudget());
@@ -279,18 +286,19 @@ SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
     return stages;
   }
 
+  bool isProgram = options.emit != Emit::L3 && options.emit != Emit::Report;
+  if (isProgram)
+    stages.push_back({[&] { return makeKernelCode(); },
+                      {{"fsdp-vectorize-kernels", false, true}}});
   if (!options.schedule.cluster.empty())
     stages.push_back({[&] { return schedule->run(frontend); },
                       StepScheduler::getRemarkingPasses(options.schedule)});
-  if (options.emit == Emit::L3 || options.emit == Emit::Report) {
-    stages.push_back({[&] { return makeArena(/*code=*/false); }});
+  stages.push_back({[&] { return makeArena(); }});
+  if (isProgram)
+    stages.push_back({[&] { return lowerAndWrite(cpu); }});
+  else
     stages.push_back(
         {[&] { return options.emit == Emit::L3 ? print() : writeReport(); }});
-    return stages;
-  }
-  stages.push_back({[&] { return makeArena(/*code=*/true); },
-                    {{"fsdp-vectorize-kernels", false, true}}});
-  stages.push_back({[&] { return lowerAndWrite(cpu); }});
   return stages;
 }
 

@@ -326,15 +326,12 @@ json::Object ManifestWriter::getArena() {
         json::Object{{"name", name},
                      {"offset", getSize((name + "_offset").str()).getInt()},
                      {"bytes", getSize((name + "_bytes").str()).getInt()}});
-  int64_t scratch = 0;
-  for (auto kernel : module.getOps<func::FuncOp>())
-    if (auto impl = kernel->getAttrOfType<KernelImplAttr>(names::kImpl))
-      scratch = std::max(scratch, impl.getScratch());
   auto hostBytes = getSize("host_bytes");
   return json::Object{{"bytes", getSize("bytes").getInt()},
                       {"host_bytes", hostBytes ? hostBytes.getInt() : 0},
                       {"segments", std::move(segments)},
-                      {"scratch_bytes", scratch}};
+                      {"scratch_bytes",
+                       getScratchBytes(getKernelWithMostScratch(module))}};
 }
 
 json::Object ManifestWriter::getPlan() {

@@ -51,6 +51,8 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
     return cluster.takeError();
   result.cluster = std::move(*cluster);
   result.reserved = result.cluster.device.reservedBytes;
+  result.reservedFor =
+      "driver and libraries, reserved_gib in " + result.clusterFile;
   result.budget = result.cluster.device.getUsableBytes();
   if (!options.memoryBudget.empty()) {
     auto bytes = parseBytes(options.memoryBudget);
@@ -167,10 +169,19 @@ llvm::Error StepScheduler::refuse(int64_t needed) const {
   int64_t whole = needed + reserved;
   return makeError(llvm::formatv(
       "expected a memory budget of at least {0} bytes ({1:f2} GiB: {2:f2} for "
-      "the arena and {3:f2} for driver and libraries, reserved_gib in {4}), "
-      "got {5}",
+      "the arena and {3:f2} for {4}), got {5}",
       whole, whole / 1073741824.0, needed / 1073741824.0,
-      reserved / 1073741824.0, clusterFile, budget + reserved));
+      reserved / 1073741824.0, reservedFor, budget + reserved));
+}
+
+void StepScheduler::reserveScratch(ModuleOp module) {
+  func::FuncOp kernel = getKernelWithMostScratch(module);
+  int64_t more = getScratchBytes(kernel) - reserved;
+  if (more <= 0)
+    return;
+  reserved += more;
+  budget -= more;
+  reservedFor = ("scratch memory of @" + kernel.getSymName()).str();
 }
 
 SmallVector<RemarkingPass>

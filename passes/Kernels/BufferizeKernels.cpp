@@ -36,6 +36,21 @@ static bufferization::OneShotBufferizationOptions getOptions() {
   return options;
 }
 
+/// Whether @value is @dest, or what ops that nobody else reads wrote over it: a
+/// fill before a loop that scatters.
+static bool isWrittenOver(Value value, Value dest) {
+  while (value != dest) {
+    auto result = dyn_cast<OpResult>(value);
+    auto writer = result
+                      ? dyn_cast<DestinationStyleOpInterface>(result.getOwner())
+                      : DestinationStyleOpInterface();
+    if (!writer || !result.hasOneUse())
+      return false;
+    value = writer.getTiedOpOperand(result)->get();
+  }
+  return true;
+}
+
 /// A loop that now starts at the destination need not be stored there; upstream
 /// would see a conflict between the two.
 static void dropStoresInPlace(ModuleOp module, RewriterBase &rewriter) {
@@ -48,7 +63,8 @@ static void dropStoresInPlace(ModuleOp module, RewriterBase &rewriter) {
     auto loop = result ? dyn_cast<LoopLikeOpInterface>(result.getOwner())
                        : LoopLikeOpInterface();
     OpOperand *init = loop ? loop.getTiedLoopInit(result) : nullptr;
-    if (init && init->get() == store.getDest() && result.hasOneUse())
+    if (init && isWrittenOver(init->get(), store.getDest()) &&
+        result.hasOneUse())
       rewriter.replaceOp(store, result);
   }
 }

@@ -30,6 +30,12 @@ int64_t getArenaOffset(Value value);
 /// What the device's arena of @step takes, which fsdp-plan-arena has placed.
 int64_t getArenaBytes(func::FuncOp step);
 
+/// The kernel of @module whose code needs most memory beside the arena, in each
+/// thread that runs it; null where none needs any.
+func::FuncOp getKernelWithMostScratch(ModuleOp module);
+/// Bytes of that; 0 for null.
+int64_t getScratchBytes(func::FuncOp kernel);
+
 /// What the sum that @transfer makes is divided by; 1 where it adds nothing up.
 int64_t getDivisor(Operation *transfer);
 

@@ -52,6 +52,10 @@ public:
   /// the cost model, and what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
+  /// Leaves room beside the arena for what the code of the kernels of @module
+  /// needs there, in one thread, where that is more than the cluster reserves.
+  void reserveScratch(ModuleOp module);
+
   /// Bytes that the arena may take.
   int64_t getBudget() const { return budget; }
   const Cluster &getCluster() const { return cluster; }
@@ -81,6 +85,8 @@ private:
   Cluster cluster;
   /// Bytes for the arena, and what others take of a rank's memory.
   int64_t budget = 0, reserved = 0;
+  /// Who the others are.
+  std::string reservedFor;
 };
 
 } // namespace mlir::fsdp
