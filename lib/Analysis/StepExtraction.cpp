@@ -682,13 +682,30 @@ FailureOr<StepMemory> fsdp::extractStepMemory(func::FuncOp step) {
   return Extraction(nullptr, step, origins).extractMemory();
 }
 
+/// What kernels cost, and what they do, is in their bodies.
+static LogicalResult checkKernels(ModuleOp module, func::FuncOp step) {
+  llvm::SmallPtrSet<Attribute, 16> known;
+  for (auto launch : step.getOps<LaunchOp>()) {
+    if (!known.insert(launch.getKernelAttr()).second)
+      continue;
+    auto kernel = module.lookupSymbol<func::FuncOp>(launch.getKernelAttr());
+    if (!kernel.isDeclaration())
+      continue;
+    InFlightDiagnostic diag = launch.emitOpError("expected a kernel with a "
+                                                 "body, got a declaration");
+    diag.attachNote(kernel.getLoc()) << "that is here";
+    return diag;
+  }
+  return success();
+}
+
 FailureOr<StepProgram>
 fsdp::extractStepProgram(ModuleOp module,
                          SmallVectorImpl<Operation *> *origins) {
   auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
   if (!step)
     return module.emitError("expected a function @step");
-  if (failed(checkPlacedStep(step)))
+  if (failed(checkPlacedStep(step)) || failed(checkKernels(module, step)))
     return failure();
   auto meshes = module.getOps<MeshOp>();
   SmallVector<Operation *> ignored;

@@ -105,3 +105,29 @@ func.func @collectives_stay_in_their_loop(%a: tensor<8xf32>, %n: index, %init: t
 
 func.func private @sgd(tensor<?xf32>) -> tensor<?xf32>
 func.func private @k(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+
+// With places they stand where they were put: repeated, out of a loop, unread.
+func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+// CHECK-LABEL: @placed_ops_stay
+// CHECK-COUNT-3: fsdp.launch @f
+// CHECK-COUNT-2: fsdp.pack
+// CHECK-COUNT-2: fsdp.all_gather
+// CHECK-COUNT-2: fsdp.offload
+// LICM-LABEL: @placed_ops_stay
+// LICM-COUNT-2: fsdp.launch
+// LICM:         scf.for
+// LICM-NEXT:      fsdp.launch
+func.func @placed_ops_stay(%a: tensor<4xf32>, %lo: index, %hi: index) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = fsdp.launch @f(%a) {fsdp.offsets = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = fsdp.launch @f(%a) {fsdp.offsets = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  scf.for %i = %lo to %hi step %hi {
+    fsdp.launch @f(%a) {fsdp.offsets = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  }
+  fsdp.pack %a at 0 {fsdp.offsets = array<i64: 0>} : tensor<4xf32> -> tensor<8xf32>
+  fsdp.pack %a at 0 {fsdp.offsets = array<i64: 0>} : tensor<4xf32> -> tensor<8xf32>
+  fsdp.all_gather %a on @mesh["shard"] for forward {fsdp.offsets = array<i64: 0>} : tensor<4xf32> -> tensor<8xf32>
+  fsdp.all_gather %a on @mesh["shard"] for forward {fsdp.offsets = array<i64: 0>} : tensor<4xf32> -> tensor<8xf32>
+  fsdp.offload %a {fsdp.offsets = array<i64: 0>} : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
+  fsdp.offload %a {fsdp.offsets = array<i64: 0>} : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}

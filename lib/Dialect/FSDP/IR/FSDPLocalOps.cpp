@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verification.h"
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,6 +14,14 @@
 
 using namespace mlir;
 using namespace mlir::fsdp;
+
+void fsdp::addEffectsIfPlaced(
+    Operation *op, SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  if (!op->hasAttr(names::kOffsets))
+    return;
+  effects.emplace_back(MemoryEffects::Read::get(), IssueOrder::get());
+  effects.emplace_back(MemoryEffects::Write::get(), IssueOrder::get());
+}
 
 /// Whether elements [offset, offset + those of `part`) exist in `whole`. The
 /// sum may overflow, so it is not formed.

@@ -48,6 +48,10 @@ std::string listWords(Enum last, StringRef quote = "") {
 struct IssueOrder : SideEffects::Resource::Base<IssueOrder> {
   StringRef getName() final { return "fsdp.issue_order"; }
 };
+
+/// Of an op that has a place in the arena: reads and writes the issue order.
+void addEffectsIfPlaced(
+    Operation *op, SmallVectorImpl<MemoryEffects::EffectInstance> &effects);
 } // namespace mlir::fsdp
 
 #define GET_OP_CLASSES

@@ -340,9 +340,23 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
 // L2: collectives on local tensors
 //===----------------------------------------------------------------------===//
 
-class FSDP_CollectiveOp<string mnemonic, list<Trait> traits = []>
+// A value until it has a place in the arena (fsdp.offsets): then where it stands
+// decides what its place holds meanwhile, so it has an effect on IssueOrder and
+// no upstream pass merges, moves or drops it.
+class FSDP_PlacedOp<string mnemonic, list<Trait> traits = []>
     : FSDP_Op<mnemonic, traits # [
-        NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+        DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let extraClassDefinition = [{
+    void $cppClass::getEffects(
+        ::llvm::SmallVectorImpl<::mlir::MemoryEffects::EffectInstance> &effects) {
+      ::mlir::fsdp::addEffectsIfPlaced(*this, effects);
+    }
+  }];
+}
+
+class FSDP_CollectiveOp<string mnemonic, list<Trait> traits = []>
+    : FSDP_PlacedOp<mnemonic, traits # [
+        DeclareOpInterfaceMethods<SymbolUserOpInterface>,
         DeclareOpInterfaceMethods<FSDP_TransferOpInterface,
                                   ["runsOn", "isAlike"]>,
         DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface,
@@ -489,8 +503,8 @@ def FSDP_BroadcastOp : FSDP_CollectiveOp<"broadcast", [
 //===----------------------------------------------------------------------===//
 
 class FSDP_CopyOp<string mnemonic, list<Trait> traits = []>
-    : FSDP_Op<mnemonic, traits # [
-        Pure, DeclareOpInterfaceMethods<FSDP_TransferOpInterface, ["runsOn"]>]>;
+    : FSDP_PlacedOp<mnemonic, traits # [
+        DeclareOpInterfaceMethods<FSDP_TransferOpInterface, ["runsOn"]>]>;
 
 def FSDP_OffloadOp : FSDP_CopyOp<"offload"> {
   let summary = "copies a tensor to the host's memory";
@@ -564,7 +578,7 @@ def FSDP_ViewOp : FSDP_Op<"view", [Pure]> {
   let hasFolder = 1;
 }
 
-def FSDP_PackOp : FSDP_Op<"pack", [Pure]> {
+def FSDP_PackOp : FSDP_PlacedOp<"pack"> {
   let summary = "lays tensors out in one flat tensor";
   let description = [{
     Each part is laid out row-major at its offset; the rest of the result is
@@ -610,8 +624,8 @@ def FSDP_CheckOp : FSDP_Op<"check"> {
   let assemblyFormat = "$condition `,` $message attr-dict `:` type($condition)";
 }
 
-def FSDP_LaunchOp : FSDP_Op<"launch", [
-    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def FSDP_LaunchOp : FSDP_PlacedOp<"launch", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "runs a kernel";
   let description = [{
     A kernel is a private function in destination-passing style: `(inputs...,
