@@ -20,6 +20,7 @@
 
 using namespace mlir;
 using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
 
 /// An entry of fsdp.arena, in bytes; none if it is not a number from 0 on.
 static std::optional<int64_t> getBytes(DictionaryAttr arena, const Twine &key) {
@@ -221,7 +222,43 @@ struct Extent {
 };
 } // namespace
 
-LogicalResult fsdp::checkArenaSummary(func::FuncOp step, int64_t budget) {
+/// What a step uses at its fullest when its ops run one after the other, in
+/// bytes: the device's buffers from the first op that touches them to the last
+/// one; arguments and results throughout.
+static int64_t getPeakInOrder(const StepProgram &program) {
+  size_t size = program.ops.size();
+  SmallVector<size_t> first(program.buffers.size(), size),
+      last(program.buffers.size());
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    for (const ByteRange &range :
+         llvm::concat<const ByteRange>(op.reads, op.writes)) {
+      Id buffer = program.values[range.value].buffer;
+      first[buffer] = std::min(first[buffer], i);
+      last[buffer] = i;
+    }
+  SmallVector<int64_t> change(size + 1);
+  int64_t used = 0;
+  for (auto [i, buffer] : llvm::enumerate(program.buffers)) {
+    int64_t bytes = llvm::alignTo(buffer.bytes, kArenaAlignment);
+    if (buffer.isHost)
+      continue;
+    if (buffer.isArgument) {
+      used += bytes;
+    } else if (first[i] != size) {
+      change[first[i]] += bytes;
+      if (!buffer.isResult)
+        change[last[i] + 1] -= bytes;
+    }
+  }
+  int64_t peak = used;
+  for (int64_t more : change)
+    peak = std::max(peak, used += more);
+  return peak;
+}
+
+LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
+                                      const StepProgram &program,
+                                      int64_t budget) {
   auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
   int64_t border = getBytes(arena, "border").value_or(0);
   Extent state, sent, all, host;
@@ -284,6 +321,13 @@ LogicalResult fsdp::checkArenaSummary(func::FuncOp step, int64_t budget) {
                << purpose << " = " << attr;
       peak += *bytes;
     }
+  // More may be in use where queues run ahead, less cannot.
+  bool hasPeak = llvm::any_of(kPurposeNames, [&](StringRef purpose) {
+    return arena.contains(("peak_" + purpose).str());
+  });
+  if (int64_t least = getPeakInOrder(program); hasPeak && peak < least)
+    return step.emitError("expected the peak's parts of at least ")
+           << least << " bytes together in fsdp.arena, got " << peak;
   if (budget && all.end > budget)
     return step.emitError("expected an arena of at most ")
            << budget << " bytes, the budget, got " << all.end;

@@ -113,3 +113,12 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
     attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_activations = 512 : i64}} {
   return %x : tensor<8xf32>
 }
+
+// -----
+
+// Its argument alone is more.
+// expected-error @below {{expected the peak's parts of at least 256 bytes together in fsdp.arena, got 255}}
+func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
+    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_activations = 200 : i64, peak_other = 55 : i64}} {
+  return %x : tensor<8xf32>
+}

@@ -33,7 +33,7 @@ func.func @step(%w: tensor<4xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>, te
     %0 = fsdp.all_gather %x on @mesh["shard"] {fsdp.offsets = array<i64: 256>} : tensor<4xf32> -> tensor<8xf32>
     fsdp.yield %0 : tensor<8xf32>
   } : (tensor<4xf32>) -> !fsdp.token<tensor<8xf32>>
-  // expected-error @below {{expected all_gather (op 0) to be over before k (op 1) writes bytes [256, 288) that it writes, got no event between them}}
+  // expected-error @below {{expected all_gather (op 0) to be over before k (op 1) writes bytes [256, 288) of gathered (value 1) of all_gather (op 0) that it writes, got no event between them}}
   %r = fsdp.launch @k(%w) {fsdp.offsets = array<i64: 256>} : (tensor<4xf32>) -> tensor<8xf32>
   %g = fsdp.wait %t {fsdp.offsets = array<i64: 256>} : !fsdp.token<tensor<8xf32>> -> tensor<8xf32>
   return %r, %g : tensor<8xf32>, tensor<8xf32>
@@ -104,7 +104,7 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32>)
     %h = fsdp.offload %s {fsdp.offsets = array<i64: 0>} : tensor<8xf32> -> !fsdp.host<tensor<8xf32>>
     fsdp.yield %h : !fsdp.host<tensor<8xf32>>
   } : (tensor<8xf32>) -> !fsdp.token<!fsdp.host<tensor<8xf32>>>
-  // expected-error @below {{expected offload (op 1) to be over before k (op 2) writes bytes [256, 288) that it reads, got no event between them}}
+  // expected-error @below {{expected offload (op 1) to be over before k (op 2) writes bytes [256, 288) of activations (value 1) of k (op 0) that it reads, got no event between them}}
   %b = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
   %w = fsdp.wait %t {fsdp.offsets = array<i64: 0>} : !fsdp.token<!fsdp.host<tensor<8xf32>>> -> !fsdp.host<tensor<8xf32>>
   return %b : tensor<8xf32>

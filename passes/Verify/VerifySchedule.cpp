@@ -36,7 +36,7 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
       return signalPassFailure();
     std::optional<sched::ProgramFault> fault = sched::verifyProgram(*program);
     if (!fault) {
-      if (failed(checkArenaSummary(step, budget)) ||
+      if (failed(checkArenaSummary(step, *program, budget)) ||
           failed(checkGroups(step, *program, origins)))
         signalPassFailure();
       return;

@@ -171,7 +171,8 @@ TEST_F(VerifyProgram, AcceptsEmptyResultsInsideOfOthers) {
 TEST_F(VerifyProgram, RefusesUseBeforeTheWait) {
   move(Wait0, Forward);
   refuses("expected all_gather (op 0) to be over before forward (op 2) reads "
-          "bytes [8, 24) that it writes, got no event between them");
+          "bytes [8, 24) of activations (value 1) of all_gather (op 0) that it "
+          "writes, got no event between them");
 }
 
 TEST_F(VerifyProgram, RefusesOverwritingWhatIsBeingSent) {
@@ -199,7 +200,8 @@ TEST_F(VerifyProgram, RefusesMemoryThatIsStillInUse) {
 TEST_F(VerifyProgram, RefusesMemoryThatATransferStillWrites) {
   place(7, 16); // early runs while the gather does.
   refuses("expected all_gather (op 0) to be over before early (op 1) writes "
-          "bytes [16, 24) that it writes");
+          "bytes [16, 24) of activations (value 1) of all_gather (op 0) that it "
+          "writes");
 }
 
 TEST_F(VerifyProgram, RefusesWorkInPlaceThatIsNone) {
@@ -311,7 +313,8 @@ TEST_F(VerifyCopies, AReloadThatComesTooEarly) {
   std::rotate(p.ops.begin() + 4, p.ops.begin() + 5, p.ops.begin() + 7);
   std::rotate(p.ops.begin() + 4, p.ops.begin() + 5, p.ops.begin() + 6);
   refuses("expected offload (op 1) to be over before reload (op 4) reads bytes "
-          "[0, 8) of the host that it writes, got no event between them");
+          "[0, 8) of the host of activations (value 2) of offload (op 1) that "
+          "it writes, got no event between them");
   p.ops[4].after = {0};
   auto fault = verifyProgram(p);
   EXPECT_FALSE(fault) << fault->message;
@@ -320,13 +323,15 @@ TEST_F(VerifyCopies, AReloadThatComesTooEarly) {
 TEST_F(VerifyCopies, AnOffloadNobodyWaitsFor) {
   p.ops.erase(p.ops.begin() + 5);
   refuses("expected offload (op 2) to be over before reload (op 6) reads bytes "
-          "[8, 16) of the host that it writes, got no event between them");
+          "[8, 16) of the host of activations (value 3) of offload (op 2) that "
+          "it writes, got no event between them");
 }
 
 TEST_F(VerifyCopies, WhatIsOffloadedIsNotOverwrittenMeanwhile) {
   place(6, 8);
   refuses("expected offload (op 2) to be over before other (op 3) writes bytes "
-          "[8, 16) that it reads, got no event between them");
+          "[8, 16) of activations (value 1) of make (op 0) that it reads, "
+          "got no event between them");
 }
 
 TEST_F(VerifyCopies, OutsideOfTheHostsArena) {

@@ -25,10 +25,13 @@ namespace mlir::fsdp {
 LogicalResult checkPlacedStep(func::FuncOp step);
 
 /// The summary fsdp.arena says what the places are: the segments hold what they
-/// are named after, one behind the other, and end with the last buffer. With a
-/// @budget (bytes; 0: none) the arena is within it. @step must satisfy
-/// checkPlacedStep.
-LogicalResult checkArenaSummary(func::FuncOp step, int64_t budget);
+/// are named after, one behind the other, and end with the last buffer, and the
+/// peak is no less than what @program, which extractStepProgram makes of @step,
+/// uses where nothing runs beside anything. With a @budget (bytes; 0: none) the
+/// arena is within it. @step must satisfy checkPlacedStep.
+LogicalResult checkArenaSummary(func::FuncOp step,
+                                const sched::StepProgram &program,
+                                int64_t budget);
 
 /// Collectives join the ranks that differ in what they join: a gather those
 /// that hold the other shards, a reduction those with other batches or shards.

@@ -159,6 +159,8 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
                   "expected " + name(other.op) + " to be over before " +
                       name(id) + (isWrite ? " writes" : " reads") + " bytes [" +
                       Twine(it->first) + ", " + Twine(cell.end) + ")" + where +
+                      " of " +
+                      (cell.value < 0 ? "nothing" : describe(cell.value)) +
                       " that it " + verb + ", got no event between them",
                   other.op);
     };
