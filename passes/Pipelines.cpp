@@ -78,6 +78,7 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   pm.addPass(createPlanArena({/*draft=*/true}));
   PlanStepOptions plan;
   plan.cluster = options.cluster;
+  plan.profile = options.profile;
   plan.budget = options.budget;
   plan.reshardAfterForward = options.reshardAfterForward;
   plan.recompute = options.recompute;

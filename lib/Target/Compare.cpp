@@ -59,7 +59,7 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   auto run = makeRunVariant(*program, trace);
   if (!run)
     return run.takeError();
-  auto cost = createClusterCost(cluster, *program, options.profile);
+  auto cost = createClusterCost(cluster, *program);
   if (!cost)
     return cost.takeError();
   PlanVariant simulated =

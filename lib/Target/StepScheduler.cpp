@@ -50,6 +50,7 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
   if (!cluster)
     return cluster.takeError();
   result.cluster = std::move(*cluster);
+  result.cluster.stepProfile = options.profile;
   result.reserved = result.cluster.device.reservedBytes;
   result.reservedFor =
       "driver and libraries, reserved_gib in " + result.clusterFile;
@@ -67,6 +68,7 @@ StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
 void StepScheduler::fillPlan(OpPassManager &pm, const Choice &choice) const {
   OptimizeOptions optimize;
   optimize.cluster = clusterFile;
+  optimize.profile = options.profile;
   optimize.budget = choice.plan;
   optimize.planned = choice.planned;
   optimize.reshardAfterForward = reshardAfterForward;
@@ -81,6 +83,7 @@ void StepScheduler::fillOrder(OpPassManager &pm,
                               const sched::OrderLimits &limits) const {
   ScheduleStepOptions schedule;
   schedule.cluster = clusterFile;
+  schedule.profile = options.profile;
   schedule.order = options.order;
   // What is reserved may be all of it. The pass takes 0 for the device's.
   schedule.budget = std::max<int64_t>(limits.budget, 1);

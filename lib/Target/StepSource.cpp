@@ -188,7 +188,10 @@ llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
   auto file = findCluster(options.cluster, options.toolDir);
   if (!file)
     return file.takeError();
-  return loadCluster(*file);
+  auto cluster = loadCluster(*file);
+  if (cluster)
+    cluster->stepProfile = options.profile;
+  return cluster;
 }
 
 /// What @step costs on @cluster where @factors hold.
@@ -231,6 +234,11 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.budget = cluster.device.getUsableBytes();
   report.reserved = cluster.device.reservedBytes;
   report.hostBudget = cluster.host ? cluster.host->memoryBytes : 0;
+  if (!cluster.stepProfile.empty())
+    report.notes.push_back(std::to_string(cost->profiledKernels) + " of " +
+                           std::to_string(step.program.kernels.size()) +
+                           " kernels take the times in " + cluster.stepProfile +
+                           ", the others what the cluster file says");
   report.launch = factors.noLaunch ? 0 : toTime(cluster.device.launchSeconds);
   if (llvm::Error error = makePlan(step.program, std::move(cost->model),
                                    cost->placements, settings, report))

@@ -149,6 +149,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     auto description = loadCluster(cluster);
     if (!description)
       return description.takeError();
+    description->stepProfile = profile;
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = failure();
     if (succeeded(expectUnscheduled(step)))

@@ -337,6 +337,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       auto description = loadCluster(cluster);
       if (!description)
         return fail(description.takeError());
+      description->stepProfile = profile;
       auto found = reorder(*program, *description, options);
       if (!found)
         return fail(found.takeError());

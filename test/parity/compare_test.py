@@ -87,7 +87,6 @@ class Compare(StepTest):
         folder = self.trace(self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "in_order"))
         for options, why in ((["--compare", folder, "--wrap", "none"], "expected a trace of the program that these options give"),
                              (["--compare", folder / "no"], "expected a folder that --trace wrote"),
-                             (["--profile", folder], "expected --compare beside --profile"),
                              (["--compare", folder, "--sweep", "mesh=shard=2"], "expected no --sweep beside --compare")):
             with self.subTest(why=why):
                 outcome = self.plan(*options)

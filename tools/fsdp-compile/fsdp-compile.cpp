@@ -38,6 +38,11 @@ static cl::opt<std::string> cluster(
              "cluster (default: one after the other)"),
     cl::cat(category));
 static cl::opt<std::string>
+    profile("profile", cl::value_desc("file.json"),
+            cl::desc("Take kernels' times from what an executable of this step "
+                     "wrote with --profile, not from the cluster file"),
+            cl::cat(category));
+static cl::opt<std::string>
     order("order", cl::init("scheduled"),
           cl::desc("scheduled | fsdp (prefetch one unit ahead) | in_order"),
           cl::cat(category));
@@ -111,6 +116,7 @@ static llvm::SmallVector<OptionRule> getRules() {
     rules.push_back({&option, "--order", order, {value}, reason});
   };
   needCluster(memoryBudget, "without one nothing is chosen");
+  needCluster(profile, "without one kernels' times do not matter");
   needCluster(order, "without one nothing is put in order");
   for (const cl::Option *option : step.getPlanOptions()) {
     needCluster(*option, "without one nothing is chosen");
@@ -148,7 +154,7 @@ int main(int argc, char **argv) {
     return reportError("expected --target cpu, got '" + target +
                        "' (no other target is supported)");
   if (llvm::Error error =
-          expectTexts({&output, &cluster, &memoryBudget, &order, &remarks,
+          expectTexts({&output, &cluster, &profile, &memoryBudget, &order, &remarks,
                        &passedRemarks, &missedRemarks}))
     return reportError(llvm::toString(std::move(error)));
   if (llvm::Error error = checkRules(getRules()))
@@ -171,6 +177,7 @@ int main(int argc, char **argv) {
   options.guard = guard;
   ScheduleOptions &schedule = options.schedule;
   schedule.cluster = cluster;
+  schedule.profile = profile;
   schedule.order = order;
   schedule.memoryBudget = memoryBudget;
   schedule.forwardPrefetch = forwardPrefetch;

@@ -44,8 +44,8 @@ static cl::opt<std::string>
             cl::cat(category));
 static cl::opt<std::string>
     profile("profile", cl::value_desc("file.json"),
-            cl::desc("With --compare: take kernels' times from what the "
-                     "executable wrote with --profile"),
+            cl::desc("Take kernels' times from what an executable of this step "
+                     "wrote with --profile"),
             cl::cat(category));
 static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
@@ -79,11 +79,7 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
   llvm::StringRef swept = axes.empty() ? "" : "one";
   llvm::SmallVector<OptionRule> rules = {
       {&order, "--timeline", timeline, {}, "it says what a timeline shows"},
-      {&profile,
-       "--compare",
-       compare,
-       {},
-       "plans take kernels' times from the cluster file"},
+      {&profile, "--sweep", swept, {}, "a profile is of one program", true},
       {&compare, "--sweep", swept, {}, "a run is of one plan", true},
       {&timeline, "--sweep", swept, {}, "a timeline is of one plan", true},
       {&whatIf, "--sweep", swept, {}, "it asks about one plan", true}};

@@ -388,6 +388,9 @@ def PlanStep : Pass<"fsdp-plan-step", "::mlir::ModuleOp"> {
   let options = [
     Option<"cluster", "cluster", "std::string", /*default=*/"\"\"",
            "cluster file (docs/cluster.md)">,
+    Option<"profile", "profile", "std::string", /*default=*/"\"\"",
+           "times of the step's kernels, as an executable writes them with "
+           "--profile: asked before the cluster">,
     Option<"budget", "budget", "int64_t", /*default=*/"0",
            "bytes for the arena; 0: what the device has">,
     Option<"reshardAfterForward", "reshard-after-forward", "std::string",
@@ -464,6 +467,9 @@ def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::ModuleOp"> {
   let options = [
     Option<"cluster", "cluster", "std::string", /*default=*/"",
            "the cluster's file (docs/cluster.md)">,
+    Option<"profile", "profile", "std::string", /*default=*/"\"\"",
+           "times of the step's kernels, as an executable writes them with "
+           "--profile: asked before the cluster">,
     Option<"order", "order", "std::string", /*default=*/"\"scheduled\"",
            "scheduled, fsdp or in_order">,
     Option<"budget", "budget", "int64_t", /*default=*/"0",

@@ -84,6 +84,11 @@ createPlanStep(const PlanStepOptions &options,
 
 /// What fsdp-optimize plans for.
 struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
+  Option<std::string> profile{
+      *this, "profile",
+      llvm::cl::desc("times of the step's kernels, as an executable writes "
+                     "them with --profile"),
+      llvm::cl::init("")};
   Option<std::string> cluster{*this, "cluster", llvm::cl::desc("cluster file"),
                               llvm::cl::init("")};
   Option<int64_t> budget{

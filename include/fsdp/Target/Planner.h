@@ -29,7 +29,7 @@ struct PlanOptions : StepOptions {
   /// Costs products as if they were computed in this type; empty: as traced.
   std::string computeDtype;
   /// What an executable of this step wrote with --profile: its kernels' times.
-  /// Of the comparison only. Empty: none.
+  /// Empty: none.
   std::string profile;
   /// Folder that such an executable wrote with --trace: it is shown beside the
   /// simulation of the program that fsdp-compile makes in the run's order.

@@ -19,6 +19,9 @@ namespace mlir::fsdp {
 struct ScheduleOptions {
   /// A cluster file, or the name of one that is installed.
   std::string cluster;
+  /// What an executable of this step wrote with --profile: its kernels' times;
+  /// empty: none.
+  std::string profile;
   /// scheduled, fsdp or in_order.
   std::string order = "scheduled";
   /// "24GiB": what a rank may use, with what driver and libraries take; empty:

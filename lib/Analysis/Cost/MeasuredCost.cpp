@@ -262,9 +262,15 @@ Expected<StepProfile> StepProfile::load(StringRef path) {
 }
 
 std::optional<double> StepProfile::seconds(const KernelCost &kernel) const {
+  // Runs count the arithmetic of products as it is counted here, and bytes but
+  // for small operands.
+  auto isSame = [&](const Row &row) {
+    if (kernel.kind == KernelKind::Matmul)
+      return row.flops == getFlops(kernel) && row.bytes == kernel.bytes;
+    return std::abs(row.bytes - kernel.bytes) <= kernel.bytes / 10;
+  };
   if (auto row = rows.find(kernel.name);
-      row != rows.end() && row->second.flops == getFlops(kernel) &&
-      row->second.bytes == kernel.bytes)
+      row != rows.end() && isSame(row->second))
     return row->second.seconds;
   if (kernel.kind != KernelKind::Matmul)
     return std::nullopt;

@@ -47,8 +47,7 @@ static GroupPlacement getMainGroup(const StepProgram &program,
 
 llvm::Expected<ClusterCost>
 mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
-                                     const StepProgram &program,
-                                     llvm::StringRef profile) {
+                                     const StepProgram &program) {
   auto placements = placeGroups(cluster, program);
   if (!placements)
     return placements.takeError();
@@ -67,7 +66,7 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
       getMainGroup(program, *placements, {TransferKind::AllReduce}));
   ClusterCost cost{std::make_unique<AnalyticCost>(cluster, links),
                    std::move(*placements)};
-  if (cluster.deviceTable.empty() && profile.empty())
+  if (cluster.deviceTable.empty() && cluster.stepProfile.empty())
     return std::move(cost);
   std::optional<DeviceTable> table;
   if (!cluster.deviceTable.empty()) {
@@ -77,11 +76,19 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
     table = std::move(*loaded);
   }
   std::optional<StepProfile> measured;
-  if (!profile.empty()) {
-    llvm::Expected<StepProfile> loaded = StepProfile::load(profile);
+  if (!cluster.stepProfile.empty()) {
+    llvm::Expected<StepProfile> loaded = StepProfile::load(cluster.stepProfile);
     if (!loaded)
       return loaded.takeError();
     measured = std::move(*loaded);
+    cost.profiledKernels =
+        llvm::count_if(program.kernels, [&](const KernelCost &kernel) {
+          return measured->seconds(kernel).has_value();
+        });
+    if (cost.profiledKernels == 0)
+      return llvm::createStringError(
+          "expected times of this step's kernels in " + cluster.stepProfile +
+          ", got none");
   }
   cost.model = std::make_unique<MeasuredCost>(
       std::move(cost.model), std::move(table), std::move(measured));

@@ -171,6 +171,9 @@ struct Cluster {
   /// The device table that the file names, resolved against its folder; empty:
   /// none. See MeasuredCost.h.
   std::string deviceTable;
+  /// A file with measured times of one program's kernels, which are asked before
+  /// the table; empty: none. No part of the file: tools and passes set it.
+  std::string stepProfile;
 
   Cluster();
 };

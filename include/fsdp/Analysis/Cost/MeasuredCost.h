@@ -67,9 +67,10 @@ public:
   static llvm::Expected<StepProfile> parse(llvm::StringRef text,
                                            llvm::StringRef path);
 
-  /// The undisturbed time of one call. Found by name where the arithmetic and
-  /// bytes of a call agree too: another program's kernel of that name is
-  /// another kernel. Otherwise products are found by type and shape.
+  /// The undisturbed time of one call. Found by name where bytes and
+  /// arithmetic of a call agree too, or, of what is no product, the bytes to a
+  /// tenth: another program's kernel of that name is another kernel. Otherwise
+  /// products are found by type and shape.
   std::optional<double> seconds(const KernelCost &kernel) const;
 
 private:

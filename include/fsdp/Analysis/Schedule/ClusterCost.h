@@ -19,14 +19,15 @@ struct ClusterCost {
   std::unique_ptr<CostModel> model;
   /// Where the program's groups stand, in their order.
   std::vector<GroupPlacement> placements;
+  /// How many of its kernels have the time that a profile says.
+  int64_t profiledKernels = 0;
 };
 
-/// The cost model of @cluster for @program's groups; with the cluster's device
-/// table, if it names one, and the profile in the file @profile, if not empty.
-/// An error where the ranks do not fit, or where no link connects a group.
+/// The cost model of @cluster for @program's groups; with the device table and
+/// the profile that it names. An error where the ranks do not fit, where no link
+/// connects a group, or where the profile has none of the program's kernels.
 llvm::Expected<ClusterCost> createClusterCost(const Cluster &cluster,
-                                              const StepProgram &program,
-                                              llvm::StringRef profile = "");
+                                              const StepProgram &program);
 
 } // namespace mlir::fsdp::sched
 
