@@ -270,12 +270,15 @@ llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
 /// From the step that was read to the output that was asked for.
 SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
   using Emit = CompileOptions::Emit;
+  RemarkingPass units{"fsdp-assign-units", true, false};
   if (options.emit == Emit::L1)
-    return {{[&] { return makeLogical(); }}, {[&] { return print(); }}};
+    return {{[&] { return makeLogical(); }, {units}},
+            {[&] { return print(); }}};
 
   SmallVector<Stage> stages;
   stages.push_back(
-      {[&] { return frontend.partition(frontend.getModule(), options); }});
+      {[&] { return frontend.partition(frontend.getModule(), options); },
+       {units}});
   Stage kernels{
       [&] { return frontend.makeKernels(frontend.getModule(), options); }};
   if (options.attention == AttentionMode::Fused)

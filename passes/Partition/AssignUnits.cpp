@@ -8,6 +8,9 @@
 #include "fsdp/Analysis/WrapPolicy.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/IR/Remarks.h"
+#include "llvm/ADT/MapVector.h"
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_ASSIGNUNITS
 #include "fsdp/Passes/Passes.h.inc"
@@ -27,6 +30,27 @@ static std::vector<WrapParam> getWrapParams(TracedStep &step) {
         param.names.push_back(name.str());
   }
   return params;
+}
+
+/// A remark for each unit: what is gathered together.
+static void report(TracedStep &step, ArrayRef<std::string> units,
+                   StringRef wrap) {
+  struct Unit {
+    int64_t parameters = 0, elements = 0;
+  };
+  llvm::MapVector<StringRef, Unit> sizes;
+  for (auto [param, name] : llvm::zip(step.params, units)) {
+    Unit &unit = sizes[name];
+    ++unit.parameters;
+    unit.elements += param.getType().getNumElements();
+  }
+  for (const auto &[name, unit] : sizes)
+    remark::passed(
+        step.func.getLoc(),
+        remark::RemarkOpts::name("Unit").category("fsdp-assign-units"))
+        << (name.empty() ? "root" : name) << " is a unit of "
+        << std::to_string(unit.parameters) << " parameters, "
+        << std::to_string(unit.elements) << " elements, by wrap=" << wrap;
 }
 
 namespace {
@@ -56,6 +80,7 @@ struct AssignUnits : fsdp::impl::AssignUnitsBase<AssignUnits> {
       step->func.setArgAttr(param.arg.getArgNumber(), names::kUnit,
                             StringAttr::get(&getContext(), unit));
     module->setAttr(names::kWrap, StringAttr::get(&getContext(), wrap));
+    report(*step, *units, wrap);
   }
 };
 } // namespace

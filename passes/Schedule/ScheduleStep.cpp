@@ -102,11 +102,13 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
 // Report
 //===----------------------------------------------------------------------===//
 
-/// A remark for each transfer: hidden behind compute, or why not.
+/// A remark for each transfer: how far ahead it begins, whether it is hidden
+/// behind compute, or why not.
 static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
   auto inMilliseconds = [](Time time) -> std::string {
     return llvm::formatv("{0:f3} ms", toSeconds(time) * 1e3);
   };
+  std::vector<Id> wait = getEventOps(step.program).wait;
   for (auto [i, op] : llvm::enumerate(step.program.ops)) {
     if (op.kind != StepOpKind::Start)
       continue;
@@ -116,15 +118,18 @@ static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
     const OpSpan &span = step.timeline.spans[i];
     Time exposed = step.timeline.exposedBy[i],
          slowed = step.timeline.slowedBy[i];
+    Time ahead = step.timeline.spans[wait[op.event]].begin - span.begin;
     std::string title = getOpTitle(step.program, i) + " of " +
-                        inMilliseconds(span.end - span.begin);
+                        inMilliseconds(span.end - span.begin) + ", begun " +
+                        inMilliseconds(std::max<Time>(ahead, 0)) +
+                        " before it is waited for,";
     if (exposed <= slowed)
       remark::passed(loc, options)
           << title << " runs beside compute, which takes "
           << inMilliseconds(slowed) << " longer for it";
     else
       remark::missed(loc, options)
-          << title
+          << StringRef(title).drop_back()
           << remark::reason("{0} exposed: {1}", inMilliseconds(exposed),
                             getCause(step.program, step.timeline, i));
   }

@@ -96,9 +96,8 @@ static llvm::SmallVector<OptionRule> getRules() {
              "nothing else holds code for a processor");
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &remarks, &passedRemarks, &missedRemarks})
-    needEmit(*option, {"exe", "so", "ir:L2", "ir:L3", "llvm"},
-             emit == "report" ? "the report holds all remarks"
-                              : "passes remark on what comes behind it");
+    needEmit(*option, {"exe", "so", "ir:L1", "ir:L2", "ir:L3", "llvm"},
+             "the report holds all remarks");
   needEmit(guard, {"exe", "so", "ir:L3", "llvm"},
            emit == "report" ? "the report is of the arena without borders"
                             : "there is no arena yet");

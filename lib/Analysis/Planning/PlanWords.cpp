@@ -13,7 +13,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <map>
 #include <set>
+#include <tuple>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -26,12 +28,18 @@ namespace {
 /// What happens to the results of one launch.
 struct Results {
   int64_t repeatedBytes = 0, offloadedBytes = 0, leftBytes = 0;
+  /// That wait for backward where they are.
+  int64_t waitingBytes = 0;
   /// Of the copies of what is offloaded, and of what could be.
   Time copies = 0, copiesOfLeft = 0;
 
-  Results(const PlanSpace &space, const StepPlan &plan, const StepOp &op) {
+  /// @isRead: in backward.
+  Results(const PlanSpace &space, const StepPlan &plan, const StepOp &op,
+          const std::vector<bool> &isRead) {
     for (const ByteRange &range : op.writes) {
       Id v = range.value;
+      if (isRead[v] && !plan.recompute[v] && !plan.offload[v])
+        waitingBytes += range.bytes;
       if (plan.recompute[v]) {
         repeatedBytes += range.bytes;
       } else if (plan.offload[v]) {
@@ -46,6 +54,80 @@ struct Results {
 };
 } // namespace
 
+/// Why nothing of a kind was done to what waits for backward.
+static std::string getReason(PlanRules::Recompute rule, bool isShort) {
+  if (rule == PlanRules::Recompute::Never)
+    return "recompute is none";
+  return isShort ? "what is kept, offloaded and grouped leaves room for it"
+                 : "the step fits with it";
+}
+
+static std::string getReason(const PlanSpace &space, bool isShort) {
+  if (space.rules.offload == PlanRules::Offload::Never)
+    return "offload is none";
+  if (!space.hasHost)
+    return "the cluster has no link to the host";
+  return isShort ? "there is room for it, or it is cheaper computed again"
+                 : "the step fits with it";
+}
+
+/// What waits for backward on the device, where it might be computed again or
+/// lie on the host and nothing is: said of all together.
+static void explainWaiting(const PlanSpace &space, bool isShort,
+                           const std::vector<bool> &isRead, PlannedStep &step) {
+  const StepPlan &plan = step.plan;
+  struct Waiting {
+    Id first = -1;
+    int64_t bytes = 0;
+    void add(Id op, int64_t more) {
+      first = first < 0 ? op : first;
+      bytes += more;
+    }
+  } repeatable, offloadable;
+  for (auto [i, op] : llvm::enumerate(space.program.ops))
+    for (const ByteRange &range : op.writes) {
+      if (!isRead[range.value] || op.kind != StepOpKind::Launch)
+        continue;
+      if (space.choices.canRecompute[i])
+        repeatable.add(i, range.bytes);
+      if (space.choices.canOffload[range.value])
+        offloadable.add(i, range.bytes);
+    }
+  if (repeatable.bytes && !llvm::is_contained(plan.recompute, true))
+    step.decisions.push_back(
+        {PlanDecision::Recompute, repeatable.first, false,
+         llvm::formatv("{0} wait for backward from here on, and nothing is "
+                       "computed again: {1}",
+                       formatBytes(repeatable.bytes),
+                       getReason(space.rules.recompute, isShort))});
+  if (offloadable.bytes && !llvm::is_contained(plan.offload, true))
+    step.decisions.push_back(
+        {PlanDecision::Offload, offloadable.first, false,
+         llvm::formatv("{0} wait for backward from here on, and nothing is "
+                       "offloaded: {1}",
+                       formatBytes(offloadable.bytes),
+                       getReason(space, isShort))});
+}
+
+/// By op: a start beside which others of its kind, group and phase could be
+/// issued.
+static std::vector<bool> getGroupable(const StepProgram &program,
+                                      const StepPlan &plan) {
+  std::map<std::tuple<Queue, TransferKind, Id, bool>, llvm::SmallVector<Id>>
+      alike;
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (op.kind == StepOpKind::Start && !plan.keep[i]) {
+      const StepTransfer &transfer = program.transfers[op.transfer];
+      alike[{op.queue, transfer.kind, transfer.group, op.backward}].push_back(
+          i);
+    }
+  std::vector<bool> can(program.ops.size());
+  for (const auto &[key, starts] : alike)
+    for (Id start : starts)
+      can[start] = starts.size() > 1;
+  return can;
+}
+
 static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
   const StepPlan &plan = step.plan;
   isShort |= !step.fits();
@@ -53,8 +135,11 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
   for (Id number : plan.group)
     if (number >= 0)
       ++members[number];
-  bool offloads = llvm::is_contained(plan.offload, true);
-  std::vector<bool> isRead = getReadInBackward(space.program, plan);
+  bool offloads = llvm::is_contained(plan.offload, true),
+       repeats = llvm::is_contained(plan.recompute, true);
+  std::vector<bool> isRead = getReadInBackward(space.program, plan),
+                    canGroup = getGroupable(space.program, plan);
+  explainWaiting(space, isShort, isRead, step);
   for (auto [i, op] : llvm::enumerate(space.program.ops)) {
     const TimedOp &timed = space.times.ops[i];
     auto add = [&, i = i](PlanDecision::Kind kind, bool taken,
@@ -74,11 +159,16 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
           : isShort ? price + "; the budget holds no more of them"
                     : price + "; the step would not be faster");
     }
-    Results results(space, plan, op);
+    Results results(space, plan, op, isRead);
     if (results.repeatedBytes)
       add(PlanDecision::Recompute, true,
           llvm::formatv("{0} less are kept for backward, for {1} of compute",
                         formatBytes(results.repeatedBytes),
+                        inMilliseconds(timed.work)));
+    else if (repeats && results.waitingBytes && space.choices.canRecompute[i])
+      add(PlanDecision::Recompute, false,
+          llvm::formatv("{0} for {1} of compute; there is room for them",
+                        formatBytes(results.waitingBytes),
                         inMilliseconds(timed.work)));
     if (results.offloadedBytes)
       add(PlanDecision::Offload, true,
@@ -101,6 +191,14 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
           llvm::formatv("issued with {0} others: one latency of {1}",
                         members[plan.group[i]] - 1,
                         inMilliseconds(timed.cost.latency)));
+    else if (canGroup[i])
+      add(PlanDecision::Group, false,
+          llvm::formatv("a latency of {0}; {1}",
+                        inMilliseconds(timed.cost.latency),
+                        space.rules.group
+                            ? "with its neighbours the step would be slower, "
+                              "or need more memory"
+                            : "bucket is none"));
   }
 }
 
@@ -109,6 +207,7 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
   int64_t keptBytes = 0, repeatedBytes = 0;
   Time saved = 0, spent = 0, copies = 0;
   std::set<Id> groups;
+  std::vector<bool> isRead = getReadInBackward(space.program, step.plan);
   for (auto [i, op] : llvm::enumerate(space.program.ops)) {
     const TimedOp &timed = space.times.ops[i];
     units += space.choices.earlierGather[i] >= 0;
@@ -117,7 +216,7 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
       keptBytes += getGatheredBytes(space.program, i);
       saved += timed.cost.total();
     }
-    Results results(space, step.plan, op);
+    Results results(space, step.plan, op, isRead);
     repeated += results.repeatedBytes > 0;
     repeatedBytes += results.repeatedBytes;
     spent += results.repeatedBytes ? timed.work : 0;
