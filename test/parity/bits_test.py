@@ -2,6 +2,7 @@
 
 Compared are the losses of every step and all saved parameters, buffers and optimizer states.
 """
+import json
 import re
 import unittest
 
@@ -64,6 +65,15 @@ class Bits(StepTest):
                             self.expect_same(want, self.result(program, mesh, "--backend", backend,
                                                                "--queue-threads", threads))
 
+    def test_prefetch(self):
+        # Nor does how far ahead FSDP's orders gather.
+        want = self.reference("shard=2")
+        for options in (("--forward-prefetch=false",), ("--backward-prefetch", "post"), ("--backward-prefetch", "none"),
+                        ("--limit-all-gathers=false",)):
+            with self.subTest(options=options):
+                program = self.compile(fixture, "shard=2", "--cluster", "h100-sxm", "--order", "fsdp", *options)
+                self.expect_same(want, self.result(program, "shard=2", "--queue-threads", "on"))
+
     def test_guarded(self):
         # Poisoned outside of their lives, and with borders, buffers hold the same bits: nothing
         # reads or writes what is dead, in whatever order.
@@ -106,14 +116,30 @@ class Bits(StepTest):
                     self.expect_same(want, self.result(program, mesh, "--backend", backend,
                                                        "--queue-threads", threads))
 
+    def test_budgets(self):
+        # From as little memory as there can be to all that the step uses.
+        want, mesh = self.reference("shard=2"), "shard=2"
+        least = int(self.least_budget(mesh))
+        program = self.compile(fixture, mesh, "--cluster", "cpu-2core")
+        most = least + self.arena(program) - self.arena(self.compile(fixture, mesh, "--cluster", "cpu-2core",
+                                                                     "--memory-budget", least))
+        for eighths in (0, 1, 2, 4, 6):
+            budget = least + (most - least) * eighths // 8
+            with self.subTest(budget=budget):
+                program = self.compile(fixture, mesh, "--cluster", "cpu-2core", "--memory-budget", budget)
+                self.expect_same(want, self.result(program, mesh))
+
+    def arena(self, program):
+        described = self.execute([program, "--describe"])
+        self.assertEqual(described.returncode, 0, described.stderr)
+        return json.loads(described.stdout)["arena"]["bytes"]
+
     def test_plans(self):
         # What is kept, computed again and issued together changes no value.
         want = self.reference("shard=2")
         for options in (("--reshard-after-forward", "false"),
                         ("--recompute", "full", "--reshard-after-forward", "true"),
-                        ("--recompute", "full", "--bucket", "none", "--order", "scheduled"),
-                        # As little memory as there can be.
-                        ("--memory-budget", self.least_budget("shard=2"))):
+                        ("--recompute", "full", "--bucket", "none", "--order", "scheduled")):
             with self.subTest(options=options):
                 program = self.compile(fixture, "shard=2", "--cluster", "cpu-2core", *options)
                 self.expect_same(want, self.result(program, "shard=2"))
