@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from steps import BIN, StepTest, fixture
+from steps import BIN, StepTest, fixture, needs_mpi
 
 MESH = "shard=2"
 CLUSTER = "h100-sxm"
@@ -122,6 +122,18 @@ class Certificate(StepTest):
             outcome = self.execute([program, "--describe"])
             self.assertEqual(outcome.returncode, 1)
             self.assertIn(why, outcome.stderr)
+
+    @needs_mpi
+    def test_ranks_with_other_orders_are_refused(self):
+        # Of one step: their certificates are not the same.
+        words = ["mpirun", "--oversubscribe", "--allow-run-as-root"]
+        for order in ("in_order", "fsdp"):
+            words += ["-n", 1, self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", order), "--params",
+                      fixture.params, "--data", fixture.batches, "--steps", 1, ":"]
+        outcome = self.execute(words[:-1])
+        self.assertEqual(outcome.returncode, 1)
+        self.assertRegex(outcome.stderr, r"error: rank 1: program: expected fingerprint \w+, certificate (\w+) as on "
+                                         r"rank 0, got fingerprint \w+, certificate (?!\1)\w+\n")
 
     def test_the_peak_is_the_arenas(self):
         program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "scheduled")

@@ -13,6 +13,10 @@
 
 #include <sched.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 
 namespace {
@@ -92,6 +96,31 @@ TEST(Arena, IsAlignedZeroAndWritable) {
     EXPECT_EQ(moved.data()[bytes - 1], 1);
   }
 }
+
+#ifdef __linux__
+TEST(Arena, AsksForHugePages) {
+  // "never" refuses them; nobody has them where the file is not.
+  std::ifstream modes("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string mode((std::istreambuf_iterator<char>(modes)), {});
+  if (mode.empty() || mode.find("[never]") != std::string::npos)
+    GTEST_SKIP() << "this system has no huge pages";
+  Result<Arena> arena = Arena::map(int64_t(8) << 20, "arena");
+  ASSERT_TRUE(arena.isOk()) << arena.status().message();
+  // The mapping that begins at the arena, or around it, up to its flags.
+  auto address = reinterpret_cast<uintptr_t>(arena->data());
+  std::ifstream maps("/proc/self/smaps");
+  bool isInside = false;
+  std::string line, flags;
+  while (std::getline(maps, line)) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2)
+      isInside = begin <= address && address < end;
+    else if (isInside && line.rfind("VmFlags:", 0) == 0)
+      flags = line + " ";
+  }
+  EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
+}
+#endif
 
 TEST(Arena, MayBeEmpty) {
   Result<Arena> arena = Arena::map(0, "arena");
