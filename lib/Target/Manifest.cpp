@@ -184,9 +184,15 @@ json::Object ManifestWriter::getCertificate(const sched::StepProgram &program) {
   for (sched::Id start : sched::getEventOps(program).start) {
     // An event that no start has is refused by the verifier.
     const sched::StepOp &op = program.ops[start];
-    transfers.push_back(
-        json::Object{{"unit", op.unit < 0 ? "" : program.units[op.unit]},
-                     {"phase", op.backward ? "backward" : "forward"}});
+    const sched::StepTransfer &transfer = program.transfers[op.transfer];
+    json::Array units;
+    for (sched::Id unit : transfer.atomUnits)
+      units.push_back(unit < 0 ? "" : program.units[unit]);
+    transfers.push_back(json::Object{
+        {"unit", op.unit < 0 ? "" : program.units[op.unit]},
+        {"kind", kTransferKindNames[unsigned(transfer.kind)]},
+        {"units", std::move(units)},
+        {"phase", op.backward ? "backward" : "forward"}});
   }
   return json::Object{{"program", sched::getProgramHash(program)},
                       {"issue", sched::getIssueHash(program)},
@@ -327,11 +333,11 @@ json::Object ManifestWriter::getArena() {
                      {"offset", getSize((name + "_offset").str()).getInt()},
                      {"bytes", getSize((name + "_bytes").str()).getInt()}});
   auto hostBytes = getSize("host_bytes");
-  return json::Object{{"bytes", getSize("bytes").getInt()},
-                      {"host_bytes", hostBytes ? hostBytes.getInt() : 0},
-                      {"segments", std::move(segments)},
-                      {"scratch_bytes",
-                       getScratchBytes(getKernelWithMostScratch(module))}};
+  return json::Object{
+      {"bytes", getSize("bytes").getInt()},
+      {"host_bytes", hostBytes ? hostBytes.getInt() : 0},
+      {"segments", std::move(segments)},
+      {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))}};
 }
 
 json::Object ManifestWriter::getPlan() {

@@ -139,7 +139,11 @@ class Certificate(StepTest):
         program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "scheduled")
         manifest = json.loads(self.execute([program, "--describe"]).stdout)
         self.assertEqual(manifest["certificate"]["peak_bytes"], manifest["arena"]["bytes"])
-        self.assertEqual(len(manifest["certificate"]["transfers"]), manifest["events"])
+        transfers = manifest["certificate"]["transfers"]
+        self.assertEqual(len(transfers), manifest["events"])
+        # Each unit is gathered for forward, in some bucket.
+        gathered = [unit for t in transfers if (t["kind"], t["phase"]) == ("all_gather", "forward") for unit in t["units"]]
+        self.assertEqual(sorted(gathered), sorted(flat["name"] for flat in manifest["flat_params"]))
 
 
 if __name__ == "__main__":
