@@ -285,6 +285,19 @@ class PlanPage(PageTest):
             if modules and name == self.data["kernels"][0]["name"]:
                 self.assertIn(f"{kernels[name]['kind']}; {text}\n", self.text)
 
+    def test_room_for_a_larger_batch_is_named(self):
+        self.open("--mesh", "shard=8")
+        story = page.run("document.querySelector('#story').textContent")
+        room = f"{self.data['room_for_items']:.1f} times"
+        self.assertGreater(self.data["room_for_items"], 100)
+        self.assertIn(f"are free: about {room} as many {self.data['item']} a rank would fit", story)
+        self.assertIn(f"for about {room} the {self.data['item']} a rank", self.text)
+        # None where memory is full.
+        full = self.data["planned_arena_bytes"] + self.data["reserved_bytes"]
+        self.open("--mesh", "shard=8", "--memory-budget", str(full))
+        self.assertNotIn("times as many", page.run("document.querySelector('#story').textContent"))
+        self.assertNotIn("free: ", self.text)
+
     def test_its_words_are_explained(self):
         for options in (["--mesh", "shard=64"], ["--mesh", "shard=2,replicate=2", "--memory-budget", "2149094359"]):
             self.open(*options)

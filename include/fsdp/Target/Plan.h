@@ -169,6 +169,12 @@ struct PlanReport {
   double getMfu() const;
   /// Of all ranks, in the best order.
   double getItemsPerSecond() const;
+  /// How many times as many items a rank would fit, were all of the arena that
+  /// is free filled with activations like those at the peak: an estimate. 1
+  /// where none would.
+  double getRoomForItems() const;
+  /// From which on it is worth saying.
+  static constexpr double kMuchRoom = 1.2;
 };
 
 /// For one step on one cluster.

@@ -163,6 +163,8 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("ranks", report.worldSize);
     json.attribute("item", report.items.name);
     json.attribute("itemsPerSecond", report.getItemsPerSecond());
+    double room = report.getRoomForItems();
+    json.attribute("roomForItems", room >= PlanReport::kMuchRoom ? room : 0);
     // The parameters of each unit.
     json.attributeObject("units", [&] {
       const StepProgram &program = report.getBest().program;

@@ -164,6 +164,7 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("ranks", report.worldSize);
     json.attribute("item", report.items.name);
     json.attribute("items_per_s", report.getItemsPerSecond());
+    json.attribute("room_for_items", report.getRoomForItems());
     json.attributeArray("units", [&] {
       const StepProgram &program = report.getBest().program;
       for (auto [unit, members] : llvm::zip(program.units, program.unitMembers))

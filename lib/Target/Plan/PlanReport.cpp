@@ -152,6 +152,14 @@ double PlanReport::getItemsPerSecond() const {
          std::max(1e-12, toSeconds(getBest().timeline.step));
 }
 
+double PlanReport::getRoomForItems() const {
+  int64_t activations =
+      getMemoryPeak(getBest().memory).bytes[unsigned(Purpose::Activations)];
+  if (!fits() || activations == 0)
+    return 1;
+  return 1 + double(budget - leastBudget) / double(activations);
+}
+
 Time mlir::fsdp::getLaunchTime(const PlanReport &report,
                                const KernelShare &kernel) {
   return std::min(kernel.time, kernel.calls * report.launch);

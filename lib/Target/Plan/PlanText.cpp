@@ -141,6 +141,10 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
     os << ", of which it takes " << formatBytes(best.arenaBytes);
   os << "; arena of the program before it is scheduled: "
      << formatBytes(report.arenaBytes) << "\n";
+  if (double room = report.getRoomForItems(); room >= PlanReport::kMuchRoom)
+    os << "free: " << formatBytes(report.budget - report.leastBudget)
+       << format(", for about %.1f times the ", room) << report.items.name
+       << " a rank, beside which transfers stay as they are\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";
 }
