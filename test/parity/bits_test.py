@@ -66,13 +66,13 @@ class Bits(StepTest):
                                                                "--queue-threads", threads))
 
     def test_prefetch(self):
-        # Nor does how far ahead FSDP's orders gather.
+        # Nor does how far ahead FSDP's orders gather, over links that finish at other times.
         want = self.reference("shard=2")
-        for options in (("--forward-prefetch=false",), ("--backward-prefetch", "post"), ("--backward-prefetch", "none"),
-                        ("--limit-all-gathers=false",)):
+        for options, link in ((("--forward-prefetch=false",), "1e9,1e-4"), (("--backward-prefetch", "post"), "1e7,1e-5"),
+                              (("--backward-prefetch", "none"), "1e10,1e-3"), (("--limit-all-gathers=false",), "1e8,0")):
             with self.subTest(options=options):
                 program = self.compile(fixture, "shard=2", "--cluster", "h100-sxm", "--order", "fsdp", *options)
-                self.expect_same(want, self.result(program, "shard=2", "--queue-threads", "on"))
+                self.expect_same(want, self.result(program, "shard=2", "--queue-threads", "on", "--link", link))
 
     def test_guarded(self):
         # Poisoned outside of their lives, and with borders, buffers hold the same bits: nothing
