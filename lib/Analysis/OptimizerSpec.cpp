@@ -17,10 +17,6 @@
 using namespace mlir::fsdp;
 using llvm::StringRef;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 namespace {
 /// A hyper-parameter: its name, where it goes, and the values it may have.
 struct Field {
@@ -51,7 +47,8 @@ llvm::Expected<OptimizerSpec> OptimizerSpec::parse(StringRef text) {
     spec.kind = Kind::SGD;
     spec.weightDecay = 0;
   } else if (kind != "adamw") {
-    return makeError("expected adamw or sgd as optimizer, got '" + kind + "'");
+    return llvm::createStringError("expected adamw or sgd as optimizer, got '" +
+                                   kind + "'");
   }
   llvm::ArrayRef<Field> fields = spec.kind == Kind::SGD
                                      ? llvm::ArrayRef(kSGDFields)
@@ -64,17 +61,18 @@ llvm::Expected<OptimizerSpec> OptimizerSpec::parse(StringRef text) {
     auto field =
         llvm::find_if(fields, [&](const Field &f) { return f.name == name; });
     if (field == fields.end())
-      return makeError(
+      return llvm::createStringError(
           "expected one of " +
           llvm::join(llvm::map_range(fields, [](auto &f) { return f.name; }),
                      ", ") +
           " for " + kind + ", got '" + part + "'");
     if (!seen.insert(name).second)
-      return makeError("expected " + name + " once, got '" + rest + "'");
+      return llvm::createStringError("expected " + name + " once, got '" +
+                                     rest + "'");
     double number;
     if (value.getAsDouble(number) || !(number >= field->low) ||
         !(number < field->high))
-      return makeError(
+      return llvm::createStringError(
           "expected " + name + " in [" +
           llvm::Twine(static_cast<int64_t>(field->low)) + ", " +
           (std::isinf(field->high) ? llvm::Twine("inf") : llvm::Twine("1")) +

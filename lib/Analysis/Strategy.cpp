@@ -15,10 +15,6 @@ using namespace mlir::fsdp;
 using llvm::Expected;
 using llvm::StringRef;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 Expected<MeshShape> MeshShape::parse(StringRef text) {
   MeshShape mesh;
   bool hasShard = false;
@@ -27,23 +23,24 @@ Expected<MeshShape> MeshShape::parse(StringRef text) {
     int64_t size;
     if ((name != "shard" && name != "replicate") ||
         number.getAsInteger(10, size))
-      return makeError("expected a mesh such as shard=4 or "
-                       "shard=4,replicate=2, got '" +
-                       text + "'");
+      return llvm::createStringError("expected a mesh such as shard=4 or "
+                                     "shard=4,replicate=2, got '" +
+                                     text + "'");
     if (size < 1 || size > std::numeric_limits<int32_t>::max())
-      return makeError("expected 1 to " +
-                       llvm::Twine(std::numeric_limits<int32_t>::max()) +
-                       " ranks on axis " + name + ", got " + number);
+      return llvm::createStringError(
+          "expected 1 to " + llvm::Twine(std::numeric_limits<int32_t>::max()) +
+          " ranks on axis " + name + ", got " + number);
     bool &seen = name == "shard" ? hasShard : mesh.hasReplicate;
     if (seen)
-      return makeError("expected axis " + name + " once, got '" + text + "'");
+      return llvm::createStringError("expected axis " + name + " once, got '" +
+                                     text + "'");
     seen = true;
     (name == "shard" ? mesh.shard : mesh.replicate) = size;
   }
   if (mesh.shard > std::numeric_limits<int32_t>::max() / mesh.replicate)
-    return makeError("expected at most " +
-                     llvm::Twine(std::numeric_limits<int32_t>::max()) +
-                     " ranks in all, got '" + text + "'");
+    return llvm::createStringError(
+        "expected at most " + llvm::Twine(std::numeric_limits<int32_t>::max()) +
+        " ranks in all, got '" + text + "'");
   return mesh;
 }
 
@@ -65,14 +62,15 @@ Expected<Strategy> mlir::fsdp::parseStrategy(StringRef text,
     bool hybrid = strategy == Strategy::HybridShard ||
                   strategy == Strategy::HybridShardZero2;
     if (hybrid && !mesh.hasReplicate)
-      return makeError("expected a mesh with a replicate axis for " + text +
-                       ", got one with shard=" + llvm::Twine(mesh.shard) +
-                       " alone");
+      return llvm::createStringError(
+          "expected a mesh with a replicate axis for " + text +
+          ", got one with shard=" + llvm::Twine(mesh.shard) + " alone");
     return strategy;
   }
-  return makeError("expected full_shard, shard_grad_op, no_shard, hybrid_shard "
-                   "or hybrid_shard_zero2 as strategy, got '" +
-                   text + "'");
+  return llvm::createStringError(
+      "expected full_shard, shard_grad_op, no_shard, hybrid_shard "
+      "or hybrid_shard_zero2 as strategy, got '" +
+      text + "'");
 }
 
 StringRef mlir::fsdp::stringifyStrategy(Strategy strategy) {

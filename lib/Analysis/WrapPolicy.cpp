@@ -17,10 +17,6 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using llvm::Expected;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 //===----------------------------------------------------------------------===//
 // Parsing
 //===----------------------------------------------------------------------===//
@@ -40,7 +36,8 @@ Expected<WrapPolicy> WrapPolicy::parse(StringRef text) {
       if (!name.empty())
         policy.classes.push_back(name.str());
     if (policy.classes.empty())
-      return makeError("expected a class after 'module:', got nothing");
+      return llvm::createStringError(
+          "expected a class after 'module:', got nothing");
     return policy;
   }
   if (rest.consume_front("size:")) {
@@ -55,15 +52,17 @@ Expected<WrapPolicy> WrapPolicy::parse(StringRef text) {
     int64_t count;
     if (rest.getAsInteger(10, count) || count < 1 ||
         count > std::numeric_limits<int64_t>::max() / scale)
-      return makeError("expected a positive number of elements after 'size:', "
-                       "got '" +
-                       text.substr(5) + "'");
+      return llvm::createStringError(
+          "expected a positive number of elements after 'size:', "
+          "got '" +
+          text.substr(5) + "'");
     policy.minNumel = count * scale;
     return policy;
   }
-  return makeError("expected module:CLASS[,CLASS..], size:N, blocks, none or "
-                   "auto as wrap policy, got '" +
-                   text + "'");
+  return llvm::createStringError(
+      "expected module:CLASS[,CLASS..], size:N, blocks, none or "
+      "auto as wrap policy, got '" +
+      text + "'");
 }
 
 //===----------------------------------------------------------------------===//
@@ -150,10 +149,11 @@ static llvm::Error wrapByClass(ModuleTree &tree,
       known.insert(node.className);
   for (const std::string &name : classes)
     if (!known.contains(name))
-      return makeError("expected classes of the model after 'module:', got '" +
-                       name + "'; there are " +
-                       (known.empty() ? "none: the step lists no modules"
-                                      : llvm::join(known, ", ")));
+      return llvm::createStringError(
+          "expected classes of the model after 'module:', got '" + name +
+          "'; there are " +
+          (known.empty() ? "none: the step lists no modules"
+                         : llvm::join(known, ", ")));
   for (ModuleTree::Node &node : tree.nodes)
     node.wrapped = llvm::is_contained(classes, node.className);
   return llvm::Error::success();

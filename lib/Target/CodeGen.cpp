@@ -24,10 +24,6 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 /// The levels of the x86-64 psABI, best first.
 static constexpr llvm::StringLiteral kLevels[] = {"x86-64-v4", "x86-64-v3",
                                                   "x86-64-v2", "x86-64"};
@@ -49,8 +45,9 @@ llvm::Expected<TargetCpu> TargetCpu::parse(StringRef march) {
         llvm::X86::CK_None) {
       SmallVector<StringRef> known;
       llvm::X86::fillValidCPUArchList(known, /*Only64Bit=*/true);
-      return makeError("expected native or a processor known to LLVM, got '" +
-                       march + "'; there are " + llvm::join(known, ", "));
+      return llvm::createStringError(
+          "expected native or a processor known to LLVM, got '" + march +
+          "'; there are " + llvm::join(known, ", "));
     }
     cpu.name = cpu.tune = march.str();
     cpu.features = getFeatures(march);
@@ -74,7 +71,7 @@ llvm::Expected<TargetCpu> TargetCpu::parse(StringRef march) {
       cpu.features.push_back("avx512bf16");
     return cpu;
   }
-  return makeError("expected an x86-64 processor");
+  return llvm::createStringError("expected an x86-64 processor");
 }
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
@@ -86,7 +83,7 @@ fsdp::createTargetMachine(const TargetCpu &cpu) {
   const llvm::Target *target =
       llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
-    return makeError(error);
+    return llvm::createStringError(error);
   llvm::TargetOptions options;
   // Multiplications and additions of different ops are rounded apart, whatever
   // kernel they are in.
@@ -107,7 +104,8 @@ fsdp::translateToLLVM(ModuleOp module, llvm::LLVMContext &context,
   std::unique_ptr<llvm::Module> llvmModule =
       translateModuleToLLVMIR(module, context, "fsdp_program");
   if (!llvmModule)
-    return makeError("expected a module that LLVM IR can express");
+    return llvm::createStringError(
+        "expected a module that LLVM IR can express");
   llvmModule->setTargetTriple(machine.getTargetTriple());
   llvmModule->setDataLayout(machine.createDataLayout());
   std::string features = machine.getTargetFeatureString().str();
@@ -141,7 +139,7 @@ llvm::Error fsdp::emitObject(llvm::Module &module, llvm::TargetMachine &machine,
   llvm::legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, os, nullptr,
                                   llvm::CodeGenFileType::ObjectFile))
-    return makeError("expected a target that can write objects");
+    return llvm::createStringError("expected a target that can write objects");
   passes.run(module);
   return llvm::Error::success();
 }

@@ -29,10 +29,6 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 namespace {
 /// A part of compiling, with its passes that remark.
 struct Stage {
@@ -131,8 +127,9 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
   std::error_code written =
       writeAll(object->getPath(), [&](raw_ostream &os) { os << code; });
   if (written)
-    return makeError("expected to write beside " + options.output + ", got " +
-                     written.message());
+    return llvm::createStringError("expected to write beside " +
+                                   options.output + ", got " +
+                                   written.message());
   watch.lap("LLVM: generate code");
   auto runtime = findRuntime(options.toolDir);
   if (!runtime)
@@ -160,11 +157,13 @@ llvm::Error Compiler::readSchedule() {
   bool isUnplanned = options.emit == Emit::L1 || options.emit == Emit::L2;
   if (wanted.cluster.empty()) {
     if (options.emit == Emit::Report)
-      return makeError("expected --cluster beside --emit report, got none: "
-                       "without one nothing is chosen");
+      return llvm::createStringError(
+          "expected --cluster beside --emit report, got none: "
+          "without one nothing is chosen");
     if (options.wrap == "auto" && !isUnplanned)
-      return makeError("expected --cluster beside --wrap auto, got none: "
-                       "without one nothing is chosen");
+      return llvm::createStringError(
+          "expected --cluster beside --wrap auto, got none: "
+          "without one nothing is chosen");
     return llvm::Error::success();
   }
   auto created = StepScheduler::create(wanted, options, options.toolDir);

@@ -21,10 +21,6 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 void fsdp::registerCompilerDialects(DialectRegistry &registry) {
   registerAllDialects(registry);
   registerAllExtensions(registry);
@@ -77,7 +73,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(fileSources, &context);
   if (!module)
-    return makeError("expected " + file + " to hold an MLIR module");
+    return llvm::createStringError("expected " + file +
+                                   " to hold an MLIR module");
   return module;
 }
 
@@ -86,19 +83,20 @@ llvm::Error Frontend::addOptimizer() {
   if (options.optimizerFile.empty())
     return llvm::Error::success();
   if (!options.optimizer.empty())
-    return makeError("expected either --optimizer or --optimizer-file, got "
-                     "both");
+    return llvm::createStringError(
+        "expected either --optimizer or --optimizer-file, got "
+        "both");
   if (module->lookupSymbol(names::kOptimizer))
-    return makeError("expected a step without @optimizer beside "
-                     "--optimizer-file, got one in " +
-                     options.input);
+    return llvm::createStringError("expected a step without @optimizer beside "
+                                   "--optimizer-file, got one in " +
+                                   options.input);
   auto other = parse(options.optimizerFile);
   if (!other)
     return other.takeError();
   auto func = (*other)->lookupSymbol<func::FuncOp>(names::kOptimizer);
   if (!func)
-    return makeError("expected a function @optimizer in " +
-                     options.optimizerFile);
+    return llvm::createStringError("expected a function @optimizer in " +
+                                   options.optimizerFile);
   func->moveAfter(&module->getBody()->back());
   return llvm::Error::success();
 }
@@ -121,7 +119,7 @@ Frontend::runPipeline(ModuleOp module, StringRef what,
   bool failedToRun = failed(pm.run(module)) || failed(verify(module));
   watch.lap(what);
   if (failedToRun)
-    return makeError("could not compile " + options.input);
+    return llvm::createStringError("could not compile " + options.input);
   return llvm::Error::success();
 }
 

@@ -11,17 +11,13 @@
 
 using namespace mlir::fsdp;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 decompress(llvm::MemoryBuffer &compressed) {
   std::string text;
   z_stream stream = {};
   // 15: the largest window; 16: expect a gzip header.
   if (inflateInit2(&stream, 15 + 16) != Z_OK)
-    return makeError("expected zlib to start, got an error");
+    return llvm::createStringError("expected zlib to start, got an error");
   llvm::StringRef bytes = compressed.getBuffer();
   stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(bytes.data()));
   stream.avail_in = bytes.size();
@@ -37,8 +33,9 @@ decompress(llvm::MemoryBuffer &compressed) {
   } while (code == Z_OK);
   inflateEnd(&stream);
   if (code != Z_STREAM_END)
-    return makeError("expected a whole gzip file, got a broken one: " +
-                     compressed.getBufferIdentifier());
+    return llvm::createStringError(
+        "expected a whole gzip file, got a broken one: " +
+        compressed.getBufferIdentifier());
   return llvm::MemoryBuffer::getMemBufferCopy(text,
                                               compressed.getBufferIdentifier());
 }
@@ -47,8 +44,8 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 mlir::fsdp::readInputFile(llvm::StringRef file) {
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
   if (!buffer)
-    return makeError("expected to read " + file + ", got " +
-                     buffer.getError().message());
+    return llvm::createStringError("expected to read " + file + ", got " +
+                                   buffer.getError().message());
   if ((*buffer)->getBuffer().starts_with("\x1f\x8b"))
     return decompress(**buffer);
   return std::move(*buffer);

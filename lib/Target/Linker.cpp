@@ -18,10 +18,6 @@
 using namespace mlir::fsdp;
 using llvm::StringRef;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 static constexpr llvm::StringLiteral kArchive = "libfsdp-rt.a";
 static constexpr llvm::StringLiteral kEntryArchive = "libfsdp-rt-entry.a";
 static constexpr llvm::StringLiteral kLibrary = "libfsdp-rt.so";
@@ -35,16 +31,17 @@ llvm::Expected<std::string> mlir::fsdp::findRuntime(StringRef toolDir) {
     if (llvm::sys::fs::exists(archive))
       return dir.str().str();
   }
-  return makeError("expected " + kArchive + " in " + toolDir +
-                   "/../lib; is the runtime built?");
+  return llvm::createStringError("expected " + kArchive + " in " + toolDir +
+                                 "/../lib; is the runtime built?");
 }
 
 llvm::Expected<std::string> mlir::fsdp::findLinkDriver() {
   for (StringRef name : {"c++", "g++", "clang++", "clang++-22"})
     if (auto path = llvm::sys::findProgramByName(name))
       return *path;
-  return makeError("expected a C++ compiler driver (c++) on PATH to link with, "
-                   "got none");
+  return llvm::createStringError(
+      "expected a C++ compiler driver (c++) on PATH to link with, "
+      "got none");
 }
 
 /// Runs a program, which may write beside @place; on failure the error holds
@@ -63,8 +60,9 @@ static llvm::Error run(llvm::ArrayRef<std::string> arguments, StringRef place) {
   if (code == 0)
     return llvm::Error::success();
   auto text = llvm::MemoryBuffer::getFile(log->getPath());
-  return makeError("linking failed: " + llvm::join(arguments, " ") + "\n" +
-                   (text ? (*text)->getBuffer().rtrim() : message));
+  return llvm::createStringError(
+      "linking failed: " + llvm::join(arguments, " ") + "\n" +
+      (text ? (*text)->getBuffer().rtrim() : message));
 }
 
 llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
@@ -83,15 +81,15 @@ llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
   if (options.shared) {
     std::string library = inRuntime(kLibrary);
     if (!llvm::sys::fs::exists(library))
-      return makeError("expected the runtime's shared library, got no " +
-                       library);
+      return llvm::createStringError(
+          "expected the runtime's shared library, got no " + library);
     // All programs of a process share one runtime. It is found beside the
     // program, so that the two can be shipped together, or else where it is.
     llvm::SmallString<256> runtimeDir;
     if (std::error_code error =
             llvm::sys::fs::real_path(options.runtimeDir, runtimeDir))
-      return makeError("expected to find " + options.runtimeDir + ", got " +
-                       error.message());
+      return llvm::createStringError("expected to find " + options.runtimeDir +
+                                     ", got " + error.message());
     // -Xlinker: there may be a comma in names.
     args.insert(args.end(),
                 {library, "-Xlinker", "-soname", "-Xlinker", options.soname,

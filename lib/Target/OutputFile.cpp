@@ -14,12 +14,9 @@ using namespace mlir::fsdp;
 using llvm::StringRef;
 namespace fs = llvm::sys::fs;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 static llvm::Error cannotWrite(StringRef path, std::error_code error) {
-  return makeError("expected to write " + path + ", got " + error.message());
+  return llvm::createStringError("expected to write " + path + ", got " +
+                                 error.message());
 }
 
 //===----------------------------------------------------------------------===//
@@ -65,8 +62,9 @@ llvm::Expected<OutputFile> OutputFile::create(StringRef path, bool isProgram) {
   file.name = file.place = path.str();
   if (path == "-") {
     if (isProgram)
-      return makeError("expected the name of a file to write a program to, got "
-                       "-");
+      return llvm::createStringError(
+          "expected the name of a file to write a program to, got "
+          "-");
     return std::move(file);
   }
   fs::file_status status;
@@ -74,8 +72,8 @@ llvm::Expected<OutputFile> OutputFile::create(StringRef path, bool isProgram) {
       error && error != std::errc::no_such_file_or_directory)
     return file.fail(error);
   if (!fs::exists(status) && fs::is_symlink_file(path))
-    return makeError("expected to write a file, got the link " + path +
-                     " to a place where there is none");
+    return llvm::createStringError("expected to write a file, got the link " +
+                                   path + " to a place where there is none");
   if (fs::exists(status)) {
     llvm::SmallString<128> real;
     if (std::error_code error = fs::real_path(path, real))
@@ -83,11 +81,13 @@ llvm::Expected<OutputFile> OutputFile::create(StringRef path, bool isProgram) {
     file.place = real.str().str();
   }
   if (fs::is_directory(status))
-    return makeError("expected to write a file, got the directory " + path);
+    return llvm::createStringError(
+        "expected to write a file, got the directory " + path);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     if (isProgram)
-      return makeError("expected to write a program to a file, got " + path +
-                       ", which is a device or a pipe");
+      return llvm::createStringError(
+          "expected to write a program to a file, got " + path +
+          ", which is a device or a pipe");
     return std::move(file);
   }
   auto temporary = TemporaryFile::create(file.place);

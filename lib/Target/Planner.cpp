@@ -22,10 +22,6 @@ using namespace mlir::fsdp;
 namespace path = llvm::sys::path;
 namespace fs = llvm::sys::fs;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 llvm::Expected<int64_t> fsdp::parseBytes(StringRef text) {
   std::pair<StringRef, double> units[] = {{"KiB", 1024.0},
                                           {"MiB", 1048576.0},
@@ -50,9 +46,10 @@ llvm::Expected<int64_t> fsdp::parseBytes(StringRef text) {
   double value;
   if (isBroken || number.trim().getAsDouble(value) || !(value > 0) ||
       value * factor > 9e18)
-    return makeError("expected bytes such as 24GiB, or a whole number of them, "
-                     "got '" +
-                     text + "'");
+    return llvm::createStringError(
+        "expected bytes such as 24GiB, or a whole number of them, "
+        "got '" +
+        text + "'");
   return int64_t(std::llround(value * factor));
 }
 
@@ -88,7 +85,7 @@ llvm::Expected<std::string> fsdp::findCluster(StringRef cluster,
     if (path::extension(it->path()) == ".json")
       names.push_back(path::stem(it->path()).str());
   llvm::sort(names);
-  return makeError(
+  return llvm::createStringError(
       "expected --cluster to be a file (with .json) or one of " +
       (names.empty() ? "those in " + dir : llvm::join(names, ", ")) +
       ", got '" + cluster + "'");

@@ -24,10 +24,6 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 llvm::Expected<StepScheduler>
 StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
                       StringRef toolDir) {
@@ -117,7 +113,7 @@ void StepScheduler::report(ModuleOp module, int64_t bytes) const {
 static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
   auto program = extractStepProgram(module);
   if (failed(program))
-    return makeError("expected a step that can be timed");
+    return llvm::createStringError("expected a step that can be timed");
   auto cost = createClusterCost(cluster, *program);
   if (!cost)
     return cost.takeError();
@@ -150,7 +146,7 @@ StepScheduler::choose(Frontend &frontend) const {
     return std::move(error);
   auto program = extractStepProgram(frontend.getModule());
   if (failed(program))
-    return makeError("expected a step that can be planned");
+    return llvm::createStringError("expected a step that can be planned");
   auto cost = createClusterCost(cluster, *program);
   if (!cost)
     return cost.takeError();
@@ -170,7 +166,7 @@ StepScheduler::choose(Frontend &frontend) const {
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
   int64_t whole = needed + reserved;
-  return makeError(llvm::formatv(
+  return llvm::createStringError(llvm::formatv(
       "expected a memory budget of at least {0} bytes ({1:f2} GiB: {2:f2} for "
       "the arena and {3:f2} for {4}), got {5}",
       whole, whole / 1073741824.0, needed / 1073741824.0,
@@ -215,9 +211,9 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
   ModuleOp module = frontend.getModule();
   int64_t bytes = getArenaBytes(getStep(module));
   if (isPlanned && bytes != choice.bytes)
-    return makeError("internal error: expected an arena of " +
-                     llvm::Twine(choice.bytes) + " bytes, as planned, got " +
-                     llvm::Twine(bytes));
+    return llvm::createStringError(
+        "internal error: expected an arena of " + llvm::Twine(choice.bytes) +
+        " bytes, as planned, got " + llvm::Twine(bytes));
   if (bytes > budget)
     return refuse(bytes);
   if (llvm::Error error = recordTime(module, cluster))

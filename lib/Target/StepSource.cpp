@@ -21,10 +21,6 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 namespace path = llvm::sys::path;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 StepSource::StepSource(const PlanOptions &options)
     : options(options), frontend(options) {}
 
@@ -75,7 +71,7 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
     return error;
   FailureOr<StepProgram> program = extractStepProgram(*module);
   if (failed(program))
-    return makeError("could not plan " + settings.input);
+    return llvm::createStringError("could not plan " + settings.input);
   LoweredStep step;
   step.program = std::move(*program);
   if (auto strategy = (*module)->getAttrOfType<StringAttr>(names::kStrategy))
@@ -110,7 +106,7 @@ StepSource::lowerQuietly(const StepOptions &settings) {
     }
   }
   if (!outcome.step)
-    return makeError(outcome.error);
+    return llvm::createStringError(outcome.error);
   return outcome.step;
 }
 
@@ -128,16 +124,17 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
     if (name == "backward_prefetch") {
       auto prefetch = parseBackwardPrefetch(value);
       if (!prefetch)
-        return makeError("expected backward_prefetch=none, pre or post in "
-                         "--fsdp, got '" +
-                         value + "'");
+        return llvm::createStringError(
+            "expected backward_prefetch=none, pre or post in "
+            "--fsdp, got '" +
+            value + "'");
       options.backwardPrefetch = *prefetch;
       continue;
     }
     auto *flag = llvm::find_if(
         flags, [name = name](auto &it) { return it.first == name; });
     if (flag == std::end(flags) || (value != "true" && value != "false"))
-      return makeError(
+      return llvm::createStringError(
           "expected --fsdp to hold forward_prefetch, limit_all_gathers or "
           "all_reduce_stream=true or false, or backward_prefetch=none, pre or "
           "post, got '" +
@@ -153,7 +150,7 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
   static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled",
                                              "planned"};
   if (!llvm::is_contained(orders, options.order))
-    return makeError(
+    return llvm::createStringError(
         "expected --order in_order, fsdp, scheduled or planned, got '" +
         options.order + "'");
   auto fsdpOptions = parseFSDPOptions(options.fsdp);
@@ -174,17 +171,18 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
   if (!options.computeDtype.empty()) {
     settings.computeDtype = parseCostDtype(options.computeDtype);
     if (!settings.computeDtype)
-      return makeError("expected --compute-dtype " +
-                       llvm::join(kCostDtypeNames, ", ") + ", got '" +
-                       options.computeDtype + "'");
+      return llvm::createStringError("expected --compute-dtype " +
+                                     llvm::join(kCostDtypeNames, ", ") +
+                                     ", got '" + options.computeDtype + "'");
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
   if (options.cluster.empty())
-    return makeError("expected --cluster, a file (with .json) or a name, got "
-                     "none");
+    return llvm::createStringError(
+        "expected --cluster, a file (with .json) or a name, got "
+        "none");
   auto file = findCluster(options.cluster, options.toolDir);
   if (!file)
     return file.takeError();

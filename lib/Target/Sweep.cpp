@@ -16,10 +16,6 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 static void setOption(PlanOptions &options, StringRef name, StringRef value) {
   std::pair<StringRef, std::string *> fields[] = {
       {"mesh", &options.mesh},
@@ -209,8 +205,9 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
     printSweepText(report, llvm::outs());
   llvm::outs().flush();
   if (report.count(SweepPoint::Refused) == int64_t(report.points.size()))
-    return makeError("expected at least one point of --sweep that can be "
-                     "planned, got none; the first: " +
-                     report.points.front().reason);
+    return llvm::createStringError(
+        "expected at least one point of --sweep that can be "
+        "planned, got none; the first: " +
+        report.points.front().reason);
   return llvm::Error::success();
 }

@@ -25,7 +25,7 @@ TEST(LowerBound, isComputeWithTheFirstGatherAndTheLastReduction) {
   Bound bound = lowerBound(makeTwoUnits());
   EXPECT_EQ(bound.critical, 40 + 400 + 60 + 10);
   EXPECT_EQ(bound.value, 510);
-  EXPECT_STREQ(bound.binding, "critical path");
+  EXPECT_EQ(bound.binding, Bound::CriticalPath);
 }
 
 TEST(LowerBound, countsTheLinkWhereItIsBusiest) {

@@ -512,30 +512,30 @@ Time Graph::getContended() const {
 
 Bound Graph::getBound() const {
   Bound bound;
-  auto raise = [&](Time value, const char *name, int index) {
+  auto raise = [&](Time value, Bound::Kind kind, int index) {
     if (value <= bound.value)
       return;
     bound.value = value;
-    bound.binding = name;
+    bound.binding = kind;
     bound.bindingIndex = index;
   };
   for (size_t i = 0; i != work.size(); ++i)
     bound.critical = std::max(bound.critical, head[i] + work[i] + tail[i]);
-  raise(bound.critical, "critical path", 0);
+  raise(bound.critical, Bound::CriticalPath, 0);
 
   Jobs jobs = getJobs();
   auto &queues = jobs.queues;
   auto &links = jobs.links;
   for (int q = 0; q != kNumQueues; ++q) {
     bound.queues[q] = runPreemptive(std::move(queues[q]));
-    raise(bound.queues[q], "queue", q);
+    raise(bound.queues[q], Bound::Queue, q);
   }
   for (int l = 0; l != p.numLinks; ++l) {
     bound.links.push_back(runPreemptive(std::move(links[l])));
-    raise(bound.links[l], "link", l);
+    raise(bound.links[l], Bound::Link, l);
   }
   bound.contended = getContended();
-  raise(bound.contended, "contention", 0);
+  raise(bound.contended, Bound::Contention, 0);
   return bound;
 }
 

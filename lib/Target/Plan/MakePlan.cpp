@@ -86,16 +86,19 @@ mlir::fsdp::simulateVariant(std::string name, std::string title,
 }
 
 static std::string describeLimit(const Bound &bound) {
-  llvm::StringRef what = bound.binding;
-  if (what == "queue")
+  switch (bound.binding) {
+  case Bound::CriticalPath:
+    return "the longest chain of dependencies";
+  case Bound::Queue:
     return bound.bindingIndex == 0
                ? "compute"
                : ("the " + kQueueNames[bound.bindingIndex] + " queue").str();
-  if (what == "link")
+  case Bound::Link:
     return ("the " + kLinkNames[bound.bindingIndex] + " link").str();
-  if (what == "contention")
+  case Bound::Contention:
     return "compute, slowed down by the transfers beside it";
-  return "the longest chain of dependencies";
+  }
+  llvm_unreachable("not a kind");
 }
 
 static std::string getTitle(const FSDPOptions &options) {

@@ -22,10 +22,6 @@ using llvm::StringRef;
 using llvm::Twine;
 namespace json = llvm::json;
 
-static llvm::Error makeError(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 /// Into which step an event of the trace falls is what its arguments say.
 static llvm::Error readEvent(const json::Object &event, StringRef place,
                              std::map<int64_t, RunStep> &steps) {
@@ -35,14 +31,15 @@ static llvm::Error readEvent(const json::Object &event, StringRef place,
   if (event.getString("ph") != "X" || category == "cuda_runtime")
     return llvm::Error::success();
   if (!category || !name || !begin || !duration || *duration < 0)
-    return makeError(place + ": expected cat, name, ts and dur, got none of "
-                             "one of them");
+    return llvm::createStringError(
+        place + ": expected cat, name, ts and dur, got none of "
+                "one of them");
   if (category == "user_annotation") {
     StringRef number = *name;
     int64_t step;
     if (!number.consume_front("ProfilerStep#") || number.getAsInteger(10, step))
-      return makeError(place + ": expected ProfilerStep#N, got '" + *name +
-                       "'");
+      return llvm::createStringError(
+          place + ": expected ProfilerStep#N, got '" + *name + "'");
     RunStep &it = steps[step];
     it.number = step;
     it.begin = *begin;
@@ -52,7 +49,7 @@ static llvm::Error readEvent(const json::Object &event, StringRef place,
   const json::Object *args = event.getObject("args");
   auto step = args ? args->getInteger("step") : std::nullopt;
   if (!step)
-    return makeError(place + ": expected args.step, got none");
+    return llvm::createStringError(place + ": expected args.step, got none");
   RunEvent read;
   read.name = name->str();
   read.begin = *begin;
@@ -64,7 +61,7 @@ static llvm::Error readEvent(const json::Object &event, StringRef place,
     read.kind = RunEvent::Transfer;
   if (read.kind != RunEvent::Kernel) {
     if (!transfer)
-      return makeError(place + ": expected args.event, got none");
+      return llvm::createStringError(place + ": expected args.event, got none");
     read.event = *transfer;
     read.waiting = args->getNumber("waiting_us").value_or(0);
   }
@@ -76,7 +73,8 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
                                                    StringRef path) {
   llvm::Expected<json::Value> parsed = parseJson(text);
   if (!parsed)
-    return makeError(path + ": " + llvm::toString(parsed.takeError()));
+    return llvm::createStringError(path + ": " +
+                                   llvm::toString(parsed.takeError()));
   const json::Object *root = parsed->getAsObject();
   const json::Object *program = root ? root->getObject("fsdp") : nullptr;
   const json::Array *events = root ? root->getArray("traceEvents") : nullptr;
@@ -85,9 +83,10 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
   auto rank = info ? info->getInteger("rank") : std::nullopt;
   auto issue = program ? program->getString("issue") : std::nullopt;
   if (!events || !rank || !issue)
-    return makeError(path + ": expected a trace that an executable wrote with "
-                            "--trace (fsdp.issue, distributedInfo.rank, "
-                            "traceEvents), got another file");
+    return llvm::createStringError(
+        path + ": expected a trace that an executable wrote with "
+               "--trace (fsdp.issue, distributedInfo.rank, "
+               "traceEvents), got another file");
   RunTrace trace;
   trace.path = path.str();
   trace.rank = *rank;
@@ -98,7 +97,7 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
     std::string place = (path + ": traceEvents[" + Twine(i) + "]").str();
     const json::Object *event = value.getAsObject();
     if (!event)
-      return makeError(place + ": expected an object");
+      return llvm::createStringError(place + ": expected an object");
     if (llvm::Error error = readEvent(*event, place, steps))
       return std::move(error);
   }
@@ -109,7 +108,8 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
   for (auto &[number, step] : steps)
     trace.steps.push_back(std::move(step));
   if (trace.steps.empty())
-    return makeError(path + ": expected at least one whole step, got none");
+    return llvm::createStringError(
+        path + ": expected at least one whole step, got none");
   return trace;
 }
 
@@ -125,24 +125,24 @@ mlir::fsdp::readRunTraces(StringRef directory) {
       paths.push_back(it->path());
   }
   if (error)
-    return makeError(directory +
-                     ": expected a folder that --trace wrote, got " +
-                     error.message());
+    return llvm::createStringError(
+        directory + ": expected a folder that --trace wrote, got " +
+        error.message());
   if (paths.empty())
-    return makeError(directory +
-                     ": expected rank-0.json and others, as --trace "
-                     "writes them, got none");
+    return llvm::createStringError(
+        directory + ": expected rank-0.json and others, as --trace "
+                    "writes them, got none");
   std::vector<RunTrace> traces;
   for (const std::string &path : paths) {
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer)
-      return makeError(path + ": " + buffer.getError().message());
+      return llvm::createStringError(path + ": " + buffer.getError().message());
     auto trace = parseRunTrace((*buffer)->getBuffer(), path);
     if (!trace)
       return trace.takeError();
     if (!traces.empty() && (trace->issue != traces.front().issue ||
                             trace->order != traces.front().order))
-      return makeError(
+      return llvm::createStringError(
           path + ": expected a trace of the program of " + traces.front().path +
           ", " + StringRef(traces.front().issue).take_front(16) +
           ", got one of " + StringRef(trace->issue).take_front(16));
@@ -183,13 +183,14 @@ static bool isBlocking(const RunEvent &transfer, const RunStep &step) {
 llvm::Expected<PlanVariant>
 mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
   if (std::string issue = getIssueHash(program); trace.issue != issue)
-    return makeError(trace.path +
-                     ": expected a trace of the program that these options "
-                     "give, " +
-                     StringRef(issue).take_front(16) + ", got one of " +
-                     StringRef(trace.issue).take_front(16) +
-                     (trace.order.empty() ? "" : ", order " + trace.order) +
-                     "; give the options that it was compiled with");
+    return llvm::createStringError(
+        trace.path +
+        ": expected a trace of the program that these options "
+        "give, " +
+        StringRef(issue).take_front(16) + ", got one of " +
+        StringRef(trace.issue).take_front(16) +
+        (trace.order.empty() ? "" : ", order " + trace.order) +
+        "; give the options that it was compiled with");
   const RunStep &step = getFastestStep(trace);
   std::vector<const RunEvent *> kernels;
   std::map<int64_t, const RunEvent *> transfers, waits;
@@ -209,8 +210,9 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
     return span;
   };
   auto missing = [&](const Twine &what) {
-    return makeError(trace.path + ": expected " + what + " in step " +
-                     Twine(step.number) + ", got none");
+    return llvm::createStringError(trace.path + ": expected " + what +
+                                   " in step " + Twine(step.number) +
+                                   ", got none");
   };
 
   PlanVariant variant;

@@ -20,27 +20,25 @@ static constexpr llvm::StringLiteral kAxes[] = {
 /// More is a mistake in typing rather than a question.
 static constexpr size_t kMostPoints = 4096;
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 static llvm::Expected<SweepAxis> parseAxis(StringRef text) {
   auto [name, values] = text.split('=');
   if (name == "budget")
     name = "memory-budget";
   if (!llvm::is_contained(kAxes, name))
-    return makeError("expected --sweep to name one of " +
-                     llvm::join(llvm::ArrayRef(kAxes), ", ") + ", got '" +
-                     name + "'");
+    return llvm::createStringError("expected --sweep to name one of " +
+                                   llvm::join(llvm::ArrayRef(kAxes), ", ") +
+                                   ", got '" + name + "'");
   SweepAxis axis;
   axis.name = name.str();
   for (StringRef value : llvm::split(values, ';')) {
     if (value.empty())
-      return makeError("expected values of " + name +
-                       " apart by ';' in --sweep, got '" + text + "'");
+      return llvm::createStringError("expected values of " + name +
+                                     " apart by ';' in --sweep, got '" + text +
+                                     "'");
     if (llvm::is_contained(axis.values, value))
-      return makeError("expected each value of " + name +
-                       " once in --sweep, got '" + value + "' twice");
+      return llvm::createStringError("expected each value of " + name +
+                                     " once in --sweep, got '" + value +
+                                     "' twice");
     axis.values.push_back(value.str());
   }
   return axis;
@@ -59,18 +57,19 @@ mlir::fsdp::parseSweep(llvm::ArrayRef<std::string> texts) {
         return axis.takeError();
       for (const SweepAxis &other : axes)
         if (other.name == axis->name)
-          return makeError("expected " + axis->name +
-                           " once in --sweep, got it twice");
+          return llvm::createStringError("expected " + axis->name +
+                                         " once in --sweep, got it twice");
       points *= axis->values.size();
       if (points > kMostPoints)
-        return makeError("expected at most " + llvm::Twine(kMostPoints) +
-                         " points in --sweep, got at least " +
-                         llvm::Twine(points));
+        return llvm::createStringError(
+            "expected at most " + llvm::Twine(kMostPoints) +
+            " points in --sweep, got at least " + llvm::Twine(points));
       axes.push_back(std::move(*axis));
     }
   if (axes.empty())
-    return makeError("expected --sweep to hold an option and its values, such "
-                     "as 'mesh=shard=8;shard=64', got nothing");
+    return llvm::createStringError(
+        "expected --sweep to hold an option and its values, such "
+        "as 'mesh=shard=8;shard=64', got nothing");
   return axes;
 }
 

@@ -31,9 +31,8 @@ struct Bound {
   /// With what transfers take from compute, and from each other on different
   /// links, while they run side by side.
   Time contended = 0;
-  /// Which one it is: "critical path", "queue", "link", "contention"; and the
-  /// queue's or link's number.
-  const char *binding = "critical path";
+  /// Which one it is, and the queue's or link's number.
+  enum Kind { CriticalPath, Queue, Link, Contention } binding = CriticalPath;
   int bindingIndex = 0;
 };
 
