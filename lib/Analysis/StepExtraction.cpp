@@ -304,15 +304,23 @@ void Extraction::nameModules() {
     return unitOf.contains(op) ? flats.lookup(program.units[unitOf.lookup(op)])
                                : nullptr;
   };
-  auto modules = getLaunchModules(step, getFlat);
-  for (auto launch : block.getOps<LaunchOp>()) {
-    auto it = modules.find(launch);
-    if (it == modules.end())
-      continue;
-    auto [id, isNew] = ids.try_emplace(it->second, program.modules.size());
+  auto name = [&](Operation *op, const std::string &module) {
+    auto [id, isNew] = ids.try_emplace(module, program.modules.size());
     if (isNew)
-      program.modules.push_back(it->second);
-    moduleOf[launch] = id->second;
+      program.modules.push_back(module);
+    moduleOf[op] = id->second;
+  };
+  auto modules = getLaunchModules(step, getFlat);
+  auto sums = getSumNames(step);
+  for (Operation &op : block) {
+    Operation *named = &op;
+    if (auto start = dyn_cast<StartOp>(op))
+      named = &*start.getTransfers().begin();
+    if (auto sum = sums.find(named); sum != sums.end())
+      name(&op, sum->second);
+    else if (auto launch = dyn_cast<LaunchOp>(op))
+      if (auto module = modules.find(launch); module != modules.end())
+        name(&op, module->second);
   }
 }
 

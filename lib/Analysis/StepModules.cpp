@@ -6,7 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepModules.h"
+#include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -67,4 +70,34 @@ fsdp::getLaunchModules(func::FuncOp step,
       noteGradient(op->getOperand(0), flat, 0);
   });
   return modules;
+}
+
+llvm::DenseMap<Operation *, std::string> fsdp::getSumNames(func::FuncOp step) {
+  llvm::DenseMap<Operation *, std::string> sums;
+  Operation *terminator = step.getBody().front().getTerminator();
+  // From what is returned back to the sums that it is made of: kernels of
+  // single numbers stand between.
+  auto name = [&](Value result, StringRef what) {
+    SmallVector<Value> work = {result};
+    llvm::SmallPtrSet<Operation *, 8> seen;
+    while (!work.empty()) {
+      Operation *op = getWholeValue(work.pop_back_val()).getDefiningOp();
+      if (!op || !seen.insert(op).second)
+        continue;
+      if (isa<AllReduceOp>(op))
+        sums.try_emplace(op, what.str());
+      if (isa<AllReduceOp, LaunchOp>(op))
+        for (Value operand : op->getOperands())
+          if (auto type = dyn_cast<RankedTensorType>(operand.getType());
+              type && type.getNumElements() == 1)
+            work.push_back(operand);
+    }
+  };
+  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
+    if (step.getResultAttr(i, names::kLoss))
+      name(terminator->getOperand(i), "loss");
+    if (step.getResultAttr(i, names::kGradNorm))
+      name(terminator->getOperand(i), "gradient norm");
+  }
+  return sums;
 }

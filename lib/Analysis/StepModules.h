@@ -17,6 +17,10 @@
 
 namespace mlir::fsdp {
 
+/// The all_reduces that average the loss and add up the gradient's norm, and what
+/// to call them.
+llvm::DenseMap<Operation *, std::string> getSumNames(func::FuncOp step);
+
 /// By launch of @step: the module of the traced model that it works for, by
 /// name. Where its location names none, that of the parameter that it reads
 /// gathered, or whose gradient it makes. Launches of which neither is known are

@@ -89,6 +89,10 @@ TEST_F(StepExtraction, collectivesWaitAtOnce) {
   EXPECT_EQ(shard.purpose, Purpose::Parameters);
   EXPECT_EQ(p.buffers[p.values[p.ops[0].writes[0].value].buffer].purpose,
             Purpose::Gathered);
+  // Whose sum it is.
+  ASSERT_EQ(p.ops[3].kind, StepOpKind::Start);
+  ASSERT_GE(p.ops[3].module, 0);
+  EXPECT_EQ(p.modules[p.ops[3].module], "loss");
   // The launch that makes the loss is the last of forward.
   EXPECT_FALSE(p.ops[2].backward);
   EXPECT_TRUE(p.ops[3].backward);

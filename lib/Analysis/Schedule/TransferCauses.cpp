@@ -18,7 +18,12 @@ std::string mlir::fsdp::sched::getKindTitle(const StepOp &op) {
 
 std::string mlir::fsdp::sched::getOpTitle(const StepProgram &program, Id op) {
   const StepOp &it = program.ops[op];
-  return (it.unit >= 0 ? program.units[it.unit] + " " : "") + getKindTitle(it);
+  std::string of;
+  if (it.unit >= 0)
+    of = program.units[it.unit] + " ";
+  else if (it.kind == StepOpKind::Start && it.module >= 0)
+    of = program.modules[it.module] + " ";
+  return of + getKindTitle(it);
 }
 
 std::string mlir::fsdp::sched::getCause(const StepProgram &program,

@@ -97,8 +97,8 @@ struct StepOp {
   std::string name;
   /// Place in StepProgram::units, or -1.
   Id unit = -1;
-  /// Launch: the module of the model that it works for: place in
-  /// StepProgram::modules, or -1.
+  /// Launch: the module of the model that it works for; start of no unit: what
+  /// it adds up. Place in StepProgram::modules, or -1.
   Id module = -1;
   bool backward = false;
   /// Start: why it does not stand earlier; Data where nothing but what it sends
@@ -150,7 +150,7 @@ struct StepProgram {
   std::vector<std::string> units;
   /// As units: the parameters of each, by name. Empty where nobody knows.
   std::vector<std::vector<std::string>> unitMembers;
-  /// Names of modules of the model.
+  /// Names of modules of the model, "loss" and "gradient norm".
   std::vector<std::string> modules;
   int64_t worldSize = 1;
   /// 0 where nobody has placed the buffers for this order. Then offsets are
