@@ -64,6 +64,8 @@ static llvm::Error build(Frontend &frontend, StringRef order, int64_t room) {
   optimize.cluster = schedule.cluster;
   optimize.budget = int64_t(1) << 50;
   optimize.offload = "full";
+  // What is kept gathered would hide the rest.
+  optimize.reshardAfterForward = "true";
   return frontend.runPipeline("step", [&](OpPassManager &pm) {
     buildPartitionPipeline(pm, partition);
     buildKernelPipeline(pm);
@@ -134,7 +136,10 @@ static Outcome print(StringRef model, StringRef mesh, StringRef order) {
     options.optimizerFile = optimizer;
   else
     options.optimizer = "adamw:lr=1e-3";
-  StringRef name = path::filename(path::parent_path(options.input));
+  // A folder's model has the folder's name.
+  StringRef name = path::filename(options.input).split('.').first;
+  if (name == "model")
+    name = path::filename(path::parent_path(options.input));
   Arena arena;
   for (int64_t part : {0, 16, 8, 4}) {
     int64_t room = part ? arena.bytes / part : 0;
