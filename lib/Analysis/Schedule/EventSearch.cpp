@@ -75,6 +75,15 @@ struct Label {
   bool beaten = false;
 };
 
+/// What tells most labels of a state apart, close together.
+struct Brief {
+  Time now = 0, bound = 0;
+  int32_t tails = 0, label = 0;
+  bool mayBeat(const Brief &o) const {
+    return now <= o.now && bound <= o.bound && tails >= o.tails;
+  }
+};
+
 struct Item {
   Id transfer = 0, link = 0;
   Time latency = 0, work = 0, tail = 0;
@@ -151,7 +160,9 @@ private:
   PerStream<std::vector<Time>> leastTail;
 
   std::vector<Label> labels;
-  llvm::DenseMap<Key, SmallVector<int32_t, 2>, KeyInfo> labelsOf;
+  /// Of labels of one state.
+  int64_t comparisons = 0;
+  llvm::DenseMap<Key, SmallVector<Brief, 1>, KeyInfo> labelsOf;
   /// The least score first; of equal ones those that have come the furthest.
   struct Later {
     const std::vector<Label> &labels;
@@ -353,10 +364,10 @@ Time Search::getBound(const Label &x) const {
 //===----------------------------------------------------------------------===//
 
 /// Whether what follows from @b can follow from @a of the same state, no later.
-/// What the tails free that only @a has run, @b may free yet.
+/// What the tails free that only @a has run, @b may free yet. What is in Brief
+/// has been compared.
 bool Search::beats(const Label &a, const Label &b) const {
-  if (a.now > b.now || a.bound > b.bound || a.tails < b.tails ||
-      a.computeEnd > b.computeEnd)
+  if (a.computeEnd > b.computeEnd)
     return false;
   int32_t running = a.key.running == Key::Tail;
   if (a.bytes >
@@ -378,14 +389,17 @@ void Search::add(Label x) {
     return;
   x.score = x.bound + (x.bound - x.now) / 64 * options.haste;
   ++x.depth;
-  SmallVector<int32_t, 2> &others = labelsOf[x.key];
-  for (int32_t other : others)
-    if (beats(labels[other], x))
+  Brief brief = {x.now, x.bound, x.tails, int32_t(labels.size())};
+  SmallVector<Brief, 1> &others = labelsOf[x.key];
+  comparisons += others.size();
+  for (const Brief &other : others)
+    if (other.mayBeat(brief) && beats(labels[other.label], x))
       return;
-  llvm::erase_if(others, [&](int32_t other) {
-    return labels[other].beaten = beats(x, labels[other]);
+  llvm::erase_if(others, [&](const Brief &other) {
+    return brief.mayBeat(other) &&
+           (labels[other.label].beaten = beats(x, labels[other.label]));
   });
-  others.push_back(labels.size());
+  others.push_back(brief);
   labels.push_back(x);
   open.push(labels.size() - 1);
 }
@@ -635,6 +649,10 @@ void Search::comeAfter(const Label &from, int s, Schedule &schedule) const {
   }
 }
 
+/// A state that is looked at may be compared with so many others on average:
+/// they take time, too.
+constexpr int64_t kComparisons = 200;
+
 EventSearchResult Search::run() {
   Time least = options.bound;
   int64_t effort = options.effort;
@@ -648,7 +666,7 @@ EventSearchResult Search::run() {
       least = std::max(least, labels[at].bound);
     if (isEnd(labels[at]))
       return {least, trace(at)};
-    if (effort-- == 0)
+    if (effort-- == 0 || comparisons > kComparisons * options.effort)
       return {least, std::nullopt};
     Label x = labels[at];
     x.parent = at;
