@@ -17,12 +17,14 @@ using namespace mlir::fsdp;
 /// Of the parameter that covers @element of @flat: "layers.0.mlp.weight" is of
 /// "layers.0.mlp".
 static std::string getModuleAt(FlatParamOp flat, int64_t element) {
-  MemberAttr covering;
-  for (auto member : flat.getMembers().getAsRange<MemberAttr>())
-    if (member.getOffset() <= element)
-      covering = member;
-  if (!covering)
+  // In the order of their offsets.
+  ArrayRef<Attribute> members = flat.getMembers().getValue();
+  auto behind = llvm::partition_point(members, [&](Attribute member) {
+    return cast<MemberAttr>(member).getOffset() <= element;
+  });
+  if (behind == members.begin())
     return "";
+  auto covering = cast<MemberAttr>(behind[-1]);
   auto [module, parameter] = covering.getFqn().getValue().rsplit('.');
   return parameter.empty() ? "" : module.str();
 }
@@ -50,7 +52,10 @@ fsdp::getLaunchModules(func::FuncOp step,
     if (auto path = launch.getLoc()->findInstanceOf<NameLoc>())
       note(launch, path.getName().str());
     for (Value operand : launch.getInputs())
-      if (auto gather = getWholeValue(operand).getDefiningOp<AllGatherOp>())
+      if (modules.contains(launch))
+        break;
+      else if (auto gather =
+                   getWholeValue(operand).getDefiningOp<AllGatherOp>())
         if (FlatParamOp flat = getUnit(gather))
           note(launch, getModuleAt(flat, getFirstElement(operand)));
   });

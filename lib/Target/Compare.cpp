@@ -15,9 +15,10 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-/// The program that fsdp-compile makes with these options in @order.
-static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options,
-                                                  StringRef order) {
+/// The program that fsdp-compile makes with these options in @order, for the
+/// times in @profile or, if it is empty, in the cluster file.
+static llvm::Expected<StepProgram>
+compileProgram(const PlanOptions &options, StringRef order, StringRef profile) {
   Frontend frontend(options);
   if (llvm::Error error = frontend.read())
     return std::move(error);
@@ -30,6 +31,7 @@ static llvm::Expected<StepProgram> compileProgram(const PlanOptions &options,
   // What runs without queues is issued in order.
   schedule.order = order == "synchronous" ? "in_order" : order.str();
   schedule.memoryBudget = options.memoryBudget;
+  schedule.profile = profile.str();
   auto fsdp = parseFSDPOptions(options.fsdp);
   if (!fsdp)
     return fsdp.takeError();
@@ -53,10 +55,18 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   if (!traces)
     return traces.takeError();
   const RunTrace &trace = traces->front();
-  auto program = compileProgram(options, trace.order);
+  auto program = compileProgram(options, trace.order, "");
   if (!program)
     return program.takeError();
   auto run = makeRunVariant(*program, trace);
+  // What ran may have been compiled for the times in the profile.
+  if (!run && !options.profile.empty()) {
+    llvm::consumeError(run.takeError());
+    program = compileProgram(options, trace.order, options.profile);
+    if (!program)
+      return program.takeError();
+    run = makeRunVariant(*program, trace);
+  }
   if (!run)
     return run.takeError();
   auto cost = createClusterCost(cluster, *program);

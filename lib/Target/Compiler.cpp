@@ -84,6 +84,13 @@ llvm::Error Compiler::openOutput() {
   if (isProgram)
     if (auto driver = findLinkDriver(); !driver)
       return driver.takeError();
+  if (llvm::Error error =
+          expectApart({{"-o", options.output}},
+                      {{"the input", options.input},
+                       {"--optimizer-file", options.optimizerFile},
+                       {"--cluster", options.schedule.cluster},
+                       {"--profile", options.schedule.profile}}))
+    return error;
   auto file = OutputFile::create(options.output, isProgram);
   if (!file)
     return file.takeError();

@@ -188,11 +188,11 @@ json::Object ManifestWriter::getCertificate(const sched::StepProgram &program) {
     json::Array units;
     for (sched::Id unit : transfer.atomUnits)
       units.push_back(unit < 0 ? "" : program.units[unit]);
-    transfers.push_back(json::Object{
-        {"unit", op.unit < 0 ? "" : program.units[op.unit]},
-        {"kind", kTransferKindNames[unsigned(transfer.kind)]},
-        {"units", std::move(units)},
-        {"phase", op.backward ? "backward" : "forward"}});
+    transfers.push_back(
+        json::Object{{"unit", op.unit < 0 ? "" : program.units[op.unit]},
+                     {"kind", kTransferKindNames[unsigned(transfer.kind)]},
+                     {"units", std::move(units)},
+                     {"phase", op.backward ? "backward" : "forward"}});
   }
   return json::Object{{"program", sched::getProgramHash(program)},
                       {"issue", sched::getIssueHash(program)},

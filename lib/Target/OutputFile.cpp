@@ -19,6 +19,36 @@ static llvm::Error cannotWrite(StringRef path, std::error_code error) {
                                  error.message());
 }
 
+static bool isOneFile(StringRef a, StringRef b) {
+  bool same = false;
+  return a == b ||
+         (a != "-" && b != "-" && !fs::equivalent(a, b, same) && same);
+}
+
+llvm::Error mlir::fsdp::expectApart(ArrayRef<NamedFile> outputs,
+                                    ArrayRef<NamedFile> inputs) {
+  for (auto [i, output] : llvm::enumerate(outputs)) {
+    if (output.path.empty())
+      continue;
+    auto isSame = [&, path = output.path](const NamedFile &other) {
+      return !other.path.empty() && isOneFile(path, other.path);
+    };
+    if (auto other = llvm::find_if(outputs.take_front(i), isSame);
+        other != outputs.begin() + i)
+      return llvm::createStringError("expected another place for " +
+                                     output.option + " than for " +
+                                     other->option + ", got " + output.path);
+    // What is read from a pipe is not written over.
+    if (auto input = llvm::find_if(inputs, isSame);
+        input != inputs.end() && output.path != "-" &&
+        fs::is_regular_file(output.path))
+      return llvm::createStringError("expected " + output.option +
+                                     " to leave " + input->option +
+                                     " as it is, got " + output.path);
+  }
+  return llvm::Error::success();
+}
+
 //===----------------------------------------------------------------------===//
 // TemporaryFile
 //===----------------------------------------------------------------------===//

@@ -149,6 +149,15 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
     return cluster.takeError();
   if (settings.budget)
     warnAboveDevice(*settings.budget, *cluster);
+  if (llvm::Error error =
+          expectApart({{"the plan", "-"},
+                       {"--timeline", options.timeline},
+                       {"--html", options.html}},
+                      {{"the input", options.input},
+                       {"--optimizer-file", options.optimizerFile},
+                       {"--cluster", options.cluster},
+                       {"--profile", options.profile}}))
+    return error;
   auto timeline = open(options.timeline);
   if (!timeline)
     return timeline.takeError();

@@ -7,7 +7,9 @@
 
 #include "fsdp/Target/Sweep.h"
 #include "StepSource.h"
+#include "fsdp/Analysis/FlatLayout.h"
 #include "fsdp/Analysis/Strategy.h"
+#include "fsdp/Analysis/WrapPolicy.h"
 #include "fsdp/Target/OutputFile.h"
 
 #include "llvm/Support/ThreadPool.h"
@@ -38,8 +40,8 @@ static void setOption(PlanOptions &options, StringRef name, StringRef value) {
 }
 
 /// A value that is wrong whatever the other options are ends the sweep: it is a
-/// mistake in typing. What is wrong in combination, or for this model (units,
-/// types), is a point that is refused.
+/// mistake in typing. What is wrong in combination, or for this model (classes
+/// that it lacks), is a point that is refused.
 static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
                               StringRef value) {
   PlanSettings settings;
@@ -53,8 +55,23 @@ static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
   if (axis == "cluster")
     return readCluster(options).takeError();
   if (axis == "memory-budget" || axis == "compute-dtype" ||
-      axis == "recompute" || axis == "offload")
-    return readSettings(options, settings);
+      axis == "recompute" || axis == "offload") {
+    if (llvm::Error error = readSettings(options, settings))
+      return error;
+    if (settings.budget && !options.cluster.empty()) {
+      auto cluster = readCluster(options);
+      if (!cluster)
+        return cluster.takeError();
+      warnAboveDevice(*settings.budget, *cluster);
+    }
+    return llvm::Error::success();
+  }
+  if (axis == "wrap")
+    return WrapPolicy::parse(value).takeError();
+  MLIRContext context;
+  if (axis.ends_with("-dtype") && !parseFloatType(&context, value))
+    return llvm::createStringError("expected f32, f64, bf16 or f16 as --" +
+                                   axis + ", got '" + value + "'");
   return llvm::Error::success();
 }
 
@@ -157,6 +174,12 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   if (!cluster)
     return cluster.takeError();
   if (llvm::Error error = checkAxes(options, report.axes))
+    return error;
+  if (llvm::Error error =
+          expectApart({{"the table", "-"}, {"--html", options.html}},
+                      {{"the input", options.input},
+                       {"--optimizer-file", options.optimizerFile},
+                       {"--cluster", options.cluster}}))
     return error;
   std::optional<OutputFile> html;
   if (!options.html.empty()) {

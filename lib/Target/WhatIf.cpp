@@ -184,7 +184,7 @@ void Candidates::addMachines(const LoweredStep &step,
   for (Time time : best.timeline.slowedBy)
     slowed += time;
   if (slowed > 0)
-    addFactors("transfers that take nothing from compute").noContention = true;
+    addFactors("transfers that take nothing from compute").freeCompute = true;
   std::array<Time, 4> kinds = getTimeByKind(report);
   if (kinds[0] > 0)
     addFactors("products and attention twice as fast").products = 2;
@@ -244,6 +244,9 @@ void Candidates::addMemory(const PlanReport &report) {
 void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
                             const ParamFacts &facts) {
   addMemory(report);
+  // Of kernels that no run has measured, times would be another's.
+  if (!base.options.profile.empty())
+    return;
   bool communicates =
       llvm::any_of(step.program.groups,
                    [](const RankGroup &group) { return group.size > 1; });

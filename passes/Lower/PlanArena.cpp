@@ -20,7 +20,8 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 /// The sizes, for the manifest.
-static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan) {
+static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan,
+                                 bool isDraft) {
   NamedAttrList summary;
   auto set = [&](const Twine &name, int64_t value) {
     summary.set(builder.getStringAttr(name), builder.getI64IntegerAttr(value));
@@ -32,8 +33,10 @@ static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan) {
     set(name + "_offset", plan.segmentOffset[i]);
     set(name + "_bytes", plan.segmentBytes[i]);
   }
-  for (auto [i, name] : llvm::enumerate(kPurposeNames))
-    set("peak_" + name, plan.atPeak[i]);
+  // Nobody has asked what a draft needs at once.
+  if (!isDraft)
+    for (auto [i, name] : llvm::enumerate(kPurposeNames))
+      set("peak_" + name, plan.atPeak[i]);
   return summary.getDictionary(builder.getContext());
 }
 
@@ -78,7 +81,7 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
       if (!offsets.empty())
         op->setAttr(names::kOffsets, builder.getDenseI64ArrayAttr(offsets));
     });
-    NamedAttrList summary(getSummary(builder, *plan));
+    NamedAttrList summary(getSummary(builder, *plan, draft));
     if (guard)
       summary.set("border", builder.getI64IntegerAttr(kGuardBorder));
     step->setAttr(names::kArena, summary.getDictionary(&getContext()));

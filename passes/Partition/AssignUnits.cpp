@@ -48,9 +48,10 @@ static void report(TracedStep &step, ArrayRef<std::string> units,
     remark::passed(
         step.func.getLoc(),
         remark::RemarkOpts::name("Unit").category("fsdp-assign-units"))
-        << (name.empty() ? "root" : name) << " is a unit of "
-        << std::to_string(unit.parameters) << " parameters, "
-        << std::to_string(unit.elements) << " elements, by wrap=" << wrap;
+        << (Twine(name.empty() ? "root" : name) + " is a unit of " +
+            Twine(unit.parameters) + " parameters, " + Twine(unit.elements) +
+            " elements, by wrap=" + wrap)
+               .str();
 }
 
 namespace {

@@ -122,14 +122,14 @@ static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
     std::string title = getOpTitle(step.program, i) + " of " +
                         inMilliseconds(span.end - span.begin) + ", begun " +
                         inMilliseconds(std::max<Time>(ahead, 0)) +
-                        " before it is waited for,";
+                        " before it is waited for";
     if (exposed <= slowed)
       remark::passed(loc, options)
-          << title << " runs beside compute, which takes "
+          << title << ", runs beside compute, which takes "
           << inMilliseconds(slowed) << " longer for it";
     else
       remark::missed(loc, options)
-          << StringRef(title).drop_back()
+          << title
           << remark::reason("{0} exposed: {1}", inMilliseconds(exposed),
                             getCause(step.program, step.timeline, i));
   }

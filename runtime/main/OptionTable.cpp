@@ -85,8 +85,10 @@ Status addScalar(Options &options, const std::string &name, double value) {
 
 Status setRate(Options &options, const std::string &value) {
   Result<double> number = parseNumber(value);
-  if (!number.isOk() || !std::isfinite(*number) || *number < 0)
-    return Status::failed("expected a number of at least 0, got '" + value +
+  // As the step reads it, in 32 bits.
+  if (!number.isOk() || !std::isfinite(static_cast<float>(*number)) ||
+      *number < 0)
+    return Status::failed("expected a number from 0 to 3.4e38, got '" + value +
                           "'");
   return addScalar(options, "lr", *number);
 }

@@ -63,7 +63,7 @@ TEST(ScaledCost, changesOnePartAtATime) {
   EXPECT_EQ(make(factors).kernel(other), 0);
 
   factors = {};
-  factors.noContention = true;
+  factors.freeCompute = true;
   EXPECT_EQ(make(factors).rate(Queue::Compute, 1), kFullRate);
 }
 

@@ -80,6 +80,12 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
   llvm::SmallVector<OptionRule> rules = {
       {&order, "--timeline", timeline, {}, "it says what a timeline shows"},
       {&profile, "--sweep", swept, {}, "a profile is of one program", true},
+      {&computeDtype,
+       "--profile",
+       profile,
+       {},
+       "its products ran as traced",
+       true},
       {&compare, "--sweep", swept, {}, "a run is of one plan", true},
       {&timeline, "--sweep", swept, {}, "a timeline is of one plan", true},
       {&whatIf, "--sweep", swept, {}, "it asks about one plan", true}};

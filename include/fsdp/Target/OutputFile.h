@@ -38,6 +38,16 @@ private:
   llvm::SmallString<128> path;
 };
 
+/// A file that an option names; empty: it does not.
+struct NamedFile {
+  llvm::StringRef option, path;
+};
+
+/// Refuses outputs that are one file, or one of @inputs: writing the one would
+/// lose the other. The same path, "-" too, or another name of the file.
+llvm::Error expectApart(llvm::ArrayRef<NamedFile> outputs,
+                        llvm::ArrayRef<NamedFile> inputs);
+
 /// What a user names with `-o`. Links are followed; devices and pipes are
 /// written to, never replaced.
 class OutputFile {

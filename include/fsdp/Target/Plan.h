@@ -156,7 +156,9 @@ struct PlanReport {
   int64_t getBudgetFor(int64_t least) const { return least + reserved; }
   /// The step fits, but not in this order.
   bool isOverBudget(const PlanVariant &variant) const {
-    return fits() && getMemoryPeak(variant.memory).getTotal() > budget;
+    return fits() &&
+           std::max(variant.arenaBytes,
+                    getMemoryPeak(variant.memory).getTotal()) > budget;
   }
   /// Times of what does not fit are those of a device with more memory: they
   /// say something where this step's are, too.
@@ -169,8 +171,8 @@ struct PlanReport {
   double getMfu() const;
   /// Of all ranks, in the best order.
   double getItemsPerSecond() const;
-  /// How many times as many items a rank would fit, were all of the arena that
-  /// is free filled with activations like those at the peak: an estimate. 1
+  /// How many times as many items a rank would fit, if activations grow with
+  /// them and nothing else does: an estimate, by the plan's memory over time. 1
   /// where none would.
   double getRoomForItems() const;
   /// From which on it is worth saying.

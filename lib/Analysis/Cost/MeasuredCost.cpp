@@ -262,12 +262,20 @@ Expected<StepProfile> StepProfile::load(StringRef path) {
 }
 
 std::optional<double> StepProfile::seconds(const KernelCost &kernel) const {
-  // Runs count the arithmetic of products as it is counted here, and bytes but
-  // for small operands.
+  // Runs count the arithmetic of products as it is counted here, and
+  // attention's bytes but for what it leaves for backward.
   auto isSame = [&](const Row &row) {
-    if (kernel.kind == KernelKind::Matmul)
+    switch (kernel.kind) {
+    case KernelKind::Matmul:
       return row.flops == getFlops(kernel) && row.bytes == kernel.bytes;
-    return std::abs(row.bytes - kernel.bytes) <= kernel.bytes / 10;
+    case KernelKind::Attention:
+    case KernelKind::AttentionBackward:
+      return std::abs(row.bytes - kernel.bytes) <= kernel.bytes / 10;
+    case KernelKind::Vector:
+    case KernelKind::Copy:
+      return row.bytes == kernel.bytes;
+    }
+    llvm_unreachable("not a kind");
   };
   if (auto row = rows.find(kernel.name);
       row != rows.end() && isSame(row->second))

@@ -65,5 +65,7 @@ Cluster mlir::fsdp::makeLinkFaster(Cluster cluster, Link link, double factor) {
 }
 
 int ScaledCost::rate(Queue queue, QueueMask active) const {
-  return factors.noContention ? kFullRate : base->rate(queue, active);
+  return factors.freeCompute && queue == Queue::Compute
+             ? kFullRate
+             : base->rate(queue, active);
 }

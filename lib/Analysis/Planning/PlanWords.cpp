@@ -193,12 +193,11 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
                         inMilliseconds(timed.cost.latency)));
     else if (canGroup[i])
       add(PlanDecision::Group, false,
-          llvm::formatv("a latency of {0}; {1}",
-                        inMilliseconds(timed.cost.latency),
-                        space.rules.group
-                            ? "with its neighbours the step would be slower, "
-                              "or need more memory"
-                            : "bucket is none"));
+          llvm::formatv(
+              "a latency of {0}; {1}", inMilliseconds(timed.cost.latency),
+              space.rules.group ? "no group with its neighbours that was tried "
+                                  "makes the step faster"
+                                : "bucket is none"));
   }
 }
 

@@ -204,6 +204,13 @@ llvm::Error Planner::add(std::string name, std::string title, const Task &task,
     return llvm::createStringError("internal error: " + title + ": " + error);
   PlanVariant variant = simulateVariant(std::move(name), std::move(title),
                                         std::move(changed), cost, placements);
+  // Packed where gaps may be what is too much.
+  constexpr int kClose = 8;
+  if (getMemoryPeak(variant.memory).getTotal() >
+      report.budget - report.budget / kClose) {
+    StepProgram packed = variant.program;
+    variant.arenaBytes = placeBuffers(packed).totalBytes;
+  }
   variant.mostBytes = schedule.peak;
   variant.bound = task.bound;
   report.variants.push_back(std::move(variant));

@@ -15,6 +15,8 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 
 using namespace mlir::fsdp;
@@ -153,11 +155,16 @@ double PlanReport::getItemsPerSecond() const {
 }
 
 double PlanReport::getRoomForItems() const {
-  int64_t activations =
-      getMemoryPeak(getBest().memory).bytes[unsigned(Purpose::Activations)];
-  if (!fits() || activations == 0)
+  if (!fits())
     return 1;
-  return 1 + double(budget - leastBudget) / double(activations);
+  // With more of them, another moment may be the fullest. Gaps stay.
+  int64_t gaps = leastBudget - getMemoryPeak(getBest().memory).getTotal();
+  double room = std::numeric_limits<double>::infinity();
+  for (const MemoryPoint &point : getBest().memory)
+    if (int64_t bytes = point.bytes[unsigned(Purpose::Activations)])
+      room = std::min(room, 1 + double(budget - gaps - point.getTotal()) /
+                                    double(bytes));
+  return std::isinf(room) ? 1 : std::max(room, 1.0);
 }
 
 Time mlir::fsdp::getLaunchTime(const PlanReport &report,

@@ -144,7 +144,7 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (double room = report.getRoomForItems(); room >= PlanReport::kMuchRoom)
     os << "free: " << formatBytes(report.budget - report.leastBudget)
        << format(", for about %.1f times the ", room) << report.items.name
-       << " a rank, beside which transfers stay as they are\n";
+       << " a rank, beside which collectives stay as they are\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";
 }

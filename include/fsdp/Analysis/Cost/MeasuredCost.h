@@ -67,9 +67,9 @@ public:
   static llvm::Expected<StepProfile> parse(llvm::StringRef text,
                                            llvm::StringRef path);
 
-  /// The undisturbed time of one call. Found by name where bytes and
-  /// arithmetic of a call agree too, or, of what is no product, the bytes to a
-  /// tenth: another program's kernel of that name is another kernel. Otherwise
+  /// The undisturbed time of one call. Found by name where the bytes of a
+  /// call agree too (attention's to a tenth), and a product's arithmetic: most
+  /// kernels of that name of another program are others. Otherwise
   /// products are found by type and shape.
   std::optional<double> seconds(const KernelCost &kernel) const;
 

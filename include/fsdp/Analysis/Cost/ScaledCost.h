@@ -31,8 +31,8 @@ struct CostFactors {
   Time launch = 0;
   /// Kernels take nothing to start.
   bool noLaunch = false;
-  /// Nothing slows down what runs beside it.
-  bool noContention = false;
+  /// Nothing slows compute down. Transfers still slow each other.
+  bool freeCompute = false;
 };
 
 /// @cluster with @factor times the bandwidth on @link, which it has. Latencies

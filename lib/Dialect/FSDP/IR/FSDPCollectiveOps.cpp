@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verification.h"
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -172,6 +173,9 @@ struct FoldUnitAxes : OpRewritePattern<Op> {
 
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
+    // With a place it stands where it was put.
+    if (op->hasAttr(names::kOffsets))
+      return failure();
     auto mesh =
         SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, op.getMeshAttr());
     if (!mesh)
@@ -200,8 +204,8 @@ struct MergeDivisor : OpRewritePattern<AllReduceOp> {
   LogicalResult matchAndRewrite(AllReduceOp op,
                                 PatternRewriter &rewriter) const override {
     auto scatter = op.getInput().getDefiningOp<ReduceScatterOp>();
-    if (!op.getAxes().empty() || !scatter || !scatter->hasOneUse() ||
-        scatter.getDivisor() != 1)
+    if (op->hasAttr(names::kOffsets) || !op.getAxes().empty() || !scatter ||
+        !scatter->hasOneUse() || scatter.getDivisor() != 1)
       return failure();
     rewriter.modifyOpInPlace(scatter,
                              [&] { scatter.setDivisor(op.getDivisor()); });

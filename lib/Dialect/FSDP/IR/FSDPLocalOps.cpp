@@ -86,7 +86,9 @@ LogicalResult PackOp::verify() {
 }
 
 OpFoldResult PackOp::fold(FoldAdaptor) {
-  if (getParts().size() == 1 && getParts()[0].getType() == getType())
+  // With a place it is a copy.
+  if (!(*this)->hasAttr(names::kOffsets) && getParts().size() == 1 &&
+      getParts()[0].getType() == getType())
     return getParts()[0];
   return {};
 }
