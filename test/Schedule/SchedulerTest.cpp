@@ -323,6 +323,30 @@ TEST(Scheduler, contentionKeepsTheProperties) {
   }
 }
 
+/// Where compute and transfers all but stop each other.
+TEST(Scheduler, neverSlowerThanOneAfterTheOther) {
+  test::ConstantCost cost;
+  cost.computeLoss = cost.transferLoss = kFullRate / 10 * 9;
+  int tight = 0;
+  for (uint64_t seed = 0; seed != 40; ++seed) {
+    ScheduleProblem p = makeProblem(pickOptions(seed), seed);
+    p.cost = &cost;
+    std::optional<Schedule> s = schedule(p);
+    if (!s)
+      continue;
+    Time serial = 0;
+    for (const SpineSegment &segment : p.spine)
+      serial += segment.work;
+    for (const FloatingOp &op : p.floating)
+      serial += op.work;
+    for (const Transfer &transfer : p.transfers)
+      serial += transfer.cost.latency + transfer.cost.work;
+    EXPECT_LE(s->makespan, serial) << "seed " << seed;
+    tight += s->makespan > serial - serial / 50;
+  }
+  EXPECT_GT(tight, 5);
+}
+
 /// Casts and copies in little memory: of the ways to the shortest step few come
 /// to their end.
 TEST(Scheduler, hurriesWhereMostWaysEndInAWait) {

@@ -391,6 +391,14 @@ static void offerFSDP(const ScheduleProblem &problem, Best &best) {
       }
 }
 
+/// With nothing beside anything: best where what runs side by side is slowed
+/// down by more than that hides.
+static void offerSerial(const ScheduleProblem &problem, Best &best) {
+  Schedule serial = scheduleFrugally(problem);
+  serial.known = serial.place;
+  best.offerIfFits(serial);
+}
+
 /// Of what transfers come after besides their data, keeps what is on their own
 /// link, or what is not.
 static void keepAfter(const ScheduleProblem &problem, bool onOwnLink,
@@ -728,8 +736,11 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     tighter.budget -= less;
     Candidates(tighter, best, target, below).run();
   }
-  if (best.schedule->makespan > target)
+  if (best.schedule->makespan > target) {
     offerFSDP(problem, best);
+    if (problem.cost)
+      offerSerial(problem, best);
+  }
   return std::move(best.schedule);
 }
 
