@@ -102,6 +102,8 @@ int64_t StepChanger::addRoom(Value value) {
   setArena(key, end);
   if (isHost)
     return offset;
+  // As much more may be in use at once.
+  setArena("peak_other", getArena("peak_other") + end - offset);
   if (isSent(value)) {
     setArena("communicated_bytes", end - getArena("communicated_offset"));
     setArena("transient_offset", end);

@@ -18,12 +18,13 @@ using llvm::SmallVector;
 
 /// What is tried: bytes of a bucket, and how many transfers stay alone first.
 static constexpr std::pair<int64_t, size_t> kBuckets[] = {
-    {int64_t(4) << 20, 1},   {int64_t(32) << 20, 1}, {int64_t(256) << 20, 1},
-    {int64_t(256) << 20, 2}, {int64_t(1) << 30, 2},  {int64_t(2) << 30, 3}};
+    {int64_t(4) << 20, 0},   {int64_t(4) << 20, 1},   {int64_t(32) << 20, 1},
+    {int64_t(256) << 20, 1}, {int64_t(256) << 20, 2}, {int64_t(1) << 30, 2},
+    {int64_t(2) << 30, 3}};
 
 /// @base with neighbouring transfers of one kind, group and phase together, up
 /// to @most bytes. The first @alone and the last of a kind and phase stay
-/// alone: compute waits for them.
+/// alone: compute waits for them. With 0 none does: all wait for latencies.
 static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
                            int64_t most, size_t alone) {
   StepPlan plan = base;
@@ -36,7 +37,8 @@ static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
   Id number = 0;
   for (auto &[key, row] : rows) {
     int64_t bytes = 0;
-    for (size_t i = alone; i + 1 < row.size(); ++i) {
+    size_t end = row.size() - (alone ? 1 : 0);
+    for (size_t i = alone; i < end; ++i) {
       int64_t mine = program.transfers[program.ops[row[i]].transfer].getBytes();
       if (bytes && bytes + mine > most) {
         bytes = 0;
