@@ -205,12 +205,17 @@ TEST(Context, CountsCallsBytesAndTime) {
 }
 
 TEST(Context, WaitingForASlowRankIsWaiting) {
+  // A busy machine may be late to start either rank.
+  std::atomic<bool> isThere{false};
   Status status = onContexts(2, 1, [&](Context &context) -> Status {
     fsdp_rt_collective_desc desc = collectiveDesc();
     bool isSlow = context.world().rank() == 1;
     Status s = runStep(context, [&](fsdp_rt_context *ctx) {
+      while (isSlow && !isThere)
+        std::this_thread::yield();
       if (isSlow)
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      isThere = true;
       return fsdp_rt_all_reduce(ctx, &desc);
     });
     const StepTimes &t = context.counters().lastStep;
