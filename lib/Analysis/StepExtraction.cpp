@@ -692,18 +692,19 @@ FailureOr<StepMemory> fsdp::extractStepMemory(func::FuncOp step) {
 
 /// What kernels cost, and what they do, is in their bodies.
 static LogicalResult checkKernels(ModuleOp module, func::FuncOp step) {
-  llvm::SmallPtrSet<Attribute, 16> known;
-  for (auto launch : step.getOps<LaunchOp>()) {
-    if (!known.insert(launch.getKernelAttr()).second)
-      continue;
-    auto kernel = module.lookupSymbol<func::FuncOp>(launch.getKernelAttr());
-    if (!kernel.isDeclaration())
-      continue;
-    InFlightDiagnostic diag = launch.emitOpError("expected a kernel with a "
-                                                 "body, got a declaration");
-    diag.attachNote(kernel.getLoc()) << "that is here";
-    return diag;
-  }
+  llvm::StringMap<func::FuncOp> declared;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (kernel.isDeclaration())
+      declared[kernel.getSymName()] = kernel;
+  for (auto launch : step.getOps<LaunchOp>())
+    if (auto kernel = declared.find(launch.getKernel());
+        kernel != declared.end()) {
+      InFlightDiagnostic diag =
+          launch.emitOpError("expected a kernel with a body, got a "
+                             "declaration");
+      diag.attachNote(kernel->second.getLoc()) << "that is here";
+      return diag;
+    }
   return success();
 }
 

@@ -738,7 +738,7 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   }
   if (best.schedule->makespan > target) {
     offerFSDP(problem, best);
-    if (problem.cost)
+    if (problem.cost && thorough)
       offerSerial(problem, best);
   }
   return std::move(best.schedule);
