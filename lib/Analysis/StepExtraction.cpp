@@ -304,23 +304,16 @@ void Extraction::nameModules() {
     return unitOf.contains(op) ? flats.lookup(program.units[unitOf.lookup(op)])
                                : nullptr;
   };
-  auto name = [&](Operation *op, const std::string &module) {
-    auto [id, isNew] = ids.try_emplace(module, program.modules.size());
-    if (isNew)
-      program.modules.push_back(module);
-    moduleOf[op] = id->second;
-  };
-  auto modules = getLaunchModules(step, getFlat);
-  auto sums = getSumNames(step);
+  auto modules = getModules(step, getFlat);
   for (Operation &op : block) {
-    Operation *named = &op;
-    if (auto start = dyn_cast<StartOp>(op))
-      named = &*start.getTransfers().begin();
-    if (auto sum = sums.find(named); sum != sums.end())
-      name(&op, sum->second);
-    else if (auto launch = dyn_cast<LaunchOp>(op))
-      if (auto module = modules.find(launch); module != modules.end())
-        name(&op, module->second);
+    auto start = dyn_cast<StartOp>(op);
+    auto named = modules.find(start ? &*start.getTransfers().begin() : &op);
+    if (named == modules.end())
+      continue;
+    auto [id, isNew] = ids.try_emplace(named->second, program.modules.size());
+    if (isNew)
+      program.modules.push_back(named->second);
+    moduleOf[&op] = id->second;
   }
 }
 

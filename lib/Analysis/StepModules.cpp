@@ -39,28 +39,29 @@ static int64_t getFirstElement(Value value) {
   return element;
 }
 
-llvm::DenseMap<LaunchOp, std::string>
-fsdp::getLaunchModules(func::FuncOp step,
-                       llvm::function_ref<FlatParamOp(Operation *)> getUnit) {
-  llvm::DenseMap<LaunchOp, std::string> modules;
-  auto note = [&](LaunchOp launch, std::string module) {
+using Names = llvm::DenseMap<Operation *, std::string>;
+
+static void nameLaunches(func::FuncOp step,
+                         llvm::function_ref<FlatParamOp(Operation *)> getUnit,
+                         Names &names) {
+  auto name = [&](LaunchOp launch, std::string module) {
     if (launch && !module.empty())
-      modules.try_emplace(launch, std::move(module));
+      names.try_emplace(launch, std::move(module));
   };
   // What locations say goes first, then what is read.
   step.walk([&](LaunchOp launch) {
     if (auto path = launch.getLoc()->findInstanceOf<NameLoc>())
-      note(launch, path.getName().str());
+      name(launch, path.getName().str());
     for (Value operand : launch.getInputs())
-      if (modules.contains(launch))
+      if (names.contains(launch))
         break;
       else if (auto gather =
                    getWholeValue(operand).getDefiningOp<AllGatherOp>())
         if (FlatParamOp flat = getUnit(gather))
-          note(launch, getModuleAt(flat, getFirstElement(operand)));
+          name(launch, getModuleAt(flat, getFirstElement(operand)));
   });
-  auto noteGradient = [&](Value gradient, FlatParamOp flat, int64_t element) {
-    note(getWholeValue(gradient).getDefiningOp<LaunchOp>(),
+  auto nameGradient = [&](Value gradient, FlatParamOp flat, int64_t element) {
+    name(getWholeValue(gradient).getDefiningOp<LaunchOp>(),
          getModuleAt(flat, element));
   };
   step.walk([&](Operation *op) {
@@ -70,39 +71,41 @@ fsdp::getLaunchModules(func::FuncOp step,
       return;
     if (auto pack = dyn_cast<PackOp>(op))
       for (auto [part, offset] : llvm::zip(pack.getParts(), pack.getOffsets()))
-        noteGradient(part, flat, offset);
+        nameGradient(part, flat, offset);
     else
-      noteGradient(op->getOperand(0), flat, 0);
+      nameGradient(op->getOperand(0), flat, 0);
   });
-  return modules;
 }
 
-llvm::DenseMap<Operation *, std::string> fsdp::getSumNames(func::FuncOp step) {
-  llvm::DenseMap<Operation *, std::string> sums;
+/// From @result, which is returned, back to the sums that it is made of:
+/// kernels of single numbers stand between.
+static void nameSums(Value result, StringRef what, Names &names) {
+  SmallVector<Value> work = {result};
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  while (!work.empty()) {
+    Operation *op = getWholeValue(work.pop_back_val()).getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (isa<AllReduceOp>(op))
+      names.try_emplace(op, what.str());
+    if (isa<AllReduceOp, LaunchOp>(op))
+      for (Value operand : op->getOperands())
+        if (auto type = dyn_cast<RankedTensorType>(operand.getType());
+            type && type.getNumElements() == 1)
+          work.push_back(operand);
+  }
+}
+
+Names fsdp::getModules(func::FuncOp step,
+                       llvm::function_ref<FlatParamOp(Operation *)> getUnit) {
+  Names modules;
+  nameLaunches(step, getUnit, modules);
   Operation *terminator = step.getBody().front().getTerminator();
-  // From what is returned back to the sums that it is made of: kernels of
-  // single numbers stand between.
-  auto name = [&](Value result, StringRef what) {
-    SmallVector<Value> work = {result};
-    llvm::SmallPtrSet<Operation *, 8> seen;
-    while (!work.empty()) {
-      Operation *op = getWholeValue(work.pop_back_val()).getDefiningOp();
-      if (!op || !seen.insert(op).second)
-        continue;
-      if (isa<AllReduceOp>(op))
-        sums.try_emplace(op, what.str());
-      if (isa<AllReduceOp, LaunchOp>(op))
-        for (Value operand : op->getOperands())
-          if (auto type = dyn_cast<RankedTensorType>(operand.getType());
-              type && type.getNumElements() == 1)
-            work.push_back(operand);
-    }
-  };
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
     if (step.getResultAttr(i, names::kLoss))
-      name(terminator->getOperand(i), "loss");
+      nameSums(terminator->getOperand(i), "loss", modules);
     if (step.getResultAttr(i, names::kGradNorm))
-      name(terminator->getOperand(i), "gradient norm");
+      nameSums(terminator->getOperand(i), "gradient norm", modules);
   }
-  return sums;
+  return modules;
 }

@@ -17,18 +17,15 @@
 
 namespace mlir::fsdp {
 
-/// The all_reduces that average the loss and add up the gradient's norm, and what
-/// to call them.
-llvm::DenseMap<Operation *, std::string> getSumNames(func::FuncOp step);
-
 /// By launch of @step: the module of the traced model that it works for, by
 /// name. Where its location names none, that of the parameter that it reads
-/// gathered, or whose gradient it makes. Launches of which neither is known are
-/// not there. @getUnit: the flat parameter that a gather, a reduction or a pack
-/// is for, or null.
-llvm::DenseMap<LaunchOp, std::string>
-getLaunchModules(func::FuncOp step,
-                 llvm::function_ref<FlatParamOp(Operation *)> getUnit);
+/// gathered, or whose gradient it makes. By all_reduce: "loss" or "gradient
+/// norm", if that is what it adds up. Ops of which nothing is known are not
+/// there. @getUnit: the flat parameter that a gather, a reduction or a pack is
+/// for, or null.
+llvm::DenseMap<Operation *, std::string>
+getModules(func::FuncOp step,
+           llvm::function_ref<FlatParamOp(Operation *)> getUnit);
 
 } // namespace mlir::fsdp
 

@@ -85,11 +85,8 @@ llvm::Error Compiler::openOutput() {
     if (auto driver = findLinkDriver(); !driver)
       return driver.takeError();
   if (llvm::Error error =
-          expectApart({{"-o", options.output}},
-                      {{"the input", options.input},
-                       {"--optimizer-file", options.optimizerFile},
-                       {"--cluster", options.schedule.cluster},
-                       {"--profile", options.schedule.profile}}))
+          expectApart({{"-o", options.output}}, options,
+                      options.schedule.cluster, options.schedule.profile))
     return error;
   auto file = OutputFile::create(options.output, isProgram);
   if (!file)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/Frontend.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Signals.h"
@@ -47,6 +48,15 @@ llvm::Error mlir::fsdp::expectApart(ArrayRef<NamedFile> outputs,
                                      " as it is, got " + output.path);
   }
   return llvm::Error::success();
+}
+
+llvm::Error mlir::fsdp::expectApart(ArrayRef<NamedFile> outputs,
+                                    const StepOptions &step, StringRef cluster,
+                                    StringRef profile) {
+  return expectApart(outputs, {{"the input", step.input},
+                               {"--optimizer-file", step.optimizerFile},
+                               {"--cluster", cluster},
+                               {"--profile", profile}});
 }
 
 //===----------------------------------------------------------------------===//

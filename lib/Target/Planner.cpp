@@ -153,10 +153,7 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
           expectApart({{"the plan", "-"},
                        {"--timeline", options.timeline},
                        {"--html", options.html}},
-                      {{"the input", options.input},
-                       {"--optimizer-file", options.optimizerFile},
-                       {"--cluster", options.cluster},
-                       {"--profile", options.profile}}))
+                      options, options.cluster, options.profile))
     return error;
   auto timeline = open(options.timeline);
   if (!timeline)

@@ -68,9 +68,10 @@ static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
   }
   if (axis == "wrap")
     return WrapPolicy::parse(value).takeError();
+  // What is left is a type.
   MLIRContext context;
-  if (axis.ends_with("-dtype") && !parseFloatType(&context, value))
-    return llvm::createStringError("expected f32, f64, bf16 or f16 as --" +
+  if (!parseFloatType(&context, value))
+    return llvm::createStringError("expected " + kFloatTypeWords + " as --" +
                                    axis + ", got '" + value + "'");
   return llvm::Error::success();
 }
@@ -176,10 +177,8 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   if (llvm::Error error = checkAxes(options, report.axes))
     return error;
   if (llvm::Error error =
-          expectApart({{"the table", "-"}, {"--html", options.html}},
-                      {{"the input", options.input},
-                       {"--optimizer-file", options.optimizerFile},
-                       {"--cluster", options.cluster}}))
+          expectApart({{"the table", "-"}, {"--html", options.html}}, options,
+                      options.cluster, options.profile))
     return error;
   std::optional<OutputFile> html;
   if (!options.html.empty()) {

@@ -248,8 +248,8 @@ private:
       return FloatType();
     if (FloatType type = parseFloatType(&getContext(), text))
       return type;
-    return emitInputError(func, "expected f32, f64, bf16 or f16 as ")
-           << option << ", got '" << text << "'";
+    return emitInputError(func, "expected ")
+           << kFloatTypeWords << " as " << option << ", got '" << text << "'";
   }
 
   LogicalResult flatten(ModuleOp module, TracedStep &step) {

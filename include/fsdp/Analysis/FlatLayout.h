@@ -38,7 +38,8 @@ struct FlatDtypes {
 FlatDtypes getFlatDtypes(FloatType traced, FloatType paramDtype,
                          FloatType reduceDtype, Treatment treatment);
 
-/// f32, f64, bf16 or f16; null for any other text.
+constexpr llvm::StringLiteral kFloatTypeWords = "f32, f64, bf16 or f16";
+/// One of these; null for any other text.
 FloatType parseFloatType(MLIRContext *context, StringRef text);
 
 /// One flat parameter to be.

@@ -48,6 +48,12 @@ struct NamedFile {
 llvm::Error expectApart(llvm::ArrayRef<NamedFile> outputs,
                         llvm::ArrayRef<NamedFile> inputs);
 
+struct StepOptions;
+/// As above, with what a step and its plan are read from.
+llvm::Error expectApart(llvm::ArrayRef<NamedFile> outputs,
+                        const StepOptions &step, llvm::StringRef cluster,
+                        llvm::StringRef profile);
+
 /// What a user names with `-o`. Links are followed; devices and pipes are
 /// written to, never replaced.
 class OutputFile {

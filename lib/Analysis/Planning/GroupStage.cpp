@@ -22,20 +22,28 @@ static constexpr std::pair<int64_t, size_t> kBuckets[] = {
     {int64_t(256) << 20, 1}, {int64_t(256) << 20, 2}, {int64_t(1) << 30, 2},
     {int64_t(2) << 30, 3}};
 
-/// @base with neighbouring transfers of one kind, group and phase together, up
-/// to @most bytes. The first @alone and the last of a kind and phase stay
-/// alone: compute waits for them. With 0 none does: all wait for latencies.
-static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
-                           int64_t most, size_t alone) {
-  StepPlan plan = base;
+std::vector<SmallVector<Id>>
+mlir::fsdp::sched::getRows(const StepProgram &program, const StepPlan &plan) {
   std::map<std::tuple<int, Id, bool>, SmallVector<Id>> rows;
   for (auto [i, op] : llvm::enumerate(program.ops))
     if (op.kind == StepOpKind::Start && !plan.keep[i]) {
       const StepTransfer &transfer = program.transfers[op.transfer];
       rows[{int(transfer.kind), transfer.group, op.backward}].push_back(i);
     }
+  std::vector<SmallVector<Id>> result;
+  for (auto &[key, row] : rows)
+    result.push_back(std::move(row));
+  return result;
+}
+
+/// @base with neighbouring transfers of one kind, group and phase together, up
+/// to @most bytes. The first @alone and the last of a kind and phase stay
+/// alone: compute waits for them. With 0 none does: all wait for latencies.
+static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
+                           int64_t most, size_t alone) {
+  StepPlan plan = base;
   Id number = 0;
-  for (auto &[key, row] : rows) {
+  for (const SmallVector<Id> &row : getRows(program, plan)) {
     int64_t bytes = 0;
     size_t end = row.size() - (alone ? 1 : 0);
     for (size_t i = alone; i < end; ++i) {

@@ -39,6 +39,10 @@ llvm::Error tradeForRoom(const PlanSpace &space, PlanTrials &trials, int level);
 /// where the step does not fit; then keeps what fits.
 llvm::Error offloadForRoom(const PlanSpace &space, PlanTrials &trials);
 
+/// The transfers that happen with @plan, in order, by what can be issued
+/// together: of one kind, group and phase.
+std::vector<llvm::SmallVector<Id>> getRows(const StepProgram &program,
+                                           const StepPlan &plan);
 /// @base with neighbours together, in buckets of several sizes. @isShort: not
 /// all units are kept for want of memory, so less is kept for buckets, too.
 llvm::Error groupTransfers(const PlanSpace &space, PlanTrials &trials,

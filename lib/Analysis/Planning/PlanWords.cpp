@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanWords.h"
+#include "PlanStages.h"
 
 #include "fsdp/Analysis/FormatBytes.h"
 
@@ -13,9 +14,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <map>
 #include <set>
-#include <tuple>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -28,18 +27,12 @@ namespace {
 /// What happens to the results of one launch.
 struct Results {
   int64_t repeatedBytes = 0, offloadedBytes = 0, leftBytes = 0;
-  /// That wait for backward where they are.
-  int64_t waitingBytes = 0;
   /// Of the copies of what is offloaded, and of what could be.
   Time copies = 0, copiesOfLeft = 0;
 
-  /// @isRead: in backward.
-  Results(const PlanSpace &space, const StepPlan &plan, const StepOp &op,
-          const std::vector<bool> &isRead) {
+  Results(const PlanSpace &space, const StepPlan &plan, const StepOp &op) {
     for (const ByteRange &range : op.writes) {
       Id v = range.value;
-      if (isRead[v] && !plan.recompute[v] && !plan.offload[v])
-        waitingBytes += range.bytes;
       if (plan.recompute[v]) {
         repeatedBytes += range.bytes;
       } else if (plan.offload[v]) {
@@ -93,38 +86,29 @@ static void explainWaiting(const PlanSpace &space, bool isShort,
       if (space.choices.canOffload[range.value])
         offloadable.add(i, range.bytes);
     }
-  if (repeatable.bytes && !llvm::is_contained(plan.recompute, true))
-    step.decisions.push_back(
-        {PlanDecision::Recompute, repeatable.first, false,
-         llvm::formatv("{0} wait for backward from here on, and nothing is "
-                       "computed again: {1}",
-                       formatBytes(repeatable.bytes),
-                       getReason(space.rules.recompute, isShort))});
-  if (offloadable.bytes && !llvm::is_contained(plan.offload, true))
-    step.decisions.push_back(
-        {PlanDecision::Offload, offloadable.first, false,
-         llvm::formatv("{0} wait for backward from here on, and nothing is "
-                       "offloaded: {1}",
-                       formatBytes(offloadable.bytes),
-                       getReason(space, isShort))});
+  auto add = [&](PlanDecision::Kind kind, const Waiting &waiting,
+                 const std::vector<bool> &taken, const char *what,
+                 const std::string &reason) {
+    if (waiting.bytes && !llvm::is_contained(taken, true))
+      step.decisions.push_back(
+          {kind, waiting.first, false,
+           llvm::formatv("{0} wait for backward from here on, and nothing is "
+                         "{1}: {2}",
+                         formatBytes(waiting.bytes), what, reason)});
+  };
+  add(PlanDecision::Recompute, repeatable, plan.recompute, "computed again",
+      getReason(space.rules.recompute, isShort));
+  add(PlanDecision::Offload, offloadable, plan.offload, "offloaded",
+      getReason(space, isShort));
 }
 
-/// By op: a start beside which others of its kind, group and phase could be
-/// issued.
+/// By op: a start beside which others could be issued.
 static std::vector<bool> getGroupable(const StepProgram &program,
                                       const StepPlan &plan) {
-  std::map<std::tuple<Queue, TransferKind, Id, bool>, llvm::SmallVector<Id>>
-      alike;
-  for (auto [i, op] : llvm::enumerate(program.ops))
-    if (op.kind == StepOpKind::Start && !plan.keep[i]) {
-      const StepTransfer &transfer = program.transfers[op.transfer];
-      alike[{op.queue, transfer.kind, transfer.group, op.backward}].push_back(
-          i);
-    }
   std::vector<bool> can(program.ops.size());
-  for (const auto &[key, starts] : alike)
-    for (Id start : starts)
-      can[start] = starts.size() > 1;
+  for (const auto &row : getRows(program, plan))
+    for (Id start : row)
+      can[start] = row.size() > 1;
   return can;
 }
 
@@ -159,17 +143,21 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
           : isShort ? price + "; the budget holds no more of them"
                     : price + "; the step would not be faster");
     }
-    Results results(space, plan, op, isRead);
+    Results results(space, plan, op);
+    int64_t waiting = 0;
+    for (const ByteRange &range : op.writes)
+      if (Id v = range.value;
+          isRead[v] && !plan.recompute[v] && !plan.offload[v])
+        waiting += range.bytes;
     if (results.repeatedBytes)
       add(PlanDecision::Recompute, true,
           llvm::formatv("{0} less are kept for backward, for {1} of compute",
                         formatBytes(results.repeatedBytes),
                         inMilliseconds(timed.work)));
-    else if (repeats && results.waitingBytes && space.choices.canRecompute[i])
+    else if (repeats && waiting && space.choices.canRecompute[i])
       add(PlanDecision::Recompute, false,
           llvm::formatv("{0} for {1} of compute; there is room for them",
-                        formatBytes(results.waitingBytes),
-                        inMilliseconds(timed.work)));
+                        formatBytes(waiting), inMilliseconds(timed.work)));
     if (results.offloadedBytes)
       add(PlanDecision::Offload, true,
           llvm::formatv("{0} are on the host until backward, for {1} of its "
@@ -206,7 +194,6 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
   int64_t keptBytes = 0, repeatedBytes = 0;
   Time saved = 0, spent = 0, copies = 0;
   std::set<Id> groups;
-  std::vector<bool> isRead = getReadInBackward(space.program, step.plan);
   for (auto [i, op] : llvm::enumerate(space.program.ops)) {
     const TimedOp &timed = space.times.ops[i];
     units += space.choices.earlierGather[i] >= 0;
@@ -215,7 +202,7 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
       keptBytes += getGatheredBytes(space.program, i);
       saved += timed.cost.total();
     }
-    Results results(space, step.plan, op, isRead);
+    Results results(space, step.plan, op);
     repeated += results.repeatedBytes > 0;
     repeatedBytes += results.repeatedBytes;
     spent += results.repeatedBytes ? timed.work : 0;

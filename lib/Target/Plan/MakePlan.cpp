@@ -141,6 +141,9 @@ static std::string getTitle(const StepProgram &program, const StepPlan &plan) {
 }
 
 namespace {
+/// What is so much of the budget away from it, packing may decide about.
+constexpr int kClose = 8;
+
 /// A program to be put in order.
 struct Task {
   const StepProgram &program;
@@ -204,13 +207,6 @@ llvm::Error Planner::add(std::string name, std::string title, const Task &task,
     return llvm::createStringError("internal error: " + title + ": " + error);
   PlanVariant variant = simulateVariant(std::move(name), std::move(title),
                                         std::move(changed), cost, placements);
-  // Packed where gaps may be what is too much.
-  constexpr int kClose = 8;
-  if (getMemoryPeak(variant.memory).getTotal() >
-      report.budget - report.budget / kClose) {
-    StepProgram packed = variant.program;
-    variant.arenaBytes = placeBuffers(packed).totalBytes;
-  }
   variant.mostBytes = schedule.peak;
   variant.bound = task.bound;
   report.variants.push_back(std::move(variant));
@@ -271,9 +267,21 @@ llvm::Error Planner::addOrders(const StepProgram &program) {
     inOrder.bound = task->bound;
     report.variants.push_back(std::move(inOrder));
   }
+  size_t first = report.variants.size();
   if (llvm::Error error = addFSDP(*task))
     return error;
-  return addBest("scheduled", "scheduled", *task);
+  if (llvm::Error error = addBest("scheduled", "scheduled", *task))
+    return error;
+  if (settings.onlyBest)
+    return llvm::Error::success();
+  // Gaps may be what is too much.
+  for (PlanVariant &variant : llvm::drop_begin(report.variants, first))
+    if (getMemoryPeak(variant.memory).getTotal() >
+        report.budget - report.budget / kClose) {
+      StepProgram packed = variant.program;
+      variant.arenaBytes = placeBuffers(packed).totalBytes;
+    }
+  return llvm::Error::success();
 }
 
 /// Plans, orders and packs the step as fsdp-compile does. One that does not fit
@@ -299,7 +307,6 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
   report.leastBudget = trials.getLast().planned.leastBytes;
   if (report.leastBudget > report.budget) {
     // What packing makes of it may fit only where it is close.
-    constexpr int kClose = 8;
     report.isLeastPacked =
         report.leastBudget <= report.budget + report.budget / kClose;
     return report.isLeastPacked ? fit(trials)

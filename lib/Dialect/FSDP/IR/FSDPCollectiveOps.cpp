@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verification.h"
-#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -173,8 +172,7 @@ struct FoldUnitAxes : OpRewritePattern<Op> {
 
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
-    // With a place it stands where it was put.
-    if (op->hasAttr(names::kOffsets))
+    if (isPlaced(op))
       return failure();
     auto mesh =
         SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, op.getMeshAttr());
@@ -204,7 +202,7 @@ struct MergeDivisor : OpRewritePattern<AllReduceOp> {
   LogicalResult matchAndRewrite(AllReduceOp op,
                                 PatternRewriter &rewriter) const override {
     auto scatter = op.getInput().getDefiningOp<ReduceScatterOp>();
-    if (op->hasAttr(names::kOffsets) || !op.getAxes().empty() || !scatter ||
+    if (isPlaced(op) || !op.getAxes().empty() || !scatter ||
         !scatter->hasOneUse() || scatter.getDivisor() != 1)
       return failure();
     rewriter.modifyOpInPlace(scatter,

@@ -15,9 +15,11 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
+bool fsdp::isPlaced(Operation *op) { return op->hasAttr(names::kOffsets); }
+
 void fsdp::addEffectsIfPlaced(
     Operation *op, SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  if (!op->hasAttr(names::kOffsets))
+  if (!isPlaced(op))
     return;
   effects.emplace_back(MemoryEffects::Read::get(), IssueOrder::get());
   effects.emplace_back(MemoryEffects::Write::get(), IssueOrder::get());
@@ -87,7 +89,7 @@ LogicalResult PackOp::verify() {
 
 OpFoldResult PackOp::fold(FoldAdaptor) {
   // With a place it is a copy.
-  if (!(*this)->hasAttr(names::kOffsets) && getParts().size() == 1 &&
+  if (!isPlaced(*this) && getParts().size() == 1 &&
       getParts()[0].getType() == getType())
     return getParts()[0];
   return {};

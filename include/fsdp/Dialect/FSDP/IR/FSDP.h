@@ -49,7 +49,11 @@ struct IssueOrder : SideEffects::Resource::Base<IssueOrder> {
   StringRef getName() final { return "fsdp.issue_order"; }
 };
 
-/// Of an op that has a place in the arena: reads and writes the issue order.
+/// Whether @op has a place in the arena (fsdp.offsets): it stands where it was
+/// put.
+bool isPlaced(Operation *op);
+
+/// Of a placed op: reads and writes the issue order.
 void addEffectsIfPlaced(
     Operation *op, SmallVectorImpl<MemoryEffects::EffectInstance> &effects);
 } // namespace mlir::fsdp
