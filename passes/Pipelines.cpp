@@ -54,7 +54,10 @@ void fsdp::buildPartitionPipeline(OpPassManager &pm,
   // L2
   //===--------------------------------------------------------------------===//
   pm.addPass(createConvertLogicalToCollectives());
-  pm.addPass(createCanonicalizerPass());
+  // Bodies are single blocks.
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  pm.addPass(createCanonicalizerPass(config));
 }
 
 void fsdp::buildKernelPipeline(OpPassManager &pm,

@@ -397,7 +397,10 @@ struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
     linalg::populateElementwiseToLinalgConversionPatterns(patterns);
     populateMathAlgebraicSimplificationPatterns(patterns);
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
-    if (failed(applyPatternsGreedily(step, std::move(patterns))))
+    // Bodies are single blocks.
+    GreedyRewriteConfig config;
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    if (failed(applyPatternsGreedily(step, std::move(patterns), config)))
       return signalPassFailure();
     copyForBoundaries(step);
     copyMatmulOperands(step);
