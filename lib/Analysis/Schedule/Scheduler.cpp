@@ -365,8 +365,9 @@ struct Best {
 };
 } // namespace
 
-/// FSDP's schedules within the limits that are asked for.
-static void offerFSDP(const ScheduleProblem &problem, Best &best) {
+/// FSDP's schedules within the limits that are asked for; but @all, as it is
+/// set up by default.
+static void offerFSDP(const ScheduleProblem &problem, bool all, Best &best) {
   const Limits &limits = problem.limits;
   for (bool forward : {true, false})
     for (BackwardPrefetch backward :
@@ -384,6 +385,8 @@ static void offerFSDP(const ScheduleProblem &problem, Best &best) {
              limits.backwardPrefetch == 0) ||
             (backward == BackwardPrefetch::Pre && limits.backwardPost) ||
             limits.inFlight == 1)
+          continue;
+        if (!all && (!forward || backward != BackwardPrefetch::Pre))
           continue;
         best.offerIfFits(orderLikeFSDP(problem, options));
         options.waitForReductions = false;
@@ -737,7 +740,7 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     Candidates(tighter, best, target, below).run();
   }
   if (best.schedule->makespan > target) {
-    offerFSDP(problem, best);
+    offerFSDP(problem, thorough, best);
     if (problem.cost && thorough)
       offerSerial(problem, best);
   }
