@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FindTogether.h"
 #include "PlanStages.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -36,7 +37,6 @@ llvm::Expected<int> mlir::fsdp::sched::repeatToFit(const PlanSpace &space,
     (*bytes <= trials.getBudget() ? high : low) = middle;
   }
   int level = std::min(high, PlanSpace::kMostLevel);
-  trials.beginWay();
   if (llvm::Error error = trials.offer(space.getRepeating(level)))
     return std::move(error);
   return level;
@@ -45,14 +45,16 @@ llvm::Expected<int> mlir::fsdp::sched::repeatToFit(const PlanSpace &space,
 /// @base, which needs @leastBytes, with so many values back on the device as
 /// fit: those that are made last and needed first. Room that they take is
 /// missing for copies on their way and prefetches: fewer may be better.
-static llvm::Error offerReturning(const PlanSpace &space, PlanTrials &trials,
-                                  const StepPlan &base, int64_t leastBytes) {
+static llvm::Expected<Way> getReturning(const PlanSpace &space,
+                                        const PlanTrials &trials,
+                                        const StepPlan &base,
+                                        int64_t leastBytes) {
   SmallVector<Id> returning;
   for (const StepOp &op : llvm::reverse(space.program.ops))
     for (const ByteRange &range : llvm::reverse(op.writes))
       if (base.offload[range.value] && !space.given.offload[range.value])
         returning.push_back(range.value);
-  auto getReturning = [&](size_t count) {
+  auto getPlan = [&](size_t count) {
     StepPlan plan = base;
     for (size_t i = 0; i != count; ++i)
       plan.offload[returning[i]] = false;
@@ -69,84 +71,95 @@ static llvm::Error offerReturning(const PlanSpace &space, PlanTrials &trials,
   constexpr int kTries = 4;
   int64_t room = trials.getBudget() - leastBytes;
   for (int i = 0; i != kTries; ++i) {
-    auto bytes = trials.getLeastBytes(getReturning(getCount(room)));
+    auto bytes = trials.getLeastBytes(getPlan(getCount(room)));
     if (!bytes)
       return bytes.takeError();
     if (*bytes <= trials.getBudget())
       break;
     room = i + 2 == kTries ? 0 : room - (*bytes - trials.getBudget());
   }
+  Way way;
   std::optional<size_t> last;
   for (int64_t part : {room, room / 2}) {
     size_t count = getCount(part);
-    StepPlan plan = getReturning(count);
+    StepPlan plan = getPlan(count);
     if (count == last || !trials.fitsHost(plan))
       continue;
     last = count;
-    if (llvm::Error error = trials.offer(std::move(plan)))
-      return error;
+    way.push_back(std::move(plan));
   }
-  return llvm::Error::success();
+  return std::move(way);
 }
 
-llvm::Expected<bool> mlir::fsdp::sched::offerOffloading(const PlanSpace &space,
-                                                        PlanTrials &trials,
-                                                        const StepPlan &base) {
-  trials.beginWay();
-  auto bytes = trials.getLeastBytes(base);
+llvm::Error mlir::fsdp::sched::offerOffloading(const PlanSpace &space,
+                                               PlanTrials &trials,
+                                               llvm::ArrayRef<StepPlan> bases) {
+  auto ways =
+      findTogether<Way>(bases.size(), [&](size_t i) -> llvm::Expected<Way> {
+        auto bytes = trials.getLeastBytes(bases[i]);
+        if (!bytes)
+          return bytes.takeError();
+        if (*bytes <= trials.getBudget())
+          return getReturning(space, trials, bases[i], *bytes);
+        return trials.fitsHost(bases[i]) ? Way{bases[i]} : Way();
+      });
+  return ways ? trials.offer(*ways) : ways.takeError();
+}
+
+/// What pays to be offloaded at @linkPrice; if that does not fit, with what has
+/// to be repeated beside it.
+static llvm::Expected<Way>
+getPaying(const PlanSpace &space, const PlanTrials &trials, double linkPrice) {
+  Way bases;
+  StepPlan plan = space.getOffloading(linkPrice, space.getLevel(linkPrice));
+  if (!llvm::is_contained(plan.offload, true))
+    return std::move(bases);
+  auto bytes = trials.getLeastBytes(plan);
   if (!bytes)
     return bytes.takeError();
-  bool fits = *bytes <= trials.getBudget();
-  if (fits || trials.fitsHost(base))
-    if (llvm::Error error = fits ? offerReturning(space, trials, base, *bytes)
-                                 : trials.offer(base))
-      return std::move(error);
-  return fits;
+  bases.push_back(std::move(plan));
+  if (*bytes > trials.getBudget())
+    bases.push_back(space.getOffloading(linkPrice, PlanSpace::kMostLevel));
+  return std::move(bases);
 }
 
-/// For each price of time on the links; and for parts of forward, each with the
-/// lowest price of memory at which it fits.
+/// What @eighths of all stretches offload, at about the lowest price of memory
+/// at which the step fits.
+static llvm::Expected<Way> getPart(const PlanSpace &space,
+                                   const PlanTrials &trials, int eighths) {
+  // What offloads more fits at a lower price.
+  int low = 0, high = PlanSpace::kMostLevel;
+  while (high - low > 3) {
+    int middle = (low + high) / 2;
+    auto bytes =
+        trials.getLeastBytes(space.getOffloading(kPartPrice, middle, eighths));
+    if (!bytes)
+      return bytes.takeError();
+    (*bytes <= trials.getBudget() ? high : low) = middle;
+  }
+  return Way{space.getOffloading(kPartPrice, high, eighths)};
+}
+
 llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
                                             PlanTrials &trials) {
+  constexpr size_t kPrices = std::size(kLinkPrices);
+  auto found = findTogether<Way>(
+      kPrices + std::size(kParts), [&](size_t i) -> llvm::Expected<Way> {
+        return i < kPrices ? getPaying(space, trials, kLinkPrices[i])
+                           : getPart(space, trials, kParts[i - kPrices]);
+      });
+  if (!found)
+    return found.takeError();
+  found->push_back({space.withAllOffloaded(space.getRepeating(0))});
   // Several prices often mean the same.
-  std::vector<StepPlan> known;
-  auto offerNew = [&](const StepPlan &base) -> llvm::Expected<bool> {
-    if (llvm::is_contained(known, base))
-      return true;
-    known.push_back(base);
-    return offerOffloading(space, trials, base);
-  };
-  for (double linkPrice : kLinkPrices) {
-    StepPlan plan = space.getOffloading(linkPrice, space.getLevel(linkPrice));
-    if (!llvm::is_contained(plan.offload, true))
-      continue;
-    auto fits = offerNew(plan);
-    // What does not pay to be offloaded may have to be repeated.
-    if (fits && !*fits)
-      fits = offerNew(space.getOffloading(linkPrice, PlanSpace::kMostLevel));
-    if (!fits)
-      return fits.takeError();
-  }
-  int low = 0, high = PlanSpace::kMostLevel;
-  for (int eighths : kParts) {
-    // What offloads more fits at a lower price.
-    for (low = 0; high - low > 3;) {
-      int middle = (low + high) / 2;
-      auto bytes = trials.getLeastBytes(
-          space.getOffloading(kPartPrice, middle, eighths));
-      if (!bytes)
-        return bytes.takeError();
-      (*bytes <= trials.getBudget() ? high : low) = middle;
-    }
-    auto fits = offerNew(space.getOffloading(kPartPrice, high, eighths));
-    if (!fits)
-      return fits.takeError();
-  }
-  return offerNew(space.withAllOffloaded(space.getRepeating(0))).takeError();
+  std::vector<StepPlan> bases;
+  for (Way &way : *found)
+    for (StepPlan &base : way)
+      if (!llvm::is_contained(bases, base))
+        bases.push_back(std::move(base));
+  return offerOffloading(space, trials, bases);
 }
 
-/// A higher price of memory does not always need less: what is computed again
-/// is there at once.
 llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
                                          PlanTrials &trials) {
   std::vector<StepPlan> plans;
@@ -167,21 +180,17 @@ llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
       plans.push_back(std::move(plan));
     }
   }
-  for (const StepPlan &plan : plans) {
-    if (!trials.fitsHost(plan))
-      continue;
-    trials.beginWay();
-    auto bytes = trials.getLeastBytes(plan);
-    if (!bytes)
-      return bytes.takeError();
-    if (*bytes > trials.getBudget()) {
-      trials.noteMisfit(plan, *bytes);
-      continue;
-    }
-    if (llvm::Error error = llvm::is_contained(plan.offload, true)
-                                ? offerReturning(space, trials, plan, *bytes)
-                                : trials.offer(plan))
-      return error;
-  }
-  return llvm::Error::success();
+  llvm::erase_if(plans,
+                 [&](const StepPlan &plan) { return !trials.fitsHost(plan); });
+  auto needed = findTogether<int64_t>(
+      plans.size(), [&](size_t i) { return trials.getLeastBytes(plans[i]); });
+  if (!needed)
+    return needed.takeError();
+  std::vector<StepPlan> fitting;
+  for (auto [plan, bytes] : llvm::zip(plans, *needed))
+    if (bytes <= trials.getBudget())
+      fitting.push_back(std::move(plan));
+    else
+      trials.noteMisfit(plan, bytes);
+  return offerOffloading(space, trials, fitting);
 }

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FindTogether.h"
 #include "PlanStages.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
@@ -74,11 +76,35 @@ static StepPlan getBuckets(const StepProgram &program, const StepPlan &base,
   return plan;
 }
 
+/// The latencies that @grouped, which is @base with buckets, does not pay.
+static Time getSaved(const PlanSpace &space, const StepPlan &base,
+                     const StepPlan &grouped) {
+  Time saved = 0;
+  llvm::DenseSet<Id> known;
+  for (auto [i, op] : llvm::enumerate(space.program.ops))
+    if (Id group = grouped.group[i];
+        group >= 0 && base.group[i] < 0 && !known.insert(group).second)
+      saved += space.times.ops[i].cost.latency;
+  return saved;
+}
+
+Time mlir::fsdp::sched::getGainOfGroups(const PlanSpace &space) {
+  Time gain = 0;
+  if (space.rules.group &&
+      llvm::all_of(space.given.group, [](Id group) { return group < 0; }))
+    for (auto [most, alone] : kBuckets)
+      gain = std::max(
+          gain, getSaved(space, space.given,
+                         getBuckets(space.program, space.given, most, alone)));
+  return gain;
+}
+
 /// @base keeps so much that buckets have no room: gives up what gains least.
-static llvm::Error groupInsteadOfKeeping(const PlanSpace &space,
-                                         PlanTrials &trials,
-                                         const StepPlan &base, int64_t most,
-                                         size_t alone) {
+static llvm::Expected<Way> groupInsteadOfKeeping(const PlanSpace &space,
+                                                 const PlanTrials &trials,
+                                                 const StepPlan &base,
+                                                 int64_t most, size_t alone) {
+  Way way;
   std::vector<Id> kept = space.getKeepOrder();
   llvm::erase_if(kept, [&](Id gather) { return !base.keep[gather]; });
   StepPlan plan = base;
@@ -91,30 +117,50 @@ static llvm::Error groupInsteadOfKeeping(const PlanSpace &space,
     auto bytes = trials.getLeastBytes(grouped);
     if (!bytes)
       return bytes.takeError();
-    if (*bytes > trials.getBudget())
-      continue;
-    if (llvm::Error error = trials.offer(std::move(grouped)))
-      return error;
+    if (*bytes <= trials.getBudget())
+      way.push_back(std::move(grouped));
   }
-  return llvm::Error::success();
+  return std::move(way);
 }
 
 llvm::Error mlir::fsdp::sched::groupTransfers(const PlanSpace &space,
                                               PlanTrials &trials,
-                                              const StepPlan &base,
+                                              llvm::ArrayRef<StepPlan> bases,
                                               bool isShort) {
-  std::vector<Id> last = base.group;
-  for (auto [most, alone] : kBuckets) {
-    StepPlan plan = getBuckets(space.program, base, most, alone);
-    if (plan.group == last)
-      continue;
-    last = plan.group;
-    if (isShort && space.rules.keep == PlanRules::Keep::Auto)
-      if (llvm::Error error =
-              groupInsteadOfKeeping(space, trials, base, most, alone))
-        return error;
-    if (llvm::Error error = trials.offer(std::move(plan)))
-      return error;
+  struct Bucketed {
+    size_t base;
+    int64_t most;
+    size_t alone;
+    StepPlan plan;
+  };
+  std::vector<Bucketed> all;
+  for (auto [i, base] : llvm::enumerate(bases)) {
+    std::vector<Id> last = base.group;
+    for (auto [most, alone] : kBuckets) {
+      StepPlan plan = getBuckets(space.program, base, most, alone);
+      if (plan.group == last ||
+          getSaved(space, base, plan) < trials.getBest().step / kWorthIt)
+        continue;
+      last = plan.group;
+      all.push_back({i, most, alone, std::move(plan)});
+    }
   }
-  return llvm::Error::success();
+  bool givesUp = isShort && space.rules.keep == PlanRules::Keep::Auto;
+  auto found =
+      findTogether<Way>(all.size(), [&](size_t i) -> llvm::Expected<Way> {
+        Bucketed &one = all[i];
+        if (!givesUp)
+          return Way{std::move(one.plan)};
+        auto way = groupInsteadOfKeeping(space, trials, bases[one.base],
+                                         one.most, one.alone);
+        if (way)
+          way->push_back(std::move(one.plan));
+        return way;
+      });
+  if (!found)
+    return found.takeError();
+  std::vector<Way> ways(bases.size());
+  for (auto [one, way] : llvm::zip(all, *found))
+    llvm::append_range(ways[one.base], way);
+  return trials.offer(ways);
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FindTogether.h"
 #include "PlanStages.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -18,9 +19,17 @@ using namespace mlir::fsdp::sched;
 /// room for gathered parameters.
 static constexpr double kRoomPrices[] = {0.25};
 
-llvm::Expected<bool> mlir::fsdp::sched::keepWhatFits(const PlanSpace &space,
-                                                     PlanTrials &trials,
-                                                     StepPlan base) {
+namespace {
+struct Filled {
+  Way way;
+  /// Not all fit.
+  bool isShort = false;
+};
+} // namespace
+
+/// @base with as many gathered units as fit, or with fewer.
+static llvm::Expected<Filled>
+fill(const PlanSpace &space, const PlanTrials &trials, const StepPlan &base) {
   std::vector<Id> gathers = space.getKeepOrder();
   auto getKeeping = [&](size_t count) {
     StepPlan plan = base;
@@ -50,11 +59,30 @@ llvm::Expected<bool> mlir::fsdp::sched::keepWhatFits(const PlanSpace &space,
   }
   // Memory that is kept is missing for prefetches: fewer may be better.
   llvm::SmallSetVector<size_t, 3> counts;
+  Filled filled;
   for (size_t count : {low, low - low / 8, low / 2})
     if (count > 0 && counts.insert(count))
-      if (llvm::Error error = trials.offer(getKeeping(count)))
-        return std::move(error);
-  return low < gathers.size();
+      filled.way.push_back(getKeeping(count));
+  filled.isShort = low < gathers.size();
+  return std::move(filled);
+}
+
+llvm::Expected<bool>
+mlir::fsdp::sched::keepWhatFits(const PlanSpace &space, PlanTrials &trials,
+                                llvm::ArrayRef<StepPlan> bases) {
+  auto filled = findTogether<Filled>(
+      bases.size(), [&](size_t i) { return fill(space, trials, bases[i]); });
+  if (!filled)
+    return filled.takeError();
+  std::vector<Way> ways;
+  bool isShort = false;
+  for (Filled &one : *filled) {
+    ways.push_back(std::move(one.way));
+    isShort |= one.isShort;
+  }
+  if (llvm::Error error = trials.offer(ways))
+    return std::move(error);
+  return isShort;
 }
 
 llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
@@ -70,24 +98,19 @@ llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
           linkPrice, std::max(level, space.getLevel(linkPrice))));
     bases.push_back(space.withAllOffloaded(space.getRepeating(0)));
   }
-  for (const StepPlan &base : bases) {
-    if (!trials.fitsHost(base) || (base.recompute == space.given.recompute &&
-                                   base.offload == space.given.offload))
-      continue;
-    trials.beginWay();
-    if (auto isShort = keepWhatFits(space, trials, base); !isShort)
-      return isShort.takeError();
-  }
-  return llvm::Error::success();
+  llvm::erase_if(bases, [&](const StepPlan &base) {
+    return !trials.fitsHost(base) || (base.recompute == space.given.recompute &&
+                                      base.offload == space.given.offload);
+  });
+  return keepWhatFits(space, trials, bases).takeError();
 }
 
 llvm::Error mlir::fsdp::sched::offloadForRoom(const PlanSpace &space,
                                               PlanTrials &trials) {
-  auto fits = offerOffloading(space, trials,
-                              space.withAllOffloaded(space.getRepeating(0)));
-  if (!fits)
-    return fits.takeError();
-  const PlannedStep &returned = trials.getBestOfWay(/*offloads=*/true);
+  if (llvm::Error error = offerOffloading(
+          space, trials, {space.withAllOffloaded(space.getRepeating(0))}))
+    return error;
+  const PlannedStep &returned = trials.getBestOfLastWay(/*offloads=*/true);
   if (!returned.fits())
     return llvm::Error::success();
   return keepWhatFits(space, trials, returned.plan).takeError();

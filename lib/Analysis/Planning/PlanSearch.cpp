@@ -19,18 +19,6 @@ using llvm::SmallVector;
 /// sort.
 static constexpr size_t kWaysToFill = 1;
 
-/// Bytes take as long together as alone: latencies are all that grouping can
-/// gain.
-static Time getGainOfGroups(const PlanSpace &space) {
-  Time gain = 0;
-  if (space.rules.group &&
-      llvm::all_of(space.given.group, [](Id group) { return group < 0; }))
-    for (auto [op, timed] : llvm::zip(space.program.ops, space.times.ops))
-      if (op.kind == StepOpKind::Start)
-        gain += timed.cost.latency;
-  return gain;
-}
-
 static llvm::Error createHostError(int64_t hostBudget, int64_t bytes) {
   return llvm::createStringError(
       "expected at most " + std::to_string(hostBudget) +
@@ -60,13 +48,10 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
 
   bool isShort = false;
   if (best.fits() && space.rules.keep == PlanRules::Keep::Auto) {
-    for (StepPlan &plan : trials.getFinalists(kWaysToFill)) {
-      trials.beginWay();
-      auto isFull = keepWhatFits(space, trials, std::move(plan));
-      if (!isFull)
-        return isFull.takeError();
-      isShort |= *isFull;
-    }
+    auto filled = keepWhatFits(space, trials, trials.getFinalists(kWaysToFill));
+    if (!filled)
+      return filled.takeError();
+    isShort = *filled;
     if (isShort)
       if (llvm::Error error = tradeForRoom(space, trials, level))
         return std::move(error);
@@ -75,14 +60,11 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
         return std::move(error);
   }
 
-  if (best.fits() && trials.laterGain >= best.step / 1000) {
+  if (best.fits() && trials.laterGain >= best.step / kWorthIt) {
     SmallVector<StepPlan> bases = trials.getFinalists(kWaysToGroup);
     trials.laterGain = 0;
-    for (const StepPlan &plan : bases) {
-      trials.beginWay();
-      if (llvm::Error error = groupTransfers(space, trials, plan, isShort))
-        return std::move(error);
-    }
+    if (llvm::Error error = groupTransfers(space, trials, bases, isShort))
+      return std::move(error);
   }
   return isShort;
 }

@@ -24,14 +24,15 @@ llvm::Expected<int> repeatToFit(const PlanSpace &space, PlanTrials &trials);
 llvm::Error offloadToFit(const PlanSpace &space, PlanTrials &trials);
 /// Where nothing that pays fits: whatever the rules let do.
 llvm::Error fitAnyhow(const PlanSpace &space, PlanTrials &trials);
-/// Offers @base as a way of its own, with values back on the device where there
-/// is room for them; says whether it fits.
-llvm::Expected<bool> offerOffloading(const PlanSpace &space, PlanTrials &trials,
-                                     const StepPlan &base);
+/// Offers each of @bases as a way of its own, with values back on the device
+/// where there is room for them.
+llvm::Error offerOffloading(const PlanSpace &space, PlanTrials &trials,
+                            llvm::ArrayRef<StepPlan> bases);
 
-/// @base with as many gathered units as fit; says whether some did not.
+/// Offers each of @bases, which fit, with as many gathered units as fit; says
+/// whether some did not.
 llvm::Expected<bool> keepWhatFits(const PlanSpace &space, PlanTrials &trials,
-                                  StepPlan base);
+                                  llvm::ArrayRef<StepPlan> bases);
 /// Repeats or offloads more than it must, and keeps what that makes room for.
 /// @level: what was repeated to fit; 0: nothing was.
 llvm::Error tradeForRoom(const PlanSpace &space, PlanTrials &trials, int level);
@@ -43,10 +44,16 @@ llvm::Error offloadForRoom(const PlanSpace &space, PlanTrials &trials);
 /// together: of one kind, group and phase.
 std::vector<llvm::SmallVector<Id>> getRows(const StepProgram &program,
                                            const StepPlan &plan);
-/// @base with neighbours together, in buckets of several sizes. @isShort: not
-/// all units are kept for want of memory, so less is kept for buckets, too.
+/// What groups of the step as it is gain at most: bytes take as long together
+/// as alone, so latencies. 0 where nothing may be grouped.
+Time getGainOfGroups(const PlanSpace &space);
+/// Parts of a step less than which nothing is grouped for.
+constexpr Time kWorthIt = 1000;
+/// Each of @bases with neighbours together, in buckets of several sizes.
+/// @isShort: not all units are kept for want of memory, so less is kept for
+/// buckets, too.
 llvm::Error groupTransfers(const PlanSpace &space, PlanTrials &trials,
-                           const StepPlan &base, bool isShort);
+                           llvm::ArrayRef<StepPlan> bases, bool isShort);
 
 } // namespace mlir::fsdp::sched
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanTrials.h"
+#include "FindTogether.h"
 #include "PlanSpace.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
@@ -93,31 +94,63 @@ SmallVector<StepPlan> PlanTrials::getFinalists(size_t most) const {
   return result;
 }
 
-/// What a plan of this way must take less than to be grouped in the end.
-Time PlanTrials::getFinalTime(bool offloads) const {
+/// What a plan of @way must take less than to be grouped in the end.
+Time PlanTrials::getFinalTime(bool offloads, int way) const {
   std::vector<std::pair<Time, int>> others = rankWays(offloads);
   llvm::erase_if(others, [&](auto &rank) { return rank.second == way; });
   return others.size() < kWaysToGroup ? PlannedStep::kNever
                                       : others[kWaysToGroup - 1].first;
 }
 
-llvm::Error PlanTrials::offer(StepPlan plan) {
-  bool offloads = llvm::is_contained(plan.offload, true);
-  PlannedStep &rival = finalists[{offloads, way}];
-  // Neither the best of its way nor better than those that go on.
-  Time limit = std::min(rival.step, getFinalTime(offloads));
-  if (best.fits())
-    limit = std::min(limit, best.step + laterGain);
-  llvm::Expected<PlannedStep> found = evaluate(std::move(plan), limit);
-  if (!found)
-    return found.takeError();
-  if (found->step < rival.step)
-    rival = *found;
+/// From here on a plan is neither the best of its way nor better than those
+/// that go on.
+Time PlanTrials::getLimit(bool offloads, int way) {
+  Time limit =
+      std::min(finalists[{offloads, way}].step, getFinalTime(offloads, way));
+  return best.fits() ? std::min(limit, best.step + laterGain) : limit;
+}
+
+void PlanTrials::take(PlannedStep found, bool offloads, int way) {
+  if (found.step >= getLimit(offloads, way))
+    found.step = PlannedStep::kNever;
+  if (PlannedStep &rival = finalists[{offloads, way}]; found.step < rival.step)
+    rival = found;
   bool isBetter = best.fits()
-                      ? found->step < best.step - best.step / 10000
-                      : found->fits() || found->leastBytes < best.leastBytes;
+                      ? found.step < best.step - best.step / 10000
+                      : found.fits() || found.leastBytes < best.leastBytes;
   if (isBetter)
-    best = std::move(*found);
+    best = std::move(found);
+}
+
+llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
+  struct Offer {
+    const StepPlan &plan;
+    bool offloads;
+    int way;
+  };
+  SmallVector<Offer> offers;
+  for (const Way &way : offered) {
+    ++ways;
+    for (const StepPlan &plan : way)
+      offers.push_back({plan, llvm::is_contained(plan.offload, true), ways});
+  }
+  // Of one after the other, each would know more about what it must beat.
+  constexpr size_t kTogether = 4;
+  llvm::ArrayRef<Offer> left = offers;
+  while (!left.empty()) {
+    llvm::ArrayRef<Offer> some = left.take_front(kTogether);
+    left = left.drop_front(some.size());
+    SmallVector<Time> limits;
+    for (const Offer &offer : some)
+      limits.push_back(getLimit(offer.offloads, offer.way));
+    auto found = findTogether<PlannedStep>(some.size(), [&](size_t i) {
+      return evaluate(some[i].plan, limits[i]);
+    });
+    if (!found)
+      return found.takeError();
+    for (auto [offer, planned] : llvm::zip(some, *found))
+      take(std::move(planned), offer.offloads, offer.way);
+  }
   return llvm::Error::success();
 }
 

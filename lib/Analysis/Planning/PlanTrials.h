@@ -8,7 +8,8 @@
 // Plans are offered here and become programs, which are scheduled and
 // simulated. A way is a choice of what is repeated and offloaded; which way is
 // the best is not known before each is filled with gathered parameters and
-// grouped, so the best plan of each way is remembered.
+// grouped, so the best plan of each way is remembered. What is found does not
+// depend on how many threads look for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +24,9 @@
 #include <map>
 
 namespace mlir::fsdp::sched {
+
+/// The plans that one way is tried with.
+using Way = std::vector<StepPlan>;
 
 class PlanTrials {
 public:
@@ -40,19 +44,19 @@ public:
   /// Whether what @plan offloads has room on the host.
   bool fitsHost(const StepPlan &plan) const;
 
-  /// Plans that are offered from now on are another way.
-  void beginWay() { ++way; }
-  /// Takes @plan if it is better: fits at all, is faster by more than rounding,
-  /// or, where nothing fits, needs less.
-  llvm::Error offer(StepPlan plan);
+  /// Takes those plans of @ways that are better: fit at all, are faster by more
+  /// than rounding, or, where nothing fits, need less. As good as one after the
+  /// other, but that a few are evaluated at a time.
+  llvm::Error offer(const std::vector<Way> &ways);
+  llvm::Error offer(StepPlan plan) { return offer({Way{std::move(plan)}}); }
   /// Remembers @plan, which needs @leastBytes and does not fit, where nothing
   /// fits and all others need more.
   void noteMisfit(const StepPlan &plan, int64_t leastBytes);
 
   const PlannedStep &getBest() const { return best; }
-  /// The best of the present way, of those that offload or of the others.
-  const PlannedStep &getBestOfWay(bool offloads) {
-    return finalists[{offloads, way}];
+  /// The best of the last way, of those that offload or of the others.
+  const PlannedStep &getBestOfLastWay(bool offloads) {
+    return finalists[{offloads, ways}];
   }
   /// Plans to go on with: those of the best @most ways without offloading and
   /// of the best @most with it.
@@ -66,7 +70,9 @@ private:
   llvm::Expected<StepProblem> getProblem(const StepPlan &plan) const;
   llvm::Expected<PlannedStep> evaluate(StepPlan plan, Time limit) const;
   std::vector<std::pair<Time, int>> rankWays(bool offloads) const;
-  Time getFinalTime(bool offloads) const;
+  Time getFinalTime(bool offloads, int way) const;
+  Time getLimit(bool offloads, int way);
+  void take(PlannedStep found, bool offloads, int way);
 
   const StepProgram &program;
   const CostModel &cost;
@@ -76,7 +82,7 @@ private:
   PlannedStep best;
   /// By whether anything is offloaded, and by way.
   std::map<std::pair<bool, int>, PlannedStep> finalists;
-  int way = 0;
+  int ways = 0;
 };
 
 /// How many ways are grouped in the end, of each sort.

@@ -38,12 +38,16 @@ public:
 private:
   using Outcome = StepTrials::Outcome;
   llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
+  /// A plan for more memory would hardly be faster.
+  bool isSettled() const {
+    return bestBytes && hoped && bestTime - hoped <= hoped / 500;
+  }
 
   StepTrials &trials;
   int64_t budget;
   Time bestTime = 0;
-  /// A plan for more memory would hardly be faster.
-  bool isSettled = false;
+  /// The least that an order took that did not fit; 0: all did.
+  Time hoped = 0;
   /// The last plan is the one that needs least: for less it is the same.
   bool isLeastPlan = false;
 };
@@ -76,7 +80,8 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
     }
     if (!i)
       first = *now;
-    isSettled = fits && i && now->time - first.time <= first.time / 500;
+    if (!fits)
+      hoped = hoped ? std::min(hoped, now->time) : now->time;
     if (fits || now->bytes <= target)
       break;
     if (i < int(std::size(kRooms)))
@@ -96,10 +101,12 @@ llvm::Error Fitting::fill() {
       return outcome.takeError();
     if (!bestBytes && isLeastPlan)
       break;
-    if (isSettled) {
+    if (isSettled()) {
       // Plans are searched for: now and then one for less is faster.
       constexpr int kParts = 16;
-      return attempt(*model - *model / kParts, budget).takeError();
+      return *model < budget
+                 ? llvm::Error::success()
+                 : attempt(*model - *model / kParts, budget).takeError();
     }
     search.note(*model, outcome->bytes);
   }

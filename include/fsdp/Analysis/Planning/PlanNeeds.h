@@ -11,6 +11,7 @@
 #include "fsdp/Analysis/Planning/StepPlan.h"
 
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 
@@ -18,15 +19,19 @@ namespace mlir::fsdp::sched {
 
 /// The smallest budgets of the model under which plans of one program can be
 /// scheduled. Searches for other budgets come by many of the same plans, most
-/// of which need too much.
+/// of which need too much. Any thread may ask.
 class PlanNeeds {
 public:
   /// Bytes; nothing where nobody has noted them.
   std::optional<int64_t> find(const StepPlan &plan) const {
+    std::lock_guard<std::mutex> lock(mutex);
     auto it = needs.find(plan);
     return it == needs.end() ? std::nullopt : std::optional(it->second);
   }
-  void note(const StepPlan &plan, int64_t bytes) { needs[plan] = bytes; }
+  void note(const StepPlan &plan, int64_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    needs[plan] = bytes;
+  }
 
 private:
   struct Hash {
@@ -40,6 +45,7 @@ private:
       return result;
     }
   };
+  mutable std::mutex mutex;
   std::unordered_map<StepPlan, int64_t, Hash> needs;
 };
 
