@@ -161,6 +161,7 @@ TEST(Compare, saysWhatDiffers) {
 TEST(Compare, transfersThatBlockTheStepAreExposed) {
   StepProgram program = makeProgram();
   RunTrace trace;
+  trace.worldSize = 2;
   trace.issue = getIssueHash(program);
   RunStep &step = trace.steps.emplace_back();
   double now = 0;
@@ -273,6 +274,18 @@ TEST(Compare, refusesWhatIsNoTraceOfTheProgram) {
          "expected args.step, got none");
   refuse(replace(good, "\"dur\":", "\"door\":"),
          "expected cat, name, ts and dur");
+  refuse(replace(good, "\"world_size\"", "\"size\""),
+         "distributedInfo.world_size");
+  refuse(
+      replace(good, "\"rank\": 0", "\"rank\": 2"),
+      "distributedInfo.rank: expected 0 to world_size - 1, which is 1, got 2");
+  refuse(replace(good, "\"traceEvents\"",
+                 "\"droppedEvents\": -1, \"traceEvents\""),
+         "droppedEvents: expected a number of events, got -1");
+  refuse(replace(good, "ProfilerStep#1", "ProfilerStep#2"),
+         "expected ProfilerStep#1 to take time");
+  refuse(replace(good, "\"dur\": 3", "\"dur\": 30003"),
+         "within ProfilerStep#1, ");
 
   auto refuseRun = [&](std::string text, llvm::StringRef part) {
     auto trace = parseRunTrace(text, "t.json");
@@ -284,6 +297,9 @@ TEST(Compare, refusesWhatIsNoTraceOfTheProgram) {
             "t.json: expected kernel k1 in step 1, got none");
   refuseRun(replace(good, "\"event\": 1", "\"event\": 3"),
             "expected the transfer of event 1 in step 1, got none");
+  refuseRun(replace(good, "\"world_size\": 2", "\"world_size\": 4"),
+            "distributedInfo.world_size: expected 2, as the mesh has ranks, "
+            "got 4");
 }
 
 TEST(Compare, refusesTracesOfAnotherProgram) {
@@ -309,15 +325,19 @@ TEST(Compare, refusesTracesOfAnotherProgram) {
                 .find("expected a trace of the program that these options "
                       "give"),
             std::string::npos);
-  // Ranks of one run ran one program.
+  // Ranks of one run ran one program, and each is another.
   llvm::SmallString<128> second(dir);
   llvm::sys::path::append(second, "rank-1.json");
-  {
+  auto writeSecond = [&](const std::string &text) {
     std::error_code error;
     llvm::raw_fd_ostream os(second, error);
     ASSERT_FALSE(error);
-    os << printTrace(simulate(other));
-  }
+    os << text;
+  };
+  writeSecond(printTrace(simulate(program)));
+  EXPECT_NE(messageOf(readRunTraces(dir)).find("got rank 0 again"),
+            std::string::npos);
+  writeSecond(printTrace(simulate(other)));
   EXPECT_NE(
       messageOf(readRunTraces(dir)).find("expected a trace of the program of"),
       std::string::npos);

@@ -41,7 +41,7 @@ struct RunStep {
 /// One rank's trace.
 struct RunTrace {
   std::string path;
-  int64_t rank = 0;
+  int64_t rank = 0, worldSize = 1;
   /// getIssueHash of the program that ran, and how it was ordered.
   std::string issue, order;
   /// Those that are whole, by number.
@@ -55,7 +55,7 @@ llvm::Expected<RunTrace> parseRunTrace(llvm::StringRef text,
                                        llvm::StringRef path);
 
 /// The traces of all ranks in @directory (rank-N.json), by rank. Refuses ranks
-/// that did not run one program.
+/// that did not run one program, each its own.
 llvm::Expected<std::vector<RunTrace>> readRunTraces(llvm::StringRef directory);
 
 /// A step of @trace as a timeline of @program: the fastest, which is what the

@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -65,7 +66,32 @@ static llvm::Error readEvent(const json::Object &event, StringRef place,
     read.event = *transfer;
     read.waiting = args->getNumber("waiting_us").value_or(0);
   }
+  steps[*step].number = *step;
   steps[*step].events.push_back(std::move(read));
+  return llvm::Error::success();
+}
+
+/// Of whole steps, what happened in each happened between its begin and end.
+static llvm::Error checkTimes(const RunTrace &trace) {
+  // Times are rounded.
+  constexpr double kTouchUs = 1;
+  for (const RunStep &step : trace.steps) {
+    auto error = [&](const Twine &what) {
+      return llvm::createStringError(trace.path + ": expected " + what);
+    };
+    if (step.end <= step.begin)
+      return error("ProfilerStep#" + Twine(step.number) +
+                   " to take time, as what ran in it did, got none");
+    for (const RunEvent &event : step.events)
+      if (event.begin < step.begin - kTouchUs ||
+          event.begin + event.duration > step.end + kTouchUs)
+        return error(event.name + " within ProfilerStep#" + Twine(step.number) +
+                     ", " +
+                     llvm::formatv("{0:f3} to {1:f3} us, got {2:f3} to {3:f3}",
+                                   step.begin, step.end, event.begin,
+                                   event.begin + event.duration)
+                         .str());
+  }
   return llvm::Error::success();
 }
 
@@ -81,15 +107,22 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
   const json::Object *info =
       root ? root->getObject("distributedInfo") : nullptr;
   auto rank = info ? info->getInteger("rank") : std::nullopt;
+  auto worldSize = info ? info->getInteger("world_size") : std::nullopt;
   auto issue = program ? program->getString("issue") : std::nullopt;
-  if (!events || !rank || !issue)
+  if (!events || !rank || !worldSize || !issue)
     return llvm::createStringError(
         path + ": expected a trace that an executable wrote with "
                "--trace (fsdp.issue, distributedInfo.rank, "
-               "traceEvents), got another file");
+               "distributedInfo.world_size, traceEvents), got another file");
+  if (*rank < 0 || *rank >= *worldSize)
+    return llvm::createStringError(
+        path +
+        ": distributedInfo.rank: expected 0 to world_size - 1, which is " +
+        Twine(*worldSize - 1) + ", got " + Twine(*rank));
   RunTrace trace;
   trace.path = path.str();
   trace.rank = *rank;
+  trace.worldSize = *worldSize;
   trace.issue = issue->str();
   trace.order = program->getString("order").value_or("").str();
   std::map<int64_t, RunStep> steps;
@@ -102,7 +135,14 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
       return std::move(error);
   }
   // The last one ends where the trace was full.
-  trace.isCut = root->getInteger("droppedEvents").value_or(0) > 0;
+  if (const json::Value *dropped = root->get("droppedEvents")) {
+    auto count = dropped->getAsInteger();
+    if (!count || *count < 0)
+      return llvm::createStringError(
+          path + ": droppedEvents: expected a number of events, got " +
+          llvm::formatv("{0}", *dropped).str());
+    trace.isCut = *count > 0;
+  }
   if (trace.isCut && !steps.empty())
     steps.erase(std::prev(steps.end()));
   for (auto &[number, step] : steps)
@@ -110,6 +150,8 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
   if (trace.steps.empty())
     return llvm::createStringError(
         path + ": expected at least one whole step, got none");
+  if (llvm::Error error = checkTimes(trace))
+    return std::move(error);
   return trace;
 }
 
@@ -151,6 +193,11 @@ mlir::fsdp::readRunTraces(StringRef directory) {
   llvm::sort(traces, [](const RunTrace &a, const RunTrace &b) {
     return a.rank < b.rank;
   });
+  for (const RunTrace &trace : llvm::drop_begin(traces))
+    if (const RunTrace &before = *(&trace - 1); trace.rank == before.rank)
+      return llvm::createStringError(
+          trace.path + ": expected a trace of another rank than " +
+          before.path + " has, got rank " + Twine(trace.rank) + " again");
   return traces;
 }
 
@@ -191,6 +238,11 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
         StringRef(trace.issue).take_front(16) +
         (trace.order.empty() ? "" : ", order " + trace.order) +
         "; give the options that it was compiled with");
+  if (trace.worldSize != program.worldSize)
+    return llvm::createStringError(
+        trace.path + ": distributedInfo.world_size: expected " +
+        Twine(program.worldSize) + ", as the mesh has ranks, got " +
+        Twine(trace.worldSize));
   const RunStep &step = getFastestStep(trace);
   std::vector<const RunEvent *> kernels;
   std::map<int64_t, const RunEvent *> transfers, waits;
