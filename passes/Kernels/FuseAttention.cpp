@@ -164,7 +164,8 @@ private:
 
   void fuse(const AttentionMatch &match) {
     const AttentionForward &forward = match.forward;
-    Location loc = forward.out.tensor.getLoc();
+    // What it returns may be laid out for the module that reads it.
+    Location loc = (*match.points)[forward.product].value.getLoc();
     OpBuilder builder(forward.place);
     auto shape = AttentionShapeAttr::get(
         &getContext(), builder.getDenseI64ArrayAttr(match.batch), match.queries,
