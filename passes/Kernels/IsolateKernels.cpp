@@ -37,6 +37,13 @@ struct IsolateKernels : fsdp::impl::IsolateKernelsBase<IsolateKernels> {
       if (hasImplementation(kernel))
         continue;
       if (!nested) {
+        if (Operation *other =
+                SymbolTable::lookupSymbolIn(module, kFallbackModule)) {
+          other->emitError("expected no @")
+              << kFallbackModule
+              << ", where kernels without code of their own go, got one";
+          return signalPassFailure();
+        }
         OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
         nested = ModuleOp::create(builder, module.getLoc(), kFallbackModule);
       }
