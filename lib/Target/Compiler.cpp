@@ -168,9 +168,6 @@ llvm::Error Compiler::readSchedule() {
       return llvm::createStringError(
           "expected --cluster beside --wrap auto, got none: "
           "without one nothing is chosen");
-    if (!isUnplanned)
-      llvm::errs() << "not planned: collectives run where they stand; with "
-                      "--cluster they are ordered, and step and bound said\n";
     return llvm::Error::success();
   }
   auto created = StepScheduler::create(wanted, options, options.toolDir);
@@ -245,6 +242,9 @@ llvm::Error Compiler::makeArena() {
     return error;
   if (isGuardedPlan)
     reportGuarded(frontend.getModule(), schedule->getBudget());
+  if (!schedule)
+    llvm::errs() << "not planned: collectives run where they stand; with "
+                    "--cluster they are ordered, and step and bound said\n";
   return llvm::Error::success();
 }
 

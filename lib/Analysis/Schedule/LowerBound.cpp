@@ -166,21 +166,7 @@ void Graph::addMemoryEdges() {
   auto add = [&](Id from, Id to, int64_t bytes) {
     addTo(load, from, to, bytes);
   };
-  // Tails run in order, so a result waits for what any earlier tail reads.
-  std::vector<Id> readyOf(p.transfers.size(), -1);
-  for (size_t round = 0; round != 3; ++round)
-    for (auto [t, x] : llvm::enumerate(p.transfers)) {
-      readyOf[t] = std::max(readyOf[t], x.ready);
-      for (Id a : x.after)
-        readyOf[t] = std::max(readyOf[t], readyOf[a]);
-    }
-  std::vector<Id> tailReady;
-  for (Id f : getTailOrder(p)) {
-    Id ready = tailReady.empty() ? -1 : tailReady.back();
-    for (Id t : p.floating[f].after)
-      ready = std::max(ready, readyOf[t]);
-    tailReady.push_back(ready);
-  }
+  std::vector<Id> tailReady = getTailKeys(p, getTailOrder(p));
   std::vector<int> lastTail = getLastTail(p);
   std::vector<Id> heldUntil(p.transfers.size(), -1);
   // What each segment needs at least: with the gathers that it uses.

@@ -164,11 +164,14 @@ private:
   };
 
   void buildLine(const CastPlan &casts);
-  void buildStreams(bool frugal);
+  void buildTails();
+  void buildStreams();
+  void rankGathers();
+  void findChoices();
+  void addFrugalNeeds();
   void buildFloors(const CastPlan &casts, bool frugal);
   std::vector<Id> getFetchFloors(int lead) const;
   void buildBounds();
-  Id readyKeyOf(Id t) const;
   int32_t lastNeed(Id t) const;
   bool tailGoesFirst(const MachineState &s, Turn turn) const;
   bool isDone(const MachineState &s, Ref r) const {
@@ -225,7 +228,9 @@ private:
   std::vector<Step> line;
   std::vector<TailStep> tails;
   std::array<std::vector<Item>, kNumStreams> streams;
+  /// By transfer: where it is, and getReadyKeys.
   std::vector<Ref> refOf;
+  std::vector<Id> readyKey;
   /// Where segments and casts stand in the line.
   std::vector<int32_t> segmentAt, castAt;
   /// By transfer: the last line op before which its readers among the tails

@@ -29,7 +29,21 @@ Machine::Machine(const ScheduleProblem &problem, const CastPlan &casts,
                                  ? problem.cost->rate(Queue(q), mask)
                                  : kFullRate;
   buildLine(casts);
-  buildStreams(frugal);
+  for (int stream = 0; stream != kNumStreams; ++stream)
+    for (auto [i, t] : llvm::enumerate(getQueueOrder(problem, queueOf(stream))))
+      refOf[t] = {int8_t(stream), int32_t(i)};
+  readyKey = getReadyKeys(problem);
+  buildTails();
+  buildStreams();
+  inRankOrder = frugal;
+  rankGathers();
+  findChoices();
+  latencies &= !frugal;
+  for (int stream : choices)
+    for (const Item &item : streams[stream])
+      oneAfterOther &= !latencies || item.link == streams[choices[0]][0].link;
+  if (frugal)
+    addFrugalNeeds();
   buildFloors(casts, frugal);
   buildBounds();
 }
@@ -70,16 +84,9 @@ void Machine::buildLine(const CastPlan &casts) {
   }
 }
 
-void Machine::buildStreams(bool frugal) {
-  std::vector<llvm::SmallVector<Id, 2>> before = getPredecessors(problem);
-  PlaceFloor floor = getPlaceFloor(problem);
-  std::vector<int> lastTail = getLastTail(problem);
-  std::vector<Id> tailOrder = getTailOrder(problem);
-  for (int stream = 0; stream != kNumStreams; ++stream)
-    for (auto [i, t] : llvm::enumerate(getQueueOrder(problem, queueOf(stream))))
-      refOf[t] = {int8_t(stream), int32_t(i)};
-
-  for (Id f : tailOrder) {
+void Machine::buildTails() {
+  std::vector<Id> order = getTailOrder(problem);
+  for (Id f : order) {
     TailStep step;
     step.op = f;
     step.work = problem.floating[f].work;
@@ -87,19 +94,19 @@ void Machine::buildStreams(bool frugal) {
       step.needs.push_back(refOf[t]);
     tails.push_back(std::move(step));
   }
-  // Tails run in order: one is held up by what any before it reads.
-  std::vector<int32_t> tailKey;
-  for (const TailStep &step : tails) {
-    int32_t key = tailKey.empty() ? -1 : tailKey.back();
-    for (Id t : problem.floating[step.op].after)
-      if (Id ready = readyKeyOf(t); ready >= 0)
-        key = std::max(key, segmentAt[ready]);
-    tailKey.push_back(key);
-  }
+  std::vector<Id> keys = getTailKeys(problem, order);
   tailNeed.assign(problem.transfers.size(), -1);
-  for (auto [t, tail] : llvm::enumerate(lastTail))
-    if (tail >= 0)
-      tailNeed[t] = size_t(tail) < tails.size() ? tailKey[tail] : line.size();
+  for (auto [t, tail] : llvm::enumerate(getLastTail(problem)))
+    if (size_t(tail) == tails.size())
+      tailNeed[t] = line.size();
+    else if (tail >= 0 && keys[tail] >= 0)
+      tailNeed[t] = segmentAt[keys[tail]];
+}
+
+void Machine::buildStreams() {
+  std::vector<llvm::SmallVector<Id, 2>> before = getPredecessors(problem);
+  PlaceFloor floor = getPlaceFloor(problem);
+  std::vector<int> lastTail = getLastTail(problem);
   for (int stream = 0; stream != kNumStreams; ++stream) {
     for (Id t : getQueueOrder(problem, queueOf(stream))) {
       const Transfer &transfer = problem.transfers[t];
@@ -142,10 +149,11 @@ void Machine::buildStreams(bool frugal) {
       item.floorCause = Cause::Data;
     }
   }
+}
 
-  // Gathers and fetches take their memory in the order of first use, or leave
-  // room for those that they overtake.
-  inRankOrder = frugal;
+/// Gathers and fetches take their memory in the order of first use, or leave
+/// room for those that they overtake.
+void Machine::rankGathers() {
   for (int stream = 0; stream != kNumStreams; ++stream)
     if (isGather(stream) && !streams[stream].empty())
       ranked.push_back(stream);
@@ -161,66 +169,53 @@ void Machine::buildStreams(bool frugal) {
   });
   for (auto [i, ref] : llvm::enumerate(byRank))
     streams[ref.stream][ref.index].rank = i;
+}
 
-  // Streams that share a link take turns on it.
+/// Streams that share a link take turns on it.
+void Machine::findChoices() {
   std::vector<uint8_t> streamsOn(problem.numLinks);
   for (int stream = 0; stream != kNumStreams; ++stream)
     for (const Item &item : streams[stream])
       streamsOn[item.link] |= 1 << stream;
+  leastLoss = kFullRate;
   for (int stream = 0; stream != kNumStreams; ++stream) {
+    if (streams[stream].empty())
+      continue;
     bool shares = llvm::any_of(streams[stream], [&](const Item &item) {
       return streamsOn[item.link] & ~(1 << stream);
     });
-    if (!streams[stream].empty())
-      (shares ? choices : others).push_back(stream);
+    (shares ? choices : others).push_back(stream);
     for (const Item &item : streams[stream])
       latencies |= shares && item.duration > item.work;
-  }
-  latencies &= !frugal;
-  for (int stream : choices)
-    for (const Item &item : streams[stream])
-      oneAfterOther &= !latencies || item.link == streams[choices[0]][0].link;
-  leastLoss = kFullRate;
-  for (int stream = 0; stream != kNumStreams; ++stream)
-    if (!streams[stream].empty())
-      leastLoss = std::min(
-          leastLoss,
-          kFullRate - rates[maskOf(Queue::Compute) | maskOf(queueOf(stream))]);
-
-  if (frugal) {
-    // Reductions and tails as soon as they can be, before anything else.
-    size_t tail = 0;
-    std::vector<Id> readyKey;
-    for (Id t = 0, e = problem.transfers.size(); t != e; ++t)
-      readyKey.push_back(readyKeyOf(t));
-    std::array<int32_t, kNumStreams> counts = {};
-    for (Id s = 1, e = problem.spine.size(); s < e; ++s) {
-      auto isInput = [&](Id t) { return readyKey[t] < s; };
-      Step &step = line[segmentAt[s - 1] + 1];
-      for (int stream = 0; stream != kNumStreams; ++stream) {
-        if (isGather(stream))
-          continue;
-        int32_t &count = counts[stream];
-        while (size_t(count) != streams[stream].size() &&
-               isInput(streams[stream][count].transfer))
-          ++count;
-        if (count)
-          step.needs.push_back({int8_t(stream), count - 1});
-      }
-      while (tail != tails.size() &&
-             llvm::all_of(tails[tail].needs,
-                          [&](Ref r) { return isInput(item(r).transfer); }))
-        ++tail;
-      step.tailsBefore = tail;
-    }
+    leastLoss = std::min(
+        leastLoss,
+        kFullRate - rates[maskOf(Queue::Compute) | maskOf(queueOf(stream))]);
   }
 }
 
-Id Machine::readyKeyOf(Id t) const {
-  Id key = problem.transfers[t].ready;
-  for (Id a : problem.transfers[t].after)
-    key = std::max(key, readyKeyOf(a));
-  return key;
+/// Reductions and tails as soon as they can be, before anything else.
+void Machine::addFrugalNeeds() {
+  size_t tail = 0;
+  std::array<int32_t, kNumStreams> counts = {};
+  for (Id s = 1, e = problem.spine.size(); s < e; ++s) {
+    auto isInput = [&](Id t) { return readyKey[t] < s; };
+    Step &step = line[segmentAt[s - 1] + 1];
+    for (int stream = 0; stream != kNumStreams; ++stream) {
+      if (isGather(stream))
+        continue;
+      int32_t &count = counts[stream];
+      while (size_t(count) != streams[stream].size() &&
+             isInput(streams[stream][count].transfer))
+        ++count;
+      if (count)
+        step.needs.push_back({int8_t(stream), count - 1});
+    }
+    while (tail != tails.size() &&
+           llvm::all_of(tails[tail].needs,
+                        [&](Ref r) { return isInput(item(r).transfer); }))
+      ++tail;
+    step.tailsBefore = tail;
+  }
 }
 
 /// By place in its queue: the line op before which a fetch starts, so many
@@ -336,7 +331,7 @@ void Machine::buildFloors(const CastPlan &casts, bool frugal) {
         --place;
     }
     least = std::max(least, place);
-    if (Id key = readyKeyOf(item.transfer); !t.after.empty() && key >= 0)
+    if (Id key = readyKey[item.transfer]; !t.after.empty() && key >= 0)
       before.add(segmentAt[key], item.takes);
     if (place > item.floor) {
       item.floor = place;

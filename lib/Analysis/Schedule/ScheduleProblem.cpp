@@ -189,8 +189,8 @@ std::string mlir::fsdp::sched::checkProblem(const ScheduleProblem &p) {
   return checkProgress(p);
 }
 
-/// The last segment that data of @t comes from, directly or through others.
-static std::vector<Id> getReadyKeys(const ScheduleProblem &p) {
+std::vector<Id>
+mlir::fsdp::sched::getReadyKeys(const ScheduleProblem &p) {
   std::vector<Id> key(p.transfers.size());
   for (size_t t = 0; t != key.size(); ++t)
     key[t] = p.transfers[t].ready;
@@ -281,6 +281,18 @@ std::vector<Id> mlir::fsdp::sched::getTailOrder(const ScheduleProblem &p) {
     }
   }
   return order;
+}
+
+std::vector<Id> mlir::fsdp::sched::getTailKeys(const ScheduleProblem &p,
+                                               llvm::ArrayRef<Id> order) {
+  std::vector<Id> readyKey = getReadyKeys(p), keys;
+  for (Id f : order) {
+    Id key = keys.empty() ? -1 : keys.back();
+    for (Id t : p.floating[f].after)
+      key = std::max(key, readyKey[t]);
+    keys.push_back(key);
+  }
+  return keys;
 }
 
 PlaceFloor mlir::fsdp::sched::getPlaceFloor(const ScheduleProblem &p) {

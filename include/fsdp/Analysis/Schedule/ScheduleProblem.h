@@ -26,6 +26,8 @@
 
 #include "fsdp/Analysis/Cost/CostModel.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <limits>
 #include <string>
 #include <vector>
@@ -135,8 +137,17 @@ std::vector<Id> getQueueOrder(const ScheduleProblem &problem, Queue queue);
 /// they feed.
 std::vector<Id> getCastOrder(const ScheduleProblem &problem, Queue queue);
 
+/// For each transfer the last segment that its data comes from, directly or
+/// through others; -1: none.
+std::vector<Id> getReadyKeys(const ScheduleProblem &problem);
+
 /// Tails in the order in which they run.
 std::vector<Id> getTailOrder(const ScheduleProblem &problem);
+
+/// The same of each tail, by place in @order, which is getTailOrder's: one is
+/// held up by what any before it reads.
+std::vector<Id> getTailKeys(const ScheduleProblem &problem,
+                            llvm::ArrayRef<Id> order);
 
 /// For each transfer the least number of segments before it, as its input and
 /// the limits say; memory is not asked.
