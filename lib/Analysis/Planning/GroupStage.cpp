@@ -18,11 +18,11 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 
-/// What is tried: bytes of a bucket, and how many transfers stay alone first.
+/// What is tried: MiB of a bucket, and how many transfers stay alone first.
+/// Latencies want large ones, what waits for the first of them small ones.
 static constexpr std::pair<int64_t, size_t> kBuckets[] = {
-    {int64_t(4) << 20, 0},   {int64_t(4) << 20, 1},   {int64_t(32) << 20, 1},
-    {int64_t(256) << 20, 1}, {int64_t(256) << 20, 2}, {int64_t(1) << 30, 2},
-    {int64_t(2) << 30, 3}};
+    {4, 0},   {4, 1},    {16, 1},   {32, 1},  {64, 1},  {128, 1},  {256, 1},
+    {512, 1}, {1024, 1}, {2048, 1}, {256, 2}, {512, 2}, {1024, 2}, {2048, 3}};
 
 std::vector<SmallVector<Id>>
 mlir::fsdp::sched::getRows(const StepProgram &program, const StepPlan &plan) {
@@ -39,7 +39,7 @@ mlir::fsdp::sched::getRows(const StepProgram &program, const StepPlan &plan) {
 }
 
 /// @base with neighbouring transfers of one kind, group and phase together, up
-/// to @most bytes. The first @alone and the last of a kind and phase stay
+/// to @most MiB. The first @alone and the last of a kind and phase stay
 /// alone: compute waits for them. With 0 none does: all wait for latencies.
 static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
                            int64_t most, size_t alone) {
@@ -50,7 +50,7 @@ static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
     size_t end = row.size() - (alone ? 1 : 0);
     for (size_t i = alone; i < end; ++i) {
       int64_t mine = program.transfers[program.ops[row[i]].transfer].getBytes();
-      if (bytes && bytes + mine > most) {
+      if (bytes && bytes + mine > most << 20) {
         bytes = 0;
         ++number;
       }
