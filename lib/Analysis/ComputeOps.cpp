@@ -99,12 +99,11 @@ static ComputeKind getGenericKind(linalg::GenericOp op) {
     if (auto dim = dyn_cast<AffineDimExpr>(expr))
       written.set(dim.getPosition());
   SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
-  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
   bool reduces = false;
   for (unsigned i = 0, e = op.getNumLoops(); i != e; ++i) {
     bool parallel = linalg::isParallelIterator(iterators[i]);
     reduces |= !parallel;
-    if (parallel != written.test(i) && sizes[i] != 1)
+    if (parallel != written.test(i) && op.getStaticLoopRanges()[i] != 1)
       return ComputeKind::Opaque;
   }
   if (!reduces)
@@ -113,6 +112,15 @@ static ComputeKind getGenericKind(linalg::GenericOp op) {
     if (!getCombiner(op, i))
       return ComputeKind::Opaque;
   return ComputeKind::Reduction;
+}
+
+bool fsdp::hasEmptyLoop(linalg::LinalgOp op) {
+  // Each loop walks a dimension of an operand.
+  return llvm::any_of(op->getOperandTypes(), [](Type type) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    return shaped && shaped.hasRank() &&
+           llvm::is_contained(shaped.getShape(), 0);
+  });
 }
 
 ComputeKind fsdp::getComputeKind(Operation *op) {
@@ -133,10 +141,11 @@ ComputeKind fsdp::getComputeKind(Operation *op) {
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   // Strides and loops are found by dividing sizes; nothing is to be gained
   // where there are no elements.
-  if (linalgOp && llvm::is_contained(linalgOp.getStaticLoopRanges(), 0))
+  if (linalgOp && hasEmptyLoop(linalgOp))
     return ComputeKind::Opaque;
-  if (linalgOp && linalg::isaContractionOpInterface(linalgOp) &&
-      !linalgOp.hasDynamicShape() && (!generic || isSumOfProducts(generic)))
+  if (linalgOp && (!generic || isSumOfProducts(generic)) &&
+      linalg::isaContractionOpInterface(linalgOp) &&
+      !linalgOp.hasDynamicShape())
     return ComputeKind::Contraction;
   if (generic)
     return getGenericKind(generic);

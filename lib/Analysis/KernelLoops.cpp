@@ -469,7 +469,7 @@ std::optional<KernelLoops> KernelLoops::create(func::FuncOp kernel,
                                                std::string &why) {
   for (Operation &op : kernel.getBody().front())
     if (auto generic = dyn_cast<linalg::LinalgOp>(op))
-      if (llvm::is_contained(generic.getStaticLoopRanges(), 0)) {
+      if (hasEmptyLoop(generic)) {
         why = "a loop has no iterations";
         return std::nullopt;
       }

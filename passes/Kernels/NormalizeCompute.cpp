@@ -183,8 +183,7 @@ struct DropEmptyLoops : OpInterfaceRewritePattern<linalg::LinalgOp> {
 
   LogicalResult matchAndRewrite(linalg::LinalgOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.hasPureTensorSemantics() ||
-        !llvm::is_contained(op.getStaticLoopRanges(), 0))
+    if (!op.hasPureTensorSemantics() || !hasEmptyLoop(op))
       return failure();
     rewriter.replaceOp(op, llvm::to_vector(op.getDpsInits()));
     return success();

@@ -40,6 +40,9 @@ enum class ComputeKind {
 /// found in linalg.generic only (fsdp-normalize-compute makes them).
 ComputeKind getComputeKind(Operation *op);
 
+/// Whether a loop of @op, of static shape, has no iterations.
+bool hasEmptyLoop(linalg::LinalgOp op);
+
 /// Elementwise or Reduction.
 bool isLoopOp(Operation *op);
 
