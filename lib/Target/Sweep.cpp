@@ -12,31 +12,89 @@
 #include "fsdp/Analysis/WrapPolicy.h"
 #include "fsdp/Target/OutputFile.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ThreadPool.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-static void setOption(PlanOptions &options, StringRef name, StringRef value) {
-  std::pair<StringRef, std::string *> fields[] = {
-      {"mesh", &options.mesh},
-      {"strategy", &options.strategy},
-      {"wrap", &options.wrap},
-      {"cluster", &options.cluster},
-      {"memory-budget", &options.memoryBudget},
-      {"param-dtype", &options.paramDtype},
-      {"reduce-dtype", &options.reduceDtype},
-      {"buffer-dtype", &options.bufferDtype},
-      {"compute-dtype", &options.computeDtype},
-      {"recompute", &options.recompute},
-      {"offload", &options.offload}};
-  for (auto [field, place] : fields)
-    if (field == name) {
-      *place = value.str();
-      return;
+/// What --sweep may name.
+static constexpr std::pair<llvm::StringLiteral, std::string PlanOptions::*>
+    kAxes[] = {{"mesh", &PlanOptions::mesh},
+               {"strategy", &PlanOptions::strategy},
+               {"wrap", &PlanOptions::wrap},
+               {"cluster", &PlanOptions::cluster},
+               {"memory-budget", &PlanOptions::memoryBudget},
+               {"param-dtype", &PlanOptions::paramDtype},
+               {"reduce-dtype", &PlanOptions::reduceDtype},
+               {"buffer-dtype", &PlanOptions::bufferDtype},
+               {"compute-dtype", &PlanOptions::computeDtype},
+               {"recompute", &PlanOptions::recompute},
+               {"offload", &PlanOptions::offload}};
+/// More is a mistake in typing rather than a question.
+static constexpr size_t kMostPoints = 4096;
+
+static llvm::Expected<SweepAxis> parseAxis(StringRef text) {
+  auto [name, values] = text.split('=');
+  if (name == "budget")
+    name = "memory-budget";
+  if (!llvm::is_contained(llvm::make_first_range(kAxes), name))
+    return llvm::createStringError(
+        "expected --sweep to name one of " +
+        llvm::join(llvm::make_first_range(kAxes), ", ") + ", got '" + name +
+        "'");
+  SweepAxis axis;
+  axis.name = name.str();
+  for (StringRef value : llvm::split(values, ';')) {
+    if (value.empty())
+      return llvm::createStringError("expected values of " + name +
+                                     " apart by ';' in --sweep, got '" + text +
+                                     "'");
+    if (llvm::is_contained(axis.values, value))
+      return llvm::createStringError("expected each value of " + name +
+                                     " once in --sweep, got '" + value +
+                                     "' twice");
+    axis.values.push_back(value.str());
+  }
+  return axis;
+}
+
+llvm::Expected<std::vector<SweepAxis>>
+mlir::fsdp::parseSweep(llvm::ArrayRef<std::string> texts) {
+  std::vector<SweepAxis> axes;
+  size_t points = 1;
+  for (StringRef text : texts)
+    for (StringRef part : llvm::split(text, ' ')) {
+      if (part.empty())
+        continue;
+      llvm::Expected<SweepAxis> axis = parseAxis(part);
+      if (!axis)
+        return axis.takeError();
+      for (const SweepAxis &other : axes)
+        if (other.name == axis->name)
+          return llvm::createStringError("expected " + axis->name +
+                                         " once in --sweep, got it twice");
+      points *= axis->values.size();
+      if (points > kMostPoints)
+        return llvm::createStringError(
+            "expected at most " + llvm::Twine(kMostPoints) +
+            " points in --sweep, got at least " + llvm::Twine(points));
+      axes.push_back(std::move(*axis));
     }
-  llvm_unreachable("parseSweep knows the same names");
+  if (axes.empty())
+    return llvm::createStringError(
+        "expected --sweep to hold an option and its values, such "
+        "as 'mesh=shard=8;shard=64', got nothing");
+  return axes;
+}
+
+/// @name: of kAxes.
+static void setOption(PlanOptions &options, StringRef name, StringRef value) {
+  for (auto [axis, field] : kAxes)
+    if (axis == name)
+      options.*field = value.str();
 }
 
 /// A value that is wrong whatever the other options are ends the sweep: it is a
