@@ -58,9 +58,10 @@ fill(const PlanSpace &space, const PlanTrials &trials, const StepPlan &base) {
     (fits ? lowBytes : highBytes) = *bytes;
   }
   // Memory that is kept is missing for prefetches: fewer may be better.
-  llvm::SmallSetVector<size_t, 3> counts;
+  llvm::SmallSetVector<size_t, 4> counts;
   Filled filled;
-  for (size_t count : {low, low - low / 8, low / 2})
+  for (size_t count :
+       {low, std::max<size_t>(low, 1) - 1, low - low / 8, low / 2})
     if (count > 0 && counts.insert(count))
       filled.way.push_back(getKeeping(count));
   filled.isShort = low < gathers.size();
