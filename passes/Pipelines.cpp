@@ -57,6 +57,7 @@ void fsdp::buildPartitionPipeline(OpPassManager &pm,
   // Bodies are single blocks.
   GreedyRewriteConfig config;
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  config.setUseTopDownTraversal();
   pm.addPass(createCanonicalizerPass(config));
 }
 

@@ -168,7 +168,8 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
       apply(*program, *known, origins);
     } else {
       auto planned = planStep(*program, *cost->model, cost->placements, limits,
-                              *rules, &*given);
+                              *rules, &*given, /*needs=*/nullptr,
+                              getContext().isMultithreadingEnabled());
       if (!planned)
         return planned.takeError();
       apply(*program, *planned, origins);

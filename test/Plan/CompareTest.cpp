@@ -337,6 +337,10 @@ TEST(Compare, refusesTracesOfAnotherProgram) {
   writeSecond(printTrace(simulate(program)));
   EXPECT_NE(messageOf(readRunTraces(dir)).find("got rank 0 again"),
             std::string::npos);
+  writeSecond(replace(printTrace(simulate(program)), "\"world_size\": 2",
+                      "\"world_size\": 4"));
+  EXPECT_NE(messageOf(readRunTraces(dir)).find("world_size: expected 2, as in"),
+            std::string::npos);
   writeSecond(printTrace(simulate(other)));
   EXPECT_NE(
       messageOf(readRunTraces(dir)).find("expected a trace of the program of"),

@@ -91,6 +91,25 @@ TEST(StepFit, RoomIsLeftWhereAnArenaDoesNotFit) {
   EXPECT_EQ(plans.mostRoom, plans.all[0].packed / 16);
 }
 
+/// How many plans are made where the first takes 1000, does not fit, and no
+/// order of it does, but the second, for less, takes @time and fits.
+int countPlans(Time time) {
+  Plans plans(1);
+  plans.all.resize(3);
+  plans.all[0] = {980'000'000, 1'020'000'000, 1000};
+  plans.all[1] = {800'000'000, 800'000'000, time};
+  plans.all[2] = {600'000'000, 600'000'000, 2 * time};
+  StepFit found = fit(plans, 990'000'000);
+  EXPECT_EQ(plans.kept, 1u);
+  EXPECT_EQ(found.bytes, plans.all[1].packed);
+  return plans.planned;
+}
+
+TEST(StepFit, NothingIsLookedForBeyondWhatDidNotFit) {
+  int settled = countPlans(1001), open = countPlans(1500);
+  EXPECT_LT(settled, open);
+}
+
 TEST(StepFit, WhatIsKeptFits) {
   for (unsigned seed = 0; seed != 200; ++seed)
     for (int64_t budget = 400'000'000; budget <= 1'200'000'000;

@@ -191,8 +191,8 @@ struct PlanSettings {
   /// What the planner may do. Recomputation in full holds for all orders.
   sched::PlanRules rules;
   /// One of many plans, of which only the best order counts: leaves the order
-  /// as compiled out, and does not pack what does not fit by the model of
-  /// memory.
+  /// as compiled out, packs no other order, and not what does not fit by the
+  /// model of memory.
   bool onlyBest = false;
   /// With onlyBest: what a similar step fitted with is tried first, and taken
   /// if this one does.

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FindTogether.h"
 #include "PlanStages.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -95,7 +94,7 @@ llvm::Error mlir::fsdp::sched::offerOffloading(const PlanSpace &space,
                                                PlanTrials &trials,
                                                llvm::ArrayRef<StepPlan> bases) {
   auto ways =
-      findTogether<Way>(bases.size(), [&](size_t i) -> llvm::Expected<Way> {
+      trials.findEach<Way>(bases.size(), [&](size_t i) -> llvm::Expected<Way> {
         auto bytes = trials.getLeastBytes(bases[i]);
         if (!bytes)
           return bytes.takeError();
@@ -106,11 +105,13 @@ llvm::Error mlir::fsdp::sched::offerOffloading(const PlanSpace &space,
   return ways ? trials.offer(*ways) : ways.takeError();
 }
 
+using Plans = std::vector<StepPlan>;
+
 /// What pays to be offloaded at @linkPrice; if that does not fit, with what has
 /// to be repeated beside it.
-static llvm::Expected<Way>
+static llvm::Expected<Plans>
 getPaying(const PlanSpace &space, const PlanTrials &trials, double linkPrice) {
-  Way bases;
+  Plans bases;
   StepPlan plan = space.getOffloading(linkPrice, space.getLevel(linkPrice));
   if (!llvm::is_contained(plan.offload, true))
     return std::move(bases);
@@ -125,8 +126,8 @@ getPaying(const PlanSpace &space, const PlanTrials &trials, double linkPrice) {
 
 /// What @eighths of all stretches offload, at about the lowest price of memory
 /// at which the step fits.
-static llvm::Expected<Way> getPart(const PlanSpace &space,
-                                   const PlanTrials &trials, int eighths) {
+static llvm::Expected<Plans> getPart(const PlanSpace &space,
+                                     const PlanTrials &trials, int eighths) {
   // What offloads more fits at a lower price.
   int low = 0, high = PlanSpace::kMostLevel;
   while (high - low > 3) {
@@ -137,14 +138,14 @@ static llvm::Expected<Way> getPart(const PlanSpace &space,
       return bytes.takeError();
     (*bytes <= trials.getBudget() ? high : low) = middle;
   }
-  return Way{space.getOffloading(kPartPrice, high, eighths)};
+  return Plans{space.getOffloading(kPartPrice, high, eighths)};
 }
 
 llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
                                             PlanTrials &trials) {
   constexpr size_t kPrices = std::size(kLinkPrices);
-  auto found = findTogether<Way>(
-      kPrices + std::size(kParts), [&](size_t i) -> llvm::Expected<Way> {
+  auto found = trials.findEach<Plans>(
+      kPrices + std::size(kParts), [&](size_t i) -> llvm::Expected<Plans> {
         return i < kPrices ? getPaying(space, trials, kLinkPrices[i])
                            : getPart(space, trials, kParts[i - kPrices]);
       });
@@ -153,13 +154,15 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   found->push_back({space.withAllOffloaded(space.getRepeating(0))});
   // Several prices often mean the same.
   std::vector<StepPlan> bases;
-  for (Way &way : *found)
-    for (StepPlan &base : way)
+  for (Plans &some : *found)
+    for (StepPlan &base : some)
       if (!llvm::is_contained(bases, base))
         bases.push_back(std::move(base));
   return offerOffloading(space, trials, bases);
 }
 
+/// A higher price of memory does not always need less: what is computed again
+/// is there at once.
 llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
                                          PlanTrials &trials) {
   std::vector<StepPlan> plans;
@@ -182,7 +185,7 @@ llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
   }
   llvm::erase_if(plans,
                  [&](const StepPlan &plan) { return !trials.fitsHost(plan); });
-  auto needed = findTogether<int64_t>(
+  auto needed = trials.findEach<int64_t>(
       plans.size(), [&](size_t i) { return trials.getLeastBytes(plans[i]); });
   if (!needed)
     return needed.takeError();

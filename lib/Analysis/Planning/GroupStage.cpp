@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FindTogether.h"
 #include "PlanStages.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -76,14 +75,12 @@ static StepPlan getBuckets(const StepProgram &program, const StepPlan &base,
   return plan;
 }
 
-/// The latencies that @grouped, which is @base with buckets, does not pay.
-static Time getSaved(const PlanSpace &space, const StepPlan &base,
-                     const StepPlan &grouped) {
+/// The latencies that @grouped does not pay.
+static Time getSaved(const PlanSpace &space, const StepPlan &grouped) {
   Time saved = 0;
   llvm::DenseSet<Id> known;
   for (auto [i, op] : llvm::enumerate(space.program.ops))
-    if (Id group = grouped.group[i];
-        group >= 0 && base.group[i] < 0 && !known.insert(group).second)
+    if (Id group = grouped.group[i]; group >= 0 && !known.insert(group).second)
       saved += space.times.ops[i].cost.latency;
   return saved;
 }
@@ -94,8 +91,8 @@ Time mlir::fsdp::sched::getGainOfGroups(const PlanSpace &space) {
       llvm::all_of(space.given.group, [](Id group) { return group < 0; }))
     for (auto [most, alone] : kBuckets)
       gain = std::max(
-          gain, getSaved(space, space.given,
-                         getBuckets(space.program, space.given, most, alone)));
+          gain,
+          getSaved(space, getBuckets(space.program, space.given, most, alone)));
   return gain;
 }
 
@@ -135,11 +132,11 @@ llvm::Error mlir::fsdp::sched::groupTransfers(const PlanSpace &space,
   };
   std::vector<Bucketed> all;
   for (auto [i, base] : llvm::enumerate(bases)) {
-    std::vector<Id> last = base.group;
+    std::vector<Id> last;
     for (auto [most, alone] : kBuckets) {
       StepPlan plan = getBuckets(space.program, base, most, alone);
       if (plan.group == last ||
-          getSaved(space, base, plan) < trials.getBest().step / kWorthIt)
+          getSaved(space, plan) < trials.getBest().step / kWorthIt)
         continue;
       last = plan.group;
       all.push_back({i, most, alone, std::move(plan)});
@@ -147,7 +144,7 @@ llvm::Error mlir::fsdp::sched::groupTransfers(const PlanSpace &space,
   }
   bool givesUp = isShort && space.rules.keep == PlanRules::Keep::Auto;
   auto found =
-      findTogether<Way>(all.size(), [&](size_t i) -> llvm::Expected<Way> {
+      trials.findEach<Way>(all.size(), [&](size_t i) -> llvm::Expected<Way> {
         Bucketed &one = all[i];
         if (!givesUp)
           return Way{std::move(one.plan)};

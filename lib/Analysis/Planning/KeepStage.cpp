@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FindTogether.h"
 #include "PlanStages.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -71,7 +70,7 @@ fill(const PlanSpace &space, const PlanTrials &trials, const StepPlan &base) {
 llvm::Expected<bool>
 mlir::fsdp::sched::keepWhatFits(const PlanSpace &space, PlanTrials &trials,
                                 llvm::ArrayRef<StepPlan> bases) {
-  auto filled = findTogether<Filled>(
+  auto filled = trials.findEach<Filled>(
       bases.size(), [&](size_t i) { return fill(space, trials, bases[i]); });
   if (!filled)
     return filled.takeError();

@@ -73,7 +73,8 @@ llvm::Expected<PlannedStep>
 mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
                             llvm::ArrayRef<GroupPlacement> placements,
                             const MemoryLimits &limits, const PlanRules &rules,
-                            const StepPlan *given, PlanNeeds *needs) {
+                            const StepPlan *given, PlanNeeds *needs,
+                            bool threads) {
   StepPlan none(program);
   PlanNeeds own;
   if (given) {
@@ -91,7 +92,8 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
         "none");
   PlanSpace space(program, cost, placements, /*hasHost=*/limits.host > 0, rules,
                   given ? *given : none);
-  PlanTrials trials(program, cost, placements, limits, needs ? *needs : own);
+  PlanTrials trials(program, cost, placements, limits, needs ? *needs : own,
+                    threads);
   trials.laterGain = getGainOfGroups(space);
   StepPlan plain = space.getRepeating(0);
   if (!trials.fitsHost(plain))

@@ -29,7 +29,7 @@ llvm::Error fitAnyhow(const PlanSpace &space, PlanTrials &trials);
 llvm::Error offerOffloading(const PlanSpace &space, PlanTrials &trials,
                             llvm::ArrayRef<StepPlan> bases);
 
-/// Offers each of @bases, which fit, with as many gathered units as fit; says
+/// Offers each of @bases that fits with as many gathered units as fit; says
 /// whether some did not.
 llvm::Expected<bool> keepWhatFits(const PlanSpace &space, PlanTrials &trials,
                                   llvm::ArrayRef<StepPlan> bases);
@@ -44,8 +44,9 @@ llvm::Error offloadForRoom(const PlanSpace &space, PlanTrials &trials);
 /// together: of one kind, group and phase.
 std::vector<llvm::SmallVector<Id>> getRows(const StepProgram &program,
                                            const StepPlan &plan);
-/// What groups of the step as it is gain at most: bytes take as long together
-/// as alone, so latencies. 0 where nothing may be grouped.
+/// What groups of the step as it is gain, about: bytes take as long together as
+/// alone, so latencies. (Now and then an order is found beside buckets that is
+/// better by more.) 0 where nothing may be grouped.
 Time getGainOfGroups(const PlanSpace &space);
 /// Parts of a step less than which nothing is grouped for.
 constexpr Time kWorthIt = 1000;

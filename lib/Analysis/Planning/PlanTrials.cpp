@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanTrials.h"
-#include "FindTogether.h"
 #include "PlanSpace.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
@@ -143,7 +142,7 @@ llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
     SmallVector<Time> limits;
     for (const Offer &offer : some)
       limits.push_back(getLimit(offer.offloads, offer.way));
-    auto found = findTogether<PlannedStep>(some.size(), [&](size_t i) {
+    auto found = findEach<PlannedStep>(some.size(), [&](size_t i) {
       return evaluate(some[i].plan, limits[i]);
     });
     if (!found)

@@ -19,9 +19,12 @@
 #include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Parallel.h"
 
 #include <map>
+#include <optional>
 
 namespace mlir::fsdp::sched {
 
@@ -32,11 +35,18 @@ class PlanTrials {
 public:
   PlanTrials(const StepProgram &program, const CostModel &cost,
              llvm::ArrayRef<GroupPlacement> placements,
-             const MemoryLimits &limits, PlanNeeds &needs)
+             const MemoryLimits &limits, PlanNeeds &needs, bool threads)
       : program(program), cost(cost), placements(placements), limits(limits),
-        needs(needs) {
+        needs(needs), threads(threads) {
     best.leastBytes = std::numeric_limits<int64_t>::max();
   }
+
+  /// What @find gives for 0 to @count - 1, in order; of errors the first. Where
+  /// threads may be used, any may ask it.
+  template <typename T>
+  llvm::Expected<std::vector<T>>
+  findEach(size_t count,
+           llvm::function_ref<llvm::Expected<T>(size_t)> find) const;
 
   /// The smallest budget under which @plan can be scheduled.
   llvm::Expected<int64_t> getLeastBytes(const StepPlan &plan) const;
@@ -62,8 +72,8 @@ public:
   /// of the best @most with it.
   llvm::SmallVector<StepPlan> getFinalists(size_t most) const;
 
-  /// What later stages gain at most: what is slower than the best by more than
-  /// that is not gone on with.
+  /// What grouping gains, about: what is slower than the best by more than that
+  /// is not gone on with.
   Time laterGain = 0;
 
 private:
@@ -79,11 +89,37 @@ private:
   llvm::ArrayRef<GroupPlacement> placements;
   MemoryLimits limits;
   PlanNeeds &needs;
+  bool threads;
   PlannedStep best;
   /// By whether anything is offloaded, and by way.
   std::map<std::pair<bool, int>, PlannedStep> finalists;
   int ways = 0;
 };
+
+template <typename T>
+llvm::Expected<std::vector<T>>
+PlanTrials::findEach(size_t count,
+                     llvm::function_ref<llvm::Expected<T>(size_t)> find) const {
+  std::vector<std::optional<llvm::Expected<T>>> found(count);
+  auto one = [&](size_t i) { found[i].emplace(find(i)); };
+  if (threads)
+    llvm::parallelFor(0, count, one);
+  else
+    for (size_t i = 0; i != count; ++i)
+      one(i);
+  std::vector<T> results;
+  llvm::Error first = llvm::Error::success();
+  for (std::optional<llvm::Expected<T>> &result : found)
+    if (*result)
+      results.push_back(std::move(**result));
+    else if (first)
+      llvm::consumeError(result->takeError());
+    else
+      first = result->takeError();
+  if (first)
+    return std::move(first);
+  return std::move(results);
+}
 
 /// How many ways are grouped in the end, of each sort.
 constexpr size_t kWaysToGroup = 2;

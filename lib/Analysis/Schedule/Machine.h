@@ -164,8 +164,8 @@ private:
   };
 
   void buildLine(const CastPlan &casts);
-  void buildTails();
-  void buildStreams();
+  void buildTails(llvm::ArrayRef<int> lastTail);
+  void buildStreams(llvm::ArrayRef<int> lastTail);
   void rankGathers();
   void findChoices();
   void addFrugalNeeds();

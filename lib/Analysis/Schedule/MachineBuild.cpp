@@ -33,8 +33,9 @@ Machine::Machine(const ScheduleProblem &problem, const CastPlan &casts,
     for (auto [i, t] : llvm::enumerate(getQueueOrder(problem, queueOf(stream))))
       refOf[t] = {int8_t(stream), int32_t(i)};
   readyKey = getReadyKeys(problem);
-  buildTails();
-  buildStreams();
+  std::vector<int> lastTail = getLastTail(problem);
+  buildTails(lastTail);
+  buildStreams(lastTail);
   inRankOrder = frugal;
   rankGathers();
   findChoices();
@@ -84,7 +85,7 @@ void Machine::buildLine(const CastPlan &casts) {
   }
 }
 
-void Machine::buildTails() {
+void Machine::buildTails(llvm::ArrayRef<int> lastTail) {
   std::vector<Id> order = getTailOrder(problem);
   for (Id f : order) {
     TailStep step;
@@ -96,17 +97,16 @@ void Machine::buildTails() {
   }
   std::vector<Id> keys = getTailKeys(problem, order);
   tailNeed.assign(problem.transfers.size(), -1);
-  for (auto [t, tail] : llvm::enumerate(getLastTail(problem)))
+  for (auto [t, tail] : llvm::enumerate(lastTail))
     if (size_t(tail) == tails.size())
       tailNeed[t] = line.size();
     else if (tail >= 0 && keys[tail] >= 0)
       tailNeed[t] = segmentAt[keys[tail]];
 }
 
-void Machine::buildStreams() {
+void Machine::buildStreams(llvm::ArrayRef<int> lastTail) {
   std::vector<llvm::SmallVector<Id, 2>> before = getPredecessors(problem);
   PlaceFloor floor = getPlaceFloor(problem);
-  std::vector<int> lastTail = getLastTail(problem);
   for (int stream = 0; stream != kNumStreams; ++stream) {
     for (Id t : getQueueOrder(problem, queueOf(stream))) {
       const Transfer &transfer = problem.transfers[t];
@@ -210,9 +210,9 @@ void Machine::addFrugalNeeds() {
       if (count)
         step.needs.push_back({int8_t(stream), count - 1});
     }
-    while (tail != tails.size() &&
-           llvm::all_of(tails[tail].needs,
-                        [&](Ref r) { return isInput(item(r).transfer); }))
+    while (tail != tails.size() && llvm::all_of(tails[tail].needs, [&](Ref r) {
+             return isInput(item(r).transfer);
+           }))
       ++tail;
     step.tailsBefore = tail;
   }

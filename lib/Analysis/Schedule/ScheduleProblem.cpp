@@ -189,8 +189,7 @@ std::string mlir::fsdp::sched::checkProblem(const ScheduleProblem &p) {
   return checkProgress(p);
 }
 
-std::vector<Id>
-mlir::fsdp::sched::getReadyKeys(const ScheduleProblem &p) {
+std::vector<Id> mlir::fsdp::sched::getReadyKeys(const ScheduleProblem &p) {
   std::vector<Id> key(p.transfers.size());
   for (size_t t = 0; t != key.size(); ++t)
     key[t] = p.transfers[t].ready;

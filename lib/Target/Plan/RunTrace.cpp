@@ -188,6 +188,11 @@ mlir::fsdp::readRunTraces(StringRef directory) {
           path + ": expected a trace of the program of " + traces.front().path +
           ", " + StringRef(traces.front().issue).take_front(16) +
           ", got one of " + StringRef(trace->issue).take_front(16));
+    if (!traces.empty() && trace->worldSize != traces.front().worldSize)
+      return llvm::createStringError(
+          path + ": distributedInfo.world_size: expected " +
+          Twine(traces.front().worldSize) + ", as in " + traces.front().path +
+          ", got " + Twine(trace->worldSize));
     traces.push_back(std::move(*trace));
   }
   llvm::sort(traces, [](const RunTrace &a, const RunTrace &b) {
