@@ -114,13 +114,14 @@ static ComputeKind getGenericKind(linalg::GenericOp op) {
   return ComputeKind::Reduction;
 }
 
+bool fsdp::hasNoElements(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.hasStaticShape() && tensor.getNumElements() == 0;
+}
+
 bool fsdp::hasEmptyLoop(linalg::LinalgOp op) {
   // Each loop walks a dimension of an operand.
-  return llvm::any_of(op->getOperandTypes(), [](Type type) {
-    auto shaped = dyn_cast<ShapedType>(type);
-    return shaped && shaped.hasRank() &&
-           llvm::is_contained(shaped.getShape(), 0);
-  });
+  return llvm::any_of(op->getOperandTypes(), hasNoElements);
 }
 
 ComputeKind fsdp::getComputeKind(Operation *op) {

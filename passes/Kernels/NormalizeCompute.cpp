@@ -149,11 +149,6 @@ struct RoundConstant : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-static bool hasNoElements(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.hasStaticShape() && tensor.getNumElements() == 0;
-}
-
 /// Nothing computes a tensor without elements.
 struct DropEmptyResults : RewritePattern {
   explicit DropEmptyResults(MLIRContext *context)

@@ -40,7 +40,10 @@ enum class ComputeKind {
 /// found in linalg.generic only (fsdp-normalize-compute makes them).
 ComputeKind getComputeKind(Operation *op);
 
-/// Whether a loop of @op, of static shape, has no iterations.
+/// Whether @type is of tensors of static shape that are empty.
+bool hasNoElements(Type type);
+
+/// Whether a loop of @op, on tensors of static shape, has no iterations.
 bool hasEmptyLoop(linalg::LinalgOp op);
 
 /// Elementwise or Reduction.

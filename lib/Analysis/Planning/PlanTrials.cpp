@@ -110,10 +110,10 @@ Time PlanTrials::getLimit(bool offloads, int way) {
 }
 
 void PlanTrials::take(PlannedStep found, bool offloads, int way) {
-  if (found.step >= getLimit(offloads, way))
+  if (found.step < getLimit(offloads, way))
+    finalists[{offloads, way}] = found;
+  else
     found.step = PlannedStep::kNever;
-  if (PlannedStep &rival = finalists[{offloads, way}]; found.step < rival.step)
-    rival = found;
   bool isBetter = best.fits()
                       ? found.step < best.step - best.step / 10000
                       : found.fits() || found.leastBytes < best.leastBytes;

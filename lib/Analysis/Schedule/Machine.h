@@ -167,7 +167,7 @@ private:
   void buildTails(llvm::ArrayRef<int> lastTail);
   void buildStreams(llvm::ArrayRef<int> lastTail);
   void rankGathers();
-  void findChoices();
+  void findChoices(bool frugal);
   void addFrugalNeeds();
   void buildFloors(const CastPlan &casts, bool frugal);
   std::vector<Id> getFetchFloors(int lead) const;

@@ -38,11 +38,7 @@ Machine::Machine(const ScheduleProblem &problem, const CastPlan &casts,
   buildStreams(lastTail);
   inRankOrder = frugal;
   rankGathers();
-  findChoices();
-  latencies &= !frugal;
-  for (int stream : choices)
-    for (const Item &item : streams[stream])
-      oneAfterOther &= !latencies || item.link == streams[choices[0]][0].link;
+  findChoices(frugal);
   if (frugal)
     addFrugalNeeds();
   buildFloors(casts, frugal);
@@ -172,7 +168,7 @@ void Machine::rankGathers() {
 }
 
 /// Streams that share a link take turns on it.
-void Machine::findChoices() {
+void Machine::findChoices(bool frugal) {
   std::vector<uint8_t> streamsOn(problem.numLinks);
   for (int stream = 0; stream != kNumStreams; ++stream)
     for (const Item &item : streams[stream])
@@ -191,6 +187,10 @@ void Machine::findChoices() {
         leastLoss,
         kFullRate - rates[maskOf(Queue::Compute) | maskOf(queueOf(stream))]);
   }
+  latencies &= !frugal;
+  for (int stream : choices)
+    for (const Item &item : streams[stream])
+      oneAfterOther &= !latencies || item.link == streams[choices[0]][0].link;
 }
 
 /// Reductions and tails as soon as they can be, before anything else.

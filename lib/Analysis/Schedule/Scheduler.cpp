@@ -365,8 +365,8 @@ struct Best {
 };
 } // namespace
 
-/// FSDP's schedules within the limits that are asked for; but @all, as it is
-/// set up by default.
+/// FSDP's schedules within the limits that are asked for; without @all, only
+/// those of its default settings.
 static void offerFSDP(const ScheduleProblem &problem, bool all, Best &best) {
   const Limits &limits = problem.limits;
   for (bool forward : {true, false})

@@ -15,6 +15,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
 #include <map>
 
 using namespace mlir::fsdp;
@@ -198,11 +199,13 @@ mlir::fsdp::readRunTraces(StringRef directory) {
   llvm::sort(traces, [](const RunTrace &a, const RunTrace &b) {
     return a.rank < b.rank;
   });
-  for (const RunTrace &trace : llvm::drop_begin(traces))
-    if (const RunTrace &before = *(&trace - 1); trace.rank == before.rank)
-      return llvm::createStringError(
-          trace.path + ": expected a trace of another rank than " +
-          before.path + " has, got rank " + Twine(trace.rank) + " again");
+  auto twice = std::adjacent_find(
+      traces.begin(), traces.end(),
+      [](const RunTrace &a, const RunTrace &b) { return a.rank == b.rank; });
+  if (twice != traces.end())
+    return llvm::createStringError(
+        twice[1].path + ": expected a trace of another rank than " +
+        twice->path + " has, got rank " + Twine(twice->rank) + " again");
   return traces;
 }
 
