@@ -162,7 +162,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     FailureOr<StepPlan> given = read(*program, origins);
     if (failed(given))
       return llvm::createStringError("expected a plan that can be made");
-    MemoryLimits limits(budget ? budget : description->device.getUsableBytes(),
+    PlanLimits limits(budget ? budget : description->device.getUsableBytes(),
                         description->host ? description->host->memoryBytes : 0);
     if (known && *given == StepPlan(*program)) {
       apply(*program, *known, origins);

@@ -34,18 +34,20 @@ public:
     }
   }
 
-  llvm::Expected<bool> plan(int64_t budget) override {
+  llvm::Expected<Planned> plan(int64_t budget, Time below) override {
     ++planned;
+    lastBelow = below;
     last = all.size() - 1;
     for (size_t i = all.size(); i-- != 0;)
       if (all[i].need <= budget)
         last = i;
-    return all[last].need <= budget;
+    return Planned{all[last].need <= budget, all[last].time};
   }
   /// Orders for less memory take less and longer, in steps, down to the need;
   /// so do those that leave room.
   llvm::Expected<Outcome> order(const OrderLimits &limits) override {
     const Plan &plan = all[last];
+    mostOrdered = std::max(mostOrdered, last);
     int64_t step = std::max<int64_t>(plan.need - limits.budget, 0) / 20'000'000;
     int64_t saved = std::min((plan.packed - plan.need) / 2,
                              step * 3'000'000 + limits.room / 8);
@@ -60,7 +62,8 @@ public:
     Time time;
   };
   std::vector<Plan> all;
-  size_t last = 0, kept = 0;
+  size_t last = 0, kept = 0, mostOrdered = 0;
+  Time lastBelow = 0;
   int planned = 0;
   int64_t mostRoom = 0;
 };
@@ -108,6 +111,25 @@ int countPlans(Time time) {
 TEST(StepFit, NothingIsLookedForBeyondWhatDidNotFit) {
   int settled = countPlans(1001), open = countPlans(1500);
   EXPECT_LT(settled, open);
+}
+
+/// The first plan takes 10000, and 10003 where it leaves the room with which it
+/// fits; the second, for less, @time.
+Plans fitBesideFaster(Time time) {
+  Plans plans(1);
+  plans.all.resize(2);
+  plans.all[0] = {1'000'000'000, 1'040'000'000, 10'000};
+  plans.all[1] = {900'000'000, 900'000'000, time};
+  EXPECT_TRUE(fit(plans, 1'035'000'000).fits());
+  EXPECT_EQ(plans.planned, 2);
+  EXPECT_EQ(plans.lastBelow, 10'003);
+  return plans;
+}
+
+TEST(StepFit, APlanForLessIsTakenWhereItIsFaster) {
+  EXPECT_EQ(fitBesideFaster(9'000).kept, 1u);
+  // It is not ordered otherwise.
+  EXPECT_EQ(fitBesideFaster(10'003).mostOrdered, 0u);
 }
 
 TEST(StepFit, WhatIsKeptFits) {

@@ -434,7 +434,7 @@ TEST(PlanSearch, theHostIsUsedWhereItHelps) {
     StepProgram program = makeRandomStep(random, 4 + random() % 4, 4);
     int64_t least = getPlain(program, cost, kNoBudget).least;
     for (int64_t budget : {least, least * 9 / 10, least * 8 / 10}) {
-      MemoryLimits limits(budget, round % 3 ? 1 << 20 : 256);
+      PlanLimits limits(budget, round % 3 ? 1 << 20 : 256);
       auto alone =
           llvm::cantFail(planStep(program, cost, {GroupPlacement()}, budget));
       auto planned =
@@ -498,7 +498,7 @@ TEST(PlanSearch, offloadsEverythingWhereItMust) {
   StepProgram program = makeRandomStep(random, 6, 4);
   PlanRules rules;
   rules.offload = PlanRules::Offload::Full;
-  auto getError = [&](const MemoryLimits &limits) {
+  auto getError = [&](const PlanLimits &limits) {
     auto planned = planStep(program, cost, {GroupPlacement()}, limits, rules);
     return planned ? "" : llvm::toString(planned.takeError());
   };
@@ -531,7 +531,7 @@ TEST(PlanSearch, needsNoMoreThanUnderAnyRule) {
   for (int round = 0; round != 30; ++round) {
     StepProgram program = makeRandomStep(random, 4 + random() % 3, 4);
     // So little that nothing fits.
-    MemoryLimits limits(1, 1 << 20);
+    PlanLimits limits(1, 1 << 20);
     auto getLeast = [&](const PlanRules &rules) {
       return llvm::cantFail(
                  planStep(program, cost, {GroupPlacement()}, limits, rules))

@@ -72,7 +72,7 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
 llvm::Expected<PlannedStep>
 mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
                             llvm::ArrayRef<GroupPlacement> placements,
-                            const MemoryLimits &limits, const PlanRules &rules,
+                            const PlanLimits &limits, const PlanRules &rules,
                             const StepPlan *given, PlanNeeds *needs,
                             bool threads) {
   StepPlan none(program);

@@ -102,11 +102,13 @@ Time PlanTrials::getFinalTime(bool offloads, int way) const {
 }
 
 /// From here on a plan is neither the best of its way nor better than those
-/// that go on.
+/// that go on. (As long as nothing fits, whatever does is wanted.)
 Time PlanTrials::getLimit(bool offloads, int way) {
   Time limit =
       std::min(finalists[{offloads, way}].step, getFinalTime(offloads, way));
-  return best.fits() ? std::min(limit, best.step + laterGain) : limit;
+  return best.fits()
+             ? std::min(limit, std::min(best.step, limits.below) + laterGain)
+             : limit;
 }
 
 void PlanTrials::take(PlannedStep found, bool offloads, int way) {

@@ -35,7 +35,7 @@ class PlanTrials {
 public:
   PlanTrials(const StepProgram &program, const CostModel &cost,
              llvm::ArrayRef<GroupPlacement> placements,
-             const MemoryLimits &limits, PlanNeeds &needs, bool threads)
+             const PlanLimits &limits, PlanNeeds &needs, bool threads)
       : program(program), cost(cost), placements(placements), limits(limits),
         needs(needs), threads(threads) {
     best.leastBytes = std::numeric_limits<int64_t>::max();
@@ -87,7 +87,7 @@ private:
   const StepProgram &program;
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
-  MemoryLimits limits;
+  PlanLimits limits;
   PlanNeeds &needs;
   bool threads;
   PlannedStep best;

@@ -16,12 +16,19 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-llvm::Expected<bool> ProgramTrials::plan(int64_t budget) {
-  if (last && last->budget == budget)
-    return last->planned.fits();
-  auto planned =
-      planStep(program, cost, placements, {budget, hostBudget}, rules,
-               /*given=*/nullptr, &needs);
+llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
+                                                        Time below) {
+  if (!last || last->budget != budget || last->below != below)
+    if (llvm::Error error = planAnew(budget, below))
+      return std::move(error);
+  return Planned{last->planned.fits(), last->planned.step};
+}
+
+llvm::Error ProgramTrials::planAnew(int64_t budget, Time below) {
+  PlanLimits limits(budget, hostBudget);
+  limits.below = below;
+  auto planned = planStep(program, cost, placements, limits, rules,
+                          /*given=*/nullptr, &needs);
   if (!planned)
     return planned.takeError();
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
@@ -30,10 +37,11 @@ llvm::Expected<bool> ProgramTrials::plan(int64_t budget) {
   auto next = known == plans.end() ? std::make_shared<Plan>()
                                    : std::make_shared<Plan>(**known);
   next->budget = budget;
+  next->below = below;
   next->planned = std::move(*planned);
   if (known != plans.end()) {
     last = std::move(next);
-    return last->planned.fits();
+    return llvm::Error::success();
   }
   next->number = plans.size();
   next->program = applyPlan(program, next->planned.plan);
@@ -45,7 +53,7 @@ llvm::Expected<bool> ProgramTrials::plan(int64_t budget) {
   next->step = std::move(*step);
   plans.push_back(next);
   last = std::move(next);
-  return last->planned.fits();
+  return llvm::Error::success();
 }
 
 llvm::Expected<StepTrials::Outcome>

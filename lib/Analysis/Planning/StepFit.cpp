@@ -38,6 +38,8 @@ public:
 private:
   using Outcome = StepTrials::Outcome;
   llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
+  llvm::Expected<Outcome> tryOrders(int64_t model, int64_t target);
+  llvm::Error tryFaster(int64_t model);
   /// A plan for more memory would hardly be faster.
   bool isSettled() const {
     return bestBytes && hoped && bestTime - hoped <= hoped / 500;
@@ -53,18 +55,34 @@ private:
 };
 } // namespace
 
-/// Returns what comes of the first order of the plan for @model bytes. Where
-/// its arena takes more than @target, others of the same plan are tried, too:
-/// that is quicker than another plan, and mostly as fast a step. First those
-/// that leave room but at the fullest moments, which pack better; then one for
-/// less.
+/// Returns what comes of the first order of the plan for @model bytes.
 llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
                                                      int64_t target) {
+  auto planned = trials.plan(model);
+  if (!planned)
+    return planned.takeError();
+  isLeastPlan = !planned->fits;
+  return tryOrders(model, target);
+}
+
+/// Tries the plan for @model bytes if that is faster than what there is.
+llvm::Error Fitting::tryFaster(int64_t model) {
+  auto planned = trials.plan(model, bestTime);
+  if (!planned)
+    return planned.takeError();
+  if (!planned->fits || planned->time >= bestTime)
+    return llvm::Error::success();
+  return tryOrders(model, budget).takeError();
+}
+
+/// Returns what comes of the first order of the last plan, which is for @model
+/// bytes. Where its arena takes more than @target, others of the same plan are
+/// tried, too: that is quicker than another plan, and mostly as fast a step.
+/// First those that leave room but at the fullest moments, which pack better;
+/// then one for less.
+llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t model,
+                                                       int64_t target) {
   constexpr int kRooms[] = {16, 8}, kOrders = std::size(kRooms) + 2;
-  llvm::Expected<bool> fitsModel = trials.plan(model);
-  if (!fitsModel)
-    return fitsModel.takeError();
-  isLeastPlan = !*fitsModel;
   Outcome first;
   OrderLimits limits{model, 0};
   for (int i = 0; i != kOrders && limits.budget > 0; ++i) {
@@ -104,9 +122,8 @@ llvm::Error Fitting::fill() {
     if (isSettled()) {
       // Plans are searched for: now and then one for less is faster.
       constexpr int kParts = 16;
-      return *model < budget
-                 ? llvm::Error::success()
-                 : attempt(*model - *model / kParts, budget).takeError();
+      return *model < budget ? llvm::Error::success()
+                             : tryFaster(*model - *model / kParts);
     }
     search.note(*model, outcome->bytes);
   }

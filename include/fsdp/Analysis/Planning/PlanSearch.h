@@ -47,13 +47,15 @@ llvm::Expected<PlanRules> parsePlanRules(llvm::StringRef reshardAfterForward,
                                          llvm::StringRef offload,
                                          llvm::StringRef bucket);
 
-/// Bytes that the arenas of one rank may take.
-struct MemoryLimits {
-  int64_t device = kNoBudget;
-  /// 0: no link leads to the host.
-  int64_t host = 0;
+/// What a plan may take.
+struct PlanLimits {
+  /// Bytes for the arenas of one rank; host 0: no link leads there.
+  int64_t device = kNoBudget, host = 0;
+  /// Plans that take as long, or longer, are of no use: which of them is found
+  /// does not matter.
+  Time below = std::numeric_limits<Time>::max();
 
-  MemoryLimits(int64_t device, int64_t host = 0) : device(device), host(host) {}
+  PlanLimits(int64_t device, int64_t host = 0) : device(device), host(host) {}
 };
 
 struct PlanDecision {
@@ -89,7 +91,7 @@ struct PlannedStep {
 /// getStepProblem and checkPlan, and of rules that the machine cannot follow.
 llvm::Expected<PlannedStep>
 planStep(const StepProgram &program, const CostModel &cost,
-         llvm::ArrayRef<GroupPlacement> placements, const MemoryLimits &limits,
+         llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,
          const PlanRules &rules = PlanRules(), const StepPlan *given = nullptr,
          PlanNeeds *needs = nullptr, bool threads = true);
 

@@ -24,8 +24,10 @@ public:
     /// With the plan applied, and what there is to order in it.
     StepProgram program;
     StepProblem step;
-    /// Of the model, for which it was planned.
+    /// Of the model, for which it was planned; and the time that it was to
+    /// beat.
     int64_t budget = 0;
+    Time below = 0;
     /// The same for equal plans.
     size_t number = 0;
   };
@@ -37,7 +39,7 @@ public:
       : program(program), cost(cost), placements(placements),
         hostBudget(hostBudget), rules(rules) {}
 
-  llvm::Expected<bool> plan(int64_t budget) override;
+  llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) override;
   llvm::Expected<Outcome> order(const OrderLimits &limits) override;
   void keep() override {
     best = last;
@@ -53,6 +55,8 @@ public:
   const OrderLimits &getBestLimits() const { return bestLimits; }
 
 private:
+  llvm::Error planAnew(int64_t budget, Time below);
+
   /// An order of the plan of that number, and what packing gave.
   struct Packed {
     size_t plan;

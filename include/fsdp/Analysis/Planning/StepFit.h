@@ -19,6 +19,7 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <limits>
 
 namespace mlir::fsdp::sched {
 
@@ -41,9 +42,16 @@ public:
     }
   };
   virtual ~StepTrials() = default;
-  /// Plans the step for @budget bytes by the model of memory. False: none fits
-  /// there, and the plan is the one that needs least.
-  virtual llvm::Expected<bool> plan(int64_t budget) = 0;
+  struct Planned {
+    /// If not, the plan is the one that needs least.
+    bool fits = false;
+    /// As the search for plans has ordered it.
+    Time time = kNever;
+  };
+  static constexpr Time kNever = std::numeric_limits<Time>::max();
+  /// Plans the step for @budget bytes by the model of memory. A plan that takes
+  /// @below or more is of no use; which of these it is does not matter.
+  virtual llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) = 0;
   /// Orders what was planned last, and packs its arena.
   virtual llvm::Expected<Outcome> order(const OrderLimits &limits) = 0;
   /// What was ordered last is the best so far.
