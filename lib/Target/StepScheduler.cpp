@@ -16,6 +16,7 @@
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/Planner.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -75,22 +76,21 @@ void StepScheduler::fillPlan(OpPassManager &pm, const Choice &choice) const {
 }
 
 /// Orders the planned step.
-void StepScheduler::fillOrder(OpPassManager &pm,
-                              const sched::OrderLimits &limits) const {
+void StepScheduler::fillOrder(OpPassManager &pm, const Choice &choice) const {
   ScheduleStepOptions schedule;
   schedule.cluster = clusterFile;
   schedule.profile = options.profile;
   schedule.order = options.order;
   // What is reserved may be all of it. The pass takes 0 for the device's.
-  schedule.budget = std::max<int64_t>(limits.budget, 1);
-  schedule.room = limits.room;
+  schedule.budget = std::max<int64_t>(choice.order.budget, 1);
+  schedule.room = choice.order.room;
   schedule.available = std::max<int64_t>(budget, 1);
   schedule.shrink = true;
   schedule.forwardPrefetch = options.forwardPrefetch;
   schedule.backwardPrefetch = options.backwardPrefetch;
   schedule.limitAllGathers = options.limitAllGathers;
   pm.addPass(createPlanArena({/*draft=*/true}));
-  pm.addPass(createScheduleStep(schedule));
+  pm.addPass(createScheduleStep(schedule, choice.schedule));
 }
 
 /// "step 412.3 ms, bound 406.8 ms, gap 1.4 %".
@@ -127,9 +127,9 @@ static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
 }
 
 llvm::Error StepScheduler::order(Frontend &frontend,
-                                 const sched::OrderLimits &limits) const {
+                                 const Choice &choice) const {
   if (llvm::Error error = frontend.runPipeline(
-          "schedule", [&](OpPassManager &pm) { fillOrder(pm, limits); }))
+          "schedule", [&](OpPassManager &pm) { fillOrder(pm, choice); }))
     return error;
   return frontend.runPipeline(
       "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); });
@@ -161,7 +161,9 @@ StepScheduler::choose(Frontend &frontend) const {
     return refuse(fit->leastBudget);
   return Choice{trials.getBest().budget,
                 std::make_shared<sched::PlannedStep>(trials.getBest().planned),
-                trials.getBestLimits(), fit->bytes};
+                trials.getBestLimits(),
+                std::make_shared<sched::Schedule>(trials.getBestSchedule()),
+                fit->bytes};
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
@@ -195,7 +197,7 @@ StepScheduler::getRemarkingPasses(const ScheduleOptions &options) {
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
-  Choice choice{0, nullptr, {budget, 0}, 0};
+  Choice choice{0, nullptr, {budget, 0}, nullptr, 0};
   bool isPlanned = options.hasPlan();
   if (isPlanned) {
     auto chosen = choose(frontend);
@@ -206,7 +208,7 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
             "plan", [&](OpPassManager &pm) { fillPlan(pm, choice); }))
       return error;
   }
-  if (llvm::Error error = order(frontend, choice.order))
+  if (llvm::Error error = order(frontend, choice))
     return error;
   ModuleOp module = frontend.getModule();
   int64_t bytes = getArenaBytes(getStep(module));

@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 #include "fsdp/Analysis/Schedule/TransferCauses.h"
@@ -17,6 +18,7 @@
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Passes/Pipelines.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
@@ -47,10 +49,19 @@ struct OrderedStep {
 };
 } // namespace
 
+static bool isScheduleOf(const ScheduleProblem &problem,
+                         const Schedule &schedule) {
+  return checkSchedule(problem, schedule).empty() &&
+         fitsBudget(problem, schedule) &&
+         simulate(problem, schedule).step == schedule.makespan;
+}
+
 /// The schedule that the options name; an error where the budget is too small.
+/// @known: what was found for order scheduled, or null.
 static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
                                        const Cluster &cluster,
-                                       const ScheduleStepOptions &options) {
+                                       const ScheduleStepOptions &options,
+                                       const Schedule *known) {
   if (options.order == "fsdp") {
     FSDPOptions fsdp;
     fsdp.forwardPrefetch = options.forwardPrefetch;
@@ -63,6 +74,8 @@ static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
   problem.room = options.room;
   if (options.shrink)
     problem.budget = std::max(problem.budget, getLeastBudget(problem));
+  if (known && isScheduleOf(problem, *known))
+    return *known;
   if (std::optional<Schedule> found = schedule(problem))
     return std::move(*found);
   return llvm::createStringError("expected a budget of at least " +
@@ -72,7 +85,8 @@ static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
 
 static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
                                            const Cluster &cluster,
-                                           const ScheduleStepOptions &options) {
+                                           const ScheduleStepOptions &options,
+                                           const Schedule *known) {
   llvm::Expected<ClusterCost> cost = createClusterCost(cluster, program);
   if (!cost)
     return cost.takeError();
@@ -84,7 +98,8 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
   if (options.order == "in_order") {
     result.program = program;
   } else {
-    llvm::Expected<Schedule> chosen = choose(step->problem, cluster, options);
+    llvm::Expected<Schedule> chosen =
+        choose(step->problem, cluster, options, known);
     if (!chosen)
       return chosen.takeError();
     result.program = applySchedule(program, *step, *chosen);
@@ -277,6 +292,9 @@ void Rewriter::apply(const StepProgram &program) {
 namespace {
 struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
   using ScheduleStepBase::ScheduleStepBase;
+  ScheduleStep(const ScheduleStepOptions &options,
+               std::shared_ptr<const Schedule> known)
+      : ScheduleStepBase(options), known(std::move(known)) {}
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -343,7 +361,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       if (!description)
         return fail(description.takeError());
       description->stepProfile = profile;
-      auto found = reorder(*program, *description, options);
+      auto found = reorder(*program, *description, options, known.get());
       if (!found)
         return fail(found.takeError());
       ordered = std::move(*found);
@@ -358,5 +376,13 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     Rewriter(step, origins).apply(ordered.program);
     return success();
   }
+
+  std::shared_ptr<const Schedule> known;
 };
 } // namespace
+
+std::unique_ptr<Pass>
+fsdp::createScheduleStep(const ScheduleStepOptions &options,
+                         std::shared_ptr<const Schedule> schedule) {
+  return std::make_unique<ScheduleStep>(options, std::move(schedule));
+}

@@ -12,6 +12,7 @@
 
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Planning/StepPlan.h"
+#include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
@@ -19,6 +20,7 @@
 #include "fsdp/Analysis/StepArena.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/Frontend.h"
 
 #include "gtest/gtest.h"
@@ -373,6 +375,40 @@ TEST_P(Gpt2Step, productsAreThoseOfTheModel) {
   EXPECT_EQ(flops, expected);
   EXPECT_EQ(calls[KernelKind::Attention], 2);
   EXPECT_EQ(calls[KernelKind::AttentionBackward], 2);
+}
+
+TEST_P(Gpt2Step, aKnownOrderIsFollowedWhereItIsOneOfTheStep) {
+  ScheduleStepOptions options;
+  options.cluster = FSDP_CLUSTERS "/h100-sxm.json";
+  auto cluster = loadCluster(options.cluster);
+  ASSERT_TRUE(bool(cluster));
+  auto cost = createClusterCost(*cluster, program);
+  ASSERT_TRUE(bool(cost));
+  auto step = getStepProblem(program,
+                             addTimes(program, *cost->model, cost->placements));
+  ASSERT_TRUE(bool(step));
+  auto order = [&](std::shared_ptr<const Schedule> known) {
+    OwningOpRef<ModuleOp> module = frontend->getModule().clone();
+    EXPECT_FALSE(
+        bool(frontend->runPipeline(*module, "order", [&](OpPassManager &pm) {
+          pm.addPass(createScheduleStep(options, known));
+          pm.addPass(createPlanArena());
+          pm.addPass(createVerifySchedule());
+        })));
+    FailureOr<StepProgram> ordered = extractStepProgram(*module);
+    EXPECT_TRUE(succeeded(ordered));
+    return describe(*ordered);
+  };
+  auto known = std::make_shared<Schedule>(
+      scheduleLikeFSDP(step->problem, FSDPOptions()));
+  known->makespan = simulate(step->problem, *known).step;
+  std::vector<std::string> best = order(nullptr);
+  EXPECT_EQ(order(known), describe(applySchedule(program, *step, *known)));
+  EXPECT_NE(order(known), best);
+  // Of another step; and one that takes longer than it says.
+  EXPECT_EQ(order(std::make_shared<Schedule>()), best);
+  --known->makespan;
+  EXPECT_EQ(order(known), best);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Gpt2Step, ::testing::Values(kSettings[0]));

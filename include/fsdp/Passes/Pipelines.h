@@ -73,14 +73,22 @@ void buildKernelPipeline(OpPassManager &pm,
 
 namespace sched {
 struct PlannedStep;
+struct Schedule;
 } // namespace sched
 struct PlanStepOptions;
+struct ScheduleStepOptions;
 
-/// fsdp-plan-step that writes @planned, which was made of the same step with the
-/// same options, unless the step has a plan of its own.
+/// fsdp-plan-step that writes @planned, which was made of the same step with
+/// the same options, unless the step has a plan of its own.
 std::unique_ptr<Pass>
 createPlanStep(const PlanStepOptions &options,
                std::shared_ptr<const sched::PlannedStep> planned);
+
+/// fsdp-schedule-step, order scheduled, that does not search again where
+/// @schedule is one of its step and fits.
+std::unique_ptr<Pass>
+createScheduleStep(const ScheduleStepOptions &options,
+                   std::shared_ptr<const sched::Schedule> schedule);
 
 /// What fsdp-optimize plans for.
 struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {

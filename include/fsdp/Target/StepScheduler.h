@@ -66,18 +66,20 @@ public:
 private:
   void report(ModuleOp module, int64_t bytes) const;
   /// The budget of the model of memory for which the step is planned, what it
-  /// is ordered for, and what its arena takes then. Bytes.
+  /// is ordered for, and what its arena takes then. Bytes. With a plan, both
+  /// answers.
   struct Choice {
     int64_t plan = 0;
     std::shared_ptr<const sched::PlannedStep> planned;
     sched::OrderLimits order;
+    std::shared_ptr<const sched::Schedule> schedule;
     int64_t bytes = 0;
   };
   llvm::Expected<Choice> choose(Frontend &frontend) const;
   void fillPlan(OpPassManager &pm, const Choice &choice) const;
-  void fillOrder(OpPassManager &pm, const sched::OrderLimits &limits) const;
+  void fillOrder(OpPassManager &pm, const Choice &choice) const;
   /// Orders the step of @frontend as it is, and places its arena.
-  llvm::Error order(Frontend &frontend, const sched::OrderLimits &limits) const;
+  llvm::Error order(Frontend &frontend, const Choice &choice) const;
   llvm::Error refuse(int64_t needed) const;
 
   ScheduleOptions options;
