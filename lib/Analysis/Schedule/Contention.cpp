@@ -28,6 +28,8 @@ public:
   Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others);
   /// @work: of each of the others, in time that it takes alone.
   Time get(llvm::ArrayRef<Time> work) const;
+  /// The same and somewhat more, at once: as if each ran by itself.
+  Time getMost(llvm::ArrayRef<Time> work) const;
 
 private:
   /// Most speed that @queue has beside one of the queues of each.
@@ -38,6 +40,8 @@ private:
   SmallVector<double> speed;
   /// By set of others: the part of the time that the queue loses beside them.
   SmallVector<double> lost;
+  /// Of each of the others: no price of it is higher.
+  SmallVector<double> highest;
 };
 } // namespace
 
@@ -75,6 +79,8 @@ Loss::Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others) {
         masks.push_back(other.queues);
     lost[set] = 1 - double(getRate(cost, queue, masks)) / kFullRate;
   }
+  for (size_t i = 0; i != others.size(); ++i)
+    highest.push_back(std::clamp(lost[size_t(1) << i] / speed[i], 0.0, 1.0));
 }
 
 /// A price for each other's work, so that no set of them pays more, while it
@@ -111,6 +117,13 @@ Time Loss::get(llvm::ArrayRef<Time> work) const {
   }
   // Prices are rounded, by less than that.
   return Time(sum * (1 - 1e-12) + 1e-6);
+}
+
+Time Loss::getMost(llvm::ArrayRef<Time> work) const {
+  double sum = 0;
+  for (auto [time, price] : llvm::zip_equal(work, highest))
+    sum += price * double(time);
+  return Time(sum) + 1;
 }
 
 namespace {
@@ -192,9 +205,8 @@ Time mlir::fsdp::sched::getSlowed(const CostModel &cost,
         continue;
       for (auto [rest, work] : llvm::zip_equal(rests, beside))
         work = rest.getLeft(job.head);
-      // Nothing loses more than what runs beside it takes.
       Time least = job.head + end + left;
-      if (least + std::accumulate(beside.begin(), beside.end(), Time(0)) > most)
+      if (least + loss.getMost(beside) > most)
         most = std::max(most, least + loss.get(beside));
       left -= job.work;
     }
