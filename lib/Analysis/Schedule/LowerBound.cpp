@@ -79,7 +79,7 @@ private:
   Time getContendedHead(Id segment) const;
   static Time runPreemptive(std::vector<Job> jobs);
   Jobs getJobs() const;
-  Time getContended() const;
+  Time getContended(Time least) const;
 
   const ScheduleProblem &p;
   std::vector<Time> work, head, tail;
@@ -87,6 +87,9 @@ private:
   /// Bytes of the first reductions, by how many; and by segment of the results
   /// that are held beside it.
   std::vector<int64_t> inputs, results, held;
+  /// By segment: bytes on the border before it, with every reduction over that
+  /// is ready.
+  std::vector<int64_t> reduced;
   std::vector<Choice> choices;
   /// What findHeads does not find.
   std::vector<Time> leastHead;
@@ -197,6 +200,10 @@ void Graph::addMemoryEdges() {
     findReductions(sent, heldUntil);
     addReductionEdges(needed);
   }
+  for (size_t s = 0; s != n; ++s) {
+    size_t ready = getReady(s);
+    reduced.push_back(getBorderBytes(p, s) + getReducedBytes(s, ready, ready));
+  }
   for (Queue fetched : {Queue::AllGather, Queue::H2D})
     addFetchEdges(fetched, load);
 }
@@ -283,13 +290,14 @@ void Graph::addGatherEdges(Id gather, Id place, int64_t room,
                            const std::vector<int64_t> &freed) {
   size_t least = reductions.size() + 1;
   for (Id s = p.transfers[gather].firstUse; s >= place && least; --s) {
-    int64_t left = room + freed[s] - getBorderBytes(p, s);
-    size_t ready = getReady(s);
+    int64_t left = room + freed[s];
     // Else the gather cannot begin here.
-    if (getReducedBytes(s, ready, ready) <= left)
-      while (least > ready ||
-             (least && getReducedBytes(s, least - 1, ready) <= left))
-        --least;
+    if (reduced[s] > left)
+      continue;
+    size_t ready = getReady(s);
+    while (least > ready ||
+           (least && getReducedBytes(s, least - 1, ready) <= left))
+      --least;
   }
   if (least && least <= reductions.size())
     edge(transfer(reductions[least - 1]), transfer(gather));
@@ -473,15 +481,16 @@ Graph::Jobs Graph::getJobs() const {
   return jobs;
 }
 
-Time Graph::getContended() const {
+/// A bound that is @least already, raised by what slows what down.
+Time Graph::getContended(Time least) const {
   if (!p.cost)
-    return 0;
+    return least;
   Jobs jobs = getJobs();
   auto &queues = jobs.queues;
   auto &links = jobs.links;
   llvm::for_each(queues, sortByHead);
   llvm::for_each(links, sortByHead);
-  Time most = 0;
+  Time most = least;
   for (int slowed = 0; slowed != kNumQueues; ++slowed) {
     SmallVector<Time> tails = getTails(queues[slowed]);
     auto raise = [&](llvm::ArrayRef<Beside> others) {
@@ -520,7 +529,7 @@ Bound Graph::getBound() const {
     bound.links.push_back(runPreemptive(std::move(links[l])));
     raise(bound.links[l], Bound::Link, l);
   }
-  bound.contended = getContended();
+  bound.contended = getContended(bound.value);
   raise(bound.contended, Bound::Contention, 0);
   return bound;
 }

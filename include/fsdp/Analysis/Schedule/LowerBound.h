@@ -28,8 +28,8 @@ struct Bound {
   /// By queue, Queue::Compute included, and by link.
   std::array<Time, kNumQueues> queues = {};
   std::vector<Time> links;
-  /// With what transfers take from compute, and from each other on different
-  /// links, while they run side by side.
+  /// The largest of these, raised by what transfers take from compute, and from
+  /// each other on different links, while they run side by side.
   Time contended = 0;
   /// Which one it is, and the queue's or link's number.
   enum Kind { CriticalPath, Queue, Link, Contention } binding = CriticalPath;
