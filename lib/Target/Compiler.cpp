@@ -258,8 +258,11 @@ llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
   manifest.name = llvm::sys::path::stem(options.input).str();
   manifest.cpu = cpu.name;
   manifest.features = cpu.features;
-  if (schedule)
+  if (schedule) {
     manifest.order = options.schedule.order;
+    // The borders of a guarded arena come on top of it.
+    manifest.budgetBytes = options.guard ? 0 : schedule->getWholeBudget();
+  }
   auto writeManifest = [&](ModuleOp module, const sched::StepProgram &program) {
     return text = createManifest(module, program, manifest);
   };

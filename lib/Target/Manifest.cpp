@@ -337,7 +337,8 @@ json::Object ManifestWriter::getArena() {
       {"bytes", getSize("bytes").getInt()},
       {"host_bytes", hostBytes ? hostBytes.getInt() : 0},
       {"segments", std::move(segments)},
-      {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))}};
+      {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))},
+      {"budget_bytes", options.budgetBytes}};
 }
 
 json::Object ManifestWriter::getPlan() {

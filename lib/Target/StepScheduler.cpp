@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/StepScheduler.h"
+#include "fsdp-rt/memory.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Planning/ProgramTrials.h"
@@ -177,12 +178,15 @@ llvm::Error StepScheduler::refuse(int64_t needed) const {
 
 void StepScheduler::reserveScratch(ModuleOp module) {
   func::FuncOp kernel = getKernelWithMostScratch(module);
-  int64_t more = getScratchBytes(kernel) - reserved;
+  int64_t more = ::fsdp::rt::getThreadBytes(getScratchBytes(kernel)) - reserved;
   if (more <= 0)
     return;
   reserved += more;
   budget -= more;
-  reservedFor = ("scratch memory of @" + kernel.getSymName()).str();
+  reservedFor = "scratch memory of ";
+  if (kernel)
+    reservedFor += ("@" + kernel.getSymName() + " and of ").str();
+  reservedFor += "products";
 }
 
 SmallVector<RemarkingPass>

@@ -27,8 +27,6 @@ enum class BlasKind { Auto, OpenBlas, OneDnn };
 /// Reads "auto", "openblas" or "onednn".
 Result<BlasKind> parseBlasKind(const std::string &text);
 
-constexpr int64_t defaultMatmulWorkspaceBytes = int64_t(4) << 20;
-
 /// C = alpha * op(A) * op(B) (+ C if accumulate), row-major, leading
 /// dimensions in elements; op transposes where asked.
 struct GemmShape {

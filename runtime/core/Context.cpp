@@ -28,10 +28,6 @@ namespace {
 
 constexpr int64_t maxOperands = 4096;
 
-int64_t roundUp(int64_t bytes, int64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 std::string callName(const char *kind, const char *name) {
   return std::string(kind) + " '" + (name ? name : "") + "'";
 }
@@ -101,10 +97,8 @@ Context::create(World &world, const ContextOptions &options) {
   Result<Arena> host = Arena::map(options.hostBytes, "arena of the host");
   if (!host.isOk())
     return host.status();
-  // A page apart, so that threads share no cache line at the seams.
-  constexpr int64_t page = 4096;
-  int64_t kernelScratch = roundUp(options.scratchBytes, page);
-  int64_t stride = kernelScratch + roundUp(options.matmulWorkspaceBytes, page);
+  int64_t stride =
+      getThreadBytes(options.scratchBytes, options.matmulWorkspaceBytes);
   Result<Arena> scratch = Arena::map(stride * options.threads, "scratch");
   if (!scratch.isOk())
     return scratch.status();

@@ -23,6 +23,7 @@
 #include "core/ThreadPool.h"
 #include "core/TransferQueues.h"
 #include "fsdp-rt/abi.h"
+#include "fsdp-rt/memory.h"
 
 #include <cstdint>
 #include <memory>

@@ -87,10 +87,12 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
   plan.ranks = static_cast<int>(world);
   if (options.link && plan.kind != Plan::Kind::Local)
     return Status::failed("--link: expected the local backend, got mpi");
-  plan.threadsPerRank =
-      options.threads
-          ? *options.threads
-          : defaultThreads(isOnThisHost ? plan.ranks : launch.localSize);
+  Result<int> threads =
+      chooseThreads(manifest, options.threads.value_or(0),
+                    isOnThisHost ? plan.ranks : launch.localSize);
+  if (!threads.isOk())
+    return threads.status();
+  plan.threadsPerRank = *threads;
   return plan;
 }
 

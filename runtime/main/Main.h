@@ -36,8 +36,11 @@ Result<data::Manifest> readProgram(const fsdp_rt_program *program);
 /// Refuses a program compiled for another kind of machine or processor.
 Status checkMachine(const data::Manifest &manifest);
 
-/// Threads for each of `ranksOnHost` ranks: cores / ranks, at least 1.
-int defaultThreads(int ranksOnHost);
+/// Threads for each of `ranksOnHost` ranks: as `asked`, or, where that is 0,
+/// cores / ranks, at least 1, as far as the program's budget has room for what
+/// threads take.
+Result<int> chooseThreads(const data::Manifest &manifest, int asked,
+                          int ranksOnHost);
 /// Threads of a rank that may be busy at once, those of queues included, where
 /// it has `threads` of its own: what the backends ask for.
 int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,

@@ -180,7 +180,9 @@ std::vector<OptionSpec> makeTable() {
        setClipNorm},
       {"--scalar", "NAME=X", "set a further scalar of the optimizer", setScalar,
        /*mayRepeat=*/true},
-      {"--threads", "N", "threads of each rank; default: cores / ranks",
+      {"--threads", "N",
+       "threads of each rank; default: cores / ranks, or as many as the memory "
+       "budget has room for",
        setInteger(&O::threads, 1, maxThreads)},
       {"--queue-threads", "auto|off|on",
        "whether each queue of a scheduled step has a thread; default: auto, "

@@ -7,6 +7,7 @@
 
 #include "core/Host.h"
 #include "core/data/Sha256.h"
+#include "fsdp-rt/memory.h"
 #include "main/Main.h"
 
 #include <algorithm>
@@ -69,8 +70,24 @@ Status checkMachine(const data::Manifest &manifest) {
       .withContext("this program was compiled for " + manifest.targetCpu);
 }
 
-int defaultThreads(int ranksOnHost) {
-  return std::max(1, availableCores() / std::max(1, ranksOnHost));
+Result<int> chooseThreads(const data::Manifest &manifest, int asked,
+                          int ranksOnHost) {
+  int threads =
+      asked ? asked : std::max(1, availableCores() / std::max(1, ranksOnHost));
+  if (!manifest.budgetBytes)
+    return threads;
+  int64_t each = getThreadBytes(manifest.scratchBytes);
+  int64_t most = (manifest.budgetBytes - manifest.arenaBytes) / each;
+  // The compiler has left room for one.
+  if (most < (asked ? asked : 1))
+    return Status::failed(
+        "expected at most " + std::to_string(std::max<int64_t>(most, 0)) +
+        " threads: the memory budget of " +
+        std::to_string(manifest.budgetBytes) + " bytes leaves " +
+        std::to_string(manifest.budgetBytes - manifest.arenaBytes) +
+        " beside the arena, and each takes " + std::to_string(each) + "; got " +
+        std::to_string(threads));
+  return static_cast<int>(std::min<int64_t>(threads, most));
 }
 
 int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,

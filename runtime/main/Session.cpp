@@ -47,7 +47,10 @@ Result<Ranks> createRanks(const Manifest &manifest,
   Ranks ranks;
   if (kind == "local") {
     ranks.count = world;
-    ranks.threads = options.threads ? options.threads : defaultThreads(world);
+    Result<int> threads = chooseThreads(manifest, options.threads, world);
+    if (!threads.isOk())
+      return threads.status();
+    ranks.threads = *threads;
     LocalBackendOptions wanted;
     wanted.ranks = world;
     wanted.threadsPerRank = busyThreads(
@@ -69,8 +72,11 @@ Result<Ranks> createRanks(const Manifest &manifest,
                           "was compiled for, got " +
                           std::to_string(launch->size));
   ranks.first = launch->rank;
-  ranks.threads =
-      options.threads ? options.threads : defaultThreads(launch->localSize);
+  Result<int> threads =
+      chooseThreads(manifest, options.threads, launch->localSize);
+  if (!threads.isOk())
+    return threads.status();
+  ranks.threads = *threads;
   MpiBackendOptions wanted;
   wanted.threadsPerRank =
       busyThreads(manifest, QueueThreads::Auto,

@@ -219,7 +219,8 @@ static int32_t step(fsdp_rt_context *ctx) {
 
 /* The manifest of this mesh; runs before main and when a library is opened. */
 __attribute__((constructor)) static void write_manifest(void) {
-  const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW");
+  const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW"),
+             *budget = getenv("LINEAR_BUDGET");
   has_queues = getenv("LINEAR_QUEUES") != NULL;
   replicas = 1;
   if (!mesh || sscanf(mesh, "%dx%d", &replicas, &shards) != 2) {
@@ -246,7 +247,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       "  {\"axes\": [\"replicate\", \"shard\"]}],"
       " \"events\": %d, \"queues\": [%s],"
       " \"arena\": {\"bytes\": %d, \"host_bytes\": 0,"
-      "  \"scratch_bytes\": 64, \"segments\": ["
+      "  \"scratch_bytes\": 64, \"budget_bytes\": %lld, \"segments\": ["
       "  {\"name\": \"state\", \"offset\": 0, \"bytes\": %d},"
       "  {\"name\": \"communicated\", \"offset\": %d, \"bytes\": %d},"
       "  {\"name\": \"transient\", \"offset\": %d, \"bytes\": %d}]},"
@@ -292,7 +293,8 @@ __attribute__((constructor)) static void write_manifest(void) {
       strcmp(flaw, "other") == 0 ? "abd" : "abc",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
       shards, has_queues ? EVENTS : 0,
-      has_queues ? "\"all_gather\", \"reduce\", \"all_reduce\"" : "", ARENA, WHOLE, WHOLE, IDS - WHOLE, IDS, ARENA - IDS,
+      has_queues ? "\"all_gather\", \"reduce\", \"all_reduce\"" : "", ARENA,
+      budget ? atoll(budget) : 0LL, WHOLE, WHOLE, IDS - WHOLE, IDS, ARENA - IDS,
       shard_numel * shards, shard_numel, SHARD, SEQUENCE,
       strcmp(flaw, "noinit") == 0
           ? "null"

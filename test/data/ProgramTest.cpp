@@ -8,6 +8,8 @@
 #include "LinearProgram.h"
 
 #include "core/data/File.h"
+#include "fsdp-rt/memory.h"
+#include "main/Main.h"
 
 #include <csignal>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+using namespace fsdp::rt;
 using namespace fsdp::rt::data;
 using nlohmann::json;
 
@@ -276,6 +279,38 @@ TEST_F(ProgramTest, RefusesWhatTheProgramIsNotFor) {
                 "expected --lr X, which has no default", {"LINEAR_FLAW=nolr"});
   expectRefusal("2", training(1), "got none for 'weight': --params gives them",
                 {"LINEAR_FLAW=noinit"});
+}
+
+TEST_F(ProgramTest, AsManyThreadsAsTheBudgetHasRoomFor) {
+  json manifest = json::parse(runWell("1", {"--describe"}).out);
+  int64_t arena = manifest["arena"]["bytes"];
+  int64_t each = getThreadBytes(manifest["arena"]["scratch_bytes"]);
+  auto within = [&](int64_t budget) -> Words {
+    return {"LINEAR_BUDGET=" + std::to_string(budget)};
+  };
+  auto manifestWith = [&](int64_t budget) {
+    Manifest result;
+    result.arenaBytes = arena;
+    result.scratchBytes = manifest["arena"]["scratch_bytes"];
+    result.budgetBytes = budget;
+    return result;
+  };
+  runWell("1", training(1, {"--threads", "2"}), within(arena + 2 * each));
+  expectRefusal("1", training(1, {"--threads", "2"}),
+                "expected at most 1 threads: the memory budget of " +
+                    std::to_string(arena + 2 * each - 1) + " bytes leaves " +
+                    std::to_string(2 * each - 1) +
+                    " beside the arena, and each takes " +
+                    std::to_string(each) + "; got 2",
+                within(arena + 2 * each - 1));
+  runWell("1", training(1), within(arena + each));
+  expectRefusal("1", training(1), "expected at most 0 threads",
+                within(arena + each - 1));
+  // Whatever cores there are.
+  Result<int> threads = chooseThreads(manifestWith(arena + each), 0, 1);
+  EXPECT_TRUE(threads.isOk() && *threads == 1);
+  threads = chooseThreads(manifestWith(0), 7, 1);
+  EXPECT_TRUE(threads.isOk() && *threads == 7);
 }
 
 TEST_F(ProgramTest, RefusesFilesThatDoNotFit) {

@@ -24,6 +24,8 @@ struct ManifestOptions {
   std::string cpu;
   /// How the step was ordered: "synchronous", "in_order", "fsdp", "scheduled".
   std::string order = "synchronous";
+  /// What a rank may use for its arena and its threads; 0: whatever they take.
+  int64_t budgetBytes = 0;
   /// Processor features the code needs, in LLVM's words.
   std::vector<std::string> features;
 };

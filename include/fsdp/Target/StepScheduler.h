@@ -55,12 +55,15 @@ public:
   /// the cost model, and what no order could beat.
   llvm::Error run(Frontend &frontend) const;
 
-  /// Leaves room beside the arena for what the code of the kernels of @module
-  /// needs there, in one thread, where that is more than the cluster reserves.
+  /// Leaves room beside the arena for what one thread takes with the kernels of
+  /// @module, whose code is known, where that is more than the cluster
+  /// reserves.
   void reserveScratch(ModuleOp module);
 
   /// Bytes that the arena may take.
   int64_t getBudget() const { return budget; }
+  /// With what others take of a rank's memory.
+  int64_t getWholeBudget() const { return budget + reserved; }
   const Cluster &getCluster() const { return cluster; }
 
 private:

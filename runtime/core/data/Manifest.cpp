@@ -289,6 +289,7 @@ void readArena(const JsonReader &json, Manifest &manifest) {
   manifest.arenaBytes = json["bytes"].integer(0, maxBytes);
   manifest.hostBytes = json["host_bytes"].integer(0, maxBytes);
   manifest.scratchBytes = json["scratch_bytes"].integer(0, maxBytes);
+  manifest.budgetBytes = json["budget_bytes"].integer(0, maxBytes);
   json["segments"].forEach([&](const JsonReader &entry) {
     Segment segment;
     segment.name = entry["name"].nonEmptyString();
