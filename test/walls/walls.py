@@ -27,6 +27,8 @@ DTYPE = r"fsdp/Target/Dtype\.h"
 ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
 # What a tile function is, to those who write and who call it.
 TILES = r"fsdp-rt/attention\.h"
+# What a thread takes, to those who leave room and who start them.
+MEMORY = r"fsdp-rt/memory\.h"
 BESIDE = r"[^/]+$"  # in the same directory
 
 COST = r"fsdp/Analysis/.*Cost"
@@ -82,7 +84,8 @@ ROOMS = [
     Room("passes/Verify", [DIALECT, ANALYSIS, PASSES, BESIDE], "", CHANGES),
     Room("passes", [DIALECT, ANALYSIS, PASSES]),
     Room("include/fsdp/Passes", [DIALECT, ANALYSIS, PASSES]),
-    Room("lib/Target", [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/", BESIDE],
+    Room("lib/Target",
+         [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/", MEMORY, BESIDE],
          r"core/|main/|backends/"),
     # One half of the bridge: the ABI's element types.
     Room("lib/Target/Dtype", [DTYPE, ABI_TABLE]),
