@@ -37,8 +37,8 @@ llvm::StringRef mlir::fsdp::sched::stringify(BackwardPrefetch prefetch) {
   llvm_unreachable("unknown prefetch");
 }
 
-Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
-                                          const FSDPOptions &options) {
+static ScheduleProblem withLimits(const ScheduleProblem &original,
+                                  const FSDPOptions &options) {
   ScheduleProblem problem = original;
   problem.limits.forwardPrefetch = options.forwardPrefetch;
   problem.limits.backwardPrefetch =
@@ -47,11 +47,45 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
       options.backwardPrefetch == BackwardPrefetch::Post;
   problem.limits.inFlight = options.limitAllGathers ? 2 : -1;
   problem.limits.allReduceOnReduceQueue |= options.allReduceOnReduceQueue;
+  return problem;
+}
 
-  // Everything is issued as soon as FSDP's rules let it.
-  size_t n = problem.transfers.size();
+namespace {
+/// Writes down an order in which everything is issued as soon as FSDP's rules
+/// let it.
+class FSDPOrder {
+public:
+  FSDPOrder(const ScheduleProblem &problem, const FSDPOptions &options)
+      : problem(problem), options(options), before(getPredecessors(problem)),
+        casts(getCastsOf(problem)), hasStarted(problem.transfers.size()),
+        lastOnLink(problem.numLinks, -1) {}
+
+  Schedule write();
+
+private:
+  std::vector<Id> findPlaces() const;
+  void sortByPlace(llvm::ArrayRef<Id> place);
+  void start(Id t);
+  void startGathers(size_t at);
+
+  const ScheduleProblem &problem;
+  const FSDPOptions &options;
+  std::vector<llvm::SmallVector<Id, 2>> before;
+  std::vector<llvm::SmallVector<Id, 1>> casts;
+  /// By segments before them: gathers, and the others with an all_reduce behind
+  /// its reduce_scatter.
+  std::vector<std::vector<Id>> gathers, others;
+
+  std::vector<bool> hasStarted;
+  std::vector<Id> lastOnLink;
+  Id lastReduction = -1;
+  Schedule result;
+};
+} // namespace
+
+/// Segments before each transfer: no queue overtakes itself.
+std::vector<Id> FSDPOrder::findPlaces() const {
   std::vector<Id> place = getPlaceFloor(problem).place;
-  std::vector<llvm::SmallVector<Id, 2>> before = getPredecessors(problem);
   for (int q = 1; q != kNumQueues; ++q) {
     Id last = 0;
     for (Id t : getQueueOrder(problem, Queue(q))) {
@@ -60,12 +94,12 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
       last = place[t] = std::max(last, place[t]);
     }
   }
-  std::vector<llvm::SmallVector<Id, 1>> casts = getCastsOf(problem);
+  return place;
+}
 
-  // Per place: gathers, and the others with an all_reduce behind its
-  // reduce_scatter.
-  size_t segments = problem.spine.size();
-  std::vector<std::vector<Id>> gathers(segments + 1), others(segments + 1);
+void FSDPOrder::sortByPlace(llvm::ArrayRef<Id> place) {
+  gathers.resize(problem.spine.size() + 1);
+  others.resize(problem.spine.size() + 1);
   for (Queue q : {Queue::AllGather, Queue::H2D})
     for (Id t : getQueueOrder(problem, q))
       gathers[place[t]].push_back(t);
@@ -80,50 +114,52 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
     });
     list.insert(behind.base(), t);
   }
+}
 
-  Schedule result;
+void FSDPOrder::start(Id t) {
+  const Transfer &transfer = problem.transfers[t];
+  hasStarted[t] = true;
+  result.place[t] = result.line.size();
+  result.issue.push_back(t);
+  Id &last = lastOnLink[transfer.cost.link];
+  if (last >= 0 && problem.transfers[last].queue != transfer.queue)
+    result.after[t].push_back(last);
+  last = t;
+  // On the reduce_scatter's stream an all_reduce comes before the next one.
+  for (Id a : before[t])
+    if (!llvm::is_contained(transfer.after, a))
+      result.after[t].push_back(a);
+  if (transfer.queue != Queue::Reduce)
+    return;
+  if (lastReduction >= 0 && options.waitForReductions)
+    result.known[lastReduction] =
+        std::max<Id>(result.place[t], result.place[lastReduction]);
+  lastReduction = t;
+}
+
+/// A fetch stands behind what it fetches, even where gathers come first; and so
+/// do those behind it on its queue.
+void FSDPOrder::startGathers(size_t at) {
+  QueueMask held = 0;
+  for (Id t : gathers[at]) {
+    QueueMask queue = maskOf(problem.transfers[t].queue);
+    if (!llvm::all_of(before[t], [&](Id a) { return hasStarted[a]; }))
+      held |= queue;
+    if (hasStarted[t] || (held & queue))
+      continue;
+    for (Id f : casts[t])
+      result.line.push_back({true, f});
+    start(t);
+  }
+}
+
+Schedule FSDPOrder::write() {
+  size_t n = problem.transfers.size(), segments = problem.spine.size();
   result.place.resize(n);
   result.after.resize(n);
   result.placeCause.assign(n, Cause::Limit);
   result.known.assign(n, segments + problem.floating.size());
-  std::vector<Id> lastOnLink(problem.numLinks, -1);
-  Id lastReduction = -1;
-  std::vector<bool> hasStarted(n);
-  auto start = [&](Id t) {
-    const Transfer &transfer = problem.transfers[t];
-    hasStarted[t] = true;
-    result.place[t] = result.line.size();
-    result.issue.push_back(t);
-    Id &last = lastOnLink[transfer.cost.link];
-    if (last >= 0 && problem.transfers[last].queue != transfer.queue)
-      result.after[t].push_back(last);
-    last = t;
-    // On the reduce_scatter's stream an all_reduce comes before the next one.
-    for (Id a : before[t])
-      if (!llvm::is_contained(transfer.after, a))
-        result.after[t].push_back(a);
-    if (transfer.queue != Queue::Reduce)
-      return;
-    if (lastReduction >= 0 && options.waitForReductions)
-      result.known[lastReduction] =
-          std::max<Id>(result.place[t], result.place[lastReduction]);
-    lastReduction = t;
-  };
-  // A fetch stands behind what it fetches, even where gathers come first; and
-  // so do those behind it on its queue.
-  auto startGathers = [&](size_t at) {
-    QueueMask held = 0;
-    for (Id t : gathers[at]) {
-      QueueMask queue = maskOf(problem.transfers[t].queue);
-      if (!llvm::all_of(before[t], [&](Id a) { return hasStarted[a]; }))
-        held |= queue;
-      if (hasStarted[t] || (held & queue))
-        continue;
-      for (Id f : casts[t])
-        result.line.push_back({true, f});
-      start(t);
-    }
-  };
+  sortByPlace(findPlaces());
   for (size_t at = 0; at <= segments; ++at) {
     if (options.gathersFirst)
       startGathers(at);
@@ -135,7 +171,13 @@ Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &original,
   }
   for (Id f : getTailOrder(problem))
     result.line.push_back({true, f});
-  return result;
+  return std::move(result);
+}
+
+Schedule mlir::fsdp::sched::orderLikeFSDP(const ScheduleProblem &problem,
+                                          const FSDPOptions &options) {
+  ScheduleProblem limited = withLimits(problem, options);
+  return FSDPOrder(limited, options).write();
 }
 
 Schedule mlir::fsdp::sched::scheduleLikeFSDP(const ScheduleProblem &problem,

@@ -26,6 +26,15 @@ public:
   llvm::Expected<StepProblem> build();
 
 private:
+  /// Of a buffer: the first and last op of the spine that touches it, the
+  /// transfers that make and send it; whether tails or the epilogue touch it,
+  /// and whether the epilogue reads it.
+  struct Use {
+    Id first = -1, last = -1;
+    Id made = -1, sent = -1;
+    bool behind = false, atEnd = false;
+  };
+
   bool isStart(Id op) const {
     return program.ops[op].kind == StepOpKind::Start;
   }
@@ -44,6 +53,7 @@ private:
   void addTransfers();
   void holdTails();
   void hold(Id floating, Id spineIndex);
+  std::vector<Use> collectUses() const;
   void addMemory();
   void cutSpine();
   Id getSegment(Id spineIndex) const;
@@ -314,14 +324,7 @@ void Builder::holdTails() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Who holds each buffer: a transfer its result and its input, the spine what
-/// it reads itself; the rest counts all the time.
-void Builder::addMemory() {
-  struct Use {
-    Id first = -1, last = -1;
-    Id made = -1, sent = -1;
-    bool behind = false;
-  };
+std::vector<Builder::Use> Builder::collectUses() const {
   std::vector<Use> uses(program.buffers.size());
   for (size_t i = 0; i != program.ops.size(); ++i) {
     if (isWait(i))
@@ -345,11 +348,16 @@ void Builder::addMemory() {
     for (const ByteRange &range : program.ops[i].writes)
       touch(range, true);
   }
-  std::vector<bool> readAtEnd(program.buffers.size());
   for (Id op : result.epilogue)
     for (const ByteRange &range : program.ops[op].reads)
-      readAtEnd[getBuffer(range.value)] = true;
+      uses[getBuffer(range.value)].atEnd = true;
+  return uses;
+}
 
+/// Who holds each buffer: a transfer its result and its input, the spine what
+/// it reads itself; the rest counts all the time.
+void Builder::addMemory() {
+  std::vector<Use> uses = collectUses();
   // By transfer: its inputs and where they begin.
   std::vector<SmallVector<std::pair<Id, int64_t>, 1>> inputs(
       result.transfers.size());
@@ -364,7 +372,7 @@ void Builder::addMemory() {
       fixed += buffer.bytes;
     } else if (use.made >= 0 && use.first < 0) {
       // A reduction's result: for tails, or for longer.
-      if (readAtEnd[b])
+      if (use.atEnd)
         fixed += buffer.bytes;
       else
         result.problem.transfers[use.made].dstBytes += buffer.bytes;
@@ -374,7 +382,7 @@ void Builder::addMemory() {
     } else if (use.sent >= 0 && use.first >= 0) {
       // An input (or, with a transfer that works in place, input and result).
       Transfer &transfer = result.problem.transfers[use.sent];
-      if (use.behind || readAtEnd[b]) {
+      if (use.behind || use.atEnd) {
         changes[use.first] += buffer.bytes;
         changes.back() -= buffer.bytes;
       } else if (use.last <= transfer.ready) {
@@ -385,7 +393,7 @@ void Builder::addMemory() {
       }
     } else if (use.first >= 0) {
       changes[use.first] += buffer.bytes;
-      bool stays = use.behind || readAtEnd[b] || buffer.isResult;
+      bool stays = use.behind || use.atEnd || buffer.isResult;
       changes[stays ? spine.size() : use.last + 1] -= buffer.bytes;
     } else if (use.behind) {
       fixed += buffer.bytes;

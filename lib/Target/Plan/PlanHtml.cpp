@@ -133,9 +133,86 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
   });
 }
 
+template <typename Strings>
+static void writeStrings(llvm::json::OStream &json, llvm::StringRef key,
+                         const Strings &strings) {
+  json.attributeArray(key, [&] {
+    for (llvm::StringRef text : strings)
+      json.value(text);
+  });
+}
+
+static void writeWhatIf(llvm::json::OStream &json, const PlanReport &report,
+                        const WhatIf &it) {
+  json.object([&] {
+    json.attribute("title", it.title);
+    json.attribute("isOption", it.isOption);
+    json.attribute("hasAllMemory", it.hasAllMemory);
+    if (!it.refused.empty()) {
+      json.attribute("refused", it.refused);
+      return;
+    }
+    json.attribute("step", toUs(it.step));
+    json.attribute("compute", toUs(it.compute));
+    json.attribute("exposed", toUs(it.exposed));
+    json.attribute("fits", it.fits());
+    json.attribute("hasTime", report.hasTimeOf(it));
+    json.attribute("needs", formatBudget(report.getBudgetFor(it.leastBudget)));
+  });
+}
+
+static void writeKernel(llvm::json::OStream &json, const PlanReport &report,
+                        const KernelShare &kernel) {
+  json.array([&] {
+    json.value(toUs(kernel.time));
+    json.value(kernel.calls);
+    json.value(kernel.cost.name);
+    json.value(getKernelTitle(kernel.cost));
+    // Of all calls: arithmetic of products, else bytes.
+    bool isProduct = kernel.cost.m > 0;
+    json.value(isProduct
+                   ? double(kernel.calls) *
+                         double(kernel.cost.flops[unsigned(kernel.cost.dtype)])
+                   : 0.0);
+    json.value(double(kernel.calls) * double(kernel.cost.bytes));
+    json.value(report.peakFlops[unsigned(kernel.cost.dtype)]);
+    json.value(toUs(getLaunchTime(report, kernel)));
+    json.value(describeModules(kernel));
+  });
+}
+
+/// Where computing goes.
+static void writeCompute(llvm::json::OStream &json, const PlanReport &report) {
+  json.attribute("launches",
+                 std::accumulate(report.kernels.begin(), report.kernels.end(),
+                                 int64_t(0),
+                                 [](int64_t sum, const KernelShare &k) {
+                                   return sum + k.calls;
+                                 }));
+  json.attributeArray("kinds", [&] {
+    for (auto [name, time] :
+         llvm::zip(kComputeKindNames, getTimeByKind(report)))
+      json.array([&, &name = name, &time = time] {
+        json.value(name);
+        json.value(toUs(time));
+      });
+  });
+  json.attributeArray("kernels", [&] {
+    for (const KernelShare &kernel :
+         llvm::ArrayRef(report.kernels).take_front(10))
+      writeKernel(json, report, kernel);
+  });
+}
+
 static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
   Names names;
   llvm::json::OStream json(os);
+  auto writeVariants = [&](llvm::StringRef key, const auto &variants) {
+    json.attributeArray(key, [&] {
+      for (const PlanVariant &variant : variants)
+        writeVariant(json, report, variant, names);
+    });
+  };
   json.object([&] {
     json.attribute("model", report.model);
     json.attribute("mesh", report.mesh);
@@ -152,14 +229,8 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("arena", report.leastBudget);
     json.attribute("reserved", report.reserved);
     json.attribute("given", report.given);
-    json.attributeArray("decisions", [&] {
-      for (const std::string &decision : report.decisions)
-        json.value(decision);
-    });
-    json.attributeArray("notes", [&] {
-      for (const std::string &note : report.notes)
-        json.value(note);
-    });
+    writeStrings(json, "decisions", report.decisions);
+    writeStrings(json, "notes", report.notes);
     json.attribute("ranks", report.worldSize);
     json.attribute("item", report.items.name);
     json.attribute("itemsPerSecond", report.getItemsPerSecond());
@@ -169,85 +240,18 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attributeObject("units", [&] {
       const StepProgram &program = report.getBest().program;
       for (auto [unit, members] : llvm::zip(program.units, program.unitMembers))
-        json.attributeArray(unit, [&, &members = members] {
-          for (const std::string &member : members)
-            json.value(member);
-        });
+        writeStrings(json, unit, members);
     });
     json.attributeArray("whatIfs", [&] {
       for (const WhatIf &it : report.whatIfs)
-        json.object([&] {
-          json.attribute("title", it.title);
-          json.attribute("isOption", it.isOption);
-          json.attribute("hasAllMemory", it.hasAllMemory);
-          if (!it.refused.empty()) {
-            json.attribute("refused", it.refused);
-            return;
-          }
-          json.attribute("step", toUs(it.step));
-          json.attribute("compute", toUs(it.compute));
-          json.attribute("exposed", toUs(it.exposed));
-          json.attribute("fits", it.fits());
-          json.attribute("hasTime", report.hasTimeOf(it));
-          json.attribute("needs",
-                         formatBudget(report.getBudgetFor(it.leastBudget)));
-        });
+        writeWhatIf(json, report, it);
     });
-    json.attribute("launches",
-                   std::accumulate(report.kernels.begin(), report.kernels.end(),
-                                   int64_t(0),
-                                   [](int64_t sum, const KernelShare &k) {
-                                     return sum + k.calls;
-                                   }));
-    json.attributeArray("kinds", [&] {
-      for (auto [name, time] :
-           llvm::zip(kComputeKindNames, getTimeByKind(report)))
-        json.array([&, &name = name, &time = time] {
-          json.value(name);
-          json.value(toUs(time));
-        });
-    });
-    json.attributeArray("kernels", [&] {
-      for (const KernelShare &kernel :
-           llvm::ArrayRef(report.kernels).take_front(10))
-        json.array([&] {
-          json.value(toUs(kernel.time));
-          json.value(kernel.calls);
-          json.value(kernel.cost.name);
-          json.value(getKernelTitle(kernel.cost));
-          // Of all calls: arithmetic of products, else bytes.
-          bool isProduct = kernel.cost.m > 0;
-          json.value(
-              isProduct
-                  ? double(kernel.calls) *
-                        double(kernel.cost.flops[unsigned(kernel.cost.dtype)])
-                  : 0.0);
-          json.value(double(kernel.calls) * double(kernel.cost.bytes));
-          json.value(report.peakFlops[unsigned(kernel.cost.dtype)]);
-          json.value(toUs(getLaunchTime(report, kernel)));
-          json.value(describeModules(kernel));
-        });
-    });
-    json.attributeArray("queues", [&] {
-      for (llvm::StringRef name : kQueueNames)
-        json.value(name);
-    });
-    json.attributeArray("purposes", [&] {
-      for (llvm::StringRef name : kPurposeNames)
-        json.value(name);
-    });
-    json.attributeArray("variants", [&] {
-      for (const PlanVariant &variant : report.variants)
-        writeVariant(json, report, variant, names);
-    });
-    json.attributeArray("compared", [&] {
-      for (const PlanVariant &variant : report.compared)
-        writeVariant(json, report, variant, names);
-    });
-    json.attributeArray("names", [&] {
-      for (const std::string &name : names.names)
-        json.value(name);
-    });
+    writeCompute(json, report);
+    writeStrings(json, "queues", kQueueNames);
+    writeStrings(json, "purposes", kPurposeNames);
+    writeVariants("variants", report.variants);
+    writeVariants("compared", report.compared);
+    writeStrings(json, "names", names.names);
   });
 }
 
