@@ -676,7 +676,7 @@ static void takeTimes(const ScheduleProblem &problem, const Schedule &schedule,
 
 /// The search of events does not know what slows compute down. So it is told
 /// how long compute took in the order that it found last, until it finds the
-/// same again. False if it finds nothing.
+/// same again, or nothing better. False if it finds nothing.
 static bool offerContended(const ScheduleProblem &problem, int haste,
                            Best &best) {
   constexpr int kTries = 5;
@@ -688,8 +688,11 @@ static bool offerContended(const ScheduleProblem &problem, int haste,
                      {/*bound=*/0, kForever, kLongEffort, true, haste});
     if (!found.schedule || (last && last->isSameOrder(*found.schedule)))
       break;
+    Time before = best.schedule->makespan;
     slowed.budget -= offerRelaxed(problem, *found.schedule, best);
-    last = std::move(found.schedule);
+    bool isBetter = best.schedule->makespan < before;
+    if (std::exchange(last, std::move(found.schedule)) && !isBetter)
+      break;
     takeTimes(problem, *last, slowed);
   }
   return last.has_value();
