@@ -58,7 +58,9 @@ typedef struct fsdp_session fsdp_session;
 typedef struct fsdp_session_options {
   size_t size;
   int32_t ranks;       /* must be the mesh's size; 0: takes it */
-  int32_t threads;     /* per rank; 0: cores / ranks, at least 1 */
+  int32_t threads;     /* per rank, no more than the program's memory budget
+                          has room for; 0: cores / ranks, at least 1, or as
+                          many fewer */
   const char *backend; /* "local": ranks are threads of this process;
                           "mpi": this process is one rank of an MPI job;
                           null: local */

@@ -25,7 +25,7 @@ constexpr int64_t roundUpToPage(int64_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-/// Bytes of a thread whose kernels need @scratch: pages of its own, so that
+/// Bytes of a thread whose kernels need `scratch`: pages of its own, so that
 /// threads share no cache line at the seams.
 constexpr int64_t
 getThreadBytes(int64_t scratch,

@@ -261,7 +261,7 @@ llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
   if (schedule) {
     manifest.order = options.schedule.order;
     // The borders of a guarded arena come on top of it.
-    manifest.budgetBytes = options.guard ? 0 : schedule->getWholeBudget();
+    manifest.budgetBytes = options.guard ? 0 : schedule->getBudget();
   }
   auto writeManifest = [&](ModuleOp module, const sched::StepProgram &program) {
     return text = createManifest(module, program, manifest);

@@ -163,7 +163,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     if (failed(given))
       return llvm::createStringError("expected a plan that can be made");
     PlanLimits limits(budget ? budget : description->device.getUsableBytes(),
-                        description->host ? description->host->memoryBytes : 0);
+                      description->host ? description->host->memoryBytes : 0);
     if (known && *given == StepPlan(*program)) {
       apply(*program, *known, origins);
     } else {

@@ -9,6 +9,7 @@
 
 #include "backends/local/LocalBackend.h"
 #include "backends/mpi/MpiBackend.h"
+#include "core/Host.h"
 #include "fsdp-rt/fsdp-rt.h"
 #include "main/Interrupt.h"
 #include "main/Options.h"
@@ -87,11 +88,11 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
   plan.ranks = static_cast<int>(world);
   if (options.link && plan.kind != Plan::Kind::Local)
     return Status::failed("--link: expected the local backend, got mpi");
-  Result<int> threads =
-      chooseThreads(manifest, options.threads.value_or(0),
-                    isOnThisHost ? plan.ranks : launch.localSize);
+  Result<int> threads = chooseThreads(
+      manifest, options.threads.value_or(0),
+      isOnThisHost ? plan.ranks : launch.localSize, availableCores());
   if (!threads.isOk())
-    return threads.status();
+    return threads.status().withContext("--threads");
   plan.threadsPerRank = *threads;
   return plan;
 }

@@ -37,10 +37,10 @@ Result<data::Manifest> readProgram(const fsdp_rt_program *program);
 Status checkMachine(const data::Manifest &manifest);
 
 /// Threads for each of `ranksOnHost` ranks: as `asked`, or, where that is 0,
-/// cores / ranks, at least 1, as far as the program's budget has room for what
-/// threads take.
+/// `cores` / ranks, at least 1. What the arena leaves of the program's budget
+/// must have room for all but the first, and the default is no more than that.
 Result<int> chooseThreads(const data::Manifest &manifest, int asked,
-                          int ranksOnHost);
+                          int ranksOnHost, int cores);
 /// Threads of a rank that may be busy at once, those of queues included, where
 /// it has `threads` of its own: what the backends ask for.
 int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,

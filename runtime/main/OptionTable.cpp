@@ -181,8 +181,8 @@ std::vector<OptionSpec> makeTable() {
       {"--scalar", "NAME=X", "set a further scalar of the optimizer", setScalar,
        /*mayRepeat=*/true},
       {"--threads", "N",
-       "threads of each rank; default: cores / ranks, or as many as the memory "
-       "budget has room for",
+       "threads of each rank, no more than the memory budget has room for; "
+       "default: cores / ranks",
        setInteger(&O::threads, 1, maxThreads)},
       {"--queue-threads", "auto|off|on",
        "whether each queue of a scheduled step has a thread; default: auto, "

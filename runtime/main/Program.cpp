@@ -71,22 +71,19 @@ Status checkMachine(const data::Manifest &manifest) {
 }
 
 Result<int> chooseThreads(const data::Manifest &manifest, int asked,
-                          int ranksOnHost) {
-  int threads =
-      asked ? asked : std::max(1, availableCores() / std::max(1, ranksOnHost));
+                          int ranksOnHost, int cores) {
+  int threads = asked ? asked : std::max(1, cores / std::max(1, ranksOnHost));
   if (!manifest.budgetBytes)
     return threads;
+  int64_t left = manifest.budgetBytes - manifest.arenaBytes;
   int64_t each = getThreadBytes(manifest.scratchBytes);
-  int64_t most = (manifest.budgetBytes - manifest.arenaBytes) / each;
-  // The compiler has left room for one.
-  if (most < (asked ? asked : 1))
+  int64_t most = 1 + left / each;
+  if (asked > most)
     return Status::failed(
-        "expected at most " + std::to_string(std::max<int64_t>(most, 0)) +
-        " threads: the memory budget of " +
-        std::to_string(manifest.budgetBytes) + " bytes leaves " +
-        std::to_string(manifest.budgetBytes - manifest.arenaBytes) +
-        " beside the arena, and each takes " + std::to_string(each) + "; got " +
-        std::to_string(threads));
+        "expected threads of at most " + std::to_string(most) +
+        ": the memory budget leaves " + std::to_string(left) +
+        " bytes beside the arena and the first, and each takes " +
+        std::to_string(each) + "; got " + std::to_string(asked));
   return static_cast<int>(std::min<int64_t>(threads, most));
 }
 

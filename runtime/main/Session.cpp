@@ -9,6 +9,7 @@
 
 #include "backends/local/LocalBackend.h"
 #include "backends/mpi/MpiBackend.h"
+#include "core/Host.h"
 #include "core/data/Batches.h"
 #include "core/data/CheckpointFiles.h"
 #include "core/data/Elements.h"
@@ -47,7 +48,8 @@ Result<Ranks> createRanks(const Manifest &manifest,
   Ranks ranks;
   if (kind == "local") {
     ranks.count = world;
-    Result<int> threads = chooseThreads(manifest, options.threads, world);
+    Result<int> threads =
+        chooseThreads(manifest, options.threads, world, availableCores());
     if (!threads.isOk())
       return threads.status();
     ranks.threads = *threads;
@@ -72,8 +74,8 @@ Result<Ranks> createRanks(const Manifest &manifest,
                           "was compiled for, got " +
                           std::to_string(launch->size));
   ranks.first = launch->rank;
-  Result<int> threads =
-      chooseThreads(manifest, options.threads, launch->localSize);
+  Result<int> threads = chooseThreads(manifest, options.threads,
+                                      launch->localSize, availableCores());
   if (!threads.isOk())
     return threads.status();
   ranks.threads = *threads;

@@ -463,6 +463,35 @@ TEST(PlanSearch, theHostIsUsedWhereItHelps) {
   EXPECT_LT(with, without);
 }
 
+TEST(PlanSearch, aTimeToBeatSparesWhatDoesNot) {
+  std::mt19937 random(27);
+  BytesCost cost;
+  int beaten = 0, missed = 0, spared = 0;
+  for (int round = 0; round != 6; ++round) {
+    StepProgram program = makeRandomStep(random, 4 + random() % 4, 4);
+    int64_t least = getPlain(program, cost, kNoBudget).least;
+    for (int64_t budget : {least * 5 / 4, least, least * 9 / 10}) {
+      PlanLimits limits(budget, 1 << 20);
+      auto plan = [&](Time below) {
+        limits.below = below;
+        return llvm::cantFail(
+            planStep(program, cost, {GroupPlacement()}, limits));
+      };
+      PlannedStep best = plan(PlannedStep::kNever);
+      PlannedStep close = plan(best.fits() ? best.step + 1 : 1),
+                  never = plan(1);
+      EXPECT_EQ(close.fits(), best.fits());
+      EXPECT_EQ(never.fits(), best.fits());
+      if (!best.fits())
+        continue;
+      ++(close.step <= best.step ? beaten : missed);
+      spared += never.step > best.step;
+    }
+  }
+  EXPECT_GT(beaten, 9 * missed);
+  EXPECT_GT(spared, 0);
+}
+
 TEST(PlanSearch, whatIsGivenStands) {
   std::mt19937 random(21);
   BytesCost cost;

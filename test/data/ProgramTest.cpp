@@ -295,22 +295,26 @@ TEST_F(ProgramTest, AsManyThreadsAsTheBudgetHasRoomFor) {
     result.budgetBytes = budget;
     return result;
   };
-  runWell("1", training(1, {"--threads", "2"}), within(arena + 2 * each));
+  runWell("1", training(1, {"--threads", "2"}), within(arena + each));
   expectRefusal("1", training(1, {"--threads", "2"}),
-                "expected at most 1 threads: the memory budget of " +
-                    std::to_string(arena + 2 * each - 1) + " bytes leaves " +
-                    std::to_string(2 * each - 1) +
-                    " beside the arena, and each takes " +
+                "--threads: expected threads of at most 1: the memory budget "
+                "leaves " +
+                    std::to_string(each - 1) +
+                    " bytes beside the arena and the first, and each takes " +
                     std::to_string(each) + "; got 2",
-                within(arena + 2 * each - 1));
-  runWell("1", training(1), within(arena + each));
-  expectRefusal("1", training(1), "expected at most 0 threads",
                 within(arena + each - 1));
-  // Whatever cores there are.
-  Result<int> threads = chooseThreads(manifestWith(arena + each), 0, 1);
-  EXPECT_TRUE(threads.isOk() && *threads == 1);
-  threads = chooseThreads(manifestWith(0), 7, 1);
-  EXPECT_TRUE(threads.isOk() && *threads == 7);
+  runWell("1", training(1), within(arena));
+  EXPECT_CONTAINS(runProgram({LINEAR_EXE, "--describe"}, within(arena - 1)).err,
+                  "budget_bytes: expected 0 or at least " +
+                      std::to_string(arena));
+  for (auto [budget, expected] : {std::pair(arena, 1),
+                                  {arena + each, 2},
+                                  {arena + 9 * each, 4},
+                                  {int64_t(0), 4}}) {
+    Result<int> threads =
+        chooseThreads(manifestWith(budget), 0, /*ranksOnHost=*/2, /*cores=*/8);
+    EXPECT_TRUE(threads.isOk() && *threads == expected) << budget;
+  }
 }
 
 TEST_F(ProgramTest, RefusesFilesThatDoNotFit) {
@@ -397,7 +401,7 @@ TEST_F(ProgramTest, ARefusalTakesBackWhatItPrepared) {
 TEST_F(ProgramTest, AnotherAbiIsRefused) {
   Outcome outcome = runProgram({OTHER_ABI_EXE, "--describe"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 4, "
+  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 5, "
                                "got version 99");
 }
 

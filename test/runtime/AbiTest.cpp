@@ -74,7 +74,7 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
 TEST(Abi, LayoutOfVersionFourStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 4);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 5);
   EXPECT_EQ(sizeof(fsdp_rt_program), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);

@@ -24,7 +24,7 @@ struct ManifestOptions {
   std::string cpu;
   /// How the step was ordered: "synchronous", "in_order", "fsdp", "scheduled".
   std::string order = "synchronous";
-  /// What a rank may use for its arena and its threads; 0: whatever they take.
+  /// What the arena may take; 0: whatever it takes.
   int64_t budgetBytes = 0;
   /// Processor features the code needs, in LLVM's words.
   std::vector<std::string> features;

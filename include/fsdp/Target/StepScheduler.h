@@ -62,8 +62,6 @@ public:
 
   /// Bytes that the arena may take.
   int64_t getBudget() const { return budget; }
-  /// With what others take of a rank's memory.
-  int64_t getWholeBudget() const { return budget + reserved; }
   const Cluster &getCluster() const { return cluster; }
 
 private:

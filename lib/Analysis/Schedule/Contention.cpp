@@ -28,7 +28,7 @@ public:
   Loss(const CostModel &cost, Queue queue, llvm::ArrayRef<Beside> others);
   /// @work: of each of the others, in time that it takes alone.
   Time get(llvm::ArrayRef<Time> work) const;
-  /// The same and somewhat more, at once: as if each ran by itself.
+  /// At least get(), without finding prices.
   Time getMost(llvm::ArrayRef<Time> work) const;
 
 private:

@@ -675,8 +675,9 @@ static void takeTimes(const ScheduleProblem &problem, const Schedule &schedule,
 }
 
 /// The search of events does not know what slows compute down. So it is told
-/// how long compute took in the order that it found last, until it finds the
-/// same again, or nothing better. False if it finds nothing.
+/// how long compute took in the order that it found last, and how much that
+/// takes too much, until it finds the same again or, from the second time on,
+/// what fits and is no better. False if it finds nothing.
 static bool offerContended(const ScheduleProblem &problem, int haste,
                            Best &best) {
   constexpr int kTries = 5;
@@ -689,10 +690,11 @@ static bool offerContended(const ScheduleProblem &problem, int haste,
     if (!found.schedule || (last && last->isSameOrder(*found.schedule)))
       break;
     Time before = best.schedule->makespan;
-    slowed.budget -= offerRelaxed(problem, *found.schedule, best);
-    bool isBetter = best.schedule->makespan < before;
-    if (std::exchange(last, std::move(found.schedule)) && !isBetter)
+    int64_t missing = offerRelaxed(problem, *found.schedule, best);
+    last = std::move(found.schedule);
+    if (i != 0 && !missing && best.schedule->makespan == before)
       break;
+    slowed.budget -= missing;
     takeTimes(problem, *last, slowed);
   }
   return last.has_value();

@@ -11,6 +11,7 @@
 #include "core/data/Json.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace fsdp::rt::data {
 
@@ -289,7 +290,12 @@ void readArena(const JsonReader &json, Manifest &manifest) {
   manifest.arenaBytes = json["bytes"].integer(0, maxBytes);
   manifest.hostBytes = json["host_bytes"].integer(0, maxBytes);
   manifest.scratchBytes = json["scratch_bytes"].integer(0, maxBytes);
-  manifest.budgetBytes = json["budget_bytes"].integer(0, maxBytes);
+  manifest.budgetBytes =
+      json["budget_bytes"].integer(0, std::numeric_limits<int64_t>::max());
+  if (manifest.budgetBytes && manifest.budgetBytes < manifest.arenaBytes)
+    json["budget_bytes"].fail("expected 0 or at least " +
+                              std::to_string(manifest.arenaBytes) + ", got " +
+                              std::to_string(manifest.budgetBytes));
   json["segments"].forEach([&](const JsonReader &entry) {
     Segment segment;
     segment.name = entry["name"].nonEmptyString();

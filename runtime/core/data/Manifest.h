@@ -144,7 +144,8 @@ struct Manifest {
   int64_t events = 0;
   std::vector<int32_t> queues; // fsdp_rt_queue, increasing
   int64_t arenaBytes = 0, hostBytes = 0, scratchBytes = 0;
-  /// Of a rank, for the arena and what its threads take; 0: none was given.
+  /// What the arena may take of a rank's memory, but for what is reserved for
+  /// others and one thread; 0: whatever it takes.
   int64_t budgetBytes = 0;
   std::optional<Certificate> certificate;
   std::vector<Segment> segments;

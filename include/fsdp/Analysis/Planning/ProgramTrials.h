@@ -15,8 +15,8 @@
 namespace mlir::fsdp::sched {
 
 /// A step planned, ordered and packed without IR, by the functions that
-/// fsdp-plan-step, fsdp-schedule-step and fsdp-plan-arena call: with the
-/// budgets of what was kept last, these make the same step.
+/// fsdp-plan-step, fsdp-schedule-step and fsdp-plan-arena call: with the plan
+/// and order that were kept last, these make the same step.
 class ProgramTrials : public StepTrials {
 public:
   struct Plan {

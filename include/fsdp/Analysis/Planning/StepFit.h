@@ -30,7 +30,7 @@ struct OrderLimits {
 };
 
 /// A step that can be planned and ordered again and again, the same for the
-/// same budgets.
+/// same budgets and times to beat.
 class StepTrials {
 public:
   struct Outcome {
@@ -50,7 +50,8 @@ public:
   };
   static constexpr Time kNever = std::numeric_limits<Time>::max();
   /// Plans the step for @budget bytes by the model of memory. A plan that takes
-  /// @below or more is of no use; which of these it is does not matter.
+  /// @below or more is of no use, and one that takes less not looked for as
+  /// hard.
   virtual llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) = 0;
   /// Orders what was planned last, and packs its arena.
   virtual llvm::Expected<Outcome> order(const OrderLimits &limits) = 0;
