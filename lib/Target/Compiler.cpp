@@ -48,6 +48,11 @@ private:
   SmallVector<Stage> getStages(const TargetCpu &cpu);
   llvm::Error makeLogical();
   llvm::Error makeKernelCode();
+  /// 0: whatever it takes. The borders of a guarded arena come on top of what
+  /// it was packed for.
+  int64_t getArenaBudget() const {
+    return schedule && !options.guard ? schedule->getBudget() : 0;
+  }
   llvm::Error makeArena();
   llvm::Error print();
   llvm::Error lowerAndWrite(const TargetCpu &cpu);
@@ -235,7 +240,7 @@ llvm::Error Compiler::makeArena() {
     if (!schedule || options.guard)
       pm.addPass(createPlanArena(arena));
     VerifyScheduleOptions verify;
-    verify.budget = schedule && !options.guard ? schedule->getBudget() : 0;
+    verify.budget = getArenaBudget();
     pm.addPass(createVerifySchedule(verify));
   };
   if (llvm::Error error = frontend.runPipeline("arena", build))
@@ -258,11 +263,9 @@ llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
   manifest.name = llvm::sys::path::stem(options.input).str();
   manifest.cpu = cpu.name;
   manifest.features = cpu.features;
-  if (schedule) {
+  manifest.budgetBytes = getArenaBudget();
+  if (schedule)
     manifest.order = options.schedule.order;
-    // The borders of a guarded arena come on top of it.
-    manifest.budgetBytes = options.guard ? 0 : schedule->getBudget();
-  }
   auto writeManifest = [&](ModuleOp module, const sched::StepProgram &program) {
     return text = createManifest(module, program, manifest);
   };

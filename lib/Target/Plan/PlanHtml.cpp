@@ -9,12 +9,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "JsonStrings.h"
 #include "fsdp/Target/Plan.h"
 #include "fsdp/Target/Sweep.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/JSON.h"
 
 #include <numeric>
 
@@ -118,11 +118,8 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
           json.attribute("reached",
                          getReachedBandwidth(variant, transfer.op) / 1e9);
           json.attribute("link", facts.route.bandwidth / 1e9);
-          json.attributeArray("units", [&] {
-            for (const std::string &unit :
-                 getTransferUnits(variant.program, transfer.op))
-              json.value(unit);
-          });
+          writeStrings(json, "units",
+                       getTransferUnits(variant.program, transfer.op));
           json.attribute("name", getOpTitle(variant.program, transfer.op));
           json.attribute("exposed", toUs(transfer.exposed));
           json.attribute("begin", toUs(span.begin));
@@ -130,15 +127,6 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
           json.attribute("cause", transfer.cause);
         });
     });
-  });
-}
-
-template <typename Strings>
-static void writeStrings(llvm::json::OStream &json, llvm::StringRef key,
-                         const Strings &strings) {
-  json.attributeArray(key, [&] {
-    for (llvm::StringRef text : strings)
-      json.value(text);
   });
 }
 

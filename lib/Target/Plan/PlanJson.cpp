@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "JsonStrings.h"
 #include "fsdp/Target/Plan.h"
-
-#include "llvm/Support/JSON.h"
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -40,14 +39,6 @@ static void writeCurve(llvm::json::OStream &json,
   json.attributeEnd();
 }
 
-static void writeNames(llvm::json::OStream &json, llvm::StringRef key,
-                       llvm::ArrayRef<std::string> names) {
-  json.attributeArray(key, [&] {
-    for (const std::string &name : names)
-      json.value(name);
-  });
-}
-
 static void writeTransfer(llvm::json::OStream &json, const PlanVariant &variant,
                           const ReportedTransfer &reported) {
   const StepProgram &program = variant.program;
@@ -58,7 +49,7 @@ static void writeTransfer(llvm::json::OStream &json, const PlanVariant &variant,
   json.object([&] {
     json.attribute("name", op.name);
     json.attribute("unit", op.unit < 0 ? "" : program.units[op.unit]);
-    writeNames(json, "units", getTransferUnits(program, reported.op));
+    writeStrings(json, "units", getTransferUnits(program, reported.op));
     json.attribute("kind", kTransferKindNames[unsigned(transfer.kind)]);
     json.attribute("queue", kQueueNames[unsigned(op.queue)]);
     json.attribute("backward", op.backward);
@@ -170,15 +161,15 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
       for (auto [unit, members] : llvm::zip(program.units, program.unitMembers))
         json.object([&, &unit = unit, &members = members] {
           json.attribute("name", unit);
-          writeNames(json, "parameters", members);
+          writeStrings(json, "parameters", members);
         });
     });
     json.attributeArray("what_ifs", [&] {
       for (const WhatIf &it : report.whatIfs)
         writeWhatIf(json, it);
     });
-    writeNames(json, "decisions", report.decisions);
-    writeNames(json, "notes", report.notes);
+    writeStrings(json, "decisions", report.decisions);
+    writeStrings(json, "notes", report.notes);
     json.attributeArray("kernels", [&] {
       for (const KernelShare &kernel : report.kernels)
         json.object([&] {
@@ -187,7 +178,7 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
           json.attribute("calls", kernel.calls);
           json.attribute("ms", toMs(kernel.time));
           json.attribute("bytes", kernel.cost.bytes);
-          writeNames(json, "modules", kernel.modules);
+          writeStrings(json, "modules", kernel.modules);
         });
     });
     json.attributeArray("orders", [&] {
