@@ -204,7 +204,7 @@ DimAtoms WalkedProduct::getResultDims() const {
 
 std::optional<WalkedProduct> fsdp::getProductLoops(Operation *def) {
   auto op = dyn_cast_or_null<linalg::LinalgOp>(def);
-  if (!op || getComputeKind(def) != ComputeKind::Contraction)
+  if (!op || !isContraction(def))
     return std::nullopt;
   TypedAttr init = getSplatConstant(op.getDpsInits()[0]);
   if (!init || !matchPattern(init, m_AnyZeroFloat()))

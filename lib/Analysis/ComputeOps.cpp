@@ -61,7 +61,7 @@ Operation *fsdp::getCombiner(linalg::GenericOp op, unsigned i) {
 /// also takes functions of them for a contraction.)
 static bool isSumOfProducts(linalg::GenericOp op) {
   Block *body = op.getBody();
-  if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1 ||
+  if (op.getInputs().size() != 2 || op->getNumResults() != 1 ||
       !llvm::hasNItems(body->without_terminator(), 2))
     return false;
   Operation *product = &body->front(), *sum = product->getNextNode();
@@ -77,31 +77,47 @@ static bool isSumOfProducts(linalg::GenericOp op) {
          body->getTerminator()->getOperand(0) == sum->getResult(0);
 }
 
+/// As upstream's getIndexingMapMatchingResult and hasPureTensorSemantics, which
+/// make an attribute of the operands' segments whenever they are asked.
+static AffineMap getResultMap(linalg::GenericOp op, unsigned i) {
+  return cast<AffineMapAttr>(op.getIndexingMaps()[op.getInputs().size() + i])
+      .getValue();
+}
+static bool isStaticOnTensors(linalg::GenericOp op) {
+  return op->getNumResults() != 0 &&
+         op->getNumResults() == op.getOutputs().size() &&
+         llvm::all_of(op->getOperandTypes(), [](Type type) {
+           auto shaped = dyn_cast<ShapedType>(type);
+           return !shaped ||
+                  (isa<RankedTensorType>(type) && shaped.hasStaticShape());
+         });
+}
+
+static bool isLoop(AffineExpr expr) { return isa<AffineDimExpr>(expr); }
+
 static ComputeKind getGenericKind(linalg::GenericOp op) {
-  if (!op.hasPureTensorSemantics() || op.hasDynamicShape() ||
-      llvm::any_of(op.getIndexingMapsArray(),
+  if (!isStaticOnTensors(op) ||
+      llvm::any_of(op.getIndexingMaps().getAsValueRange<AffineMapAttr>(),
                    [](AffineMap map) { return !isSimpleMap(map); }) ||
       llvm::any_of(*op.getBody(),
                    [](Operation &inner) { return !isExpressionOp(inner); }))
     return ComputeKind::Opaque;
   // All results live at the same points.
-  auto getLoops = [&](OpResult result) {
-    AffineMap map = op.getIndexingMapMatchingResult(result);
-    return llvm::filter_to_vector(map.getResults(),
-                                  llvm::IsaPred<AffineDimExpr>);
-  };
-  AffineMap out = op.getIndexingMapMatchingResult(op->getResult(0));
-  for (OpResult result : op->getResults())
-    if (getLoops(result) != getLoops(op->getResult(0)))
+  AffineMap out = getResultMap(op, 0);
+  for (unsigned i = 1, e = op->getNumResults(); i != e; ++i)
+    if (AffineMap map = getResultMap(op, i);
+        map != out &&
+        !llvm::equal(llvm::make_filter_range(map.getResults(), isLoop),
+                     llvm::make_filter_range(out.getResults(), isLoop)))
       return ComputeKind::Opaque;
-  llvm::SmallBitVector written(op.getNumLoops());
-  for (AffineExpr expr : out.getResults())
-    if (auto dim = dyn_cast<AffineDimExpr>(expr))
-      written.set(dim.getPosition());
-  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
+  unsigned loops = out.getNumDims();
+  llvm::SmallBitVector written(loops);
+  for (AffineExpr expr : llvm::make_filter_range(out.getResults(), isLoop))
+    written.set(cast<AffineDimExpr>(expr).getPosition());
   bool reduces = false;
-  for (unsigned i = 0, e = op.getNumLoops(); i != e; ++i) {
-    bool parallel = linalg::isParallelIterator(iterators[i]);
+  for (unsigned i = 0; i != loops; ++i) {
+    bool parallel = linalg::isParallelIterator(
+        cast<linalg::IteratorTypeAttr>(op.getIteratorTypes()[i]).getValue());
     reduces |= !parallel;
     if (parallel != written.test(i) && op.getStaticLoopRanges()[i] != 1)
       return ComputeKind::Opaque;
@@ -124,11 +140,26 @@ bool fsdp::hasEmptyLoop(linalg::LinalgOp op) {
   return llvm::any_of(op->getOperandTypes(), hasNoElements);
 }
 
+bool fsdp::isBoundary(Operation *op) {
+  return op->hasTrait<OpTrait::IsTerminator>() ||
+         (isa_and_nonnull<FSDPDialect>(op->getDialect()) &&
+          !isa<AttentionOp, AttentionBackwardOp>(op));
+}
+
+bool fsdp::isContraction(Operation *op) {
+  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+  if (!linalgOp)
+    return false;
+  // Strides and loops are found by dividing sizes; nothing is to be gained
+  // where there are no elements.
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return (!generic || isSumOfProducts(generic)) && !hasEmptyLoop(linalgOp) &&
+         linalg::isaContractionOpInterface(linalgOp) &&
+         !linalgOp.hasDynamicShape();
+}
+
 ComputeKind fsdp::getComputeKind(Operation *op) {
-  if (isa<AttentionOp, AttentionBackwardOp>(op))
-    return ComputeKind::Opaque;
-  if (op->hasTrait<OpTrait::IsTerminator>() ||
-      isa_and_nonnull<FSDPDialect>(op->getDialect()))
+  if (isBoundary(op))
     return ComputeKind::Boundary;
   if (isViewOp(op))
     return ComputeKind::View;
@@ -138,19 +169,11 @@ ComputeKind fsdp::getComputeKind(Operation *op) {
       llvm::none_of(op->getResultTypes(), llvm::IsaPred<ShapedType>) &&
       op->getNumRegions() == 0 && isMemoryEffectFree(op))
     return ComputeKind::Scalar;
-  auto generic = dyn_cast<linalg::GenericOp>(op);
-  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
-  // Strides and loops are found by dividing sizes; nothing is to be gained
-  // where there are no elements.
-  if (linalgOp && hasEmptyLoop(linalgOp))
-    return ComputeKind::Opaque;
-  if (linalgOp && (!generic || isSumOfProducts(generic)) &&
-      linalg::isaContractionOpInterface(linalgOp) &&
-      !linalgOp.hasDynamicShape())
+  if (isContraction(op))
     return ComputeKind::Contraction;
-  if (generic)
-    return getGenericKind(generic);
-  return ComputeKind::Opaque;
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic && !hasEmptyLoop(generic) ? getGenericKind(generic)
+                                           : ComputeKind::Opaque;
 }
 
 bool fsdp::isLoopOp(Operation *op) {

@@ -196,8 +196,8 @@ static Operation *getOnlyReader(Value value) {
 /// place: how traces in bf16 end a product that was summed in f32.
 static bool isNarrowing(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (!generic || generic.getNumDpsInputs() != 1 ||
-      generic.getNumDpsInits() != 1 ||
+  if (!generic || generic.getInputs().size() != 1 ||
+      generic.getOutputs().size() != 1 ||
       generic.getNumParallelLoops() != generic.getNumLoops() ||
       !llvm::all_of(generic.getIndexingMapsArray(),
                     [](AffineMap map) { return map.isIdentity(); }))
@@ -334,7 +334,7 @@ ContractionPlans::ContractionPlans(Block *block) {
   // Values in the middle of what was absorbed.
   llvm::DenseSet<Value> hidden;
   for (Operation &op : *block) {
-    if (getComputeKind(&op) != ComputeKind::Contraction)
+    if (!isContraction(&op))
       continue;
     auto plan = planContraction(cast<linalg::LinalgOp>(op), hidden);
     if (!plan)

@@ -242,8 +242,8 @@ int PointExpressions::addLeaf(Value tensor, const DimAtoms &dims) {
   node.value = tensor;
   node.dims = dims;
   Operation *def = tensor.getDefiningOp();
-  if (def && getComputeKind(def) == ComputeKind::Contraction &&
-      contains(dims, query) && contains(dims, key)) {
+  if (def && isContraction(def) && contains(dims, query) &&
+      contains(dims, key)) {
     node.kind = PointNode::Kind::Product;
     node.hasProduct = true;
   }

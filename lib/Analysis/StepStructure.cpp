@@ -50,8 +50,8 @@ SmallVector<Operation *> fsdp::getReaders(Value value, Block *block) {
 }
 
 void fsdp::replaceInside(Operation *user, Value from, Value to) {
-  from.replaceUsesWithIf(
-      to, [&](OpOperand &use) { return user->isAncestor(use.getOwner()); });
+  // What it reads is less than all that reads the value.
+  user->walk([&](Operation *op) { op->replaceUsesOfWith(from, to); });
 }
 
 //===----------------------------------------------------------------------===//

@@ -188,9 +188,11 @@ static std::optional<double> getScale(Block *body) {
 }
 
 std::optional<Move> fsdp::getMove(Operation *op) {
+  // What it reads and what it writes to. (Which is which takes longer to ask.)
+  if (op->getNumOperands() != 2 || op->getNumResults() != 1)
+    return std::nullopt;
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   if (!linalgOp || isa<linalg::FillOp>(op) || linalgOp.getNumDpsInputs() != 1 ||
-      op->getNumResults() != 1 ||
       linalgOp.getNumParallelLoops() != linalgOp.getNumLoops())
     return std::nullopt;
   std::optional<double> scale = getScale(linalgOp.getBlock());

@@ -45,6 +45,9 @@ Frontend::Frontend(const StepOptions &options)
   // Sources are printed with what is wrong in them; a whole step is too long to
   // be printed with it.
   context.printOpOnDiagnostic(false);
+  // A step is one function and belongs to one thread: each type and attribute
+  // would be looked up behind a lock for nothing.
+  context.disableMultithreading();
   diagnostics = std::make_unique<DiagnosticPrinter>(sources, &context);
 }
 

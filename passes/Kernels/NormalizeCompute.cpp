@@ -158,8 +158,7 @@ struct DropEmptyResults : RewritePattern {
                                 PatternRewriter &rewriter) const override {
     if (op->getNumResults() == 0 ||
         !llvm::all_of(op->getResultTypes(), hasNoElements) ||
-        isa<tensor::EmptyOp>(op) || !isMemoryEffectFree(op) ||
-        getComputeKind(op) == ComputeKind::Boundary)
+        isa<tensor::EmptyOp>(op) || !isMemoryEffectFree(op) || isBoundary(op))
       return failure();
     SmallVector<Value> empty;
     for (Type type : op->getResultTypes()) {
@@ -324,7 +323,7 @@ static bool isNowhere(Value value) {
 /// What collectives, packs and the step's results read is made by a kernel.
 static void copyForBoundaries(func::FuncOp step) {
   for (Operation &op : step.getBody().front()) {
-    if (getComputeKind(&op) != ComputeKind::Boundary)
+    if (!isBoundary(&op))
       continue;
     OpBuilder builder(&op);
     for (OpOperand &operand : op.getOpOperands()) {
@@ -342,7 +341,7 @@ static void copyMatmulOperands(func::FuncOp step) {
   ContractionPlans plans(&block);
   SmallVector<linalg::LinalgOp> ops;
   for (Operation &op : block)
-    if (getComputeKind(&op) == ComputeKind::Contraction && !plans.lookup(&op))
+    if (isContraction(&op) && !plans.lookup(&op))
       ops.push_back(cast<linalg::LinalgOp>(op));
   for (linalg::LinalgOp op : ops) {
     OpBuilder builder(op);

@@ -28,7 +28,7 @@ static OpOperand *getInitOperand(OpResult result) {
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
     return &insert.getDestMutable();
   if (auto dps = dyn_cast<linalg::LinalgOp>(op))
-    if (getComputeKind(op) == ComputeKind::Contraction)
+    if (isContraction(op))
       return dps.getDpsInitOperand(result.getResultNumber());
   return nullptr;
 }
@@ -60,7 +60,7 @@ static void writeInPlace(func::FuncOp kernel, unsigned index) {
   auto store = ret->getOperand(index)
                    .getDefiningOp<bufferization::MaterializeInDestinationOp>();
   Operation *producer = store.getSource().getDefiningOp();
-  if (getComputeKind(producer) == ComputeKind::Contraction)
+  if (isContraction(producer))
     return;
   ret->setOperand(index, store.getSource());
   store.erase();

@@ -40,6 +40,10 @@ enum class ComputeKind {
 /// found in linalg.generic only (fsdp-normalize-compute makes them).
 ComputeKind getComputeKind(Operation *op);
 
+/// Whether that is @op's kind, without asking what else it could be.
+bool isBoundary(Operation *op);
+bool isContraction(Operation *op);
+
 /// Whether @type is of tensors of static shape that are empty.
 bool hasNoElements(Type type);
 

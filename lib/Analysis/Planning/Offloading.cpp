@@ -139,14 +139,18 @@ void CopyWriter::fetchBefore(Id op) {
 }
 
 StepProgram CopyWriter::run() {
+  // An offload and a reload, each with its wait.
+  constexpr size_t kOpsOfCopies = 4;
+  size_t copies = llvm::count(offload, true);
   result = copyWithoutOps(old);
+  result.ops.reserve(old.ops.size() + kOpsOfCopies * copies);
   for (auto [i, op] : llvm::enumerate(old.ops)) {
     fetchBefore(i);
-    result.ops.push_back(op);
     if (op.backward)
-      for (ByteRange &range : result.ops.back().reads)
+      for (ByteRange &range : op.reads)
         if (isOffloaded(range.value))
           range.value = again[range.value];
+    result.ops.push_back(std::move(op));
     sendAfter(i);
   }
   return std::move(result);

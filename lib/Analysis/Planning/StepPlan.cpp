@@ -461,8 +461,10 @@ void Rewrite::dropUnread() {
   std::vector<bool> isRead(result.values.size());
   for (const ByteRange &range : result.results)
     isRead[range.value] = true;
-  std::vector<StepOp> kept;
-  for (StepOp &op : llvm::reverse(result.ops)) {
+  std::vector<StepOp> &ops = result.ops;
+  std::vector<bool> isDropped(ops.size());
+  for (size_t i = ops.size(); i-- != 0;) {
+    const StepOp &op = ops[i];
     bool isUnread = op.kind == StepOpKind::Launch && !op.backward;
     for (const ByteRange &range : op.writes) {
       const StepBuffer &buffer =
@@ -470,14 +472,16 @@ void Rewrite::dropUnread() {
       isUnread &= !isRead[range.value] && !buffer.isArgument &&
                   !buffer.isResult && op.source >= 0 && isRepeated[op.source];
     }
-    if (isUnread)
-      continue;
-    for (const ByteRange &range : op.reads)
-      isRead[range.value] = true;
-    kept.push_back(std::move(op));
+    isDropped[i] = isUnread;
+    if (!isUnread)
+      for (const ByteRange &range : op.reads)
+        isRead[range.value] = true;
   }
-  std::reverse(kept.begin(), kept.end());
-  result.ops = std::move(kept);
+  size_t kept = 0;
+  for (size_t i = 0; i != ops.size(); ++i)
+    if (!isDropped[i] && kept++ != i)
+      ops[kept - 1] = std::move(ops[i]);
+  ops.resize(kept);
 }
 
 StepProgram Rewrite::run() {

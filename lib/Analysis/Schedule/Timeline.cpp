@@ -310,6 +310,7 @@ mlir::fsdp::sched::addTimes(const StepProgram &program, const CostModel &cost,
   // By event: its start. By value: what last wrote it.
   std::vector<Id> starts = getEventOps(program).start;
   std::vector<Id> writers(program.values.size(), -1);
+  result.ops.reserve(program.ops.size());
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     TimedOp &timed = result.ops.emplace_back();
     if (op.kind == StepOpKind::Wait) {
