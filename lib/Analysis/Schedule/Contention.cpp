@@ -192,23 +192,32 @@ Time mlir::fsdp::sched::getSlowed(const CostModel &cost,
       sum += job.work;
   }
   SmallVector<Time> beside(others.size());
+  // By job: what is left from it on, and how long a step takes that does that
+  // behind it, or behind a later one, at least.
+  std::vector<Time> left(slowed.size()), latest(slowed.size());
   for (Time end : ends) {
-    Time left = 0;
-    for (const Job &job : slowed)
-      left += job.tail >= end ? job.work : 0;
+    Time sum = 0, last = 0;
+    for (size_t i = slowed.size(); i-- != 0;)
+      if (slowed[i].tail >= end) {
+        left[i] = sum += slowed[i].work;
+        latest[i] = last = std::max(last, slowed[i].head + end + sum);
+      }
     SmallVector<Rest> rests;
     for (auto [i, other] : llvm::enumerate(others))
       rests.push_back(
           {other.jobs, 0, total[i] - getMostDone(byTail[i], end), 0});
-    for (const Job &job : slowed) {
+    for (auto [i, job] : llvm::enumerate(slowed)) {
       if (job.tail < end)
         continue;
       for (auto [rest, work] : llvm::zip_equal(rests, beside))
         work = rest.getLeft(job.head);
-      Time least = job.head + end + left;
-      if (least + loss.getMost(beside) > most)
+      Time loses = loss.getMost(beside);
+      // Later ones lose no more.
+      if (latest[i] + loses <= most)
+        break;
+      Time least = job.head + end + left[i];
+      if (least + loses > most)
         most = std::max(most, least + loss.get(beside));
-      left -= job.work;
     }
   }
   return most;

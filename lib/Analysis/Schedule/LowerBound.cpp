@@ -223,14 +223,24 @@ void Graph::addFetchEdges(Queue queue, const std::vector<int64_t> &load) {
   std::partial_sum(freed.begin(), freed.end(), freed.begin());
   std::partial_sum(others.begin(), others.end(), others.begin());
   int64_t room = p.budget - p.fixedBytes;
-  Id place = 0;
+  auto getNeeded = [&](Id s) {
+    return load[s] + others[s] - freed[s] + held[s];
+  };
+  // Segments up to the first use behind which none of them needs as much: the
+  // last of these without room is the last of all. (Uses are in order.)
+  SmallVector<Id> falling;
+  Id place = 0, next = 0;
   for (Id t : getQueueOrder(p, queue)) {
     room -= p.transfers[t].dstBytes;
-    for (Id s = p.transfers[t].firstUse - 1; s >= place; --s)
-      if (load[s] + others[s] - freed[s] + held[s] > room) {
-        place = s + 1;
-        break;
-      }
+    for (; next < p.transfers[t].firstUse; ++next) {
+      while (!falling.empty() && getNeeded(falling.back()) <= getNeeded(next))
+        falling.pop_back();
+      falling.push_back(next);
+    }
+    auto fits = llvm::partition_point(
+        falling, [&](Id s) { return getNeeded(s) > room; });
+    if (fits != falling.begin())
+      place = std::max(place, *std::prev(fits) + 1);
     if (place)
       edge(segment(place - 1), transfer(t));
     addGatherEdges(t, place, room, freed);
