@@ -126,7 +126,8 @@ TEST_P(FixtureSteps, rolesAreThoseOfFSDP) {
   std::vector<bool> fromReduction(program.values.size());
   for (size_t i = 0; i != program.ops.size(); ++i) {
     const StepOp &op = program.ops[i];
-    bool behind = false;
+    // Copies of the end are behind all else.
+    bool behind = op.replaces >= 0;
     for (const ByteRange &range : op.reads)
       behind |= fromReduction[range.value];
     bool isTail =

@@ -41,12 +41,23 @@ public:
     for (size_t i = all.size(); i-- != 0;)
       if (all[i].need <= budget)
         last = i;
-    return Planned{all[last].need <= budget, all[last].time};
+    return Planned{all[last].need <= budget, all[last].time, plain.time,
+                   plain.need};
+  }
+  llvm::Error planPlainly(int64_t) override {
+    last = all.size();
+    return llvm::Error::success();
+  }
+  llvm::Expected<std::optional<Outcome>> orderLikeFSDP(int64_t most,
+                                                       Time below) override {
+    if (last != all.size() || fsdp.bytes > most || fsdp.time >= below)
+      return std::nullopt;
+    return fsdp;
   }
   /// Orders for less memory take less and longer, in steps, down to the need;
   /// so do those that leave room.
   llvm::Expected<Outcome> order(const OrderLimits &limits) override {
-    const Plan &plan = all[last];
+    const Plan &plan = last == all.size() ? plain : all[last];
     mostOrdered = std::max(mostOrdered, last);
     int64_t step = std::max<int64_t>(plan.need - limits.budget, 0) / 20'000'000;
     int64_t saved = std::min((plan.packed - plan.need) / 2,
@@ -62,6 +73,11 @@ public:
     Time time;
   };
   std::vector<Plan> all;
+  /// Without changes, and that as FSDP orders it: as last and kept, one more
+  /// than there are plans.
+  Plan plain = {kHuge, kHuge, kNever};
+  Outcome fsdp = {kHuge, kNever};
+  static constexpr int64_t kHuge = 1'000'000'000'000;
   size_t last = 0, kept = 0, mostOrdered = 0;
   Time lastBelow = 0;
   int planned = 0;
@@ -130,6 +146,29 @@ TEST(StepFit, APlanForLessIsTakenWhereItIsFaster) {
   EXPECT_EQ(fitBesideFaster(9'000).kept, 1u);
   // It is not ordered otherwise.
   EXPECT_EQ(fitBesideFaster(10'003).mostOrdered, 0u);
+}
+
+TEST(StepFit, TheStepWithoutChangesIsKeptWhereItIsFaster) {
+  for (Time time : {999, 1001}) {
+    Plans plans(1);
+    plans.plain = {900'000'000, 900'000'000, time};
+    EXPECT_TRUE(fit(plans, 2'000'000'000).fits());
+    EXPECT_EQ(plans.kept, time < 1000 ? plans.all.size() : 0);
+  }
+}
+
+TEST(StepFit, FSDPsOrderIsKeptWhereItPacksAndIsFaster) {
+  // By the model it does not fit.
+  for (int64_t bytes : {1'010'000'000, 1'020'000'000})
+    for (Time time : {1000, 1100}) {
+      Plans plans(1);
+      plans.all = {{900'000'000, 900'000'000, 1050}};
+      plans.plain.need = 1'020'000'000;
+      plans.fsdp = {bytes, time};
+      EXPECT_TRUE(fit(plans, 1'015'000'000).fits());
+      bool isBetter = bytes < 1'015'000'000 && time < 1050;
+      EXPECT_EQ(plans.kept, isBetter ? plans.all.size() : 0u);
+    }
 }
 
 TEST(StepFit, WhatIsKeptFits) {

@@ -56,6 +56,7 @@ TEST(ExactSearch, agreesWithSimulationAndPeak) {
   for (uint64_t seed = 1000; seed != 1060; ++seed) {
     RandomOptions o = pickOptions(seed);
     o.units = 3 + seed % 3;
+    o.stay = seed % 2;
     ScheduleProblem p = makeProblem(o, seed);
     ExactResult result = searchExactly(p);
     ASSERT_TRUE(result.complete);

@@ -156,8 +156,15 @@ ScheduleProblem mlir::fsdp::sched::test::makeProblem(const RandomOptions &o,
   }
   if (o.copies > 0)
     p.numLinks += 2;
+  int64_t staying = 0;
+  for (Transfer &transfer : p.transfers)
+    if (o.stay && transfer.firstUse < 0) {
+      transfer.stays = true;
+      staying += transfer.dstBytes;
+    }
   if (o.rooms > 0)
-    p.budget = p.fixedBytes + p.spine[n].live + int64_t(kUnit * (1 + o.rooms));
+    p.budget = p.fixedBytes + p.spine[n].live + int64_t(kUnit * (1 + o.rooms)) +
+               staying;
   return p;
 }
 

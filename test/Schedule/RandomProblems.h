@@ -27,6 +27,8 @@ struct RandomOptions {
   double tails = 0.02;
   /// A norm over all gradients comes before all updates.
   bool clip = false;
+  /// Something behind all tails reads what the reductions bring, too.
+  bool stay = false;
   bool casts = false;
   /// The last unit is not gathered again.
   bool keepLast = true;

@@ -105,8 +105,63 @@ TEST_F(StepProblemTest, clippingMakesUpdatesTheEpilogue) {
   EXPECT_EQ(roles["update0"], OpRole::Epilogue);
   EXPECT_EQ(roles["update1"], OpRole::Epilogue);
   EXPECT_EQ(step.epilogueTime, 3000);
-  // Gradients stay for them.
-  EXPECT_EQ(step.problem.transfers[2].dstBytes, 0);
+  // Gradients stay for them, from their reductions on.
+  EXPECT_EQ(step.problem.transfers[2].dstBytes, 100);
+  EXPECT_TRUE(step.problem.transfers[2].stays);
+  build(makeTwoUnitStep());
+  EXPECT_FALSE(step.problem.transfers[2].stays);
+}
+
+TEST_F(StepProblemTest, whatTailsMakeForEachOtherIsThereInTurn) {
+  ProgramBuilder b;
+  Id p = b.argument(100), y = p;
+  for (int u = 0; u != 3; ++u) {
+    Id g = b.value(400), s = b.value(100), own = b.value(30), next = b.value(4);
+    b.launch("b", {p, y}, {g, next}, true);
+    b.scatter(g, s);
+    b.launch("split", {s}, {own}, true);
+    b.launch("update", {own, s}, {b.value(20)}, true);
+    y = next;
+  }
+  build(b.program);
+  EXPECT_EQ(step.tailBytes, 50);
+  checkAll();
+}
+
+TEST_F(StepProblemTest, aBatchIsThereUntilItIsRead) {
+  ProgramBuilder b;
+  Id p = b.argument(100), batch = b.argument(1000), x = b.value(10);
+  Id g = b.value(2000), s = b.value(100);
+  b.launch("f", {p, batch}, {x});
+  b.launch("b", {x, p}, {g}, true);
+  b.scatter(g, s);
+  b.launch("update", {s, p}, {b.over(p)}, true);
+  b.program.buffers[b.program.values[p].buffer].isResult = true;
+  build(b.program);
+  EXPECT_EQ(step.problem.fixedBytes, 100);
+  ASSERT_EQ(step.problem.spine.size(), 2u);
+  EXPECT_EQ(step.problem.spine[0].live, 1010);
+  EXPECT_EQ(step.problem.spine[1].live, 10);
+}
+
+TEST_F(StepProblemTest, copiesOfTheEndComeBehindAllElse) {
+  ProgramBuilder b;
+  Id p = b.argument(100), state = b.argument(8), next = b.value(8);
+  Id g = b.value(400), s = b.value(100);
+  b.launch("b", {p, state}, {g, next});
+  b.scatter(g, s);
+  b.launch("update", {s, p}, {b.over(p)});
+  build(b.program);
+  Time without = getStepBound(program, step, times);
+  b.launch("keep", {next}, {b.over(state)});
+  StepOp &keep = b.program.ops.back();
+  keep.kind = StepOpKind::Copy;
+  keep.copiedBytes = 16;
+  keep.replaces = 0;
+  build(b.program);
+  EXPECT_EQ(step.roles.back(), OpRole::Epilogue);
+  EXPECT_EQ(getStepBound(program, step, times), without + step.epilogueTime);
+  EXPECT_GT(step.epilogueTime, 0);
 }
 
 TEST_F(StepProblemTest, schedulesBecomePrograms) {

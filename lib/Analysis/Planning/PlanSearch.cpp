@@ -100,10 +100,33 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
     return createHostError(limits.host, getHostBytes(program, plain));
   if (llvm::Error error = trials.offer(std::move(plain)))
     return std::move(error);
+  Time plainStep = trials.getBest().step;
+  int64_t plainBytes = trials.getBest().leastBytes;
   llvm::Expected<bool> isShort = search(space, trials);
   if (!isShort)
     return isShort.takeError();
   PlannedStep best = trials.getBest();
+  best.plainStep = plainStep;
+  best.plainBytes = plainBytes;
   putInWords(space, *isShort, best);
   return best;
+}
+
+llvm::Expected<PlannedStep> mlir::fsdp::sched::planPlainly(
+    const StepProgram &program, const CostModel &cost,
+    llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,
+    const PlanRules &rules) {
+  StepPlan none(program);
+  PlanNeeds needs;
+  PlanSpace space(program, cost, placements, /*hasHost=*/limits.host > 0, rules,
+                  none);
+  PlanTrials trials(program, cost, placements, limits, needs,
+                    /*threads=*/false);
+  if (llvm::Error error = trials.offer(space.getRepeating(0)))
+    return std::move(error);
+  PlannedStep plain = trials.getBest();
+  plain.plainStep = plain.step;
+  plain.plainBytes = plain.leastBytes;
+  putInWords(space, /*isShort=*/false, plain);
+  return plain;
 }

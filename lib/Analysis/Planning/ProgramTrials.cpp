@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Planning/ProgramTrials.h"
+#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/ScheduleProblem.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/Timeline.h"
@@ -18,41 +19,60 @@ using namespace mlir::fsdp::sched;
 
 llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
                                                         Time below) {
-  if (!last || last->budget != budget || last->below != below)
-    if (llvm::Error error = planAnew(budget, below))
+  if (!last || last->isPlain || last->budget != budget ||
+      last->below != below) {
+    PlanLimits limits(budget, hostBudget);
+    limits.below = below;
+    auto planned = planStep(program, cost, placements, limits, rules,
+                            /*given=*/nullptr, &needs);
+    if (!planned)
+      return planned.takeError();
+    Plan next;
+    next.budget = budget;
+    next.below = below;
+    next.planned = std::move(*planned);
+    if (llvm::Error error = take(std::move(next)))
       return std::move(error);
-  return Planned{last->planned.fits(), last->planned.step};
+  }
+  const PlannedStep &planned = last->planned;
+  return Planned{planned.fits(), planned.step, planned.plainStep,
+                 planned.plainBytes};
 }
 
-llvm::Error ProgramTrials::planAnew(int64_t budget, Time below) {
-  PlanLimits limits(budget, hostBudget);
-  limits.below = below;
-  auto planned = planStep(program, cost, placements, limits, rules,
-                          /*given=*/nullptr, &needs);
-  if (!planned)
-    return planned.takeError();
+llvm::Error ProgramTrials::planPlainly(int64_t budget) {
+  auto plain = sched::planPlainly(program, cost, placements,
+                                  {budget, hostBudget}, rules);
+  if (!plain)
+    return plain.takeError();
+  Plan next;
+  next.budget = budget;
+  next.isPlain = true;
+  next.planned = std::move(*plain);
+  return take(std::move(next));
+}
+
+/// @next has no program yet: that of an equal plan, or one of its own.
+llvm::Error ProgramTrials::take(Plan next) {
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
-    return o->planned.plan == planned->plan;
+    return o->planned.plan == next.planned.plan;
   });
-  auto next = known == plans.end() ? std::make_shared<Plan>()
-                                   : std::make_shared<Plan>(**known);
-  next->budget = budget;
-  next->below = below;
-  next->planned = std::move(*planned);
   if (known != plans.end()) {
-    last = std::move(next);
+    next.number = (*known)->number;
+    next.program = (*known)->program;
+    next.step = (*known)->step;
+    last = std::make_shared<Plan>(std::move(next));
     return llvm::Error::success();
   }
-  next->number = plans.size();
-  next->program = applyPlan(program, next->planned.plan);
-  shareBuffers(next->program);
-  TimedProgram times = addTimes(next->program, cost, placements);
-  auto step = getStepProblem(next->program, times);
+  next.number = plans.size();
+  next.program = applyPlan(program, next.planned.plan);
+  shareBuffers(next.program);
+  TimedProgram times = addTimes(next.program, cost, placements);
+  auto step = getStepProblem(next.program, times);
   if (!step)
     return step.takeError();
-  next->step = std::move(*step);
-  plans.push_back(next);
-  last = std::move(next);
+  next.step = std::move(*step);
+  last = std::make_shared<Plan>(std::move(next));
+  plans.push_back(last);
   return llvm::Error::success();
 }
 
@@ -65,7 +85,20 @@ ProgramTrials::order(const OrderLimits &limits) {
   if (!found)
     return llvm::createStringError("internal error: no schedule within " +
                                    llvm::Twine(problem.budget) + " bytes");
-  lastSchedule = std::move(*found);
+  return pack(std::move(*found), limits);
+}
+
+llvm::Expected<std::optional<StepTrials::Outcome>>
+ProgramTrials::orderLikeFSDP(int64_t most, Time below) {
+  Schedule found = scheduleLikeFSDP(last->step.problem, FSDPOptions());
+  if (found.peak > most || found.makespan + last->step.epilogueTime >= below)
+    return std::nullopt;
+  return pack(std::move(found), {last->budget, 0});
+}
+
+StepTrials::Outcome ProgramTrials::pack(Schedule schedule,
+                                        const OrderLimits &limits) {
+  lastSchedule = std::move(schedule);
   lastLimits = limits;
   auto known = llvm::find_if(packed, [&](const Packed &other) {
     return other.plan == last->number &&

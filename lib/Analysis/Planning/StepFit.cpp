@@ -39,7 +39,10 @@ private:
   using Outcome = StepTrials::Outcome;
   llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
   llvm::Expected<Outcome> tryOrders(int64_t model, int64_t target);
+  llvm::Error search();
   llvm::Error tryFaster(int64_t model);
+  llvm::Error tryPlain();
+  void consider(const Outcome &outcome);
   /// A plan for more memory would hardly be faster.
   bool isSettled() const {
     return bestBytes && hoped && bestTime - hoped <= hoped / 500;
@@ -52,6 +55,8 @@ private:
   Time hoped = 0;
   /// The last plan is the one that needs least: for less it is the same.
   bool isLeastPlan = false;
+  /// What was planned first, for the whole budget.
+  std::optional<StepTrials::Planned> first;
 };
 } // namespace
 
@@ -62,7 +67,19 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
   if (!planned)
     return planned.takeError();
   isLeastPlan = !planned->fits;
+  if (!first)
+    first = *planned;
   return tryOrders(model, target);
+}
+
+/// Keeps what was ordered last if it fits and is better.
+void Fitting::consider(const Outcome &outcome) {
+  needed = needed ? std::min(needed, outcome.bytes) : outcome.bytes;
+  if (outcome.bytes > budget || (bestBytes && outcome.time >= bestTime))
+    return;
+  trials.keep();
+  bestBytes = outcome.bytes;
+  bestTime = outcome.time;
 }
 
 /// Tries the plan for @model bytes if that is faster than what there is.
@@ -89,13 +106,8 @@ llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t model,
     llvm::Expected<Outcome> now = trials.order(limits);
     if (!now)
       return now.takeError();
-    needed = needed ? std::min(needed, now->bytes) : now->bytes;
+    consider(*now);
     bool fits = now->bytes <= budget;
-    if (fits && (!bestBytes || now->time < bestTime)) {
-      trials.keep();
-      bestBytes = now->bytes;
-      bestTime = now->time;
-    }
     if (!i)
       first = *now;
     if (!fits)
@@ -110,8 +122,38 @@ llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t model,
   return first;
 }
 
-/// Looks for the fastest step within the budget.
+/// Plans are compared by quick orders and fit by a model. Packed and ordered
+/// with care, the step without changes may be faster, or fit after all as FSDP
+/// orders it: no plan is kept that is worse than that.
+llvm::Error Fitting::tryPlain() {
+  constexpr int kClose = 16;
+  int64_t most = budget + budget / kClose;
+  bool isFaster = first->plain < bestTime,
+       mayFit = hoped || first->plain == StepTrials::kNever;
+  if (first->plainBytes > most || (bestBytes && !isFaster && !mayFit))
+    return llvm::Error::success();
+  if (llvm::Error error = trials.planPlainly(budget))
+    return error;
+  if (bestBytes && isFaster)
+    if (auto tried = tryOrders(budget, budget); !tried)
+      return tried.takeError();
+  auto like =
+      trials.orderLikeFSDP(most, bestBytes ? bestTime : StepTrials::kNever);
+  if (!like)
+    return like.takeError();
+  if (*like)
+    consider(**like);
+  return llvm::Error::success();
+}
+
 llvm::Error Fitting::fill() {
+  if (llvm::Error error = search())
+    return error;
+  return tryPlain();
+}
+
+/// Looks for the fastest step within the budget.
+llvm::Error Fitting::search() {
   BudgetSearch search(budget);
   while (std::optional<int64_t> model = search.getNext()) {
     llvm::Expected<Outcome> outcome = attempt(*model, budget);

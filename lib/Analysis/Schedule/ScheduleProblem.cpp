@@ -406,7 +406,7 @@ std::vector<int> mlir::fsdp::sched::getLastTail(const ScheduleProblem &p) {
   for (size_t t = 0; t != n; ++t)
     if (p.transfers[t].firstUse >= 0)
       last[t] = -1;
-    else if (last[t] < 0)
+    else if (last[t] < 0 || p.transfers[t].stays)
       last[t] = tails.size();
   return last;
 }

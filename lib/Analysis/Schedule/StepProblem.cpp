@@ -55,6 +55,7 @@ private:
   void hold(Id floating, Id spineIndex);
   std::vector<Use> collectUses() const;
   void addMemory();
+  void addTailMemory();
   void cutSpine();
   Id getSegment(Id spineIndex) const;
 
@@ -71,6 +72,8 @@ private:
   /// Places where a segment begins.
   std::vector<Id> marks;
   std::vector<int64_t> live;
+  /// Buffers that only tails and the epilogue touch.
+  std::vector<Id> ofTails;
 };
 } // namespace
 
@@ -131,6 +134,9 @@ void Builder::classify() {
     }
     if (role == OpRole::Spine && op.kind != StepOpKind::Start && isCast(i))
       role = OpRole::Cast;
+    // The return makes the copies of the end, behind all else.
+    if (op.replaces >= 0)
+      role = OpRole::Epilogue;
     result.roles[i] = role;
   }
 }
@@ -368,14 +374,18 @@ void Builder::addMemory() {
     const Use &use = uses[b];
     if (buffer.isHost)
       continue;
-    if (buffer.isArgument) {
+    bool isOfSpine = use.made < 0 && use.sent < 0 && !use.behind && !use.atEnd;
+    if (buffer.isArgument && (buffer.isResult || !isOfSpine)) {
       fixed += buffer.bytes;
+    } else if (buffer.isArgument) {
+      // No later step needs it: a batch.
+      changes.front() += buffer.bytes;
+      changes[use.last + 1] -= buffer.bytes;
     } else if (use.made >= 0 && use.first < 0) {
       // A reduction's result: for tails, or for longer.
-      if (use.atEnd)
-        fixed += buffer.bytes;
-      else
-        result.problem.transfers[use.made].dstBytes += buffer.bytes;
+      Transfer &transfer = result.problem.transfers[use.made];
+      transfer.dstBytes += buffer.bytes;
+      transfer.stays |= use.atEnd;
     } else if (use.made >= 0 && use.sent < 0) {
       Transfer &transfer = result.problem.transfers[use.made];
       transfer.dstBytes += buffer.bytes;
@@ -396,7 +406,7 @@ void Builder::addMemory() {
       bool stays = use.behind || use.atEnd || buffer.isResult;
       changes[stays ? spine.size() : use.last + 1] -= buffer.bytes;
     } else if (use.behind) {
-      fixed += buffer.bytes;
+      ofTails.push_back(b);
     }
   }
   // Of several inputs, as a group has them, the last one begins with the
@@ -414,6 +424,38 @@ void Builder::addMemory() {
   int64_t bytes = 0;
   for (size_t s = 0; s != spine.size(); ++s)
     live[s] = bytes += changes[s];
+}
+
+/// What tails and the epilogue make for each other counts all the time, as far
+/// as it is there at once: tails run in order, and the epilogue behind them.
+void Builder::addTailMemory() {
+  std::vector<Id> place(program.ops.size(), -1);
+  Id places = 0;
+  for (Id tail : getTailOrder(result.problem))
+    place[result.floating[tail]] = places++;
+  for (Id op : result.epilogue)
+    place[op] = places++;
+  std::vector<Id> first(program.buffers.size(), places),
+      last(program.buffers.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (place[i] >= 0)
+      for (const ByteRange &range :
+           llvm::concat<const ByteRange>(op.reads, op.writes)) {
+        Id buffer = getBuffer(range.value);
+        first[buffer] = std::min(first[buffer], place[i]);
+        last[buffer] = std::max(last[buffer], place[i]);
+      }
+  std::vector<int64_t> changes(places + 1);
+  for (Id b : ofTails) {
+    const StepBuffer &buffer = program.buffers[b];
+    changes[first[b]] += buffer.bytes;
+    if (!buffer.isResult)
+      changes[last[b] + 1] -= buffer.bytes;
+  }
+  int64_t bytes = 0;
+  for (int64_t change : changes)
+    result.tailBytes = std::max(result.tailBytes, bytes += change);
+  result.problem.fixedBytes += result.tailBytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -474,6 +516,7 @@ llvm::Expected<StepProblem> Builder::build() {
   holdTails();
   addMemory();
   cutSpine();
+  addTailMemory();
   result.problem.numLinks = kNumLinks;
   result.problem.cost = times.cost;
   if (std::string error = checkProblem(result.problem); !error.empty())

@@ -108,11 +108,12 @@ static ScheduleProblem restrict(const ScheduleProblem &problem,
   return result;
 }
 
-/// The bound of all that op @start of the epilogue needs, its transfer, and
-/// what computes behind it.
+/// The bound of all that op @start of the epilogue needs, as @problem has it,
+/// its transfer, and what computes behind it but for copies of the end.
 static Time getEpilogueBound(const StepProgram &program,
-                             const StepProblem &step, const TimedProgram &times,
-                             Id start) {
+                             const StepProblem &step,
+                             const ScheduleProblem &problem,
+                             const TimedProgram &times, Id start) {
   // Ops that it needs, as far as data tells; and that need it.
   std::vector<bool> needed(program.ops.size()), needs(program.ops.size());
   std::vector<Id> maker = getMakers(program);
@@ -129,7 +130,6 @@ static Time getEpilogueBound(const StepProgram &program,
         if (Id from = maker[range.value]; from >= 0)
           needed[from] = true;
 
-  const ScheduleProblem &problem = step.problem;
   std::vector<bool> keepTransfer, keepFloating;
   Id lastReady = -1;
   for (auto [t, transfer] : llvm::enumerate(problem.transfers)) {
@@ -148,7 +148,7 @@ static Time getEpilogueBound(const StepProgram &program,
   Time time = lowerBound(restrict(problem, keepTransfer, keepFloating)).value +
               times.ops[start].cost.total();
   for (Id op : step.epilogue)
-    if (needs[op] && op != start)
+    if (needs[op] && op != start && program.ops[op].replaces < 0)
       time += times.ops[op].work;
   return time;
 }
@@ -156,10 +156,17 @@ static Time getEpilogueBound(const StepProgram &program,
 Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
                                      const StepProblem &step,
                                      const TimedProgram &times) {
-  Time bound = raiseBound(step.problem, lowerBound(step.problem).value,
+  ScheduleProblem problem = step.problem;
+  problem.fixedBytes -= step.tailBytes;
+  Time bound = raiseBound(problem, lowerBound(problem).value,
                           std::numeric_limits<Time>::max());
   for (Id op : step.epilogue)
     if (program.ops[op].kind == StepOpKind::Start)
-      bound = std::max(bound, getEpilogueBound(program, step, times, op));
+      bound =
+          std::max(bound, getEpilogueBound(program, step, problem, times, op));
+  // Copies of the end run when all else is over.
+  for (Id op : step.epilogue)
+    if (program.ops[op].replaces >= 0)
+      bound += times.ops[op].work;
   return bound;
 }

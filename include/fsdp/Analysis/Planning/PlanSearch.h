@@ -76,6 +76,10 @@ struct PlannedStep {
   Time step = kNever;
   /// The smallest budget of the model under which it can be scheduled.
   int64_t leastBytes = 0;
+  /// The same of the step with what is given and what the rules ask, and no
+  /// more.
+  Time plainStep = kNever;
+  int64_t plainBytes = 0;
   /// In the order of ops.
   std::vector<PlanDecision> decisions;
   /// The plan in a few sentences; none where it changes nothing.
@@ -95,6 +99,13 @@ planStep(const StepProgram &program, const CostModel &cost,
          llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,
          const PlanRules &rules = PlanRules(), const StepPlan *given = nullptr,
          PlanNeeds *needs = nullptr, bool threads = true);
+
+/// The step with what the rules ask and no more, evaluated and in words as
+/// planStep's.
+llvm::Expected<PlannedStep>
+planPlainly(const StepProgram &program, const CostModel &cost,
+            llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,
+            const PlanRules &rules);
 
 } // namespace mlir::fsdp::sched
 

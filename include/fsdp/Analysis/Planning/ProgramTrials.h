@@ -30,6 +30,8 @@ public:
     Time below = 0;
     /// The same for equal plans.
     size_t number = 0;
+    /// Nobody looked for it.
+    bool isPlain = false;
   };
 
   /// All that is given must outlive it. @hostBudget: bytes of the host.
@@ -40,7 +42,10 @@ public:
         hostBudget(hostBudget), rules(rules) {}
 
   llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) override;
+  llvm::Error planPlainly(int64_t budget) override;
   llvm::Expected<Outcome> order(const OrderLimits &limits) override;
+  llvm::Expected<std::optional<Outcome>> orderLikeFSDP(int64_t most,
+                                                       Time below) override;
   void keep() override {
     best = last;
     bestSchedule = lastSchedule;
@@ -55,7 +60,8 @@ public:
   const OrderLimits &getBestLimits() const { return bestLimits; }
 
 private:
-  llvm::Error planAnew(int64_t budget, Time below);
+  llvm::Error take(Plan plan);
+  Outcome pack(Schedule schedule, const OrderLimits &limits);
 
   /// An order of the plan of that number, and what packing gave.
   struct Packed {

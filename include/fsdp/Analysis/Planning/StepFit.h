@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace mlir::fsdp::sched {
 
@@ -47,14 +48,23 @@ public:
     bool fits = false;
     /// As the search for plans has ordered it.
     Time time = kNever;
+    /// The same of the step without changes; and what that needs by the model.
+    Time plain = kNever;
+    int64_t plainBytes = 0;
   };
   static constexpr Time kNever = std::numeric_limits<Time>::max();
   /// Plans the step for @budget bytes by the model of memory. A plan that takes
   /// @below or more is of no use, and one that takes less not looked for as
   /// hard.
   virtual llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) = 0;
+  /// Plans nothing: the step as it is goes on, within @budget bytes.
+  virtual llvm::Error planPlainly(int64_t budget) = 0;
   /// Orders what was planned last, and packs its arena.
   virtual llvm::Expected<Outcome> order(const OrderLimits &limits) = 0;
+  /// The same as FSDP does, which looks at no budget; none where that takes
+  /// @below or more, or by the model more than @most bytes.
+  virtual llvm::Expected<std::optional<Outcome>> orderLikeFSDP(int64_t most,
+                                                               Time below) = 0;
   /// What was ordered last is the best so far.
   virtual void keep() = 0;
 };

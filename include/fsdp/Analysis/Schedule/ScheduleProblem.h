@@ -78,6 +78,9 @@ struct Transfer {
   /// Its result: from its start to the end of `lastUse`, or to the last tail
   /// that reads it. 0 where it works in place.
   int64_t dstBytes = 0;
+  /// What only tails read of these is also read behind all of them: they stay
+  /// to the end.
+  bool stays = false;
   /// Its input: from the begin of segment `srcBegin` to its own completion.
   int64_t srcBytes = 0;
   Id srcBegin = -1;

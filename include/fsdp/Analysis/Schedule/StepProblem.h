@@ -37,6 +37,9 @@ struct StepProblem {
   std::vector<Id> epilogue;
   /// How long the epilogue takes.
   Time epilogueTime = 0;
+  /// Of the problem's fixedBytes, what is not there all the time: tails and
+  /// the epilogue make it for each other. The bound does without.
+  int64_t tailBytes = 0;
   /// By op of the program.
   std::vector<OpRole> roles;
 };
