@@ -594,6 +594,9 @@ struct SlowClock {
   /// clock does not take less.
   double getWaitFactor() const { return faster * (1 - price); }
   ScheduleProblem measure(const ScheduleProblem &problem) const;
+
+private:
+  static Time getBusy(const ScheduleProblem &p, Id link);
 };
 } // namespace
 
@@ -602,22 +605,42 @@ SlowClock::SlowClock(const ScheduleProblem &p, Id link) {
   // The most speed that compute has beside the link, that the link has beside
   // compute, and that any transfer has.
   int computes = 1, sends = 1, any = 1;
-  std::array<Time, kNumQueues> busy = {};
   for (const Transfer &x : p.transfers) {
     QueueMask both = compute | maskOf(x.queue);
     int rate = p.cost->rate(x.queue, both);
     any = std::max(any, rate);
     if (x.cost.link != link)
       continue;
-    work += x.cost.work;
-    busy[int(x.queue)] += x.cost.total();
     sends = std::max(sends, rate);
     computes = std::max(computes, p.cost->rate(Queue::Compute, both));
   }
-  // A queue's latencies slow compute down as well, and follow each other.
-  work = std::max(work, *llvm::max_element(busy));
+  work = getBusy(p, link);
   faster = std::max(1.0, double(any) / computes);
   price = std::min(1.0, double(kFullRate - computes) / sends);
+}
+
+/// How long something is under way on @link at least. Latencies count: those of
+/// one queue follow each other, and gathers that are used before anything else
+/// on the link has its input are beside nothing there.
+Time SlowClock::getBusy(const ScheduleProblem &p, Id link) {
+  std::vector<Id> ready = getReadyKeys(p);
+  Id first = p.spine.size();
+  for (auto [t, x] : llvm::enumerate(p.transfers))
+    if (x.cost.link == link && x.queue != Queue::AllGather)
+      first = std::min(first, ready[t]);
+  Time alone = 0, work = 0;
+  std::array<Time, kNumQueues> queues = {};
+  for (const Transfer &x : p.transfers) {
+    if (x.cost.link != link)
+      continue;
+    if (x.queue == Queue::AllGather && x.firstUse >= 0 && x.firstUse <= first) {
+      alone += x.cost.total();
+      continue;
+    }
+    work += x.cost.work;
+    queues[int(x.queue)] += x.cost.total();
+  }
+  return alone + std::max(work, *llvm::max_element(queues));
 }
 
 ScheduleProblem SlowClock::measure(const ScheduleProblem &problem) const {
