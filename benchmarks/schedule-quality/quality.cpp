@@ -9,8 +9,9 @@
 // and the time that the scheduler takes, over seeded random steps. Exits with 1
 // where a step takes more than 1.01 of the exact search's, or longer than
 // FSDP's; or where transfers are up to 0.8 of compute, more than 1.02 of the
-// bound (where parts of transfers are latency: one of a hundred). Exits with 2
-// and does nothing where the number of problems is not a positive one.
+// bound (where parts of transfers are latency: one of a hundred). The same with
+// contention, but for some with latencies or copies (kOver... below). Exits
+// with 2 and does nothing where the number of problems is not a positive one.
 //
 //   fsdp-schedule-quality [problems per row, 50]
 //
@@ -19,6 +20,7 @@
 #include "RandomProblems.h"
 
 #include "ConstantCost.h"
+#include "ContendedSearch.h"
 #include "fsdp/Analysis/Schedule/ExactSearch.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
@@ -52,17 +54,33 @@ struct Verdict {
   int compared = 0, overExact = 0, slowerThanFSDP = 0;
   int hidden = 0, overBound = 0;
 
-  bool hold(double partOverBound = 0) const {
-    return !overExact && !slowerThanFSDP && overBound <= partOverBound * hidden;
+  bool hold(double partOverBound = 0, double partOverExact = 0) const {
+    return isAtMost(overExact, partOverExact, compared) && !slowerThanFSDP &&
+           isAtMost(overBound, partOverBound, hidden);
+  }
+
+private:
+  /// A part of a few says nothing.
+  static bool isAtMost(int over, double part, int all) {
+    constexpr int kFew = 40;
+    return over <= part * all || (part > 0 && all < kFew);
   }
 };
 } // namespace
 
 /// Of steps as they are, with latencies, and with copies to the host.
 static Verdict plain, withLatencies, withCopies;
+/// The same with contention.
+static Verdict contended, contendedLatencies, contendedCopies;
 /// The bound counts on transfers that begin at any time, and programs can only
 /// say behind what: with latencies that makes a difference.
 static constexpr double kOverBoundWithLatencies = 0.01;
+/// The exact search for steps with contention knows that links may be shared;
+/// the bound counts what one link takes from compute, and latencies only where
+/// nothing can be beside them.
+static constexpr double kOverExactContendedLatencies = 0.03;
+static constexpr double kOverBoundContendedLatencies = 0.25;
+static constexpr double kOverBoundContendedCopies = 0.6;
 
 /// As printed with every compile.
 static Time getBound(const ScheduleProblem &problem, const Schedule &schedule) {
@@ -145,22 +163,98 @@ static void printSmall(double ratio, double rooms, int hybrid, bool casts,
   std::fflush(stdout);
 }
 
-static void printContended(double ratio, int computeLoss, int problems) {
-  test::ConstantCost cost;
-  cost.computeLoss = computeLoss;
-  cost.transferLoss = computeLoss / 2;
-  Series bound;
-  for (int seed = 0; seed != problems; ++seed) {
-    RandomOptions o = pickOptions(seed);
-    o.ratio = ratio;
-    ScheduleProblem problem = makeProblem(o, seed);
-    problem.cost = &cost;
-    if (std::optional<Schedule> s = schedule(problem))
-      bound.add(double(s->makespan) / getBound(problem, *s));
+namespace {
+/// What slows down what, and the steps.
+struct ContendedRow {
+  double ratio;
+  /// In parts of kFullRate; transfers lose half of it beside compute.
+  int computeLoss;
+  /// Compute loses as much again to each further link, as clusters have it; or
+  /// the same to all of them.
+  bool byLink = false;
+  double copies = 0;
+  bool latencies = false;
+};
+} // namespace
+
+/// Steps of 3 to 8 units against the bound, and of 3 and 4 units against the
+/// exact search.
+static void printContended(const ContendedRow &row, int problems) {
+  test::ConstantCost toAll;
+  test::CostByLink byLink;
+  for (test::ConstantCost *cost : {&toAll, (test::ConstantCost *)&byLink}) {
+    cost->computeLoss = row.computeLoss;
+    cost->transferLoss = row.computeLoss / 2;
   }
-  std::printf("%5.1f %8.3f | %.4f %.4f\n", ratio,
-              double(computeLoss) / kFullRate, bound.mean(), bound.worst);
+  Verdict &verdict = row.copies      ? contendedCopies
+                     : row.latencies ? contendedLatencies
+                                     : contended;
+  Series exact, bound, fsdp;
+  auto addStep = [&](int seed, bool isSmall) {
+    RandomOptions o = pickOptions(seed);
+    o.ratio = row.ratio;
+    o.copies = row.copies;
+    o.latency = row.latencies ? 0.1 * (1 + seed % 4) : 0;
+    if (isSmall)
+      o.units = 3 + seed % 2;
+    byLink.ownLinkForSums = o.hybrid == RandomOptions::OwnLink;
+    ScheduleProblem problem = makeProblem(o, seed);
+    problem.cost = row.byLink ? &byLink : &toAll;
+    std::optional<Schedule> s = schedule(problem);
+    if (!s)
+      return;
+    double least = getBound(problem, *s);
+    bound.add(double(s->makespan) / least);
+    if (row.ratio <= 0.8) {
+      ++verdict.hidden;
+      verdict.overBound += double(s->makespan) > 1.02 * least;
+    }
+    if (Time theirs = getFSDP(problem)) {
+      fsdp.add(double(theirs) / s->makespan);
+      verdict.slowerThanFSDP += theirs < s->makespan;
+    }
+    if (!isSmall)
+      return;
+    test::ContendedResult best =
+        test::searchContended(problem, {s->makespan, 50'000});
+    if (!best.complete)
+      return;
+    Time theirs = best.makespan.value_or(s->makespan);
+    exact.add(double(s->makespan) / theirs);
+    ++verdict.compared;
+    verdict.overExact += s->makespan > 1.01 * double(theirs);
+  };
+  for (int seed = 0; seed != problems; ++seed)
+    for (bool isSmall : {false, true})
+      // With latencies a larger one takes the scheduler half a second.
+      if (isSmall || !row.latencies)
+        addStep(seed, isSmall);
+  std::printf("%5.1f %8.3f %-8s %6.1f %-9s | %.4f %.4f | %.4f %.4f | %.3f "
+              "%.3f | %d\n",
+              row.ratio, double(row.computeLoss) / kFullRate,
+              row.byLink ? "each" : "any", row.copies,
+              row.latencies ? "yes" : "-", exact.mean(), exact.worst,
+              bound.mean(), bound.worst, fsdp.mean(), fsdp.worst, exact.count);
   std::fflush(stdout);
+}
+
+static void printContention(int problems) {
+  std::printf("\nWith contention: what compute loses beside a transfer on any "
+              "link, or on each;\ntransfers lose half as much beside compute. "
+              "Steps of 3 and 4 units against the\nexact search.\n");
+  std::printf("ratio     loss to       copies latencies | step/exact    | "
+              "step/bound    | FSDP/step   | compared\n");
+  for (double ratio : {0.5, 0.8, 1.0, 2.0}) {
+    printContended({ratio, 20}, problems);
+    printContended({ratio, 150}, problems);
+    printContended({ratio, 235, /*byLink=*/true}, problems);
+  }
+  // These take longer.
+  int fewer = (problems + 1) / 2;
+  for (int loss : {20, 150})
+    printContended({0.8, loss, /*byLink=*/false, 0, /*latencies=*/true}, fewer);
+  for (double copies : {0.3, 0.8, 1.5})
+    printContended({0.8, 235, /*byLink=*/true, copies}, fewer);
 }
 
 static void printLarge(int units, double ratio, double rooms) {
@@ -216,11 +310,7 @@ int main(int argc, char **argv) {
               "offloads: copies\nthat take 0.3, 0.8 and 1.5 of its forward\n");
   for (double copies : {0.3, 0.8, 1.5})
     printSmall(0, 3, 0, false, problems, copies);
-  std::printf("\nWith contention: what compute loses beside a transfer\n");
-  std::printf("ratio     loss | step/bound\n");
-  for (double ratio : {0.5, 1.0, 2.0})
-    for (int loss : {20, 150})
-      printContended(ratio, loss, problems);
+  printContention(problems);
   std::printf("\nLarge steps\nunits ratio rooms |     time   | step/bound\n");
   for (int units : {8, 32, 126, 1000, 3000})
     for (double ratio : {0.5, 1.0, 2.0})
@@ -228,7 +318,10 @@ int main(int argc, char **argv) {
   const std::pair<const char *, const Verdict *> verdicts[] = {
       {"steps", &plain},
       {"steps with latencies", &withLatencies},
-      {"steps with copies", &withCopies}};
+      {"steps with copies", &withCopies},
+      {"steps with contention", &contended},
+      {"steps with contention and latencies", &contendedLatencies},
+      {"steps with contention and copies", &contendedCopies}};
   for (auto [name, v] : verdicts)
     std::printf("\n%d %s compared with the exact search: %d over "
                 "1.01 of it; %d slower than FSDP\n"
@@ -237,7 +330,10 @@ int main(int argc, char **argv) {
                 v->compared, name, v->overExact, v->slowerThanFSDP, v->hidden,
                 v->overBound);
   if (plain.hold() && withLatencies.hold(kOverBoundWithLatencies) &&
-      withCopies.hold())
+      withCopies.hold() && contended.hold() &&
+      contendedLatencies.hold(kOverBoundContendedLatencies,
+                              kOverExactContendedLatencies) &&
+      contendedCopies.hold(kOverBoundContendedCopies))
     return 0;
   std::printf("\nerror: expected no step over 1.01 of the exact search, slower "
               "than FSDP, or over 1.02 of the bound\n");

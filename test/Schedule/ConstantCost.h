@@ -35,6 +35,25 @@ struct ConstantCost : CostModel {
   }
 };
 
+/// As clusters have it: compute loses the same time again to each further link
+/// that is busy. Copies have links of their own, all_reduces may.
+struct CostByLink : ConstantCost {
+  bool ownLinkForSums = false;
+
+  int rate(Queue q, QueueMask active) const override {
+    if (q != Queue::Compute)
+      return ConstantCost::rate(q, active);
+    QueueMask sums = maskOf(Queue::AllReduce);
+    QueueMask main = maskOf(Queue::AllGather) | maskOf(Queue::Reduce);
+    int links = bool(active & maskOf(Queue::D2H)) +
+                bool(active & maskOf(Queue::H2D)) +
+                bool(active & (ownLinkForSums ? main : main | sums)) +
+                (ownLinkForSums && active & sums);
+    int rest = kFullRate - computeLoss;
+    return kFullRate * rest / (rest + links * computeLoss);
+  }
+};
+
 } // namespace mlir::fsdp::sched::test
 
 #endif // FSDP_TEST_SCHEDULE_CONSTANTCOST_H

@@ -29,7 +29,9 @@ class Schedules(unittest.TestCase):
     def test_a_few_problems(self):
         outcome = execute("FSDP_SCHEDULE_QUALITY", 2)
         found = re.findall(r"(\d+) (steps.*) compared with the exact search: (\d+) over", outcome.stdout)
-        self.assertEqual([row[1] for row in found], ["steps", "steps with latencies", "steps with copies"],
+        self.assertEqual([row[1] for row in found],
+                         ["steps", "steps with latencies", "steps with copies", "steps with contention",
+                          "steps with contention and latencies", "steps with contention and copies"],
                          outcome.stdout)
         for compared, _, _ in found:
             self.assertGreater(int(compared), 0)

@@ -107,6 +107,7 @@ private:
   void buildStreams();
   void buildCasts();
   void buildTails();
+  void buildPrices();
   /// What stream @s has begun last.
   const Item &getLast(const Key &k, int s) const {
     return streams[s][k.begun[s] - 1];
@@ -115,6 +116,10 @@ private:
   int32_t getTailsReady(const Key &k) const;
   bool isEnd(const Label &x) const;
   Time getBound(const Label &x) const;
+  int getRate(const Key &k, int queue) const;
+  void slowDown(Label &x) const;
+  Label withoutContention(Label x) const;
+  Time getSlowedBound(const Label &x, Time compute, Time rest) const;
   Time getEarliest(const Label &x, int s, Time compute, int32_t next) const;
 
   void expand(const Label &x);
@@ -158,6 +163,9 @@ private:
   /// behind any of them.
   PerStream<std::vector<SmallVector<Time, 4>>> linkWork;
   PerStream<std::vector<Time>> leastTail;
+  /// By link: what a picosecond of its work takes from compute beside it, or
+  /// all of it where compute waits.
+  SmallVector<double, 4> price;
 
   std::vector<Label> labels;
   /// Of labels of one state.
@@ -190,6 +198,19 @@ Search::Search(const ScheduleProblem &p, const LeastTails &behind,
   buildStreams();
   buildCasts();
   buildTails();
+  buildPrices();
+}
+
+void Search::buildPrices() {
+  price.assign(p.numLinks, 0);
+  for (const Transfer &x : p.transfers) {
+    if (!options.cost)
+      return;
+    QueueMask both = maskOf(Queue::Compute) | maskOf(x.queue);
+    double lost = kFullRate - options.cost->rate(Queue::Compute, both);
+    double each = std::min(1.0, lost / options.cost->rate(x.queue, both));
+    price[x.cost.link] = std::max(price[x.cost.link], each);
+  }
 }
 
 void Search::buildStreams() {
@@ -316,14 +337,76 @@ Time Search::getEarliest(const Label &x, int s, Time compute,
   return from;
 }
 
-Time Search::getBound(const Label &x) const {
+/// Speed of @queue beside what runs in @k.
+int Search::getRate(const Key &k, int queue) const {
+  QueueMask mask = k.running ? maskOf(Queue::Compute) : 0;
+  return options.cost->rate(Queue(queue), mask | QueueMask(k.underWay << 1));
+}
+
+/// Something has begun, or is over: all that runs has another speed from now
+/// on.
+void Search::slowDown(Label &x) const {
+  if (x.parent < 0)
+    return;
+  const Key &from = labels[x.parent].key;
+  auto scale = [&](Time &time, int queue, bool hasRun) {
+    double before = hasRun ? getRate(from, queue) : kFullRate;
+    if (time > x.now)
+      time =
+          x.now + Time(double(time - x.now) * before / getRate(x.key, queue));
+  };
+  if (x.key.running)
+    scale(x.computeEnd, 0, from.running);
+  for (int s = 0; s != kStreams; ++s)
+    if (x.key.isUnderWay(s)) {
+      scale(x.workFrom[s], s + 1, from.isUnderWay(s));
+      scale(x.end[s], s + 1, from.isUnderWay(s));
+    }
+}
+
+/// What runs goes on alone.
+Label Search::withoutContention(Label x) const {
+  auto scale = [&](Time &time, int queue) {
+    if (time > x.now)
+      time = x.now +
+             Time(double(time - x.now) * getRate(x.key, queue) / kFullRate);
+  };
+  if (x.key.running)
+    scale(x.computeEnd, 0);
+  for (int s = 0; s != kStreams; ++s)
+    if (x.key.isUnderWay(s)) {
+      scale(x.workFrom[s], s + 1);
+      scale(x.end[s], s + 1);
+    }
+  return x;
+}
+
+/// When compute is over with @rest from @compute on, and with what a link's
+/// work takes from it.
+Time Search::getSlowedBound(const Label &x, Time compute, Time rest) const {
+  Time most = compute + rest;
+  for (Id l = 0; l != p.numLinks; ++l) {
+    Time left = 0;
+    for (int s = 0; s != kStreams; ++s) {
+      left += linkWork[s][x.key.begun[s]][l];
+      if (x.key.isUnderWay(s) && getLast(x.key, s).link == l)
+        left += std::min(getLast(x.key, s).work, x.end[s] - x.now);
+    }
+    most = std::max(most, compute + rest + Time(double(left) * price[l]));
+  }
+  return most;
+}
+
+Time Search::getBound(const Label &slowed) const {
+  Label x = options.cost ? withoutContention(slowed) : slowed;
   const Key &k = x.key;
   Time compute = k.running ? x.computeEnd : x.now;
   size_t next = k.segments + (k.running == Key::Segment);
   Time rest = spineAfter[next] + tailsAfter[x.tails];
   for (int s = 0; s != kStreams; ++s)
     rest += castsAfter[s][x.casts[s]];
-  Time bound = std::max(x.bound, compute + rest);
+  Time bound = std::max(x.bound, options.cost ? getSlowedBound(x, compute, rest)
+                                              : compute + rest);
   if (k.running == Key::Segment)
     bound = std::max(bound, compute + behind.segments[k.segments]);
   if (next < p.spine.size())
@@ -384,6 +467,8 @@ bool Search::beats(const Label &a, const Label &b) const {
 }
 
 void Search::add(Label x) {
+  if (options.cost)
+    slowDown(x);
   x.bound = getBound(x);
   if (x.bound >= options.enough)
     return;
@@ -563,7 +648,8 @@ void Search::expand(const Label &x) {
 
 /// The events on the way to a label, as an order that says of all that was over
 /// when something began that it must be. A transfer is issued where there is
-/// room for it from then on; that its link is busy needs no place.
+/// room for it from then on; that its link is busy needs no place. What slows
+/// others down is issued where it began: it may have waited for its own sake.
 Schedule Search::trace(int32_t at) const {
   std::vector<int32_t> way;
   for (; at >= 0; at = labels[at].parent)
@@ -598,7 +684,8 @@ Schedule Search::trace(int32_t at) const {
       if (from.key.begun[s] != to.key.begun[s]) {
         const Item &item = streams[s][from.key.begun[s]];
         Id last = result.issue.empty() ? 0 : result.place[result.issue.back()];
-        result.place[item.transfer] = std::max(roomFrom[s], last);
+        result.place[item.transfer] =
+            std::max(options.cost ? here : roomFrom[s], last);
         result.placeCause[item.transfer] =
             lacksRoom[s] ? Cause::Memory : item.floorCause;
         result.issue.push_back(item.transfer);
@@ -608,7 +695,7 @@ Schedule Search::trace(int32_t at) const {
       } else if (from.key.over(s) != to.key.over(s)) {
         // Only what frees something need be known.
         const Item &item = getLast(to.key, s);
-        if (item.frees)
+        if (item.frees || options.cost)
           result.known[item.transfer] = result.line.size();
       }
     }
@@ -662,7 +749,7 @@ EventSearchResult Search::run() {
     open.pop();
     if (labels[at].beaten)
       continue;
-    if (!options.haste)
+    if (!options.haste && !options.cost)
       least = std::max(least, labels[at].bound);
     if (isEnd(labels[at]))
       return {least, trace(at)};

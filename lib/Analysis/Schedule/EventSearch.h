@@ -54,6 +54,10 @@ struct EventSearchOptions {
   /// bounds, and with a little more, those that have come further go on. What
   /// is found first need not be the best, and the bound is not raised.
   int haste = 0;
+  /// What runs side by side slows down by its rates. Then who is ahead may end
+  /// up behind: what is found is good, not surely the best, and the bound is
+  /// not raised.
+  const CostModel *cost = nullptr;
 };
 
 /// States that are worth looking at. Counted, not timed: the same everywhere.

@@ -579,9 +579,124 @@ Bound mlir::fsdp::sched::lowerBound(const ScheduleProblem &problem) {
   return bound;
 }
 
+//===----------------------------------------------------------------------===//
+// Contention and order together
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Measures a step by a clock that runs slower: beside the transfers of one
+/// link as compute does, and while compute waits so much slower that by it no
+/// transfer is ever more than @faster times as fast as alone. Nor is compute
+/// faster than alone. So by that clock nothing takes less than a step without
+/// contention whose transfers take less by @faster: the search of events says
+/// what that is.
+///
+/// By the real clock there is more: each wait is @faster times as long, and
+/// compute is slowed down by what the link has to do, @work, but for what it
+/// does in waits. Of each picosecond of it that takes @price.
+struct SlowClock {
+  double faster = 1, price = 0;
+  Time work = 0;
+
+  SlowClock(const ScheduleProblem &problem, Id link);
+  /// Of a wait by this clock, what the step takes longer by the real one: at
+  /// most as much as it would compute, so that what computes longer by this
+  /// clock does not take less.
+  double getWaitFactor() const { return faster * (1 - price); }
+  ScheduleProblem measure(const ScheduleProblem &problem) const;
+
+private:
+  static Time getBusy(const ScheduleProblem &p, Id link);
+};
+} // namespace
+
+SlowClock::SlowClock(const ScheduleProblem &p, Id link) {
+  constexpr QueueMask compute = maskOf(Queue::Compute);
+  // The most speed that compute has beside the link, that the link has beside
+  // compute, and that any transfer has.
+  int computes = 1, sends = 1, any = 1;
+  for (const Transfer &x : p.transfers) {
+    QueueMask both = compute | maskOf(x.queue);
+    int rate = p.cost->rate(x.queue, both);
+    any = std::max(any, rate);
+    if (x.cost.link != link)
+      continue;
+    sends = std::max(sends, rate);
+    computes = std::max(computes, p.cost->rate(Queue::Compute, both));
+  }
+  work = getBusy(p, link);
+  faster = std::max(1.0, double(any) / computes);
+  price = std::min(1.0, double(kFullRate - computes) / sends);
+}
+
+/// How long something is under way on @link at least. Latencies count: those of
+/// one queue follow each other, and gathers that are used before anything else
+/// on the link has its input are beside nothing there.
+Time SlowClock::getBusy(const ScheduleProblem &p, Id link) {
+  std::vector<Id> ready = getReadyKeys(p);
+  Id first = p.spine.size();
+  for (auto [t, x] : llvm::enumerate(p.transfers))
+    if (x.cost.link == link && x.queue != Queue::AllGather)
+      first = std::min(first, ready[t]);
+  Time alone = 0, work = 0;
+  std::array<Time, kNumQueues> queues = {};
+  for (const Transfer &x : p.transfers) {
+    if (x.cost.link != link)
+      continue;
+    if (x.queue == Queue::AllGather && x.firstUse >= 0 && x.firstUse <= first) {
+      alone += x.cost.total();
+      continue;
+    }
+    work += x.cost.work;
+    queues[int(x.queue)] += x.cost.total();
+  }
+  return alone + std::max(work, *llvm::max_element(queues));
+}
+
+ScheduleProblem SlowClock::measure(const ScheduleProblem &problem) const {
+  ScheduleProblem result = problem;
+  result.cost = nullptr;
+  for (Transfer &x : result.transfers) {
+    x.cost.latency = Time(double(x.cost.latency) / faster);
+    x.cost.work = Time(double(x.cost.work) / faster);
+  }
+  return result;
+}
+
+/// What memory and order make compute wait, and what contention takes from it,
+/// both at once. @bound is one, @enough as in raiseBound.
+static Time raiseContended(const ScheduleProblem &problem, Id link, Time bound,
+                           Time enough) {
+  SlowClock clock(problem, link);
+  double factor = clock.getWaitFactor();
+  double slowed = clock.price * double(clock.work);
+  if (slowed == 0 || factor <= 0 || bound >= enough)
+    return bound;
+  Time compute = 0;
+  for (const SpineSegment &s : problem.spine)
+    compute += s.work;
+  for (const FloatingOp &f : problem.floating)
+    compute += f.work;
+  // Times are rounded, by less than that.
+  constexpr double kRounded = 1e-12;
+  auto toReal = [&](Time byClock) {
+    double least =
+        double(compute) + slowed + factor * double(byClock - compute);
+    return Time(least * (1 - kRounded)) - 1;
+  };
+  ScheduleProblem measured = clock.measure(problem);
+  double waits = (double(enough - compute) - slowed) / factor;
+  Time most = compute + std::max<Time>(0, Time(waits * (1 + kRounded)) + 4);
+  Time least = raiseBound(measured, lowerBound(measured).value, most);
+  return std::max(bound, std::min(enough, toReal(least)));
+}
+
 Time mlir::fsdp::sched::raiseBound(const ScheduleProblem &problem, Time bound,
                                    Time enough) {
-  return searchEvents(problem, getLeastTails(problem),
-                      {bound, enough, kEventEffort})
-      .bound;
+  bound = searchEvents(problem, getLeastTails(problem),
+                       {bound, enough, kEventEffort})
+              .bound;
+  for (Id link = 0; problem.cost && link != problem.numLinks; ++link)
+    bound = raiseContended(problem, link, bound, enough);
+  return bound;
 }

@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "EventSearch.h"
 #include "Machine.h"
+#include "ScheduleWaits.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/Makespan.h"
@@ -30,6 +31,9 @@ constexpr size_t kSmall = 40;
 constexpr size_t kSmallEffort = 200'000, kLargeEffort = 5'000;
 /// As kEventEffort, where that has not led to the bound.
 constexpr int64_t kLongEffort = 100'000;
+/// What contention may cost more than it must, as a part of the step, where a
+/// longer search is not worth it.
+constexpr Time kWorthContention = 1024;
 constexpr Time kForever = std::numeric_limits<Time>::max();
 
 //===----------------------------------------------------------------------===//
@@ -402,24 +406,6 @@ static void offerSerial(const ScheduleProblem &problem, Best &best) {
   best.offerIfFits(serial);
 }
 
-/// Of what transfers come after besides their data, keeps what is on their own
-/// link, or what is not.
-static void keepAfter(const ScheduleProblem &problem, bool onOwnLink,
-                      Schedule &schedule) {
-  for (size_t t = 0; t != problem.transfers.size(); ++t)
-    llvm::erase_if(schedule.after[t], [&](Id a) {
-      return onOwnLink !=
-             (problem.transfers[a].cost.link == problem.transfers[t].cost.link);
-    });
-}
-
-/// Without the order on shared links: latencies overlap then, and links are
-/// shared evenly.
-static Schedule shareLinks(const ScheduleProblem &problem, Schedule schedule) {
-  keepAfter(problem, /*onOwnLink=*/false, schedule);
-  return schedule;
-}
-
 namespace {
 /// Searches with casts at one set of places after the other.
 class Candidates {
@@ -592,40 +578,8 @@ void Candidates::run() {
 }
 
 //===----------------------------------------------------------------------===//
-// Waits
+// The search of events
 //===----------------------------------------------------------------------===//
-
-/// Inputs of transfers are free for good where compute knows that these are
-/// over, and no place is good for anything else while it does not. So it waits
-/// where, by the simulation, they have long been over: twice their own time
-/// after they began. That costs nothing, unless they are late by all of it.
-static void waitEarly(const ScheduleProblem &problem, Schedule &schedule) {
-  Simulation simulation = simulate(problem, schedule);
-  std::vector<bool> holds(problem.transfers.size());
-  for (auto [t, transfer] : llvm::enumerate(problem.transfers))
-    holds[t] = transfer.srcBytes != 0;
-  for (const FloatingOp &op : problem.floating)
-    if (op.before >= 0 && op.heldBytes)
-      holds[op.before] = true;
-  for (auto [t, span] : llvm::enumerate(simulation.transfers)) {
-    if (!holds[t])
-      continue;
-    Time over = span.end + span.alone;
-    auto first = llvm::partition_point(
-        simulation.compute, [&](const Span &op) { return op.begin < over; });
-    Id at = std::distance(simulation.compute.begin(), first);
-    schedule.known[t] =
-        std::min(schedule.known[t], std::max(at, schedule.place[t]));
-  }
-}
-
-/// The same without waits and links' order that only memory asks for.
-static Schedule withoutMemoryOrder(const ScheduleProblem &problem,
-                                   Schedule schedule) {
-  schedule.known.assign(problem.transfers.size(), schedule.line.size());
-  keepAfter(problem, /*onOwnLink=*/true, schedule);
-  return schedule;
-}
 
 /// Offers @found, which waits for everything at once: where that is not needed,
 /// or only later, nobody waits for what is late. Returns the bytes that it
@@ -708,6 +662,32 @@ static void offerHastily(const ScheduleProblem &problem, Best &best) {
       return;
 }
 
+/// The search of events with contention: whether transfers on different links
+/// slow compute down at once or one after the other, only that can choose. It
+/// takes longer than telling it times, so it is asked where that leaves
+/// something to gain. @target: no order takes less.
+static void offerBeside(const ScheduleProblem &problem, Time target,
+                        Best &best) {
+  constexpr int kTries = 3;
+  auto isWorth = [&] {
+    return best.schedule->makespan > target + target / kWorthContention;
+  };
+  for (bool shared : {true, false}) {
+    ScheduleProblem tighter = problem;
+    for (int i = 0; i != kTries && isWorth(); ++i) {
+      EventSearchResult found = searchEvents(
+          tighter, getLeastTails(tighter),
+          {/*bound=*/0, best.schedule->makespan, kEventEffort, shared,
+           /*haste=*/0, problem.cost});
+      int64_t missing =
+          found.schedule ? offerRelaxed(problem, *found.schedule, best) : 0;
+      if (!missing)
+        break;
+      tighter.budget -= missing;
+    }
+  }
+}
+
 /// As schedule(), but for the waits. @target: no order takes less. One that
 /// takes @below or more need not be the best. @thorough: in plans that are only
 /// compared, not worth its time.
@@ -726,6 +706,8 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   }
   if (best.schedule->makespan > target && thorough)
     offerHastily(problem, best);
+  if (problem.cost && thorough)
+    offerBeside(problem, target, best);
   if (best.schedule->makespan <= target)
     return std::move(best.schedule);
   Candidates(problem, best, target, below).run();

@@ -39,9 +39,9 @@ struct Bound {
 Bound lowerBound(const ScheduleProblem &problem);
 
 /// No step takes less than this, either: at least @bound, which is one, raised
-/// by a search of limited effort. Worth it where memory is short. @enough: a
-/// makespan; nobody asks for more, and it is what comes where there is no step
-/// within the budget.
+/// by a search of limited effort, and with contention by one more for each
+/// link. Worth it where memory is short. @enough: a makespan; nobody asks for
+/// more, and it is what comes where there is no step within the budget.
 Time raiseBound(const ScheduleProblem &problem, Time bound, Time enough);
 
 } // namespace mlir::fsdp::sched
