@@ -22,12 +22,13 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-/// An entry of fsdp.arena, in bytes; none if it is not a number from 0 on.
-static std::optional<int64_t> getBytes(DictionaryAttr arena, const Twine &key) {
-  auto bytes = arena.getAs<IntegerAttr>(key.str());
-  if (!bytes || !bytes.getType().isSignlessInteger(64) || bytes.getInt() < 0)
+/// An entry of fsdp.arena, in bytes, or of fsdp.schedule, in picoseconds; none
+/// if it is not a number from 0 on.
+static std::optional<int64_t> getCount(DictionaryAttr attrs, const Twine &key) {
+  auto count = attrs.getAs<IntegerAttr>(key.str());
+  if (!count || !count.getType().isSignlessInteger(64) || count.getInt() < 0)
     return std::nullopt;
-  return bytes.getInt();
+  return count.getInt();
 }
 
 //===----------------------------------------------------------------------===//
@@ -42,6 +43,7 @@ public:
 
 private:
   LogicalResult checkArena();
+  LogicalResult checkSchedule();
   LogicalResult checkType(Location loc, Type type);
   LogicalResult checkPlace(Location loc, Type type, int64_t offset);
   LogicalResult checkArguments();
@@ -60,14 +62,14 @@ LogicalResult PlaceChecker::checkArena() {
   if (!step->hasAttr(names::kArena))
     return step.emitError("expected a planned arena (run fsdp-plan-arena "
                           "first)");
-  auto bytes = arena ? getBytes(arena, "bytes") : std::nullopt;
+  auto bytes = arena ? getCount(arena, "bytes") : std::nullopt;
   if (!bytes)
     return step.emitError("expected fsdp.arena = {bytes = N : i64, ..} of at "
                           "least 0 bytes, got ")
            << step->getAttr(names::kArena);
   arenaBytes = *bytes;
   if (arena.contains("host_bytes")) {
-    auto host = getBytes(arena, "host_bytes");
+    auto host = getCount(arena, "host_bytes");
     if (!host)
       return step.emitError("expected host_bytes in fsdp.arena of at least 0, "
                             "got ")
@@ -75,6 +77,23 @@ LogicalResult PlaceChecker::checkArena() {
     hostBytes = *host;
   }
   return success();
+}
+
+/// What fsdp-schedule-step has written for readers and for the manifest.
+LogicalResult PlaceChecker::checkSchedule() {
+  Attribute attr = step->getAttr(names::kSchedule);
+  if (!attr)
+    return success();
+  auto schedule = dyn_cast<DictionaryAttr>(attr);
+  auto order = schedule ? schedule.getAs<StringAttr>("order") : StringAttr();
+  if (order && schedule.size() == 3 && getCount(schedule, "bound") &&
+      getCount(schedule, "step") &&
+      llvm::is_contained({"scheduled", "fsdp", "in_order"}, order.getValue()))
+    return success();
+  return step.emitError("expected fsdp.schedule = {bound = N : i64, order = "
+                        "\"..\", step = N : i64} of at least 0 picoseconds and "
+                        "order scheduled, fsdp or in_order, got ")
+         << attr;
 }
 
 LogicalResult PlaceChecker::checkType(Location loc, Type type) {
@@ -181,7 +200,8 @@ LogicalResult PlaceChecker::checkViews(Operation &op) {
 LogicalResult PlaceChecker::run() {
   if (step.isDeclaration() || !step.getBody().hasOneBlock())
     return step.emitError("expected a step with one block");
-  if (failed(checkArena()) || failed(checkArguments()))
+  if (failed(checkArena()) || failed(checkSchedule()) ||
+      failed(checkArguments()))
     return failure();
   for (Operation &op : step.getBody().front()) {
     if (!isa<LaunchOp, PackOp, CheckOp, StartOp, WaitOp, func::ReturnOp>(op) &&
@@ -260,7 +280,7 @@ LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
                                       const StepProgram &program,
                                       int64_t budget) {
   auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  int64_t border = getBytes(arena, "border").value_or(0);
+  int64_t border = getCount(arena, "border").value_or(0);
   Extent state, sent, all, host;
   for (BlockArgument arg : step.getArguments()) {
     state.add(arg, border);
@@ -281,7 +301,7 @@ LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
           sent.add(operand, border);
   });
   auto expect = [&](const Twine &key, int64_t expected) -> LogicalResult {
-    auto bytes = getBytes(arena, key);
+    auto bytes = getCount(arena, key);
     if (bytes && *bytes == expected)
       return success();
     InFlightDiagnostic diag = step.emitError("expected ")
@@ -302,7 +322,7 @@ LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
       failed(expect("communicated_offset", state.end)))
     return failure();
   int64_t room = all.end - state.end;
-  auto communicated = getBytes(arena, "communicated_bytes");
+  auto communicated = getCount(arena, "communicated_bytes");
   if (!communicated || *communicated > room ||
       (sent.end > state.end && state.end + *communicated < sent.end))
     return step.emitError("expected communicated_bytes from ")
@@ -315,7 +335,7 @@ LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
   int64_t peak = 0;
   for (StringRef purpose : kPurposeNames)
     if (Attribute attr = arena.get(("peak_" + purpose).str())) {
-      auto bytes = getBytes(arena, "peak_" + purpose);
+      auto bytes = getCount(arena, "peak_" + purpose);
       if (!bytes || *bytes > all.end - peak)
         return step.emitError("expected the peak's parts from 0 to ")
                << all.end << " bytes together in fsdp.arena, got peak_"

@@ -99,6 +99,16 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.timing = timing;
 }
 
+llvm::SmallVector<OptionRule> StepCommandLine::getRules() const {
+  if (reshardAfterForward != "true")
+    return {};
+  return {{&reshardAfterForward,
+           "--strategy",
+           strategy,
+           {"auto", "full_shard", "hybrid_shard"},
+           "the others keep parameters gathered for backward"}};
+}
+
 std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
   std::string path = llvm::sys::fs::getMainExecutable(argv0, address);
   return llvm::sys::path::parent_path(path).str();

@@ -84,7 +84,7 @@ static cl::opt<bool> guard(
 
 /// What each option needs to have an effect.
 static llvm::SmallVector<OptionRule> getRules() {
-  llvm::SmallVector<OptionRule> rules;
+  llvm::SmallVector<OptionRule> rules = step.getRules();
   using Values = std::initializer_list<llvm::StringRef>;
   auto needEmit = [&](const cl::Option &option, Values emits,
                       llvm::StringRef reason) {
@@ -153,8 +153,8 @@ int main(int argc, char **argv) {
     return reportError("expected --target cpu, got '" + target +
                        "' (no other target is supported)");
   if (llvm::Error error =
-          expectTexts({&output, &cluster, &profile, &memoryBudget, &order, &remarks,
-                       &passedRemarks, &missedRemarks}))
+          expectTexts({&output, &cluster, &profile, &memoryBudget, &order,
+                       &remarks, &passedRemarks, &missedRemarks}))
     return reportError(llvm::toString(std::move(error)));
   if (llvm::Error error = checkRules(getRules()))
     return reportError(llvm::toString(std::move(error)));

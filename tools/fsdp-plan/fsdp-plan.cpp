@@ -89,6 +89,7 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
       {&compare, "--sweep", swept, {}, "a run is of one plan", true},
       {&timeline, "--sweep", swept, {}, "a timeline is of one plan", true},
       {&whatIf, "--sweep", swept, {}, "it asks about one plan", true}};
+  llvm::append_range(rules, step.getRules());
   for (const SweepAxis &axis : axes)
     if (cl::Option *option = cl::getRegisteredOptions().lookup(axis.name))
       rules.push_back({option,

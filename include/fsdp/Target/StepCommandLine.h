@@ -22,27 +22,6 @@
 
 namespace mlir::fsdp {
 
-class StepCommandLine {
-public:
-  explicit StepCommandLine(llvm::cl::OptionCategory &category);
-  void fill(StepOptions &options) const;
-  /// Those that a plan obeys and nothing else.
-  std::array<const llvm::cl::Option *, 4> getPlanOptions() const {
-    return {&reshardAfterForward, &recompute, &offload, &bucket};
-  }
-  const llvm::cl::Option &getAttention() const { return attention; }
-
-private:
-  llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
-      wrap;
-  llvm::cl::list<std::string> ignore, replicate;
-  llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype;
-  llvm::cl::opt<std::string> reshardAfterForward, recompute, offload, bucket;
-  llvm::cl::opt<bool> clip;
-  llvm::cl::opt<AttentionMode> attention;
-  llvm::cl::opt<bool> timing;
-};
-
 /// The directory that the running tool lies in; @address is of something
 /// in it.
 std::string getToolDir(const char *argv0, void *address);
@@ -62,6 +41,29 @@ struct OptionRule {
   llvm::StringRef reason;
   /// The other option must not be there.
   bool isExcluded = false;
+};
+
+class StepCommandLine {
+public:
+  explicit StepCommandLine(llvm::cl::OptionCategory &category);
+  void fill(StepOptions &options) const;
+  /// Those that a plan obeys and nothing else.
+  std::array<const llvm::cl::Option *, 4> getPlanOptions() const {
+    return {&reshardAfterForward, &recompute, &offload, &bucket};
+  }
+  const llvm::cl::Option &getAttention() const { return attention; }
+  /// What its options need of each other.
+  llvm::SmallVector<OptionRule> getRules() const;
+
+private:
+  llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
+      wrap;
+  llvm::cl::list<std::string> ignore, replicate;
+  llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype;
+  llvm::cl::opt<std::string> reshardAfterForward, recompute, offload, bucket;
+  llvm::cl::opt<bool> clip;
+  llvm::cl::opt<AttentionMode> attention;
+  llvm::cl::opt<bool> timing;
 };
 
 /// What is given but could have no effect is a mistake: "expected --emit exe or
