@@ -46,13 +46,6 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
 
 // -----
 
-func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
-    attributes {fsdp.arena = {bytes = 256}, fsdp.schedule = {bound = 1 : i64, order = "fsdp", step = 2 : i64}} {
-  return %x : tensor<8xf32>
-}
-
-// -----
-
 // expected-error @below {{expected fsdp.schedule = {bound = N : i64, order = "..", step = N : i64} of at least 0 picoseconds and order scheduled, fsdp or in_order, got {bound = 1 : i64, order = "foo", step = 2 : i64}}}
 func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
     attributes {fsdp.arena = {bytes = 256}, fsdp.schedule = {bound = 1 : i64, order = "foo", step = 2 : i64}} {
