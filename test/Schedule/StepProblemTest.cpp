@@ -128,22 +128,6 @@ TEST_F(StepProblemTest, whatTailsMakeForEachOtherIsThereInTurn) {
   checkAll();
 }
 
-TEST_F(StepProblemTest, aBatchIsThereUntilItIsRead) {
-  ProgramBuilder b;
-  Id p = b.argument(100), batch = b.argument(1000), x = b.value(10);
-  Id g = b.value(2000), s = b.value(100);
-  b.launch("f", {p, batch}, {x});
-  b.launch("b", {x, p}, {g}, true);
-  b.scatter(g, s);
-  b.launch("update", {s, p}, {b.over(p)}, true);
-  b.program.buffers[b.program.values[p].buffer].isResult = true;
-  build(b.program);
-  EXPECT_EQ(step.problem.fixedBytes, 100);
-  ASSERT_EQ(step.problem.spine.size(), 2u);
-  EXPECT_EQ(step.problem.spine[0].live, 1010);
-  EXPECT_EQ(step.problem.spine[1].live, 10);
-}
-
 TEST_F(StepProblemTest, copiesOfTheEndComeBehindAllElse) {
   ProgramBuilder b;
   Id p = b.argument(100), state = b.argument(8), next = b.value(8);

@@ -98,7 +98,7 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
   StepPlan plain = space.getRepeating(0);
   if (!trials.fitsHost(plain))
     return createHostError(limits.host, getHostBytes(program, plain));
-  if (llvm::Error error = trials.offer(std::move(plain)))
+  if (llvm::Error error = trials.offer(plain))
     return std::move(error);
   Time plainStep = trials.getBest().step;
   int64_t plainBytes = trials.getBest().leastBytes;
@@ -108,6 +108,7 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
   PlannedStep best = trials.getBest();
   best.plainStep = plainStep;
   best.plainBytes = plainBytes;
+  best.isPlain = best.plan == plain;
   putInWords(space, *isShort, best);
   return best;
 }
@@ -127,6 +128,7 @@ llvm::Expected<PlannedStep> mlir::fsdp::sched::planPlainly(
   PlannedStep plain = trials.getBest();
   plain.plainStep = plain.step;
   plain.plainBytes = plain.leastBytes;
+  plain.isPlain = true;
   putInWords(space, /*isShort=*/false, plain);
   return plain;
 }

@@ -36,7 +36,7 @@ llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
   }
   const PlannedStep &planned = last->planned;
   return Planned{planned.fits(), planned.step, planned.plainStep,
-                 planned.plainBytes};
+                 planned.plainBytes, planned.isPlain};
 }
 
 llvm::Error ProgramTrials::planPlainly(int64_t budget) {

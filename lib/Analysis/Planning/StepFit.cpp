@@ -123,20 +123,25 @@ llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t model,
 }
 
 /// Plans are compared by quick orders and fit by a model. Packed and ordered
-/// with care, the step without changes may be faster, or fit after all as FSDP
-/// orders it: no plan is kept that is worse than that.
+/// with care, the step without changes may be faster, where a plan gains
+/// little, or fit after all as FSDP orders it: no plan is kept that is worse
+/// than that.
 llvm::Error Fitting::tryPlain() {
-  constexpr int kClose = 16;
+  constexpr int kClose = 16, kLittle = 64;
   int64_t most = budget + budget / kClose;
-  bool isFaster = first->plain < bestTime,
+  bool isFaster = !first->isPlain && first->plain != StepTrials::kNever &&
+                  first->plain - bestTime < bestTime / kLittle,
        mayFit = hoped || first->plain == StepTrials::kNever;
   if (first->plainBytes > most || (bestBytes && !isFaster && !mayFit))
     return llvm::Error::success();
   if (llvm::Error error = trials.planPlainly(budget))
     return error;
-  if (bestBytes && isFaster)
-    if (auto tried = tryOrders(budget, budget); !tried)
-      return tried.takeError();
+  if (!first->isPlain) {
+    llvm::Expected<Outcome> outcome = trials.order({budget, 0});
+    if (!outcome)
+      return outcome.takeError();
+    consider(*outcome);
+  }
   auto like =
       trials.orderLikeFSDP(most, bestBytes ? bestTime : StepTrials::kNever);
   if (!like)

@@ -374,13 +374,8 @@ void Builder::addMemory() {
     const Use &use = uses[b];
     if (buffer.isHost)
       continue;
-    bool isOfSpine = use.made < 0 && use.sent < 0 && !use.behind && !use.atEnd;
-    if (buffer.isArgument && (buffer.isResult || !isOfSpine)) {
+    if (buffer.isArgument) {
       fixed += buffer.bytes;
-    } else if (buffer.isArgument) {
-      // No later step needs it: a batch.
-      changes.front() += buffer.bytes;
-      changes[use.last + 1] -= buffer.bytes;
     } else if (use.made >= 0 && use.first < 0) {
       // A reduction's result: for tails, or for longer.
       Transfer &transfer = result.problem.transfers[use.made];

@@ -80,6 +80,8 @@ struct PlannedStep {
   /// more.
   Time plainStep = kNever;
   int64_t plainBytes = 0;
+  /// That is the plan.
+  bool isPlain = false;
   /// In the order of ops.
   std::vector<PlanDecision> decisions;
   /// The plan in a few sentences; none where it changes nothing.

@@ -48,9 +48,11 @@ public:
     bool fits = false;
     /// As the search for plans has ordered it.
     Time time = kNever;
-    /// The same of the step without changes; and what that needs by the model.
+    /// The same of the step without changes; what that needs by the model, and
+    /// whether that is the plan.
     Time plain = kNever;
     int64_t plainBytes = 0;
+    bool isPlain = false;
   };
   static constexpr Time kNever = std::numeric_limits<Time>::max();
   /// Plans the step for @budget bytes by the model of memory. A plan that takes
