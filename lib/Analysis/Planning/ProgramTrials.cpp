@@ -23,15 +23,12 @@ llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
       last->below != below) {
     PlanLimits limits(budget, hostBudget);
     limits.below = below;
-    auto planned = planStep(program, cost, placements, limits, rules,
-                            /*given=*/nullptr, &needs);
-    if (!planned)
-      return planned.takeError();
     Plan next;
     next.budget = budget;
     next.below = below;
-    next.planned = std::move(*planned);
-    if (llvm::Error error = take(std::move(next)))
+    if (llvm::Error error = take(planStep(program, cost, placements, limits,
+                                          rules, /*given=*/nullptr, &needs),
+                                 std::move(next)))
       return std::move(error);
   }
   const PlannedStep &planned = last->planned;
@@ -40,19 +37,21 @@ llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
 }
 
 llvm::Error ProgramTrials::planPlainly(int64_t budget) {
-  auto plain = sched::planPlainly(program, cost, placements,
-                                  {budget, hostBudget}, rules);
-  if (!plain)
-    return plain.takeError();
   Plan next;
   next.budget = budget;
   next.isPlain = true;
-  next.planned = std::move(*plain);
-  return take(std::move(next));
+  return take(sched::planPlainly(program, cost, placements,
+                                 {budget, hostBudget}, rules),
+              std::move(next));
 }
 
-/// @next has no program yet: that of an equal plan, or one of its own.
-llvm::Error ProgramTrials::take(Plan next) {
+/// @next says what @planned was made for. Its program is that of an equal plan,
+/// or one of its own.
+llvm::Error ProgramTrials::take(llvm::Expected<PlannedStep> planned,
+                                Plan next) {
+  if (!planned)
+    return planned.takeError();
+  next.planned = std::move(*planned);
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
     return o->planned.plan == next.planned.plan;
   });

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/FormatBytes.h"
 #include "fsdp/Target/Sweep.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -51,7 +52,7 @@ void mlir::fsdp::printSweepText(const SweepReport &report,
   for (auto [axis, width] : llvm::zip(report.axes, widths))
     os << llvm::left_justify(axis.name, width) << "  ";
   os << " ranks     step ms   exposed ms  "
-     << llvm::right_justify(report.item + "/s", 14) << "   peak GiB\n";
+     << llvm::right_justify(report.item + "/s", 14) << "         peak\n";
   for (const SweepPoint &point : report.points) {
     for (auto [value, width] : llvm::zip(point.values, widths))
       os << llvm::left_justify(value, width) << "  ";
@@ -65,7 +66,7 @@ void mlir::fsdp::printSweepText(const SweepReport &report,
     os << format("%6lld  %10.3f   %10.3f  ", (long long)point.ranks,
                  toMs(point.step), toMs(point.exposed))
        << llvm::right_justify(formatRate(point.itemsPerSecond), 14)
-       << format("   %8.2f", double(point.peak) / (1 << 30))
+       << "  " << llvm::right_justify(formatBytes(point.peak), 11)
        << (point.bestForMemory ? "  M" : "   ")
        << (point.bestForRanks ? " R" : "  ")
        << StringRef(point.plan).substr(StringRef(point.plan).find(':') + 1)

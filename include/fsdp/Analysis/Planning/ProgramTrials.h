@@ -60,7 +60,7 @@ public:
   const OrderLimits &getBestLimits() const { return bestLimits; }
 
 private:
-  llvm::Error take(Plan plan);
+  llvm::Error take(llvm::Expected<PlannedStep> planned, Plan next);
   Outcome pack(Schedule schedule, const OrderLimits &limits);
 
   /// An order of the plan of that number, and what packing gave.
