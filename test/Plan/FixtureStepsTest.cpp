@@ -406,15 +406,15 @@ TEST_P(Gpt2Step, aKnownOrderIsFollowedWhereItIsOneOfTheStep) {
   std::vector<std::string> best = order(nullptr);
   EXPECT_EQ(order(known), describe(applySchedule(program, *step, *known)));
   EXPECT_NE(order(known), best);
-  // Of another step; one that takes longer than it says; and one that needs
-  // more than there is.
+  // Of another step, and one that takes longer than it says.
   EXPECT_EQ(order(std::make_shared<Schedule>()), best);
   --known->makespan;
   EXPECT_EQ(order(known), best);
   ++known->makespan;
   options.budget = getPeak(step->problem, *known) - 1;
   ASSERT_GE(options.budget, getLeastBudget(step->problem));
-  EXPECT_NE(order(known), describe(applySchedule(program, *step, *known)));
+  // Whether it fits its arena says, not the model of memory.
+  EXPECT_EQ(order(known), describe(applySchedule(program, *step, *known)));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Gpt2Step, ::testing::Values(kSettings[0]));
