@@ -15,6 +15,7 @@ BIN = pathlib.Path(os.environ["FSDP_BIN"])
 MODELS = sorted(pathlib.Path(os.environ["FSDP_FIXTURES"]).glob("*/model.mlir"))
 CLUSTERS = BIN.parent / "share" / "fsdp" / "clusters"
 MESHES = ("shard=2", "shard=8", "shard=8,replicate=2")
+UNPLANNED = ["--bucket", "none", "--recompute", "none", "--offload", "none", "--reshard-after-forward", "true"]
 
 
 class Step:
@@ -32,12 +33,12 @@ class Step:
 
 
 class AsMuchMemoryAsFSDP(unittest.TestCase):
-    def check(self, model, cluster, *words):
+    def check(self, model, cluster, *words, options=()):
         asked = [model, "--cluster", cluster, *words]
         fsdp = Step(*asked, "--order", "fsdp")
         reserved = json.loads((CLUSTERS / f"{cluster}.json").read_text())["device"]["reserved_gib"]
         budget = ["--memory-budget", fsdp.bytes + round(reserved * 2**30)]
-        ours = Step(*asked, *budget)
+        ours = Step(*asked, *budget, *options)
         self.assertLessEqual(ours.bytes, fsdp.bytes)
         self.assertLessEqual(ours.time, fsdp.time)
         self.assertLessEqual(ours.bound, min(ours.time, fsdp.time))
@@ -51,6 +52,11 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
             for cluster in ("h100-sxm", "a100-80g-pcie"):
                 with self.subTest(model=model.parent.name, mesh=mesh, clip=bool(clip), cluster=cluster):
                     self.check(model, cluster, "--mesh", mesh, *clip)
+
+    def test_where_nothing_is_planned(self):
+        for model, clip in itertools.product(MODELS, ([], ["--clip-norm"])):
+            with self.subTest(model=model.parent.name, clip=bool(clip)):
+                self.check(model, "a100-80g-pcie", "--mesh", "shard=5", *clip, options=UNPLANNED)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ public:
       if (all[i].need <= budget)
         last = i;
     return Planned{all[last].need <= budget, all[last].time, plain.time,
-                   plain.need};
+                   plain.need, isPlain};
   }
   llvm::Error planPlainly(int64_t) override {
     last = all.size();
@@ -77,6 +77,8 @@ public:
   /// than there are plans.
   Plan plain = {kHuge, kHuge, kNever};
   Outcome fsdp = {kHuge, kNever};
+  /// That is all that is planned.
+  bool isPlain = false;
   static constexpr int64_t kHuge = 1'000'000'000'000;
   size_t last = 0, kept = 0, mostOrdered = 0;
   Time lastBelow = 0;
@@ -169,6 +171,18 @@ TEST(StepFit, FSDPsOrderIsKeptWhereItPacksAndIsFaster) {
       bool isBetter = bytes < 1'015'000'000 && time < 1050;
       EXPECT_EQ(plans.kept, isBetter ? plans.all.size() : 0u);
     }
+}
+
+TEST(StepFit, FSDPsOrderIsKeptWhereNothingMayBePlanned) {
+  for (Time time : {1000, 1100}) {
+    Plans plans(1);
+    plans.all = {{900'000'000, 900'000'000, 1050}};
+    plans.plain = plans.all[0];
+    plans.isPlain = true;
+    plans.fsdp = {950'000'000, time};
+    EXPECT_TRUE(fit(plans, 1'000'000'000).fits());
+    EXPECT_EQ(plans.kept, time < 1050 ? plans.all.size() : 0u);
+  }
 }
 
 TEST(StepFit, WhatIsKeptFits) {

@@ -132,7 +132,8 @@ llvm::Error Fitting::tryPlain() {
   bool isFaster = !first->isPlain && first->plain != StepTrials::kNever &&
                   first->plain - bestTime < bestTime / kLittle,
        mayFit = hoped || first->plain == StepTrials::kNever;
-  if (first->plainBytes > most || (bestBytes && !isFaster && !mayFit))
+  if (first->plainBytes > most ||
+      (bestBytes && !first->isPlain && !isFaster && !mayFit))
     return llvm::Error::success();
   if (llvm::Error error = trials.planPlainly(budget))
     return error;
