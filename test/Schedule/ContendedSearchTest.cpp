@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "ContendedSearch.h"
+#include "AtMostFSDP.h"
 #include "ConstantCost.h"
 #include "RandomProblems.h"
 #include "SmallProblems.h"
 
 #include "fsdp/Analysis/Schedule/ExactSearch.h"
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
@@ -180,12 +180,7 @@ TEST(RaisedBound, isAtMostFSDPsSchedulesWithContention) {
     cost.ownLinkForSums = o.hybrid == RandomOptions::OwnLink;
     p.cost = &cost;
     Time bound = raiseBound(p, lowerBound(p).value, kForever);
-    for (bool gathersFirst : {false, true}) {
-      FSDPOptions options;
-      options.gathersFirst = gathersFirst;
-      Schedule s = scheduleLikeFSDP(p, options);
-      if (s.peak <= p.budget)
-        EXPECT_LE(bound, s.makespan) << "seed " << seed;
-    }
+    SCOPED_TRACE(seed);
+    expectAtMostFSDPs(bound, p);
   }
 }

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AtMostFSDP.h"
+#include "ConstantCost.h"
 #include "RandomProblems.h"
 #include "SmallProblems.h"
 
-#include "ConstantCost.h"
 #include "fsdp/Analysis/Schedule/ExactSearch.h"
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
@@ -155,13 +155,8 @@ TEST(LowerBound, isBelowFSDPsSchedules) {
     cost.transferLoss = 60;
     if (seed % 2)
       p.cost = &cost;
-    for (bool gathersFirst : {false, true}) {
-      FSDPOptions options;
-      options.gathersFirst = gathersFirst;
-      Schedule s = scheduleLikeFSDP(p, options);
-      if (s.peak <= p.budget)
-        EXPECT_LE(lowerBound(p).value, s.makespan) << "seed " << seed;
-    }
+    SCOPED_TRACE(seed);
+    expectAtMostFSDPs(lowerBound(p).value, p);
   }
 }
 
@@ -209,13 +204,8 @@ TEST(RaisedBound, isAtMostAnySchedules) {
     Time bound = raiseBound(p, lowerBound(p).value, kForever);
     if (std::optional<Schedule> s = schedule(p))
       EXPECT_LE(bound, s->makespan) << "seed " << seed;
-    for (bool gathersFirst : {false, true}) {
-      FSDPOptions options;
-      options.gathersFirst = gathersFirst;
-      Schedule s = scheduleLikeFSDP(p, options);
-      if (s.peak <= p.budget)
-        EXPECT_LE(bound, s.makespan) << "seed " << seed;
-    }
+    SCOPED_TRACE(seed);
+    expectAtMostFSDPs(bound, p);
   }
 }
 

@@ -202,10 +202,10 @@ Search::Search(const ScheduleProblem &p, const LeastTails &behind,
 }
 
 void Search::buildPrices() {
+  if (!options.cost)
+    return;
   price.assign(p.numLinks, 0);
   for (const Transfer &x : p.transfers) {
-    if (!options.cost)
-      return;
     QueueMask both = maskOf(Queue::Compute) | maskOf(x.queue);
     double lost = kFullRate - options.cost->rate(Queue::Compute, both);
     double each = std::min(1.0, lost / options.cost->rate(x.queue, both));
@@ -397,8 +397,8 @@ Time Search::getSlowedBound(const Label &x, Time compute, Time rest) const {
   return most;
 }
 
-Time Search::getBound(const Label &slowed) const {
-  Label x = options.cost ? withoutContention(slowed) : slowed;
+/// @x: without contention.
+Time Search::getBound(const Label &x) const {
   const Key &k = x.key;
   Time compute = k.running ? x.computeEnd : x.now;
   size_t next = k.segments + (k.running == Key::Segment);
@@ -467,9 +467,12 @@ bool Search::beats(const Label &a, const Label &b) const {
 }
 
 void Search::add(Label x) {
-  if (options.cost)
+  if (options.cost) {
     slowDown(x);
-  x.bound = getBound(x);
+    x.bound = getBound(withoutContention(x));
+  } else {
+    x.bound = getBound(x);
+  }
   if (x.bound >= options.enough)
     return;
   x.score = x.bound + (x.bound - x.now) / 64 * options.haste;
