@@ -406,7 +406,7 @@ TEST(PlanSearch, isNeverSlowerThanNoPlanAndFitsMoreOften) {
       if (plain.step) {
         ASSERT_TRUE(planned->fits());
         // Both as the search orders them.
-        EXPECT_LE(planned->step, planned->plainStep);
+        EXPECT_LE(planned->step, planned->plain->step);
         faster += planned->step < *plain.step;
       } else {
         EXPECT_LE(planned->leastBytes, plain.least);
@@ -455,6 +455,7 @@ TEST(PlanFit, isNeverSlowerThanNoPlan) {
   for (int round = 0; round != 40; ++round) {
     StepProgram program = makeRandomStep(random, 4 + random() % 3, 4);
     Kept plain(program, cost, placements, /*hostBudget=*/0, rules);
+    llvm::cantFail(plain.plan(kNoBudget));
     llvm::cantFail(plain.planPlainly(kNoBudget));
     auto fsdp =
         llvm::cantFail(plain.orderLikeFSDP(kNoBudget, StepTrials::kNever));

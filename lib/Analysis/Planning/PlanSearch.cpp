@@ -95,40 +95,18 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
   PlanTrials trials(program, cost, placements, limits, needs ? *needs : own,
                     threads);
   trials.laterGain = getGainOfGroups(space);
-  StepPlan plain = space.getRepeating(0);
-  if (!trials.fitsHost(plain))
-    return createHostError(limits.host, getHostBytes(program, plain));
-  if (llvm::Error error = trials.offer(plain))
+  StepPlan plan = space.getRepeating(0);
+  if (!trials.fitsHost(plan))
+    return createHostError(limits.host, getHostBytes(program, plan));
+  if (llvm::Error error = trials.offer(std::move(plan)))
     return std::move(error);
-  Time plainStep = trials.getBest().step;
-  int64_t plainBytes = trials.getBest().leastBytes;
+  PlannedStep plain = trials.getBest();
+  putInWords(space, /*isShort=*/false, plain);
   llvm::Expected<bool> isShort = search(space, trials);
   if (!isShort)
     return isShort.takeError();
   PlannedStep best = trials.getBest();
-  best.plainStep = plainStep;
-  best.plainBytes = plainBytes;
-  best.isPlain = best.plan == plain;
   putInWords(space, *isShort, best);
+  best.plain = std::make_shared<PlannedStep>(std::move(plain));
   return best;
-}
-
-llvm::Expected<PlannedStep> mlir::fsdp::sched::planPlainly(
-    const StepProgram &program, const CostModel &cost,
-    llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,
-    const PlanRules &rules) {
-  StepPlan none(program);
-  PlanNeeds needs;
-  PlanSpace space(program, cost, placements, /*hasHost=*/limits.host > 0, rules,
-                  none);
-  PlanTrials trials(program, cost, placements, limits, needs,
-                    /*threads=*/false);
-  if (llvm::Error error = trials.offer(space.getRepeating(0)))
-    return std::move(error);
-  PlannedStep plain = trials.getBest();
-  plain.plainStep = plain.step;
-  plain.plainBytes = plain.leastBytes;
-  plain.isPlain = true;
-  putInWords(space, /*isShort=*/false, plain);
-  return plain;
 }

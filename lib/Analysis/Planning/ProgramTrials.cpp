@@ -19,39 +19,33 @@ using namespace mlir::fsdp::sched;
 
 llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
                                                         Time below) {
-  if (!last || last->isPlain || last->budget != budget ||
-      last->below != below) {
+  if (!last || last->budget != budget || last->below != below) {
     PlanLimits limits(budget, hostBudget);
     limits.below = below;
-    Plan next;
-    next.budget = budget;
-    next.below = below;
-    if (llvm::Error error = take(planStep(program, cost, placements, limits,
-                                          rules, /*given=*/nullptr, &needs),
-                                 std::move(next)))
+    auto planned = planStep(program, cost, placements, limits, rules,
+                            /*given=*/nullptr, &needs);
+    if (!planned)
+      return planned.takeError();
+    plain.try_emplace(budget, planned->plain);
+    if (llvm::Error error = take(std::move(*planned), budget, below))
       return std::move(error);
   }
   const PlannedStep &planned = last->planned;
-  return Planned{planned.fits(), planned.step, planned.plainStep,
-                 planned.plainBytes, planned.isPlain};
+  return Planned{planned.fits(), planned.step, planned.plain->step,
+                 planned.plain->leastBytes,
+                 planned.plan == planned.plain->plan};
 }
 
 llvm::Error ProgramTrials::planPlainly(int64_t budget) {
-  Plan next;
-  next.budget = budget;
-  next.isPlain = true;
-  return take(sched::planPlainly(program, cost, placements,
-                                 {budget, hostBudget}, rules),
-              std::move(next));
+  return take(*plain.at(budget), budget, /*below=*/0);
 }
 
-/// @next says what @planned was made for. Its program is that of an equal plan,
-/// or one of its own.
-llvm::Error ProgramTrials::take(llvm::Expected<PlannedStep> planned,
-                                Plan next) {
-  if (!planned)
-    return planned.takeError();
-  next.planned = std::move(*planned);
+llvm::Error ProgramTrials::take(PlannedStep planned, int64_t budget,
+                                Time below) {
+  Plan next;
+  next.budget = budget;
+  next.below = below;
+  next.planned = std::move(planned);
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
     return o->planned.plan == next.planned.plan;
   });

@@ -55,8 +55,8 @@ private:
   Time hoped = 0;
   /// The last plan is the one that needs least: for less it is the same.
   bool isLeastPlan = false;
-  /// What was planned first, for the whole budget.
-  std::optional<StepTrials::Planned> first;
+  /// What was planned for the whole budget, first of all.
+  std::optional<StepTrials::Planned> whole;
 };
 } // namespace
 
@@ -67,8 +67,8 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
   if (!planned)
     return planned.takeError();
   isLeastPlan = !planned->fits;
-  if (!first)
-    first = *planned;
+  if (!whole)
+    whole = *planned;
   return tryOrders(model, target);
 }
 
@@ -129,15 +129,14 @@ llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t model,
 llvm::Error Fitting::tryPlain() {
   constexpr int kClose = 16, kLittle = 64;
   int64_t most = budget + budget / kClose;
-  bool isFaster = !first->isPlain && first->plain != StepTrials::kNever &&
-                  first->plain - bestTime < bestTime / kLittle,
-       mayFit = hoped || first->plain == StepTrials::kNever;
-  if (first->plainBytes > most ||
-      (bestBytes && !first->isPlain && !isFaster && !mayFit))
+  bool isWorth = !bestBytes || hoped || whole->isPlain ||
+                 whole->plain == StepTrials::kNever ||
+                 whole->plain - bestTime < bestTime / kLittle;
+  if (whole->plainBytes > most || !isWorth)
     return llvm::Error::success();
   if (llvm::Error error = trials.planPlainly(budget))
     return error;
-  if (!first->isPlain) {
+  if (!whole->isPlain) {
     llvm::Expected<Outcome> outcome = trials.order({budget, 0});
     if (!outcome)
       return outcome.takeError();

@@ -28,6 +28,8 @@
 
 #include "llvm/Support/Error.h"
 
+#include <memory>
+
 namespace mlir::fsdp::sched {
 
 /// What the user has decided already.
@@ -76,16 +78,12 @@ struct PlannedStep {
   Time step = kNever;
   /// The smallest budget of the model under which it can be scheduled.
   int64_t leastBytes = 0;
-  /// The same of the step with what is given and what the rules ask, and no
-  /// more.
-  Time plainStep = kNever;
-  int64_t plainBytes = 0;
-  /// That is the plan.
-  bool isPlain = false;
   /// In the order of ops.
   std::vector<PlanDecision> decisions;
   /// The plan in a few sentences; none where it changes nothing.
   std::vector<std::string> summary;
+  /// With what is given and what the rules ask, and no more; null there.
+  std::shared_ptr<const PlannedStep> plain;
 
   bool fits() const { return step != kNever; }
 };
@@ -101,13 +99,6 @@ planStep(const StepProgram &program, const CostModel &cost,
          llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,
          const PlanRules &rules = PlanRules(), const StepPlan *given = nullptr,
          PlanNeeds *needs = nullptr, bool threads = true);
-
-/// The step with what the rules ask and no more, evaluated and in words as
-/// planStep's.
-llvm::Expected<PlannedStep>
-planPlainly(const StepProgram &program, const CostModel &cost,
-            llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,
-            const PlanRules &rules);
 
 } // namespace mlir::fsdp::sched
 

@@ -12,6 +12,8 @@
 #include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
+#include <map>
+
 namespace mlir::fsdp::sched {
 
 /// A step planned, ordered and packed without IR, by the functions that
@@ -25,13 +27,11 @@ public:
     StepProgram program;
     StepProblem step;
     /// Of the model, for which it was planned; and the time that it was to
-    /// beat.
+    /// beat: 0 where nobody looked for anything.
     int64_t budget = 0;
     Time below = 0;
     /// The same for equal plans.
     size_t number = 0;
-    /// Nobody looked for it.
-    bool isPlain = false;
   };
 
   /// All that is given must outlive it. @hostBudget: bytes of the host.
@@ -60,7 +60,7 @@ public:
   const OrderLimits &getBestLimits() const { return bestLimits; }
 
 private:
-  llvm::Error take(llvm::Expected<PlannedStep> planned, Plan next);
+  llvm::Error take(PlannedStep planned, int64_t budget, Time below);
   Outcome pack(Schedule schedule, const OrderLimits &limits);
 
   /// An order of the plan of that number, and what packing gave.
@@ -76,6 +76,8 @@ private:
   int64_t hostBudget;
   const PlanRules &rules;
   PlanNeeds needs;
+  /// By budget: the step without changes.
+  std::map<int64_t, std::shared_ptr<const PlannedStep>> plain;
   std::shared_ptr<const Plan> last, best;
   /// Budgets often lead to a plan, or an order of it, that another one has led
   /// to.

@@ -59,7 +59,7 @@ public:
   /// @below or more is of no use, and one that takes less not looked for as
   /// hard.
   virtual llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) = 0;
-  /// Plans nothing: the step as it is goes on, within @budget bytes.
+  /// Goes on with the step without changes, as plan() found it for @budget.
   virtual llvm::Error planPlainly(int64_t budget) = 0;
   /// Orders what was planned last, and packs its arena.
   virtual llvm::Expected<Outcome> order(const OrderLimits &limits) = 0;
