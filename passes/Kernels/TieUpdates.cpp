@@ -20,8 +20,16 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Whether `kernel` may write result `result` over input `input`: it visits
-/// elements once, and reads the input only where it writes.
+/// Whether a work item computes nothing behind the pass over its points that
+/// writes `result`. (A pass computes all that it writes before it does.)
+static bool isWrittenLast(const KernelLoops &loops, OpResult result) {
+  ArrayRef<KernelStage> stages = loops.getStages();
+  return llvm::is_contained(loops.getItemStores(), result) ||
+         (!stages.empty() && llvm::is_contained(stages.back().stores, result));
+}
+
+/// Whether `kernel` may write result `result` over input `input`: it reads the
+/// input only where it writes, and not behind that.
 static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
                               unsigned result) {
   Block &body = kernel.getBody().front();
@@ -34,22 +42,15 @@ static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
                          : linalg::GenericOp();
   if (!writer || getComputeKind(writer) != ComputeKind::Elementwise)
     return false;
-  for (Operation &op : body) {
-    // One pass over the elements: no loop waits for a reduction.
-    if (getComputeKind(&op) == ComputeKind::Reduction &&
-        llvm::any_of(op.getUsers(), [](Operation *user) {
-          return !isa<bufferization::MaterializeInDestinationOp>(user);
-        }))
-      return false;
+  for (Operation &op : body)
     if (getComputeKind(&op) == ComputeKind::Opaque &&
         !isa<bufferization::MaterializeInDestinationOp>(op))
       return false;
-  }
   // At each point, it reads the element that it writes there.
   std::string why;
   std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
   const KernelAccess *write = loops ? loops->getWrite(produced) : nullptr;
-  if (!write)
+  if (!write || !isWrittenLast(*loops, produced))
     return false;
   return llvm::all_of(arg.getUses(), [&](OpOperand &use) {
     if (!isa<linalg::GenericOp>(use.getOwner()))

@@ -63,6 +63,26 @@ TEST(LowerBound, countsWhatContentionTakes) {
   EXPECT_EQ(bound.contended, 100 + 400 + 260 / 4 + 60 + 10);
 }
 
+TEST(LowerBound, countsLatenciesThatNothingElseRunsBeside) {
+  // Compute loses a quarter of its speed beside what is under way on the link,
+  // be it only a latency.
+  ScheduleProblem p;
+  p.spine = {{1000, 0}, {1000, 0}, {1000, 0}};
+  test::ConstantCost cost;
+  cost.computeLoss = 256;
+  p.cost = &cost;
+  p.transfers = {makeGather(1, 100, 0), makeReduction(1, 100, 0)};
+  for (Transfer &t : p.transfers)
+    t.cost.latency = 300;
+  // The gather is over before the reduction has an input.
+  EXPECT_EQ(lowerBound(p).contended, 3000 + (400 + 400) / 4);
+  // Two that may be under way side by side: as long as the longer one takes.
+  p.transfers[0] = makeReduction(1, 100, 0);
+  p.transfers[0].queue = Queue::AllReduce;
+  p.transfers[0].cost.latency = 500;
+  EXPECT_EQ(lowerBound(p).contended, 3000 + 600 / 4);
+}
+
 TEST(LowerBound, countsContentionFromBackwardOn) {
   // Forward waits for gathers; what backward needs cannot be sent before.
   ScheduleProblem p = makeTwoUnits();

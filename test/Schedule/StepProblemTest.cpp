@@ -112,6 +112,28 @@ TEST_F(StepProblemTest, clippingMakesUpdatesTheEpilogue) {
   EXPECT_FALSE(step.problem.transfers[2].stays);
 }
 
+TEST_F(StepProblemTest, boundKnowsWhatIsAheadOfTheEpilogueOnItsQueue) {
+  cost.computeLoss = 256;
+  ProgramBuilder b;
+  Id p = b.argument(100), loss = b.value(4), mean = b.value(4),
+     g = b.value(400), s = b.value(100), n = b.value(4), sum = b.value(4);
+  b.launch("f", {p}, {loss});
+  b.reduce(loss, mean);
+  b.launch("b", {p}, {g}, true);
+  b.scatter(g, s);
+  b.launch("norm", {s}, {n}, true);
+  b.reduce(n, sum);
+  b.launch("root", {sum}, {b.value(4)}, true);
+  build(b.program);
+  ASSERT_EQ(step.roles.back(), OpRole::Epilogue);
+  // The norm does not need the mean of the losses; but beside its all_reduce
+  // backward is slower, and without both there is no end.
+  TimedProgram timed =
+      addTimes(applySchedule(program, step, *schedule(step.problem)), cost,
+               {GroupPlacement()});
+  EXPECT_NEAR(getStepBound(program, step, times), play(timed).step, 2);
+}
+
 TEST_F(StepProblemTest, whatTailsMakeForEachOtherIsThereInTurn) {
   ProgramBuilder b;
   Id p = b.argument(100), y = p;

@@ -127,28 +127,51 @@ Time Loss::getMost(llvm::ArrayRef<Time> work) const {
 }
 
 namespace {
-/// How much of what runs beside a queue is left, from some time on.
-struct Rest {
-  const std::vector<Job> *jobs;
+/// What runs beside a queue, one after the other: how much of it is left
+/// between some time and the last stretch of the step.
+class List {
+public:
+  explicit List(const std::vector<Job> &jobs);
+  /// For getLeft: as much as possible is done in the last @end of the step.
+  void beginWith(Time end);
+  /// As much as possible is over by @now, too, which only grows.
+  Time getLeft(Time now);
+
+private:
+  Time getMostDone(Time end) const;
+
+  const std::vector<Job> &jobs;
+  std::vector<Job> byTail;
+  Time total = 0;
   size_t next = 0;
   Time left = 0, free = 0;
-
-  /// As much as possible is over by @now, which only grows.
-  Time getLeft(Time now) {
-    for (; next != jobs->size() && (*jobs)[next].head <= now; ++next) {
-      const Job &job = (*jobs)[next];
-      free = std::max(free, job.head) + job.work;
-      left -= job.work;
-    }
-    return std::max<Time>(0, left + std::max<Time>(0, free - now));
-  }
 };
 } // namespace
 
-/// As much of @jobs, which are by tail, as can be done in the last @end.
-static Time getMostDone(llvm::ArrayRef<Job> jobs, Time end) {
+List::List(const std::vector<Job> &jobs) : jobs(jobs), byTail(jobs) {
+  llvm::sort(byTail,
+             [](const Job &a, const Job &b) { return a.tail < b.tail; });
+  for (const Job &job : jobs)
+    total += job.work;
+}
+
+void List::beginWith(Time end) {
+  next = 0;
+  left = total - getMostDone(end);
+  free = 0;
+}
+
+Time List::getLeft(Time now) {
+  for (; next != jobs.size() && jobs[next].head <= now; ++next) {
+    free = std::max(free, jobs[next].head) + jobs[next].work;
+    left -= jobs[next].work;
+  }
+  return std::max<Time>(0, left + std::max<Time>(0, free - now));
+}
+
+Time List::getMostDone(Time end) const {
   Time done = 0, free = 0;
-  for (const Job &job : jobs) {
+  for (const Job &job : byTail) {
     if (job.tail >= end)
       break;
     free = std::max(free, job.tail) + job.work;
@@ -164,14 +187,34 @@ void mlir::fsdp::sched::sortByHead(std::vector<Job> &jobs) {
   });
 }
 
+void LinkJobs::sortByHead() {
+  sched::sortByHead(work);
+  llvm::for_each(queues, sched::sortByHead);
+}
+
+QueueMask LinkJobs::getQueues() const {
+  QueueMask mask = 0;
+  for (auto [q, jobs] : llvm::enumerate(queues))
+    if (!jobs.empty())
+      mask |= maskOf(Queue(q));
+  return mask;
+}
+
 SmallVector<Beside>
-mlir::fsdp::sched::getBusyLinks(llvm::ArrayRef<std::vector<Job>> links,
-                                llvm::ArrayRef<QueueMask> queues,
+mlir::fsdp::sched::getBusyLinks(llvm::ArrayRef<LinkJobs> links,
                                 QueueMask except) {
   SmallVector<Beside> busy;
-  for (auto [jobs, mask] : llvm::zip_equal(links, queues))
-    if (!jobs.empty() && !(mask & except) && busy.size() != kMostLinks)
-      busy.push_back({&jobs, mask});
+  for (const LinkJobs &link : links) {
+    QueueMask mask = link.getQueues();
+    if (link.work.empty() || (mask & except) || busy.size() == kMostLinks)
+      continue;
+    Beside &beside = busy.emplace_back();
+    beside.queues = mask;
+    beside.lists.push_back(&link.work);
+    for (const std::vector<Job> &jobs : link.queues)
+      if (!jobs.empty())
+        beside.lists.push_back(&jobs);
+  }
   return busy;
 }
 
@@ -182,14 +225,11 @@ Time mlir::fsdp::sched::getSlowed(const CostModel &cost,
   if (others.empty())
     return most;
   Loss loss(cost, queue, others);
-  std::vector<std::vector<Job>> byTail;
-  SmallVector<Time> total;
+  SmallVector<std::vector<List>> lists;
   for (const Beside &other : others) {
-    llvm::sort(byTail.emplace_back(*other.jobs),
-               [](const Job &a, const Job &b) { return a.tail < b.tail; });
-    Time &sum = total.emplace_back(0);
-    for (const Job &job : *other.jobs)
-      sum += job.work;
+    auto &group = lists.emplace_back();
+    for (const std::vector<Job> *jobs : other.lists)
+      group.emplace_back(*jobs);
   }
   SmallVector<Time> beside(others.size());
   // By job: what is left from it on, and how long a step takes that does that
@@ -202,15 +242,17 @@ Time mlir::fsdp::sched::getSlowed(const CostModel &cost,
         left[i] = sum += slowed[i].work;
         latest[i] = last = std::max(last, slowed[i].head + end + sum);
       }
-    SmallVector<Rest> rests;
-    for (auto [i, other] : llvm::enumerate(others))
-      rests.push_back(
-          {other.jobs, 0, total[i] - getMostDone(byTail[i], end), 0});
+    for (auto &group : lists)
+      for (List &list : group)
+        list.beginWith(end);
     for (auto [i, job] : llvm::enumerate(slowed)) {
       if (job.tail < end)
         continue;
-      for (auto [rest, work] : llvm::zip_equal(rests, beside))
-        work = rest.getLeft(job.head);
+      for (auto [group, work] : llvm::zip_equal(lists, beside)) {
+        work = 0;
+        for (List &list : group)
+          work = std::max(work, list.getLeft(job.head));
+      }
       Time loses = loss.getMost(beside);
       // Later ones lose no more.
       if (latest[i] + loses <= most)

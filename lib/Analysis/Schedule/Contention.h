@@ -13,6 +13,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <array>
 #include <vector>
 
 namespace mlir::fsdp::sched {
@@ -22,10 +23,20 @@ struct Job {
   Time head, work, tail;
 };
 
-/// What runs beside a queue, one after the other: the transfers of a queue or
-/// of a link, by head.
+/// The transfers of a link: what it works on, one after the other, and each of
+/// its queues, with latencies, which run beside what others of its queues do.
+/// Something is under way on it at least as long as any of these takes.
+struct LinkJobs {
+  std::vector<Job> work;
+  std::array<std::vector<Job>, kNumQueues> queues;
+
+  void sortByHead();
+  QueueMask getQueues() const;
+};
+
+/// What runs beside a queue, in one or several lists of LinkJobs, each by head.
 struct Beside {
-  const std::vector<Job> *jobs;
+  llvm::SmallVector<const std::vector<Job> *, 4> lists;
   QueueMask queues;
 };
 
@@ -33,8 +44,7 @@ void sortByHead(std::vector<Job> &jobs);
 
 /// Each link that is busy, but for those that queues of @except use; a few of
 /// them say most.
-llvm::SmallVector<Beside> getBusyLinks(llvm::ArrayRef<std::vector<Job>> links,
-                                       llvm::ArrayRef<QueueMask> queues,
+llvm::SmallVector<Beside> getBusyLinks(llvm::ArrayRef<LinkJobs> links,
                                        QueueMask except = 0);
 
 /// A queue loses a share of its speed while others run. From any time on, and

@@ -48,10 +48,7 @@ public:
 private:
   struct Jobs {
     std::array<std::vector<Job>, kNumQueues> queues;
-    /// Of each link: work without latency, which does not need it.
-    std::vector<std::vector<Job>> links;
-    /// By link: the queues that use it.
-    std::vector<QueueMask> linkQueues;
+    std::vector<LinkJobs> links;
   };
   Id segment(Id s) const { return s; }
   Id floating(Id f) const { return p.spine.size() + f; }
@@ -78,11 +75,14 @@ private:
   void raiseHeads();
   Time getContendedHead(Id segment) const;
   static Time runPreemptive(std::vector<Job> jobs);
+  void addJobs(Id transfer, Time tail, LinkJobs &jobs) const;
   Jobs getJobs() const;
   Time getContended(Time least) const;
 
   const ScheduleProblem &p;
   std::vector<Time> work, head, tail;
+  /// By transfer: see getApart.
+  std::vector<bool> apart;
   std::vector<Id> reductions;
   /// Bytes of the first reductions, by how many; and by segment of the results
   /// that are held beside it.
@@ -99,8 +99,58 @@ private:
 };
 } // namespace
 
+/// Transfers that no other queue's transfer can run beside on their link: what
+/// is used before the one can begin is over by then.
+static std::vector<bool> getApart(const ScheduleProblem &p) {
+  std::vector<Id> ready = getReadyKeys(p);
+  auto getUse = [&](Id t) {
+    Id use = p.transfers[t].firstUse;
+    return use < 0 ? Id(p.spine.size()) : use;
+  };
+  // Of each link and queue, by when they can begin; and when the first of these
+  // are all over.
+  struct Line {
+    Id link;
+    Queue queue;
+    std::vector<Id> transfers, over;
+  };
+  std::vector<Line> lines;
+  for (Id t = 0, e = p.transfers.size(); t != e; ++t) {
+    const Transfer &x = p.transfers[t];
+    auto line = llvm::find_if(lines, [&](const Line &line) {
+      return line.link == x.cost.link && line.queue == x.queue;
+    });
+    if (line == lines.end())
+      line = lines.insert(lines.end(), Line{x.cost.link, x.queue, {}, {}});
+    line->transfers.push_back(t);
+  }
+  for (Line &line : lines) {
+    llvm::sort(line.transfers, [&](Id a, Id b) {
+      return std::make_pair(ready[a], a) < std::make_pair(ready[b], b);
+    });
+    Id over = -1;
+    for (Id t : line.transfers)
+      line.over.push_back(over = std::max(over, getUse(t)));
+  }
+  std::vector<bool> apart(p.transfers.size(), true);
+  for (Id t = 0, e = p.transfers.size(); t != e; ++t)
+    for (const Line &line : lines) {
+      const Transfer &x = p.transfers[t];
+      if (line.link != x.cost.link || line.queue == x.queue)
+        continue;
+      // The others wait for the use of this one; these must be over before.
+      size_t beside = llvm::partition_point(
+                          line.transfers,
+                          [&](Id other) { return ready[other] < getUse(t); }) -
+                      line.transfers.begin();
+      if (beside && line.over[beside - 1] > ready[t])
+        apart[t] = false;
+    }
+  return apart;
+}
+
 Graph::Graph(const ScheduleProblem &problem, llvm::ArrayRef<Choice> early)
-    : p(problem) {
+    : p(problem), apart(getApart(problem)) {
   size_t n = transfer(p.transfers.size());
   work.resize(n);
   successors.resize(n);
@@ -443,16 +493,12 @@ Time Graph::getContendedHead(Id segment) const {
   std::vector<Job> slowed;
   for (Id s = 0; s != segment; ++s)
     slowed.push_back({head[s], work[s], 0});
-  std::vector<std::vector<Job>> links(p.numLinks);
-  std::vector<QueueMask> queues(p.numLinks);
+  std::vector<LinkJobs> links(p.numLinks);
   for (auto [t, x] : llvm::enumerate(p.transfers))
-    if (isFetch(x.queue) && x.firstUse <= segment) {
-      links[x.cost.link].push_back(
-          {head[transfer(t)] + x.cost.latency, x.cost.work, 0});
-      queues[x.cost.link] |= maskOf(x.queue);
-    }
-  llvm::for_each(links, sortByHead);
-  return getSlowed(*p.cost, slowed, Queue::Compute, getBusyLinks(links, queues),
+    if (isFetch(x.queue) && x.firstUse <= segment)
+      addJobs(t, /*tail=*/0, links[x.cost.link]);
+  llvm::for_each(links, [](LinkJobs &jobs) { jobs.sortByHead(); });
+  return getSlowed(*p.cost, slowed, Queue::Compute, getBusyLinks(links),
                    /*ends=*/Time(0));
 }
 
@@ -475,18 +521,29 @@ void Graph::raiseHeads() {
   }
 }
 
+/// To those of its link.
+void Graph::addJobs(Id t, Time tail, LinkJobs &jobs) const {
+  const Transfer &x = p.transfers[t];
+  Job whole = {head[transfer(t)], x.cost.total(), tail};
+  jobs.queues[int(x.queue)].push_back(whole);
+  // A latency does not need the link; but with nothing else there it is as if
+  // it did.
+  if (!apart[t]) {
+    whole.head += x.cost.latency;
+    whole.work = x.cost.work;
+  }
+  jobs.work.push_back(whole);
+}
+
 Graph::Jobs Graph::getJobs() const {
   Jobs jobs;
   jobs.links.resize(p.numLinks);
-  jobs.linkQueues.resize(p.numLinks);
   for (size_t i = 0; i != p.spine.size() + p.floating.size(); ++i)
     jobs.queues[0].push_back({head[i], work[i], tail[i]});
   for (auto [t, x] : llvm::enumerate(p.transfers)) {
     Id i = transfer(t);
     jobs.queues[int(x.queue)].push_back({head[i], work[i], tail[i]});
-    jobs.links[x.cost.link].push_back(
-        {head[i] + x.cost.latency, x.cost.work, tail[i]});
-    jobs.linkQueues[x.cost.link] |= maskOf(x.queue);
+    addJobs(t, tail[i], jobs.links[x.cost.link]);
   }
   return jobs;
 }
@@ -499,7 +556,7 @@ Time Graph::getContended(Time least) const {
   auto &queues = jobs.queues;
   auto &links = jobs.links;
   llvm::for_each(queues, sortByHead);
-  llvm::for_each(links, sortByHead);
+  llvm::for_each(links, [](LinkJobs &jobs) { jobs.sortByHead(); });
   Time most = least;
   for (int slowed = 0; slowed != kNumQueues; ++slowed) {
     SmallVector<Time> tails = getTails(queues[slowed]);
@@ -509,8 +566,8 @@ Time Graph::getContended(Time least) const {
     };
     for (int q = 1; q != kNumQueues; ++q)
       if (q != slowed && !queues[q].empty())
-        raise(Beside{&queues[q], maskOf(Queue(q))});
-    raise(getBusyLinks(links, jobs.linkQueues, maskOf(Queue(slowed))));
+        raise(Beside{{&queues[q]}, maskOf(Queue(q))});
+    raise(getBusyLinks(links, maskOf(Queue(slowed))));
   }
   return most;
 }
@@ -536,7 +593,7 @@ Bound Graph::getBound() const {
     raise(bound.queues[q], Bound::Queue, q);
   }
   for (int l = 0; l != p.numLinks; ++l) {
-    bound.links.push_back(runPreemptive(std::move(links[l])));
+    bound.links.push_back(runPreemptive(std::move(links[l].work)));
     raise(bound.links[l], Bound::Link, l);
   }
   bound.contended = getContended(bound.value);
@@ -630,20 +687,15 @@ SlowClock::SlowClock(const ScheduleProblem &p, Id link) {
 }
 
 /// How long something is under way on @link at least. Latencies count: those of
-/// one queue follow each other, and gathers that are used before anything else
-/// on the link has its input are beside nothing there.
+/// one queue follow each other, and some transfers are beside nothing there.
 Time SlowClock::getBusy(const ScheduleProblem &p, Id link) {
-  std::vector<Id> ready = getReadyKeys(p);
-  Id first = p.spine.size();
-  for (auto [t, x] : llvm::enumerate(p.transfers))
-    if (x.cost.link == link && x.queue != Queue::AllGather)
-      first = std::min(first, ready[t]);
+  std::vector<bool> apart = getApart(p);
   Time alone = 0, work = 0;
   std::array<Time, kNumQueues> queues = {};
-  for (const Transfer &x : p.transfers) {
+  for (auto [t, x] : llvm::enumerate(p.transfers)) {
     if (x.cost.link != link)
       continue;
-    if (x.queue == Queue::AllGather && x.firstUse >= 0 && x.firstUse <= first) {
+    if (apart[t]) {
       alone += x.cost.total();
       continue;
     }

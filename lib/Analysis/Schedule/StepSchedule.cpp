@@ -108,6 +108,11 @@ static ScheduleProblem restrict(const ScheduleProblem &problem,
   return result;
 }
 
+static Time getBound(const ScheduleProblem &problem) {
+  return raiseBound(problem, lowerBound(problem).value,
+                    std::numeric_limits<Time>::max());
+}
+
 /// The bound of all that op @start of the epilogue needs, as @problem has it,
 /// its transfer, and what computes behind it but for copies of the end.
 static Time getEpilogueBound(const StepProgram &program,
@@ -136,8 +141,10 @@ static Time getEpilogueBound(const StepProgram &program,
     bool isNeeded = needed[step.transfers[t]];
     if (isNeeded)
       lastReady = std::max(lastReady, transfer.ready);
-    // What the spine reads comes before its end.
-    keepTransfer.push_back(isNeeded || transfer.firstUse >= 0);
+    // What the spine reads comes before its end, and the epilogue behind all
+    // else on its queue.
+    keepTransfer.push_back(isNeeded || transfer.firstUse >= 0 ||
+                           transfer.queue == program.ops[start].queue);
   }
   // The whole spine is needed where its last segment is.
   if (lastReady + 1 != Id(problem.spine.size()))
@@ -145,7 +152,7 @@ static Time getEpilogueBound(const StepProgram &program,
   for (auto [f, op] : llvm::enumerate(problem.floating))
     keepFloating.push_back(op.before >= 0 ? bool(keepTransfer[op.before])
                                           : needed[step.floating[f]]);
-  Time time = lowerBound(restrict(problem, keepTransfer, keepFloating)).value +
+  Time time = getBound(restrict(problem, keepTransfer, keepFloating)) +
               times.ops[start].cost.total();
   for (Id op : step.epilogue)
     if (needs[op] && op != start && program.ops[op].replaces < 0)
@@ -158,8 +165,7 @@ Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
                                      const TimedProgram &times) {
   ScheduleProblem problem = step.problem;
   problem.fixedBytes -= step.tailBytes;
-  Time bound = raiseBound(problem, lowerBound(problem).value,
-                          std::numeric_limits<Time>::max());
+  Time bound = getBound(problem);
   for (Id op : step.epilogue)
     if (program.ops[op].kind == StepOpKind::Start)
       bound =
