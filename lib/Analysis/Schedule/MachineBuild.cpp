@@ -6,11 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Machine.h"
-#include "RangeSum.h"
+#include "RangeMax.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -294,26 +295,20 @@ void Machine::buildFloors(const CastPlan &casts, bool frugal) {
       add(during, castAt[f], use - 1, op.heldBytes);
       add(border, castAt[f] + 1, use, op.heldBytes);
     }
-  for (int32_t i = 0; i <= n; ++i) {
-    if (i) {
-      during[i] += during[i - 1];
-      border[i] += border[i - 1];
-      freed[i] += freed[i - 1];
-    }
-  }
-  int64_t most = 0;
+  for (auto *bytes : {&during, &border, &freed})
+    std::partial_sum(bytes->begin(), bytes->end(), bytes->begin());
+  // The border before each op, then the op.
+  std::vector<int64_t> needed;
+  needed.reserve(2 * n);
   for (int32_t i = 0; i != n; ++i) {
-    during[i] += line[i].live - freed[i];
-    border[i] += line[i].border - freed[i];
-    most = std::max({most, during[i], border[i]});
+    needed.push_back(border[i] + line[i].border - freed[i]);
+    needed.push_back(during[i] + line[i].live - freed[i]);
   }
+  RangeMax places(needed);
 
   int64_t room = budget - problem.fixedBytes;
   // By stream: nobody overtakes on its own one.
   std::array<int32_t, kNumStreams> leastOf = {};
-  // What a fetch brings back held the same room before it went: others may have
-  // that until then. By the op that completes it.
-  RangeSum before(n);
   for (Ref ref : byRank) {
     Item &item = streams[ref.stream][ref.index];
     if (item.reserved)
@@ -323,16 +318,14 @@ void Machine::buildFloors(const CastPlan &casts, bool frugal) {
     room -= item.takes;
     int32_t place = use, &least = leastOf[ref.stream];
     if (!frugal) {
-      if (most <= room)
-        place = std::min(least, use);
-      while (place > least &&
-             during[place - 1] <= room + before.from(place - 1) &&
-             border[place] <= room + before.from(place))
-        --place;
+      int32_t free = (places.findLastAbove(2 * use + 1, room) + 1) / 2;
+      place = std::min(use, std::max(least, free));
     }
     least = std::max(least, place);
+    // What a fetch brings back held the same room before it went: others may
+    // have that until the op that completes it.
     if (Id key = readyKey[item.transfer]; !t.after.empty() && key >= 0)
-      before.add(segmentAt[key], item.takes);
+      places.addToFirst(2 * segmentAt[key] + 2, -item.takes);
     if (place > item.floor) {
       item.floor = place;
       item.floorCause = Cause::Memory;
