@@ -79,7 +79,7 @@ static constexpr double kOverBoundWithLatencies = 0.01;
 /// the bound counts what one link takes from compute, and latencies only where
 /// nothing can be beside them.
 static constexpr double kOverExactContendedLatencies = 0.03;
-static constexpr double kOverBoundContendedLatencies = 0.25;
+static constexpr double kOverBoundContendedLatencies = 0.1;
 static constexpr double kOverBoundContendedCopies = 0.6;
 
 /// As printed with every compile.
