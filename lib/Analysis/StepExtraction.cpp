@@ -586,17 +586,7 @@ void Extraction::addReturn(Operation &op) {
     if (getOffset(value) == getOffset(arg))
       continue;
     StepOp &keep = addOp(StepOpKind::Copy, op, "keep");
-    keep.replaces = program.replaced.size() - 1;
-    keep.copiedBytes = 2 * getTensorBytes(arg.getType());
-    keep.reads.push_back(getRange(value));
-    // Another value in the argument's place.
-    ByteRange place = getRange(arg);
-    program.values.push_back(program.values[place.value]);
-    program.values.back().isArgument = false;
-    place.value = program.values.size() - 1;
-    keep.writes.push_back(place);
-    keep.places.push_back(place.offset);
-    kept[result] = place;
+    kept[result] = makeKeep(program, program.replaced.size() - 1, keep);
   }
   for (OpOperand &operand : op.getOpOperands()) {
     auto it = kept.find(operand.getOperandNumber());

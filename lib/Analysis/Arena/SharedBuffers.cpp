@@ -297,22 +297,11 @@ void Sharing::addCopies() {
     if (replaced.value.offset == argument.offset)
       continue;
     StepOp &keep = program.ops.emplace_back();
-    keep.kind = StepOpKind::Copy;
-    keep.name = "keep";
-    keep.replaces = i;
     keep.backward = backward;
     keep.source = source++;
-    keep.copiedBytes = 2 * argument.bytes;
-    keep.reads.push_back(replaced.value);
-    // Another value in the argument's place.
-    StepValue place = argument;
-    place.isArgument = false;
-    ByteRange range{Id(program.values.size()), place.offset, place.bytes};
-    program.values.push_back(place);
-    keep.writes.push_back(range);
-    keep.places.push_back(range.offset);
+    ByteRange range = makeKeep(program, i, keep);
     program.results[replaced.result] = range;
-    program.buffers[place.buffer].isResult = true;
+    program.buffers[program.values[range.value].buffer].isResult = true;
   }
 }
 

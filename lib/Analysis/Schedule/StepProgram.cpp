@@ -23,6 +23,23 @@ int64_t StepTransfer::getBytes() const {
   return std::accumulate(atomBytes.begin(), atomBytes.end(), int64_t(0));
 }
 
+ByteRange mlir::fsdp::sched::makeKeep(StepProgram &program, Id i, StepOp &op) {
+  const auto &replaced = program.replaced[i];
+  op.kind = StepOpKind::Copy;
+  op.name = "keep";
+  op.replaces = i;
+  op.reads.push_back(replaced.value);
+  // Another value in the argument's place.
+  StepValue place = program.values[replaced.argument];
+  place.isArgument = false;
+  ByteRange range{Id(program.values.size()), place.offset, place.bytes};
+  program.values.push_back(place);
+  op.copiedBytes = 2 * range.bytes;
+  op.writes.push_back(range);
+  op.places.push_back(range.offset);
+  return range;
+}
+
 StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
   StepProgram copy;
   copy.kernels = program.kernels;

@@ -160,6 +160,11 @@ struct StepProgram {
   int64_t hostBytes = 0;
 };
 
+/// Makes @op the copy of a new state to the place of the old one, which is
+/// @program.replaced[@i]. Returns what it writes: what the step returns
+/// instead.
+ByteRange makeKeep(StepProgram &program, Id i, StepOp &op);
+
 /// All but the ops of @program, for other ones: its buffers are not placed.
 StepProgram copyWithoutOps(const StepProgram &program);
 
