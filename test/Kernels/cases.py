@@ -538,6 +538,43 @@ def buffer_that_another_reads_in_the_same_kernel(step):
 
 
 @case
+def buffers_written_behind_sums(step):
+    # Running means: of rows, and of columns, which lie side by side.
+    for shape, axis in (([6, 40], 1), ([40, 37], 0), ([5, 3], 0), ([37, 3], 1)):
+        x = step.input(shape)
+        sums = reduced(step, x, "addf", "0.0", [axis])
+        running = step.argument("buffer", sums.shape)
+        step.update(running, mapped(step, [running, sums], "f32", [
+            "%h = arith.addf %a0, %a1 : f32", "%r = arith.mulf %h, %h : f32"]))
+        step.keep(step.generic(
+            2, [(x, dims(2)), (sums, [f"d{1 - axis}"])],
+            [(step.empty(shape, "f32"), dims(2))], [(shape, "f32", 3)],
+            lambda v, s, o: ([f"%r = arith.subf {v}, {s} : f32"], ["%r"])))
+
+
+@case
+def buffers_read_again_behind_sums(step):
+    # In one of them what is written comes last, and may lie where it is read.
+    def with_rows(values, rows, op):
+        return step.generic(
+            2, [(values, dims(2)), (rows, ["d0"])],
+            [(step.empty(values.shape, "f32"), dims(2))],
+            [(values.shape, "f32", 3)],
+            lambda v, r, o: ([f"%r = arith.{op} {v}, {r} : f32"], ["%r"]))
+
+    for last in (False, True):
+        b = step.argument("buffer", [6, 40])
+        twice = mapped(step, [b], "f32", ["%r = arith.addf %a0, %a0 : f32"])
+        most = reduced(step, b, "maximumf", "-100.0", [1])
+        powers = mapped(step, [with_rows(b, most, "subf")], "f32",
+                        ["%r = math.exp %a0 : f32"])
+        sums = reduced(step, powers, "addf", "0.0", [1])
+        parts = with_rows(powers, sums, "divf")
+        step.update(b, parts if last else twice)
+        step.keep(twice if last else parts)
+
+
+@case
 def buffers_that_sums_start_from(step):
     # They are no results, and must not be written.
     a, b = step.input([5, 7]), step.input([7, 6])
