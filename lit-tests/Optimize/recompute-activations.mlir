@@ -104,3 +104,15 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
   %b = fsdp.launch @b(%g#0, %g#1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %l, %b : tensor<f32>, tensor<4xf32>
 }
+
+// -----
+
+func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+func.func private @loss(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
+func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
+  // expected-error @below {{expected a result that backward reads in fsdp.recompute, got result 0}}
+  %a = fsdp.launch @f(%x) {fsdp.recompute = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %l = fsdp.launch @loss(%a) : (tensor<4xf32>) -> tensor<f32>
+  %b = fsdp.launch @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %l, %b : tensor<f32>, tensor<4xf32>
+}

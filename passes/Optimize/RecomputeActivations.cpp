@@ -33,6 +33,8 @@ public:
   Repeater(Block &block, Operation *loss, const llvm::SetVector<Value> &marked);
 
   void run();
+  /// Whether backward now reads something else than @value.
+  bool isRepeated(Value value) const { return replacement.contains(value); }
 
 private:
   Value resolve(Value value, Operation *reader);
@@ -179,7 +181,16 @@ struct RecomputeActivations
       return signalPassFailure();
     if (marked->empty())
       return markAllAnalysesPreserved();
-    Repeater(block, loss, *marked).run();
+    Repeater repeater(block, loss, *marked);
+    repeater.run();
+    for (Value value : *marked)
+      if (!repeater.isRepeated(value)) {
+        value.getDefiningOp()->emitOpError("expected a result that backward "
+                                           "reads in ")
+            << names::kRecompute << ", got result "
+            << cast<OpResult>(value).getResultNumber();
+        return signalPassFailure();
+      }
     for (Operation &op : block)
       op.removeAttr(names::kRecompute);
     removeArenaPlaces(step);
