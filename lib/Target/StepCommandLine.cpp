@@ -37,10 +37,12 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
            cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none | auto"),
            cl::cat(category)),
       ignore("ignore", cl::value_desc("pattern"),
-             cl::desc("Parameters that are left whole, gradients not reduced"),
+             cl::desc("Parameters that are left whole, gradients not reduced: "
+                      "names, or globs such as *.bias"),
              cl::cat(category)),
       replicate("replicate", cl::value_desc("pattern"),
-                cl::desc("Parameters that are left whole, gradients averaged"),
+                cl::desc("Parameters that are left whole, gradients averaged: "
+                         "names, or globs such as *.bias"),
                 cl::cat(category)),
       paramDtype("param-dtype", cl::desc("Gather parameters in f32, bf16, .."),
                  cl::cat(category)),
