@@ -60,6 +60,22 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
 
 
 class WithPlentyOfMemory(unittest.TestCase):
+    def test_parameters_that_are_not_sharded(self):
+        planned = 0
+        for model, mesh, treatment, pattern, words in itertools.product(
+                MODELS, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), ("*.bias", "*weight", "*1*"),
+                ([], ["--clip-norm"], ["--order", "fsdp"])):
+            with self.subTest(model=model.parent.name, mesh=mesh, treatment=treatment, pattern=pattern, options=words):
+                try:
+                    step = Step(model, "--mesh", mesh, "--cluster", "h100-sxm", treatment, pattern, *words)
+                except AssertionError as error:
+                    # All of them, or none.
+                    self.assertRegex(str(error), "that matches a parameter|that is not ignored")
+                    continue
+                planned += 1
+                self.assertLessEqual(step.bound, step.time)
+        self.assertGreater(planned, 150)
+
     def test_is_close_to_the_bound(self):
         self.assertTrue(MODELS)
         meshes = ("shard=8", "shard=64", "shard=8,replicate=2", "shard=8,replicate=8", "shard=16,replicate=4",

@@ -671,6 +671,32 @@ TEST(PlanSearch, moreMemoryIsHardlyEverSlower) {
   EXPECT_LE(slower, 55);
 }
 
+/// Gradients that are whole on each rank, and the norm of all of them: sums
+/// over the same ranks, of which the last one needs the others.
+TEST(PlanSearch, groupsNothingWithWhatItNeeds) {
+  ProgramBuilder b;
+  Id p = b.argument(100), y = b.value(8), norms = b.value(4);
+  b.launch("f", {p}, {y});
+  b.launch("start", {y}, {norms}, true);
+  for (int u = 0; u != 3; ++u) {
+    Id g = b.value(16), sum = b.value(16), next = b.value(8), n = b.value(4);
+    b.launch("b", {p, y}, {g, next}, true);
+    b.reduce(g, sum);
+    b.launch("norm", {sum, norms}, {n}, true);
+    norms = n;
+    y = next;
+  }
+  b.reduce(norms, b.value(4));
+  struct LatencyCost : ConstantCost {
+    LatencyCost() { transferCost = {100'000, 10, Link::Intra}; }
+  } cost;
+  PlannedStep planned =
+      llvm::cantFail(planStep(b.program, cost, {GroupPlacement()}, kNoBudget));
+  EXPECT_EQ(checkPlan(b.program, planned.plan), "");
+  // Without the last one.
+  EXPECT_EQ(llvm::count_if(planned.plan.group, [](Id g) { return g >= 0; }), 3);
+}
+
 TEST(PlanSearch, followsTheRules) {
   std::mt19937 random(9);
   BytesCost cost;

@@ -112,6 +112,24 @@ TEST_F(StepProblemTest, clippingMakesUpdatesTheEpilogue) {
   EXPECT_FALSE(step.problem.transfers[2].stays);
 }
 
+TEST_F(StepProblemTest, whoWritesOverWhatATailReadsComesBehindIt) {
+  // A parameter that is not sharded has its gradient at once, but its update
+  // also advances the counter that the other one reads.
+  ProgramBuilder b;
+  Id p = b.argument(100), whole = b.argument(50), count = b.argument(4);
+  Id g = b.value(400), s = b.value(100), h = b.value(50), d = b.value(10);
+  b.launch("b1", {p}, {g, d}, true);
+  b.scatter(g, s);
+  b.launch("update", {s, p, count}, {b.over(p)}, true);
+  b.launch("b0", {d}, {h}, true);
+  b.launch("updateWhole", {h, whole, count}, {b.over(whole), b.over(count)},
+           true);
+  build(b.program);
+  EXPECT_EQ(getRoles()["b0"], OpRole::Spine);
+  EXPECT_EQ(getRoles()["updateWhole"], OpRole::Tail);
+  checkAll();
+}
+
 TEST_F(StepProblemTest, boundKnowsWhatIsAheadOfTheEpilogueOnItsQueue) {
   cost.computeLoss = 256;
   ProgramBuilder b;

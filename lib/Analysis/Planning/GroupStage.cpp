@@ -25,12 +25,10 @@ static constexpr std::pair<int64_t, size_t> kBuckets[] = {
 
 std::vector<SmallVector<Id>>
 mlir::fsdp::sched::getRows(const StepProgram &program, const StepPlan &plan) {
-  std::map<std::tuple<int, Id, bool>, SmallVector<Id>> rows;
+  std::map<TransferRow, SmallVector<Id>> rows;
   for (auto [i, op] : llvm::enumerate(program.ops))
-    if (op.kind == StepOpKind::Start && !plan.keep[i]) {
-      const StepTransfer &transfer = program.transfers[op.transfer];
-      rows[{int(transfer.kind), transfer.group, op.backward}].push_back(i);
-    }
+    if (op.kind == StepOpKind::Start && !plan.keep[i])
+      rows[getRow(program, op)].push_back(i);
   std::vector<SmallVector<Id>> result;
   for (auto &[key, row] : rows)
     result.push_back(std::move(row));
@@ -40,19 +38,24 @@ mlir::fsdp::sched::getRows(const StepProgram &program, const StepPlan &plan) {
 /// @base with neighbouring transfers of one kind, group and phase together, up
 /// to @most MiB. The first @alone and the last of a kind and phase stay
 /// alone: compute waits for them. With 0 none does: all wait for latencies.
-static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
+static StepPlan getGrouped(const PlanSpace &space, const StepPlan &base,
                            int64_t most, size_t alone) {
+  const StepProgram &program = space.program;
   StepPlan plan = base;
   Id number = 0;
   for (const SmallVector<Id> &row : getRows(program, plan)) {
     int64_t bytes = 0;
+    Id first = -1;
     size_t end = row.size() - (alone ? 1 : 0);
     for (size_t i = alone; i < end; ++i) {
       int64_t mine = program.transfers[program.ops[row[i]].transfer].getBytes();
-      if (bytes && bytes + mine > most << 20) {
+      bool fits = bytes + mine <= most << 20;
+      if (bytes && (!fits || space.groupFloor[row[i]] >= first)) {
         bytes = 0;
         ++number;
       }
+      if (!bytes)
+        first = row[i];
       bytes += mine;
       plan.group[row[i]] = number;
     }
@@ -62,9 +65,9 @@ static StepPlan getGrouped(const StepProgram &program, const StepPlan &base,
 }
 
 /// As getGrouped; numbers with one member mean nothing.
-static StepPlan getBuckets(const StepProgram &program, const StepPlan &base,
+static StepPlan getBuckets(const PlanSpace &space, const StepPlan &base,
                            int64_t most, size_t alone) {
-  StepPlan plan = getGrouped(program, base, most, alone);
+  StepPlan plan = getGrouped(space, base, most, alone);
   llvm::DenseMap<Id, int> members;
   for (Id number : plan.group)
     if (number >= 0)
@@ -91,8 +94,7 @@ Time mlir::fsdp::sched::getGainOfGroups(const PlanSpace &space) {
       llvm::all_of(space.given.group, [](Id group) { return group < 0; }))
     for (auto [most, alone] : kBuckets)
       gain = std::max(
-          gain,
-          getSaved(space, getBuckets(space.program, space.given, most, alone)));
+          gain, getSaved(space, getBuckets(space, space.given, most, alone)));
   return gain;
 }
 
@@ -110,7 +112,7 @@ static llvm::Expected<Way> groupInsteadOfKeeping(const PlanSpace &space,
       plan.keep[kept.back()] = false;
       kept.pop_back();
     }
-    StepPlan grouped = getBuckets(space.program, plan, most, alone);
+    StepPlan grouped = getBuckets(space, plan, most, alone);
     auto bytes = trials.getLeastBytes(grouped);
     if (!bytes)
       return bytes.takeError();
@@ -134,7 +136,7 @@ llvm::Error mlir::fsdp::sched::groupTransfers(const PlanSpace &space,
   for (auto [i, base] : llvm::enumerate(bases)) {
     std::vector<Id> last;
     for (auto [most, alone] : kBuckets) {
-      StepPlan plan = getBuckets(space.program, base, most, alone);
+      StepPlan plan = getBuckets(space, base, most, alone);
       if (plan.group == last ||
           getSaved(space, plan) < trials.getBest().step / kWorthIt)
         continue;

@@ -10,9 +10,11 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
+#include <map>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
 
 int64_t mlir::fsdp::sched::getGatheredBytes(const StepProgram &program,
                                             Id gather) {
@@ -20,6 +22,12 @@ int64_t mlir::fsdp::sched::getGatheredBytes(const StepProgram &program,
   for (const ByteRange &range : program.ops[gather].writes)
     bytes += program.buffers[program.values[range.value].buffer].bytes;
   return bytes;
+}
+
+TransferRow mlir::fsdp::sched::getRow(const StepProgram &program,
+                                      const StepOp &start) {
+  const StepTransfer &transfer = program.transfers[start.transfer];
+  return {int(transfer.kind), transfer.group, start.backward};
 }
 
 int64_t mlir::fsdp::sched::getHostBytes(const StepProgram &program,
@@ -30,12 +38,43 @@ int64_t mlir::fsdp::sched::getHostBytes(const StepProgram &program,
   return bytes;
 }
 
+/// By transfer: the last one that it needs and that cannot be in its group, of
+/// those that groups are made of: neighbours of one kind, group of ranks and
+/// phase. Gathers are issued where the first of them stands, and so may need no
+/// transfer at all from there on.
+static std::vector<Id> findGroupFloors(const StepProgram &program) {
+  std::map<TransferRow, size_t> rows;
+  for (const StepOp &op : program.ops)
+    if (op.kind == StepOpKind::Start)
+      rows.try_emplace(getRow(program, op), rows.size());
+  // By value: the last transfer of each row that it needs, and of all.
+  size_t any = rows.size();
+  const SmallVector<Id> none(any + 1, -1);
+  std::vector<SmallVector<Id>> last(program.values.size(), none);
+  std::vector<Id> floors(program.ops.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    SmallVector<Id> needed = none;
+    for (const ByteRange &range : op.reads)
+      for (auto [most, one] : llvm::zip_equal(needed, last[range.value]))
+        most = std::max(most, one);
+    if (op.kind == StepOpKind::Start) {
+      size_t row = rows.at(getRow(program, op));
+      floors[i] = needed[op.queue == Queue::AllGather ? any : row];
+      needed[row] = needed[any] = i;
+    }
+    for (const ByteRange &range : op.writes)
+      last[range.value] = needed;
+  }
+  return floors;
+}
+
 PlanSpace::PlanSpace(const StepProgram &program, const CostModel &cost,
                      llvm::ArrayRef<GroupPlacement> placements, bool hasHost,
                      const PlanRules &rules, const StepPlan &given)
     : program(program), hasHost(hasHost), rules(rules), given(given),
       times(addTimes(program, cost, placements)),
-      choices(getPlanChoices(program)), recomputation(program, times, choices),
+      choices(getPlanChoices(program)), groupFloor(findGroupFloors(program)),
+      recomputation(program, times, choices),
       offers(getOffloadOffers(program, times, choices,
                               recomputation.getStretchOfOps(), cost, hasHost)) {
 }

@@ -12,8 +12,14 @@
 #include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Planning/Recomputation.h"
 
+#include <tuple>
+
 namespace mlir::fsdp::sched {
 
+/// Kind, group of ranks and phase: what transfers have in common that may be
+/// issued together.
+using TransferRow = std::tuple<int, Id, bool>;
+TransferRow getRow(const StepProgram &program, const StepOp &start);
 /// What a gather brings.
 int64_t getGatheredBytes(const StepProgram &program, Id gather);
 /// What @plan keeps on the host.
@@ -56,6 +62,8 @@ struct PlanSpace {
   const StepPlan &given;
   TimedProgram times;
   PlanChoices choices;
+  /// By transfer: its group begins behind this op; -1: anywhere.
+  std::vector<Id> groupFloor;
   Recomputation recomputation;
   OffloadOffers offers;
 

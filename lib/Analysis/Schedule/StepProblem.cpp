@@ -111,12 +111,25 @@ bool Builder::isCast(Id op) const {
   return gather >= 0;
 }
 
+static bool overlap(const ByteRange &a, const ByteRange &b) {
+  return a.offset < b.end() && b.offset < a.end();
+}
+
 void Builder::classify() {
   result.roles.assign(program.ops.size(), OpRole::Spine);
+  // By buffer: what tails and the epilogue read of it.
+  std::vector<SmallVector<std::pair<OpRole, ByteRange>, 2>> readLate(
+      program.buffers.size());
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     if (op.kind == StepOpKind::Wait)
       continue;
     OpRole role = OpRole::Spine;
+    // Who writes over that comes behind it.
+    if (op.kind != StepOpKind::Start)
+      for (const ByteRange &written : op.writes)
+        for (auto &[reader, range] : readLate[getBuffer(written.value)])
+          if (overlap(range, written))
+            role = std::max(role, reader);
     for (const ByteRange &range : op.reads) {
       Id from = maker[range.value];
       if (from < 0 || from >= Id(i))
@@ -138,6 +151,9 @@ void Builder::classify() {
     if (op.replaces >= 0)
       role = OpRole::Epilogue;
     result.roles[i] = role;
+    if (role == OpRole::Tail || role == OpRole::Epilogue)
+      for (const ByteRange &range : op.reads)
+        readLate[getBuffer(range.value)].push_back({role, range});
   }
 }
 
@@ -149,9 +165,8 @@ std::vector<bool> Builder::findPrelude() const {
   std::vector<SmallVector<ByteRange, 4>> touched(program.buffers.size());
   auto isTouched = [&](const ByteRange &range) {
     return llvm::any_of(
-        touched[getBuffer(range.value)], [&](const ByteRange &other) {
-          return other.offset < range.end() && range.offset < other.end();
-        });
+        touched[getBuffer(range.value)],
+        [&](const ByteRange &other) { return overlap(other, range); });
   };
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     bool isRead = false;
@@ -300,26 +315,30 @@ void Builder::holdTails() {
     Id f = floatingOf[i];
     if (f >= 0 && result.roles[i] == OpRole::Tail) {
       FloatingOp &tail = result.problem.floating[f];
+      // Places in the spine, for when all that it comes after is known.
+      SmallVector<Id, 8> places;
       for (const ByteRange &range : op.reads)
         if (Id from = maker[range.value]; from >= 0 && spineIndex[from] >= 0)
-          hold(f, spineIndex[from]);
+          places.push_back(spineIndex[from]);
       for (const ByteRange &written : op.writes)
         for (auto &[reader, range] : reads[getBuffer(written.value)]) {
-          if (range.end() <= written.offset || written.end() <= range.offset)
+          if (!overlap(range, written))
             continue;
           Id gather = transferOf[reader];
           if (floatingOf[reader] >= 0 && result.roles[reader] == OpRole::Cast)
             gather = result.problem.floating[floatingOf[reader]].before;
           if (gather >= 0 && result.problem.transfers[gather].firstUse >= 0)
-            hold(f, result.problem.transfers[gather].firstUse);
+            places.push_back(result.problem.transfers[gather].firstUse);
           else if (gather >= 0 && !llvm::is_contained(tail.after, gather))
             tail.after.push_back(gather);
           else if (spineIndex[reader] >= 0)
-            hold(f, spineIndex[reader]);
+            places.push_back(spineIndex[reader]);
           else if (floatingOf[reader] >= 0 &&
                    !llvm::is_contained(tail.afterFloating, floatingOf[reader]))
             tail.afterFloating.push_back(floatingOf[reader]);
         }
+      for (Id place : places)
+        hold(f, place);
     }
     for (const ByteRange &range : op.reads)
       reads[getBuffer(range.value)].push_back({Id(i), range});
