@@ -184,13 +184,10 @@ struct RecomputeActivations
     Repeater repeater(block, loss, *marked);
     repeater.run();
     for (Value value : *marked)
-      if (!repeater.isRepeated(value)) {
-        value.getDefiningOp()->emitOpError("expected a result that backward "
-                                           "reads in ")
-            << names::kRecompute << ", got result "
-            << cast<OpResult>(value).getResultNumber();
-        return signalPassFailure();
-      }
+      if (!repeater.isRepeated(value))
+        value.getDefiningOp()->emitWarning()
+            << names::kRecompute << " has no effect: backward does not read "
+            << "result " << cast<OpResult>(value).getResultNumber();
     for (Operation &op : block)
       op.removeAttr(names::kRecompute);
     removeArenaPlaces(step);
