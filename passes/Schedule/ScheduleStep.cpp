@@ -96,6 +96,7 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
   if (!step)
     return step.takeError();
   OrderedStep result;
+  int64_t peak = 0;
   if (options.order == "in_order") {
     result.program = program;
   } else {
@@ -104,12 +105,13 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
     if (!chosen)
       return chosen.takeError();
     result.program = applySchedule(program, *step, *chosen);
+    peak = chosen->peak;
   }
   result.timeline =
       play(addTimes(result.program, *cost->model, cost->placements));
   if (options.available)
     step->problem.budget =
-        std::max(options.available, getLeastBudget(step->problem));
+        std::max({options.available, getLeastBudget(step->problem), peak});
   result.bound = getStepBound(program, *step, times);
   return std::move(result);
 }

@@ -172,6 +172,7 @@ private:
                   const Schedule &schedule);
   llvm::Error addBest(std::string name, std::string title, const Task &task);
   llvm::Expected<Task> getTask(const StepProgram &program) const;
+  Time getBound(const Task &task, int64_t bytes) const;
 
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
@@ -196,6 +197,17 @@ llvm::Expected<Task> Planner::getTask(const StepProgram &program) const {
   return std::move(task);
 }
 
+/// The bound of all orders in the budget, or, beside an order that takes more,
+/// in its @bytes.
+Time Planner::getBound(const Task &task, int64_t bytes) const {
+  if (bytes <= task.step.problem.budget)
+    return task.bound;
+  StepProblem step = task.step;
+  step.problem.budget = bytes;
+  return getStepBound(task.program, step,
+                      addTimes(task.program, cost, placements));
+}
+
 llvm::Error Planner::add(std::string name, std::string title, const Task &task,
                          const Schedule &schedule) {
   StepProgram changed = applySchedule(task.program, task.step, schedule);
@@ -208,7 +220,7 @@ llvm::Error Planner::add(std::string name, std::string title, const Task &task,
   PlanVariant variant = simulateVariant(std::move(name), std::move(title),
                                         std::move(changed), cost, placements);
   variant.mostBytes = schedule.peak;
-  variant.bound = task.bound;
+  variant.bound = getBound(task, schedule.peak);
   report.variants.push_back(std::move(variant));
   return llvm::Error::success();
 }
@@ -264,7 +276,7 @@ llvm::Error Planner::addOrders(const StepProgram &program) {
   if (!settings.onlyBest) {
     PlanVariant inOrder = simulateVariant("in_order", "one after the other",
                                           program, cost, placements);
-    inOrder.bound = task->bound;
+    inOrder.bound = getBound(*task, getMemoryPeak(inOrder.memory).getTotal());
     report.variants.push_back(std::move(inOrder));
   }
   size_t first = report.variants.size();
@@ -332,7 +344,10 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
   TimedProgram times = addTimes(plan.program, cost, placements);
   Task task{plan.program, plan.step};
   // What does not fit is shown as if it did, and said.
-  task.step.problem.budget = report.fits() ? report.budget : kNoBudget;
+  // Packing may need less than the model says.
+  task.step.problem.budget =
+      report.fits() ? std::max(report.budget, trials.getBestSchedule().peak)
+                    : kNoBudget;
   report.bound = task.bound = getStepBound(task.program, task.step, times);
   report.decisions = plan.planned.summary;
   report.limit = describeLimit(lowerBound(task.step.problem));
