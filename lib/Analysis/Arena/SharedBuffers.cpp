@@ -36,6 +36,7 @@ private:
 
   bool isWhole(const ByteRange &range) const;
   bool isReadBehind(Id value, Id op) const;
+  bool isPartReadBehind(Id value, Id op) const;
   bool isPlaced(Id value) const { return places[value].buffer >= 0; }
   const ByteRange *getTiedInput(Id value) const;
   Purpose getPurpose(const StepOp &op) const;
@@ -108,6 +109,17 @@ bool Sharing::isReadBehind(Id value, Id op) const {
   return isReturned[value] || llvm::any_of(readers[value], [&](Id reader) {
            return reader != op && end[reader] > op;
          });
+}
+
+/// The same of a part that lies in @value, if that is a pack.
+bool Sharing::isPartReadBehind(Id value, Id op) const {
+  Id from = maker[value];
+  if (from < 0 || program.ops[from].kind != StepOpKind::Copy)
+    return false;
+  return llvm::any_of(program.ops[from].reads, [&](const ByteRange &part) {
+    return places[part.value].buffer == places[value].buffer &&
+           isReadBehind(part.value, op);
+  });
 }
 
 /// What @value, the result of a launch, goes over; null: nothing.
@@ -224,7 +236,7 @@ void Sharing::placeWrites(Id i) {
                  (op.kind == StepOpKind::Launch && isReplaced[over.value]);
     if (Id written = op.writes[result].value;
         !isPlaced(written) && canGo && isWhole(over) && isPlaced(over.value) &&
-        !isReadBehind(over.value, i))
+        !isReadBehind(over.value, i) && !isPartReadBehind(over.value, i))
       places[written] = places[over.value];
   }
   for (const ByteRange &range : op.writes)
