@@ -34,6 +34,8 @@ struct Cluster {
   Value unit;
   bool forward = false;
   bool fusible = false;
+  /// Needs nothing but numbers that the step takes.
+  bool scalar = false;
   /// First and last node.
   int first = 0, last = 0;
 };
@@ -48,6 +50,7 @@ public:
 
 private:
   bool tryMerge(int a, int b);
+  bool isScalar(const StepGraph::Node &node) const;
   bool haveSamePlace(const Cluster &a, const Cluster &b) const;
   std::optional<KernelDomain> mergeDomains(int a, int b) const;
   bool isWorthwhile(int a, int b, const KernelDomain &merged) const;
@@ -77,9 +80,22 @@ Former::Former(const StepGraph &graph, const FusionLimits &limits)
                       node.kind == ComputeKind::Reduction;
     if (cluster.fusible)
       cluster.domain.add(cast<linalg::GenericOp>(node.op));
+    cluster.scalar = cluster.fusible && isScalar(node);
     clusterOf.push_back(i);
     reach.push_back(i);
   }
+}
+
+bool Former::isScalar(const StepGraph::Node &node) const {
+  auto isNumber = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getRank() == 0;
+  };
+  return llvm::all_of(node.op->getResults(), isNumber) &&
+         llvm::all_of(node.reads, [&](const StepGraph::Edge &edge) {
+           return edge.producer < 0 ? isNumber(edge.value)
+                                    : clusters[edge.producer].scalar;
+         });
 }
 
 /// Reductions, and ops with a reader outside of the given clusters.
@@ -100,6 +116,7 @@ SmallVector<Operation *> Former::getRoots(ArrayRef<int> within) const {
 bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
   return a.fusible && b.fusible && a.forward == b.forward &&
          (!a.unit || !b.unit || a.unit == b.unit) &&
+         (!limits.scalarsApart || a.scalar == b.scalar) &&
          a.nodes.size() + b.nodes.size() <= limits.maxOps;
 }
 

@@ -158,3 +158,67 @@ func.func @step(%x: tensor<f32>, %g: tensor<65536xf32>) -> (tensor<f32>, tensor<
   } -> tensor<f32>
   return %t, %u : tensor<f32>, tensor<65536xf32>
 }
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+#same = affine_map<(d0) -> ()>
+#scalar = affine_map<() -> ()>
+
+// An optimizer's factor joins the first update that reads it.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         ins(%{{.*}} : tensor<f32>){{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         ins(%{{.*}} : tensor<64xf32>, tensor<f32>){{.*}} {fsdp.kernel = 0 : i64}
+func.func @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
+  %e0 = tensor.empty() : tensor<f32>
+  %e = tensor.empty() : tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#scalar, #scalar], iterator_types = []}
+      ins(%count : tensor<f32>) outs(%e0 : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %u = linalg.generic {indexing_maps = [#id, #same, #id], iterator_types = ["parallel"]}
+      ins(%g, %s : tensor<64xf32>, tensor<f32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  return %u : tensor<64xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+#same = affine_map<(d0) -> ()>
+#scalar = affine_map<() -> ()>
+
+// Where a parameter is ignored, its update does not wait for reductions, and
+// others do not wait for it: the factor is a kernel of its own.
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @own on @mesh shard [] replicate [] state f32 gather f32 reduce f32 numel 64 [
+  <"b", tensor<64xf32> at 0>
+] {trainable, unit = ""}
+
+// CHECK-LABEL: func.func @step
+// CHECK:         ins(%{{.*}} : tensor<f32>){{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         ins(%{{.*}} : tensor<64xf32>, tensor<f32>){{.*}} {fsdp.kernel = 1 : i64}
+func.func @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
+  %e0 = tensor.empty() : tensor<f32>
+  %e = tensor.empty() : tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#scalar, #scalar], iterator_types = []}
+      ins(%count : tensor<f32>) outs(%e0 : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %u = linalg.generic {indexing_maps = [#id, #same, #id], iterator_types = ["parallel"]}
+      ins(%g, %s : tensor<64xf32>, tensor<f32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  return %u : tensor<64xf32>
+}

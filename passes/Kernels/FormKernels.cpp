@@ -25,7 +25,14 @@ struct FormKernels : fsdp::impl::FormKernelsBase<FormKernels> {
     if (!step)
       return markAllAnalysesPreserved();
     StepGraph graph(step);
-    std::vector<int> kernels = formKernels(graph);
+    // Updates of ignored parameters are part of backward, all others wait for
+    // reductions: neither may wait for the other.
+    FusionLimits limits;
+    limits.scalarsApart =
+        llvm::any_of(getOperation().getOps<FlatParamOp>(), [](FlatParamOp p) {
+          return p.getTrainable() && p.isRankOwn();
+        });
+    std::vector<int> kernels = formKernels(graph, limits);
 
     Builder builder(&getContext());
     for (auto [node, kernel] : llvm::zip(graph.getNodes(), kernels)) {

@@ -130,6 +130,28 @@ TEST_F(StepProblemTest, whoWritesOverWhatATailReadsComesBehindIt) {
   checkAll();
 }
 
+TEST_F(StepProblemTest, whatUpdatesNeedIsThereInTime) {
+  // Of two updates the one of a parameter that is not sharded is part of the
+  // spine, and reads what all of them need, too: that is made first.
+  ProgramBuilder b;
+  Id p = b.argument(100), whole = b.argument(50), count = b.argument(4);
+  Id g = b.value(400), s = b.value(100), h = b.value(50), d = b.value(10),
+     scale = b.value(4);
+  b.launch("b1", {p}, {g, d}, true);
+  b.scatter(g, s);
+  b.launch("b0", {d}, {h}, true);
+  b.launch("count", {count}, {scale, b.over(count)}, true);
+  b.launch("updateWhole", {h, whole, scale}, {b.over(whole)}, true);
+  b.launch("update", {s, p, scale}, {b.over(p)}, true);
+  build(b.program);
+  EXPECT_EQ(getRoles()["updateWhole"], OpRole::Spine);
+  EXPECT_EQ(getRoles()["update"], OpRole::Tail);
+  EXPECT_EQ(program.ops[step.segments.front().front()].name, "count");
+  // The reduction begins when its input is there, beside b0.
+  EXPECT_LT(step.problem.transfers[0].ready, Id(step.segments.size()) - 1);
+  checkAll();
+}
+
 TEST_F(StepProblemTest, boundKnowsWhatIsAheadOfTheEpilogueOnItsQueue) {
   cost.computeLoss = 256;
   ProgramBuilder b;

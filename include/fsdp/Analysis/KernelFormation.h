@@ -20,6 +20,10 @@ struct FusionLimits {
   /// fewer, or where there is little work at all.
   int64_t minItems = 32;
   int64_t smallWork = 32768;
+  /// What needs nothing but numbers that the step takes (an optimizer makes its
+  /// factors of a counter) is not computed with anything else: whoever reads it
+  /// does not wait for that.
+  bool scalarsApart = false;
 };
 
 /// The kernel of each node of the graph, numbered in the order of their first

@@ -157,9 +157,9 @@ void Builder::classify() {
   }
 }
 
-/// Compute that only tails and the epilogue read and that needs arguments alone
-/// (what an optimizer makes of its step counter) runs first: at its place in
-/// L2, behind backward, all tails and their reductions would wait for it.
+/// Compute that tails or the epilogue read and that needs arguments alone (what
+/// an optimizer makes of its step counter) runs first: at its place in L2,
+/// behind backward, all tails and their reductions would wait for it.
 std::vector<bool> Builder::findPrelude() const {
   std::vector<bool> prelude(program.ops.size());
   std::vector<SmallVector<ByteRange, 4>> touched(program.buffers.size());
@@ -169,7 +169,7 @@ std::vector<bool> Builder::findPrelude() const {
         [&](const ByteRange &other) { return overlap(other, range); });
   };
   for (auto [i, op] : llvm::enumerate(program.ops)) {
-    bool isRead = false;
+    bool isReadLate = false;
     prelude[i] = op.kind != StepOpKind::Check && isSpine(i);
     for (const ByteRange &range : op.reads)
       if (Id from = maker[range.value]; from >= 0 && !prelude[from])
@@ -178,12 +178,12 @@ std::vector<bool> Builder::findPrelude() const {
       if (isTouched(range))
         prelude[i] = false;
       for (Id reader : readers[range.value]) {
-        isRead = true;
-        if (isSpine(reader) || result.roles[reader] == OpRole::Cast)
+        isReadLate |= result.roles[reader] > OpRole::Cast;
+        if (result.roles[reader] == OpRole::Cast)
           prelude[i] = false;
       }
     }
-    if (!isRead)
+    if (!isReadLate)
       prelude[i] = false;
     if (prelude[i])
       continue;
