@@ -59,12 +59,32 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
                 self.check(model, "a100-80g-pcie", "--mesh", "shard=5", *clip, options=UNPLANNED)
 
 
+class WithTheLeastMemory(unittest.TestCase):
+    """What packing makes possible is less than the model of memory asks for: no bound may count on that."""
+
+    def plan(self, model, *words):
+        command = [BIN / "fsdp-plan", model, "--json", *words]
+        outcome = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return json.loads(outcome.stdout)
+
+    def test_bounds(self):
+        for model, mesh in itertools.product(MODELS, ("replicate=4", "shard=4,replicate=2")):
+            with self.subTest(model=model.parent.name, mesh=mesh):
+                asked = [model, "--cluster", "h100-sxm", "--mesh", mesh]
+                refused = self.plan(*asked, "--memory-budget", 1)
+                plan = self.plan(*asked, "--memory-budget", refused["least_budget_bytes"] + refused["reserved_bytes"])
+                self.assertTrue(plan["fits"])
+                for order in plan["orders"]:
+                    self.assertLessEqual(order["bound_ms"], order["step_ms"], order["title"])
+
+
 class WithPlentyOfMemory(unittest.TestCase):
     def test_parameters_that_are_not_sharded(self):
         planned = 0
         for model, mesh, treatment, number, words in itertools.product(
                 MODELS, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
-                ([], ["--clip-norm"], ["--order", "fsdp"])):
+                ([], ["--order", "fsdp"])):
             names = re.findall(r'fsdp\.param = {fqn = "([^"]+)"', model.read_text())
             pattern = (["*.bias", "*weight"] + names[::len(names) // 4 + 1] + names[-1:])[number]
             with self.subTest(model=model.parent.name, mesh=mesh, treatment=treatment, pattern=pattern, options=words):
@@ -76,7 +96,7 @@ class WithPlentyOfMemory(unittest.TestCase):
                     continue
                 planned += 1
                 self.assertLessEqual(step.bound, step.time)
-        self.assertGreater(planned, 300)
+        self.assertGreater(planned, 200)
 
     def test_is_close_to_the_bound(self):
         self.assertTrue(MODELS)

@@ -173,6 +173,7 @@ private:
   llvm::Error addBest(std::string name, std::string title, const Task &task);
   llvm::Expected<Task> getTask(const StepProgram &program) const;
   Time getBound(const Task &task, int64_t bytes) const;
+  Time getSaved(const StepProgram &program, const StepProgram &changed) const;
 
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
@@ -208,6 +209,21 @@ Time Planner::getBound(const Task &task, int64_t bytes) const {
                       addTimes(task.program, cost, placements));
 }
 
+/// How much less the kernels and copies of @changed take: which values share a
+/// buffer, and so what is copied, depends on the order.
+Time Planner::getSaved(const StepProgram &program,
+                       const StepProgram &changed) const {
+  llvm::DenseMap<Id, Time> now;
+  TimedProgram times = addTimes(changed, cost, placements);
+  for (auto [op, timed] : llvm::zip_equal(changed.ops, times.ops))
+    now[op.source] = timed.work;
+  Time saved = 0;
+  times = addTimes(program, cost, placements);
+  for (auto [op, timed] : llvm::zip_equal(program.ops, times.ops))
+    saved += std::max<Time>(0, timed.work - now.lookup(op.source));
+  return saved;
+}
+
 llvm::Error Planner::add(std::string name, std::string title, const Task &task,
                          const Schedule &schedule) {
   StepProgram changed = applySchedule(task.program, task.step, schedule);
@@ -220,7 +236,8 @@ llvm::Error Planner::add(std::string name, std::string title, const Task &task,
   PlanVariant variant = simulateVariant(std::move(name), std::move(title),
                                         std::move(changed), cost, placements);
   variant.mostBytes = schedule.peak;
-  variant.bound = getBound(task, schedule.peak);
+  variant.bound =
+      getBound(task, schedule.peak) - getSaved(task.program, variant.program);
   report.variants.push_back(std::move(variant));
   return llvm::Error::success();
 }
@@ -343,21 +360,24 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
       report.fits() ? trials.getBest() : trials.getLast();
   TimedProgram times = addTimes(plan.program, cost, placements);
   Task task{plan.program, plan.step};
-  // What does not fit is shown as if it did, and said.
-  // Packing may need less than the model says.
+  // What does not fit is shown as if it did, and said. Packing may need less
+  // than the model says.
   task.step.problem.budget =
       report.fits() ? std::max(report.budget, trials.getBestSchedule().peak)
                     : kNoBudget;
-  report.bound = task.bound = getStepBound(task.program, task.step, times);
+  task.bound = getStepBound(task.program, task.step, times);
   report.decisions = plan.planned.summary;
   report.limit = describeLimit(lowerBound(task.step.problem));
   report.kernels = getKernels(plan.program, times);
   std::string title = getTitle(program, plan.planned.plan);
-  if (!report.fits())
-    return addBest("planned", std::move(title), task);
   if (llvm::Error error =
-          add("planned", std::move(title), task, trials.getBestSchedule()))
+          report.fits()
+              ? add("planned", std::move(title), task, trials.getBestSchedule())
+              : addBest("planned", std::move(title), task))
     return error;
+  report.bound = report.variants.back().bound;
+  if (!report.fits())
+    return llvm::Error::success();
   report.variants.back().arenaBytes = report.leastBudget;
   report.fitted = {plan.budget, trials.getBestLimits()};
   return llvm::Error::success();
