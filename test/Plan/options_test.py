@@ -1,0 +1,84 @@
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Random options together: a step is planned, placed and verified, and takes no less than its bound, or it is refused
+for what was asked, never for what the compiler made of it. FSDP_BIN holds the tools, FSDP_FIXTURES the models."""
+import os
+import pathlib
+import random
+import re
+import subprocess
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ["FSDP_BIN"])
+MODELS = sorted(pathlib.Path(os.environ["FSDP_FIXTURES"]).glob("*/model.mlir"))
+SEEDS = range(120)
+MESHES = ["shard=1", "shard=2", "shard=3", "shard=8", "shard=64", "shard=2,replicate=2", "shard=8,replicate=8",
+          "shard=1,replicate=4", "replicate=4"]
+# By option: how often it is given, and with what.
+OPTIONS = {
+    "--clip-norm": (0.3, [None]),
+    "--wrap": (0.3, ["none", "auto", "size:100", "size:5000", "size:20000"]),
+    "--ignore": (0.3, ["*bias", "*weight", "*0*", "*1*", "*embed*"]),
+    "--replicate": (0.3, ["*bias", "*weight", "*0*", "*1*", "*norm*"]),
+    "--strategy": (0.25, ["full_shard", "shard_grad_op", "no_shard", "hybrid_shard", "hybrid_shard_zero2"]),
+    "--param-dtype": (0.3, ["bf16", "f32"]),
+    "--reduce-dtype": (0.3, ["bf16", "f32"]),
+    "--buffer-dtype": (0.15, ["bf16", "f32"]),
+    "--optimizer": (0.2, ["sgd:lr=0.1", "sgd:lr=0.1,momentum=0.9", "adamw:lr=0.001"]),
+    "--attention": (0.2, ["decomposed"]),
+}
+PLANS = {
+    "--bucket": (0.2, ["auto", "none"]),
+    "--recompute": (0.3, ["auto", "none", "full"]),
+    "--offload": (0.3, ["auto", "none", "full"]),
+    "--reshard-after-forward": (0.2, ["auto", "true", "false"]),
+}
+FSDP = {
+    "--backward-prefetch": (0.5, ["pre", "post", "none"]),
+    "--forward-prefetch": (0.3, [None]),
+    "--limit-all-gathers": (0.3, [None]),
+}
+REFUSALS = re.compile(r"that matches a parameter|that is not ignored|a mesh with a replicate axis for hybrid_shard|"
+                      r"expected --strategy auto, full_shard or hybrid_shard beside --reshard-after-forward")
+
+
+def pick(generator):
+    words = ["--mesh", generator.choice(MESHES), "--cluster",
+             generator.choice(["h100-sxm", "a100-80g-pcie", "a100-40g-sxm-efa"])]
+    order = generator.choice([None, None, "scheduled", "fsdp", "in_order"])
+    if order:
+        words += ["--order", order]
+    tables = [OPTIONS] + ([FSDP] if order == "fsdp" else []) + ([PLANS] if order in (None, "scheduled") else [])
+    for table in tables:
+        for option, (chance, values) in table.items():
+            if generator.random() < chance:
+                value = generator.choice(values)
+                words.append(option if value is None else f"{option}={value}")
+    return words
+
+
+class RandomOptions(unittest.TestCase):
+    def test_all(self):
+        self.assertTrue(MODELS)
+        planned = 0
+        for seed in SEEDS:
+            generator = random.Random(seed)
+            model, words = generator.choice(MODELS), pick(generator)
+            with self.subTest(seed=seed, model=model.parent.name, options=words), \
+                    tempfile.TemporaryDirectory() as folder:
+                command = [BIN / "fsdp-compile", model, "--emit", "ir:L3", "-o", f"{folder}/step.mlir", *words]
+                outcome = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+                if outcome.returncode == 1:
+                    self.assertRegex(outcome.stderr, REFUSALS)
+                    continue
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                planned += 1
+                text = pathlib.Path(f"{folder}/step.mlir").read_text()
+                schedule = re.search(r"fsdp\.schedule = {bound = (\d+) .*?step = (\d+)", text)
+                self.assertLessEqual(int(schedule[1]), int(schedule[2]))
+        self.assertGreater(planned, len(SEEDS) / 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
