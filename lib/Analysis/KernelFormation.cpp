@@ -86,6 +86,8 @@ Former::Former(const StepGraph &graph, const FusionLimits &limits)
   }
 }
 
+/// Whether @node computes numbers of numbers that the step takes, directly or
+/// through nodes before it.
 bool Former::isScalar(const StepGraph::Node &node) const {
   auto isNumber = [](Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
