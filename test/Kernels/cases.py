@@ -537,6 +537,15 @@ def buffer_that_another_reads_in_the_same_kernel(step):
         "%s = arith.addf %a0, %a1 : f32", "%r = arith.subf %s, %a2 : f32"]))
 
 
+def with_lines(step, values, lines, axis, op):
+    """Each value with what was reduced over @axis on its line."""
+    return step.generic(
+        2, [(values, dims(2)), (lines, [f"d{1 - axis}"])],
+        [(step.empty(values.shape, "f32"), dims(2))],
+        [(values.shape, "f32", 3)],
+        lambda v, r, o: ([f"%r = arith.{op} {v}, {r} : f32"], ["%r"]))
+
+
 @case
 def buffers_written_behind_sums(step):
     # Running means: of rows, and of columns, which lie side by side.
@@ -546,30 +555,20 @@ def buffers_written_behind_sums(step):
         running = step.argument("buffer", sums.shape)
         step.update(running, mapped(step, [running, sums], "f32", [
             "%h = arith.addf %a0, %a1 : f32", "%r = arith.mulf %h, %h : f32"]))
-        step.keep(step.generic(
-            2, [(x, dims(2)), (sums, [f"d{1 - axis}"])],
-            [(step.empty(shape, "f32"), dims(2))], [(shape, "f32", 3)],
-            lambda v, s, o: ([f"%r = arith.subf {v}, {s} : f32"], ["%r"])))
+        step.keep(with_lines(step, x, sums, axis, "subf"))
 
 
 @case
 def buffers_read_again_behind_sums(step):
     # In one of them what is written comes last, and may lie where it is read.
-    def with_rows(values, rows, op):
-        return step.generic(
-            2, [(values, dims(2)), (rows, ["d0"])],
-            [(step.empty(values.shape, "f32"), dims(2))],
-            [(values.shape, "f32", 3)],
-            lambda v, r, o: ([f"%r = arith.{op} {v}, {r} : f32"], ["%r"]))
-
     for last in (False, True):
         b = step.argument("buffer", [6, 40])
         twice = mapped(step, [b], "f32", ["%r = arith.addf %a0, %a0 : f32"])
         most = reduced(step, b, "maximumf", "-100.0", [1])
-        powers = mapped(step, [with_rows(b, most, "subf")], "f32",
+        powers = mapped(step, [with_lines(step, b, most, 1, "subf")], "f32",
                         ["%r = math.exp %a0 : f32"])
         sums = reduced(step, powers, "addf", "0.0", [1])
-        parts = with_rows(powers, sums, "divf")
+        parts = with_lines(step, powers, sums, 1, "divf")
         step.update(b, parts if last else twice)
         step.keep(twice if last else parts)
 

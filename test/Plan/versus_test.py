@@ -1,7 +1,8 @@
 # Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps of whole models. Within exactly the memory that FSDP's own order takes, packed, none is refused, slower than
-that, or below a bound; with all memory, none is over 1.04 of its bound. FSDP_BIN holds the tools, FSDP_FIXTURES the models."""
+that, or below a bound; with all memory, none is over 1.04 of its bound. FSDP_BIN holds the tools, FSDP_FIXTURES the
+models."""
 import itertools
 import json
 import os
@@ -24,7 +25,7 @@ class Step:
             command = [BIN / "fsdp-compile", model, "--emit", "ir:L3", "-o", f"{folder}/step.mlir", *words]
             outcome = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
             if outcome.returncode:
-                raise AssertionError(outcome.stderr)
+                raise AssertionError(f"exit {outcome.returncode}: {outcome.stderr}")
             text = pathlib.Path(f"{folder}/step.mlir").read_text()
         self.bytes = int(re.search(r"fsdp\.arena = {bytes = (\d+)", text)[1])
         # Picoseconds.

@@ -111,10 +111,6 @@ bool Builder::isCast(Id op) const {
   return gather >= 0;
 }
 
-static bool overlap(const ByteRange &a, const ByteRange &b) {
-  return a.offset < b.end() && b.offset < a.end();
-}
-
 void Builder::classify() {
   result.roles.assign(program.ops.size(), OpRole::Spine);
   // By buffer: what tails and the epilogue read of it.
@@ -128,7 +124,7 @@ void Builder::classify() {
     if (op.kind != StepOpKind::Start)
       for (const ByteRange &written : op.writes)
         for (auto &[reader, range] : readLate[getBuffer(written.value)])
-          if (overlap(range, written))
+          if (range.overlaps(written))
             role = std::max(role, reader);
     for (const ByteRange &range : op.reads) {
       Id from = maker[range.value];
@@ -166,7 +162,7 @@ std::vector<bool> Builder::findPrelude() const {
   auto isTouched = [&](const ByteRange &range) {
     return llvm::any_of(
         touched[getBuffer(range.value)],
-        [&](const ByteRange &other) { return overlap(other, range); });
+        [&](const ByteRange &other) { return other.overlaps(range); });
   };
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     bool isReadLate = false;
@@ -322,7 +318,7 @@ void Builder::holdTails() {
           places.push_back(spineIndex[from]);
       for (const ByteRange &written : op.writes)
         for (auto &[reader, range] : reads[getBuffer(written.value)]) {
-          if (!overlap(range, written))
+          if (!range.overlaps(written))
             continue;
           Id gather = transferOf[reader];
           if (floatingOf[reader] >= 0 && result.roles[reader] == OpRole::Cast)

@@ -289,7 +289,7 @@ mlir::fsdp::sched::findBrokenDependency(const StepProgram &original,
       for (size_t i = 0; i != j; ++i) {
         const Access &a = list[i], &b = list[j];
         if (a.op == b.op || !(a.writes || b.writes) ||
-            a.range.end() <= b.range.offset || b.range.end() <= a.range.offset)
+            !a.range.overlaps(b.range))
           continue;
         if (!ordered.isBefore(a.op, b.op))
           return ("expected '" + bySource[a.op]->name + "' (op " + Twine(a.op) +

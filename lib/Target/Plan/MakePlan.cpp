@@ -147,6 +147,7 @@ constexpr int kClose = 8;
 /// A program to be put in order.
 struct Task {
   const StepProgram &program;
+  TimedProgram times;
   StepProblem step;
   Time bound = 0;
   int64_t leastBytes = 0;
@@ -173,7 +174,7 @@ private:
   llvm::Error addBest(std::string name, std::string title, const Task &task);
   llvm::Expected<Task> getTask(const StepProgram &program) const;
   Time getBound(const Task &task, int64_t bytes) const;
-  Time getSaved(const StepProgram &program, const StepProgram &changed) const;
+  Time getSaved(const Task &task, const StepProgram &changed) const;
 
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
@@ -189,12 +190,12 @@ llvm::Expected<Task> Planner::getTask(const StepProgram &program) const {
   auto step = getStepProblem(program, times);
   if (!step)
     return step.takeError();
-  Task task{program, std::move(*step)};
+  Task task{program, std::move(times), std::move(*step)};
   ScheduleProblem &problem = task.step.problem;
   task.leastBytes = getLeastBudget(problem);
   // What does not fit is shown as if it did, and said.
   problem.budget = task.leastBytes <= report.budget ? report.budget : kNoBudget;
-  task.bound = getStepBound(program, task.step, times);
+  task.bound = getStepBound(program, task.step, task.times);
   return std::move(task);
 }
 
@@ -205,21 +206,18 @@ Time Planner::getBound(const Task &task, int64_t bytes) const {
     return task.bound;
   StepProblem step = task.step;
   step.problem.budget = bytes;
-  return getStepBound(task.program, step,
-                      addTimes(task.program, cost, placements));
+  return getStepBound(task.program, step, task.times);
 }
 
 /// How much less the kernels and copies of @changed take: which values share a
 /// buffer, and so what is copied, depends on the order.
-Time Planner::getSaved(const StepProgram &program,
-                       const StepProgram &changed) const {
+Time Planner::getSaved(const Task &task, const StepProgram &changed) const {
   llvm::DenseMap<Id, Time> now;
   TimedProgram times = addTimes(changed, cost, placements);
   for (auto [op, timed] : llvm::zip_equal(changed.ops, times.ops))
     now[op.source] = timed.work;
   Time saved = 0;
-  times = addTimes(program, cost, placements);
-  for (auto [op, timed] : llvm::zip_equal(program.ops, times.ops))
+  for (auto [op, timed] : llvm::zip_equal(task.program.ops, task.times.ops))
     saved += std::max<Time>(0, timed.work - now.lookup(op.source));
   return saved;
 }
@@ -237,7 +235,7 @@ llvm::Error Planner::add(std::string name, std::string title, const Task &task,
                                         std::move(changed), cost, placements);
   variant.mostBytes = schedule.peak;
   variant.bound =
-      getBound(task, schedule.peak) - getSaved(task.program, variant.program);
+      getBound(task, schedule.peak) - getSaved(task, variant.program);
   report.variants.push_back(std::move(variant));
   return llvm::Error::success();
 }
@@ -358,17 +356,16 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
     return error;
   const ProgramTrials::Plan &plan =
       report.fits() ? trials.getBest() : trials.getLast();
-  TimedProgram times = addTimes(plan.program, cost, placements);
-  Task task{plan.program, plan.step};
+  Task task{plan.program, addTimes(plan.program, cost, placements), plan.step};
   // What does not fit is shown as if it did, and said. Packing may need less
   // than the model says.
   task.step.problem.budget =
       report.fits() ? std::max(report.budget, trials.getBestSchedule().peak)
                     : kNoBudget;
-  task.bound = getStepBound(task.program, task.step, times);
+  task.bound = getStepBound(task.program, task.step, task.times);
   report.decisions = plan.planned.summary;
   report.limit = describeLimit(lowerBound(task.step.problem));
-  report.kernels = getKernels(plan.program, times);
+  report.kernels = getKernels(plan.program, task.times);
   std::string title = getTitle(program, plan.planned.plan);
   if (llvm::Error error =
           report.fits()

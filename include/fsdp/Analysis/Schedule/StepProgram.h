@@ -41,6 +41,9 @@ struct ByteRange {
   Id value = -1;
   int64_t offset = 0, bytes = 0;
   int64_t end() const { return offset + bytes; }
+  bool overlaps(const ByteRange &o) const {
+    return offset < o.end() && o.offset < end();
+  }
 };
 
 /// What a start sends, before anybody knows where its ranks stand.
