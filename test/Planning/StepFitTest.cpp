@@ -34,9 +34,8 @@ public:
     }
   }
 
-  llvm::Expected<Planned> plan(int64_t budget, Time below) override {
+  llvm::Expected<Planned> plan(int64_t budget) override {
     ++planned;
-    lastBelow = below;
     last = all.size() - 1;
     for (size_t i = all.size(); i-- != 0;)
       if (all[i].need <= budget)
@@ -58,7 +57,6 @@ public:
   /// so do those that leave room.
   llvm::Expected<Outcome> order(const OrderLimits &limits) override {
     const Plan &plan = last == all.size() ? plain : all[last];
-    mostOrdered = std::max(mostOrdered, last);
     int64_t step = std::max<int64_t>(plan.need - limits.budget, 0) / 20'000'000;
     int64_t saved = std::min((plan.packed - plan.need) / 2,
                              step * 3'000'000 + limits.room / 8);
@@ -80,8 +78,7 @@ public:
   /// That is all that is planned.
   bool isPlain = false;
   static constexpr int64_t kHuge = 1'000'000'000'000;
-  size_t last = 0, kept = 0, mostOrdered = 0;
-  Time lastBelow = 0;
+  size_t last = 0, kept = 0;
   int planned = 0;
   int64_t mostRoom = 0;
 };
@@ -129,25 +126,6 @@ int countPlans(Time time) {
 TEST(StepFit, NothingIsLookedForBeyondWhatDidNotFit) {
   int settled = countPlans(1001), open = countPlans(1500);
   EXPECT_LT(settled, open);
-}
-
-/// The first plan takes 10000, and 10003 where it leaves the room with which it
-/// fits; the second, for less, @time.
-Plans fitBesideFaster(Time time) {
-  Plans plans(1);
-  plans.all.resize(2);
-  plans.all[0] = {1'000'000'000, 1'040'000'000, 10'000};
-  plans.all[1] = {900'000'000, 900'000'000, time};
-  EXPECT_TRUE(fit(plans, 1'035'000'000).fits());
-  EXPECT_EQ(plans.planned, 2);
-  EXPECT_EQ(plans.lastBelow, 10'003);
-  return plans;
-}
-
-TEST(StepFit, APlanForLessIsTakenWhereItIsFaster) {
-  EXPECT_EQ(fitBesideFaster(9'000).kept, 1u);
-  // It is not ordered otherwise.
-  EXPECT_EQ(fitBesideFaster(10'003).mostOrdered, 0u);
 }
 
 TEST(StepFit, TheStepWithoutChangesIsKeptWhereItIsFaster) {

@@ -21,21 +21,52 @@ using llvm::SmallVector;
 static constexpr double kLinkPrices[] = {1, 0.25, 0.0625};
 /// Where the links have not enough time for all: eighths of the stretches of
 /// forward that offload, evenly spread, and the price for them.
-static constexpr int kParts[] = {3, 6};
+static constexpr int kParts[] = {3, 5, 7};
 static constexpr double kPartPrice = 0.0625;
+
+llvm::Expected<int>
+mlir::fsdp::sched::findLevel(const PlanTrials &trials,
+                             llvm::function_ref<StepPlan(int level)> getPlan,
+                             int tolerance) {
+  auto fits = [&](int level) -> llvm::Expected<bool> {
+    auto bytes = trials.getLeastBytes(getPlan(level));
+    if (!bytes)
+      return bytes.takeError();
+    return *bytes <= trials.getBudget();
+  };
+  int low = 0, high = PlanSpace::kMostLevel;
+  llvm::Expected<bool> most = fits(high);
+  if (!most)
+    return most.takeError();
+  if (!*most) {
+    // One between may, all the same.
+    constexpr int kApart = 20;
+    auto between = trials.findEach<bool>(
+        high / kApart - 1, [&](size_t i) { return fits((i + 1) * kApart); });
+    if (!between)
+      return between.takeError();
+    auto lowest = llvm::find(*between, true);
+    if (lowest == between->end())
+      return high + 1;
+    low = (lowest - between->begin()) * kApart, high = low + kApart;
+  }
+  while (high - low > 1 + tolerance) {
+    int middle = (low + high) / 2;
+    llvm::Expected<bool> fit = fits(middle);
+    if (!fit)
+      return fit.takeError();
+    (*fit ? high : low) = middle;
+  }
+  return high;
+}
 
 llvm::Expected<int> mlir::fsdp::sched::repeatToFit(const PlanSpace &space,
                                                    PlanTrials &trials) {
-  // Up to `low` it does not fit.
-  int low = 0, high = PlanSpace::kMostLevel + 1;
-  while (high - low > 1) {
-    int middle = (low + high) / 2;
-    auto bytes = trials.getLeastBytes(space.getRepeating(middle));
-    if (!bytes)
-      return bytes.takeError();
-    (*bytes <= trials.getBudget() ? high : low) = middle;
-  }
-  int level = std::min(high, PlanSpace::kMostLevel);
+  llvm::Expected<int> found =
+      findLevel(trials, [&](int level) { return space.getRepeating(level); });
+  if (!found)
+    return found;
+  int level = std::min(*found, PlanSpace::kMostLevel);
   if (llvm::Error error = trials.offer(space.getRepeating(level)))
     return std::move(error);
   return level;
@@ -79,7 +110,7 @@ static llvm::Expected<Way> getReturning(const PlanSpace &space,
   }
   Way way;
   std::optional<size_t> last;
-  for (int64_t part : {room, room / 2}) {
+  for (int64_t part : {room, room / 2, int64_t(0)}) {
     size_t count = getCount(part);
     StepPlan plan = getPlan(count);
     if (count == last || !trials.fitsHost(plan))
@@ -128,17 +159,13 @@ getPaying(const PlanSpace &space, const PlanTrials &trials, double linkPrice) {
 /// at which the step fits.
 static llvm::Expected<Plans> getPart(const PlanSpace &space,
                                      const PlanTrials &trials, int eighths) {
-  // What offloads more fits at a lower price.
-  int low = 0, high = PlanSpace::kMostLevel;
-  while (high - low > 3) {
-    int middle = (low + high) / 2;
-    auto bytes =
-        trials.getLeastBytes(space.getOffloading(kPartPrice, middle, eighths));
-    if (!bytes)
-      return bytes.takeError();
-    (*bytes <= trials.getBudget() ? high : low) = middle;
-  }
-  return Plans{space.getOffloading(kPartPrice, high, eighths)};
+  auto getPlan = [&](int level) {
+    return space.getOffloading(kPartPrice, level, eighths);
+  };
+  llvm::Expected<int> level = findLevel(trials, getPlan, /*tolerance=*/2);
+  if (!level)
+    return level.takeError();
+  return *level > PlanSpace::kMostLevel ? Plans() : Plans{getPlan(*level)};
 }
 
 llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
@@ -152,6 +179,10 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   if (!found)
     return found.takeError();
   found->push_back({space.withAllOffloaded(space.getRepeating(0))});
+  if (!trials.getBest().fits() &&
+      space.rules.recompute == PlanRules::Recompute::Auto)
+    found->push_back(
+        {space.withAllOffloaded(space.getRepeating(PlanSpace::kMostLevel))});
   // Several prices often mean the same.
   std::vector<StepPlan> bases;
   for (Plans &some : *found)

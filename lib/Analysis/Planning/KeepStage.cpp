@@ -26,16 +26,18 @@ struct Filled {
 };
 } // namespace
 
+/// @base that keeps the first @count of @gathers, too.
+static StepPlan getKeeping(StepPlan base, llvm::ArrayRef<Id> gathers,
+                           size_t count) {
+  for (Id gather : gathers.take_front(count))
+    base.keep[gather] = true;
+  return base;
+}
+
 /// @base with as many gathered units as fit, or with fewer.
 static llvm::Expected<Filled>
 fill(const PlanSpace &space, const PlanTrials &trials, const StepPlan &base) {
   std::vector<Id> gathers = space.getKeepOrder();
-  auto getKeeping = [&](size_t count) {
-    StepPlan plan = base;
-    for (size_t i = 0; i != count; ++i)
-      plan.keep[gathers[i]] = true;
-    return plan;
-  };
   // As many as fit: up to `low` they do. What more of them need grows about
   // evenly, so it is mostly known from both ends which can be the last.
   size_t low = 0, high = gathers.size() + 1;
@@ -49,7 +51,7 @@ fill(const PlanSpace &space, const PlanTrials &trials, const StepPlan &base) {
           low + size_t(double(high - low) * (trials.getBudget() - lowBytes) /
                        (highBytes - lowBytes));
     middle = std::clamp(middle, low + 1, high - 1);
-    auto bytes = trials.getLeastBytes(getKeeping(middle));
+    auto bytes = trials.getLeastBytes(getKeeping(base, gathers, middle));
     if (!bytes)
       return bytes.takeError();
     bool fits = *bytes <= trials.getBudget();
@@ -62,7 +64,7 @@ fill(const PlanSpace &space, const PlanTrials &trials, const StepPlan &base) {
   for (size_t count :
        {low, std::max<size_t>(low, 1) - 1, low - low / 8, low / 2})
     if (count > 0 && counts.insert(count))
-      filled.way.push_back(getKeeping(count));
+      filled.way.push_back(getKeeping(base, gathers, count));
   filled.isShort = low < gathers.size();
   return std::move(filled);
 }
@@ -85,17 +87,38 @@ mlir::fsdp::sched::keepWhatFits(const PlanSpace &space, PlanTrials &trials,
   return isShort;
 }
 
+/// What is repeated where all units are kept; where not all can be, the most.
+static llvm::Expected<StepPlan> getRepeatingForAll(const PlanSpace &space,
+                                                   const PlanTrials &trials) {
+  std::vector<Id> gathers = space.getKeepOrder();
+  llvm::Expected<int> level = findLevel(trials, [&](int level) {
+    return getKeeping(space.getRepeating(level), gathers, gathers.size());
+  });
+  if (!level)
+    return level.takeError();
+  return space.getRepeating(std::min(*level, PlanSpace::kMostLevel));
+}
+
 llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
                                             PlanTrials &trials, int level) {
   std::vector<StepPlan> bases;
-  if (space.rules.recompute == PlanRules::Recompute::Auto)
+  if (space.rules.recompute == PlanRules::Recompute::Auto) {
     for (int more : {6, 18})
-      if (level + more <= PlanSpace::kMostLevel)
+      if (level + more < PlanSpace::kMostLevel)
         bases.push_back(space.getRepeating(level ? level + more : 36 + more));
+    auto all = getRepeatingForAll(space, trials);
+    if (!all)
+      return all.takeError();
+    bases.push_back(std::move(*all));
+  }
   if (space.mayOffload()) {
-    for (double linkPrice : kRoomPrices)
-      bases.push_back(space.getOffloading(
-          linkPrice, std::max(level, space.getLevel(linkPrice))));
+    for (double linkPrice : kRoomPrices) {
+      int most = std::max(level, space.getLevel(linkPrice));
+      bases.push_back(space.getOffloading(linkPrice, most));
+      if (space.rules.recompute == PlanRules::Recompute::Auto)
+        bases.push_back(space.getOffloading(linkPrice, most, /*eighths=*/8,
+                                            /*mayRecompute=*/false));
+    }
     bases.push_back(space.withAllOffloaded(space.getRepeating(0)));
   }
   llvm::erase_if(bases, [&](const StepPlan &base) {

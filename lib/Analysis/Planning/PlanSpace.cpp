@@ -123,8 +123,8 @@ StepPlan PlanSpace::getRepeating(int level) const {
   return complete(std::move(plan));
 }
 
-StepPlan PlanSpace::getOffloading(double linkPrice, int level,
-                                  int eighths) const {
+StepPlan PlanSpace::getOffloading(double linkPrice, int level, int eighths,
+                                  bool mayRecompute) const {
   llvm::ArrayRef<Id> stretch = recomputation.getStretchOfOps();
   std::vector<double> elsewhere(program.values.size(), -1);
   for (auto [i, op] : llvm::enumerate(program.ops)) {
@@ -137,7 +137,7 @@ StepPlan PlanSpace::getOffloading(double linkPrice, int level,
   }
   Recomputation::Choice choice = recomputation.choose(
       {getPrice(level), elsewhere,
-       /*mayRecompute=*/rules.recompute != PlanRules::Recompute::Never});
+       mayRecompute && rules.recompute != PlanRules::Recompute::Never});
   StepPlan plan(program);
   plan.recompute = std::move(choice.recompute);
   plan.offload = std::move(choice.offload);

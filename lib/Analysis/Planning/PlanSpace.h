@@ -47,7 +47,8 @@ struct PlanSpace {
   /// The plan that takes the cheapest way for each value where time on the
   /// links costs @linkPrice of compute's, and a byte of memory as much as the
   /// level says; @eighths of all stretches offload.
-  StepPlan getOffloading(double linkPrice, int level, int eighths = 8) const;
+  StepPlan getOffloading(double linkPrice, int level, int eighths = 8,
+                         bool mayRecompute = true) const;
   /// The level at which all that pays is offloaded or repeated.
   int getLevel(double linkPrice) const;
   /// @plan with all on the host that can be there, paying or not.

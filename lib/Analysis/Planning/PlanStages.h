@@ -18,6 +18,13 @@
 
 namespace mlir::fsdp::sched {
 
+/// About the lowest level at which the plan of @getPlan fits, or at most
+/// @tolerance above; one more than the highest where none is found. (A higher
+/// price of memory does not always need less: what is computed again is there
+/// at once.)
+llvm::Expected<int> findLevel(const PlanTrials &trials,
+                              llvm::function_ref<StepPlan(int level)> getPlan,
+                              int tolerance = 0);
 /// The lowest price at which the step fits repeats. Returns its level.
 llvm::Expected<int> repeatToFit(const PlanSpace &space, PlanTrials &trials);
 /// What offloads no more than it must, and repeats beside that.

@@ -38,34 +38,39 @@ llvm::Expected<int64_t> PlanTrials::getLeastBytes(const StepPlan &plan) const {
   return bytes;
 }
 
-/// @plan with the least memory that it needs and, if that is there, its time,
-/// where that may be less than @limit.
-llvm::Expected<PlannedStep> PlanTrials::evaluate(StepPlan plan,
-                                                 Time limit) const {
-  PlannedStep result;
+/// @plan, what it needs and, if that is there, its bound.
+llvm::Expected<PlanTrials::Candidate>
+PlanTrials::prepare(const StepPlan &plan) const {
+  Candidate result;
+  result.planned.plan = plan;
   std::optional<int64_t> known = needs.find(plan);
   if (known && *known > limits.device) {
-    result.plan = std::move(plan);
-    result.leastBytes = *known;
+    result.planned.leastBytes = *known;
     return std::move(result);
   }
   auto step = getProblem(plan);
   if (!step)
     return step.takeError();
-  result.leastBytes = known ? *known : getLeastBudget(step->problem);
-  needs.note(plan, result.leastBytes);
-  result.plan = std::move(plan);
-  if (result.leastBytes > limits.device)
-    return std::move(result);
-  Time bound = lowerBound(step->problem).value;
-  // Whatever its order, it would not be better.
-  Time below =
-      limit == PlannedStep::kNever ? limit : limit - step->epilogueTime;
-  if (bound >= below)
-    return std::move(result);
-  if (std::optional<Time> time = getScheduledTime(step->problem, bound, below))
-    result.step = *time + step->epilogueTime;
+  int64_t bytes = known ? *known : getLeastBudget(step->problem);
+  needs.note(plan, bytes);
+  result.planned.leastBytes = bytes;
+  if (bytes <= limits.device) {
+    result.bound = lowerBound(step->problem).value;
+    result.step = std::move(*step);
+  }
   return std::move(result);
+}
+
+/// The time of @candidate, where that may be less than @limit.
+Time PlanTrials::getTime(const Candidate &candidate, Time limit) const {
+  Time epilogue = candidate.step->epilogueTime;
+  Time below = limit == PlannedStep::kNever ? limit : limit - epilogue;
+  // Whatever its order, it would not be better.
+  if (candidate.bound >= below)
+    return PlannedStep::kNever;
+  std::optional<Time> time =
+      getScheduledTime(candidate.step->problem, candidate.bound, below);
+  return time ? *time + epilogue : PlannedStep::kNever;
 }
 
 bool PlanTrials::fitsHost(const StepPlan &plan) const {
@@ -106,9 +111,7 @@ Time PlanTrials::getFinalTime(bool offloads, int way) const {
 Time PlanTrials::getLimit(bool offloads, int way) {
   Time limit =
       std::min(finalists[{offloads, way}].step, getFinalTime(offloads, way));
-  return best.fits()
-             ? std::min(limit, std::min(best.step, limits.below) + laterGain)
-             : limit;
+  return best.fits() ? std::min(limit, best.step + laterGain) : limit;
 }
 
 void PlanTrials::take(PlannedStep found, bool offloads, int way) {
@@ -135,22 +138,40 @@ llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
     for (const StepPlan &plan : way)
       offers.push_back({plan, llvm::is_contained(plan.offload, true), ways});
   }
+  auto candidates = findEach<Candidate>(
+      offers.size(), [&](size_t i) { return prepare(offers[i].plan); });
+  if (!candidates)
+    return candidates.takeError();
+
+  // Those that promise most first: the sooner others need not be scheduled.
+  SmallVector<std::pair<Time, size_t>> left;
+  for (auto [i, candidate] : llvm::enumerate(*candidates))
+    if (candidate.step)
+      left.push_back({candidate.getBound(), i});
+    else
+      take(std::move(candidate.planned), offers[i].offloads, offers[i].way);
+  llvm::sort(left);
   // Of one after the other, each would know more about what it must beat.
   constexpr size_t kTogether = 4;
-  llvm::ArrayRef<Offer> left = offers;
-  while (!left.empty()) {
-    llvm::ArrayRef<Offer> some = left.take_front(kTogether);
-    left = left.drop_front(some.size());
+  for (size_t done = 0; done != left.size();) {
+    auto some = llvm::ArrayRef(left).drop_front(done).take_front(kTogether);
+    done += some.size();
     SmallVector<Time> limits;
-    for (const Offer &offer : some)
-      limits.push_back(getLimit(offer.offloads, offer.way));
-    auto found = findEach<PlannedStep>(some.size(), [&](size_t i) {
-      return evaluate(some[i].plan, limits[i]);
+    for (auto [bound, i] : some)
+      limits.push_back(getLimit(offers[i].offloads, offers[i].way));
+    auto times = findEach<Time>(some.size(), [&](size_t j) {
+      return llvm::Expected<Time>(
+          getTime((*candidates)[some[j].second], limits[j]));
     });
-    if (!found)
-      return found.takeError();
-    for (auto [offer, planned] : llvm::zip(some, *found))
-      take(std::move(planned), offer.offloads, offer.way);
+    if (!times)
+      return times.takeError();
+    for (auto [entry, time] : llvm::zip_equal(some, *times)) {
+      auto [bound, i] = entry;
+      Candidate &candidate = (*candidates)[i];
+      candidate.planned.step = time;
+      candidate.step.reset();
+      take(std::move(candidate.planned), offers[i].offloads, offers[i].way);
+    }
   }
   return llvm::Error::success();
 }

@@ -78,7 +78,16 @@ public:
 
 private:
   llvm::Expected<StepProblem> getProblem(const StepPlan &plan) const;
-  llvm::Expected<PlannedStep> evaluate(StepPlan plan, Time limit) const;
+  /// A plan to be scheduled; without a problem where it does not fit.
+  struct Candidate {
+    PlannedStep planned;
+    std::optional<StepProblem> step;
+    /// Of the problem, without the epilogue.
+    Time bound = 0;
+    Time getBound() const { return bound + step->epilogueTime; }
+  };
+  llvm::Expected<Candidate> prepare(const StepPlan &plan) const;
+  Time getTime(const Candidate &candidate, Time limit) const;
   std::vector<std::pair<Time, int>> rankWays(bool offloads) const;
   Time getFinalTime(bool offloads, int way) const;
   Time getLimit(bool offloads, int way);

@@ -17,17 +17,16 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
-                                                        Time below) {
-  if (!last || last->budget != budget || last->below != below) {
-    PlanLimits limits(budget, hostBudget);
-    limits.below = below;
-    auto planned = planStep(program, cost, placements, limits, rules,
-                            /*given=*/nullptr, &needs);
+llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget) {
+  if (!last || last->budget != budget || !last->isSearched) {
+    auto planned =
+        planStep(program, cost, placements, {budget, hostBudget}, rules,
+                 /*given=*/nullptr, &needs);
     if (!planned)
       return planned.takeError();
     plain.try_emplace(budget, planned->plain);
-    if (llvm::Error error = take(std::move(*planned), budget, below))
+    if (llvm::Error error =
+            take(std::move(*planned), budget, /*isSearched=*/true))
       return std::move(error);
   }
   const PlannedStep &planned = last->planned;
@@ -37,14 +36,14 @@ llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget,
 }
 
 llvm::Error ProgramTrials::planPlainly(int64_t budget) {
-  return take(*plain.at(budget), budget, /*below=*/0);
+  return take(*plain.at(budget), budget, /*isSearched=*/false);
 }
 
 llvm::Error ProgramTrials::take(PlannedStep planned, int64_t budget,
-                                Time below) {
+                                bool isSearched) {
   Plan next;
   next.budget = budget;
-  next.below = below;
+  next.isSearched = isSearched;
   next.planned = std::move(planned);
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
     return o->planned.plan == next.planned.plan;

@@ -40,7 +40,6 @@ private:
   llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
   llvm::Expected<Outcome> tryOrders(int64_t model, int64_t target);
   llvm::Error search();
-  llvm::Error tryFaster(int64_t model);
   llvm::Error tryPlain();
   void consider(const Outcome &outcome);
   /// A plan for more memory would hardly be faster.
@@ -80,16 +79,6 @@ void Fitting::consider(const Outcome &outcome) {
   trials.keep();
   bestBytes = outcome.bytes;
   bestTime = outcome.time;
-}
-
-/// Tries the plan for @model bytes if that is faster than what there is.
-llvm::Error Fitting::tryFaster(int64_t model) {
-  auto planned = trials.plan(model, bestTime);
-  if (!planned)
-    return planned.takeError();
-  if (!planned->fits || planned->time >= bestTime)
-    return llvm::Error::success();
-  return tryOrders(model, budget).takeError();
 }
 
 /// Returns what comes of the first order of the last plan, which is for @model
@@ -166,12 +155,8 @@ llvm::Error Fitting::search() {
       return outcome.takeError();
     if (!bestBytes && isLeastPlan)
       break;
-    if (isSettled()) {
-      // Plans are searched for: now and then one for less is faster.
-      constexpr int kParts = 16;
-      return *model < budget ? llvm::Error::success()
-                             : tryFaster(*model - *model / kParts);
-    }
+    if (isSettled())
+      break;
     search.note(*model, outcome->bytes);
   }
   return llvm::Error::success();

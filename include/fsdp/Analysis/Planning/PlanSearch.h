@@ -53,10 +53,6 @@ llvm::Expected<PlanRules> parsePlanRules(llvm::StringRef reshardAfterForward,
 struct PlanLimits {
   /// Bytes for the arenas of one rank; host 0: no link leads there.
   int64_t device = kNoBudget, host = 0;
-  /// Plans that take as long, or longer, are of no use. Once something fits,
-  /// nothing is gone on with that does not come near that: now and then that
-  /// would have, with units kept.
-  Time below = std::numeric_limits<Time>::max();
 
   PlanLimits(int64_t device, int64_t host = 0) : device(device), host(host) {}
 };

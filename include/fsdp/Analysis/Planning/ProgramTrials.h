@@ -26,10 +26,10 @@ public:
     /// With the plan applied, and what there is to order in it.
     StepProgram program;
     StepProblem step;
-    /// Of the model, for which it was planned; and the time that it was to
-    /// beat: 0 where nobody looked for anything.
+    /// Of the model, for which it was planned; whether anybody looked for a
+    /// better one than the step without changes.
     int64_t budget = 0;
-    Time below = 0;
+    bool isSearched = false;
     /// The same for equal plans.
     size_t number = 0;
   };
@@ -41,7 +41,7 @@ public:
       : program(program), cost(cost), placements(placements),
         hostBudget(hostBudget), rules(rules) {}
 
-  llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) override;
+  llvm::Expected<Planned> plan(int64_t budget) override;
   llvm::Error planPlainly(int64_t budget) override;
   llvm::Expected<Outcome> order(const OrderLimits &limits) override;
   llvm::Expected<std::optional<Outcome>> orderLikeFSDP(int64_t most,
@@ -60,7 +60,7 @@ public:
   const OrderLimits &getBestLimits() const { return bestLimits; }
 
 private:
-  llvm::Error take(PlannedStep planned, int64_t budget, Time below);
+  llvm::Error take(PlannedStep planned, int64_t budget, bool isSearched);
   Outcome pack(Schedule schedule, const OrderLimits &limits);
 
   /// An order of the plan of that number, and what packing gave.

@@ -31,7 +31,7 @@ struct OrderLimits {
 };
 
 /// A step that can be planned and ordered again and again, the same for the
-/// same budgets and times to beat.
+/// same budgets.
 class StepTrials {
 public:
   struct Outcome {
@@ -55,10 +55,8 @@ public:
     bool isPlain = false;
   };
   static constexpr Time kNever = std::numeric_limits<Time>::max();
-  /// Plans the step for @budget bytes by the model of memory. A plan that takes
-  /// @below or more is of no use, and one that takes less not looked for as
-  /// hard.
-  virtual llvm::Expected<Planned> plan(int64_t budget, Time below = kNever) = 0;
+  /// Plans the step for @budget bytes by the model of memory.
+  virtual llvm::Expected<Planned> plan(int64_t budget) = 0;
   /// Goes on with the step without changes, as plan() found it for @budget.
   virtual llvm::Error planPlainly(int64_t budget) = 0;
   /// Orders what was planned last, and packs its arena.
