@@ -234,6 +234,9 @@ void StepReader::readBuffer(BlockArgument arg, DictionaryAttr buffer,
   step.buffers.push_back({arg, name, init, std::nullopt});
 }
 
+/// Elements of a data file, as many as the runtime counts.
+static constexpr int64_t kMostShift = int64_t(1) << 60;
+
 void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
                            StringAttr name) {
   checkEntries(input, {"name", "low", "high", "shift"}, name.getValue());
@@ -243,9 +246,9 @@ void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
   if (auto high = get<IntegerAttr>(input, "high", name.getValue()))
     info.high = high.getInt();
   auto shift = get<IntegerAttr>(input, "shift", name.getValue());
-  if (shift && shift.getInt() < 0)
-    error("input_c3: expected a shift of at least 0 for input ")
-        << name << ", got " << shift.getInt();
+  if (shift && (shift.getInt() < 0 || shift.getInt() > kMostShift))
+    error("input_c3: expected a shift from 0 to ")
+        << kMostShift << " for input " << name << ", got " << shift.getInt();
   // input_c8
   Type type = arg.getType();
   if ((info.low || info.high) && !isStoredInteger(getElementTypeOrSelf(type)))
@@ -307,6 +310,18 @@ void StepReader::checkInit(Attribute init, RankedTensorType type,
   };
   // input_c14
   Type element = type.getElementType();
+  static const llvm::StringMap<SmallVector<StringRef>> kEntries = {
+      {"file", {"kind"}},
+      {"constant", {"kind", "value"}},
+      {"values", {"kind", "values"}},
+      {"normal", {"kind", "mean", "std"}},
+      {"uniform", {"kind", "low", "high"}},
+      {"truncated_normal", {"kind", "mean", "std", "low", "high"}}};
+  auto entries = kEntries.find(kind);
+  if (entries == kEntries.end())
+    return fail("a kind among constant, normal, uniform, truncated_normal, "
+                "values and file");
+  checkEntries(dict, entries->second, "initialiser of " + name.getValue());
   if (kind == "file")
     return;
   if (kind == "constant") {
@@ -322,11 +337,6 @@ void StepReader::checkInit(Attribute init, RankedTensorType type,
       fail("dense values of " + debugString(type));
     return;
   }
-  bool isRandom =
-      kind == "normal" || kind == "uniform" || kind == "truncated_normal";
-  if (!isRandom)
-    return fail("a kind among constant, normal, uniform, truncated_normal, "
-                "values and file");
   if (isStoredInteger(element))
     return fail("constant, values or file for integers");
   if (kind != "uniform" && !hasDeviation())

@@ -88,8 +88,14 @@ LogicalResult PlaceChecker::checkSchedule() {
   auto order = schedule ? schedule.getAs<StringAttr>("order") : StringAttr();
   if (order && schedule.size() == 3 && getCount(schedule, "bound") &&
       getCount(schedule, "step") &&
-      llvm::is_contained({"scheduled", "fsdp", "in_order"}, order.getValue()))
-    return success();
+      llvm::is_contained({"scheduled", "fsdp", "in_order"}, order.getValue())) {
+    int64_t bound = *getCount(schedule, "bound");
+    int64_t time = *getCount(schedule, "step");
+    if (bound <= time)
+      return success();
+    return step.emitError("expected a bound of at most the step's ")
+           << time << " picoseconds in fsdp.schedule, got " << bound;
+  }
   return step.emitError("expected fsdp.schedule = {bound = N : i64, order = "
                         "\"..\", step = N : i64} of at least 0 picoseconds and "
                         "order scheduled, fsdp or in_order, got ")

@@ -153,17 +153,9 @@ AllGatherOp fsdp::getEarlierGather(AllGatherOp gather) {
   return nullptr;
 }
 
-FailureOr<std::optional<int32_t>> fsdp::readGroup(Operation *op) {
-  Attribute attr = op->getAttr(names::kGroup);
-  if (!attr)
-    return std::optional<int32_t>();
-  auto number = dyn_cast<IntegerAttr>(attr);
-  if (!number || !number.getValue().isSignedIntN(32) ||
-      number.getValue().isNegative())
-    return op->emitOpError("expected ")
-           << names::kGroup << " with a number from 0 to "
-           << std::numeric_limits<int32_t>::max() << ", got " << attr;
-  return std::optional<int32_t>(number.getValue().getSExtValue());
+std::optional<int32_t> fsdp::getGroup(Operation *op) {
+  auto number = op->getAttrOfType<IntegerAttr>(names::kGroup);
+  return number ? std::optional<int32_t>(number.getInt()) : std::nullopt;
 }
 
 SmallVector<TransferOpInterface> fsdp::getGroupFrom(TransferOpInterface op) {

@@ -61,7 +61,7 @@ func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{expected fsdp.group with a number from 0 to 2147483647, got "first"}}
+  // expected-error @below {{expected fsdp.group with an i64 number from 0 to 2147483647, got "first"}}
   %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = "first"} : tensor<4xf32>
   return %a : tensor<4xf32>
 }
@@ -70,7 +70,7 @@ func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{expected fsdp.group with a number from 0 to 2147483647, got 4294967296 : i64}}
+  // expected-error @below {{expected fsdp.group with an i64 number from 0 to 2147483647, got 4294967296 : i64}}
   %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = 4294967296 : i64} : tensor<4xf32>
   return %a : tensor<4xf32>
 }
@@ -79,7 +79,7 @@ func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{expected fsdp.group with a number from 0 to 2147483647, got -7 : i64}}
+  // expected-error @below {{expected fsdp.group with an i64 number from 0 to 2147483647, got -7 : i64}}
   %a = fsdp.all_reduce %p on @mesh["shard"] divisor 2 {fsdp.group = -7 : i64} : tensor<4xf32>
   return %a : tensor<4xf32>
 }

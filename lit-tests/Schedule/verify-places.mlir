@@ -62,6 +62,14 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
 
 // -----
 
+// expected-error @below {{expected a bound of at most the step's 2 picoseconds in fsdp.schedule, got 3}}
+func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
+    attributes {fsdp.arena = {bytes = 256}, fsdp.schedule = {bound = 3 : i64, order = "fsdp", step = 2 : i64}} {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
 // expected-error @below {{expected tensors of numbers and static shape in a planned step, got 'index'}}
 func.func @step(%x: index {fsdp.offset = 0 : i64})
     attributes {fsdp.arena = {bytes = 256}} {

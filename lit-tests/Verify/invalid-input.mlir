@@ -542,6 +542,33 @@ func.func @forward_backward(
 
 // -----
 
+// Case: an entry of another kind of initialiser.
+// expected-error @below {{input_c3: expected initialiser of w with entries among kind, mean, std, got "low"}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w", init = {kind = "normal", low = 0.0 : f64, mean = 0.0 : f64, std = 1.0 : f64}}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Case: a shift that no file has.
+// expected-error @below {{input_c3: expected a shift from 0 to 1152921504606846976 for input "x", got 9223372036854775807}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xi64> {fsdp.input = {name = "x", low = 0, high = 2, shift = 9223372036854775807 : i64}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  %g = arith.constant dense<0.0> : tensor<4xf32>
+  return %loss, %g : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
 // Case: a negative deviation.
 // expected-error @below {{input_c14: expected finite numbers 'mean' and 'std', std not below 0, as initialiser of}}
 func.func @forward_backward(

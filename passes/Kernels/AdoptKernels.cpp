@@ -82,6 +82,18 @@ static LogicalResult dropResults(func::FuncOp func) {
   return success();
 }
 
+/// LLVM's conversion takes no type without elements but one of one dimension.
+/// Nothing reads what has none.
+static void flattenEmpty(func::FuncOp func) {
+  for (BlockArgument arg : func.getArguments()) {
+    auto type = dyn_cast<MemRefType>(arg.getType());
+    if (type && arg.use_empty() && type.getNumElements() == 0)
+      arg.setType(MemRefType::get({0}, type.getElementType()));
+  }
+  func.setType(FunctionType::get(func.getContext(),
+                                 func.getBody().getArgumentTypes(), {}));
+}
+
 /// The first op that no later pass lowers.
 static Operation *findUnlowered(func::FuncOp func) {
   Operation *found = nullptr;
@@ -139,6 +151,7 @@ private:
       return op->emitOpError("cannot be lowered for this target");
     if (failed(dropResults(body)))
       return failure();
+    flattenEmpty(body);
     OpBuilder builder(kernel);
     builder.setInsertionPointAfter(kernel);
     Type index = builder.getIndexType();

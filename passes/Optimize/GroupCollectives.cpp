@@ -104,13 +104,9 @@ struct GroupCollectives : fsdp::impl::GroupCollectivesBase<GroupCollectives> {
     if (!step)
       return markAllAnalysesPreserved();
     llvm::MapVector<int32_t, SmallVector<CollectiveOpInterface>> groups;
-    for (auto collective : step.getOps<CollectiveOpInterface>()) {
-      FailureOr<std::optional<int32_t>> number = readGroup(collective);
-      if (failed(number))
-        return signalPassFailure();
-      if (*number)
-        groups[**number].push_back(collective);
-    }
+    for (auto collective : step.getOps<CollectiveOpInterface>())
+      if (std::optional<int32_t> number = getGroup(collective))
+        groups[*number].push_back(collective);
     if (groups.empty())
       return markAllAnalysesPreserved();
     Operation *loss = getLossOp(step);

@@ -71,10 +71,7 @@ static FailureOr<StepPlan> read(const StepProgram &program,
     Operation *origin = origins[i];
     if (op.kind == StepOpKind::Start) {
       plan.keep[i] = origin->hasAttr(names::kKeep);
-      FailureOr<std::optional<int32_t>> group = readGroup(origin);
-      if (failed(group))
-        return failure();
-      plan.group[i] = group->value_or(-1);
+      plan.group[i] = getGroup(origin).value_or(-1);
     }
     // What is false keeps nothing, and so no value may stand here.
     if (Attribute keep = origin->getAttr(names::kKeep);

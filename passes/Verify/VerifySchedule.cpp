@@ -27,8 +27,10 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
     markAllAnalysesPreserved();
     ModuleOp module = getOperation();
     auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-    if (!step)
-      return;
+    if (!step) {
+      module.emitError("expected a function @step to verify, got none");
+      return signalPassFailure();
+    }
     SmallVector<Operation *> origins;
     FailureOr<sched::StepProgram> program =
         extractStepProgram(module, &origins);

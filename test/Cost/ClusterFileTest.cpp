@@ -186,6 +186,12 @@ TEST(ClusterFile, Curves) {
   EXPECT_EQ(errorOf(replaced("[1e11, 0.8]", "[1e11, 1.8]")),
             "c.json: device.matmul.bf16.efficiency[1][1]: expected a number "
             "above 0 and at most 1, got 1.8");
+  // A second of the smaller size would be more than one of the larger.
+  EXPECT_EQ(
+      errorOf(replaced("[1e11, 0.8]", "[1.1e9, 0.8]"))
+          .find("c.json: device.matmul.bf16.efficiency[1]: expected a ratio of "
+                "at most "),
+      0u);
   EXPECT_EQ(errorOf(replaced("[1e11, 0.8]", "[1e11]")),
             "c.json: device.matmul.bf16.efficiency[1]: expected [size, value], "
             "got an array of 1");

@@ -274,6 +274,10 @@ TEST(Compare, refusesWhatIsNoTraceOfTheProgram) {
          "expected args.step, got none");
   refuse(replace(good, "\"dur\":", "\"door\":"),
          "expected cat, name, ts and dur");
+  refuse(replace(good, "\"dur\": ", "\"dur\": 1e300, \"was\": "),
+         "expected dur from 0 to 31536000000000");
+  refuse(replace(good, "\"ts\": ", "\"ts\": -1e300, \"was\": "),
+         "expected ts from 0 to 31536000000000");
   refuse(replace(good, "\"world_size\"", "\"size\""),
          "distributedInfo.world_size");
   refuse(

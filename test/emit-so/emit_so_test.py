@@ -129,6 +129,16 @@ class EmitSo(unittest.TestCase):
                                      f"{name}.run-saved")
                 self.check_same(name, lines, f"{name}.run-saved")
 
+    def test_refuses_half_a_library(self):
+        whole = (self.dir / "libmixed.so").read_bytes()
+        half = self.dir / "half.so"
+        half.write_bytes(whole[:len(whole) // 2])
+        done = subprocess.run([ARGS.bin / "fsdp-run", half, "--describe"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"bytes, got {len(whole) // 2} (was copying it cut "
+                      "short?)", done.stderr)
+
     def test_ships_with_its_runtime(self):
         """Beside libfsdp-rt.so the library needs no other place."""
         there = self.dir / "shipped"

@@ -8,9 +8,12 @@
 #include "fsdp-rt/fsdp-rt.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
+#include <fstream>
 #include <string>
 #include <sys/stat.h>
 #include <vector>
@@ -33,6 +36,23 @@ int printUsage() {
                                   : fail("cannot write to standard output");
 }
 
+/// Loading what has been cut off would be a bus error. Empty where all of the
+/// file is there that its header speaks of, or it is none that can be loaded.
+std::string findMissingPart(const std::string &path, off_t bytes) {
+  Elf64_Ehdr header = {};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char *>(&header), sizeof(header)) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return "";
+  // The table of sections is written last.
+  std::uint64_t end =
+      header.e_shoff + std::uint64_t(header.e_shentsize) * header.e_shnum;
+  if (end <= std::uint64_t(bytes))
+    return "";
+  return "expected a file of at least " + std::to_string(end) + " bytes, got " +
+         std::to_string(bytes) + " (was copying it cut short?)";
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -51,6 +71,8 @@ int main(int argc, char **argv) {
   if (::stat(path.c_str(), &info) != 0)
     return fail("cannot open '" + std::string(argv[1]) +
                 "': " + std::strerror(errno));
+  if (std::string error = findMissingPart(path, info.st_size); !error.empty())
+    return fail("'" + std::string(argv[1]) + "': " + error);
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return fail(

@@ -52,8 +52,8 @@ Operation *getLossOp(func::FuncOp step);
 /// there is none.
 AllGatherOp getEarlierGather(AllGatherOp gather);
 
-/// The number in @op's fsdp.group, if it has one; reports what is none.
-FailureOr<std::optional<int32_t>> readGroup(Operation *op);
+/// The number in @op's fsdp.group, if it has one.
+std::optional<int32_t> getGroup(Operation *op);
 
 /// @op and the transfers right behind it that are to be issued with it.
 SmallVector<TransferOpInterface> getGroupFrom(TransferOpInterface op);

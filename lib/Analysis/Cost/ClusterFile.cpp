@@ -32,8 +32,21 @@ static constexpr NumberRange kPeak = {1e-6, false, 1e6};      // TFLOP/s
 static SizeCurve readCurve(JsonObject &object) {
   if (!object.has("efficiency"))
     return SizeCurve();
-  return SizeCurve::fromEfficiency(
-      object.array("efficiency").points(NumberRange::fraction()));
+  JsonArray array = object.array("efficiency");
+  std::vector<std::pair<double, double>> points =
+      array.points(NumberRange::fraction());
+  for (size_t i = 1; i < points.size(); ++i) {
+    auto [smaller, before] = points[i - 1];
+    auto [larger, now] = points[i];
+    // What is larger takes as long, or longer; decimals are forgiven.
+    if (double most = before * larger / smaller; now > most * (1 + 1e-6))
+      array.array(i).report("expected a ratio of at most " +
+                            llvm::formatv("{0:f}", most) +
+                            ", which makes it as slow as the smaller size, "
+                            "got " +
+                            llvm::formatv("{0:f}", now));
+  }
+  return SizeCurve::fromEfficiency(points);
 }
 
 /// {"bf16": {"peak_tflops": ..., "efficiency": [[flops, ratio], ...]}, ...}

@@ -186,7 +186,8 @@ static std::string findWrongValue(const StepProgram &program,
                                   Id maker) {
   std::string name = maker < 0 ? "an argument" : program.ops[maker].name;
   if (plan.recompute[v] && (maker < 0 || !choices.canRecompute[maker]))
-    return "expected the result of a launch that can be repeated, got " + name;
+    return "expected the result of a launch that can be repeated, got " + name +
+           (maker < 0 ? "" : " (it is of backward, or shares a buffer)");
   if (!plan.offload[v])
     return "";
   if (plan.recompute[v])
@@ -256,7 +257,8 @@ mlir::fsdp::sched::findPlanError(const StepProgram &program,
     if (plan.group[i] < 0)
       continue;
     if (op.kind != StepOpKind::Start || plan.keep[i])
-      return PlanError{Id(i), "expected a transfer in a group, got " + op.name};
+      return PlanError{Id(i), "expected a transfer in a group, got " + op.name +
+                                  (plan.keep[i] ? " that is kept" : "")};
     groups[plan.group[i]].push_back(i);
     const StepOp &other = program.ops[groups[plan.group[i]].front()];
     if (op.queue != other.queue || op.backward != other.backward ||

@@ -32,10 +32,18 @@ static llvm::Error readEvent(const json::Object &event, StringRef place,
   auto begin = event.getNumber("ts"), duration = event.getNumber("dur");
   if (event.getString("ph") != "X" || category == "cuda_runtime")
     return llvm::Error::success();
-  if (!category || !name || !begin || !duration || *duration < 0)
+  if (!category || !name || !begin || !duration)
     return llvm::createStringError(
         place + ": expected cat, name, ts and dur, got none of "
                 "one of them");
+  // A year: what times are counted in has room for it.
+  constexpr double kMost = 365.0 * 24 * 3600 * 1e6;
+  for (auto [key, time] : {std::pair("ts", *begin), {"dur", *duration}})
+    if (!(time >= 0 && time <= kMost))
+      return llvm::createStringError(place + ": expected " + key +
+                                     " from 0 to " +
+                                     llvm::formatv("{0}", kMost) + " us, got " +
+                                     llvm::formatv("{0}", time));
   if (category == "user_annotation") {
     StringRef number = *name;
     int64_t step;

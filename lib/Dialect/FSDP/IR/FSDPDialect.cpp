@@ -318,9 +318,26 @@ static LogicalResult verifyName(Operation *op, StringAttr name, unsigned places,
   return diag;
 }
 
+/// Numbers of kernels and groups: of one type, so that equal ones are equal.
+static LogicalResult verifyNumber(Operation *op, NamedAttribute attr) {
+  auto number = dyn_cast<IntegerAttr>(attr.getValue());
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (number && number.getType().isSignlessInteger(64) &&
+      number.getInt() >= 0 && number.getInt() <= kMost)
+    return success();
+  // discardable_c3
+  return op->emitOpError("expected ")
+         << attr.getName().getValue() << " with an i64 number from 0 to "
+         << kMost << ", got " << attr.getValue();
+}
+
 LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
-  return verifyName(op, attr.getName(), getPlaces(op), "");
+  if (failed(verifyName(op, attr.getName(), getPlaces(op), "")))
+    return failure();
+  bool isNumber = llvm::is_contained({names::kKernel, names::kGroup},
+                                     attr.getName().getValue());
+  return isNumber ? verifyNumber(op, attr) : success();
 }
 
 LogicalResult FSDPDialect::verifyRegionArgAttribute(Operation *op, unsigned,
