@@ -101,6 +101,12 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.timing = timing;
 }
 
+llvm::Error StepCommandLine::check() const {
+  return expectTexts({&optimizerFile, &optimizer, &mesh, &strategy, &wrap,
+                      &paramDtype, &reduceDtype, &bufferDtype,
+                      &reshardAfterForward, &recompute, &offload, &bucket});
+}
+
 llvm::SmallVector<OptionRule> StepCommandLine::getRules() const {
   if (reshardAfterForward != "true")
     return {};
@@ -116,12 +122,30 @@ std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
   return llvm::sys::path::parent_path(path).str();
 }
 
+/// "exe, so or llvm".
+static std::string joinOr(llvm::ArrayRef<llvm::StringRef> words) {
+  std::string last = words.back().str();
+  if (words.size() == 1)
+    return last;
+  return llvm::join(words.drop_back(), ", ") + " or " + last;
+}
+
+llvm::Error mlir::fsdp::expectOneOf(const cl::opt<std::string> &option,
+                                    llvm::ArrayRef<llvm::StringRef> values) {
+  if (llvm::is_contained(values, option.getValue()))
+    return llvm::Error::success();
+  return llvm::createStringError("expected --" + option.ArgStr + " " +
+                                 joinOr(values) + ", got '" + option + "'");
+}
+
 llvm::Error
 mlir::fsdp::expectTexts(llvm::ArrayRef<const cl::opt<std::string> *> texts) {
   for (const cl::opt<std::string> *text : texts)
     if (text->getNumOccurrences() && text->empty())
-      return llvm::createStringError("expected a value of --" + text->ArgStr +
-                                     ", got an empty one");
+      return llvm::createStringError((text->ArgStr.size() == 1
+                                          ? "expected a value of -"
+                                          : "expected a value of --") +
+                                     text->ArgStr + ", got an empty one");
   return llvm::Error::success();
 }
 
@@ -130,14 +154,6 @@ static bool holds(const OptionRule &rule) {
     return rule.value.empty();
   return rule.values.empty() ? !rule.value.empty()
                              : llvm::is_contained(rule.values, rule.value);
-}
-
-/// "exe, so or llvm".
-static std::string joinOr(llvm::ArrayRef<llvm::StringRef> words) {
-  std::string last = words.back().str();
-  if (words.size() == 1)
-    return last;
-  return llvm::join(words.drop_back(), ", ") + " or " + last;
 }
 
 llvm::Error mlir::fsdp::checkRules(llvm::ArrayRef<OptionRule> rules) {

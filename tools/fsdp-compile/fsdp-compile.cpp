@@ -156,6 +156,13 @@ int main(int argc, char **argv) {
           expectTexts({&output, &cluster, &profile, &memoryBudget, &order,
                        &remarks, &passedRemarks, &missedRemarks}))
     return reportError(llvm::toString(std::move(error)));
+  if (llvm::Error error = step.check())
+    return reportError(llvm::toString(std::move(error)));
+  if (llvm::Error error = expectOneOf(order, {"scheduled", "fsdp", "in_order"}))
+    return reportError(llvm::toString(std::move(error)));
+  if (llvm::Error error =
+          expectOneOf(backwardPrefetch, {"pre", "post", "none"}))
+    return reportError(llvm::toString(std::move(error)));
   if (llvm::Error error = checkRules(getRules()))
     return reportError(llvm::toString(std::move(error)));
   if (output.empty() && kind->second != Emit::Report)

@@ -118,6 +118,8 @@ int main(int argc, char **argv) {
       return reportError(llvm::toString(parsed.takeError()));
     axes = std::move(*parsed);
   }
+  if (llvm::Error error = step.check())
+    return reportError(llvm::toString(std::move(error)));
   if (llvm::Error error = checkRules(getRules(axes)))
     return reportError(llvm::toString(std::move(error)));
   PlanOptions options;

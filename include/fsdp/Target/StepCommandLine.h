@@ -31,6 +31,10 @@ std::string getToolDir(const char *argv0, void *address);
 llvm::Error
 expectTexts(llvm::ArrayRef<const llvm::cl::opt<std::string> *> texts);
 
+/// An error where @option has none of @values.
+llvm::Error expectOneOf(const llvm::cl::opt<std::string> &option,
+                        llvm::ArrayRef<llvm::StringRef> values);
+
 /// What must stand beside an option for it to have an effect.
 struct OptionRule {
   const llvm::cl::Option *option;
@@ -46,6 +50,8 @@ struct OptionRule {
 class StepCommandLine {
 public:
   explicit StepCommandLine(llvm::cl::OptionCategory &category);
+  /// An error where one of its options is given without a text.
+  llvm::Error check() const;
   void fill(StepOptions &options) const;
   /// Those that a plan obeys and nothing else.
   std::array<const llvm::cl::Option *, 4> getPlanOptions() const {
