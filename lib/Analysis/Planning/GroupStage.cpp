@@ -90,8 +90,7 @@ static Time getSaved(const PlanSpace &space, const StepPlan &grouped) {
 
 Time mlir::fsdp::sched::getGainOfGroups(const PlanSpace &space) {
   Time gain = 0;
-  if (space.rules.group &&
-      llvm::all_of(space.given.group, [](Id group) { return group < 0; }))
+  if (space.mayGroup())
     for (auto [most, alone] : kBuckets)
       gain = std::max(
           gain, getSaved(space, getBuckets(space, space.given, most, alone)));

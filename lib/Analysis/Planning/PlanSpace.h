@@ -37,6 +37,13 @@ struct PlanSpace {
     return rules.offload == PlanRules::Offload::Auto && hasHost;
   }
 
+  /// Whether the search may group anything: where groups are given, they are
+  /// all.
+  bool mayGroup() const {
+    return rules.group &&
+           llvm::all_of(given.group, [](Id group) { return group < 0; });
+  }
+
   /// Price levels: steps of a sixth of a doubling, from 10^-2 picoseconds for a
   /// byte (a hundred times the speed of any memory) to 10^6 (a megabyte a
   /// second). At level 0 a byte costs nothing.

@@ -176,16 +176,21 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
                         inMilliseconds(results.copiesOfLeft)));
     if (plan.group[i] >= 0)
       add(PlanDecision::Group, true,
-          llvm::formatv("issued with {0} others: one latency of {1}",
-                        members[plan.group[i]] - 1,
-                        inMilliseconds(timed.cost.latency)));
+          members[plan.group[i]] == 1
+              ? std::string("the only one of its group, as given")
+              : llvm::formatv("issued with {0} others: one latency of {1}",
+                              members[plan.group[i]] - 1,
+                              inMilliseconds(timed.cost.latency))
+                    .str());
     else if (canGroup[i])
       add(PlanDecision::Group, false,
           llvm::formatv(
               "a latency of {0}; {1}", inMilliseconds(timed.cost.latency),
-              space.rules.group ? "no group with its neighbours that was tried "
-                                  "makes the step faster"
-                                : "bucket is none"));
+              space.mayGroup()
+                  ? "no group with its neighbours that was tried makes the "
+                    "step faster"
+              : space.rules.group ? "other groups are given, so none was tried"
+                                  : "bucket is none"));
   }
 }
 
