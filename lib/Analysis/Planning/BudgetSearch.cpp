@@ -35,7 +35,7 @@ std::optional<int64_t> BudgetSearch::getNext() const {
                               std::clamp(between, 0.25, 0.75));
 }
 
-void BudgetSearch::note(int64_t model, int64_t taken) {
+void BudgetSearch::note(int64_t model, int64_t taken, bool isSlow) {
   if (taken <= budget) {
     fits = {model, taken};
     refined += fails.model != 0;
@@ -44,9 +44,9 @@ void BudgetSearch::note(int64_t model, int64_t taken) {
     refined += fits.model != 0;
   }
   ++tried;
-  bool isClose =
-      fits.model && (budget - fits.taken < budget / (refined > 1 ? 16 : 128) ||
-                     fails.model - fits.model < budget / 64);
+  bool isFull = budget - fits.taken < budget / (refined > 1 ? 16 : 128) ||
+                fails.model - fits.model < budget / 64;
+  bool isClose = fits.model && isFull && !isSlow;
   isOver = isClose || model == 1 || (fits.model && !fails.model) ||
            refined > kRefinements || (!fits.model && tried == kAttempts);
 }

@@ -58,6 +58,9 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
     if (isShort && !isTight && space.mayOffload())
       if (llvm::Error error = offloadForRoom(space, trials))
         return std::move(error);
+    if (space.mayOffload())
+      if (llvm::Error error = returnBesideKept(space, trials))
+        return std::move(error);
   }
 
   if (best.fits() && trials.laterGain >= best.step / kWorthIt) {

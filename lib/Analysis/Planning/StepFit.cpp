@@ -42,6 +42,10 @@ private:
   llvm::Error search();
   llvm::Error tryPlain();
   void consider(const Outcome &outcome);
+  /// A plan for more memory may be much faster.
+  bool isSlow() const {
+    return bestBytes && hoped && bestTime - hoped > hoped / 16;
+  }
   /// A plan for more memory would hardly be faster.
   bool isSettled() const {
     return bestBytes && hoped && bestTime - hoped <= hoped / 500;
@@ -157,7 +161,7 @@ llvm::Error Fitting::search() {
       break;
     if (isSettled())
       break;
-    search.note(*model, outcome->bytes);
+    search.note(*model, outcome->bytes, isSlow());
   }
   return llvm::Error::success();
 }

@@ -23,8 +23,10 @@ public:
 
   /// The next budget to try; none where that would gain little.
   std::optional<int64_t> getNext() const;
-  /// What the arena of the plan for the budget @model takes.
-  void note(int64_t model, int64_t taken);
+  /// What the arena of the plan for the budget @model takes. @isSlow: what
+  /// fits so far takes much longer than what did not, so that a little more
+  /// memory may do much.
+  void note(int64_t model, int64_t taken, bool isSlow = false);
 
 private:
   struct Try {
