@@ -56,6 +56,7 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   %e = tensor.empty() : tensor<4xf32>
+  // discardable_c3
   // expected-error @below {{expected fsdp.kernel with an i64 number from 0 to 2147483647, got 9223372036854775807 : i64}}
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) attrs = {fsdp.kernel = 9223372036854775807 : i64} {

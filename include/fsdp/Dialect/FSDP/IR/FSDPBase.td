@@ -37,6 +37,8 @@ def FSDP_Dialect : Dialect {
     - discardable_c1: such an attribute, on an op or on an argument or a result
       of a function, has one of the names in AttributeNames.def.
     - discardable_c2: it stands in a place that AttributeNames.def names for it.
+    - discardable_c3: fsdp.kernel and fsdp.group are i64 numbers from 0 to
+      2147483647.
 
     The rank is never a value: every op means the same on every rank, and what
     differs (which part of a flat parameter a rank holds) is bound at load.
@@ -45,7 +47,7 @@ def FSDP_Dialect : Dialect {
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
-  // discardable_c1, discardable_c2
+  // discardable_c1, discardable_c2, discardable_c3
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
