@@ -86,20 +86,18 @@ LogicalResult PlaceChecker::checkSchedule() {
     return success();
   auto schedule = dyn_cast<DictionaryAttr>(attr);
   auto order = schedule ? schedule.getAs<StringAttr>("order") : StringAttr();
-  if (order && schedule.size() == 3 && getCount(schedule, "bound") &&
-      getCount(schedule, "step") &&
-      llvm::is_contained({"scheduled", "fsdp", "in_order"}, order.getValue())) {
-    int64_t bound = *getCount(schedule, "bound");
-    int64_t time = *getCount(schedule, "step");
-    if (bound <= time)
-      return success();
+  auto bound = schedule ? getCount(schedule, "bound") : std::nullopt;
+  auto time = schedule ? getCount(schedule, "step") : std::nullopt;
+  if (!order || schedule.size() != 3 || !bound || !time ||
+      !llvm::is_contained({"scheduled", "fsdp", "in_order"}, order.getValue()))
+    return step.emitError("expected fsdp.schedule = {bound = N : i64, order = "
+                          "\"..\", step = N : i64} of at least 0 picoseconds "
+                          "and order scheduled, fsdp or in_order, got ")
+           << attr;
+  if (*bound > *time)
     return step.emitError("expected a bound of at most the step's ")
-           << time << " picoseconds in fsdp.schedule, got " << bound;
-  }
-  return step.emitError("expected fsdp.schedule = {bound = N : i64, order = "
-                        "\"..\", step = N : i64} of at least 0 picoseconds and "
-                        "order scheduled, fsdp or in_order, got ")
-         << attr;
+           << *time << " picoseconds in fsdp.schedule, got " << *bound;
+  return success();
 }
 
 LogicalResult PlaceChecker::checkType(Location loc, Type type) {

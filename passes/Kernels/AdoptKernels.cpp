@@ -90,8 +90,6 @@ static void flattenEmpty(func::FuncOp func) {
     if (type && arg.use_empty() && type.getNumElements() == 0)
       arg.setType(MemRefType::get({0}, type.getElementType()));
   }
-  func.setType(FunctionType::get(func.getContext(),
-                                 func.getBody().getArgumentTypes(), {}));
 }
 
 /// The first op that no later pass lowers.

@@ -7,7 +7,7 @@ import random
 import re
 import unittest
 
-from versus_test import MODELS, Step
+from versus_test import MODELS, Step, get_reserved
 
 SEEDS = range(120)
 MESHES = ["shard=1", "shard=2", "shard=3", "shard=8", "shard=64", "shard=2,replicate=2", "shard=8,replicate=8",
@@ -72,10 +72,10 @@ class LittleMemory(unittest.TestCase):
             return int(re.search(r"at least (\d+)", str(refusal))[1])
 
     def test_rules(self):
-        ratios = []
+        ratios, cluster = [], "h100-pcie"
         for model in MODELS:
-            asked = [model, "--mesh", "shard=4", "--cluster", "h100-pcie"]
-            least, used = self.find(*asked, "--memory-budget", 1), Step(*asked).bytes + (2 << 30)
+            asked = [model, "--mesh", "shard=4", "--cluster", cluster]
+            least, used = self.find(*asked, "--memory-budget", 1), Step(*asked).bytes + get_reserved(cluster)
             asked += ["--memory-budget", least + max(used - least, 0) // 8]
             ours = Step(*asked)
             for rule in RULES:

@@ -59,6 +59,19 @@ TEST(BudgetSearch, GoesUpAgainWhereItWentTooFar) {
   EXPECT_GT(found.best, 500);
 }
 
+TEST(BudgetSearch, GoesOnWhereWhatFitsIsSlow) {
+  // What fits at once is nearly full: enough, unless it is slow.
+  auto pack = [](int64_t model) { return model < 990 ? model + 14 : 1004; };
+  for (bool isSlow : {false, true}) {
+    BudgetSearch search(1000);
+    search.note(*search.getNext(), pack(1000), isSlow);
+    int64_t second = *search.getNext();
+    ASSERT_LE(pack(second), 1000);
+    search.note(second, pack(second), isSlow);
+    EXPECT_EQ(search.getNext().has_value(), isSlow);
+  }
+}
+
 TEST(BudgetSearch, GivesUpWhereNothingFits) {
   Found found = search(1000, [](int64_t) { return 5000; });
   EXPECT_EQ(found.best, 0);

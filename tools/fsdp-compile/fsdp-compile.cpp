@@ -144,11 +144,12 @@ int main(int argc, char **argv) {
       {"ir:L1", Emit::L1},       {"ir:L2", Emit::L2},
       {"ir:L3", Emit::L3},       {"llvm", Emit::LLVM},
       {"report", Emit::Report}};
-  auto kind = llvm::find_if(kinds, [](auto &k) { return k.first == emit; });
-  if (kind == std::end(kinds))
-    return reportError(
-        "expected --emit exe, so, ir:L1, ir:L2, ir:L3, llvm or report, got '" +
-        emit + "'");
+  if (llvm::Error error =
+          expectOneOf(emit, llvm::to_vector(llvm::make_first_range(kinds))))
+    return reportError(llvm::toString(std::move(error)));
+  options.emit = llvm::find_if(kinds, [](auto &kind) {
+                   return kind.first == emit;
+                 })->second;
   if (target != "cpu")
     return reportError("expected --target cpu, got '" + target +
                        "' (no other target is supported)");
@@ -165,10 +166,9 @@ int main(int argc, char **argv) {
     return reportError(llvm::toString(std::move(error)));
   if (llvm::Error error = checkRules(getRules()))
     return reportError(llvm::toString(std::move(error)));
-  if (output.empty() && kind->second != Emit::Report)
+  if (output.empty() && options.emit != Emit::Report)
     return reportError("expected -o, the file to write, beside --emit " + emit +
                        ", got none");
-  options.emit = kind->second;
   step.fill(options);
   options.output = output.empty() ? "-" : output.getValue();
   auto fillFilter = [](std::optional<std::string> &filter,
