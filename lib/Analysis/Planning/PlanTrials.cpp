@@ -61,12 +61,17 @@ PlanTrials::prepare(const StepPlan &plan) const {
   return std::move(result);
 }
 
-/// The time of @candidate, where that may be less than @limit.
-Time PlanTrials::getTime(const Candidate &candidate, Time limit) const {
+/// The time of @candidate, where that may be less than @limit. @gap: how much
+/// longer than their bounds plans like this take at least, as a part of those.
+Time PlanTrials::getTime(const Candidate &candidate, Time limit,
+                         double gap) const {
+  for (const auto &[key, found] : finalists)
+    if (found.fits() && found.plan == candidate.planned.plan)
+      return found.step;
   Time epilogue = candidate.step->epilogueTime;
   Time below = limit == PlannedStep::kNever ? limit : limit - epilogue;
   // Whatever its order, it would not be better.
-  if (candidate.bound >= below)
+  if (double(candidate.bound) * (1 + gap) >= double(below))
     return PlannedStep::kNever;
   std::optional<Time> time =
       getScheduledTime(candidate.step->problem, candidate.bound, below);
@@ -126,6 +131,12 @@ void PlanTrials::take(PlannedStep found, bool offloads, int way) {
     best = std::move(found);
 }
 
+void PlanTrials::noteGap(const Candidate &scheduled, bool offloads) {
+  double bound = double(std::max<Time>(scheduled.getBound(), 1));
+  double gap = double(scheduled.planned.step) / bound - 1;
+  gaps[offloads] = std::min(gap, gaps[offloads].value_or(gap));
+}
+
 llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
   struct Offer {
     const StepPlan &plan;
@@ -160,15 +171,18 @@ llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
     for (auto [bound, i] : some)
       limits.push_back(getLimit(offers[i].offloads, offers[i].way));
     auto times = findEach<Time>(some.size(), [&](size_t j) {
-      return llvm::Expected<Time>(
-          getTime((*candidates)[some[j].second], limits[j]));
+      size_t i = some[j].second;
+      double gap = gaps[offers[i].offloads].value_or(0);
+      return llvm::Expected<Time>(getTime((*candidates)[i], limits[j], gap));
     });
     if (!times)
       return times.takeError();
-    for (auto [entry, time] : llvm::zip_equal(some, *times)) {
+    for (auto [entry, time, limit] : llvm::zip_equal(some, *times, limits)) {
       auto [bound, i] = entry;
       Candidate &candidate = (*candidates)[i];
       candidate.planned.step = time;
+      if (time < limit)
+        noteGap(candidate, offers[i].offloads);
       candidate.step.reset();
       take(std::move(candidate.planned), offers[i].offloads, offers[i].way);
     }

@@ -23,6 +23,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Parallel.h"
 
+#include <array>
 #include <map>
 #include <optional>
 
@@ -87,7 +88,8 @@ private:
     Time getBound() const { return bound + step->epilogueTime; }
   };
   llvm::Expected<Candidate> prepare(const StepPlan &plan) const;
-  Time getTime(const Candidate &candidate, Time limit) const;
+  Time getTime(const Candidate &candidate, Time limit, double gap) const;
+  void noteGap(const Candidate &scheduled, bool offloads);
   std::vector<std::pair<Time, int>> rankWays(bool offloads) const;
   Time getFinalTime(bool offloads, int way) const;
   Time getLimit(bool offloads, int way);
@@ -103,6 +105,9 @@ private:
   /// By whether anything is offloaded, and by way.
   std::map<std::pair<bool, int>, PlannedStep> finalists;
   int ways = 0;
+  /// By whether anything is offloaded: how much longer than its bound a plan
+  /// took at least, as a part of it; none as long as there is no plan.
+  std::array<std::optional<double>, 2> gaps;
 };
 
 template <typename T>
