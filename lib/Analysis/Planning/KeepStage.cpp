@@ -103,8 +103,12 @@ llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
                                             PlanTrials &trials, int level) {
   std::vector<StepPlan> bases;
   if (space.rules.recompute == PlanRules::Recompute::Auto) {
+    // Where repeats alone do not make the step fit, with the rest offloaded.
+    bool needsRest = level == PlanSpace::kMostLevel;
     for (int more : {6, 18})
-      if (level + more < PlanSpace::kMostLevel)
+      if (needsRest && space.mayOffload())
+        bases.push_back(space.withAllOffloaded(space.getRepeating(36 + more)));
+      else if (level + more < PlanSpace::kMostLevel)
         bases.push_back(space.getRepeating(level ? level + more : 36 + more));
     auto all = getRepeatingForAll(space, trials);
     if (!all)
