@@ -72,6 +72,14 @@ TEST(BudgetSearch, GoesOnWhereWhatFitsIsSlow) {
   }
 }
 
+TEST(BudgetSearch, LeavesAPlanThatStaysTheSame) {
+  // A little too much down to 700, far less below.
+  Found found = search(1000, [](int64_t model) {
+    return model > 700 ? 1010 : 800;
+  });
+  EXPECT_GT(found.best, 0);
+}
+
 TEST(BudgetSearch, GivesUpWhereNothingFits) {
   Found found = search(1000, [](int64_t) { return 5000; });
   EXPECT_EQ(found.best, 0);

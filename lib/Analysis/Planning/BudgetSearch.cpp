@@ -22,11 +22,12 @@ std::optional<int64_t> BudgetSearch::getNext() const {
     return std::nullopt;
   if (!fails.model)
     return budget;
-  // As if all took more by the same part; a little less where that is next to
-  // nothing.
+  // As if all took more by the same part; where that is next to nothing, a
+  // little less, and ever more so: the plan may be the same for a while.
   if (!fits.model) {
     int64_t part = int64_t(double(fails.model) * budget / fails.taken);
-    return std::max<int64_t>(std::min(part, fails.model - budget / 64 - 1), 1);
+    int64_t less = (budget / 64 + 1) << (tried - 1);
+    return std::max<int64_t>(std::min(part, fails.model - less), 1);
   }
   // Between what fits and what does not, near neither.
   double between = double(budget - fits.taken) /

@@ -82,11 +82,18 @@ PlanSpace::PlanSpace(const StepProgram &program, const CostModel &cost,
 /// Picoseconds for a byte.
 static double getPrice(int level) { return 0.01 * std::exp2(level / 6.0); }
 
+/// Whether the gather @op may be left out for an earlier one. Not if it is to
+/// go with others: that is decided already.
+bool PlanSpace::mayKeep(Id op) const {
+  return choices.earlierGather[op] >= 0 && !given.keep[op] &&
+         given.group[op] < 0;
+}
+
 /// @plan with what is decided already and what the rules ask.
 StepPlan PlanSpace::complete(StepPlan plan) const {
   for (size_t i = 0; i != program.ops.size(); ++i) {
-    plan.keep[i] = given.keep[i] || (rules.keep == PlanRules::Keep::Always &&
-                                     choices.earlierGather[i] >= 0);
+    plan.keep[i] =
+        given.keep[i] || (rules.keep == PlanRules::Keep::Always && mayKeep(i));
     plan.group[i] = given.group[i];
   }
   for (size_t v = 0; v != program.values.size(); ++v) {
@@ -162,7 +169,7 @@ int PlanSpace::getLevel(double linkPrice) const {
 std::vector<Id> PlanSpace::getKeepOrder() const {
   std::vector<Id> gathers;
   for (size_t i = 0; i != program.ops.size(); ++i)
-    if (choices.earlierGather[i] >= 0 && !given.keep[i])
+    if (mayKeep(i))
       gathers.push_back(i);
   auto rate = [&](Id gather) {
     return double(times.ops[gather].cost.total()) /

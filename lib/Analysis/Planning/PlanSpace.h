@@ -76,6 +76,7 @@ struct PlanSpace {
   OffloadOffers offers;
 
 private:
+  bool mayKeep(Id op) const;
   StepPlan complete(StepPlan plan) const;
   void offloadAll(StepPlan &plan, const std::vector<bool> &isRead) const;
 };

@@ -138,6 +138,8 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
       bool taken = plan.keep[i];
       add(PlanDecision::Keep, taken,
           taken ? price
+          : space.given.group[i] >= 0
+              ? price + "; it is in a group that was given"
           : space.rules.keep != PlanRules::Keep::Auto
               ? price + "; reshard_after_forward is true"
           : isShort ? price + "; the budget holds no more of them"
