@@ -168,19 +168,6 @@ static llvm::Expected<Plans> getPart(const PlanSpace &space,
   return *level > PlanSpace::kMostLevel ? Plans() : Plans{getPlan(*level)};
 }
 
-/// What is repeated at about the lowest price of memory at which the step fits
-/// with all the rest offloaded; at the highest, where that never fits.
-static llvm::Expected<Plans> getWithRest(const PlanSpace &space,
-                                         const PlanTrials &trials) {
-  auto getPlan = [&](int level) {
-    return space.withAllOffloaded(space.getRepeating(level));
-  };
-  llvm::Expected<int> level = findLevel(trials, getPlan, /*tolerance=*/2);
-  if (!level)
-    return level.takeError();
-  return Plans{getPlan(std::min(*level, PlanSpace::kMostLevel))};
-}
-
 llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
                                             PlanTrials &trials) {
   constexpr size_t kPrices = std::size(kLinkPrices);
@@ -193,12 +180,9 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
     return found.takeError();
   found->push_back({space.withAllOffloaded(space.getRepeating(0))});
   if (!trials.getBest().fits() &&
-      space.rules.recompute == PlanRules::Recompute::Auto) {
-    auto rest = getWithRest(space, trials);
-    if (!rest)
-      return rest.takeError();
-    found->push_back(std::move(*rest));
-  }
+      space.rules.recompute == PlanRules::Recompute::Auto)
+    found->push_back(
+        {space.withAllOffloaded(space.getRepeating(PlanSpace::kMostLevel))});
   // Several prices often mean the same.
   std::vector<StepPlan> bases;
   for (Plans &some : *found)
