@@ -179,8 +179,7 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   if (!found)
     return found.takeError();
   found->push_back({space.withAllOffloaded(space.getRepeating(0))});
-  if (!trials.getBest().fits() &&
-      space.rules.recompute == PlanRules::Recompute::Auto)
+  if (space.rules.recompute == PlanRules::Recompute::Auto)
     found->push_back(
         {space.withAllOffloaded(space.getRepeating(PlanSpace::kMostLevel))});
   // Several prices often mean the same.
