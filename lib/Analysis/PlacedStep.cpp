@@ -42,6 +42,7 @@ public:
   LogicalResult run();
 
 private:
+  LogicalResult checkMesh();
   LogicalResult checkArena();
   LogicalResult checkSchedule();
   LogicalResult checkType(Location loc, Type type);
@@ -56,6 +57,23 @@ private:
   int64_t arenaBytes = 0, hostBytes = 0;
 };
 } // namespace
+
+/// Groups and divisors are those of one mesh, whose ranks run the step.
+LogicalResult PlaceChecker::checkMesh() {
+  MeshOp first;
+  for (auto mesh : step->getParentOfType<ModuleOp>().getOps<MeshOp>()) {
+    if (!first) {
+      first = mesh;
+      continue;
+    }
+    InFlightDiagnostic diag =
+        mesh.emitOpError("expected one mesh, got a second: @")
+        << mesh.getSymName();
+    diag.attachNote(first.getLoc()) << "the first one is here";
+    return diag;
+  }
+  return success();
+}
 
 LogicalResult PlaceChecker::checkArena() {
   auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
@@ -204,7 +222,7 @@ LogicalResult PlaceChecker::checkViews(Operation &op) {
 LogicalResult PlaceChecker::run() {
   if (step.isDeclaration() || !step.getBody().hasOneBlock())
     return step.emitError("expected a step with one block");
-  if (failed(checkArena()) || failed(checkSchedule()) ||
+  if (failed(checkMesh()) || failed(checkArena()) || failed(checkSchedule()) ||
       failed(checkArguments()))
     return failure();
   for (Operation &op : step.getBody().front()) {

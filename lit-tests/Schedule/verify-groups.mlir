@@ -15,6 +15,16 @@
 // TWICE: 'fsdp.all_reduce' op expected to reduce what differs along 'replicate', got what is reduced along 'replicate', 'shard' already
 // DIVISOR: 'fsdp.all_reduce' op expected a sum over 4 ranks to be divided by 4 for a shard of 'w', got divisor 2
 // MISSING: expected gradients that are reduced along all axes before they update a shard of 'w', got ones that differ along 'replicate'
+//
+// A step has one mesh, whoever reads it: no other one's sizes say what is right.
+//
+// RUN: sed 's/^fsdp.mesh /fsdp.mesh @first [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]\n&/' %s > %t
+// RUN: not fsdp-opt %t --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=MESHES
+// RUN: not fsdp-opt %t --pass-pipeline='builtin.module(fsdp-plan-arena,fsdp-plan-step{cluster=%clusters/h100-sxm.json})' 2>&1 | FileCheck %s --check-prefix=MESHES
+// RUN: not fsdp-opt %t --pass-pipeline='builtin.module(fsdp-plan-arena,fsdp-schedule-step{order=in_order})' 2>&1 | FileCheck %s --check-prefix=MESHES
+//
+// MESHES: 'fsdp.mesh' op expected one mesh, got a second: @mesh
+// MESHES: note: the first one is here
 
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
 fsdp.flat_param @w on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 128 [

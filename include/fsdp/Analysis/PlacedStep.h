@@ -21,7 +21,7 @@ namespace mlir::fsdp {
 
 /// @step is a straight list of ops that a planned step may have, each argument
 /// and result has a place of its type inside of the arena, and views, waits and
-/// what they are of lie in one place.
+/// what they are of lie in one place; and its module has at most one mesh.
 LogicalResult checkPlacedStep(func::FuncOp step);
 
 /// The summary fsdp.arena says what the places are: the segments hold what they
