@@ -175,7 +175,7 @@ Distribution KernelWalk::visitElementwise(Operation &op) {
         return Distribution::join(
             {condition, Distribution::add(operands[1], operands[2])});
       })
-      .Case<arith::NegFOp, arith::ExtFOp, arith::TruncFOp, arith::BitcastOp>(
+      .Case<arith::NegFOp, arith::ExtFOp, arith::TruncFOp>(
           [&](auto) { return Distribution::join(operands); })
       .Default([&](auto) { return Distribution::apply(operands); });
 }

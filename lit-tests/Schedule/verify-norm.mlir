@@ -26,6 +26,12 @@
 // SUMS: 'fsdp.launch' op expected sums that are divided alike, got operand 0 with divisor 4 of 2 ranks and operand 1 with divisor 8 of 2 ranks
 // SWAPPED: 'fsdp.launch' op expected sums that are divided alike, got operand 1 with divisor 4 of 2 ranks and operand 0 with divisor 8 of 2 ranks
 // DIVISOR: 'fsdp.all_reduce' op expected a sum over 2 ranks to be divided by 2 for a shard of 'a', got divisor 3
+//
+// The sum of floats' bits is no sum of theirs.
+//
+// RUN: sed 's/bytes = 4096/bytes = 4608/; s/communicated_bytes = 3328, transient_offset = 4096/communicated_bytes = 3840, transient_offset = 4608/; /^  %ra = /{s/%ra = \(.*\) %qa \(.*\)3328>\(.*\)f32>/%ia = fsdp.launch @to_bits(%qa) {fsdp.offsets = array<i64: 4096>} : (tensor<f32>) -> tensor<i32>\n  %ib = \1 %ia \24352>\3i32>\n  %ra = fsdp.launch @from_bits(%ib) {fsdp.offsets = array<i64: 3328>} : (tensor<i32>) -> tensor<f32>/}' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=BITS
+//
+// BITS: 'fsdp.launch' op expected an all_reduce along 'shard' of operand 0, a sum over each rank's shard of 'a', before what is computed of it is no sum, got none
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 128 [
@@ -49,6 +55,16 @@ func.func private @squares(%g: tensor<64xf32>, %out: tensor<f32>) -> tensor<f32>
     linalg.yield %next : f32
   } -> tensor<f32>
   %placed = bufferization.materialize_in_destination %sum in %out : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %placed : tensor<f32>
+}
+func.func private @to_bits(%x: tensor<f32>, %out: tensor<i32>) -> tensor<i32> {
+  %bits = arith.bitcast %x : tensor<f32> to tensor<i32>
+  %placed = bufferization.materialize_in_destination %bits in %out : (tensor<i32>, tensor<i32>) -> tensor<i32>
+  return %placed : tensor<i32>
+}
+func.func private @from_bits(%bits: tensor<i32>, %out: tensor<f32>) -> tensor<f32> {
+  %x = arith.bitcast %bits : tensor<i32> to tensor<f32>
+  %placed = bufferization.materialize_in_destination %x in %out : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %placed : tensor<f32>
 }
 func.func private @norm(%first: tensor<f32>, %second: tensor<f32>, %out: tensor<f32>, %scale: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
