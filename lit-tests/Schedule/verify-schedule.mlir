@@ -125,3 +125,20 @@ func.func @step(%p: tensor<8xf32> {fsdp.offset = 0 : i64}, %q: tensor<8xf32> {fs
   %b = fsdp.all_reduce %q on @mesh["shard"] divisor 2 {fsdp.offsets = array<i64: 256>} : tensor<8xf32>
   return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// Without ops: what a step takes is what it leaves.
+func.func @step(%a: tensor<64xf32> {fsdp.offset = 0 : i64}, %b: tensor<64xf32> {fsdp.offset = 256 : i64}) -> tensor<64xf32>
+    attributes {fsdp.arena = {bytes = 512, state_offset = 0, state_bytes = 512, communicated_offset = 512, communicated_bytes = 0, transient_offset = 512, transient_bytes = 0}} {
+  return %a : tensor<64xf32>
+}
+
+// -----
+
+// And no argument goes over another one.
+// expected-error @below {{behind the last op: expected the caller of the step to read other (value 0) of the caller in bytes [0, 256), got other (value 1) of the caller}}
+func.func @step(%a: tensor<64xf32> {fsdp.offset = 0 : i64}, %b: tensor<64xf32> {fsdp.offset = 0 : i64}) -> tensor<64xf32>
+    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0}} {
+  return %a : tensor<64xf32>
+}

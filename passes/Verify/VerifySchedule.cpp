@@ -43,7 +43,9 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
         signalPassFailure();
       return;
     }
-    InFlightDiagnostic diag = origins[fault->op]->emitError(fault->message);
+    // What is wrong behind the last op of a step that has none is its own.
+    Operation *origin = fault->op < 0 ? step : origins[fault->op];
+    InFlightDiagnostic diag = origin->emitError(fault->message);
     if (fault->other >= 0)
       diag.attachNote(origins[fault->other]->getLoc())
           << "the other op is here";

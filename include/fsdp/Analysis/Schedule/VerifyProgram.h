@@ -27,7 +27,8 @@ namespace mlir::fsdp::sched {
 
 /// What is wrong with a program, for a person.
 struct ProgramFault {
-  /// The op at fault and, where there is one, the op that it is at odds with.
+  /// The op at fault (-1: the program, which has none) and, where there is one,
+  /// the op that it is at odds with.
   Id op = -1, other = -1;
   std::string message;
 };
