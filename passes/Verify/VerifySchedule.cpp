@@ -31,6 +31,12 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
       module.emitError("expected a function @step to verify, got none");
       return signalPassFailure();
     }
+    if (budget < 0) {
+      emitError(step.getLoc())
+          << "expected a budget of at least 0 bytes (0: any), got "
+          << int64_t(budget);
+      return signalPassFailure();
+    }
     SmallVector<Operation *> origins;
     FailureOr<sched::StepProgram> program =
         extractStepProgram(module, &origins);

@@ -199,9 +199,10 @@ TEST_F(VerifyProgram, RefusesMemoryThatIsStillInUse) {
 
 TEST_F(VerifyProgram, RefusesMemoryThatATransferStillWrites) {
   place(7, 16); // early runs while the gather does.
-  refuses("expected all_gather (op 0) to be over before early (op 1) writes "
-          "bytes [16, 24) of activations (value 1) of all_gather (op 0) that it "
-          "writes");
+  refuses(
+      "expected all_gather (op 0) to be over before early (op 1) writes "
+      "bytes [16, 24) of activations (value 1) of all_gather (op 0) that it "
+      "writes");
 }
 
 TEST_F(VerifyProgram, RefusesWorkInPlaceThatIsNone) {
@@ -222,7 +223,9 @@ TEST_F(VerifyProgram, RefusesWhatIsNotWaitedFor) {
 
 TEST_F(VerifyProgram, RefusesASecondWait) {
   p.ops.push_back(p.ops[Wait0]);
-  refuses("expected one wait for event 0, got a second");
+  refuses(
+      "expected one wait for event 0, which brings activations (value 1) of "
+      "all_gather (op 0), got a second");
 }
 
 TEST_F(VerifyProgram, RefusesAWaitBeforeTheStart) {
@@ -232,7 +235,10 @@ TEST_F(VerifyProgram, RefusesAWaitBeforeTheStart) {
 
 TEST_F(VerifyProgram, RefusesASecondStart) {
   p.ops[Scatter].event = 0;
-  refuses("expected event 0 to be started once");
+  refuses(
+      "expected event 0, which brings activations (value 1) of all_gather (op "
+      "0), to be started once, got a second start, which brings activations "
+      "(value 4) of reduce_scatter (op 5)");
 }
 
 TEST_F(VerifyProgram, RefusesComingAfterWhatHasNotStarted) {

@@ -74,6 +74,7 @@ private:
   bool check(Id id, const ByteRange &range, const Clock &clock, bool isWrite);
   bool checkOverlap(Id id, llvm::ArrayRef<ByteRange> writes);
   std::string describe(Id value) const;
+  std::string describeBrought(Id start) const;
   SmallVector<ByteRange, 4> expand(const ByteRange &range) const;
   SmallVector<ByteRange, 4> getWrites(const StepOp &op) const;
   void access(const ByteRange &range, Moment moment, bool isWrite);
@@ -119,6 +120,14 @@ std::string Verifier::describe(Id value) const {
   what += " of " + name(maker);
   Id unit = p.ops[maker].unit;
   return unit < 0 ? what : what + " for unit " + p.units[unit];
+}
+
+/// ", which brings .." of a transfer, by its first result.
+std::string Verifier::describeBrought(Id start) const {
+  const StepOp &op = p.ops[start];
+  return op.writes.empty()
+             ? std::string()
+             : ", which brings " + describe(op.writes.front().value);
 }
 
 Verifier::Event *Verifier::getEvent(Id event) {
@@ -307,7 +316,7 @@ bool Verifier::visit(Id id) {
     if (event->state == EventState::Waited)
       return fail(id,
                   "expected one wait for event " + Twine(op.event) +
-                      ", got a second",
+                      describeBrought(event->start) + ", got a second",
                   event->start);
     event->state = EventState::Waited;
     compute.join(event->clock);
@@ -345,8 +354,11 @@ bool Verifier::visit(Id id) {
     events.resize(op.event + 1);
   Event &event = events[op.event];
   if (event.state != EventState::None)
-    return fail(id, "expected event " + Twine(op.event) + " to be started once",
-                event.start);
+    return fail(
+        id,
+        "expected event " + Twine(op.event) + describeBrought(event.start) +
+            ", to be started once, got a second start" + describeBrought(id),
+        event.start);
   event = {EventState::Started, id, clock};
   return true;
 }
