@@ -198,6 +198,36 @@ private:
 };
 } // namespace
 
+/// What a transfer brings reaches another one through its token, where views
+/// have no place: before the wait @program starts none that reads a view of it.
+static LogicalResult expectWholeSources(const StepProgram &program,
+                                        ArrayRef<Operation *> origins) {
+  // By event that is not waited for yet.
+  std::map<Id, SmallVector<TransferOpInterface>> groups;
+  for (const StepOp &op : program.ops) {
+    if (op.kind == StepOpKind::Wait)
+      groups.erase(op.event);
+    if (op.kind != StepOpKind::Start)
+      continue;
+    SmallVector<TransferOpInterface> &group = groups[op.event];
+    group = getGroupFrom(cast<TransferOpInterface>(origins[op.source]));
+    for (TransferOpInterface transfer : group)
+      for (Id event : op.after)
+        for (TransferOpInterface other : groups[event]) {
+          Value source = transfer.getSource();
+          if (source == other.getBrought() ||
+              getWholeValue(source) != other.getBrought())
+            continue;
+          InFlightDiagnostic diag = transfer->emitOpError(
+              "expected to send what another transfer brings whole, got a "
+              "view");
+          diag.attachNote(other->getLoc()) << "the other transfer is here";
+          return diag;
+        }
+  }
+  return success();
+}
+
 /// Views follow what they are views of.
 void Rewriter::placeViews(ValueRange values) {
   for (Value value : values) {
@@ -374,6 +404,8 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     if (std::string error = findBrokenDependency(*program, ordered.program);
         !error.empty())
       return emitError(step.getLoc()) << "internal error: " << error;
+    if (failed(expectWholeSources(ordered.program, origins)))
+      return failure();
     // They hold for another order.
     removeArenaPlaces(step);
     Rewriter(step, origins).apply(ordered.program);
