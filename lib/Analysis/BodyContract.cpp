@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -41,14 +42,18 @@ LogicalResult fsdp::verifyStepBody(func::FuncOp func) {
   unsigned errors = 0;
   func.getBody().walk([&](Operation *op) {
     // input_c13
-    for (Type type : op->getResultTypes())
-      if (!isStatic(type)) {
-        op->emitOpError("input_c13: expected results of static shape in "
-                        "@forward_backward, got ")
-            << type;
-        ++errors;
-        break;
-      }
+    for (Type type : op->getResultTypes()) {
+      if (isStatic(type) && isOfCountableBytes(type))
+        continue;
+      InFlightDiagnostic diag = op->emitOpError("input_c13: expected results ");
+      if (isStatic(type))
+        diag << "of at most " << kMostTensorBytes << " bytes";
+      else
+        diag << "of static shape";
+      diag << " in @forward_backward, got " << type;
+      ++errors;
+      break;
+    }
     // input_c15. A function's call says nothing about its effects. Nor do ops
     // that nobody here knows; whoever lets them in vouches for them.
     bool known = isa<cf::AssertOp>(op) || !op->isRegistered() ||

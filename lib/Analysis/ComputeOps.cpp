@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -221,4 +222,19 @@ int64_t fsdp::getTensorBytes(Type type) {
                       ? 64
                       : tensor.getElementTypeBitWidth();
   return tensor.getNumElements() * llvm::divideCeil(bits, 8);
+}
+
+bool fsdp::isOfCountableBytes(Type type) {
+  auto host = dyn_cast<HostType>(type);
+  auto tensor = dyn_cast<RankedTensorType>(host ? host.getTensor() : type);
+  if (!tensor || !tensor.hasStaticShape())
+    return true;
+  Type element = tensor.getElementType();
+  int64_t bytes = element.isIntOrFloat()
+                      ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8)
+                      : 8;
+  for (int64_t size : tensor.getShape())
+    if (llvm::MulOverflow(bytes, size, bytes))
+      return false;
+  return bytes <= kMostTensorBytes;
 }

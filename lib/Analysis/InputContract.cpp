@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/ComputeOps.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Support/DebugStringHelper.h"
@@ -177,6 +178,12 @@ void StepReader::readArgument(BlockArgument arg) {
   if (!type || !type.hasStaticShape()) {
     error("input_c5: expected a tensor of static shape for ")
         << where << " (" << name << "), got " << arg.getType();
+    return;
+  }
+  if (!isOfCountableBytes(type)) {
+    error("input_c5: expected a tensor of at most ")
+        << kMostTensorBytes << " bytes for " << where << " (" << name
+        << "), got " << type;
     return;
   }
   if (!claimName(name.getValue(), param    ? "a parameter"

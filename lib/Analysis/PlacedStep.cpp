@@ -126,6 +126,9 @@ LogicalResult PlaceChecker::checkType(Location loc, Type type) {
     return emitError(loc) << "expected tensors of numbers and static shape in "
                              "a planned step, got "
                           << type;
+  if (!isOfCountableBytes(type))
+    return emitError(loc) << "expected tensors of at most " << kMostTensorBytes
+                          << " bytes in a planned step, got " << type;
   return success();
 }
 

@@ -146,3 +146,12 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
     attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_activations = 200 : i64, peak_other = 55 : i64}} {
   return %x : tensor<8xf32>
 }
+
+// -----
+
+// Its bytes, 2^64, are none to an int64_t.
+// expected-error @below {{expected tensors of at most 9007199254740992 bytes in a planned step, got 'tensor<4611686018427387904xf32>'}}
+func.func @step(%x: tensor<4611686018427387904xf32> {fsdp.offset = 0 : i64}) -> tensor<4611686018427387904xf32>
+    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0}} {
+  return %x : tensor<4611686018427387904xf32>
+}

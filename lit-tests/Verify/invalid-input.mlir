@@ -636,3 +636,30 @@ func.func @forward_backward(
   %y = memref.alloc() : memref<4xf32>
   return %loss, %x : tensor<f32>, tensor<4xf32>
 }
+
+// -----
+
+// Case: an input whose bytes nobody can count.
+// expected-error @below {{input_c5: expected a tensor of at most 9007199254740992 bytes for argument #1 ("x"), got 'tensor<4611686018427387904xf32>'}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4611686018427387904xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Case: a value whose bytes nobody can count.
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  // expected-error @below {{'tensor.empty' op input_c13: expected results of at most 9007199254740992 bytes in @forward_backward, got 'tensor<4611686018427387904x4xf32>'}}
+  %y = tensor.empty() : tensor<4611686018427387904x4xf32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}

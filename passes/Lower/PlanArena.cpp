@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepStructure.h"
@@ -18,6 +19,26 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
+
+/// Places are sums of sizes: none may be more than can be counted.
+static LogicalResult checkSizes(func::FuncOp step) {
+  auto check = [](Location loc, Type type) -> LogicalResult {
+    if (isOfCountableBytes(type))
+      return success();
+    return emitError(loc) << "expected tensors of at most " << kMostTensorBytes
+                          << " bytes in a step, got " << type;
+  };
+  for (BlockArgument arg : step.getArguments())
+    if (failed(check(arg.getLoc(), arg.getType())))
+      return failure();
+  WalkResult result = step.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (failed(check(op->getLoc(), type)))
+        return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
 
 /// The sizes, for the manifest.
 static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan,
@@ -65,6 +86,8 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
             << type;
         return signalPassFailure();
       }
+    if (failed(checkSizes(step)))
+      return signalPassFailure();
     FailureOr<ArenaPlan> plan =
         planArena(step, {draft, guard ? kGuardBorder : 0});
     if (failed(plan))

@@ -65,6 +65,14 @@ int64_t getBodyCost(linalg::GenericOp op);
 /// Bytes of a tensor, of the device or the host; one per i1.
 int64_t getTensorBytes(Type type);
 
+/// More than any machine has; sums over the tensors of a step stay far from
+/// what an int64_t counts.
+constexpr int64_t kMostTensorBytes = int64_t(1) << 53;
+
+/// Whether @type, if it is a tensor of static shape, has at most that many
+/// bytes. Nobody may ask getTensorBytes of user IR before.
+bool isOfCountableBytes(Type type);
+
 } // namespace mlir::fsdp
 
 #endif // FSDP_ANALYSIS_COMPUTEOPS_H

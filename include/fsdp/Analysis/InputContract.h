@@ -13,7 +13,7 @@
 // - input_c2: each argument and result is exactly one of the known kinds.
 // - input_c3: its entries are the known ones, each of the right kind.
 // - input_c4: names are distinct.
-// - input_c5: arguments are tensors of static shape.
+// - input_c5: arguments are tensors of static shape and countable bytes.
 // - input_c6: their elements are of types that the runtime stores.
 // - input_c7: parameters have no placement of their own.
 // - input_c8: bounds are on integer inputs, low < high.
@@ -21,7 +21,7 @@
 // - input_c10: every trained parameter has one gradient, of its type.
 // - input_c11: an update is that of a buffer, of its type, and the only one.
 // - input_c12: fsdp.modules lists names and classes, each module once.
-// - input_c13: ops have results of static shape.
+// - input_c13: ops have results of static shape and countable bytes.
 // - input_c14: initialisers are of a known kind and fit the tensor.
 // - input_c15: ops have no side effects, except cf.assert.
 // - optimizer_c1: @optimizer has a body of one block.
