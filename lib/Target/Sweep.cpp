@@ -47,7 +47,10 @@ static llvm::Expected<SweepAxis> parseAxis(StringRef text) {
         "'");
   SweepAxis axis;
   axis.name = name.str();
-  for (StringRef value : llvm::split(values, ';')) {
+  SmallVector<StringRef> all;
+  // Unlike llvm::split, this makes one empty value where there is no '='.
+  values.split(all, ';');
+  for (StringRef value : all) {
     if (value.empty())
       return llvm::createStringError("expected values of " + name +
                                      " apart by ';' in --sweep, got '" + text +
