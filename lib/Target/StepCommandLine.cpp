@@ -107,16 +107,6 @@ llvm::Error StepCommandLine::check() const {
                       &reshardAfterForward, &recompute, &offload, &bucket});
 }
 
-llvm::SmallVector<OptionRule> StepCommandLine::getRules() const {
-  if (reshardAfterForward != "true")
-    return {};
-  return {{&reshardAfterForward,
-           "--strategy",
-           strategy,
-           {"auto", "full_shard", "hybrid_shard"},
-           "the others keep parameters gathered for backward"}};
-}
-
 std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
   std::string path = llvm::sys::fs::getMainExecutable(argv0, address);
   return llvm::sys::path::parent_path(path).str();
@@ -156,22 +146,37 @@ static bool holds(const OptionRule &rule) {
                              : llvm::is_contained(rule.values, rule.value);
 }
 
-llvm::Error mlir::fsdp::checkRules(llvm::ArrayRef<OptionRule> rules) {
-  for (const OptionRule &rule : rules) {
-    if (!rule.option->getNumOccurrences() || holds(rule))
-      continue;
-    std::string expected = rule.other.str(), got = rule.value.str();
-    if (rule.isExcluded) {
-      expected = "no " + expected;
-      got = "one";
-    } else if (!rule.values.empty()) {
-      expected += " " + joinOr(rule.values);
-    }
-    return llvm::createStringError(
-        "expected " + expected + " beside --" + rule.option->ArgStr + ", got " +
-        (got.empty() ? "none" : got) + ": " + rule.reason);
+/// @option was given, but @rule does not hold for it.
+static llvm::Error refuse(llvm::StringRef option, const OptionRule &rule) {
+  std::string expected = rule.other.str(), got = rule.value.str();
+  if (rule.isExcluded) {
+    expected = "no " + expected;
+    got = "one";
+  } else if (!rule.values.empty()) {
+    expected += " " + joinOr(rule.values);
   }
+  return llvm::createStringError("expected " + expected + " beside --" +
+                                 option + ", got " +
+                                 (got.empty() ? "none" : got) + ": " +
+                                 rule.reason);
+}
+
+llvm::Error mlir::fsdp::checkRules(llvm::ArrayRef<OptionRule> rules) {
+  for (const OptionRule &rule : rules)
+    if (rule.option->getNumOccurrences() && !holds(rule))
+      return refuse(rule.option->ArgStr, rule);
   return llvm::Error::success();
+}
+
+llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
+  OptionRule rule{nullptr,
+                  "--strategy",
+                  options.strategy,
+                  {"auto", "full_shard", "hybrid_shard"},
+                  "the others keep parameters gathered for backward"};
+  if (options.reshardAfterForward != "true" || holds(rule))
+    return llvm::Error::success();
+  return refuse("reshard-after-forward", rule);
 }
 
 int mlir::fsdp::reportError(const llvm::Twine &message) {

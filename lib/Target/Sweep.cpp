@@ -11,6 +11,7 @@
 #include "fsdp/Analysis/Strategy.h"
 #include "fsdp/Analysis/WrapPolicy.h"
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/StepCommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -177,6 +178,13 @@ static std::vector<PlanOptions> makePoints(const PlanOptions &options,
   return all;
 }
 
+static llvm::Expected<std::shared_ptr<const LoweredStep>>
+lowerPoint(StepSource &source, const PlanOptions &options) {
+  if (llvm::Error error = checkTogether(options))
+    return std::move(error);
+  return source.lowerQuietly(options);
+}
+
 static void fillPoint(const PlanReport &report, const StepItems &items,
                       SweepPoint &point) {
   const PlanVariant &best = report.getBest();
@@ -228,19 +236,22 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   if (llvm::Error error = readSettings(options, unused))
     return error;
   // Where clusters are an axis none is needed beside them.
-  PlanOptions first = options;
+  std::vector<std::string> clusters = {options.cluster};
   for (const SweepAxis &axis : report.axes)
     if (axis.name == "cluster")
-      first.cluster = axis.values.front();
+      clusters = axis.values;
+  PlanOptions first = options;
+  first.cluster = clusters.front();
   auto cluster = readCluster(first);
   if (!cluster)
     return cluster.takeError();
   if (llvm::Error error = checkAxes(options, report.axes))
     return error;
-  if (llvm::Error error =
-          expectApart({{"the table", "-"}, {"--html", options.html}}, options,
-                      options.cluster, options.profile))
-    return error;
+  for (StringRef file : clusters)
+    if (llvm::Error error =
+            expectApart({{"the table", "-"}, {"--html", options.html}}, options,
+                        file, options.profile))
+      return error;
   std::optional<OutputFile> html;
   if (!options.html.empty()) {
     auto file = OutputFile::create(options.html);
@@ -263,7 +274,7 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
     // IR belongs to this thread; plans of lowered steps run beside it.
     llvm::DefaultThreadPool pool;
     for (size_t i = 0; i != settings.size(); ++i) {
-      auto step = source.lowerQuietly(settings[i]);
+      auto step = lowerPoint(source, settings[i]);
       if (!step) {
         planPoint(std::move(step), settings[i], source.getItems(),
                   report.points[i]);

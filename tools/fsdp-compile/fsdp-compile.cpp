@@ -84,7 +84,7 @@ static cl::opt<bool> guard(
 
 /// What each option needs to have an effect.
 static llvm::SmallVector<OptionRule> getRules() {
-  llvm::SmallVector<OptionRule> rules = step.getRules();
+  llvm::SmallVector<OptionRule> rules;
   using Values = std::initializer_list<llvm::StringRef>;
   auto needEmit = [&](const cl::Option &option, Values emits,
                       llvm::StringRef reason) {
@@ -170,6 +170,8 @@ int main(int argc, char **argv) {
     return reportError("expected -o, the file to write, beside --emit " + emit +
                        ", got none");
   step.fill(options);
+  if (llvm::Error error = checkTogether(options))
+    return reportError(llvm::toString(std::move(error)));
   options.output = output.empty() ? "-" : output.getValue();
   auto fillFilter = [](std::optional<std::string> &filter,
                        const cl::opt<std::string> &option) {

@@ -89,7 +89,6 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
       {&compare, "--sweep", swept, {}, "a run is of one plan", true},
       {&timeline, "--sweep", swept, {}, "a timeline is of one plan", true},
       {&whatIf, "--sweep", swept, {}, "it asks about one plan", true}};
-  llvm::append_range(rules, step.getRules());
   for (const SweepAxis &axis : axes)
     if (cl::Option *option = cl::getRegisteredOptions().lookup(axis.name))
       rules.push_back({option,
@@ -124,6 +123,8 @@ int main(int argc, char **argv) {
     return reportError(llvm::toString(std::move(error)));
   PlanOptions options;
   step.fill(options);
+  if (llvm::Error error = checkTogether(options))
+    return reportError(llvm::toString(std::move(error)));
   options.cluster = cluster;
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;

@@ -58,8 +58,6 @@ public:
     return {&reshardAfterForward, &recompute, &offload, &bucket};
   }
   const llvm::cl::Option &getAttention() const { return attention; }
-  /// What its options need of each other.
-  llvm::SmallVector<OptionRule> getRules() const;
 
 private:
   llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
@@ -76,6 +74,10 @@ private:
 /// so beside --march, got report: " and the reason, of the first of @rules that
 /// does not hold.
 llvm::Error checkRules(llvm::ArrayRef<OptionRule> rules);
+
+/// What options of a step need of each other, in the same words. For each point
+/// of a sweep, too, whose options nobody gave on the command line.
+llvm::Error checkTogether(const StepOptions &options);
 
 /// Tells the user's mistake, or the machine's failure, on stderr; returns the
 /// exit status for it.
