@@ -86,6 +86,12 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
        {},
        "its products ran as traced",
        true},
+      {&computeDtype,
+       "--compare",
+       compare,
+       {},
+       "what ran was computed as traced",
+       true},
       {&compare, "--sweep", swept, {}, "a run is of one plan", true},
       {&timeline, "--sweep", swept, {}, "a timeline is of one plan", true},
       {&whatIf, "--sweep", swept, {}, "it asks about one plan", true}};
