@@ -14,6 +14,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -117,10 +118,14 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
       {"forward_prefetch", &options.forwardPrefetch},
       {"limit_all_gathers", &options.limitAllGathers},
       {"all_reduce_stream", &allReduceStream}};
+  llvm::StringSet<> seen;
   for (StringRef part : llvm::split(text, ',')) {
     if (part.empty())
       continue;
     auto [name, value] = part.split('=');
+    if (!seen.insert(name).second)
+      return llvm::createStringError("expected each name once in --fsdp, got " +
+                                     name + " twice");
     if (name == "backward_prefetch") {
       auto prefetch = parseBackwardPrefetch(value);
       if (!prefetch)
