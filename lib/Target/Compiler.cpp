@@ -233,6 +233,9 @@ llvm::Error Compiler::makeKernelCode() {
 
 llvm::Error Compiler::makeArena() {
   bool isGuardedPlan = schedule && options.guard;
+  StringRef what = !schedule       ? "arena"
+                   : isGuardedPlan ? "guarded arena"
+                                   : "verify schedule";
   auto build = [&](OpPassManager &pm) {
     // The scheduler has packed it within the budget; borders come on top.
     PlanArenaOptions arena;
@@ -243,7 +246,7 @@ llvm::Error Compiler::makeArena() {
     verify.budget = getArenaBudget();
     pm.addPass(createVerifySchedule(verify));
   };
-  if (llvm::Error error = frontend.runPipeline("arena", build))
+  if (llvm::Error error = frontend.runPipeline(what, build))
     return error;
   if (isGuardedPlan)
     reportGuarded(frontend.getModule(), schedule->getBudget());
