@@ -87,6 +87,35 @@ TEST(StepPlan, aKeptGatherIsReadFromForward) {
             changed.ops[find(changed, "all_gather", 0)].writes[0].value);
 }
 
+/// A cast of two shards is there as long as anybody reads one of its results.
+TEST(StepPlan, aCastOfSeveralGoesWithTheLastKeptGather) {
+  ProgramBuilder b;
+  Id p = b.argument(8), q = b.argument(8), x = b.argument(8), y = b.value(8);
+  auto gatherBoth = [&](bool backward) {
+    Id c = b.value(8), d = b.value(8), w = b.value(32), v = b.value(32);
+    b.launch("cast", {p, q}, {c, d}, backward);
+    b.program.ops.back().kernel = 0;
+    b.gather(c, w, backward);
+    b.gather(d, v, backward);
+    return std::make_pair(w, v);
+  };
+  auto [w, v] = gatherBoth(false);
+  b.launch("f", {x, w, v}, {y});
+  auto [wAgain, vAgain] = gatherBoth(true);
+  b.launch("b", {y, wAgain, vAgain}, {b.over(x)}, true);
+  for (bool keepsBoth : {false, true}) {
+    StepPlan plan(b.program);
+    plan.keep[find(b.program, "all_gather", 2)] = true;
+    plan.keep[find(b.program, "all_gather", 3)] = keepsBoth;
+    ASSERT_EQ(checkPlan(b.program, plan), "");
+    StepProgram changed = applyPlan(b.program, plan);
+    EXPECT_EQ(checkProgram(changed), "");
+    EXPECT_EQ(find(changed, "cast", 1) < 0, keepsBoth);
+    Meaning meaning;
+    EXPECT_EQ(meaning.getResults(b.program), meaning.getResults(changed));
+  }
+}
+
 TEST(StepPlan, aRepeatedLaunchReadsWhatBackwardGathers) {
   StepProgram program = makeTwoUnitStep();
   StepPlan plan(program);

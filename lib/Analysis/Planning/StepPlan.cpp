@@ -332,10 +332,15 @@ private:
 } // namespace
 
 void Rewrite::dropKept() {
-  std::vector<int> readers(old.values.size());
+  // By op: of all of its results.
+  std::vector<int> readers(old.ops.size());
+  auto addReader = [&](const ByteRange &range) {
+    if (Id from = maker[range.value]; from >= 0)
+      ++readers[from];
+  };
   for (const StepOp &op : old.ops)
-    for (const ByteRange &range : op.reads)
-      ++readers[range.value];
+    llvm::for_each(op.reads, addReader);
+  llvm::for_each(old.results, addReader);
   for (auto [i, op] : llvm::enumerate(old.ops)) {
     Id earlier = choices.earlierGather[i];
     if (earlier < 0)
@@ -348,9 +353,9 @@ void Rewrite::dropKept() {
     isDone[i] = isDone[waitOf[op.event]] = true;
     for (auto [mine, kept] : llvm::zip(op.writes, old.ops[earlier].writes))
       replacement[mine.value] = kept.value;
-    // Its cast has no other reader.
+    // A cast goes with the last reader of any of its results.
     for (const ByteRange &range : op.reads)
-      if (Id cast = maker[range.value]; cast >= 0 && readers[range.value] == 1)
+      if (Id cast = maker[range.value]; cast >= 0 && --readers[cast] == 0)
         isDone[cast] = true;
   }
 }
