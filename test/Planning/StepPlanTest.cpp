@@ -321,7 +321,22 @@ TEST(StepPlan, refusesWhatCannotBe) {
   plan = StepPlan(program);
   plan.group[find(program, "all_gather", 0)] = 0;
   plan.group[find(program, "all_gather", 2)] = 0;
-  expectError(plan, "expected transfers of one kind, group and phase");
+  expectError(plan, "expected transfers of one kind, group and phase in a "
+                    "group, got all_gather of backward beside all_gather of "
+                    "forward");
+  program.groups.push_back({2, 4});
+  Id group = 1;
+  std::swap(
+      program.transfers[program.ops[find(program, "all_gather", 1)].transfer]
+          .group,
+      group);
+  plan = StepPlan(program);
+  plan.group[find(program, "all_gather", 0)] = 0;
+  plan.group[find(program, "all_gather", 1)] = 0;
+  expectError(plan, "got all_gather over 2 ranks, each 4 from the next beside "
+                    "all_gather over 4 ranks, each 1 from the next");
+  program.transfers[program.ops[find(program, "all_gather", 1)].transfer]
+      .group = group;
   plan = StepPlan(program);
   plan.offload[program.ops[find(program, "f0")].writes[0].value] = true;
   plan.recompute = plan.offload;

@@ -226,6 +226,31 @@ static Id findDependentMember(const StepProgram &program,
   return -1;
 }
 
+/// Why two transfers cannot be one; empty if they can. Says what differs.
+static std::string findDifference(const StepProgram &program, const StepOp &op,
+                                  const StepOp &other) {
+  const StepTransfer &mine = program.transfers[op.transfer],
+                     &its = program.transfers[other.transfer];
+  bool isOtherGroup = mine.group != its.group,
+       isOtherPhase = op.backward != other.backward;
+  if (op.queue == other.queue && mine.kind == its.kind && !isOtherGroup &&
+      !isOtherPhase)
+    return "";
+  auto describe = [&](const StepOp &op) {
+    std::string text = op.name;
+    Id group = program.transfers[op.transfer].group;
+    if (isOtherPhase)
+      text += op.backward ? " of backward" : " of forward";
+    if (isOtherGroup && group >= 0)
+      text += (" over " + Twine(program.groups[group].size) + " ranks, each " +
+               Twine(program.groups[group].stride) + " from the next")
+                  .str();
+    return text;
+  };
+  return "expected transfers of one kind, group and phase in a group, got " +
+         describe(op) + " beside " + describe(other);
+}
+
 std::optional<PlanError>
 mlir::fsdp::sched::findPlanError(const StepProgram &program,
                                  const StepPlan &plan) {
@@ -261,14 +286,8 @@ mlir::fsdp::sched::findPlanError(const StepProgram &program,
                                   (plan.keep[i] ? " that is kept" : "")};
     groups[plan.group[i]].push_back(i);
     const StepOp &other = program.ops[groups[plan.group[i]].front()];
-    if (op.queue != other.queue || op.backward != other.backward ||
-        program.transfers[op.transfer].kind !=
-            program.transfers[other.transfer].kind ||
-        program.transfers[op.transfer].group !=
-            program.transfers[other.transfer].group)
-      return PlanError{Id(i), "expected transfers of one kind, group and phase "
-                              "in a group, got " +
-                                  op.name + " beside " + other.name};
+    if (std::string what = findDifference(program, op, other); !what.empty())
+      return PlanError{Id(i), std::move(what)};
   }
   for (const auto &[number, members] : groups)
     if (Id op = findDependentMember(program, members); op >= 0)
