@@ -11,6 +11,7 @@
 
 using namespace mlir::fsdp;
 
+/// A gzip file is one or more members, one behind the other.
 static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 decompress(llvm::MemoryBuffer &compressed) {
   std::string text;
@@ -30,6 +31,8 @@ decompress(llvm::MemoryBuffer &compressed) {
     stream.avail_out = kChunk;
     code = inflate(&stream, Z_NO_FLUSH);
     text.resize(size + kChunk - stream.avail_out);
+    if (code == Z_STREAM_END && stream.avail_in > 0)
+      code = inflateReset(&stream);
   } while (code == Z_OK);
   inflateEnd(&stream);
   if (code != Z_STREAM_END)
