@@ -215,13 +215,52 @@ TEST(MeasuredCost, TablesThatAreWrong) {
             "\"fsdp-cluster/1\"");
 }
 
-TEST(MeasuredCost, ProfilesThatAreWrong) {
+std::string profileError(const std::string &from, const std::string &to) {
   std::string text = kProfile;
-  text.replace(text.find("\"calls\": 20"), 11, "\"calls\": 21");
+  text.replace(text.find(from), from.size(), to);
   llvm::Expected<StepProfile> result = StepProfile::parse(text, "p.json");
-  ASSERT_FALSE(bool(result));
-  EXPECT_EQ(llvm::toString(result.takeError()),
+  return result ? "none" : llvm::toString(result.takeError());
+}
+
+TEST(MeasuredCost, ProfilesThatAreWrong) {
+  EXPECT_EQ(profileError("\"calls\": 20", "\"calls\": 21"),
             "p.json: calls[0].calls: expected a multiple of 10 steps, got 21");
+  EXPECT_EQ(profileError("k2_reduce\", \"kind\": \"launch\"",
+                         "k1_matmul\", \"kind\": \"matmul\""),
+            "p.json: calls[1]: expected one entry for each kind and name, got "
+            "a second for matmul k1_matmul");
+  EXPECT_EQ(profileError("\"waiting_ns\"", "\"waited\"").substr(0, 31),
+            "p.json: calls[0]: expected one ");
+  EXPECT_EQ(profileError("\"rank\"", "\"rang\"").substr(0, 24),
+            "p.json: expected one of ");
+  EXPECT_EQ(profileError("\"F32\"", "\"I32\""),
+            "p.json: products[0].dtype: expected one of f64, f32, bf16, f16, "
+            "f8, got \"I32\"");
+  EXPECT_EQ(profileError("\"m\": 8", "\"m\": 4294967296"),
+            "p.json: products[0].m: expected an integer of at least 1, at most "
+            "2147483648, got 4.29497e+09");
+  EXPECT_EQ(profileError("[1, 1, 3, 1]", "[2147483648, 2147483648, 4, 1]"),
+            "p.json: products[0].batch: expected at most 2147483648 products "
+            "together, got more");
+}
+
+/// All that a run writes.
+TEST(MeasuredCost, ProfilesOfRuns) {
+  EXPECT_EQ(profileError("\"rank\": 0,",
+                         "\"rank\": 0, \"blas\": \"openblas\", \"threads\": 1, "
+                         "\"times\": {}, \"traffic\": [], \"host_copies\": "
+                         "{}, \"arena_bytes\": 1, \"host_bytes\": 0,"),
+            "none");
+  EXPECT_EQ(profileError("\"name\": \"k3_matmul\"",
+                         "\"name\": \"k3_matmul\", \"a\": 0, \"b\": 0, \"c\": "
+                         "0, \"lda\": 8, \"ldb\": 8, \"ldc\": 8, "
+                         "\"a_stride\": [], \"b_stride\": [], \"c_stride\": "
+                         "[], \"alpha\": 1, \"trans_a\": false, \"trans_b\": "
+                         "false, \"accumulate\": false"),
+            "none");
+  EXPECT_EQ(profileError("\"ns\": 900000", "\"ns\": 9, \"gb_per_s\": 1, "
+                                           "\"gflops_per_s\": 1"),
+            "none");
 }
 
 } // namespace

@@ -267,9 +267,8 @@ double JsonArray::number(size_t index, NumberRange range) const {
   return checkNumber(*file, pathOf(index), (*elements)[index], range);
 }
 
-int64_t JsonArray::integer(size_t index, int64_t least) const {
-  return checkInteger(*file, pathOf(index), (*elements)[index], least,
-                      INT64_MAX);
+int64_t JsonArray::integer(size_t index, int64_t least, int64_t most) const {
+  return checkInteger(*file, pathOf(index), (*elements)[index], least, most);
 }
 
 std::string JsonArray::string(size_t index) const {

@@ -112,7 +112,7 @@ public:
   JsonArray(JsonFile &file, std::string path, const llvm::json::Value *value);
   size_t size() const { return elements ? elements->size() : 0; }
   double number(size_t index, NumberRange range) const;
-  int64_t integer(size_t index, int64_t least) const;
+  int64_t integer(size_t index, int64_t least, int64_t most = INT64_MAX) const;
   std::string string(size_t index) const;
   JsonObject object(size_t index) const;
   JsonArray array(size_t index) const;

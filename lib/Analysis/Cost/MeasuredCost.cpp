@@ -10,6 +10,8 @@
 #include "fsdp/Analysis/Cost/MeasuredCost.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cmath>
@@ -197,6 +199,27 @@ std::optional<double> DeviceTable::seconds(const KernelCost &kernel) const {
 // StepProfile
 //===----------------------------------------------------------------------===//
 
+/// Reads to the end of @object. @others are keys that a run writes for people
+/// and other tools.
+static void finish(JsonObject &object, ArrayRef<StringLiteral> others) {
+  for (StringLiteral key : others)
+    object.has(key);
+  object.finish();
+}
+
+/// The product of all dimensions of a batch.
+static int64_t readBatch(JsonArray dims) {
+  int64_t batch = 1;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (MulOverflow(batch, dims.integer(d, 1, kMostOfACount), batch) ||
+        batch > kMostOfACount) {
+      dims.report("expected at most " + Twine(kMostOfACount) +
+                  " products together, got more");
+      return 1;
+    }
+  return batch;
+}
+
 Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
   JsonFile file(text, path);
   JsonObject root(file);
@@ -206,6 +229,7 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
   // best_ns is the sum over the call sites of each one's fastest call, so it
   // is of as many calls as one step makes.
   JsonArray calls = root.array("calls");
+  std::set<std::pair<unsigned, std::string>> seen;
   for (size_t i = 0; i < calls.size(); ++i) {
     JsonObject call = calls.object(i);
     constexpr StringLiteral kinds[] = {"launch", "matmul", "collective", "copy",
@@ -216,6 +240,11 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
     int64_t flops = call.integer("flops", 0);
     int64_t bytes = call.integer("bytes", 0);
     std::string name = call.string("name");
+    finish(call, {"ns", "waiting_ns", "gb_per_s", "gflops_per_s"});
+    if (!seen.insert({kind, name}).second)
+      call.report("", "expected one entry for each kind and name, got a second "
+                      "for " +
+                          kinds[kind] + " " + name);
     if (kinds[kind] != "launch" && kinds[kind] != "matmul")
       continue;
     if (count % steps != 0) {
@@ -235,20 +264,27 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
     JsonObject product = products.object(i);
     std::string type = product.string("dtype");
     std::optional<CostDtype> dtype = parseCostDtype(type);
-    int64_t m = product.integer("m", 1), n = product.integer("n", 1),
-            k = product.integer("k", 1), batch = 1;
-    JsonArray dims = product.array("batch");
-    for (size_t d = 0; d < dims.size(); ++d)
-      batch *= dims.integer(d, 1);
+    int64_t m = product.integer("m", 1, kMostOfACount),
+            n = product.integer("n", 1, kMostOfACount),
+            k = product.integer("k", 1, kMostOfACount);
+    int64_t batch = readBatch(product.array("batch"));
     double best = product.number("best_ns", NumberRange::nonNegative()) * kNano;
-    if (!dtype)
-      continue;
+    finish(product, {"name", "a", "b", "c", "lda", "ldb", "ldc", "a_stride",
+                     "b_stride", "c_stride", "alpha", "trans_a", "trans_b",
+                     "accumulate", "calls", "ns"});
+    if (!dtype) {
+      product.report("dtype", "expected one of " + join(kCostDtypeNames, ", ") +
+                                  ", got \"" + type + "\"");
+      break;
+    }
     // One row per call site: the fastest site is the least disturbed.
     auto [entry, isNew] =
         profile.products.try_emplace({*dtype, m, n, k, batch}, best);
     if (!isNew)
       entry->second = std::min(entry->second, best);
   }
+  finish(root, {"rank", "blas", "threads", "times", "traffic", "host_copies",
+                "arena_bytes", "host_bytes"});
   if (Error error = file.takeError())
     return std::move(error);
   return profile;
