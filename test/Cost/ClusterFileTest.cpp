@@ -77,6 +77,22 @@ TEST(ClusterFile, TimesDoNotFall) {
             "least 200, that of the smaller size, got 100");
 }
 
+TEST(ClusterFile, MeasuredTimesAreOfThisCluster) {
+  auto with = [](int ranks, const std::string &us) {
+    return replaced("\"nccl\"",
+                    "\"collectives\": [{\"kind\": \"all_gather\", \"nodes\": "
+                    "1, \"ranks_per_node\": " +
+                        std::to_string(ranks) + ", \"us_by_bytes\": [[4, " +
+                        us + "]]}], \"nccl\"");
+  };
+  EXPECT_EQ(errorOf(with(8, "1e15")),
+            "c.json: collectives[0].us_by_bytes[0][1]: expected a number above "
+            "0 and at most 1e+08, got 1e+15");
+  EXPECT_EQ(errorOf(with(16, "10")),
+            "c.json: collectives[0].ranks_per_node: expected an integer of at "
+            "least 1, at most 8, got 16");
+}
+
 TEST(ClusterFile, HoldsEachKeyOnce) {
   EXPECT_EQ(errorOf(replaced("\"launch_us\": 5",
                              "\"launch_us\": 5, \"launch_us\": 6"))

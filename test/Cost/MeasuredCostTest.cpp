@@ -190,7 +190,19 @@ std::string tableError(const std::string &from, const std::string &to) {
 
 TEST(MeasuredCost, TablesThatAreWrong) {
   EXPECT_EQ(tableError("\"us\": 10", "\"us\": 0"),
-            "t.json: matmul[0].us: expected a number above 0, got 0");
+            "t.json: matmul[0].us: expected a number above 0 and at most "
+            "1e+08, got 0");
+  for (const char *time : {"\"us\": 10", "\"forward_us\": 100",
+                           "\"backward_us\": 260", "[1e8, 50"}) {
+    llvm::StringRef key = llvm::StringRef(time).take_until(
+        [](char c) { return c == ':' || c == ','; });
+    std::string wrong = key.str() + (time[0] == '[' ? ", 1e9" : ": 1e9");
+    EXPECT_NE(tableError(time, wrong)
+                  .find("expected a number above 0 and at most 1e+08, got "
+                        "1e+09"),
+              std::string::npos)
+        << tableError(time, wrong);
+  }
   EXPECT_EQ(tableError("\"bf16\"", "\"bf61\""),
             "t.json: matmul[0].dtype: expected one of f64, f32, bf16, f16, f8, "
             "got \"bf61\"");

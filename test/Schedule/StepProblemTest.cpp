@@ -350,6 +350,36 @@ TEST_F(StepProblemTest, randomSteps) {
   }
 }
 
+/// Also of the epilogue, which the problem's own checks do not see.
+TEST_F(StepProblemTest, refusesTimesThatTheClockCannotHold) {
+  auto getError = [&](StepProgram given) {
+    program = std::move(given);
+    times = addTimes(program, cost, {GroupPlacement()});
+    auto problem = getStepProblem(program, times);
+    return problem ? "none" : llvm::toString(problem.takeError());
+  };
+  cost.kernelTime = 700'000'000'000'000;
+  EXPECT_EQ(getError(makeTwoUnitStep()), "none");
+  cost.transferCost.work = cost.kernelTime + 1'000'000'000'000;
+  EXPECT_EQ(getError(makeTwoUnitStep()),
+            "expected all_gather to take at most 700 s, got 701 s by the "
+            "cluster file, its table or the profile");
+  // Updates of clipped gradients, each of which is within the range.
+  cost = ConstantCost();
+  ProgramBuilder b;
+  Id p = b.argument(8), y = b.value(8), sum = b.value(8);
+  b.launch("f", {p}, {y});
+  b.reduce(y, sum);
+  for (int i = 0; i != 200; ++i)
+    b.launch("update", {sum}, {b.value(8)}, true);
+  EXPECT_EQ(getError(b.program), "none");
+  cost.kernelTime = 600'000'000'000'000;
+  EXPECT_EQ(getError(b.program),
+            "expected the step's kernels and transfers to take at most 100000 "
+            "s one after the other, got more by the cluster file, its table or "
+            "the profile");
+}
+
 TEST_F(StepProblemTest, refusesAGatherForTailsAlone) {
   ProgramBuilder b;
   Id p = b.argument(100), w = b.value(400), g = b.value(400), s = b.value(100);

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 using namespace llvm;
 using namespace mlir::fsdp;
@@ -215,12 +216,14 @@ static TransferCost getInMemory(const IntraLink &intra,
 static TransferCost addAtoms(const TransferKey &transfer,
                              function_ref<TransferCost(int64_t)> getCost) {
   TransferCost sum;
+  // One may take the most that is counted at all, and there may be many.
+  const Time most = toTime(std::numeric_limits<double>::infinity());
   for (int64_t bytes : transfer.atomBytes) {
     if (bytes == 0)
       continue;
     TransferCost cost = getCost(bytes);
-    sum.latency += cost.latency;
-    sum.work += cost.work;
+    sum.latency = std::min(sum.latency + cost.latency, most);
+    sum.work = std::min(sum.work + cost.work, most);
   }
   return sum;
 }

@@ -269,10 +269,12 @@ static void readCollectives(JsonArray list, Cluster &cluster) {
     measured.kind = TransferKind(object.oneOf(
         "kind", ArrayRef<StringLiteral>(kTransferKindNames).take_front(3)));
     measured.nodes = object.integer("nodes", 1, kMostOfACount);
-    measured.ranksPerNode = object.integer("ranks_per_node", 1, kMostOfACount);
+    // More than there are would never be asked for.
+    measured.ranksPerNode =
+        object.integer("ranks_per_node", 1, cluster.gpusPerNode);
     measured.neighbours = object.integerOr("neighbours", 1, 1, kMostOfACount);
     std::vector<std::pair<double, double>> points =
-        object.array("us_by_bytes").risingPoints(NumberRange::positive());
+        object.array("us_by_bytes").risingPoints(NumberRange::duration());
     for (auto &point : points)
       point.second *= kMicro;
     measured.seconds = SizeCurve::fromTimes(points, SizeCurve::Below::Constant);

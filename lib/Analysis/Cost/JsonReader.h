@@ -59,6 +59,9 @@ struct NumberRange {
   static NumberRange positive() { return {0, true, 0}; }
   static NumberRange nonNegative() { return {0, false, 0}; }
   static NumberRange fraction() { return {0, true, 1}; }
+  /// Microseconds of one kernel or transfer that was measured: over a minute
+  /// and a half is a slip of the pen.
+  static NumberRange duration() { return {0, true, 1e8}; }
 };
 
 class JsonArray;

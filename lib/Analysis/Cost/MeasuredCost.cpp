@@ -64,7 +64,7 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
           row.integer("n", 1, kMostOfACount),
           row.integer("k", 1, kMostOfACount),
           row.integerOr("batch", 1, 1, kMostOfACount)};
-      double us = row.number("us", NumberRange::positive());
+      double us = row.number("us", NumberRange::duration());
       row.finish();
       if (!products.insert({dtype, shape}).second)
         row.report("", "expected one time for each dtype, m, n, k and batch, "
@@ -75,7 +75,7 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
   if (root.has("memory")) {
     JsonObject memory = root.object("memory");
     std::vector<std::pair<double, double>> points =
-        memory.array("us_by_bytes").risingPoints(NumberRange::positive());
+        memory.array("us_by_bytes").risingPoints(NumberRange::duration());
     memory.finish();
     for (auto &point : points)
       point.second *= kMicro;
@@ -95,8 +95,8 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
       int64_t keys = row.integerOr("keys", 1, queries, kMostOfACount);
       int64_t headSize = row.integer("head_size", 1, kMostOfACount);
       bool causal = row.booleanOr("causal", false);
-      double forward = row.number("forward_us", NumberRange::positive());
-      double backward = row.number("backward_us", NumberRange::positive());
+      double forward = row.number("forward_us", NumberRange::duration());
+      double backward = row.number("backward_us", NumberRange::duration());
       row.finish();
       if (!shapes
                .insert({dtype,

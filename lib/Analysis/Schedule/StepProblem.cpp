@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 #include <set>
@@ -515,7 +516,35 @@ void Builder::cutSpine() {
   }
 }
 
+/// Times that the schedule's clock, or a sum of them, could not hold: each op
+/// is counted in 64 bits of scaled work, all of them one behind the other.
+static llvm::Error checkTimes(const StepProgram &program,
+                              const TimedProgram &times) {
+  constexpr Time kMostOfOp = 700'000'000'000'000;
+  constexpr Time kMostOfStep = 100'000'000'000'000'000;
+  Time sum = 0;
+  for (auto [op, timed] : llvm::zip(program.ops, times.ops)) {
+    Time time = timed.kind == TimedOp::Start ? timed.cost.total() : timed.work;
+    if (time > kMostOfOp)
+      return llvm::createStringError(
+          "expected " + op.name + " to take at most " +
+          llvm::formatv("{0:f0}", toSeconds(kMostOfOp)) + " s, got " +
+          llvm::formatv("{0:f0}", toSeconds(time)) +
+          " s by the cluster file, its table or the profile");
+    sum += time;
+    if (sum > kMostOfStep)
+      return llvm::createStringError(
+          "expected the step's kernels and transfers to take at most " +
+          llvm::formatv("{0:f0}", toSeconds(kMostOfStep)) +
+          " s one after the other, got more by the cluster file, its table or "
+          "the profile");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<StepProblem> Builder::build() {
+  if (llvm::Error error = checkTimes(program, times))
+    return std::move(error);
   collectAccesses();
   classify();
   number();
