@@ -215,13 +215,17 @@ int64_t fsdp::getBodyCost(linalg::GenericOp op) {
   return cost;
 }
 
+/// Those of an index, where the width is the machine's, are 8.
+static int64_t getElementBytes(Type element) {
+  return element.isIntOrFloat()
+             ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8)
+             : 8;
+}
+
 int64_t fsdp::getTensorBytes(Type type) {
   auto host = dyn_cast<HostType>(type);
   auto tensor = host ? host.getTensor() : cast<RankedTensorType>(type);
-  unsigned bits = isa<IndexType>(tensor.getElementType())
-                      ? 64
-                      : tensor.getElementTypeBitWidth();
-  return tensor.getNumElements() * llvm::divideCeil(bits, 8);
+  return tensor.getNumElements() * getElementBytes(tensor.getElementType());
 }
 
 bool fsdp::isOfCountableBytes(Type type) {
@@ -229,10 +233,7 @@ bool fsdp::isOfCountableBytes(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(host ? host.getTensor() : type);
   if (!tensor || !tensor.hasStaticShape())
     return true;
-  Type element = tensor.getElementType();
-  int64_t bytes = element.isIntOrFloat()
-                      ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8)
-                      : 8;
+  int64_t bytes = getElementBytes(tensor.getElementType());
   for (int64_t size : tensor.getShape())
     if (llvm::MulOverflow(bytes, size, bytes))
       return false;

@@ -181,11 +181,17 @@ TEST(MeasuredCost, TransfersAndRatesAreTheBases) {
   EXPECT_EQ(cost.rate(Queue::Compute, maskOf(Queue::AllGather)), 512);
 }
 
-std::string tableError(const std::string &from, const std::string &to) {
-  std::string text = kTable;
+/// What T says of @text, the file @path, with @to for @from.
+template <typename T>
+std::string errorOf(std::string text, const char *path, const std::string &from,
+                    const std::string &to) {
   text.replace(text.find(from), from.size(), to);
-  llvm::Expected<DeviceTable> result = DeviceTable::parse(text, "t.json");
+  llvm::Expected<T> result = T::parse(text, path);
   return result ? "none" : llvm::toString(result.takeError());
+}
+
+std::string tableError(const std::string &from, const std::string &to) {
+  return errorOf<DeviceTable>(kTable, "t.json", from, to);
 }
 
 TEST(MeasuredCost, TablesThatAreWrong) {
@@ -228,10 +234,7 @@ TEST(MeasuredCost, TablesThatAreWrong) {
 }
 
 std::string profileError(const std::string &from, const std::string &to) {
-  std::string text = kProfile;
-  text.replace(text.find(from), from.size(), to);
-  llvm::Expected<StepProfile> result = StepProfile::parse(text, "p.json");
-  return result ? "none" : llvm::toString(result.takeError());
+  return errorOf<StepProfile>(kProfile, "p.json", from, to);
 }
 
 TEST(MeasuredCost, ProfilesThatAreWrong) {

@@ -105,11 +105,16 @@ llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
   if (space.rules.recompute == PlanRules::Recompute::Auto) {
     // Where repeats alone do not make the step fit, with the rest offloaded.
     bool needsRest = level == PlanSpace::kMostLevel;
-    for (int more : {6, 18})
-      if (needsRest && space.mayOffload())
-        bases.push_back(space.withAllOffloaded(space.getRepeating(36 + more)));
-      else if (level + more < PlanSpace::kMostLevel)
-        bases.push_back(space.getRepeating(level ? level + more : 36 + more));
+    int from = level == 0 || needsRest ? 36 : level;
+    for (int more : {6, 18}) {
+      if (from + more >= PlanSpace::kMostLevel)
+        continue;
+      StepPlan base = space.getRepeating(from + more);
+      if (!needsRest)
+        bases.push_back(std::move(base));
+      else if (space.mayOffload())
+        bases.push_back(space.withAllOffloaded(std::move(base)));
+    }
     auto all = getRepeatingForAll(space, trials);
     if (!all)
       return all.takeError();
