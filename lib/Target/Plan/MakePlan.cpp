@@ -212,13 +212,17 @@ Time Planner::getBound(const Task &task, int64_t bytes) const {
 /// How much less the kernels and copies of @changed take: which values share a
 /// buffer, and so what is copied, depends on the order.
 Time Planner::getSaved(const Task &task, const StepProgram &changed) const {
-  llvm::DenseMap<Id, Time> now;
+  // Copies of the end are made anew, under other sources.
+  auto getKey = [](const StepOp &op) {
+    return std::pair(op.replaces, op.replaces < 0 ? op.source : 0);
+  };
+  llvm::DenseMap<std::pair<Id, Id>, Time> now;
   TimedProgram times = addTimes(changed, cost, placements);
   for (auto [op, timed] : llvm::zip_equal(changed.ops, times.ops))
-    now[op.source] = timed.work;
+    now[getKey(op)] = timed.work;
   Time saved = 0;
   for (auto [op, timed] : llvm::zip_equal(task.program.ops, task.times.ops))
-    saved += std::max<Time>(0, timed.work - now.lookup(op.source));
+    saved += std::max<Time>(0, timed.work - now.lookup(getKey(op)));
   return saved;
 }
 
