@@ -5,8 +5,9 @@
 
 Hand wrapping is a unit per block, full_shard (hybrid_shard on a mesh with a replicate axis), each gather
 one unit ahead. The same memory for both: the device's, or what hand wrapping may take (with any timing) if that is more.
-`planned` has the same units, `auto` chooses them (--wrap auto); what is kept, repeated and issued together is
-the planner's choice in both. Communication dominates where compute waits for it for a third of FSDP's step.
+`planned` has the same units, `auto` chooses them (--wrap auto: blocks, smaller pieces or one unit); what is kept,
+repeated and issued together is the planner's choice in both. Communication dominates where compute waits for it for a
+third of FSDP's step.
 
 `gap`: of the slower of the two plans to its bound. Exits 1 where a plan is slower than FSDP, or where communication
 dominates and plans are less than 5 % faster on average, or where it does not and a gap is over 2 %.

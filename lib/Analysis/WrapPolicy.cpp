@@ -12,6 +12,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -24,10 +25,13 @@ using llvm::Expected;
 Expected<WrapPolicy> WrapPolicy::parse(StringRef text) {
   WrapPolicy policy;
   StringRef rest = text;
-  if (rest == "blocks" || rest == "none" || rest == "auto") {
-    policy.kind = rest == "none"   ? Kind::None
-                  : rest == "auto" ? Kind::Auto
-                                   : Kind::Blocks;
+  std::optional<Kind> kind = llvm::StringSwitch<std::optional<Kind>>(rest)
+                                 .Case("blocks", Kind::Blocks)
+                                 .Cases({"pieces", "auto"}, Kind::Pieces)
+                                 .Case("none", Kind::None)
+                                 .Default(std::nullopt);
+  if (kind) {
+    policy.kind = *kind;
     return policy;
   }
   if (rest.consume_front("module:")) {
@@ -60,7 +64,7 @@ Expected<WrapPolicy> WrapPolicy::parse(StringRef text) {
     return policy;
   }
   return llvm::createStringError(
-      "expected module:CLASS[,CLASS..], size:N, blocks, none or "
+      "expected module:CLASS[,CLASS..], size:N, blocks, pieces, none or "
       "auto as wrap policy, got '" +
       text + "'");
 }
@@ -249,6 +253,19 @@ static void wrapPieces(ModuleTree &tree, ArrayRef<int64_t> numel) {
 // assignUnits
 //===----------------------------------------------------------------------===//
 
+std::vector<WrapParam> fsdp::getWrapParams(ArrayRef<ParamInfo> infos) {
+  std::vector<WrapParam> params;
+  for (const ParamInfo &info : infos) {
+    WrapParam &param = params.emplace_back();
+    param.numel = info.getType().getNumElements();
+    param.names.push_back(info.fqn.str());
+    if (info.tied)
+      for (auto name : info.tied.getAsValueRange<StringAttr>())
+        param.names.push_back(name.str());
+  }
+  return params;
+}
+
 /// Elements of the distinct parameters in and below each module.
 static std::vector<int64_t> countElements(const ModuleTree &tree,
                                           ArrayRef<WrapParam> params) {
@@ -280,7 +297,7 @@ fsdp::assignUnits(ArrayRef<ModuleInfo> modules, ArrayRef<WrapParam> params,
   case WrapPolicy::Kind::Blocks:
     wrapBlocks(tree, 0, numel);
     break;
-  case WrapPolicy::Kind::Auto:
+  case WrapPolicy::Kind::Pieces:
     wrapPieces(tree, numel);
     break;
   case WrapPolicy::Kind::None:

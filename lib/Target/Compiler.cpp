@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Compiler.h"
 #include "MakeCompileReport.h"
+#include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepStructure.h"
@@ -20,6 +21,7 @@
 #include "fsdp/Target/Planner.h"
 #include "fsdp/Target/ProgramHeader.h"
 
+#include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -47,7 +49,7 @@ private:
   llvm::Error run();
   SmallVector<Stage> getStages(const TargetCpu &cpu);
   llvm::Error makeLogical();
-  llvm::Error makeKernelCode();
+  llvm::Error makeKernelCode(ModuleOp module, StepScheduler *scheduler);
   /// 0: whatever it takes. The borders of a guarded arena come on top of what
   /// it was packed for.
   int64_t getArenaBudget() const {
@@ -60,15 +62,31 @@ private:
   llvm::Error writeReport();
   llvm::Error openOutput();
   llvm::Error readSchedule();
+  bool hasCode() const {
+    return options.emit == CompileOptions::Emit::Executable ||
+           options.emit == CompileOptions::Emit::SharedLibrary ||
+           options.emit == CompileOptions::Emit::LLVM;
+  }
+  bool choosesWrap() const {
+    return options.wrap == kChosenWrap && !options.schedule.cluster.empty();
+  }
+  llvm::Error tryWrap(StringRef wrap);
+  void chooseWrap();
+  void reportWraps();
   llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
                            StringRef manifest);
 
-  const CompileOptions &options;
+  /// With the wrap that was chosen, once it is.
+  CompileOptions options;
   Frontend frontend;
   Stopwatch &watch;
   OutputFile output, header;
   /// Set where the step is scheduled.
   std::optional<StepScheduler> schedule;
+  /// Wraps that were tried, and the plan of each; the one that was taken.
+  SmallVector<WrapTrial> wraps;
+  SmallVector<StepScheduler::Choice> choices;
+  size_t wrap = 0;
 };
 } // namespace
 
@@ -169,7 +187,7 @@ llvm::Error Compiler::readSchedule() {
       return llvm::createStringError(
           "expected --cluster beside --emit report, got none: "
           "without one nothing is chosen");
-    if (options.wrap == "auto" && !isUnplanned)
+    if (options.wrap == kChosenWrap && !isUnplanned)
       return llvm::createStringError(
           "expected --cluster beside --wrap auto, got none: "
           "without one nothing is chosen");
@@ -179,6 +197,10 @@ llvm::Error Compiler::readSchedule() {
   if (!created)
     return created.takeError();
   schedule = std::move(*created);
+  if (options.wrap == kChosenWrap && !wanted.hasPlan())
+    return llvm::createStringError(
+        "expected --order scheduled beside --wrap auto, got " + wanted.order +
+        ": nothing else makes a plan");
   if (!wanted.memoryBudget.empty()) {
     const Cluster &cluster = schedule->getCluster();
     warnAboveDevice(schedule->getBudget() + cluster.device.reservedBytes,
@@ -204,6 +226,63 @@ llvm::Error Compiler::writeReport() {
       [&](raw_ostream &os) { printCompileReport(*report, os); });
 }
 
+/// Plans a copy of the step as it would be compiled with that wrap. Says
+/// nothing: where a wrap cannot be, others can.
+llvm::Error Compiler::tryWrap(StringRef wrap) {
+  OwningOpRef<ModuleOp> module = frontend.getModule().clone();
+  ScopedDiagnosticHandler quiet(module->getContext(),
+                                [](Diagnostic &) { return success(); });
+  CompileOptions changed = options;
+  changed.wrap = wrap.str();
+  if (llvm::Error error = frontend.partition(*module, changed))
+    return error;
+  if (llvm::Error error = frontend.makeKernels(*module, changed))
+    return error;
+  StepScheduler scheduler = *schedule;
+  if (hasCode())
+    if (llvm::Error error = makeKernelCode(*module, &scheduler))
+      return error;
+  auto choice = scheduler.choose(frontend, *module);
+  if (!choice)
+    return choice.takeError();
+  wraps.push_back({wrap.str(), choice->fits(), choice->outcome.time,
+                   scheduler.getBudgetFor(choice->leastBytes)});
+  choices.push_back(std::move(*choice));
+  return llvm::Error::success();
+}
+
+void Compiler::chooseWrap() {
+  std::vector<std::string> all = getWraps(frontend.getModule());
+  for (const std::string &wrap : all)
+    llvm::consumeError(tryWrap(wrap));
+  // Where none can be, compiling the first says why.
+  options.wrap = all.front();
+  if (wraps.empty())
+    return;
+  wrap = pickWrap(wraps);
+  options.wrap = wraps[wrap].wrap;
+}
+
+/// A remark for each wrap that was tried, and all of them in a line.
+void Compiler::reportWraps() {
+  if (wraps.empty())
+    return;
+  Location loc = frontend.getModule().getLoc();
+  auto remarkOn =
+      remark::RemarkOpts::name("Wrap").category("fsdp-assign-units");
+  for (auto [i, trial] : llvm::enumerate(wraps)) {
+    if (i == wrap) {
+      remark::passed(loc, remarkOn) << describe(trial);
+      continue;
+    }
+    auto missed = remark::missed(loc, remarkOn);
+    missed << describe(trial);
+    if (trial.fits)
+      missed << remark::reason("{0} is no slower", wraps[wrap].wrap);
+  }
+  llvm::errs() << describeWraps(wraps, wrap) << "\n";
+}
+
 llvm::Error Compiler::compile() {
   llvm::Error error = run();
   // Also of a step that failed: they may say why. Nobody asked for those that
@@ -222,12 +301,13 @@ llvm::Error Compiler::makeLogical() {
 }
 
 /// Before the step is planned: what code needs beside the arena is known then.
-llvm::Error Compiler::makeKernelCode() {
-  if (llvm::Error error =
-          frontend.runPipeline("code for kernels", buildCpuKernelPipeline))
+llvm::Error Compiler::makeKernelCode(ModuleOp module,
+                                     StepScheduler *scheduler) {
+  if (llvm::Error error = frontend.runPipeline(module, "code for kernels",
+                                               buildCpuKernelPipeline))
     return error;
-  if (schedule)
-    schedule->reserveScratch(frontend.getModule());
+  if (scheduler)
+    scheduler->reserveScratch(module);
   return llvm::Error::success();
 }
 
@@ -285,7 +365,7 @@ llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
 /// From the step that was read to the output that was asked for.
 SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
   using Emit = CompileOptions::Emit;
-  RemarkingPass units{"fsdp-assign-units", true, false};
+  RemarkingPass units{"fsdp-assign-units", true, choosesWrap()};
   if (options.emit == Emit::L1)
     return {{[&] { return makeLogical(); }, {units}},
             {[&] { return print(); }}};
@@ -304,15 +384,21 @@ SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
     return stages;
   }
 
-  bool isProgram = options.emit != Emit::L3 && options.emit != Emit::Report;
-  if (isProgram)
-    stages.push_back({[&] { return makeKernelCode(); },
+  if (hasCode())
+    stages.push_back({[&] {
+                        return makeKernelCode(frontend.getModule(),
+                                              schedule ? &*schedule : nullptr);
+                      },
                       {{"fsdp-vectorize-kernels", false, true}}});
   if (!options.schedule.cluster.empty())
-    stages.push_back({[&] { return schedule->run(frontend); },
+    stages.push_back({[&] {
+                        return choices.empty()
+                                   ? schedule->run(frontend)
+                                   : schedule->run(frontend, choices[wrap]);
+                      },
                       StepScheduler::getRemarkingPasses(options.schedule)});
   stages.push_back({[&] { return makeArena(); }});
-  if (isProgram)
+  if (hasCode())
     stages.push_back({[&] { return lowerAndWrite(cpu); }});
   else
     stages.push_back(
@@ -334,9 +420,12 @@ llvm::Error Compiler::run() {
     return error;
   if (llvm::Error error = openOutput())
     return error;
-  startRemarks();
   if (llvm::Error error = frontend.read())
     return error;
+  if (choosesWrap())
+    chooseWrap();
+  startRemarks();
+  reportWraps();
   for (const Stage &stage : stages)
     if (llvm::Error error = stage.run())
       return error;

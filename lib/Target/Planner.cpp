@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Planner.h"
 #include "StepSource.h"
+#include "WrapChoice.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/PlanCompare.h"
@@ -137,6 +138,21 @@ static llvm::Error write(std::optional<OutputFile> &file,
   return file ? file->write(print) : llvm::Error::success();
 }
 
+/// Of all wraps that there are to choose from, or of one.
+static llvm::Expected<LoweredSteps> lowerAloud(StepSource &source,
+                                               const PlanOptions &options) {
+  if (options.wrap == kChosenWrap) {
+    auto steps = source.lowerWraps(options);
+    if (steps)
+      return steps;
+    llvm::consumeError(steps.takeError());
+  }
+  auto step = source.lower(options);
+  if (!step)
+    return step.takeError();
+  return LoweredSteps{std::make_shared<const LoweredStep>(std::move(*step))};
+}
+
 llvm::Error fsdp::plan(const PlanOptions &options) {
   if (!options.sweep.empty())
     return planSweep(options);
@@ -165,23 +181,25 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   StepSource source(options);
   if (llvm::Error error = source.read())
     return error;
-  auto lowered = source.lower(options);
-  if (!lowered)
-    return lowered.takeError();
-  auto step = std::make_shared<const LoweredStep>(std::move(*lowered));
-  auto planned = planLowered(*step, *cluster, options, settings);
+  auto steps = lowerAloud(source, options);
+  if (!steps)
+    return steps.takeError();
+  auto planned = planFastest(*steps, *cluster, options, settings);
   if (!planned)
     return planned.takeError();
-  PlanReport &report = *planned;
+  PlanReport &report = planned->report;
+  // From here on the wrap is the one that was taken.
+  PlanOptions taken = options;
+  taken.wrap = planned->step->wrap;
   report.model = source.getName();
   report.items = source.getItems();
   report.options = describeOptions(options);
   source.getWatch().lap("schedule and simulate");
   if (!options.compare.empty())
-    if (llvm::Error error = addComparison(options, *cluster, report))
+    if (llvm::Error error = addComparison(taken, *cluster, report))
       return error;
   if (options.whatIf || *html)
-    addWhatIfs(source, *cluster, options, settings, step, report);
+    addWhatIfs(source, *cluster, taken, settings, planned->step, report);
 
   if (llvm::Error error = write(*timeline, [&](raw_ostream &os) {
         for (const PlanVariant &variant : report.variants)

@@ -34,7 +34,8 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                         "hybrid_shard where the mesh has a replicate axis)"),
                cl::cat(category)),
       wrap("wrap", cl::init("blocks"),
-           cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none | auto"),
+           cl::desc("module:CLASS[,CLASS..] | size:N | blocks | pieces | none "
+                    "| auto"),
            cl::cat(category)),
       ignore("ignore", cl::value_desc("pattern"),
              cl::desc("Parameters that are left whole, gradients not reduced: "
@@ -155,10 +156,9 @@ static llvm::Error refuse(llvm::StringRef option, const OptionRule &rule) {
   } else if (!rule.values.empty()) {
     expected += " " + joinOr(rule.values);
   }
-  return llvm::createStringError("expected " + expected + " beside --" +
-                                 option + ", got " +
-                                 (got.empty() ? "none" : got) + ": " +
-                                 rule.reason);
+  return llvm::createStringError(
+      "expected " + expected + " beside --" + option + ", got " +
+      (got.empty() ? "none" : got) + ": " + rule.reason);
 }
 
 llvm::Error mlir::fsdp::checkRules(llvm::ArrayRef<OptionRule> rules) {

@@ -136,16 +136,19 @@ llvm::Error StepScheduler::order(Frontend &frontend,
       "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); });
 }
 
-/// Looks for a plan and an order whose arena fits: of the step's program, so
-/// that only what is found is made.
+/// The planner wants to know how large things are and which share memory.
+static llvm::Error makeDraft(Frontend &frontend, ModuleOp module) {
+  return frontend.runPipeline(module, "draft", [](OpPassManager &pm) {
+    pm.addPass(createPlanArena({/*draft=*/true}));
+  });
+}
+
+/// It is of the step's program, so that only what is found is made.
 llvm::Expected<StepScheduler::Choice>
-StepScheduler::choose(Frontend &frontend) const {
-  // The planner wants to know how large things are and which share memory.
-  if (llvm::Error error = frontend.runPipeline("draft", [](OpPassManager &pm) {
-        pm.addPass(createPlanArena({/*draft=*/true}));
-      }))
+StepScheduler::choose(Frontend &frontend, ModuleOp module) const {
+  if (llvm::Error error = makeDraft(frontend, module))
     return std::move(error);
-  auto program = extractStepProgram(frontend.getModule());
+  auto program = extractStepProgram(module);
   if (failed(program))
     return llvm::createStringError("expected a step that can be planned");
   auto cost = createClusterCost(cluster, *program);
@@ -158,13 +161,16 @@ StepScheduler::choose(Frontend &frontend) const {
   frontend.getWatch().lap("plan and order");
   if (!fit)
     return fit.takeError();
-  if (!fit->fits())
-    return refuse(fit->leastBudget);
+  if (!fit->fits()) {
+    Choice none;
+    none.leastBytes = fit->leastBudget;
+    return none;
+  }
   return Choice{trials.getBest().budget,
                 std::make_shared<sched::PlannedStep>(trials.getBest().planned),
                 trials.getBestLimits(),
                 std::make_shared<sched::Schedule>(trials.getBestSchedule()),
-                fit->bytes};
+                trials.getBestOutcome()};
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
@@ -200,14 +206,23 @@ StepScheduler::getRemarkingPasses(const ScheduleOptions &options) {
   return passes;
 }
 
-llvm::Error StepScheduler::run(Frontend &frontend) const {
-  Choice choice{0, nullptr, {budget, 0}, nullptr, 0};
+llvm::Error StepScheduler::run(Frontend &frontend,
+                               std::optional<Choice> known) const {
+  Choice choice;
+  choice.order = {budget, 0};
   bool isPlanned = options.hasPlan();
   if (isPlanned) {
-    auto chosen = choose(frontend);
+    ModuleOp module = frontend.getModule();
+    auto chosen = known ? llvm::Expected<Choice>(std::move(*known))
+                        : choose(frontend, module);
     if (!chosen)
       return chosen.takeError();
     choice = *chosen;
+    if (known)
+      if (llvm::Error error = makeDraft(frontend, module))
+        return error;
+    if (!choice.fits())
+      return refuse(choice.leastBytes);
     if (llvm::Error error = frontend.runPipeline(
             "plan", [&](OpPassManager &pm) { fillPlan(pm, choice); }))
       return error;
@@ -216,10 +231,11 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
     return error;
   ModuleOp module = frontend.getModule();
   int64_t bytes = getArenaBytes(getStep(module));
-  if (isPlanned && bytes != choice.bytes)
-    return llvm::createStringError(
-        "internal error: expected an arena of " + llvm::Twine(choice.bytes) +
-        " bytes, as planned, got " + llvm::Twine(bytes));
+  if (isPlanned && bytes != choice.outcome.bytes)
+    return llvm::createStringError("internal error: expected an arena of " +
+                                   llvm::Twine(choice.outcome.bytes) +
+                                   " bytes, as planned, got " +
+                                   llvm::Twine(bytes));
   if (bytes > budget)
     return refuse(bytes);
   if (llvm::Error error = recordTime(module, cluster))

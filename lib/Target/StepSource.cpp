@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepSource.h"
+#include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
@@ -77,6 +78,7 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
   step.program = std::move(*program);
   if (auto strategy = (*module)->getAttrOfType<StringAttr>(names::kStrategy))
     step.strategy = strategy.str();
+  step.wrap = settings.wrap;
   frontend.getWatch().lap("program");
   return step;
 }
@@ -109,6 +111,27 @@ StepSource::lowerQuietly(const StepOptions &settings) {
   if (!outcome.step)
     return llvm::createStringError(outcome.error);
   return outcome.step;
+}
+
+llvm::Expected<LoweredSteps>
+StepSource::lowerWraps(const StepOptions &settings) {
+  std::vector<std::string> wraps = {settings.wrap};
+  if (settings.wrap == kChosenWrap)
+    wraps = getWraps(getTraced());
+  LoweredSteps steps;
+  std::string refused;
+  for (const std::string &wrap : wraps) {
+    StepOptions changed = settings;
+    changed.wrap = wrap;
+    if (auto step = lowerQuietly(changed))
+      steps.push_back(*step);
+    else if (std::string why = llvm::toString(step.takeError());
+             refused.empty())
+      refused = why;
+  }
+  if (steps.empty())
+    return llvm::createStringError(refused);
+  return steps;
 }
 
 llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
@@ -247,4 +270,27 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
                                    cost->placements, settings, report))
     return error;
   return report;
+}
+
+llvm::Expected<FastestPlan> fsdp::planFastest(const LoweredSteps &steps,
+                                              const Cluster &cluster,
+                                              const PlanOptions &options,
+                                              const PlanSettings &settings) {
+  std::vector<WrapTrial> trials;
+  std::vector<PlanReport> reports;
+  for (const std::shared_ptr<const LoweredStep> &step : steps) {
+    auto report = planLowered(*step, cluster, options, settings);
+    if (!report)
+      return report.takeError();
+    trials.push_back({step->wrap, report->fits(),
+                      report->getBest().timeline.step,
+                      report->getBudgetFor(report->leastBudget)});
+    reports.push_back(std::move(*report));
+  }
+  size_t picked = pickWrap(trials);
+  PlanReport &report = reports[picked];
+  if (trials.size() > 1)
+    report.decisions.insert(report.decisions.begin(),
+                            describeWraps(trials, picked));
+  return FastestPlan{steps[picked], std::move(report)};
 }

@@ -21,8 +21,10 @@ namespace mlir::fsdp {
 /// only read it.
 struct LoweredStep {
   sched::StepProgram program;
-  std::string strategy;
+  std::string strategy, wrap;
 };
+
+using LoweredSteps = std::vector<std::shared_ptr<const LoweredStep>>;
 
 /// What to call the model that the file @input holds.
 std::string getModelName(llvm::StringRef input);
@@ -44,6 +46,9 @@ public:
   /// lowered once.
   llvm::Expected<std::shared_ptr<const LoweredStep>>
   lowerQuietly(const StepOptions &options);
+  /// As quietly, with --wrap auto each of the wraps that there are to choose
+  /// from and can be; else one.
+  llvm::Expected<LoweredSteps> lowerWraps(const StepOptions &options);
 
 private:
   const PlanOptions &options;
@@ -69,6 +74,15 @@ llvm::Expected<PlanReport> planLowered(const LoweredStep &step,
                                        const PlanOptions &options,
                                        const PlanSettings &settings,
                                        const CostFactors &factors = {});
+/// The fastest of @steps that fits, and its plan, which says why.
+struct FastestPlan {
+  std::shared_ptr<const LoweredStep> step;
+  PlanReport report;
+};
+llvm::Expected<FastestPlan> planFastest(const LoweredSteps &steps,
+                                        const Cluster &cluster,
+                                        const PlanOptions &options,
+                                        const PlanSettings &settings);
 /// The best order of @report, as it would be on @cluster.
 llvm::Expected<PlanVariant> simulateBest(const PlanReport &report,
                                          const Cluster &cluster,

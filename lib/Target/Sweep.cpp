@@ -178,11 +178,11 @@ static std::vector<PlanOptions> makePoints(const PlanOptions &options,
   return all;
 }
 
-static llvm::Expected<std::shared_ptr<const LoweredStep>>
-lowerPoint(StepSource &source, const PlanOptions &options) {
+static llvm::Expected<LoweredSteps> lowerPoint(StepSource &source,
+                                               const PlanOptions &options) {
   if (llvm::Error error = checkTogether(options))
     return std::move(error);
-  return source.lowerQuietly(options);
+  return source.lowerWraps(options);
 }
 
 static void fillPoint(const PlanReport &report, const StepItems &items,
@@ -205,14 +205,14 @@ static void fillPoint(const PlanReport &report, const StepItems &items,
     point.reason = describeMisfit(report);
 }
 
-static void planPoint(llvm::Expected<std::shared_ptr<const LoweredStep>> step,
+static void planPoint(llvm::Expected<LoweredSteps> steps,
                       const PlanOptions &options, const StepItems &items,
                       SweepPoint &point) {
   auto refuse = [&](llvm::Error error) {
     point.reason = llvm::toString(std::move(error));
   };
-  if (!step)
-    return refuse(step.takeError());
+  if (!steps)
+    return refuse(steps.takeError());
   PlanSettings settings;
   if (llvm::Error error = readSettings(options, settings))
     return refuse(std::move(error));
@@ -220,10 +220,12 @@ static void planPoint(llvm::Expected<std::shared_ptr<const LoweredStep>> step,
   if (!cluster)
     return refuse(cluster.takeError());
   settings.onlyBest = true;
-  auto report = planLowered(**step, *cluster, options, settings);
-  if (!report)
-    return refuse(report.takeError());
-  fillPoint(*report, items, point);
+  auto planned = planFastest(*steps, *cluster, options, settings);
+  if (!planned)
+    return refuse(planned.takeError());
+  fillPoint(planned->report, items, point);
+  if (planned->step->wrap != options.wrap)
+    point.plan += ", wrap " + planned->step->wrap;
 }
 
 llvm::Error fsdp::planSweep(const PlanOptions &options) {
@@ -274,13 +276,13 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
     // IR belongs to this thread; plans of lowered steps run beside it.
     llvm::DefaultThreadPool pool;
     for (size_t i = 0; i != settings.size(); ++i) {
-      auto step = lowerPoint(source, settings[i]);
-      if (!step) {
-        planPoint(std::move(step), settings[i], source.getItems(),
+      auto steps = lowerPoint(source, settings[i]);
+      if (!steps) {
+        planPoint(std::move(steps), settings[i], source.getItems(),
                   report.points[i]);
         continue;
       }
-      pool.async([&, i, lowered = *step] {
+      pool.async([&, i, lowered = *steps] {
         planPoint(lowered, settings[i], source.getItems(), report.points[i]);
       });
     }

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepSource.h"
+#include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Strategy.h"
 
@@ -48,6 +49,8 @@ struct ParamFacts {
   /// Classes of modules inside of units other than the root, and of those
   /// units themselves.
   llvm::SetVector<StringRef> inner, units;
+  /// Other wraps that make other units.
+  std::vector<std::string> wraps;
 };
 } // namespace
 
@@ -56,8 +59,10 @@ static bool isInside(StringRef name, StringRef module) {
                             name.drop_front(module.size()).starts_with("."));
 }
 
-static ParamFacts getParamFacts(ModuleOp traced, const StepProgram &program) {
+static ParamFacts getParamFacts(ModuleOp traced, const StepProgram &program,
+                                StringRef wrap) {
   ParamFacts facts;
+  facts.wraps = getWraps(traced, wrap);
   FailureOr<TracedStep> step = readTracedStep(traced);
   if (failed(step))
     return facts;
@@ -260,8 +265,8 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
     }
     if (std::optional<std::string> wrap = getFinerWrap(facts))
       addOption("--wrap " + *wrap).wrap = *wrap;
-    if (given.wrap != "auto")
-      addOption("--wrap auto").wrap = "auto";
+    for (const std::string &wrap : facts.wraps)
+      addOption("--wrap " + wrap).wrap = wrap;
     addStrategies(step);
   }
   bool hasWideProducts =
@@ -327,8 +332,9 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
                       PlanReport &report) {
   Candidates candidates(cluster, options, settings, report.fitted);
   candidates.addMachines(*step, report);
-  candidates.addOptions(*step, report,
-                        getParamFacts(source.getTraced(), step->program));
+  candidates.addOptions(
+      *step, report,
+      getParamFacts(source.getTraced(), step->program, options.wrap));
   report.whatIfs.resize(candidates.all.size());
   {
     // IR belongs to this thread; plans of lowered steps run beside it.

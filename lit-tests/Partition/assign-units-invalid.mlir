@@ -11,7 +11,7 @@
 // NEGATIVE: error: expected a positive number of elements after 'size:', got '-5'
 // HUGE:     error: expected a positive number of elements after 'size:', got '10000000000G'
 // SUFFIX:   error: expected a positive number of elements after 'size:', got '2m'
-// POLICY:   error: expected module:CLASS[,CLASS..], size:N, blocks, none or auto as wrap policy, got 'layers'
+// POLICY:   error: expected module:CLASS[,CLASS..], size:N, blocks, pieces, none or auto as wrap policy, got 'layers'
 
 // The classes that there are, each once, in the model's order.
 module attributes {fsdp.modules = [

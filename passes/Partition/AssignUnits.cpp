@@ -19,19 +19,6 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-static std::vector<WrapParam> getWrapParams(TracedStep &step) {
-  std::vector<WrapParam> params;
-  for (ParamInfo &info : step.params) {
-    WrapParam &param = params.emplace_back();
-    param.numel = info.getType().getNumElements();
-    param.names.push_back(info.fqn.str());
-    if (info.tied)
-      for (auto name : info.tied.getAsValueRange<StringAttr>())
-        param.names.push_back(name.str());
-  }
-  return params;
-}
-
 /// A remark for each unit: what is gathered together.
 static void report(TracedStep &step, ArrayRef<std::string> units,
                    StringRef wrap) {
@@ -73,7 +60,8 @@ struct AssignUnits : fsdp::impl::AssignUnitsBase<AssignUnits> {
     auto policy = WrapPolicy::parse(wrap);
     if (!policy)
       return fail(policy.takeError());
-    auto units = assignUnits(step->modules, getWrapParams(*step), *policy);
+    auto units =
+        assignUnits(step->modules, getWrapParams(step->params), *policy);
     if (!units)
       return fail(units.takeError());
 

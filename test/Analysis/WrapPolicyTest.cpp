@@ -60,11 +60,11 @@ TEST(WrapPolicy, SizesCountInPowersOfThousand) {
 
 TEST(WrapPolicy, RefusesOtherForms) {
   for (llvm::StringRef text : {"", "block", "Module:A", "size", "automatic"})
-    EXPECT_EQ(
-        getError(WrapPolicy::parse(text)),
-        "expected module:CLASS[,CLASS..], size:N, blocks, none or auto as "
-        "wrap policy, got '" +
-            text.str() + "'");
+    EXPECT_EQ(getError(WrapPolicy::parse(text)),
+              "expected module:CLASS[,CLASS..], size:N, blocks, pieces, none "
+              "or auto as "
+              "wrap policy, got '" +
+                  text.str() + "'");
   for (llvm::StringRef count :
        {"", "0", "-1", "1.5M", "20m", "M", "9223372037G", "1 "})
     EXPECT_EQ(getError(WrapPolicy::parse(("size:" + count).str())),
@@ -190,7 +190,7 @@ TEST(WrapBlocks, NamesAloneTellWhereModulesAreNotListed) {
             (Units{"", "h.0", "h.1"}));
 }
 
-TEST(WrapAuto, CutsBlocksAndWhatIsLargeBesideThem) {
+TEST(WrapPieces, CutsBlocksAndWhatIsLargeBesideThem) {
   const ModuleInfo modules[] = {
       {"", "Model"},
       {"embed", "Embedding"},
@@ -218,7 +218,7 @@ TEST(WrapAuto, CutsBlocksAndWhatIsLargeBesideThem) {
                     {"layers.1.mlp.w", 600},
                     {"norm.w", 10},
                     {"head.w", 900}},
-                   "auto"),
+                   "pieces"),
             (Units{"embed", "layers.0", "layers.0", "layers.0.mlp", "layers.1",
                    "layers.1", "layers.1.mlp", "", "head"}));
   // A block whose own parameters are many keeps them to itself.
@@ -229,16 +229,23 @@ TEST(WrapAuto, CutsBlocksAndWhatIsLargeBesideThem) {
               {"layers.1.w", 400},
               {"layers.1.attn.w", 400},
               {"head.w", 100}},
-             "auto"),
+             "pieces"),
       (Units{"layers.0", "layers.0.attn", "layers.1", "layers.1.attn", ""}));
 }
 
-TEST(WrapAuto, WithoutBlocksUnitsAreSixteenths) {
+TEST(WrapPieces, IsWhatAutoIsWhereNothingIsPlanned) {
+  EXPECT_EQ(assign(kNested, kNestedParams, "auto"),
+            assign(kNested, kNestedParams, "pieces"));
+  EXPECT_NE(assign(kNested, kNestedParams, "auto"),
+            assign(kNested, kNestedParams, "none"));
+}
+
+TEST(WrapPieces, WithoutBlocksUnitsAreSixteenths) {
   EXPECT_EQ(
       assign(
           {},
           {{"a.b.w", 30}, {"a.c.w", 30}, {"a.w", 5}, {"d.w", 2}, {"e.w", 33}},
-          "auto"),
+          "pieces"),
       (Units{"a.b", "a.c", "", "", "e"}));
 }
 

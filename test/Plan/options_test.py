@@ -15,7 +15,7 @@ MESHES = ["shard=1", "shard=2", "shard=3", "shard=8", "shard=64", "shard=2,repli
 # By option: how often it is given, and with what.
 OPTIONS = {
     "--clip-norm": (0.3, [None]),
-    "--wrap": (0.3, ["none", "auto", "size:100", "size:5000", "size:20000"]),
+    "--wrap": (0.3, ["none", "pieces", "size:100", "size:5000", "size:20000"]),
     "--ignore": (0.3, ["*bias", "*weight", "*0*", "*1*", "*embed*"]),
     "--replicate": (0.3, ["*bias", "*weight", "*0*", "*1*", "*norm*"]),
     "--strategy": (0.25, ["full_shard", "shard_grad_op", "no_shard", "hybrid_shard", "hybrid_shard_zero2"]),
@@ -30,6 +30,7 @@ PLANS = {
     "--recompute": (0.3, ["auto", "none", "full"]),
     "--offload": (0.3, ["auto", "none", "full"]),
     "--reshard-after-forward": (0.2, ["auto", "true", "false"]),
+    "--wrap": (0.1, ["auto"]),
 }
 FSDP = {
     "--backward-prefetch": (0.5, ["pre", "post", "none"]),

@@ -19,15 +19,20 @@ MESHES = ("shard=2", "shard=8", "shard=8,replicate=2")
 UNPLANNED = ["--bucket", "none", "--recompute", "none", "--offload", "none", "--reshard-after-forward", "true"]
 
 
+def run(tool, *words):
+    outcome = subprocess.run([str(word) for word in (BIN / tool, *words)], capture_output=True, text=True, timeout=60)
+    if outcome.returncode:
+        raise AssertionError(f"exit {outcome.returncode}: {outcome.stderr}")
+    return outcome.stdout
+
+
 class Step:
     def __init__(self, model, *words):
         with tempfile.TemporaryDirectory() as folder:
-            command = [BIN / "fsdp-compile", model, "--emit", "ir:L3", "-o", f"{folder}/step.mlir", *words]
-            outcome = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
-            if outcome.returncode:
-                raise AssertionError(f"exit {outcome.returncode}: {outcome.stderr}")
+            run("fsdp-compile", model, "--emit", "ir:L3", "-o", f"{folder}/step.mlir", *words)
             text = pathlib.Path(f"{folder}/step.mlir").read_text()
         self.bytes = int(re.search(r"fsdp\.arena = {bytes = (\d+)", text)[1])
+        self.wrap = re.search(r'fsdp\.wrap = "([^"]*)"', text)[1]
         # Picoseconds.
         schedule = re.search(r"fsdp\.schedule = {bound = (\d+) .*?step = (\d+)", text)
         self.bound, self.time = int(schedule[1]), int(schedule[2])
@@ -68,21 +73,51 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
 class WithTheLeastMemory(unittest.TestCase):
     """What packing makes possible is less than the model of memory asks for: no bound may count on that."""
 
-    def plan(self, model, *words):
-        command = [BIN / "fsdp-plan", model, "--json", *words]
-        outcome = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
-        self.assertEqual(outcome.returncode, 0, outcome.stderr)
-        return json.loads(outcome.stdout)
-
     def test_bounds(self):
         for model, mesh in itertools.product(MODELS, ("replicate=4", "shard=4,replicate=2")):
             with self.subTest(model=model.parent.name, mesh=mesh):
                 asked = [model, "--cluster", "h100-sxm", "--mesh", mesh]
-                refused = self.plan(*asked, "--memory-budget", 1)
-                plan = self.plan(*asked, "--memory-budget", refused["least_budget_bytes"] + refused["reserved_bytes"])
+                refused = json.loads(run("fsdp-plan", *asked, "--json", "--memory-budget", 1))
+                budget = refused["least_budget_bytes"] + refused["reserved_bytes"]
+                plan = json.loads(run("fsdp-plan", *asked, "--json", "--memory-budget", budget))
                 self.assertTrue(plan["fits"])
                 for order in plan["orders"]:
                     self.assertLessEqual(order["bound_ms"], order["step_ms"], order["title"])
+
+
+class ChosenUnits(unittest.TestCase):
+    """--wrap auto takes the fastest of the wraps that it may choose from, and those that the model has twice once."""
+    WRAPS = ("blocks", "pieces", "none")
+
+    def test_none_is_faster(self):
+        chosen = set()
+        for model, (mesh, cluster) in itertools.product(
+                MODELS, (("shard=4", "h100-sxm"), ("shard=64", "a100-80g-pcie"), ("shard=8,replicate=8", "a100-80g-pcie"))):
+            with self.subTest(model=model.parent.name, mesh=mesh, cluster=cluster):
+                asked = [model, "--mesh", mesh, "--cluster", cluster]
+                ours = Step(*asked, "--wrap", "auto")
+                others = {wrap: Step(*asked, "--wrap", wrap) for wrap in self.WRAPS}
+                self.assertIn(ours.wrap, others)
+                self.assertEqual(ours.time, min(other.time for other in others.values()))
+                self.assertEqual((ours.time, ours.bound, ours.bytes),
+                                 (others[ours.wrap].time, others[ours.wrap].bound, others[ours.wrap].bytes))
+                chosen.add(ours.wrap)
+        self.assertGreater(len(chosen), 1)
+
+
+class SaidTwice(unittest.TestCase):
+    """fsdp-plan says what fsdp-compile makes."""
+
+    def test_steps_and_bounds(self):
+        for model, mesh, words in itertools.product(
+                MODELS, ("shard=2", "shard=8,replicate=3"),
+                ([], ["--clip-norm"], ["--clip-norm", "--offload", "none", "--bucket", "none"], ["--wrap", "auto"])):
+            with self.subTest(model=model.parent.name, mesh=mesh, options=words):
+                asked = [model, "--mesh", mesh, "--cluster", "h200-sxm", *words]
+                made = Step(*asked)
+                said = json.loads(run("fsdp-plan", *asked, "--json"))["orders"][-1]
+                for key, value in (("step_ms", made.time), ("bound_ms", made.bound)):
+                    self.assertAlmostEqual(said[key], value / 1e9, places=5)
 
 
 class WithPlentyOfMemory(unittest.TestCase):

@@ -22,10 +22,11 @@
 
 namespace mlir::fsdp {
 
-/// `module:A,B` | `size:N` | `blocks` | `none` | `auto`: smaller pieces than
+/// `module:A,B` | `size:N` | `blocks` | `none` | `pieces`: smaller ones than
 /// blocks, for a planner that issues neighbours together (fsdp-plan-step).
+/// `auto` is for those who can compare plans; to all others it is `pieces`.
 struct WrapPolicy {
-  enum class Kind { Module, Size, Blocks, None, Auto };
+  enum class Kind { Module, Size, Blocks, Pieces, None };
   Kind kind = Kind::Blocks;
   /// Kind::Module: names of classes.
   std::vector<std::string> classes;
@@ -42,6 +43,9 @@ struct WrapParam {
   std::vector<std::string> names;
   int64_t numel = 0;
 };
+
+/// Of all parameters of a step, in its order.
+std::vector<WrapParam> getWrapParams(llvm::ArrayRef<ParamInfo> infos);
 
 /// The name of the owning unit for each parameter: the module's fully qualified
 /// name, "" for the root. A parameter with several names belongs to the

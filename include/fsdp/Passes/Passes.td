@@ -87,10 +87,14 @@ def AssignUnits : Pass<"fsdp-assign-units", "::mlir::ModuleOp"> {
     Writes the plan attribute `fsdp.unit` (a module's name, "" for the root) on
     every parameter of `@forward_backward`. fsdp-flatten-parameters applies it;
     edited by hand, it is honoured.
+
+    `pieces` are smaller than blocks, for a planner that groups them. `auto` is
+    the same here; fsdp-compile and fsdp-plan take the fastest of `blocks`,
+    `pieces` and `none` for it.
   }];
   let options = [
     Option<"wrap", "wrap", "std::string", /*default=*/"\"blocks\"",
-           "module:CLASS[,CLASS..] | size:N | blocks | none | auto">
+           "module:CLASS[,CLASS..] | size:N | blocks | pieces | none | auto">
   ];
 }
 

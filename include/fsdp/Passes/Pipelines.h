@@ -23,7 +23,8 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
                                llvm::cl::init("auto")};
   Option<std::string> wrap{
       *this, "wrap",
-      llvm::cl::desc("module:CLASS[,CLASS..] | size:N | blocks | none | auto"),
+      llvm::cl::desc(
+          "module:CLASS[,CLASS..] | size:N | blocks | pieces | none | auto"),
       llvm::cl::init("blocks")};
   Option<std::string> paramDtype{*this, "param-dtype",
                                  llvm::cl::desc("gather in this type"),

@@ -49,11 +49,32 @@ public:
   static llvm::SmallVector<RemarkingPass>
   getRemarkingPasses(const ScheduleOptions &options);
 
+  /// The budget of the model of memory for which the step is planned, what it
+  /// is ordered for, and what its arena takes then. Bytes. With a plan, both
+  /// answers, and the time that it takes.
+  struct Choice {
+    int64_t plan = 0;
+    std::shared_ptr<const sched::PlannedStep> planned;
+    sched::OrderLimits order;
+    std::shared_ptr<const sched::Schedule> schedule;
+    sched::StepTrials::Outcome outcome;
+    /// Bytes of a smallest arena, where none fits; else 0.
+    int64_t leastBytes = 0;
+
+    bool fits() const { return leastBytes == 0; }
+  };
+
   /// Brings the step to L3 and places its arena: with the plan and in the order
   /// that fitStep finds for the budget, as fsdp-plan does. If none fits, the
   /// error says which budget would do. Says on stderr what the step takes by
-  /// the cost model, and what no order could beat.
-  llvm::Error run(Frontend &frontend) const;
+  /// the cost model, and what no order could beat. @known: what choose() gave
+  /// for a copy of the step.
+  llvm::Error run(Frontend &frontend,
+                  std::optional<Choice> known = std::nullopt) const;
+
+  /// Looks for a plan of @module, which gets a draft of its arena, and an order
+  /// that fit.
+  llvm::Expected<Choice> choose(Frontend &frontend, ModuleOp module) const;
 
   /// Leaves room beside the arena for what one thread takes with the kernels of
   /// @module, whose code is known, where that is more than the cluster
@@ -62,21 +83,12 @@ public:
 
   /// Bytes that the arena may take.
   int64_t getBudget() const { return budget; }
+  /// The --memory-budget that leaves @bytes for it.
+  int64_t getBudgetFor(int64_t bytes) const { return bytes + reserved; }
   const Cluster &getCluster() const { return cluster; }
 
 private:
   void report(ModuleOp module, int64_t bytes) const;
-  /// The budget of the model of memory for which the step is planned, what it
-  /// is ordered for, and what its arena takes then. Bytes. With a plan, both
-  /// answers.
-  struct Choice {
-    int64_t plan = 0;
-    std::shared_ptr<const sched::PlannedStep> planned;
-    sched::OrderLimits order;
-    std::shared_ptr<const sched::Schedule> schedule;
-    int64_t bytes = 0;
-  };
-  llvm::Expected<Choice> choose(Frontend &frontend) const;
   void fillPlan(OpPassManager &pm, const Choice &choice) const;
   void fillOrder(OpPassManager &pm, const Choice &choice) const;
   /// Orders the step of @frontend as it is, and places its arena.

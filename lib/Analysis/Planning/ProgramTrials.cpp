@@ -97,11 +97,11 @@ StepTrials::Outcome ProgramTrials::pack(Schedule schedule,
            other.schedule.isSameOrder(lastSchedule);
   });
   if (known != packed.end())
-    return known->outcome;
+    return lastOutcome = known->outcome;
   StepProgram ordered = applySchedule(last->program, last->step, lastSchedule);
   shareBuffers(ordered);
-  Outcome outcome{placeBuffers(ordered).totalBytes,
-                  play(addTimes(ordered, cost, placements)).step};
-  packed.push_back({last->number, lastSchedule, outcome});
-  return outcome;
+  lastOutcome = {placeBuffers(ordered).totalBytes,
+                 play(addTimes(ordered, cost, placements)).step};
+  packed.push_back({last->number, lastSchedule, lastOutcome});
+  return lastOutcome;
 }

@@ -50,6 +50,7 @@ public:
     best = last;
     bestSchedule = lastSchedule;
     bestLimits = lastLimits;
+    bestOutcome = lastOutcome;
   }
 
   /// What was planned last.
@@ -58,6 +59,7 @@ public:
   const Plan &getBest() const { return *best; }
   const Schedule &getBestSchedule() const { return bestSchedule; }
   const OrderLimits &getBestLimits() const { return bestLimits; }
+  const Outcome &getBestOutcome() const { return bestOutcome; }
 
 private:
   llvm::Error take(PlannedStep planned, int64_t budget, bool isSearched);
@@ -85,6 +87,7 @@ private:
   std::vector<Packed> packed;
   Schedule lastSchedule, bestSchedule;
   OrderLimits lastLimits, bestLimits;
+  Outcome lastOutcome, bestOutcome;
 };
 
 } // namespace mlir::fsdp::sched
