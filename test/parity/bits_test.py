@@ -160,13 +160,13 @@ class Bits(StepTest):
         # Two gradients have one sum, in whatever order; the norm of all of them has not.
         results = {}
         for wrap, options in (("none", ("--wrap", "none")), ("blocks", ()),
-                              ("size:2000", ("--wrap", "size:2000"))):
+                              ("pieces", ("--wrap", "pieces")), ("size:2000", ("--wrap", "size:2000"))):
             program = self.compile(fixture, "shard=2", *options, optimizer=SGD)
             results[wrap] = self.result(program, "shard=2")
         program = self.compile(fixture, "shard=2", "--wrap", "auto", "--cluster", "h100-sxm",
                                optimizer=SGD)
         results["auto"] = self.result(program, "shard=2")
-        for wrap in ("blocks", "size:2000", "auto"):
+        for wrap in ("blocks", "pieces", "size:2000", "auto"):
             with self.subTest(wrap=wrap):
                 self.expect_same(results["none"], results[wrap])
 

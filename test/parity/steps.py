@@ -103,8 +103,10 @@ class StepTest(unittest.TestCase):
                                     *guard, *options, "-o", program])
             self.assertEqual(outcome.returncode, 0, outcome.stderr)
             # With a cluster, what the step takes on it, else that nobody knows; with guards, what these take too much.
+            # Wraps that were tried come first.
             over = r"(guarded arena \d+ bytes, \d+ over the budget\n)?" if guard else ""
-            self.assertRegex(outcome.stderr, rf"\Astep .* ms, bound .* ms, gap .* %, on .*\n{over}\Z"
+            wraps = r"wrap .*: .* ms\n" if ("--wrap", "auto") in zip(options, options[1:]) else ""
+            self.assertRegex(outcome.stderr, rf"\A{wraps}step .* ms, bound .* ms, gap .* %, on .*\n{over}\Z"
                              if "--cluster" in options else r"\Anot planned: .*\n\Z")
             self.programs[key] = program
         return self.programs[key]
