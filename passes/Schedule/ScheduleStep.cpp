@@ -12,6 +12,7 @@
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 #include "fsdp/Analysis/Schedule/TransferCauses.h"
+#include "fsdp/Analysis/StepArena.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
@@ -112,7 +113,10 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
   if (options.available)
     step->problem.budget =
         std::max({options.available, getLeastBudget(step->problem), peak});
-  result.bound = getStepBound(program, *step, times);
+  StepProgram placed = result.program;
+  shareBuffers(placed);
+  result.bound = getStepBound(program, *step, times, placed,
+                              addTimes(placed, *cost->model, cost->placements));
   return std::move(result);
 }
 

@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Schedule/Makespan.h"
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -175,4 +176,30 @@ Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
     if (program.ops[op].replaces >= 0)
       bound += times.ops[op].work;
   return bound;
+}
+
+Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
+                                     const StepProblem &step,
+                                     const TimedProgram &times,
+                                     const StepProgram &ordered,
+                                     const TimedProgram &now) {
+  // Copies of the end are made anew, under other sources.
+  auto getKey = [](const StepOp &op) {
+    return std::pair(op.replaces, op.replaces < 0 ? op.source : 0);
+  };
+  llvm::DenseMap<std::pair<Id, Id>, Time> work;
+  for (auto [op, timed] : llvm::zip_equal(ordered.ops, now.ops))
+    work[getKey(op)] = timed.work;
+  TimedProgram least = times;
+  bool isLess = false;
+  for (auto [op, timed] : llvm::zip_equal(program.ops, least.ops))
+    if (Time other = work.lookup(getKey(op)); other < timed.work) {
+      timed.work = other;
+      isLess = true;
+    }
+  if (!isLess)
+    return getStepBound(program, step, times);
+  StepProblem cheaper = llvm::cantFail(getStepProblem(program, least));
+  cheaper.problem.budget = step.problem.budget;
+  return getStepBound(program, cheaper, least);
 }

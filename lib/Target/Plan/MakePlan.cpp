@@ -149,7 +149,6 @@ struct Task {
   const StepProgram &program;
   TimedProgram times;
   StepProblem step;
-  Time bound = 0;
   int64_t leastBytes = 0;
 };
 
@@ -173,8 +172,8 @@ private:
                   const Schedule &schedule);
   llvm::Error addBest(std::string name, std::string title, const Task &task);
   llvm::Expected<Task> getTask(const StepProgram &program) const;
-  Time getBound(const Task &task, int64_t bytes) const;
-  Time getSaved(const Task &task, const StepProgram &changed) const;
+  Time getBound(const Task &task, const StepProgram &ordered,
+                int64_t bytes) const;
 
   const CostModel &cost;
   llvm::ArrayRef<GroupPlacement> placements;
@@ -195,35 +194,17 @@ llvm::Expected<Task> Planner::getTask(const StepProgram &program) const {
   task.leastBytes = getLeastBudget(problem);
   // What does not fit is shown as if it did, and said.
   problem.budget = task.leastBytes <= report.budget ? report.budget : kNoBudget;
-  task.bound = getStepBound(program, task.step, task.times);
   return std::move(task);
 }
 
-/// The bound of all orders in the budget, or, beside an order that takes more,
-/// in its @bytes.
-Time Planner::getBound(const Task &task, int64_t bytes) const {
-  if (bytes <= task.step.problem.budget)
-    return task.bound;
+/// The bound of all orders in the budget, or, beside one that takes more, in
+/// its @bytes. @ordered: that one, with its buffers.
+Time Planner::getBound(const Task &task, const StepProgram &ordered,
+                       int64_t bytes) const {
   StepProblem step = task.step;
-  step.problem.budget = bytes;
-  return getStepBound(task.program, step, task.times);
-}
-
-/// How much less the kernels and copies of @changed take: which values share a
-/// buffer, and so what is copied, depends on the order.
-Time Planner::getSaved(const Task &task, const StepProgram &changed) const {
-  // Copies of the end are made anew, under other sources.
-  auto getKey = [](const StepOp &op) {
-    return std::pair(op.replaces, op.replaces < 0 ? op.source : 0);
-  };
-  llvm::DenseMap<std::pair<Id, Id>, Time> now;
-  TimedProgram times = addTimes(changed, cost, placements);
-  for (auto [op, timed] : llvm::zip_equal(changed.ops, times.ops))
-    now[getKey(op)] = timed.work;
-  Time saved = 0;
-  for (auto [op, timed] : llvm::zip_equal(task.program.ops, task.times.ops))
-    saved += std::max<Time>(0, timed.work - now.lookup(getKey(op)));
-  return saved;
+  step.problem.budget = std::max(step.problem.budget, bytes);
+  return getStepBound(task.program, step, task.times, ordered,
+                      addTimes(ordered, cost, placements));
 }
 
 llvm::Error Planner::add(std::string name, std::string title, const Task &task,
@@ -238,8 +219,7 @@ llvm::Error Planner::add(std::string name, std::string title, const Task &task,
   PlanVariant variant = simulateVariant(std::move(name), std::move(title),
                                         std::move(changed), cost, placements);
   variant.mostBytes = schedule.peak;
-  variant.bound =
-      getBound(task, schedule.peak) - getSaved(task, variant.program);
+  variant.bound = getBound(task, variant.program, schedule.peak);
   report.variants.push_back(std::move(variant));
   return llvm::Error::success();
 }
@@ -295,7 +275,8 @@ llvm::Error Planner::addOrders(const StepProgram &program) {
   if (!settings.onlyBest) {
     PlanVariant inOrder = simulateVariant("in_order", "one after the other",
                                           program, cost, placements);
-    inOrder.bound = getBound(*task, getMemoryPeak(inOrder.memory).getTotal());
+    inOrder.bound = getBound(*task, inOrder.program,
+                             getMemoryPeak(inOrder.memory).getTotal());
     report.variants.push_back(std::move(inOrder));
   }
   size_t first = report.variants.size();
@@ -366,7 +347,6 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
   task.step.problem.budget =
       report.fits() ? std::max(report.budget, trials.getBestSchedule().peak)
                     : kNoBudget;
-  task.bound = getStepBound(task.program, task.step, task.times);
   report.decisions = plan.planned.summary;
   report.limit = describeLimit(lowerBound(task.step.problem));
   report.kernels = getKernels(plan.program, task.times);

@@ -59,6 +59,13 @@ StepProgram applySchedule(const StepProgram &program,
 Time getStepBound(const StepProgram &program, const StepProblem &problem,
                   const TimedProgram &times);
 
+/// The same where no op takes longer than in @ordered, one of these orders, as
+/// shareBuffers leaves it: what is copied depends on the order. @now: its
+/// times.
+Time getStepBound(const StepProgram &program, const StepProblem &problem,
+                  const TimedProgram &times, const StepProgram &ordered,
+                  const TimedProgram &now);
+
 } // namespace mlir::fsdp::sched
 
 #endif // FSDP_ANALYSIS_SCHEDULE_STEPPROBLEM_H
