@@ -8,6 +8,7 @@
 #include "fsdp/Target/StepScheduler.h"
 #include "fsdp-rt/memory.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
+#include "fsdp/Analysis/FormatBytes.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Planning/ProgramTrials.h"
 #include "fsdp/Analysis/Planning/StepFit.h"
@@ -174,12 +175,11 @@ StepScheduler::choose(Frontend &frontend, ModuleOp module) const {
 }
 
 llvm::Error StepScheduler::refuse(int64_t needed) const {
-  int64_t whole = needed + reserved;
   return llvm::createStringError(llvm::formatv(
-      "expected a memory budget of at least {0} bytes ({1:f2} GiB: {2:f2} for "
-      "the arena and {3:f2} for {4}), got {5}",
-      whole, whole / 1073741824.0, needed / 1073741824.0,
-      reserved / 1073741824.0, reservedFor, budget + reserved));
+      "expected a memory budget of at least {0} bytes ({1} for the arena, {2} "
+      "for {3}), got {4}",
+      needed + reserved, formatBytes(needed), formatBytes(reserved),
+      reservedFor, budget + reserved));
 }
 
 void StepScheduler::reserveScratch(ModuleOp module) {
