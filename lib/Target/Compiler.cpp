@@ -265,13 +265,13 @@ void Compiler::chooseWrap() {
 
 /// A remark for each wrap that was tried, and all of them in a line.
 void Compiler::reportWraps() {
-  if (wraps.empty())
+  if (wraps.size() < 2)
     return;
   Location loc = frontend.getModule().getLoc();
   auto remarkOn =
       remark::RemarkOpts::name("Wrap").category("fsdp-assign-units");
   for (auto [i, trial] : llvm::enumerate(wraps)) {
-    if (i == wrap) {
+    if (i == wrap && trial.fits) {
       remark::passed(loc, remarkOn) << describe(trial);
       continue;
     }

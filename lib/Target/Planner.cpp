@@ -188,18 +188,18 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   if (!planned)
     return planned.takeError();
   PlanReport &report = planned->report;
-  // From here on the wrap is the one that was taken.
-  PlanOptions taken = options;
-  taken.wrap = planned->step->wrap;
   report.model = source.getName();
   report.items = source.getItems();
   report.options = describeOptions(options);
   source.getWatch().lap("schedule and simulate");
-  if (!options.compare.empty())
+  if (!options.compare.empty()) {
+    PlanOptions taken = options;
+    taken.wrap = planned->step->wrap;
     if (llvm::Error error = addComparison(taken, *cluster, report))
       return error;
+  }
   if (options.whatIf || *html)
-    addWhatIfs(source, *cluster, taken, settings, planned->step, report);
+    addWhatIfs(source, *cluster, options, settings, planned->step, report);
 
   if (llvm::Error error = write(*timeline, [&](raw_ostream &os) {
         for (const PlanVariant &variant : report.variants)

@@ -168,6 +168,16 @@ llvm::Error mlir::fsdp::checkRules(llvm::ArrayRef<OptionRule> rules) {
   return llvm::Error::success();
 }
 
+OptionRule
+StepCommandLine::getProfileRule(const llvm::cl::Option &profile) const {
+  return {&profile,
+          "--wrap auto",
+          wrap == "auto" ? "one" : "",
+          {},
+          "a profile is of one program",
+          true};
+}
+
 llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
   OptionRule rule{nullptr,
                   "--strategy",

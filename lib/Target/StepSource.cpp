@@ -275,11 +275,12 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
 llvm::Expected<FastestPlan> fsdp::planFastest(const LoweredSteps &steps,
                                               const Cluster &cluster,
                                               const PlanOptions &options,
-                                              const PlanSettings &settings) {
+                                              const PlanSettings &settings,
+                                              const CostFactors &factors) {
   std::vector<WrapTrial> trials;
   std::vector<PlanReport> reports;
   for (const std::shared_ptr<const LoweredStep> &step : steps) {
-    auto report = planLowered(*step, cluster, options, settings);
+    auto report = planLowered(*step, cluster, options, settings, factors);
     if (!report)
       return report.takeError();
     trials.push_back({step->wrap, report->fits(),

@@ -82,7 +82,8 @@ struct FastestPlan {
 llvm::Expected<FastestPlan> planFastest(const LoweredSteps &steps,
                                         const Cluster &cluster,
                                         const PlanOptions &options,
-                                        const PlanSettings &settings);
+                                        const PlanSettings &settings,
+                                        const CostFactors &factors = {});
 /// The best order of @report, as it would be on @cluster.
 llvm::Expected<PlanVariant> simulateBest(const PlanReport &report,
                                          const Cluster &cluster,

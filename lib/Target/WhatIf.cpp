@@ -281,16 +281,15 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
   }
 }
 
-static WhatIf
-planCandidate(const Candidate &candidate, const Cluster &given,
-              const PlanReport &now,
-              llvm::Expected<std::shared_ptr<const LoweredStep>> step) {
+static WhatIf planCandidate(const Candidate &candidate, const Cluster &given,
+                            const PlanReport &now,
+                            llvm::Expected<LoweredSteps> steps) {
   WhatIf result;
   result.title = candidate.title;
   result.isOption = candidate.isOption;
   result.hasAllMemory = candidate.hasAllMemory;
-  if (!step) {
-    result.refused = llvm::toString(step.takeError());
+  if (!steps) {
+    result.refused = llvm::toString(steps.takeError());
     return result;
   }
   PlanSettings settings = candidate.settings;
@@ -300,15 +299,16 @@ planCandidate(const Candidate &candidate, const Cluster &given,
   Cluster cluster = candidate.fasterLink
                         ? makeLinkFaster(given, *candidate.fasterLink, 2)
                         : given;
-  auto plan = planLowered(**step, cluster, candidate.options, settings,
-                          candidate.factors);
-  if (!plan) {
-    result.refused = llvm::toString(plan.takeError());
+  auto planned = planFastest(*steps, cluster, candidate.options, settings,
+                             candidate.factors);
+  if (!planned) {
+    result.refused = llvm::toString(planned.takeError());
     return result;
   }
-  PlanVariant best = plan->getBest();
-  result.budget = plan->budget;
-  result.leastBudget = plan->leastBudget;
+  const PlanReport &plan = planned->report;
+  PlanVariant best = plan.getBest();
+  result.budget = plan.budget;
+  result.leastBudget = plan.leastBudget;
   // Plans are searched for: what helps may lead to one that is slower than the
   // one that there is.
   if (!candidate.isOtherStep && now.fits()) {
@@ -334,26 +334,25 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
   candidates.addMachines(*step, report);
   candidates.addOptions(
       *step, report,
-      getParamFacts(source.getTraced(), step->program, options.wrap));
+      getParamFacts(source.getTraced(), step->program, step->wrap));
   report.whatIfs.resize(candidates.all.size());
   {
     // IR belongs to this thread; plans of lowered steps run beside it.
     llvm::DefaultThreadPool pool;
     for (size_t i = 0; i != candidates.all.size(); ++i) {
       const Candidate &candidate = candidates.all[i];
-      if (!candidate.isLoweredAgain()) {
-        pool.async([&, i] {
-          report.whatIfs[i] = planCandidate(candidate, cluster, report, step);
-        });
-        continue;
-      }
-      auto changed = source.lowerQuietly(candidate.options);
-      if (!changed) {
+      // An option may lead to other units, another machine has those that were
+      // taken here.
+      auto steps = candidate.isLoweredAgain() ||
+                           (candidate.isOption && options.wrap == kChosenWrap)
+                       ? source.lowerWraps(candidate.options)
+                       : LoweredSteps{step};
+      if (!steps) {
         report.whatIfs[i] =
-            planCandidate(candidate, cluster, report, std::move(changed));
+            planCandidate(candidate, cluster, report, std::move(steps));
         continue;
       }
-      pool.async([&, i, lowered = *changed] {
+      pool.async([&, i, lowered = *steps] {
         report.whatIfs[i] = planCandidate(candidate, cluster, report, lowered);
       });
     }

@@ -116,6 +116,7 @@ static llvm::SmallVector<OptionRule> getRules() {
   };
   needCluster(memoryBudget, "without one nothing is chosen");
   needCluster(profile, "without one kernels' times do not matter");
+  rules.push_back(step.getProfileRule(profile));
   needCluster(order, "without one nothing is put in order");
   for (const cl::Option *option : step.getPlanOptions()) {
     needCluster(*option, "without one nothing is chosen");

@@ -80,6 +80,7 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
   llvm::SmallVector<OptionRule> rules = {
       {&order, "--timeline", timeline, {}, "it says what a timeline shows"},
       {&profile, "--sweep", swept, {}, "a profile is of one program", true},
+      step.getProfileRule(profile),
       {&computeDtype,
        "--profile",
        profile,

@@ -58,6 +58,8 @@ public:
     return {&reshardAfterForward, &recompute, &offload, &bucket};
   }
   const llvm::cl::Option &getAttention() const { return attention; }
+  /// Kernels were measured with units of one wrap.
+  OptionRule getProfileRule(const llvm::cl::Option &profile) const;
 
 private:
   llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
