@@ -495,10 +495,11 @@ void Extraction::addWait(Id event, Id unit) {
 /// Whether @op, of @group, can be issued with the first of it.
 static LogicalResult verifyTogether(ArrayRef<TransferOpInterface> group,
                                     TransferOpInterface op) {
-  auto report = [&](TransferOpInterface other, const llvm::Twine &what) {
+  auto report = [&](TransferOpInterface other, const llvm::Twine &what,
+                    const llvm::Twine &got) {
     auto error = op->emitOpError("expected ")
                  << what << " in " << names::kGroup << " "
-                 << op->getAttr(names::kGroup);
+                 << op->getAttr(names::kGroup) << ", got " << got;
     error.attachNote(other->getLoc()) << "the other one is here";
     return error;
   };
@@ -507,10 +508,12 @@ static LogicalResult verifyTogether(ArrayRef<TransferOpInterface> group,
   if (!collective || op->getName() != first->getName() ||
       collective.getMeshAttr() != first.getMeshAttr() ||
       collective.getAxesAttr() != first.getAxesAttr())
-    return report(group.front(), "collectives of one kind and group of ranks");
+    return report(group.front(), "collectives of one kind and group of ranks",
+                  "another one");
   for (TransferOpInterface other : group)
     if (op.getSource() == other.getBrought())
-      return report(other, "collectives that are independent of each other");
+      return report(other, "collectives that are independent of each other",
+                    "one that sends what another one brings");
   return success();
 }
 

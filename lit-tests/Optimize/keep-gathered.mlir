@@ -51,6 +51,16 @@ func.func @step(%p: tensor<4xf32>, %q: tensor<4xf32>) -> (tensor<8xf32>, tensor<
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
+  // expected-error @below {{expected fsdp.keep or fsdp.group, got both: what is kept is not gathered again}}
+  %w2 = fsdp.all_gather %p on @mesh["shard"] for backward {fsdp.keep, fsdp.group = 0} : tensor<4xf32> -> tensor<8xf32>
+  return %w, %w2 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
   // expected-error @below {{expected fsdp.keep without a value, got false}}
   %w2 = fsdp.all_gather %p on @mesh["shard"] for backward {fsdp.keep = false} : tensor<4xf32> -> tensor<8xf32>
   return %w, %w2 : tensor<8xf32>, tensor<8xf32>

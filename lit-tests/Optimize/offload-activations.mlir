@@ -77,6 +77,18 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
 func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
 func.func private @loss(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
 func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
+  // expected-error @below {{expected each result once in fsdp.offload, got 0 twice}}
+  %a = fsdp.launch @f(%x) {fsdp.offload = array<i64: 0, 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %l = fsdp.launch @loss(%a) : (tensor<4xf32>) -> tensor<f32>
+  %b = fsdp.launch @f(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %l, %b : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+func.func private @loss(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
+func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
   // expected-error @below {{expected result 0 in one of fsdp.offload and fsdp.recompute, got it in both}}
   %a = fsdp.launch @f(%x) {fsdp.offload = array<i64: 0>, fsdp.recompute = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
   %l = fsdp.launch @loss(%a) : (tensor<4xf32>) -> tensor<f32>

@@ -45,6 +45,12 @@ struct KeepGathered : fsdp::impl::KeepGatheredBase<KeepGathered> {
             << names::kKeep << " without a value, got " << attr;
         return signalPassFailure();
       }
+      if (gather->hasAttr(names::kGroup)) {
+        gather.emitOpError("expected ")
+            << names::kKeep << " or " << names::kGroup
+            << ", got both: what is kept is not gathered again";
+        return signalPassFailure();
+      }
       AllGatherOp earlier = getEarlierGather(gather);
       if (!earlier) {
         gather.emitOpError("expected ")

@@ -39,7 +39,9 @@ FailureOr<llvm::SetVector<Value>> fsdp::getMarkedResults(Block &block,
         return op.emitOpError("expected result ")
                << result << " in one of " << name << " and " << other
                << ", got it in both";
-      marked.insert(op.getResult(result));
+      if (!marked.insert(op.getResult(result)))
+        return op.emitOpError("expected each result once in ")
+               << name << ", got " << result << " twice";
     }
   }
   return marked;

@@ -101,6 +101,9 @@ TEST(ClusterFile, HoldsEachKeyOnce) {
   EXPECT_EQ(errorOf("{\"a\": {\"a\": 1},\n \"b\": \"a\", \"a\": 2}"),
             "c.json: expected each key once, got \"a\" a second time, at line "
             "2, column 12");
+  EXPECT_EQ(errorOf("{\"ab\": 1, \"a\\u0062\": 2}"),
+            "c.json: expected each key once, got \"ab\" a second time, at line "
+            "1, column 11");
 }
 
 TEST(ClusterFile, NestsWithinReason) {

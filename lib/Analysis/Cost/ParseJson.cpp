@@ -8,6 +8,8 @@
 #include "fsdp/Analysis/Cost/ParseJson.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/Allocator.h"
+#include "llvm/Support/StringSaver.h"
 
 #include <array>
 #include <string>
@@ -24,8 +26,19 @@ struct Scan {
 };
 } // namespace
 
+/// @string as others write it, in its quotes; one that is wrong as it is.
+static StringRef unescape(StringRef string, BumpPtrAllocator &memory) {
+  Expected<json::Value> value = json::parse(string);
+  if (!value) {
+    consumeError(value.takeError());
+    return string;
+  }
+  return StringSaver(memory).save("\"" + *value->getAsString() + "\"");
+}
+
 static Scan scan(StringRef text) {
-  // The keys of each object that is open, as they are written.
+  // The keys of each object that is open.
+  BumpPtrAllocator memory;
   std::array<SmallDenseSet<StringRef, 8>, kMostJsonLevels> keys;
   unsigned levels = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -43,6 +56,8 @@ static Scan scan(StringRef text) {
         i += text[i] == '\\';
       StringRef string = text.slice(begin, i + 1);
       bool isKey = text.substr(i + 1).ltrim().starts_with(":");
+      if (isKey && string.contains('\\'))
+        string = unescape(string, memory);
       if (isKey && levels && !keys[levels - 1].insert(string).second)
         return {begin, "expected each key once, got " + string.str() +
                            " a second time"};
