@@ -158,11 +158,9 @@ std::string mlir::fsdp::sched::checkProblem(const ScheduleProblem &p) {
             Twine(p.spine.size()) + ", got " + Twine(p.backwardBegin))
         .str();
   for (size_t s = 0; s != p.spine.size(); ++s)
-    if (p.spine[s].work < 0 || p.spine[s].work > kMaxTime ||
-        p.spine[s].live < 0)
+    if (p.spine[s].work < 0 || p.spine[s].work > kMaxTime)
       return ("segment " + Twine(s) + ": expected a duration from 0 to " +
-              Twine(kMaxTime) + " ps and at least 0 bytes, got " +
-              Twine(p.spine[s].work) + " and " + Twine(p.spine[s].live))
+              Twine(kMaxTime) + " ps, got " + Twine(p.spine[s].work))
           .str();
   for (size_t t = 0; t != p.transfers.size(); ++t)
     if (std::string error = checkTransfer(p, t); !error.empty())

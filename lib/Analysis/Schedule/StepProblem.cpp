@@ -73,6 +73,8 @@ private:
   /// Places where a segment begins.
   std::vector<Id> marks;
   std::vector<int64_t> live;
+  /// Places where a part of what a transfer brought is not needed any more.
+  std::vector<Id> freed;
   /// Buffers that only tails and the epilogue touch.
   std::vector<Id> ofTails;
 };
@@ -400,6 +402,14 @@ void Builder::addMemory() {
     } else if (use.made >= 0 && use.sent < 0) {
       Transfer &transfer = result.problem.transfers[use.made];
       transfer.dstBytes += buffer.bytes;
+      // Of several results, as a group has them, those that are read for the
+      // last time before others do not stay as long.
+      bool stays = use.behind || use.atEnd || buffer.isResult;
+      if (!stays && use.last < transfer.lastUse) {
+        changes[use.last + 1] -= buffer.bytes;
+        changes[transfer.lastUse + 1] += buffer.bytes;
+        freed.push_back(use.last + 1);
+      }
     } else if (use.sent >= 0 && use.first >= 0) {
       // An input (or, with a transfer that works in place, input and result).
       Transfer &transfer = result.problem.transfers[use.sent];
@@ -493,6 +503,7 @@ void Builder::cutSpine() {
     if (transfer.srcBytes)
       marks.push_back(transfer.srcBegin);
   }
+  llvm::append_range(marks, freed);
   llvm::sort(marks);
   marks.erase(llvm::unique(marks), marks.end());
   if (marks.back() == Id(spine.size()))
@@ -504,7 +515,8 @@ void Builder::cutSpine() {
     result.segments[s].push_back(op);
     SpineSegment &segment = problem.spine[s];
     segment.work += times.ops[op].work;
-    segment.live = std::max(segment.live, live[place]);
+    bool isFirst = result.segments[s].size() == 1;
+    segment.live = isFirst ? live[place] : std::max(segment.live, live[place]);
   }
   problem.backwardBegin =
       backward == Id(spine.size()) ? Id(marks.size()) : getSegment(backward);

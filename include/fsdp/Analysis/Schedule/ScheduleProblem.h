@@ -48,7 +48,9 @@ struct LinkCost {
 struct SpineSegment {
   Time work = 0;
   /// Most bytes of activations, gradients and workspaces while it runs. What
-  /// lives across the border of two segments is counted in both.
+  /// lives across the border of two segments is counted in both. Less those
+  /// parts of fetched results that nothing reads any more, so it may be below
+  /// 0.
   int64_t live = 0;
 };
 
