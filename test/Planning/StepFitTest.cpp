@@ -91,11 +91,27 @@ StepFit fit(Plans &plans, int64_t budget) {
 
 TEST(StepFit, WhereAllFitsTheFirstPlanIsKept) {
   Plans plans(1);
+  plans.plain = {1'500'000'000, 1'500'000'000, 2000};
   StepFit found = fit(plans, 2'000'000'000);
   EXPECT_EQ(plans.kept, 0u);
   EXPECT_EQ(found.bytes, plans.all[0].packed);
   EXPECT_EQ(plans.planned, 1);
   EXPECT_EQ(plans.mostRoom, 0);
+}
+
+TEST(StepFit, APlanForLessMayBeFaster) {
+  // Where the step without changes does not fit.
+  Plans plans(1);
+  constexpr int64_t kBudget = 1'000'000'000;
+  plans.all[0].packed = kBudget / 256 * 256;
+  size_t less = 0;
+  while (plans.all[less].need > kBudget / 64 * 61)
+    ++less;
+  plans.all[less].time = 900;
+  plans.all[less].packed = plans.all[less].need / 256 * 256;
+  StepFit found = fit(plans, kBudget);
+  EXPECT_TRUE(found.fits());
+  EXPECT_EQ(plans.kept, less);
 }
 
 TEST(StepFit, RoomIsLeftWhereAnArenaDoesNotFit) {

@@ -40,6 +40,7 @@ private:
   llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
   llvm::Expected<Outcome> tryOrders(int64_t model, int64_t target);
   llvm::Error search();
+  llvm::Error tryLess();
   llvm::Error tryPlain();
   void consider(const Outcome &outcome);
   /// A plan for more memory may be much faster.
@@ -144,8 +145,20 @@ llvm::Error Fitting::tryPlain() {
   return llvm::Error::success();
 }
 
+/// What is repeated and offloaded follows from prices of memory, in steps: a
+/// plan that just fits may leave too little room to be fast, and one for less
+/// memory repeat hardly more.
+llvm::Error Fitting::tryLess() {
+  if (!bestBytes || whole->plainBytes <= budget)
+    return llvm::Error::success();
+  return attempt(std::max<int64_t>(budget - budget / 64 * 3, 1), budget)
+      .takeError();
+}
+
 llvm::Error Fitting::fill() {
   if (llvm::Error error = search())
+    return error;
+  if (llvm::Error error = tryLess())
     return error;
   return tryPlain();
 }
