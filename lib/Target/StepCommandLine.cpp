@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/StepCommandLine.h"
+#include "WrapChoice.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -172,7 +173,7 @@ OptionRule
 StepCommandLine::getProfileRule(const llvm::cl::Option &profile) const {
   return {&profile,
           "--wrap auto",
-          wrap == "auto" ? "one" : "",
+          wrap == kChosenWrap ? "one" : "",
           {},
           "a profile is of one program",
           true};

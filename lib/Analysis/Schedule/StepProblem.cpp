@@ -392,6 +392,7 @@ void Builder::addMemory() {
     const Use &use = uses[b];
     if (buffer.isHost)
       continue;
+    bool stays = use.behind || use.atEnd || buffer.isResult;
     if (buffer.isArgument) {
       fixed += buffer.bytes;
     } else if (use.made >= 0 && use.first < 0) {
@@ -404,7 +405,6 @@ void Builder::addMemory() {
       transfer.dstBytes += buffer.bytes;
       // Of several results, as a group has them, those that are read for the
       // last time before others do not stay as long.
-      bool stays = use.behind || use.atEnd || buffer.isResult;
       if (!stays && use.last < transfer.lastUse) {
         changes[use.last + 1] -= buffer.bytes;
         changes[transfer.lastUse + 1] += buffer.bytes;
@@ -424,7 +424,6 @@ void Builder::addMemory() {
       }
     } else if (use.first >= 0) {
       changes[use.first] += buffer.bytes;
-      bool stays = use.behind || use.atEnd || buffer.isResult;
       changes[stays ? spine.size() : use.last + 1] -= buffer.bytes;
     } else if (use.behind) {
       ofTails.push_back(b);
