@@ -63,6 +63,21 @@ TEST(LowerBound, countsWhatContentionTakes) {
   EXPECT_EQ(bound.contended, 100 + 400 + 260 / 4 + 60 + 10);
 }
 
+TEST(LowerBound, countsWhatACastWaitsFor) {
+  // All casts for a queue are in order: the first gather here waits for one,
+  // the last one for all of them.
+  ScheduleProblem p;
+  p.spine = {{1000, 0}, {1000, 0}};
+  p.transfers = {makeGather(0, 100, 0), makeGather(0, 100, 0)};
+  for (Id before : {0, 1, 1, 1}) {
+    FloatingOp cast;
+    cast.work = 50;
+    cast.before = before;
+    p.floating.push_back(cast);
+  }
+  EXPECT_EQ(lowerBound(p).critical, 4 * 50 + 100 + 2000);
+}
+
 TEST(LowerBound, countsLatenciesThatNothingElseRunsBeside) {
   // Compute loses a quarter of its speed beside what is under way on the link,
   // be it only a latency.

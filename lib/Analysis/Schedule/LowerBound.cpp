@@ -185,6 +185,9 @@ Graph::Graph(const ScheduleProblem &problem, llvm::ArrayRef<Choice> early)
     std::vector<Id> order = getQueueOrder(p, Queue(q));
     for (size_t i = 1; i < order.size(); ++i)
       edge(transfer(order[i - 1]), transfer(order[i]));
+    std::vector<Id> casts = getCastOrder(p, Queue(q));
+    for (size_t i = 1; i < casts.size(); ++i)
+      edge(floating(casts[i - 1]), floating(casts[i]));
   }
   addMemoryEdges();
   for (const Choice &choice : early)
