@@ -190,6 +190,32 @@ TEST_F(StepProblemTest, whatTailsMakeForEachOtherIsThereInTurn) {
   checkAll();
 }
 
+TEST_F(StepProblemTest, longStretchesHavePlacesForTransfers) {
+  // Compute does not wait for the mean of the losses, but is slower beside it:
+  // it had better run into the reduction, which compute does wait for.
+  cost.computeLoss = 256;
+  cost.transferCost = {9990, 10, Link::Intra};
+  ProgramBuilder b;
+  Id p = b.argument(100), y = b.value(10);
+  b.launch("f", {p}, {y});
+  b.reduce(y, b.value(10));
+  for (int i = 0; i != 30; ++i) {
+    Id next = b.value(10);
+    b.launch("b", {y}, {next}, true);
+    y = next;
+  }
+  Id s = b.value(10);
+  b.scatter(y, s);
+  b.launch("update", {s, p}, {b.over(p)}, true);
+  build(b.program);
+  EXPECT_EQ(step.segments.size(), 31u);
+  auto best = schedule(step.problem);
+  ASSERT_TRUE(best);
+  // All kernels and the reduction: nothing is lost but the link's 10 ps.
+  EXPECT_NEAR(double(best->makespan), 32 * 1000 + 10000, 10);
+  checkAll();
+}
+
 TEST_F(StepProblemTest, copiesOfTheEndComeBehindAllElse) {
   ProgramBuilder b;
   Id p = b.argument(100), state = b.argument(8), next = b.value(8);

@@ -57,6 +57,7 @@ private:
   std::vector<Use> collectUses() const;
   void addMemory();
   void addTailMemory();
+  void cutStretches();
   void cutSpine();
   Id getSegment(Id spineIndex) const;
 
@@ -488,6 +489,27 @@ Id Builder::getSegment(Id place) const {
   return std::distance(marks.begin(), llvm::upper_bound(marks, place)) - 1;
 }
 
+/// Transfers begin between segments. Those that compute does not wait for take
+/// least from it where they run into what it does wait for: so long stretches
+/// have places in them, too.
+void Builder::cutStretches() {
+  constexpr int kPieces = 32;
+  Time all = 0, piece = 0;
+  for (Id op : spine)
+    all += times.ops[op].work;
+  std::vector<bool> isMark(spine.size() + 1);
+  for (Id mark : marks)
+    isMark[mark] = true;
+  for (auto [place, op] : llvm::enumerate(spine)) {
+    Time work = times.ops[op].work;
+    if (isMark[place] || piece + work > all / kPieces) {
+      marks.push_back(place);
+      piece = 0;
+    }
+    piece += work;
+  }
+}
+
 /// Kernels between two places where something happens become one segment.
 void Builder::cutSpine() {
   ScheduleProblem &problem = result.problem;
@@ -503,6 +525,7 @@ void Builder::cutSpine() {
       marks.push_back(transfer.srcBegin);
   }
   llvm::append_range(marks, freed);
+  cutStretches();
   llvm::sort(marks);
   marks.erase(llvm::unique(marks), marks.end());
   if (marks.back() == Id(spine.size()))
