@@ -39,8 +39,9 @@ build_packages=(
   libopenmpi-dev lld-22 llvm-22-dev llvm-22-tools mlir-22-tools ninja-build nlohmann-json3-dev
   openmpi-bin zlib1g-dev
 )
-# (g++ and pkg-config for the programs of others that the tests build, chromium for pages.)
-check_packages=(chromium g++ iproute2 libclang-rt-22-dev pkg-config python3)
+# (g++ and pkg-config for the programs of others that the tests build, chromium for pages, OpenBLAS' headers for
+# the programs of benchmarks/.)
+check_packages=(chromium g++ iproute2 libclang-rt-22-dev libopenblas-dev pkg-config python3)
 
 # The packages among the arguments that are not installed.
 missing_packages() {
