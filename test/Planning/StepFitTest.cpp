@@ -40,8 +40,21 @@ public:
     for (size_t i = all.size(); i-- != 0;)
       if (all[i].need <= budget)
         last = i;
-    return Planned{all[last].need <= budget, all[last].time, plain.time,
-                   plain.need, isPlain};
+    return Planned{all[last].need <= budget,
+                   all[last].time,
+                   plain.time,
+                   plain.need,
+                   isPlain,
+                   kinds};
+  }
+  llvm::Expected<Planned> planWithout(PlanDecision::Kind kind,
+                                      int64_t budget) override {
+    leftOut.push_back(kind);
+    last = kWithout;
+    Planned planned;
+    planned.fits = without.need <= budget;
+    planned.time = without.time;
+    return planned;
   }
   llvm::Error planPlainly(int64_t) override {
     last = all.size();
@@ -56,7 +69,9 @@ public:
   /// Orders for less memory take less and longer, in steps, down to the need;
   /// so do those that leave room.
   llvm::Expected<Outcome> order(const OrderLimits &limits) override {
-    const Plan &plan = last == all.size() ? plain : all[last];
+    const Plan &plan = last == all.size() ? plain
+                       : last == kWithout ? without
+                                          : all[last];
     int64_t step = std::max<int64_t>(plan.need - limits.budget, 0) / 20'000'000;
     int64_t saved = std::min((plan.packed - plan.need) / 2,
                              step * 3'000'000 + limits.room / 8);
@@ -77,6 +92,10 @@ public:
   Outcome fsdp = {kHuge, kNever};
   /// That is all that is planned.
   bool isPlain = false;
+  /// What plans do, what was left out, and the plan without it, whatever it is.
+  llvm::SmallVector<PlanDecision::Kind> kinds, leftOut;
+  Plan without = {kHuge, kHuge, kNever};
+  static constexpr size_t kWithout = 1'000'000;
   static constexpr int64_t kHuge = 1'000'000'000'000;
   size_t last = 0, kept = 0;
   int planned = 0;
@@ -142,6 +161,40 @@ int countPlans(Time time) {
 TEST(StepFit, NothingIsLookedForBeyondWhatDidNotFit) {
   int settled = countPlans(1001), open = countPlans(1500);
   EXPECT_LT(settled, open);
+}
+
+/// What is planned for 990 MB takes 1000 and does not fit, nor does any order
+/// of it; what is planned for less takes @less and fits. So does what does
+/// without one of two kinds of decisions, and takes @without.
+Plans getPlansWithout(Time less, Time without) {
+  Plans plans(1);
+  plans.all = {{980'000'000, 1'020'000'000, 1000},
+               {800'000'000, 800'000'000, less}};
+  plans.kinds = {PlanDecision::Recompute, PlanDecision::Offload};
+  plans.without = {970'000'000, 980'000'000, without};
+  return plans;
+}
+
+TEST(StepFit, WhatPlansDoIsLeftOutWhereTheyDoNotFit) {
+  Plans plans = getPlansWithout(1200, 1010);
+  EXPECT_TRUE(fit(plans, 990'000'000).fits());
+  EXPECT_EQ(plans.kept, plans.kWithout);
+  // With the first of them it is about as fast as it gets.
+  EXPECT_EQ(plans.leftOut.size(), 1u);
+}
+
+TEST(StepFit, WhatDoesWithoutIsKeptOnlyWhereItIsFaster) {
+  Plans plans = getPlansWithout(1200, 1201);
+  EXPECT_TRUE(fit(plans, 990'000'000).fits());
+  EXPECT_EQ(plans.kept, 1u);
+  EXPECT_EQ(plans.leftOut, plans.kinds);
+}
+
+TEST(StepFit, NothingIsLeftOutWhereLittleCanBeGained) {
+  Plans plans = getPlansWithout(1030, 1001);
+  EXPECT_TRUE(fit(plans, 990'000'000).fits());
+  EXPECT_EQ(plans.kept, 1u);
+  EXPECT_TRUE(plans.leftOut.empty());
 }
 
 TEST(StepFit, TheStepWithoutChangesIsKeptWhereItIsFaster) {

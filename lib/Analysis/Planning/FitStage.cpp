@@ -179,7 +179,7 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   if (!found)
     return found.takeError();
   found->push_back({space.withAllOffloaded(space.getRepeating(0))});
-  if (space.rules.recompute == PlanRules::Recompute::Auto)
+  if (space.rules.mayRecompute())
     found->push_back(
         {space.withAllOffloaded(space.getRepeating(PlanSpace::kMostLevel))});
   // Several prices often mean the same.
@@ -196,7 +196,7 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
 llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
                                          PlanTrials &trials) {
   std::vector<StepPlan> plans;
-  if (space.rules.recompute == PlanRules::Recompute::Auto)
+  if (space.rules.mayRecompute())
     for (int price = 20; price <= PlanSpace::kMostLevel; price += 20)
       plans.push_back(space.getRepeating(price));
   if (space.mayOffload()) {
@@ -204,7 +204,7 @@ llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
     for (size_t i = 0, e = plans.size(); i != e; ++i)
       plans.push_back(space.withAllOffloaded(plans[i]));
   }
-  if (space.rules.keep == PlanRules::Keep::Auto) {
+  if (space.rules.mayKeep()) {
     std::vector<Id> gathers = space.getKeepOrder();
     for (size_t i = 0, e = plans.size(); i != e; ++i) {
       StepPlan plan = plans[i];

@@ -143,7 +143,7 @@ llvm::Error mlir::fsdp::sched::groupTransfers(const PlanSpace &space,
       all.push_back({i, most, alone, std::move(plan)});
     }
   }
-  bool givesUp = isShort && space.rules.keep == PlanRules::Keep::Auto;
+  bool givesUp = isShort && space.rules.mayKeep();
   auto found =
       trials.findEach<Way>(all.size(), [&](size_t i) -> llvm::Expected<Way> {
         Bucketed &one = all[i];

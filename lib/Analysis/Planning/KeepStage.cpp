@@ -102,7 +102,7 @@ static llvm::Expected<StepPlan> getRepeatingForAll(const PlanSpace &space,
 llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
                                             PlanTrials &trials, int level) {
   std::vector<StepPlan> bases;
-  if (space.rules.recompute == PlanRules::Recompute::Auto) {
+  if (space.rules.mayRecompute()) {
     // Where repeats alone do not make the step fit, with the rest offloaded.
     bool needsRest = level == PlanSpace::kMostLevel;
     int from = level == 0 || needsRest ? 36 : level;
@@ -124,7 +124,7 @@ llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
     for (double linkPrice : kRoomPrices) {
       int most = std::max(level, space.getLevel(linkPrice));
       bases.push_back(space.getOffloading(linkPrice, most));
-      if (space.rules.recompute == PlanRules::Recompute::Auto)
+      if (space.rules.mayRecompute())
         bases.push_back(space.getOffloading(linkPrice, most, /*eighths=*/8,
                                             /*mayRecompute=*/false));
     }

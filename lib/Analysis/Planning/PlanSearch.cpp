@@ -33,7 +33,7 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
   const PlannedStep &best = trials.getBest();
   bool isTight = !best.fits();
   int level = 0;
-  if (isTight && space.rules.recompute == PlanRules::Recompute::Auto) {
+  if (isTight && space.rules.mayRecompute()) {
     llvm::Expected<int> repeated = repeatToFit(space, trials);
     if (!repeated)
       return repeated.takeError();
@@ -47,7 +47,7 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
       return std::move(error);
 
   bool isShort = false;
-  if (best.fits() && space.rules.keep == PlanRules::Keep::Auto) {
+  if (best.fits() && space.rules.mayKeep()) {
     auto filled = keepWhatFits(space, trials, trials.getFinalists(kWaysToFill));
     if (!filled)
       return filled.takeError();

@@ -144,7 +144,8 @@ StepPlan PlanSpace::getOffloading(double linkPrice, int level, int eighths,
   }
   Recomputation::Choice choice = recomputation.choose(
       {getPrice(level), elsewhere,
-       mayRecompute && rules.recompute != PlanRules::Recompute::Never});
+       mayRecompute && (rules.mayRecompute() ||
+                        rules.recompute == PlanRules::Recompute::Full)});
   StepPlan plan(program);
   plan.recompute = std::move(choice.recompute);
   plan.offload = std::move(choice.offload);

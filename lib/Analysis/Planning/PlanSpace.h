@@ -33,9 +33,7 @@ struct PlanSpace {
             const PlanRules &rules, const StepPlan &given);
 
   /// Whether the search may put values on the host that no rule puts there.
-  bool mayOffload() const {
-    return rules.offload == PlanRules::Offload::Auto && hasHost;
-  }
+  bool mayOffload() const { return rules.mayOffload() && hasHost; }
 
   /// Whether the search may group anything: where groups are given, they are
   /// all.

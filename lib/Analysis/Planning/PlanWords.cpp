@@ -47,10 +47,14 @@ struct Results {
 };
 } // namespace
 
+constexpr char kLeftOut[] = "what was planned with it does not fit when packed";
+
 /// Why nothing of a kind was done to what waits for backward.
-static std::string getReason(PlanRules::Recompute rule, bool isShort) {
-  if (rule == PlanRules::Recompute::Never)
+static std::string getReason(const PlanRules &rules, bool isShort) {
+  if (rules.recompute == PlanRules::Recompute::Never)
     return "recompute is none";
+  if (rules.leftOut == PlanDecision::Recompute)
+    return kLeftOut;
   return isShort ? "what is kept, offloaded and grouped leaves room for it"
                  : "the step fits with it";
 }
@@ -60,6 +64,8 @@ static std::string getReason(const PlanSpace &space, bool isShort) {
     return "offload is none";
   if (!space.hasHost)
     return "the cluster has no link to the host";
+  if (space.rules.leftOut == PlanDecision::Offload)
+    return kLeftOut;
   return isShort ? "there is room for it, or it is cheaper computed again"
                  : "the step fits with it";
 }
@@ -97,7 +103,7 @@ static void explainWaiting(const PlanSpace &space, bool isShort,
                          formatBytes(waiting.bytes), what, reason)});
   };
   add(PlanDecision::Recompute, repeatable, plan.recompute, "computed again",
-      getReason(space.rules.recompute, isShort));
+      getReason(space.rules, isShort));
   add(PlanDecision::Offload, offloadable, plan.offload, "offloaded",
       getReason(space, isShort));
 }
@@ -142,6 +148,7 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
               ? price + "; it is in a group that was given"
           : space.rules.keep != PlanRules::Keep::Auto
               ? price + "; reshard_after_forward is true"
+          : space.rules.leftOut == PlanDecision::Keep ? price + "; " + kLeftOut
           : isShort ? price + "; the budget holds no more of them"
                     : price + "; the step would not be faster");
     }

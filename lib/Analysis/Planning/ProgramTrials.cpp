@@ -17,33 +17,65 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
+/// What @plan does that the search decided.
+static llvm::SmallVector<PlanDecision::Kind> getKinds(const StepPlan &plan,
+                                                      const PlanRules &rules) {
+  llvm::SmallVector<PlanDecision::Kind> kinds;
+  auto add = [&](PlanDecision::Kind kind, bool may, const auto &taken) {
+    if (may && llvm::is_contained(taken, true))
+      kinds.push_back(kind);
+  };
+  add(PlanDecision::Recompute, rules.mayRecompute(), plan.recompute);
+  add(PlanDecision::Keep, rules.mayKeep(), plan.keep);
+  add(PlanDecision::Offload, rules.mayOffload(), plan.offload);
+  return kinds;
+}
+
+llvm::Expected<StepTrials::Planned>
+ProgramTrials::search(int64_t budget, const PlanRules &rules) {
+  auto planned = planStep(program, cost, placements, {budget, hostBudget},
+                          rules, /*given=*/nullptr, &needs);
+  if (!planned)
+    return planned.takeError();
+  plain.try_emplace(budget, planned->plain);
+  Planned result{planned->fits(),
+                 planned->step,
+                 planned->plain->step,
+                 planned->plain->leastBytes,
+                 planned->plan == planned->plain->plan,
+                 getKinds(planned->plan, rules)};
+  if (llvm::Error error = take(std::move(*planned), budget))
+    return std::move(error);
+  return std::move(result);
+}
+
 llvm::Expected<StepTrials::Planned> ProgramTrials::plan(int64_t budget) {
-  if (!last || last->budget != budget || !last->isSearched) {
-    auto planned =
-        planStep(program, cost, placements, {budget, hostBudget}, rules,
-                 /*given=*/nullptr, &needs);
-    if (!planned)
-      return planned.takeError();
-    plain.try_emplace(budget, planned->plain);
-    if (llvm::Error error =
-            take(std::move(*planned), budget, /*isSearched=*/true))
-      return std::move(error);
+  if (searched && searched->budget == budget) {
+    last = searched;
+    return searchedAs;
   }
-  const PlannedStep &planned = last->planned;
-  return Planned{planned.fits(), planned.step, planned.plain->step,
-                 planned.plain->leastBytes,
-                 planned.plan == planned.plain->plan};
+  auto planned = search(budget, rules);
+  if (planned) {
+    searched = last;
+    searchedAs = *planned;
+  }
+  return planned;
+}
+
+llvm::Expected<StepTrials::Planned>
+ProgramTrials::planWithout(PlanDecision::Kind kind, int64_t budget) {
+  PlanRules without = rules;
+  without.leftOut = kind;
+  return search(budget, without);
 }
 
 llvm::Error ProgramTrials::planPlainly(int64_t budget) {
-  return take(*plain.at(budget), budget, /*isSearched=*/false);
+  return take(*plain.at(budget), budget);
 }
 
-llvm::Error ProgramTrials::take(PlannedStep planned, int64_t budget,
-                                bool isSearched) {
+llvm::Error ProgramTrials::take(PlannedStep planned, int64_t budget) {
   Plan next;
   next.budget = budget;
-  next.isSearched = isSearched;
   next.planned = std::move(planned);
   auto known = llvm::find_if(plans, [&](const std::shared_ptr<const Plan> &o) {
     return o->planned.plan == next.planned.plan;

@@ -41,11 +41,16 @@ private:
   llvm::Expected<Outcome> tryOrders(int64_t model, int64_t target);
   llvm::Error search();
   llvm::Error tryLess();
+  llvm::Error tryWithout();
   llvm::Error tryPlain();
   void consider(const Outcome &outcome);
   /// A plan for more memory may be much faster.
   bool isSlow() const {
     return bestBytes && hoped && bestTime - hoped > hoped / 16;
+  }
+  /// So much that it may be worth to plan in another way.
+  bool isWasteful() const {
+    return bestBytes && hoped && bestTime - hoped > hoped / 32;
   }
   /// A plan for more memory would hardly be faster.
   bool isSettled() const {
@@ -155,10 +160,31 @@ llvm::Error Fitting::tryLess() {
       .takeError();
 }
 
+/// What is fastest by the model may not pack in any order, and what is planned
+/// for less memory be much slower, while what is somewhat slower by the model,
+/// because it has to do without something, packs.
+llvm::Error Fitting::tryWithout() {
+  constexpr int kClose = 16;
+  for (PlanDecision::Kind kind : whole->kinds) {
+    if (!isWasteful())
+      break;
+    auto planned = trials.planWithout(kind, budget);
+    if (!planned)
+      return planned.takeError();
+    if (!planned->fits || planned->time - bestTime > bestTime / kClose)
+      continue;
+    if (llvm::Error error = tryOrders(budget, budget).takeError())
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Fitting::fill() {
   if (llvm::Error error = search())
     return error;
   if (llvm::Error error = tryLess())
+    return error;
+  if (llvm::Error error = tryWithout())
     return error;
   return tryPlain();
 }

@@ -29,8 +29,19 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
 
 namespace mlir::fsdp::sched {
+
+struct PlanDecision {
+  enum Kind { Keep, Recompute, Offload, Group };
+  Kind kind = Keep;
+  /// Op of the program that was planned.
+  Id op = -1;
+  bool taken = false;
+  /// In words, with times and bytes.
+  std::string why;
+};
 
 /// What the user has decided already.
 struct PlanRules {
@@ -40,6 +51,19 @@ struct PlanRules {
   /// Full: everything that can be and is not computed again.
   enum class Offload { Auto, Never, Full } offload = Offload::Auto;
   bool group = true;
+  /// What the search leaves alone although no rule decides it, because what it
+  /// found with it does not fit when it is packed.
+  std::optional<PlanDecision::Kind> leftOut;
+
+  bool mayKeep() const {
+    return keep == Keep::Auto && leftOut != PlanDecision::Keep;
+  }
+  bool mayRecompute() const {
+    return recompute == Recompute::Auto && leftOut != PlanDecision::Recompute;
+  }
+  bool mayOffload() const {
+    return offload == Offload::Auto && leftOut != PlanDecision::Offload;
+  }
 };
 
 /// As options say it: reshard_after_forward "auto", "true" or "false",
@@ -55,16 +79,6 @@ struct PlanLimits {
   int64_t device = kNoBudget, host = 0;
 
   PlanLimits(int64_t device, int64_t host = 0) : device(device), host(host) {}
-};
-
-struct PlanDecision {
-  enum Kind { Keep, Recompute, Offload, Group };
-  Kind kind = Keep;
-  /// Op of the program that was planned.
-  Id op = -1;
-  bool taken = false;
-  /// In words, with times and bytes.
-  std::string why;
 };
 
 struct PlannedStep {

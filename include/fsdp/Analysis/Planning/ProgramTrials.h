@@ -26,10 +26,8 @@ public:
     /// With the plan applied, and what there is to order in it.
     StepProgram program;
     StepProblem step;
-    /// Of the model, for which it was planned; whether anybody looked for a
-    /// better one than the step without changes.
+    /// Of the model, for which it was planned.
     int64_t budget = 0;
-    bool isSearched = false;
     /// The same for equal plans.
     size_t number = 0;
   };
@@ -42,6 +40,8 @@ public:
         hostBudget(hostBudget), rules(rules) {}
 
   llvm::Expected<Planned> plan(int64_t budget) override;
+  llvm::Expected<Planned> planWithout(PlanDecision::Kind kind,
+                                      int64_t budget) override;
   llvm::Error planPlainly(int64_t budget) override;
   llvm::Expected<Outcome> order(const OrderLimits &limits) override;
   llvm::Expected<std::optional<Outcome>> orderLikeFSDP(int64_t most,
@@ -62,7 +62,8 @@ public:
   const Outcome &getBestOutcome() const { return bestOutcome; }
 
 private:
-  llvm::Error take(PlannedStep planned, int64_t budget, bool isSearched);
+  llvm::Expected<Planned> search(int64_t budget, const PlanRules &rules);
+  llvm::Error take(PlannedStep planned, int64_t budget);
   Outcome pack(Schedule schedule, const OrderLimits &limits);
 
   /// An order of the plan of that number, and what packing gave.
@@ -81,6 +82,9 @@ private:
   /// By budget: the step without changes.
   std::map<int64_t, std::shared_ptr<const PlannedStep>> plain;
   std::shared_ptr<const Plan> last, best;
+  /// What plan() found last.
+  std::shared_ptr<const Plan> searched;
+  Planned searchedAs;
   /// Budgets often lead to a plan, or an order of it, that another one has led
   /// to.
   std::vector<std::shared_ptr<const Plan>> plans;

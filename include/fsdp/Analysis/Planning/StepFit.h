@@ -14,8 +14,9 @@
 #ifndef FSDP_ANALYSIS_PLANNING_STEPFIT_H
 #define FSDP_ANALYSIS_PLANNING_STEPFIT_H
 
-#include "fsdp/Analysis/Cost/CostModel.h"
+#include "fsdp/Analysis/Planning/PlanSearch.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
@@ -53,10 +54,15 @@ public:
     Time plain = kNever;
     int64_t plainBytes = 0;
     bool isPlain = false;
+    /// What it does of that which plans differ in, where no rule asks for it.
+    llvm::SmallVector<PlanDecision::Kind> kinds;
   };
   static constexpr Time kNever = std::numeric_limits<Time>::max();
   /// Plans the step for @budget bytes by the model of memory.
   virtual llvm::Expected<Planned> plan(int64_t budget) = 0;
+  /// The same, where the search leaves out one kind of decisions.
+  virtual llvm::Expected<Planned> planWithout(PlanDecision::Kind kind,
+                                              int64_t budget) = 0;
   /// Goes on with the step without changes, as plan() found it for @budget.
   virtual llvm::Error planPlainly(int64_t budget) = 0;
   /// Orders what was planned last, and packs its arena.
