@@ -236,6 +236,55 @@ TEST_F(StepProblemTest, copiesOfTheEndComeBehindAllElse) {
   EXPECT_GT(step.epilogueTime, 0);
 }
 
+TEST_F(StepProblemTest, boundKnowsWhatTheEpilogueNeedsOfTheSpine) {
+  // Of a parameter that every rank has whole, the end of the spine squares the
+  // gradient for the norm, while that of the other one is reduced, and updates
+  // it.
+  ProgramBuilder b;
+  Id p = b.argument(100), own = b.argument(50), y = b.value(10),
+     g = b.value(400), s = b.value(100), n = b.value(4), square = b.value(4);
+  b.launch("b", {p, own}, {g, y}, true);
+  b.scatter(g, s);
+  b.launch("square", {y}, {square}, true);
+  b.launch("update own", {y, own}, {b.over(own)}, true);
+  b.launch("norm", {s}, {n}, true);
+  b.reduce(n, b.value(4));
+  StepOp &norm = *std::find_if(
+      b.program.ops.rbegin(), b.program.ops.rend(),
+      [](const StepOp &op) { return op.kind == StepOpKind::Start; });
+  norm.reads.push_back({square, b.program.values[square].offset, 4});
+  b.launch("update", {s, p}, {b.over(p)}, true);
+  build(b.program);
+  ASSERT_EQ(step.epilogue.size(), 1u);
+  auto best = schedule(step.problem);
+  ASSERT_TRUE(best);
+  // All but the updates has to come before the norm's transfer, and that is
+  // longer than they are.
+  Time transfer = times.ops[step.epilogue.front()].cost.total();
+  EXPECT_GT(getStepBound(program, step, times), transfer + 2 * 1000);
+  EXPECT_LE(getStepBound(program, step, times),
+            best->makespan + step.epilogueTime);
+  checkAll();
+}
+
+TEST_F(StepProblemTest, aReductionNeedNotWaitForWhatItsTailWaitsFor) {
+  // The gradient of p is there before p is gathered once more: the reduction
+  // could run beside the gather, only the update has to come behind it.
+  ProgramBuilder b;
+  Id p = b.argument(100), g = b.value(400), s = b.value(100);
+  Id w = b.value(400, Purpose::Gathered), y = b.value(10), z = b.value(10);
+  b.launch("b", {p}, {g});
+  b.scatter(g, s);
+  b.launch("other", {g}, {y});
+  b.gather(p, w);
+  b.launch("reader", {w, y}, {z});
+  b.launch("update", {s, p}, {b.over(p)});
+  build(b.program);
+  EXPECT_TRUE(step.isHeld);
+  // As it stands: that, too, is an order.
+  EXPECT_LE(getStepBound(program, step, times), play(times).step);
+}
+
 TEST_F(StepProblemTest, schedulesBecomePrograms) {
   for (bool clip : {false, true}) {
     build(makeTwoUnitStep(clip));

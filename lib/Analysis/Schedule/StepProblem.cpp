@@ -21,8 +21,8 @@ using llvm::SmallVector;
 namespace {
 class Builder {
 public:
-  Builder(const StepProgram &program, const TimedProgram &times)
-      : program(program), times(times) {}
+  Builder(const StepProgram &program, const TimedProgram &times, bool holds)
+      : program(program), times(times), holds(holds) {}
 
   llvm::Expected<StepProblem> build();
 
@@ -63,6 +63,7 @@ private:
 
   const StepProgram &program;
   const TimedProgram &times;
+  bool holds;
   StepProblem result;
   /// By value: the op that makes it (-1: an argument), and who reads it.
   std::vector<Id> maker;
@@ -162,20 +163,23 @@ void Builder::classify() {
 /// behind backward, all tails and their reductions would wait for it.
 std::vector<bool> Builder::findPrelude() const {
   std::vector<bool> prelude(program.ops.size());
-  std::vector<SmallVector<ByteRange, 4>> touched(program.buffers.size());
-  auto isTouched = [&](const ByteRange &range) {
+  using Ranges = SmallVector<ByteRange, 4>;
+  std::vector<Ranges> touched(program.buffers.size()),
+      written(program.buffers.size());
+  auto isIn = [&](const std::vector<Ranges> &ranges, const ByteRange &range) {
     return llvm::any_of(
-        touched[getBuffer(range.value)],
+        ranges[getBuffer(range.value)],
         [&](const ByteRange &other) { return other.overlaps(range); });
   };
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     bool isReadLate = false;
     prelude[i] = op.kind != StepOpKind::Check && isSpine(i);
     for (const ByteRange &range : op.reads)
-      if (Id from = maker[range.value]; from >= 0 && !prelude[from])
+      if (Id from = maker[range.value];
+          (from >= 0 && !prelude[from]) || isIn(written, range))
         prelude[i] = false;
     for (const ByteRange &range : op.writes) {
-      if (isTouched(range))
+      if (isIn(touched, range))
         prelude[i] = false;
       for (Id reader : readers[range.value]) {
         isReadLate |= result.roles[reader] > OpRole::Cast;
@@ -190,6 +194,8 @@ std::vector<bool> Builder::findPrelude() const {
     for (const ByteRange &range :
          llvm::concat<const ByteRange>(op.reads, op.writes))
       touched[getBuffer(range.value)].push_back(range);
+    for (const ByteRange &range : op.writes)
+      written[getBuffer(range.value)].push_back(range);
   }
   return prelude;
 }
@@ -303,7 +309,11 @@ void Builder::hold(Id floating, Id place) {
                 result.problem.floating[f].afterFloating.end());
   }
   Id &ready = result.problem.transfers[last].ready;
-  ready = std::max(ready, place);
+  if (place <= ready)
+    return;
+  result.isHeld |= holds;
+  if (holds)
+    ready = place;
 }
 
 /// Tails read more than reductions, and write over what others read.
@@ -525,6 +535,11 @@ void Builder::cutSpine() {
       marks.push_back(transfer.srcBegin);
   }
   llvm::append_range(marks, freed);
+  // The bound looks at what the epilogue needs.
+  for (Id op : result.epilogue)
+    for (const ByteRange &range : program.ops[op].reads)
+      if (Id from = maker[range.value]; from >= 0 && spineIndex[from] >= 0)
+        marks.push_back(spineIndex[from] + 1);
   cutStretches();
   llvm::sort(marks);
   marks.erase(llvm::unique(marks), marks.end());
@@ -599,6 +614,6 @@ llvm::Expected<StepProblem> Builder::build() {
 
 llvm::Expected<StepProblem>
 mlir::fsdp::sched::getStepProblem(const StepProgram &program,
-                                  const TimedProgram &times) {
-  return Builder(program, times).build();
+                                  const TimedProgram &times, bool holds) {
+  return Builder(program, times, holds).build();
 }

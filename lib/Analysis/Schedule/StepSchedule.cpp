@@ -71,8 +71,8 @@ StepProgram mlir::fsdp::sched::applySchedule(const StepProgram &program,
 // Bound
 //===----------------------------------------------------------------------===//
 
-/// @problem without what is not kept.
-static ScheduleProblem restrict(const ScheduleProblem &problem,
+/// @problem without what is not kept; of the spine, the first @segments.
+static ScheduleProblem restrict(const ScheduleProblem &problem, Id segments,
                                 const std::vector<bool> &keepTransfer,
                                 const std::vector<bool> &keepFloating) {
   auto renumber = [](const std::vector<bool> &keep) {
@@ -91,12 +91,16 @@ static ScheduleProblem restrict(const ScheduleProblem &problem,
       id = number[id];
   };
   ScheduleProblem result = problem;
+  result.spine.resize(segments);
+  result.backwardBegin = std::min(result.backwardBegin, segments);
   result.transfers.clear();
   result.floating.clear();
   for (auto [t, old] : llvm::enumerate(problem.transfers))
     if (keepTransfer[t]) {
       result.transfers.push_back(old);
-      map(result.transfers.back().after, transfer);
+      Transfer &kept = result.transfers.back();
+      map(kept.after, transfer);
+      kept.lastUse = std::min(kept.lastUse, segments - 1);
     }
   for (auto [f, old] : llvm::enumerate(problem.floating))
     if (keepFloating[f]) {
@@ -136,34 +140,39 @@ static Time getEpilogueBound(const StepProgram &program,
         if (Id from = maker[range.value]; from >= 0)
           needed[from] = true;
 
+  // The spine keeps its order: it is needed up to the last op that is.
+  Id segments = 0;
+  for (auto [s, ops] : llvm::enumerate(step.segments))
+    if (llvm::any_of(ops, [&](Id op) { return needed[op]; }))
+      segments = s + 1;
+  // The epilogue comes behind all else on its queue.
+  auto isBefore = [&](Id t) {
+    return needed[step.transfers[t]] ||
+           problem.transfers[t].queue == program.ops[start].queue;
+  };
+  for (auto [t, transfer] : llvm::enumerate(problem.transfers))
+    if (isBefore(t))
+      segments =
+          std::max(segments, std::max(transfer.ready, transfer.lastUse) + 1);
   std::vector<bool> keepTransfer, keepFloating;
-  Id lastReady = -1;
-  for (auto [t, transfer] : llvm::enumerate(problem.transfers)) {
-    bool isNeeded = needed[step.transfers[t]];
-    if (isNeeded)
-      lastReady = std::max(lastReady, transfer.ready);
-    // What the spine reads comes before its end, and the epilogue behind all
-    // else on its queue.
-    keepTransfer.push_back(isNeeded || transfer.firstUse >= 0 ||
-                           transfer.queue == program.ops[start].queue);
-  }
-  // The whole spine is needed where its last segment is.
-  if (lastReady + 1 != Id(problem.spine.size()))
-    return 0;
+  for (auto [t, transfer] : llvm::enumerate(problem.transfers))
+    keepTransfer.push_back(isBefore(t) || (transfer.firstUse >= 0 &&
+                                           transfer.firstUse < segments));
   for (auto [f, op] : llvm::enumerate(problem.floating))
     keepFloating.push_back(op.before >= 0 ? bool(keepTransfer[op.before])
                                           : needed[step.floating[f]]);
-  Time time = getBound(restrict(problem, keepTransfer, keepFloating)) +
-              times.ops[start].cost.total();
+  Time time =
+      getBound(restrict(problem, segments, keepTransfer, keepFloating)) +
+      times.ops[start].cost.total();
   for (Id op : step.epilogue)
     if (needs[op] && op != start && program.ops[op].replaces < 0)
       time += times.ops[op].work;
   return time;
 }
 
-Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
-                                     const StepProblem &step,
-                                     const TimedProgram &times) {
+/// The bound of the orders that @step knows.
+static Time getBoundOf(const StepProgram &program, const StepProblem &step,
+                       const TimedProgram &times) {
   ScheduleProblem problem = step.problem;
   problem.fixedBytes -= step.tailBytes;
   Time bound = getBound(problem);
@@ -176,6 +185,19 @@ Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
     if (program.ops[op].replaces >= 0)
       bound += times.ops[op].work;
   return bound;
+}
+
+Time mlir::fsdp::sched::getStepBound(const StepProgram &program,
+                                     const StepProblem &step,
+                                     const TimedProgram &times) {
+  Time bound = getBoundOf(program, step, times);
+  if (!step.isHeld)
+    return bound;
+  // Reductions that need not wait may come in another order.
+  StepProblem freed =
+      llvm::cantFail(getStepProblem(program, times, /*holds=*/false));
+  freed.problem.budget = step.problem.budget;
+  return std::min(bound, getBoundOf(program, freed, times));
 }
 
 Time mlir::fsdp::sched::getStepBound(const StepProgram &program,

@@ -40,15 +40,21 @@ struct StepProblem {
   /// Of the problem's fixedBytes, what is not there all the time: tails and
   /// the epilogue make it for each other. The bound does without.
   int64_t tailBytes = 0;
+  /// A reduction waits for compute that only tails behind it wait for: a tail
+  /// has no place in the spine of its own. The bound does without.
+  bool isHeld = false;
   /// By op of the program.
   std::vector<OpRole> roles;
 };
 
 /// The problem whose one answer is @program, with the times that addTimes gave.
 /// @program is in L2's order: every wait stands before what reads its value.
-/// An error names what is not of the form that the scheduler knows.
+/// An error names what is not of the form that the scheduler knows. Without
+/// @holds tails may come before compute whose values they read or write over:
+/// no order may, but more of them are there than with it.
 llvm::Expected<StepProblem> getStepProblem(const StepProgram &program,
-                                           const TimedProgram &times);
+                                           const TimedProgram &times,
+                                           bool holds = true);
 
 /// The program that @schedule makes of @program. Nobody has placed its buffers.
 StepProgram applySchedule(const StepProgram &program,
