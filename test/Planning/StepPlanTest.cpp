@@ -87,6 +87,20 @@ TEST(StepPlan, aKeptGatherIsReadFromForward) {
             changed.ops[find(changed, "all_gather", 0)].writes[0].value);
 }
 
+TEST(StepPlan, aKeptGatherIsReturnedFromForward) {
+  StepProgram program = makeTwoUnitStep();
+  Id again = find(program, "all_gather", 2);
+  ByteRange whole = program.ops[again].writes[0];
+  program.results.push_back(whole);
+  program.replaced.push_back({/*result=*/0, /*argument=*/0, whole});
+  StepPlan plan(program);
+  plan.keep[again] = true;
+  StepProgram changed = applyPlan(program, plan);
+  Id kept = changed.ops[find(changed, "all_gather", 0)].writes[0].value;
+  EXPECT_EQ(changed.results[0].value, kept);
+  EXPECT_EQ(changed.replaced[0].value.value, kept);
+}
+
 /// A cast of two shards is there as long as anybody reads one of its results.
 TEST(StepPlan, aCastOfSeveralGoesWithTheLastKeptGather) {
   ProgramBuilder b;

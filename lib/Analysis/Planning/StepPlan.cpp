@@ -104,9 +104,9 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
     Id from = maker[range.value];
     return from < 0 ||
            (program.ops[from].kind == StepOpKind::Launch &&
-            llvm::all_of(
-                program.ops[from].reads,
-                [&](const ByteRange &read) { return maker[read.value] < 0; }));
+            llvm::all_of(program.ops[from].reads, [&](const ByteRange &read) {
+              return maker[read.value] < 0;
+            }));
   };
   std::map<SmallVector<int64_t>, Id> gathers;
   // By gather: the one that backward reads, itself or a later one.
@@ -332,6 +332,7 @@ private:
   Id getLaterGather(Id value) const;
   void issue(Id gather);
   void add(Id op);
+  void returnKept();
   void dropUnread();
 
   const StepProgram &old;
@@ -482,6 +483,18 @@ void Rewrite::add(Id i) {
   result.ops.push_back(std::move(op));
 }
 
+/// What a gather brought that does not happen may be a result of the step, or a
+/// new state.
+void Rewrite::returnKept() {
+  auto resolveKept = [&](ByteRange &range) {
+    if (Id from = maker[range.value]; from >= 0 && plan.keep[from])
+      range = resolve(range, /*inBackward=*/false);
+  };
+  llvm::for_each(result.results, resolveKept);
+  for (ReplacedArgument &replaced : result.replaced)
+    resolveKept(replaced.value);
+}
+
 /// A launch of forward that only backward read is not repeated but moved.
 void Rewrite::dropUnread() {
   std::vector<bool> isRead(result.values.size());
@@ -516,6 +529,7 @@ StepProgram Rewrite::run() {
   for (size_t i = 0; i != old.ops.size(); ++i)
     if (!isDone[i])
       add(i);
+  returnKept();
   dropUnread();
   return std::move(result);
 }
