@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/KernelFormation.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "llvm/ADT/SmallSet.h"
 
@@ -36,6 +37,8 @@ struct Cluster {
   bool fusible = false;
   /// Needs nothing but numbers that the step takes.
   bool scalar = false;
+  /// Makes what gathers send, and nothing else.
+  bool sent = false;
   /// First and last node.
   int first = 0, last = 0;
 };
@@ -51,6 +54,7 @@ public:
 private:
   bool tryMerge(int a, int b);
   bool isScalar(const StepGraph::Node &node) const;
+  void findSent();
   bool haveSamePlace(const Cluster &a, const Cluster &b) const;
   std::optional<KernelDomain> mergeDomains(int a, int b) const;
   bool isWorthwhile(int a, int b, const KernelDomain &merged) const;
@@ -84,6 +88,19 @@ Former::Former(const StepGraph &graph, const FusionLimits &limits)
     clusterOf.push_back(i);
     reach.push_back(i);
   }
+  findSent();
+}
+
+/// A cast runs whenever its gather is to begin. In one kernel with what also
+/// needs something else, an update say, it would wait for that.
+void Former::findSent() {
+  ArrayRef<StepGraph::Node> nodes = graph.getNodes();
+  for (int i = int(nodes.size()) - 1; i >= 0; --i)
+    clusters[i].sent =
+        !nodes[i].readers.empty() &&
+        llvm::all_of(nodes[i].readers, [&](int reader) {
+          return isa<AllGatherOp>(nodes[reader].op) || clusters[reader].sent;
+        });
 }
 
 /// Whether @node computes numbers of numbers that the step takes, directly or
@@ -118,7 +135,7 @@ SmallVector<Operation *> Former::getRoots(ArrayRef<int> within) const {
 bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
   return a.fusible && b.fusible && a.forward == b.forward &&
          (!a.unit || !b.unit || a.unit == b.unit) &&
-         (!limits.scalarsApart || a.scalar == b.scalar) &&
+         (!limits.scalarsApart || a.scalar == b.scalar) && a.sent == b.sent &&
          a.nodes.size() + b.nodes.size() <= limits.maxOps;
 }
 

@@ -320,6 +320,22 @@ static bool isNowhere(Value value) {
   return kind == ComputeKind::View || kind == ComputeKind::Constant;
 }
 
+/// Whether @op sums what a gather brought as it is (a parameter may be the
+/// loss, say). The gather is freed behind the kernels that read it: a copy is
+/// one.
+static bool sumsGathered(Operation *op, Value value) {
+  if (!isa<CollectiveOpInterface>(op) || isa<AllGatherOp>(op))
+    return false;
+  while (Operation *def = value.getDefiningOp()) {
+    if (isa<AllGatherOp>(def))
+      return true;
+    if (!isa<ViewOp>(def) && getComputeKind(def) != ComputeKind::View)
+      return false;
+    value = def->getOperand(0);
+  }
+  return false;
+}
+
 /// What collectives, packs and the step's results read is made by a kernel.
 static void copyForBoundaries(func::FuncOp step) {
   for (Operation &op : step.getBody().front()) {
@@ -328,7 +344,8 @@ static void copyForBoundaries(func::FuncOp step) {
     OpBuilder builder(&op);
     for (OpOperand &operand : op.getOpOperands()) {
       auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-      if (type && type.hasStaticShape() && isNowhere(operand.get()))
+      if (type && type.hasStaticShape() &&
+          (isNowhere(operand.get()) || sumsGathered(&op, operand.get())))
         operand.set(createCopy(builder, op.getLoc(), operand.get()));
     }
   }
