@@ -55,6 +55,13 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   if (!traces)
     return traces.takeError();
   const RunTrace &trace = traces->front();
+  if (!llvm::is_contained({"scheduled", "fsdp", "in_order", "synchronous"},
+                          trace.order))
+    return llvm::createStringError(
+        trace.path +
+        ": expected a run in order scheduled, fsdp or in_order, "
+        "got '" +
+        trace.order + "', which fsdp-plan simulates and no executable writes");
   auto program = compileProgram(options, trace.order, "");
   if (!program)
     return program.takeError();

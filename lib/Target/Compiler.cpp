@@ -391,10 +391,14 @@ SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
                       },
                       {{"fsdp-vectorize-kernels", false, true}}});
   if (!options.schedule.cluster.empty())
-    stages.push_back({[&] {
-                        return choices.empty()
-                                   ? schedule->run(frontend)
-                                   : schedule->run(frontend, choices[wrap]);
+    stages.push_back({[&]() -> llvm::Error {
+                        if (llvm::Error error =
+                                choices.empty()
+                                    ? schedule->run(frontend)
+                                    : schedule->run(frontend, choices[wrap]))
+                          return error;
+                        schedule->report(frontend.getModule());
+                        return llvm::Error::success();
                       },
                       StepScheduler::getRemarkingPasses(options.schedule)});
   stages.push_back({[&] { return makeArena(); }});

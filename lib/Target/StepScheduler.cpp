@@ -96,18 +96,18 @@ void StepScheduler::fillOrder(OpPassManager &pm, const Choice &choice) const {
 }
 
 /// "step 412.3 ms, bound 406.8 ms, gap 1.4 %".
-void StepScheduler::report(ModuleOp module, int64_t bytes) const {
-  auto schedule =
-      getStep(module)->getAttrOfType<DictionaryAttr>(names::kSchedule);
+void StepScheduler::report(ModuleOp module) const {
+  func::FuncOp step = getStep(module);
+  auto schedule = step->getAttrOfType<DictionaryAttr>(names::kSchedule);
   auto get = [&](StringRef key) {
     return toSeconds(schedule.getAs<IntegerAttr>(key).getInt()) * 1e3;
   };
-  double step = get("step"), bound = get("bound");
+  double time = get("step"), bound = get("bound");
   llvm::errs() << llvm::formatv(
       "step {0:f3} ms, bound {1:f3} ms, gap {2:f1} %, on {3}; arena {4:f1} MiB "
       "of {5:f1}\n",
-      step, bound, bound > 0 ? 100 * (step - bound) / bound : 0, cluster.name,
-      bytes / 1048576.0, budget / 1048576.0);
+      time, bound, bound > 0 ? 100 * (time - bound) / bound : 0, cluster.name,
+      getArenaBytes(step) / 1048576.0, budget / 1048576.0);
 }
 
 /// Packing adds copies to a step, of what could not be computed in its place:
@@ -238,8 +238,5 @@ llvm::Error StepScheduler::run(Frontend &frontend,
                                    llvm::Twine(bytes));
   if (bytes > budget)
     return refuse(bytes);
-  if (llvm::Error error = recordTime(module, cluster))
-    return error;
-  report(module, bytes);
-  return llvm::Error::success();
+  return recordTime(module, cluster);
 }

@@ -306,6 +306,37 @@ TEST(Compare, refusesWhatIsNoTraceOfTheProgram) {
             "got 4");
 }
 
+TEST(Compare, whatIsPackedIsThereWhenItIsPacked) {
+  // A pack between the last kernel and the reduction has no event of its own.
+  StepProgram program = makeProgram();
+  program.buffers.resize(2);
+  program.buffers[0].bytes = 100;
+  program.buffers[1] = {program.buffers[0]};
+  program.buffers[1].offset = 256;
+  program.arenaBytes = 512;
+  program.values = {{0, 0, 100, false, {}}, {1, 256, 100, false, {}}};
+  program.ops[4].writes = {{0, 0, 100}};
+  StepOp pack;
+  pack.kind = StepOpKind::Copy;
+  pack.name = "pack";
+  pack.reads = {{0, 0, 100}};
+  pack.places = {256};
+  pack.writes = {{1, 256, 100}};
+  program.ops.insert(program.ops.begin() + 5, pack);
+  program.ops[6].reads = {{1, 256, 100}};
+  PlanVariant simulated = simulate(program);
+  auto trace = parseRunTrace(printTrace(simulated), "t.json");
+  ASSERT_TRUE(bool(trace)) << messageOf(std::move(trace));
+  auto run = makeRunVariant(program, *trace);
+  ASSERT_TRUE(bool(run)) << messageOf(std::move(run));
+  EXPECT_EQ(run->timeline.spans[5].begin, run->timeline.spans[4].end);
+  ASSERT_FALSE(run->memory.empty());
+  EXPECT_GT(run->memory.front().time, 0);
+  // Why it took as long was not recorded.
+  for (const ReportedTransfer &transfer : getTransfers(*run))
+    EXPECT_EQ(transfer.cause, "");
+}
+
 TEST(Compare, refusesTracesOfAnotherProgram) {
   llvm::SmallString<128> dir;
   ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("compare", dir));

@@ -48,6 +48,8 @@ struct PlanVariant {
   int64_t arenaBytes = 0;
   /// By StepProgram::transfers.
   std::vector<TransferFacts> transfers;
+  /// A run: nobody recorded why its transfers did not end earlier.
+  bool isMeasured = false;
   /// No order of its ops takes less; 0: not known, as of a run.
   Time bound = 0;
 
@@ -57,7 +59,7 @@ struct PlanVariant {
   }
 };
 
-/// A start, how long compute waited for it, and the one reason.
+/// A start, how long compute waited for it, and the one reason; none in a run.
 struct ReportedTransfer {
   /// Op of the variant's program.
   sched::Id op = -1;

@@ -66,11 +66,14 @@ public:
 
   /// Brings the step to L3 and places its arena: with the plan and in the order
   /// that fitStep finds for the budget, as fsdp-plan does. If none fits, the
-  /// error says which budget would do. Says on stderr what the step takes by
-  /// the cost model, and what no order could beat. @known: what choose() gave
-  /// for a copy of the step.
+  /// error says which budget would do. @known: what choose() gave for a copy of
+  /// the step.
   llvm::Error run(Frontend &frontend,
                   std::optional<Choice> known = std::nullopt) const;
+
+  /// Says on stderr what the step that run() made takes by the cost model, and
+  /// what no order could beat.
+  void report(ModuleOp module) const;
 
   /// Looks for a plan of @module, which gets a draft of its arena, and an order
   /// that fit.
@@ -88,7 +91,6 @@ public:
   const Cluster &getCluster() const { return cluster; }
 
 private:
-  void report(ModuleOp module, int64_t bytes) const;
   void fillPlan(OpPassManager &pm, const Choice &choice) const;
   void fillOrder(OpPassManager &pm, const Choice &choice) const;
   /// Orders the step of @frontend as it is, and places its arena.

@@ -30,7 +30,8 @@ mlir::fsdp::getTransfers(const PlanVariant &variant) {
   for (auto [i, op] : llvm::enumerate(variant.program.ops))
     if (op.kind == StepOpKind::Start)
       result.push_back({Id(i), timeline.exposedBy[i],
-                        timeline.exposedBy[i] > 0
+                        variant.isMeasured ? ""
+                        : timeline.exposedBy[i] > 0
                             ? getCause(variant.program, timeline, i)
                             : "hidden behind compute"});
   llvm::sort(result, [](const auto &a, const auto &b) {

@@ -245,6 +245,11 @@ static bool isBlocking(const RunEvent &transfer, const RunStep &step) {
 
 llvm::Expected<PlanVariant>
 mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
+  if (trace.worldSize != program.worldSize)
+    return llvm::createStringError(
+        trace.path + ": distributedInfo.world_size: expected " +
+        Twine(program.worldSize) + ", as the mesh has ranks, got " +
+        Twine(trace.worldSize));
   if (std::string issue = getIssueHash(program); trace.issue != issue)
     return llvm::createStringError(
         trace.path +
@@ -254,11 +259,6 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
         StringRef(trace.issue).take_front(16) +
         (trace.order.empty() ? "" : ", order " + trace.order) +
         "; give the options that it was compiled with");
-  if (trace.worldSize != program.worldSize)
-    return llvm::createStringError(
-        trace.path + ": distributedInfo.world_size: expected " +
-        Twine(program.worldSize) + ", as the mesh has ranks, got " +
-        Twine(trace.worldSize));
   const RunStep &step = getFastestStep(trace);
   std::vector<const RunEvent *> kernels;
   std::map<int64_t, const RunEvent *> transfers, waits;
@@ -285,6 +285,7 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
 
   PlanVariant variant;
   variant.name = "run";
+  variant.isMeasured = true;
   variant.title =
       ("as rank " + Twine(trace.rank) + " ran it, step " + Twine(step.number))
           .str();
@@ -295,6 +296,8 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
   timeline.slowedBy.resize(program.ops.size());
   std::vector<Id> starts = getEventOps(program).start;
   size_t next = 0;
+  // When compute got to an op.
+  Time now = 0;
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     OpSpan &span = timeline.spans[i];
     if (op.kind == StepOpKind::Launch) {
@@ -318,7 +321,13 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
         return missing("a wait for event " + Twine(op.event));
       span = toSpan(*found->second);
       timeline.exposedBy[starts[op.event]] += span.end - span.begin;
+    } else {
+      // A copy may be recorded, in parts and under other names: it was over
+      // when the next kernel began.
+      span.begin = span.end = now;
     }
+    if (op.kind != StepOpKind::Start)
+      now = std::max(now, span.end);
   }
   timeline.step = toTime((step.end - step.begin) * 1e-6);
   for (const RunEvent *kernel : kernels)
