@@ -227,7 +227,7 @@ static llvm::Expected<ClusterCost> createScaledCost(const Cluster &cluster,
   auto cost = createClusterCost(cluster, step);
   if (!cost)
     return cost.takeError();
-  factors.launch = toTime(cluster.device.launchSeconds);
+  factors.launch = cost->launch;
   cost->model = std::make_unique<ScaledCost>(std::move(cost->model), factors);
   return cost;
 }
@@ -265,7 +265,7 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
                            std::to_string(step.program.kernels.size()) +
                            " kernels take the times in " + cluster.stepProfile +
                            ", the others what the cluster file says");
-  report.launch = factors.noLaunch ? 0 : toTime(cluster.device.launchSeconds);
+  report.launch = factors.noLaunch ? 0 : cost->launch;
   if (llvm::Error error = makePlan(step.program, std::move(cost->model),
                                    cost->placements, settings, report))
     return error;

@@ -99,6 +99,27 @@ TEST(MeasuredCost, OtherShapesLieBetween) {
             MeasuredCost::Source::Table);
 }
 
+TEST(MeasuredCost, PartsTakeNoLongerAndNothingLessThanALaunch) {
+  // Both of them are mostly launch.
+  MeasuredCost cost = make(table(R"({
+  "format": "fsdp-device-table/1", "device": "test", "launch_us": 5,
+  "matmul": [{"dtype": "bf16", "m": 64, "n": 64, "k": 64, "us": 5.5},
+             {"dtype": "bf16", "m": 256, "n": 256, "k": 256, "us": 7}]
+})"),
+                           std::nullopt);
+  EXPECT_GT(cost.kernel(matmul(32, 64, 64)), 5 * kMicrosecond);
+  EXPECT_LE(cost.kernel(matmul(32, 64, 64)), cost.kernel(matmul(64, 64, 64)));
+  Time last = 0;
+  for (int64_t size : {64, 96, 128, 192, 256, 320}) {
+    Time time = cost.kernel(matmul(size, 64, 64)),
+         cube = cost.kernel(matmul(size, size, size));
+    EXPECT_LE(time, cube) << size;
+    EXPECT_LE(last, time) << size;
+    last = time;
+  }
+  EXPECT_LE(cost.kernel(matmul(256, 64, 64)), 7 * kMicrosecond);
+}
+
 TEST(MeasuredCost, FarShapesAndOtherTypesAreTheFormulas) {
   MeasuredCost cost = make(table(), std::nullopt);
   KernelCost far = matmul(16, 1024, 1024);

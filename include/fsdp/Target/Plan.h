@@ -213,6 +213,8 @@ llvm::Error makePlan(sched::StepProgram program,
                      llvm::ArrayRef<GroupPlacement> placements,
                      const PlanSettings &settings, PlanReport &report);
 
+/// Whether it sends anything at all, to ranks or to the host.
+bool hasTransfers(const PlanVariant &variant);
 /// All starts, most exposed first, then in the order of the program.
 std::vector<ReportedTransfer> getTransfers(const PlanVariant &variant);
 /// Of those the exposed ones, at most @most.

@@ -133,7 +133,28 @@ Expected<DeviceTable> DeviceTable::load(StringRef path) {
 /// Shapes further apart than this, in powers of two of m, n, k and batch
 /// together, say nothing of each other.
 static constexpr double kFarthest = 3;
-static constexpr unsigned kNeighbours = 4;
+
+/// What nobody measured. A point says how long a shape takes at most, as it has
+/// its rate where it is larger and its time where it is smaller, and, the other
+/// way round, how long at least. Of both, taken over all points, this is the
+/// geometric mean: it never falls as a shape grows.
+static double estimate(llvm::ArrayRef<DeviceTable::Point> points, double launch,
+                       const std::array<int64_t, 4> &shape) {
+  double least = 0, most = std::numeric_limits<double>::infinity();
+  for (const DeviceTable::Point &point : points) {
+    // Of a kernel that hardly takes longer than the launch, a little.
+    double work = std::max(point.seconds - launch, point.seconds / 16),
+           less = work, more = work;
+    for (auto [size, measured] : llvm::zip_equal(shape, point.shape)) {
+      double ratio = double(size) / double(measured);
+      less *= std::min(ratio, 1.0);
+      more *= std::max(ratio, 1.0);
+    }
+    least = std::max(least, less);
+    most = std::min(most, more);
+  }
+  return launch + std::sqrt(least * most);
+}
 
 std::optional<double> DeviceTable::seconds(const KernelCost &kernel) const {
   if (kernel.kind == KernelKind::Vector || kernel.kind == KernelKind::Copy) {
@@ -148,40 +169,28 @@ std::optional<double> DeviceTable::seconds(const KernelCost &kernel) const {
   std::array<int64_t, 4> shape = {kernel.m, kernel.n, kernel.k, kernel.batch};
   if (llvm::any_of(shape, [](int64_t size) { return size <= 0; }))
     return std::nullopt;
-  std::vector<std::pair<double, const Point *>> near;
-  for (const Point &point : found->second) {
+  const std::vector<Point> &points = found->second;
+  auto getDistance = [&](const Point &point) {
     double distance = 0;
-    for (unsigned i = 0; i < 4; ++i)
-      distance += std::fabs(std::log2(double(shape[i])) - point.logs[i]);
-    near.emplace_back(distance, &point);
-  }
-  size_t count = std::min<size_t>(kNeighbours, near.size());
-  std::partial_sort(
-      near.begin(), near.begin() + count, near.end(),
-      [](const auto &a, const auto &b) { return a.first < b.first; });
-  if (near.front().first > kFarthest)
-    return std::nullopt;
-
-  // Seconds per multiplication, as a weighted mean of logarithms.
-  auto getVolume = [](const std::array<int64_t, 4> &s) {
-    return double(s[0]) * double(s[1]) * double(s[2]) * double(s[3]);
+    for (auto [size, log] : llvm::zip_equal(shape, point.logs))
+      distance += std::fabs(std::log2(double(size)) - log);
+    return distance;
   };
-  double full = near.front().second->seconds;
-  if (near.front().second->shape != shape) {
-    double weights = 0, sum = 0;
-    for (size_t i = 0; i < count; ++i) {
-      double weight = 1 / (near[i].first * near[i].first);
-      weights += weight;
-      sum += weight * std::log(near[i].second->seconds /
-                               getVolume(near[i].second->shape));
-    }
-    full = std::exp(sum / weights) * getVolume(shape);
-  }
+  if (llvm::none_of(points, [&](const Point &point) {
+        return getDistance(point) <= kFarthest;
+      }))
+    return std::nullopt;
+  auto measured = llvm::find_if(
+      points, [&](const Point &point) { return point.shape == shape; });
+  double full = measured != points.end()
+                    ? measured->seconds
+                    : estimate(points, launchSeconds.value_or(0), shape);
   // Masked attention does part of the arithmetic.
   double whole = (kernel.kind == KernelKind::Matmul      ? 2.0
                   : kernel.kind == KernelKind::Attention ? 4.0
                                                          : 10.0) *
-                 getVolume(shape);
+                 double(kernel.m) * double(kernel.n) * double(kernel.k) *
+                 double(kernel.batch);
   double flops = double(kernel.flops[unsigned(kernel.dtype)]);
   bool isMasked = kernel.kind != KernelKind::Matmul && flops < whole;
   double time = isMasked ? full * (flops / whole) : full;

@@ -64,17 +64,21 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
       getMainGroup(program, *placements,
                    {TransferKind::AllGather, TransferKind::ReduceScatter}),
       getMainGroup(program, *placements, {TransferKind::AllReduce}));
-  ClusterCost cost{std::make_unique<AnalyticCost>(cluster, links),
-                   std::move(*placements)};
-  if (cluster.deviceTable.empty() && cluster.stepProfile.empty())
-    return std::move(cost);
+  Cluster measuredCluster = cluster;
   std::optional<DeviceTable> table;
   if (!cluster.deviceTable.empty()) {
     llvm::Expected<DeviceTable> loaded = DeviceTable::load(cluster.deviceTable);
     if (!loaded)
       return loaded.takeError();
     table = std::move(*loaded);
+    double &launch = measuredCluster.device.launchSeconds;
+    launch = table->getLaunchSeconds().value_or(launch);
   }
+  ClusterCost cost{std::make_unique<AnalyticCost>(measuredCluster, links),
+                   std::move(*placements),
+                   toTime(measuredCluster.device.launchSeconds)};
+  if (cluster.deviceTable.empty() && cluster.stepProfile.empty())
+    return std::move(cost);
   std::optional<StepProfile> measured;
   if (!cluster.stepProfile.empty()) {
     llvm::Expected<StepProfile> loaded = StepProfile::load(cluster.stepProfile);

@@ -85,10 +85,18 @@ mlir::fsdp::simulateVariant(std::string name, std::string title,
   return variant;
 }
 
-static std::string describeLimit(const Bound &bound) {
+static std::string describeLimit(const ScheduleProblem &problem,
+                                 const Bound &bound) {
+  Time compute = 0;
+  for (const SpineSegment &segment : problem.spine)
+    compute += segment.work;
+  for (const FloatingOp &op : problem.floating)
+    compute += op.work;
   switch (bound.binding) {
   case Bound::CriticalPath:
-    return "the longest chain of dependencies";
+    // A chain of nothing but compute says less.
+    return compute == bound.value ? "compute"
+                                  : "the longest chain of dependencies";
   case Bound::Queue:
     return bound.bindingIndex == 0
                ? "compute"
@@ -348,7 +356,8 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
       report.fits() ? std::max(report.budget, trials.getBestSchedule().peak)
                     : kNoBudget;
   report.decisions = plan.planned.summary;
-  report.limit = describeLimit(lowerBound(task.step.problem));
+  report.limit =
+      describeLimit(task.step.problem, lowerBound(task.step.problem));
   report.kernels = getKernels(plan.program, task.times);
   std::string title = getTitle(program, plan.planned.plan);
   if (llvm::Error error =

@@ -80,6 +80,7 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
       }
     });
     json.attribute("hostPeak", variant.hostPeak);
+    json.attribute("communicates", hasTransfers(variant));
     json.attributeArray("memory", [&] {
       for (const MemoryPoint &point : variant.memory)
         json.array([&] {

@@ -40,6 +40,12 @@ mlir::fsdp::getTransfers(const PlanVariant &variant) {
   return result;
 }
 
+bool mlir::fsdp::hasTransfers(const PlanVariant &variant) {
+  return llvm::any_of(variant.program.ops, [](const StepOp &op) {
+    return op.kind == StepOpKind::Start;
+  });
+}
+
 std::vector<ReportedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
                                                      size_t most) {
   std::vector<ReportedTransfer> result = getTransfers(variant);

@@ -64,7 +64,8 @@ void mlir::fsdp::printTransfers(const PlanVariant &variant,
                                 llvm::ArrayRef<ReportedTransfer> transfers,
                                 llvm::raw_ostream &os) {
   if (transfers.empty())
-    os << ": none, all communication is hidden";
+    os << (hasTransfers(variant) ? ": none, all communication is hidden"
+                                 : ": none, ranks do not communicate");
   os << "\n";
   for (const ReportedTransfer &transfer : transfers) {
     const OpSpan &span = variant.timeline.spans[transfer.op];

@@ -37,19 +37,20 @@ public:
   const std::string &getDevice() const { return device; }
   std::optional<double> getLaunchSeconds() const { return launchSeconds; }
 
-  /// The seconds of @kernel. A measured shape has its measured time. Another
-  /// has the rate of its nearest measured shapes in logarithms of m, n, k and
-  /// batch, weighted by the inverse square of their distance, where the
-  /// nearest is at most a factor 8 away in all; otherwise none. A kernel with
-  /// more traffic than a plain product's takes at least the time of its bytes.
-  std::optional<double> seconds(const KernelCost &kernel) const;
-
-private:
+  /// A shape and its time.
   struct Point {
     std::array<double, 4> logs;
     std::array<int64_t, 4> shape;
     double seconds;
   };
+
+  /// The seconds of @kernel. A measured shape has its measured time. Another is
+  /// taken from those around it, if one is at most a factor 8 away in m, n, k
+  /// and batch together; otherwise none. A kernel with more traffic than a
+  /// plain product's takes at least the time of its bytes.
+  std::optional<double> seconds(const KernelCost &kernel) const;
+
+private:
   /// By kind (Matmul, Attention, AttentionBackward) and type.
   std::map<std::pair<KernelKind, CostDtype>, std::vector<Point>> products;
   SizeCurve memory;
