@@ -106,6 +106,17 @@ TEST_F(NcclModel, AGroupAloneDrivesOnlyItsOwnNics) {
   EXPECT_NEAR(getBusBandwidth(cluster, alone), 50e9, 1);
 }
 
+TEST_F(NcclModel, TheNodeWithTheFewestRanksIsTheSlowest) {
+  // A ring enters each node by the NICs beside the ranks there.
+  for (auto [size, nics] : {std::pair(9, 1), {12, 4}, {15, 7}, {16, 8}}) {
+    GroupPlacement group = placeOrFail(cluster, size, size, 1);
+    EXPECT_NEAR(getBusBandwidth(cluster, group), nics * 50e9, 1) << size;
+  }
+  // Two groups of three leave the second node, each with one rank of it.
+  GroupPlacement three = placeOrFail(cluster, 24, 3, 1);
+  EXPECT_NEAR(getBusBandwidth(cluster, three), 50e9, 1);
+}
+
 TEST_F(NcclModel, TreeOverFourNodes) {
   auto tree = find(cluster, TransferKind::AllReduce, all, 512 * kMiB,
                    NcclAlgorithm::Tree, NcclProtocol::Simple);

@@ -10,12 +10,13 @@
 using namespace mlir::fsdp;
 
 static GroupPlacement make(int64_t ranks, int64_t nodes, int64_t perNode,
-                           int64_t neighbours) {
+                           int64_t neighbours, int64_t unevenness = 0) {
   GroupPlacement group;
   group.ranks = ranks;
   group.nodes = nodes;
   group.ranksPerNode = perNode;
   group.neighbours = neighbours;
+  group.unevenness = unevenness;
   return group;
 }
 
@@ -53,7 +54,15 @@ TEST_F(Placement, ReplicateAxis) {
 
 TEST_F(Placement, GroupsThatStraddleANode) {
   // Three groups of 6 on nodes of 8: ranks 6..11 lie on both.
-  EXPECT_EQ(placeOrFail(cluster, 18, 6, 1), make(6, 2, 4, 2));
+  EXPECT_EQ(placeOrFail(cluster, 18, 6, 1), make(6, 2, 4, 2, 2));
+  // One rank is alone on its node.
+  EXPECT_EQ(placeOrFail(cluster, 9, 9, 1), make(9, 2, 8, 1, 7));
+  EXPECT_EQ(placeOrFail(cluster, 12, 12, 1), make(12, 2, 8, 1, 4));
+  // Of 8 groups of 3, two have 2 on one of their nodes and 1 on the other.
+  EXPECT_EQ(placeOrFail(cluster, 24, 3, 1), make(3, 2, 2, 2, 1));
+  EXPECT_EQ(placeOrFail(cluster, 24, 8, 3), make(8, 3, 3, 3, 1));
+  // Ranks 0 to 9 have 8 and 2, ranks 10 to 19 have 6 and 4.
+  EXPECT_EQ(placeOrFail(cluster, 20, 10, 1), make(10, 2, 8, 2, 6));
 }
 
 TEST_F(Placement, AClusterThatIsTooSmall) {

@@ -150,7 +150,7 @@ static const MeasuredCollective *findMeasured(const Cluster &cluster,
   const GroupPlacement &group = transfer.group;
   for (const MeasuredCollective &measured : cluster.collectives)
     if (measured.kind == transfer.kind && measured.nodes == group.nodes &&
-        measured.ranksPerNode == group.ranksPerNode &&
+        measured.ranksPerNode == group.ranksPerNode && !group.unevenness &&
         measured.neighbours == group.neighbours)
       return &measured;
   return nullptr;

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <map>
+#include <tuple>
 
 using namespace llvm;
 using namespace mlir::fsdp;
@@ -83,6 +83,11 @@ Expected<GroupPlacement> mlir::fsdp::placeGroup(const Cluster &cluster,
   if (size == 1)
     return GroupPlacement();
 
+  // How slow a group is, apart from who shares its NICs.
+  auto isWorse = [](const GroupPlacement &a, const GroupPlacement &b) {
+    return std::make_tuple(a.nodes, -a.getFewestPerNode(), a.ranksPerNode) >
+           std::make_tuple(b.nodes, -b.getFewestPerNode(), b.ranksPerNode);
+  };
   // Group g starts at (g / stride) * stride * size + g % stride.
   GroupPlacement worst;
   std::vector<int64_t> groupsLeaving((world + perNode - 1) / perNode, 0);
@@ -91,24 +96,23 @@ Expected<GroupPlacement> mlir::fsdp::placeGroup(const Cluster &cluster,
     int64_t first = (g / stride) * stride * size + g % stride;
     GroupPlacement placement;
     placement.ranks = size;
-    placement.nodes = 0;
-    int64_t here = 0, node = -1;
-    SmallVector<int64_t> touched;
+    SmallVector<int64_t> touched, counts;
     // Ranks ascend, so a node's come one after another.
     for (int64_t i = 0; i < size; ++i) {
-      int64_t rankNode = (first + i * stride) / perNode;
-      if (rankNode != node) {
-        node = rankNode;
-        here = 0;
-        ++placement.nodes;
+      int64_t node = (first + i * stride) / perNode;
+      if (touched.empty() || node != touched.back()) {
         touched.push_back(node);
+        counts.push_back(0);
       }
-      placement.ranksPerNode = std::max(placement.ranksPerNode, ++here);
+      ++counts.back();
     }
+    placement.nodes = touched.size();
+    placement.ranksPerNode = *llvm::max_element(counts);
+    placement.unevenness = placement.ranksPerNode - *llvm::min_element(counts);
     if (placement.nodes > 1)
       for (int64_t n : touched)
         ++groupsLeaving[n];
-    if (g == 0 || placement.nodes > worst.nodes)
+    if (g == 0 || isWorse(placement, worst))
       worst = placement;
   }
   if (worst.nodes > 1)

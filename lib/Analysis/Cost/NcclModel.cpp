@@ -233,7 +233,8 @@ struct Model {
   }
 };
 
-/// The group's share of its nodes' NICs.
+/// The group's share of its nodes' NICs. What a collective brings to each node
+/// enters it there, so the slowest node is what counts.
 double getInterBandwidth(const Cluster &cluster, const GroupPlacement &group) {
   const InterLink &inter = *cluster.inter;
   double node = inter.bandwidth * double(inter.nicsPerNode);
@@ -242,7 +243,7 @@ double getInterBandwidth(const Cluster &cluster, const GroupPlacement &group) {
       inter.bandwidth *
       std::max(1.0, double(inter.nicsPerNode) / double(cluster.gpusPerNode));
   return std::min(node / double(group.neighbours),
-                  double(group.ranksPerNode) * perGpu) *
+                  double(group.getFewestPerNode()) * perGpu) *
          inter.efficiency.scale();
 }
 

@@ -188,7 +188,8 @@ llvm::Expected<Cluster> parseCluster(llvm::StringRef text,
 /// Where the groups of one mesh axis lie: those of @size ranks, @stride apart,
 /// in a world of @world ranks (the shard axis has stride 1, the replicate axis
 /// that of the shard axis's size, both together stride 1). Of groups that lie
-/// differently, the one that reaches over most nodes. An error where the
+/// differently, the one that reaches over most nodes, and then has the fewest
+/// ranks on one. An error where the
 /// cluster is too small or has no link that joins the ranks.
 llvm::Expected<GroupPlacement> placeGroup(const Cluster &cluster, int64_t world,
                                           int64_t size, int64_t stride);

@@ -25,8 +25,8 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <numeric>
+#include <optional>
 #include <string>
 
 namespace mlir::fsdp {
@@ -115,6 +115,9 @@ struct GroupPlacement {
   /// Nodes that the group spans, and its ranks on each (the most on any).
   int64_t nodes = 1;
   int64_t ranksPerNode = 1;
+  /// How many fewer there are on the node with the fewest, which is as slow as
+  /// its few NICs are; 0: all nodes have as many.
+  int64_t unevenness = 0;
   /// Groups, this one included, that leave one node through the same NICs at
   /// the same time: one program for all ranks makes them all communicate at
   /// once. 1 where the group stays inside a node.
@@ -122,8 +125,10 @@ struct GroupPlacement {
 
   bool operator==(const GroupPlacement &other) const {
     return ranks == other.ranks && nodes == other.nodes &&
-           ranksPerNode == other.ranksPerNode && neighbours == other.neighbours;
+           ranksPerNode == other.ranksPerNode &&
+           unevenness == other.unevenness && neighbours == other.neighbours;
   }
+  int64_t getFewestPerNode() const { return ranksPerNode - unevenness; }
 };
 
 /// Collectives of one kind and group issued together, or one copy.
