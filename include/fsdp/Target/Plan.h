@@ -48,8 +48,9 @@ struct PlanVariant {
   int64_t arenaBytes = 0;
   /// By StepProgram::transfers.
   std::vector<TransferFacts> transfers;
-  /// A run: nobody recorded why its transfers did not end earlier.
-  bool isMeasured = false;
+  /// Of a run, by op: why a transfer took as long as it did. Empty: why compute
+  /// waits is known from the timeline.
+  std::vector<std::string> reasons;
   /// No order of its ops takes less; 0: not known, as of a run.
   Time bound = 0;
 
@@ -59,7 +60,7 @@ struct PlanVariant {
   }
 };
 
-/// A start, how long compute waited for it, and the one reason; none in a run.
+/// A start, how long compute waited for it, and the one reason.
 struct ReportedTransfer {
   /// Op of the variant's program.
   sched::Id op = -1;

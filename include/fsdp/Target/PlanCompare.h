@@ -64,6 +64,11 @@ llvm::Expected<std::vector<RunTrace>> readRunTraces(llvm::StringRef directory);
 llvm::Expected<PlanVariant> makeRunVariant(const sched::StepProgram &program,
                                            const RunTrace &trace);
 
+/// By op of the program that both are of: why the run's transfer took as long
+/// as it did, beside the simulated one.
+std::vector<std::string> getRunReasons(const PlanVariant &simulated,
+                                       const PlanVariant &measured);
+
 /// What the reader of a comparison with `traces.front()` must know: that only
 /// the first step was there, and which of @worldSize ranks have no trace.
 std::vector<std::string> getRunNotes(llvm::ArrayRef<RunTrace> traces,

@@ -43,7 +43,19 @@ static std::string getReason(const OpSpan &simulated, const OpSpan &measured) {
   if (more > 0)
     return "its link, or the cores that served it, are slower than the cluster "
            "file says";
-  return "its link is faster than the cluster file says";
+  return more < 0 ? "its link is faster than the cluster file says"
+                  : "its link is as fast as the cluster file says";
+}
+
+std::vector<std::string>
+mlir::fsdp::getRunReasons(const PlanVariant &simulated,
+                          const PlanVariant &measured) {
+  std::vector<std::string> reasons(measured.program.ops.size());
+  for (auto [i, op] : llvm::enumerate(measured.program.ops))
+    if (op.kind == StepOpKind::Start)
+      reasons[i] =
+          getReason(simulated.timeline.spans[i], measured.timeline.spans[i]);
+  return reasons;
 }
 
 /// Why the run's compute took @difference more than the simulation's.

@@ -56,8 +56,7 @@ static void writeTransfer(llvm::json::OStream &json, const PlanVariant &variant,
     json.attribute("begin_ms", toMs(span.begin));
     json.attribute("end_ms", toMs(span.end));
     json.attribute("exposed_ms", toMs(reported.exposed));
-    if (!reported.cause.empty())
-      json.attribute("cause", reported.cause);
+    json.attribute("cause", reported.cause);
     json.attribute("bytes", transfer.getBytes());
     json.attribute("parts", int64_t(transfer.atomBytes.size()));
     if (!transfer.isCopy())

@@ -26,14 +26,16 @@ using llvm::Twine;
 std::vector<ReportedTransfer>
 mlir::fsdp::getTransfers(const PlanVariant &variant) {
   const Timeline &timeline = variant.timeline;
+  auto explain = [&](Id op) -> std::string {
+    if (timeline.exposedBy[op] <= 0)
+      return "hidden behind compute";
+    return variant.reasons.empty() ? getCause(variant.program, timeline, op)
+                                   : variant.reasons[op];
+  };
   std::vector<ReportedTransfer> result;
   for (auto [i, op] : llvm::enumerate(variant.program.ops))
     if (op.kind == StepOpKind::Start)
-      result.push_back({Id(i), timeline.exposedBy[i],
-                        variant.isMeasured ? ""
-                        : timeline.exposedBy[i] > 0
-                            ? getCause(variant.program, timeline, i)
-                            : "hidden behind compute"});
+      result.push_back({Id(i), timeline.exposedBy[i], explain(i)});
   llvm::sort(result, [](const auto &a, const auto &b) {
     return std::make_pair(-a.exposed, a.op) < std::make_pair(-b.exposed, b.op);
   });

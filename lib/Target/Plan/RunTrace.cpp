@@ -285,7 +285,6 @@ mlir::fsdp::makeRunVariant(const StepProgram &program, const RunTrace &trace) {
 
   PlanVariant variant;
   variant.name = "run";
-  variant.isMeasured = true;
   variant.title =
       ("as rank " + Twine(trace.rank) + " ran it, step " + Twine(step.number))
           .str();
