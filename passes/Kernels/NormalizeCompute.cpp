@@ -320,12 +320,8 @@ static bool isNowhere(Value value) {
   return kind == ComputeKind::View || kind == ComputeKind::Constant;
 }
 
-/// Whether @op sums what a gather brought as it is (a parameter may be the
-/// loss, say). The gather is freed behind the kernels that read it: a copy is
-/// one.
-static bool sumsGathered(Operation *op, Value value) {
-  if (!isa<CollectiveOpInterface>(op) || isa<AllGatherOp>(op))
-    return false;
+/// Whether @value is what a gather brought, as it is.
+static bool isGathered(Value value) {
   while (Operation *def = value.getDefiningOp()) {
     if (isa<AllGatherOp>(def))
       return true;
@@ -336,17 +332,30 @@ static bool sumsGathered(Operation *op, Value value) {
   return false;
 }
 
+/// Whether @op would keep a gather from being freed behind the kernels that
+/// read it: the step returns what it brought (a buffer may take a parameter's
+/// value, say), or sums it (a parameter may be the loss).
+static bool holdsGathered(Operation *op) {
+  return isa<func::ReturnOp>(op) ||
+         (isa<CollectiveOpInterface>(op) && !isa<AllGatherOp>(op));
+}
+
 /// What collectives, packs and the step's results read is made by a kernel.
 static void copyForBoundaries(func::FuncOp step) {
   for (Operation &op : step.getBody().front()) {
     if (!isBoundary(&op))
       continue;
-    OpBuilder builder(&op);
     for (OpOperand &operand : op.getOpOperands()) {
-      auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-      if (type && type.hasStaticShape() &&
-          (isNowhere(operand.get()) || sumsGathered(&op, operand.get())))
-        operand.set(createCopy(builder, op.getLoc(), operand.get()));
+      Value value = operand.get();
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type || !type.hasStaticShape())
+        continue;
+      OpBuilder builder(&op);
+      bool isHeld = holdsGathered(&op) && isGathered(value);
+      if (isHeld)
+        builder.setInsertionPointAfterValue(value);
+      if (isHeld || isNowhere(value))
+        operand.set(createCopy(builder, op.getLoc(), value));
     }
   }
 }
