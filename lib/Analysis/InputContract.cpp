@@ -506,6 +506,22 @@ FailureOr<TracedStep> StepReader::read() {
   return step;
 }
 
+llvm::BitVector TracedStep::getForwardResults() {
+  llvm::BitVector results(
+      func.getBody().front().getTerminator()->getNumOperands());
+  results.set(loss);
+  for (const BufferInfo &buffer : buffers)
+    if (buffer.update)
+      results.set(*buffer.update);
+  return results;
+}
+
+SmallVector<Value> TracedStep::getForwardRoots() {
+  Operation *ret = func.getBody().front().getTerminator();
+  return llvm::map_to_vector(getForwardResults().set_bits(),
+                             [&](unsigned i) { return ret->getOperand(i); });
+}
+
 FailureOr<TracedStep> fsdp::readTracedStep(ModuleOp module) {
   // input_c1
   auto func = module.lookupSymbol<func::FuncOp>(names::kForwardBackward);

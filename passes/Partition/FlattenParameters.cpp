@@ -148,19 +148,35 @@ namespace {
 /// its members to the readers.
 class Gatherer {
 public:
-  Gatherer(Block &block, const StepPhases &phases)
-      : block(block), phases(phases) {
-    for (auto [index, op] : llvm::enumerate(block))
+  explicit Gatherer(TracedStep &step)
+      : block(step.func.getBody().front()),
+        phases(&block, step.getForwardRoots()),
+        forwardResults(step.getForwardResults()) {
+    for (auto [index, op] : llvm::enumerate(block)) {
       position[&op] = index;
+      if (!forwardEnd && !phases.isForward(&op))
+        forwardEnd = &op;
+    }
   }
 
   void gather(FlatParamOp flat, Value shard, ArrayRef<BlockArgument> params) {
     Uses uses[2];
-    for (auto [param, member] : llvm::zip(params, flat.getMemberRange()))
-      for (Operation *reader : getReaders(param, &block)) {
-        bool later = !flat.getKeep() && !phases.isForward(reader);
-        uses[later].push_back({param, member, reader});
-      }
+    auto add = [&](const Use &use) {
+      uses[!flat.getKeep() && !use.isForward].push_back(use);
+    };
+    Operation *ret = block.getTerminator();
+    for (auto [param, member] : llvm::zip(params, flat.getMemberRange())) {
+      for (Operation *reader : getReaders(param, &block))
+        if (reader != ret)
+          add({param, member, reader, phases.isForward(reader)});
+      // Each result is of its own phase.
+      for (OpOperand &result : ret->getOpOperands())
+        if (result.get() == param) {
+          bool isForward = forwardResults.test(result.getOperandNumber());
+          add({param, member, isForward ? forwardEnd : ret, isForward,
+               &result});
+        }
+    }
     for (Uses &phaseUses : uses)
       if (!phaseUses.empty())
         gatherOnce(flat, shard, phaseUses);
@@ -170,16 +186,21 @@ private:
   struct Use {
     Value param;
     MemberAttr member;
-    Operation *reader;
+    /// The reader, or an op where what is returned has to be there.
+    Operation *place;
+    bool isForward;
+    /// Of the return.
+    OpOperand *result = nullptr;
   };
   using Uses = SmallVector<Use>;
 
   void gatherOnce(FlatParamOp flat, Value shard, Uses &uses) {
-    Operation *first = llvm::min_element(uses, [&](Use &a, Use &b) {
-                         return position[a.reader] < position[b.reader];
-                       })->reader;
+    const Use &firstUse = *llvm::min_element(uses, [&](Use &a, Use &b) {
+      return position[a.place] < position[b.place];
+    });
+    Operation *first = firstUse.place;
+    Phase phase = firstUse.isForward ? Phase::forward : Phase::backward;
     OpBuilder builder(first);
-    Phase phase = phases.isForward(first) ? Phase::forward : Phase::backward;
     auto unshard = UnshardOp::create(builder, first->getLoc(),
                                      flat.getUnshardedType(), shard, phase, 0);
     llvm::MapVector<Value, Value> members;
@@ -189,13 +210,19 @@ private:
         member =
             MemberOp::create(builder, first->getLoc(), use.member.getType(),
                              unshard.getResult(), use.member.getFqn());
-      replaceInside(use.reader, use.param, member);
+      if (use.result)
+        use.result->set(member);
+      else
+        replaceInside(use.place, use.param, member);
     }
   }
 
   Block &block;
-  const StepPhases &phases;
+  StepPhases phases;
+  llvm::BitVector forwardResults;
   llvm::DenseMap<Operation *, unsigned> position;
+  /// The first op that is not forward's.
+  Operation *forwardEnd = nullptr;
 };
 } // namespace
 
@@ -302,13 +329,7 @@ private:
     Block &block = step.func.getBody().front();
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     MeshOp meshOp = createMesh(builder, step.func.getLoc(), shape);
-    Operation *ret = block.getTerminator();
-    SmallVector<Value> roots{ret->getOperand(step.loss)};
-    for (BufferInfo &buffer : step.buffers)
-      if (buffer.update)
-        roots.push_back(ret->getOperand(*buffer.update));
-    StepPhases phases(&block, roots);
-    Gatherer gatherer(block, phases);
+    Gatherer gatherer(step);
     for (auto [index, plan] : llvm::enumerate(plans)) {
       FlatParamOp flat = createFlatParam(
           builder, step, plan, getSharding(plan, chosen, shape), meshOp,

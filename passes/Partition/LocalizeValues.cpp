@@ -15,6 +15,8 @@
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "llvm/ADT/BitVector.h"
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_LOCALIZEVALUES
 #include "fsdp/Passes/Passes.h.inc"
@@ -22,16 +24,6 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
-
-/// What the forward pass must produce: the loss and new buffers.
-static SmallVector<Value> getForwardRoots(TracedStep &step) {
-  Operation *ret = step.func.getBody().front().getTerminator();
-  SmallVector<Value> roots{ret->getOperand(step.loss)};
-  for (BufferInfo &buffer : step.buffers)
-    if (buffer.update)
-      roots.push_back(ret->getOperand(*buffer.update));
-  return roots;
-}
 
 /// Moves forward ops before backward ones; both keep their order.
 static void orderPhases(Block &block, const StepPhases &phases) {
@@ -76,45 +68,73 @@ namespace {
 /// Repeats ops nearer to their readers and remembers the phase of each copy.
 class Cloner {
 public:
-  Cloner(Block &block, const StepPhases &phases) : block(block) {
+  Cloner(TracedStep &step, const StepPhases &phases)
+      : block(step.func.getBody().front()) {
     for (Operation &op : block)
       if (phases.isForward(&op))
         forward.insert(&op);
+    forwardResults = step.getForwardResults();
   }
 
   /// Repeats `op` before each of its readers.
   void cloneBeforeReaders(Operation *op) {
-    for (Operation *reader : getAllReaders(op))
+    Readers readers(*this, op);
+    for (Operation *reader : readers.ops)
       clone(op, reader, reader);
+    cloneForReturn(op, op, readers.forwardResults);
+    cloneForReturn(op, block.getTerminator(), readers.otherResults);
     erase(op);
   }
 
   /// Repeats `op` before its first reader of each phase.
   void cloneForPhases(Operation *op) {
-    SmallVector<Operation *> readers = getAllReaders(op);
+    Readers readers(*this, op);
     for (bool phase : {true, false}) {
       SmallVector<Operation *> inPhase =
-          llvm::filter_to_vector(readers, [&](Operation *reader) {
+          llvm::filter_to_vector(readers.ops, [&](Operation *reader) {
             return forward.contains(reader) == phase;
           });
-      if (inPhase.empty())
+      SmallVector<OpOperand *> &returned =
+          phase ? readers.forwardResults : readers.otherResults;
+      // What forward only returns stays where it was made.
+      Operation *first = phase ? op : block.getTerminator();
+      if (!inPhase.empty())
+        first = *llvm::min_element(inPhase, [](Operation *a, Operation *b) {
+          return a->isBeforeInBlock(b);
+        });
+      else if (returned.empty())
         continue;
-      Operation *first =
-          *llvm::min_element(inPhase, [](Operation *a, Operation *b) {
-            return a->isBeforeInBlock(b);
-          });
-      clone(op, first, inPhase);
+      clone(op, first, inPhase, returned);
     }
     erase(op);
   }
 
 private:
-  SmallVector<Operation *> getAllReaders(Operation *op) {
-    llvm::SmallSetVector<Operation *, 4> readers;
-    for (Value result : op->getResults())
-      for (Operation *reader : getReaders(result, &block))
-        readers.insert(reader);
-    return readers.takeVector();
+  /// Who reads an op's results: ops, and the return for either phase.
+  struct Readers {
+    Readers(Cloner &cloner, Operation *op) {
+      Operation *ret = cloner.block.getTerminator();
+      llvm::SmallSetVector<Operation *, 4> unique;
+      for (Value result : op->getResults())
+        for (Operation *reader : getReaders(result, &cloner.block))
+          if (reader != ret)
+            unique.insert(reader);
+      ops = unique.takeVector();
+      for (OpOperand &operand : ret->getOpOperands())
+        if (operand.get().getDefiningOp() == op)
+          (cloner.forwardResults.test(operand.getOperandNumber())
+               ? forwardResults
+               : otherResults)
+              .push_back(&operand);
+    }
+    SmallVector<Operation *> ops;
+    SmallVector<OpOperand *> forwardResults, otherResults;
+  };
+
+  void cloneForReturn(Operation *op, Operation *before,
+                      ArrayRef<OpOperand *> returned) {
+    if (!returned.empty())
+      clone(op, before, {}, returned);
   }
 
   /// Forgets `op` too: the next copy may be made at its address.
@@ -123,17 +143,23 @@ private:
     op->erase();
   }
 
-  void clone(Operation *op, Operation *before, ArrayRef<Operation *> readers) {
+  void clone(Operation *op, Operation *before, ArrayRef<Operation *> readers,
+             ArrayRef<OpOperand *> returned = {}) {
     Operation *copy = OpBuilder(before).clone(*op);
     if (forward.contains(before))
       forward.insert(copy);
     for (Operation *reader : readers)
       for (auto [from, to] : llvm::zip(op->getResults(), copy->getResults()))
         replaceInside(reader, from, to);
+    for (OpOperand *operand : returned)
+      operand->set(
+          copy->getResult(cast<OpResult>(operand->get()).getResultNumber()));
   }
 
   Block &block;
   llvm::DenseSet<Operation *> forward;
+  /// Results of the step that forward makes.
+  llvm::BitVector forwardResults;
 };
 } // namespace
 
@@ -150,12 +176,12 @@ struct LocalizeValues : fsdp::impl::LocalizeValuesBase<LocalizeValues> {
     Block &block = step->func.getBody().front();
 
     replaceSplats(block);
-    orderPhases(block, StepPhases(&block, getForwardRoots(*step)));
+    orderPhases(block, StepPhases(&block, step->getForwardRoots()));
 
     SmallVector<Value> params;
     for (ParamInfo &param : step->params)
       params.push_back(param.arg);
-    Cloner cloner(block, StepPhases(&block, getForwardRoots(*step)));
+    Cloner cloner(*step, StepPhases(&block, step->getForwardRoots()));
     DerivedValues derived(&block, params);
     SmallVector<Operation *> candidates;
     for (Operation &op : block.without_terminator())

@@ -43,6 +43,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/ADT/BitVector.h"
+
 #include <optional>
 
 namespace mlir::fsdp {
@@ -109,6 +111,11 @@ struct TracedStep {
   SmallVector<InputInfo> inputs;
   SmallVector<ModuleInfo> modules;
   unsigned loss = 0;
+
+  /// Numbers of the results that forward makes: the loss and new buffers.
+  llvm::BitVector getForwardResults();
+  /// Those, as the step returns them now.
+  SmallVector<Value> getForwardRoots();
 };
 
 /// An argument or a result of the optimizer.

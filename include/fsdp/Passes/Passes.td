@@ -74,7 +74,8 @@ def LocalizeValues : Pass<"fsdp-localize-values", "::mlir::ModuleOp"> {
       splat becomes a fill), so that no buffer is shared by thousands of ops;
     - a view or cast of parameters is repeated before each reader, anything
       else that is computed from parameters alone once per phase: otherwise it
-      would be saved from forward to backward and keep its unit gathered.
+      would be saved from forward to backward and keep its unit gathered. The
+      return reads the loss and new buffers in forward, gradients in backward.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",
