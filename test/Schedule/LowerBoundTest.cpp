@@ -28,6 +28,27 @@ TEST(LowerBound, isComputeWithTheFirstGatherAndTheLastReduction) {
   EXPECT_EQ(bound.binding, Bound::CriticalPath);
 }
 
+TEST(LowerBound, knowsThatFreedPartsMakeRoom) {
+  // Half of what the first gather brought is free behind the first segment: the
+  // second one fits beside the reduction then.
+  ScheduleProblem p;
+  p.numLinks = 2;
+  p.spine = {{100, 0}, {100, -50}};
+  p.transfers = {makeGather(0, 50, 0), makeGather(1, 50, 1),
+                 makeReduction(0, 50, 0)};
+  p.transfers[0].lastUse = 1;
+  p.transfers[0].dstBytes = p.transfers[1].dstBytes = 100;
+  p.transfers[2].cost.link = 1;
+  p.transfers[2].dstBytes = 0;
+  p.transfers[2].srcBytes = 100;
+  p.transfers[2].srcBegin = 0;
+  p.budget = 250;
+  ASSERT_EQ(checkProblem(p), "");
+  std::optional<Time> exact = searchExactly(p).makespan;
+  ASSERT_TRUE(exact);
+  EXPECT_LE(lowerBound(p).value, *exact);
+}
+
 TEST(LowerBound, countsTheLinkWhereItIsBusiest) {
   ScheduleProblem p = makeTwoUnits();
   for (Transfer &t : p.transfers)

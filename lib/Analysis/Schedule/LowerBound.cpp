@@ -357,6 +357,8 @@ void Graph::addGatherEdges(Id gather, Id place, int64_t room,
     // Else the gather cannot begin here.
     if (reduced[s] > left)
       continue;
+    // Parts of what was fetched that nothing reads any more make room, too.
+    left -= std::min<int64_t>(getBorderBytes(p, s), 0);
     size_t ready = getReady(s);
     while (least > ready ||
            (least && getReducedBytes(s, least - 1, ready) <= left))
