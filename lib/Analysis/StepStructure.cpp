@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,6 +33,45 @@ LogicalResult fsdp::expectUnscheduled(func::FuncOp step) {
   return (*starts.begin())
       .emitOpError("expected a step that is not scheduled yet, got a transfer "
                    "on a queue");
+}
+
+/// Groups stay on transfers that stand beside each other, until they start.
+static LogicalResult expectGroupsBesideEachOther(func::FuncOp step) {
+  llvm::DenseMap<int32_t, Operation *> last;
+  for (Operation &op : step.getOps()) {
+    std::optional<int32_t> number = getGroup(&op);
+    if (!number)
+      continue;
+    Operation *&before = last[*number];
+    if (before && before != op.getPrevNode()) {
+      auto error = op.emitOpError("expected the collectives of ")
+                   << names::kGroup << " " << *number
+                   << " beside each other, got other ops between them (run "
+                      "fsdp-group-collectives first)";
+      error.attachNote(before->getLoc()) << "the one before it is here";
+      return error;
+    }
+    before = &op;
+  }
+  return success();
+}
+
+LogicalResult fsdp::expectAppliedPlan(func::FuncOp step) {
+  constexpr std::pair<StringRef, StringRef> kAppliedBy[] = {
+      {names::kKeep, "fsdp-keep-gathered"},
+      {names::kRecompute, "fsdp-recompute-activations"},
+      {names::kOffload, "fsdp-offload-activations"}};
+  WalkResult result = step.walk([&](Operation *op) {
+    for (auto [name, pass] : kAppliedBy)
+      if (op->hasAttr(name)) {
+        op->emitOpError("expected a plan that has been applied, got ")
+            << name << " (run " << pass << " first)";
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return success(!result.wasInterrupted() &&
+                 succeeded(expectGroupsBesideEachOther(step)));
 }
 
 SmallVector<Value> fsdp::getReadValues(Operation *op) {

@@ -13,6 +13,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Dtype.h"
@@ -626,6 +627,8 @@ struct ConvertFSDPToRuntime
                      "first)");
       return signalPassFailure();
     }
+    if (failed(expectAppliedPlan(step)))
+      return signalPassFailure();
     FailureOr<std::string> certificate = certify(module);
     if (failed(certificate))
       return signalPassFailure();

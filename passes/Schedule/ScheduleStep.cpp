@@ -369,7 +369,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       return emitError(step.getLoc())
              << "expected available bytes of at least 0, got "
              << int64_t(available);
-    if (failed(expectUnscheduled(step)))
+    if (failed(expectUnscheduled(step)) || failed(expectAppliedPlan(step)))
       return failure();
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = extractStepProgram(module, &origins);

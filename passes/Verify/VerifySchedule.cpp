@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/PlacedStep.h"
 #include "fsdp/Analysis/Schedule/VerifyProgram.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {
@@ -37,6 +38,8 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
           << int64_t(budget);
       return signalPassFailure();
     }
+    if (failed(expectAppliedPlan(step)))
+      return signalPassFailure();
     SmallVector<Operation *> origins;
     FailureOr<sched::StepProgram> program =
         extractStepProgram(module, &origins);

@@ -29,6 +29,10 @@ func::FuncOp getStep(ModuleOp module);
 /// a step takes one that has no order yet.
 LogicalResult expectUnscheduled(func::FuncOp step);
 
+/// Reports the first op of @step whose plan attribute waits for the pass that
+/// applies it: what orders, checks or lowers a step does not look at it.
+LogicalResult expectAppliedPlan(func::FuncOp step);
+
 /// Values from outside `op` that it or its regions read, each once, in order.
 SmallVector<Value> getReadValues(Operation *op);
 
