@@ -16,10 +16,14 @@
 
 namespace mlir::fsdp {
 
-/// Results of forward's launches, in their order, that the attribute @name
-/// (numbers of results) marks. Fails, with a diagnostic, where the attribute
-/// does not stand on a launch before @loss, is no such array or names a result
-/// that there is not, and where @other marks the same result.
+/// Results of @op that the attribute @name (numbers of results) marks; none
+/// without it. Fails, with a diagnostic, where it is no such array, names a
+/// result that there is not or one twice, and where @other marks the same one.
+FailureOr<SmallVector<Value>> getMarkedResults(Operation *op, StringRef name,
+                                               StringRef other);
+
+/// Those of forward's launches, in their order. Fails also where the attribute
+/// stands behind @loss.
 FailureOr<llvm::SetVector<Value>> getMarkedResults(Block &block,
                                                    Operation *loss,
                                                    StringRef name,

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MarkedResults.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
@@ -78,24 +79,24 @@ static FailureOr<StepPlan> read(const StepProgram &program,
         keep && !isa<UnitAttr>(keep))
       return origin->emitOpError("expected ")
              << names::kKeep << " without a value, got " << keep;
-    for (auto [name, chosen] : {std::pair(names::kRecompute, &plan.recompute),
-                                std::pair(names::kOffload, &plan.offload)}) {
-      Attribute attr = origin->getAttr(name);
-      if (!attr)
-        continue;
-      auto results = dyn_cast<DenseI64ArrayAttr>(attr);
-      if (op.kind != StepOpKind::Launch || !results)
-        return origin->emitOpError("expected ")
-               << name
-               << " on a launch, with an array of numbers of results, got "
-               << attr;
-      for (int64_t result : results.asArrayRef()) {
-        if (result < 0 || result >= int64_t(op.writes.size()))
-          return origin->emitOpError("expected a result below ")
-                 << op.writes.size() << " in " << name << ", got " << result;
-        (*chosen)[op.writes[result].value] = true;
+    if (op.kind != StepOpKind::Launch)
+      continue;
+    auto readResults = [&, i = i](StringRef name, StringRef other,
+                                  std::vector<bool> &chosen) {
+      FailureOr<SmallVector<Value>> results =
+          getMarkedResults(origins[i], name, other);
+      if (failed(results))
+        return failure();
+      for (Value value : *results) {
+        unsigned result = cast<OpResult>(value).getResultNumber();
+        chosen[program.ops[i].writes[result].value] = true;
       }
-    }
+      return success();
+    };
+    if (failed(
+            readResults(names::kRecompute, names::kOffload, plan.recompute)) ||
+        failed(readResults(names::kOffload, names::kRecompute, plan.offload)))
+      return failure();
   }
   if (std::optional<PlanError> error = findPlanError(program, plan)) {
     if (error->op >= 0)

@@ -1,5 +1,6 @@
 """Leaves fsdp.offload on the first launch that has it, as the argument says: as it is ("offload"), with
-fsdp.recompute for the same results ("both"), or with the number of a result that is none ("number")."""
+fsdp.recompute for the same results ("both"), with the number of a result that is none ("number"), or with one result
+twice ("twice")."""
 import re
 import sys
 
@@ -11,7 +12,7 @@ for line in sys.stdin:
     line = line.replace(" {}", "")
     if mark and not found:
         found = True
-        plan = "fsdp.offload = " + {"number": "array<i64: 99>"}.get(sys.argv[1], mark.group(1))
+        plan = "fsdp.offload = " + {"number": "array<i64: 99>", "twice": "array<i64: 0, 0>"}.get(sys.argv[1], mark.group(1))
         if sys.argv[1] == "both":
             plan += ", fsdp.recompute = " + mark.group(1)
         # Into the dictionary behind the operands, or a new one.
