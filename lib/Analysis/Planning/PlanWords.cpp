@@ -27,10 +27,11 @@ namespace {
 /// What happens to the results of one launch.
 struct Results {
   int64_t repeatedBytes = 0, offloadedBytes = 0, leftBytes = 0;
-  /// Of the copies of what is offloaded, and of what could be.
+  /// Of the copies of what is offloaded, and of what could be and is not.
   Time copies = 0, copiesOfLeft = 0;
 
-  Results(const PlanSpace &space, const StepPlan &plan, const StepOp &op) {
+  Results(const PlanSpace &space, const StepPlan &plan,
+          const std::vector<bool> &isRead, const StepOp &op) {
     for (const ByteRange &range : op.writes) {
       Id v = range.value;
       if (plan.recompute[v]) {
@@ -38,7 +39,7 @@ struct Results {
       } else if (plan.offload[v]) {
         offloadedBytes += range.bytes;
         copies += std::max<Time>(space.offers.cost[v], 0);
-      } else if (space.offers.pays[v]) {
+      } else if (isRead[v] && space.offers.pays[v]) {
         leftBytes += range.bytes;
         copiesOfLeft += space.offers.cost[v];
       }
@@ -49,30 +50,72 @@ struct Results {
 
 constexpr char kLeftOut[] = "what was planned with it does not fit when packed";
 
+constexpr char kSavesNothing[] =
+    "computed again they would save nothing: as much would be kept to make "
+    "them, or they are there anyway";
+constexpr char kNeedsAsMuch[] = "the step would need as much with it";
+
+namespace {
+/// What the budget says of all decisions.
+enum class Room { Enough, Short, None };
+} // namespace
+
 /// Why nothing of a kind was done to what waits for backward.
-static std::string getReason(const PlanRules &rules, bool isShort) {
+static std::string getReason(const PlanRules &rules, Room room) {
   if (rules.recompute == PlanRules::Recompute::Never)
     return "recompute is none";
+  if (rules.recompute == PlanRules::Recompute::Full)
+    return kSavesNothing;
   if (rules.leftOut == PlanDecision::Recompute)
     return kLeftOut;
-  return isShort ? "what is kept, offloaded and grouped leaves room for it"
-                 : "the step fits with it";
+  if (room == Room::None)
+    return kNeedsAsMuch;
+  return room == Room::Short
+             ? "what is kept, offloaded and grouped leaves room for it"
+             : "the step fits with it";
 }
 
-static std::string getReason(const PlanSpace &space, bool isShort) {
+static std::string getReason(const PlanSpace &space, Room room) {
   if (space.rules.offload == PlanRules::Offload::Never)
     return "offload is none";
   if (!space.hasHost)
     return "the cluster has no link to the host";
+  if (space.rules.offload == PlanRules::Offload::Full)
+    return "all of it is computed again";
   if (space.rules.leftOut == PlanDecision::Offload)
     return kLeftOut;
-  return isShort ? "there is room for it, or it is cheaper computed again"
-                 : "the step fits with it";
+  if (room == Room::None)
+    return kNeedsAsMuch;
+  return room == Room::Short
+             ? "there is room for it, or it is cheaper computed again"
+             : "the step fits with it";
+}
+
+/// Why results wait for backward where others are computed again. @saves:
+/// whether they would be if memory were all that counts.
+static std::string getReasonToKeep(const PlanRules &rules, Room room,
+                                   bool saves) {
+  if (rules.recompute == PlanRules::Recompute::Never)
+    return "recompute is none";
+  if (!saves)
+    return kSavesNothing;
+  if (rules.leftOut == PlanDecision::Recompute)
+    return kLeftOut;
+  return room == Room::None ? kNeedsAsMuch : "there is room for them";
+}
+
+/// Why results stay on the device where others do not.
+static std::string getReasonToStay(const PlanRules &rules, Room room) {
+  if (rules.offload == PlanRules::Offload::Never)
+    return "offload is none";
+  if (rules.leftOut == PlanDecision::Offload)
+    return kLeftOut;
+  return room == Room::None ? kNeedsAsMuch : "they fit on the device";
 }
 
 /// What waits for backward on the device, where it might be computed again or
 /// lie on the host and nothing is: said of all together.
-static void explainWaiting(const PlanSpace &space, bool isShort,
+static void explainWaiting(const PlanSpace &space, Room room,
                            const std::vector<bool> &isRead, PlannedStep &step) {
   const StepPlan &plan = step.plan;
   struct Waiting {
@@ -103,9 +146,9 @@ static void explainWaiting(const PlanSpace &space, bool isShort,
                          formatBytes(waiting.bytes), what, reason)});
   };
   add(PlanDecision::Recompute, repeatable, plan.recompute, "computed again",
-      getReason(space.rules, isShort));
+      getReason(space.rules, room));
   add(PlanDecision::Offload, offloadable, plan.offload, "offloaded",
-      getReason(space, isShort));
+      getReason(space, room));
 }
 
 /// By op: a start beside which others could be issued.
@@ -120,7 +163,7 @@ static std::vector<bool> getGroupable(const StepProgram &program,
 
 static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
   const StepPlan &plan = step.plan;
-  isShort |= !step.fits();
+  Room room = !step.fits() ? Room::None : isShort ? Room::Short : Room::Enough;
   llvm::DenseMap<Id, int> members;
   for (Id number : plan.group)
     if (number >= 0)
@@ -129,7 +172,10 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
        repeats = llvm::is_contained(plan.recompute, true);
   std::vector<bool> isRead = getReadInBackward(space.program, plan),
                     canGroup = getGroupable(space.program, plan);
-  explainWaiting(space, isShort, isRead, step);
+  explainWaiting(space, room, isRead, step);
+  std::vector<bool> saves =
+      repeats ? space.getRepeating(PlanSpace::kMostLevel).recompute
+              : std::vector<bool>(space.program.values.size());
   for (auto [i, op] : llvm::enumerate(space.program.ops)) {
     const TimedOp &timed = space.times.ops[i];
     auto add = [&, i = i](PlanDecision::Kind kind, bool taken,
@@ -149,10 +195,10 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
           : space.rules.keep != PlanRules::Keep::Auto
               ? price + "; reshard_after_forward is true"
           : space.rules.leftOut == PlanDecision::Keep ? price + "; " + kLeftOut
-          : isShort ? price + "; the budget holds no more of them"
-                    : price + "; the step would not be faster");
+          : room != Room::Enough ? price + "; the budget holds no more of them"
+                                 : price + "; the step would not be faster");
     }
-    Results results(space, plan, op);
+    Results results(space, plan, isRead, op);
     int64_t waiting = 0;
     for (const ByteRange &range : op.writes)
       if (Id v = range.value;
@@ -165,8 +211,14 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
                         inMilliseconds(timed.work)));
     else if (repeats && waiting && space.choices.canRecompute[i])
       add(PlanDecision::Recompute, false,
-          llvm::formatv("{0} for {1} of compute; there is room for them",
-                        formatBytes(waiting), inMilliseconds(timed.work)));
+          llvm::formatv(
+              "{0} for {1} of compute; {2}", formatBytes(waiting),
+              inMilliseconds(timed.work),
+              getReasonToKeep(
+                  space.rules, room,
+                  llvm::any_of(op.writes, [&](const ByteRange &range) {
+                    return saves[range.value];
+                  }))));
     if (results.offloadedBytes)
       add(PlanDecision::Offload, true,
           llvm::formatv("{0} are on the host until backward, for {1} of its "
@@ -174,15 +226,12 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
                         formatBytes(results.offloadedBytes),
                         inMilliseconds(results.copies)));
     // Of interest where something else had to go.
-    else if (results.leftBytes && offloads &&
-             llvm::any_of(op.writes, [&](const ByteRange &range) {
-               return isRead[range.value];
-             }))
+    else if (results.leftBytes && offloads)
       add(PlanDecision::Offload, false,
-          llvm::formatv("{0} for {1} of the host's links; they fit on the "
-                        "device",
+          llvm::formatv("{0} for {1} of the host's links; {2}",
                         formatBytes(results.leftBytes),
-                        inMilliseconds(results.copiesOfLeft)));
+                        inMilliseconds(results.copiesOfLeft),
+                        getReasonToStay(space.rules, room)));
     if (plan.group[i] >= 0)
       add(PlanDecision::Group, true,
           members[plan.group[i]] == 1
@@ -208,6 +257,7 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
   int64_t keptBytes = 0, repeatedBytes = 0;
   Time saved = 0, spent = 0, copies = 0;
   std::set<Id> groups;
+  std::vector<bool> isRead = getReadInBackward(space.program, step.plan);
   for (auto [i, op] : llvm::enumerate(space.program.ops)) {
     const TimedOp &timed = space.times.ops[i];
     units += space.choices.earlierGather[i] >= 0;
@@ -216,7 +266,7 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
       keptBytes += getGatheredBytes(space.program, i);
       saved += timed.cost.total();
     }
-    Results results(space, step.plan, op);
+    Results results(space, step.plan, isRead, op);
     repeated += results.repeatedBytes > 0;
     repeatedBytes += results.repeatedBytes;
     spent += results.repeatedBytes ? timed.work : 0;
