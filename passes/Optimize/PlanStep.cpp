@@ -119,7 +119,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     if (!step)
       return markAllAnalysesPreserved();
     if (llvm::Error error = run(module, step)) {
-      emitError(step.getLoc()) << llvm::toString(std::move(error));
+      emitInputError(step, llvm::toString(std::move(error)));
       signalPassFailure();
     }
   }

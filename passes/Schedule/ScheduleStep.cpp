@@ -58,12 +58,39 @@ static bool isScheduleOf(const ScheduleProblem &problem,
          simulate(problem, schedule).step == schedule.makespan;
 }
 
+/// Why no order of @program fits in the budget of @step. What fits by the model
+/// may take more when it is packed: a budget is named that this pass turns into
+/// a step whose arena keeps to it.
+static llvm::Error refuseBudget(const StepProgram &program, StepProblem step) {
+  constexpr int kTries = 16;
+  int64_t got = step.problem.budget, least = getLeastBudget(step.problem),
+          budget = least;
+  auto refuse = [&](int64_t needed, const char *note) {
+    return llvm::createStringError("expected a budget of at least " +
+                                   llvm::Twine(needed) + " bytes" + note +
+                                   ", got " + llvm::Twine(got));
+  };
+  for (int i = 0; i != kTries; ++i) {
+    step.problem.budget = budget;
+    std::optional<Schedule> found = schedule(step.problem);
+    if (!found)
+      break;
+    StepProgram ordered = applySchedule(program, step, *found);
+    shareBuffers(ordered);
+    int64_t bytes = placeBuffers(ordered).totalBytes;
+    if (bytes <= budget)
+      return refuse(budget, "");
+    budget = bytes;
+  }
+  return refuse(least, " by the model of memory (packed it takes more)");
+}
+
 /// The schedule that the options name; an error where the budget is too small.
 /// @known: what was found for order scheduled, or null.
-static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
-                                       const Cluster &cluster,
-                                       const ScheduleStepOptions &options,
-                                       const Schedule *known) {
+static llvm::Expected<Schedule>
+choose(const StepProgram &program, StepProblem &step, const Cluster &cluster,
+       const ScheduleStepOptions &options, const Schedule *known) {
+  ScheduleProblem &problem = step.problem;
   if (options.order == "fsdp") {
     FSDPOptions fsdp;
     fsdp.forwardPrefetch = options.forwardPrefetch;
@@ -80,9 +107,7 @@ static llvm::Expected<Schedule> choose(ScheduleProblem &problem,
     return *known;
   if (std::optional<Schedule> found = schedule(problem))
     return std::move(*found);
-  return llvm::createStringError("expected a budget of at least " +
-                                 llvm::Twine(getLeastBudget(problem)) +
-                                 " bytes, got " + llvm::Twine(problem.budget));
+  return refuseBudget(program, step);
 }
 
 static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
@@ -102,7 +127,7 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
     result.program = program;
   } else {
     llvm::Expected<Schedule> chosen =
-        choose(step->problem, cluster, options, known);
+        choose(program, *step, cluster, options, known);
     if (!chosen)
       return chosen.takeError();
     result.program = applySchedule(program, *step, *chosen);
@@ -344,7 +369,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
 
   LogicalResult run(ModuleOp module, func::FuncOp step) {
     auto fail = [&](llvm::Error error) -> LogicalResult {
-      return emitError(step.getLoc()) << llvm::toString(std::move(error));
+      return emitInputError(step, llvm::toString(std::move(error)));
     };
     if (order != "scheduled" && order != "fsdp" && order != "in_order")
       return emitError(step.getLoc())
