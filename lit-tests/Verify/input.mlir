@@ -1,4 +1,6 @@
 // RUN: fsdp-opt %s --fsdp-verify-input --split-input-file | FileCheck %s
+// RUN: fsdp-opt %s --split-input-file -o %t
+// RUN: fsdp-opt %s --split-input-file --fsdp-verify-input | diff %t -
 
 // Every kind of argument, result and entry there is; nothing is changed.
 

@@ -1,4 +1,6 @@
 // RUN: fsdp-opt %s --fsdp-verify-lifetimes | FileCheck %s
+// RUN: fsdp-opt %s -o %t
+// RUN: fsdp-opt %s --fsdp-verify-lifetimes | diff %t -
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
