@@ -147,6 +147,17 @@ bool fsdp::isBoundary(Operation *op) {
           !isa<AttentionOp, AttentionBackwardOp>(op));
 }
 
+bool fsdp::isGathered(Value value) {
+  while (Operation *def = value.getDefiningOp()) {
+    if (isa<AllGatherOp>(def))
+      return true;
+    if (!isa<ViewOp>(def) && getComputeKind(def) != ComputeKind::View)
+      return false;
+    value = def->getOperand(0);
+  }
+  return false;
+}
+
 bool fsdp::isContraction(Operation *op) {
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   if (!linalgOp)

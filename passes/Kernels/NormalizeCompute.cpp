@@ -320,24 +320,11 @@ static bool isNowhere(Value value) {
   return kind == ComputeKind::View || kind == ComputeKind::Constant;
 }
 
-/// Whether @value is what a gather brought, as it is.
-static bool isGathered(Value value) {
-  while (Operation *def = value.getDefiningOp()) {
-    if (isa<AllGatherOp>(def))
-      return true;
-    if (!isa<ViewOp>(def) && getComputeKind(def) != ComputeKind::View)
-      return false;
-    value = def->getOperand(0);
-  }
-  return false;
-}
-
 /// Whether @op would keep a gather from being freed behind the kernels that
 /// read it: the step returns what it brought (a buffer may take a parameter's
 /// value, say), or sums it (a parameter may be the loss).
 static bool holdsGathered(Operation *op) {
-  return isa<func::ReturnOp>(op) ||
-         (isa<CollectiveOpInterface>(op) && !isa<AllGatherOp>(op));
+  return isa<func::ReturnOp, CollectiveOpInterface>(op);
 }
 
 /// What collectives, packs and the step's results read is made by a kernel.

@@ -44,6 +44,9 @@ ComputeKind getComputeKind(Operation *op);
 bool isBoundary(Operation *op);
 bool isContraction(Operation *op);
 
+/// Whether @value is what a gather brought, as it is, or a view of it.
+bool isGathered(Value value);
+
 /// Whether @type is of tensors of static shape that are empty.
 bool hasNoElements(Type type);
 
