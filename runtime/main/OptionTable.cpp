@@ -115,11 +115,14 @@ Status setLink(Options &options, const std::string &value) {
   Result<double> bandwidth = parseNumber(value.substr(0, comma));
   Result<double> latency =
       comma == std::string::npos ? 0.0 : parseNumber(value.substr(comma + 1));
-  bool isGood = bandwidth.isOk() && latency.isOk() && *bandwidth > 0 &&
+  // With less, a step would not end.
+  constexpr double kLeast = 1;
+  bool isGood = bandwidth.isOk() && latency.isOk() && *bandwidth >= kLeast &&
                 std::isfinite(*bandwidth) && *latency >= 0 && *latency < 3600;
   if (!isGood)
     return Status::failed("expected BYTES_PER_SECOND[,SECONDS] like 12.5e9,"
-                          "5e-6, got '" +
+                          "5e-6, of at least 1 byte a second and less than an "
+                          "hour, got '" +
                           value + "'");
   options.link = Options::Link{*bandwidth, *latency};
   return Status::ok();
