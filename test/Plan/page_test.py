@@ -453,8 +453,31 @@ class SweepPage(PageTest):
         self.assertEqual(len(rows), len(points))
         for row, p in zip(rows, points):
             self.assertIn(p.get("reason", ""), row)
+        # Of what does not fit, too, picture and table say the same.
+        titles = page.run("""[...document.querySelectorAll("th")].map(h => h.textContent)""")
+        peaks = page.run(f"""[...document.querySelectorAll("tbody tr")].map(
+            row => row.children[{titles.index("peak")}].textContent)""")
+        shown = page.run("""[...document.querySelector("svg").querySelectorAll(".point")].map(
+            node => node.querySelector("title").textContent)""")
+        drawn = page.run("""[...document.querySelector("svg").querySelectorAll(".point")].map(node =>
+            { const box = node.getBBox(); return box.x + box.width / 2; })""")
+        planned = [i for i, p in enumerate(points) if p["status"] != "refused"]
+        for i, title in zip(planned, shown, strict=True):
+            self.assertIn(", " + peaks[i] + ", ", title)
+        unit = [(points[i]["peak_bytes"], x) for i, x in zip(planned, drawn)]
+        (low, x0), (high, x1) = min(unit), max(unit)
+        for peak, x in unit:
+            self.assertAlmostEqual(x, x0 + (peak - low) / (high - low) * (x1 - x0), delta=0.5)
         story = page.run("""document.getElementById("story").textContent""")
         self.assertIn("12 points: 4 fit, 4 do not fit, 4 were refused", story)
+
+    def test_names_of_axes_stand_beside_their_numbers(self):
+        for names, numbers in page.run("""[...document.querySelectorAll("svg")].map(svg => {
+                const texts = [...svg.querySelectorAll("text")].map(t => [t.getBoundingClientRect(), t]);
+                return [texts.filter(t => t[1].hasAttribute("transform")).map(t => t[0].right),
+                        texts.filter(t => t[1].getAttribute("text-anchor") == "end").map(t => t[0].left)]; })"""):
+            self.assertEqual(len(names), 1)
+            self.assertLess(names[0], min(numbers))
 
     def test_it_can_be_read_on_a_narrow_screen(self):
         self.check_narrow(("#table",))
