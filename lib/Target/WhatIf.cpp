@@ -311,7 +311,7 @@ static WhatIf planCandidate(const Candidate &candidate, const Cluster &given,
   result.leastBudget = plan.leastBudget;
   // Plans are searched for: what helps may lead to one that is slower than the
   // one that there is.
-  if (!candidate.isOtherStep && now.fits()) {
+  if (!candidate.isOtherStep && (now.fits() || !plan.fits())) {
     PlanVariant same =
         llvm::cantFail(simulateBest(now, cluster, candidate.factors));
     if (same.timeline.step < best.timeline.step) {

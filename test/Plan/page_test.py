@@ -164,6 +164,22 @@ class SmallPage(PageTest):
             check(row, w)
             self.assertIn(re.search(r"needs about --memory-budget [\d.]+GiB", row)[0], self.text)
 
+    def test_the_plan_is_the_one_of_the_least_budget(self):
+        self.open("--mesh", "shard=2", "--memory-budget", "2148500000")
+        small = self.data
+        self.assertFalse(small["fits"])
+        self.assertIn("; the plan is the one for that budget", self.text)
+        least = small["least_budget_bytes"] + small["reserved_bytes"]
+        story = page.run("""document.querySelector("#story").textContent""")
+        self.assertIn("All that is said of the plan is true of it with that budget.", story)
+        self.open("--mesh", "shard=2", "--memory-budget", str(least))
+        self.assertTrue(self.data["fits"])
+        self.assertEqual(small["least_budget_bytes"], self.data["planned_arena_bytes"])
+        for key in ("step_ms", "bound_ms", "limit", "decisions", "kernels"):
+            self.assertEqual(small[key], self.data[key], key)
+        told = [dict(data["orders"][-1], over_budget=None) for data in (small, self.data)]
+        self.assertEqual(*told)
+
     def test_no_time_is_shown_of_what_does_not_fit(self):
         self.open("--mesh", "shard=16", "--memory-budget", "1MiB")
         least = self.data["least_budget_bytes"] + self.data["reserved_bytes"]

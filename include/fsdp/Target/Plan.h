@@ -155,6 +155,9 @@ struct PlanReport {
   bool hasProfile = false, comparesFirstStep = false;
 
   bool fits() const { return leastBudget <= budget; }
+  /// What the best order is planned for: where nothing fits, the least that
+  /// works.
+  int64_t getPlannedBudget() const { return std::max(budget, leastBudget); }
   /// The --memory-budget with which @least bytes are left for the arena.
   int64_t getBudgetFor(int64_t least) const { return least + reserved; }
   /// This order does not fit, as simulated or packed.
@@ -162,8 +165,8 @@ struct PlanReport {
     return std::max(variant.arenaBytes,
                     getMemoryPeak(variant.memory).getTotal()) > budget;
   }
-  /// Times of what does not fit are those of a device with more memory: they
-  /// say something where this step's are, too.
+  /// Times of what does not fit are those with the least budget that works:
+  /// they say something where this step's are, too.
   bool hasTimeOf(const WhatIf &it) const {
     return it.refused.empty() && (it.fits() || !fits());
   }

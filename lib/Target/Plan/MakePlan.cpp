@@ -189,6 +189,9 @@ private:
   PlanReport &report;
   /// Of the step with nothing kept or repeated.
   int64_t leastAsItIs = 0;
+  /// The plan's order and arena are those that were kept last: of the budget
+  /// or, where none fits, of the least one.
+  bool isPacked = true;
 };
 } // namespace
 
@@ -305,14 +308,22 @@ llvm::Error Planner::addOrders(const StepProgram &program) {
 }
 
 /// Plans, orders and packs the step as fsdp-compile does. One that does not fit
-/// is left with the plan that needs least by the model of memory.
+/// is shown as what it is with the least budget that works.
 llvm::Error Planner::fit(ProgramTrials &trials) {
   auto fit = fitStep(trials, report.budget);
   if (!fit)
     return fit.takeError();
   report.leastBudget = fit->fits() ? fit->bytes : fit->leastBudget;
-  return fit->fits() ? llvm::Error::success()
-                     : trials.plan(report.budget).takeError();
+  if (fit->fits())
+    return llvm::Error::success();
+  auto least = fitStep(trials, report.leastBudget);
+  if (!least)
+    return least.takeError();
+  if (!least->fits())
+    return llvm::createStringError("internal error: no plan within " +
+                                   Twine(report.leastBudget) +
+                                   " bytes, which work");
+  return llvm::Error::success();
 }
 
 /// As fit(), with fewer trials.
@@ -329,8 +340,8 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
     // What packing makes of it may fit only where it is close.
     report.isLeastPacked =
         report.leastBudget <= report.budget + report.budget / kClose;
-    return report.isLeastPacked ? fit(trials)
-                                : trials.plan(report.budget).takeError();
+    isPacked = report.isLeastPacked;
+    return isPacked ? fit(trials) : trials.plan(report.budget).takeError();
   }
   auto outcome = trials.order(order);
   if (!outcome)
@@ -348,28 +359,26 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
   if (llvm::Error error = settings.onlyBest ? fitQuickly(trials) : fit(trials))
     return error;
   const ProgramTrials::Plan &plan =
-      report.fits() ? trials.getBest() : trials.getLast();
+      isPacked ? trials.getBest() : trials.getLast();
   Task task{plan.program, addTimes(plan.program, cost, placements), plan.step};
-  // What does not fit is shown as if it did, and said. Packing may need less
-  // than the model says.
-  task.step.problem.budget =
-      report.fits() ? std::max(report.budget, trials.getBestSchedule().peak)
-                    : kNoBudget;
+  // Packing may need less than the model says.
+  ScheduleProblem &problem = task.step.problem;
+  problem.budget = std::max(report.getPlannedBudget(),
+                            isPacked ? trials.getBestSchedule().peak
+                                     : getLeastBudget(problem));
   report.decisions = plan.planned.summary;
-  report.limit =
-      describeLimit(task.step.problem, lowerBound(task.step.problem));
   report.kernels = getKernels(plan.program, task.times);
   std::string title = getTitle(program, plan.planned.plan);
-  if (llvm::Error error =
-          report.fits()
-              ? add("planned", std::move(title), task, trials.getBestSchedule())
-              : addBest("planned", std::move(title), task))
+  if (llvm::Error error = isPacked ? add("planned", std::move(title), task,
+                                         trials.getBestSchedule())
+                                   : addBest("planned", std::move(title), task))
     return error;
   report.bound = report.variants.back().bound;
-  if (!report.fits())
-    return llvm::Error::success();
-  report.variants.back().arenaBytes = report.leastBudget;
-  report.fitted = {plan.budget, trials.getBestLimits()};
+  report.limit = describeLimit(problem, lowerBound(problem));
+  if (isPacked)
+    report.variants.back().arenaBytes = trials.getBestOutcome().bytes;
+  if (report.fits())
+    report.fitted = {plan.budget, trials.getBestLimits()};
   return llvm::Error::success();
 }
 

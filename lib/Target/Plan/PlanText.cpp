@@ -97,7 +97,7 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
      << report.options << "\n\n";
   if (!report.fits())
     os << "does not fit: " << describeMisfit(report)
-       << "; times are those of a device with more memory\n\n";
+       << "; the plan is the one for that budget\n\n";
   os << format("step %.3f ms, bound %.3f ms, gap %.1f %%\n",
                toMs(timeline.step), toMs(report.bound), 100.0 * best.getGap());
   os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
@@ -139,7 +139,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   printPeak(best, os);
   os << "budget of the arena: " << formatBytes(report.budget);
   if (best.arenaBytes)
-    os << ", of which it takes " << formatBytes(best.arenaBytes);
+    os << (report.fits() ? ", of which it takes " : "; it takes ")
+       << formatBytes(best.arenaBytes);
   os << "; arena of the program before it is scheduled: "
      << formatBytes(report.arenaBytes) << "\n";
   if (double room = report.getRoomForItems(); room >= PlanReport::kMuchRoom)
