@@ -290,11 +290,29 @@ TEST(ClusterFile, ATablesNameIsRelativeToTheFile) {
   EXPECT_EQ(cluster->deviceTable, "/some/folder/t.json");
 }
 
-TEST(ClusterFile, TheManualsExamplesAreValid) {
+std::string readManual() {
   std::ifstream file(std::string(FSDP_DOCS_DIR) + "/cluster.md");
   std::stringstream text;
   text << file.rdbuf();
-  std::string manual = text.str();
+  return text.str();
+}
+
+TEST(ClusterFile, TheManualsErrorIsWhatIsPrinted) {
+  std::string manual = readManual();
+  auto example = llvm::StringRef(manual).split("```json\n").second;
+  std::string wrong = example.split("```").first.str();
+  llvm::StringRef from = "\"gb_per_s\": 370.8";
+  size_t at = wrong.find(from.str());
+  ASSERT_NE(at, std::string::npos);
+  wrong.replace(at, from.size(), "\"gb_per_s\": -370");
+  llvm::Expected<Cluster> cluster = parseCluster(wrong, "c.json");
+  ASSERT_FALSE(bool(cluster));
+  std::string error = llvm::toString(cluster.takeError());
+  EXPECT_NE(manual.find("`" + error + "`"), std::string::npos) << error;
+}
+
+TEST(ClusterFile, TheManualsExamplesAreValid) {
+  std::string manual = readManual();
   llvm::SmallVector<llvm::StringRef> parts;
   llvm::StringRef(manual).split(parts, "```json\n");
   ASSERT_EQ(parts.size(), 3u);

@@ -85,8 +85,10 @@ mlir::fsdp::simulateVariant(std::string name, std::string title,
   return variant;
 }
 
+/// What @bound, that of @problem without what little memory costs, is made of;
+/// @least: with that.
 static std::string describeLimit(const ScheduleProblem &problem,
-                                 const Bound &bound) {
+                                 const Bound &bound, Time least) {
   Time compute = 0;
   for (const SpineSegment &segment : problem.spine)
     compute += segment.work;
@@ -95,8 +97,9 @@ static std::string describeLimit(const ScheduleProblem &problem,
   switch (bound.binding) {
   case Bound::CriticalPath:
     // A chain of nothing but compute says less.
-    return compute == bound.value ? "compute"
-                                  : "the longest chain of dependencies";
+    return compute == bound.value && least - compute <= compute / 100
+               ? "compute"
+               : "the longest chain of dependencies";
   case Bound::Queue:
     return bound.bindingIndex == 0
                ? "compute"
@@ -374,7 +377,7 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
                                    : addBest("planned", std::move(title), task))
     return error;
   report.bound = report.variants.back().bound;
-  report.limit = describeLimit(problem, lowerBound(problem));
+  report.limit = describeLimit(problem, lowerBound(problem), report.bound);
   if (isPacked)
     report.variants.back().arenaBytes = trials.getBestOutcome().bytes;
   if (report.fits())
