@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/KernelTies.h"
 #include "fsdp/Analysis/PlacedStep.h"
 #include "fsdp/Analysis/Schedule/VerifyProgram.h"
 #include "fsdp/Analysis/StepExtraction.h"
@@ -38,7 +39,7 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
           << int64_t(budget);
       return signalPassFailure();
     }
-    if (failed(expectAppliedPlan(step)))
+    if (failed(expectAppliedPlan(step)) || failed(checkTies(step)))
       return signalPassFailure();
     SmallVector<Operation *> origins;
     FailureOr<sched::StepProgram> program =
