@@ -7,7 +7,6 @@
 
 #include "fsdp/Analysis/KernelTies.h"
 #include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/KernelLoops.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -18,44 +17,8 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Whether a work item computes nothing behind the pass over its points that
-/// writes `result`. (A pass computes all that it writes before it does.)
-static bool isWrittenLast(const KernelLoops &loops, OpResult result) {
-  ArrayRef<KernelStage> stages = loops.getStages();
-  return llvm::is_contained(loops.getItemStores(), result) ||
-         (!stages.empty() && llvm::is_contained(stages.back().stores, result));
-}
-
-bool fsdp::mayWriteOver(func::FuncOp kernel, unsigned input, unsigned result) {
-  Block &body = kernel.getBody().front();
-  Value written = body.getTerminator()->getOperand(result);
-  Value arg = body.getArgument(input);
-  auto store =
-      written.getDefiningOp<bufferization::MaterializeInDestinationOp>();
-  auto produced = store ? dyn_cast<OpResult>(store.getSource()) : OpResult();
-  auto writer = produced ? dyn_cast<linalg::GenericOp>(produced.getOwner())
-                         : linalg::GenericOp();
-  if (!writer || getComputeKind(writer) != ComputeKind::Elementwise)
-    return false;
-  for (Operation &op : body)
-    if (getComputeKind(&op) == ComputeKind::Opaque &&
-        !isa<bufferization::MaterializeInDestinationOp>(op))
-      return false;
-  // At each point, it reads the element that it writes there.
-  std::string why;
-  std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
-  const KernelAccess *write = loops ? loops->getWrite(produced) : nullptr;
-  if (!write || !isWrittenLast(*loops, produced))
-    return false;
-  return llvm::all_of(arg.getUses(), [&](OpOperand &use) {
-    if (!isa<linalg::GenericOp>(use.getOwner()))
-      return false;
-    const KernelAccess *read = loops->getRead(use);
-    return !read || (read->offset == 0 && read->strides == write->strides);
-  });
-}
-
-bool fsdp::readsDestination(func::FuncOp kernel, unsigned result) {
+/// Whether result @result of @kernel depends on what lies where it is written.
+static bool readsDestination(func::FuncOp kernel, unsigned result) {
   unsigned inputs = kernel.getNumArguments() - kernel.getNumResults();
   Value destination = kernel.getArgument(inputs + result);
   return llvm::any_of(destination.getUses(), [](OpOperand &use) {
@@ -89,11 +52,9 @@ static StringRef findWrongTie(func::FuncOp kernel, int64_t input,
                  "what "
                  "lies there"
                : "";
-  // What it starts as lies in the destination. And only what surely needs the
-  // old value behind the first new one is wrong: not all that may be in place
-  // can be told.
-  if (!readsElsewhere(kernel.getArgument(input)) ||
-      mayWriteOver(kernel, input, result))
+  // Only what surely needs the old value behind the first new one is wrong: not
+  // all that may be in place can be told.
+  if (!readsElsewhere(kernel.getArgument(input)))
     return "";
   return "apart from the input that it is tied to, which its kernel still "
          "needs when it writes there";

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/KernelTies.h"
+#include "fsdp/Analysis/KernelLoops.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
@@ -18,6 +19,46 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
+
+/// Whether a work item computes nothing behind the pass over its points that
+/// writes `result`. (A pass computes all that it writes before it does.)
+static bool isWrittenLast(const KernelLoops &loops, OpResult result) {
+  ArrayRef<KernelStage> stages = loops.getStages();
+  return llvm::is_contained(loops.getItemStores(), result) ||
+         (!stages.empty() && llvm::is_contained(stages.back().stores, result));
+}
+
+/// Whether `kernel` may write result `result` over input `input`: it reads the
+/// input only where it writes, and not behind that.
+static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
+                              unsigned result) {
+  Block &body = kernel.getBody().front();
+  Value written = body.getTerminator()->getOperand(result);
+  Value arg = body.getArgument(input);
+  auto store =
+      written.getDefiningOp<bufferization::MaterializeInDestinationOp>();
+  auto produced = store ? dyn_cast<OpResult>(store.getSource()) : OpResult();
+  auto writer = produced ? dyn_cast<linalg::GenericOp>(produced.getOwner())
+                         : linalg::GenericOp();
+  if (!writer || getComputeKind(writer) != ComputeKind::Elementwise)
+    return false;
+  for (Operation &op : body)
+    if (getComputeKind(&op) == ComputeKind::Opaque &&
+        !isa<bufferization::MaterializeInDestinationOp>(op))
+      return false;
+  // At each point, it reads the element that it writes there.
+  std::string why;
+  std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
+  const KernelAccess *write = loops ? loops->getWrite(produced) : nullptr;
+  if (!write || !isWrittenLast(*loops, produced))
+    return false;
+  return llvm::all_of(arg.getUses(), [&](OpOperand &use) {
+    if (!isa<linalg::GenericOp>(use.getOwner()))
+      return false;
+    const KernelAccess *read = loops->getRead(use);
+    return !read || (read->offset == 0 && read->strides == write->strides);
+  });
+}
 
 namespace {
 struct TieUpdates : fsdp::impl::TieUpdatesBase<TieUpdates> {
@@ -46,7 +87,7 @@ private:
     if (isReadAfter(arg, launch))
       return;
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
-    if (kernel.isExternal() || !mayWriteOver(kernel, index, result))
+    if (kernel.isExternal() || !readsBeforeWrites(kernel, index, result))
       return;
     SmallVector<int64_t> tied(launch.getNumResults(), -1);
     if (launch.getTied())

@@ -161,7 +161,8 @@ static std::vector<bool> getGroupable(const StepProgram &program,
   return can;
 }
 
-static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
+static void explain(const PlanSpace &space, bool isShort,
+                    const std::vector<bool> &isRead, PlannedStep &step) {
   const StepPlan &plan = step.plan;
   Room room = !step.fits() ? Room::None : isShort ? Room::Short : Room::Enough;
   llvm::DenseMap<Id, int> members;
@@ -170,8 +171,7 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
       ++members[number];
   bool offloads = llvm::is_contained(plan.offload, true),
        repeats = llvm::is_contained(plan.recompute, true);
-  std::vector<bool> isRead = getReadInBackward(space.program, plan),
-                    canGroup = getGroupable(space.program, plan);
+  std::vector<bool> canGroup = getGroupable(space.program, plan);
   explainWaiting(space, room, isRead, step);
   std::vector<bool> saves =
       repeats ? space.getRepeating(PlanSpace::kMostLevel).recompute
@@ -252,12 +252,12 @@ static void explain(const PlanSpace &space, bool isShort, PlannedStep &step) {
   }
 }
 
-static void summarize(const PlanSpace &space, PlannedStep &step) {
+static void summarize(const PlanSpace &space, const std::vector<bool> &isRead,
+                      PlannedStep &step) {
   int kept = 0, units = 0, repeated = 0, grouped = 0;
   int64_t keptBytes = 0, repeatedBytes = 0;
   Time saved = 0, spent = 0, copies = 0;
   std::set<Id> groups;
-  std::vector<bool> isRead = getReadInBackward(space.program, step.plan);
   for (auto [i, op] : llvm::enumerate(space.program.ops)) {
     const TimedOp &timed = space.times.ops[i];
     units += space.choices.earlierGather[i] >= 0;
@@ -300,6 +300,7 @@ static void summarize(const PlanSpace &space, PlannedStep &step) {
 
 void mlir::fsdp::sched::putInWords(const PlanSpace &space, bool isShort,
                                    PlannedStep &step) {
-  explain(space, isShort, step);
-  summarize(space, step);
+  std::vector<bool> isRead = getReadInBackward(space.program, step.plan);
+  explain(space, isShort, isRead, step);
+  summarize(space, isRead, step);
 }

@@ -44,18 +44,12 @@ private:
   llvm::Error tryWithout();
   llvm::Error tryPlain();
   void consider(const Outcome &outcome);
-  /// A plan for more memory may be much faster.
-  bool isSlow() const {
-    return bestBytes && hoped && bestTime - hoped > hoped / 16;
-  }
-  /// So much that it may be worth to plan in another way.
-  bool isWasteful() const {
-    return bestBytes && hoped && bestTime - hoped > hoped / 32;
+  /// What fits takes over 1/@part more than what did not.
+  bool isSlower(int part) const {
+    return bestBytes && hoped && bestTime - hoped > hoped / part;
   }
   /// A plan for more memory would hardly be faster.
-  bool isSettled() const {
-    return bestBytes && hoped && bestTime - hoped <= hoped / 500;
-  }
+  bool isSettled() const { return bestBytes && hoped && !isSlower(500); }
 
   StepTrials &trials;
   int64_t budget;
@@ -166,7 +160,7 @@ llvm::Error Fitting::tryLess() {
 llvm::Error Fitting::tryWithout() {
   constexpr int kClose = 16;
   for (PlanDecision::Kind kind : whole->kinds) {
-    if (!isWasteful())
+    if (!isSlower(32))
       break;
     auto planned = trials.planWithout(kind, budget);
     if (!planned)
@@ -200,7 +194,7 @@ llvm::Error Fitting::search() {
       break;
     if (isSettled())
       break;
-    search.note(*model, outcome->bytes, isSlow());
+    search.note(*model, outcome->bytes, /*isSlow=*/isSlower(16));
   }
   return llvm::Error::success();
 }

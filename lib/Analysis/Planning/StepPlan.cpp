@@ -104,9 +104,9 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
     Id from = maker[range.value];
     return from < 0 ||
            (program.ops[from].kind == StepOpKind::Launch &&
-            llvm::all_of(program.ops[from].reads, [&](const ByteRange &read) {
-              return maker[read.value] < 0;
-            }));
+            llvm::all_of(
+                program.ops[from].reads,
+                [&](const ByteRange &read) { return maker[read.value] < 0; }));
   };
   std::map<SmallVector<int64_t>, Id> gathers;
   // By gather: the one that backward reads, itself or a later one.
