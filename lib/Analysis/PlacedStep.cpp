@@ -301,6 +301,50 @@ static int64_t getPeakInOrder(const StepProgram &program) {
   return peak;
 }
 
+/// How what the step uses at its fullest is split by purpose, if it is said:
+/// the state's parts are known, the others can only be too large or too small
+/// together.
+static LogicalResult checkPeak(func::FuncOp step, const StepProgram &program,
+                               int64_t arenaBytes, int64_t border) {
+  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
+  auto getPart = [&](StringRef purpose) {
+    return arena.get(("peak_" + purpose).str());
+  };
+  if (llvm::none_of(kPurposeNames, getPart))
+    return success();
+  std::array<int64_t, kPurposeNames.size()> state = {};
+  for (const StepBuffer &buffer : program.buffers)
+    if (buffer.isArgument)
+      state[unsigned(buffer.purpose)] +=
+          llvm::alignTo(buffer.bytes, kArenaAlignment) + border;
+  int64_t peak = 0;
+  for (auto [i, purpose] : llvm::enumerate(kPurposeNames)) {
+    Attribute attr = getPart(purpose);
+    auto bytes = getCount(arena, "peak_" + purpose);
+    if (!attr)
+      return step.emitError("expected peak_")
+             << purpose
+             << " beside the other parts of the peak in fsdp.arena, got "
+                "none";
+    if (!bytes || *bytes > arenaBytes - peak)
+      return step.emitError("expected the peak's parts from 0 to ")
+             << arenaBytes << " bytes together in fsdp.arena, got peak_"
+             << purpose << " = " << attr;
+    bool isStateAlone =
+        Purpose(i) == Purpose::Parameters || Purpose(i) == Purpose::Optimizer;
+    if (*bytes < state[i] || (isStateAlone && *bytes > state[i]))
+      return step.emitError("expected peak_")
+             << purpose << (isStateAlone ? " = " : " of at least ") << state[i]
+             << " in fsdp.arena, what the state takes, got " << *bytes;
+    peak += *bytes;
+  }
+  // More may be in use where queues run ahead, less cannot.
+  if (int64_t least = getPeakInOrder(program); peak < least)
+    return step.emitError("expected the peak's parts of at least ")
+           << least << " bytes together in fsdp.arena, got " << peak;
+  return success();
+}
+
 LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
                                       const StepProgram &program,
                                       int64_t budget) {
@@ -356,22 +400,8 @@ LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
   if (failed(expect("transient_offset", state.end + *communicated)) ||
       failed(expect("transient_bytes", room - *communicated)))
     return failure();
-  bool hasPeak = false;
-  int64_t peak = 0;
-  for (StringRef purpose : kPurposeNames)
-    if (Attribute attr = arena.get(("peak_" + purpose).str())) {
-      auto bytes = getCount(arena, "peak_" + purpose);
-      if (!bytes || *bytes > all.end - peak)
-        return step.emitError("expected the peak's parts from 0 to ")
-               << all.end << " bytes together in fsdp.arena, got peak_"
-               << purpose << " = " << attr;
-      peak += *bytes;
-      hasPeak = true;
-    }
-  // More may be in use where queues run ahead, less cannot.
-  if (int64_t least = getPeakInOrder(program); hasPeak && peak < least)
-    return step.emitError("expected the peak's parts of at least ")
-           << least << " bytes together in fsdp.arena, got " << peak;
+  if (failed(checkPeak(step, program, all.end, border)))
+    return failure();
   if (budget && all.end > budget)
     return step.emitError("expected an arena of at most ")
            << budget << " bytes, the budget, got " << all.end;

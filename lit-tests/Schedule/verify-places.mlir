@@ -134,16 +134,44 @@ func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
 
 // expected-error @below {{expected the peak's parts from 0 to 256 bytes together in fsdp.arena, got peak_activations = 512 : i64}}
 func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
-    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_activations = 512 : i64}} {
+    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_parameters = 0, peak_optimizer = 0, peak_gathered = 0, peak_gradients = 0, peak_activations = 512 : i64, peak_other = 256}} {
   return %x : tensor<8xf32>
 }
 
 // -----
 
-// Its argument alone is more.
-// expected-error @below {{expected the peak's parts of at least 256 bytes together in fsdp.arena, got 255}}
+// expected-error @below {{expected peak_other of at least 256 in fsdp.arena, what the state takes, got 255}}
 func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
-    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_activations = 200 : i64, peak_other = 55 : i64}} {
+    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_parameters = 0, peak_optimizer = 0, peak_gathered = 0, peak_gradients = 0, peak_activations = 0, peak_other = 255 : i64}} {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+func.func private @k(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  return %out : tensor<8xf32>
+}
+// Its result and its argument are there at once.
+// expected-error @below {{expected the peak's parts of at least 512 bytes together in fsdp.arena, got 511}}
+func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
+    attributes {fsdp.arena = {bytes = 512, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 256, peak_parameters = 0, peak_optimizer = 0, peak_gathered = 0, peak_gradients = 0, peak_activations = 255, peak_other = 256}} {
+  %y = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @below {{expected peak_gradients beside the other parts of the peak in fsdp.arena, got none}}
+func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
+    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_parameters = 0, peak_optimizer = 0, peak_gathered = 0, peak_activations = 0, peak_other = 256}} {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @below {{expected peak_parameters = 256 in fsdp.arena, what the state takes, got 0}}
+func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64, fsdp.shard = @p}) -> tensor<8xf32>
+    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0, peak_parameters = 0, peak_optimizer = 0, peak_gathered = 0, peak_gradients = 0, peak_activations = 0, peak_other = 256}} {
   return %x : tensor<8xf32>
 }
 
