@@ -47,11 +47,10 @@ static bool readsElsewhere(BlockArgument input) {
 static StringRef findWrongTie(func::FuncOp kernel, int64_t input,
                               unsigned result) {
   if (input < 0)
-    return readsDestination(kernel, result)
-               ? "tied to what it starts as, since its kernel goes on with "
-                 "what "
-                 "lies there"
-               : "";
+    return !readsDestination(kernel, result)
+               ? ""
+               : "tied to what it starts as, since its kernel goes on with "
+                 "what lies there";
   // Only what surely needs the old value behind the first new one is wrong: not
   // all that may be in place can be told.
   if (!readsElsewhere(kernel.getArgument(input)))

@@ -54,6 +54,8 @@ constexpr ChangeClass kClasses[] = {
     {"overlapped buffers", &StepChanger::placeOverLive, true},
     {"places outside", &StepChanger::placeOutside, true},
     {"places of names", &StepChanger::placeWhatIsNamed, true},
+    {"dropped ties", &StepChanger::dropTie, true},
+    {"products over their factors", &StepChanger::tieToFactor, true},
     {"earlier waits", &StepChanger::waitEarlier, false},
     {"later transfers", &StepChanger::startLater, false},
     {"more to come after", &StepChanger::startAfterMore, false},

@@ -9,6 +9,9 @@
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
+
 #include <algorithm>
 
 using namespace mlir;
@@ -498,6 +501,59 @@ bool StepChanger::placeWhatIsNamed() {
       llvm::append_range(named, op.getResults());
   Value value = pickFrom(named);
   setPlace(value, getArenaOffset(value) + (pick(2) ? 1 : -1) * kArenaAlignment);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Harmful: ties
+//===----------------------------------------------------------------------===//
+
+LaunchOp StepChanger::pickLaunch() {
+  auto launches = llvm::to_vector(step.getOps<LaunchOp>());
+  return pickFrom(launches);
+}
+
+void StepChanger::setTie(LaunchOp launch, unsigned result, int64_t input) {
+  SmallVector<int64_t> ties(launch.getNumResults(), -1);
+  if (auto tied = launch.getTied())
+    ties.assign(tied->begin(), tied->end());
+  ties[result] = input;
+  launch.setTied(ties);
+}
+
+/// A kernel writes where it reads, and nothing says that it may.
+bool StepChanger::dropTie() {
+  LaunchOp launch = pickLaunch();
+  unsigned result = pick(launch.getNumResults());
+  int64_t tied = launch.getTiedInput(result);
+  if (focus != Focus::All || tied < 0 ||
+      getArenaOffset(launch.getResult(result)) !=
+          getArenaOffset(launch.getInputs()[tied]))
+    return false;
+  setTie(launch, result, -1);
+  return true;
+}
+
+/// Elements of a product are written over factors of those behind them.
+bool StepChanger::tieToFactor() {
+  LaunchOp launch = pickLaunch();
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      launch, launch.getKernelAttr());
+  unsigned result = pick(launch.getNumResults());
+  unsigned input = pick(launch.getInputs().size());
+  Value factor = launch.getInputs()[input];
+  if (focus != Focus::All || launch.getTiedInput(result) >= 0 ||
+      factor.getType() != launch.getResult(result).getType())
+    return false;
+  auto makes = [&](Operation *op) {
+    return linalg::isaContractionOpInterface(dyn_cast<linalg::LinalgOp>(op)) &&
+           op->getNumResults() == 1;
+  };
+  if (llvm::none_of(kernel.getArgument(input).getUsers(), makes))
+    return false;
+  setTie(launch, result, input);
+  if (pick(2))
+    move(launch.getResult(result), getArenaOffset(factor));
   return true;
 }
 

@@ -65,6 +65,8 @@ public:
   bool placeOverLive();
   bool placeOutside();
   bool placeWhatIsNamed();
+  bool dropTie();
+  bool tieToFactor();
   // Harmless.
   bool waitEarlier();
   bool startLater();
@@ -113,6 +115,8 @@ private:
   void move(Value whole, int64_t offset);
   int64_t addRoom(Value value);
   bool isSent(Value whole);
+  LaunchOp pickLaunch();
+  void setTie(LaunchOp launch, unsigned result, int64_t input);
 
   /// The same op once more, next to @op.
   template <typename Op>
