@@ -66,7 +66,6 @@ private:
   void addGatherEdges(Id gather, Id place, int64_t room,
                       const std::vector<int64_t> &freed);
   void findReductions(Queue queue, const std::vector<Id> &heldUntil);
-  size_t getReady(Id segment) const;
   int64_t getReducedBytes(Id segment, size_t over, size_t ready) const;
   Time passLink(Id node, bool forward) const;
   void findOrder();
@@ -87,6 +86,8 @@ private:
   /// Bytes of the first reductions, by how many; and by segment of the results
   /// that are held beside it.
   std::vector<int64_t> inputs, results, held;
+  /// How many reductions' inputs are complete before a segment.
+  std::vector<size_t> readyBefore;
   /// By segment: bytes on the border before it, with every reduction over that
   /// is ready.
   std::vector<int64_t> reduced;
@@ -254,7 +255,7 @@ void Graph::addMemoryEdges() {
     addReductionEdges(needed);
   }
   for (size_t s = 0; s != n; ++s) {
-    size_t ready = getReady(s);
+    size_t ready = readyBefore[s];
     reduced.push_back(getBorderBytes(p, s) + getReducedBytes(s, ready, ready));
   }
   for (Queue fetched : {Queue::AllGather, Queue::H2D})
@@ -328,13 +329,14 @@ void Graph::findReductions(Queue queue, const std::vector<Id> &heldUntil) {
   }
   for (size_t s = 1; s <= n; ++s)
     held[s] += held[s - 1];
-}
-
-/// How many reductions' inputs are complete before @s.
-size_t Graph::getReady(Id s) const {
-  return llvm::partition_point(reductions,
-                               [&](Id t) { return p.transfers[t].ready < s; }) -
-         reductions.begin();
+  readyBefore.clear();
+  size_t ready = 0;
+  for (Id s = 0; size_t(s) != n; ++s) {
+    while (ready != reductions.size() &&
+           p.transfers[reductions[ready]].ready < s)
+      ++ready;
+    readyBefore.push_back(ready);
+  }
 }
 
 /// Where the first @over of the @ready reductions are over: bytes of the inputs
@@ -359,7 +361,7 @@ void Graph::addGatherEdges(Id gather, Id place, int64_t room,
       continue;
     // Parts of what was fetched that nothing reads any more make room, too.
     left -= std::min<int64_t>(getBorderBytes(p, s), 0);
-    size_t ready = getReady(s);
+    size_t ready = readyBefore[s];
     while (least > ready ||
            (least && getReducedBytes(s, least - 1, ready) <= left))
       --least;
@@ -378,7 +380,7 @@ void Graph::addReductionEdges(const std::vector<int64_t> &needed) {
     largest = std::max(largest, p.transfers[t].dstBytes);
   size_t over = 0;
   for (Id s = 0, e = p.spine.size(); s != e; ++s) {
-    size_t ready = getReady(s), before = over;
+    size_t ready = readyBefore[s], before = over;
     int64_t left = p.budget - p.fixedBytes - needed[s];
     while (over < ready && getReducedBytes(s, over, ready) > left)
       ++over;
