@@ -191,6 +191,16 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   return offerOffloading(space, trials, bases);
 }
 
+llvm::Error mlir::fsdp::sched::returnOffloaded(const PlanSpace &space,
+                                               PlanTrials &trials) {
+  std::vector<StepPlan> bases;
+  for (StepPlan &plan : trials.getFinalists(kWaysToGroup))
+    if (llvm::is_contained(plan.offload, true) &&
+        (plan.keep != space.given.keep || plan.group != space.given.group))
+      bases.push_back(std::move(plan));
+  return offerOffloading(space, trials, bases);
+}
+
 /// A higher price of memory does not always need less: what is computed again
 /// is there at once.
 llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,

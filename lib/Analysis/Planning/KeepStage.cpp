@@ -137,15 +137,6 @@ llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
   return keepWhatFits(space, trials, bases).takeError();
 }
 
-llvm::Error mlir::fsdp::sched::returnBesideKept(const PlanSpace &space,
-                                                PlanTrials &trials) {
-  std::vector<StepPlan> bases;
-  for (StepPlan &plan : trials.getFinalists(kWaysToGroup))
-    if (llvm::is_contained(plan.offload, true) && plan.keep != space.given.keep)
-      bases.push_back(std::move(plan));
-  return offerOffloading(space, trials, bases);
-}
-
 llvm::Error mlir::fsdp::sched::offloadForRoom(const PlanSpace &space,
                                               PlanTrials &trials) {
   if (llvm::Error error = offerOffloading(

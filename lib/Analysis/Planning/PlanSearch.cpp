@@ -59,7 +59,7 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
       if (llvm::Error error = offloadForRoom(space, trials))
         return std::move(error);
     if (space.mayOffload())
-      if (llvm::Error error = returnBesideKept(space, trials))
+      if (llvm::Error error = returnOffloaded(space, trials))
         return std::move(error);
   }
 
@@ -68,6 +68,10 @@ static llvm::Expected<bool> search(const PlanSpace &space, PlanTrials &trials) {
     trials.laterGain = 0;
     if (llvm::Error error = groupTransfers(space, trials, bases, isShort))
       return std::move(error);
+    // Grouped, another step is the fastest: copies may be what it waits for.
+    if (space.mayOffload())
+      if (llvm::Error error = returnOffloaded(space, trials))
+        return std::move(error);
   }
   return isShort;
 }

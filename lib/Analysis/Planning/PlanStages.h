@@ -43,9 +43,9 @@ llvm::Expected<bool> keepWhatFits(const PlanSpace &space, PlanTrials &trials,
 /// Repeats or offloads more than it must, and keeps what that makes room for.
 /// @level: what was repeated to fit; 0: nothing was.
 llvm::Error tradeForRoom(const PlanSpace &space, PlanTrials &trials, int level);
-/// Of the best plans that offload and keep units: takes back what has room
-/// beside those.
-llvm::Error returnBesideKept(const PlanSpace &space, PlanTrials &trials);
+/// Of the best plans that offload and that keep units or group transfers: takes
+/// back what has room beside those.
+llvm::Error returnOffloaded(const PlanSpace &space, PlanTrials &trials);
 /// Offloads all that can be, and takes back what has room, as offloadToFit does
 /// where the step does not fit; then keeps what fits.
 llvm::Error offloadForRoom(const PlanSpace &space, PlanTrials &trials);
