@@ -49,6 +49,8 @@ private:
   bool isFirst() const { return host_.rank() == 0; }
   Status findStart();
   Status openOutputs();
+  Status openTrace();
+  std::string traceFile() const;
   Status openSaves();
   Status createRank();
   Status loadState();
@@ -108,6 +110,8 @@ Status Trainer::prepare() {
   tell(notes);
   if (Status s = ranks_->announce(isFirst() ? openOutputs() : Status::ok()))
     return s;
+  if (Status s = ranks_->agree(openTrace()))
+    return s;
   if (Status s = openSaves())
     return s;
   if (Status s = createRank())
@@ -156,13 +160,24 @@ Status Trainer::openOutputs() {
       return file.status().withContext("--metrics");
     metrics_ = std::move(*file);
   }
-  if (!options_.trace.empty())
-    if (Status s = traces_.create(options_.trace))
-      return s.withContext("--trace");
   if (!options_.profile.empty())
     if (Status s = checkReplaceable(options_.profile))
       return s.withContext("--profile");
   return Status::ok();
+}
+
+std::string Trainer::traceFile() const {
+  return options_.trace + "/rank-" + std::to_string(host_.rank()) + ".json";
+}
+
+/// On every rank: each writes a file, maybe on a host of its own.
+Status Trainer::openTrace() {
+  if (options_.trace.empty())
+    return Status::ok();
+  Status status = traces_.create(options_.trace);
+  if (!status)
+    status = checkReplaceable(traceFile());
+  return status.withContext("--trace");
 }
 
 Status Trainer::openSaves() {
@@ -328,9 +343,7 @@ Status Trainer::writeRecords() {
     tell({"--trace: only the first " + std::to_string(traceEvents) +
           " calls of each rank were kept, " +
           std::to_string(recorder.droppedEvents()) + " came later"});
-  return writeTrace(options_.trace + "/rank-" + std::to_string(host_.rank()) +
-                        ".json",
-                    traceHeader(manifest_, host_.rank()), recorder)
+  return writeTrace(traceFile(), traceHeader(manifest_, host_.rank()), recorder)
       .withContext("--trace");
 }
 

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <sys/stat.h>
 
 using namespace fsdp::rt::data;
 
@@ -174,6 +175,43 @@ TEST_F(MpiProgramTest, AMistakeOfOneRankAloneIsTold) {
   Outcome outcome = runTwo(good, bad);
   EXPECT_EQ(outcome.status, 1);
   EXPECT_CONTAINS(outcome.err, "error: rank 1: --threads: expected an integer");
+}
+
+TEST_F(MpiProgramTest,
+       PlacesThatOneRankCannotWriteToAreFoundBeforeTheFirstStep) {
+  auto command = [&](const std::string &option, const std::string &place) {
+    Words words = {LINEAR_EXE};
+    for (const std::string &word : training(2, {option, place}))
+      words.push_back(word);
+    return words;
+  };
+  // Hosts without a common file system.
+  ASSERT_EQ(::mkdir(dir.file("mine").c_str(), 0700), 0);
+  Outcome outcome = runTwo(command("--save", dir.file("a")),
+                           command("--save", dir.file("mine")));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "error: rank 1: --save: expected '" +
+                                   dir.file("mine") +
+                                   "' to be one directory of all ranks, got "
+                                   "one without what rank 0 has just written");
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_FALSE(pathExists(dir.file("a")));
+
+  writeFile(dir.file("file"), "");
+  outcome = runTwo(command("--trace", dir.file("t")),
+                   command("--trace", dir.file("file")));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err,
+                  "error: rank 1: --trace: cannot create directory");
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_FALSE(pathExists(dir.file("t")));
+
+  // Traces need no common place.
+  outcome = runTwo(command("--trace", dir.file("t")),
+                   command("--trace", dir.file("u")));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(pathExists(dir.file("t/rank-0.json")));
+  EXPECT_TRUE(pathExists(dir.file("u/rank-1.json")));
 }
 
 TEST_F(MpiProgramTest, AMistakeOfAllRanksIsToldByTheFirst) {

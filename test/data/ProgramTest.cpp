@@ -367,6 +367,9 @@ TEST_F(ProgramTest, RefusesPlacesThatCannotBeWritten) {
   expectRefusal("2", training(1, {"--save", "/proc/none"}),
                 "cannot create directory");
   expectRefusal("2", training(1, {"--trace", dir.file("file/x")}), "--trace");
+  // Which there may be although nothing can be written into it.
+  expectRefusal("2", training(1, {"--trace", "/proc/self"}),
+                "--trace: cannot write to '/proc/");
   expectRefusal("2", training(1, {"--profile", dir.path()}),
                 "--profile: expected a file to write to, got a directory");
   expectRefusal("2", training(1, {"--profile", dir.file("no/x")}),

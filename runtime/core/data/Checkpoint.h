@@ -81,6 +81,8 @@ private:
         own_(std::move(own)) {}
 
   Status claimDirectory();
+  std::string probe() const;
+  Status checkIsShared() const;
   Status prepare(const std::string &temporary) const;
   Status writeOwnRanges(const std::string &temporary, const char *arena) const;
   Status writeParameters(const File &file, const char *arena) const;

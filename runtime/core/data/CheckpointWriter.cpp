@@ -115,6 +115,12 @@ Result<CheckpointWriter> CheckpointWriter::create(const Manifest &manifest,
                           std::move(*optimizer), std::move(*own));
   if (Status s = ranks.announce(rank == 0 ? writer.claimDirectory() : Status()))
     return s;
+  Status seen = ranks.agree(rank == 0 ? Status() : writer.checkIsShared());
+  Status removed = rank == 0 ? removeTree(writer.probe()) : Status();
+  if (seen)
+    return seen;
+  if (Status s = ranks.announce(removed))
+    return s;
   return writer;
 }
 
@@ -145,10 +151,21 @@ Status CheckpointWriter::claimDirectory() {
       if (Status s = removeTree(directory + "/" + name))
         return s;
   // To find out after hours of training would be late.
-  std::string probe = directory + "/" + probeFile;
-  if (Status s = replaceFile(probe, ""))
-    return s.withContext("--save");
-  return removeTree(probe);
+  return replaceFile(probe(), "").withContext("--save");
+}
+
+std::string CheckpointWriter::probe() const {
+  return options_.directory + "/" + probeFile;
+}
+
+/// Every rank writes into files that rank 0 creates.
+Status CheckpointWriter::checkIsShared() const {
+  if (!pathExists(probe()))
+    return Status::failed("--save: expected '" + options_.directory +
+                          "' to be one directory of all ranks, got one "
+                          "without what rank 0 has just written there");
+  Result<File> file = File::openForWriting(probe());
+  return file.status().withContext("--save");
 }
 
 Status CheckpointWriter::save(int64_t step, const char *arena) {
