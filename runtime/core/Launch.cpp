@@ -8,6 +8,8 @@
 #include "core/Launch.h"
 
 #include <charconv>
+#include <limits>
+#include <optional>
 
 extern char **environ;
 
@@ -26,7 +28,9 @@ Result<int> number(const Environment &environment, const std::string &name) {
       std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     return Status::failed("environment: expected " + name +
-                          " to be a number of at least 0, got '" + text + "'");
+                          " to be an integer from 0 to " +
+                          std::to_string(std::numeric_limits<int>::max()) +
+                          ", got '" + text + "'");
   return value;
 }
 
@@ -39,6 +43,10 @@ Status read(const Environment &environment, const std::string &name,
   return Status::ok();
 }
 
+struct Names {
+  const char *rank, *size, *localRank, *localSize;
+};
+
 Status checkRange(const std::string &rankName, int rank,
                   const std::string &sizeName, int size) {
   if (rank < size)
@@ -48,9 +56,19 @@ Status checkRange(const std::string &rankName, int rank,
                         std::to_string(rank));
 }
 
-struct Names {
-  const char *rank, *size, *localRank, *localSize;
-};
+Status checkRanges(const LaunchInfo &info, const Names &names) {
+  if (Status s = checkRange(names.rank, info.rank, names.size, info.size))
+    return s;
+  if (Status s = checkRange(names.localRank, info.localRank, names.localSize,
+                            info.localSize))
+    return s;
+  if (info.localSize <= info.size)
+    return Status::ok();
+  return Status::failed(std::string("environment: expected ") +
+                        names.localSize + " of at most " + names.size + "=" +
+                        std::to_string(info.size) + ", got " +
+                        std::to_string(info.localSize));
+}
 
 Result<LaunchInfo> readAll(const Environment &environment, LaunchInfo info,
                            const Names &names) {
@@ -62,10 +80,7 @@ Result<LaunchInfo> readAll(const Environment &environment, LaunchInfo info,
     return s;
   if (Status s = read(environment, names.localSize, info.localSize))
     return s;
-  if (Status s = checkRange(names.rank, info.rank, names.size, info.size))
-    return s;
-  if (Status s = checkRange(names.localRank, info.localRank, names.localSize,
-                            info.localSize))
+  if (Status s = checkRanges(info, names))
     return s;
   return info;
 }
@@ -86,6 +101,7 @@ Result<int> slurmTasksHere(const Environment &environment) {
       std::to_string(*node) + ", got '" + found->second + "'");
   const char *at = found->second.data(), *end = at + found->second.size();
   int64_t before = 0;
+  std::optional<int> here;
   while (at < end) {
     int tasks = 0, nodes = 1;
     auto parsed = std::from_chars(at, end, tasks);
@@ -100,12 +116,14 @@ Result<int> slurmTasksHere(const Environment &environment) {
       at = parsed.ptr + 1;
     }
     before += nodes;
-    if (*node < before)
-      return tasks;
+    if (!here && *node < before)
+      here = tasks;
     if (at < end && *at++ != ',')
       return malformed;
   }
-  return malformed;
+  if (!here)
+    return malformed;
+  return *here;
 }
 
 Result<LaunchInfo> readSlurm(const Environment &environment) {
@@ -126,10 +144,8 @@ Result<LaunchInfo> readSlurm(const Environment &environment) {
   if (!here.isOk())
     return here.status();
   info.localSize = *here;
-  if (Status s = checkRange("SLURM_PROCID", info.rank, sizeName, info.size))
-    return s;
-  if (Status s = checkRange("SLURM_LOCALID", info.localRank,
-                            "SLURM_STEP_TASKS_PER_NODE", info.localSize))
+  if (Status s = checkRanges(info, {"SLURM_PROCID", sizeName, "SLURM_LOCALID",
+                                    "SLURM_STEP_TASKS_PER_NODE"}))
     return s;
   // An interactive `srun --pty bash`: the shell's programs start their own.
   if (info.size == 1)

@@ -124,6 +124,9 @@ TEST(Launch, SlurmNodeLists) {
   for (const char *bad : {"", "4", "x", "4(x", "4(x2", "4(x0),3", "4;3", "4,",
                           "99999999999999999999(x3)", "-1,3"})
     EXPECT_EQ(tasks(bad, "1"), -1) << bad;
+  // Also behind the node that is asked for.
+  for (const char *bad : {"4(x", "4(x2", "4,x", "4;3", "4,3(", "4,3(x0)"})
+    EXPECT_EQ(tasks(bad, "0"), -1) << bad;
 }
 
 TEST(Launch, SlurmShellsStartTheirOwn) {
@@ -158,12 +161,20 @@ TEST(Launch, MissingAndImpossibleVariablesAreNamed) {
   expectRefused(with(mpirun, "OMPI_COMM_WORLD_RANK", "-1"), "'-1'");
   expectRefused(with(mpirun, "OMPI_COMM_WORLD_RANK", "1x"), "'1x'");
   expectRefused(with(mpirun, "OMPI_COMM_WORLD_LOCAL_RANK", "4"), "LOCAL_RANK");
+  expectRefused(with(mpirun, "OMPI_COMM_WORLD_LOCAL_SIZE", "9"),
+                "expected OMPI_COMM_WORLD_LOCAL_SIZE of at most "
+                "OMPI_COMM_WORLD_SIZE=8, got 9");
   expectRefused(with(torchrun, "WORLD_SIZE", ""), "WORLD_SIZE");
-  expectRefused(with(torchrun, "WORLD_SIZE", "99999999999"), "WORLD_SIZE");
+  expectRefused(with(torchrun, "WORLD_SIZE", "99999999999"),
+                "expected WORLD_SIZE to be an integer from 0 to 2147483647, "
+                "got '99999999999'");
   expectRefused(without(torchrun, "LOCAL_WORLD_SIZE"), "LOCAL_WORLD_SIZE");
   expectRefused(without(slurm, "SLURM_LOCALID"), "SLURM_LOCALID");
   expectRefused(with(slurm, "SLURM_LOCALID", "7"), "SLURM_LOCALID");
   expectRefused(with(slurm, "SLURM_NODEID", "3"), "node 3");
+  expectRefused(with(slurm, "SLURM_STEP_TASKS_PER_NODE", "4,11"),
+                "expected SLURM_STEP_TASKS_PER_NODE of at most "
+                "SLURM_STEP_NUM_TASKS=10, got 11");
 }
 
 TEST(Launch, ReadsThisProcess) {
