@@ -272,9 +272,13 @@ Status Trainer::loop() {
     if (isDue || step == last || *interrupted)
       if (Status s = save(step))
         return s;
-    if (*interrupted && step < last)
+    if (*interrupted && step < last) {
+      // As the state, records of the steps that ran are kept.
+      if (Status s = ranks_->agree(writeRecords()))
+        return s;
       return ranks_->agree(
           Status::failed("interrupted at step " + std::to_string(step)));
+    }
   }
   if (Status s = ranks_->agree(writeRecords()))
     return s;

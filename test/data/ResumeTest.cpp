@@ -220,6 +220,17 @@ TEST_F(ResumeTest, AnInterruptSavesAfterTheRunningStep) {
   runWell("1", training(3), {"LINEAR_FLAW=interrupt:3"});
 }
 
+TEST_F(ResumeTest, AnInterruptKeepsWhatWasRecorded) {
+  Outcome outcome = run("2",
+                        training(9, {"--trace", dir.file("trace"), "--profile",
+                                     dir.file("profile.json")}),
+                        {"LINEAR_FLAW=interrupt:3"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "error: interrupted at step 3");
+  EXPECT_TRUE(pathExists(dir.file("trace/rank-1.json")));
+  EXPECT_CONTAINS(readFile(dir.file("profile.json")), "\"steps\": 3");
+}
+
 TEST_F(ResumeTest, RefusesADirectoryOfAnotherRun) {
   runWell("1", training(2, {"--save", saves}));
   std::string before = stateAt(saves, 2);
