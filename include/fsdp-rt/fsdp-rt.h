@@ -91,7 +91,8 @@ FSDP_RT_EXPORT fsdp_code fsdp_describe(fsdp_session *session,
 FSDP_RT_EXPORT fsdp_code fsdp_ranks(fsdp_session *session, int32_t *world,
                                     int32_t *first, int32_t *count);
 
-/* The initial state, one of these before the first step; collective.
+/* The initial state, one of these before the first step; collective: where one
+ * process fails, or names another kind, seed or step than rank 0, all fail.
  * From `seed` by the program's initialisers; from a safetensors file, where
  * `cast` lets float types differ; or from a directory that fsdp_save or a
  * program's --save wrote, with the number of its step in *step (may be null).

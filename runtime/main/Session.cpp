@@ -129,7 +129,18 @@ Session::create(const fsdp_rt_program *program,
   return session;
 }
 
+/// Processes that began from different states would train on without a word.
+Status Session::agreeOnStart(const Status &mine, const std::string &start) {
+  return team_->call(OnFailure::Continue, [&](Rank &rank) -> Status {
+    if (Status s = rank.ranks().agree(mine))
+      return s;
+    return rank.ranks().agreeOn({{"initial state", start}});
+  });
+}
+
 Status Session::initializeFromSeed(uint64_t seed) {
+  if (Status s = agreeOnStart(Status::ok(), "of seed " + std::to_string(seed)))
+    return s;
   hasState_ = false;
   if (Status s = team_->call(OnFailure::Continue,
                              [&](Rank &rank) { return rank.initialize(seed); }))
@@ -140,6 +151,8 @@ Status Session::initializeFromSeed(uint64_t seed) {
 }
 
 Status Session::initializeFromFile(const std::string &path, bool cast) {
+  if (Status s = agreeOnStart(Status::ok(), "of a file"))
+    return s;
   hasState_ = false;
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
         std::vector<std::string> notes;
@@ -153,8 +166,11 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
 
 Result<int64_t> Session::resume(const std::string &directory) {
   Result<CheckpointInfo> found = findCheckpoint(directory);
-  if (!found.isOk())
-    return found.status();
+  std::string start =
+      found.isOk() ? "of a checkpoint of step " + std::to_string(found->step)
+                   : "";
+  if (Status s = agreeOnStart(found.status(), start))
+    return s;
   hasState_ = false;
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
         std::vector<std::string> notes;

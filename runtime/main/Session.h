@@ -48,6 +48,9 @@ public:
 
 private:
   Session() = default;
+  /// That all ranks begin from the same; `mine` is what was wrong with that
+  /// of this process.
+  Status agreeOnStart(const Status &mine, const std::string &start);
   Status checkReady() const;
   Result<NamedTensor> findSized(const std::string &name, size_t bytes) const;
   RankTeam::Call copyInputs() const;

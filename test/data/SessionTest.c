@@ -277,21 +277,57 @@ static void test_end(void) {
   fsdp_destroy(s);
 }
 
+/* What one process finds wrong fails all, and they start from one state. */
+static void test_starts_together(fsdp_session *s, int32_t first) {
+  int64_t step = 0;
+  int is_first = first == 0;
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  train(s, 0, 2);
+  CHECK_OK(s, fsdp_save(s, in_directory("two")));
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  train(s, 0, 3);
+  CHECK_OK(s, fsdp_save(s, in_directory("three")));
+
+  CHECK_REFUSED(s, fsdp_init_from_seed(s, is_first ? 0 : 1),
+                "rank 1: initial state: expected of seed 0 as on rank 0, got "
+                "of seed 1");
+  CHECK_REFUSED(s,
+                fsdp_resume(s, in_directory(is_first ? "two" : "none"), NULL),
+                "rank 1: ");
+  CHECK_REFUSED(s,
+                fsdp_resume(s, in_directory(is_first ? "none" : "two"), NULL),
+                "rank 0: ");
+  CHECK_REFUSED(s,
+                fsdp_resume(s, in_directory(is_first ? "two" : "three"), NULL),
+                "rank 1: initial state: expected of a checkpoint of step 2 as "
+                "on rank 0, got of a checkpoint of step 3");
+  CHECK_REFUSED(s,
+                is_first ? fsdp_resume(s, in_directory("two"), NULL)
+                         : fsdp_init_from_seed(s, 0),
+                "rank 1: initial state: expected of a checkpoint of step 2 as "
+                "on rank 0, got of seed 0");
+  /* The state is still the one before. */
+  train(s, 3, 4);
+  CHECK_OK(s, fsdp_resume(s, in_directory("two"), &step));
+  CHECK(step == 2);
+}
+
 /* One rank of several processes. */
 static void test_mpi(void) {
   fsdp_session_options options = {.size = sizeof options, .backend = "mpi"};
   fsdp_session *s = NULL;
-  int32_t world, count;
+  int32_t world, first, count;
   CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s));
   if (!s)
     return;
-  CHECK_OK(s, fsdp_ranks(s, &world, NULL, &count));
+  CHECK_OK(s, fsdp_ranks(s, &world, &first, &count));
   CHECK(world > 1 && count == 1);
   CHECK_OK(s, fsdp_init_from_seed(s, 0));
   test_parameters(s);
   test_training(s);
   CHECK_REFUSED(s, fsdp_init_from_file(s, in_directory("none"), 0),
                 "No such file");
+  test_starts_together(s, first);
   test_failing_step(s);
   fsdp_destroy(s);
 }
