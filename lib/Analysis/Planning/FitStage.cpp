@@ -23,6 +23,9 @@ static constexpr double kLinkPrices[] = {1, 0.25, 0.0625};
 /// forward that offload, evenly spread, and the price for them.
 static constexpr int kParts[] = {3, 5, 7};
 static constexpr double kPartPrice = 0.0625;
+/// Prices of memory that are looked at one by one, where a higher one does not
+/// mean that less is needed.
+static constexpr int kApart = 20;
 
 llvm::Expected<int>
 mlir::fsdp::sched::findLevel(const PlanTrials &trials,
@@ -40,7 +43,6 @@ mlir::fsdp::sched::findLevel(const PlanTrials &trials,
     return most.takeError();
   if (!*most) {
     // One between may, all the same.
-    constexpr int kApart = 20;
     auto between = trials.findEach<bool>(
         high / kApart - 1, [&](size_t i) { return fits((i + 1) * kApart); });
     if (!between)
@@ -179,9 +181,12 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   if (!found)
     return found.takeError();
   found->push_back({space.withAllOffloaded(space.getRepeating(0))});
+  // Where repeats alone do not make the step fit, more of them need not help:
+  // what is computed again is there at once.
+  int step = trials.getBest().fits() ? PlanSpace::kMostLevel : kApart;
   if (space.rules.mayRecompute())
-    found->push_back(
-        {space.withAllOffloaded(space.getRepeating(PlanSpace::kMostLevel))});
+    for (int level = PlanSpace::kMostLevel; level > 0; level -= step)
+      found->push_back({space.withAllOffloaded(space.getRepeating(level))});
   // Several prices often mean the same.
   std::vector<StepPlan> bases;
   for (Plans &some : *found)
@@ -207,7 +212,7 @@ llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
                                          PlanTrials &trials) {
   std::vector<StepPlan> plans;
   if (space.rules.mayRecompute())
-    for (int price = 20; price <= PlanSpace::kMostLevel; price += 20)
+    for (int price = kApart; price <= PlanSpace::kMostLevel; price += kApart)
       plans.push_back(space.getRepeating(price));
   if (space.mayOffload()) {
     plans.push_back(space.getRepeating(0));
