@@ -23,9 +23,8 @@ static constexpr double kLinkPrices[] = {1, 0.25, 0.0625};
 /// forward that offload, evenly spread, and the price for them.
 static constexpr int kParts[] = {3, 5, 7};
 static constexpr double kPartPrice = 0.0625;
-/// Prices of memory that are looked at one by one, where a higher one does not
-/// mean that less is needed.
-static constexpr int kApart = 20;
+/// Levels that double the price of memory.
+static constexpr int kDoubled = 6;
 
 llvm::Expected<int>
 mlir::fsdp::sched::findLevel(const PlanTrials &trials,
@@ -43,6 +42,7 @@ mlir::fsdp::sched::findLevel(const PlanTrials &trials,
     return most.takeError();
   if (!*most) {
     // One between may, all the same.
+    constexpr int kApart = 20;
     auto between = trials.findEach<bool>(
         high / kApart - 1, [&](size_t i) { return fits((i + 1) * kApart); });
     if (!between)
@@ -181,12 +181,18 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   if (!found)
     return found.takeError();
   found->push_back({space.withAllOffloaded(space.getRepeating(0))});
-  // Where repeats alone do not make the step fit, more of them need not help:
-  // what is computed again is there at once.
-  int step = trials.getBest().fits() ? PlanSpace::kMostLevel : kApart;
-  if (space.rules.mayRecompute())
-    for (int level = PlanSpace::kMostLevel; level > 0; level -= step)
+  // More repeats need not mean less memory: what is computed again is there at
+  // once. So with some, and ever more of them.
+  if (space.rules.mayRecompute()) {
+    auto add = [&](int level) {
       found->push_back({space.withAllOffloaded(space.getRepeating(level))});
+    };
+    int lowest = space.getLowestLevel();
+    add(lowest);
+    for (int more = kDoubled; more <= 8 * kDoubled; more *= 2)
+      add(std::min(lowest + more, PlanSpace::kMostLevel));
+    add(PlanSpace::kMostLevel);
+  }
   // Several prices often mean the same.
   std::vector<StepPlan> bases;
   for (Plans &some : *found)
@@ -212,7 +218,7 @@ llvm::Error mlir::fsdp::sched::fitAnyhow(const PlanSpace &space,
                                          PlanTrials &trials) {
   std::vector<StepPlan> plans;
   if (space.rules.mayRecompute())
-    for (int price = kApart; price <= PlanSpace::kMostLevel; price += kApart)
+    for (int price = 20; price <= PlanSpace::kMostLevel; price += 20)
       plans.push_back(space.getRepeating(price));
   if (space.mayOffload()) {
     plans.push_back(space.getRepeating(0));

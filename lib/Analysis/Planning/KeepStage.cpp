@@ -99,18 +99,6 @@ static llvm::Expected<StepPlan> getRepeatingForAll(const PlanSpace &space,
   return space.getRepeating(std::min(*level, PlanSpace::kMostLevel));
 }
 
-/// The lowest price of memory at which anything is repeated.
-static int getLowestLevel(const PlanSpace &space) {
-  int low = 0, high = PlanSpace::kMostLevel;
-  while (high - low > 1) {
-    int middle = (low + high) / 2;
-    bool repeats =
-        space.getRepeating(middle).recompute != space.given.recompute;
-    (repeats ? high : low) = middle;
-  }
-  return high;
-}
-
 llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
                                             PlanTrials &trials, int level) {
   std::vector<StepPlan> bases;
@@ -120,7 +108,7 @@ llvm::Error mlir::fsdp::sched::tradeForRoom(const PlanSpace &space,
     int from = level == 0 || needsRest ? 36 : level;
     // Launching small kernels costs more than what they do.
     if (level == 0) {
-      int lowest = getLowestLevel(space);
+      int lowest = space.getLowestLevel();
       bases.push_back(space.getRepeating(lowest));
       from = std::max(from, lowest);
     }

@@ -17,7 +17,7 @@ using llvm::SmallVector;
 
 /// How many ways to repeat and offload are filled with gathered units, of each
 /// sort.
-static constexpr size_t kWaysToFill = 1;
+static constexpr size_t kWaysToFill = 2;
 
 static llvm::Error createHostError(int64_t hostBudget, int64_t bytes) {
   return llvm::createStringError(

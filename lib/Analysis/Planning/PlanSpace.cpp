@@ -167,6 +167,15 @@ int PlanSpace::getLevel(double linkPrice) const {
   return level;
 }
 
+int PlanSpace::getLowestLevel() const {
+  int low = 0, high = kMostLevel;
+  while (high - low > 1) {
+    int middle = (low + high) / 2;
+    (getRepeating(middle).recompute == given.recompute ? low : high) = middle;
+  }
+  return high;
+}
+
 std::vector<Id> PlanSpace::getKeepOrder() const {
   std::vector<Id> gathers;
   for (size_t i = 0; i != program.ops.size(); ++i)

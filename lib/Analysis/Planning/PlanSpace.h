@@ -56,6 +56,8 @@ struct PlanSpace {
                          bool mayRecompute = true) const;
   /// The level at which all that pays is offloaded or repeated.
   int getLevel(double linkPrice) const;
+  /// The lowest at which anything is repeated.
+  int getLowestLevel() const;
   /// @plan with all on the host that can be there, paying or not.
   StepPlan withAllOffloaded(StepPlan plan) const;
   /// Gathers that could be kept: most time for a byte first; of equal ones that
