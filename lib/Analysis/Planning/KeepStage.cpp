@@ -148,8 +148,8 @@ llvm::Error mlir::fsdp::sched::offloadForRoom(const PlanSpace &space,
   if (llvm::Error error = offerOffloading(
           space, trials, {space.withAllOffloaded(space.getRepeating(0))}))
     return error;
-  const PlannedStep &returned = trials.getBestOfLastWay(/*offloads=*/true);
-  if (!returned.fits())
+  const PlannedStep *returned = trials.getOffloadingOfLastWay();
+  if (!returned)
     return llvm::Error::success();
-  return keepWhatFits(space, trials, returned.plan).takeError();
+  return keepWhatFits(space, trials, returned->plan).takeError();
 }

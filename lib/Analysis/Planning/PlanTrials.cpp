@@ -82,11 +82,26 @@ bool PlanTrials::fitsHost(const StepPlan &plan) const {
   return getHostBytes(program, plan) <= limits.host;
 }
 
+PlanTrials::Sort PlanTrials::getSort(const StepPlan &plan) {
+  return llvm::is_contained(plan.offload, true)     ? Offloads
+         : llvm::is_contained(plan.recompute, true) ? Repeats
+                                                    : Neither;
+}
+
+const PlannedStep *PlanTrials::getOffloadingOfLastWay() const {
+  const PlannedStep *found = nullptr;
+  for (const auto &[key, planned] : finalists)
+    if (key.first == Offloads && key.second == ways && planned.fits() &&
+        (!found || planned.step < found->step))
+      found = &planned;
+  return found;
+}
+
 /// Ways that fit, fastest first; of equally fast ones the earlier.
-std::vector<std::pair<Time, int>> PlanTrials::rankWays(bool offloads) const {
+std::vector<std::pair<Time, int>> PlanTrials::rankWays(Sort sort) const {
   std::vector<std::pair<Time, int>> ranks;
   for (const auto &[key, found] : finalists)
-    if (key.first == offloads && found.fits())
+    if (key.first == sort && found.fits())
       ranks.push_back({found.step, key.second});
   llvm::sort(ranks);
   return ranks;
@@ -94,18 +109,18 @@ std::vector<std::pair<Time, int>> PlanTrials::rankWays(bool offloads) const {
 
 SmallVector<StepPlan> PlanTrials::getFinalists(size_t most) const {
   SmallVector<StepPlan> result;
-  for (bool offloads : {false, true}) {
-    std::vector<std::pair<Time, int>> ranks = rankWays(offloads);
+  for (Sort sort : {Neither, Repeats, Offloads}) {
+    std::vector<std::pair<Time, int>> ranks = rankWays(sort);
     for (auto [step, number] : llvm::ArrayRef(ranks).take_front(most))
       if (step - best.step <= laterGain)
-        result.push_back(finalists.at({offloads, number}).plan);
+        result.push_back(finalists.at({sort, number}).plan);
   }
   return result;
 }
 
 /// What a plan of @way must take less than to be grouped in the end.
-Time PlanTrials::getFinalTime(bool offloads, int way) const {
-  std::vector<std::pair<Time, int>> others = rankWays(offloads);
+Time PlanTrials::getFinalTime(Sort sort, int way) const {
+  std::vector<std::pair<Time, int>> others = rankWays(sort);
   llvm::erase_if(others, [&](auto &rank) { return rank.second == way; });
   return others.size() < kWaysToGroup ? PlannedStep::kNever
                                       : others[kWaysToGroup - 1].first;
@@ -113,15 +128,14 @@ Time PlanTrials::getFinalTime(bool offloads, int way) const {
 
 /// From here on a plan is neither the best of its way nor better than those
 /// that go on. (As long as nothing fits, whatever does is wanted.)
-Time PlanTrials::getLimit(bool offloads, int way) {
-  Time limit =
-      std::min(finalists[{offloads, way}].step, getFinalTime(offloads, way));
+Time PlanTrials::getLimit(Sort sort, int way) {
+  Time limit = std::min(finalists[{sort, way}].step, getFinalTime(sort, way));
   return best.fits() ? std::min(limit, best.step + laterGain) : limit;
 }
 
-void PlanTrials::take(PlannedStep found, bool offloads, int way) {
-  if (found.step < getLimit(offloads, way))
-    finalists[{offloads, way}] = found;
+void PlanTrials::take(PlannedStep found, Sort sort, int way) {
+  if (found.step < getLimit(sort, way))
+    finalists[{sort, way}] = found;
   else
     found.step = PlannedStep::kNever;
   bool isBetter = best.fits()
@@ -131,23 +145,23 @@ void PlanTrials::take(PlannedStep found, bool offloads, int way) {
     best = std::move(found);
 }
 
-void PlanTrials::noteGap(const Candidate &scheduled, bool offloads) {
+void PlanTrials::noteGap(const Candidate &scheduled, Sort sort) {
   double bound = double(std::max<Time>(scheduled.getBound(), 1));
   double gap = double(scheduled.planned.step) / bound - 1;
-  gaps[offloads] = std::min(gap, gaps[offloads].value_or(gap));
+  gaps[sort] = std::min(gap, gaps[sort].value_or(gap));
 }
 
 llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
   struct Offer {
     const StepPlan &plan;
-    bool offloads;
+    Sort sort;
     int way;
   };
   SmallVector<Offer> offers;
   for (const Way &way : offered) {
     ++ways;
     for (const StepPlan &plan : way)
-      offers.push_back({plan, llvm::is_contained(plan.offload, true), ways});
+      offers.push_back({plan, getSort(plan), ways});
   }
   auto candidates = findEach<Candidate>(
       offers.size(), [&](size_t i) { return prepare(offers[i].plan); });
@@ -160,7 +174,7 @@ llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
     if (candidate.step)
       left.push_back({candidate.getBound(), i});
     else
-      take(std::move(candidate.planned), offers[i].offloads, offers[i].way);
+      take(std::move(candidate.planned), offers[i].sort, offers[i].way);
   llvm::sort(left);
   // Of one after the other, each would know more about what it must beat.
   constexpr size_t kTogether = 4;
@@ -169,10 +183,10 @@ llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
     done += some.size();
     SmallVector<Time> limits;
     for (auto [bound, i] : some)
-      limits.push_back(getLimit(offers[i].offloads, offers[i].way));
+      limits.push_back(getLimit(offers[i].sort, offers[i].way));
     auto times = findEach<Time>(some.size(), [&](size_t j) {
       size_t i = some[j].second;
-      double gap = gaps[offers[i].offloads].value_or(0);
+      double gap = gaps[offers[i].sort].value_or(0);
       return llvm::Expected<Time>(getTime((*candidates)[i], limits[j], gap));
     });
     if (!times)
@@ -182,9 +196,9 @@ llvm::Error PlanTrials::offer(const std::vector<Way> &offered) {
       Candidate &candidate = (*candidates)[i];
       candidate.planned.step = time;
       if (time < limit)
-        noteGap(candidate, offers[i].offloads);
+        noteGap(candidate, offers[i].sort);
       candidate.step.reset();
-      take(std::move(candidate.planned), offers[i].offloads, offers[i].way);
+      take(std::move(candidate.planned), offers[i].sort, offers[i].way);
     }
   }
   return llvm::Error::success();

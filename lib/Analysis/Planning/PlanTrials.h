@@ -65,12 +65,9 @@ public:
   void noteMisfit(const StepPlan &plan, int64_t leastBytes);
 
   const PlannedStep &getBest() const { return best; }
-  /// The best of the last way, of those that offload or of the others.
-  const PlannedStep &getBestOfLastWay(bool offloads) {
-    return finalists[{offloads, ways}];
-  }
-  /// Plans to go on with: those of the best @most ways without offloading and
-  /// of the best @most with it.
+  /// The best of the last way that offloads; null where none fits.
+  const PlannedStep *getOffloadingOfLastWay() const;
+  /// Plans to go on with: those of the best @most ways of each sort.
   llvm::SmallVector<StepPlan> getFinalists(size_t most) const;
 
   /// What grouping gains, about: what is slower than the best by more than that
@@ -78,6 +75,10 @@ public:
   Time laterGain = 0;
 
 private:
+  /// What is best changes as units are kept and transfers grouped, and
+  /// differently for those that repeat and those that offload.
+  enum Sort { Neither, Repeats, Offloads, kSorts };
+  static Sort getSort(const StepPlan &plan);
   llvm::Expected<StepProblem> getProblem(const StepPlan &plan) const;
   /// A plan to be scheduled; without a problem where it does not fit.
   struct Candidate {
@@ -89,11 +90,11 @@ private:
   };
   llvm::Expected<Candidate> prepare(const StepPlan &plan) const;
   Time getTime(const Candidate &candidate, Time limit, double gap) const;
-  void noteGap(const Candidate &scheduled, bool offloads);
-  std::vector<std::pair<Time, int>> rankWays(bool offloads) const;
-  Time getFinalTime(bool offloads, int way) const;
-  Time getLimit(bool offloads, int way);
-  void take(PlannedStep found, bool offloads, int way);
+  void noteGap(const Candidate &scheduled, Sort sort);
+  std::vector<std::pair<Time, int>> rankWays(Sort sort) const;
+  Time getFinalTime(Sort sort, int way) const;
+  Time getLimit(Sort sort, int way);
+  void take(PlannedStep found, Sort sort, int way);
 
   const StepProgram &program;
   const CostModel &cost;
@@ -102,12 +103,12 @@ private:
   PlanNeeds &needs;
   bool threads;
   PlannedStep best;
-  /// By whether anything is offloaded, and by way.
-  std::map<std::pair<bool, int>, PlannedStep> finalists;
+  /// By sort and way.
+  std::map<std::pair<Sort, int>, PlannedStep> finalists;
   int ways = 0;
-  /// By whether anything is offloaded: how much longer than its bound a plan
-  /// took at least, as a part of it; none as long as there is no plan.
-  std::array<std::optional<double>, 2> gaps;
+  /// By sort: how much longer than its bound a plan took at least, as a part of
+  /// it; none as long as there is no plan.
+  std::array<std::optional<double>, kSorts> gaps;
 };
 
 template <typename T>
