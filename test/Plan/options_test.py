@@ -89,6 +89,19 @@ class LittleMemory(unittest.TestCase):
               f"{max(ratios) - 1:.1%} at worst")
         self.assertGreater(len(ratios), 15)
 
+    def test_offloads_go_with_repeats(self):
+        """Small kernels take as long as they take to launch: what repeats pays at one price, all or nothing."""
+        ratios, cluster = [], "a100-80g-pcie"
+        for model in MODELS:
+            asked = [model, "--mesh", "shard=8", "--cluster", cluster]
+            least, used = self.find(*asked, "--memory-budget", 1), Step(*asked).bytes + get_reserved(cluster)
+            asked += ["--memory-budget", least + max(used - least, 0) // 6]
+            offloading = self.find(*asked, "--recompute", "none")
+            if isinstance(offloading, Step):
+                ratios.append(Step(*asked).time / offloading.time)
+        print(f"{len(ratios)} plans beside those that only offload:", *(f"{ratio:.2f}" for ratio in sorted(ratios)))
+        self.assertLess(sum(ratios) / len(ratios), 0.9)
+
 
 class RandomOptions(unittest.TestCase):
     def test_all(self):
