@@ -170,6 +170,22 @@ static llvm::Expected<Plans> getPart(const PlanSpace &space,
   return *level > PlanSpace::kMostLevel ? Plans() : Plans{getPlan(*level)};
 }
 
+/// Whether hardly a value is repeated or offloaded in one of them alone.
+static bool areAlike(const StepPlan &a, const StepPlan &b) {
+  constexpr int kFew = 64;
+  int taken = 0, apart = 0;
+  auto compare = [&](const std::vector<bool> &ofA,
+                     const std::vector<bool> &ofB) {
+    for (auto [inA, inB] : llvm::zip_equal(ofA, ofB)) {
+      taken += inA || inB;
+      apart += inA != inB;
+    }
+  };
+  compare(a.recompute, b.recompute);
+  compare(a.offload, b.offload);
+  return apart <= taken / kFew;
+}
+
 llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
                                             PlanTrials &trials) {
   constexpr size_t kPrices = std::size(kLinkPrices);
@@ -197,7 +213,9 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   std::vector<StepPlan> bases;
   for (Plans &some : *found)
     for (StepPlan &base : some)
-      if (!llvm::is_contained(bases, base))
+      if (llvm::none_of(bases, [&](const StepPlan &other) {
+            return areAlike(base, other);
+          }))
         bases.push_back(std::move(base));
   return offerOffloading(space, trials, bases);
 }

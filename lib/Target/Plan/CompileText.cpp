@@ -52,8 +52,11 @@ static void printBuckets(const StepProgram &program, llvm::raw_ostream &os) {
     const StepTransfer &transfer = program.transfers[op.transfer];
     os << "  " << op.name << " (" << (op.backward ? "backward" : "forward")
        << "), " << transfer.atomBytes.size() << " together, "
-       << formatBytes(transfer.getBytes()) << ": "
-       << llvm::join(getTransferUnits(program, i), ", ") << "\n";
+       << formatBytes(transfer.getBytes());
+    // Sums of a step belong to none.
+    if (auto units = getTransferUnits(program, i); !units.empty())
+      os << ": " << llvm::join(units, ", ");
+    os << "\n";
   }
 }
 
