@@ -70,7 +70,7 @@ LogicalResult fsdp::checkTies(func::FuncOp step) {
     if (!kernel || kernel.isExternal())
       continue;
     for (unsigned result = 0; result != launch.getNumResults(); ++result) {
-      int64_t input = launch.getTied() ? (*launch.getTied())[result] : -1;
+      int64_t input = launch.getTiedInput(result);
       auto [it, isNew] = known.try_emplace({kernel, {input, result}});
       if (isNew)
         it->second = findWrongTie(kernel, input, result);

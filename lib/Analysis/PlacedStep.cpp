@@ -315,8 +315,7 @@ static LogicalResult checkPeak(func::FuncOp step, const StepProgram &program,
   std::array<int64_t, kPurposeNames.size()> state = {};
   for (const StepBuffer &buffer : program.buffers)
     if (buffer.isArgument)
-      state[unsigned(buffer.purpose)] +=
-          llvm::alignTo(buffer.bytes, kArenaAlignment) + border;
+      state[unsigned(buffer.purpose)] += getPlaceBytes(buffer.bytes) + border;
   int64_t peak = 0;
   for (auto [i, purpose] : llvm::enumerate(kPurposeNames)) {
     Attribute attr = getPart(purpose);

@@ -82,13 +82,8 @@ struct TieInits : fsdp::impl::TieInitsBase<TieInits> {
         kernel.getArgument(*input).replaceAllUsesWith(
             kernel.getArgument(inputs + i));
         writeInPlace(kernel, i);
-        for (LaunchOp launch : launches[kernel.getSymName()]) {
-          SmallVector<int64_t> tied(results, -1);
-          if (launch.getTied())
-            tied.assign(launch.getTied()->begin(), launch.getTied()->end());
-          tied[i] = *input;
-          launch.setTied(tied);
-        }
+        for (LaunchOp launch : launches[kernel.getSymName()])
+          launch.setTiedInput(i, *input);
       }
     }
   }

@@ -89,11 +89,7 @@ private:
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
     if (kernel.isExternal() || !readsBeforeWrites(kernel, index, result))
       return;
-    SmallVector<int64_t> tied(launch.getNumResults(), -1);
-    if (launch.getTied())
-      tied.assign(launch.getTied()->begin(), launch.getTied()->end());
-    tied[result] = index;
-    launch.setTied(tied);
+    launch.setTiedInput(result, index);
   }
 };
 } // namespace

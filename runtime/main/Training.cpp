@@ -258,6 +258,7 @@ void Trainer::tell(const std::vector<std::string> &notes) {
 
 Status Trainer::loop() {
   const int64_t last = *options_.steps;
+  Status end = Status::ok();
   for (int64_t step = firstStep_; step <= last; ++step) {
     if (Status s = runStep(step)) {
       run_.record.setStep(step);
@@ -273,14 +274,14 @@ Status Trainer::loop() {
       if (Status s = save(step))
         return s;
     if (*interrupted && step < last) {
-      // As the state, records of the steps that ran are kept.
-      if (Status s = ranks_->agree(writeRecords()))
-        return s;
-      return ranks_->agree(
-          Status::failed("interrupted at step " + std::to_string(step)));
+      end = Status::failed("interrupted at step " + std::to_string(step));
+      break;
     }
   }
+  // As the state, records of the steps that ran are kept.
   if (Status s = ranks_->agree(writeRecords()))
+    return s;
+  if (Status s = ranks_->agree(end))
     return s;
   return ranks_->announce(isFirst() ? console_->finish() : Status::ok());
 }

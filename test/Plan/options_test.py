@@ -62,8 +62,11 @@ RULES = (["--reshard-after-forward", "true"], ["--reshard-after-forward", "false
 
 
 class LittleMemory(unittest.TestCase):
-    """Under an eighth of what lies between the least that works and all that a step uses, whatever a rule asks is among
-    what is chosen from."""
+    def ask(self, model, mesh, cluster, parts):
+        """Under one of @parts of what lies between the least that works and all that a step uses."""
+        asked = [model, "--mesh", mesh, "--cluster", cluster]
+        least, used = self.find(*asked, "--memory-budget", 1), Step(*asked).bytes + get_reserved(cluster)
+        return asked + ["--memory-budget", least + max(used - least, 0) // parts]
 
     def find(self, model, *words):
         try:
@@ -73,11 +76,10 @@ class LittleMemory(unittest.TestCase):
             return int(re.search(r"at least (\d+)", str(refusal))[1])
 
     def test_rules(self):
-        ratios, cluster = [], "h100-pcie"
+        """Whatever a rule asks is among what is chosen from."""
+        ratios = []
         for model in MODELS:
-            asked = [model, "--mesh", "shard=4", "--cluster", cluster]
-            least, used = self.find(*asked, "--memory-budget", 1), Step(*asked).bytes + get_reserved(cluster)
-            asked += ["--memory-budget", least + max(used - least, 0) // 8]
+            asked = self.ask(model, "shard=4", "h100-pcie", 8)
             ours = Step(*asked)
             for rule in RULES:
                 with self.subTest(model=model.parent.name, rule=rule):
@@ -91,11 +93,9 @@ class LittleMemory(unittest.TestCase):
 
     def test_offloads_go_with_repeats(self):
         """Small kernels take as long as they take to launch: what repeats pays at one price, all or nothing."""
-        ratios, cluster = [], "a100-80g-pcie"
+        ratios = []
         for model in MODELS:
-            asked = [model, "--mesh", "shard=8", "--cluster", cluster]
-            least, used = self.find(*asked, "--memory-budget", 1), Step(*asked).bytes + get_reserved(cluster)
-            asked += ["--memory-budget", least + max(used - least, 0) // 6]
+            asked = self.ask(model, "shard=8", "a100-80g-pcie", 6)
             offloading = self.find(*asked, "--recompute", "none")
             if isinstance(offloading, Step):
                 ratios.append(Step(*asked).time / offloading.time)

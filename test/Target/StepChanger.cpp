@@ -513,14 +513,6 @@ LaunchOp StepChanger::pickLaunch() {
   return pickFrom(launches);
 }
 
-void StepChanger::setTie(LaunchOp launch, unsigned result, int64_t input) {
-  SmallVector<int64_t> ties(launch.getNumResults(), -1);
-  if (auto tied = launch.getTied())
-    ties.assign(tied->begin(), tied->end());
-  ties[result] = input;
-  launch.setTied(ties);
-}
-
 /// A kernel writes where it reads, and nothing says that it may.
 bool StepChanger::dropTie() {
   LaunchOp launch = pickLaunch();
@@ -530,7 +522,7 @@ bool StepChanger::dropTie() {
       getArenaOffset(launch.getResult(result)) !=
           getArenaOffset(launch.getInputs()[tied]))
     return false;
-  setTie(launch, result, -1);
+  launch.setTiedInput(result, -1);
   return true;
 }
 
@@ -545,13 +537,12 @@ bool StepChanger::tieToFactor() {
   if (focus != Focus::All || launch.getTiedInput(result) >= 0 ||
       factor.getType() != launch.getResult(result).getType())
     return false;
-  auto makes = [&](Operation *op) {
-    return linalg::isaContractionOpInterface(dyn_cast<linalg::LinalgOp>(op)) &&
-           op->getNumResults() == 1;
-  };
-  if (llvm::none_of(kernel.getArgument(input).getUsers(), makes))
+  if (llvm::none_of(kernel.getArgument(input).getUsers(), [](Operation *user) {
+        return linalg::isaContractionOpInterface(
+            dyn_cast<linalg::LinalgOp>(user));
+      }))
     return false;
-  setTie(launch, result, input);
+  launch.setTiedInput(result, input);
   if (pick(2))
     move(launch.getResult(result), getArenaOffset(factor));
   return true;

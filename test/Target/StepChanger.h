@@ -116,7 +116,6 @@ private:
   int64_t addRoom(Value value);
   bool isSent(Value whole);
   LaunchOp pickLaunch();
-  void setTie(LaunchOp launch, unsigned result, int64_t input);
 
   /// The same op once more, next to @op.
   template <typename Op>

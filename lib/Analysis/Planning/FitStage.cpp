@@ -23,8 +23,9 @@ static constexpr double kLinkPrices[] = {1, 0.25, 0.0625};
 /// forward that offload, evenly spread, and the price for them.
 static constexpr int kParts[] = {3, 5, 7};
 static constexpr double kPartPrice = 0.0625;
-/// Levels that double the price of memory.
-static constexpr int kDoubled = 6;
+/// Levels above the lowest that repeats; six of them double the price of
+/// memory.
+static constexpr int kMoreRepeats[] = {0, 6, 12, 24, 48, PlanSpace::kMostLevel};
 
 llvm::Expected<int>
 mlir::fsdp::sched::findLevel(const PlanTrials &trials,
@@ -200,14 +201,10 @@ llvm::Error mlir::fsdp::sched::offloadToFit(const PlanSpace &space,
   // More repeats need not mean less memory: what is computed again is there at
   // once. So with some, and ever more of them.
   if (space.rules.mayRecompute()) {
-    auto add = [&](int level) {
-      found->push_back({space.withAllOffloaded(space.getRepeating(level))});
-    };
     int lowest = space.getLowestLevel();
-    add(lowest);
-    for (int more = kDoubled; more <= 8 * kDoubled; more *= 2)
-      add(std::min(lowest + more, PlanSpace::kMostLevel));
-    add(PlanSpace::kMostLevel);
+    for (int more : kMoreRepeats)
+      found->push_back({space.withAllOffloaded(
+          space.getRepeating(std::min(lowest + more, PlanSpace::kMostLevel)))});
   }
   // Several prices often mean the same.
   std::vector<StepPlan> bases;

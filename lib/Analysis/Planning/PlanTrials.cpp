@@ -89,12 +89,9 @@ PlanTrials::Sort PlanTrials::getSort(const StepPlan &plan) {
 }
 
 const PlannedStep *PlanTrials::getOffloadingOfLastWay() const {
-  const PlannedStep *found = nullptr;
-  for (const auto &[key, planned] : finalists)
-    if (key.first == Offloads && key.second == ways && planned.fits() &&
-        (!found || planned.step < found->step))
-      found = &planned;
-  return found;
+  auto found = finalists.find({Offloads, ways});
+  return found != finalists.end() && found->second.fits() ? &found->second
+                                                          : nullptr;
 }
 
 /// Ways that fit, fastest first; of equally fast ones the earlier.

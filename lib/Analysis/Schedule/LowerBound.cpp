@@ -331,9 +331,9 @@ void Graph::findReductions(Queue queue, const std::vector<Id> &heldUntil) {
     held[s] += held[s - 1];
   readyBefore.clear();
   size_t ready = 0;
-  for (Id s = 0; size_t(s) != n; ++s) {
+  for (size_t s = 0; s != n; ++s) {
     while (ready != reductions.size() &&
-           p.transfers[reductions[ready]].ready < s)
+           p.transfers[reductions[ready]].ready < Id(s))
       ++ready;
     readyBefore.push_back(ready);
   }

@@ -144,3 +144,11 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 int64_t LaunchOp::getTiedInput(unsigned i) {
   return getTied() ? (*getTied())[i] : -1;
 }
+
+void LaunchOp::setTiedInput(unsigned i, int64_t input) {
+  SmallVector<int64_t> tied(getNumResults(), -1);
+  if (getTied())
+    tied.assign(getTied()->begin(), getTied()->end());
+  tied[i] = input;
+  setTied(tied);
+}

@@ -658,6 +658,7 @@ def FSDP_LaunchOp : FSDP_PlacedOp<"launch", [
   let extraClassDeclaration = [{
     /// The input that result `i` is written over; -1 where it has its own place.
     int64_t getTiedInput(unsigned i);
+    void setTiedInput(unsigned i, int64_t input);
   }];
 }
 
