@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random options together: a step is planned, placed and verified, and takes no less than its bound, or it is refused
 for what was asked, never for what the compiler made of it. And where memory is short, what is planned is about as good as
-under any rule for it."""
+under any rule for it. A sweep says the same."""
+import json
 import random
 import re
 import unittest
 
-from versus_test import MODELS, Step, get_reserved
+from versus_test import MODELS, Step, get_reserved, run
 
 SEEDS = range(120)
 MESHES = ["shard=1", "shard=2", "shard=3", "shard=8", "shard=64", "shard=2,replicate=2", "shard=8,replicate=8",
@@ -101,6 +102,23 @@ class LittleMemory(unittest.TestCase):
                 ratios.append(Step(*asked).time / offloading.time)
         print(f"{len(ratios)} plans beside those that only offload:", *(f"{ratio:.2f}" for ratio in sorted(ratios)))
         self.assertLess(sum(ratios) / len(ratios), 0.9)
+
+
+class Sweeps(unittest.TestCase):
+    def test_points(self):
+        """What a sweep says of a budget is what is compiled for it."""
+        fitting, cluster = 0, "a100-40g-sxm-efa"
+        for model in MODELS:
+            asked = [model, "--mesh", "shard=16,replicate=2", "--wrap", "pieces", "--cluster", cluster]
+            used = Step(*asked).bytes
+            budgets = [used * percent // 100 + get_reserved(cluster) for percent in (70, 85)]
+            swept = run("fsdp-plan", *asked, "--json", "--sweep", "budget=" + ";".join(map(str, budgets)))
+            for budget, point in zip(budgets, json.loads(swept)["points"]):
+                if point["status"] == "fits":
+                    fitting += 1
+                    with self.subTest(model=model.parent.name, budget=budget):
+                        self.assertEqual(round(point["step_ms"] * 1e9), Step(*asked, "--memory-budget", budget).time)
+        self.assertGreater(fitting, len(MODELS))
 
 
 class RandomOptions(unittest.TestCase):

@@ -329,14 +329,12 @@ llvm::Error Planner::fit(ProgramTrials &trials) {
   return llvm::Error::success();
 }
 
-/// As fit(), with fewer trials.
+/// As fit(), but that what does not fit by the model is packed only where it is
+/// close, and what is likely to fit is taken if it does.
 llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
   auto [plan, order] = settings.likely;
-  if (plan == 0) {
-    plan = report.budget;
-    order = {report.budget, 0};
-  }
-  if (auto fits = trials.plan(plan); !fits)
+  bool isLikely = plan != 0;
+  if (auto fits = trials.plan(isLikely ? plan : report.budget); !fits)
     return fits.takeError();
   report.leastBudget = trials.getLast().planned.leastBytes;
   if (report.leastBudget > report.budget) {
@@ -346,6 +344,8 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
     isPacked = report.isLeastPacked;
     return isPacked ? fit(trials) : trials.plan(report.budget).takeError();
   }
+  if (!isLikely)
+    return fit(trials);
   auto outcome = trials.order(order);
   if (!outcome)
     return outcome.takeError();
