@@ -16,6 +16,7 @@
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using namespace mlir::fsdp::sched::test;
+using llvm::ArrayRef;
 using llvm::SmallVector;
 
 namespace {
@@ -47,6 +48,8 @@ public:
   ContendedResult run();
 
 private:
+  double getLost(ArrayRef<QueueMask> links) const;
+  void findPrices();
   void findTails();
   void visit(const State &x);
   bool beginTransfer(State &x, int q) const;
@@ -59,6 +62,7 @@ private:
   bool isOver(const State &x, Id t) const;
   bool isWhole(const State &x) const;
   Time getBound(const State &x) const;
+  Time getLoss(ArrayRef<Time> work) const;
   Time getSlowedBound(const State &x, Time compute) const;
   bool isBeaten(const State &x);
   int rate(int q, QueueMask mask) const {
@@ -77,10 +81,14 @@ private:
   /// on.
   std::vector<Time> behindSegment, behindTransfer, behindTail;
   std::vector<Time> spineFrom;
-  /// What a picosecond of a link's work takes from compute beside it at least.
-  std::vector<double> price;
+  /// Prices of a picosecond of each link's work: no set of links that works
+  /// beside compute pays more than compute loses to it.
+  std::vector<std::vector<double>> prices;
   ContendedResult result;
   Time best;
+  /// When each state was there; and where being ahead is enough, what is left
+  /// of everything, too.
+  std::unordered_map<std::string, Time> earliest;
   std::unordered_map<std::string, std::vector<std::vector<Time>>> seen;
 };
 } // namespace
@@ -89,7 +97,7 @@ Contended::Contended(const ScheduleProblem &p, const ContendedOptions &options)
     : p(p), options(options), rank(p.transfers.size()),
       tailOrder(getTailOrder(p)), floor(getPlaceFloor(p).place),
       lastTail(getLastTail(p)), before(getPredecessors(p)),
-      price(p.numLinks, 1), best(options.below) {
+      best(options.below) {
   for (int q = 1; q != kNumQueues; ++q) {
     order[q] = getQueueOrder(p, Queue(q));
     for (auto [i, t] : llvm::enumerate(order[q]))
@@ -97,13 +105,64 @@ Contended::Contended(const ScheduleProblem &p, const ContendedOptions &options)
   }
   for (Queue queue : {Queue::AllGather, Queue::H2D})
     llvm::append_range(castOrder, getCastOrder(p, queue));
-  for (const Transfer &t : p.transfers) {
-    QueueMask both = maskOf(Queue::Compute) | maskOf(t.queue);
-    double lost = kFullRate - rate(0, both);
-    price[t.cost.link] =
-        std::min(price[t.cost.link], lost / rate(int(t.queue), both));
-  }
+  findPrices();
   findTails();
+}
+
+/// The least that compute loses beside one of the queues of each of @links.
+double Contended::getLost(ArrayRef<QueueMask> links) const {
+  SmallVector<QueueMask> masks = {maskOf(Queue::Compute)};
+  for (QueueMask queues : links) {
+    SmallVector<QueueMask> more;
+    for (QueueMask mask : masks)
+      for (int q = 1; q != kNumQueues; ++q)
+        if (queues & maskOf(Queue(q)))
+          more.push_back(mask | maskOf(Queue(q)));
+    masks = std::move(more);
+  }
+  int most = 0;
+  for (QueueMask mask : masks)
+    most = std::max(most, rate(0, mask));
+  return kFullRate - most;
+}
+
+/// In each order of the links, each has what those before it leave. Together
+/// at most 1: compute may wait instead.
+void Contended::findPrices() {
+  std::vector<QueueMask> queues(p.numLinks);
+  std::vector<double> speed(p.numLinks, 1);
+  for (const Transfer &t : p.transfers) {
+    QueueMask queue = maskOf(t.queue);
+    double most = rate(int(t.queue), queue | maskOf(Queue::Compute));
+    queues[t.cost.link] |= queue;
+    speed[t.cost.link] = std::max(speed[t.cost.link], most);
+  }
+  std::vector<Id> links;
+  for (Id link = 0; link != p.numLinks; ++link)
+    if (queues[link])
+      links.push_back(link);
+  do {
+    std::vector<double> price(p.numLinks);
+    for (size_t i = 0; i != links.size(); ++i) {
+      double most = 1;
+      for (size_t set = 0; set != size_t(1) << i; ++set) {
+        SmallVector<QueueMask> beside = {queues[links[i]]};
+        double paid = 0, waiting = 0;
+        for (size_t j = 0; j != i; ++j)
+          if (set >> j & 1) {
+            beside.push_back(queues[links[j]]);
+            paid += price[links[j]] * speed[links[j]];
+            waiting += price[links[j]];
+          }
+        most = std::min(
+            {most, (getLost(beside) - paid) / speed[links[i]], 1 - waiting});
+      }
+      price[links[i]] = std::max(most, 0.0);
+    }
+    prices.push_back(std::move(price));
+  } while (std::next_permutation(links.begin(), links.end()));
+  llvm::sort(prices);
+  prices.erase(llvm::unique(prices), prices.end());
 }
 
 void Contended::findTails() {
@@ -314,35 +373,44 @@ bool Contended::isWhole(const State &x) const {
   return true;
 }
 
-/// All compute that is left, and what the work that is left on one link takes
-/// from it: its price where it runs beside compute, and all of it where compute
-/// waits, but for what fits behind the spine beside what must be there.
-Time Contended::getSlowedBound(const State &x, Time compute) const {
-  Time least = x.now + compute;
-  Id last = Id(p.spine.size()) - 1;
-  for (Id link = 0; link != p.numLinks; ++link) {
-    Time before = 0, behind = 0;
-    for (int q = 1; q != kNumQueues; ++q)
-      for (int i = x.over(q), e = order[q].size(); i != e; ++i) {
-        const Transfer &t = p.transfers[order[q][i]];
-        if (t.cost.link != link)
-          continue;
-        Time work = i < x.begun[q] ? x.workLeft[q] / kFullRate : t.cost.work;
-        (floor[order[q][i]] > last ? behind : before) += work;
-      }
-    double all = double(before + behind) * price[link];
-    least = std::max(least, x.now + compute + Time(all * (1 - 1e-9)) - 1);
-    if (x.segments > last)
-      continue;
-    Time spine = spineFrom[x.segments];
-    if (x.running == State::Segment)
-      spine += x.workLeft[0] / kFullRate - p.spine[x.segments].work;
-    Time slack = std::max<Time>(0, behindSegment[last] - behind);
-    double most = double(std::max<Time>(0, before - slack)) * price[link];
-    least = std::max(least, x.now + spine + Time(most * (1 - 1e-9)) - 1 +
-                                behindSegment[last]);
+/// What @work on the links takes from compute at least: its price where it runs
+/// beside compute, and all of it where compute waits.
+Time Contended::getLoss(ArrayRef<Time> work) const {
+  double most = 0;
+  for (const std::vector<double> &price : prices) {
+    double sum = 0;
+    for (auto [each, time] : llvm::zip_equal(price, work))
+      sum += each * double(time);
+    most = std::max(most, sum);
   }
-  return least;
+  return Time(most * (1 - 1e-9)) - 1;
+}
+
+/// All compute that is left, and what the work that is left takes from it, but
+/// for what fits behind the spine beside what must be there.
+Time Contended::getSlowedBound(const State &x, Time compute) const {
+  Id last = Id(p.spine.size()) - 1;
+  SmallVector<Time> before(p.numLinks), behind(p.numLinks);
+  for (int q = 1; q != kNumQueues; ++q)
+    for (int i = x.over(q), e = order[q].size(); i != e; ++i) {
+      const Transfer &t = p.transfers[order[q][i]];
+      Time work = i < x.begun[q] ? x.workLeft[q] / kFullRate : t.cost.work;
+      (floor[order[q][i]] > last ? behind : before)[t.cost.link] += work;
+    }
+  SmallVector<Time> all;
+  for (auto [one, other] : llvm::zip_equal(before, behind))
+    all.push_back(one + other);
+  Time least = x.now + compute + getLoss(all);
+  if (x.segments > last)
+    return least;
+  Time spine = spineFrom[x.segments];
+  if (x.running == State::Segment)
+    spine += x.workLeft[0] / kFullRate - p.spine[x.segments].work;
+  for (auto [one, other] : llvm::zip_equal(before, behind)) {
+    Time slack = std::max<Time>(0, behindSegment[last] - other);
+    one = std::max<Time>(0, one - slack);
+  }
+  return std::max(least, x.now + spine + getLoss(before) + behindSegment[last]);
 }
 
 Time Contended::getBound(const State &x) const {
@@ -386,14 +454,20 @@ bool Contended::isBeaten(const State &x) {
     times.push_back(x.latencyLeft[q]);
     times.push_back(x.workLeft[q]);
   }
+  if (!options.greedy) {
+    for (Time time : llvm::drop_begin(times))
+      key.append(reinterpret_cast<const char *>(&time), sizeof(time));
+    auto [known, isNew] = earliest.try_emplace(std::move(key), x.now);
+    if (!isNew && known->second <= x.now)
+      return true;
+    known->second = x.now;
+    return false;
+  }
   std::vector<std::vector<Time>> &others = seen[key];
   auto beats = [&](const std::vector<Time> &a, const std::vector<Time> &b) {
-    if (a[0] > b[0])
-      return false;
-    for (size_t i = 1; i != a.size(); ++i)
-      if (options.greedy ? a[i] > b[i] : a[i] != b[i])
-        return false;
-    return true;
+    return llvm::all_of(llvm::zip_equal(a, b), [](auto times) {
+      return std::get<0>(times) <= std::get<1>(times);
+    });
   };
   for (const std::vector<Time> &other : others)
     if (beats(other, times))

@@ -128,6 +128,26 @@ TEST(ContendedSearch, isNotBelowTheBound) {
   EXPECT_LT(2 * (exact - raised), exact - before);
 }
 
+/// What it leaves out takes no less: where it is complete, what the scheduler
+/// finds is among what it finds.
+TEST(ContendedSearch, leavesNothingOut) {
+  int compared = 0, links = 0;
+  for (uint64_t seed = 0; seed != 150; ++seed) {
+    Contended c(seed);
+    std::optional<Schedule> s = schedule(c.p);
+    if (!s)
+      continue;
+    ContendedResult best = searchContended(c.p, {s->makespan + 1, kMostStates});
+    if (!best.complete)
+      continue;
+    EXPECT_TRUE(best.makespan.has_value()) << "seed " << seed;
+    ++compared;
+    links += c.p.numLinks > 2;
+  }
+  EXPECT_GT(compared, 90);
+  EXPECT_GT(links, 20);
+}
+
 /// What is ready on one link may wait for another: then both slow compute down
 /// at once. And it may not pay.
 TEST(ContendedSearch, isReachedByTheScheduler) {
@@ -135,8 +155,7 @@ TEST(ContendedSearch, isReachedByTheScheduler) {
   for (uint64_t seed = 0; seed != 120; ++seed) {
     Contended c(seed);
     std::optional<Schedule> s = schedule(c.p);
-    // Latencies and the sharing of a link aside.
-    if (!s || seed % 4 == 0)
+    if (!s)
       continue;
     ContendedResult best =
         searchContended(c.p, {Time(double(s->makespan) / 1.01), kMostStates});
@@ -146,6 +165,24 @@ TEST(ContendedSearch, isReachedByTheScheduler) {
   }
   EXPECT_GT(compared, 70);
   EXPECT_GT(links, 30);
+}
+
+/// Some transfers share their link, for the latency that each hides of the
+/// other, and some begin one behind the other, for what compute waits for.
+TEST(ContendedSearch, isReachedWherePairsOfTransfersDiffer) {
+  RandomOptions o = pickOptions(54);
+  o.rooms = 2;
+  o.latency = 0.3;
+  ScheduleProblem p = makeProblem(o, 54);
+  std::optional<Schedule> s = schedule(p);
+  ASSERT_TRUE(s);
+  ContendedResult best = searchContended(
+      p, {Time(double(s->makespan) / 1.005), /*maxStates=*/1'000'000});
+  EXPECT_TRUE(best.complete);
+  EXPECT_FALSE(best.makespan) << s->makespan;
+  size_t behind = llvm::count_if(
+      s->after, [](const auto &others) { return !others.empty(); });
+  EXPECT_GT(behind, 0u);
 }
 
 /// Where memory is short, compute waits, and loses to what it does not wait

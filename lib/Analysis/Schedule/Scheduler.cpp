@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "EventSearch.h"
+#include "LocalMoves.h"
 #include "Machine.h"
 #include "ScheduleWaits.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
@@ -677,7 +678,7 @@ static void offerBeside(const ScheduleProblem &problem, Time target,
     for (int i = 0; i != kTries && isWorth(); ++i) {
       EventSearchResult found = searchEvents(
           tighter, getLeastTails(tighter),
-          {/*bound=*/0, best.schedule->makespan, kEventEffort, shared,
+          {/*bound=*/0, best.schedule->makespan, kLongEffort, shared,
            /*haste=*/0, problem.cost});
       int64_t missing =
           found.schedule ? offerRelaxed(problem, *found.schedule, best) : 0;
@@ -731,6 +732,8 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     if (problem.cost && thorough)
       offerSerial(problem, best);
   }
+  if (thorough)
+    return moveLocally(problem, *std::move(best.schedule), target);
   return std::move(best.schedule);
 }
 
