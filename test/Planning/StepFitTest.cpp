@@ -77,13 +77,16 @@ public:
                              step * 3'000'000 + limits.room / 8);
     mostRoom = std::max(mostRoom, limits.room);
     return Outcome{(plan.packed - saved) / 256 * 256,
-                   plan.time + 5 * step + limits.room / 20'000'000};
+                   plan.time + 5 * step + limits.room / 20'000'000,
+                   plan.time - plan.slack};
   }
   void keep() override { kept = last; }
 
   struct Plan {
     int64_t need, packed;
     Time time;
+    /// What another order might save.
+    Time slack = 0;
   };
   std::vector<Plan> all;
   /// Without changes, and that as FSDP orders it: as last and kept, one more
@@ -142,6 +145,18 @@ TEST(StepFit, RoomIsLeftWhereAnArenaDoesNotFit) {
   EXPECT_TRUE(found.fits());
   EXPECT_EQ(plans.kept, 0u);
   EXPECT_EQ(plans.mostRoom, plans.all[0].packed / 16);
+}
+
+/// Beside a plan whose order is far from what it could take, one for hardly more
+/// memory, that fits all the same, is much faster.
+TEST(StepFit, PlansBesideAreTriedWhereAnOrderIsFarFromItsBound) {
+  for (Time slack : {10, 100}) {
+    Plans plans(1);
+    plans.all = {{1'001'000'000, 990'000'000, 1000, 10},
+                 {980'000'000, 990'000'000, 1100, slack}};
+    EXPECT_TRUE(fit(plans, 1'000'000'000).fits());
+    EXPECT_EQ(plans.kept, slack == 100 ? 0u : 1u);
+  }
 }
 
 /// How many plans are made where the first takes 1000, does not fit, and no

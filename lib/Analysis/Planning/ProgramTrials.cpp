@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Planning/ProgramTrials.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/ScheduleProblem.h"
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "fsdp/Analysis/Schedule/Timeline.h"
@@ -84,6 +85,7 @@ llvm::Error ProgramTrials::take(PlannedStep planned, int64_t budget) {
     next.number = (*known)->number;
     next.program = (*known)->program;
     next.step = (*known)->step;
+    next.bound = (*known)->bound;
     last = std::make_shared<Plan>(std::move(next));
     return llvm::Error::success();
   }
@@ -95,6 +97,7 @@ llvm::Error ProgramTrials::take(PlannedStep planned, int64_t budget) {
   if (!step)
     return step.takeError();
   next.step = std::move(*step);
+  next.bound = lowerBound(next.step.problem).value + next.step.epilogueTime;
   last = std::make_shared<Plan>(std::move(next));
   plans.push_back(last);
   return llvm::Error::success();
@@ -133,7 +136,7 @@ StepTrials::Outcome ProgramTrials::pack(Schedule schedule,
   StepProgram ordered = applySchedule(last->program, last->step, lastSchedule);
   shareBuffers(ordered);
   lastOutcome = {placeBuffers(ordered).totalBytes,
-                 play(addTimes(ordered, cost, placements)).step};
+                 play(addTimes(ordered, cost, placements)).step, last->bound};
   packed.push_back({last->number, lastSchedule, lastOutcome});
   return lastOutcome;
 }

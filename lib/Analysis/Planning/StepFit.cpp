@@ -38,9 +38,10 @@ public:
 private:
   using Outcome = StepTrials::Outcome;
   llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
-  llvm::Expected<Outcome> tryOrders(int64_t model, int64_t target);
+  llvm::Expected<Outcome> tryOrders(int64_t planned, int64_t target);
   llvm::Error search();
   llvm::Error tryLess();
+  llvm::Error tryBeside();
   llvm::Error tryWithout();
   llvm::Error tryPlain();
   void consider(const Outcome &outcome);
@@ -48,12 +49,19 @@ private:
   bool isSlower(int part) const {
     return bestBytes && hoped && bestTime - hoped > hoped / part;
   }
+  /// Memory is short, and what fits far from what its plan could take.
+  bool isFar() const {
+    return bestBytes && (hoped || whole->plainBytes > budget) &&
+           bestTime - bestBound > bestBound / 32;
+  }
   /// A plan for more memory would hardly be faster.
   bool isSettled() const { return bestBytes && hoped && !isSlower(500); }
 
   StepTrials &trials;
   int64_t budget;
-  Time bestTime = 0;
+  Time bestTime = 0, bestBound = 0;
+  /// What the plan was made for that was ordered last, and the best one.
+  int64_t model = 0, bestModel = 0;
   /// The least that an order took that did not fit; 0: all did.
   Time hoped = 0;
   /// The last plan is the one that needs least: for less it is the same.
@@ -83,18 +91,21 @@ void Fitting::consider(const Outcome &outcome) {
   trials.keep();
   bestBytes = outcome.bytes;
   bestTime = outcome.time;
+  bestBound = outcome.bound;
+  bestModel = model;
 }
 
-/// Returns what comes of the first order of the last plan, which is for @model
-/// bytes. Where its arena takes more than @target, others of the same plan are
+/// Returns what comes of the first order of the last plan, which is for
+/// @planned bytes. Where its arena takes more than @target, others of the same plan are
 /// tried, too: that is quicker than another plan, and mostly as fast a step.
 /// First those that leave room but at the fullest moments, which pack better;
 /// then one for less.
-llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t model,
+llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t planned,
                                                        int64_t target) {
   constexpr int kRooms[] = {16, 8}, kOrders = std::size(kRooms) + 2;
   Outcome first;
-  OrderLimits limits{model, 0};
+  OrderLimits limits{planned, 0};
+  model = planned;
   for (int i = 0; i != kOrders && limits.budget > 0; ++i) {
     llvm::Expected<Outcome> now = trials.order(limits);
     if (!now)
@@ -154,13 +165,30 @@ llvm::Error Fitting::tryLess() {
       .takeError();
 }
 
+/// An order that is far from what its plan could take, because memory is short,
+/// says little about the others: what is planned for hardly more or less may do
+/// other things, and have a much better one.
+llvm::Error Fitting::tryBeside() {
+  constexpr int64_t kParts[] = {512, -512, 64};
+  int64_t from = bestModel;
+  for (int64_t part : kParts) {
+    if (!isFar())
+      break;
+    int64_t apart = std::max(from / std::abs(part), kGranule);
+    int64_t beside = part < 0 ? std::max(from - apart, kGranule) : from + apart;
+    if (llvm::Error error = attempt(beside, budget).takeError())
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 /// What is fastest by the model may not pack in any order, and what is planned
 /// for less memory be much slower, while what is somewhat slower by the model,
 /// because it has to do without something, packs.
 llvm::Error Fitting::tryWithout() {
   constexpr int kClose = 16;
   for (PlanDecision::Kind kind : whole->kinds) {
-    if (!isSlower(32))
+    if (!isSlower(32) && !isFar())
       break;
     auto planned = trials.planWithout(kind, budget);
     if (!planned)
@@ -177,6 +205,8 @@ llvm::Error Fitting::fill() {
   if (llvm::Error error = search())
     return error;
   if (llvm::Error error = tryLess())
+    return error;
+  if (llvm::Error error = tryBeside())
     return error;
   if (llvm::Error error = tryWithout())
     return error;

@@ -30,6 +30,8 @@ public:
     int64_t budget = 0;
     /// The same for equal plans.
     size_t number = 0;
+    /// No order takes less.
+    Time bound = 0;
   };
 
   /// All that is given must outlive it. @hostBudget: bytes of the host.

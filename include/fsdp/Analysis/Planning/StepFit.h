@@ -39,6 +39,8 @@ public:
     /// What the packed arena takes.
     int64_t bytes = 0;
     Time time = 0;
+    /// No order of the same plan takes less.
+    Time bound = 0;
     bool operator==(const Outcome &o) const {
       return bytes == o.bytes && time == o.time;
     }
