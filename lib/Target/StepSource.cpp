@@ -260,6 +260,10 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
   report.budget = cluster.device.getUsableBytes();
   report.reserved = cluster.device.reservedBytes;
   report.hostBudget = cluster.host ? cluster.host->memoryBytes : 0;
+  if (settings.budget && *settings.budget > cluster.device.memoryBytes)
+    report.notes.push_back("the memory budget is above the " +
+                           formatBytes(cluster.device.memoryBytes) +
+                           " that the device has");
   if (!cluster.stepProfile.empty())
     report.notes.push_back(std::to_string(cost->profiledKernels) + " of " +
                            std::to_string(step.program.kernels.size()) +

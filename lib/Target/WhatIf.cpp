@@ -21,6 +21,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ThreadPool.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -151,6 +153,7 @@ private:
   }
   void addMemory(const PlanReport &report);
   void addStrategies(const LoweredStep &step);
+  void addMeshes(const MeshShape &mesh);
 
   const Cluster &cluster;
   Candidate base;
@@ -213,13 +216,28 @@ void Candidates::addStrategies(const LoweredStep &step) {
     addOption("--recompute auto").recompute = "auto";
   if (base.settings.rules.offload != PlanRules::Offload::Auto && cluster.host)
     addOption("--offload auto").offload = "auto";
-  int64_t world = mesh->getWorldSize(), node = cluster.gpusPerNode;
-  if (step.strategy == "full_shard" && world > node && world % node == 0) {
-    std::string hybrid = "shard=" + std::to_string(node) +
-                         ",replicate=" + std::to_string(world / node);
-    PlanOptions &options = addOption("--mesh " + hybrid);
-    options.mesh = hybrid;
-    options.strategy = "auto";
+  if (step.strategy == "full_shard" || step.strategy == "hybrid_shard")
+    addMeshes(*mesh);
+}
+
+/// The same ranks, sharded over all, over those of a node, over none, and over
+/// twice and half as many as they are.
+void Candidates::addMeshes(const MeshShape &mesh) {
+  int64_t world = mesh.getWorldSize(), now = mesh.shard;
+  std::set<int64_t> sizes = {1, cluster.gpusPerNode, world, 2 * now};
+  if (now % 2 == 0)
+    sizes.insert(now / 2);
+  bool isAsked = base.options.strategy != PlanOptions().strategy;
+  for (int64_t size : sizes) {
+    if (size == now || world % size)
+      continue;
+    std::string shape = "shard=" + std::to_string(size);
+    if (size != world)
+      shape += ",replicate=" + std::to_string(world / size);
+    PlanOptions &options =
+        addOption("--mesh " + shape + (isAsked ? " --strategy auto" : ""));
+    options.mesh = shape;
+    options.strategy = PlanOptions().strategy;
   }
 }
 
@@ -281,17 +299,10 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
   }
 }
 
-static WhatIf planCandidate(const Candidate &candidate, const Cluster &given,
-                            const PlanReport &now,
-                            llvm::Expected<LoweredSteps> steps) {
-  WhatIf result;
-  result.title = candidate.title;
-  result.isOption = candidate.isOption;
-  result.hasAllMemory = candidate.hasAllMemory;
-  if (!steps) {
-    result.refused = llvm::toString(steps.takeError());
-    return result;
-  }
+/// Fills @result with what becomes of @candidate beside @now.
+static llvm::Error planCandidate(const Candidate &candidate,
+                                 const Cluster &given, const PlanReport &now,
+                                 const LoweredSteps &steps, WhatIf &result) {
   PlanSettings settings = candidate.settings;
   // Options that are read again: no candidate has a wrong one.
   if (candidate.isLoweredAgain())
@@ -299,19 +310,32 @@ static WhatIf planCandidate(const Candidate &candidate, const Cluster &given,
   Cluster cluster = candidate.fasterLink
                         ? makeLinkFaster(given, *candidate.fasterLink, 2)
                         : given;
-  auto planned = planFastest(*steps, cluster, candidate.options, settings,
-                             candidate.factors);
-  if (!planned) {
-    result.refused = llvm::toString(planned.takeError());
-    return result;
+  auto planWithin = [&](std::optional<int64_t> budget) {
+    settings.budget = budget;
+    return planFastest(steps, cluster, candidate.options, settings,
+                       candidate.factors);
+  };
+  // What a step needs depends on the step alone, not on machines.
+  bool needsTheSame =
+      !now.fits() && !candidate.isLoweredAgain() && !candidate.hasAllMemory;
+  int64_t budgetOfNow = now.getBudgetFor(now.getPlannedBudget());
+  auto planned = planWithin(needsTheSame ? budgetOfNow : settings.budget);
+  if (!planned)
+    return planned.takeError();
+  result.budget = needsTheSame ? now.budget : planned->report.budget;
+  result.leastBudget =
+      needsTheSame ? now.leastBudget : planned->report.leastBudget;
+  // With what it needs itself it might look worse than it is.
+  if (!now.fits() && !needsTheSame && !result.fits() &&
+      result.leastBudget <= now.getPlannedBudget()) {
+    planned = planWithin(budgetOfNow);
+    if (!planned)
+      return planned.takeError();
   }
-  const PlanReport &plan = planned->report;
-  PlanVariant best = plan.getBest();
-  result.budget = plan.budget;
-  result.leastBudget = plan.leastBudget;
+  PlanVariant best = planned->report.getBest();
   // Plans are searched for: what helps may lead to one that is slower than the
   // one that there is.
-  if (!candidate.isOtherStep && (now.fits() || !plan.fits())) {
+  if (!candidate.isOtherStep && (now.fits() || !result.fits())) {
     PlanVariant same =
         llvm::cantFail(simulateBest(now, cluster, candidate.factors));
     if (same.timeline.step < best.timeline.step) {
@@ -323,6 +347,20 @@ static WhatIf planCandidate(const Candidate &candidate, const Cluster &given,
   result.compute = best.timeline.compute;
   result.exposed = best.timeline.exposed;
   result.peak = getMemoryPeak(best.memory).getTotal();
+  return llvm::Error::success();
+}
+
+static WhatIf ask(const Candidate &candidate, const Cluster &cluster,
+                  const PlanReport &now, llvm::Expected<LoweredSteps> steps) {
+  WhatIf result;
+  result.title = candidate.title;
+  result.isOption = candidate.isOption;
+  result.hasAllMemory = candidate.hasAllMemory;
+  llvm::Error error =
+      steps ? planCandidate(candidate, cluster, now, *steps, result)
+            : steps.takeError();
+  if (error)
+    result.refused = llvm::toString(std::move(error));
   return result;
 }
 
@@ -348,12 +386,11 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
                        ? source.lowerWraps(candidate.options)
                        : LoweredSteps{step};
       if (!steps) {
-        report.whatIfs[i] =
-            planCandidate(candidate, cluster, report, std::move(steps));
+        report.whatIfs[i] = ask(candidate, cluster, report, std::move(steps));
         continue;
       }
       pool.async([&, i, lowered = *steps] {
-        report.whatIfs[i] = planCandidate(candidate, cluster, report, lowered);
+        report.whatIfs[i] = ask(candidate, cluster, report, lowered);
       });
     }
     pool.wait();

@@ -3,6 +3,7 @@
 """Random options together: a step is planned, placed and verified, and takes no less than its bound, or it is refused
 for what was asked, never for what the compiler made of it. And where memory is short, what is planned is about as good as
 under any rule for it. A sweep says the same."""
+import itertools
 import json
 import random
 import re
@@ -50,12 +51,13 @@ def pick(generator):
     if order:
         words += ["--order", order]
     tables = [OPTIONS] + ([FSDP] if order == "fsdp" else []) + ([PLANS] if order in (None, "scheduled") else [])
+    given = {}
     for table in tables:
         for option, (chance, values) in table.items():
             if generator.random() < chance:
                 value = generator.choice(values)
-                words.append(option if value is None else f"{option}={value}")
-    return words
+                given[option] = option if value is None else f"{option}={value}"
+    return words + list(given.values())
 
 
 RULES = (["--reshard-after-forward", "true"], ["--reshard-after-forward", "false"], ["--recompute", "none"],
@@ -119,6 +121,30 @@ class Sweeps(unittest.TestCase):
                     with self.subTest(model=model.parent.name, budget=budget):
                         self.assertEqual(round(point["step_ms"] * 1e9), Step(*asked, "--memory-budget", budget).time)
         self.assertGreater(fitting, len(MODELS))
+
+
+class WhatIfs(unittest.TestCase):
+    def test_misfit(self):
+        """A step that does not fit is shown, and compared with others, within as much memory as is printed."""
+        compared, models = 0, MODELS[::2]
+        for model in models:
+            asked = {"--mesh": "shard=8", "--cluster": "h100-sxm"}
+            report = json.loads(run("fsdp-plan", model, *itertools.chain(*asked.items()), "--memory-budget", 1, "--what-if",
+                                    "--json"))
+            budget = report["planned_budget_bytes"] + report["reserved_bytes"]
+            for it in [report] + [it for it in report["what_ifs"] if it["is_option"] and not it["has_all_memory"]]:
+                title = it.get("title", "").split()
+                words = asked | dict(zip(title[::2], title[1::2])) | {"--memory-budget": budget}
+                with self.subTest(model=model.parent.name, option=title):
+                    try:
+                        step = Step(model, *itertools.chain(*words.items()))
+                    except AssertionError:
+                        self.assertGreater(it["least_budget_bytes"], report["planned_budget_bytes"])
+                        continue
+                    compared += 1
+                    self.assertEqual(round(it["step_ms"] * 1e9), step.time)
+                    self.assertLessEqual(it["least_budget_bytes"], report["planned_budget_bytes"])
+        self.assertGreater(compared, 3 * len(models))
 
 
 class RandomOptions(unittest.TestCase):

@@ -156,8 +156,8 @@ struct PlanReport {
 
   bool fits() const { return leastBudget <= budget; }
   /// What the best order is planned for: where nothing fits, the least that
-  /// works.
-  int64_t getPlannedBudget() const { return std::max(budget, leastBudget); }
+  /// works, as it is printed.
+  int64_t getPlannedBudget() const;
   /// The --memory-budget with which @least bytes are left for the arena.
   int64_t getBudgetFor(int64_t least) const { return least + reserved; }
   /// This order does not fit, as simulated or packed.
@@ -165,8 +165,8 @@ struct PlanReport {
     return std::max(variant.arenaBytes,
                     getMemoryPeak(variant.memory).getTotal()) > budget;
   }
-  /// Times of what does not fit are those with the least budget that works:
-  /// they say something where this step's are, too.
+  /// Where this step fits, only what fits has a time beside it. Else all are
+  /// compared within what this step needs, or what they need if it is more.
   bool hasTimeOf(const WhatIf &it) const {
     return it.refused.empty() && (it.fits() || !fits());
   }
@@ -180,8 +180,8 @@ struct PlanReport {
   /// them and nothing else does: an estimate, by the plan's memory over time. 1
   /// where none would.
   double getRoomForItems() const;
-  /// From which on it is worth saying.
-  static constexpr double kMuchRoom = 1.2;
+  /// From which on it is worth saying, and up to which the estimate is one.
+  static constexpr double kMuchRoom = 1.2, kMostRoom = 100;
 };
 
 /// For one step on one cluster.
@@ -265,6 +265,8 @@ Time getLaunchTime(const PlanReport &report, const KernelShare &kernel);
 
 /// "8.53GiB": as --memory-budget takes it, not less than @bytes.
 std::string formatBudget(int64_t bytes);
+/// The bytes that this says.
+int64_t roundBudget(int64_t bytes);
 
 /// "expected a memory budget of at least ..., got ..".
 std::string describeMisfit(const PlanReport &report);

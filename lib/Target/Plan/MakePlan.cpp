@@ -311,7 +311,7 @@ llvm::Error Planner::addOrders(const StepProgram &program) {
 }
 
 /// Plans, orders and packs the step as fsdp-compile does. One that does not fit
-/// is shown as what it is with the least budget that works.
+/// is shown as what it is with the least budget that works, as it is printed.
 llvm::Error Planner::fit(ProgramTrials &trials) {
   auto fit = fitStep(trials, report.budget);
   if (!fit)
@@ -319,12 +319,12 @@ llvm::Error Planner::fit(ProgramTrials &trials) {
   report.leastBudget = fit->fits() ? fit->bytes : fit->leastBudget;
   if (fit->fits())
     return llvm::Error::success();
-  auto least = fitStep(trials, report.leastBudget);
+  auto least = fitStep(trials, report.getPlannedBudget());
   if (!least)
     return least.takeError();
   if (!least->fits())
     return llvm::createStringError("internal error: no plan within " +
-                                   Twine(report.leastBudget) +
+                                   Twine(report.getPlannedBudget()) +
                                    " bytes, which work");
   return llvm::Error::success();
 }
@@ -342,7 +342,8 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
     report.isLeastPacked =
         report.leastBudget <= report.budget + report.budget / kClose;
     isPacked = report.isLeastPacked;
-    return isPacked ? fit(trials) : trials.plan(report.budget).takeError();
+    return isPacked ? fit(trials)
+                    : trials.plan(report.getPlannedBudget()).takeError();
   }
   if (!isLikely)
     return fit(trials);
@@ -378,10 +379,10 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
     return error;
   report.bound = report.variants.back().bound;
   report.limit = describeLimit(problem, lowerBound(problem), report.bound);
-  if (isPacked)
+  if (isPacked) {
     report.variants.back().arenaBytes = trials.getBestOutcome().bytes;
-  if (report.fits())
     report.fitted = {plan.budget, trials.getBestLimits()};
+  }
   return llvm::Error::success();
 }
 

@@ -146,6 +146,7 @@ static void writeWhatIf(llvm::json::OStream &json, const PlanReport &report,
     json.attribute("exposed", toUs(it.exposed));
     json.attribute("fits", it.fits());
     json.attribute("hasTime", report.hasTimeOf(it));
+    json.attribute("least", it.leastBudget);
     json.attribute("needs", formatBudget(report.getBudgetFor(it.leastBudget)));
   });
 }
@@ -215,7 +216,8 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("fits", report.fits());
     json.attribute("needs",
                    formatBudget(report.getBudgetFor(report.leastBudget)));
-    json.attribute("arena", report.leastBudget);
+    json.attribute("least", report.leastBudget);
+    json.attribute("arena", report.getBest().arenaBytes);
     json.attribute("reserved", report.reserved);
     json.attribute("given", report.given);
     writeStrings(json, "decisions", report.decisions);
@@ -225,6 +227,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("itemsPerSecond", report.getItemsPerSecond());
     double room = report.getRoomForItems();
     json.attribute("roomForItems", room >= PlanReport::kMuchRoom ? room : 0);
+    json.attribute("mostRoom", PlanReport::kMostRoom);
     // The parameters of each unit.
     json.attributeObject("units", [&] {
       const StepProgram &program = report.getBest().program;

@@ -149,6 +149,7 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("budget_bytes", report.budget);
     json.attribute(report.fits() ? "planned_arena_bytes" : "least_budget_bytes",
                    report.leastBudget);
+    json.attribute("planned_budget_bytes", report.getPlannedBudget());
     json.attribute("reserved_bytes", report.reserved);
     json.attribute("fits", report.fits());
     json.attribute("arena_bytes", report.arenaBytes);

@@ -193,14 +193,32 @@ std::array<Time, 4> mlir::fsdp::getTimeByKind(const PlanReport &report) {
   return times;
 }
 
+namespace {
+/// A budget in as many steps of a @part of its unit as it is printed with.
+struct RoundedBudget {
+  bool isSmall;
+  int64_t unit, part, count;
+
+  explicit RoundedBudget(int64_t bytes)
+      : isSmall(bytes < 1 << 30), unit(int64_t(1) << (isSmall ? 20 : 30)),
+        part(isSmall ? 10 : 100), count(llvm::divideCeil(bytes * part, unit)) {}
+};
+} // namespace
+
 std::string mlir::fsdp::formatBudget(int64_t bytes) {
-  if (bytes < (1 << 30)) {
-    int64_t tenths = llvm::divideCeil(bytes * 10, int64_t(1) << 20);
-    return llvm::formatv("{0}.{1}MiB", tenths / 10, tenths % 10);
-  }
-  int64_t hundredths = llvm::divideCeil(bytes * 100, int64_t(1) << 30);
-  return llvm::formatv("{0}.{1}{2}GiB", hundredths / 100, hundredths / 10 % 10,
-                       hundredths % 10);
+  RoundedBudget budget(bytes);
+  return llvm::formatv(budget.isSmall ? "{0}.{1}MiB" : "{0}.{1,0+2}GiB",
+                       budget.count / budget.part, budget.count % budget.part);
+}
+
+int64_t mlir::fsdp::roundBudget(int64_t bytes) {
+  RoundedBudget budget(bytes);
+  return std::llround(double(budget.count) / double(budget.part) *
+                      double(budget.unit));
+}
+
+int64_t PlanReport::getPlannedBudget() const {
+  return fits() ? budget : roundBudget(getBudgetFor(leastBudget)) - reserved;
 }
 
 std::string mlir::fsdp::describeMisfit(const PlanReport &report) {

@@ -54,8 +54,10 @@ static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
          << llvm::right_justify(needs, 10) << "  " << it.title;
     else
       os << "  does not fit                      " << it.title;
-    if (!it.fits())
+    if (!report.hasTimeOf(it))
       os << " (needs about --memory-budget " << needs << ")";
+    else if (it.fits() && !report.fits())
+      os << " (fits)";
     os << "\n";
   }
 }
@@ -97,7 +99,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
      << report.options << "\n\n";
   if (!report.fits())
     os << "does not fit: " << describeMisfit(report)
-       << "; the plan is the one for that budget\n\n";
+       << "; the plan is the one for --memory-budget "
+       << formatBudget(report.getBudgetFor(report.leastBudget)) << "\n\n";
   os << format("step %.3f ms, bound %.3f ms, gap %.1f %%\n",
                toMs(timeline.step), toMs(report.bound), 100.0 * best.getGap());
   os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
@@ -145,7 +148,11 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
      << formatBytes(report.arenaBytes) << "\n";
   if (double room = report.getRoomForItems(); room >= PlanReport::kMuchRoom)
     os << "free: " << formatBytes(report.budget - report.leastBudget)
-       << format(", for about %.1f times the ", room) << report.items.name
+       << ", for "
+       << (room > PlanReport::kMostRoom
+               ? format("more than %.0f", PlanReport::kMostRoom)
+               : format("about %.1f", room))
+       << " times the " << report.items.name
        << " a rank, beside which collectives stay as they are\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";

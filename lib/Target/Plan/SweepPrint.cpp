@@ -40,7 +40,7 @@ static size_t getWidth(StringRef title, llvm::ArrayRef<SweepPoint> points,
 void mlir::fsdp::printSweepText(const SweepReport &report,
                                 llvm::raw_ostream &os) {
   os << report.model << " on " << report.cluster << ": " << report.points.size()
-     << " points, " << report.count(SweepPoint::Fits) << " fit, "
+     << (report.points.size() == 1 ? " point, " : " points, ") << report.count(SweepPoint::Fits) << " fit, "
      << report.count(SweepPoint::DoesNotFit) << " do not, "
      << report.count(SweepPoint::Refused) << " refused\n\n";
 
