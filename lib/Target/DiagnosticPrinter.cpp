@@ -53,6 +53,7 @@ DiagnosticPrinter::DiagnosticPrinter(llvm::SourceMgr &sources,
       places(sources, context) {
   // Registered after `places`, and so asked first.
   setHandler([this](Diagnostic &diag) {
+    numErrors += diag.getSeverity() == DiagnosticSeverity::Error;
     print(diag);
     for (const Diagnostic &note : diag.getNotes())
       print(note);

@@ -18,12 +18,15 @@ namespace mlir::fsdp {
 class DiagnosticPrinter : public ScopedDiagnosticHandler {
 public:
   DiagnosticPrinter(llvm::SourceMgr &sources, MLIRContext *context);
+  /// How many of them were errors.
+  int64_t getNumErrors() const { return numErrors; }
 
 private:
   void print(const Diagnostic &diag);
 
   llvm::SourceMgr &sources;
   SourceMgrDiagnosticHandler places;
+  int64_t numErrors = 0;
 };
 
 } // namespace mlir::fsdp

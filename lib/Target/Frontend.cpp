@@ -27,6 +27,8 @@ void fsdp::registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<FSDPDialect>();
 }
 
+char ReportedError::ID;
+
 void Stopwatch::lap(StringRef what) {
   auto now = std::chrono::steady_clock::now();
   if (enabled)
@@ -99,7 +101,7 @@ llvm::Error Frontend::addOptimizer() {
   auto func = (*other)->lookupSymbol<func::FuncOp>(names::kOptimizer);
   if (!func)
     return llvm::createStringError("expected a function @optimizer in " +
-                                   options.optimizerFile);
+                                   options.optimizerFile + ", got none");
   func->moveAfter(&module->getBody()->back());
   return llvm::Error::success();
 }
@@ -119,11 +121,15 @@ Frontend::runPipeline(ModuleOp module, StringRef what,
   // does it.
   pm.enableVerifier(false);
   build(pm);
+  int64_t numErrors = diagnostics->getNumErrors();
   bool failedToRun = failed(pm.run(module)) || failed(verify(module));
   watch.lap(what);
-  if (failedToRun)
-    return llvm::createStringError("could not compile " + options.input);
-  return llvm::Error::success();
+  if (!failedToRun)
+    return llvm::Error::success();
+  std::string message = "could not compile " + options.input;
+  if (diagnostics->getNumErrors() > numErrors)
+    return llvm::make_error<ReportedError>(std::move(message));
+  return llvm::createStringError(message);
 }
 
 llvm::Error Frontend::read() {

@@ -41,12 +41,15 @@ llvm::Expected<int64_t> fsdp::parseBytes(StringRef text) {
       factor = size;
       break;
     }
+  constexpr double kMost = 9e18;
   // There is no half a byte.
   int64_t whole;
   bool isBroken = factor == 1 && number.trim().getAsInteger(10, whole);
   double value;
-  if (isBroken || number.trim().getAsDouble(value) || !(value > 0) ||
-      value * factor > 9e18)
+  if (!number.trim().getAsDouble(value) && value * factor > kMost)
+    return llvm::createStringError("expected at most 9e18 bytes, got '" + text +
+                                   "'");
+  if (isBroken || number.trim().getAsDouble(value) || !(value > 0))
     return llvm::createStringError(
         "expected bytes such as 24GiB, or a whole number of them, "
         "got '" +

@@ -103,7 +103,22 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.timing = timing;
 }
 
+/// The first of them would be ignored.
+static llvm::Error expectOnce(const cl::Option &option) {
+  bool isList = option.getNumOccurrencesFlag() == cl::ZeroOrMore ||
+                option.getNumOccurrencesFlag() == cl::OneOrMore;
+  int count = option.getNumOccurrences();
+  if (isList || count < 2)
+    return llvm::Error::success();
+  return llvm::createStringError(
+      "expected --" + option.ArgStr + " once, got it " +
+      (count == 2 ? "twice" : std::to_string(count) + " times"));
+}
+
 llvm::Error StepCommandLine::check() const {
+  for (const auto &entry : cl::getRegisteredOptions())
+    if (llvm::Error error = expectOnce(*entry.second))
+      return error;
   return expectTexts({&optimizerFile, &optimizer, &mesh, &strategy, &wrap,
                       &paramDtype, &reduceDtype, &bufferDtype,
                       &reshardAfterForward, &recompute, &offload, &bucket});
@@ -192,5 +207,12 @@ llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
 
 int mlir::fsdp::reportError(const llvm::Twine &message) {
   llvm::WithColor::error() << message << "\n";
+  return 1;
+}
+
+int mlir::fsdp::reportError(llvm::Error error) {
+  llvm::handleAllErrors(
+      std::move(error), [](const ReportedError &) {},
+      [](const llvm::ErrorInfoBase &other) { reportError(other.message()); });
   return 1;
 }

@@ -55,7 +55,7 @@ TEST(ClusterFile, NamesTheFileThatIsNotThere) {
   llvm::Expected<Cluster> cluster = loadCluster("/nowhere/c.json");
   ASSERT_FALSE(bool(cluster));
   EXPECT_EQ(llvm::toString(cluster.takeError()),
-            "/nowhere/c.json: cannot read: No such file or directory");
+            "expected to read /nowhere/c.json, got No such file or directory");
 }
 
 TEST(ClusterFile, IsJson) {
@@ -134,7 +134,7 @@ TEST(ClusterFile, MissingValues) {
       "at most 1e+06, got nothing");
   EXPECT_EQ(errorOf(replaced("\"memory_gib\": 80, ", "")),
             "c.json: device.memory_gib: expected a number above 0 and at most "
-            "1.04858e+06, got nothing");
+            "1048576, got nothing");
   EXPECT_EQ(errorOf(replaced("\"f32\": {\"peak_tflops\": 100}", "")),
             "c.json: device.vector.f32: expected an object, got nothing");
 }
@@ -165,8 +165,8 @@ TEST(ClusterFile, WrongValues) {
             "c.json: links.intra.kind: expected one of nvlink, pcie, memory, "
             "got \"infiniband\"");
   EXPECT_EQ(errorOf(replaced("\"reserved_gib\": 2", "\"reserved_gib\": 80")),
-            "c.json: device.reserved_gib: expected less than memory_gib, got "
-            "as much or more");
+            "c.json: device.reserved_gib: expected less than memory_gib, "
+            "85899345920 bytes, got 85899345920");
 }
 
 TEST(ClusterFile, NumbersOfMachines) {
@@ -270,6 +270,33 @@ TEST(ClusterFile, Contention) {
                               {"of": "compute", "by": "host", "rate": 0.8}])")),
             "c.json: contention[1]: expected one rule of compute by host, got "
             "a second");
+}
+
+TEST(ClusterFile, CollectivesOfGroupsThatThereAre) {
+  auto table = [](const char *shape) {
+    return replaced(
+        "\"nccl\"",
+        std::string("\"collectives\": [{\"kind\": \"all_reduce\", ") + shape +
+            ", \"us_by_bytes\": [[1e6, 60]]}], \"nccl\"");
+  };
+  parseOrFail(table(R"("nodes": 4, "ranks_per_node": 1, "neighbours": 8)"));
+  EXPECT_EQ(errorOf(table(R"("nodes": 5, "ranks_per_node": 1)")),
+            "c.json: collectives[0].nodes: expected an integer of at least 1, "
+            "at most 4, got 5");
+  EXPECT_EQ(
+      errorOf(table(R"("nodes": 4, "ranks_per_node": 2, "neighbours": 5)")),
+      "c.json: collectives[0].neighbours: expected an integer of at least 1, "
+      "at most 4, got 5");
+}
+
+TEST(ClusterFile, NumbersAreShownAsTheyAre) {
+  EXPECT_EQ(errorOf(replaced("\"memory_gib\": 80", "\"memory_gib\": 1048578")),
+            "c.json: device.memory_gib: expected a number above 0 and at most "
+            "1048576, got 1048578");
+  EXPECT_EQ(
+      errorOf(replaced("\"gb_per_s\": 370", "\"gb_per_s\": 0.00099999999")),
+      "c.json: links.intra.gb_per_s: expected a number of at least 0.001, at "
+      "most 1e+06, got 0.00099999999");
 }
 
 TEST(ClusterFile, NcclSettings) {

@@ -274,7 +274,7 @@ TEST(MeasuredCost, ProfilesThatAreWrong) {
             "f8, got \"I32\"");
   EXPECT_EQ(profileError("\"m\": 8", "\"m\": 4294967296"),
             "p.json: products[0].m: expected an integer of at least 1, at most "
-            "2147483648, got 4.29497e+09");
+            "2147483648, got 4294967296");
   EXPECT_EQ(profileError("[1, 1, 3, 1]", "[2147483648, 2147483648, 4, 1]"),
             "p.json: products[0].batch: expected at most 2147483648 products "
             "together, got more");

@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
       {"report", Emit::Report}};
   if (llvm::Error error =
           expectOneOf(emit, llvm::to_vector(llvm::make_first_range(kinds))))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   options.emit = llvm::find_if(kinds, [](auto &kind) {
                    return kind.first == emit;
                  })->second;
@@ -157,22 +157,22 @@ int main(int argc, char **argv) {
   if (llvm::Error error =
           expectTexts({&output, &cluster, &profile, &memoryBudget, &order,
                        &remarks, &passedRemarks, &missedRemarks}))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   if (llvm::Error error = step.check())
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   if (llvm::Error error = expectOneOf(order, {"scheduled", "fsdp", "in_order"}))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   if (llvm::Error error =
           expectOneOf(backwardPrefetch, {"pre", "post", "none"}))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   if (llvm::Error error = checkRules(getRules()))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   if (output.empty() && options.emit != Emit::Report)
     return reportError("expected -o, the file to write, beside --emit " + emit +
                        ", got none");
   step.fill(options);
   if (llvm::Error error = checkTogether(options))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   options.output = output.empty() ? "-" : output.getValue();
   auto fillFilter = [](std::optional<std::string> &filter,
                        const cl::opt<std::string> &option) {
@@ -194,6 +194,6 @@ int main(int argc, char **argv) {
   schedule.limitAllGathers = limitAllGathers;
   options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = compile(options))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   return 0;
 }

@@ -25,10 +25,10 @@ using namespace mlir::fsdp;
 static int run(StringRef input, StringRef output, DialectRegistry &registry) {
   auto file = OutputFile::create(output);
   if (!file)
-    return reportError(llvm::toString(file.takeError()));
+    return reportError(file.takeError());
   auto buffer = readInputFile(input);
   if (!buffer)
-    return reportError(llvm::toString(buffer.takeError()));
+    return reportError(buffer.takeError());
   bool hasRun = false;
   auto process = [&](raw_ostream &os) {
     hasRun = succeeded(MlirOptMain(os, std::move(*buffer), registry,
@@ -45,7 +45,7 @@ static int run(StringRef input, StringRef output, DialectRegistry &registry) {
                   : llvm::Error::success();
   };
   if (llvm::Error error = write())
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   return !hasRun;
 }
 
@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
       argc, argv, "fsdp-mlir optimizer: FSDP as a compiler\n", registry);
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   if (llvm::Error error = checkFilters(config))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   // These read no input.
   if (config.shouldShowDialects() || config.shouldListPasses())
     return asMainReturnCode(MlirOptMain(argc, argv, input, output, registry));

@@ -116,22 +116,22 @@ int main(int argc, char **argv) {
   if (llvm::Error error =
           expectTexts({&cluster, &memoryBudget, &computeDtype, &fsdpOptions,
                        &compare, &profile, &timeline, &order, &html}))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   std::vector<SweepAxis> axes;
   if (sweep.getNumOccurrences()) {
     auto parsed = parseSweep(sweep);
     if (!parsed)
-      return reportError(llvm::toString(parsed.takeError()));
+      return reportError(parsed.takeError());
     axes = std::move(*parsed);
   }
   if (llvm::Error error = step.check())
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   if (llvm::Error error = checkRules(getRules(axes)))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   PlanOptions options;
   step.fill(options);
   if (llvm::Error error = checkTogether(options))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   options.cluster = cluster;
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
@@ -146,6 +146,6 @@ int main(int argc, char **argv) {
   options.sweep.assign(sweep.begin(), sweep.end());
   options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = plan(options))
-    return reportError(llvm::toString(std::move(error)));
+    return reportError(std::move(error));
   return 0;
 }

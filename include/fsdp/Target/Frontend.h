@@ -45,6 +45,20 @@ struct StepOptions {
   bool timing = false;
 };
 
+/// A failure whose reason has been printed: there is nothing more to say.
+class ReportedError : public llvm::ErrorInfo<ReportedError> {
+public:
+  static char ID;
+  explicit ReportedError(std::string message) : text(std::move(message)) {}
+  void log(llvm::raw_ostream &os) const override { os << text; }
+  std::error_code convertToErrorCode() const override {
+    return llvm::inconvertibleErrorCode();
+  }
+
+private:
+  std::string text;
+};
+
 /// Everything the compiler loads and registers.
 void registerCompilerDialects(DialectRegistry &registry);
 

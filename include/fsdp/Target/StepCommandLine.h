@@ -50,7 +50,8 @@ struct OptionRule {
 class StepCommandLine {
 public:
   explicit StepCommandLine(llvm::cl::OptionCategory &category);
-  /// An error where one of its options is given without a text.
+  /// An error where one of its options is given without a text, or any option
+  /// more than once that has one value.
   llvm::Error check() const;
   void fill(StepOptions &options) const;
   /// Those that a plan obeys and nothing else.
@@ -84,6 +85,8 @@ llvm::Error checkTogether(const StepOptions &options);
 /// Tells the user's mistake, or the machine's failure, on stderr; returns the
 /// exit status for it.
 int reportError(const llvm::Twine &message);
+/// The same, unless it has been told.
+int reportError(llvm::Error error);
 
 } // namespace mlir::fsdp
 

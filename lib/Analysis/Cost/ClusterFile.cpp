@@ -87,8 +87,10 @@ static void readDevice(JsonObject object, Cluster &cluster) {
   device.reservedBytes =
       int64_t(object.number("reserved_gib", {0, false, kMemory.most}) * kGiB);
   if (device.reservedBytes >= device.memoryBytes)
-    object.report("reserved_gib", "expected less than memory_gib, got as much "
-                                  "or more");
+    object.report("reserved_gib", "expected less than memory_gib, " +
+                                      Twine(device.memoryBytes) +
+                                      " bytes, got " +
+                                      Twine(device.reservedBytes));
   device.launchSeconds = object.number("launch_us", kLatency) * kMicro;
   readUnits(object.object("matmul"), device.matmul);
   readUnits(object.object("vector"), device.vector);
@@ -268,11 +270,12 @@ static void readCollectives(JsonArray list, Cluster &cluster) {
     MeasuredCollective measured;
     measured.kind = TransferKind(object.oneOf(
         "kind", ArrayRef<StringLiteral>(kTransferKindNames).take_front(3)));
-    measured.nodes = object.integer("nodes", 1, kMostOfACount);
     // More than there are would never be asked for.
+    measured.nodes = object.integer("nodes", 1, cluster.nodes);
     measured.ranksPerNode =
         object.integer("ranks_per_node", 1, cluster.gpusPerNode);
-    measured.neighbours = object.integerOr("neighbours", 1, 1, kMostOfACount);
+    measured.neighbours = object.integerOr(
+        "neighbours", 1, 1, cluster.gpusPerNode / measured.ranksPerNode);
     std::vector<std::pair<double, double>> points =
         object.array("us_by_bytes").risingPoints(NumberRange::duration());
     for (auto &point : points)

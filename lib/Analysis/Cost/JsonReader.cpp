@@ -11,10 +11,13 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
 
 using namespace llvm;
 using namespace mlir::fsdp;
@@ -22,16 +25,18 @@ using namespace mlir::fsdp;
 Expected<std::string> mlir::fsdp::readTextFile(StringRef path) {
   auto buffer = MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
-    return createStringError(buffer.getError(), "%s: cannot read: %s",
-                             path.str().c_str(),
-                             buffer.getError().message().c_str());
+    return createStringError("expected to read " + path + ", got " +
+                             buffer.getError().message());
   return (*buffer)->getBuffer().str();
 }
 
+/// As many digits as tell it from all others.
 static std::string show(double number) {
-  std::string text;
-  raw_string_ostream(text) << format("%g", number);
-  return text;
+  std::array<char, 32> text;
+  auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), number);
+  assert(error == std::errc() && "the longest is shorter");
+  return std::string(text.data(), end);
 }
 
 /// A value as an error shows it: short, and on one line.
@@ -73,10 +78,10 @@ static double checkNumber(JsonFile &file, StringRef path,
       number && (*number == 0 || (*number >= kSmallest && *number <= kLargest));
   if (inRange && isSane)
     return *number;
-  std::string expected = show(range);
   if (inRange)
-    expected += ", between " + show(kSmallest) + " and " + show(kLargest);
-  file.report(path, "expected " + expected + ", got " + show(value));
+    range = {std::max(range.least, kSmallest), false,
+             range.most == 0 ? kLargest : std::min(range.most, kLargest)};
+  file.report(path, "expected " + show(range) + ", got " + show(value));
   return 1;
 }
 
@@ -186,7 +191,9 @@ std::string JsonObject::string(StringRef key) {
     return "";
   std::optional<StringRef> text = value->getAsString();
   if (!text || text->empty()) {
-    report(key, "expected a string, got " + show(*value));
+    report(key, (text ? "expected a string that is not empty, got "
+                      : "expected a string, got ") +
+                    show(*value));
     return "";
   }
   return text->str();

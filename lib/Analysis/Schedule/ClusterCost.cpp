@@ -69,7 +69,9 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
   if (!cluster.deviceTable.empty()) {
     llvm::Expected<DeviceTable> loaded = DeviceTable::load(cluster.deviceTable);
     if (!loaded)
-      return loaded.takeError();
+      return llvm::createStringError(
+          "device.table of cluster '" + cluster.name +
+          "': " + llvm::toString(loaded.takeError()));
     table = std::move(*loaded);
     double &launch = measuredCluster.device.launchSeconds;
     launch = table->getLaunchSeconds().value_or(launch);
