@@ -153,7 +153,7 @@ private:
   }
   void addMemory(const PlanReport &report);
   void addStrategies(const LoweredStep &step);
-  void addMeshes(const MeshShape &mesh);
+  void addMeshes(int64_t world, int64_t now);
 
   const Cluster &cluster;
   Candidate base;
@@ -216,14 +216,15 @@ void Candidates::addStrategies(const LoweredStep &step) {
     addOption("--recompute auto").recompute = "auto";
   if (base.settings.rules.offload != PlanRules::Offload::Auto && cluster.host)
     addOption("--offload auto").offload = "auto";
-  if (step.strategy == "full_shard" || step.strategy == "hybrid_shard")
-    addMeshes(*mesh);
+  if (step.strategy == "full_shard")
+    addMeshes(mesh->getWorldSize(), mesh->getWorldSize());
+  else if (step.strategy == "hybrid_shard")
+    addMeshes(mesh->getWorldSize(), mesh->shard);
 }
 
-/// The same ranks, sharded over all, over those of a node, over none, and over
-/// twice and half as many as they are.
-void Candidates::addMeshes(const MeshShape &mesh) {
-  int64_t world = mesh.getWorldSize(), now = mesh.shard;
+/// All @world ranks, sharded over all, over those of a node, over one, and over
+/// twice and half as many as they are @now.
+void Candidates::addMeshes(int64_t world, int64_t now) {
   std::set<int64_t> sizes = {1, cluster.gpusPerNode, world, 2 * now};
   if (now % 2 == 0)
     sizes.insert(now / 2);
