@@ -11,8 +11,8 @@
 // FSDP's; or where transfers are up to 0.8 of compute, more than 1.02 of the
 // bound, and the exact search does not prove that no program takes less by as
 // much. A few may, of those with latencies alone and of those with copies and
-// contention (k... below). Exits with 2 and does nothing where the number of problems
-// is not a positive one.
+// contention (k... below). Exits with 2 and does nothing where the number of
+// problems is not a positive one.
 //
 //   fsdp-schedule-quality [problems per row, 50]
 //
@@ -206,6 +206,18 @@ struct ContendedRow {
 };
 } // namespace
 
+/// Of what compute takes, what all transfers and copies together do.
+static double getTransferShare(const ScheduleProblem &problem) {
+  Time compute = 0, transfers = 0;
+  for (const SpineSegment &segment : problem.spine)
+    compute += segment.work;
+  for (const FloatingOp &op : problem.floating)
+    compute += op.work;
+  for (const Transfer &transfer : problem.transfers)
+    transfers += transfer.cost.total();
+  return double(transfers) / double(compute);
+}
+
 /// Steps of 3 to 8 units against the bound, and of 3 and 4 units against the
 /// exact search.
 static void printContended(const ContendedRow &row, int problems) {
@@ -218,7 +230,7 @@ static void printContended(const ContendedRow &row, int problems) {
   Verdict &verdict = row.copies      ? contendedCopies
                      : row.latencies ? contendedLatencies
                                      : contended;
-  Series exact, bound, fsdp;
+  Series exact, bound, fsdp, all;
   auto addStep = [&](int seed, bool isSmall) {
     RandomOptions o = pickOptions(seed);
     o.ratio = row.ratio;
@@ -232,6 +244,7 @@ static void printContended(const ContendedRow &row, int problems) {
     std::optional<Schedule> s = schedule(problem);
     if (!s)
       return;
+    all.add(getTransferShare(problem));
     double least = getBound(problem, *s);
     bound.add(double(s->makespan) / least);
     if (row.ratio <= 0.8)
@@ -256,10 +269,10 @@ static void printContended(const ContendedRow &row, int problems) {
       // With latencies a larger one takes the scheduler half a second.
       if (isSmall || !row.latencies)
         addStep(seed, isSmall);
-  std::printf("%5.1f %8.3f %-8s %6.1f %-9s | %.4f %.4f | %.4f %.4f | %.3f "
-              "%.3f | %d\n",
+  std::printf("%5.1f %8.3f %-8s %6.1f %5.2f %-9s | %.4f %.4f | %.4f %.4f | "
+              "%.3f %.3f | %d\n",
               row.ratio, double(row.computeLoss) / kFullRate,
-              row.byLink ? "each" : "any", row.copies,
+              row.byLink ? "each" : "any", row.copies, all.mean(),
               row.latencies ? "yes" : "-", exact.mean(), exact.worst,
               bound.mean(), bound.worst, fsdp.mean(), fsdp.worst, exact.count);
   std::fflush(stdout);
@@ -268,9 +281,11 @@ static void printContended(const ContendedRow &row, int problems) {
 static void printContention(int problems) {
   std::printf("\nWith contention: what compute loses beside a transfer on any "
               "link, or on each;\ntransfers lose half as much beside compute. "
-              "Steps of 3 and 4 units against the\nexact search.\n");
-  std::printf("ratio     loss to       copies latencies | step/exact    | "
-              "step/bound    | FSDP/step   | compared\n");
+              "Steps of 3 and 4 units against the\nexact search. All: of "
+              "compute, what transfers and copies take together.\n");
+  std::printf(
+      "ratio     loss to       copies   all latencies | step/exact    | "
+      "step/bound    | FSDP/step   | compared\n");
   for (double ratio : {0.5, 0.8, 1.0, 2.0}) {
     printContended({ratio, 20}, problems);
     printContended({ratio, 150}, problems);

@@ -119,8 +119,12 @@ static std::optional<Schedule> apply(const ScheduleProblem &problem,
 
 Schedule mlir::fsdp::sched::moveLocally(const ScheduleProblem &problem,
                                         Schedule schedule, Time target) {
+  // What takes so long that few can be tried is left as it is.
+  constexpr size_t kFew = 16;
   size_t tries =
       kWork / (schedule.line.size() + problem.transfers.size() + 1) + 1;
+  if (tries < kFew)
+    return schedule;
   for (bool better = true; better;) {
     better = false;
     for (const Move &move : getMoves(problem, schedule)) {
