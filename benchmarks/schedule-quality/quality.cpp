@@ -10,9 +10,8 @@
 // where a step takes more than 1.01 of the exact search's, or longer than
 // FSDP's; or where transfers are up to 0.8 of compute, more than 1.02 of the
 // bound, and the exact search does not prove that no program takes less by as
-// much. A few may, of those with latencies alone and of those with copies and
-// contention (k... below). Exits with 2 and does nothing where the number of
-// problems is not a positive one.
+// much. A few may, of those with copies and contention (k... below). Exits with
+// 2 and does nothing where the number of problems is not a positive one.
 //
 //   fsdp-schedule-quality [problems per row, 50]
 //
@@ -54,21 +53,18 @@ struct Series {
 struct Verdict {
   int compared = 0, overExact = 0, slowerThanFSDP = 0;
   int hidden = 0, overBound = 0;
-  /// Of those over it, how many no program beats by as much.
-  int proven = 0;
+  /// Of those over it, how many some program beats by as much, and how many
+  /// none does.
+  int beaten = 0, proven = 0;
 
   void compareWithBound(const ScheduleProblem &problem, Time step,
                         double bound);
-  bool hold(double partUnproven = 0, double partOverExact = 0) const {
-    return isAtMost(overExact, partOverExact, compared) && !slowerThanFSDP &&
-           isAtMost(overBound - proven, partUnproven, hidden);
-  }
-
-private:
-  /// A part of a few says nothing.
-  static bool isAtMost(int over, double part, int all) {
+  bool hold(double partUnproven = 0) const {
+    // A part of a few says nothing.
     constexpr int kFew = 40;
-    return over <= part * all || (part > 0 && all < kFew);
+    bool isClose = overBound - proven <= partUnproven * hidden ||
+                   (partUnproven > 0 && hidden < kFew);
+    return !overExact && !beaten && !slowerThanFSDP && isClose;
   }
 };
 } // namespace
@@ -77,9 +73,6 @@ private:
 static Verdict plain, withLatencies, withCopies;
 /// The same with contention.
 static Verdict contended, contendedLatencies, contendedCopies;
-/// Of the best programs some let a pair of transfers share a link and the next
-/// one not, over and over.
-static constexpr double kOverExactWithLatencies = 0.06;
 /// The bound counts what one link takes from compute: several are left to the
 /// proof, which does not come to an end where steps are large.
 static constexpr double kUnprovenContendedCopies = 0.1;
@@ -96,7 +89,7 @@ void Verdict::compareWithBound(const ScheduleProblem &problem, Time step,
   ++overBound;
   ContendedResult better =
       searchContended(problem, {Time(double(step) / kAllowed), kMostStates});
-  overExact += better.makespan.has_value();
+  beaten += better.makespan.has_value();
   proven += better.complete && !better.makespan;
 }
 
@@ -110,20 +103,21 @@ static double secondsOf(const std::chrono::steady_clock::time_point &from) {
       .count();
 }
 
-/// The least that any program takes, at most @ours; none where that takes too
-/// long to find. Where transfers have @latencies they may share a link.
-static std::optional<Time> getExact(const ScheduleProblem &problem, Time ours,
-                                    bool latencies) {
+/// The least that any program takes, or where that takes too long to find
+/// (`isLeast` is false), the least of those that were found, at most @ours.
+/// Where transfers have @latencies they may share a link.
+struct Exact {
+  Time step;
+  bool isLeast;
+};
+static Exact getExact(const ScheduleProblem &problem, Time ours,
+                      bool latencies) {
   if (!latencies) {
     ExactResult best = searchExactly(problem, ours + 1, 200'000);
-    if (!best.complete)
-      return std::nullopt;
-    return best.makespan.value_or(ours);
+    return {best.makespan.value_or(ours), best.complete};
   }
   ContendedResult best = searchContended(problem, {ours, 100'000});
-  if (!best.complete)
-    return std::nullopt;
-  return best.makespan.value_or(ours);
+  return {best.makespan.value_or(ours), best.complete};
 }
 
 /// FSDP's best step within the budget: one unit ahead, hand wrapped.
@@ -170,11 +164,12 @@ static void printSmall(double ratio, double rooms, int hybrid, bool casts,
     }
     Time least = getBound(problem, *s);
     bound.add(double(s->makespan) / least);
-    if (std::optional<Time> best = getExact(problem, s->makespan, latencies)) {
-      exact.add(double(s->makespan) / *best);
-      optimum.add(double(*best) / least);
+    Exact best = getExact(problem, s->makespan, latencies);
+    verdict.overExact += s->makespan > 1.01 * double(best.step);
+    if (best.isLeast) {
+      exact.add(double(s->makespan) / best.step);
+      optimum.add(double(best.step) / least);
       ++verdict.compared;
-      verdict.overExact += s->makespan > 1.01 * double(*best);
     }
     if (o.ratio <= 0.8)
       verdict.compareWithBound(problem, s->makespan, double(least));
@@ -257,12 +252,12 @@ static void printContended(const ContendedRow &row, int problems) {
       return;
     test::ContendedResult best =
         test::searchContended(problem, {s->makespan, 50'000});
+    Time theirs = best.makespan.value_or(s->makespan);
+    verdict.overExact += s->makespan > 1.01 * double(theirs);
     if (!best.complete)
       return;
-    Time theirs = best.makespan.value_or(s->makespan);
     exact.add(double(s->makespan) / theirs);
     ++verdict.compared;
-    verdict.overExact += s->makespan > 1.01 * double(theirs);
   };
   for (int seed = 0; seed != problems; ++seed)
     for (bool isSmall : {false, true})
@@ -357,25 +352,34 @@ int main(int argc, char **argv) {
   for (int units : {8, 32, 126, 1000, 3000})
     for (double ratio : {0.5, 1.0, 2.0})
       printLarge(units, ratio, 3);
-  const std::pair<const char *, const Verdict *> verdicts[] = {
-      {"steps", &plain},
-      {"steps with latencies", &withLatencies},
-      {"steps with copies", &withCopies},
-      {"steps with contention", &contended},
-      {"steps with contention and latencies", &contendedLatencies},
-      {"steps with contention and copies", &contendedCopies}};
-  for (auto [name, v] : verdicts)
+  const struct {
+    const char *name;
+    const Verdict &verdict;
+    double mayBeUnproven;
+  } rows[] = {{"steps", plain, 0},
+              {"steps with latencies", withLatencies, 0},
+              {"steps with copies", withCopies, 0},
+              {"steps with contention", contended, 0},
+              {"steps with contention and latencies", contendedLatencies, 0},
+              {"steps with contention and copies", contendedCopies,
+               kUnprovenContendedCopies}};
+  int failed = 0;
+  for (const auto &[name, v, mayBeUnproven] : rows) {
     std::printf("\n%d %s compared with the exact search: %d over "
                 "1.01 of it; %d slower than FSDP\n"
                 "%d with transfers up to 0.8 of compute: %d over 1.02 of the "
-                "bound; of these %d proven to be within 1.02 of any program\n",
-                v->compared, name, v->overExact, v->slowerThanFSDP, v->hidden,
-                v->overBound, v->proven);
-  if (plain.hold() && withLatencies.hold(0, kOverExactWithLatencies) &&
-      withCopies.hold() && contended.hold() && contendedLatencies.hold() &&
-      contendedCopies.hold(kUnprovenContendedCopies))
-    return 0;
-  std::printf("\nerror: expected no step over 1.01 of the exact search, slower "
-              "than FSDP, or over 1.02 of the bound\n");
-  return 1;
+                "bound; of these %d proven to be within 1.02 of any program, "
+                "%d proven not to be\n",
+                v.compared, name, v.overExact, v.slowerThanFSDP, v.hidden,
+                v.overBound, v.proven, v.beaten);
+    if (v.hold(mayBeUnproven))
+      continue;
+    ++failed;
+    std::printf("error: expected none over 1.01 of the exact search, slower "
+                "than FSDP or proven not to be within 1.02, and at most %g %% "
+                "over 1.02 of the bound without proof, got %d, %d, %d and %d\n",
+                100 * mayBeUnproven, v.overExact, v.slowerThanFSDP, v.beaten,
+                v.overBound - v.proven - v.beaten);
+  }
+  return failed != 0;
 }

@@ -111,13 +111,21 @@ static llvm::Error expectOnce(const cl::Option &option) {
   if (isList || count < 2)
     return llvm::Error::success();
   return llvm::createStringError(
-      "expected --" + option.ArgStr + " once, got it " +
+      "expected " + llvm::Twine(option.ArgStr.size() == 1 ? "-" : "--") +
+      option.ArgStr + " once, got it " +
       (count == 2 ? "twice" : std::to_string(count) + " times"));
 }
 
 llvm::Error StepCommandLine::check() const {
+  // The one that was given first, whatever their order in the map.
+  SmallVector<const cl::Option *> given;
   for (const auto &entry : cl::getRegisteredOptions())
-    if (llvm::Error error = expectOnce(*entry.second))
+    given.push_back(entry.second);
+  llvm::sort(given, [](const cl::Option *a, const cl::Option *b) {
+    return a->getPosition() < b->getPosition();
+  });
+  for (const cl::Option *option : given)
+    if (llvm::Error error = expectOnce(*option))
       return error;
   return expectTexts({&optimizerFile, &optimizer, &mesh, &strategy, &wrap,
                       &paramDtype, &reduceDtype, &bufferDtype,

@@ -185,6 +185,26 @@ TEST(ContendedSearch, isReachedWherePairsOfTransfersDiffer) {
   EXPECT_GT(behind, 0u);
 }
 
+/// Compute waits for a gather that it does not need yet, so that gathers get
+/// ahead of reductions, once for the whole of backward.
+TEST(ContendedSearch, isReachedWhereComputeWaitsForLater) {
+  constexpr struct {
+    int seed, rooms;
+  } kSteps[] = {{187, 0}, {191, 0}, {191, 2}, {75, 2}, {163, 1}, {131, 0}};
+  for (auto [seed, rooms] : kSteps) {
+    RandomOptions o = pickOptions(seed);
+    o.rooms = rooms;
+    o.latency = 0.1 * (1 + seed % 4);
+    ScheduleProblem p = makeProblem(o, seed);
+    std::optional<Schedule> s = schedule(p);
+    ASSERT_TRUE(s);
+    ContendedResult best = searchContended(
+        p, {Time(double(s->makespan) / 1.005), /*maxStates=*/1'000'000});
+    EXPECT_TRUE(best.complete) << "seed " << seed;
+    EXPECT_FALSE(best.makespan) << "seed " << seed << ": " << s->makespan;
+  }
+}
+
 /// Where memory is short, compute waits, and loses to what it does not wait
 /// for.
 TEST(RaisedBound, countsWaitsAndContention) {

@@ -165,8 +165,9 @@ struct PlanReport {
     return std::max(variant.arenaBytes,
                     getMemoryPeak(variant.memory).getTotal()) > budget;
   }
-  /// Where this step fits, only what fits has a time beside it. Else all are
-  /// compared within what this step needs, or what they need if it is more.
+  /// Where this step fits, only what fits has a time beside it. Else what fits
+  /// has that of the given budget, and all else is compared within what this
+  /// step needs, or what it needs itself if that is more.
   bool hasTimeOf(const WhatIf &it) const {
     return it.refused.empty() && (it.fits() || !fits());
   }

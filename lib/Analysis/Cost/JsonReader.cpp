@@ -78,10 +78,13 @@ static double checkNumber(JsonFile &file, StringRef path,
       number && (*number == 0 || (*number >= kSmallest && *number <= kLargest));
   if (inRange && isSane)
     return *number;
+  bool mayBeZero = range.least == 0 && !range.open;
   if (inRange)
     range = {std::max(range.least, kSmallest), false,
              range.most == 0 ? kLargest : std::min(range.most, kLargest)};
-  file.report(path, "expected " + show(range) + ", got " + show(value));
+  file.report(path, std::string("expected ") +
+                        (inRange && mayBeZero ? "0 or " : "") + show(range) +
+                        ", got " + show(value));
   return 1;
 }
 

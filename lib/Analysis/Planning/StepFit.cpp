@@ -96,10 +96,10 @@ void Fitting::consider(const Outcome &outcome) {
 }
 
 /// Returns what comes of the first order of the last plan, which is for
-/// @planned bytes. Where its arena takes more than @target, others of the same plan are
-/// tried, too: that is quicker than another plan, and mostly as fast a step.
-/// First those that leave room but at the fullest moments, which pack better;
-/// then one for less.
+/// @planned bytes. Where its arena takes more than @target, others of the same
+/// plan are tried, too: that is quicker than another plan, and mostly as fast a
+/// step. First those that leave room but at the fullest moments, which pack
+/// better; then one for less.
 llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t planned,
                                                        int64_t target) {
   constexpr int kRooms[] = {16, 8}, kOrders = std::size(kRooms) + 2;

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "EventSearch.h"
+#include "EventState.h"
+#include "EventTiming.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
@@ -17,64 +19,10 @@
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
+using namespace mlir::fsdp::sched::events;
 using llvm::SmallVector;
 
-/// Streams are the queues without compute, counted from 0.
-static constexpr int kStreams = kNumQueues - 1;
-static constexpr Time kForever = std::numeric_limits<Time>::max() / 2;
-
 namespace {
-template <typename T>
-using PerStream = std::array<T, kStreams>;
-
-/// What has begun and what is over.
-struct Key {
-  /// Segments that are over.
-  int32_t segments = 0;
-  /// What compute runs; Cast + s: a cast for stream s.
-  enum : int32_t { Nothing, Segment, Tail, Cast };
-  int32_t running = Nothing;
-  PerStream<int32_t> begun = {};
-  /// Bit s: the last transfer of stream s that has begun is under way.
-  uint32_t underWay = 0;
-
-  bool isUnderWay(int s) const { return underWay >> s & 1; }
-  int32_t over(int s) const { return begun[s] - isUnderWay(s); }
-  bool operator==(const Key &o) const {
-    return segments == o.segments && running == o.running && begun == o.begun &&
-           underWay == o.underWay;
-  }
-};
-
-struct KeyInfo {
-  static Key getEmptyKey() { return {-1, 0, {}, 0}; }
-  static Key getTombstoneKey() { return {-2, 0, {}, 0}; }
-  static unsigned getHashValue(const Key &k) {
-    return llvm::hash_combine(
-        k.segments, k.running, k.underWay,
-        llvm::hash_combine_range(k.begun.begin(), k.begun.end()));
-  }
-  static bool isEqual(const Key &a, const Key &b) { return a == b; }
-};
-
-/// A way to a state: how early, and what floats has begun.
-struct Label {
-  Key key;
-  /// The least score goes on first: the bound, and more for what is left.
-  Time now = 0, bound = 0, score = 0;
-  /// When what is running is over; 0 if nothing is.
-  Time computeEnd = 0;
-  /// Of what is under way: when it begins to work on its link, if nothing else
-  /// does, and when it is over; 0 where nothing is.
-  PerStream<Time> workFrom = {}, end = {};
-  int32_t tails = 0;
-  PerStream<int32_t> casts = {};
-  /// Without the spine's.
-  int64_t bytes = 0;
-  int32_t parent = -1, depth = 0;
-  bool beaten = false;
-};
-
 /// What tells most labels of a state apart, close together.
 struct Brief {
   Time now = 0, bound = 0;
@@ -84,41 +32,16 @@ struct Brief {
   }
 };
 
-struct Item {
-  Id transfer = 0, link = 0;
-  Time latency = 0, work = 0, tail = 0;
-  /// Segments that must be over, and why, and casts of its stream.
-  int32_t floor = 0;
-  Cause floorCause = Cause::Data;
-  int32_t casts = 0;
-  /// Bytes that its begin takes and its end frees.
-  int64_t takes = 0, frees = 0;
-  /// Transfers that must be over: stream and number.
-  SmallVector<std::pair<int, int32_t>, 2> after;
-};
-
-class Search {
+class Search : EventStep {
 public:
   Search(const ScheduleProblem &p, const LeastTails &behind,
          const EventSearchOptions &options);
   EventSearchResult run();
 
 private:
-  void buildStreams();
-  void buildCasts();
-  void buildTails();
   void buildPrices();
-  /// What stream @s has begun last.
-  const Item &getLast(const Key &k, int s) const {
-    return streams[s][k.begun[s] - 1];
-  }
-  int64_t spineBytes(const Key &k) const;
-  int32_t getTailsReady(const Key &k) const;
-  bool isEnd(const Label &x) const;
+  bool isSimulated() const { return options.links == Links::Simulated; }
   Time getBound(const Label &x) const;
-  int getRate(const Key &k, int queue) const;
-  void slowDown(Label &x) const;
-  Label withoutContention(Label x) const;
   Time getSlowedBound(const Label &x, Time compute, Time rest) const;
   Time getEarliest(const Label &x, int s, Time compute, int32_t next) const;
 
@@ -130,7 +53,6 @@ private:
   void shareLink(Label x, int s, llvm::ArrayRef<int> before,
                  llvm::ArrayRef<int> behind);
   void endNext(Label x);
-  bool isReady(const Label &x, int s) const;
   bool beats(const Label &a, const Label &b) const;
   void add(Label x);
   Schedule trace(int32_t at) const;
@@ -138,34 +60,12 @@ private:
   LineOp getLineOp(const Label &from, const Label &to) const;
   void comeAfter(const Label &from, int s, Schedule &schedule) const;
 
-  const ScheduleProblem &p;
   const LeastTails &behind;
   int64_t room;
   EventSearchOptions options;
-  PerStream<std::vector<Item>> streams;
-  /// By transfer: its stream and its place there.
-  std::vector<std::pair<int, int32_t>> placeOf;
-  /// By segment: transfers that must be over, bytes that its begin takes and
-  /// its end frees, work from it on.
-  std::vector<PerStream<int32_t>> needs;
-  std::vector<int64_t> takes, frees;
-  std::vector<Time> spineAfter;
-  /// Casts in the order of their transfers, and their work from each on.
-  PerStream<std::vector<Id>> casts;
-  PerStream<std::vector<Time>> castsAfter;
-  /// Tails in order, their work from each on, what so many free, and how many
-  /// so many complete transfers of a stream let run.
-  std::vector<Id> tails;
-  std::vector<Time> tailsAfter;
-  std::vector<int64_t> tailsFreed;
-  PerStream<std::vector<int32_t>> tailsReady;
-  /// From each transfer of a stream on: work by link, and the least time
-  /// behind any of them.
-  PerStream<std::vector<SmallVector<Time, 4>>> linkWork;
-  PerStream<std::vector<Time>> leastTail;
-  /// By link: what a picosecond of its work takes from compute beside it, or
+  /// By stream: what a picosecond of its work takes from compute beside it, or
   /// all of it where compute waits.
-  SmallVector<double, 4> price;
+  PerStream<double> price = {};
 
   std::vector<Label> labels;
   /// Of labels of one state.
@@ -189,133 +89,19 @@ private:
 
 Search::Search(const ScheduleProblem &p, const LeastTails &behind,
                const EventSearchOptions &options)
-    : p(p), behind(behind), room(p.budget - p.fixedBytes), options(options),
-      placeOf(p.transfers.size()) {
-  size_t n = p.spine.size();
-  spineAfter.assign(n + 1, 0);
-  for (size_t s = n; s-- > 0;)
-    spineAfter[s] = spineAfter[s + 1] + p.spine[s].work;
-  buildStreams();
-  buildCasts();
-  buildTails();
+    : EventStep(p, behind), behind(behind), room(p.budget - p.fixedBytes),
+      options(options) {
   buildPrices();
 }
 
 void Search::buildPrices() {
-  if (!options.cost)
+  if (!isSimulated() || !p.cost)
     return;
-  price.assign(p.numLinks, 0);
-  for (const Transfer &x : p.transfers) {
-    QueueMask both = maskOf(Queue::Compute) | maskOf(x.queue);
-    double lost = kFullRate - options.cost->rate(Queue::Compute, both);
-    double each = std::min(1.0, lost / options.cost->rate(x.queue, both));
-    price[x.cost.link] = std::max(price[x.cost.link], each);
-  }
-}
-
-void Search::buildStreams() {
-  size_t n = p.spine.size();
-  needs.resize(n);
-  takes.assign(n, 0);
-  frees.assign(n, 0);
   for (int s = 0; s != kStreams; ++s) {
-    std::vector<Id> order = getQueueOrder(p, Queue(s + 1));
-    streams[s].resize(order.size());
-    for (auto [i, t] : llvm::enumerate(order))
-      placeOf[t] = {s, i};
+    QueueMask both = maskOf(Queue::Compute) | maskOf(Queue(s + 1));
+    double lost = kFullRate - p.cost->rate(Queue::Compute, both);
+    price[s] = std::min(1.0, lost / p.cost->rate(Queue(s + 1), both));
   }
-  PlaceFloor floor = getPlaceFloor(p);
-  std::vector<SmallVector<Id, 2>> before = getPredecessors(p);
-  for (auto [t, x] : llvm::enumerate(p.transfers)) {
-    auto [s, i] = placeOf[t];
-    Item &item = streams[s][i];
-    item.transfer = t;
-    item.link = x.cost.link;
-    item.latency = x.cost.latency;
-    item.work = x.cost.work;
-    item.tail = behind.transfers[t];
-    item.floor = floor.place[t];
-    item.floorCause = floor.fromLimit[t] ? Cause::Limit : Cause::Data;
-    item.takes = x.dstBytes;
-    item.frees = x.srcBytes;
-    for (Id a : before[t])
-      item.after.push_back({placeOf[a].first, placeOf[a].second + 1});
-    if (x.firstUse >= 0) {
-      needs[x.firstUse][s] = std::max(needs[x.firstUse][s], i + 1);
-      frees[x.lastUse] += x.dstBytes;
-    }
-    if (x.srcBytes)
-      takes[x.srcBegin] += x.srcBytes;
-  }
-  for (int s = 0; s != kStreams; ++s) {
-    size_t count = streams[s].size();
-    leastTail[s].assign(count + 1, kForever);
-    linkWork[s].assign(count + 1, SmallVector<Time, 4>(p.numLinks, 0));
-    for (size_t i = count; i-- > 0;) {
-      const Item &item = streams[s][i];
-      leastTail[s][i] = std::min(leastTail[s][i + 1], item.tail);
-      linkWork[s][i] = linkWork[s][i + 1];
-      linkWork[s][i][item.link] += item.work;
-    }
-  }
-}
-
-void Search::buildCasts() {
-  for (int s = 0; s != kStreams; ++s) {
-    casts[s] = getCastOrder(p, Queue(s + 1));
-    for (auto [i, f] : llvm::enumerate(casts[s])) {
-      Item &item = streams[s][placeOf[p.floating[f].before].second];
-      item.casts = i + 1;
-      item.frees += p.floating[f].heldBytes;
-    }
-    castsAfter[s].assign(casts[s].size() + 1, 0);
-    for (size_t i = casts[s].size(); i-- > 0;)
-      castsAfter[s][i] = castsAfter[s][i + 1] + p.floating[casts[s][i]].work;
-  }
-}
-
-void Search::buildTails() {
-  tails = getTailOrder(p);
-  int32_t count = tails.size();
-  tailsAfter.assign(count + 1, 0);
-  for (int32_t i = count; i-- > 0;)
-    tailsAfter[i] = tailsAfter[i + 1] + p.floating[tails[i]].work;
-  tailsFreed.assign(count + 1, 0);
-  std::vector<int> lastTail = getLastTail(p);
-  for (auto [t, x] : llvm::enumerate(p.transfers))
-    if (x.firstUse < 0 && lastTail[t] >= 0 && lastTail[t] < count)
-      tailsFreed[lastTail[t] + 1] += x.dstBytes;
-  std::partial_sum(tailsFreed.begin(), tailsFreed.end(), tailsFreed.begin());
-  for (int s = 0; s != kStreams; ++s)
-    tailsReady[s].assign(streams[s].size() + 1, count);
-  for (int32_t i = count; i-- > 0;)
-    for (Id a : p.floating[tails[i]].after) {
-      auto [s, at] = placeOf[a];
-      for (int32_t over = at; over >= 0 && tailsReady[s][over] > i; --over)
-        tailsReady[s][over] = i;
-    }
-}
-
-int32_t Search::getTailsReady(const Key &k) const {
-  int32_t ready = tails.size();
-  for (int s = 0; s != kStreams; ++s)
-    ready = std::min(ready, tailsReady[s][k.over(s)]);
-  return ready;
-}
-
-int64_t Search::spineBytes(const Key &k) const {
-  return k.running == Key::Segment ? p.spine[k.segments].live
-                                   : getBorderBytes(p, k.segments);
-}
-
-bool Search::isEnd(const Label &x) const {
-  if (size_t(x.key.segments) != p.spine.size() || x.key.running ||
-      x.key.underWay || size_t(x.tails) != tails.size())
-    return false;
-  for (int s = 0; s != kStreams; ++s)
-    if (size_t(x.key.begun[s]) != streams[s].size())
-      return false;
-  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -337,67 +123,20 @@ Time Search::getEarliest(const Label &x, int s, Time compute,
   return from;
 }
 
-/// Speed of @queue beside what runs in @k.
-int Search::getRate(const Key &k, int queue) const {
-  QueueMask mask = k.running ? maskOf(Queue::Compute) : 0;
-  return options.cost->rate(Queue(queue), mask | QueueMask(k.underWay << 1));
-}
-
-/// Something has begun, or is over: all that runs has another speed from now
-/// on.
-void Search::slowDown(Label &x) const {
-  if (x.parent < 0)
-    return;
-  const Key &from = labels[x.parent].key;
-  auto scale = [&](Time &time, int queue, bool hasRun) {
-    double before = hasRun ? getRate(from, queue) : kFullRate;
-    if (time > x.now)
-      time =
-          x.now + Time(double(time - x.now) * before / getRate(x.key, queue));
-  };
-  if (x.key.running)
-    scale(x.computeEnd, 0, from.running);
-  for (int s = 0; s != kStreams; ++s)
-    if (x.key.isUnderWay(s)) {
-      scale(x.workFrom[s], s + 1, from.isUnderWay(s));
-      scale(x.end[s], s + 1, from.isUnderWay(s));
-    }
-}
-
-/// What runs goes on alone.
-Label Search::withoutContention(Label x) const {
-  auto scale = [&](Time &time, int queue) {
-    if (time > x.now)
-      time = x.now +
-             Time(double(time - x.now) * getRate(x.key, queue) / kFullRate);
-  };
-  if (x.key.running)
-    scale(x.computeEnd, 0);
-  for (int s = 0; s != kStreams; ++s)
-    if (x.key.isUnderWay(s)) {
-      scale(x.workFrom[s], s + 1);
-      scale(x.end[s], s + 1);
-    }
-  return x;
-}
-
-/// When compute is over with @rest from @compute on, and with what a link's
-/// work takes from it.
+/// When compute is over with @rest from @compute on, and with what the work of
+/// any link takes from it.
 Time Search::getSlowedBound(const Label &x, Time compute, Time rest) const {
-  Time most = compute + rest;
-  for (Id l = 0; l != p.numLinks; ++l) {
-    Time left = 0;
-    for (int s = 0; s != kStreams; ++s) {
-      left += linkWork[s][x.key.begun[s]][l];
-      if (x.key.isUnderWay(s) && getLast(x.key, s).link == l)
-        left += std::min(getLast(x.key, s).work, x.end[s] - x.now);
-    }
-    most = std::max(most, compute + rest + Time(double(left) * price[l]));
+  SmallVector<double, 4> taken(p.numLinks, 0);
+  for (int s = 0; s != kStreams; ++s) {
+    for (auto [l, work] : llvm::enumerate(linkWork[s][x.key.begun[s]]))
+      taken[l] += price[s] * double(work);
+    if (x.key.isUnderWay(s))
+      taken[getLast(x.key, s).link] +=
+          price[s] * double(x.left.work[s] / kFullRate);
   }
-  return most;
+  return compute + rest + Time(*llvm::max_element(taken));
 }
 
-/// @x: without contention.
 Time Search::getBound(const Label &x) const {
   const Key &k = x.key;
   Time compute = k.running ? x.computeEnd : x.now;
@@ -405,8 +144,7 @@ Time Search::getBound(const Label &x) const {
   Time rest = spineAfter[next] + tailsAfter[x.tails];
   for (int s = 0; s != kStreams; ++s)
     rest += castsAfter[s][x.casts[s]];
-  Time bound = std::max(x.bound, options.cost ? getSlowedBound(x, compute, rest)
-                                              : compute + rest);
+  Time bound = std::max(x.bound, getSlowedBound(x, compute, rest));
   if (k.running == Key::Segment)
     bound = std::max(bound, compute + behind.segments[k.segments]);
   if (next < p.spine.size())
@@ -467,12 +205,11 @@ bool Search::beats(const Label &a, const Label &b) const {
 }
 
 void Search::add(Label x) {
-  if (options.cost) {
-    slowDown(x);
-    x.bound = getBound(withoutContention(x));
-  } else {
-    x.bound = getBound(x);
-  }
+  if (isSimulated())
+    findEnds(*this, x);
+  if (options.equalsOnly)
+    x.key.moment = hashLeft(x);
+  x.bound = getBound(x);
   if (x.bound >= options.enough)
     return;
   x.score = x.bound + (x.bound - x.now) / 64 * options.haste;
@@ -492,6 +229,11 @@ void Search::add(Label x) {
   open.push(labels.size() - 1);
 }
 
+static void compute(Time work, Label &x) {
+  x.computeEnd = x.now + work;
+  x.left.compute = work * kFullRate;
+}
+
 void Search::beginSegment(Label x) {
   size_t segment = x.key.segments;
   if (segment == p.spine.size())
@@ -503,7 +245,7 @@ void Search::beginSegment(Label x) {
   if (x.bytes + p.spine[segment].live > room)
     return;
   x.key.running = Key::Segment;
-  x.computeEnd = x.now + p.spine[segment].work;
+  compute(p.spine[segment].work, x);
   add(std::move(x));
 }
 
@@ -511,7 +253,7 @@ void Search::beginTail(Label x) {
   if (x.tails == getTailsReady(x.key))
     return;
   x.key.running = Key::Tail;
-  x.computeEnd = x.now + p.floating[tails[x.tails++]].work;
+  compute(p.floating[tails[x.tails++]].work, x);
   add(std::move(x));
 }
 
@@ -523,16 +265,8 @@ void Search::beginCast(Label x, int s) {
   if (x.bytes + spineBytes(x.key) > room)
     return;
   x.key.running = Key::Cast + s;
-  x.computeEnd = x.now + op.work;
+  compute(op.work, x);
   add(std::move(x));
-}
-
-/// Compute has done what the next transfer of a stream needs.
-bool Search::isReady(const Label &x, int s) const {
-  const Item &item = streams[s][x.key.begun[s]];
-  // The last cast that has begun may not be over.
-  int32_t castsOver = x.casts[s] - (x.key.running == Key::Cast + s);
-  return item.floor <= x.key.segments && item.casts <= castsOver;
 }
 
 void Search::beginTransfer(Label x, int s) {
@@ -548,12 +282,17 @@ void Search::beginTransfer(Label x, int s) {
     return;
   ++x.key.begun[s];
   x.key.underWay |= 1u << s;
+  if (isSimulated()) {
+    x.left.latency[s] = item.latency * kFullRate;
+    x.left.work[s] = item.work * kFullRate;
+    return add(std::move(x));
+  }
   SmallVector<int, kStreams> sharers;
   for (int other = 0; other != kStreams; ++other)
     if (other != s && x.key.isUnderWay(other) &&
         getLast(x.key, other).link == item.link)
       sharers.push_back(other);
-  if (!sharers.empty() && !options.shared)
+  if (!sharers.empty() && options.links == Links::Exclusive)
     return;
   llvm::sort(sharers, [&](int a, int b) {
     return std::make_pair(x.end[a], a) < std::make_pair(x.end[b], b);
@@ -607,6 +346,11 @@ void Search::shareLink(Label x, int s, llvm::ArrayRef<int> before,
 
 /// Nothing begins until something is over.
 void Search::endNext(Label x) {
+  if (isSimulated()) {
+    // What is over at this moment is so now, and the rest goes on.
+    runOn(*this, x);
+    findEnds(*this, x);
+  }
   constexpr int compute = -1, nothing = -2;
   int next = x.key.running ? compute : nothing;
   Time when = x.key.running ? x.computeEnd : kForever;
@@ -688,7 +432,7 @@ Schedule Search::trace(int32_t at) const {
         const Item &item = streams[s][from.key.begun[s]];
         Id last = result.issue.empty() ? 0 : result.place[result.issue.back()];
         result.place[item.transfer] =
-            std::max(options.cost ? here : roomFrom[s], last);
+            std::max(isSimulated() ? here : roomFrom[s], last);
         result.placeCause[item.transfer] =
             lacksRoom[s] ? Cause::Memory : item.floorCause;
         result.issue.push_back(item.transfer);
@@ -698,7 +442,7 @@ Schedule Search::trace(int32_t at) const {
       } else if (from.key.over(s) != to.key.over(s)) {
         // Only what frees something need be known.
         const Item &item = getLast(to.key, s);
-        if (item.frees || options.cost)
+        if (item.frees || isSimulated())
           result.known[item.transfer] = result.line.size();
       }
     }
@@ -740,23 +484,25 @@ void Search::comeAfter(const Label &from, int s, Schedule &schedule) const {
 }
 
 /// A state that is looked at may be compared with so many others on average:
-/// they take time, too.
-constexpr int64_t kComparisons = 200;
+/// they take time, too. Where the bound is at stake, longer.
+constexpr int64_t kComparisons = 200, kSimulatedComparisons = 50;
 
 EventSearchResult Search::run() {
   Time least = options.bound;
   int64_t effort = options.effort;
+  int64_t comparable =
+      effort * (isSimulated() ? kSimulatedComparisons : kComparisons);
   add({});
   while (!open.empty()) {
     int32_t at = open.top();
     open.pop();
     if (labels[at].beaten)
       continue;
-    if (!options.haste && !options.cost)
+    if (!options.haste && !isSimulated())
       least = std::max(least, labels[at].bound);
     if (isEnd(labels[at]))
       return {least, trace(at)};
-    if (effort-- == 0 || comparisons > kComparisons * options.effort)
+    if (effort-- == 0 || comparisons > comparable)
       return {least, std::nullopt};
     Label x = labels[at];
     x.parent = at;

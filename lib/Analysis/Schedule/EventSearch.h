@@ -14,7 +14,8 @@
 // counted as time goes by, not for any timing; nothing slows down what runs
 // beside it; and links work on one transfer after the other, in whatever order
 // they are to be over, so that nobody is better off who begins between two
-// events instead of at the first of them.
+// events instead of at the first of them. Where that leaves something open, the
+// same is asked with time as the simulation counts it (EventTiming.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,6 +41,20 @@ struct EventSearchResult {
   std::optional<Schedule> schedule;
 };
 
+/// What runs side by side does to each other.
+enum class Links {
+  /// Nothing slows anything down, and a link works on one transfer after the
+  /// other. So whoever is ahead stays so.
+  Ideal,
+  /// As above, and transfers wait until their link is free, latency and all.
+  /// The bound is that of such steps alone.
+  Exclusive,
+  /// What the simulation says: links are shared evenly, and the problem's rates
+  /// count. Then who is ahead may end up behind: what is found is good, not
+  /// surely the best, and the bound is not raised.
+  Simulated
+};
+
 struct EventSearchOptions {
   /// No step takes less.
   Time bound = 0;
@@ -47,17 +62,15 @@ struct EventSearchOptions {
   Time enough = 0;
   /// States to look at, at most.
   int64_t effort = 0;
-  /// Not: only transfers that wait until their link is free, latency and all.
-  /// Then the bound that is found is theirs alone.
-  bool shared = true;
+  Links links = Links::Ideal;
   /// So many 64ths of the time that is left count once more: of ways with equal
   /// bounds, and with a little more, those that have come further go on. What
   /// is found first need not be the best, and the bound is not raised.
   int haste = 0;
-  /// What runs side by side slows down by its rates. Then who is ahead may end
-  /// up behind: what is found is good, not surely the best, and the bound is
-  /// not raised.
-  const CostModel *cost = nullptr;
+  /// With Links::Simulated: nobody who is ahead keeps others from going on,
+  /// only who is as far as they are in everything, no later. What comes to the
+  /// end is the best, but few of larger steps do.
+  bool equalsOnly = false;
 };
 
 /// States that are worth looking at. Counted, not timed: the same everywhere.

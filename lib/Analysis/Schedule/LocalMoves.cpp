@@ -82,6 +82,8 @@ static void changePlace(Id t, Id place, Schedule &schedule) {
   });
   schedule.issue.insert(to, t);
   schedule.place[t] = place;
+  // Whatever kept it at its place before does not say why it is here.
+  schedule.placeCause[t] = Cause::None;
   schedule.known[t] = std::max(schedule.known[t], place);
 }
 
@@ -98,6 +100,7 @@ static void changeTurn(Id late, Id early, Schedule &schedule) {
     return;
   std::rotate(latePlace, latePlace + 1, earlyPlace + 1);
   schedule.place[late] = schedule.place[early];
+  schedule.placeCause[late] = Cause::None;
   schedule.known[late] = std::max(schedule.known[late], schedule.place[late]);
 }
 
@@ -125,7 +128,7 @@ Schedule mlir::fsdp::sched::moveLocally(const ScheduleProblem &problem,
       kWork / (schedule.line.size() + problem.transfers.size() + 1) + 1;
   if (tries < kFew)
     return schedule;
-  for (bool better = true; better;) {
+  for (bool better = true; better && schedule.makespan > target;) {
     better = false;
     for (const Move &move : getMoves(problem, schedule)) {
       if (schedule.makespan <= target || !tries)

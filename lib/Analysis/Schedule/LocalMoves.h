@@ -1,5 +1,4 @@
-//===- LocalMoves.h - A schedule, changed a little ---------------*- C++
-//-*-===//
+//===- LocalMoves.h - A schedule, changed a little --------------*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -28,8 +28,8 @@ using llvm::SmallVector;
 using Turns = std::vector<Turn>;
 /// Transfers up to which a step is searched whole, with every plan of casts.
 constexpr size_t kSmall = 40;
-/// States that a search of a small and of a larger step may look at.
-constexpr size_t kSmallEffort = 200'000, kLargeEffort = 5'000;
+/// States that a search of turns in a small and in a larger step may look at.
+constexpr size_t kSmallEffort = 10'000, kLargeEffort = 5'000;
 /// As kEventEffort, where that has not led to the bound.
 constexpr int64_t kLongEffort = 100'000;
 /// What contention may cost more than it must, as a part of the step, where a
@@ -176,8 +176,8 @@ void Search::runLevels(bool allManners) {
       manners.push_back(manners[i]);
       manners.back().early = true;
     }
-  // Small problems are searched whole; in large ones the most promising states
-  // of each level go on. Counted, not timed: the same on every machine.
+  // The most promising states of each level go on. Counted, not timed: the same
+  // on every machine.
   size_t effort = isSmall ? kSmallEffort : kLargeEffort;
   size_t width = std::clamp<size_t>(
       turnCount ? effort / (turnCount * manners.size()) : 1, 6, 4096);
@@ -598,16 +598,15 @@ static int64_t offerRelaxed(const ScheduleProblem &problem,
 /// any: where nothing fits, it has that much less. @behind: of @problem.
 /// Returns its bound.
 static Time offerEvents(const ScheduleProblem &problem, LeastTails behind,
-                        Time bound, bool shared, Best &best) {
+                        Time bound, Links links, Best &best) {
   constexpr int kTries = 3;
   ScheduleProblem tighter = problem;
   Time raised = bound;
   for (int i = 0; i != kTries && best.schedule->makespan > raised; ++i) {
     if (i != 0)
       behind = getLeastTails(tighter);
-    EventSearchResult found =
-        searchEvents(tighter, behind,
-                     {bound, best.schedule->makespan, kEventEffort, shared});
+    EventSearchResult found = searchEvents(
+        tighter, behind, {bound, best.schedule->makespan, kEventEffort, links});
     if (i == 0)
       raised = found.bound;
     if (!found.schedule)
@@ -641,7 +640,7 @@ static bool offerContended(const ScheduleProblem &problem, int haste,
   for (int i = 0; i != kTries; ++i) {
     EventSearchResult found =
         searchEvents(slowed, getLeastTails(slowed),
-                     {/*bound=*/0, kForever, kLongEffort, true, haste});
+                     {/*bound=*/0, kForever, kLongEffort, Links::Ideal, haste});
     if (!found.schedule || (last && last->isSameOrder(*found.schedule)))
       break;
     Time before = best.schedule->makespan;
@@ -663,30 +662,45 @@ static void offerHastily(const ScheduleProblem &problem, Best &best) {
       return;
 }
 
-/// The search of events with contention: whether transfers on different links
-/// slow compute down at once or one after the other, only that can choose. It
-/// takes longer than telling it times, so it is asked where that leaves
-/// something to gain. @target: no order takes less.
-static void offerBeside(const ScheduleProblem &problem, Time target,
-                        Best &best) {
-  constexpr int kTries = 3;
+/// The search of events as the simulation counts: whether transfers on
+/// different links slow compute down at once or one after the other, and which
+/// share one link, only that can choose. It takes longer, so it is asked where
+/// there is something to gain. @target: no order takes less.
+static void offerSimulated(const ScheduleProblem &problem, Time target,
+                           Best &best) {
+  constexpr int kTries = 3, kHastes[] = {0, 16};
   auto isWorth = [&] {
     return best.schedule->makespan > target + target / kWorthContention;
   };
-  for (bool shared : {true, false}) {
+  // Returns whether it came to an end.
+  auto search = [&](bool equalsOnly, int haste) {
     ScheduleProblem tighter = problem;
     for (int i = 0; i != kTries && isWorth(); ++i) {
-      EventSearchResult found = searchEvents(
-          tighter, getLeastTails(tighter),
-          {/*bound=*/0, best.schedule->makespan, kLongEffort, shared,
-           /*haste=*/0, problem.cost});
-      int64_t missing =
-          found.schedule ? offerRelaxed(problem, *found.schedule, best) : 0;
+      Time enough = best.schedule->makespan;
+      EventSearchResult found =
+          searchEvents(tighter, getLeastTails(tighter),
+                       {/*bound=*/0, enough, kLongEffort, Links::Simulated,
+                        haste, equalsOnly});
+      if (!found.schedule)
+        return found.bound == enough;
+      int64_t missing = offerRelaxed(problem, *found.schedule, best);
       if (!missing)
         break;
       tighter.budget -= missing;
     }
-  }
+    return true;
+  };
+  for (int haste : kHastes)
+    search(/*equalsOnly=*/false, haste);
+  // Beside latencies, who is ahead may have to share a link with others than
+  // who is not.
+  bool hasLatencies = llvm::any_of(
+      problem.transfers, [](const Transfer &t) { return t.cost.latency; });
+  if (problem.transfers.size() > kSmall || !hasLatencies)
+    return;
+  for (int haste : kHastes)
+    if (search(/*equalsOnly=*/true, haste))
+      return;
 }
 
 /// As schedule(), but for the waits. @target: no order takes less. One that
@@ -701,14 +715,12 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     return std::nullopt;
   if (best.schedule->makespan > target) {
     LeastTails behind = getLeastTails(problem);
-    target = offerEvents(problem, behind, target, /*shared=*/true, best);
+    target = offerEvents(problem, behind, target, Links::Ideal, best);
     if (best.schedule->makespan > target)
-      offerEvents(problem, behind, target, /*shared=*/false, best);
+      offerEvents(problem, behind, target, Links::Exclusive, best);
   }
   if (best.schedule->makespan > target && thorough)
     offerHastily(problem, best);
-  if (problem.cost && thorough)
-    offerBeside(problem, target, best);
   if (best.schedule->makespan <= target)
     return std::move(best.schedule);
   Candidates(problem, best, target, below).run();
@@ -732,8 +744,13 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     if (problem.cost && thorough)
       offerSerial(problem, best);
   }
-  if (thorough)
-    return moveLocally(problem, *std::move(best.schedule), target);
+  if (!thorough)
+    return std::move(best.schedule);
+  // The best of what is little changed need not be made of the best.
+  Schedule moved = moveLocally(problem, *best.schedule, target);
+  offerSimulated(problem, target, best);
+  best.offer(moved);
+  best.offer(moveLocally(problem, *best.schedule, target));
   return std::move(best.schedule);
 }
 
