@@ -35,6 +35,10 @@ constexpr int64_t kLongEffort = 100'000;
 /// What contention may cost more than it must, as a part of the step, where a
 /// longer search is not worth it.
 constexpr Time kWorthContention = 1024;
+/// The same and the states of one that drops only what is equal: it has no end
+/// more often.
+constexpr Time kWorthEquals = 128;
+constexpr int64_t kEqualsEffort = 50'000;
 constexpr Time kForever = std::numeric_limits<Time>::max();
 
 //===----------------------------------------------------------------------===//
@@ -669,18 +673,19 @@ static void offerHastily(const ScheduleProblem &problem, Best &best) {
 static void offerSimulated(const ScheduleProblem &problem, Time target,
                            Best &best) {
   constexpr int kTries = 3, kHastes[] = {0, 16};
-  auto isWorth = [&] {
-    return best.schedule->makespan > target + target / kWorthContention;
+  auto isOver = [&](Time part) {
+    return best.schedule->makespan > target + target / part;
   };
   // Returns whether it came to an end.
   auto search = [&](bool equalsOnly, int haste) {
+    Time part = equalsOnly ? kWorthEquals : kWorthContention;
     ScheduleProblem tighter = problem;
-    for (int i = 0; i != kTries && isWorth(); ++i) {
+    for (int i = 0; i != kTries && isOver(part); ++i) {
       Time enough = best.schedule->makespan;
-      EventSearchResult found =
-          searchEvents(tighter, getLeastTails(tighter),
-                       {/*bound=*/0, enough, kLongEffort, Links::Simulated,
-                        haste, equalsOnly});
+      EventSearchResult found = searchEvents(
+          tighter, getLeastTails(tighter),
+          {/*bound=*/0, enough, equalsOnly ? kEqualsEffort : kLongEffort,
+           Links::Simulated, haste, equalsOnly});
       if (!found.schedule)
         return found.bound == enough;
       int64_t missing = offerRelaxed(problem, *found.schedule, best);
