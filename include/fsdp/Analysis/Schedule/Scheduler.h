@@ -31,9 +31,9 @@ int64_t getLeastBudget(const ScheduleProblem &problem);
 /// checkProblem. Schedule::peak is at most the budget.
 std::optional<Schedule> schedule(const ScheduleProblem &problem);
 
-/// The makespan of that schedule, for those who compare problems. @bound: the
-/// problem's lowerBound, which they have. Where it would not be less than
-/// @below, it may be anything that is not.
+/// The makespan of a schedule that is found with less care, for those who
+/// compare problems. @bound: the problem's lowerBound, which they have. Where it
+/// would not be less than @below, it may be anything that is not.
 std::optional<Time> getScheduledTime(const ScheduleProblem &problem, Time bound,
                                      Time below);
 
