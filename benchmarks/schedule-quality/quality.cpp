@@ -49,6 +49,13 @@ struct Series {
   double mean() const { return count ? sum / count : 0; }
 };
 
+/// The least that any program takes, or where that takes too long to find
+/// (`isLeast` is false), the least of those that were found, at most ours.
+struct Exact {
+  Time step;
+  bool isLeast;
+};
+
 /// What the limits are held against.
 struct Verdict {
   int compared = 0, overExact = 0, slowerThanFSDP = 0;
@@ -57,6 +64,7 @@ struct Verdict {
   /// none does.
   int beaten = 0, proven = 0;
 
+  void compareWithExact(Time step, const Exact &best, Series &ratios);
   void compareWithBound(const ScheduleProblem &problem, Time step,
                         double bound);
   bool hold(double partUnproven = 0) const {
@@ -76,6 +84,14 @@ static Verdict contended, contendedLatencies, contendedCopies;
 /// The bound counts what one link takes from compute: several are left to the
 /// proof, which does not come to an end where steps are large.
 static constexpr double kUnprovenContendedCopies = 0.1;
+
+void Verdict::compareWithExact(Time step, const Exact &best, Series &ratios) {
+  overExact += double(step) > 1.01 * double(best.step);
+  if (!best.isLeast)
+    return;
+  ++compared;
+  ratios.add(double(step) / double(best.step));
+}
 
 /// A step whose transfers take up to 0.8 of compute. The bound counts on those
 /// that begin at any time, and programs can only say behind what.
@@ -103,20 +119,16 @@ static double secondsOf(const std::chrono::steady_clock::time_point &from) {
       .count();
 }
 
-/// The least that any program takes, or where that takes too long to find
-/// (`isLeast` is false), the least of those that were found, at most @ours.
-/// Where transfers have @latencies they may share a link.
-struct Exact {
-  Time step;
-  bool isLeast;
-};
-static Exact getExact(const ScheduleProblem &problem, Time ours,
-                      bool latencies) {
-  if (!latencies) {
-    ExactResult best = searchExactly(problem, ours + 1, 200'000);
-    return {best.makespan.value_or(ours), best.complete};
-  }
-  ContendedResult best = searchContended(problem, {ours, 100'000});
+/// Each transfer has its link alone.
+static Exact getExact(const ScheduleProblem &problem, Time ours) {
+  ExactResult best = searchExactly(problem, ours + 1, 200'000);
+  return {best.makespan.value_or(ours), best.complete};
+}
+
+/// Transfers may share a link, and slow compute down.
+static Exact getContendedExact(const ScheduleProblem &problem, Time ours,
+                               int64_t mostStates) {
+  ContendedResult best = searchContended(problem, {ours, mostStates});
   return {best.makespan.value_or(ours), best.complete};
 }
 
@@ -164,13 +176,11 @@ static void printSmall(double ratio, double rooms, int hybrid, bool casts,
     }
     Time least = getBound(problem, *s);
     bound.add(double(s->makespan) / least);
-    Exact best = getExact(problem, s->makespan, latencies);
-    verdict.overExact += s->makespan > 1.01 * double(best.step);
-    if (best.isLeast) {
-      exact.add(double(s->makespan) / best.step);
+    Exact best = latencies ? getContendedExact(problem, s->makespan, 100'000)
+                           : getExact(problem, s->makespan);
+    verdict.compareWithExact(s->makespan, best, exact);
+    if (best.isLeast)
       optimum.add(double(best.step) / least);
-      ++verdict.compared;
-    }
     if (o.ratio <= 0.8)
       verdict.compareWithBound(problem, s->makespan, double(least));
     if (Time theirs = getFSDP(problem)) {
@@ -248,16 +258,9 @@ static void printContended(const ContendedRow &row, int problems) {
       fsdp.add(double(theirs) / s->makespan);
       verdict.slowerThanFSDP += theirs < s->makespan;
     }
-    if (!isSmall)
-      return;
-    test::ContendedResult best =
-        test::searchContended(problem, {s->makespan, 50'000});
-    Time theirs = best.makespan.value_or(s->makespan);
-    verdict.overExact += s->makespan > 1.01 * double(theirs);
-    if (!best.complete)
-      return;
-    exact.add(double(s->makespan) / theirs);
-    ++verdict.compared;
+    if (isSmall)
+      verdict.compareWithExact(
+          s->makespan, getContendedExact(problem, s->makespan, 50'000), exact);
   };
   for (int seed = 0; seed != problems; ++seed)
     for (bool isSmall : {false, true})

@@ -103,6 +103,11 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.timing = timing;
 }
 
+/// As it is typed.
+static std::string getFlag(const cl::Option &option) {
+  return (option.ArgStr.size() == 1 ? "-" : "--") + option.ArgStr.str();
+}
+
 /// The first of them would be ignored.
 static llvm::Error expectOnce(const cl::Option &option) {
   bool isList = option.getNumOccurrencesFlag() == cl::ZeroOrMore ||
@@ -111,8 +116,7 @@ static llvm::Error expectOnce(const cl::Option &option) {
   if (isList || count < 2)
     return llvm::Error::success();
   return llvm::createStringError(
-      "expected " + llvm::Twine(option.ArgStr.size() == 1 ? "-" : "--") +
-      option.ArgStr + " once, got it " +
+      "expected " + getFlag(option) + " once, got it " +
       (count == 2 ? "twice" : std::to_string(count) + " times"));
 }
 
@@ -157,10 +161,8 @@ llvm::Error
 mlir::fsdp::expectTexts(llvm::ArrayRef<const cl::opt<std::string> *> texts) {
   for (const cl::opt<std::string> *text : texts)
     if (text->getNumOccurrences() && text->empty())
-      return llvm::createStringError((text->ArgStr.size() == 1
-                                          ? "expected a value of -"
-                                          : "expected a value of --") +
-                                     text->ArgStr + ", got an empty one");
+      return llvm::createStringError("expected a value of " + getFlag(*text) +
+                                     ", got an empty one");
   return llvm::Error::success();
 }
 
