@@ -14,7 +14,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <numeric>
 #include <queue>
 
 using namespace mlir::fsdp;
@@ -344,25 +343,25 @@ void Search::shareLink(Label x, int s, llvm::ArrayRef<int> before,
   add(std::move(x));
 }
 
-/// Nothing begins until something is over.
-void Search::endNext(Label x) {
-  if (isSimulated()) {
-    // What is over at this moment is so now, and the rest goes on.
-    runOn(*this, x);
-    findEnds(*this, x);
-  }
-  constexpr int compute = -1, nothing = -2;
-  int next = x.key.running ? compute : nothing;
-  Time when = x.key.running ? x.computeEnd : kForever;
+/// To when something is over. Returns what is, as runOn does.
+static int goToNext(Label &x) {
+  int next = x.key.running ? kCompute : kNothing;
+  Time when = x.key.running ? x.computeEnd : x.now;
   for (int s = 0; s != kStreams; ++s)
-    if (x.key.isUnderWay(s) && x.end[s] < when) {
+    if (x.key.isUnderWay(s) && (next == kNothing || x.end[s] < when)) {
       next = s;
       when = x.end[s];
     }
-  if (next == nothing)
-    return;
   x.now = std::max(x.now, when);
-  if (next == compute) {
+  return next;
+}
+
+/// Nothing begins until something is over.
+void Search::endNext(Label x) {
+  int next = isSimulated() ? runOn(*this, x) : goToNext(x);
+  if (next == kNothing)
+    return;
+  if (next == kCompute) {
     if (x.key.running == Key::Segment)
       x.bytes -= frees[x.key.segments++];
     else if (x.key.running == Key::Tail)
@@ -498,7 +497,7 @@ EventSearchResult Search::run() {
     open.pop();
     if (labels[at].beaten)
       continue;
-    if (!options.haste && !isSimulated())
+    if (!options.haste && (!isSimulated() || options.equalsOnly))
       least = std::max(least, labels[at].bound);
     if (isEnd(labels[at]))
       return {least, trace(at)};

@@ -68,8 +68,8 @@ struct EventSearchOptions {
   /// is found first need not be the best, and the bound is not raised.
   int haste = 0;
   /// With Links::Simulated: nobody who is ahead keeps others from going on,
-  /// only who is as far as they are in everything, no later. What comes to the
-  /// end is the best, but few of larger steps do.
+  /// only who is as far as they are in everything, no later. So what comes to
+  /// the end is the best, and the bound is one; but few of larger steps do.
   bool equalsOnly = false;
 };
 

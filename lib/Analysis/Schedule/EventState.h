@@ -25,6 +25,9 @@ namespace mlir::fsdp::sched::events {
 constexpr int kStreams = kNumQueues - 1;
 constexpr Time kForever = std::numeric_limits<Time>::max() / 2;
 
+/// What is over next, if not a stream.
+constexpr int kCompute = -1, kNothing = -2;
+
 template <typename T>
 using PerStream = std::array<T, kStreams>;
 

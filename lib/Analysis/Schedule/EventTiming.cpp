@@ -43,40 +43,42 @@ static PerStream<int> getSpeeds(const EventStep &step, const Key &k,
   return speeds;
 }
 
-/// Lets transfers run for @time; a latency that ends is not run over.
-static void pass(const Key &k, Left &left, const PerStream<int> &speeds,
-                 Time time) {
+/// Lets transfers run until one of them or its latency is over, at most for
+/// @most. Returns how long.
+static Time run(const EventStep &step, const Key &k, Left &left,
+                const CostModel *cost, QueueMask active, Time most) {
+  PerStream<int> speeds = getSpeeds(step, k, left, cost, active);
+  Time time = most;
+  for (int s = 0; s != kStreams; ++s)
+    if (k.isUnderWay(s))
+      time = std::min(time, getTime(getNext(left, s), speeds[s]));
   for (int s = 0; s != kStreams; ++s)
     if (k.isUnderWay(s)) {
       int64_t &next = getNext(left, s);
       next = std::max<int64_t>(0, next - time * speeds[s]);
     }
+  return time;
 }
 
-void mlir::fsdp::sched::events::runOn(const EventStep &step, Label &x) {
+int mlir::fsdp::sched::events::runOn(const EventStep &step, Label &x) {
   const Key &k = x.key;
   Left &left = x.left;
   const CostModel *cost = step.p.cost;
   QueueMask active = QueueMask(k.underWay << 1);
   if (k.running)
     active |= maskOf(Queue::Compute);
-  auto isAnyOver = [&] {
+  if (!active)
+    return kNothing;
+  int compute = cost ? cost->rate(Queue::Compute, active) : kFullRate;
+  while (true) {
     if (k.running && !left.compute)
-      return true;
+      return kCompute;
     for (int s = 0; s != kStreams; ++s)
       if (k.isUnderWay(s) && !getNext(left, s))
-        return true;
-    return false;
-  };
-  int compute = cost ? cost->rate(Queue::Compute, active) : kFullRate;
-  while (active && !isAnyOver()) {
-    PerStream<int> speeds = getSpeeds(step, k, left, cost, active);
-    Time time = k.running ? getTime(left.compute, compute) : kForever;
-    for (int s = 0; s != kStreams; ++s)
-      if (k.isUnderWay(s))
-        time = std::min(time, getTime(getNext(left, s), speeds[s]));
+        return s;
+    Time most = k.running ? getTime(left.compute, compute) : kForever;
+    Time time = run(step, k, left, cost, active, most);
     x.now += time;
-    pass(k, left, speeds, time);
     if (k.running)
       left.compute = std::max<int64_t>(0, left.compute - time * compute);
   }
@@ -91,14 +93,7 @@ void mlir::fsdp::sched::events::findEnds(const EventStep &step, Label &x) {
     if (k.isUnderWay(s))
       x.workFrom[s] = x.now + getTime(left.latency[s], kFullRate);
   for (Time now = x.now; k.underWay;) {
-    PerStream<int> speeds =
-        getSpeeds(step, k, left, /*cost=*/nullptr, /*active=*/0);
-    Time time = kForever;
-    for (int s = 0; s != kStreams; ++s)
-      if (k.isUnderWay(s))
-        time = std::min(time, getTime(getNext(left, s), speeds[s]));
-    now += time;
-    pass(k, left, speeds, time);
+    now += run(step, k, left, /*cost=*/nullptr, /*active=*/0, kForever);
     for (int s = 0; s != kStreams; ++s)
       if (k.isUnderWay(s) && !getNext(left, s)) {
         x.end[s] = now;

@@ -17,8 +17,10 @@
 
 namespace mlir::fsdp::sched::events {
 
-/// Lets all that runs in @x run until any of it is over.
-void runOn(const EventStep &step, Label &x);
+/// Lets all that runs in @x run until any of it is over, if it is not. Returns
+/// what is: kCompute, the first stream whose transfer is, or kNothing where
+/// nothing runs.
+int runOn(const EventStep &step, Label &x);
 
 /// When what runs in @x is over if nothing else begins and nothing slows down
 /// what is beside it: no earlier than that.

@@ -26,7 +26,8 @@ using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
 
 using Turns = std::vector<Turn>;
-/// Transfers up to which a step is searched whole, with every plan of casts.
+/// Transfers up to which every plan of casts is searched, and searches may be
+/// that only end where a step is small.
 constexpr size_t kSmall = 40;
 /// States that a search of turns in a small and in a larger step may look at.
 constexpr size_t kSmallEffort = 10'000, kLargeEffort = 5'000;
@@ -35,8 +36,8 @@ constexpr int64_t kLongEffort = 100'000;
 /// What contention may cost more than it must, as a part of the step, where a
 /// longer search is not worth it.
 constexpr Time kWorthContention = 1024;
-/// The same and the states of one that drops only what is equal: it has no end
-/// more often.
+/// The same, and how many states it may look at, of a search that drops only
+/// equal ones: it seldom comes to an end.
 constexpr Time kWorthEquals = 128;
 constexpr int64_t kEqualsEffort = 50'000;
 constexpr Time kForever = std::numeric_limits<Time>::max();
@@ -598,19 +599,20 @@ static int64_t offerRelaxed(const ScheduleProblem &problem,
   return best.offerIfFits(found) ? 0 : getPeak(problem, found) - problem.budget;
 }
 
-/// Offers what a search of events finds. It knows one timing, and peaks are of
-/// any: where nothing fits, it has that much less. @behind: of @problem.
-/// Returns its bound.
+/// Offers what a search of events finds, where the best takes more than @goal.
+/// It knows one timing, and peaks are of any: where nothing fits, it has that
+/// much less. @behind: of @problem. Returns its bound.
 static Time offerEvents(const ScheduleProblem &problem, LeastTails behind,
-                        Time bound, Links links, Best &best) {
+                        EventSearchOptions options, Time goal, Best &best) {
   constexpr int kTries = 3;
   ScheduleProblem tighter = problem;
-  Time raised = bound;
-  for (int i = 0; i != kTries && best.schedule->makespan > raised; ++i) {
+  Time raised = options.bound;
+  for (int i = 0;
+       i != kTries && best.schedule->makespan > std::max(goal, raised); ++i) {
     if (i != 0)
       behind = getLeastTails(tighter);
-    EventSearchResult found = searchEvents(
-        tighter, behind, {bound, best.schedule->makespan, kEventEffort, links});
+    options.enough = best.schedule->makespan;
+    EventSearchResult found = searchEvents(tighter, behind, options);
     if (i == 0)
       raised = found.bound;
     if (!found.schedule)
@@ -672,40 +674,30 @@ static void offerHastily(const ScheduleProblem &problem, Best &best) {
 /// there is something to gain. @target: no order takes less.
 static void offerSimulated(const ScheduleProblem &problem, Time target,
                            Best &best) {
-  constexpr int kTries = 3, kHastes[] = {0, 16};
-  auto isOver = [&](Time part) {
-    return best.schedule->makespan > target + target / part;
-  };
-  // Returns whether it came to an end.
-  auto search = [&](bool equalsOnly, int haste) {
-    Time part = equalsOnly ? kWorthEquals : kWorthContention;
-    ScheduleProblem tighter = problem;
-    for (int i = 0; i != kTries && isOver(part); ++i) {
-      Time enough = best.schedule->makespan;
-      EventSearchResult found = searchEvents(
-          tighter, getLeastTails(tighter),
-          {/*bound=*/0, enough, equalsOnly ? kEqualsEffort : kLongEffort,
-           Links::Simulated, haste, equalsOnly});
-      if (!found.schedule)
-        return found.bound == enough;
-      int64_t missing = offerRelaxed(problem, *found.schedule, best);
-      if (!missing)
-        break;
-      tighter.budget -= missing;
-    }
-    return true;
-  };
-  for (int haste : kHastes)
-    search(/*equalsOnly=*/false, haste);
+  constexpr int kHastes[] = {0, 16};
+  LeastTails behind = getLeastTails(problem);
+  EventSearchOptions options;
+  options.links = Links::Simulated;
+  options.effort = kLongEffort;
+  for (int haste : kHastes) {
+    options.haste = haste;
+    offerEvents(problem, behind, options, target + target / kWorthContention,
+                best);
+  }
   // Beside latencies, who is ahead may have to share a link with others than
   // who is not.
   bool hasLatencies = llvm::any_of(
       problem.transfers, [](const Transfer &t) { return t.cost.latency; });
   if (problem.transfers.size() > kSmall || !hasLatencies)
     return;
-  for (int haste : kHastes)
-    if (search(/*equalsOnly=*/true, haste))
-      return;
+  options.equalsOnly = true;
+  options.effort = kEqualsEffort;
+  for (int haste : kHastes) {
+    options.haste = haste;
+    target =
+        std::max(target, offerEvents(problem, behind, options,
+                                     target + target / kWorthEquals, best));
+  }
 }
 
 /// As schedule(), but for the waits. @target: no order takes less. One that
@@ -720,9 +712,13 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
     return std::nullopt;
   if (best.schedule->makespan > target) {
     LeastTails behind = getLeastTails(problem);
-    target = offerEvents(problem, behind, target, Links::Ideal, best);
-    if (best.schedule->makespan > target)
-      offerEvents(problem, behind, target, Links::Exclusive, best);
+    EventSearchOptions options;
+    options.bound = target;
+    options.effort = kEventEffort;
+    target = offerEvents(problem, behind, options, target, best);
+    options.bound = target;
+    options.links = Links::Exclusive;
+    offerEvents(problem, behind, options, target, best);
   }
   if (best.schedule->makespan > target && thorough)
     offerHastily(problem, best);
@@ -754,9 +750,9 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   // The best of what is little changed need not be made of the best.
   Schedule moved = moveLocally(problem, *best.schedule, target);
   offerSimulated(problem, target, best);
-  best.offer(moved);
-  best.offer(moveLocally(problem, *best.schedule, target));
-  return std::move(best.schedule);
+  if (moved.makespan < best.schedule->makespan)
+    best.schedule = std::move(moved);
+  return moveLocally(problem, *std::move(best.schedule), target);
 }
 
 //===----------------------------------------------------------------------===//
