@@ -22,13 +22,39 @@ using namespace mlir::fsdp::sched::events;
 using llvm::SmallVector;
 
 namespace {
-/// What tells most labels of a state apart, close together.
+// A label beats another one of its state if what follows from that can follow
+// from it, no later. What tells most of them apart lies close together, and so
+// does the rest: most of a search is to compare them.
 struct Brief {
   Time now = 0, bound = 0;
   int32_t tails = 0, label = 0;
   bool mayBeat(const Brief &o) const {
     return now <= o.now && bound <= o.bound && tails >= o.tails;
   }
+};
+struct Detail {
+  Time computeEnd = 0;
+  /// With what the tails have freed that have run: the other may free it yet.
+  int64_t bytes = 0;
+  /// When what is under way is over, and when it begins to work on its link, if
+  /// it does not yet: others have that to themselves until then.
+  PerStream<Time> end = {}, workFrom = {};
+  PerStream<int32_t> casts = {};
+  /// Given that the one may beat the other.
+  bool beats(const Detail &o) const {
+    if (computeEnd > o.computeEnd || bytes > o.bytes)
+      return false;
+    for (int s = 0; s != kStreams; ++s)
+      if (casts[s] < o.casts[s] || end[s] > o.end[s] ||
+          workFrom[s] < o.workFrom[s])
+        return false;
+    return true;
+  }
+};
+/// Labels of one state, none of which beats another.
+struct Rivals {
+  SmallVector<Brief, 1> briefs;
+  SmallVector<Detail, 0> details;
 };
 
 class Search : EventStep {
@@ -52,7 +78,8 @@ private:
   void shareLink(Label x, int s, llvm::ArrayRef<int> before,
                  llvm::ArrayRef<int> behind);
   void endNext(Label x);
-  bool beats(const Label &a, const Label &b) const;
+  Detail getDetail(const Label &x) const;
+  void dropBeaten(const Brief &brief, const Detail &detail, Rivals &rivals);
   void add(Label x);
   Schedule trace(int32_t at) const;
   void learnInputs(int32_t segment, Schedule &schedule) const;
@@ -67,9 +94,11 @@ private:
   PerStream<double> price = {};
 
   std::vector<Label> labels;
+  /// By label: another one beats it.
+  std::vector<bool> beaten;
   /// Of labels of one state.
   int64_t comparisons = 0;
-  llvm::DenseMap<Key, SmallVector<Brief, 1>, KeyInfo> labelsOf;
+  llvm::DenseMap<Key, Rivals, KeyInfo> rivalsOf;
   /// The least score first; of equal ones those that have come the furthest.
   struct Later {
     const std::vector<Label> &labels;
@@ -183,24 +212,43 @@ Time Search::getBound(const Label &x) const {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// Whether what follows from @b can follow from @a of the same state, no later.
-/// What the tails free that only @a has run, @b may free yet. What is in Brief
-/// has been compared.
-bool Search::beats(const Label &a, const Label &b) const {
-  if (a.computeEnd > b.computeEnd)
-    return false;
-  int32_t running = a.key.running == Key::Tail;
-  if (a.bytes >
-      b.bytes - (tailsFreed[a.tails - running] - tailsFreed[b.tails - running]))
-    return false;
-  for (int s = 0; s != kStreams; ++s) {
-    if (a.casts[s] < b.casts[s] || a.end[s] > b.end[s])
-      return false;
-    // Others have the link to themselves until then.
-    if (b.workFrom[s] > b.now && a.workFrom[s] < b.workFrom[s])
-      return false;
+Detail Search::getDetail(const Label &x) const {
+  int32_t running = x.key.running == Key::Tail;
+  Detail detail;
+  detail.computeEnd = x.computeEnd;
+  detail.bytes = x.bytes + tailsFreed[x.tails - running];
+  detail.end = x.end;
+  for (int s = 0; s != kStreams; ++s)
+    detail.workFrom[s] = x.workFrom[s] > x.now ? x.workFrom[s] : 0;
+  detail.casts = x.casts;
+  return detail;
+}
+
+static bool isBeaten(const Brief &brief, const Detail &detail,
+                     const Rivals &rivals) {
+  for (auto [other, its] : llvm::zip_equal(rivals.briefs, rivals.details))
+    if (other.mayBeat(brief) && its.beats(detail))
+      return true;
+  return false;
+}
+
+void Search::dropBeaten(const Brief &brief, const Detail &detail,
+                        Rivals &rivals) {
+  size_t kept = 0;
+  for (size_t i = 0, e = rivals.briefs.size(); i != e; ++i) {
+    Brief &other = rivals.briefs[i];
+    if (brief.mayBeat(other) && detail.beats(rivals.details[i])) {
+      beaten[other.label] = true;
+      continue;
+    }
+    if (kept != i) {
+      rivals.briefs[kept] = other;
+      rivals.details[kept] = rivals.details[i];
+    }
+    ++kept;
   }
-  return true;
+  rivals.briefs.truncate(kept);
+  rivals.details.truncate(kept);
 }
 
 void Search::add(Label x) {
@@ -214,17 +262,16 @@ void Search::add(Label x) {
   x.score = x.bound + (x.bound - x.now) / 64 * options.haste;
   ++x.depth;
   Brief brief = {x.now, x.bound, x.tails, int32_t(labels.size())};
-  SmallVector<Brief, 1> &others = labelsOf[x.key];
-  comparisons += others.size();
-  for (const Brief &other : others)
-    if (other.mayBeat(brief) && beats(labels[other.label], x))
-      return;
-  llvm::erase_if(others, [&](const Brief &other) {
-    return brief.mayBeat(other) &&
-           (labels[other.label].beaten = beats(x, labels[other.label]));
-  });
-  others.push_back(brief);
+  Detail detail = getDetail(x);
+  Rivals &rivals = rivalsOf[x.key];
+  comparisons += rivals.briefs.size();
+  if (isBeaten(brief, detail, rivals))
+    return;
+  dropBeaten(brief, detail, rivals);
+  rivals.briefs.push_back(brief);
+  rivals.details.push_back(detail);
   labels.push_back(x);
+  beaten.push_back(false);
   open.push(labels.size() - 1);
 }
 
@@ -495,7 +542,7 @@ EventSearchResult Search::run() {
   while (!open.empty()) {
     int32_t at = open.top();
     open.pop();
-    if (labels[at].beaten)
+    if (beaten[at])
       continue;
     if (!options.haste && (!isSimulated() || options.equalsOnly))
       least = std::max(least, labels[at].bound);

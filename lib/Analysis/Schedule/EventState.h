@@ -87,7 +87,6 @@ struct Label {
   /// Without the spine's.
   int64_t bytes = 0;
   int32_t parent = -1, depth = 0;
-  bool beaten = false;
 };
 
 struct Item {
