@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 using namespace mlir::fsdp;
@@ -22,13 +23,15 @@ namespace {
 /// takes somewhat more than that, one more than the other.
 class Plans : public StepTrials {
 public:
-  explicit Plans(unsigned seed) {
+  /// @far: some could take much less than they do.
+  explicit Plans(unsigned seed, bool far = false) {
     std::mt19937 random(seed);
     int64_t need = 1'000'000'000;
     Time time = 1000;
     for (int i = 0; i != 30; ++i) {
       double gaps = 1 + 0.01 * (random() % 12);
-      all.push_back({need, int64_t(need * gaps) / 256 * 256, time});
+      Time slack = far && random() % 2 ? time / 16 : 0;
+      all.push_back({need, int64_t(need * gaps) / 256 * 256, time, slack});
       need -= need / 100 * (1 + random() % 8);
       time += 1 + random() % 50;
     }
@@ -64,7 +67,7 @@ public:
                                                        Time below) override {
     if (last != all.size() || fsdp.bytes > most || fsdp.time >= below)
       return std::nullopt;
-    return fsdp;
+    return number(fsdp);
   }
   /// Orders for less memory take less and longer, in steps, down to the need;
   /// so do those that leave room.
@@ -76,11 +79,27 @@ public:
     int64_t saved = std::min((plan.packed - plan.need) / 2,
                              step * 3'000'000 + limits.room / 8);
     mostRoom = std::max(mostRoom, limits.room);
-    return Outcome{(plan.packed - saved) / 256 * 256,
+    return number({(plan.packed - saved) / 256 * 256,
                    plan.time + 5 * step + limits.room / 20'000'000,
-                   plan.time - plan.slack};
+                   plan.time - plan.slack});
+  }
+  /// As if what takes as much were the same order.
+  Outcome number(Outcome outcome) {
+    auto known = std::find(outcomes.begin(), outcomes.end(),
+                           std::make_pair(last, outcome));
+    outcome.number = known - outcomes.begin();
+    if (known == outcomes.end())
+      outcomes.push_back({last, outcome});
+    return outcome;
   }
   void keep() override { kept = last; }
+  /// As it was, or as given for its plan.
+  Outcome refine(size_t number) override {
+    ++refinements;
+    last = outcomes[number].first;
+    return last < refined.size() ? this->number(refined[last])
+                                 : outcomes[number].second;
+  }
 
   struct Plan {
     int64_t need, packed;
@@ -101,6 +120,9 @@ public:
   static constexpr size_t kWithout = 1'000'000;
   static constexpr int64_t kHuge = 1'000'000'000'000;
   size_t last = 0, kept = 0;
+  std::vector<std::pair<size_t, Outcome>> outcomes;
+  std::vector<Outcome> refined;
+  int refinements = 0;
   int planned = 0;
   int64_t mostRoom = 0;
 };
@@ -147,8 +169,8 @@ TEST(StepFit, RoomIsLeftWhereAnArenaDoesNotFit) {
   EXPECT_EQ(plans.mostRoom, plans.all[0].packed / 16);
 }
 
-/// Beside a plan whose order is far from what it could take, one for hardly more
-/// memory, that fits all the same, is much faster.
+/// Beside a plan whose order is far from what it could take, one for hardly
+/// more memory, that fits all the same, is much faster.
 TEST(StepFit, PlansBesideAreTriedWhereAnOrderIsFarFromItsBound) {
   for (Time slack : {10, 100}) {
     Plans plans(1);
@@ -247,11 +269,39 @@ TEST(StepFit, FSDPsOrderIsKeptWhereNothingMayBePlanned) {
   }
 }
 
+/// Two plans fit; with more care they take less, the second even less than the
+/// first, or do not pack any more.
+TEST(StepFit, TheBestAreRefined) {
+  constexpr int64_t kBudget = 1'000'000'000;
+  for (int64_t bytes : {995'000'000, 1'001'000'000})
+    for (Time first : {1040, 1060})
+      for (Time second : {1030, 1050}) {
+        Plans plans(1);
+        plans.all = {{990'000'000, 990'000'000, 1050, 100},
+                     {950'000'000, 950'000'000, 1055, 100}};
+        plans.plain.need = 2 * kBudget;
+        plans.refined = {{bytes, first}, {960'000'000, second}};
+        StepFit found = fit(plans, kBudget);
+        bool isFirst = bytes <= kBudget && first < second;
+        bool isSecond = !isFirst && second < 1050;
+        EXPECT_EQ(plans.kept, isSecond ? 1u : 0u);
+        EXPECT_EQ(found.bytes, isFirst    ? bytes
+                               : isSecond ? 960'000'000
+                                          : plans.all[0].packed / 256 * 256);
+      }
+}
+
+TEST(StepFit, NothingIsRefinedWhereNothingFits) {
+  Plans plans(1);
+  EXPECT_FALSE(fit(plans, 1).fits());
+  EXPECT_EQ(plans.refinements, 0);
+}
+
 TEST(StepFit, WhatIsKeptFits) {
   for (unsigned seed = 0; seed != 200; ++seed)
     for (int64_t budget = 400'000'000; budget <= 1'200'000'000;
          budget += 50'000'000) {
-      Plans plans(seed);
+      Plans plans(seed, /*far=*/seed % 2);
       StepFit found = fit(plans, budget);
       if (!found.fits())
         continue;
@@ -262,7 +312,7 @@ TEST(StepFit, WhatIsKeptFits) {
 
 TEST(StepFit, ARefusalDependsOnTheStepAloneAndNoBudgetAboveItIsRefused) {
   for (unsigned seed = 0; seed != 500; ++seed) {
-    Plans plans(seed);
+    Plans plans(seed, /*far=*/seed % 2);
     int64_t least = fit(plans, 1).leastBudget;
     ASSERT_GT(least, 0);
     for (int64_t part : {1, 2, 4, 16, 64, 1000}) {

@@ -481,32 +481,6 @@ TEST(PlanSearch, isNeverSlowerThanNoPlanAndFitsMoreOften) {
   EXPECT_GT(rescued, 20);
 }
 
-namespace {
-/// Remembers what comes of the order that was kept.
-struct Kept : ProgramTrials {
-  using ProgramTrials::ProgramTrials;
-  Outcome last, best;
-
-  llvm::Expected<Outcome> order(const OrderLimits &limits) override {
-    auto outcome = ProgramTrials::order(limits);
-    if (outcome)
-      last = *outcome;
-    return outcome;
-  }
-  llvm::Expected<std::optional<Outcome>> orderLikeFSDP(int64_t most,
-                                                       Time below) override {
-    auto outcome = ProgramTrials::orderLikeFSDP(most, below);
-    if (outcome && *outcome)
-      last = **outcome;
-    return outcome;
-  }
-  void keep() override {
-    ProgramTrials::keep();
-    best = last;
-  }
-};
-} // namespace
-
 /// Ordered with care and packed, the same holds of what is kept in the end, and
 /// beside FSDP's order.
 TEST(PlanFit, isNeverSlowerThanNoPlan) {
@@ -517,7 +491,7 @@ TEST(PlanFit, isNeverSlowerThanNoPlan) {
   int ours = 0, fsdps = 0;
   for (int round = 0; round != 40; ++round) {
     StepProgram program = makeRandomStep(random, 4 + random() % 3, 4);
-    Kept plain(program, cost, placements, /*hostBudget=*/0, rules);
+    ProgramTrials plain(program, cost, placements, /*hostBudget=*/0, rules);
     llvm::cantFail(plain.plan(kNoBudget));
     llvm::cantFail(plain.planPlainly(kNoBudget));
     auto fsdp =
@@ -525,15 +499,19 @@ TEST(PlanFit, isNeverSlowerThanNoPlan) {
     ASSERT_TRUE(fsdp);
     for (int64_t budget : {kNoBudget, fsdp->bytes * 2, fsdp->bytes}) {
       StepTrials::Outcome own = llvm::cantFail(plain.order({budget, 0}));
-      Kept trials(program, cost, placements, /*hostBudget=*/0, rules);
+      if (StepTrials::Outcome refined = plain.refine(own.number);
+          refined.bytes <= budget)
+        own = refined;
+      ProgramTrials trials(program, cost, placements, /*hostBudget=*/0, rules);
       ASSERT_TRUE(llvm::cantFail(fitStep(trials, budget)).fits());
-      EXPECT_LE(trials.best.bytes, budget);
-      EXPECT_LE(trials.best.time, fsdp->time) << round << ", " << budget;
+      const StepTrials::Outcome &best = trials.getBestOutcome();
+      EXPECT_LE(best.bytes, budget);
+      EXPECT_LE(best.time, fsdp->time) << round << ", " << budget;
       if (own.bytes <= budget) {
-        EXPECT_LE(trials.best.time, own.time) << round << ", " << budget;
+        EXPECT_LE(best.time, own.time) << round << ", " << budget;
       }
-      ours += trials.best.time < own.time;
-      fsdps += trials.best.time == fsdp->time;
+      ours += best.time < own.time;
+      fsdps += best.time == fsdp->time;
     }
   }
   EXPECT_GT(ours, 40);

@@ -379,6 +379,32 @@ TEST(Scheduler, latenciesMayOverlap) {
   }
 }
 
+/// A schedule that was chosen among rough ones, or FSDP's, takes less when
+/// refined, and no more memory than there is.
+TEST(Scheduler, refinesWhatIsGiven) {
+  Time saved = 0;
+  for (uint64_t seed = 0; seed != 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomOptions o = pickOptions(seed);
+    o.latency = 0.3;
+    ScheduleProblem p = makeProblem(o, seed);
+    std::optional<Schedule> rough = scheduleRoughly(p);
+    if (!rough)
+      continue;
+    Schedule fsdp = scheduleLikeFSDP(p, FSDPOptions());
+    for (const Schedule &given : {*rough, fsdp}) {
+      if (given.peak > p.budget)
+        continue;
+      Schedule refined = refine(p, given);
+      expectSound(p, refined);
+      EXPECT_LE(refined.makespan, given.makespan);
+      saved += given.makespan - refined.makespan;
+    }
+    EXPECT_TRUE(schedule(p)->isSameOrder(refine(p, *rough)));
+  }
+  EXPECT_GT(saved, 0);
+}
+
 TEST(Scheduler, overlapsLatenciesOfTwoQueues) {
   // As on very large groups: transfers mostly wait for each other's ranks.
   for (int units : {8, 40}) {

@@ -103,12 +103,18 @@ llvm::Error ProgramTrials::take(PlannedStep planned, int64_t budget) {
   return llvm::Error::success();
 }
 
-llvm::Expected<StepTrials::Outcome>
-ProgramTrials::order(const OrderLimits &limits) {
+/// What there is to order in the last plan within @limits.
+ScheduleProblem ProgramTrials::getProblem(const OrderLimits &limits) const {
   ScheduleProblem problem = last->step.problem;
   problem.budget = std::max(limits.budget, getLeastBudget(problem));
   problem.room = limits.room;
-  std::optional<Schedule> found = schedule(problem);
+  return problem;
+}
+
+llvm::Expected<StepTrials::Outcome>
+ProgramTrials::order(const OrderLimits &limits) {
+  ScheduleProblem problem = getProblem(limits);
+  std::optional<Schedule> found = scheduleRoughly(problem);
   if (!found)
     return llvm::createStringError("internal error: no schedule within " +
                                    llvm::Twine(problem.budget) + " bytes");
@@ -123,12 +129,21 @@ ProgramTrials::orderLikeFSDP(int64_t most, Time below) {
   return pack(std::move(found), {last->budget, 0});
 }
 
+StepTrials::Outcome ProgramTrials::refine(size_t number) {
+  last = packed[number].plan;
+  OrderLimits limits = packed[number].limits;
+  ScheduleProblem problem = getProblem(limits);
+  // FSDP's order looks at no budget, and may pack all the same.
+  problem.budget = std::max(problem.budget, packed[number].schedule.peak);
+  return pack(sched::refine(problem, packed[number].schedule), limits);
+}
+
 StepTrials::Outcome ProgramTrials::pack(Schedule schedule,
                                         const OrderLimits &limits) {
   lastSchedule = std::move(schedule);
   lastLimits = limits;
   auto known = llvm::find_if(packed, [&](const Packed &other) {
-    return other.plan == last->number &&
+    return other.plan->number == last->number &&
            other.schedule.isSameOrder(lastSchedule);
   });
   if (known != packed.end())
@@ -136,7 +151,8 @@ StepTrials::Outcome ProgramTrials::pack(Schedule schedule,
   StepProgram ordered = applySchedule(last->program, last->step, lastSchedule);
   shareBuffers(ordered);
   lastOutcome = {placeBuffers(ordered).totalBytes,
-                 play(addTimes(ordered, cost, placements)).step, last->bound};
-  packed.push_back({last->number, lastSchedule, lastOutcome});
+                 play(addTimes(ordered, cost, placements)).step, last->bound,
+                 packed.size()};
+  packed.push_back({last, lastSchedule, limits, lastOutcome});
   return lastOutcome;
 }

@@ -8,9 +8,13 @@
 #include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Planning/BudgetSearch.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -28,7 +32,9 @@ public:
       : trials(trials), budget(budget) {}
 
   llvm::Error fill();
+  llvm::Error probe();
   llvm::Error squeeze();
+  void refine();
 
   /// What the best takes; 0: nothing fits.
   int64_t bestBytes = 0;
@@ -39,7 +45,7 @@ private:
   using Outcome = StepTrials::Outcome;
   llvm::Expected<Outcome> attempt(int64_t model, int64_t target);
   llvm::Expected<Outcome> tryOrders(int64_t planned, int64_t target);
-  llvm::Error search();
+  llvm::Error search(bool firstOnly);
   llvm::Error tryLess();
   llvm::Error tryBeside();
   llvm::Error tryWithout();
@@ -68,6 +74,10 @@ private:
   bool isLeastPlan = false;
   /// What was planned for the whole budget, first of all.
   std::optional<StepTrials::Planned> whole;
+  /// All that fits.
+  std::vector<Outcome> found;
+  /// The step without changes, if that was tried.
+  std::optional<Outcome> plain;
 };
 } // namespace
 
@@ -86,7 +96,13 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
 /// Keeps what was ordered last if it fits and is better.
 void Fitting::consider(const Outcome &outcome) {
   needed = needed ? std::min(needed, outcome.bytes) : outcome.bytes;
-  if (outcome.bytes > budget || (bestBytes && outcome.time >= bestTime))
+  if (outcome.bytes > budget)
+    return;
+  bool isKnown = llvm::any_of(
+      found, [&](const Outcome &o) { return o.number == outcome.number; });
+  if (!isKnown)
+    found.push_back(outcome);
+  if (bestBytes && outcome.time >= bestTime)
     return;
   trials.keep();
   bestBytes = outcome.bytes;
@@ -145,6 +161,7 @@ llvm::Error Fitting::tryPlain() {
     if (!outcome)
       return outcome.takeError();
     consider(*outcome);
+    plain = *outcome;
   }
   auto like =
       trials.orderLikeFSDP(most, bestBytes ? bestTime : StepTrials::kNever);
@@ -202,7 +219,7 @@ llvm::Error Fitting::tryWithout() {
 }
 
 llvm::Error Fitting::fill() {
-  if (llvm::Error error = search())
+  if (llvm::Error error = search(/*firstOnly=*/false))
     return error;
   if (llvm::Error error = tryLess())
     return error;
@@ -213,8 +230,15 @@ llvm::Error Fitting::fill() {
   return tryPlain();
 }
 
-/// Looks for the fastest step within the budget.
-llvm::Error Fitting::search() {
+/// Looks for anything that fits: where fill() finds something, so does this.
+llvm::Error Fitting::probe() {
+  if (llvm::Error error = search(/*firstOnly=*/true))
+    return error;
+  return bestBytes ? llvm::Error::success() : tryPlain();
+}
+
+/// Looks for the fastest step within the budget, or the first that fits.
+llvm::Error Fitting::search(bool firstOnly) {
   BudgetSearch search(budget);
   while (std::optional<int64_t> model = search.getNext()) {
     llvm::Expected<Outcome> outcome = attempt(*model, budget);
@@ -222,7 +246,7 @@ llvm::Error Fitting::search() {
       return outcome.takeError();
     if (!bestBytes && isLeastPlan)
       break;
-    if (isSettled())
+    if (isSettled() || (firstOnly && bestBytes))
       break;
     search.note(*model, outcome->bytes, /*isSlow=*/isSlower(16));
   }
@@ -251,6 +275,22 @@ llvm::Error Fitting::squeeze() {
   return llvm::Error::success();
 }
 
+/// Orders the best with all care: they should pack as well, and the second may
+/// gain more than the first. So may the step without changes, or fit then.
+void Fitting::refine() {
+  constexpr size_t kRefined = 3;
+  std::vector<Outcome> best = found;
+  llvm::sort(best, [](const Outcome &a, const Outcome &b) {
+    return std::tie(a.time, a.number) < std::tie(b.time, b.number);
+  });
+  best.resize(std::min(kRefined, best.size()));
+  if (plain && !llvm::is_contained(best, *plain))
+    best.push_back(*plain);
+  for (const Outcome &outcome : best)
+    if (outcome.bound < bestTime)
+      consider(trials.refine(outcome.number));
+}
+
 /// @works: what an arena took. Returns the least that one takes where the next
 /// smaller budget leads to nothing, with what is kept for it; where that is
 /// @works, nothing is kept.
@@ -259,7 +299,7 @@ static llvm::Expected<StepFit> findLeastBudget(StepTrials &trials,
   StepFit least{0, works};
   while (true) {
     Fitting fitting(trials, least.leastBudget - kGranule);
-    if (llvm::Error error = fitting.fill())
+    if (llvm::Error error = fitting.probe())
       return std::move(error);
     if (!fitting.bestBytes)
       return least;
@@ -274,8 +314,10 @@ llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
   if (!fitting.bestBytes)
     if (llvm::Error error = fitting.squeeze())
       return std::move(error);
-  if (fitting.bestBytes)
+  if (fitting.bestBytes) {
+    fitting.refine();
     return StepFit{fitting.bestBytes, 0};
+  }
   llvm::Expected<StepFit> least = findLeastBudget(trials, fitting.needed);
   // A smaller budget may have led to a plan that this one did not: so none is
   // refused above what is said to work.

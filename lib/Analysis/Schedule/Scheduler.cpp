@@ -8,8 +8,8 @@
 #include "fsdp/Analysis/Schedule/Scheduler.h"
 #include "EventSearch.h"
 #include "LocalMoves.h"
-#include "Machine.h"
 #include "ScheduleWaits.h"
+#include "TurnSearch.h"
 #include "fsdp/Analysis/Schedule/FSDPSchedules.h"
 #include "fsdp/Analysis/Schedule/LowerBound.h"
 #include "fsdp/Analysis/Schedule/Makespan.h"
@@ -18,19 +18,14 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
 #include <utility>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
-using llvm::SmallVector;
 
-using Turns = std::vector<Turn>;
 /// Transfers up to which every plan of casts is searched, and searches may be
 /// that only end where a step is small.
 constexpr size_t kSmall = 40;
-/// States that a search of turns in a small and in a larger step may look at.
-constexpr size_t kSmallEffort = 10'000, kLargeEffort = 5'000;
 /// As kEventEffort, where that has not led to the bound.
 constexpr int64_t kLongEffort = 100'000;
 /// What contention may cost more than it must, as a part of the step, where a
@@ -41,233 +36,6 @@ constexpr Time kWorthContention = 1024;
 constexpr Time kWorthEquals = 128;
 constexpr int64_t kEqualsEffort = 50'000;
 constexpr Time kForever = std::numeric_limits<Time>::max();
-
-//===----------------------------------------------------------------------===//
-// Turns by a rule
-//===----------------------------------------------------------------------===//
-
-/// Gives each turn to whoever can begin first; @gathersFirst decides where
-/// several can, @early how turns end. Goes on from @s and appends to @turns.
-/// False where that ends in a wait for memory that never comes.
-static bool takeEarliest(Machine &machine, MachineState &s, bool gathersFirst,
-                         bool early, Turns &turns) {
-  while (true) {
-    MachineState best;
-    Time bestBegin = kForever;
-    Turn turn = {-1, early};
-    bool more = false;
-    // Streams count from the gathers up. Nobody is asked beyond the time at
-    // which another can begin.
-    for (int stream : machine.getChoices()) {
-      if (!machine.hasMore(s, stream))
-        continue;
-      more = true;
-      MachineState next = s;
-      Time begin = 0;
-      if (machine.take(next, {int8_t(stream), early}, begin, bestBegin) &&
-          (begin < bestBegin || (begin == bestBegin && !gathersFirst))) {
-        best = next;
-        bestBegin = begin;
-        turn.stream = stream;
-      }
-    }
-    if (!more)
-      return machine.finish(s);
-    if (turn.stream < 0)
-      return false;
-    s = best;
-    turns.push_back(turn);
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// The dynamic program
-//===----------------------------------------------------------------------===//
-
-namespace {
-class Search {
-public:
-  /// Searches below @below, and no further than to @target.
-  Search(Machine &machine, bool isSmall, Time target, Time below)
-      : machine(machine), isSmall(isSmall), target(target), best(below) {
-    for (int stream : machine.getChoices())
-      turnCount += machine.getCount(stream);
-  }
-  /// The best turns, if there are any; of those that a rule gives alone, if
-  /// @rulesOnly.
-  std::optional<Turns> run(bool rulesOnly);
-
-private:
-  struct Node {
-    int32_t parent;
-    Turn turn;
-  };
-  struct Label {
-    MachineState state;
-    int32_t node;
-    Time bound;
-  };
-
-  void tryRule(const MachineState &from, int32_t node, bool gathersFirst,
-               bool early);
-  void runLevels(bool allManners);
-  void insert(std::vector<Label> &labels, Label label);
-  /// How many transfers of each choice have begun.
-  using Key = std::array<int32_t, kNumStreams>;
-  Key keyOf(const MachineState &s) const;
-  Turns trace(int32_t node) const;
-
-  Machine &machine;
-  size_t turnCount = 0;
-  bool isSmall;
-  Time target, best;
-  std::optional<Turns> turns;
-  std::vector<Node> nodes;
-};
-} // namespace
-
-Turns Search::trace(int32_t node) const {
-  Turns result;
-  for (; node >= 0; node = nodes[node].parent)
-    result.push_back(nodes[node].turn);
-  std::reverse(result.begin(), result.end());
-  return result;
-}
-
-void Search::tryRule(const MachineState &from, int32_t node, bool gathersFirst,
-                     bool early) {
-  MachineState s = from;
-  Turns rest;
-  if (!takeEarliest(machine, s, gathersFirst, early, rest) || s.now >= best)
-    return;
-  best = s.now;
-  turns = trace(node);
-  llvm::append_range(*turns, rest);
-}
-
-Search::Key Search::keyOf(const MachineState &s) const {
-  Key key = {};
-  for (int stream : machine.getChoices())
-    key[stream] = s.begun[stream];
-  return key;
-}
-
-void Search::insert(std::vector<Label> &labels, Label label) {
-  for (Label &other : labels)
-    if (machine.dominates(other.state, label.state))
-      return;
-  llvm::erase_if(labels, [&](const Label &other) {
-    return machine.dominates(label.state, other.state);
-  });
-  labels.push_back(std::move(label));
-}
-
-void Search::runLevels(bool allManners) {
-  MachineState start = machine.getStart();
-  // How compute may behave meanwhile: in large steps, the ways that matter
-  // most.
-  SmallVector<Turn, 36> manners = {Turn{}};
-  if (allManners) {
-    manners.clear();
-    for (auto order : {Turn::TransferFirst, Turn::Hold, Turn::ComputeFirst})
-      for (bool careful : {true, false})
-        for (auto tails :
-             {Turn::TailsLate, Turn::TailsReady, Turn::TailsAwaited})
-          if (isSmall || (order != Turn::Hold && tails == Turn::TailsLate))
-            manners.push_back({0, false, careful, order, tails});
-  }
-  if (machine.hasLatencies())
-    for (size_t i = 0, e = manners.size(); i != e; ++i) {
-      manners.push_back(manners[i]);
-      manners.back().early = true;
-    }
-  // The most promising states of each level go on. Counted, not timed: the same
-  // on every machine.
-  size_t effort = isSmall ? kSmallEffort : kLargeEffort;
-  size_t width = std::clamp<size_t>(
-      turnCount ? effort / (turnCount * manners.size()) : 1, 6, 4096);
-  size_t rulesEvery = turnCount / 8 + 16;
-
-  std::vector<Label> level = {{start, -1, machine.getBound(start)}};
-  for (size_t depth = 0; depth != turnCount; ++depth) {
-    std::map<Key, std::vector<Label>> next;
-    for (const Label &label : level) {
-      if (label.bound >= best)
-        continue;
-      for (int stream : machine.getChoices()) {
-        if (!machine.hasMore(label.state, stream))
-          continue;
-        Time latest = best - machine.getTurnsLeft(label.state);
-        for (Turn turn : manners) {
-          turn.stream = stream;
-          MachineState s = label.state;
-          Time begin = 0;
-          if (!machine.take(s, turn, begin, latest))
-            continue;
-          Time bound = std::max(label.bound, machine.getBound(s));
-          if (bound >= best)
-            continue;
-          nodes.push_back({label.node, turn});
-          insert(next[keyOf(s)], {s, int32_t(nodes.size()) - 1, bound});
-        }
-      }
-    }
-    level.clear();
-    for (auto &entry : next)
-      llvm::append_range(level, entry.second);
-    if (level.size() > width) {
-      llvm::sort(level, [](const Label &a, const Label &b) {
-        return std::make_tuple(a.bound, a.state.now, a.node) <
-               std::make_tuple(b.bound, b.state.now, b.node);
-      });
-      level.resize(width);
-    }
-    if (depth % rulesEvery == rulesEvery - 1 && !level.empty()) {
-      const Label &front = *std::min_element(
-          level.begin(), level.end(), [](const Label &a, const Label &b) {
-            return std::make_pair(a.bound, a.node) <
-                   std::make_pair(b.bound, b.node);
-          });
-      tryRule(front.state, front.node, true, machine.hasLatencies());
-      if (best <= target)
-        return;
-    }
-  }
-  for (Label &label : level) {
-    if (label.bound >= best || !machine.finish(label.state) ||
-        label.state.now >= best)
-      continue;
-    best = label.state.now;
-    turns = trace(label.node);
-  }
-}
-
-std::optional<Turns> Search::run(bool rulesOnly) {
-  MachineState start = machine.getStart();
-  for (bool early : {false, true}) {
-    if (early && !machine.hasLatencies())
-      break;
-    for (bool gathersFirst : {true, false}) {
-      tryRule(start, -1, gathersFirst, early);
-      if (best <= target)
-        return turns;
-    }
-  }
-  if (rulesOnly)
-    return turns;
-  machine.takeMemoryWaits();
-  Time byRules = best;
-  runLevels(/*allManners=*/false);
-  // All manners where they make a difference; in large steps, where that takes
-  // long, if one that counts can be hoped for.
-  bool isPromising =
-      isSmall || (best < byRules && best - target > target / 128);
-  if (best > target && isPromising && machine.takeMemoryWaits()) {
-    nodes.clear();
-    runLevels(/*allManners=*/true);
-  }
-  return turns;
-}
 
 //===----------------------------------------------------------------------===//
 // Candidates
@@ -450,7 +218,7 @@ std::optional<Schedule> Candidates::search(const ScheduleProblem &p,
                                            bool rulesOnly) {
   Machine machine(p, casts, /*frugal=*/false);
   std::optional<Turns> turns =
-      Search(machine, isSmall, target, below).run(rulesOnly);
+      searchTurns(machine, {isSmall, target, below, rulesOnly});
   Schedule found;
   if (!turns || !machine.record(*turns, found))
     return std::nullopt;
@@ -700,11 +468,11 @@ static void offerSimulated(const ScheduleProblem &problem, Time target,
   }
 }
 
-/// As schedule(), but for the waits. @target: no order takes less. One that
-/// takes @below or more need not be the best. @thorough: in plans that are only
-/// compared, not worth its time.
+/// As scheduleRoughly(), but for the waits. @target: no order takes less; what is
+/// found out about that raises it. One that takes @below or more need not be the
+/// best. @thorough: in plans that are only compared, not worth its time.
 static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
-                                         Time target, bool thorough,
+                                         Time &target, bool thorough,
                                          Time below = kForever) {
   Best best{problem, std::nullopt};
   best.offer(scheduleFrugally(problem));
@@ -747,11 +515,6 @@ static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
   }
   if (!thorough)
     return std::move(best.schedule);
-  // The best of what is little changed need not be made of the best.
-  Schedule moved = moveLocally(problem, *best.schedule, target);
-  offerSimulated(problem, target, best);
-  if (moved.makespan < best.schedule->makespan)
-    best.schedule = std::move(moved);
   return moveLocally(problem, *std::move(best.schedule), target);
 }
 
@@ -769,20 +532,48 @@ static ScheduleProblem withRoomTaken(const ScheduleProblem &problem) {
   return full;
 }
 
-std::optional<Schedule>
-mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
-  ScheduleProblem full = problem.room ? withRoomTaken(problem) : problem;
-  std::optional<Schedule> found =
-      findOrder(full, lowerBound(full).value, /*thorough=*/true);
-  if (!found)
-    return std::nullopt;
-  found->peak = getPeak(problem, *found);
+/// Notes what @found, an order of @full, is for @problem, whose room is taken in
+/// @full: no order takes less than @target.
+static Schedule finish(const ScheduleProblem &problem, Schedule found,
+                       Time target) {
+  found.bound = target;
+  found.peak = getPeak(problem, found);
   // Where there is plenty of memory, places do not matter.
-  if (found->peak > problem.budget / 4 * 3) {
-    waitEarly(problem, *found);
-    found->peak = getPeak(problem, *found);
+  if (found.peak > problem.budget / 4 * 3) {
+    waitEarly(problem, found);
+    found.peak = getPeak(problem, found);
   }
   return found;
+}
+
+std::optional<Schedule>
+mlir::fsdp::sched::scheduleRoughly(const ScheduleProblem &problem) {
+  ScheduleProblem full = problem.room ? withRoomTaken(problem) : problem;
+  Time target = lowerBound(full).value;
+  std::optional<Schedule> found = findOrder(full, target, /*thorough=*/true);
+  if (!found)
+    return std::nullopt;
+  return finish(problem, *std::move(found), target);
+}
+
+Schedule mlir::fsdp::sched::refine(const ScheduleProblem &problem,
+                                   Schedule rough) {
+  ScheduleProblem full = problem.room ? withRoomTaken(problem) : problem;
+  Time target = rough.bound ? rough.bound : lowerBound(full).value;
+  if (rough.makespan <= target)
+    return rough;
+  Best best{full, std::move(rough)};
+  offerSimulated(full, target, best);
+  return finish(problem,
+                moveLocally(full, *std::move(best.schedule), target), target);
+}
+
+std::optional<Schedule>
+mlir::fsdp::sched::schedule(const ScheduleProblem &problem) {
+  std::optional<Schedule> found = scheduleRoughly(problem);
+  if (!found)
+    return std::nullopt;
+  return refine(problem, *std::move(found));
 }
 
 std::optional<Time>

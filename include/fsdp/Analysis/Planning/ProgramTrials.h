@@ -54,6 +54,7 @@ public:
     bestLimits = lastLimits;
     bestOutcome = lastOutcome;
   }
+  Outcome refine(size_t number) override;
 
   /// What was planned last.
   const Plan &getLast() const { return *last; }
@@ -66,12 +67,14 @@ public:
 private:
   llvm::Expected<Planned> search(int64_t budget, const PlanRules &rules);
   llvm::Error take(PlannedStep planned, int64_t budget);
+  ScheduleProblem getProblem(const OrderLimits &limits) const;
   Outcome pack(Schedule schedule, const OrderLimits &limits);
 
-  /// An order of the plan of that number, and what packing gave.
+  /// An order of a plan, and what packing gave.
   struct Packed {
-    size_t plan;
+    std::shared_ptr<const Plan> plan;
     Schedule schedule;
+    OrderLimits limits;
     Outcome outcome;
   };
 
@@ -90,7 +93,7 @@ private:
   /// Budgets often lead to a plan, or an order of it, that another one has led
   /// to.
   std::vector<std::shared_ptr<const Plan>> plans;
-  std::vector<Packed> packed;
+  std::vector<Packed> packed; // by the numbers of outcomes
   Schedule lastSchedule, bestSchedule;
   OrderLimits lastLimits, bestLimits;
   Outcome lastOutcome, bestOutcome;

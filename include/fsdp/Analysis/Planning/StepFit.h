@@ -41,6 +41,8 @@ public:
     Time time = 0;
     /// No order of the same plan takes less.
     Time bound = 0;
+    /// The same for the same order of the same plan.
+    size_t number = 0;
     bool operator==(const Outcome &o) const {
       return bytes == o.bytes && time == o.time;
     }
@@ -67,7 +69,8 @@ public:
                                               int64_t budget) = 0;
   /// Goes on with the step without changes, as plan() found it for @budget.
   virtual llvm::Error planPlainly(int64_t budget) = 0;
-  /// Orders what was planned last, and packs its arena.
+  /// Orders what was planned last, as well as plans are compared by, and packs
+  /// its arena.
   virtual llvm::Expected<Outcome> order(const OrderLimits &limits) = 0;
   /// The same as FSDP does, which looks at no budget; none where that takes
   /// @below or more, or by the model more than @most bytes.
@@ -75,6 +78,8 @@ public:
                                                                Time below) = 0;
   /// What was ordered last is the best so far.
   virtual void keep() = 0;
+  /// Orders with all care what led to the outcome of that number, and packs it.
+  virtual Outcome refine(size_t number) = 0;
 };
 
 struct StepFit {

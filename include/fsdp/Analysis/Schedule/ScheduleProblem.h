@@ -207,6 +207,8 @@ struct Schedule {
   std::vector<Cause> placeCause;
   /// What the simulation gives.
   Time makespan = 0;
+  /// No order of the same problem takes less, as far as its maker knows.
+  Time bound = 0;
   /// Bytes at the worst moment that any timing of this order can bring about.
   int64_t peak = 0;
 
