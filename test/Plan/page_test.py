@@ -262,6 +262,21 @@ class PlanPage(PageTest):
             / document.getElementById("whole").getBoundingClientRect().width)""")
         self.assertAlmostEqual(sum(whole), 1, delta=0.004)
 
+    def test_what_planning_gains_is_named(self):
+        story = page.run("""document.querySelector("#story").textContent""")
+        orders = {o["order"]: o for o in self.data["orders"]}
+        best = orders["planned"]
+        for order, title in ((orders["fsdp"], orders["fsdp"]["title"]),
+                             (orders["fsdp_kept"], "FSDP with reshard_after_forward=False")):
+            gain, side, bytes, unit, other = re.search(
+                rf"([\d.]+) % (less|more) than {re.escape(title)} \([^)]*\), in "
+                r"(?:as much|([\d.]+) (\S+) (less|more)) memory", story).groups(default="")
+            self.assertAlmostEqual(float(gain) / 100 * (-1 if side == "more" else 1),
+                                   1 - best["step_ms"] / order["step_ms"], delta=6e-4)
+            more = best["peak"]["bytes"] - order["peak"]["bytes"]
+            scale = {"": 0, "bytes": 1, "KiB": 2 ** 10, "MiB": 2 ** 20}[unit]
+            self.assertAlmostEqual(float(bytes or 0) * (1 if other == "more" else -1) * scale, more, delta=0.051 * scale)
+
     def test_bars_are_as_long_as_they_say(self):
         orders = [(o["compute_ms"], o["exposed_ms"]) for o in self.data["orders"]]
         self.check_bars(self.widths("#bars .track"), orders, max(map(sum, orders)))

@@ -280,7 +280,7 @@ static void summarize(const PlanSpace &space, const std::vector<bool> &isRead,
   if (kept)
     summary.push_back(llvm::formatv(
         "{0} of {1} units stay gathered from forward to backward: {2}, and {3} "
-        "of transfers less",
+        "of transfers, hidden or not, less",
         kept, units, formatBytes(keptBytes), inMilliseconds(saved)));
   if (repeated)
     summary.push_back(llvm::formatv(

@@ -175,6 +175,7 @@ public:
 private:
   llvm::Error repeatAll(StepProgram &program);
   llvm::Error addFSDP(const Task &task);
+  llvm::Error addKeepingFSDP(const Task &task);
   llvm::Error addOrders(const StepProgram &program);
   llvm::Error fit(ProgramTrials &trials);
   llvm::Error fitQuickly(ProgramTrials &trials);
@@ -269,8 +270,11 @@ llvm::Error Planner::addFSDP(const Task &task) {
     return add("fsdp", title, task,
                scheduleLikeFSDP(task.step.problem, settings.fsdp));
   };
-  if (leastAsItIs <= report.budget)
-    return addTask(task);
+  if (leastAsItIs <= report.budget) {
+    if (llvm::Error error = addTask(task))
+      return error;
+    return settings.onlyBest ? llvm::Error::success() : addKeepingFSDP(task);
+  }
   StepProgram repeating = task.program;
   if (llvm::Error error = repeatAll(repeating))
     return error;
@@ -279,6 +283,28 @@ llvm::Error Planner::addFSDP(const Task &task) {
     return smaller.takeError();
   title += ", checkpointing";
   return addTask(*smaller);
+}
+
+/// FSDP with reshard_after_forward=False: what one setting gives where there is
+/// room for it.
+llvm::Error Planner::addKeepingFSDP(const Task &task) {
+  PlanRules rules;
+  rules.recompute = PlanRules::Recompute::Never;
+  rules.keep = PlanRules::Keep::Always;
+  rules.offload = PlanRules::Offload::Never;
+  rules.group = false;
+  auto planned = planStep(task.program, cost, placements, report.budget, rules);
+  if (!planned)
+    return planned.takeError();
+  if (!planned->fits() || !llvm::is_contained(planned->plan.keep, true))
+    return llvm::Error::success();
+  StepProgram keeping = applyPlan(task.program, planned->plan);
+  shareBuffers(keeping);
+  auto kept = getTask(keeping);
+  if (!kept)
+    return kept.takeError();
+  return add("fsdp_kept", getTitle(settings.fsdp) + ", all kept", *kept,
+             scheduleLikeFSDP(kept->step.problem, settings.fsdp));
 }
 
 llvm::Error Planner::addOrders(const StepProgram &program) {

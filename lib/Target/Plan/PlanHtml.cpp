@@ -224,6 +224,7 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     writeStrings(json, "notes", report.notes);
     json.attribute("ranks", report.worldSize);
     json.attribute("item", report.items.name);
+    json.attribute("itemsPerRank", report.items.perRank);
     json.attribute("itemsPerSecond", report.getItemsPerSecond());
     double room = report.getRoomForItems();
     json.attribute("roomForItems", room >= PlanReport::kMuchRoom ? room : 0);

@@ -18,7 +18,7 @@ using llvm::format;
 static void printVariant(const PlanReport &report, const PlanVariant &variant,
                          llvm::raw_ostream &os) {
   const Timeline &timeline = variant.timeline;
-  os << format("  %-36s %10.3f ms   exposed %10.3f ms   gap %5.1f %%   peak ",
+  os << format("  %-47s %10.3f ms   exposed %10.3f ms   gap %5.1f %%   peak ",
                variant.title.c_str(), toMs(timeline.step),
                toMs(timeline.exposed), 100.0 * variant.getGap())
      << formatBytes(getMemoryPeak(variant.memory).getTotal())

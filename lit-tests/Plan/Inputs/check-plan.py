@@ -5,10 +5,15 @@ import sys
 plan, trace = (json.load(open(name)) for name in sys.argv[1:3])
 assert plan["format"] == "fsdp-plan/1" and plan["fits"], plan
 orders = {order["order"]: order for order in plan["orders"]}
-assert list(orders) == ["in_order", "fsdp", "scheduled", "planned"], list(orders)
-steps = [order["step_ms"] for order in plan["orders"]]
+assert list(orders) == ["in_order", "fsdp", "fsdp_kept", "scheduled", "planned"], list(orders)
+steps = {name: order["step_ms"] for name, order in orders.items()}
 assert 0 < plan["mfu"] < 1, plan["mfu"]
-assert plan["bound_ms"] <= steps[3] <= steps[2] <= steps[1] <= steps[0], (plan["bound_ms"], steps)
+assert plan["bound_ms"] <= steps["planned"] <= steps["scheduled"] <= steps["fsdp"] <= steps["in_order"], steps
+# Kept, units are gathered once.
+assert steps["planned"] <= steps["fsdp_kept"], steps
+gathers = {name: sum(c["queue"] == "all_gather" for c in order["collectives"]) for name, order in orders.items()}
+assert gathers["fsdp_kept"] < gathers["fsdp"], gathers
+assert orders["fsdp_kept"]["peak"]["bytes"] >= orders["fsdp"]["peak"]["bytes"], orders
 for order in plan["orders"]:
     assert abs(order["compute_ms"] + order["exposed_ms"] - order["step_ms"]) < 1e-6, order
     parts = sum(c["exposed_ms"] for c in order["collectives"])
