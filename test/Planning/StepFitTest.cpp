@@ -291,6 +291,45 @@ TEST(StepFit, TheBestAreRefined) {
       }
 }
 
+/// The step without changes may fit, and be the best, only when refined.
+TEST(StepFit, TheStepWithoutChangesIsRefinedToo) {
+  constexpr int64_t kBudget = 1'000'000'000;
+  for (bool isPlain : {false, true}) {
+    Plans plans(1);
+    plans.all = {{990'000'000, 1'030'000'000, 1000, 100},
+                 {900'000'000, 900'000'000, 1050, 100}};
+    plans.isPlain = isPlain;
+    plans.plain = {990'000'000, 1'030'000'000, 1000, 100};
+    size_t place = isPlain ? 0 : plans.all.size();
+    plans.refined.assign(place + 1, {2 * kBudget, 2000});
+    plans.refined[place] = {995'000'000, 990};
+    EXPECT_EQ(fit(plans, kBudget).bytes, 995'000'000);
+    EXPECT_EQ(plans.kept, place);
+  }
+}
+
+/// Whatever leads to what fits: also that a smaller budget did.
+TEST(StepFit, WhatFitsIsRefined) {
+  for (unsigned seed = 0; seed != 300; ++seed) {
+    auto makePlans = [&] {
+      Plans plans(seed, /*far=*/true);
+      for (Plans::Plan &plan : plans.all)
+        plan.slack = plan.time / 16;
+      return plans;
+    };
+    Plans asked = makePlans();
+    int64_t least = fit(asked, 1).leastBudget;
+    for (int64_t budget : {least, least + least / 50}) {
+      Plans plans = makePlans();
+      StepFit found = fit(plans, budget);
+      if (found.fits()) {
+        EXPECT_GT(plans.refinements, 0) << "seed " << seed;
+        EXPECT_LE(found.bytes, budget);
+      }
+    }
+  }
+}
+
 TEST(StepFit, NothingIsRefinedWhereNothingFits) {
   Plans plans(1);
   EXPECT_FALSE(fit(plans, 1).fits());

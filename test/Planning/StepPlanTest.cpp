@@ -518,6 +518,42 @@ TEST(PlanFit, isNeverSlowerThanNoPlan) {
   EXPECT_LT(fsdps, 40);
 }
 
+/// Where nothing may be planned, what is kept is the step as it is, ordered
+/// with all care, in whatever memory that packs.
+TEST(PlanFit, isNeverSlowerThanItself) {
+  std::mt19937 random(8);
+  BytesCost cost;
+  std::vector<GroupPlacement> placements = {GroupPlacement()};
+  PlanRules rules;
+  rules.keep = PlanRules::Keep::Never;
+  rules.recompute = PlanRules::Recompute::Never;
+  rules.offload = PlanRules::Offload::Never;
+  rules.group = false;
+  int compared = 0;
+  for (int round = 0; round != 25; ++round) {
+    StepProgram program = makeRandomStep(random, 4 + random() % 3, 4);
+    ProgramTrials plain(program, cost, placements, /*hostBudget=*/0, rules);
+    llvm::cantFail(plain.plan(kNoBudget));
+    auto fsdp =
+        llvm::cantFail(plain.orderLikeFSDP(kNoBudget, StepTrials::kNever));
+    ASSERT_TRUE(fsdp);
+    for (int part = 48; part <= 80; ++part) {
+      int64_t budget = fsdp->bytes * part / 64 / 256 * 256;
+      StepTrials::Outcome own = llvm::cantFail(plain.order({budget, 0}));
+      own = plain.refine(own.number);
+      if (own.bytes > budget)
+        continue;
+      ProgramTrials trials(program, cost, placements, /*hostBudget=*/0, rules);
+      ASSERT_TRUE(llvm::cantFail(fitStep(trials, budget)).fits());
+      EXPECT_LE(trials.getBestOutcome().bytes, budget);
+      EXPECT_LE(trials.getBestOutcome().time, own.time)
+          << round << ", " << budget;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 200);
+}
+
 static int64_t getHostBytes(const StepProgram &program, const StepPlan &plan) {
   int64_t bytes = 0;
   for (size_t v = 0; v != program.values.size(); ++v)

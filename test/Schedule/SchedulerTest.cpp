@@ -388,6 +388,8 @@ TEST(Scheduler, refinesWhatIsGiven) {
     RandomOptions o = pickOptions(seed);
     o.latency = 0.3;
     ScheduleProblem p = makeProblem(o, seed);
+    if (seed % 2)
+      p.room = p.budget / 16;
     std::optional<Schedule> rough = scheduleRoughly(p);
     if (!rough)
       continue;

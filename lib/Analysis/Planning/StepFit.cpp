@@ -34,7 +34,7 @@ public:
   llvm::Error fill();
   llvm::Error probe();
   llvm::Error squeeze();
-  void refine();
+  void refine(int64_t most);
 
   /// What the best takes; 0: nothing fits.
   int64_t bestBytes = 0;
@@ -88,9 +88,13 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
   if (!planned)
     return planned.takeError();
   isLeastPlan = !planned->fits;
-  if (!whole)
+  bool isFirst = !whole;
+  if (isFirst)
     whole = *planned;
-  return tryOrders(model, target);
+  llvm::Expected<Outcome> outcome = tryOrders(model, target);
+  if (outcome && isFirst && whole->isPlain)
+    plain = *outcome;
+  return outcome;
 }
 
 /// Keeps what was ordered last if it fits and is better.
@@ -143,7 +147,7 @@ llvm::Expected<StepTrials::Outcome> Fitting::tryOrders(int64_t planned,
 }
 
 /// Plans are compared by quick orders and fit by a model. Packed and ordered
-/// with care, the step without changes may be faster, where a plan gains
+/// with more care, the step without changes may be faster, where a plan gains
 /// little, or fit after all as FSDP orders it: no plan is kept that is worse
 /// than that.
 llvm::Error Fitting::tryPlain() {
@@ -275,16 +279,22 @@ llvm::Error Fitting::squeeze() {
   return llvm::Error::success();
 }
 
-/// Orders the best with all care: they should pack as well, and the second may
-/// gain more than the first. So may the step without changes, or fit then.
-void Fitting::refine() {
+/// Orders the best that take at most @most bytes with all care: they should
+/// pack as well, and the second may gain more than the first. So may the step
+/// without changes, or fit then.
+void Fitting::refine(int64_t most) {
   constexpr size_t kRefined = 3;
-  std::vector<Outcome> best = found;
+  budget = std::min(budget, most);
+  std::vector<Outcome> best;
+  llvm::copy_if(found, std::back_inserter(best),
+                [&](const Outcome &o) { return o.bytes <= budget; });
   llvm::sort(best, [](const Outcome &a, const Outcome &b) {
     return std::tie(a.time, a.number) < std::tie(b.time, b.number);
   });
   best.resize(std::min(kRefined, best.size()));
-  if (plain && !llvm::is_contained(best, *plain))
+  if (plain && llvm::none_of(best, [&](const Outcome &o) {
+        return o.number == plain->number;
+      }))
     best.push_back(*plain);
   for (const Outcome &outcome : best)
     if (outcome.bound < bestTime)
@@ -292,18 +302,19 @@ void Fitting::refine() {
 }
 
 /// @works: what an arena took. Returns the least that one takes where the next
-/// smaller budget leads to nothing, with what is kept for it; where that is
-/// @works, nothing is kept.
-static llvm::Expected<StepFit> findLeastBudget(StepTrials &trials,
-                                               int64_t works) {
-  StepFit least{0, works};
+/// smaller budget leads to nothing; what is kept for it is of @last, which is
+/// none where that is @works.
+static llvm::Expected<int64_t> findLeastBudget(StepTrials &trials,
+                                               int64_t works,
+                                               std::optional<Fitting> &last) {
   while (true) {
-    Fitting fitting(trials, least.leastBudget - kGranule);
+    Fitting fitting(trials, works - kGranule);
     if (llvm::Error error = fitting.probe())
       return std::move(error);
     if (!fitting.bestBytes)
-      return least;
-    least = {fitting.bestBytes, fitting.bestBytes};
+      return works;
+    works = fitting.bestBytes;
+    last.emplace(std::move(fitting));
   }
 }
 
@@ -315,13 +326,17 @@ llvm::Expected<StepFit> sched::fitStep(StepTrials &trials, int64_t budget) {
     if (llvm::Error error = fitting.squeeze())
       return std::move(error);
   if (fitting.bestBytes) {
-    fitting.refine();
+    fitting.refine(budget);
     return StepFit{fitting.bestBytes, 0};
   }
-  llvm::Expected<StepFit> least = findLeastBudget(trials, fitting.needed);
+  std::optional<Fitting> last;
+  auto least = findLeastBudget(trials, fitting.needed, last);
+  if (!least)
+    return least.takeError();
   // A smaller budget may have led to a plan that this one did not: so none is
   // refused above what is said to work.
-  if (least && least->leastBudget > budget)
-    least->bytes = 0;
-  return least;
+  if (!last || *least > budget)
+    return StepFit{0, *least};
+  last->refine(budget);
+  return StepFit{last->bestBytes, *least};
 }

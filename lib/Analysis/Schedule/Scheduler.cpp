@@ -468,9 +468,9 @@ static void offerSimulated(const ScheduleProblem &problem, Time target,
   }
 }
 
-/// As scheduleRoughly(), but for the waits. @target: no order takes less; what is
-/// found out about that raises it. One that takes @below or more need not be the
-/// best. @thorough: in plans that are only compared, not worth its time.
+/// As scheduleRoughly(), but for the waits. @target: no order takes less; what
+/// is found out about that raises it. One that takes @below or more need not be
+/// the best. @thorough: in plans that are only compared, not worth its time.
 static std::optional<Schedule> findOrder(const ScheduleProblem &problem,
                                          Time &target, bool thorough,
                                          Time below = kForever) {
@@ -532,8 +532,8 @@ static ScheduleProblem withRoomTaken(const ScheduleProblem &problem) {
   return full;
 }
 
-/// Notes what @found, an order of @full, is for @problem, whose room is taken in
-/// @full: no order takes less than @target.
+/// Notes what @found, made with the room taken, is for @problem: no order takes
+/// less than @target.
 static Schedule finish(const ScheduleProblem &problem, Schedule found,
                        Time target) {
   found.bound = target;
@@ -564,8 +564,8 @@ Schedule mlir::fsdp::sched::refine(const ScheduleProblem &problem,
     return rough;
   Best best{full, std::move(rough)};
   offerSimulated(full, target, best);
-  return finish(problem,
-                moveLocally(full, *std::move(best.schedule), target), target);
+  return finish(problem, moveLocally(full, *std::move(best.schedule), target),
+                target);
 }
 
 std::optional<Schedule>

@@ -378,8 +378,11 @@ llvm::Error Planner::fitQuickly(ProgramTrials &trials) {
     return outcome.takeError();
   if (outcome->bytes > report.budget)
     return fit(trials);
-  report.leastBudget = outcome->bytes;
   trials.keep();
+  if (StepTrials::Outcome refined = trials.refine(outcome->number);
+      refined.bytes <= report.budget && refined.time < outcome->time)
+    trials.keep();
+  report.leastBudget = trials.getBestOutcome().bytes;
   return llvm::Error::success();
 }
 

@@ -74,6 +74,7 @@ private:
   struct Packed {
     std::shared_ptr<const Plan> plan;
     Schedule schedule;
+    /// Of those that lead to it, the first.
     OrderLimits limits;
     Outcome outcome;
   };

@@ -35,6 +35,7 @@ std::optional<Schedule> schedule(const ScheduleProblem &problem);
 /// what it ends with: that takes as long and seldom saves more than a
 /// hundredth, so those who choose between schedules refine the one that they
 /// take.
+/// @rough: its bound holds for @problem, or is 0.
 std::optional<Schedule> scheduleRoughly(const ScheduleProblem &problem);
 Schedule refine(const ScheduleProblem &problem, Schedule rough);
 
