@@ -61,6 +61,7 @@ func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @step(%p: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
+  // discardable_c5
   // expected-error @below {{expected fsdp.keep without a value, got false}}
   %w2 = fsdp.all_gather %p on @mesh["shard"] for backward {fsdp.keep = false} : tensor<4xf32> -> tensor<8xf32>
   return %w, %w2 : tensor<8xf32>, tensor<8xf32>

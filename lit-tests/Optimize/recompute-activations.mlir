@@ -65,6 +65,7 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<f32>) {
 
 func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
 func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
+  // discardable_c4
   // expected-error @below {{expected a result below 1 in fsdp.recompute, got 1}}
   %a = fsdp.launch @f(%x) {fsdp.recompute = array<i64: 1>} : (tensor<4xf32>) -> tensor<f32>
   %l = fsdp.launch @f(%x) : (tensor<4xf32>) -> tensor<f32>

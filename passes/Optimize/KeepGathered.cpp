@@ -36,21 +36,8 @@ struct KeepGathered : fsdp::impl::KeepGatheredBase<KeepGathered> {
       return markAllAnalysesPreserved();
     SmallVector<std::pair<AllGatherOp, AllGatherOp>> kept;
     for (auto gather : step.getOps<AllGatherOp>()) {
-      Attribute attr = gather->getAttr(names::kKeep);
-      if (!attr)
+      if (!gather->hasAttr(names::kKeep))
         continue;
-      // What is false keeps nothing, and so no value may stand here.
-      if (!isa<UnitAttr>(attr)) {
-        gather.emitOpError("expected ")
-            << names::kKeep << " without a value, got " << attr;
-        return signalPassFailure();
-      }
-      if (gather->hasAttr(names::kGroup)) {
-        gather.emitOpError("expected ")
-            << names::kKeep << " or " << names::kGroup
-            << ", got both: what is kept is not gathered again";
-        return signalPassFailure();
-      }
       AllGatherOp earlier = getEarlierGather(gather);
       if (!earlier) {
         gather.emitOpError("expected ")

@@ -10,44 +10,20 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-FailureOr<SmallVector<Value>>
-fsdp::getMarkedResults(Operation *op, StringRef name, StringRef other) {
+SmallVector<Value> fsdp::getMarkedResults(Operation *op, StringRef name) {
   SmallVector<Value> marked;
-  Attribute attr = op->getAttr(name);
-  if (!attr)
-    return marked;
-  auto results = dyn_cast<DenseI64ArrayAttr>(attr);
-  if (!results)
-    return op->emitOpError("expected ")
-           << name << " with an array of numbers of results, got " << attr;
-  auto others = op->getAttrOfType<DenseI64ArrayAttr>(other);
-  for (int64_t result : results.asArrayRef()) {
-    if (result < 0 || result >= op->getNumResults())
-      return op->emitOpError("expected a result below ")
-             << op->getNumResults() << " in " << name << ", got " << result;
-    if (others && llvm::is_contained(others.asArrayRef(), result))
-      return op->emitOpError("expected result ")
-             << result << " in one of " << name << " and " << other
-             << ", got it in both";
-    if (llvm::is_contained(marked, op->getResult(result)))
-      return op->emitOpError("expected each result once in ")
-             << name << ", got " << result << " twice";
-    marked.push_back(op->getResult(result));
-  }
+  if (auto results = op->getAttrOfType<DenseI64ArrayAttr>(name))
+    for (int64_t result : results.asArrayRef())
+      marked.push_back(op->getResult(result));
   return marked;
 }
 
-FailureOr<llvm::SetVector<Value>> fsdp::getMarkedResults(Block &block,
-                                                         Operation *loss,
-                                                         StringRef name,
-                                                         StringRef other) {
+FailureOr<llvm::SetVector<Value>>
+fsdp::getMarkedResults(Block &block, Operation *loss, StringRef name) {
   llvm::SetVector<Value> marked;
   for (Operation &op : block) {
     if (!op.hasAttr(name))
       continue;
-    FailureOr<SmallVector<Value>> results = getMarkedResults(&op, name, other);
-    if (failed(results))
-      return failure();
     if (!loss || !op.isBeforeInBlock(loss)) {
       auto error = op.emitOpError("expected ")
                    << name << " in forward, got it behind it";
@@ -55,7 +31,7 @@ FailureOr<llvm::SetVector<Value>> fsdp::getMarkedResults(Block &block,
         error.attachNote(loss->getLoc()) << "forward ends here";
       return error;
     }
-    marked.insert(results->begin(), results->end());
+    marked.insert_range(getMarkedResults(&op, name));
   }
   return marked;
 }

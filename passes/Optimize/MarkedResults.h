@@ -16,18 +16,14 @@
 
 namespace mlir::fsdp {
 
-/// Results of @op that the attribute @name (numbers of results) marks; none
-/// without it. Fails, with a diagnostic, where it is no such array, names a
-/// result that there is not or one twice, and where @other marks the same one.
-FailureOr<SmallVector<Value>> getMarkedResults(Operation *op, StringRef name,
-                                               StringRef other);
+/// Results of @op that the attribute @name (numbers of results, as the dialect
+/// verifies) marks; none without it.
+SmallVector<Value> getMarkedResults(Operation *op, StringRef name);
 
-/// Those of forward's launches, in their order. Fails also where the attribute
-/// stands behind @loss.
-FailureOr<llvm::SetVector<Value>> getMarkedResults(Block &block,
-                                                   Operation *loss,
-                                                   StringRef name,
-                                                   StringRef other);
+/// Those of forward's launches, in their order. Fails, with a diagnostic, where
+/// the attribute stands behind @loss.
+FailureOr<llvm::SetVector<Value>>
+getMarkedResults(Block &block, Operation *loss, StringRef name);
 
 /// @value, a view of something that @views maps, made of what it maps that to.
 /// Clones where @builder stands; @views remembers them.

@@ -137,8 +137,7 @@ struct OffloadActivations
       return markAllAnalysesPreserved();
     Block &block = step.getBody().front();
     Operation *loss = getLossOp(step);
-    auto marked =
-        getMarkedResults(block, loss, names::kOffload, names::kRecompute);
+    auto marked = getMarkedResults(block, loss, names::kOffload);
     if (failed(marked))
       return signalPassFailure();
     if (marked->empty())

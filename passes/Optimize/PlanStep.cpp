@@ -74,29 +74,15 @@ static FailureOr<StepPlan> read(const StepProgram &program,
       plan.keep[i] = origin->hasAttr(names::kKeep);
       plan.group[i] = getGroup(origin).value_or(-1);
     }
-    // What is false keeps nothing, and so no value may stand here.
-    if (Attribute keep = origin->getAttr(names::kKeep);
-        keep && !isa<UnitAttr>(keep))
-      return origin->emitOpError("expected ")
-             << names::kKeep << " without a value, got " << keep;
     if (op.kind != StepOpKind::Launch)
       continue;
-    auto readResults = [&, i = i](StringRef name, StringRef other,
-                                  std::vector<bool> &chosen) {
-      FailureOr<SmallVector<Value>> results =
-          getMarkedResults(origins[i], name, other);
-      if (failed(results))
-        return failure();
-      for (Value value : *results) {
-        unsigned result = cast<OpResult>(value).getResultNumber();
-        chosen[program.ops[i].writes[result].value] = true;
-      }
-      return success();
+    auto readResults = [&, &op = op](StringRef name,
+                                     std::vector<bool> &chosen) {
+      for (Value value : getMarkedResults(origin, name))
+        chosen[op.writes[cast<OpResult>(value).getResultNumber()].value] = true;
     };
-    if (failed(
-            readResults(names::kRecompute, names::kOffload, plan.recompute)) ||
-        failed(readResults(names::kOffload, names::kRecompute, plan.offload)))
-      return failure();
+    readResults(names::kRecompute, plan.recompute);
+    readResults(names::kOffload, plan.offload);
   }
   if (std::optional<PlanError> error = findPlanError(program, plan)) {
     if (error->op >= 0)

@@ -175,8 +175,7 @@ struct RecomputeActivations
       return markAllAnalysesPreserved();
     Block &block = step.getBody().front();
     Operation *loss = getLossOp(step);
-    auto marked =
-        getMarkedResults(block, loss, names::kRecompute, names::kOffload);
+    auto marked = getMarkedResults(block, loss, names::kRecompute);
     if (failed(marked))
       return signalPassFailure();
     if (marked->empty())

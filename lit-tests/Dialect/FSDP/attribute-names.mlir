@@ -43,7 +43,8 @@ module attributes {fsdp.modules = [], fsdp.strategy = "full_shard", fsdp.wrap = 
   func.func private @kernel(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> attributes {fsdp.impl = #fsdp.kernel_impl<@cpu, grid = 1, grain = 1, scratch = 0, traffic = 0>}
   func.func @other(%x: tensor<2xf32> {fsdp.param = {fqn = "w"}, fsdp.unit = "", fsdp.offset = 0 : i64}, %y: tensor<4xf32> {fsdp.optimizer = {}})
       -> (tensor<4xf32> {fsdp.optimizer = {}}) attributes {fsdp.arena = {}, fsdp.schedule = {}} {
-    %g = fsdp.all_gather %x on @mesh["shard"] for backward {fsdp.keep, fsdp.group = 1 : i64, fsdp.offsets = array<i64: 0>} : tensor<2xf32> -> tensor<4xf32>
+    %f = fsdp.all_gather %x on @mesh["shard"] for forward {fsdp.group = 1 : i64, fsdp.offsets = array<i64: 0>} : tensor<2xf32> -> tensor<4xf32>
+    %g = fsdp.all_gather %x on @mesh["shard"] for backward {fsdp.keep} : tensor<2xf32> -> tensor<4xf32>
     %l = fsdp.launch @kernel(%g) {fsdp.recompute = array<i64: 0>, fsdp.offload = array<i64>} : (tensor<4xf32>) -> tensor<4xf32>
     %s = arith.addf %l, %y {fsdp.kernel = 0 : i64, fsdp.offsets = array<i64: 0>} : tensor<4xf32>
     return %s : tensor<4xf32>

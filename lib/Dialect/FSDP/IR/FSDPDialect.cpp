@@ -331,13 +331,57 @@ static LogicalResult verifyNumber(Operation *op, NamedAttribute attr) {
          << kMost << ", got " << attr.getValue();
 }
 
+/// What a plan names of the op's results: each once, and for one purpose.
+static LogicalResult verifyResults(Operation *op, NamedAttribute attr,
+                                   StringRef otherName) {
+  StringRef name = attr.getName().getValue();
+  auto results = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
+  // discardable_c4
+  if (!results)
+    return op->emitOpError("expected ")
+           << name << " with an array of numbers of results, got "
+           << attr.getValue();
+  auto others = op->getAttrOfType<DenseI64ArrayAttr>(otherName);
+  for (auto [i, result] : llvm::enumerate(results.asArrayRef())) {
+    if (result < 0 || result >= op->getNumResults())
+      return op->emitOpError("expected a result below ")
+             << op->getNumResults() << " in " << name << ", got " << result;
+    if (others && llvm::is_contained(others.asArrayRef(), result))
+      return op->emitOpError("expected result ")
+             << result << " in one of " << name << " and " << otherName
+             << ", got it in both";
+    if (llvm::is_contained(results.asArrayRef().take_front(i), result))
+      return op->emitOpError("expected each result once in ")
+             << name << ", got " << result << " twice";
+  }
+  return success();
+}
+
+/// What is false keeps nothing, so no value may stand there.
+static LogicalResult verifyKeep(Operation *op, NamedAttribute attr) {
+  // discardable_c5
+  if (!isa<UnitAttr>(attr.getValue()))
+    return op->emitOpError("expected ")
+           << names::kKeep << " without a value, got " << attr.getValue();
+  if (op->hasAttr(names::kGroup))
+    return op->emitOpError("expected ")
+           << names::kKeep << " or " << names::kGroup
+           << ", got both: what is kept is not gathered again";
+  return success();
+}
+
 LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
   if (failed(verifyName(op, attr.getName(), getPlaces(op), "")))
     return failure();
-  bool isNumber = llvm::is_contained({names::kKernel, names::kGroup},
-                                     attr.getName().getValue());
-  return isNumber ? verifyNumber(op, attr) : success();
+  StringRef name = attr.getName().getValue();
+  if (name == names::kKernel || name == names::kGroup)
+    return verifyNumber(op, attr);
+  if (name == names::kRecompute)
+    return verifyResults(op, attr, names::kOffload);
+  if (name == names::kOffload)
+    return verifyResults(op, attr, names::kRecompute);
+  return name == names::kKeep ? verifyKeep(op, attr) : success();
 }
 
 LogicalResult FSDPDialect::verifyRegionArgAttribute(Operation *op, unsigned,

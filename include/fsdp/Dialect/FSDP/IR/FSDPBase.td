@@ -39,6 +39,9 @@ def FSDP_Dialect : Dialect {
     - discardable_c2: it stands in a place that AttributeNames.def names for it.
     - discardable_c3: fsdp.kernel and fsdp.group are i64 numbers from 0 to
       2147483647.
+    - discardable_c4: fsdp.recompute and fsdp.offload are arrays of numbers of
+      the op's results, each once and in one of both.
+    - discardable_c5: fsdp.keep has no value, and no fsdp.group beside it.
 
     The rank is never a value: every op means the same on every rank, and what
     differs (which part of a flat parameter a rank holds) is bound at load.
