@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Planning/StepFit.h"
 #include "fsdp/Analysis/Planning/BudgetSearch.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -97,14 +98,20 @@ llvm::Expected<StepTrials::Outcome> Fitting::attempt(int64_t model,
   return outcome;
 }
 
+/// Whether @outcomes have that of the same order of the same plan.
+static bool hasOrderOf(llvm::ArrayRef<StepTrials::Outcome> outcomes,
+                       const StepTrials::Outcome &outcome) {
+  return llvm::any_of(outcomes, [&](const StepTrials::Outcome &o) {
+    return o.number == outcome.number;
+  });
+}
+
 /// Keeps what was ordered last if it fits and is better.
 void Fitting::consider(const Outcome &outcome) {
   needed = needed ? std::min(needed, outcome.bytes) : outcome.bytes;
   if (outcome.bytes > budget)
     return;
-  bool isKnown = llvm::any_of(
-      found, [&](const Outcome &o) { return o.number == outcome.number; });
-  if (!isKnown)
+  if (!hasOrderOf(found, outcome))
     found.push_back(outcome);
   if (bestBytes && outcome.time >= bestTime)
     return;
@@ -292,9 +299,7 @@ void Fitting::refine(int64_t most) {
     return std::tie(a.time, a.number) < std::tie(b.time, b.number);
   });
   best.resize(std::min(kRefined, best.size()));
-  if (plain && llvm::none_of(best, [&](const Outcome &o) {
-        return o.number == plain->number;
-      }))
+  if (plain && !hasOrderOf(best, *plain))
     best.push_back(*plain);
   for (const Outcome &outcome : best)
     if (outcome.bound < bestTime)

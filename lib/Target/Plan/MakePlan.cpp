@@ -248,13 +248,21 @@ llvm::Error Planner::addBest(std::string name, std::string title,
   return add(std::move(name), std::move(title), task, *best);
 }
 
-/// Activation checkpointing that the user asks for holds for every order.
-llvm::Error Planner::repeatAll(StepProgram &program) {
+/// What settings of FSDP say, and nothing that is chosen.
+static PlanRules getFSDPRules(PlanRules::Recompute recompute,
+                              PlanRules::Keep keep) {
   PlanRules rules;
-  rules.recompute = PlanRules::Recompute::Full;
-  rules.keep = PlanRules::Keep::Never;
+  rules.recompute = recompute;
+  rules.keep = keep;
   rules.offload = PlanRules::Offload::Never;
   rules.group = false;
+  return rules;
+}
+
+/// Activation checkpointing that the user asks for holds for every order.
+llvm::Error Planner::repeatAll(StepProgram &program) {
+  PlanRules rules =
+      getFSDPRules(PlanRules::Recompute::Full, PlanRules::Keep::Never);
   auto planned = planStep(program, cost, placements, kNoBudget, rules);
   if (!planned)
     return planned.takeError();
@@ -288,11 +296,8 @@ llvm::Error Planner::addFSDP(const Task &task) {
 /// FSDP with reshard_after_forward=False: what one setting gives where there is
 /// room for it.
 llvm::Error Planner::addKeepingFSDP(const Task &task) {
-  PlanRules rules;
-  rules.recompute = PlanRules::Recompute::Never;
-  rules.keep = PlanRules::Keep::Always;
-  rules.offload = PlanRules::Offload::Never;
-  rules.group = false;
+  PlanRules rules =
+      getFSDPRules(PlanRules::Recompute::Never, PlanRules::Keep::Always);
   auto planned = planStep(task.program, cost, placements, report.budget, rules);
   if (!planned)
     return planned.takeError();

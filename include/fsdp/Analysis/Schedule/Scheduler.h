@@ -31,12 +31,13 @@ int64_t getLeastBudget(const ScheduleProblem &problem);
 /// checkProblem. Schedule::peak is at most the budget.
 std::optional<Schedule> schedule(const ScheduleProblem &problem);
 
-/// What schedule() begins with, and, of that or another one within the budget,
-/// what it ends with: that takes as long and seldom saves more than a
-/// hundredth, so those who choose between schedules refine the one that they
-/// take.
-/// @rough: its bound holds for @problem, or is 0.
+/// What schedule() begins with.
 std::optional<Schedule> scheduleRoughly(const ScheduleProblem &problem);
+
+/// What schedule() ends with: it takes as long as all before and seldom saves
+/// more than a hundredth, so those who choose between schedules refine the one
+/// that they take. @rough: any within the budget; its bound is 0, or holds for
+/// @problem.
 Schedule refine(const ScheduleProblem &problem, Schedule rough);
 
 /// The makespan of a schedule that is found with less care, for those who
