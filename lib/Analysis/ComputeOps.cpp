@@ -158,6 +158,26 @@ bool fsdp::isGathered(Value value) {
   return false;
 }
 
+/// Whether each loop of more than one iteration is a batch, row, column or
+/// reduction loop of a matrix product. (A reduction loop that only one operand
+/// has is none of these.)
+static bool hasProductLoops(linalg::LinalgOp op) {
+  FailureOr<linalg::ContractionDimensions> dims =
+      linalg::inferContractionDims(op);
+  if (failed(dims))
+    return false;
+  llvm::SmallBitVector known(op.getNumLoops());
+  for (ArrayRef<unsigned> loops :
+       {ArrayRef<unsigned>(dims->batch), ArrayRef<unsigned>(dims->m),
+        ArrayRef<unsigned>(dims->n), ArrayRef<unsigned>(dims->k)})
+    for (unsigned loop : loops)
+      known.set(loop);
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  return llvm::all_of(llvm::seq<unsigned>(0, sizes.size()), [&](unsigned i) {
+    return known.test(i) || sizes[i] == 1;
+  });
+}
+
 bool fsdp::isContraction(Operation *op) {
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   if (!linalgOp)
@@ -167,7 +187,7 @@ bool fsdp::isContraction(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return (!generic || isSumOfProducts(generic)) && !hasEmptyLoop(linalgOp) &&
          linalg::isaContractionOpInterface(linalgOp) &&
-         !linalgOp.hasDynamicShape();
+         !linalgOp.hasDynamicShape() && hasProductLoops(linalgOp);
 }
 
 ComputeKind fsdp::getComputeKind(Operation *op) {

@@ -262,3 +262,27 @@ func.func @step(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
   }
   return %r : tensor<4x3xf32>
 }
+
+// -----
+
+// Numbers that a loop results in leave a kernel as tensors.
+
+// CHECK-LABEL: func.func @step
+// CHECK: %[[R:.*]] = scf.execute_region -> tensor<f32>
+// CHECK: %[[S:.*]] = scf.for
+// CHECK: %[[T:.*]] = tensor.from_elements %[[S]] : tensor<f32>
+// CHECK: scf.yield %[[T]] : tensor<f32>
+// CHECK: tensor.extract %[[R]][] : tensor<f32>
+func.func @step(%x: tensor<9xf32>) -> tensor<2xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %zero = arith.constant 0.0 : f32
+  %sum = scf.for %i = %c0 to %c9 step %c1 iter_args(%t = %zero) -> f32 {
+    %a = tensor.extract %x[%i] : tensor<9xf32>
+    %s = arith.addf %t, %a : f32
+    scf.yield %s : f32
+  }
+  %r = tensor.from_elements %sum, %zero : tensor<2xf32>
+  return %r : tensor<2xf32>
+}

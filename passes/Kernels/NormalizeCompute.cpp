@@ -390,6 +390,46 @@ static void copyReturnedArguments(func::FuncOp step) {
   }
 }
 
+/// A loop or branch that results in numbers, where these are read, goes into an
+/// scf.execute_region that results in tensors of rank 0: kernels write tensors.
+static void wrapNumbers(func::FuncOp step) {
+  auto isNumber = [](Value value) { return !isa<ShapedType>(value.getType()); };
+  SmallVector<Operation *> ops;
+  for (Operation &op : step.getBody().front())
+    if (getComputeKind(&op) == ComputeKind::Opaque &&
+        llvm::any_of(op.getResults(), [&](Value result) {
+          return isNumber(result) && !result.use_empty();
+        }))
+      ops.push_back(&op);
+  for (Operation *op : ops) {
+    OpBuilder builder(op);
+    Location loc = op->getLoc();
+    SmallVector<Type> types;
+    for (Value result : op->getResults())
+      types.push_back(isNumber(result)
+                          ? RankedTensorType::get({}, result.getType())
+                          : result.getType());
+    auto region = scf::ExecuteRegionOp::create(builder, loc, types);
+    builder.createBlock(&region.getRegion());
+    SmallVector<Value> results(region.getResults());
+    builder.setInsertionPointAfter(region);
+    for (Value &result : results)
+      if (isNumber(op->getResult(cast<OpResult>(result).getResultNumber())))
+        result = tensor::ExtractOp::create(builder, loc, result, ValueRange());
+    op->replaceAllUsesWith(results);
+    builder.setInsertionPointToEnd(&region.getRegion().front());
+    op->moveBefore(&region.getRegion().front(),
+                   region.getRegion().front().end());
+    SmallVector<Value> yielded;
+    for (auto [result, type] : llvm::zip(op->getResults(), types))
+      yielded.push_back(isNumber(result) ? tensor::FromElementsOp::create(
+                                               builder, loc, type, result)
+                                               .getResult()
+                                         : Value(result));
+    scf::YieldOp::create(builder, loc, yielded);
+  }
+}
+
 struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
   void runOnOperation() override {
     func::FuncOp step = getStep(getOperation());
@@ -408,6 +448,7 @@ struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     if (failed(applyPatternsGreedily(step, std::move(patterns), config)))
       return signalPassFailure();
+    wrapNumbers(step);
     copyForBoundaries(step);
     copyMatmulOperands(step);
     copyReturnedArguments(step);

@@ -394,6 +394,16 @@ def contraction_of_functions(step):
 
 
 @case
+def product_with_a_loop_of_one_operand(step):
+    # Both loops of one operand are summed over, one of the other's.
+    a, b, c = step.input([5, 6, 7]), step.input([7]), step.input([4, 7])
+    step.keep(product(step, a, b, [5, 6, 7], [0, 1, 2], [2], [0], [1, 2]))
+    step.keep(product(step, b, a, [5, 6, 7], [2], [0, 1, 2], [0], [1, 2]))
+    step.keep(product(step, a, c, [5, 4, 6, 7], [0, 2, 3], [1, 3], [0, 1],
+                      [2, 3]))
+
+
+@case
 def products_of_every_type(step):
     for dtype in FLOATS:
         a, b = step.input([5, 7], dtype), step.input([7, 6], dtype)
