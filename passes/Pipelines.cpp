@@ -65,6 +65,7 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
                                const KernelOptions &options) {
   pm.addPass(createHoistChecks());
   pm.addPass(createNormalizeCompute());
+  pm.addPass(createWidenAccumulators());
   pm.addPass(createCSEPass());
   if (options.attention == AttentionMode::Fused)
     pm.addPass(createFuseAttention());
@@ -98,6 +99,8 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
 void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {
   pm.addPass(createMatchMatmuls());
   pm.addPass(createEmitAttention());
+  // Products that no BLAS takes.
+  pm.addPass(createWidenAccumulators());
   pm.addPass(createVectorizeKernels());
   // What is left goes the upstream way.
   pm.addPass(createIsolateKernels());

@@ -216,6 +216,42 @@ def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
 }
 
+def WidenAccumulators : Pass<"fsdp-widen-accumulators", "::mlir::ModuleOp"> {
+  let summary = "Adds up narrow floats in f32";
+  let description = [{
+    A value of a float type of fewer than 32 bits that an iteration of a loop
+    makes from that of the iteration before, by an op that rounds, becomes one
+    of f32: it is rounded to its own type once, where it leaves the loop. Loops
+    are the reduction loops of structured ops and those of scf; the value is a
+    number, or lies in the elements of a tensor. Numbers that are only read to
+    be added, such as products, are not rounded either.
+
+    Products that a BLAS takes stay as they are: it adds in f32. So do floats
+    that are only compared and moved.
+
+    ```mlir
+    %sum = linalg.generic {iterator_types = ["reduction"], ..}
+        ins(%x : tensor<4096xbf16>) outs(%zero : tensor<bf16>) {
+    ^bb0(%a: bf16, %s: bf16):
+      %0 = arith.addf %s, %a : bf16
+      linalg.yield %0 : bf16
+    } -> tensor<bf16>
+    // becomes
+    %wide = linalg.generic {iterator_types = ["reduction"], ..}
+        ins(%x : tensor<4096xbf16>) outs(%zero_f32 : tensor<f32>) {
+    ^bb0(%a: bf16, %s: f32):
+      %0 = arith.extf %a : bf16 to f32
+      %1 = arith.addf %s, %0 : f32
+      linalg.yield %1 : f32
+    } -> tensor<f32>
+    %sum = linalg.generic .. ins(%wide : tensor<f32>) .. arith.truncf ..
+    ```
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def FuseAttention : Pass<"fsdp-fuse-attention", "::mlir::ModuleOp"> {
   let summary = "Makes attention one op, forward and backward";
   let description = [{
