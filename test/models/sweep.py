@@ -6,10 +6,12 @@
 #
 #===----------------------------------------------------------------------===#
 """Exports, compiles and trains many small models, and compares each with
-PyTorch: losses and gradient norms of 20 steps, per mesh. The reference is for
-1, 2 and 4 ranks; of other meshes every rank trains on the first one's batches.
+PyTorch: losses and gradient norms of 20 steps, per mesh, and the gradient of
+each parameter on two ranks. The reference is for 1, 2 and 4 ranks; of other
+meshes every rank trains on the first one's batches.
 
   sweep.py [PATTERN..] [--bin build/bin] [--mesh shard=1 ..] [--work DIR]
+  sweep.py llama gpt2 --dtype bf16      # hf: models in another type
 
 Needs what fsdp-export needs (torch, torch-mlir, transformers); without it the
 script says so and is skipped (exit status 77). Prints one row per model; exits
@@ -74,12 +76,12 @@ def run(command, timeout):
 class Exporter:
     """fsdp-export in forked processes: PyTorch is imported once."""
 
-    def __init__(self, steps, timeout):
+    def __init__(self, steps, timeout, dtype):
         import torch
         import transformers  # noqa: F401
         from fsdp_export import exporter, huggingface  # noqa: F401
         torch.set_num_threads(1)
-        self.steps, self.timeout = steps, timeout
+        self.steps, self.timeout, self.dtype = steps, timeout, dtype
 
     def export(self, case, target):
         """None, or why the export failed."""
@@ -120,10 +122,13 @@ class Exporter:
 
     def _export(self, case, target):
         from fsdp_export.cli import main
-        status = main([*case.arguments, "--reference", str(self.steps),
-                       "-o", str(target)] if "--optimizer" not in
-                      case.arguments or "none" not in case.arguments else
-                      [*case.arguments, "--with-params", "-o", str(target)])
+        arguments = list(case.arguments)
+        if self.dtype and arguments[0].startswith("hf:"):
+            arguments += ["--dtype", self.dtype]
+        trains = "--optimizer" not in arguments or "none" not in arguments
+        arguments += ["--reference", str(self.steps)] if trains else [
+            "--with-params"]
+        status = main([*arguments, "-o", str(target)])
         if status == 0:
             seconds = eager_seconds(case)
             (target / "eager.json").write_text(json.dumps(seconds))
@@ -221,6 +226,39 @@ def train(directory, mesh, options):
     return None, compile_seconds, ms
 
 
+def compare_gradients(directory, options):
+    """Why a gradient fell short, or None; None where there is no reference."""
+    import gradients
+    from steps import read_tensors
+    if not (directory / "gradients.safetensors").exists():
+        return None
+    expect = json.loads((directory / "expect.json").read_text())["gradients"]
+    ranks = expect["ranks"]
+    with tempfile.TemporaryDirectory() as scratch:
+        program, saved = f"{scratch}/step", pathlib.Path(scratch) / "saved"
+        why, _ = run([str(options.bin / "fsdp-compile"),
+                      str(directory / "model.mlir"), "--mesh",
+                      f"shard={ranks}", "--optimizer", "sgd:lr=1", "-o",
+                      program, *options.compile_arg], options.timeout)
+        if why:
+            return f"compile: {why}"
+        params = directory / "params.safetensors"
+        why, _ = run([program, "-n", str(ranks), "--threads", "1", "--params",
+                      str(params), "--data",
+                      str(directory / "batches.safetensors"), "--steps", "1",
+                      "--lr", str(gradients.LR), "--save", str(saved),
+                      *options.run_arg], options.timeout)
+        if why:
+            return f"run: {why}"
+        wrong = gradients.describe_wrong(
+            read_tensors(params),
+            read_tensors(saved / "step-00000001" / "params.safetensors"),
+            read_tensors(directory / "gradients.safetensors"), expect["rtol"])
+    if not wrong:
+        return None
+    return f"gradients: {len(wrong)} of {len(expect['rtol'])}: {wrong[0]}"
+
+
 def measure(case, directory, exporter, options):
     """One row of the table."""
     row = {"name": case.name, "export": "ok", "parity": "", "why": "",
@@ -246,6 +284,9 @@ def measure(case, directory, exporter, options):
             return row | {"parity": "no", "why": f"{mesh}: {why}",
                           "short": True}
     compared = (directory / "expect.json").exists()
+    why = compare_gradients(directory, options)
+    if why:
+        return row | {"parity": "no", "why": why, "short": True}
     return row | {"parity": "yes" if compared else "ran"}
 
 
@@ -267,6 +308,7 @@ def main():
     add("--bin", type=pathlib.Path, default=ROOT / "build/bin")
     add("--mesh", nargs="+", default=MESHES)
     add("--work", type=pathlib.Path, help="keeps the exports here")
+    add("--dtype", choices=["f32", "bf16"], help="of hf: models")
     add("--again", action="store_true", help="exports again")
     add("--steps", type=int, default=20)
     add("--timeout", type=float, default=600)
@@ -274,7 +316,8 @@ def main():
     add("--run-arg", action="append", default=[])
     add("--json", type=pathlib.Path, help="also writes the rows here")
     options = parser.parse_args()
-    sys.path[:0] = [str(HERE), str(ROOT / "tools/fsdp-export/src")]
+    sys.path[:0] = [str(HERE), str(ROOT / "tools/fsdp-export/src"),
+                    str(ROOT / "test/parity")]
     try:
         import torch  # noqa: F401
         import torch_mlir  # noqa: F401
@@ -296,7 +339,8 @@ def main():
 
     def exporter():
         if not made:
-            made.append(Exporter(options.steps, options.timeout))
+            made.append(Exporter(options.steps, options.timeout,
+                                 options.dtype))
         return made[0]
 
     print(f"{'model':28} {'export':8} {'parity':7} {'compile s':>9} "

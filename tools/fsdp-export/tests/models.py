@@ -166,3 +166,21 @@ def not_a_tuple():
 
 def not_a_tensor():
     return nn.Linear(4, 4), (torch.ones(2, 4), 3), lambda m, x, n: m(x).sum()
+
+
+def llama_autocast():
+    """Llama with weights in f32 and products in bf16; keys and values are
+    shared by heads."""
+    import transformers
+    config = transformers.LlamaConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=48, vocab_size=64,
+        max_position_embeddings=1024, use_cache=False)
+    model = transformers.LlamaForCausalLM(config)
+    ids = torch.randint(0, 64, (4, 1024))
+
+    def loss(model, input_ids, labels):
+        with torch.autocast("cpu", torch.bfloat16):
+            return model(input_ids=input_ids, labels=labels).loss
+
+    return model, {"input_ids": ids, "labels": ids.clone()}, loss

@@ -58,7 +58,10 @@ def make_parser() -> argparse.ArgumentParser:
         help="also write params.safetensors")
     add("--reference", type=_positive, default=0, metavar="N",
         help="also train N steps in PyTorch and write params.safetensors, "
-        "batches.safetensors and expect.json")
+        "batches.safetensors, gradients.safetensors and expect.json")
+    add("--skew", action="store_true",
+        help="integers of the reference's batches: few are frequent, as words "
+        "are")
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")
@@ -99,6 +102,9 @@ def _run(args: argparse.Namespace) -> None:
         option = min(given).replace("_", "-")
         raise ExportError(f"--{option} is for hf: models; the function decides "
                           "here")
+    if args.skew and not args.reference:
+        raise ExportError("--skew is of the batches of --reference, which is "
+                          "not given")
     if args.skip_init and (args.with_params or args.reference):
         raise ExportError("--skip-init leaves no values for --with-params or "
                           "--reference")
@@ -128,7 +134,7 @@ def _run(args: argparse.Namespace) -> None:
         step = userfunction.build(target, recorder)
     lines = export(step, args.output, Options(
         optimizer, args.locations, args.with_params, args.reference,
-        args.seed))
+        args.skew, args.seed))
     print(f"{args.output}: " + "\n  ".join(lines))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from . import reference
+from . import gradients, reference
 from .contract import annotate
 from .errors import ExportError
 from .joint import Joint, trace
@@ -31,6 +31,7 @@ class Options:
     locations: bool = True
     params: bool = False
     reference: int = 0
+    skew: bool = False
     seed: int = 0
 
 
@@ -64,12 +65,17 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
         if options.reference:
             batches = reference.make_batches(
                 step, joint.bounds, options.reference, options.seed)
+            if options.skew:
+                batches = gradients.skew(batches, joint.bounds)
             save_file(batches, stage / "batches.safetensors")
             try:
                 expect = reference.measure(step, options.optimizer, batches)
+                exact, expect["gradients"] = gradients.measure_gradients(
+                    step, batches)
             except Exception as error:
                 raise ExportError("--reference: PyTorch could not train the "
                                   f"model: {error}") from error
+            save_file(exact, stage / "gradients.safetensors")
             _write(stage / "expect.json", json.dumps(expect, indent=1) + "\n")
     return _report(joint, dropouts, needs_file)
 

@@ -17,14 +17,15 @@ import math
 import torch
 
 from .errors import ExportError
+from .gradients import MARGIN, NARROW_MARGIN, is_narrow
 from .optimizers import Optimizer
 from .step import Step, buffers_of, parameters_of
 
 WORLDS = (1, 2, 4)
 
 # A tolerance is this many times what rounding does to PyTorch itself, and
-# never below the floor: few steps measure the noise badly.
-MARGIN = 20
+# never below the floor: few steps measure the noise badly. In narrow floats
+# PyTorch's distance is no noise: it is what they cost.
 FLOORS = {"loss": 1e-5, "grad_norm": 2e-4}
 
 # Token sequences count up by a stride modulo at most this prime, so that a
@@ -61,6 +62,7 @@ def measure(step: Step, optimizer: Optimizer,
     """What expect.json holds: losses, gradient norms and tolerances."""
     expect = {"hyper": optimizer.describe(), "loss": {}, "grad_norm": {},
               "rtol": {}, "torch": torch.__version__}
+    margin = NARROW_MARGIN if is_narrow(step) else MARGIN
     for world in WORLDS:
         narrow = _train(step, optimizer, batches, world, None)
         wide = _train_otherwise(step, optimizer, batches, world)
@@ -72,7 +74,7 @@ def measure(step: Step, optimizer: Optimizer,
             expect[key][str(world)] = narrow[key]
             noise = max(abs(a - b) / max(abs(b), 1e-12)
                         for a, b in zip(narrow[key], wide[key]))
-            expect["rtol"][str(world)][key] = max(FLOORS[key], MARGIN * noise)
+            expect["rtol"][str(world)][key] = max(FLOORS[key], margin * noise)
     return expect
 
 

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from .errors import ExportError
 
 FILES = ("model.mlir", "optimizer.mlir", "params.safetensors",
-         "batches.safetensors", "expect.json")
+         "batches.safetensors", "gradients.safetensors", "expect.json")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,121 @@
+#===- gradients.py - PyTorch's own gradients, and how far they are off ---===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""The gradient of each parameter, for a compiled step to be compared with.
+
+A loss or a norm over all parameters hides a wrong gradient of a small one.
+Here each parameter has its exact gradient (computed in float64) and its own
+tolerance: a multiple of the distance between the exact gradient and PyTorch's
+in the model's own types.
+"""
+
+import copy
+import math
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .step import Step, parameters_of
+
+# Ranks whose gradients are averaged, each with its own part of the batch.
+RANKS = 2
+# A tolerance is this many times PyTorch's distance: of f32, where few roundings
+# measure the noise badly, and of narrower floats.
+MARGIN = 20
+NARROW_MARGIN = 4
+# Below these, a distance says nothing: one rounding of a stored number, with
+# room for a few.
+FLOOR = 2e-5
+NARROW_FLOOR = 2.0 ** -7
+
+
+def is_narrow(step: Step) -> bool:
+    """Whether the step computes in floats of fewer than 32 bits anywhere."""
+    watch = _WatchDtypes()
+    module = copy.deepcopy(step.module)
+    with watch:
+        step.loss(module, *step.inputs.values())
+    return watch.narrow
+
+
+class _WatchDtypes(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.narrow = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(value, torch.Tensor) and \
+                    value.dtype.is_floating_point and value.itemsize < 4:
+                self.narrow = True
+        return result
+
+
+def measure_gradients(step: Step, batches: dict[str, torch.Tensor]
+                      ) -> tuple[dict[str, torch.Tensor], dict]:
+    """Gradients of the first step's batch, averaged over RANKS ranks, by name;
+    and what expect.json says of them.
+
+    A tolerance is relative, in the norm of the parameter's gradient. One of
+    zero has none: a gradient that is exactly zero.
+    """
+    own = _gradients(step, batches, None)
+    try:
+        exact = _gradients(step, batches, torch.float64)
+    except (RuntimeError, TypeError, ValueError):
+        # Models that fix a type inside cannot be widened.
+        exact = own
+    margin, floor = (NARROW_MARGIN, NARROW_FLOOR) if is_narrow(step) else (
+        MARGIN, FLOOR)
+    tolerance = {}
+    for name, gradient in exact.items():
+        norm = gradient.norm().item()
+        distance = (own[name] - gradient).norm().item()
+        tolerance[name] = max(floor, margin * distance / norm) if norm else 0.0
+        if not math.isfinite(tolerance[name]):
+            del tolerance[name]
+    return ({n: g.float().contiguous() for n, g in exact.items()
+             if n in tolerance},
+            {"ranks": RANKS, "rtol": tolerance})
+
+
+def skew(batches: dict[str, torch.Tensor],
+         bounds: dict[str, tuple[int, int]]) -> dict[str, torch.Tensor]:
+    """Integers with the lowest most frequent, as words are: the share of an
+    input's range below which they lie is raised to the third power."""
+    skewed = {}
+    for name, values in batches.items():
+        low, high = bounds.get(name, (0, 0))
+        if values.dtype.is_floating_point or high - low <= 2:
+            skewed[name] = values
+            continue
+        share = (values.double() - low) / (high - low)
+        skewed[name] = low + ((high - low) * share ** 3).to(values.dtype)
+    return skewed
+
+
+def _gradients(step: Step, batches: dict[str, torch.Tensor],
+               dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+    """In float64, computed in `dtype` if given."""
+    module = copy.deepcopy(step.module)
+    if dtype is not None:
+        module = module.to(dtype)
+        batches = {n: b.to(dtype) if b.is_floating_point() else b
+                   for n, b in batches.items()}
+    total = {}
+    buffers = [(b, b.clone()) for b in module.buffers()]
+    for rank in range(RANKS):
+        with torch.no_grad():
+            for buffer, start in buffers:
+                buffer.copy_(start)
+        module.zero_grad(set_to_none=True)
+        step.loss(module, *(b[0, rank] for b in batches.values())).backward()
+        for held in parameters_of(module):
+            if held.tensor.grad is not None:
+                part = held.tensor.grad.double() / RANKS
+                total[held.fqn] = total.get(held.fqn, 0) + part
+    return total
