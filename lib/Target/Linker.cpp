@@ -92,9 +92,8 @@ llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
                                      ", got " + error.message());
     // -Xlinker: there may be a comma in names.
     args.insert(args.end(),
-                {library, "-Xlinker", "-soname", "-Xlinker", options.soname,
-                 "-Xlinker", "-rpath", "-Xlinker",
-                 ("$ORIGIN:" + runtimeDir).str(),
+                {library, "-Xlinker", "-soname=" + options.soname, "-Xlinker",
+                 ("-rpath=$ORIGIN:" + runtimeDir).str(),
                  // Another program's entry must not take this one's place.
                  "-Wl,-Bsymbolic", "-Wl,-z,defs"});
   } else {

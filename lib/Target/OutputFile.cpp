@@ -8,8 +8,13 @@
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/Frontend.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
+
+#include <random>
 
 using namespace mlir::fsdp;
 using llvm::StringRef;
@@ -63,15 +68,44 @@ llvm::Error mlir::fsdp::expectApart(ArrayRef<NamedFile> outputs,
 // TemporaryFile
 //===----------------------------------------------------------------------===//
 
+/// A name in the directory of `place` that nobody can know before.
+static std::string makeTemporaryName(StringRef place) {
+  constexpr size_t kLongestName = 200; // of the system's 255
+  std::random_device random;
+  uint64_t number = uint64_t(random()) << 32 | random();
+  StringRef name = llvm::sys::path::filename(place);
+  // A compiler driver takes what begins with one of these for an option or a
+  // list of arguments.
+  StringRef here = place.starts_with("-") || place.starts_with("@") ? "./" : "";
+  return (here + place.drop_back(name.size()) + name.take_front(kLongestName) +
+          "." + llvm::utohexstr(number, /*LowerCase=*/true, /*Width=*/16) +
+          ".tmp")
+      .str();
+}
+
 llvm::Expected<TemporaryFile> TemporaryFile::create(StringRef place) {
-  TemporaryFile file;
-  if (std::error_code error =
-          fs::createUniqueFile(place + ".%%%%%%.tmp", file.path)) {
-    file.path.clear();
-    return cannotWrite(place, error);
+  constexpr int kTries = 100;
+  std::error_code error;
+  for (int i = 0; i < kTries; ++i) {
+    TemporaryFile file;
+    file.path = makeTemporaryName(place);
+    int fd;
+    // Where a file or a link of that name is, it is left alone.
+    error = fs::openFileForWrite(file.path, fd, fs::CD_CreateNew);
+    if (error == std::errc::file_exists) {
+      file.path.clear();
+      continue;
+    }
+    if (!error)
+      error = llvm::sys::Process::SafelyCloseFileDescriptor(fd);
+    if (error) {
+      file.path.clear();
+      return cannotWrite(place, error);
+    }
+    llvm::sys::RemoveFileOnSignal(file.path);
+    return std::move(file);
   }
-  llvm::sys::RemoveFileOnSignal(file.path);
-  return std::move(file);
+  return cannotWrite(place, error);
 }
 
 TemporaryFile::~TemporaryFile() {

@@ -15,9 +15,10 @@
 
 namespace fsdp::rt {
 
-enum class Launcher { None, Mpirun, Slurm, Torchrun };
+enum class Launcher { None, Mpirun, Slurm, Mvapich, Pmi, Torchrun };
 
-/// "none", "mpirun", "srun", "torchrun".
+/// "none", "mpirun", "srun", "MVAPICH's mpirun", "a PMI launcher such
+/// as mpiexec.hydra", "torchrun".
 const char *launcherName(Launcher launcher);
 
 /// One process of a job, as its launcher describes it in the environment.
@@ -30,6 +31,8 @@ struct LaunchInfo {
   /// Whether MPI_Init can find the other processes: always under mpirun;
   /// under srun where it offers PMIx (`srun --mpi=pmix`).
   bool canUseMpi = false;
+  /// What the job was read from: "RANK=3, WORLD_SIZE=4".
+  std::string variables;
 };
 
 /// The most ranks that a program starts on its own host, as threads or under
@@ -43,12 +46,21 @@ using Environment = std::map<std::string, std::string>;
 /// The environment of this process.
 Environment currentEnvironment();
 
-/// Reads OMPI_COMM_WORLD_*, then SLURM_*, then torchrun's RANK, WORLD_SIZE,
-/// LOCAL_RANK and LOCAL_WORLD_SIZE, the first that is present. A variable that
-/// is missing beside its siblings, is no number or contradicts another is an
-/// error that names it. The shell of an sbatch or salloc, outside srun, and a
-/// single task of srun or torchrun count as no launcher.
+/// Reads what each launcher sets: OMPI_COMM_WORLD_* (Open MPI), SLURM_* (srun),
+/// MV2_COMM_WORLD_* (MVAPICH), PMI_RANK and PMI_SIZE (mpiexec.hydra of MPICH
+/// and Intel MPI, among others), RANK, WORLD_SIZE, LOCAL_RANK and
+/// LOCAL_WORLD_SIZE (torchrun, and what sets torch.distributed's variables). An
+/// empty variable counts as none. An error, with the variables and what to do:
+/// a variable that is no number or contradicts its siblings; a rank without a
+/// size; two launchers that say different things of a process, except where one
+/// of them is srun, which starts the other's daemons. The shell of an sbatch or
+/// salloc, outside srun, and a single process of any launcher but mpirun count
+/// as no launcher.
 Result<LaunchInfo> detectLaunch(const Environment &environment);
+
+/// Refuses one of several processes that Open MPI cannot connect, with the
+/// variables that tell so and what to do.
+Status checkConnected(const LaunchInfo &launch);
 
 } // namespace fsdp::rt
 

@@ -80,6 +80,13 @@ void Console::step(const data::StepMetrics &metrics) {
   std::fflush(out_);
 }
 
+void Console::note(const std::string &text) {
+  if (options_.isQuiet)
+    return;
+  clearBar();
+  std::fprintf(out_, "note: %s\n", text.c_str());
+}
+
 void Console::warn(const std::string &text) {
   clearBar();
   std::fprintf(stderr, "warning: %s\n", text.c_str());

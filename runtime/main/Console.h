@@ -36,6 +36,8 @@ public:
   ~Console();
 
   void step(const data::StepMetrics &metrics);
+  /// "note: ..." where steps are printed.
+  void note(const std::string &text);
   /// "warning: ..." on standard error.
   void warn(const std::string &text);
   /// The summary; fails where `out` could not be written.

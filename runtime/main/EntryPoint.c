@@ -7,6 +7,15 @@
 
 #include "fsdp-rt/fsdp-rt.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 int main(int argc, char **argv) {
-  return fsdp_rt_main(argc, argv, &fsdp_rt_program_entry);
+  int status = fsdp_rt_main(argc, argv, &fsdp_rt_program_entry);
+  if (status == FSDP_OK)
+    return status;
+  /* The destructors of libraries that could not start, as OpenBLAS without
+   * memory for its threads, may wait for ever. What failed has been told. */
+  fflush(NULL);
+  _Exit(status);
 }

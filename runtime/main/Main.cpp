@@ -13,6 +13,7 @@
 #include "fsdp-rt/fsdp-rt.h"
 #include "main/Interrupt.h"
 #include "main/Options.h"
+#include "main/Process.h"
 #include "main/Training.h"
 
 #include <chrono>
@@ -60,8 +61,12 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
   if (isOneOfMany && options.backend == BackendKind::Local)
     return Status::failed("--backend local: expected one process, got " +
                           std::to_string(launch.size) + " started by " +
-                          launcherName(launch.launcher) +
-                          ", each of which would be all ranks");
+                          launcherName(launch.launcher) + " (" +
+                          launch.variables +
+                          "), each of which would be all ranks");
+  if (isOneOfMany)
+    if (Status s = checkConnected(launch))
+      return s;
   if (isOneOfMany ||
       (isLaunched && options.backend == BackendKind::Mpi && world == 1)) {
     if (launch.size != world)
@@ -156,13 +161,16 @@ int refuseIn(const LaunchInfo &launch, const Status &failure) {
 
 int run(const std::string &name, const std::vector<std::string> &arguments,
         const fsdp_rt_program *program) {
+  Result<Options> options = parseOptions(arguments);
   Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
+  // What only prints needs no ranks.
+  if (options.isOk() && (options->help || options->describe) && !launch.isOk())
+    launch = LaunchInfo();
   if (!launch.isOk())
     return reportFailure(launch.status());
   auto refuse = [&](const Status &failure) {
     return refuseIn(*launch, failure);
   };
-  Result<Options> options = parseOptions(arguments);
   if (!options.isOk())
     return refuse(options.status());
   if (options->help)
@@ -235,6 +243,7 @@ int runMain(const std::string &name, const std::vector<std::string> &arguments,
 } // namespace fsdp::rt
 
 int fsdp_rt_main(int argc, char **argv, const fsdp_rt_program *program) {
+  fsdp::rt::prepareProcess();
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i)
     arguments.push_back(argv[i]);

@@ -108,6 +108,7 @@ Status Trainer::prepare() {
            {"--data", (*batches)->kind()}}))
     return s;
   tell(notes);
+  std::vector<std::string> remarks = (*batches)->remarks(*options_.steps);
   if (Status s = ranks_->announce(isFirst() ? openOutputs() : Status::ok()))
     return s;
   if (Status s = ranks_->agree(openTrace()))
@@ -132,6 +133,8 @@ Status Trainer::prepare() {
     look.isQuiet = options_.quiet;
     look.isTerminal = run_.isOnTerminal;
     console_ = std::make_unique<Console>(stdout, look);
+    for (const std::string &remark : remarks)
+      console_->note(remark);
   }
   return Status::ok();
 }

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <sys/stat.h>
 
 using namespace fsdp::rt;
 using namespace fsdp::rt::data;
@@ -136,6 +137,9 @@ TEST_F(BatchesTest, TokenFilesThatDoNotFitAreRefused) {
   EXPECT_CONTAINS(refusal(dir.path()), "got a directory");
   EXPECT_CONTAINS(refusal(dir.file("none")), "No such file");
   EXPECT_CONTAINS(refusal("/dev/zero"), "got a device");
+  ASSERT_EQ(::mkfifo(dir.file("pipe").c_str(), 0600), 0);
+  EXPECT_CONTAINS(refusal(dir.file("pipe")), "expected a regular file, got a "
+                                             "pipe");
   addInput(description, "mask", "I64", {2, 4}, 0, 2);
   EXPECT_CONTAINS(refusal(text("x", "abcdefgh")),
                   "inputs of one shape, got [2, 3] for 'input_ids' and I64 [2, "
@@ -146,6 +150,76 @@ TEST_F(BatchesTest, TokenFilesThatDoNotFitAreRefused) {
   EXPECT_CONTAINS(refusal(text("x", "abcdefgh")),
                   "integer inputs [batch, sequence], got F32 [2, 3] for "
                   "'pixels'");
+}
+
+TEST_F(BatchesTest, WhatIsNoTextIsRefusedByName) {
+  using namespace std::string_literals;
+  tokens();
+  for (auto [begin, message] : std::vector<std::pair<std::string, std::string>>{
+           {"\xff\xfeh\0i\0"s, "got text in UTF-16: convert it to UTF-8"},
+           {"\xfe\xff\0h\0i"s, "got text in UTF-16"},
+           {"\xff\xfe\0\0h\0\0\0"s, "got text in UTF-32"},
+           {"\x93NUMPY\x01\0v\0"s,
+            "got a NumPy array (.npy): write its tokens"},
+           {"PK\x03\x04\0\0"s,
+            "got a zip archive, as PyTorch and NumPy write (.pt, .npz): save "},
+           {"\x80\x02\x8a\nl\xfc"s, "got a pickle, as PyTorch writes (.pt)"},
+           {"PAR1\x15\x04"s, "got a Parquet file: write its texts"},
+           {"\xff\xff\xff\xff\x10\0"s, "got an Arrow stream"},
+           {"\x1f\x8b\x08\0"s, "got gzip data: decompress it first"}}) {
+    std::string contents = begin + std::string(40, 'x');
+    EXPECT_CONTAINS(refusal(text("x", contents)),
+                    "/x: expected text in UTF-8, " + message);
+    // Tokens may begin so by chance.
+    notes.clear();
+    EXPECT_NE(open(text("x.bin", contents)), nullptr);
+    for (const std::string &note : notes)
+      EXPECT_CONTAINS(note, "/x.bin: expected 16-bit tokens, got what begins "
+                            "like ");
+  }
+  EXPECT_TRUE(notes.empty()); // a gzip's two bytes
+  open(text("x.bin", "\x93NUMPY" + std::string(40, 'x')));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_CONTAINS(notes[0], "begins like a NumPy array (.npy): if it is one, "
+                            "write its tokens with ");
+  open(text("x.bin", "\x88\xd8\x34\x01\x01\0\0\0"s + std::string(40, 'x')));
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_CONTAINS(notes[1], "llm.c's header of 1024 bytes");
+}
+
+TEST_F(BatchesTest, WhatIsSeldomMeantAsTextIsTold) {
+  using namespace std::string_literals;
+  tokens();
+  for (auto [contents, message] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"abcdefghij\0klm"s, "got a byte of 0 at offset 10"},
+           {"\xef\xbb\xbf"s + "abcdefgh", "UTF-8's byte order mark"},
+           {"{\"text\": \"abcdefgh\"}\n", "looks like JSON"},
+           {"[\n{\"text\": \"abcdefgh\"}]\n", "looks like JSON"}}) {
+    notes.clear();
+    EXPECT_EQ(open(text("x", contents))->kind(), "text");
+    ASSERT_EQ(notes.size(), 1u) << message;
+    EXPECT_CONTAINS(notes[0], message);
+  }
+  // Latin-1, and what only mentions braces.
+  notes.clear();
+  for (const char *contents : {"caf\xe9 caf\xe9 caf\xe9", "{ int main }",
+                               "[1] see below\n", "a {\"b\": 1}"})
+    open(text("x", contents));
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(BatchesTest, BeginningAgainIsTold) {
+  tokens();
+  // Four windows, of which a step of two ranks takes four.
+  auto source = open(text("x.txt", "abcdefghijklm"), 0, 2);
+  EXPECT_TRUE(source->remarks(1).empty());
+  ASSERT_EQ(source->remarks(2).size(), 1u);
+  EXPECT_CONTAINS(source->remarks(2)[0],
+                  "/x.txt: has 4 sequences; a step takes 4: step 2 goes on "
+                  "from its beginning");
+  EXPECT_EQ(open(dir.file("x.txt"))->remarks(2).size(), 0u);
+  EXPECT_EQ(open("random:seed=0")->remarks(1 << 30).size(), 0u);
 }
 
 TEST_F(BatchesTest, AFileThatShrinksIsAnError) {
@@ -241,6 +315,29 @@ TEST_F(StoredBatchesTest, RefusesWhatDoesNotFit) {
   specs[1] = {"label", FSDP_RT_I64, {3, 2, 2}};
   EXPECT_CONTAINS(refusal(write()),
                   "expected a tensor for every input, got none for 'labels'");
+}
+
+TEST_F(StoredBatchesTest, InputsWithOtherNumbersOfStepsOrRanksAreRefused) {
+  // Each would begin again on its own, beside another step's.
+  specs[1].shape = {2, 2, 2};
+  EXPECT_CONTAINS(refusal(write()),
+                  "b.safetensors: expected as many steps for every input, got "
+                  "3 for 'input_ids' and 2 for 'labels'");
+  specs[1].shape = {3, 4, 2};
+  labels.resize(24);
+  EXPECT_CONTAINS(refusal(write()),
+                  "expected as many ranks for every input, got 2 for "
+                  "'input_ids' and 4 for 'labels'");
+}
+
+TEST_F(StoredBatchesTest, FurtherRanksAndBeginningAgainAreTold) {
+  std::string path = write();
+  EXPECT_EQ(open(path, 1, 2)->remarks(3), std::vector<std::string>());
+  EXPECT_EQ(open(path, 0, 1)->remarks(4),
+            (std::vector<std::string>{
+                path + ": has batches for 2 ranks; those of the first 1 are "
+                       "read",
+                path + ": has batches for 3 steps: step 4 begins it again"}));
 }
 
 TEST_F(StoredBatchesTest, UnusedTensorsAreTold) {

@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Compiler.h"
 #include "fsdp/Target/StepCommandLine.h"
+#include "fsdp/Target/ToolProcess.h"
 
 #include "llvm/Support/InitLLVM.h"
 
@@ -131,6 +132,7 @@ static llvm::SmallVector<OptionRule> getRules() {
 }
 
 int main(int argc, char **argv) {
+  prepareProcess();
   llvm::InitLLVM init(argc, argv);
   // The linker's driver looks for its parts there.
   setenv("PATH", "/usr/local/bin:/usr/bin:/bin", /*overwrite=*/0);

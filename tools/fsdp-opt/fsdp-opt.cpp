@@ -10,6 +10,7 @@
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/RemarkLog.h"
+#include "fsdp/Target/ToolProcess.h"
 #include "fsdp/Target/StepCommandLine.h"
 
 #include "mlir/InitAllDialects.h"
@@ -68,6 +69,7 @@ static llvm::Error checkFilters(const MlirOptMainConfig &config) {
 }
 
 int main(int argc, char **argv) {
+  prepareProcess();
   llvm::InitLLVM init(argc, argv);
   DialectRegistry registry;
   registerAllDialects(registry);

@@ -8,6 +8,7 @@
 #include "fsdp/Target/Planner.h"
 #include "fsdp/Target/StepCommandLine.h"
 #include "fsdp/Target/Sweep.h"
+#include "fsdp/Target/ToolProcess.h"
 
 #include "llvm/Support/InitLLVM.h"
 
@@ -108,6 +109,7 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
 }
 
 int main(int argc, char **argv) {
+  prepareProcess();
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(

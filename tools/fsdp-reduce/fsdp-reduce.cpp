@@ -7,6 +7,7 @@
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Target/ToolProcess.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/InitAllDialects.h"
@@ -15,6 +16,7 @@
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 
 int main(int argc, char **argv) {
+  mlir::fsdp::prepareProcess();
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);

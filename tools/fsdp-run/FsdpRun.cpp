@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
@@ -90,5 +91,10 @@ int main(int argc, char **argv) {
   int count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
   // The library stays open: the program's code runs until the process ends.
-  return fsdp_rt_main(count, arguments.data(), program);
+  int status = fsdp_rt_main(count, arguments.data(), program);
+  if (status == FSDP_OK)
+    return status;
+  // As in EntryPoint.c.
+  std::fflush(nullptr);
+  std::_Exit(status);
 }

@@ -7,6 +7,7 @@
 
 #include "MpiBackend.h"
 
+#include "HostResources.h"
 #include "MpiCommunicator.h"
 #include "MpiWorker.h"
 #include "core/Group.h"
@@ -69,6 +70,8 @@ public:
   }
 
   Status start() {
+    if (launch_.localSize == launch_.size)
+      useSharedMemoryAlone();
     if (Status s = worker_.start())
       return s;
     bool spin = int64_t(launch_.localSize) * options_.threadsPerRank <=
@@ -123,24 +126,6 @@ private:
   bool reportsFailure_ = false;
 };
 
-Status checkLaunch(const LaunchInfo &launch) {
-  if (launch.canUseMpi)
-    return Status::ok();
-  switch (launch.launcher) {
-  case Launcher::Torchrun:
-    return Status::failed(
-        "the mpi backend cannot connect processes of torchrun: start the "
-        "program with mpirun, or with -n " +
-        std::to_string(launch.size) + " on one host");
-  case Launcher::Slurm:
-    return Status::failed("the mpi backend needs PMIx to connect processes of "
-                          "srun: start the program with srun --mpi=pmix");
-  default:
-    return Status::failed("the mpi backend expects to be started by mpirun or "
-                          "srun, or with -n RANKS on one host");
-  }
-}
-
 Status checkOptions(const MpiBackendOptions &options) {
   constexpr int64_t maxChunk = int64_t(1) << 30, minChunk = 64;
   if (options.threadsPerRank < 1)
@@ -165,7 +150,7 @@ Result<std::unique_ptr<Backend>>
 createMpiBackend(const LaunchInfo &launch, const MpiBackendOptions &options) {
   if (Status s = checkOptions(options))
     return s;
-  if (Status s = checkLaunch(launch))
+  if (Status s = checkConnected(launch))
     return s;
   // MPI can be initialised once in a process's life.
   static std::atomic<bool> isTaken{false};

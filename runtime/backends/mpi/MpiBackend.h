@@ -35,9 +35,9 @@ struct MpiBackendOptions {
 };
 
 /// Joins the job that `launch` describes (detectLaunch of this process's
-/// environment). Refuses processes that MPI cannot connect: those of plain
-/// torchrun, or of srun without PMIx. At most one per process; MPI ends when
-/// it is destroyed. run() may be called again unless it failed.
+/// environment). Refuses processes that MPI cannot connect (checkConnected). At
+/// most one per process; MPI ends when it is destroyed. run() may be called
+/// again unless it failed.
 Result<std::unique_ptr<Backend>>
 createMpiBackend(const LaunchInfo &launch, const MpiBackendOptions &options);
 

@@ -67,6 +67,8 @@ Status MpiEngine::init(bool spin, int64_t grace, bool launcherEndsJob) {
     return mpi_.failure("MPI_Comm_rank", error);
   if (int error = mpi_.Comm_size(data_, &size_))
     return mpi_.failure("MPI_Comm_size", error);
+  // No rank duplicates a communicator before all have come to it.
+  segment_.remove(rank_);
   int *bound = nullptr, isSet = 0;
   if (int error = mpi_.Comm_get_attr(data_, MPI_TAG_UB, &bound, &isSet))
     return mpi_.failure("MPI_Comm_get_attr", error);
@@ -104,6 +106,7 @@ void MpiEngine::finalize() {
   listening_ = nullptr;
   for (MPI_Comm *comm : {&data_, &packets_, &notices_})
     mpi_.Comm_free(comm);
+  segment_.restore();
   mpi_.Finalize();
   if (!watchdog.joinable())
     return;

@@ -25,6 +25,7 @@
 #ifndef FSDP_RT_BACKENDS_MPI_MPIENGINE_H
 #define FSDP_RT_BACKENDS_MPI_MPIENGINE_H
 
+#include "HostResources.h"
 #include "MpiLibrary.h"
 #include "core/Status.h"
 
@@ -187,6 +188,7 @@ private:
   bool spin_ = false;
   int64_t grace_ = 0;
   bool launcherEndsJob_ = false;
+  SegmentFile segment_;
 
   /// The first failure that is known here and the rank where it arose.
   int origin_ = -1;

@@ -7,6 +7,7 @@
 
 #include "MpiBackend.h"
 #include "MpirunJob.h"
+#include "OwnNetwork.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -101,6 +102,7 @@ private:
   // the ranks at once; here they are to end their step first. Outside that
   // group nobody may read from the terminal.
   setpgid(0, 0);
+  enterOwnNetwork();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   int null = ::open("/dev/null", O_RDONLY);
   if (null >= 0)
@@ -174,6 +176,9 @@ Result<int> launchUnderMpirun(int ranks, char *const *argv) {
                                     "--mca",
                                     "plm",
                                     "isolated",
+                                    "--mca",
+                                    "oob_tcp_if_include",
+                                    "lo",
                                     "--bind-to",
                                     "none"};
   if (geteuid() == 0)

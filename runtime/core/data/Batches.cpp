@@ -32,17 +32,19 @@ bool holdsTokenIds(const Input &input) {
 
 class StoredBatches : public BatchSource {
 public:
-  StoredBatches(SafetensorsReader file, const Manifest &manifest, int rank)
-      : file_(std::move(file)), manifest_(manifest), rank_(rank) {}
+  StoredBatches(SafetensorsReader file, const Manifest &manifest, int rank,
+                int ranks)
+      : file_(std::move(file)), manifest_(manifest), rank_(rank),
+        ranks_(ranks) {}
 
-  Status bind(int ranks, std::vector<std::string> &notes) {
+  Status bind(std::vector<std::string> &notes) {
     std::vector<std::string> missing, unused;
     for (const Input &input : manifest_.inputs) {
       const TensorInfo *tensor = file_.find(input.name);
       tensors_.push_back(tensor);
       if (!tensor)
         missing.push_back(input.name);
-      else if (Status s = check(input, *tensor, ranks))
+      else if (Status s = check(input, *tensor, ranks_))
         return s.withContext(file_.path() + ": '" + input.name + "'");
     }
     if (!missing.empty())
@@ -50,6 +52,8 @@ public:
                             ": expected a tensor for every input, got none "
                             "for " +
                             listNames(missing));
+    if (Status s = checkTogether())
+      return s.withContext(file_.path());
     for (const TensorInfo &tensor : file_.tensors())
       if (!manifest_.findInput(tensor.name))
         unused.push_back(tensor.name);
@@ -60,6 +64,22 @@ public:
   }
 
   std::string kind() const override { return "safetensors"; }
+
+  std::vector<std::string> remarks(int64_t lastStep) const override {
+    std::vector<std::string> lines;
+    if (tensors_.empty())
+      return lines;
+    int64_t steps = tensors_[0]->shape[0], ranks = tensors_[0]->shape[1];
+    if (ranks > ranks_)
+      lines.push_back(file_.path() + ": has batches for " +
+                      std::to_string(ranks) + " ranks; those of the first " +
+                      std::to_string(ranks_) + " are read");
+    if (lastStep > steps)
+      lines.push_back(file_.path() + ": has batches for " +
+                      std::to_string(steps) + " steps: step " +
+                      std::to_string(steps + 1) + " begins it again");
+    return lines;
+  }
 
   Status read(int64_t step, char *const *dst) override {
     for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -95,6 +115,21 @@ private:
     return Status::ok();
   }
 
+  /// A step takes the same row of every input.
+  Status checkTogether() const {
+    for (size_t i = 1; i < tensors_.size(); ++i)
+      for (auto [axis, what] : {std::pair(0, "steps"), std::pair(1, "ranks")}) {
+        const TensorInfo &first = *tensors_[0], &other = *tensors_[i];
+        if (other.shape[axis] != first.shape[axis])
+          return Status::failed(
+              std::string("expected as many ") + what +
+              " for every input, got " + std::to_string(first.shape[axis]) +
+              " for '" + first.name + "' and " +
+              std::to_string(other.shape[axis]) + " for '" + other.name + "'");
+      }
+    return Status::ok();
+  }
+
   Status checkValues(const Input &input, const char *data, int64_t step) const {
     int64_t size = dtypeSize(input.dtype);
     for (int64_t i = 0; i < input.numel; ++i) {
@@ -114,7 +149,7 @@ private:
 
   SafetensorsReader file_;
   const Manifest &manifest_;
-  int rank_;
+  int rank_, ranks_;
   std::vector<const TensorInfo *> tensors_;
 };
 
@@ -240,14 +275,14 @@ openBatches(const std::string &spec, const Manifest &manifest, int rank,
   if (!tensors.isOk())
     return tensors.status();
   if (*tensors) {
-    auto source =
-        std::make_unique<StoredBatches>(std::move(**tensors), manifest, rank);
-    if (Status s = source->bind(ranks, notes))
+    auto source = std::make_unique<StoredBatches>(std::move(**tensors),
+                                                  manifest, rank, ranks);
+    if (Status s = source->bind(notes))
       return s;
     return std::unique_ptr<BatchSource>(std::move(source));
   }
-  return openTokens(spec, endsWith(spec, ".bin") ? 2 : 1, manifest, rank,
-                    ranks);
+  return openTokens(spec, endsWith(spec, ".bin") ? 2 : 1, manifest, rank, ranks,
+                    notes);
 }
 
 } // namespace fsdp::rt::data

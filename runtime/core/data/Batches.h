@@ -34,11 +34,17 @@ public:
   /// What the batches are cut from, without its path: "text", "safetensors",
   /// "16-bit tokens", "random:seed=4".
   virtual std::string kind() const = 0;
+  /// What the user of steps 1 to `lastStep` may not expect and may well mean:
+  /// that the source begins again, or holds batches of further ranks.
+  virtual std::vector<std::string> remarks(int64_t /*lastStep*/) const {
+    return {};
+  }
 };
 
 /// Opens what `spec` names, for one of `ranks` ranks:
 ///   FILE.safetensors  tensors named like the inputs, with two leading
-///                     dimensions: step, which wraps around, and rank
+///                     dimensions: step, which wraps around, and rank; both
+///                     are equal for all inputs
 ///   FILE.bin          tokens, 16-bit, unsigned, little endian
 ///   random:seed=K     drawn from each input's bounds; floats from normal(0, 1)
 ///   any other file    text, whose bytes are the tokens
@@ -59,10 +65,9 @@ std::string describeBounds(const Input &input, const char *what);
 bool isInBounds(const Input &input, int64_t value);
 
 /// Part of openBatches: the sources of token data. `tokenBytes` is 1 or 2.
-Result<std::unique_ptr<BatchSource>> openTokens(const std::string &path,
-                                                int tokenBytes,
-                                                const Manifest &manifest,
-                                                int rank, int ranks);
+Result<std::unique_ptr<BatchSource>>
+openTokens(const std::string &path, int tokenBytes, const Manifest &manifest,
+           int rank, int ranks, std::vector<std::string> &notes);
 
 } // namespace fsdp::rt::data
 

@@ -9,12 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +38,33 @@ Result<int> openFile(const std::string &path, int flags, const char *what) {
 std::string parentOf(const std::string &path) {
   std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+/// " (ulimit -f allows 512 bytes)" where the process's own limit may be why.
+std::string limitOf(int error) {
+  struct Limit {
+    int error;
+    decltype(RLIMIT_FSIZE) resource;
+    const char *option, *unit;
+  };
+  for (const Limit &each :
+       {Limit{EFBIG, RLIMIT_FSIZE, "-f", " bytes"},
+        Limit{EMFILE, RLIMIT_NOFILE, "-n", " open files"}}) {
+    rlimit limit;
+    if (each.error == error && ::getrlimit(each.resource, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY)
+      return std::string(" (ulimit ") + each.option + " allows " +
+             std::to_string(limit.rlim_cur) + each.unit + ")";
+  }
+  return "";
+}
+
+const char *nameOfKind(mode_t mode) {
+  if (S_ISDIR(mode))
+    return "a directory";
+  if (S_ISFIFO(mode))
+    return "a pipe, which cannot be read at offsets";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
 /// Where the contents of a path go.
@@ -107,7 +137,8 @@ Result<Target> findTarget(const std::string &path) {
 } // namespace
 
 Status systemError(const std::string &what, const std::string &path) {
-  return Status::failed(what + " '" + path + "': " + std::strerror(errno));
+  return Status::failed(what + " '" + path + "': " + std::strerror(errno) +
+                        limitOf(errno));
 }
 
 File::File(File &&other) noexcept
@@ -134,10 +165,8 @@ Result<File> File::openForReading(const std::string &path) {
   if (::fstat(*fd, &info) != 0)
     return systemError("cannot examine", path);
   if (!S_ISREG(info.st_mode))
-    return Status::failed(
-        "expected a regular file, got " +
-        std::string(S_ISDIR(info.st_mode) ? "a directory" : "a device") +
-        ": '" + path + "'");
+    return Status::failed(std::string("expected a regular file, got ") +
+                          nameOfKind(info.st_mode) + ": '" + path + "'");
   return file;
 }
 
@@ -154,6 +183,29 @@ Result<File> File::create(const std::string &path) {
   if (!fd.isOk())
     return fd.status();
   return File(*fd, path);
+}
+
+Result<File> File::createBeside(const std::string &path) {
+  constexpr const char *what = "cannot create a temporary file for";
+  constexpr size_t longestName = 200; // of the system's 255
+  constexpr int tries = 100;
+  std::string name = std::filesystem::path(path).filename().string();
+  for (int i = 0; i < tries; ++i) {
+    uint64_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random)
+      return systemError(what, path);
+    char text[24];
+    std::snprintf(text, sizeof text, ".%016" PRIx64 ".tmp", random);
+    std::string temporary =
+        parentOf(path) + "/" + name.substr(0, longestName) + text;
+    int fd = ::open(temporary.c_str(),
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0)
+      return File(fd, temporary);
+    if (errno != EEXIST && errno != EINTR)
+      break;
+  }
+  return systemError(what, path);
 }
 
 Result<int64_t> File::size() const {
@@ -245,26 +297,22 @@ Status replaceFile(const std::string &path, std::string_view contents) {
     return target.status();
   if (target->isStream)
     return writeStream(*target, contents);
-  // One name per process, so that two programs that write the same file do
-  // not mix their halves.
-  std::string temporary =
-      target->path + "." + std::to_string(::getpid()) + ".tmp";
+  Result<File> file = File::createBeside(target->path);
+  if (!file.isOk())
+    return file.status();
   Status status = [&]() -> Status {
-    Result<File> file = File::create(temporary);
-    if (!file.isOk())
-      return file.status();
     if (Status s = file->writeAt(0, contents.data(), contents.size()))
       return s;
     if (Status s = file->sync())
       return s;
     if (Status s = file->close())
       return s;
-    if (::rename(temporary.c_str(), target->path.c_str()) != 0)
+    if (::rename(file->path().c_str(), target->path.c_str()) != 0)
       return systemError("cannot replace", path);
     return Status::ok();
   }();
   if (status) {
-    ::unlink(temporary.c_str());
+    ::unlink(file->path().c_str());
     return status;
   }
   return syncDirectory(parentOf(target->path));

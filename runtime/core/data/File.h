@@ -37,6 +37,10 @@ public:
   static Result<File> openForReading(const std::string &path);
   /// Opens an existing file to write into.
   static Result<File> openForWriting(const std::string &path);
+  /// Creates an empty file in the directory of `path`, by a name that nobody
+  /// can know before and that is nobody else's: where a file or a link of that
+  /// name is, it is left alone. Readable and writable as the umask says.
+  static Result<File> createBeside(const std::string &path);
   /// Creates the file, or empties one that exists.
   static Result<File> create(const std::string &path);
 

@@ -231,13 +231,17 @@ SafetensorsLayout::create(std::vector<TensorSpec> specs) {
   return layout;
 }
 
+Status SafetensorsLayout::begin(const File &file) const {
+  if (Status s = file.allocate(fileBytes_))
+    return s;
+  return file.writeAt(0, header_.data(), header_.size());
+}
+
 Status SafetensorsLayout::createFile(const std::string &path) const {
   Result<File> file = File::create(path);
   if (!file.isOk())
     return file.status();
-  Status status = file->allocate(fileBytes_);
-  if (!status)
-    status = file->writeAt(0, header_.data(), header_.size());
+  Status status = begin(*file);
   if (!status)
     status = file->close();
   if (status)
@@ -251,13 +255,12 @@ Status writeSafetensors(const std::string &path, std::vector<TensorSpec> specs,
       SafetensorsLayout::create(std::move(specs));
   if (!layout.isOk())
     return layout.status().withContext(path);
-  std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
+  Result<File> file = File::createBeside(path);
+  if (!file.isOk())
+    return file.status();
   Status status = [&]() -> Status {
-    if (Status s = layout->createFile(temporary))
+    if (Status s = layout->begin(*file))
       return s;
-    Result<File> file = File::openForWriting(temporary);
-    if (!file.isOk())
-      return file.status();
     for (size_t i = 0; i < data.size(); ++i) {
       const TensorSpec &spec = layout->specs()[i];
       if (Status s = file->writeAt(layout->offsetOf(i), data[i],
@@ -268,12 +271,12 @@ Status writeSafetensors(const std::string &path, std::vector<TensorSpec> specs,
       return s;
     if (Status s = file->close())
       return s;
-    if (::rename(temporary.c_str(), path.c_str()) != 0)
+    if (::rename(file->path().c_str(), path.c_str()) != 0)
       return systemError("cannot replace", path);
     return Status::ok();
   }();
   if (status) {
-    ::unlink(temporary.c_str());
+    ::unlink(file->path().c_str());
     return status;
   }
   size_t slash = path.rfind('/');

@@ -83,6 +83,8 @@ public:
   int64_t offsetOf(size_t index) const { return offsets_[index]; }
   int64_t fileBytes() const { return fileBytes_; }
 
+  /// Makes an empty file as long as it will be and writes its header.
+  Status begin(const File &file) const;
   /// Creates `path`, a temporary name of the caller's, at full size and with
   /// its header; the tensors' bytes are then written at their offsets, by any
   /// number of ranks. Where the disk has no room for all of it, fails and

@@ -7,6 +7,7 @@
 
 #include "core/data/Batches.h"
 #include "core/data/File.h"
+#include "core/data/FileKinds.h"
 
 #include <algorithm>
 
@@ -21,8 +22,11 @@ public:
       : file_(std::move(file)), tokenBytes_(tokenBytes), manifest_(manifest),
         rank_(rank), ranks_(ranks) {}
 
-  Status bind() {
+  Status bind(std::vector<std::string> &notes) {
     if (Status s = checkInputs())
+      return s;
+    if (Status s = tokenBytes_ == 1 ? checkText(file_, notes)
+                                    : checkTokens(file_, notes))
       return s;
     Result<int64_t> bytes = file_.size();
     if (!bytes.isOk())
@@ -47,6 +51,15 @@ public:
 
   std::string kind() const override {
     return tokenBytes_ == 1 ? "text" : "16-bit tokens";
+  }
+
+  std::vector<std::string> remarks(int64_t lastStep) const override {
+    int64_t perStep = batch_ * ranks_, steps = windows_ / perStep;
+    if (lastStep <= steps)
+      return {};
+    return {file_.path() + ": has " + std::to_string(windows_) +
+            " sequences; a step takes " + std::to_string(perStep) + ": step " +
+            std::to_string(steps + 1) + " goes on from its beginning"};
   }
 
   Status read(int64_t step, char *const *dst) override {
@@ -116,16 +129,15 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<BatchSource>> openTokens(const std::string &path,
-                                                int tokenBytes,
-                                                const Manifest &manifest,
-                                                int rank, int ranks) {
+Result<std::unique_ptr<BatchSource>>
+openTokens(const std::string &path, int tokenBytes, const Manifest &manifest,
+           int rank, int ranks, std::vector<std::string> &notes) {
   Result<File> file = File::openForReading(path);
   if (!file.isOk())
     return file.status();
   auto source = std::make_unique<TokenBatches>(std::move(*file), tokenBytes,
                                                manifest, rank, ranks);
-  if (Status s = source->bind())
+  if (Status s = source->bind(notes))
     return s;
   return std::unique_ptr<BatchSource>(std::move(source));
 }
