@@ -8,6 +8,7 @@
 #include "core/Blas.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <limits>
 #include <memory>
@@ -68,6 +69,8 @@ public:
       return Status::failed(std::string(openBlasFile) +
                             ": expected a build with 32-bit integers, got one "
                             "with 64-bit integers");
+    if (Status s = checkRoom())
+      return s;
     setThreads(1);
     // "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
     size_t end = text.find(' ', text.find(' ') + 1);
@@ -97,6 +100,19 @@ public:
 
 private:
   OpenBlas() = default;
+
+  /// A call that gets no memory for its buffer asks for it again, for ever.
+  static Status checkRoom() {
+    constexpr size_t buffer = size_t(130) << 20; // of the default build
+    void *room = mmap(nullptr, buffer, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+      return Status::failed(std::string(openBlasFile) +
+                            ": expected room for its buffer of 128 MiB, got "
+                            "none (ulimit -v)");
+    munmap(room, buffer);
+    return Status::ok();
+  }
 
   static constexpr int rowMajor = 101;
   static int transposed(bool trans) { return trans ? 112 : 111; }

@@ -243,9 +243,11 @@ int runMain(const std::string &name, const std::vector<std::string> &arguments,
 } // namespace fsdp::rt
 
 int fsdp_rt_main(int argc, char **argv, const fsdp_rt_program *program) {
-  fsdp::rt::prepareProcess();
+  using namespace fsdp::rt;
+  if (Status s = prepareProcess())
+    return reportFailure(s);
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i)
     arguments.push_back(argv[i]);
-  return fsdp::rt::runMain(argc > 0 ? argv[0] : "program", arguments, program);
+  return runMain(argc > 0 ? argv[0] : "program", arguments, program);
 }

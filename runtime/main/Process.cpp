@@ -8,14 +8,41 @@
 #include "main/Process.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <initializer_list>
+#include <string>
 
 namespace fsdp::rt {
 
-void prepareProcess() {
+namespace {
+
+/// The size of other threads' stacks is that of the limit unless it is set.
+Status prepareStacks() {
+  constexpr rlim_t least = 256 << 10, ofThreads = 2 << 20;
+  rlimit limit;
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= ofThreads)
+    return Status::ok();
+  if (limit.rlim_cur < least)
+    return Status::failed(
+        "expected a stack of at least " + std::to_string(least >> 10) +
+        " KiB, got a limit of " + std::to_string(limit.rlim_cur >> 10) +
+        " KiB (ulimit -s)");
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, ofThreads);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+  return Status::ok();
+}
+
+} // namespace
+
+Status prepareProcess() {
   // open() returns the lowest free number: those below `fd` are taken already.
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) != fd)
@@ -23,6 +50,8 @@ void prepareProcess() {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &ignore, nullptr);
+  ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);
+  return prepareStacks();
 }
 
 } // namespace fsdp::rt

@@ -9,13 +9,23 @@
 #ifndef FSDP_RT_MAIN_PROCESS_H
 #define FSDP_RT_MAIN_PROCESS_H
 
+#include "core/Status.h"
+
 namespace fsdp::rt {
 
-/// Opens /dev/null in the place of each closed standard stream: the next file
-/// that is opened would take its number, and what is printed would land there.
-/// Ignores SIGXFSZ: a write beyond the limit of file sizes (ulimit -f) then
-/// fails with EFBIG. Before anything else is opened or started.
-void prepareProcess();
+/// Prepares a process whose command line is this program's, before anything
+/// else is opened or started:
+///   - Opens /dev/null in the place of each closed standard stream: the next
+///     file that is opened would take its number, and what is printed would
+///     land there.
+///   - Ignores SIGXFSZ: a write beyond the limit of file sizes (ulimit -f) then
+///     fails with EFBIG.
+///   - Keeps OpenBLAS, of which the ranks' threads make calls of one thread,
+///     from starting threads of its own: those that get no memory wait for it
+///     for ever, and the process's end waits for them.
+///   - Gives threads stacks of at least 2 MiB, whatever the limit of the first
+///     thread's (ulimit -s). Refuses one that is too small for a program.
+Status prepareProcess();
 
 } // namespace fsdp::rt
 

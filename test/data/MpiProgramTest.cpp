@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 #include <sys/stat.h>
 
 using namespace fsdp::rt::data;
@@ -255,6 +256,96 @@ TEST_F(MpiProgramTest, SessionsAreRanks) {
                                 LINEAR_EXE, dir.file("shared")},
                                {"LINEAR_MESH=2"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
+/// Starts $@ in the background, waits for its first step, prints what `look`
+/// prints, where $program is the process and $mpirun its mpirun, and ends it.
+std::string whileItRuns(const std::string &look) {
+  return "\"$0\" \"$@\" & program=$!\n"
+         "until [ -s \"$METRICS\" ] || ! kill -0 $program; do sleep 0.1; done\n"
+         "children() { cat /proc/$1/task/*/children; }\n"
+         "mpirun=$(children $program)\n" +
+         look + "\nkill -INT $program; wait $program; echo \"status $?\"\n";
+}
+
+TEST_F(MpiProgramTest, NobodyElseCanConnect) {
+  if (std::system("command -v ss > /dev/null") != 0)
+    GTEST_SKIP() << "there is no ss on the path";
+  if (std::system("unshare -n true 2> /dev/null || "
+                  "unshare -Urn true 2> /dev/null") != 0)
+    GTEST_SKIP() << "network namespaces are not permitted here";
+  std::string metrics = dir.file("m");
+  Words words = {"/bin/sh", "-c",
+                 whileItRuns("ss -Hltnp; echo listened; "
+                             "for rank in $(children $mpirun); do readlink "
+                             "/proc/$rank/exe; done"),
+                 LINEAR_EXE};
+  for (const std::string &word :
+       training(100000000, {"--backend=mpi", "--quiet", "--metrics", metrics}))
+    words.push_back(word);
+  Outcome outcome = runProgram(words, {"LINEAR_MESH=2", "METRICS=" + metrics});
+  EXPECT_CONTAINS(outcome.out, "listened\n" + std::string(LINEAR_EXE) + "\n" +
+                                   LINEAR_EXE + "\n");
+  EXPECT_CONTAINS(outcome.out, "status 1\n");
+  EXPECT_CONTAINS(outcome.err, "error: interrupted at step ");
+  std::stringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line) && line != "listened";)
+    EXPECT_TRUE(line.find("\"linear-program\"") == std::string::npos &&
+                line.find("\"mpirun\"") == std::string::npos)
+        << line;
+}
+
+TEST_F(MpiProgramTest, RanksOfOneHostListenOnNoPort) {
+  if (std::system("command -v ss > /dev/null") != 0)
+    GTEST_SKIP() << "there is no ss on the path";
+  // Under an mpirun of the user's.
+  std::string metrics = dir.file("m");
+  Words words = {"/bin/sh",
+                 "-c",
+                 whileItRuns("ss -Hltnp; echo listened"),
+                 "/usr/bin/env",
+                 "mpirun",
+                 "--oversubscribe",
+                 "--allow-run-as-root",
+                 "-n",
+                 "2",
+                 LINEAR_EXE};
+  for (const std::string &word :
+       training(100000000, {"--quiet", "--metrics", metrics}))
+    words.push_back(word);
+  Outcome outcome = runProgram(words, {"LINEAR_MESH=2", "METRICS=" + metrics});
+  EXPECT_CONTAINS(outcome.out, "listened\n");
+  std::stringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line) && line != "listened";)
+    EXPECT_EQ(line.find("\"linear-program\""), std::string::npos) << line;
+}
+
+TEST_F(MpiProgramTest, AKilledMpirunLeavesNoSharedMemory) {
+  std::string metrics = dir.file("m");
+  Words words = {"/bin/sh", "-c",
+                 whileItRuns("ranks=$(children $mpirun)\n"
+                             "for rank in $ranks; do grep -h vader_segment "
+                             "/proc/$rank/maps; done\n"
+                             "kill -KILL $mpirun; wait $program\n"
+                             "for rank in $ranks; do while kill -0 $rank 2> "
+                             "/dev/null; do sleep 0.1; done; done\n"
+                             "echo gone"),
+                 LINEAR_EXE};
+  for (const std::string &word :
+       training(100000000, {"--backend=mpi", "--quiet", "--metrics", metrics}))
+    words.push_back(word);
+  Outcome outcome = runProgram(words, {"LINEAR_MESH=2", "METRICS=" + metrics});
+  EXPECT_CONTAINS(outcome.out, "gone\n");
+  EXPECT_CONTAINS(outcome.err, "error: mpirun was killed by signal 9");
+  int segments = 0;
+  std::stringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line) && line != "gone";) {
+    ++segments;
+    EXPECT_CONTAINS(line, " (deleted)");
+    std::string path = line.substr(line.find('/'));
+    EXPECT_FALSE(pathExists(path.substr(0, path.find(' ')))) << line;
+  }
+  EXPECT_EQ(segments, 4); // each rank's, in both
 }
 
 } // namespace

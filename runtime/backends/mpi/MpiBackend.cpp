@@ -84,11 +84,12 @@ public:
       isUp_ = status.isOk();
       if (isUp_ &&
           (engine.rank() != launch_.rank || engine.size() != launch_.size))
-        status = Status::failed("expected rank " +
-                                std::to_string(launch_.rank) + " of " +
-                                std::to_string(launch_.size) + ", got rank " +
-                                std::to_string(engine.rank()) + " of " +
-                                std::to_string(engine.size()) + " from MPI");
+        status =
+            Status::failed("expected rank " + std::to_string(launch_.rank) +
+                           " of " + std::to_string(launch_.size) +
+                           ", got rank " + std::to_string(engine.rank()) +
+                           " of " + std::to_string(engine.size()) +
+                           " from MPI (" + launch_.variables + ")");
     };
     worker_.run(begin);
     return status;

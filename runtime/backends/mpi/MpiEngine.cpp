@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -90,13 +91,19 @@ void MpiEngine::finalize() {
   std::condition_variable isOver;
   bool hasEnded = false;
   std::thread watchdog;
-  if (!failure_.isOk())
-    watchdog = std::thread([&] {
+  if (!failure_.isOk()) {
+    auto watch = [&] {
       std::unique_lock<std::mutex> lock(mutex);
       if (!isOver.wait_for(lock, std::chrono::nanoseconds(grace_),
                            [&] { return hasEnded; }))
         _exit(static_cast<int>(failure_.code()));
-    });
+    };
+    try {
+      watchdog = std::thread(watch);
+    } catch (const std::system_error &) {
+      _exit(static_cast<int>(failure_.code()));
+    }
+  }
   RequestSet listening;
   listening.reserve(1);
   listening.handles[0] = listening_;
