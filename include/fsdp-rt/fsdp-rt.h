@@ -63,7 +63,8 @@ typedef struct fsdp_session_options {
                           many fewer */
   const char *backend; /* "local": ranks are threads of this process;
                           "mpi": this process is one rank of an MPI job;
-                          null: local */
+                          null: local, but refused in one of several
+                          processes of a launcher */
   const char *blas;    /* "auto", "openblas" or "onednn"; null: auto */
 } fsdp_session_options;
 

@@ -37,8 +37,9 @@ Result<data::Manifest> readProgram(const fsdp_rt_program *program);
 Status checkMachine(const data::Manifest &manifest);
 
 /// Threads for each of `ranksOnHost` ranks: as `asked`, or, where that is 0,
-/// `cores` / ranks, at least 1. What the arena leaves of the program's budget
-/// must have room for all but the first, and the default is no more than that.
+/// `cores` / ranks, at least 1. Refuses far more than there are cores. What the
+/// arena leaves of the program's budget must have room for all but the first,
+/// and the default is no more than that.
 Result<int> chooseThreads(const data::Manifest &manifest, int asked,
                           int ranksOnHost, int cores);
 /// Threads of a rank that may be busy at once, those of queues included, where

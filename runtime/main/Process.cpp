@@ -7,6 +7,8 @@
 
 #include "main/Process.h"
 
+#include "main/Main.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,12 +16,37 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 #include <initializer_list>
+#include <new>
 #include <string>
+#include <system_error>
 
 namespace fsdp::rt {
 
 namespace {
+
+/// For std::set_terminate. Allocates nothing where there is no memory.
+[[noreturn]] void endWithException() {
+  Status status;
+  try {
+    if (std::current_exception())
+      std::rethrow_exception(std::current_exception());
+    status = Status::internal("std::terminate was called");
+  } catch (const std::bad_alloc &) {
+    constexpr char text[] = "error: out of memory\n";
+    ssize_t written = ::write(STDERR_FILENO, text, sizeof text - 1);
+    (void)written; // there is nowhere else to tell it
+    _exit(static_cast<int>(Code::Failed));
+  } catch (const std::system_error &error) {
+    status = Status::failed(error.what());
+  } catch (const std::exception &error) {
+    status = Status::internal(error.what());
+  } catch (...) {
+    status = Status::internal("an exception of unknown type");
+  }
+  _exit(reportFailure(status));
+}
 
 /// The size of other threads' stacks is that of the limit unless it is set.
 Status prepareStacks() {
@@ -50,6 +77,7 @@ Status prepareProcess() {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &ignore, nullptr);
+  std::set_terminate(endWithException);
   ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);
   return prepareStacks();
 }

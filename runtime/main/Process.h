@@ -23,6 +23,8 @@ namespace fsdp::rt {
 ///   - Keeps OpenBLAS, of which the ranks' threads make calls of one thread,
 ///     from starting threads of its own: those that get no memory wait for it
 ///     for ever, and the process's end waits for them.
+///   - Tells an exception that leaves a thread, as for want of memory, as an
+///     error, and ends the process with its exit status.
 ///   - Gives threads stacks of at least 2 MiB, whatever the limit of the first
 ///     thread's (ulimit -s). Refuses one that is too small for a program.
 Status prepareProcess();

@@ -72,6 +72,16 @@ Status checkMachine(const data::Manifest &manifest) {
 
 Result<int> chooseThreads(const data::Manifest &manifest, int asked,
                           int ranksOnHost, int cores) {
+  // Each takes memory, and waits for its turn.
+  constexpr int64_t threadsPerCore = 64;
+  int64_t mostOnHost =
+      std::max<int64_t>(1, threadsPerCore * cores / std::max(1, ranksOnHost));
+  if (asked > mostOnHost)
+    return Status::failed(
+        "expected threads of at most " + std::to_string(mostOnHost) +
+        " for each of " + std::to_string(ranksOnHost) + " ranks, " +
+        std::to_string(threadsPerCore) + " for each of " +
+        std::to_string(cores) + " cores, got " + std::to_string(asked));
   int threads = asked ? asked : std::max(1, cores / std::max(1, ranksOnHost));
   if (!manifest.budgetBytes)
     return threads;

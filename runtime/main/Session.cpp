@@ -45,6 +45,13 @@ Result<Ranks> createRanks(const Manifest &manifest,
     return Status::failed("expected at least 0 threads, got " +
                           std::to_string(options.threads));
   std::string kind = options.backend ? options.backend : "local";
+  Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
+  if (!options.backend && launch.isOk() && launch->size > 1)
+    return Status::failed(
+        "expected a backend for one of " + std::to_string(launch->size) +
+        " processes of " + launcherName(launch->launcher) + " (" +
+        launch->variables +
+        "), got none: \"mpi\", or \"local\" where each is to be all ranks");
   Ranks ranks;
   if (kind == "local") {
     ranks.count = world;
@@ -65,7 +72,6 @@ Result<Ranks> createRanks(const Manifest &manifest,
   }
   if (kind != "mpi")
     return Status::failed("expected backend local or mpi, got '" + kind + "'");
-  Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
   if (!launch.isOk())
     return launch.status();
   if (launch->size != world)

@@ -8,11 +8,15 @@
 #include "LinearProgram.h"
 
 #include "core/data/File.h"
+#include "main/Process.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <stdexcept>
 #include <sys/stat.h>
+#include <system_error>
+#include <thread>
 
 using namespace fsdp::rt::data;
 
@@ -154,6 +158,20 @@ TEST_F(ProcessTest, AProcessWithoutMemoryEnds) {
     if (outcome.status == 1)
       EXPECT_CONTAINS(outcome.err, "error: ");
   }
+}
+
+TEST(ProcessDeathTest, ExceptionsOfAnyThreadAreTold) {
+  auto end = [](auto exception) {
+    EXPECT_OK(fsdp::rt::prepareProcess());
+    std::thread([&] { throw exception; }).join();
+  };
+  EXPECT_EXIT(end(std::bad_alloc()), testing::ExitedWithCode(1),
+              "^error: out of memory\n$");
+  EXPECT_EXIT(
+      end(std::system_error(std::make_error_code(std::errc::no_such_device))),
+      testing::ExitedWithCode(1), "^error: No such device\n$");
+  EXPECT_EXIT(end(std::logic_error("x")), testing::ExitedWithCode(2),
+              "^error: internal: x\n");
 }
 
 //===----------------------------------------------------------------------===//

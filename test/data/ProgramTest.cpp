@@ -326,6 +326,18 @@ TEST_F(ProgramTest, AsManyThreadsAsTheBudgetHasRoomFor) {
   }
 }
 
+TEST_F(ProgramTest, RefusesFarMoreThreadsThanCores) {
+  Manifest manifest;
+  EXPECT_TRUE(
+      chooseThreads(manifest, 64, /*ranksOnHost=*/2, /*cores=*/2).isOk());
+  EXPECT_CONTAINS(
+      messageOf(chooseThreads(manifest, 65, /*ranksOnHost=*/2, /*cores=*/2)),
+      "expected threads of at most 64 for each of 2 ranks, 64 for each of 2 "
+      "cores, got 65");
+  EXPECT_TRUE(
+      chooseThreads(manifest, 1, /*ranksOnHost=*/1024, /*cores=*/1).isOk());
+}
+
 TEST_F(ProgramTest, RefusesFilesThatDoNotFit) {
   auto start = [&](const std::string &option, const std::string &path) {
     return Words{option, path, "--data", batches, "--steps", "1"};

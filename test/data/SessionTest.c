@@ -317,6 +317,9 @@ static void test_mpi(void) {
   fsdp_session_options options = {.size = sizeof options, .backend = "mpi"};
   fsdp_session *s = NULL;
   int32_t world, first, count;
+  /* Each of the processes would be all ranks. */
+  CHECK(fsdp_create(&fsdp_rt_program_entry, NULL, &s) == FSDP_FAILED);
+  CHECK(strstr(fsdp_last_error(NULL), "expected a backend for one of "));
   CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s));
   if (!s)
     return;
