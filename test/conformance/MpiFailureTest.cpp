@@ -318,7 +318,8 @@ TEST_F(MpiFailure, RefusesProcessesThatMpiCannotConnect) {
   rt::LaunchInfo info;
   info.size = 4;
   info.launcher = rt::Launcher::Torchrun;
-  EXPECT_NE(rt::createMpiBackend(info, {}).status().message().find("-n 4"),
+  EXPECT_NE(rt::createMpiBackend(info, {}).status().message().find(
+                "mpirun of Open MPI"),
             std::string::npos);
   info.launcher = rt::Launcher::Slurm;
   EXPECT_NE(rt::createMpiBackend(info, {}).status().message().find("PMIx"),
