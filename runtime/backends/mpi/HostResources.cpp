@@ -8,8 +8,10 @@
 #include "HostResources.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 
@@ -24,7 +26,12 @@ bool endsWith(const std::string &text, const std::string &end) {
 
 } // namespace
 
-void useSharedMemoryAlone() {
+void useSharedMemoryAlone(int ranks) {
+  constexpr uint64_t bytesOfRank = 8 << 20; // twice Open MPI's default
+  struct statvfs room;
+  if (::statvfs("/dev/shm", &room) != 0 ||
+      room.f_bavail * room.f_frsize < bytesOfRank * uint64_t(ranks))
+    return;
   for (const char *name : {"OMPI_MCA_pml", "OMPI_MCA_btl"})
     if (std::getenv(name))
       return;

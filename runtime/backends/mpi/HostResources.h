@@ -13,9 +13,10 @@
 namespace fsdp::rt {
 
 /// Makes MPI_Init choose shared memory alone, so that this process listens on
-/// no port. For a job on one host. What the user has chosen, in the environment
-/// or with --mca, stays.
-void useSharedMemoryAlone();
+/// no port. For a job of `ranks` on one host, which has to have room for them
+/// in /dev/shm. What the user has chosen, in the environment or with --mca,
+/// stays.
+void useSharedMemoryAlone(int ranks);
 
 /// The file by which the ranks of a host map a rank's shared memory. Open MPI
 /// removes it in MPI_Finalize, which a killed job does not reach.

@@ -71,7 +71,7 @@ public:
 
   Status start() {
     if (launch_.localSize == launch_.size)
-      useSharedMemoryAlone();
+      useSharedMemoryAlone(launch_.size);
     if (Status s = worker_.start())
       return s;
     bool spin = int64_t(launch_.localSize) * options_.threadsPerRank <=
