@@ -137,8 +137,9 @@ Result<Target> findTarget(const std::string &path) {
 } // namespace
 
 Status systemError(const std::string &what, const std::string &path) {
-  return Status::failed(what + " '" + path + "': " + std::strerror(errno) +
-                        limitOf(errno));
+  int error = errno;
+  return Status::failed(what + " '" + path + "': " + std::strerror(error) +
+                        limitOf(error));
 }
 
 File::File(File &&other) noexcept
