@@ -10,8 +10,8 @@
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/RemarkLog.h"
-#include "fsdp/Target/ToolProcess.h"
 #include "fsdp/Target/StepCommandLine.h"
+#include "fsdp/Target/ToolProcess.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
