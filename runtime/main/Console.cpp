@@ -7,9 +7,11 @@
 
 #include "main/Console.h"
 
+#include "core/Printable.h"
 #include "core/data/Numbers.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 
 namespace fsdp::rt {
@@ -77,7 +79,7 @@ void Console::step(const data::StepMetrics &metrics) {
     std::fprintf(out_, "%s\n", data::toConsoleLine(metrics).c_str());
   if (options_.isTerminal && metrics.step < options_.lastStep)
     drawBar(metrics.step);
-  std::fflush(out_);
+  isUnread_ |= std::fflush(out_) != 0 && errno == EPIPE;
 }
 
 void Console::note(const std::string &text) {
@@ -89,7 +91,7 @@ void Console::note(const std::string &text) {
 
 void Console::warn(const std::string &text) {
   clearBar();
-  std::fprintf(stderr, "warning: %s\n", text.c_str());
+  std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
 }
 
 Status Console::finish() {

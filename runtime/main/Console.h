@@ -38,6 +38,8 @@ public:
   void step(const data::StepMetrics &metrics);
   /// "note: ..." where steps are printed.
   void note(const std::string &text);
+  /// Whether the reader of `out`, a pipe, is gone.
+  bool isUnread() const { return isUnread_; }
   /// "warning: ..." on standard error.
   void warn(const std::string &text);
   /// The summary; fails where `out` could not be written.
@@ -50,7 +52,7 @@ private:
   std::FILE *out_;
   Options options_;
   std::chrono::steady_clock::time_point start_;
-  bool hasBar_ = false;
+  bool hasBar_ = false, isUnread_ = false;
   int64_t steps_ = 0;
   double firstLoss_ = 0, lastLoss_ = 0;
   double tokens_ = 0, stepSeconds_ = 0;

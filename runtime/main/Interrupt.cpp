@@ -129,4 +129,12 @@ bool InterruptGuard::wasRequested() {
          sigismember(&pending, SIGHUP) == 1 || requested.load();
 }
 
+PipeGuard::PipeGuard() {
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &before_);
+}
+
+PipeGuard::~PipeGuard() { sigaction(SIGPIPE, &before_, nullptr); }
+
 } // namespace fsdp::rt

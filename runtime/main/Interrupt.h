@@ -68,6 +68,19 @@ private:
   std::thread watcher_;
 };
 
+/// While it lives, a write to a pipe that nobody reads fails with EPIPE and
+/// does not end the process, so that its state is saved first.
+class PipeGuard {
+public:
+  PipeGuard();
+  ~PipeGuard();
+  PipeGuard(const PipeGuard &) = delete;
+  PipeGuard &operator=(const PipeGuard &) = delete;
+
+private:
+  struct sigaction before_;
+};
+
 } // namespace fsdp::rt
 
 #endif // FSDP_RT_MAIN_INTERRUPT_H

@@ -10,6 +10,7 @@
 #include "backends/local/LocalBackend.h"
 #include "backends/mpi/MpiBackend.h"
 #include "core/Host.h"
+#include "core/Printable.h"
 #include "fsdp-rt/fsdp-rt.h"
 #include "main/Interrupt.h"
 #include "main/Options.h"
@@ -191,6 +192,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   }
 
   InterruptGuard guard;
+  PipeGuard pipes;
   if (Status s = guard.start())
     return refuse(s);
   Result<std::unique_ptr<Backend>> backend =
@@ -221,7 +223,7 @@ int reportFailure(const Status &failure) {
   std::fflush(stdout);
   bool isInternal = failure.code() == Code::Internal;
   std::fprintf(stderr, "error: %s%s\n", isInternal ? "internal: " : "",
-               failure.message().c_str());
+               printable(failure.message()).c_str());
   if (isInternal)
     std::fprintf(stderr, "This is a fault of fsdp-mlir, not yours. Please "
                          "report it with this message, the command\nand what "

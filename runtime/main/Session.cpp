@@ -352,14 +352,25 @@ Status Session::save(const std::string &directory) {
   for (const std::string &path : checkpoints_)
     if (isSameFile(path + "/..", directory))
       wanted.resumedFrom = path;
-  if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) -> Status {
-        Result<CheckpointWriter> writer = CheckpointWriter::create(
-            manifest_, rank.number(), rank.ranks(), wanted);
-        if (!writer.isOk())
-          return writer.status();
-        return writer->save(steps_, rank.arena());
-      }))
-    return s;
+  auto &writers = writers_[directory];
+  writers.resize(rankCount());
+  Status status = team_->call(OnFailure::Continue, [&](Rank &rank) -> Status {
+    auto &writer = writers[rank.number() - firstRank_];
+    if (!writer) {
+      std::vector<std::string> notes;
+      Result<CheckpointWriter> made = CheckpointWriter::create(
+          manifest_, rank.number(), rank.ranks(), wanted, notes);
+      if (!made.isOk())
+        return made.status();
+      writer = std::move(*made);
+    }
+    return writer->save(steps_, rank.arena());
+  });
+  if (status) {
+    // The directory may be another one when it is tried again.
+    writers_.erase(directory);
+    return status;
+  }
   checkpoints_.push_back(directory + "/" + checkpointName(steps_));
   return Status::ok();
 }

@@ -18,7 +18,9 @@
 #include "main/RankTeam.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,7 +72,10 @@ private:
   bool hasResults_ = false;
   double loss_ = 0, gradNorm_ = 0;
   std::vector<std::string> checkpoints_; // written or resumed
-  std::unique_ptr<RankTeam> team_;       // last: ends before what it uses
+  /// By directory, for each rank of this process: they keep other runs out.
+  std::map<std::string, std::vector<std::optional<data::CheckpointWriter>>>
+      writers_;
+  std::unique_ptr<RankTeam> team_; // last: ends before what it uses
 };
 
 } // namespace fsdp::rt

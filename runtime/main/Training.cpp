@@ -7,12 +7,14 @@
 
 #include "main/Training.h"
 
+#include "core/Printable.h"
 #include "core/data/BatchLoader.h"
 #include "core/data/Checkpoint.h"
 #include "core/data/Consensus.h"
 #include "core/data/DirectoryClaim.h"
 #include "core/data/File.h"
 #include "core/data/Metrics.h"
+#include "core/data/MetricsLog.h"
 #include "main/Console.h"
 #include "main/Interrupt.h"
 #include "main/Main.h"
@@ -25,6 +27,7 @@
 #include <cmath>
 #include <new>
 #include <numeric>
+#include <set>
 
 namespace fsdp::rt {
 
@@ -48,6 +51,7 @@ private:
   Status loop();
   bool isFirst() const { return host_.rank() == 0; }
   Status findStart();
+  Status compareOrigin(const std::string &kindOfData);
   Status openOutputs();
   Status openTrace();
   std::string traceFile() const;
@@ -56,10 +60,26 @@ private:
   Status loadState();
   Status startLoader(std::unique_ptr<BatchSource> source);
   Status runStep(int64_t step);
-  Status report(int64_t step, double seconds);
-  Status save(int64_t step);
+  void report(int64_t step, double seconds);
+  /// What any rank found out in a step, as bits.
+  enum : uint32_t {
+    Interrupted = 1, // a signal came
+    OutputGone = 2,  // nobody reads standard output
+    BatchFailed = 4, // the next step has no inputs
+    NotFinite = 8,   // loss or gradient norm
+    NormNotFinite = 16,
+  };
+  Status endOf(int64_t step, uint32_t found, const Status &batch);
+  Status saveAfter(int64_t step, uint32_t found, bool isEnd);
+  Status save(int64_t step, bool isEnd);
+  void removeOldOnes();
+  Status stopOnNonfinite(int64_t step, uint32_t found);
+  std::string nonfiniteText() const;
+  Status finish(Status end);
+  Status missingRecords() const;
   Status writeRecords();
   void tell(const std::vector<std::string> &notes);
+  void warnOnce(const std::string &text);
 
   World &host_;
   const TrainingRun &run_;
@@ -69,13 +89,18 @@ private:
   std::optional<Consensus> ranks_;
   std::optional<CheckpointInfo> resumed_;
   int64_t firstStep_ = 1, savedStep_ = 0;
+  std::optional<DataIdentity> data_; // of rank 0
   std::optional<CheckpointWriter> saves_;
+  Status unsaved_;        // why the last save failed
+  bool mayPrune_ = false; // a save since old checkpoints were removed
+  int64_t skipped_ = 0;   // steps without an update
   std::unique_ptr<Rank> rank_;
   std::unique_ptr<BatchLoader> loader_;
-  LineFile metrics_;
+  MetricsLog metrics_;
   DirectoryClaim traces_;
   std::unique_ptr<Console> console_;
-  bool hasWarned_ = false;
+  std::string nonfinite_;      // what of the last step is not finite
+  std::set<std::string> told_; // warnings, without their numbers
 };
 
 /// What can be refused without the arena comes first: a run with gigabytes of
@@ -109,6 +134,9 @@ Status Trainer::prepare() {
     return s;
   tell(notes);
   std::vector<std::string> remarks = (*batches)->remarks(*options_.steps);
+  if (Status s = ranks_->announce(isFirst() ? compareOrigin((*batches)->kind())
+                                            : Status::ok()))
+    return s;
   if (Status s = ranks_->announce(isFirst() ? openOutputs() : Status::ok()))
     return s;
   if (Status s = ranks_->agree(openTrace()))
@@ -121,11 +149,13 @@ Status Trainer::prepare() {
     return s;
   if (Status s = ranks_->agree(startLoader(std::move(*batches))))
     return s;
+  // Only now that the run will take place is an older one's file changed.
+  if (Status s = ranks_->announce(
+          isFirst() && !options_.metrics.empty()
+              ? metrics_.beginAfter(firstStep_ - 1).withContext("--metrics")
+              : Status::ok()))
+    return s;
   if (isFirst()) {
-    // Only now that the run will take place is an older one's file emptied.
-    if (!options_.metrics.empty() && !resumed_)
-      if (Status s = metrics_.clear())
-        return s;
     Console::Options look;
     look.firstStep = firstStep_;
     look.lastStep = *options_.steps;
@@ -156,9 +186,25 @@ Status Trainer::findStart() {
   return Status::ok();
 }
 
+/// What makes the run, and what it does not have in common with the one that
+/// saved the state: that fits, and the user may mean it.
+Status Trainer::compareOrigin(const std::string &kindOfData) {
+  if (options_.save.empty() && !resumed_)
+    return Status::ok();
+  Result<DataIdentity> data = identifyData(options_.data, kindOfData);
+  if (!data.isOk())
+    return data.status().withContext("--data");
+  data_ = std::move(*data);
+  if (resumed_)
+    for (const std::string &line :
+         differences(resumed_->origin, {manifest_.traced, data_}))
+      tell({"--resume: " + resumed_->path + ": " + line});
+  return Status::ok();
+}
+
 Status Trainer::openOutputs() {
   if (!options_.metrics.empty()) {
-    Result<LineFile> file = LineFile::open(options_.metrics);
+    Result<MetricsLog> file = MetricsLog::open(options_.metrics);
     if (!file.isOk())
       return file.status().withContext("--metrics");
     metrics_ = std::move(*file);
@@ -189,12 +235,15 @@ Status Trainer::openSaves() {
   CheckpointWriter::Options wanted;
   wanted.directory = options_.save;
   wanted.keep = options_.keep.value_or(0);
+  wanted.data = data_;
   if (resumed_)
     wanted.resumedFrom = resumed_->path;
+  std::vector<std::string> notes;
   Result<CheckpointWriter> writer =
-      CheckpointWriter::create(manifest_, host_.rank(), *ranks_, wanted);
+      CheckpointWriter::create(manifest_, host_.rank(), *ranks_, wanted, notes);
   if (!writer.isOk())
     return writer.status();
+  tell(notes);
   saves_ = std::move(*writer);
   return Status::ok();
 }
@@ -256,56 +305,106 @@ Status Trainer::run() {
 void Trainer::tell(const std::vector<std::string> &notes) {
   if (isFirst())
     for (const std::string &note : notes)
-      std::fprintf(stderr, "warning: %s\n", note.c_str());
+      std::fprintf(stderr, "warning: %s\n", printable(note).c_str());
+}
+
+/// Warnings that differ in numbers alone are of one kind.
+void Trainer::warnOnce(const std::string &text) {
+  std::string kind;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(kind),
+               [](char c) { return c < '0' || c > '9'; });
+  if (isFirst() && told_.insert(kind).second)
+    console_->warn(text);
 }
 
 Status Trainer::loop() {
+  // The inputs of a step are read before any rank begins it: where they cannot
+  // be, the state is still that of the step before, on all ranks.
+  if (Status s = ranks_->agree(loader_->next(rank_->arena()))) {
+    run_.record.setStep(firstStep_);
+    return s;
+  }
   const int64_t last = *options_.steps;
   Status end = Status::ok();
-  for (int64_t step = firstStep_; step <= last; ++step) {
+  for (int64_t step = firstStep_; step <= last && !end; ++step) {
     if (Status s = runStep(step)) {
       run_.record.setStep(step);
       return s;
     }
+    uint32_t found = 0;
+    if (!std::isfinite(rank_->loss()) || !std::isfinite(rank_->gradNorm()))
+      found |= NotFinite;
+    if (!std::isfinite(rank_->gradNorm()))
+      found |= NormNotFinite;
+    // The inputs may take the outputs' place.
+    Status batch = step < last ? loader_->next(rank_->arena()) : Status::ok();
+    if (batch)
+      found |= BatchFailed;
+    if (isFirst() && console_->isUnread())
+      found |= OutputGone;
     // A signal may have come to one process only, and to the ranks of one
     // process at different steps: they must all stop at the same one.
-    Result<bool> interrupted = ranks_->any(InterruptGuard::wasRequested());
-    if (!interrupted.isOk())
-      return interrupted.status();
-    bool isDue = options_.saveEvery && step % *options_.saveEvery == 0;
-    if (isDue || step == last || *interrupted)
-      if (Status s = save(step))
-        return s;
-    if (*interrupted && step < last) {
-      end = Status::failed("interrupted at step " + std::to_string(step));
-      break;
-    }
+    if (InterruptGuard::wasRequested())
+      found |= Interrupted;
+    Result<uint32_t> all = ranks_->any(found);
+    if (!all.isOk())
+      return all.status();
+    end = endOf(step, *all, batch);
+    if (Status s = saveAfter(step, *all, step == last || end))
+      return s;
   }
-  // As the state, records of the steps that ran are kept.
-  if (Status s = ranks_->agree(writeRecords()))
-    return s;
-  if (Status s = ranks_->agree(end))
-    return s;
-  return ranks_->announce(isFirst() ? console_->finish() : Status::ok());
+  return finish(end);
+}
+
+/// Why `step` is the last one, before --steps. Collective.
+Status Trainer::endOf(int64_t step, uint32_t found, const Status &batch) {
+  const int64_t last = *options_.steps;
+  if ((found & NotFinite) && options_.stopOnNan) {
+    run_.record.setStep(step);
+    return ranks_->announce(Status::failed(nonfinite_ + " (--stop-on-nan)"));
+  }
+  if (step == last)
+    return Status::ok();
+  if (found & BatchFailed) {
+    run_.record.setStep(step + 1);
+    return ranks_->agree(batch);
+  }
+  if (found & Interrupted)
+    return Status::failed("interrupted at step " + std::to_string(step));
+  if (found & OutputGone)
+    return Status::failed("nobody reads standard output any more: ended at "
+                          "step " +
+                          std::to_string(step));
+  return Status::ok();
 }
 
 Status Trainer::runStep(int64_t step) {
   using Clock = std::chrono::steady_clock;
-  if (Status s = loader_->next(rank_->arena()))
-    return s;
   Clock::time_point begin = Clock::now();
   if (Status s = rank_->step())
     return s;
   std::chrono::duration<double> seconds = Clock::now() - begin;
-  if (!isFirst())
-    return Status::ok();
-  Status status = report(step, seconds.count());
-  if (status)
-    run_.record.setFailure(status);
-  return status;
+  nonfinite_ = nonfiniteText();
+  if (isFirst())
+    report(step, seconds.count());
+  return Status::ok();
 }
 
-Status Trainer::report(int64_t step, double seconds) {
+/// "loss is nan and grad_norm is inf"; empty where both are finite.
+std::string Trainer::nonfiniteText() const {
+  std::string text;
+  for (auto [name, value] : {std::pair("loss", rank_->loss()),
+                             std::pair("grad_norm", rank_->gradNorm())})
+    if (!std::isfinite(value))
+      text += (text.empty() ? "" : " and ") + std::string(name) + " is " +
+              (std::isnan(value) ? "nan"
+               : value > 0       ? "inf"
+                                 : "-inf");
+  return text;
+}
+
+/// A file of metrics that cannot be written must not cost the run.
+void Trainer::report(int64_t step, double seconds) {
   const StepTimes &times = rank_->context().counters().lastStep;
   StepMetrics metrics;
   metrics.step = step;
@@ -319,24 +418,108 @@ Status Trainer::report(int64_t step, double seconds) {
   if (!options_.metrics.empty())
     if (Status s = metrics_.append(toJsonLine(metrics, manifest_.loss.dtype,
                                               manifest_.gradNorm.dtype)))
-      return s.withContext("--metrics");
+      warnOnce("step " + std::to_string(step) + ": --metrics: " + s.message() +
+               "; its lines are kept and tried again");
   console_->step(metrics);
-  if (std::isfinite(metrics.loss))
+  bool isSkipped = manifest_.skipsNonfinite && !std::isfinite(metrics.gradNorm);
+  skipped_ += isSkipped;
+  if (!nonfinite_.empty() && !options_.stopOnNan)
+    warnOnce("step " + std::to_string(step) + ": " + nonfinite_ +
+             (isSkipped ? ": its update was skipped" : ""));
+}
+
+/// State that followed from numbers that are not finite does not take a good
+/// checkpoint's place: it is not saved where the gradient was not finite, and
+/// older checkpoints stay until a later step was finite. The last step of a run
+/// has none after it; its own numbers decide.
+Status Trainer::saveAfter(int64_t step, uint32_t found, bool isEnd) {
+  bool isFinite = !(found & NotFinite);
+  if (isFinite)
+    removeOldOnes();
+  if (!isFinite && options_.stopOnNan)
+    return stopOnNonfinite(step, found);
+  bool isDue = options_.saveEvery && step % *options_.saveEvery == 0;
+  if (!saves_ || (!isDue && !isEnd))
     return Status::ok();
-  std::string text = "loss is " + std::to_string(metrics.loss);
-  if (options_.stopOnNan)
-    return Status::failed(text + " (--stop-on-nan)");
-  if (!hasWarned_)
-    console_->warn("step " + std::to_string(step) + ": " + text);
-  hasWarned_ = true;
+  if ((found & NormNotFinite) && !manifest_.skipsNonfinite) {
+    unsaved_ =
+        Status::failed("cannot save step " + std::to_string(step) +
+                       ": expected a finite gradient, got " + nonfinite_);
+    if (!isEnd)
+      warnOnce(unsaved_.message());
+    return Status::ok();
+  }
+  if (Status s = save(step, isEnd))
+    return s;
+  if (isEnd && isFinite)
+    removeOldOnes();
   return Status::ok();
 }
 
-Status Trainer::save(int64_t step) {
-  if (!saves_ || savedStep_ == step)
+/// A program that left its state alone still has that of the step before, but
+/// for buffers that forward changed.
+Status Trainer::stopOnNonfinite(int64_t step, uint32_t found) {
+  bool hasChanged =
+      std::any_of(manifest_.buffers.begin(), manifest_.buffers.end(),
+                  [](const Buffer &buffer) { return buffer.perRank; });
+  bool isKept = manifest_.skipsNonfinite && (found & NormNotFinite);
+  return saves_ && isKept && !hasChanged && step > 1
+             ? save(step - 1, /*isEnd=*/true)
+             : Status::ok();
+}
+
+/// Fails where the ranks cannot talk to each other. A checkpoint that could not
+/// be written is a warning: the next one may be, and the last must.
+Status Trainer::save(int64_t step, bool isEnd) {
+  if (savedStep_ == step)
     return Status::ok();
-  savedStep_ = step;
-  return saves_->save(step, rank_->arena());
+  unsaved_ = saves_->save(step, rank_->arena());
+  if (!unsaved_) {
+    savedStep_ = step;
+    mayPrune_ = true;
+    return Status::ok();
+  }
+  if (!isEnd)
+    warnOnce(unsaved_.message() + "; it is tried again");
+  ranks_->forgetFailure();
+  return ranks_->world().barrier();
+}
+
+void Trainer::removeOldOnes() {
+  if (!mayPrune_ || !saves_ || !isFirst())
+    return;
+  mayPrune_ = false;
+  if (Status s = saves_->removeOldOnes())
+    warnOnce("--keep: " + s.message());
+}
+
+/// `end` is why the run ended early, where it did. What was recorded is kept as
+/// the state is.
+Status Trainer::finish(Status end) {
+  if (skipped_ > 1)
+    tell({std::to_string(skipped_) + " steps had a gradient that was not "
+                                     "finite: their updates were skipped"});
+  Status records = writeRecords();
+  if (end && unsaved_)
+    end = Status::failed(end.message() + "; " + unsaved_.message());
+  if (end)
+    return ranks_->agree(end);
+  if (Status s = ranks_->agree(unsaved_))
+    return s;
+  if (Status s = ranks_->agree(records))
+    return s;
+  if (Status s = ranks_->announce(isFirst() ? missingRecords() : Status::ok()))
+    return s;
+  return ranks_->announce(isFirst() ? console_->finish() : Status::ok());
+}
+
+Status Trainer::missingRecords() const {
+  if (metrics_.missing() == 0)
+    return Status::ok();
+  return Status::failed("--metrics: expected a line for every step in '" +
+                        options_.metrics + "', got none for " +
+                        std::to_string(metrics_.missing()) +
+                        " steps, which could not be written");
 }
 
 Status Trainer::writeRecords() {

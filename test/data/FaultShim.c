@@ -7,7 +7,8 @@
 //
 // Preloaded, it counts the calls that change files or directories. Call number
 // FAULT_AT ends the process as kill -9 would or, with FAULT_ERRNO, fails with
-// that error; so every moment of a save can be its last one.
+// that error, and so do the FAULT_COUNT - 1 calls after it; so every moment of a
+// save can be its last one, and a disk can be full or read-only for a while.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,17 +28,29 @@
 /* The error that this call must fail with, or 0. */
 static int fault(void) {
   static atomic_int calls;
-  const char *at = getenv("FAULT_AT"), *error = getenv("FAULT_ERRNO");
-  if (!at || atomic_fetch_add(&calls, 1) + 1 != atoi(at))
+  const char *at = getenv("FAULT_AT"), *error = getenv("FAULT_ERRNO"),
+             *count = getenv("FAULT_COUNT");
+  if (!at)
+    return 0;
+  int past = atomic_fetch_add(&calls, 1) + 1 - atoi(at);
+  if (past < 0 || past >= (count ? atoi(count) : 1))
     return 0;
   if (!error)
     kill(getpid(), SIGKILL);
   return atoi(error);
 }
 
+/* A full disk lets one remove what is there. */
+static int removal_fault(void) {
+  int error = fault();
+  return error == ENOSPC ? 0 : error;
+}
+
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 #define SHIM(type, name, parameters, arguments)                                \
+  SHIM_OF(fault, type, name, parameters, arguments)
+#define SHIM_OF(fault, type, name, parameters, arguments)                      \
   type name parameters {                                                       \
     int error = fault();                                                       \
     if (error) {                                                               \
@@ -57,10 +70,14 @@ SHIM(int, rename, (const char *from, const char *to), (from, to))
 SHIM(int, renameat2,
      (int a, const char *from, int b, const char *to, unsigned flags),
      (a, from, b, to, flags))
+SHIM(int, renameat, (int a, const char *from, int b, const char *to),
+     (a, from, b, to))
+SHIM(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode))
+SHIM(int, ftruncate, (int fd, off_t bytes), (fd, bytes))
 SHIM(int, mkdir, (const char *path, mode_t mode), (path, mode))
-SHIM(int, unlink, (const char *path), (path))
-SHIM(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
-SHIM(int, rmdir, (const char *path), (path))
+SHIM_OF(removal_fault, int, unlink, (const char *path), (path))
+SHIM_OF(removal_fault, int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
+SHIM_OF(removal_fault, int, rmdir, (const char *path), (path))
 
 /* This one returns its error. */
 int posix_fallocate(int fd, off_t offset, off_t bytes) {
@@ -69,6 +86,19 @@ int posix_fallocate(int fd, off_t offset, off_t bytes) {
 }
 
 static int isChange(int flags) { return flags & (O_CREAT | O_TRUNC); }
+
+int openat(int fd, const char *path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  mode_t mode = flags & O_CREAT ? va_arg(list, mode_t) : 0;
+  va_end(list);
+  int error = isChange(flags) ? fault() : 0;
+  if (error) {
+    errno = error;
+    return -1;
+  }
+  return REAL(openat)(fd, path, flags, mode);
+}
 
 int open(const char *path, int flags, ...) {
   va_list list;

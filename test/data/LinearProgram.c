@@ -16,12 +16,18 @@
 //               feature       needs a processor that does not exist
 //               check:N       step N fails a check
 //               nan:N         the loss of step N is not a number
+//               norm:N        the gradient of step N is infinite
 //               interrupt:N   step N raises SIGINT
 //               noclip        compiled without clipping
 //               nolr          lr has no default
 //               noinit        weight has no initialiser
 //               other         another fingerprint
+//               step          another traced step
+//               optimizer     another constant in the optimizer
+//               skip          says that it skips steps that are not finite, and
+//                             does; norm is not finite in step 3
 //               own           the buffer is each rank's own: a sum of inputs
+//   LINEAR_DELAY=N            each step takes N microseconds more
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +39,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
   BATCH = 4,
@@ -61,6 +68,7 @@ enum {
 static int replicas, shards, shard_numel, flaw_step;
 static char flaw[16];
 static int has_queues;
+static unsigned delay; /* of a step, in microseconds */
 static char manifest[8192];
 
 /* operands: whole, ids, labels, gradient, loss, count, flag */
@@ -90,6 +98,11 @@ static void forward_backward(char *const *operands, char *scratch,
   *operands[6] = !(strcmp(flaw, "check") == 0 && *count == flaw_step);
   if (strcmp(flaw, "nan") == 0 && *count == flaw_step)
     *loss = NAN;
+  if ((strcmp(flaw, "norm") == 0 && *count == flaw_step) ||
+      (strcmp(flaw, "skip") == 0 && *count == 3))
+    gradient[0] = INFINITY;
+  if (delay > 0)
+    usleep(delay);
   static atomic_flag raised = ATOMIC_FLAG_INIT;
   if (strcmp(flaw, "interrupt") == 0 && *count == flaw_step &&
       !atomic_flag_test_and_set(&raised))
@@ -116,6 +129,8 @@ static void update(char *const *operands, char *scratch, int64_t begin,
   float lr = *(const float *)operands[5], clip = *(const float *)operands[6];
   (void)scratch, (void)begin, (void)end;
   *norm = sqrtf(*norm);
+  if (strcmp(flaw, "skip") == 0 && !isfinite(*norm))
+    return;
   float scale = *norm > clip ? clip / *norm : 1.0f;
   for (int i = 0; i < shard_numel; ++i) {
     momentum[i] = 0.5f * momentum[i] + scale * gradient[i];
@@ -220,7 +235,9 @@ static int32_t step(fsdp_rt_context *ctx) {
 /* The manifest of this mesh; runs before main and when a library is opened. */
 __attribute__((constructor)) static void write_manifest(void) {
   const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW"),
-             *budget = getenv("LINEAR_BUDGET");
+             *budget = getenv("LINEAR_BUDGET"),
+             *wait = getenv("LINEAR_DELAY");
+  delay = wait ? (unsigned)atoi(wait) : 0;
   has_queues = getenv("LINEAR_QUEUES") != NULL;
   replicas = 1;
   if (!mesh || sscanf(mesh, "%dx%d", &replicas, &shards) != 2) {
@@ -238,6 +255,8 @@ __attribute__((constructor)) static void write_manifest(void) {
   snprintf(
       manifest, sizeof manifest,
       "{\"format\": 1, \"name\": \"linear\", \"fingerprint\": \"%s\","
+      " \"traced\": {\"step\": \"%064d\", \"optimizer\": \"%064d\","
+      "  \"constants\": [%s]}, \"skips_nonfinite\": %s,"
       " \"target\": {\"kind\": \"cpu\", \"cpu\": \"generic\","
       "  \"features\": [%s]},"
       " \"mesh\": [{\"axis\": \"replicate\", \"size\": %d},"
@@ -290,7 +309,10 @@ __attribute__((constructor)) static void write_manifest(void) {
       "   \"default\": %s}],"
       " \"outputs\": {\"loss\": {\"dtype\": \"F32\", \"offset\": %d},"
       "  \"grad_norm\": {\"dtype\": \"F32\", \"offset\": %d}}}",
-      strcmp(flaw, "other") == 0 ? "abd" : "abc",
+      strcmp(flaw, "other") == 0 ? "abd" : "abc", strcmp(flaw, "step") == 0,
+      strcmp(flaw, "optimizer") == 0,
+      strcmp(flaw, "optimizer") == 0 ? "0.9" : "0.5",
+      strcmp(flaw, "skip") == 0 ? "true" : "false",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
       shards, has_queues ? EVENTS : 0,
       has_queues ? "\"all_gather\", \"reduce\", \"all_reduce\"" : "", ARENA,

@@ -90,7 +90,7 @@ TEST(LineFile, AppendsUntilCleared) {
     EXPECT_EQ(readFile(path), "old\n");
     ASSERT_OK(file->append("a"));
     EXPECT_EQ(readFile(path), "old\na\n");
-    ASSERT_OK(file->clear());
+    ASSERT_OK(file->cut(0));
     ASSERT_OK(file->append("b"));
   }
   EXPECT_EQ(readFile(path), "b\n");
@@ -102,7 +102,7 @@ TEST(LineFile, SaysWhyItCannotWrite) {
   EXPECT_CONTAINS(messageOf(LineFile::open(dir.path())), "directory");
   Result<LineFile> full = LineFile::open("/dev/full");
   ASSERT_OK(full.status());
-  ASSERT_OK(full->clear());
+  ASSERT_OK(full->cut(0));
   EXPECT_CONTAINS(messageOf(full->append("x")),
                   "cannot write '/dev/full': No space left on device");
 }

@@ -7,6 +7,7 @@
 
 #include "TestSupport.h"
 
+#include "core/data/Digest.h"
 #include "core/data/Elements.h"
 #include "core/data/File.h"
 
@@ -185,6 +186,32 @@ Manifest parsed(const json &manifest) {
   Result<Manifest> result = parseManifest(manifest.dump());
   EXPECT_TRUE(result.isOk()) << result.status().message();
   return result.isOk() ? *result : Manifest();
+}
+
+void signAgain(const std::string &checkpoint, const json &changes, bool isOld) {
+  std::string path = checkpoint + "/meta.json";
+  json meta = json::parse(readFile(path)), digests = json::object();
+  for (const std::string &name : entriesOf(checkpoint)) {
+    if (name.find(".safetensors") == std::string::npos)
+      continue;
+    std::string bytes = readFile(checkpoint + "/" + name);
+    meta["files"][name] = bytes.size();
+    if (!bytes.empty())
+      digests[name] = {{0, bytes.size(), toHex(digestOf(bytes))}};
+  }
+  meta.merge_patch(changes);
+  for (const char *key : {"digest", "digests"})
+    meta.erase(key);
+  std::string digestsPath = checkpoint + "/digests.json";
+  if (isOld) {
+    meta["format"] = 1;
+    EXPECT_OK(removeTree(digestsPath));
+  } else {
+    writeFile(digestsPath, digests.dump());
+    meta["digests"] = toHex(digestOf(digests.dump()));
+    meta["digest"] = toHex(digestOf(meta.dump()));
+  }
+  writeFile(path, meta.dump());
 }
 
 std::vector<float> floatsOf(const std::string &path, const std::string &name) {

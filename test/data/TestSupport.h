@@ -61,6 +61,13 @@ void addInput(nlohmann::json &manifest, const std::string &name,
 /// Parses what must be right.
 Manifest parsed(const nlohmann::json &manifest);
 
+/// Makes a checkpoint whole again after its files were changed: sizes, digests,
+/// and in meta.json what `changes` holds. With `isOld`, as versions without
+/// digests wrote it.
+void signAgain(const std::string &checkpoint,
+               const nlohmann::json &changes = nlohmann::json::object(),
+               bool isOld = false);
+
 /// Elements of a stored tensor as float.
 std::vector<float> floatsOf(const std::string &path, const std::string &name);
 

@@ -10,6 +10,7 @@
 #define FSDP_RT_CORE_DATA_CHECKPOINTFILES_H
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -20,8 +21,14 @@ constexpr const char *paramsFile = "params.safetensors";
 constexpr const char *optimizerFile = "optimizer.safetensors";
 constexpr const char *ranksFile = "ranks.safetensors";
 constexpr const char *metaFile = "meta.json";
+constexpr const char *digestsFile = "digests.json";
 constexpr const char *temporarySuffix = ".tmp";
-constexpr int64_t checkpointFormat = 1;
+/// 1 had no digests and is still read.
+constexpr int64_t checkpointFormat = 2, formatWithoutDigests = 1;
+/// Steps are counted up to here: what follows from one does not overflow.
+constexpr int64_t maxStep = std::numeric_limits<int64_t>::max() / 4;
+/// Longest meta.json.
+constexpr int64_t maxMetaBytes = 1 << 20;
 
 /// "step-00000050".
 std::string checkpointName(int64_t step);

@@ -7,6 +7,8 @@
 
 #include "core/data/Checkpoint.h"
 #include "core/data/CheckpointFiles.h"
+#include "core/data/Digest.h"
+#include "core/data/Directory.h"
 #include "core/data/Initialize.h"
 #include "core/data/Json.h"
 #include "core/data/Names.h"
@@ -23,11 +25,19 @@ namespace fsdp::rt::data {
 
 namespace {
 
-constexpr int64_t maxMetaBytes = 1 << 20;
+/// meta.json carries the digest of what else it holds.
+Status checkOwnDigest(nlohmann::json json, const std::string &expected) {
+  json.erase("digest");
+  std::string digest = toHex(digestOf(dumpJson(json)));
+  if (digest == expected)
+    return Status::ok();
+  return Status::failed("expected contents of digest " + expected + ", got " +
+                        digest + ": the file was damaged or edited");
+}
 
-Result<CheckpointInfo> readMeta(const std::string &path) {
-  std::string file = path + "/" + metaFile;
-  Result<std::string> text = readWholeFile(file, maxMetaBytes);
+Result<CheckpointInfo> readMeta(const Directory &directory) {
+  std::string file = directory.path() + "/" + metaFile;
+  Result<std::string> text = directory.readFile(metaFile, maxMetaBytes);
   if (!text.isOk())
     return text.status();
   Result<nlohmann::json> json = parseJson(*text);
@@ -36,12 +46,20 @@ Result<CheckpointInfo> readMeta(const std::string &path) {
   Status status;
   JsonReader meta(*json, status);
   CheckpointInfo info;
-  info.path = path;
+  info.path = directory.path();
   int64_t format = meta["format"].integer();
-  if (!meta.failed() && format != checkpointFormat)
-    meta["format"].fail("expected " + std::to_string(checkpointFormat) +
+  if (!meta.failed() &&
+      (format < formatWithoutDigests || format > checkpointFormat))
+    meta["format"].fail("expected 1 or " + std::to_string(checkpointFormat) +
                         ", got " + std::to_string(format));
-  info.step = meta["step"].integer(0);
+  if (!meta.failed() && format != formatWithoutDigests) {
+    std::string digest = meta["digest"].nonEmptyString();
+    if (!meta.failed())
+      status = checkOwnDigest(*json, digest);
+    info.digests = meta["digests"].nonEmptyString();
+    info.origin = readOrigin(meta);
+  }
+  info.step = meta["step"].integer(0, maxStep);
   info.shapes = meta["shapes"].string();
   info.ranks = meta["ranks"].integer(1);
   info.paramsBytes = meta["files"][paramsFile].integer(0);
@@ -53,10 +71,14 @@ Result<CheckpointInfo> readMeta(const std::string &path) {
   return info;
 }
 
-Result<SafetensorsReader> openComplete(const std::string &path, int64_t bytes) {
-  Result<SafetensorsReader> file = SafetensorsReader::open(path);
+Result<SafetensorsReader> openComplete(const Directory &directory,
+                                       const char *name, int64_t bytes) {
+  Result<File> opened = directory.openForReading(name);
+  if (!opened.isOk())
+    return opened.status();
+  Result<SafetensorsReader> file = SafetensorsReader::open(std::move(*opened));
   if (file.isOk() && file->fileBytes() != bytes)
-    return Status::failed(path + ": expected " + std::to_string(bytes) +
+    return Status::failed(file->path() + ": expected " + std::to_string(bytes) +
                           " bytes as in " + metaFile + ", got " +
                           std::to_string(file->fileBytes()));
   return file;
@@ -117,9 +139,11 @@ public:
   /// Finds the tensors of `manifest`'s ranks; names those of which there is
   /// only rank 0's in `notes`.
   static Result<OwnState> open(const CheckpointInfo &checkpoint,
+                               std::optional<SafetensorsReader> file,
                                const Manifest &manifest,
                                std::vector<std::string> &notes);
   Status read(int rank, char *arena) const;
+  const std::optional<SafetensorsReader> &file() const { return file_; }
 
 private:
   std::optional<SafetensorsReader> file_;
@@ -127,20 +151,18 @@ private:
 };
 
 Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
+                                std::optional<SafetensorsReader> file,
                                 const Manifest &manifest,
                                 std::vector<std::string> &notes) {
   OwnState state;
+  state.file_ = std::move(file);
   int64_t ranks = manifest.worldSize();
   std::vector<OwnTensor> own = ownTensors(manifest);
   // The other files hold all of the only rank.
   if (own.empty() || (ranks == 1 && checkpoint.ranks == 1))
     return state;
   std::vector<std::string> absent;
-  if (checkpoint.ranks == ranks && checkpoint.ranksBytes) {
-    Result<SafetensorsReader> file =
-        openComplete(checkpoint.path + "/" + ranksFile, *checkpoint.ranksBytes);
-    if (!file.isOk())
-      return file.status();
+  if (checkpoint.ranks == ranks && state.file_) {
     std::vector<WantedTensor> wanted;
     for (const OwnTensor &tensor : possibleOwnTensors(manifest))
       wanted.push_back({tensor.name,
@@ -148,8 +170,7 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
                         tensor.dtype,
                         stackedShape(tensor, ranks),
                         /*isOptional=*/true});
-    // The file moves, the tensors it holds do not.
-    state.file_ = std::move(*file);
+    // Where the file moves, the tensors that it holds do not.
     Result<std::vector<const TensorInfo *>> matched =
         matchTensors(*state.file_, wanted, /*cast=*/false);
     if (!matched.isOk())
@@ -194,31 +215,36 @@ std::optional<int64_t> stepOfName(const std::string &name) {
   constexpr const char *prefix = "step-";
   if (name.compare(0, std::strlen(prefix), prefix) != 0)
     return std::nullopt;
-  Result<int64_t> step = parseInteger(name.substr(std::strlen(prefix)), 0,
-                                      std::numeric_limits<int64_t>::max());
+  Result<int64_t> step =
+      parseInteger(name.substr(std::strlen(prefix)), 0, maxStep);
   // Only as we write it: not "step-50", not "step-00000050.old".
   if (!step.isOk() || checkpointName(*step) != name)
     return std::nullopt;
   return *step;
 }
 
-Result<CheckpointInfo> findCheckpoint(const std::string &directory) {
-  if (pathExists(directory + "/" + metaFile))
-    return readMeta(directory);
-  std::string latest = directory + "/" + latestFile;
-  if (!pathExists(latest))
-    return Status::failed("'" + directory + "': expected a checkpoint, or a " +
+Result<CheckpointInfo> findCheckpoint(const std::string &path) {
+  Result<Directory> directory = Directory::open(path);
+  bool hasMeta = directory.isOk() && directory->has(metaFile);
+  if (hasMeta)
+    return readMeta(*directory);
+  if (!directory.isOk() || !directory->has(latestFile))
+    return Status::failed("'" + path + "': expected a checkpoint, or a " +
                           "directory with a file '" + latestFile +
                           "' that names one, got neither");
-  Result<std::string> text = readWholeFile(latest, /*maxBytes=*/256);
+  Result<std::string> text = directory->readFile(latestFile, /*maxBytes=*/256);
   if (!text.isOk())
     return text.status();
   std::string name = text->substr(0, text->find('\n'));
   std::optional<int64_t> step = stepOfName(name);
   if (!step)
-    return Status::failed(latest + ": expected a name like " +
-                          checkpointName(50) + ", got '" + name + "'");
-  Result<CheckpointInfo> info = readMeta(directory + "/" + name);
+    return Status::failed(directory->path() + "/" + latestFile +
+                          ": expected a name like " + checkpointName(50) +
+                          ", got '" + name + "'");
+  Result<Directory> named = directory->openDirectory(name);
+  if (!named.isOk())
+    return named.status();
+  Result<CheckpointInfo> info = readMeta(*named);
   if (info.isOk() && info->step != *step)
     return Status::failed(info->path + "/" + metaFile + ": expected step " +
                           std::to_string(*step) + ", got " +
@@ -226,17 +252,45 @@ Result<CheckpointInfo> findCheckpoint(const std::string &directory) {
   return info;
 }
 
-Status loadCheckpoint(const CheckpointInfo &checkpoint,
-                      const Manifest &manifest, int rank, char *arena,
-                      std::vector<std::string> &notes) {
+/// This rank's share of all bytes, against what digests.json says of them.
+static Status checkShare(const Directory &directory,
+                         const CheckpointInfo &checkpoint,
+                         const std::vector<DigestedFile> &files, int rank,
+                         int64_t ranks) {
+  std::string path = directory.path() + "/" + digestsFile;
+  Result<std::string> text =
+      directory.readFile(digestsFile, std::numeric_limits<int32_t>::max());
+  if (!text.isOk())
+    return text.status();
+  if (std::string got = toHex(digestOf(*text)); got != checkpoint.digests)
+    return Status::failed(path + ": expected contents of digest " +
+                          checkpoint.digests + " as in " + metaFile + ", got " +
+                          got);
+  Status status = checkDigests(*text, files, rank, ranks);
+  return status;
+}
+
+static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
+                   const Manifest &manifest, int rank, char *arena,
+                   std::vector<std::string> &notes) {
+  // All files are opened first: what another run's --keep removes meanwhile is
+  // there until they are closed.
   Result<SafetensorsReader> params =
-      openComplete(checkpoint.path + "/" + paramsFile, checkpoint.paramsBytes);
+      openComplete(directory, paramsFile, checkpoint.paramsBytes);
   if (!params.isOk())
     return params.status();
-  Result<SafetensorsReader> optimizer = openComplete(
-      checkpoint.path + "/" + optimizerFile, checkpoint.optimizerBytes);
+  Result<SafetensorsReader> optimizer =
+      openComplete(directory, optimizerFile, checkpoint.optimizerBytes);
   if (!optimizer.isOk())
     return optimizer.status();
+  std::optional<SafetensorsReader> ranksOwn;
+  if (checkpoint.ranksBytes) {
+    Result<SafetensorsReader> file =
+        openComplete(directory, ranksFile, *checkpoint.ranksBytes);
+    if (!file.isOk())
+      return file.status();
+    ranksOwn = std::move(*file);
+  }
 
   std::vector<WantedTensor> wanted = wantedParameters(manifest), wantedStates;
   // A checkpoint was written under the first names alone.
@@ -259,9 +313,24 @@ Status loadCheckpoint(const CheckpointInfo &checkpoint,
                           ": expected shapes " + shapes + ", got " +
                           checkpoint.shapes);
 
-  Result<OwnState> own = OwnState::open(checkpoint, manifest, notes);
+  Result<OwnState> own =
+      OwnState::open(checkpoint, std::move(ranksOwn), manifest, notes);
   if (!own.isOk())
     return own.status();
+
+  if (checkpoint.digests.empty()) {
+    notes.push_back(checkpoint.path +
+                    ": it has no digests, as an older "
+                    "version saved it: its bytes are not checked");
+  } else {
+    std::vector<DigestedFile> files = {{paramsFile, &*params},
+                                       {optimizerFile, &*optimizer}};
+    if (own->file())
+      files.push_back({ranksFile, &*own->file()});
+    if (Status s = checkShare(directory, checkpoint, files, rank,
+                              manifest.worldSize()))
+      return s;
+  }
 
   initializeStates(manifest, arena);
   if (Status s = readParameters(manifest, rank, *params, *parameters, arena))
@@ -269,6 +338,20 @@ Status loadCheckpoint(const CheckpointInfo &checkpoint,
   if (Status s = readStates(*optimizer, *states, manifest, rank, arena))
     return s;
   return own->read(rank, arena);
+}
+
+Status loadCheckpoint(const CheckpointInfo &checkpoint,
+                      const Manifest &manifest, int rank, char *arena,
+                      std::vector<std::string> &notes) {
+  Result<Directory> directory = Directory::open(checkpoint.path);
+  Status status = directory.isOk() ? load(checkpoint, *directory, manifest,
+                                          rank, arena, notes)
+                                   : directory.status();
+  if (status && !pathExists(checkpoint.path))
+    return Status::failed(status.message() +
+                          ": the checkpoint was removed meanwhile, as --keep "
+                          "of a run that saves there does: resume again");
+  return status;
 }
 
 } // namespace fsdp::rt::data

@@ -7,6 +7,8 @@
 
 #include "core/data/Checkpoint.h"
 #include "core/data/CheckpointFiles.h"
+#include "core/data/Digest.h"
+#include "core/data/FiniteState.h"
 #include "core/data/Json.h"
 #include "core/data/OwnTensors.h"
 #include "core/data/Parameters.h"
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 namespace fsdp::rt::data {
 
@@ -43,29 +46,29 @@ std::string tensorLine(const TensorSpec &spec) {
   return spec.name + '\0' + dtypeName(spec.dtype) + toString(spec.shape) + '\0';
 }
 
-constexpr const char *probeFile = ".writable";
-
 bool startsWith(const std::string &text, std::string_view start) {
   return text.compare(0, start.size(), start) == 0;
 }
 
 /// What a save that was killed may have left: a checkpoint's temporary
-/// directory, or the temporary file of what replaceFile replaces.
+/// directory, or the temporary file of `latest`.
 bool isLeftover(const std::string &name) {
   size_t suffix = std::string_view(temporarySuffix).size();
   if (name.size() < suffix ||
       name.substr(name.size() - suffix) != temporarySuffix)
-    return name == probeFile;
-  std::string stem = name.substr(0, name.size() - suffix);
-  return stepOfName(stem) || startsWith(stem, std::string(latestFile) + ".") ||
-         startsWith(stem, std::string(probeFile) + ".");
+    return false;
+  return stepOfName(name.substr(0, name.find('.'))) ||
+         startsWith(name, std::string(latestFile) + ".");
 }
 
 /// The name in DIR/latest; empty where there is none.
-std::string readLatest(const std::string &directory) {
-  Result<std::string> text =
-      readWholeFile(directory + "/" + latestFile, /*maxBytes=*/256);
-  return text.isOk() ? text->substr(0, text->find('\n')) : "";
+Result<std::string> readLatest(const Directory &directory) {
+  if (!directory.has(latestFile))
+    return std::string();
+  Result<std::string> text = directory.readFile(latestFile, /*maxBytes=*/256);
+  if (!text.isOk())
+    return text.status();
+  return text->substr(0, text->find('\n'));
 }
 
 } // namespace
@@ -96,9 +99,10 @@ std::string shapesFingerprint(const Manifest &manifest) {
   return text;
 }
 
-Result<CheckpointWriter> CheckpointWriter::create(const Manifest &manifest,
-                                                  int rank, Consensus &ranks,
-                                                  const Options &options) {
+Result<CheckpointWriter>
+CheckpointWriter::create(const Manifest &manifest, int rank, Consensus &ranks,
+                         const Options &options,
+                         std::vector<std::string> &notes) {
   Result<SafetensorsLayout> params =
       SafetensorsLayout::create(parameterTensors(manifest));
   if (!params.isOk())
@@ -113,13 +117,14 @@ Result<CheckpointWriter> CheckpointWriter::create(const Manifest &manifest,
     return own.status().withContext(ranksFile);
   CheckpointWriter writer(manifest, rank, ranks, options, std::move(*params),
                           std::move(*optimizer), std::move(*own));
-  if (Status s = ranks.announce(rank == 0 ? writer.claimDirectory() : Status()))
+  Status claimed = rank == 0 ? writer.claimDirectory(notes) : Status::ok();
+  if (Status s = ranks.announce(claimed.withContext("--save")))
     return s;
-  Status seen = ranks.agree(rank == 0 ? Status() : writer.checkIsShared());
-  Status removed = rank == 0 ? removeTree(writer.probe()) : Status();
-  if (seen)
-    return seen;
-  if (Status s = ranks.announce(removed))
+  Result<std::string> token = ranks.share(writer.lock_.token());
+  if (!token.isOk())
+    return token.status();
+  writer.token_ = *token;
+  if (Status s = ranks.agree(writer.checkIsShared()))
     return s;
   return writer;
 }
@@ -133,91 +138,145 @@ CheckpointWriter::files() const {
   return files;
 }
 
-Status CheckpointWriter::claimDirectory() {
-  const std::string &directory = options_.directory;
-  if (Status s = claim_.create(directory))
-    return s.withContext("--save");
-  std::string latest = readLatest(directory);
+Status CheckpointWriter::claimDirectory(std::vector<std::string> &notes) {
+  const std::string &path = options_.directory;
+  if (Status s = claim_.create(path))
+    return s;
+  Result<Directory> directory = Directory::open(path);
+  if (!directory.isOk())
+    return directory.status();
+  directory_ = std::move(*directory);
+  // Writing the lock also finds out that the directory can be written to: after
+  // hours of training that would be late.
+  Result<RunLock> lock = RunLock::acquire(directory_);
+  if (!lock.isOk())
+    return lock.status();
+  lock_ = std::move(*lock);
+  if (!lock_.isExclusive())
+    notes.push_back("--save: the file system of '" + path +
+                    "' has no locks: nothing keeps a run on another host from "
+                    "saving there, too");
+  Result<std::string> latest = readLatest(directory_);
+  if (!latest.isOk())
+    return latest.status();
   // Two runs in one directory would take each other's checkpoints for theirs.
-  if (!latest.empty() && !isSameFile(options_.resumedFrom + "/..", directory))
-    return Status::failed("--save: '" + directory + "' holds checkpoint " +
-                          latest + " already: expected --resume of it, or " +
-                          "another directory");
-  Result<std::vector<std::string>> names = listDirectory(directory);
+  if (!latest->empty() && !isSameFile(options_.resumedFrom + "/..", path))
+    return Status::failed("'" + path + "' holds checkpoint " + *latest +
+                          " already: expected --resume of it, or another "
+                          "directory");
+  return removeLeftovers();
+}
+
+/// Without a lock they may be another run's, at work.
+Status CheckpointWriter::removeLeftovers() const {
+  if (!lock_.isExclusive())
+    return Status::ok();
+  Result<std::vector<std::string>> names = directory_.list();
   if (!names.isOk())
     return names.status();
   for (const std::string &name : *names)
     if (isLeftover(name))
-      if (Status s = removeTree(directory + "/" + name))
+      if (Status s = directory_.remove(name))
         return s;
-  // To find out after hours of training would be late.
-  return replaceFile(probe(), "").withContext("--save");
-}
-
-std::string CheckpointWriter::probe() const {
-  return options_.directory + "/" + probeFile;
+  return Status::ok();
 }
 
 /// Every rank writes into files that rank 0 creates.
 Status CheckpointWriter::checkIsShared() const {
-  if (!pathExists(probe()))
-    return Status::failed("--save: expected '" + options_.directory +
+  if (rank_ == 0)
+    return Status::ok();
+  const std::string &path = options_.directory;
+  Result<Directory> directory = Directory::open(path);
+  if (!directory.isOk() || RunLock::readToken(*directory) != token_)
+    return Status::failed("--save: expected '" + path +
                           "' to be one directory of all ranks, got one "
                           "without what rank 0 has just written there");
-  Result<File> file = File::openForWriting(probe());
+  Result<File> file = directory->openForWriting(RunLock::fileName);
   return file.status().withContext("--save");
 }
 
 Status CheckpointWriter::save(int64_t step, const char *arena) {
   std::string name = checkpointName(step);
-  std::string temporary = options_.directory + "/" + name + temporarySuffix;
+  std::string temporary = name + "." + token_ + temporarySuffix;
   std::string context = "cannot save step " + std::to_string(step);
+  std::vector<SavedRange> ranges;
+  if (Status s = ranks_->agree(
+          checkFinite(*manifest_, rank_, arena).withContext(context)))
+    return s;
   Status status = ranks_->announce(
       (rank_ == 0 ? prepare(temporary) : Status::ok()).withContext(context));
   if (!status)
-    status =
-        ranks_->agree(writeOwnRanges(temporary, arena).withContext(context));
-  if (!status)
+    status = ranks_->agree(
+        writeOwnRanges(temporary, arena, ranges).withContext(context));
+  if (!status) {
+    Result<std::vector<SavedRange>> all = gatherRanges(ranges);
+    if (!all.isOk())
+      return all.status();
     status = ranks_->announce(
-        (rank_ == 0 ? commit(name, step) : Status::ok()).withContext(context));
+        (rank_ == 0 ? commit(name, temporary, step, std::move(*all))
+                    : Status::ok())
+            .withContext(context));
+  }
   if (status && rank_ == 0)
     // The failure that counts is the one before.
-    (void)removeTree(temporary);
+    (void)directory_.remove(temporary);
+  if (!status)
+    savedStep_ = step;
   return status;
 }
 
 Status CheckpointWriter::prepare(const std::string &temporary) const {
-  if (Status s = removeTree(temporary))
+  // Also what an earlier save of this run could not take away.
+  if (Status s = removeLeftovers())
     return s;
-  if (Status s = makeDirectories(temporary))
+  if (Status s = directory_.remove(temporary))
     return s;
-  for (auto [name, layout] : files())
-    if (Status s = layout->createFile(temporary + "/" + name))
+  Result<Directory> made = directory_.makeDirectory(temporary);
+  if (!made.isOk())
+    return made.status();
+  for (auto [name, layout] : files()) {
+    Result<File> file = made->create(name);
+    if (!file.isOk())
+      return file.status();
+    if (Status s = layout->begin(*file))
       return s;
+    if (Status s = file->close())
+      return s;
+  }
   return Status::ok();
 }
 
 Status CheckpointWriter::writeOwnRanges(const std::string &temporary,
-                                        const char *arena) const {
-  auto write = [&](const char *name, auto body) -> Status {
-    Result<File> file = File::openForWriting(temporary + "/" + name);
+                                        const char *arena,
+                                        std::vector<SavedRange> &ranges) const {
+  // On other hosts than rank 0's the directory is opened anew.
+  Result<Directory> directory = Directory::open(options_.directory);
+  if (!directory.isOk())
+    return directory.status();
+  Result<Directory> into = directory->openDirectory(temporary);
+  if (!into.isOk())
+    return into.status();
+  auto write = [&](const char *name, int64_t index, auto body) -> Status {
+    Result<File> file = into->openForWriting(name);
     if (!file.isOk())
       return file.status();
-    if (Status s = (this->*body)(*file, arena))
+    RangeWriter writer(*file, index, ranges);
+    if (Status s = (this->*body)(writer, arena))
       return s;
     if (Status s = file->sync())
       return s;
     return file->close();
   };
-  if (Status s = write(paramsFile, &CheckpointWriter::writeParameters))
+  if (Status s = write(paramsFile, 0, &CheckpointWriter::writeParameters))
     return s;
-  if (Status s = write(optimizerFile, &CheckpointWriter::writeStates))
+  if (Status s = write(optimizerFile, 1, &CheckpointWriter::writeStates))
     return s;
-  return own_.specs().empty() ? Status::ok()
-                              : write(ranksFile, &CheckpointWriter::writeOwn);
+  return own_.specs().empty()
+             ? Status::ok()
+             : write(ranksFile, 2, &CheckpointWriter::writeOwn);
 }
 
-Status CheckpointWriter::writeParameters(const File &file,
+Status CheckpointWriter::writeParameters(RangeWriter &file,
                                          const char *arena) const {
   size_t first = 0;
   for (const FlatParam &flat : manifest_->flatParams) {
@@ -243,7 +302,7 @@ Status CheckpointWriter::writeParameters(const File &file,
   return Status::ok();
 }
 
-Status CheckpointWriter::writeStates(const File &file,
+Status CheckpointWriter::writeStates(RangeWriter &file,
                                      const char *arena) const {
   size_t first = 0;
   for (const FlatParam &flat : manifest_->flatParams) {
@@ -271,7 +330,7 @@ Status CheckpointWriter::writeStates(const File &file,
   return Status::ok();
 }
 
-Status CheckpointWriter::writeOwn(const File &file, const char *arena) const {
+Status CheckpointWriter::writeOwn(RangeWriter &file, const char *arena) const {
   size_t index = 0;
   for (const OwnTensor &tensor : ownTensors(*manifest_))
     if (Status s = file.writeAt(own_.offsetOf(index++) + rank_ * tensor.bytes(),
@@ -280,13 +339,30 @@ Status CheckpointWriter::writeOwn(const File &file, const char *arena) const {
   return Status::ok();
 }
 
-Status CheckpointWriter::commit(const std::string &name, int64_t step) const {
-  const std::string &directory = options_.directory;
-  std::string path = directory + "/" + name;
-  std::string temporary = path + temporarySuffix;
+/// On rank 0: of all ranks, and of the files' headers.
+Result<std::vector<SavedRange>>
+CheckpointWriter::gatherRanges(const std::vector<SavedRange> &mine) const {
+  Result<std::vector<std::string>> packed = ranks_->gather(packRanges(mine));
+  if (!packed.isOk())
+    return packed.status();
+  std::vector<SavedRange> ranges;
+  for (const std::string &each : *packed)
+    unpackRanges(each, ranges);
+  int64_t index = 0;
+  for (auto [name, layout] : files()) {
+    const std::string &header = layout->header();
+    ranges.push_back(
+        {index++, 0, static_cast<int64_t>(header.size()), digestOf(header)});
+  }
+  return ranges;
+}
+
+std::string CheckpointWriter::metaText(int64_t step,
+                                       const std::string &digests) const {
   nlohmann::json sizes = nlohmann::json::object();
   for (auto [file, layout] : files())
     sizes[file] = layout->fileBytes();
+  sizes[digestsFile] = digests.size();
   nlohmann::json meta = {
       {"format", checkpointFormat},
       {"step", step},
@@ -294,40 +370,57 @@ Status CheckpointWriter::commit(const std::string &name, int64_t step) const {
       {"shapes", shapesFingerprint(*manifest_)},
       {"ranks", manifest_->worldSize()},
       {"files", std::move(sizes)},
+      {"digests", toHex(digestOf(digests))},
   };
-  if (Status s =
-          replaceFile(temporary + "/" + metaFile, dumpJson(meta, 2) + "\n"))
-    return s;
-  if (Status s = syncDirectory(temporary))
-    return s;
-  bool isSpare = readLatest(directory) != name;
-  if (Status s = replaceDirectory(temporary, path, isSpare))
-    return s;
-  if (Status s = replaceFile(directory + "/" + latestFile, name + "\n"))
-    return s;
-  return removeOldOnes(step);
+  writeOrigin({manifest_->traced, options_.data}, meta);
+  meta["digest"] = toHex(digestOf(dumpJson(meta)));
+  return dumpJson(meta, 2) + "\n";
 }
 
-Status CheckpointWriter::removeOldOnes(int64_t step) const {
-  if (options_.keep == 0)
+Status CheckpointWriter::commit(const std::string &name,
+                                const std::string &temporary, int64_t step,
+                                std::vector<SavedRange> ranges) const {
+  std::vector<std::string> names;
+  for (auto [file, layout] : files())
+    names.push_back(file);
+  std::string digests = digestsText(names, std::move(ranges));
+  Result<Directory> made = directory_.openDirectory(temporary);
+  if (!made.isOk())
+    return made.status();
+  if (Status s = made->replaceFile(digestsFile, digests))
+    return s;
+  if (Status s = made->replaceFile(metaFile, metaText(step, digests)))
+    return s;
+  Result<std::string> latest = readLatest(directory_);
+  bool isSpare = !latest.isOk() || *latest != name;
+  if (Status s = directory_.replaceDirectory(temporary, name, isSpare))
+    return s;
+  if (Status s = directory_.replaceFile(latestFile, name + "\n"))
+    return s;
+  // An older one of this step, which the new one took the place of.
+  return directory_.remove(temporary);
+}
+
+Status CheckpointWriter::removeOldOnes() const {
+  if (options_.keep == 0 || savedStep_ < 0)
     return Status::ok();
-  Result<std::vector<std::string>> names = listDirectory(options_.directory);
+  Result<std::vector<std::string>> names = directory_.list();
   if (!names.isOk())
     return names.status();
   // Later ones, of a run that this one has gone back behind, are left alone.
   std::vector<int64_t> steps;
   for (const std::string &name : *names)
     if (std::optional<int64_t> other = stepOfName(name))
-      if (*other <= step)
+      if (*other <= savedStep_)
         steps.push_back(*other);
   std::sort(steps.begin(), steps.end(), std::greater<int64_t>());
   for (size_t i = options_.keep; i < steps.size(); ++i) {
-    std::string path = options_.directory + "/" + checkpointName(steps[i]);
+    std::string name = checkpointName(steps[i]);
     // Renamed first: half of a checkpoint must not bear a checkpoint's name.
-    std::string temporary = path + temporarySuffix;
-    if (std::rename(path.c_str(), temporary.c_str()) != 0)
-      return systemError("cannot rename", path);
-    if (Status s = removeTree(temporary))
+    std::string temporary = name + "." + token_ + temporarySuffix;
+    if (Status s = directory_.rename(name, temporary))
+      return s;
+    if (Status s = directory_.remove(temporary))
       return s;
   }
   return Status::ok();

@@ -7,6 +7,7 @@
 
 #include "core/data/Consensus.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace fsdp::rt::data {
@@ -93,28 +94,66 @@ Status Consensus::announce(const Status &ofRankZero) {
 Status Consensus::agreeOn(const std::vector<Setting> &mine) {
   if (world_.size() == 1)
     return Status::ok();
-  Result<std::string> text = readFromRankZero(pack(mine));
+  Result<std::string> text = share(pack(mine));
   if (!text.isOk())
     return text.status();
   return agree(compare(mine, unpack(*text)));
 }
 
-Result<std::string> Consensus::readFromRankZero(std::string mine) {
-  auto length = static_cast<int64_t>(mine.size());
-  if (Status s = world_.broadcast(&length, &length, sizeof length, 0))
+/// Through the stack: communicators move memory of the arena or the stack.
+Result<std::string> Consensus::readFrom(int rank, const std::string &mine,
+                                        bool isWanted) {
+  constexpr int64_t chunkBytes = 1 << 14;
+  char chunk[chunkBytes];
+  bool isMine = world_.rank() == rank;
+  auto length = static_cast<int64_t>(isMine ? mine.size() : 0);
+  if (Status s = world_.broadcast(&length, &length, sizeof length, rank))
     return s;
-  mine.resize(length);
-  if (Status s = world_.broadcast(mine.data(), mine.data(), length, 0))
-    return s;
-  return mine;
+  std::string text;
+  for (int64_t done = 0; done < length; done += chunkBytes) {
+    int64_t now = std::min(chunkBytes, length - done);
+    if (isMine)
+      std::memcpy(chunk, mine.data() + done, now);
+    if (Status s = world_.broadcast(chunk, chunk, now, rank))
+      return s;
+    if (isWanted)
+      text.append(chunk, now);
+  }
+  return text;
 }
 
-Result<bool> Consensus::any(bool mine) {
-  int32_t count = mine;
-  if (world_.size() > 1)
-    if (Status s = world_.allReduce(&count, &count, 1, FSDP_RT_I32, 1))
-      return s;
-  return count != 0;
+Result<std::string> Consensus::share(const std::string &mine) {
+  if (world_.size() == 1)
+    return mine;
+  return readFrom(0, mine, /*isWanted=*/true);
+}
+
+Result<std::vector<std::string>> Consensus::gather(const std::string &mine) {
+  std::vector<std::string> all;
+  if (world_.size() == 1)
+    return std::vector<std::string>{mine};
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    Result<std::string> text = readFrom(rank, mine, world_.rank() == 0);
+    if (!text.isOk())
+      return text.status();
+    if (world_.rank() == 0)
+      all.push_back(std::move(*text));
+  }
+  return all;
+}
+
+Result<uint32_t> Consensus::any(uint32_t mine) {
+  if (world_.size() == 1)
+    return mine;
+  int32_t counts[maxFlags];
+  for (int i = 0; i < maxFlags; ++i)
+    counts[i] = mine >> i & 1;
+  if (Status s = world_.allReduce(counts, counts, maxFlags, FSDP_RT_I32, 1))
+    return s;
+  uint32_t flags = 0;
+  for (int i = 0; i < maxFlags; ++i)
+    flags |= uint32_t(counts[i] != 0) << i;
+  return flags;
 }
 
 Status Consensus::broadcastFailure(const Status &mine, int rank, bool isNamed) {

@@ -12,6 +12,7 @@
 #include "core/Backend.h"
 #include "core/Status.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,17 +44,27 @@ public:
   /// first of them and both values.
   Status agreeOn(const std::vector<Setting> &mine);
 
-  /// Whether `mine` is true on any rank.
-  Result<bool> any(bool mine);
+  /// Of each bit below maxFlags, whether it is set on any rank.
+  static constexpr int maxFlags = 8;
+  Result<uint32_t> any(uint32_t mine);
+
+  /// Rank 0's text, on all ranks.
+  Result<std::string> share(const std::string &mine);
+
+  /// On rank 0 the texts of all ranks, by rank; on the others nothing.
+  Result<std::vector<std::string>> gather(const std::string &mine);
 
   /// The first failure that all ranks agreed on; none where they could not
   /// even talk to each other.
   const std::optional<Status> &failure() const { return failure_; }
+  /// For a failure that the ranks can go on after.
+  void forgetFailure() { failure_.reset(); }
 
   Communicator &world() const { return world_; }
 
 private:
-  Result<std::string> readFromRankZero(std::string mine);
+  Result<std::string> readFrom(int rank, const std::string &mine,
+                               bool isWanted);
   Status broadcastFailure(const Status &mine, int rank, bool isNamed);
 
   Communicator &world_;

@@ -16,11 +16,19 @@ namespace fsdp::rt::data {
 
 Status DirectoryClaim::create(const std::string &path) {
   std::filesystem::path at(path);
+  if (!at.has_filename()) // "a/b/"
+    at = at.parent_path();
   while (!at.empty() && !pathExists(at.string())) {
     created_.push_back(at.string());
     at = at.parent_path();
   }
-  return makeDirectories(path);
+  if (Status s = makeDirectories(path))
+    return s;
+  // The name of a directory is on the disk once its parent is.
+  for (const std::string &made : created_)
+    if (Status s = syncDirectory(std::filesystem::path(made + "/..").string()))
+      return s;
+  return Status::ok();
 }
 
 DirectoryClaim::~DirectoryClaim() {

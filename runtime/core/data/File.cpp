@@ -275,21 +275,25 @@ Status File::close() {
   return Status::ok();
 }
 
+Result<std::string> File::readAll(int64_t maxBytes) const {
+  Result<int64_t> size = this->size();
+  if (!size.isOk())
+    return size.status();
+  if (*size > maxBytes)
+    return Status::failed("expected '" + path_ + "' to have at most " +
+                          std::to_string(maxBytes) + " bytes, got " +
+                          std::to_string(*size));
+  std::string contents(static_cast<size_t>(*size), '\0');
+  if (Status s = readAt(0, contents.data(), *size))
+    return s;
+  return contents;
+}
+
 Result<std::string> readWholeFile(const std::string &path, int64_t maxBytes) {
   Result<File> file = File::openForReading(path);
   if (!file.isOk())
     return file.status();
-  Result<int64_t> size = file->size();
-  if (!size.isOk())
-    return size.status();
-  if (*size > maxBytes)
-    return Status::failed("expected '" + path + "' to have at most " +
-                          std::to_string(maxBytes) + " bytes, got " +
-                          std::to_string(*size));
-  std::string contents(static_cast<size_t>(*size), '\0');
-  if (Status s = file->readAt(0, contents.data(), *size))
-    return s;
-  return contents;
+  return file->readAll(maxBytes);
 }
 
 Status replaceFile(const std::string &path, std::string_view contents) {

@@ -57,8 +57,11 @@ public:
   Status sync() const;
   /// Closes; some file systems report a failed write only here.
   Status close();
+  /// The whole contents; refuses more than `maxBytes`.
+  Result<std::string> readAll(int64_t maxBytes) const;
 
 private:
+  friend class Directory;
   File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   int fd_ = -1;
   std::string path_;

@@ -9,6 +9,7 @@
 
 #include "core/TransferQueues.h"
 #include "core/data/Json.h"
+#include "core/data/Numbers.h"
 
 #include <algorithm>
 #include <limits>
@@ -383,6 +384,16 @@ std::string readHash(const JsonReader &json) {
   return text;
 }
 
+TracedProgram readTraced(const JsonReader &json) {
+  TracedProgram traced;
+  traced.step = readHash(json["step"]);
+  traced.optimizer = readHash(json["optimizer"]);
+  json["constants"].forEach([&](const JsonReader &constant) {
+    traced.constants.push_back(formatNumber(constant.extendedNumber()));
+  });
+  return traced;
+}
+
 Certificate readCertificate(const JsonReader &json) {
   Certificate certificate;
   certificate.program = readHash(json["program"]);
@@ -418,6 +429,10 @@ void readAll(const JsonReader &json, Manifest &manifest) {
   readQueues(json, manifest);
   readArena(json["arena"], manifest);
   readPlan(json["plan"]);
+  if (json.has("traced"))
+    manifest.traced = readTraced(json["traced"]);
+  if (json.has("skips_nonfinite"))
+    manifest.skipsNonfinite = json["skips_nonfinite"].boolean();
   if (json.has("certificate"))
     manifest.certificate = readCertificate(json["certificate"]);
   readTraffic(json["traffic"], manifest);

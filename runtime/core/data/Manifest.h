@@ -134,8 +134,21 @@ struct Certificate {
   std::vector<Transfer> transfers; // by event, or by place in the step
 };
 
+/// What the program was before anything was decided about ranks: equal for all
+/// meshes, strategies, wrappings and orders of one traced step.
+struct TracedProgram {
+  /// SHA-256 of the step and of the optimizer: hexadecimal.
+  std::string step, optimizer;
+  /// The optimizer's float constants, each once, in the order of its text.
+  std::vector<std::string> constants;
+};
+
 struct Manifest {
   std::string name, fingerprint;
+  std::optional<TracedProgram> traced; // none: not written by our compiler
+  /// The step changes no parameter and no state where the gradient's norm is
+  /// not finite.
+  bool skipsNonfinite = false;
   std::string targetKind, targetCpu;
   std::vector<std::string> targetFeatures;
   std::vector<MeshAxis> mesh; // outermost first

@@ -114,12 +114,14 @@ Result<LineFile> LineFile::open(const std::string &path) {
   return file;
 }
 
-Status LineFile::clear() {
+Status LineFile::cut(int64_t bytes) {
   struct stat info;
   if (::fstat(fd_, &info) != 0)
     return systemError("cannot examine", path_);
-  if (S_ISREG(info.st_mode) && ::ftruncate(fd_, 0) != 0)
-    return systemError("cannot empty", path_);
+  if (!S_ISREG(info.st_mode) || info.st_size <= bytes)
+    return Status::ok();
+  if (::ftruncate(fd_, bytes) != 0)
+    return systemError("cannot cut", path_);
   return Status::ok();
 }
 

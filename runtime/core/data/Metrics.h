@@ -57,10 +57,10 @@ public:
   ~LineFile();
 
   /// Opens or creates `path`, which may be a pipe or a device. What it holds
-  /// stays until clear().
+  /// stays.
   static Result<LineFile> open(const std::string &path);
-  /// Empties the file, where it is one that can be emptied.
-  Status clear();
+  /// Keeps the first `bytes` alone, where it is a file that can be cut.
+  Status cut(int64_t bytes);
   /// Appends `line` and its end; on failure the file is as it was.
   Status append(const std::string &line);
 

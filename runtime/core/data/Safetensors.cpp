@@ -110,13 +110,17 @@ Status checkContiguous(const std::vector<TensorInfo> &tensors,
 } // namespace
 
 Result<SafetensorsReader> SafetensorsReader::open(const std::string &path) {
-  SafetensorsReader reader;
   Result<File> file = File::openForReading(path);
   if (!file.isOk())
     return file.status();
-  reader.file_ = std::move(*file);
+  return open(std::move(*file));
+}
+
+Result<SafetensorsReader> SafetensorsReader::open(File file) {
+  SafetensorsReader reader;
+  reader.file_ = std::move(file);
   if (Status s = reader.readHeader())
-    return s.withContext(path);
+    return s.withContext(reader.path());
   return reader;
 }
 
@@ -174,6 +178,13 @@ const TensorInfo *SafetensorsReader::find(std::string_view name) const {
                          return std::string_view(tensor.name) < key;
                        });
   return it != tensors_.end() && it->name == name ? &*it : nullptr;
+}
+
+const TensorInfo *SafetensorsReader::findAt(int64_t offset) const {
+  for (const TensorInfo &tensor : tensors_)
+    if (offset >= tensor.offset && offset < tensor.offset + tensor.bytes)
+      return &tensor;
+  return nullptr;
 }
 
 Status SafetensorsReader::read(const TensorInfo &tensor, int64_t offset,
@@ -235,18 +246,6 @@ Status SafetensorsLayout::begin(const File &file) const {
   if (Status s = file.allocate(fileBytes_))
     return s;
   return file.writeAt(0, header_.data(), header_.size());
-}
-
-Status SafetensorsLayout::createFile(const std::string &path) const {
-  Result<File> file = File::create(path);
-  if (!file.isOk())
-    return file.status();
-  Status status = begin(*file);
-  if (!status)
-    status = file->close();
-  if (status)
-    ::unlink(path.c_str());
-  return status;
 }
 
 Status writeSafetensors(const std::string &path, std::vector<TensorSpec> specs,

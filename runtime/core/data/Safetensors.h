@@ -45,11 +45,15 @@ public:
   static constexpr int64_t maxHeaderBytes = 100'000'000;
 
   static Result<SafetensorsReader> open(const std::string &path);
+  static Result<SafetensorsReader> open(File file);
 
+  const File &file() const { return file_; }
   const std::string &path() const { return file_.path(); }
   /// Sorted by name.
   const std::vector<TensorInfo> &tensors() const { return tensors_; }
   const TensorInfo *find(std::string_view name) const;
+  /// The tensor that owns this byte of the file; null for the header's.
+  const TensorInfo *findAt(int64_t offset) const;
   int64_t fileBytes() const { return fileBytes_; }
   /// Bytes [offset, offset + bytes) of a tensor of this file.
   Status read(const TensorInfo &tensor, int64_t offset, void *dst,
@@ -83,13 +87,12 @@ public:
   int64_t offsetOf(size_t index) const { return offsets_[index]; }
   int64_t fileBytes() const { return fileBytes_; }
 
-  /// Makes an empty file as long as it will be and writes its header.
+  /// Gives a new file its full size and its header; the tensors' bytes are
+  /// then written at their offsets, by any number of ranks. Fails where the
+  /// disk has no room for all of it.
   Status begin(const File &file) const;
-  /// Creates `path`, a temporary name of the caller's, at full size and with
-  /// its header; the tensors' bytes are then written at their offsets, by any
-  /// number of ranks. Where the disk has no room for all of it, fails and
-  /// leaves no file.
-  Status createFile(const std::string &path) const;
+  /// The bytes before the first tensor.
+  const std::string &header() const { return header_; }
 
 private:
   std::vector<TensorSpec> specs_;
