@@ -25,6 +25,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   //===--------------------------------------------------------------------===//
   pm.addPass(createVerifyInput());
   pm.addPass(createAddOptimizer({options.optimizer}));
+  pm.addPass(createDigestTrace());
   pm.addPass(createLocalizeValues());
   pm.addPass(createAssignUnits({options.wrap}));
 
@@ -42,7 +43,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addPass(createFlattenParameters(flatten));
   pm.addPass(createReduceGradients());
   pm.addPass(createInsertReshards());
-  pm.addPass(createApplyOptimizer({options.clip}));
+  pm.addPass(createApplyOptimizer({options.clip, options.skipNonfinite}));
   pm.addPass(createVerifyLifetimes());
 }
 

@@ -144,8 +144,10 @@ FSDP_RT_EXPORT fsdp_code fsdp_write_parameter(fsdp_session *session,
                                               const void *data, size_t bytes);
 
 /* Saves the state as a checkpoint in `directory`, under the number of steps
- * since the very first one; collective. Refuses a directory that holds
- * checkpoints which this session neither wrote nor resumed. */
+ * since the very first one; collective. Refuses a directory that another run or
+ * session saves to, which from the first save on is this one's until its end;
+ * one that holds checkpoints which this session neither wrote nor resumed; and
+ * parameters or optimizer states that are not finite. */
 FSDP_RT_EXPORT fsdp_code fsdp_save(fsdp_session *session,
                                    const char *directory);
 

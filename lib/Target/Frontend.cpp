@@ -153,6 +153,7 @@ static void fillPartition(const StepOptions &options,
   partition.bufferDtype = options.bufferDtype;
   partition.optimizer = options.optimizer;
   partition.clip = options.clip;
+  partition.skipNonfinite = options.skipNonfinite;
   for (const std::string &pattern : options.ignore)
     partition.ignore.push_back(pattern);
   for (const std::string &pattern : options.replicate)

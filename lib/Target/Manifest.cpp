@@ -39,6 +39,7 @@ private:
   json::Array getQueues();
   json::Array getTraffic();
   json::Object getCertificate(const sched::StepProgram &program);
+  json::Object getTraced(DictionaryAttr traced);
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
   json::Array getBuffers();
@@ -200,6 +201,18 @@ json::Object ManifestWriter::getCertificate(const sched::StepProgram &program) {
                       {"peak_bytes", program.arenaBytes},
                       {"host_bytes", program.hostBytes},
                       {"transfers", std::move(transfers)}};
+}
+
+/// What fsdp-digest-trace wrote.
+json::Object ManifestWriter::getTraced(DictionaryAttr traced) {
+  json::Array constants;
+  for (auto value :
+       traced.getAs<ArrayAttr>("constants").getAsRange<FloatAttr>())
+    constants.push_back(toJson(value.getValueAsDouble()));
+  return json::Object{
+      {"step", traced.getAs<StringAttr>("step").getValue()},
+      {"optimizer", traced.getAs<StringAttr>("optimizer").getValue()},
+      {"constants", std::move(constants)}};
 }
 
 /// States of one flat parameter; those with one element are common to all.
@@ -398,6 +411,10 @@ std::string ManifestWriter::write(const sched::StepProgram &program) {
       {"inputs", getInputs()},
       {"scalars", getScalars()},
       {"outputs", getOutputs()}};
+  if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))
+    manifest["traced"] = getTraced(traced);
+  if (module->hasAttr(names::kSkipsNonfinite))
+    manifest["skips_nonfinite"] = true;
   std::string result;
   llvm::raw_string_ostream(result) << json::Value(std::move(manifest));
   return result;

@@ -122,6 +122,8 @@ static std::string describeOptions(const PlanOptions &options) {
     result.push_back("--replicate " + pattern);
   if (options.clip)
     result.push_back("--clip-norm");
+  if (options.skipNonfinite)
+    result.push_back("--skip-nonfinite");
   if (options.attention != unset.attention)
     result.push_back("--attention decomposed");
   return llvm::join(result, " ");

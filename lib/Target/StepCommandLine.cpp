@@ -72,6 +72,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
            cl::desc("Compile in gradient clipping (the executable's "
                     "--clip-norm gives the norm)"),
            cl::cat(category)),
+      skipNonfinite(
+          "skip-nonfinite",
+          cl::desc("A step whose gradient norm is not finite updates nothing"),
+          cl::cat(category)),
       attention(
           "attention", cl::init(AttentionMode::Fused),
           cl::desc("Attention as one kernel, or op by op as traced:"),
@@ -99,6 +103,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.offload = offload;
   options.bucket = bucket;
   options.clip = clip;
+  options.skipNonfinite = skipNonfinite;
   options.attention = attention;
   options.timing = timing;
 }

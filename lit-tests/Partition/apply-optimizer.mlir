@@ -1,5 +1,7 @@
 // RUN: fsdp-opt %S/Inputs/gradients.mlir --allow-unregistered-dialect --fsdp-apply-optimizer | FileCheck %s --check-prefixes=CHECK,PLAIN
 // RUN: fsdp-opt %S/Inputs/gradients.mlir --allow-unregistered-dialect --fsdp-apply-optimizer=clip | FileCheck %s --check-prefixes=CHECK,CLIP
+// RUN: fsdp-opt %S/Inputs/gradients.mlir --allow-unregistered-dialect --fsdp-apply-optimizer=skip-nonfinite | FileCheck %s --check-prefix=SKIP
+// RUN: fsdp-opt %S/Inputs/gradients.mlir --allow-unregistered-dialect --fsdp-apply-optimizer='clip skip-nonfinite' | FileCheck %s --check-prefix=BOTH
 // RUN: fsdp-opt %S/Inputs/gradients.mlir --allow-unregistered-dialect --fsdp-apply-optimizer -o %t.once
 // RUN: fsdp-opt %t.once --allow-unregistered-dialect --fsdp-apply-optimizer -o %t.twice && diff %t.once %t.twice
 
@@ -50,3 +52,13 @@
 // CLIP-NEXT:     fsdp.update @optimizer(%[[B]], %{{.*}}, %[[MB]], %[[S]], %[[LR]]) scale %[[C]] :
 // CLIP-NEXT:     fsdp.update @optimizer(%[[I]], %{{.*}}, %[[MI]], %[[S]], %[[LR]]) scale %[[C]] :
 // CLIP-NEXT:     return {{.*}}, %[[N]] :
+
+// Every update comes after the norm, and depends on it.
+// SKIP:          module attributes {fsdp.skips_nonfinite}
+// SKIP:          fsdp.reduce_grad @a
+// SKIP-NOT:      fsdp.update
+// SKIP:          %[[N:.*]] = fsdp.grad_norm
+// SKIP-COUNT-3:  fsdp.update {{.*}} if_finite %[[N]] : {{.*}} if_finite tensor<f32> ->
+// BOTH:          %[[N:.*]] = fsdp.grad_norm
+// BOTH:          %[[C:.*]] = linalg.generic
+// BOTH-COUNT-3:  fsdp.update {{.*}} scale %[[C]] if_finite %[[N]] : {{.*}}, tensor<f32> if_finite tensor<f32> ->

@@ -153,6 +153,39 @@ func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name =
 
 // -----
 
+// Where the norm is not finite, a shard and a state are selected as they were:
+// zero times infinity would be no number.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [<"a.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "a"}
+// CHECK-LABEL: func.func @step
+// CHECK-SAME:    (%[[P:.*]]: tensor<32xf32>, %[[G:.*]]: tensor<32xf32>, %[[S:.*]]: tensor<f32>, %[[NORM:.*]]: tensor<f32>)
+// CHECK:         %[[D:.*]] = arith.subf %[[P]], %[[G]] : tensor<32xf32>
+// CHECK:         %[[T:.*]] = arith.addf %[[S]], %[[S]] : tensor<f32>
+// CHECK:         %[[NEW:.*]] = linalg.generic {{.*}} ins(%[[D]], %[[P]], %[[NORM]] : tensor<32xf32>, tensor<32xf32>, tensor<f32>)
+// CHECK:         ^bb0(%[[U:.*]]: f32, %[[O:.*]]: f32, %[[X:.*]]: f32, %{{.*}}: f32):
+// CHECK-DAG:       %[[INF:.*]] = arith.constant 0x7F800000 : f32
+// CHECK-DAG:       %[[ABS:.*]] = math.absf %[[X]]
+// CHECK:           %[[OK:.*]] = arith.cmpf olt, %[[ABS]], %[[INF]]
+// CHECK-NEXT:      arith.select %[[OK]], %[[U]], %[[O]]
+// CHECK:         %[[NEXT:.*]] = linalg.generic {{.*}} ins(%[[T]], %[[S]], %[[NORM]] : tensor<f32>, tensor<f32>, tensor<f32>)
+// CHECK:         return %[[NEW]], %[[NEXT]]
+func.func @step(%p: !fsdp.sharded<@a, f32>, %g: !fsdp.sharded<@a, f32>, %s: tensor<f32>, %norm: tensor<f32>)
+    -> (!fsdp.sharded<@a, f32>, tensor<f32>) {
+  %n:2 = fsdp.update @optimizer(%p, %g, %s) if_finite %norm : (!fsdp.sharded<@a, f32>, !fsdp.sharded<@a, f32>, tensor<f32>) if_finite tensor<f32> -> (!fsdp.sharded<@a, f32>, tensor<f32>)
+  return %n#0, %n#1 : !fsdp.sharded<@a, f32>, tensor<f32>
+}
+func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
+                     %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}},
+                     %s: tensor<f32> {fsdp.optimizer = {role = "state", name = "s"}})
+    -> (tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
+        tensor<f32> {fsdp.optimizer = {role = "state", name = "s"}}) {
+  %d = arith.subf %p, %g : tensor<?xf32>
+  %t = arith.addf %s, %s : tensor<f32>
+  return %d, %t : tensor<?xf32>, tensor<f32>
+}
+
+// -----
+
 // No flat parameters: another program's @step.
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    return %{{.*}} : tensor<f32>

@@ -35,13 +35,13 @@ public:
       : func(func), optimizer(optimizer), block(func.getBody().front()),
         builder(func.getContext()) {}
 
-  void apply(MutableArrayRef<Trained> trained, bool clip);
+  void apply(MutableArrayRef<Trained> trained, bool clip, bool skipNonfinite);
 
 private:
   Value createClipCoefficient(Value norm);
   Value addScalar(StringAttr name, RankedTensorType type, Attribute init);
   Value addState(const OptimizerValue &state, FlatParamOp flat);
-  void update(Trained &param, Value scale);
+  void update(Trained &param, Value scale, Value norm);
 
   func::FuncOp func;
   OptimizerFunction &optimizer;
@@ -127,7 +127,8 @@ Value OptimizerApplier::addState(const OptimizerValue &state,
   return arg;
 }
 
-void OptimizerApplier::update(Trained &param, Value scale) {
+/// Where `norm` is given, a step whose norm is not finite changes nothing.
+void OptimizerApplier::update(Trained &param, Value scale, Value norm) {
   SmallVector<Value> args;
   SmallVector<Type> results;
   for (OptimizerValue &arg : optimizer.args) {
@@ -152,9 +153,9 @@ void OptimizerApplier::update(Trained &param, Value scale) {
         : result.isScalarShaped()
             ? Type(result.type)
             : param.flat.getShardedType(result.type.getElementType()));
-  auto op =
-      UpdateOp::create(builder, param.grad.getLoc(), results,
-                       FlatSymbolRefAttr::get(optimizer.func), args, scale);
+  auto op = UpdateOp::create(builder, param.grad.getLoc(), results,
+                             FlatSymbolRefAttr::get(optimizer.func), args,
+                             scale, norm);
   for (auto [value, result] : llvm::zip(op.getResults(), optimizer.results)) {
     auto flatName = FlatSymbolRefAttr::get(param.flat);
     if (result.role == OptimizerRole::Param) {
@@ -173,7 +174,8 @@ void OptimizerApplier::update(Trained &param, Value scale) {
   }
 }
 
-void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip) {
+void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip,
+                             bool skipNonfinite) {
   Operation *ret = block.getTerminator();
   SmallVector<Value> grads;
   for (Trained &param : trained)
@@ -187,11 +189,11 @@ void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip) {
   if (clip)
     scale = createClipCoefficient(norm);
   for (Trained &param : trained) {
-    if (!scale)
+    if (!scale && !skipNonfinite)
       builder.setInsertionPointAfter(getUpdatePoint(param));
     else
       builder.setInsertionPoint(ret);
-    update(param, scale);
+    update(param, scale, skipNonfinite ? norm : Value());
   }
   appendResult(func, norm, names::kGradNorm, builder.getUnitAttr());
 }
@@ -223,7 +225,9 @@ struct ApplyOptimizer : fsdp::impl::ApplyOptimizerBase<ApplyOptimizer> {
       }
     }
     eraseResults(func, getResultsWith(func, names::kGradShard));
-    OptimizerApplier(func, *optimizer).apply(trained, clip);
+    OptimizerApplier(func, *optimizer).apply(trained, clip, skipNonfinite);
+    if (skipNonfinite)
+      module->setAttr(names::kSkipsNonfinite, UnitAttr::get(&getContext()));
   }
 
 private:

@@ -319,16 +319,52 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
         return diag;
       }
     SmallVector<Value> results;
-    for (auto [value, result] :
+    for (auto [value, result, read] :
          llvm::zip(func.getBody().front().getTerminator()->getOperands(),
-                   op.getResults()))
-      results.push_back(createCast(rewriter, loc, mapping.lookup(value),
-                                   getLocalType(result.getType())));
+                   op.getResults(), optimizer->results)) {
+      Value updated = createCast(rewriter, loc, mapping.lookup(value),
+                                 getLocalType(result.getType()));
+      if (adaptor.getNorm())
+        updated =
+            keepUnlessFinite(rewriter, loc, adaptor.getNorm(), updated,
+                             getReplaced(read, *optimizer, adaptor.getArgs()));
+      results.push_back(updated);
+    }
     rewriter.replaceOp(op, results);
     return success();
   }
 
 private:
+  /// The argument whose new value is the result @read.
+  static Value getReplaced(const OptimizerValue &read,
+                           const OptimizerFunction &optimizer,
+                           ValueRange args) {
+    auto formal = llvm::find_if(optimizer.args, [&](const OptimizerValue &arg) {
+      return arg.role == read.role && arg.name == read.name;
+    });
+    // readOptimizer has found that each result has one.
+    return args[formal - optimizer.args.begin()];
+  }
+
+  /// @updated where |@norm| is less than infinity, else @old: a selection,
+  /// since zero times what is not finite is not zero.
+  static Value keepUnlessFinite(OpBuilder &builder, Location loc, Value norm,
+                                Value updated, Value old) {
+    return createElementwise(
+        builder, loc, cast<RankedTensorType>(updated.getType()),
+        {updated, old, norm}, [](OpBuilder &b, Location l, ValueRange v) {
+          auto type = cast<FloatType>(v[2].getType());
+          Value limit = arith::ConstantOp::create(
+              b, l,
+              b.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics())));
+          Value size = math::AbsFOp::create(b, l, v[2]);
+          Value isFinite = arith::CmpFOp::create(
+              b, l, arith::CmpFPredicate::OLT, size, limit);
+          return arith::SelectOp::create(b, l, isFinite, v[0], v[1])
+              .getResult();
+        });
+  }
+
   static Type getSizedType(Type type, int64_t size) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || tensor.hasStaticShape())

@@ -74,6 +74,9 @@ class PipeGuard {
 public:
   PipeGuard();
   ~PipeGuard();
+  /// Whether such a write would have ended the process: not where SIGPIPE was
+  /// ignored before.
+  bool hasReplacedEnd() const { return before_.sa_handler == SIG_DFL; }
   PipeGuard(const PipeGuard &) = delete;
   PipeGuard &operator=(const PipeGuard &) = delete;
 

@@ -18,12 +18,14 @@
 #include "main/Training.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <unistd.h>
 
@@ -192,7 +194,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   }
 
   InterruptGuard guard;
-  PipeGuard pipes;
+  std::optional<PipeGuard> pipes(std::in_place);
   if (Status s = guard.start())
     return refuse(s);
   Result<std::unique_ptr<Backend>> backend =
@@ -209,9 +211,15 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
                        plan->threadsPerRank,
                        isLocal ? plan->ranks : 1,
                        isOnTerminal,
+                       isLocal && pipes->hasReplacedEnd(),
                        record};
   Status status =
       (*backend)->run([&](World &host) { return train(host, training); });
+  // As any program whose reader goes away, but with its state saved.
+  if (status && record.isUnread()) {
+    pipes.reset();
+    std::raise(SIGPIPE);
+  }
   if (status && !(*backend)->reportsFailure())
     return static_cast<int>(status.code());
   return status ? reportFailure(record.explain(status)) : 0;

@@ -18,6 +18,7 @@ namespace fsdp::rt {
 using data::parseInteger;
 using data::parseNumber;
 using data::parseSeed;
+using data::Renaming;
 
 namespace {
 
@@ -38,6 +39,15 @@ auto setText(std::string Options::*member) {
     if (value.empty())
       return Status::failed("expected a value, got none");
     options.*member = value;
+    return Status::ok();
+  };
+}
+
+auto setRenaming(std::string Renaming::*member) {
+  return [member](Options &options, const std::string &value) -> Status {
+    if (value.empty())
+      return Status::failed("expected a value, got none");
+    options.renaming.*member = value;
     return Status::ok();
   };
 }
@@ -157,8 +167,16 @@ std::vector<OptionSpec> makeTable() {
        "ranks are threads of this process, or processes under mpirun; default: "
        "mpi where mpirun, srun or torchrun started this process, else local",
        setBackend},
-      {"--params", "FILE", "start from the parameters in a safetensors file",
+      {"--params", "FILE",
+       "start from the parameters in a safetensors file, or in those of a "
+       "model.safetensors.index.json",
        setText(&O::params)},
+      {"--strip-prefix", "TEXT",
+       "take TEXT away where a name in --params begins with it: module.",
+       setRenaming(&Renaming::strip)},
+      {"--add-prefix", "TEXT",
+       "put TEXT before names in --params that have it in the program alone",
+       setRenaming(&Renaming::add)},
       {"--cast-params", "",
        "let --params convert between float types where they differ",
        setFlag(&O::castParams)},
@@ -200,19 +218,25 @@ std::vector<OptionSpec> makeTable() {
          return assign(options.blas, parseBlasKind(value));
        }},
       {"--metrics", "FILE",
-       "write one line of JSON per step; with --resume, append",
+       "write one line of JSON per step; with --resume, go on after the lines "
+       "of the steps up to the checkpoint's",
        setText(&O::metrics)},
       {"--log-every", "N", "print every N-th step; default: 1",
        setInteger(&O::logEvery, 1, maxSteps)},
       {"--save", "DIR",
-       "save the state to DIR at the end, and on SIGINT (Ctrl-C), SIGTERM and "
-       "SIGHUP",
+       "save the state to DIR at the end, and where the run has to end before: "
+       "on SIGINT (Ctrl-C), SIGTERM, SIGHUP, data that cannot be read",
        setText(&O::save)},
       {"--save-every", "K", "save every K steps as well (needs --save)",
        setInteger(&O::saveEvery, 1, maxSteps)},
-      {"--keep", "N", "keep the newest N checkpoints alone (needs --save)",
+      {"--keep", "N",
+       "keep the newest N checkpoints alone, once a step after the newest was "
+       "finite (needs --save)",
        setInteger(&O::keep, 1, maxSteps)},
-      {"--stop-on-nan", "", "fail as soon as the loss is not finite",
+      {"--stop-on-nan", "",
+       "fail as soon as the loss or the gradient norm is not finite; the "
+       "newest "
+       "checkpoint is then the last good one",
        setFlag(&O::stopOnNan)},
       {"--profile", "FILE", "write rank 0's time per kernel and collective",
        setText(&O::profile)},

@@ -106,6 +106,12 @@ Status checkTogether(const Options &options) {
   if (Status s = needs(options.castParams, "--cast-params",
                        !options.params.empty(), "--params FILE"))
     return s;
+  if (Status s = needs(!options.renaming.strip.empty(), "--strip-prefix",
+                       !options.params.empty(), "--params FILE"))
+    return s;
+  if (Status s = needs(!options.renaming.add.empty(), "--add-prefix",
+                       !options.params.empty(), "--params FILE"))
+    return s;
   if (Status s =
           needs(bool(options.saveEvery), "--save-every", saves, "--save DIR"))
     return s;

@@ -13,6 +13,7 @@
 #include "core/Status.h"
 #include "core/TransferQueues.h"
 #include "core/data/Manifest.h"
+#include "core/data/TensorFiles.h"
 
 #include <cstdint>
 #include <optional>
@@ -34,6 +35,7 @@ struct Options {
   std::optional<uint64_t> seed; // --init
   std::string resume;
   bool castParams = false;
+  data::Renaming renaming; // --strip-prefix, --add-prefix
   std::string data;
   std::optional<int64_t> steps;
   /// --lr, --clip-norm and --scalar, by the scalar's name.

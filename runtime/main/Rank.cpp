@@ -57,10 +57,10 @@ Status Rank::initialize(uint64_t seed) {
       initializeFromSeed(manifest_, number(), seed, threads_, arena()));
 }
 
-Status Rank::loadParameters(const std::string &path, bool cast,
-                            std::vector<std::string> &notes) {
-  return ranks_.agree(
-      data::loadParameters(manifest_, number(), path, cast, arena(), notes));
+Status Rank::loadParameters(const std::string &path, const Renaming &renaming,
+                            bool cast, std::vector<std::string> &notes) {
+  return ranks_.agree(data::loadParameters(manifest_, number(), path, renaming,
+                                           cast, arena(), notes));
 }
 
 Status Rank::resume(const CheckpointInfo &checkpoint,

@@ -13,6 +13,7 @@
 #include "core/data/Checkpoint.h"
 #include "core/data/Consensus.h"
 #include "core/data/Manifest.h"
+#include "core/data/TensorFiles.h"
 
 #include <cstdint>
 #include <memory>
@@ -41,8 +42,8 @@ public:
   /// Each gives this rank its initial state. Collective in that a failure of
   /// one rank fails all, with the same status.
   Status initialize(uint64_t seed);
-  Status loadParameters(const std::string &path, bool cast,
-                        std::vector<std::string> &notes);
+  Status loadParameters(const std::string &path, const data::Renaming &renaming,
+                        bool cast, std::vector<std::string> &notes);
   Status resume(const data::CheckpointInfo &checkpoint,
                 std::vector<std::string> &notes);
 

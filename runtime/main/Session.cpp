@@ -162,7 +162,7 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
   hasState_ = false;
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
         std::vector<std::string> notes;
-        return rank.loadParameters(path, cast, notes);
+        return rank.loadParameters(path, {}, cast, notes);
       }))
     return s;
   hasState_ = true;

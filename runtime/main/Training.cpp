@@ -93,6 +93,7 @@ private:
   std::optional<CheckpointWriter> saves_;
   Status unsaved_;        // why the last save failed
   bool mayPrune_ = false; // a save since old checkpoints were removed
+  bool isUnread_ = false; // why the run ends
   int64_t skipped_ = 0;   // steps without an update
   std::unique_ptr<Rank> rank_;
   std::unique_ptr<BatchLoader> loader_;
@@ -270,9 +271,10 @@ Status Trainer::loadState() {
   if (options_.seed && !resumed_)
     return rank_->initialize(*options_.seed).withContext("--init");
   std::vector<std::string> notes;
-  if (Status s = resumed_ ? rank_->resume(*resumed_, notes)
-                          : rank_->loadParameters(options_.params,
-                                                  options_.castParams, notes))
+  if (Status s = resumed_
+                     ? rank_->resume(*resumed_, notes)
+                     : rank_->loadParameters(options_.params, options_.renaming,
+                                             options_.castParams, notes))
     return s;
   tell(notes);
   return Status::ok();
@@ -340,7 +342,7 @@ Status Trainer::loop() {
     Status batch = step < last ? loader_->next(rank_->arena()) : Status::ok();
     if (batch)
       found |= BatchFailed;
-    if (isFirst() && console_->isUnread())
+    if (isFirst() && run_.endsWithOutput && console_->isUnread())
       found |= OutputGone;
     // A signal may have come to one process only, and to the ranks of one
     // process at different steps: they must all stop at the same one.
@@ -371,7 +373,8 @@ Status Trainer::endOf(int64_t step, uint32_t found, const Status &batch) {
   }
   if (found & Interrupted)
     return Status::failed("interrupted at step " + std::to_string(step));
-  if (found & OutputGone)
+  isUnread_ = found & OutputGone;
+  if (isUnread_)
     return Status::failed("nobody reads standard output any more: ended at "
                           "step " +
                           std::to_string(step));
@@ -500,6 +503,8 @@ Status Trainer::finish(Status end) {
     tell({std::to_string(skipped_) + " steps had a gradient that was not "
                                      "finite: their updates were skipped"});
   Status records = writeRecords();
+  if (isUnread_ && !unsaved_)
+    run_.record.setUnread();
   if (end && unsaved_)
     end = Status::failed(end.message() + "; " + unsaved_.message());
   if (end)
@@ -549,6 +554,16 @@ void FailureRecord::setFailure(const Status &failure) {
 void FailureRecord::setStep(int64_t step) {
   std::lock_guard<std::mutex> lock(mutex_);
   step_ = step_ == 0 ? step : std::min(step_, step);
+}
+
+void FailureRecord::setUnread() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  isUnread_ = true;
+}
+
+bool FailureRecord::isUnread() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return isUnread_;
 }
 
 Status FailureRecord::explain(const Status &ofBackend) const {

@@ -28,6 +28,9 @@ public:
   /// Keeps the first.
   void setFailure(const Status &failure);
   void setStep(int64_t step);
+  /// That the run ended for want of a reader, and is complete up to there.
+  void setUnread();
+  bool isUnread() const;
   /// What to tell the user, where the backend reports `ofBackend`.
   Status explain(const Status &ofBackend) const;
 
@@ -35,6 +38,7 @@ private:
   mutable std::mutex mutex_;
   std::optional<Status> failure_;
   int64_t step_ = 0;
+  bool isUnread_ = false;
 };
 
 /// What all ranks of a run share; nothing in it changes but the record.
@@ -46,6 +50,8 @@ struct TrainingRun {
   int ranksPerProcess;
   /// Whether standard output is a terminal.
   bool isOnTerminal;
+  /// Whether the run ends where nobody reads its standard output any more.
+  bool endsWithOutput;
   FailureRecord &record;
 };
 

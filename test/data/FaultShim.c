@@ -8,7 +8,8 @@
 // Preloaded, it counts the calls that change files or directories. Call number
 // FAULT_AT ends the process as kill -9 would or, with FAULT_ERRNO, fails with
 // that error, and so do the FAULT_COUNT - 1 calls after it; so every moment of a
-// save can be its last one, and a disk can be full or read-only for a while.
+// save can be its last one, and a disk can be full or read-only for a while. At
+// the process's end FAULT_COUNTED, a file, is told how many calls there were.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,23 +22,35 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+static atomic_int calls;
+
 /* The error that this call must fail with, or 0. */
 static int fault(void) {
-  static atomic_int calls;
   const char *at = getenv("FAULT_AT"), *error = getenv("FAULT_ERRNO"),
              *count = getenv("FAULT_COUNT");
+  int number = atomic_fetch_add(&calls, 1) + 1;
   if (!at)
     return 0;
-  int past = atomic_fetch_add(&calls, 1) + 1 - atoi(at);
+  int past = number - atoi(at);
   if (past < 0 || past >= (count ? atoi(count) : 1))
     return 0;
   if (!error)
     kill(getpid(), SIGKILL);
   return atoi(error);
+}
+
+__attribute__((destructor)) static void tell(void) {
+  const char *path = getenv("FAULT_COUNTED");
+  FILE *file = path ? fopen(path, "w") : NULL;
+  if (file) {
+    fprintf(file, "%d\n", atomic_load(&calls));
+    fclose(file);
+  }
 }
 
 /* A full disk lets one remove what is there. */
@@ -78,6 +91,17 @@ SHIM(int, mkdir, (const char *path, mode_t mode), (path, mode))
 SHIM_OF(removal_fault, int, unlink, (const char *path), (path))
 SHIM_OF(removal_fault, int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
 SHIM_OF(removal_fault, int, rmdir, (const char *path), (path))
+
+/* To what is a file: not to pipes and terminals. */
+ssize_t write(int fd, const void *data, size_t bytes) {
+  struct stat info;
+  int error = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? fault() : 0;
+  if (error) {
+    errno = error;
+    return -1;
+  }
+  return REAL(write)(fd, data, bytes);
+}
 
 /* This one returns its error. */
 int posix_fallocate(int fd, off_t offset, off_t bytes) {

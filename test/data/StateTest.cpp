@@ -187,7 +187,7 @@ protected:
     if (arenas.size() != size_t(manifest.worldSize()))
       arenas = dirtyArenas(manifest);
     arenas[rank].resize(manifest.arenaBytes);
-    return loadParameters(manifest, rank, path, cast, arenas[rank].data(),
+    return loadParameters(manifest, rank, path, {}, cast, arenas[rank].data(),
                           notes);
   }
   std::string refusal(const json &description, bool cast = false) {

@@ -82,6 +82,16 @@ def LocalizeValues : Pass<"fsdp-localize-values", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
+def DigestTrace : Pass<"fsdp-digest-trace", "::mlir::ModuleOp"> {
+  let summary = "Says which step and optimizer were traced (L0)";
+  let description = [{
+    Writes `fsdp.traced` on the module: the SHA-256 of the step and of the
+    optimizer, as text without locations, and the optimizer's float constants.
+    It does not depend on what is decided later (mesh, strategy, units, order).
+    A checkpoint carries it, so that going on with another program is said.
+  }];
+}
+
 def AssignUnits : Pass<"fsdp-assign-units", "::mlir::ModuleOp"> {
   let summary = "Decides which parameters are gathered together (L0)";
   let description = [{
@@ -150,7 +160,7 @@ def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
   let summary = "Updates the shards in the step (L1)";
   let description = [{
     Behind each reduced gradient, or behind the gradient norm where gradients
-    are clipped, the optimizer is applied to the shard. The step takes the
+    are clipped or updates skipped by it, the optimizer is applied to the shard. The step takes the
     optimizer's states and scalars and returns new shards and states instead of
     gradients, and the norm of the whole gradient before clipping; ignored
     parameters' gradients count and are scaled like the others (fsdp.grad_norm).
@@ -162,7 +172,10 @@ def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
   let options = [
     Option<"clip", "clip", "bool", /*default=*/"false",
-           "scale gradients down to the norm given by the scalar clip_norm">
+           "scale gradients down to the norm given by the scalar clip_norm">,
+    Option<"skipNonfinite", "skip-nonfinite", "bool", /*default=*/"false",
+           "leave parameters and states as they are where the gradient's norm "
+           "is not finite">
   ];
 }
 

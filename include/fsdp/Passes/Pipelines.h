@@ -44,6 +44,10 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
                                     llvm::cl::desc("replicated parameters")};
   Option<bool> clip{*this, "clip", llvm::cl::desc("clip gradients"),
                     llvm::cl::init(false)};
+  Option<bool> skipNonfinite{
+      *this, "skip-nonfinite",
+      llvm::cl::desc("no update where the gradient's norm is not finite"),
+      llvm::cl::init(false)};
 };
 
 /// What becomes of softmax(f(q k^T)) v.

@@ -37,7 +37,11 @@ func.func @logical(%shard: !fsdp.sharded<@h0, f32>, %gw: tensor<32x32xf32>, %gb:
   %p = fsdp.update @sgd(%shard, %g, %lr) scale %n
       : (!fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32>, tensor<f32>), tensor<f32>
       -> (!fsdp.sharded<@h0, f32>)
-  return %p, %n : !fsdp.sharded<@h0, f32>, tensor<f32>
+  // CHECK: fsdp.update @sgd(%{{.*}}, %[[G]], %{{.*}}) scale %[[N]] if_finite %[[N]] : {{.*}}, tensor<f32> if_finite tensor<f32> -> (
+  %q = fsdp.update @sgd(%p, %g, %lr) scale %n if_finite %n
+      : (!fsdp.sharded<@h0, f32>, !fsdp.sharded<@h0, f32>, tensor<f32>), tensor<f32> if_finite tensor<f32>
+      -> (!fsdp.sharded<@h0, f32>)
+  return %q, %n : !fsdp.sharded<@h0, f32>, tensor<f32>
 }
 
 func.func @sgd(%p: tensor<?xf32>, %g: tensor<?xf32>, %lr: tensor<f32>) -> tensor<?xf32> {

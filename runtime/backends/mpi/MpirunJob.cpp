@@ -176,15 +176,17 @@ void MpirunJob::writeOutput() {
     loseReader();
 }
 
-/// Ends the ranks as SIGPIPE would end them if they wrote by themselves, and
-/// says nothing of it.
+/// Ends the ranks as they end where they write by themselves and nobody reads
+/// it: after their step, with their state saved. Says nothing of it.
 void MpirunJob::loseReader() {
   if (!endsWithOutput_ || isMute_ || hasEnded_)
     return;
   isMute_ = true;
-  for (pid_t rank : descendantsOf(mpirun_))
-    ::kill(rank, SIGKILL);
-  askToEnd();
+  std::vector<pid_t> ranks = childrenOf(mpirun_);
+  if (ranks.empty())
+    askToEnd();
+  for (pid_t rank : ranks)
+    ::kill(rank, SIGINT);
 }
 
 /// What mpirun has left in the pipes. A rank's own children may hold them open.

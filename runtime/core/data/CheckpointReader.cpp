@@ -86,11 +86,11 @@ Result<SafetensorsReader> openComplete(const Directory &directory,
 
 Status readScalarState(const SafetensorsReader &file, const FlatParam &flat,
                        const OptimizerState &state,
-                       const TensorInfo *const *members, char *dst) {
+                       const MatchedTensor *members, char *dst) {
   int64_t size = dtypeSize(state.dtype);
   for (size_t m = 0; m < flat.members.size(); ++m) {
     char value[8];
-    if (Status s = readElements(file, *members[m], state.dtype, 0, 1, value))
+    if (Status s = readElements(members[m], state.dtype, 0, 1, value))
       return s;
     if (m == 0)
       std::memcpy(dst, value, size);
@@ -107,7 +107,7 @@ Status readScalarState(const SafetensorsReader &file, const FlatParam &flat,
 }
 
 Status readStates(const SafetensorsReader &file,
-                  const std::vector<const TensorInfo *> &matched,
+                  const std::vector<MatchedTensor> &matched,
                   const Manifest &manifest, int rank, char *arena) {
   size_t first = 0;
   for (const FlatParam &flat : manifest.flatParams) {
@@ -122,8 +122,8 @@ Status readStates(const SafetensorsReader &file,
       } else {
         for (const Piece &piece : pieces)
           if (Status s = readElements(
-                  file, *matched[first + piece.member], state.dtype,
-                  piece.memberBegin, piece.count,
+                  matched[first + piece.member], state.dtype, piece.memberBegin,
+                  piece.count,
                   values + piece.shardBegin * dtypeSize(state.dtype)))
             return s;
       }
@@ -171,8 +171,8 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
                         stackedShape(tensor, ranks),
                         /*isOptional=*/true});
     // Where the file moves, the tensors that it holds do not.
-    Result<std::vector<const TensorInfo *>> matched =
-        matchTensors(*state.file_, wanted, /*cast=*/false);
+    Result<std::vector<MatchedTensor>> matched =
+        matchTensors(TensorFiles::of(*state.file_), wanted, /*cast=*/false);
     if (!matched.isOk())
       return matched.status();
     for (OwnTensor &tensor : own)
@@ -196,9 +196,9 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
 
 Status OwnState::read(int rank, char *arena) const {
   for (const auto &[tensor, info] : found_)
-    if (Status s =
-            readElements(*file_, *info, tensor.dtype, rank * tensor.numel,
-                         tensor.numel, arena + tensor.offset))
+    if (Status s = readElements(StoredTensor{&*file_, info}, tensor.dtype,
+                                rank * tensor.numel, tensor.numel,
+                                arena + tensor.offset))
       return s;
   return Status::ok();
 }
@@ -299,12 +299,12 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
   for (TensorSpec &spec : optimizerTensors(manifest))
     wantedStates.push_back(
         {std::move(spec.name), {}, spec.dtype, std::move(spec.shape), false});
-  Result<std::vector<const TensorInfo *>> parameters =
-      matchTensors(*params, wanted, /*cast=*/false);
+  Result<std::vector<MatchedTensor>> parameters =
+      matchTensors(TensorFiles::of(*params), wanted, /*cast=*/false);
   if (!parameters.isOk())
     return parameters.status();
-  Result<std::vector<const TensorInfo *>> states =
-      matchTensors(*optimizer, wantedStates, /*cast=*/false);
+  Result<std::vector<MatchedTensor>> states =
+      matchTensors(TensorFiles::of(*optimizer), wantedStates, /*cast=*/false);
   if (!states.isOk())
     return states.status();
   std::string shapes = shapesFingerprint(manifest);
@@ -333,7 +333,7 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
   }
 
   initializeStates(manifest, arena);
-  if (Status s = readParameters(manifest, rank, *params, *parameters, arena))
+  if (Status s = readParameters(manifest, rank, *parameters, arena))
     return s;
   if (Status s = readStates(*optimizer, *states, manifest, rank, arena))
     return s;

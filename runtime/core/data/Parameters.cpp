@@ -25,9 +25,7 @@ std::vector<WantedTensor> wantedParameters(const Manifest &manifest) {
 }
 
 Status readParameters(const Manifest &manifest, int rank,
-                      const SafetensorsReader &file,
-                      const std::vector<const TensorInfo *> &matched,
-                      char *arena) {
+                      const std::vector<MatchedTensor> &matched, char *arena) {
   size_t first = 0;
   for (const FlatParam &flat : manifest.flatParams) {
     char *shard = arena + flat.offset;
@@ -35,30 +33,29 @@ Status readParameters(const Manifest &manifest, int rank,
         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
     clearPadding(flat, pieces, shard);
     for (const Piece &piece : pieces)
-      if (Status s =
-              readElements(file, *matched[first + piece.member], flat.dtype,
-                           piece.memberBegin, piece.count,
-                           shard + piece.shardBegin * dtypeSize(flat.dtype)))
+      if (Status s = readElements(
+              matched[first + piece.member], flat.dtype, piece.memberBegin,
+              piece.count, shard + piece.shardBegin * dtypeSize(flat.dtype)))
         return s;
     first += flat.members.size();
   }
   for (const Buffer &buffer : manifest.buffers) {
-    const TensorInfo *tensor = matched[first++];
+    const MatchedTensor &tensor = matched[first++];
     char *dst = arena + buffer.offset;
-    if (!tensor)
+    if (!tensor.stored)
       fillInitial(buffer.init, buffer.fqn, /*seed=*/0, buffer.dtype, 0,
                   buffer.numel, dst);
-    else if (Status s = readElements(file, *tensor, buffer.dtype, 0,
-                                     buffer.numel, dst))
+    else if (Status s =
+                 readElements(tensor, buffer.dtype, 0, buffer.numel, dst))
       return s;
   }
   return Status::ok();
 }
 
 Status loadParameters(const Manifest &manifest, int rank,
-                      const std::string &path, bool cast, char *arena,
-                      std::vector<std::string> &notes) {
-  Result<SafetensorsReader> file = SafetensorsReader::open(path);
+                      const std::string &path, const Renaming &renaming,
+                      bool cast, char *arena, std::vector<std::string> &notes) {
+  Result<TensorFiles> file = TensorFiles::open(path, renaming);
   if (!file.isOk())
     return file.status();
   std::vector<WantedTensor> wanted = wantedParameters(manifest);
@@ -66,20 +63,20 @@ Status loadParameters(const Manifest &manifest, int rank,
   for (size_t i = 0; i < manifest.buffers.size(); ++i)
     wanted[firstBuffer + i].isOptional =
         manifest.buffers[i].init.kind != Initializer::Kind::None;
-  Result<std::vector<const TensorInfo *>> matched =
+  Result<std::vector<MatchedTensor>> matched =
       matchTensors(*file, wanted, cast);
   if (!matched.isOk())
     return matched.status();
 
   std::vector<std::string> absent;
   for (size_t i = firstBuffer; i < wanted.size(); ++i)
-    if (!(*matched)[i])
+    if (!(*matched)[i].stored)
       absent.push_back(wanted[i].name);
   if (!absent.empty())
     notes.push_back(path + ": no buffer " + listNames(absent) +
                     ": set to the initial value instead");
   initializeStates(manifest, arena);
-  return readParameters(manifest, rank, *file, *matched, arena);
+  return readParameters(manifest, rank, *matched, arena);
 }
 
 } // namespace fsdp::rt::data

@@ -21,22 +21,21 @@ namespace fsdp::rt::data {
 /// All parameters, in the manifest's order, then all buffers.
 std::vector<WantedTensor> wantedParameters(const Manifest &manifest);
 
-/// Reads what `rank` holds from the safetensors file at `path`, and sets the
-/// optimizer's states to their initial values. Every parameter must be there,
-/// under its name or a tied one; so must buffers without an initialiser. Other
-/// buffers may be absent: they are initialised, and a line in `notes` says so.
-/// Only this rank's bytes are read. `cast`: see matchTensors. A failure while
-/// reading leaves the arena part written; any other leaves it as it was.
+/// Reads what `rank` holds from what TensorFiles::open finds at `path`, and
+/// sets the optimizer's states to their initial values. Every parameter must be
+/// there, under its name or a tied one (under several it must be the same); so
+/// must buffers without an initialiser. Other buffers may be absent: they are
+/// initialised, and a line in `notes` says so. Only this rank's bytes are read.
+/// `cast`: see matchTensors. A failure while reading leaves the arena part
+/// written; any other leaves it as it was.
 Status loadParameters(const Manifest &manifest, int rank,
-                      const std::string &path, bool cast, char *arena,
-                      std::vector<std::string> &notes);
+                      const std::string &path, const Renaming &renaming,
+                      bool cast, char *arena, std::vector<std::string> &notes);
 
 /// The parameters and buffers alone, from tensors that matchTensors found for
 /// wantedParameters, in its order.
 Status readParameters(const Manifest &manifest, int rank,
-                      const SafetensorsReader &file,
-                      const std::vector<const TensorInfo *> &matched,
-                      char *arena);
+                      const std::vector<MatchedTensor> &matched, char *arena);
 
 } // namespace fsdp::rt::data
 

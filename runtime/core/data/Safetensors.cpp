@@ -61,13 +61,18 @@ TensorInfo readEntry(const std::string &name, const JsonReader &entry,
                         toString(tensor.shape));
   std::vector<int64_t> bounds;
   JsonReader offsets = entry["data_offsets"];
-  offsets.forEach([&](const JsonReader &bound) {
-    bounds.push_back(bound.integer(0, dataBytes));
-  });
+  offsets.forEach(
+      [&](const JsonReader &bound) { bounds.push_back(bound.integer(0)); });
   if (entry.failed())
     return tensor;
   if (bounds.size() != 2 || bounds[0] > bounds[1]) {
     offsets.fail("expected [begin, end] with begin <= end");
+    return tensor;
+  }
+  if (bounds[1] > dataBytes) {
+    offsets.fail("expected an end within the " + std::to_string(dataBytes) +
+                 " bytes after the header, got " + std::to_string(bounds[1]) +
+                 ": the file is truncated");
     return tensor;
   }
   tensor.offset = dataBegin + bounds[0];
@@ -159,6 +164,9 @@ Status SafetensorsReader::readHeader() {
   int64_t dataBytes = fileBytes_ - dataBegin;
   JsonReader(*header, status)
       .forEachEntry([&](const std::string &name, const JsonReader &entry) {
+        // PyTorch's writer may leave it empty.
+        if (name == metadataKey && entry.isNull())
+          return;
         if (name == metadataKey)
           return entry.forEachEntry(
               [](const std::string &, const JsonReader &value) {

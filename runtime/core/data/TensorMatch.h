@@ -10,7 +10,7 @@
 #define FSDP_RT_CORE_DATA_TENSORMATCH_H
 
 #include "core/Status.h"
-#include "core/data/Safetensors.h"
+#include "core/data/TensorFiles.h"
 
 #include <string>
 #include <vector>
@@ -26,19 +26,30 @@ struct WantedTensor {
   bool isOptional = false;
 };
 
-/// For every wanted tensor the file's, or null for an absent optional one. The
-/// file may hold nothing else. Refuses all that is missing, unexpected or of
-/// another shape or dtype in one message with the names; with `cast`, any float
-/// dtype may stand for another. The pointers live as long as the reader.
-Result<std::vector<const TensorInfo *>>
-matchTensors(const SafetensorsReader &file,
-             const std::vector<WantedTensor> &wanted, bool cast);
+/// What holds a wanted tensor; nothing for an absent optional one.
+struct MatchedTensor {
+  StoredTensor stored;
+  /// Those under its further names, which must hold the same.
+  std::vector<StoredTensor> tied;
+};
 
-/// Elements [begin, begin + count) of a matched tensor, converted to `dtype`
+/// For every wanted tensor the files'. They may hold nothing else. Refuses all
+/// that is missing, unexpected or of another shape or dtype in one message with
+/// the names, and with the option that renames them where one would do; with
+/// `cast`, any float dtype may stand for another.
+Result<std::vector<MatchedTensor>>
+matchTensors(const TensorFiles &files, const std::vector<WantedTensor> &wanted,
+             bool cast);
+
+/// Elements [begin, begin + count) of a stored tensor, converted to `dtype`
 /// where it is stored in another one. BOOL elements other than 0 and 1 are
 /// refused.
-Status readElements(const SafetensorsReader &file, const TensorInfo &tensor,
-                    Dtype dtype, int64_t begin, int64_t count, char *dst);
+Status readElements(const StoredTensor &stored, Dtype dtype, int64_t begin,
+                    int64_t count, char *dst);
+
+/// The same of a matched tensor. Refuses values that differ between its names.
+Status readElements(const MatchedTensor &matched, Dtype dtype, int64_t begin,
+                    int64_t count, char *dst);
 
 } // namespace fsdp::rt::data
 

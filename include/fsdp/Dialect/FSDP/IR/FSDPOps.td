@@ -310,7 +310,8 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
     Calls the optimizer function, which is elementwise on flat tensors of any
     size, on this rank's pieces. `arguments` are the function's, in its order;
     sharded ones stand for its flat tensors. The gradient (the argument whose
-    role is "grad") is multiplied by `scale` first, where that is given.
+    role is "grad") is multiplied by `scale` first, where that is given. Where
+    `norm` is given and not finite, each result is what its argument was.
 
     Constraints:
     - update_c1: the optimizer is a function of the module.
@@ -328,11 +329,13 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer,
                        Variadic<AnyTypeOf<[FSDP_ShardedType, FSDP_LocalTensor]>>:$args,
-                       Optional<FSDP_ScalarTensor>:$scale);
+                       Optional<FSDP_ScalarTensor>:$scale,
+                       Optional<FSDP_ScalarTensor>:$norm);
   let results = (outs Variadic<AnyTypeOf<[FSDP_ShardedType, FSDP_LocalTensor]>>:$results);
   let assemblyFormat = [{
-    $optimizer `(` $args `)` (`scale` $scale^)? attr-dict
-    `:` `(` type($args) `)` (`,` type($scale)^)? `->` `(` type($results) `)`
+    $optimizer `(` $args `)` (`scale` $scale^)? (`if_finite` $norm^)? attr-dict
+    `:` `(` type($args) `)` (`,` type($scale)^)? (`if_finite` type($norm)^)?
+    `->` `(` type($results) `)`
   }];
 }
 
