@@ -310,7 +310,7 @@ TEST_F(DurabilityTest, AFailedSaveIsTriedAgain) {
   runWell("1", training(4, {"--save", dir.file("whole")}));
   Outcome outcome =
       run("2", training(4, {"--save", saves, "--save-every", "2"}),
-          {"LD_PRELOAD=" FAULT_SHIM, "FAULT_AT=8", "FAULT_COUNT=6",
+          {"LD_PRELOAD=" FAULT_SHIM, "FAULT_AT=8", "FAULT_COUNT=3",
            "FAULT_ERRNO=28"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_CONTAINS(outcome.err, "warning: cannot save step 2: ");
@@ -319,14 +319,12 @@ TEST_F(DurabilityTest, AFailedSaveIsTriedAgain) {
   EXPECT_EQ(stateAt(saves, 4), stateAt(dir.file("whole"), 4));
   ASSERT_OK(removeTree(saves));
   // One that never succeeds is an error at the end, after all steps.
-  outcome = run(
-      "2",
-      training(4, {"--save", saves, "--save-every", "2", "--metrics", metrics}),
-      {"LD_PRELOAD=" FAULT_SHIM, "FAULT_AT=8", "FAULT_COUNT=100000",
-       "FAULT_ERRNO=28"});
+  outcome = run("2", training(4, {"--save", saves, "--save-every", "2"}),
+                {"LD_PRELOAD=" FAULT_SHIM, "FAULT_AT=8", "FAULT_COUNT=100000",
+                 "FAULT_ERRNO=28"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_CONTAINS(outcome.err, "error: cannot save step 4: ");
-  EXPECT_EQ(stepsIn(metrics).size(), 4u);
+  EXPECT_CONTAINS(outcome.out, "step: 4 ");
 }
 
 TEST(FiniteState, IsFoundInEveryFloat) {

@@ -96,7 +96,7 @@ TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
       "expected 8 bytes for F32 [2], got 4");
   EXPECT_CONTAINS(
       one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,8]})", "0123"),
-      "a.data_offsets[1]: expected an integer from 0 to 4");
+      "a.data_offsets: expected an end within the 4 bytes");
   EXPECT_CONTAINS(
       one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})", "01234567"),
       "begin <= end");

@@ -270,9 +270,9 @@ TEST_F(ParametersTest, TiedNamesAreAliases) {
   write();
   EXPECT_OK(load(description, 0));
   specs.push_back({"b", FSDP_RT_F32, {2}});
-  write();
-  EXPECT_OK(load(description, 0));
-  EXPECT_EQ(gathered(manifest, arenas)["b"], (std::vector<float>{4, 5}));
+  write(); // other values
+  EXPECT_CONTAINS(messageOf(load(description, 0)),
+                  "expected equal values of 'b' and 'b2'");
   specs[1].shape = {3};
   EXPECT_CONTAINS(refusal(description), "'b2': expected shape [2], got [3]");
 }

@@ -9,7 +9,7 @@ directory, and does one of these to it at a random moment:
   readonly the same with "read-only file system"
   error    the same with "input/output error"
 Then every checkpoint in the directory is resumed on a mesh drawn at random and trained to the end, which must
-give the parameters, optimizer states and metrics of a run that nothing happened to, bit for bit. `latest` must
+give the parameters, optimizer states and losses of a run that nothing happened to, bit for bit. `latest` must
 be there as soon as there is a checkpoint, and the next run must be able to take the directory over.
 Prints how many rounds of each kind ended so, and fails at the first that did not (--seed repeats it).
 """
@@ -126,7 +126,8 @@ class Tester:
 
     def losses_of(self, path):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        return [(line["step"], line["loss"], line["grad_norm"]) for line in lines]
+        # (The norm is a sum over shards, whose bits depend on the mesh.)
+        return [(line["step"], line["loss"]) for line in lines]
 
     # What is done to a run. Each returns whether it got to its end all the same.
 
@@ -216,8 +217,6 @@ class Tester:
             if len(self.losses_of(metrics)) > STEPS:
                 raise Failure("the metrics have more lines than steps")
             return
-        if not latest.exists():
-            shutil.rmtree(directory, ignore_errors=True)
         at = int(latest.read_text()[5:]) if latest.exists() else 0
         # Lines that a failing disk kept out are said to be missing; a run that was killed has all of its steps.
         had = len([line for line in metrics.read_text().splitlines() if line.endswith("}") and
