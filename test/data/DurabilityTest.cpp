@@ -310,7 +310,7 @@ TEST_F(DurabilityTest, AFailedSaveIsTriedAgain) {
   runWell("1", training(4, {"--save", dir.file("whole")}));
   Outcome outcome =
       run("2", training(4, {"--save", saves, "--save-every", "2"}),
-          {"LD_PRELOAD=" FAULT_SHIM, "FAULT_AT=8", "FAULT_COUNT=3",
+          {"LD_PRELOAD=" FAULT_SHIM, "FAULT_AT=8", "FAULT_COUNT=2",
            "FAULT_ERRNO=28"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_CONTAINS(outcome.err, "warning: cannot save step 2: ");

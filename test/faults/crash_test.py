@@ -29,6 +29,7 @@ import tempfile
 import time
 
 STEPS = 30
+DELAY = 0.003  # seconds of a step, beside its save
 MESHES = ("1", "2", "4", "2x2")
 ERRORS = {"full": 28, "readonly": 30, "error": 5}
 PR_SET_CHILD_SUBREAPER = 36
@@ -111,7 +112,7 @@ class Tester:
                 f"{directory}.jsonl", *more]
 
     def environment(self, mesh, **more):
-        return {**os.environ, "LINEAR_MESH": mesh, "LINEAR_DELAY": "3000", **more}
+        return {**os.environ, "LINEAR_MESH": mesh, "LINEAR_DELAY": str(int(DELAY * 1e6)), **more}
 
     def train(self, directory, mesh, resume=None):
         done = subprocess.run(self.command(directory, resume), env=self.environment(mesh), capture_output=True,
@@ -129,12 +130,23 @@ class Tester:
         # (The norm is a sum over shards, whose bits depend on the mesh.)
         return [(line["step"], line["loss"]) for line in lines]
 
+    def wait_for_a_moment(self, process, directory, seconds):
+        """Returns at a random moment: while the program starts, or within a random step or its save."""
+        lines = self.random.randrange(STEPS + 1)
+        metrics = pathlib.Path(f"{directory}.jsonl")
+        if lines == 0:
+            time.sleep(self.random.uniform(0, seconds / 4))
+            return
+        while process.poll() is None and not (metrics.exists() and metrics.read_bytes().count(b"\n") >= lines):
+            time.sleep(0.001)
+        time.sleep(self.random.uniform(0, 2 * DELAY))
+
     # What is done to a run. Each returns whether it got to its end all the same.
 
     def run_kill(self, directory):
         process = subprocess.Popen(self.command(directory), env=self.environment("2"), stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
-        time.sleep(self.random.uniform(0, 1.1 * self.seconds["kill"]))
+        self.wait_for_a_moment(process, directory, self.seconds["kill"])
         process.kill()
         return process.wait() == 0
 
@@ -146,7 +158,7 @@ class Tester:
             self.seconds["mpi"] = time.monotonic() - began
         process = subprocess.Popen(self.command(directory, more=("--backend", "mpi")), env=self.environment("2"),
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(self.random.uniform(0, 1.1 * self.seconds["mpi"]))
+        self.wait_for_a_moment(process, directory, self.seconds["mpi"])
         kill(self.random.choice([process.pid, *descendants(process.pid)]))
         # The launchers end what is left; a job that lost its launcher alone may train on.
         end = time.monotonic() + 20
