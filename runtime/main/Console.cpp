@@ -105,7 +105,9 @@ Status Console::finish() {
                "done: %lld steps in %.1f s, loss %.4f to %.4f, %s tokens/s\n",
                static_cast<long long>(steps_), spent.count(), firstLoss_,
                lastLoss_, data::groupDigits(std::llround(rate)).c_str());
-  if (std::fflush(out_) != 0 || std::ferror(out_))
+  bool isFlushed = std::fflush(out_) == 0;
+  isUnread_ |= !isFlushed && errno == EPIPE;
+  if (!isFlushed || std::ferror(out_))
     return Status::failed("cannot write to standard output");
   return Status::ok();
 }

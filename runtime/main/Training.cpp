@@ -515,7 +515,11 @@ Status Trainer::finish(Status end) {
     return s;
   if (Status s = ranks_->announce(isFirst() ? missingRecords() : Status::ok()))
     return s;
-  return ranks_->announce(isFirst() ? console_->finish() : Status::ok());
+  Status summary =
+      ranks_->announce(isFirst() ? console_->finish() : Status::ok());
+  if (summary && isFirst() && run_.endsWithOutput && console_->isUnread())
+    run_.record.setUnread();
+  return summary;
 }
 
 Status Trainer::missingRecords() const {
@@ -544,34 +548,6 @@ Status Trainer::writeRecords() {
 }
 
 } // namespace
-
-void FailureRecord::setFailure(const Status &failure) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!failure_)
-    failure_ = failure;
-}
-
-void FailureRecord::setStep(int64_t step) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  step_ = step_ == 0 ? step : std::min(step_, step);
-}
-
-void FailureRecord::setUnread() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  isUnread_ = true;
-}
-
-bool FailureRecord::isUnread() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return isUnread_;
-}
-
-Status FailureRecord::explain(const Status &ofBackend) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const Status &status = failure_ ? *failure_ : ofBackend;
-  return step_ > 0 ? status.withContext("step " + std::to_string(step_))
-                   : status;
-}
 
 Status train(World &host, const TrainingRun &run) {
   // Beyond this function there is C, and threads that must not throw.
