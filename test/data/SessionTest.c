@@ -256,7 +256,8 @@ static void test_local(const char *program) {
   CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, &second));
   if (second) {
     CHECK_OK(second, fsdp_init_from_seed(second, 1));
-    CHECK_REFUSED(second, fsdp_save(second, in_directory("saves")), "already");
+    CHECK_REFUSED(second, fsdp_save(second, in_directory("saves")),
+                  "expected no other run that saves");
     train(second, 0, 2);
     fsdp_destroy(second);
   }
