@@ -8,7 +8,6 @@
 
 import torch
 from torch import fx
-from torch.export.graph_signature import InputKind
 
 aten = torch.ops.aten
 
@@ -25,19 +24,16 @@ _MOVES = {
 }
 
 
-def input_bounds(exported: torch.export.ExportedProgram,
-                 names: list[str]) -> dict[str, tuple[int, int]]:
+def input_bounds(inputs: dict[str, fx.Node]) -> dict[str, tuple[int, int]]:
     """(low, high) by input name; an input without known bounds is absent.
 
-    In this order: booleans are [0, 2); an input that indexes a table (an
-    embedding, a class, a gather) is bounded by the smallest table that it
-    reaches unchanged; an input named *mask is [0, 2).
+    `inputs` are the arguments of a graph by their names. In this order:
+    booleans are [0, 2); an input that indexes a table (an embedding, a class,
+    a gather) is bounded by the smallest table that it reaches unchanged; an
+    input named *mask is [0, 2).
     """
-    inputs = [spec.arg.name for spec in exported.graph_signature.input_specs
-              if spec.kind is InputKind.USER_INPUT]
-    nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
     bounds = {}
-    for name, placeholder in zip(names, (nodes[i] for i in inputs)):
+    for name, placeholder in inputs.items():
         dtype = placeholder.meta["val"].dtype
         if dtype == torch.bool:
             bounds[name] = (0, 2)
