@@ -65,6 +65,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")
+    add("--verify", action=argparse.BooleanOptionalAction, default=True,
+        help="run the export beside PyTorch and write it only if loss, "
+        "gradients and buffers agree; default on")
     add("--locations", action=argparse.BooleanOptionalAction, default=True,
         help="keep the module path of each operation: a quarter more text, "
         "and what checkpointing by class goes by; default on")
@@ -134,7 +137,7 @@ def _run(args: argparse.Namespace) -> None:
         step = userfunction.build(target, recorder)
     lines = export(step, args.output, Options(
         optimizer, args.locations, args.with_params, args.reference,
-        args.skew, args.seed))
+        args.skew, args.seed, args.verify))
     print(f"{args.output}: " + "\n  ".join(lines))
 
 

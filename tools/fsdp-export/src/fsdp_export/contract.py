@@ -23,8 +23,11 @@ INLINE_ELEMENTS = 1 << 16
 
 
 def annotate(module: ir.Module, joint: Joint, root: nn.Module,
-             recorder: InitRecorder) -> bool:
-    """Adds every attribute; True if a value has to be kept in a file."""
+             recorder: InitRecorder, verified: str | None = None) -> bool:
+    """Adds every attribute; True if a value has to be kept in a file.
+
+    `verified` says how the module was compared with PyTorch.
+    """
     with module.context, ir.Location.unknown():
         function = module.body.operations[0]
         inits = {h.fqn: _init(h, recorder)
@@ -46,6 +49,8 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
             ir.DictAttr.get({"fqn": _text(fqn),
                              "class": _text(type(child).__name__)})
             for fqn, child in root.named_modules()])
+        if verified is not None:
+            module.operation.attributes["fsdp.verified"] = _text(verified)
         file = ir.DictAttr.get({"kind": _text("file")})
         return any(init == file for init in inits.values())
 

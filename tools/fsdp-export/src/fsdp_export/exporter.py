@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from . import gradients, reference
+from . import gradients, reference, verification
 from .contract import annotate
 from .errors import ExportError
 from .joint import Joint, trace
@@ -33,6 +33,7 @@ class Options:
     reference: int = 0
     skew: bool = False
     seed: int = 0
+    verify: bool = True
 
 
 def export(step: Step, target: Path, options: Options) -> list[str]:
@@ -43,7 +44,8 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     dropouts = remove_dropout(step.module)
     joint = trace(step)
     module = lower(joint.graph, "forward_backward")
-    needs_file = annotate(module, joint, step.module, step.recorder)
+    verified = _verify(step, joint, module, options)
+    needs_file = annotate(module, joint, step.module, step.recorder, verified)
     params = options.params or bool(options.reference) or needs_file
     held = joint.parameters + joint.buffers
     if params:
@@ -77,7 +79,19 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
                                   f"model: {error}") from error
             save_file(exact, stage / "gradients.safetensors")
             _write(stage / "expect.json", json.dumps(expect, indent=1) + "\n")
-    return _report(joint, dropouts, needs_file)
+    return [*_report(joint, dropouts, needs_file), verified]
+
+
+def _verify(step: Step, joint: Joint, module, options: Options) -> str:
+    """What the file and the command say of its comparison with PyTorch."""
+    if not options.verify:
+        return f"{verification.UNVERIFIED}: --no-verify"
+    empty = [h.fqn for h in joint.parameters + joint.buffers
+             if not step.recorder.is_filled(h.tensor)]
+    if empty:
+        return f"{verification.UNVERIFIED}: --skip-init leaves no values"
+    return (f"{verification.VERIFIED}: "
+            f"{verification.verify(step, joint, module, options.seed)}")
 
 
 def _write(path: Path, text: str) -> None:

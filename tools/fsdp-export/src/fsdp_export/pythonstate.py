@@ -75,9 +75,9 @@ class Snapshot:
         for module, kept in self._own:
             for name, old in kept.items():
                 own = module.__dict__[name]
-                if list(own.items()) != list(old.items()):
-                    own.clear()
-                    own.update(old)
+                # As a whole: an assignment may have changed the order, too.
+                own.clear()
+                own.update(old)
 
 
 def replace_tensors(module: nn.Module,

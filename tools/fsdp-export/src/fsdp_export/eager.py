@@ -1,0 +1,109 @@
+#===- eager.py - The step in plain PyTorch -------------------------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Runs the user's module itself, without tracing, and leaves no mark on it."""
+
+import contextlib
+import functools
+import gc
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from .attention import attention_lowering
+from .pythonstate import Snapshot
+from .step import Step, buffers_of, parameters_of
+
+
+@dataclass
+class Outcome:
+    """What one step computes; parameters without a gradient are absent."""
+
+    loss: torch.Tensor
+    gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    buffers: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def run_steps(step: Step, batches: Sequence[dict[str, torch.Tensor]],
+              dtype: torch.dtype | None = None,
+              disturb: bool = False) -> list[Outcome]:
+    """One step for each batch, each on the buffers that the last one left.
+
+    Parameters stay. `dtype` computes in another float type; `disturb` moves
+    every other parameter to the next number up.
+    """
+    try:
+        return _run_steps(step, batches, dtype, disturb)
+    except Exception as error:
+        if "ake" not in str(error):  # A fake tensor, which tracing left.
+            raise
+        for cache in gc.get_objects():
+            if isinstance(cache, functools._lru_cache_wrapper):
+                cache.cache_clear()
+        return _run_steps(step, batches, dtype, disturb)
+
+
+def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
+    outcomes = []
+    parameters, buffers = parameters_of(step.module), buffers_of(step.module)
+    with _restored(step), attention_lowering(), torch.random.fork_rng(
+            devices=[]):
+        for h in (*parameters, *buffers) if dtype is not None else ():
+            if h.tensor.is_floating_point():
+                h.tensor.data = h.tensor.data.to(dtype)
+        for h in parameters if disturb else ():
+            if h.tensor.is_floating_point():
+                h.tensor.data = disturbed(h.tensor.data)
+        for batch in batches:
+            for h in parameters:
+                h.tensor.grad = None
+            inputs = [_cast(x.clone(), dtype) for x in batch.values()]
+            loss = step.loss(step.module, *inputs)
+            loss.backward()
+            outcomes.append(Outcome(
+                loss.detach().clone(),
+                {h.fqn: h.tensor.grad.detach() for h in parameters
+                 if h.tensor.grad is not None},
+                {h.fqn: h.tensor.detach().clone()
+                 for h in buffers_of(step.module)}))
+    return outcomes
+
+
+def disturbed(values: torch.Tensor) -> torch.Tensor:
+    """A copy in which every other element is the next number up."""
+    values = values.clone(memory_format=torch.contiguous_format)
+    line = values.view(-1)[::2]
+    line.copy_(torch.nextafter(line, torch.full_like(line, math.inf)))
+    return values
+
+
+def _cast(x: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    return x.to(dtype) if dtype and x.is_floating_point() else x
+
+
+@contextlib.contextmanager
+def _restored(step: Step) -> Iterator[None]:
+    """Puts back values, gradients and Python state, whatever happens."""
+    state = Snapshot(step.module)
+    held = [h.tensor for h in parameters_of(step.module)]
+    kept = [(t, t.data, t.grad) for t in held]
+    # A step may write to its buffers in place; they get copies to write to.
+    buffers = [h.tensor for h in buffers_of(step.module)]
+    values = [(b, b.data) for b in buffers]
+    for b in buffers:
+        b.data = b.data.clone()
+    try:
+        yield
+    finally:
+        state.restore()
+        for tensor, data, gradient in kept:
+            tensor.data, tensor.grad = data, gradient
+        for buffer, data in values:
+            # What a step attached to the buffer's history goes with it.
+            buffer.detach_()
+            buffer.data = data

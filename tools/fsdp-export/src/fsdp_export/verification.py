@@ -1,0 +1,251 @@
+#===- verification.py - Is the export what PyTorch computes? -------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""Compares the graph and the MLIR that is written with PyTorch itself.
+
+The module runs eagerly for two steps: on the example batch, and on another one
+from the buffers that the first step left. The traced graph runs the same, and
+the finished MLIR runs the second step. Loss, every gradient and every buffer
+have to agree.
+
+How much may differ: for a tensor t of PyTorch's and a tensor g of ours, in
+2-norms over the elements,
+
+    |g - t| <= FLOOR eps |t| + SMALL eps |all gradients| + MARGIN |p - t|
+
+eps is the spacing of the element type at 1 (of the narrowest one that the
+step computes in). p is what PyTorch computes when only rounding differs: in
+the next wider float type or, where the module does not run in that, from
+parameters of which every other one is moved to the next number. So a tensor
+that is all rounding (the gradient of a key's bias) is measured by its own
+noise. p is computed where the first two terms do not suffice.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch_mlir import ir
+
+from . import interpreter
+from .eager import Outcome, run_steps
+from .elementwise import Unsupported
+from .errors import ExportError
+from .joint import Joint
+from .step import Step
+
+FLOOR = {torch.float64: 64, torch.float32: 64, torch.float16: 4,
+         torch.bfloat16: 4}
+MARGIN = {torch.float64: 20, torch.float32: 20, torch.float16: 4,
+          torch.bfloat16: 4}
+SMALL = 4
+
+_WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float32,
+          torch.float16: torch.float32}
+
+VERIFIED = "verified"
+UNVERIFIED = "unverified"
+
+
+def verify(step: Step, joint: Joint, module: ir.Module, seed: int) -> str:
+    """Raises ExportError, which names what differs; else says what ran."""
+    batches = [step.inputs, other_batch(step, joint.bounds, seed)]
+    try:
+        want = run_steps(step, batches)
+    except Exception as first:
+        try:
+            want = run_steps(step, batches[:1])
+        except Exception as error:
+            raise ExportError("PyTorch itself cannot run the step: "
+                              f"{_line(error)}") from error
+        del first
+        batches = batches[:1]
+    judge = _Judge(step, joint, batches, want)
+    _compare_graph(judge)
+    try:
+        _compare_module(judge, module)
+    except Unsupported as error:
+        return f"graph only: the MLIR has {error}"
+    return f"graph and MLIR, {len(batches)} batches"
+
+
+def other_batch(step: Step, bounds: dict[str, tuple[int, int]],
+                seed: int) -> dict[str, torch.Tensor]:
+    """Inputs of the example's shapes with other values.
+
+    Integers with bounds are drawn within them. Of everything else the
+    example's values are put in another order, since only those are known to
+    be allowed; floats that are all equal are drawn from a normal distribution.
+    """
+    generator = torch.Generator().manual_seed(seed + 1)
+    batch = {}
+    for name, example in step.inputs.items():
+        if name in bounds:
+            value = torch.randint(*bounds[name], example.shape,
+                                  generator=generator).to(example.dtype)
+        elif example.numel() < 2:
+            value = example.clone()
+        elif example.is_floating_point() and bool(
+                (example == example.flatten()[0]).all()):
+            value = torch.randn(example.shape, generator=generator).to(
+                example.dtype)
+        else:
+            order = torch.randperm(example.numel(), generator=generator)
+            value = example.flatten()[order].reshape(example.shape)
+        batch[name] = value
+    return batch
+
+
+class _Judge:
+    """PyTorch's results, and how far from them is too far."""
+
+    def __init__(self, step: Step, joint: Joint, batches: list,
+                 want: list[Outcome]):
+        self.step, self.joint = step, joint
+        self.batches, self.want = batches, want
+        self._noise: list[list[Outcome]] | None = None
+        floats = [t.dtype for t in (*(h.tensor for h in joint.parameters),
+                                    *step.inputs.values(), want[0].loss)
+                  if t.is_floating_point()]
+        floats += [v.dtype for n in joint.graph.graph.nodes
+                   if isinstance(v := n.meta.get("val"), torch.Tensor)
+                   and v.is_floating_point()]
+        self.dtype = max(floats, key=lambda d: torch.finfo(d).eps)
+
+    def compare(self, what: str, i: int, got: list[torch.Tensor]) -> None:
+        """`got` are loss, gradients and updates of step `i`."""
+        want, joint = self.want[i], self.joint
+        ours = dict(zip(joint.gradients, got[1:1 + len(joint.gradients)]))
+        for name in sorted(want.gradients.keys() ^ ours.keys()):
+            has = "one" if name in want.gradients else "none"
+            raise ExportError(
+                f"expected a gradient of {name} where PyTorch has one, got "
+                f"{has} in PyTorch only{self._hint(what, i)}"
+                if has == "one" else
+                f"expected no gradient of {name}, as in PyTorch, got one"
+                f"{self._hint(what, i)}")
+        scale = sum(_norm(g) ** 2 for g in want.gradients.values()) ** 0.5
+        self._check(what, i, "the loss", got[0], want.loss, 0.0,
+                    lambda o: o.loss)
+        for name, g in ours.items():
+            self._check(what, i, f"the gradient of {name}", g,
+                        want.gradients[name], scale,
+                        lambda o, n=name: o.gradients.get(n))
+        new = dict(zip(joint.updates, got[1 + len(joint.gradients):]))
+        old = {h.fqn: h.tensor for h in joint.buffers}
+        if i:
+            old |= self.want[i - 1].buffers
+        for name, value in want.buffers.items():
+            self._check(what, i, f"buffer {name}", new.get(name, old[name]),
+                        value, 0.0, lambda o, n=name: o.buffers.get(n))
+
+    def _check(self, what: str, i: int, name: str, got: torch.Tensor,
+               want: torch.Tensor, scale: float, pick) -> None:
+        if got.shape != want.shape or got.dtype != want.dtype:
+            raise ExportError(f"{name}: expected {list(want.shape)} of "
+                              f"{want.dtype}, got {list(got.shape)} of "
+                              f"{got.dtype}{self._hint(what, i)}")
+        distance = _distance(got, want)
+        eps = torch.finfo(self.dtype).eps
+        exact = not want.is_floating_point()
+        limit = 0.0 if exact else eps * (FLOOR[self.dtype] * _norm(want)
+                                         + SMALL * scale)
+        if distance <= limit:
+            return
+        for other in self._noises():
+            value = pick(other[i])
+            if value is not None:
+                limit = max(limit, MARGIN[self.dtype] * _distance(value, want)
+                            + (0 if exact else limit))
+        if distance <= limit:
+            return
+        size = _norm(want)
+        raise ExportError(
+            f"the export is not what PyTorch computes: {name} has norm "
+            f"{_norm(got):.6g} in {what} and {size:.6g} in PyTorch, at a "
+            f"relative distance of {distance / max(size, 1e-300):.2g} (rounding "
+            f"explains {limit / max(size, 1e-300):.2g}){self._hint(what, i)}")
+
+    def _noises(self) -> list[list[Outcome]]:
+        """PyTorch's results with other rounding: wider, and disturbed."""
+        if self._noise is None:
+            self._noise = []
+            wider = {} if self.dtype not in _WIDER else {
+                "dtype": _WIDER[self.dtype]}
+            for setting in (wider, {"disturb": True}):
+                try:
+                    found = run_steps(self.step, self.batches, **setting)
+                except Exception:
+                    continue  # It does not run in another type.
+                self._noise.append(found)
+        return self._noise
+
+    def _hint(self, what: str, i: int) -> str:
+        if what != "the traced graph":
+            return ("; the traced graph agrees, so its lowering to MLIR is at "
+                    "fault: please report it (--no-verify writes the export "
+                    "all the same)")
+        if i:
+            return (" in the second step, on another batch, and the first one "
+                    "agrees; usual causes: a value that was read from a tensor "
+                    "while tracing (.item(), numpy), or state that is kept "
+                    "outside of the module (a global, a counter)")
+        return ("; usual causes: code that asks whether it is being compiled "
+                "or traced, tensors that are kept outside of the module, "
+                "operations that bypass PyTorch's dispatcher (numpy, .data_ptr)")
+
+
+def _compare_graph(judge: _Judge) -> None:
+    joint = judge.joint
+    held = {h.fqn: h.tensor.detach() for h in joint.parameters + joint.buffers}
+    with torch.no_grad():
+        for i, batch in enumerate(judge.batches):
+            got = list(joint.graph(*held.values(), *batch.values()))
+            judge.compare("the traced graph", i, got)
+            held |= zip(joint.updates, got[1 + len(joint.gradients):])
+
+
+def _compare_module(judge: _Judge, module: ir.Module) -> None:
+    joint, last = judge.joint, len(judge.batches) - 1
+    held = {h.fqn: h.tensor.detach() for h in joint.parameters + joint.buffers}
+    if last:
+        held |= judge.want[last - 1].buffers
+    arguments = [*held.values(), *judge.batches[last].values()]
+    try:
+        got = interpreter.run(module, arguments)
+    except interpreter.AssertionFailed as error:
+        raise ExportError("the export is not what PyTorch computes: an "
+                          f"assertion of it does not hold: {error}"
+                          f"{judge._hint('the MLIR', last)}") from error
+    names = ["loss", *joint.gradients, *joint.updates]
+    want = [judge.want[last].loss,
+            *(judge.want[last].gradients[n] for n in joint.gradients),
+            *(judge.want[last].buffers[n] for n in joint.updates)]
+    got = [x.view(y.dtype) if y.dtype == torch.uint8 else x
+           for x, y in zip(got, want)]
+    if len(got) != len(names):
+        raise AssertionError(f"{len(got)} results for {names}")
+    judge.compare("the MLIR", last, got)
+
+
+def _norm(x: torch.Tensor) -> float:
+    """The 2-norm of the finite elements."""
+    x = x.detach().double()
+    return float(torch.where(x.isfinite(), x, torch.zeros_like(x)).norm())
+
+
+def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    """The 2-norm of the difference; infinite where one is not finite and the
+    other is, or is something else."""
+    a, b = got.detach().double(), want.detach().double()
+    special = ~(a.isfinite() & b.isfinite())
+    if bool((special & ~((a == b) | (a.isnan() & b.isnan()))).any()):
+        return float("inf")
+    return float(torch.where(special, torch.zeros_like(a), a - b).norm())
+
+
+def _line(error: Exception) -> str:
+    first = (str(error).strip() or "no message").splitlines()[0]
+    return f"{type(error).__name__}: {first}"
