@@ -146,7 +146,7 @@ def _copy(target, source, non_blocking=False):
 def _pow(x, exponent):
     """The exponents that PyTorch's kernel does not leave to pow() either."""
     if not x.is_floating_point():
-        return NotImplemented
+        return _integer_pow(x, exponent)
     match float(exponent):
         case 0.5:
             return x.sqrt()
@@ -163,6 +163,18 @@ def _pow(x, exponent):
         case -2.0:
             return _reciprocal(x * x)
     return NotImplemented
+
+
+def _integer_pow(x, exponent):
+    """By squaring; a negative power of an integer is an error in PyTorch."""
+    if type(exponent) is not int or exponent < 0:
+        return NotImplemented
+    result, power = torch.ones_like(x), x
+    while exponent:
+        if exponent & 1:
+            result = result * power
+        power, exponent = power * power, exponent >> 1
+    return result
 
 
 def _reciprocal(x):
@@ -200,6 +212,17 @@ def _eye(n, m=None, *, dtype=None, layout=None, device=None, pin_memory=None):
     rows = torch.arange(n, device=device).unsqueeze(-1)
     columns = torch.arange(n if m is None else m, device=device)
     return (columns - rows == 0).to(dtype or torch.get_default_dtype())
+
+
+def _fmax(x, y):
+    """The larger one; a number rather than nan."""
+    x, y = torch.broadcast_tensors(x, y)
+    return torch.where((x >= y) | (y != y), x, y)
+
+
+def _fmin(x, y):
+    x, y = torch.broadcast_tensors(x, y)
+    return torch.where((x <= y) | (y != y), x, y)
 
 
 def _hypot(x, y):
@@ -294,6 +317,8 @@ _OWN = {
     aten.eye.default: _eye,
     aten.eye.m: _eye,
     aten.hypot.default: _hypot,
+    aten.fmax.default: _fmax,
+    aten.fmin.default: _fmin,
     aten.erfc.default: _erfc,
     aten.special_erfc.default: _erfc,
     aten.sort.default: sorting.sort,

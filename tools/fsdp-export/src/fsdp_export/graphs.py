@@ -19,6 +19,8 @@ _PASS_THROUGH = (aten.alias.default, aten.detach.default,
                  aten.lift_fresh_copy.default)
 # They want their input to lie in a certain way; a reshape does not.
 VIEWS = (aten.view.default, aten._unsafe_view.default)
+_COMPARISONS = tuple(getattr(aten, name).Scalar for name in (
+    "eq", "ne", "lt", "le", "gt", "ge"))
 _CHECKS = (aten._assert_tensor_metadata.default, aten._assert_async.msg,
            aten.sym_constrain_range_for_size.default)
 
@@ -85,6 +87,30 @@ def count_from_front(graph: fx.GraphModule) -> None:
         value = node.args[0].meta.get("val")
         if len(node.args) > at and node.args[at] < 0 and value is not None:
             node.update_arg(at, node.args[at] + value.dim())
+
+
+def fit_scalars(graph: fx.GraphModule) -> None:
+    """Writes numbers that floats are compared with as floats, and tensors of
+    one value that take only a shape from another one without it.
+
+    torch-mlir crashes where it folds a comparison of a table of floats with an
+    integer.
+    """
+    for node in list(graph.graph.nodes):
+        value = node.meta.get("val")
+        if node.target in _COMPARISONS:
+            kind = node.args[0].meta["val"].dtype
+            if kind.is_floating_point and type(node.args[1]) is int:
+                node.update_arg(1, float(node.args[1]))
+        elif node.target is aten.full_like.default:
+            with graph.graph.inserting_before(node):
+                full = graph.graph.call_function(
+                    aten.full.default, (list(value.shape), node.args[1]),
+                    {"dtype": value.dtype})
+            full.meta = make_meta(node, value)
+            node.replace_all_uses_with(full)
+            graph.graph.erase_node(node)
+    graph.recompile()
 
 
 def refuse_dynamic(graph: fx.Graph) -> None:

@@ -12,7 +12,7 @@ PyTorch's autograd (tracing.py); the second makes the result functional and
 decomposes it to core operations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +20,7 @@ from torch import fx
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from . import graphs, refusals, statefulness
+from . import graphs, refusals, statefulness, unsigned
 from .attention import attention_lowering
 from .bounds import input_bounds
 from .decompositions import decompositions
@@ -52,6 +52,20 @@ class Joint:
     updates: list[str]
     bounds: dict[str, tuple[int, int]]
 
+    def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The graph's results for parameters, buffers and inputs."""
+        results = self.graph(*map(unsigned.as_signed, arguments))
+        return self.restore(results)
+
+    def restore(self, results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Results with the types that PyTorch gives them."""
+        kinds = {h.fqn: h.tensor.dtype for h in self.buffers}
+        new = [kinds[n] for n in self.updates]
+        rest = len(results) - len(new)
+        return [*results[:rest], *(
+            r.view(k) if k == torch.uint8 else r
+            for r, k in zip(results[rest:], new))]
+
 
 def trace(step: Step) -> Joint:
     """Traces a step. Nothing is computed; the module is left as it was."""
@@ -75,11 +89,16 @@ def trace(step: Step) -> Joint:
     bounds = input_bounds(names)
     values = [h.tensor.detach() for h in parameters + buffers]
     values += [*step.inputs.values(), *first.constants]
-    graph = _functional(first.graph, values)
+    graph = _trace_again(torch.func.functionalize(
+        lambda *tensors: _AnyStride(first.graph).run(*tensors)), values)
     updates = _select_results(graph, step, parameters, buffers, first)
+    if unsigned.has_bytes(graph):
+        graph = unsigned.widen(graph, values, _trace_again)
+        first.constants = list(map(unsigned.as_signed, first.constants))
     graphs.bind_constants(graph, first.constants)
     graphs.clean(graph)
     graphs.count_from_front(graph)
+    graphs.fit_scalars(graph)
     graphs.refuse_randomness(graph)
     fold_constants(graph)
     gradients = [parameters[i].fqn for i in first.gradients]
@@ -175,12 +194,10 @@ class _AnyStride(fx.Interpreter):
         return super().call_function(target, args, kwargs)
 
 
-def _functional(graph: fx.GraphModule,
-                values: Sequence[torch.Tensor]) -> fx.GraphModule:
-    def run(*tensors):
-        return _AnyStride(graph).run(*tensors)
-
+def _trace_again(function: Callable,
+                 values: Sequence[torch.Tensor]) -> fx.GraphModule:
+    """The function's operations, decomposed to core ones."""
     with (attention_lowering(), torch.backends.mkldnn.flags(enabled=False),
           fx_traceback.preserve_node_meta()):
-        return make_fx(torch.func.functionalize(run), tracing_mode="fake",
+        return make_fx(function, tracing_mode="fake",
                        decomposition_table=decompositions())(*values)

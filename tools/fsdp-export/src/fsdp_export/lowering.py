@@ -20,7 +20,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import FxImporter, FxImporterHooks
 from torch_mlir.passmanager import PassManager
 
-from . import rewriting
+from . import crashes, rewriting
 from .errors import ExportError
 from .graphs import module_path
 
@@ -45,11 +45,13 @@ def lower(graph: fx.GraphModule, name: str,
         path = module_path(node)
         node.meta["stack_trace"] = f'File "{path}", line 1,' if path else None
     context = ir.Context()
+    # A forked child has no other threads; one function would not use them.
+    context.enable_multithreading(False)
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context, hooks=_Literals())
     importer.import_stateless_graph(graph.graph, func_name=name)
-    module = importer.module
-    _run(module, _PIPELINE)
+    module = crashes.guard(importer.module,
+                           lambda m: _run(m, _PIPELINE))
     with context:
         rewriting.rewrite(module)
         if same_sizes:
