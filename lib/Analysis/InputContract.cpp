@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/InputContract.h"
+#include "Initialiser.h"
 #include "fsdp/Analysis/ComputeOps.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -72,7 +73,9 @@ private:
   ArrayAttr getTied(DictionaryAttr dict, StringAttr name);
   void checkEntries(DictionaryAttr dict, ArrayRef<StringRef> known,
                     const Twine &where);
-  void checkInit(Attribute init, RankedTensorType type, StringAttr name);
+  void checkInit(Attribute init, RankedTensorType type, StringAttr name,
+                 bool isUnsigned = false);
+  bool isUnsigned(DictionaryAttr dict, RankedTensorType type, StringAttr name);
   void readParam(BlockArgument arg, DictionaryAttr param, StringAttr name);
   void readBuffer(BlockArgument arg, DictionaryAttr buffer, StringAttr name);
   void readInput(BlockArgument arg, DictionaryAttr input, StringAttr name);
@@ -233,12 +236,26 @@ void StepReader::readParam(BlockArgument arg, DictionaryAttr param,
 
 void StepReader::readBuffer(BlockArgument arg, DictionaryAttr buffer,
                             StringAttr name) {
-  checkEntries(buffer, {"fqn", "tied", "init"}, name.getValue());
+  checkEntries(buffer, {"fqn", "tied", "init", "unsigned"}, name.getValue());
   getTied(buffer, name);
   Attribute init = buffer.get("init");
-  checkInit(init, cast<RankedTensorType>(arg.getType()), name);
+  auto type = cast<RankedTensorType>(arg.getType());
+  checkInit(init, type, name, isUnsigned(buffer, type, name));
   bufferIndex[name.getValue()] = step.buffers.size();
   step.buffers.push_back({arg, name, init, std::nullopt});
+}
+
+/// Whether the argument's bytes carry no sign.
+bool StepReader::isUnsigned(DictionaryAttr dict, RankedTensorType type,
+                            StringAttr name) {
+  auto flag = get<BoolAttr>(dict, "unsigned", name.getValue());
+  if (!flag || !flag.getValue())
+    return false;
+  // input_c6
+  if (!type.getElementType().isSignlessInteger(8))
+    error("input_c6: expected i8 elements where 'unsigned' stands, for ")
+        << name << ", got " << type;
+  return true;
 }
 
 /// Elements of a data file, as many as the runtime counts.
@@ -246,7 +263,9 @@ static constexpr int64_t kMostShift = int64_t(1) << 60;
 
 void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
                            StringAttr name) {
-  checkEntries(input, {"name", "low", "high", "shift"}, name.getValue());
+  checkEntries(input, {"name", "low", "high", "shift", "unsigned"},
+               name.getValue());
+  isUnsigned(input, cast<RankedTensorType>(arg.getType()), name);
   InputInfo info{arg, name, std::nullopt, std::nullopt};
   if (auto low = get<IntegerAttr>(input, "low", name.getValue()))
     info.low = low.getInt();
@@ -271,29 +290,8 @@ void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
 // Initialisers
 //===----------------------------------------------------------------------===//
 
-static std::optional<double> getNumber(DictionaryAttr dict, StringRef key) {
-  Attribute attr = dict.get(key);
-  if (auto value = dyn_cast_or_null<FloatAttr>(attr))
-    return value.getValueAsDouble();
-  auto value = dyn_cast_or_null<IntegerAttr>(attr);
-  if (value && value.getType().isSignlessInteger(64))
-    return static_cast<double>(value.getInt());
-  return std::nullopt;
-}
-
-/// Whether every element of an integer tensor can be `value`.
-static bool fits(double value, Type integer) {
-  unsigned width = integer.getIntOrFloatBitWidth();
-  if (width == 1)
-    return value == 0 || value == 1;
-  // Beyond 2^53 a double is no integer of its own.
-  double limit = std::ldexp(1.0, std::min(width - 1, 53u));
-  return value == std::trunc(value) && value >= -limit &&
-         (width > 53 ? value <= limit : value < limit);
-}
-
 void StepReader::checkInit(Attribute init, RankedTensorType type,
-                           StringAttr name) {
+                           StringAttr name, bool isUnsigned) {
   if (!init)
     return;
   auto dict = dyn_cast<DictionaryAttr>(init);
@@ -303,7 +301,7 @@ void StepReader::checkInit(Attribute init, RankedTensorType type,
     error("input_c14: expected ")
         << expected << " as initialiser of " << name << ", got " << init;
   };
-  auto number = [&](StringRef key) { return getNumber(dict, key); };
+  auto number = [&](StringRef key) { return getInitNumber(dict, key); };
   auto isFinite = [&](StringRef key) {
     std::optional<double> value = number(key);
     return value && std::isfinite(*value);
@@ -334,8 +332,10 @@ void StepReader::checkInit(Attribute init, RankedTensorType type,
   if (kind == "constant") {
     if (!number("value"))
       fail("a number in 'value'");
-    else if (isStoredInteger(element) && !fits(*number("value"), element))
-      fail("a value that " + debugString(element) + " can hold");
+    else if (isStoredInteger(element) &&
+             !fitsInteger(*number("value"), element, isUnsigned))
+      fail("a value that " + debugString(element) +
+           (isUnsigned ? " without a sign" : "") + " can hold");
     return;
   }
   if (kind == "values") {
@@ -439,6 +439,11 @@ void StepReader::readUpdate(unsigned index, StringAttr fqn) {
 
 void StepReader::readModules() {
   auto module = step.func->getParentOfType<ModuleOp>();
+  // input_c16
+  Attribute verified = module->getAttr(names::kVerified);
+  auto text = dyn_cast_or_null<StringAttr>(verified);
+  if (verified && (!text || text.empty()))
+    error("input_c16: expected a text in fsdp.verified, got ") << verified;
   Attribute attr = module->getAttr(names::kModules);
   if (!attr)
     return;

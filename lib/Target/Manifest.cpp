@@ -88,8 +88,23 @@ static json::Value toJson(double value) {
   return value;
 }
 
-/// An initialiser of the input contract; null where only a file can tell.
-static json::Value getInit(Attribute attr) {
+/// Whether the bytes of a buffer or input carry no sign.
+static bool isUnsigned(DictionaryAttr dict) {
+  auto flag = dict.getAs<BoolAttr>("unsigned");
+  return flag && flag.getValue();
+}
+
+/// How files and checkpoints name the elements of a buffer or input.
+static StringRef getStoredDtype(RankedTensorType type, DictionaryAttr dict) {
+  Type element = type.getElementType();
+  if (isUnsigned(dict))
+    element = IntegerType::get(type.getContext(), 8, IntegerType::Unsigned);
+  return getDtypeName(element);
+}
+
+/// An initialiser of the input contract; null where only a file can tell. Its
+/// integers are read without a sign if @isUnsigned.
+static json::Value getInit(Attribute attr, bool isUnsigned = false) {
   auto dict = dyn_cast_or_null<DictionaryAttr>(attr);
   auto kind = dict ? dict.getAs<StringAttr>("kind") : StringAttr();
   if (!kind || kind == "file")
@@ -107,7 +122,7 @@ static json::Value getInit(Attribute attr) {
           values.push_back(toJson(value.convertToDouble()));
       else
         for (APInt value : dense.getValues<APInt>())
-          values.push_back(value.getBitWidth() == 1
+          values.push_back(isUnsigned || value.getBitWidth() == 1
                                ? int64_t(value.getZExtValue())
                                : value.getSExtValue());
       init["values"] = std::move(values);
@@ -286,10 +301,10 @@ json::Array ManifestWriter::getBuffers() {
     buffers.push_back(
         json::Object{{"fqn", fqn},
                      {"per_rank", updated.contains(fqn)},
-                     {"dtype", getDtypeName(type.getElementType())},
+                     {"dtype", getStoredDtype(type, buffer)},
                      {"shape", toJson(type.getShape())},
                      {"offset", getOffset(arg.getArgNumber())},
-                     {"init", getInit(buffer.get("init"))}});
+                     {"init", getInit(buffer.get("init"), isUnsigned(buffer))}});
   }
   return buffers;
 }
@@ -309,7 +324,7 @@ json::Array ManifestWriter::getInputs() {
     auto shift = input.getAs<IntegerAttr>("shift");
     inputs.push_back(
         json::Object{{"name", input.getAs<StringAttr>("name").getValue()},
-                     {"dtype", getDtypeName(type.getElementType())},
+                     {"dtype", getStoredDtype(type, input)},
                      {"shape", toJson(type.getShape())},
                      {"offset", getOffset(arg.getArgNumber())},
                      {"low", bound("low")},
@@ -397,6 +412,7 @@ std::string ManifestWriter::write(const sched::StepProgram &program) {
                               {"cpu", options.cpu},
                               {"features", std::move(features)}}},
       {"mesh", getMesh()},
+      {"verified", text(names::kVerified)},
       {"strategy", text(names::kStrategy)},
       {"wrap", text(names::kWrap)},
       {"groups", getGroupList()},

@@ -24,6 +24,7 @@
 // - input_c13: ops have results of static shape and countable bytes.
 // - input_c14: initialisers are of a known kind and fit the tensor.
 // - input_c15: ops have no side effects, except cf.assert.
+// - input_c16: fsdp.verified is a text.
 // - optimizer_c1: @optimizer has a body of one block.
 // - optimizer_c2: each argument and result has a role, a name and numbers.
 // - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.

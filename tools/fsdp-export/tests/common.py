@@ -8,7 +8,8 @@
 import subprocess
 
 import pytest
-from fsdp_export import huggingface, joint, lowering, userfunction
+from fsdp_export import (huggingface, joint, lowering, userfunction,
+                         verification)
 from fsdp_export.attention import attention_lowering
 from fsdp_export.contract import annotate
 from fsdp_export.recorder import InitRecorder
@@ -30,6 +31,22 @@ def hf_step(model_type: str, config: str, **options) -> Step:
 
 def py_step(name: str) -> Step:
     return userfunction.build(f"models:{name}", InitRecorder())
+
+
+def built(make) -> Step:
+    """The step of a function like those of py:MODULE:FUNCTION."""
+    recorder = InitRecorder()
+    with recorder:
+        made = make()
+    return userfunction.make_step(made, "test", "test", recorder)
+
+
+def verified(step: Step) -> str:
+    """Exports and compares with PyTorch; what the exporter says of it."""
+    remove_dropout(step.module)
+    traced = joint.trace(step)
+    module = lowering.lower(traced.graph, "forward_backward")
+    return verification.verify(step, traced, module, 0)
 
 
 def export(step: Step) -> tuple[joint.Joint, str]:

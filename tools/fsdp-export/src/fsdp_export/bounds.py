@@ -30,7 +30,7 @@ def input_bounds(inputs: dict[str, fx.Node]) -> dict[str, tuple[int, int]]:
     `inputs` are the arguments of a graph by their names. In this order:
     booleans are [0, 2); an input that indexes a table (an embedding, a class,
     a gather) is bounded by the smallest table that it reaches unchanged; an
-    input named *mask is [0, 2).
+    input named *mask is [0, 2); other bytes are [0, 256).
     """
     bounds = {}
     for name, placeholder in inputs.items():
@@ -43,6 +43,8 @@ def input_bounds(inputs: dict[str, fx.Node]) -> dict[str, tuple[int, int]]:
                 bounds[name] = (0, limit)
             elif name.endswith("mask"):
                 bounds[name] = (0, 2)
+            elif dtype == torch.uint8:
+                bounds[name] = (0, 256)
     return bounds
 
 

@@ -36,7 +36,7 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
                      for h in joint.parameters]
         arguments += [{"fsdp.buffer": ir.DictAttr.get(
             {"fqn": _text(h.fqn), "tied": _texts(h.tied),
-             "init": inits[h.fqn]})} for h in joint.buffers]
+             "init": inits[h.fqn], **_sign(h.tensor)})} for h in joint.buffers]
         arguments += [{"fsdp.input": _input(name, joint)}
                       for name in joint.inputs]
         results = [{"fsdp.loss": ir.UnitAttr.get()}]
@@ -76,8 +76,15 @@ def _parameter(held: Held, joint: Joint, init: ir.Attribute) -> ir.Attribute:
     return ir.DictAttr.get(entries)
 
 
+def _sign(tensor: torch.Tensor) -> dict[str, ir.Attribute]:
+    """Says of bytes that they carry no sign."""
+    if tensor.dtype != torch.uint8:
+        return {}
+    return {"unsigned": ir.BoolAttr.get(True)}
+
+
 def _input(name: str, joint: Joint) -> ir.Attribute:
-    entries = {"name": _text(name)}
+    entries = {"name": _text(name), **_sign(joint.inputs[name])}
     if name in joint.bounds:
         i64 = ir.IntegerType.get_signless(64)
         low, high = joint.bounds[name]

@@ -38,6 +38,8 @@ def guard(module: ir.Module,
             f"{what}, on which torch-mlir ends with {crash.signal.name}; "
             "write it with other operations") from crash
     with module.context:
+        # Here, too, the passes load the dialects of what they make.
+        passes(ir.Module.parse(""))
         return ir.Module.parse(code)
 
 

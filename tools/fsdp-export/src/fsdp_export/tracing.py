@@ -25,6 +25,7 @@ from torch import fx, nn
 from torch._export.utils import _compiling_state_context
 from torch._functorch._aot_autograd.logging_utils import (
     setup_stacktrace_preservation_hooks)
+from torch._subclasses import FakeTensor
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
@@ -34,6 +35,7 @@ from .attention import attention_lowering
 from .decompositions import forward_decompositions
 from .errors import ExportError
 from .overrides import replaced_before_autograd
+from .pythonstate import replace_tensors
 from .step import Held, Step, StepModule, dtype_name
 
 
@@ -51,6 +53,10 @@ class Trace:
     gradients: list[int] = field(default_factory=list)
     # Buffers that hold a gradient's graph after the step, by their places.
     attached: list[int] = field(default_factory=list)
+    # Where the module's Python state holds tensors that the step computed, and
+    # those of them that it computed from constants alone.
+    stored: list[str] = field(default_factory=list)
+    constant: set[str] = field(default_factory=set)
     # Buffers of `differentiated` that the loss is differentiated by.
     reached: list[int] = field(default_factory=list)
 
@@ -81,6 +87,7 @@ def record(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
     trace = run.trace
     trace.graph = graph
     trace.constants = _constants_as_arguments(graph)
+    _take_stored(trace)
     return trace
 
 
@@ -121,8 +128,10 @@ class _Run:
             # node.
             setup_stacktrace_preservation_hooks([loss.grad_fn])
             self.backward = True
-            loss.backward()
+            # Tensor.backward would suspend the substitution.
+            torch.autograd.backward(loss)
             after = self._buffers_after()
+            stored = _stored_tensors(module)
         trace = self.trace
         gradients = []
         for i, (h, leaf) in enumerate(zip(self._parameters, leaves)):
@@ -141,9 +150,11 @@ class _Run:
             gradients.append(leaf.grad.detach())
         trace.attached = [i for i, t in enumerate(after) if t.requires_grad]
         trace.reached = [i for i, t in sources.items() if t.grad is not None]
+        trace.stored = list(stored)
         return [loss.detach(), *gradients,
                 *(t.detach() for t in leaves[:count]),
-                *(t.detach() for t in after), *inputs]
+                *(t.detach() for t in after), *inputs,
+                *(t.detach() for t in stored.values())]
 
     def _parameter(self, held: Held, tensor: torch.Tensor) -> torch.Tensor:
         """A leaf in the place of a parameter, with the parameter's hooks."""
@@ -275,6 +286,36 @@ class _ModulePaths:
                 else:
                     meta["nn_module_stack"] = before
         return wrapped
+
+
+def _stored_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Traced tensors in the module's Python state, by their places."""
+    found = {}
+
+    def look(path, tensor):
+        if isinstance(tensor, FakeTensor):
+            found[path] = tensor
+        return tensor
+
+    replace_tensors(module, look)
+    return found
+
+
+def _take_stored(trace: Trace) -> None:
+    """Removes the stored tensors from the results; finds the constant ones."""
+    graph = trace.graph.graph
+    output = graph.output_node()
+    results = list(output.args[0])
+    count = len(results) - len(trace.stored)
+    arguments = graph.find_nodes(op="placeholder")
+    varying = {*arguments[:len(arguments) - len(trace.constants)]}
+    for node in graph.nodes:
+        if varying.intersection(node.all_input_nodes):
+            varying.add(node)
+    trace.constant = {path for path, node in zip(trace.stored, results[count:])
+                      if node not in varying}
+    output.args = (results[:count],)
+    trace.graph.recompile()
 
 
 def _constants_as_arguments(graph: fx.GraphModule) -> list[torch.Tensor]:

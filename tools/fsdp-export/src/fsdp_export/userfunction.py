@@ -34,6 +34,12 @@ def build(target: str, recorder: InitRecorder) -> Step:
             built = function()
     except (Exception, SystemExit) as error:
         raise ExportError(f"py:{target}: {_explain(error)}") from error
+    return make_step(built, target, module_name, recorder)
+
+
+def make_step(built: object, target: str, name: str,
+              recorder: InitRecorder) -> Step:
+    """The step of what a function returned; `target` is for messages."""
     if not isinstance(built, tuple) or len(built) not in (2, 3):
         raise ExportError(
             f"py:{target}: expected (module, inputs) or (module, inputs, "
@@ -50,10 +56,10 @@ def build(target: str, recorder: InitRecorder) -> Step:
         named = name_inputs(loss, inputs, skip=1)
         if isinstance(inputs, dict):
             names = tuple(named)
-            return Step(module_name, module,
+            return Step(name, module,
                         lambda m, *v: loss(m, **dict(zip(names, v))),
                         named, recorder)
-        return Step(module_name, module, loss, named, recorder)
+        return Step(name, module, loss, named, recorder)
     named = name_inputs(module.forward, inputs, skip=0)
     names = tuple(named) if isinstance(inputs, dict) else None
 
@@ -62,7 +68,7 @@ def build(target: str, recorder: InitRecorder) -> Step:
             return loss_of(model(**dict(zip(names, values))))
         return loss_of(model(*values))
 
-    return Step(module_name, module, own_loss, named, recorder)
+    return Step(name, module, own_loss, named, recorder)
 
 
 def _load(module_name: str, function_name: str):

@@ -1,0 +1,26 @@
+//===- Initialiser.h - Numbers of initialisers ------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_ANALYSIS_INITIALISER_H
+#define FSDP_LIB_ANALYSIS_INITIALISER_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+#include <optional>
+
+namespace mlir::fsdp {
+
+/// The float or i64 at @key; none where it is missing or something else.
+std::optional<double> getInitNumber(DictionaryAttr dict, StringRef key);
+
+/// Whether every element of type @integer can be @value; with @isUnsigned its
+/// bits are read without a sign.
+bool fitsInteger(double value, Type integer, bool isUnsigned);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_LIB_ANALYSIS_INITIALISER_H
