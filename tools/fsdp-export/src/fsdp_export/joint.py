@@ -119,8 +119,8 @@ def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:
             where = f" at {place}" if place else ""
             raise ExportError(
                 f"expected the step to read {name} from the module, got a view "
-                f"of it that was made before the step{where}; make the view in "
-                "forward")
+                f"of it that was made before the step{where}, or a use that "
+                "cannot be followed; take it from the module where it is used")
 
 
 def _select_results(graph: fx.GraphModule, step: Step,

@@ -26,6 +26,7 @@ from torch._export.utils import _compiling_state_context
 from torch._functorch._aot_autograd.logging_utils import (
     setup_stacktrace_preservation_hooks)
 from torch._subclasses import FakeTensor
+from torch.autograd.graph import _engine_run_backward
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
@@ -128,8 +129,10 @@ class _Run:
             # node.
             setup_stacktrace_preservation_hooks([loss.grad_fn])
             self.backward = True
-            # Tensor.backward would suspend the substitution.
-            torch.autograd.backward(loss)
+            # loss.backward() would suspend the substitution.
+            _engine_run_backward(
+                (loss,), (torch.ones_like(loss),), False, False, (),
+                allow_unreachable=True, accumulate_grad=True)
             after = self._buffers_after()
             stored = _stored_tensors(module)
         trace = self.trace

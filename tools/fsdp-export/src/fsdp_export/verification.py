@@ -16,6 +16,12 @@ How much may differ: for a tensor t of PyTorch's and a tensor g of ours, in
 
     |g - t| <= FLOOR eps |t| + SMALL eps |all gradients| + MARGIN |p - t|
 
+For the loss, whose terms may cancel, the second term is
+
+    CONDITION eps sum |p| |dl/dp| over the elements p of all parameters,
+
+what that many roundings of the parameters do to it at most.
+
 eps is the spacing of the element type at 1 (of the narrowest one that the
 step computes in). p is what PyTorch computes when only rounding differs: in
 the next wider float type or, where the module does not run in that, from
@@ -41,6 +47,7 @@ FLOOR = {torch.float64: 64, torch.float32: 64, torch.float16: 4,
 MARGIN = {torch.float64: 20, torch.float32: 20, torch.float16: 4,
           torch.bfloat16: 4}
 SMALL = 4
+CONDITION = 16
 
 _WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float32,
           torch.float16: torch.float32}
@@ -126,9 +133,10 @@ class _Judge:
                 if has == "one" else
                 f"expected no gradient of {name}, as in PyTorch, got one"
                 f"{self._hint(what, i)}")
-        scale = sum(_norm(g) ** 2 for g in want.gradients.values()) ** 0.5
-        self._check(what, i, "the loss", got[0], want.loss, 0.0,
-                    lambda o: o.loss)
+        scale = SMALL * sum(
+            _norm(g) ** 2 for g in want.gradients.values()) ** 0.5
+        self._check(what, i, "the loss", got[0], want.loss,
+                    CONDITION * self._condition(want), lambda o: o.loss)
         for name, g in ours.items():
             self._check(what, i, f"the gradient of {name}", g,
                         want.gradients[name], scale,
@@ -141,6 +149,12 @@ class _Judge:
             self._check(what, i, f"buffer {name}", new.get(name, old[name]),
                         value, 0.0, lambda o, n=name: o.buffers.get(n))
 
+    def _condition(self, outcome: Outcome) -> float:
+        return sum(float((h.tensor.detach() * outcome.gradients[h.fqn]).abs()
+                         .nan_to_num(0, 0, 0).sum(dtype=torch.float64))
+                   for h in self.joint.parameters
+                   if h.fqn in outcome.gradients)
+
     def _check(self, what: str, i: int, name: str, got: torch.Tensor,
                want: torch.Tensor, scale: float, pick) -> None:
         if got.shape != want.shape or got.dtype != want.dtype:
@@ -151,7 +165,7 @@ class _Judge:
         eps = torch.finfo(self.dtype).eps
         exact = not want.is_floating_point()
         limit = 0.0 if exact else eps * (FLOOR[self.dtype] * _norm(want)
-                                         + SMALL * scale)
+                                         + scale)
         if distance <= limit:
             return
         for other in self._noises():
