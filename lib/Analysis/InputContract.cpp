@@ -576,7 +576,7 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
   for (NamedAttribute entry : dict) {
     StringRef given = entry.getName();
     if (given != "role" && given != "name" &&
-        (given != key || !getNumber(dict, key)))
+        (given != key || !getInitNumber(dict, key)))
       return emitInputError(func,
                             "optimizer_c2: expected a number as 'init' of a "
                             "state or 'default' of a scalar and no other entry "
@@ -587,7 +587,7 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
   FloatAttr init;
   if (dict.contains(key))
     init = FloatAttr::get(Float64Type::get(func.getContext()),
-                          *getNumber(dict, key));
+                          *getInitNumber(dict, key));
   return OptimizerValue{*parsed, name, tensor, init};
 }
 

@@ -14,8 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from .attention import attention_lowering
+from .elementwise import NARROW
 from .pythonstate import Snapshot
 from .step import Step, buffers_of, parameters_of
 
@@ -27,6 +30,8 @@ class Outcome:
     loss: torch.Tensor
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)
+    # Whether anything was computed in a float type narrower than f32.
+    narrow: bool = False
 
 
 def run_steps(step: Step, batches: Sequence[dict[str, torch.Tensor]],
@@ -63,15 +68,29 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
             for h in parameters:
                 h.tensor.grad = None
             inputs = [_cast(x.clone(), dtype) for x in batch.values()]
-            loss = step.loss(step.module, *inputs)
-            loss.backward()
+            with _Watch() if dtype else contextlib.nullcontext() as watch:
+                loss = step.loss(step.module, *inputs)
+                loss.backward()
             outcomes.append(Outcome(
                 loss.detach().clone(),
                 {h.fqn: h.tensor.grad.detach() for h in parameters
                  if h.tensor.grad is not None},
                 {h.fqn: h.tensor.detach().clone()
-                 for h in buffers_of(step.module)}))
+                 for h in buffers_of(step.module)},
+                bool(watch and watch.narrow)))
     return outcomes
+
+
+class _Watch(TorchDispatchMode):
+    """Sees whether an operation makes narrow floats."""
+
+    narrow = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.narrow |= any(isinstance(x, torch.Tensor) and x.dtype in NARROW
+                           for x in tree_leaves(result))
+        return result
 
 
 def disturbed(values: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,9 @@
 A value of i1 is a tensor of booleans, of iN of intN, of index of int64.
 """
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 
 import torch
 from torch_mlir import ir
@@ -23,11 +25,27 @@ class Unsupported(Exception):
     """An operation or type that the interpreter does not know."""
 
 
+NARROW = (torch.bfloat16, torch.float16)
+# Inside of `widened`, narrow floats are f32.
+_wide = contextvars.ContextVar("wide", default=False)
+
+
+@contextlib.contextmanager
+def widened(on: bool) -> Iterator[None]:
+    """Code that is made in this context computes narrow floats in f32."""
+    token = _wide.set(on)
+    try:
+        yield
+    finally:
+        _wide.reset(token)
+
+
 def dtype_of(kind: ir.Type) -> torch.dtype:
     """The type of the elements that stand for an MLIR scalar type."""
     text = str(kind)
     if text in _FLOATS:
-        return _FLOATS[text]
+        dtype = _FLOATS[text]
+        return torch.float32 if dtype in NARROW and _wide.get() else dtype
     if text == "index":
         return torch.int64
     if text == "i1":

@@ -22,7 +22,7 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from .elementwise import (BINARY, CASTS, UNARY, Unsupported, compare_floats,
-                          compare_integers, dtype_of)
+                          compare_integers, dtype_of, widened)
 
 _GENERALIZE = "builtin.module(func.func(linalg-generalize-named-ops))"
 # A sum whose terms are no products of two is not spread out further.
@@ -33,11 +33,14 @@ class AssertionFailed(Exception):
     """A cf.assert does not hold; the message is its own."""
 
 
-def run(module: ir.Module,
-        arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def run(module: ir.Module, arguments: Sequence[torch.Tensor],
+        wide: bool = False) -> list[torch.Tensor]:
     """The results of the module's only function. Raises Unsupported for
-    operations that are not known, and AssertionFailed."""
-    with module.context, ir.Location.unknown():
+    operations that are not known, and AssertionFailed.
+
+    With `wide`, narrow floats are f32, and the arguments of these types are
+    given so."""
+    with module.context, ir.Location.unknown(), widened(wide):
         copy = ir.Module.parse(module.operation.get_asm(
             binary=False, assume_verified=True))
         PassManager.parse(_GENERALIZE).run(copy.operation)
@@ -192,7 +195,7 @@ def _dense(value: ir.Attribute, kind: ir.Type,
                                 dtype).expand(kind.shape)
     if dtype == torch.bool:
         values = numpy.array(dense).astype(bool)
-    elif dtype in (torch.bfloat16, torch.float16):
+    elif str(kind.element_type) in ("bf16", "f16"):
         values = [x.value if hasattr(x, "value") else x
                   for x in ir.DenseFPElementsAttr(value)]
         return torch.tensor(values, dtype=torch.float64).to(dtype).reshape(
