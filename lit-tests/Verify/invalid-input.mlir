@@ -407,6 +407,47 @@ func.func @forward_backward(
 
 // -----
 
+// Case: words that are no bytes.
+// input_c6
+// expected-error @below {{input_c6: expected i8 elements where 'unsigned' stands, for "x", got 'tensor<4xi16>'}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xi16> {fsdp.input = {name = "x", unsigned = true}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Case: a byte that is none.
+// expected-error @below {{input_c14: expected a value that i8 without a sign can hold as initialiser of "b", got {kind = "constant", value = -1.000000e+00 : f64}}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %b: tensor<4xi8> {fsdp.buffer = {fqn = "b", unsigned = true, init = {kind = "constant", value = -1.0}}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Case: a check that says nothing.
+// input_c16
+module attributes {fsdp.verified = ""} {
+  // expected-error @below {{input_c16: expected a text in fsdp.verified, got ""}}
+  func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
+      -> (tensor<f32> {fsdp.loss},
+          tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+    %loss = arith.constant dense<0.0> : tensor<f32>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
 // Case: a module without a class.
 module attributes {fsdp.modules = [{fqn = ""}]} {
 // input_c12

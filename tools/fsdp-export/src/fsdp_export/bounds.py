@@ -9,6 +9,8 @@
 import torch
 from torch import fx
 
+from .decompositions import ONE_HOT
+
 aten = torch.ops.aten
 
 # Operations that move integers without changing them. A constant that they
@@ -111,6 +113,6 @@ def _table_size(user: fx.Node, index: fx.Node) -> int | None:
     if name in ("cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss2d",
                 "nll_loss_forward", "nll_loss2d_forward") and args[1] is index:
         return size(0, 0 if args[0].meta["val"].dim() == 1 else 1)
-    if name == "one_hot" and args[0] is index and len(args) > 1 and args[1] > 0:
-        return args[1]
+    if name == "eq":
+        return (user.meta.get("custom") or {}).get(ONE_HOT)
     return None

@@ -13,10 +13,14 @@ comparison does.
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.fx import traceback as fx_traceback
 
 from . import convolutions, pooling, sorting
 
 aten = torch.ops.aten
+
+# In a comparison's node.meta["custom"]: as many classes are told apart.
+ONE_HOT = "fsdp_one_hot"
 
 
 def decompositions() -> dict:
@@ -48,6 +52,7 @@ def forward_decompositions() -> dict:
         aten.embedding_bag.padding_idx: pooling.embedding_bag,
         aten.embedding_bag.default: pooling.embedding_bag,
         aten.cdist.default: _cdist,
+        aten.one_hot.default: _one_hot,
     }
 
 
@@ -55,6 +60,21 @@ def _weight_norm(v, g, dim=0):
     """`dim` is the dimension that keeps its norms; -1: one norm for all."""
     others = [d for d in range(v.dim()) if d != dim]
     return v * (g / torch.linalg.vector_norm(v, 2, others, keepdim=dim != -1))
+
+
+def _one_hot(x, num_classes=-1):
+    """A comparison with a range, marked for those who look for bounds."""
+    if num_classes < 1:
+        return NotImplemented
+    classes = torch.arange(num_classes, device=x.device)
+    meta = fx_traceback.get_current_meta()
+    before = meta.get("custom")
+    meta["custom"] = {**(before or {}), ONE_HOT: num_classes}
+    try:
+        hit = x.unsqueeze(-1) == classes
+    finally:
+        meta["custom"] = before or {}
+    return hit.to(torch.int64)
 
 
 def _cdist(x, y, p=2.0, compute_mode=None):

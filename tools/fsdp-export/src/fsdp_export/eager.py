@@ -56,18 +56,17 @@ def run_steps(step: Step, batches: Sequence[dict[str, torch.Tensor]],
 def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
     outcomes = []
     parameters, buffers = parameters_of(step.module), buffers_of(step.module)
-    with _restored(step), attention_lowering(), torch.random.fork_rng(
+    with restored(step), attention_lowering(), torch.random.fork_rng(
             devices=[]):
         for h in (*parameters, *buffers) if dtype is not None else ():
-            if h.tensor.is_floating_point():
-                h.tensor.data = h.tensor.data.to(dtype)
+            h.tensor.data = converted(h.tensor.data, dtype)
         for h in parameters if disturb else ():
             if h.tensor.is_floating_point():
                 h.tensor.data = disturbed(h.tensor.data)
         for batch in batches:
             for h in parameters:
                 h.tensor.grad = None
-            inputs = [_cast(x.clone(), dtype) for x in batch.values()]
+            inputs = [converted(x, dtype) for x in batch.values()]
             with _Watch() if dtype else contextlib.nullcontext() as watch:
                 loss = step.loss(step.module, *inputs)
                 loss.backward()
@@ -101,12 +100,14 @@ def disturbed(values: torch.Tensor) -> torch.Tensor:
     return values
 
 
-def _cast(x: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
-    return x.to(dtype) if dtype and x.is_floating_point() else x
+def converted(x: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """A copy, in another float type if it holds floats."""
+    return x.to(dtype, copy=True) if dtype and x.is_floating_point() else (
+        x.clone())
 
 
 @contextlib.contextmanager
-def _restored(step: Step) -> Iterator[None]:
+def restored(step: Step) -> Iterator[None]:
     """Puts back values, gradients and Python state, whatever happens."""
     state = Snapshot(step.module)
     held = [h.tensor for h in parameters_of(step.module)]

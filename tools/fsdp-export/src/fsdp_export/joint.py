@@ -76,9 +76,9 @@ def trace(step: Step) -> Joint:
     before = Snapshot(step.module)
     try:
         first = record(step, parameters, buffers)
+        refusals.refuse_higher_order(first.graph.graph)
         graphs.refuse_dynamic(first.graph.graph)
         graphs.refuse_complex(first.graph.graph)
-        refusals.refuse_higher_order(first.graph.graph)
         _refuse_stale(first, step, parameters + buffers)
         statefulness.check(step, parameters, buffers, first, before)
     finally:

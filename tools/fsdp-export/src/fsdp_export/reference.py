@@ -11,11 +11,11 @@ each rank keeps its own buffers, as data parallel training without broadcast
 does.
 """
 
-import copy
 import math
 
 import torch
 
+from .eager import converted, disturbed, restored
 from .errors import ExportError
 from .gradients import MARGIN, NARROW_MARGIN, is_narrow
 from .optimizers import Optimizer
@@ -89,40 +89,42 @@ def _train_otherwise(step: Step, optimizer: Optimizer,
         return _train(step, optimizer, batches, world, None, disturb=True)
 
 
-def _disturb(tensor: torch.Tensor) -> None:
-    """Moves every other element to the next number up."""
-    with torch.no_grad():
-        line = tensor.view(-1)[::2]
-        line.copy_(torch.nextafter(line, torch.full_like(line, math.inf)))
-
-
 def _train(step: Step, optimizer: Optimizer, batches: dict[str, torch.Tensor],
            world: int, dtype: torch.dtype | None,
            disturb: bool = False) -> dict[str, list[float]]:
     """Losses and norms of `world` ranks, computed in `dtype` if given."""
-    module = copy.deepcopy(step.module)
-    if disturb:
-        for held in parameters_of(module):
-            if held.tensor.is_floating_point():
-                _disturb(held.tensor.data)
-    if dtype is not None:
-        module = module.to(dtype)
-        batches = {n: b.to(dtype) if b.is_floating_point() else b
-                   for n, b in batches.items()}
-    parameters = [h.tensor for h in parameters_of(module)
+    with restored(step):
+        # The step runs on the module itself: hooks and closures know no copy.
+        for held in (*parameters_of(step.module), *buffers_of(step.module)):
+            held.tensor.data = converted(held.tensor.data, dtype)
+        for held in parameters_of(step.module):
+            held.tensor.grad = None
+            if disturb and held.tensor.is_floating_point():
+                held.tensor.data = disturbed(held.tensor.data)
+        batches = {n: converted(b, dtype) for n, b in batches.items()}
+        return _train_here(step, optimizer, batches, world)
+
+
+def _train_here(step: Step, optimizer: Optimizer,
+                batches: dict[str, torch.Tensor],
+                world: int) -> dict[str, list[float]]:
+    """Trains the module's own parameters."""
+    parameters = [h.tensor for h in parameters_of(step.module)
                   if h.tensor.requires_grad]
-    buffers = [h.tensor for h in buffers_of(module)]
-    states = [[b.clone() for b in buffers] for _ in range(world)]
+    states = [[h.tensor.clone() for h in buffers_of(step.module)]
+              for _ in range(world)]
     update = optimizer.make(parameters)
     history = {"loss": [], "grad_norm": []}
     for i in range(len(next(iter(batches.values())))):
         update.zero_grad(set_to_none=True)
         losses = []
         for rank, state in enumerate(states):
-            _copy(state, buffers)
-            loss = step.loss(module, *(b[i, rank] for b in batches.values()))
+            # A step may assign its buffers: they are others each time.
+            _copy(state, [h.tensor for h in buffers_of(step.module)])
+            loss = step.loss(step.module, *(b[i, rank].clone()
+                                            for b in batches.values()))
             loss.backward()
-            _copy(buffers, state)
+            _copy([h.tensor for h in buffers_of(step.module)], state)
             losses.append(loss.item())
         gradients = [p.grad for p in parameters if p.grad is not None]
         for gradient in gradients:

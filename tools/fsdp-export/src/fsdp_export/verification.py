@@ -31,9 +31,11 @@ noise. p is computed where the first two terms do not suffice.
 
 Narrow floats hide much: bf16 itself is off by a percent. A step that computes
 in them is compared as it is, and once more with f32 in their place, in PyTorch
-(module.float()), in the graph and in the MLIR, by the measure of f32. Where
-PyTorch's step keeps narrow floats all the same (it casts, or runs under
-autocast) the second comparison says nothing and is left out.
+(module.float()), in the graph and in the MLIR, by the measure of f32; only
+the numbers of the MLIR are rounded to the narrow type, so that its floor is
+one eps of that. Where PyTorch's step keeps narrow floats all the same (it
+casts, or runs under autocast) the second comparison says nothing and is left
+out.
 """
 
 import torch
@@ -87,7 +89,8 @@ def verify(step: Step, joint: Joint, module: ir.Module, seed: int) -> str:
     except Unsupported as error:
         return f"graph only: the MLIR has {error}"
     also = ", also in f32" if len(judges) > 1 else ""
-    return f"graph and MLIR, {len(batches)} batches{also}"
+    count = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
+    return f"graph and MLIR, {count}{also}"
 
 
 def _run_wide(step: Step, batches: list) -> list[Outcome] | None:
@@ -141,8 +144,10 @@ class _Judge:
         floats += [v.dtype for n in joint.graph.graph.nodes
                    if isinstance(v := n.meta.get("val"), torch.Tensor)
                    and v.is_floating_point()]
-        self.dtype = torch.float32 if wide else max(
-            floats, key=lambda d: torch.finfo(d).eps)
+        narrowest = max(floats, key=lambda d: torch.finfo(d).eps)
+        self.dtype = torch.float32 if wide else narrowest
+        # Numbers in the MLIR of a narrow step are rounded to its type.
+        self._constants = torch.finfo(narrowest).eps if wide else 0.0
 
     def cast(self, x: torch.Tensor) -> torch.Tensor:
         """The value in the type that is compared in."""
@@ -195,8 +200,10 @@ class _Judge:
         distance = _distance(got, want)
         eps = torch.finfo(self.dtype).eps
         exact = not want.is_floating_point()
-        limit = 0.0 if exact else eps * (FLOOR[self.dtype] * _norm(want)
-                                         + scale)
+        floor = eps * FLOOR[self.dtype]
+        if what == "the MLIR":
+            floor = max(floor, self._constants)
+        limit = 0.0 if exact else floor * _norm(want) + eps * scale
         if distance <= limit:
             return
         for other in self._noises():
@@ -217,9 +224,11 @@ class _Judge:
         """PyTorch's results with other rounding: wider, and disturbed."""
         if self._noise is None:
             self._noise = []
-            wider = {} if self.dtype not in _WIDER else {
-                "dtype": _WIDER[self.dtype]}
-            for setting in (wider, {"disturb": True}):
+            own = {"dtype": self.dtype} if self.wide else {}
+            settings = [own | {"disturb": True}]
+            if self.dtype in _WIDER:
+                settings.append({"dtype": _WIDER[self.dtype]})
+            for setting in settings:
                 try:
                     found = run_steps(self.step, self.batches, **setting)
                 except Exception:
