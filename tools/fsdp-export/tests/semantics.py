@@ -400,7 +400,103 @@ def unread_gradient_in_buffer():
     return two(forward, seen=torch.zeros(3))()
 
 
+# Types, names, and operations on which torch-mlir crashes.
+
+class Images(nn.Module):
+    """Every kind of arithmetic on bytes, some of which wraps around."""
+
+    def __init__(self):
+        super().__init__()
+        self.c = nn.Conv2d(3, 4, 3)
+        self.register_buffer("k", torch.tensor([250, 3, 128],
+                                               dtype=torch.uint8))
+        self.register_buffer("t", 21 * torch.arange(
+            12, dtype=torch.uint8).reshape(4, 3))
+
+    def forward(self, images, classes):
+        self.t.add_(17)
+        self.k.copy_(self.k * 3 + 5)
+        y = self.c((images.float() / 255 - 0.5) / 0.2).mean((2, 3))
+        wholes = [images > 130, images // 7, images % 9, images << 1, ~images,
+                  images >> 3, images - 200, images & 15, -images, images ** 2,
+                  images.sort(-1).values, images.argmax(-1), images.amax(-1),
+                  torch.minimum(images[:, :1], images[:, 1:2]), images / 3,
+                  torch.where(images > 100, images, images + 9),
+                  (images.float() * 1.7).to(torch.uint8),
+                  self.t[classes.long()], images.to(torch.int32).cumsum(-1)]
+        m = sum((i + 1) * w.float().mean() for i, w in enumerate(wholes))
+        return functional.cross_entropy(y, classes.long()) + (
+            1e-3 * m * y.mean())
+
+
+def images():
+    return Images(), {"images": torch.randint(0, 256, (2, 3, 6, 6),
+                                              dtype=torch.uint8),
+                      "classes": torch.tensor([1, 3], dtype=torch.uint8)}
+
+
+def byte_table():
+    def forward(m, x):
+        return weigh(m.a(x) * (m.table // 2 > 50)) + (
+            m.table * 2).float().mean() * m.a.weight.mean()
+
+    module, inputs = two(forward)()
+    module.table = torch.tensor([200, 3, 128], dtype=torch.uint8)
+    return module, inputs
+
+
+def signed_bytes():
+    return two(lambda m, x: weigh(m.a(x) * m.w.float() / 20),
+               w=torch.tensor([-128, 127, 3], dtype=torch.int8))()
+
+
+def largest_of_one_row():
+    def forward(m, x):
+        y = m.a(x[:1])
+        return weigh(torch.fmax(y, torch.zeros(3)) + torch.fmin(y, m.b(x[:1])))
+    return two(forward)()
+
+
+def entropy():
+    """xlogy of one tensor with itself, weighted by a table."""
+    def forward(m, x):
+        p = m.a(x).softmax(-1)
+        q = m.a.bias.abs() + 0.1
+        table = torch.tensor([1.0, 2.0, 0.5])
+        return -(torch.xlogy(p, p) * table).sum() + (
+            torch.xlogy(q, q) * table).sum()
+    return two(forward)()
+
+
+def odd_names():
+    class Names(nn.Module):
+        def __init__(self):
+            super().__init__()
+            names = ["in", "global", "def", 'a"b', "c'd", "e\\f", "g\nh", "\x1b[31m",
+                     "größe", "i j", "self"]
+            self.of = nn.ModuleDict({n: nn.Linear(4, 4) for n in names})
+            for i, name in enumerate(names):
+                self.register_buffer(f"b{name}", torch.ones(4) * i)
+
+        def forward(self, x):
+            for name, layer in self.of.items():
+                x = layer(x) * getattr(self, f"b{name}") + 1
+            return weigh(x)
+    return Names(), (torch.randn(2, 4),)
+
+
+def classes_without_a_table():
+    """one_hot is bounded by its classes."""
+    layer = nn.Linear(5, 3)
+    return layer, {"index": torch.tensor([1, 4, 0])}, (
+        lambda m, index: weigh(m(functional.one_hot(index, 5).float())))
+
+
 STEPS = {
+    "images": images, "byte_table": byte_table, "signed_bytes": signed_bytes,
+    "largest_of_one_row": largest_of_one_row, "entropy": entropy,
+    "odd_names": odd_names,
+    "classes_without_a_table": classes_without_a_table,
     "no_grad": under(torch.no_grad),
     "set_grad": under(lambda: torch.set_grad_enabled(False)),
     "enabled_inside": enabled_inside, "toggled": toggled,

@@ -6,8 +6,13 @@
 #===----------------------------------------------------------------------===#
 """Each step is exported and verified against PyTorch, or refused by name."""
 
+import os
+import re
+import signal
+
 import pytest
-from common import built, verified
+from common import built, export, verified
+from fsdp_export import crashes
 from fsdp_export.errors import ExportError
 from semantics import REFUSED, STEPS
 
@@ -23,3 +28,32 @@ def test_step_is_refused_by_name(name):
     with pytest.raises(ExportError) as error:
         verified(built(make))
     assert message in str(error.value)
+
+
+def test_bytes_are_written_as_bytes():
+    _, text = export(built(STEPS["images"]))
+    assert text.count("unsigned = true") == 4
+    assert re.search(r'high = 256 : i64, low = 0 : i64, name = "images"', text)
+    assert re.search(r'high = 4 : i64, low = 0 : i64, name = "classes"', text)
+
+
+def test_classes_of_one_hot_are_bounds():
+    traced, _ = export(built(STEPS["classes_without_a_table"]))
+    assert traced.bounds == {"index": (0, 5)}
+
+
+def test_crash_of_the_lowering_names_the_operation(monkeypatch):
+    """A signal in torch-mlir is an error of ours."""
+    guard = crashes.guard
+
+    def fragile(module, passes):
+        def run(m):
+            if "torch.aten.tanh" in m.operation.get_asm():
+                os.kill(os.getpid(), signal.SIGSEGV)
+            passes(m)
+        return guard(module, run)
+
+    monkeypatch.setattr(crashes, "guard", fragile)
+    with pytest.raises(ExportError, match=r"got torch\.aten\.tanh in 1, on which "
+                       "torch-mlir ends with SIGSEGV"):
+        verified(built(STEPS["hooked_below"]))

@@ -6,6 +6,7 @@
 #===----------------------------------------------------------------------===#
 """Runs a function in a forked child, so that a crash there is an answer."""
 
+import faulthandler
 import os
 import pickle
 import signal
@@ -32,6 +33,7 @@ def call(function: Callable[[], object]) -> object:
         child = os.fork()
         if child == 0:
             status = 70
+            faulthandler.disable()
             try:
                 os.dup2(noise.fileno(), 2)
                 status = _run(function, answer)
