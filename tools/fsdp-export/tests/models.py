@@ -88,6 +88,12 @@ def random():
     return _linear(lambda m, x: (m(x) * torch.randn(2, 4)).sum())
 
 
+def compiled_differently():
+    """What is traced is not what PyTorch runs."""
+    return _linear(lambda m, x: m(x).sum() * (
+        2 if torch.compiler.is_compiling() else 1))
+
+
 def no_parameter():
     return _linear(lambda m, x: x.sum())
 

@@ -61,7 +61,7 @@ def run(capsys, *args) -> tuple[int, str]:
     (["py:models:dynamic"], "got aten.index.Tensor in the root module"),
     (["py:models:no_derivative"], "cannot be differentiated: derivative for "),
     (["py:models:functional_dropout"], "make it an nn.Dropout, which is set"),
-    (["py:models:complex_numbers"], "got complex ones from aten.fft_rfft"),
+    (["py:models:complex_numbers"], "got complex ones from aten._fft_r2c"),
     (["py:models:random"], "got aten.randn.default in the root module"),
     (["py:models:no_parameter"], "depends on a parameter"),
     (["py:models:writes_input"], "got a write to x"),
@@ -210,8 +210,29 @@ def test_skipped_initialisation_keeps_the_distributions(capsys, tmp_path):
     for name, flags in (("full", []), ("skipped", ["--skip-init"])):
         assert run(capsys, "hf:gpt2", "--config", config, "--seq", "8", *flags,
                    "-o", tmp_path / name)[0] == 0
-    assert ((tmp_path / "full" / "model.mlir").read_text()
-            == (tmp_path / "skipped" / "model.mlir").read_text())
+    full, skipped = ((tmp_path / n / "model.mlir").read_text()
+                     for n in ("full", "skipped"))
+    said = "unverified: --skip-init leaves no values"
+    assert f'fsdp.verified = "{said}"' in skipped
+    assert full == skipped.replace(said, "verified: graph and MLIR, 2 batches")
+
+
+def test_export_without_verification_says_so(capsys, tmp_path):
+    assert run(capsys, *TINY, "--no-verify", "-o", tmp_path)[0] == 0
+    assert ('fsdp.verified = "unverified: --no-verify"'
+            in (tmp_path / "model.mlir").read_text())
+    assert run(capsys, *TINY, "-o", tmp_path)[0] == 0
+    assert ('fsdp.verified = "verified: graph and MLIR, 2 batches"'
+            in (tmp_path / "model.mlir").read_text())
+
+
+def test_export_that_differs_from_pytorch_is_not_written(capsys, tmp_path):
+    status, err = run(capsys, "py:models:compiled_differently", "-o",
+                      tmp_path / "out")
+    assert status == 1 and "error: the export is not what PyTorch" in err
+    assert list(tmp_path.iterdir()) == []
+    assert run(capsys, "py:models:compiled_differently", "--no-verify", "-o",
+               tmp_path / "out")[0] == 0
 
 
 def test_module_can_be_run_from_the_shell(tmp_path):

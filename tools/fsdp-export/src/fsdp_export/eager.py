@@ -67,7 +67,7 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
             for h in parameters:
                 h.tensor.grad = None
             inputs = [converted(x, dtype) for x in batch.values()]
-            with _Watch() if dtype else contextlib.nullcontext() as watch:
+            with WatchNarrow() if dtype else contextlib.nullcontext() as watch:
                 loss = step.loss(step.module, *inputs)
                 loss.backward()
             outcomes.append(Outcome(
@@ -80,7 +80,7 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
     return outcomes
 
 
-class _Watch(TorchDispatchMode):
+class WatchNarrow(TorchDispatchMode):
     """Sees whether an operation makes narrow floats."""
 
     narrow = False
@@ -124,6 +124,6 @@ def restored(step: Step) -> Iterator[None]:
         for tensor, data, gradient in kept:
             tensor.data, tensor.grad = data, gradient
         for buffer, data in values:
-            # What a step attached to the buffer's history goes with it.
-            buffer.detach_()
+            if buffer.requires_grad:
+                buffer.detach_()  # From the step's graph.
             buffer.data = data

@@ -12,13 +12,12 @@ tolerance: a multiple of the distance between the exact gradient and PyTorch's
 in the model's own types.
 """
 
-import copy
 import math
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from .step import Step, parameters_of
+from .eager import WatchNarrow, converted, restored
+from .step import Step, buffers_of, parameters_of
 
 # Ranks whose gradients are averaged, each with its own part of the batch.
 RANKS = 2
@@ -34,25 +33,9 @@ NARROW_FLOOR = 2.0 ** -7
 
 def is_narrow(step: Step) -> bool:
     """Whether the step computes in floats of fewer than 32 bits anywhere."""
-    watch = _WatchDtypes()
-    module = copy.deepcopy(step.module)
-    with watch:
-        step.loss(module, *step.inputs.values())
+    with restored(step), WatchNarrow() as watch:
+        step.loss(step.module, *(x.clone() for x in step.inputs.values()))
     return watch.narrow
-
-
-class _WatchDtypes(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.narrow = False
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        for value in result if isinstance(result, (tuple, list)) else [result]:
-            if isinstance(value, torch.Tensor) and \
-                    value.dtype.is_floating_point and value.itemsize < 4:
-                self.narrow = True
-        return result
 
 
 def measure_gradients(step: Step, batches: dict[str, torch.Tensor]
@@ -101,21 +84,24 @@ def skew(batches: dict[str, torch.Tensor],
 def _gradients(step: Step, batches: dict[str, torch.Tensor],
                dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
     """In float64, computed in `dtype` if given."""
-    module = copy.deepcopy(step.module)
-    if dtype is not None:
-        module = module.to(dtype)
-        batches = {n: b.to(dtype) if b.is_floating_point() else b
-                   for n, b in batches.items()}
+    batches = {n: converted(b, dtype) for n, b in batches.items()}
     total = {}
-    buffers = [(b, b.clone()) for b in module.buffers()]
-    for rank in range(RANKS):
-        with torch.no_grad():
-            for buffer, start in buffers:
-                buffer.copy_(start)
-        module.zero_grad(set_to_none=True)
-        step.loss(module, *(b[0, rank] for b in batches.values())).backward()
-        for held in parameters_of(module):
-            if held.tensor.grad is not None:
-                part = held.tensor.grad.double() / RANKS
-                total[held.fqn] = total.get(held.fqn, 0) + part
+    # The step runs on the module itself: hooks and closures know no copy.
+    with restored(step):
+        parameters = parameters_of(step.module)
+        for held in (*parameters, *buffers_of(step.module)):
+            held.tensor.data = converted(held.tensor.data, dtype)
+        start = [h.tensor.clone() for h in buffers_of(step.module)]
+        for rank in range(RANKS):
+            with torch.no_grad():
+                for held, value in zip(buffers_of(step.module), start):
+                    held.tensor.copy_(value)
+            for held in parameters:
+                held.tensor.grad = None
+            step.loss(step.module, *(b[0, rank].clone()
+                                     for b in batches.values())).backward()
+            for held in parameters:
+                if held.tensor.grad is not None:
+                    part = held.tensor.grad.double() / RANKS
+                    total[held.fqn] = total.get(held.fqn, 0) + part
     return total

@@ -162,6 +162,8 @@ class _Run:
     def _parameter(self, held: Held, tensor: torch.Tensor) -> torch.Tensor:
         """A leaf in the place of a parameter, with the parameter's hooks."""
         leaf = nn.Parameter(tensor.detach(), held.tensor.requires_grad)
+        if not leaf.requires_grad:
+            return leaf
         for hook in (held.tensor._backward_hooks or {}).values():
             leaf.register_hook(hook)
         after = getattr(held.tensor, "_post_accumulate_grad_hooks", None) or {}

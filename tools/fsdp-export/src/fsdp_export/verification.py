@@ -68,14 +68,14 @@ def verify(step: Step, joint: Joint, module: ir.Module, seed: int) -> str:
     batches = [step.inputs, other_batch(step, joint.bounds, seed)]
     try:
         want = run_steps(step, batches)
-    except Exception as first:
+    except Exception:
+        # The other batch may be none that the step takes.
+        batches = batches[:1]
         try:
-            want = run_steps(step, batches[:1])
+            want = run_steps(step, batches)
         except Exception as error:
             raise ExportError("PyTorch itself cannot run the step: "
                               f"{_line(error)}") from error
-        del first
-        batches = batches[:1]
     judges = [_Judge(step, joint, batches, want)]
     if judges[0].dtype in NARROW:
         wide = _run_wide(step, batches)
