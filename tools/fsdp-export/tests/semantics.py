@@ -492,7 +492,28 @@ def classes_without_a_table():
         lambda m, index: weigh(m(functional.one_hot(index, 5).float())))
 
 
+def profiled():
+    def forward(m, x):
+        with torch.profiler.record_function("a"):
+            y = m.a(x)
+        return weigh(y)
+    return two(forward)()
+
+
+def pooled():
+    """Over a dimension that lies apart, as after attention."""
+    return two(lambda m, x: weigh(functional.adaptive_avg_pool1d(
+        m.a(x).unsqueeze(0).mT, 1)))()
+
+
+def compiled():
+    """What the user compiles is exported as it was written."""
+    return torch.compile(nn.Linear(4, 3)), (torch.randn(5, 4),), (
+        lambda m, x: weigh(m(x)))
+
+
 STEPS = {
+    "profiled": profiled, "compiled": compiled, "pooled": pooled,
     "images": images, "byte_table": byte_table, "signed_bytes": signed_bytes,
     "largest_of_one_row": largest_of_one_row, "entropy": entropy,
     "odd_names": odd_names,
@@ -638,6 +659,25 @@ def _typed(dtype, parameter=False):
     return make
 
 
+def _max_norm():
+    return nn.Embedding(9, 4, max_norm=0.1), (torch.randint(9, (5,)),), (
+        lambda m, i: weigh(m(i)))
+
+
+def _optimizer_in_backward():
+    def update(p):
+        p.data.add_(p.grad, alpha=-0.1)
+        p.grad = None
+    return hooked(lambda m: m.a.weight.register_post_accumulate_grad_hook(
+        update))()
+
+
+def _while(m, x):
+    from torch._higher_order_ops.while_loop import while_loop
+    return weigh(while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 1.5),
+                            (torch.tensor(0), m.a(x)))[1])
+
+
 def _lies_when_compiled(m, x):
     return weigh(m.a(x) * (2 if torch.compiler.is_compiling() else 1))
 
@@ -658,7 +698,11 @@ REFUSED = {
     "inference_saved": (under(torch.inference_mode),
                         "Inference tensors cannot be saved for backward"),
     "freezes": (two(_freezes), "requires_grad of a.weight"),
-    "cond": (two(_cond), "cond"),
+    "cond": (two(_cond), "got cond in the root module"),
+    "while_loop": (two(_while), "got while_loop"),
+    "max_norm": (_max_norm, "a write to parameter weight"),
+    "optimizer_in_backward": (_optimizer_in_backward,
+                              "a write to parameter a.weight"),
     "sync_batch_norm": (_sync, "got the SyncBatchNorm 1"),
     "sparse": (_sparse, "with sparse=True"),
     "sparse_function": (two(_sparse_function), "sparse"),

@@ -46,14 +46,27 @@ def forward_decompositions() -> dict:
         aten.avg_pool1d.default: pooling.avg_pool1d,
         aten.avg_pool2d.default: pooling.avg_pool2d,
         aten.avg_pool3d.default: pooling.avg_pool3d,
-        aten.adaptive_avg_pool1d.default: pooling.adaptive_avg_pool,
-        aten.adaptive_avg_pool2d.default: pooling.adaptive_avg_pool,
+        aten.adaptive_avg_pool1d.default:
+            _of_contiguous(aten.adaptive_avg_pool1d.default),
+        aten.adaptive_avg_pool2d.default:
+            _of_contiguous(aten.adaptive_avg_pool2d.default),
         aten.adaptive_avg_pool3d.default: pooling.adaptive_avg_pool,
         aten.embedding_bag.padding_idx: pooling.embedding_bag,
         aten.embedding_bag.default: pooling.embedding_bag,
         aten.cdist.default: _cdist,
         aten.one_hot.default: _one_hot,
     }
+
+
+def _of_contiguous(pool):
+    """An adaptive pool; PyTorch's own restrides the result where its input
+    does not lie in order."""
+    def run(x, output_size):
+        result = pooling.adaptive_avg_pool(x, output_size)
+        if result is NotImplemented and not x.is_contiguous():
+            return pool(x.contiguous(), output_size)
+        return result
+    return run
 
 
 def _weight_norm(v, g, dim=0):

@@ -118,7 +118,9 @@ def restored(step: Step) -> Iterator[None]:
     for b in buffers:
         b.data = b.data.clone()
     try:
-        yield
+        # Compiling what runs once or twice would take the most time.
+        with torch.compiler.set_stance("force_eager"):
+            yield
     finally:
         state.restore()
         for tensor, data, gradient in kept:

@@ -32,6 +32,14 @@ def module_path(node: fx.Node) -> str:
     return path[0].removeprefix(PREFIX.rstrip(".")).removeprefix(".")
 
 
+def drop_profiling(graph: fx.GraphModule) -> None:
+    """Drops the marks of torch.profiler.record_function."""
+    for node in reversed(graph.graph.nodes):
+        if getattr(node.target, "namespace", "") == "profiler":
+            graph.graph.erase_node(node)
+    graph.recompile()
+
+
 def name_backward(graph: fx.GraphModule) -> None:
     """Gives each backward node the module of its forward node.
 

@@ -49,7 +49,12 @@ def lower(graph: fx.GraphModule, name: str,
     context.enable_multithreading(False)
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context, hooks=_Literals())
-    importer.import_stateless_graph(graph.graph, func_name=name)
+    try:
+        importer.import_stateless_graph(graph.graph, func_name=name)
+    except Exception as error:
+        reason = (str(error).strip() or "no message").splitlines()[0]
+        raise ExportError("expected operations that torch-mlir knows, got "
+                          f"{type(error).__name__}: {reason}") from error
     module = crashes.guard(importer.module,
                            lambda m: _run(m, _PIPELINE))
     with context:

@@ -75,7 +75,9 @@ def record(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
     try:
         # PyTorch prints whole graphs beside some of its exceptions.
         # oneDNN's recurrent layers are operations of their own.
+        # What the user compiles is recorded as the user wrote it.
         with (contextlib.redirect_stderr(io.StringIO()), attention_lowering(),
+              torch.compiler.set_stance("force_eager"),
               torch.backends.mkldnn.flags(enabled=False),
               _compiling_state_context(), fx_traceback.preserve_node_meta()):
             graph = make_fx(run, tracing_mode="fake",
@@ -84,6 +86,7 @@ def record(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
         raise
     except Exception as error:
         raise ExportError(_explain(error, run)) from error
+    graphs.drop_profiling(graph)
     graphs.name_backward(graph)
     trace = run.trace
     trace.graph = graph
