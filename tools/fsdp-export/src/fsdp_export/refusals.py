@@ -72,8 +72,13 @@ def refuse_higher_order(graph: fx.Graph) -> None:
     """torch.cond and its like: control flow that tensors decide."""
     for node in graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator):
-            raise ExportError(
-                "expected operations on tensors only, got "
-                f"{node.target} in {module_path(node) or 'the root module'}; "
-                "compute all branches and choose with torch.where, and write "
-                "loops in Python")
+            raise no_control_flow(node.target, module_path(node))
+
+
+def no_control_flow(operator: torch._ops.HigherOrderOperator,
+                    place: str) -> ExportError:
+    """The error that refuses an operator in the module `place`."""
+    return ExportError(
+        f"expected operations on tensors only, got {operator} in "
+        f"{place or 'the root module'}; compute all branches and choose with "
+        "torch.where, and write loops in Python")

@@ -37,7 +37,13 @@ from .decompositions import forward_decompositions
 from .errors import ExportError
 from .overrides import replaced_before_autograd
 from .pythonstate import replace_tensors
+from .refusals import no_control_flow
 from .step import Held, Step, StepModule, dtype_name
+
+# Operators whose functions run or not as tensors decide; without a compiler
+# they hide gradients.
+_CONTROL_FLOW = ("cond", "while_loop", "while_loop_stack_output", "scan",
+                 "map_impl", "switch")
 
 
 @dataclass
@@ -123,7 +129,7 @@ class _Run:
         module = self._step.module
         with (installed(module, held, leaves), self.paths,
               replaced_before_autograd(forward_decompositions()),
-              _Substitution(held, leaves)):
+              _Substitution(held, leaves, self.paths)):
             loss = StepModule(self._step)(*inputs)
             if loss.grad_fn is None:
                 raise ExportError("expected a loss that depends on a parameter "
@@ -230,8 +236,10 @@ class _Substitution(TorchFunctionMode):
     """Takes the traced tensor wherever Python code still has the parameter or
     buffer itself: in a list beside it, in a closure."""
 
-    def __init__(self, held: Sequence[Held], tensors: Sequence[torch.Tensor]):
+    def __init__(self, held: Sequence[Held], tensors: Sequence[torch.Tensor],
+                 paths: "_ModulePaths"):
         super().__init__()
+        self._paths = paths
         self._held = [h.tensor for h in held]
         self._by_id = {id(h.tensor): t for h, t in zip(held, tensors)}
 
@@ -245,6 +253,9 @@ class _Substitution(TorchFunctionMode):
         return value
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", "") in _CONTROL_FLOW and isinstance(
+                func, torch._ops.HigherOrderOperator):
+            raise no_control_flow(func, self._paths.current())
         kwargs = kwargs or {}
         return func(*map(self._replace, args),
                     **{k: self._replace(v) for k, v in kwargs.items()})
@@ -261,6 +272,9 @@ class _ModulePaths:
         self._stack: list[str] = []
         # Where the step was when an exception passed.
         self.failed: str | None = None
+
+    def current(self) -> str:
+        return self._stack[-1] if self._stack else ""
 
     def __enter__(self):
         self._call = nn.Module.__call__
