@@ -24,6 +24,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   // L0
   //===--------------------------------------------------------------------===//
   pm.addPass(createVerifyInput());
+  pm.addPass(createIsolateStep());
   pm.addPass(createAddOptimizer({options.optimizer}));
   pm.addPass(createDigestTrace());
   pm.addPass(createLocalizeValues());
@@ -64,6 +65,7 @@ void fsdp::buildPartitionPipeline(OpPassManager &pm,
 
 void fsdp::buildKernelPipeline(OpPassManager &pm,
                                const KernelOptions &options) {
+  pm.addPass(createCheckIndices({options.checkAll}));
   pm.addPass(createHoistChecks());
   pm.addPass(createNormalizeCompute());
   pm.addPass(createWidenAccumulators());

@@ -31,6 +31,17 @@ static constexpr unsigned kMaxErrors = 5;
 // The step
 //===----------------------------------------------------------------------===//
 
+/// What speaks of functions, memory, devices or code: this compiler's levels
+/// below L0, and those of others.
+static constexpr StringLiteral kLowDialects[] = {
+    "fsdp",          "func",      "llvm",       "vector",  "memref",
+    "bufferization", "gpu",       "nvgpu",      "nvvm",    "rocdl",
+    "amdgpu",        "xegpu",     "xevm",       "spirv",   "emitc",
+    "async",         "omp",       "acc",        "mpi",     "ptr",
+    "x86vector",     "amx",       "arm_neon",   "arm_sve", "arm_sme",
+    "vcix",          "wasmssa",   "ml_program", "irdl",    "pdl",
+    "pdl_interp",    "transform", "builtin"};
+
 /// Anything that is not a shaped type counts as static.
 static bool isStatic(Type type) {
   if (auto shaped = dyn_cast<ShapedType>(type))
@@ -43,16 +54,28 @@ LogicalResult fsdp::verifyStepBody(func::FuncOp func) {
   func.getBody().walk([&](Operation *op) {
     // input_c13
     for (Type type : op->getResultTypes()) {
-      if (isStatic(type) && isOfCountableBytes(type))
+      bool isRanked = isOfCountableRank(type);
+      if (isRanked && isStatic(type) && isOfCountableBytes(type))
         continue;
       InFlightDiagnostic diag = op->emitOpError("input_c13: expected results ");
-      if (isStatic(type))
+      if (!isRanked)
+        diag << "of at most " << kMostRank << " dimensions";
+      else if (isStatic(type))
         diag << "of at most " << kMostTensorBytes << " bytes";
       else
         diag << "of static shape";
       diag << " in @forward_backward, got " << type;
       ++errors;
       break;
+    }
+    // input_c19
+    StringRef dialect = op->getName().getDialectNamespace();
+    if (llvm::is_contained(kLowDialects, dialect) && !isa<func::ReturnOp>(op)) {
+      op->emitOpError("input_c19: expected ops that compute on tensors and "
+                      "their elements in @forward_backward, got this one");
+      ++errors;
+      return errors < kMaxErrors ? WalkResult::advance()
+                                 : WalkResult::interrupt();
     }
     // input_c15. A function's call says nothing about its effects. Nor do ops
     // that nobody here knows; whoever lets them in vouches for them.

@@ -259,6 +259,11 @@ int64_t fsdp::getTensorBytes(Type type) {
   return tensor.getNumElements() * getElementBytes(tensor.getElementType());
 }
 
+bool fsdp::isOfCountableRank(Type type) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  return !shaped || !shaped.hasRank() || shaped.getRank() <= kMostRank;
+}
+
 bool fsdp::isOfCountableBytes(Type type) {
   auto host = dyn_cast<HostType>(type);
   auto tensor = dyn_cast<RankedTensorType>(host ? host.getTensor() : type);

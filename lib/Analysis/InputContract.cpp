@@ -183,6 +183,12 @@ void StepReader::readArgument(BlockArgument arg) {
         << where << " (" << name << "), got " << arg.getType();
     return;
   }
+  if (!isOfCountableRank(type)) {
+    error("input_c5: expected a tensor of at most ")
+        << kMostRank << " dimensions for " << where << " (" << name << "), got "
+        << type.getRank();
+    return;
+  }
   if (!isOfCountableBytes(type)) {
     error("input_c5: expected a tensor of at most ")
         << kMostTensorBytes << " bytes for " << where << " (" << name
@@ -439,11 +445,11 @@ void StepReader::readUpdate(unsigned index, StringAttr fqn) {
 
 void StepReader::readModules() {
   auto module = step.func->getParentOfType<ModuleOp>();
-  // input_c16
+  // input_c20
   Attribute verified = module->getAttr(names::kVerified);
   auto text = dyn_cast_or_null<StringAttr>(verified);
   if (verified && (!text || text.empty()))
-    error("input_c16: expected a text in fsdp.verified, got ") << verified;
+    error("input_c20: expected a text in fsdp.verified, got ") << verified;
   Attribute attr = module->getAttr(names::kModules);
   if (!attr)
     return;

@@ -19,6 +19,7 @@
 #include "fsdp/Target/Manifest.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/Planner.h"
+#include "fsdp/Target/PrintableText.h"
 #include "fsdp/Target/ProgramHeader.h"
 
 #include "mlir/IR/Remarks.h"
@@ -222,8 +223,10 @@ llvm::Error Compiler::writeReport() {
                                   frontend.getRemarks().take());
   if (!report)
     return report.takeError();
-  return output.write(
-      [&](raw_ostream &os) { printCompileReport(*report, os); });
+  return output.write([&](raw_ostream &os) {
+    printPrintable(os,
+                   [&](raw_ostream &os) { printCompileReport(*report, os); });
+  });
 }
 
 /// Plans a copy of the step as it would be compiled with that wrap. Says
@@ -280,7 +283,7 @@ void Compiler::reportWraps() {
     if (trial.fits)
       missed << remark::reason("{0} is no slower", wraps[wrap].wrap);
   }
-  llvm::errs() << describeWraps(wraps, wrap) << "\n";
+  llvm::errs() << makePrintable(describeWraps(wraps, wrap)) << "\n";
 }
 
 llvm::Error Compiler::compile() {

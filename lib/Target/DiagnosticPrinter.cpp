@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "DiagnosticPrinter.h"
+#include "fsdp/Target/DiagnosticPrinter.h"
+#include "fsdp/Target/CrashHandler.h"
+#include "fsdp/Target/PrintableText.h"
 
 #include "mlir/IR/Location.h"
 #include "llvm/Support/SourceMgr.h"
@@ -16,21 +18,50 @@ using namespace mlir::fsdp;
 
 /// Lines of traced steps, such as a function's signature, are often longer.
 static constexpr size_t kMaxLine = 240;
+/// Callers that are said of an op that was inlined.
+static constexpr int kMaxCallers = 8;
 
-/// Whether the line that `place` is on fits a few lines of a terminal.
-static bool isShortLine(llvm::SourceMgr &sources, FileLineColLoc place) {
-  for (unsigned id = 1; id <= sources.getNumBuffers(); ++id) {
-    const llvm::MemoryBuffer *buffer = sources.getMemoryBuffer(id);
-    if (buffer->getBufferIdentifier() != place.getFilename())
-      continue;
-    SMLoc begin = sources.FindLocForLineAndColumn(id, place.getLine(), 1);
-    if (!begin.isValid())
-      return true;
-    StringRef rest(begin.getPointer(),
-                   buffer->getBufferEnd() - begin.getPointer());
-    return rest.take_until([](char c) { return c == '\n'; }).size() <= kMaxLine;
-  }
-  return true;
+/// The number of the buffer that holds the file of @place; 0 where none does.
+static unsigned findBuffer(llvm::SourceMgr &sources, FileLineColLoc place) {
+  for (unsigned id = 1; id <= sources.getNumBuffers(); ++id)
+    if (sources.getMemoryBuffer(id)->getBufferIdentifier() ==
+        place.getFilename())
+      return id;
+  return 0;
+}
+
+/// Whether the line that @place, in buffer @id, is on fits a few lines of a
+/// terminal and can be printed there.
+static bool isReadableLine(llvm::SourceMgr &sources, unsigned id,
+                           FileLineColLoc place) {
+  SMLoc begin = sources.FindLocForLineAndColumn(id, place.getLine(), 1);
+  if (!begin.isValid())
+    return true;
+  StringRef rest(begin.getPointer(),
+                 sources.getMemoryBuffer(id)->getBufferEnd() -
+                     begin.getPointer());
+  StringRef line = rest.take_front(kMaxLine + 1).take_until([](char c) {
+    return c == '\n' || c == '\r';
+  });
+  return line.size() <= kMaxLine && isPrintable(line);
+}
+
+/// The first place in a file that @sources holds, else the first of all; null
+/// where @loc has none.
+static FileLineColLoc findPlace(llvm::SourceMgr &sources, Location loc) {
+  FileLineColLoc first, known;
+  loc->walk([&](Location part) {
+    auto place = dyn_cast<FileLineColLoc>(part);
+    if (!place)
+      return WalkResult::advance();
+    if (!first)
+      first = place;
+    if (!findBuffer(sources, place))
+      return WalkResult::advance();
+    known = place;
+    return WalkResult::interrupt();
+  });
+  return known ? known : first;
 }
 
 static raw_ostream &printSeverity(DiagnosticSeverity severity) {
@@ -48,28 +79,61 @@ static raw_ostream &printSeverity(DiagnosticSeverity severity) {
 }
 
 DiagnosticPrinter::DiagnosticPrinter(llvm::SourceMgr &sources,
-                                     MLIRContext *context)
+                                     MLIRContext *context, Filter shows)
     : ScopedDiagnosticHandler(context), sources(sources),
-      places(sources, context) {
+      places(sources, context), shows(std::move(shows)) {
   // Registered after `places`, and so asked first.
   setHandler([this](Diagnostic &diag) {
-    numErrors += diag.getSeverity() == DiagnosticSeverity::Error;
+    if (this->shows && !this->shows(diag))
+      return;
     print(diag);
+    if (diag.getSeverity() == DiagnosticSeverity::Error) {
+      ++numErrors;
+      noteError();
+    }
     for (const Diagnostic &note : diag.getNotes())
-      print(note);
+      if (!this->shows || this->shows(note))
+        print(note);
   });
+}
+
+void DiagnosticPrinter::printAt(FileLineColLoc place, StringRef message,
+                                DiagnosticSeverity severity) {
+  if (unsigned id = findBuffer(sources, place)) {
+    places.emitDiagnostic(place, message, severity,
+                          isReadableLine(sources, id, place));
+    return;
+  }
+  llvm::errs() << makePrintable(place.getFilename().getValue()) << ":"
+               << place.getLine() << ":" << place.getColumn() << ": ";
+  printSeverity(severity) << message << "\n";
 }
 
 void DiagnosticPrinter::print(const Diagnostic &diag) {
   Location loc = diag.getLocation();
-  if (auto place = loc->findInstanceOf<FileLineColLoc>()) {
-    places.emitDiagnostic(place, diag.str(), diag.getSeverity(),
-                          isShortLine(sources, place));
-    return;
+  // Notes print ops, on several lines.
+  std::string message =
+      makePrintable(diag.str(), diag.getSeverity() == DiagnosticSeverity::Note
+                                    ? Newlines::Kept
+                                    : Newlines::Escaped);
+  auto called = loc->findInstanceOf<CallSiteLoc>();
+  if (FileLineColLoc place = findPlace(
+          sources, called ? Location(called.getCallee()) : Location(loc))) {
+    printAt(place, message, diag.getSeverity());
+  } else {
+    raw_ostream &os = printSeverity(diag.getSeverity());
+    if (auto path = loc->findInstanceOf<NameLoc>();
+        path && !path.getName().empty())
+      os << "in " << makePrintable(path.getName().getValue()) << ": ";
+    os << message << "\n";
   }
-  raw_ostream &os = printSeverity(diag.getSeverity());
-  if (auto path = loc->findInstanceOf<NameLoc>();
-      path && !path.getName().empty())
-    os << "in " << path.getName().getValue() << ": ";
-  os << diag << "\n";
+  if (diag.getSeverity() == DiagnosticSeverity::Note)
+    return;
+  for (int i = 0; called && i != kMaxCallers; ++i) {
+    Location caller = called.getCaller();
+    called = caller->findInstanceOf<CallSiteLoc>();
+    if (FileLineColLoc place =
+            findPlace(sources, called ? Location(called.getCallee()) : caller))
+      printAt(place, "called from here", DiagnosticSeverity::Note);
+  }
 }

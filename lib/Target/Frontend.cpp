@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Frontend.h"
-#include "DiagnosticPrinter.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Passes/Passes.h"
+#include "fsdp/Target/CrashHandler.h"
+#include "fsdp/Target/DiagnosticPrinter.h"
 #include "fsdp/Target/InputFile.h"
 
 #include "mlir/IR/Verifier.h"
@@ -65,9 +67,12 @@ void Frontend::printRemarks() {
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
-  auto buffer = readInputFile(file);
+  setCrashFile(file);
+  setCrashActivity("reading");
+  auto buffer = readInputFile(file, options.inputLimit);
   if (!buffer)
     return buffer.takeError();
+  setParsing(true);
   unsigned id = sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   // The parser reads the main buffer; a source manager of its own for each
   // file.
@@ -77,6 +82,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
       llvm::SMLoc());
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(fileSources, &context);
+  setParsing(false);
   if (!module)
     return llvm::createStringError("expected " + file +
                                    " to hold an MLIR module");
@@ -91,6 +97,10 @@ llvm::Error Frontend::addOptimizer() {
     return llvm::createStringError(
         "expected either --optimizer or --optimizer-file, got "
         "both");
+  if (options.input == "-" && options.optimizerFile == "-")
+    return llvm::createStringError(
+        "expected the step or --optimizer-file from the standard input, got "
+        "both");
   if (module->lookupSymbol(names::kOptimizer))
     return llvm::createStringError("expected a step without @optimizer beside "
                                    "--optimizer-file, got one in " +
@@ -102,7 +112,19 @@ llvm::Error Frontend::addOptimizer() {
   if (!func)
     return llvm::createStringError("expected a function @optimizer in " +
                                    options.optimizerFile + ", got none");
-  func->moveAfter(&module->getBody()->back());
+  if ((*other)->lookupSymbol(names::kForwardBackward))
+    return llvm::createStringError(
+        "expected no step beside @optimizer in " + options.optimizerFile +
+        " (name it as the input alone), got @forward_backward");
+  // Its helpers are its own: names of the step's may be the same.
+  if (llvm::Error error =
+          runPipeline(**other, "optimizer", [](OpPassManager &pm) {
+            pm.addPass(createIsolateStep());
+          }))
+    return error;
+  setCrashFile(options.input);
+  func->remove();
+  module->getBody()->push_back(func);
   return llvm::Error::success();
 }
 
@@ -120,6 +142,7 @@ Frontend::runPipeline(ModuleOp module, StringRef what,
   // pass takes longer than the passes; tests run them through fsdp-opt, which
   // does it.
   pm.enableVerifier(false);
+  pm.addInstrumentation(createCrashInstrumentation());
   build(pm);
   int64_t numErrors = diagnostics->getNumErrors();
   bool failedToRun = failed(pm.run(module)) || failed(verify(module));
@@ -175,6 +198,7 @@ llvm::Error Frontend::partition(ModuleOp module, const StepOptions &options) {
 llvm::Error Frontend::makeKernels(ModuleOp module, const StepOptions &options) {
   KernelOptions kernels;
   kernels.attention = options.attention;
+  kernels.checkAll = options.checkAllIndices;
   return runPipeline(module, "kernels", [&](OpPassManager &pm) {
     buildKernelPipeline(pm, kernels);
   });

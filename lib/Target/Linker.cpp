@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/PrintableText.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -14,6 +15,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir::fsdp;
 using llvm::StringRef;
@@ -59,10 +61,12 @@ static llvm::Error run(llvm::ArrayRef<std::string> arguments, StringRef place) {
                                        &message);
   if (code == 0)
     return llvm::Error::success();
-  auto text = llvm::MemoryBuffer::getFile(log->getPath());
+  // Lines of its own, as it wrote them, before the error.
+  if (auto text = llvm::MemoryBuffer::getFile(log->getPath()))
+    llvm::errs() << makePrintable((*text)->getBuffer(), Newlines::Kept);
   return llvm::createStringError(
-      "linking failed: " + llvm::join(arguments, " ") + "\n" +
-      (text ? (*text)->getBuffer().rtrim() : message));
+      "linking failed: " + llvm::join(arguments, " ") +
+      (message.empty() ? "" : ": " + message));
 }
 
 llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {

@@ -11,6 +11,7 @@
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/PlanCompare.h"
+#include "fsdp/Target/PrintableText.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -62,7 +63,7 @@ void fsdp::warnAboveDevice(int64_t budget, const Cluster &cluster) {
     llvm::WithColor::warning()
         << "expected a memory budget of at most the "
         << cluster.device.memoryBytes << " bytes that the device of cluster '"
-        << cluster.name << "' has, got " << budget << "\n";
+        << makePrintable(cluster.name) << "' has, got " << budget << "\n";
 }
 
 /// Where cluster files lie for a tool in @toolDir, in a build tree or an
@@ -218,9 +219,11 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   if (options.json)
     printPlanJson(report, llvm::outs());
   else
-    printPlanText(report, llvm::outs());
-  if (!options.json && !report.compared.empty())
-    printComparison(report, llvm::outs());
+    printPrintable(llvm::outs(), [&](raw_ostream &os) {
+      printPlanText(report, os);
+      if (!report.compared.empty())
+        printComparison(report, os);
+    });
   llvm::outs().flush();
   source.getWatch().lap("write");
   return llvm::Error::success();

@@ -7,6 +7,8 @@
 
 #include "fsdp/Target/StepCommandLine.h"
 #include "WrapChoice.h"
+#include "fsdp/Target/Planner.h"
+#include "fsdp/Target/PrintableText.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -84,7 +86,20 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
               clEnumValN(AttentionMode::Decomposed, "decomposed", "op by op")),
           cl::cat(category)),
       timing("timing", cl::desc("Say how long each part takes"),
-             cl::cat(category)) {}
+             cl::cat(category)),
+      inputLimit("input-limit", cl::value_desc("4GiB"), cl::init("1GiB"),
+                 cl::desc("Most bytes of a file that holds a step, once it is "
+                          "decompressed (default: 1GiB)"),
+                 cl::cat(category)) {}
+
+llvm::Expected<int64_t>
+mlir::fsdp::parseInputLimit(const cl::opt<std::string> &option) {
+  auto bytes = parseBytes(option);
+  if (!bytes)
+    return llvm::createStringError("--input-limit: " +
+                                   llvm::toString(bytes.takeError()));
+  return bytes;
+}
 
 void StepCommandLine::fill(StepOptions &options) const {
   options.input = input;
@@ -106,6 +121,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.skipNonfinite = skipNonfinite;
   options.attention = attention;
   options.timing = timing;
+  options.inputLimit = llvm::cantFail(parseInputLimit(inputLimit));
 }
 
 /// As it is typed.
@@ -136,6 +152,8 @@ llvm::Error StepCommandLine::check() const {
   for (const cl::Option *option : given)
     if (llvm::Error error = expectOnce(*option))
       return error;
+  if (auto limit = parseInputLimit(inputLimit); !limit)
+    return limit.takeError();
   return expectTexts({&optimizerFile, &optimizer, &mesh, &strategy, &wrap,
                       &paramDtype, &reduceDtype, &bufferDtype,
                       &reshardAfterForward, &recompute, &offload, &bucket});
@@ -221,7 +239,7 @@ llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
 }
 
 int mlir::fsdp::reportError(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << "\n";
+  llvm::WithColor::error() << makePrintable(message.str()) << "\n";
   return 1;
 }
 

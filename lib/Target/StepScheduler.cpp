@@ -20,6 +20,7 @@
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/Planner.h"
+#include "fsdp/Target/PrintableText.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -106,8 +107,9 @@ void StepScheduler::report(ModuleOp module) const {
   llvm::errs() << llvm::formatv(
       "step {0:f3} ms, bound {1:f3} ms, gap {2:f1} %, on {3}; arena {4:f1} MiB "
       "of {5:f1}\n",
-      time, bound, bound > 0 ? 100 * (time - bound) / bound : 0, cluster.name,
-      getArenaBytes(step) / 1048576.0, budget / 1048576.0);
+      time, bound, bound > 0 ? 100 * (time - bound) / bound : 0,
+      makePrintable(cluster.name), getArenaBytes(step) / 1048576.0,
+      budget / 1048576.0);
 }
 
 /// Packing adds copies to a step, of what could not be computed in its place:

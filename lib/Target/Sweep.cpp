@@ -11,6 +11,7 @@
 #include "fsdp/Analysis/Strategy.h"
 #include "fsdp/Analysis/WrapPolicy.h"
 #include "fsdp/Target/OutputFile.h"
+#include "fsdp/Target/PrintableText.h"
 #include "fsdp/Target/StepCommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -298,7 +299,8 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   if (options.json)
     printSweepJson(report, llvm::outs());
   else
-    printSweepText(report, llvm::outs());
+    printPrintable(llvm::outs(),
+                   [&](raw_ostream &os) { printSweepText(report, os); });
   llvm::outs().flush();
   if (report.count(SweepPoint::Refused) == int64_t(report.points.size()))
     return llvm::createStringError(

@@ -6,7 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Passes/IsolateStep.h"
 #include "fsdp/Passes/Passes.h"
+
+#include "mlir/IR/OwningOpRef.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_VERIFYINPUT
@@ -21,6 +24,17 @@ struct VerifyInput : fsdp::impl::VerifyInputBase<VerifyInput> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     markAllAnalysesPreserved();
+    // Functions first: the rules of ops hold for a step without calls.
+    OwningOpRef<ModuleOp> inlined;
+    if (module.lookupSymbol<func::FuncOp>(names::kForwardBackward)) {
+      if (failed(verifyInputModule(module)))
+        return signalPassFailure();
+      if (hasHelpers(module)) {
+        inlined = module.clone();
+        isolateStep(*inlined);
+        module = *inlined;
+      }
+    }
     FailureOr<TracedStep> step = readTracedStep(module);
     if (failed(step) || failed(verifyStepBody(step->func)))
       return signalPassFailure();

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Compiler.h"
+#include "fsdp/Target/CrashHandler.h"
 #include "fsdp/Target/StepCommandLine.h"
 #include "fsdp/Target/ToolProcess.h"
 
@@ -131,9 +132,7 @@ static llvm::SmallVector<OptionRule> getRules() {
   return rules;
 }
 
-int main(int argc, char **argv) {
-  prepareProcess();
-  llvm::InitLLVM init(argc, argv);
+static int compileStep(int argc, char **argv) {
   // The linker's driver looks for its parts there.
   setenv("PATH", "/usr/local/bin:/usr/bin:/bin", /*overwrite=*/0);
   cl::HideUnrelatedOptions(category);
@@ -185,7 +184,7 @@ int main(int argc, char **argv) {
   fillFilter(options.remarks.passed, passedRemarks);
   fillFilter(options.remarks.missed, missedRemarks);
   options.march = march;
-  options.guard = guard;
+  options.guard = options.checkAllIndices = guard;
   ScheduleOptions &schedule = options.schedule;
   schedule.cluster = cluster;
   schedule.profile = profile;
@@ -198,4 +197,10 @@ int main(int argc, char **argv) {
   if (llvm::Error error = compile(options))
     return reportError(std::move(error));
   return 0;
+}
+
+int main(int argc, char **argv) {
+  prepareProcess();
+  llvm::InitLLVM init(argc, argv);
+  return runTool("fsdp-compile", [&] { return compileStep(argc, argv); });
 }

@@ -6,17 +6,25 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Target/CrashHandler.h"
 #include "fsdp/Target/ToolProcess.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "llvm/Support/InitLLVM.h"
 
-int main(int argc, char **argv) {
-  mlir::fsdp::prepareProcess();
+static int runServer(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   registry.insert<mlir::fsdp::FSDPDialect>();
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
+}
+
+int main(int argc, char **argv) {
+  mlir::fsdp::prepareProcess();
+  llvm::InitLLVM init(argc, argv);
+  return mlir::fsdp::runTool("fsdp-lsp-server",
+                             [&] { return runServer(argc, argv); });
 }

@@ -7,6 +7,8 @@
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Target/CrashHandler.h"
+#include "fsdp/Target/DiagnosticPrinter.h"
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/RemarkLog.h"
@@ -16,32 +18,149 @@
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Tools/ParseUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
 
+static llvm::cl::opt<std::string> inputLimit(
+    "input-limit", llvm::cl::value_desc("4GiB"), llvm::cl::init("1GiB"),
+    llvm::cl::desc("Most bytes of the input, once it is decompressed "
+                   "(default: 1GiB)"));
+
+static bool isShown(const Diagnostic &diag, const MlirOptMainConfig &config) {
+  switch (diag.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    return true;
+  case DiagnosticSeverity::Warning:
+    return config.getDiagnosticVerbosityLevel() >=
+           VerbosityLevel::ErrorsAndWarnings;
+  case DiagnosticSeverity::Remark:
+    return config.getDiagnosticVerbosityLevel() >=
+           VerbosityLevel::ErrorsWarningsAndRemarks;
+  case DiagnosticSeverity::Note:
+    return config.shouldShowNotes();
+  }
+  llvm_unreachable("a severity that is none of the four");
+}
+
+namespace {
+/// Prints as DiagnosticPrinter while a pass manager, and so before its context,
+/// lives.
+struct PrintingInstrumentation : PassInstrumentation {
+  PrintingInstrumentation(llvm::SourceMgr &sources, MLIRContext *context,
+                          DiagnosticPrinter::Filter shows)
+      : printer(sources, context, std::move(shows)) {}
+  DiagnosticPrinter printer;
+};
+
+/// As upstream's main, but opens no file that the command line does not name,
+/// and says what it runs where it crashes.
+class Chunk {
+public:
+  Chunk(const llvm::MemoryBuffer &text, DialectRegistry &registry)
+      : text(text), registry(registry),
+        config(MlirOptMainConfig::createFromCLOptions()) {
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text),
+                               llvm::SMLoc());
+  }
+
+  LogicalResult run(raw_ostream &os);
+
+private:
+  LogicalResult tryParsing();
+  /// As upstream's options rule it.
+  DiagnosticPrinter::Filter getFilter() const {
+    return [this](const Diagnostic &diag) { return isShown(diag, config); };
+  }
+
+  const llvm::MemoryBuffer &text;
+  DialectRegistry &registry;
+  const MlirOptMainConfig config;
+  llvm::SourceMgr sources;
+};
+} // namespace
+
+/// Fails, with errors printed, where the text cannot be parsed; else parsing it
+/// again prints nothing. (Upstream's main would open the files that locations
+/// name to show their lines.)
+LogicalResult Chunk::tryParsing() {
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.allowUnregisteredDialects(config.shouldAllowUnregisteredDialects());
+  DiagnosticPrinter printer(sources, &context, getFilter());
+  auto parsed = std::make_shared<llvm::SourceMgr>();
+  parsed->AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text),
+                             llvm::SMLoc());
+  ParserConfig parser(&context, config.shouldVerifyOnParsing());
+  return success(bool(parseSourceFileForTool(
+      parsed, parser, !config.shouldUseExplicitModule())));
+}
+
+LogicalResult Chunk::run(raw_ostream &os) {
+  setParsing(true);
+  LogicalResult parses = tryParsing();
+  setParsing(false);
+  if (failed(parses))
+    return failure();
+  MlirOptMainConfig upstream = config;
+  // Of this chunk.
+  upstream.splitInputFile("").outputSplitMarker("");
+  upstream.setPassPipelineSetupFn([&](PassManager &pm) {
+    pm.addInstrumentation(createCrashInstrumentation());
+    // After upstream's handler, and so asked first.
+    pm.addInstrumentation(std::make_unique<PrintingInstrumentation>(
+        sources, pm.getContext(), getFilter()));
+    return config.setupPassPipeline(pm);
+  });
+  return MlirOptMain(os, llvm::MemoryBuffer::getMemBuffer(text), registry,
+                     upstream);
+}
+
+static LogicalResult process(raw_ostream &os,
+                             std::unique_ptr<llvm::MemoryBuffer> input,
+                             DialectRegistry &registry) {
+  const MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
+  // Files that hold the diagnostics that they expect are of a test's author.
+  if (config.shouldVerifyDiagnostics())
+    return MlirOptMain(os, std::move(input), registry, config);
+  return splitAndProcessBuffer(
+      std::move(input),
+      [&](std::unique_ptr<llvm::MemoryBuffer> chunk, raw_ostream &os) {
+        return Chunk(*chunk, registry).run(os);
+      },
+      os, config.inputSplitMarker(), config.outputSplitMarker());
+}
+
 /// As upstream's, but reads gzip and says what it cannot write.
 static int run(StringRef input, StringRef output, DialectRegistry &registry) {
+  auto limit = parseInputLimit(inputLimit);
+  if (!limit)
+    return reportError(limit.takeError());
   auto file = OutputFile::create(output);
   if (!file)
     return reportError(file.takeError());
-  auto buffer = readInputFile(input);
+  setCrashFile(input);
+  setCrashActivity("reading");
+  auto buffer = readInputFile(input, *limit);
   if (!buffer)
     return reportError(buffer.takeError());
   bool hasRun = false;
-  auto process = [&](raw_ostream &os) {
-    hasRun = succeeded(MlirOptMain(os, std::move(*buffer), registry,
-                                   MlirOptMainConfig::createFromCLOptions()));
+  auto print = [&](raw_ostream &os) {
+    hasRun = succeeded(process(os, std::move(*buffer), registry));
   };
   auto write = [&]() -> llvm::Error {
     // What was printed before a failure helps to find it.
     if (output == "-")
-      return file->write(process);
+      return file->write(print);
     std::string text;
     llvm::raw_string_ostream os(text);
-    process(os);
+    print(os);
     return hasRun ? file->write([&](raw_ostream &os) { os << text; })
                   : llvm::Error::success();
   };
@@ -68,9 +187,7 @@ static llvm::Error checkFilters(const MlirOptMainConfig &config) {
   return llvm::Error::success();
 }
 
-int main(int argc, char **argv) {
-  prepareProcess();
-  llvm::InitLLVM init(argc, argv);
+static int runOpt(int argc, char **argv) {
   DialectRegistry registry;
   registerAllDialects(registry);
   registerAllExtensions(registry);
@@ -86,4 +203,10 @@ int main(int argc, char **argv) {
   if (config.shouldShowDialects() || config.shouldListPasses())
     return asMainReturnCode(MlirOptMain(argc, argv, input, output, registry));
   return run(input, output, registry);
+}
+
+int main(int argc, char **argv) {
+  prepareProcess();
+  llvm::InitLLVM init(argc, argv);
+  return runTool("fsdp-opt", [&] { return runOpt(argc, argv); });
 }

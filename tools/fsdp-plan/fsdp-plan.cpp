@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Target/CrashHandler.h"
 #include "fsdp/Target/Planner.h"
 #include "fsdp/Target/StepCommandLine.h"
 #include "fsdp/Target/Sweep.h"
@@ -108,9 +109,7 @@ static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
   return rules;
 }
 
-int main(int argc, char **argv) {
-  prepareProcess();
-  llvm::InitLLVM init(argc, argv);
+static int planStep(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(
       argc, argv, "Says what a training step takes on a cluster, and why\n");
@@ -150,4 +149,10 @@ int main(int argc, char **argv) {
   if (llvm::Error error = plan(options))
     return reportError(std::move(error));
   return 0;
+}
+
+int main(int argc, char **argv) {
+  prepareProcess();
+  llvm::InitLLVM init(argc, argv);
+  return runTool("fsdp-plan", [&] { return planStep(argc, argv); });
 }

@@ -7,6 +7,7 @@
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Target/CrashHandler.h"
 #include "fsdp/Target/ToolProcess.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -14,9 +15,9 @@
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
+#include "llvm/Support/InitLLVM.h"
 
-int main(int argc, char **argv) {
-  mlir::fsdp::prepareProcess();
+static int reduceFile(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
@@ -25,4 +26,11 @@ int main(int argc, char **argv) {
   mlir::fsdp::registerAllPasses();
   mlir::MLIRContext context(registry);
   return mlir::failed(mlir::mlirReduceMain(argc, argv, context));
+}
+
+int main(int argc, char **argv) {
+  mlir::fsdp::prepareProcess();
+  llvm::InitLLVM init(argc, argv);
+  return mlir::fsdp::runTool("fsdp-reduce",
+                             [&] { return reduceFile(argc, argv); });
 }

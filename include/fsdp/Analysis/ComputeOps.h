@@ -72,6 +72,12 @@ int64_t getTensorBytes(Type type);
 /// what an int64_t counts.
 constexpr int64_t kMostTensorBytes = int64_t(1) << 53;
 
+/// Dimensions of a tensor; PyTorch has as many.
+constexpr int64_t kMostRank = 64;
+
+/// Whether @type, if it is a ranked tensor, has at most that many dimensions.
+bool isOfCountableRank(Type type);
+
 /// Whether @type, if it is a tensor of static shape, has at most that many
 /// bytes. Nobody may ask getTensorBytes of user IR before.
 bool isOfCountableBytes(Type type);

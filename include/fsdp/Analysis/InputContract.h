@@ -24,7 +24,11 @@
 // - input_c13: ops have results of static shape and countable bytes.
 // - input_c14: initialisers are of a known kind and fit the tensor.
 // - input_c15: ops have no side effects, except cf.assert.
-// - input_c16: fsdp.verified is a text.
+// - input_c16: the module holds the two functions and private ones, no more.
+// - input_c17: calls are of those, end, and come to a countable number of ops.
+// - input_c18: attributes of fsdp are the ones above; there are none of llvm.
+// - input_c19: ops are of dialects that compute.
+// - input_c20: fsdp.verified is a text.
 // - optimizer_c1: @optimizer has a body of one block.
 // - optimizer_c2: each argument and result has a role, a name and numbers.
 // - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.
@@ -142,13 +146,18 @@ struct OptimizerFunction {
 /// and does not print `op`, which may be the whole step.
 InFlightDiagnostic emitInputError(Operation *op, const Twine &message = {});
 
+/// Checks what the module of a step, or of an optimizer alone, holds:
+/// functions, whom they call, attributes (input_c16, input_c17, input_c18);
+/// linear in them.
+LogicalResult verifyInputModule(ModuleOp module);
+
 /// Reads `@forward_backward` of `module`; on a breach of the contract emits an
 /// error for the first few rules broken and fails. Rules about ops are left to
 /// verifyStepBody.
 FailureOr<TracedStep> readTracedStep(ModuleOp module);
 
-/// Checks the ops of `@forward_backward` (input_c13, input_c15); linear in
-/// them.
+/// Checks the ops of `@forward_backward`, without calls (input_c13, input_c15,
+/// input_c19); linear in them.
 LogicalResult verifyStepBody(func::FuncOp func);
 
 /// Reads `@optimizer` of `module`, which must be there.

@@ -43,6 +43,18 @@ def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::ModuleOp"> {
 // Partition: L0 -> L1 -> L2
 //===----------------------------------------------------------------------===//
 
+def IsolateStep : Pass<"fsdp-isolate-step", "::mlir::ModuleOp"> {
+  let summary = "Leaves of a module what the input contract names (L0)";
+  let description = [{
+    Refuses a module that holds anything but `@forward_backward`, `@optimizer`
+    and private functions (input_c16, input_c17, input_c18). Inlines the private
+    ones and drops them, and all attributes but those of the contract and those
+    that belong to an op: what other dialects say of a module, a function, an
+    argument or an op reaches no later pass. A module with neither of the two
+    functions stays as it is.
+  }];
+}
+
 def AddOptimizer : Pass<"fsdp-add-optimizer", "::mlir::ModuleOp"> {
   let summary = "Appends a built-in optimizer where the module has none (L0)";
   let description = [{
@@ -198,6 +210,28 @@ def ConvertLogicalToCollectives
 //===----------------------------------------------------------------------===//
 // Kernels: still L2
 //===----------------------------------------------------------------------===//
+
+def CheckIndices : Pass<"fsdp-check-indices", "::mlir::ModuleOp"> {
+  let summary = "Asserts that indices computed from data are in range";
+  let description = [{
+    An access of an element or a slice of a tensor at an index that is neither
+    known to be in range (IndexRanges: loops, bounds of the step's inputs, what
+    arithmetic makes of them) nor asserted to be gets an assertion, and 0 for an
+    index that is out of range. In scf.for, whether all were in range is carried
+    through the loops to an fsdp.check. An access where neither can be, such as
+    in scf.while, is refused.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::cf::ControlFlowDialect"];
+  let options = [
+    Option<"all", "all", "bool", /*default=*/"false",
+           "also where the index is known to be in range, unless it is a "
+           "constant or the index of a loop itself">
+  ];
+}
 
 def HoistChecks : Pass<"fsdp-hoist-checks", "::mlir::ModuleOp"> {
   let summary = "Moves assertions out of loops";

@@ -62,6 +62,10 @@ struct KernelOptions : PassPipelineOptions<KernelOptions> {
       llvm::cl::values(
           clEnumValN(AttentionMode::Fused, "fused", "one kernel"),
           clEnumValN(AttentionMode::Decomposed, "decomposed", "as traced"))};
+  Option<bool> checkAll{
+      *this, "check-all",
+      llvm::cl::desc("check indices that are known to be in range, too"),
+      llvm::cl::init(false)};
 };
 
 /// L0 to L1: units, flat parameters, reduced gradients, optimizer.

@@ -13,6 +13,7 @@
 #define FSDP_TARGET_FRONTEND_H
 
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/RemarkLog.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -31,6 +32,8 @@ namespace mlir::fsdp {
 /// Which step, and how it is spread over the ranks.
 struct StepOptions {
   std::string input, optimizerFile;
+  /// Bytes of each of the two, once decompressed.
+  int64_t inputLimit = kDefaultInputLimit;
   /// As the options of fsdp-partition.
   std::string mesh = "shard=1", strategy = "auto", wrap = "blocks";
   std::string paramDtype, reduceDtype, bufferDtype, optimizer;
@@ -41,6 +44,7 @@ struct StepOptions {
               offload = "auto", bucket = "auto";
   /// As the option of fsdp-kernels.
   AttentionMode attention = AttentionMode::Fused;
+  bool checkAllIndices = false;
   /// Print how long each part took to stderr.
   bool timing = false;
 };

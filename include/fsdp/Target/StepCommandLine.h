@@ -71,7 +71,12 @@ private:
   llvm::cl::opt<bool> clip, skipNonfinite;
   llvm::cl::opt<AttentionMode> attention;
   llvm::cl::opt<bool> timing;
+  llvm::cl::opt<std::string> inputLimit;
 };
+
+/// What --input-limit says: bytes, as `64MiB`.
+llvm::Expected<int64_t>
+parseInputLimit(const llvm::cl::opt<std::string> &option);
 
 /// What is given but could have no effect is a mistake: "expected --emit exe or
 /// so beside --march, got report: " and the reason, of the first of @rules that

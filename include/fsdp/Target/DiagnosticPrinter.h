@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_LIB_TARGET_DIAGNOSTICPRINTER_H
-#define FSDP_LIB_TARGET_DIAGNOSTICPRINTER_H
+#ifndef FSDP_TARGET_DIAGNOSTICPRINTER_H
+#define FSDP_TARGET_DIAGNOSTICPRINTER_H
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -14,21 +14,30 @@ namespace mlir::fsdp {
 
 /// Prints diagnostics, while it lives: with the place in a file where there is
 /// one, else with the module path, else with neither. A line of a file is shown
-/// only where it can be read at a glance.
+/// only where `sources` holds the file (MLIR's own handler opens whatever file
+/// a location names) and the line can be read at a glance. What is printed is
+/// printable, whatever names hold.
 class DiagnosticPrinter : public ScopedDiagnosticHandler {
 public:
-  DiagnosticPrinter(llvm::SourceMgr &sources, MLIRContext *context);
+  using Filter = std::function<bool(const Diagnostic &)>;
+
+  /// Diagnostics and notes that `shows` refuses are not printed.
+  DiagnosticPrinter(llvm::SourceMgr &sources, MLIRContext *context,
+                    Filter shows = {});
   /// How many of them were errors.
   int64_t getNumErrors() const { return numErrors; }
 
 private:
   void print(const Diagnostic &diag);
+  void printAt(FileLineColLoc place, StringRef message,
+               DiagnosticSeverity severity);
 
   llvm::SourceMgr &sources;
   SourceMgrDiagnosticHandler places;
+  Filter shows;
   int64_t numErrors = 0;
 };
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_LIB_TARGET_DIAGNOSTICPRINTER_H
+#endif // FSDP_TARGET_DIAGNOSTICPRINTER_H

@@ -1,0 +1,186 @@
+// RUN: fsdp-opt %s --fsdp-check-indices --split-input-file | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-check-indices=all=true --split-input-file | FileCheck %s --check-prefix=ALL
+// RUN: fsdp-opt %s --fsdp-kernels --split-input-file | FileCheck %s --check-prefix=KERNELS
+
+// A lookup at what data says is asserted; fsdp-hoist-checks makes it safe.
+
+#id = affine_map<(i) -> (i)>
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[IN:.*]] = arith.cmpi ult, %[[ROW:.*]], %c4{{.*}} : index
+// CHECK-NEXT:    cf.assert %[[IN]], "index 0 of tensor<4xf32> must be from 0 to 3 (embed)"
+// CHECK-NEXT:    tensor.extract %{{.*}}[%[[ROW]]]
+// KERNELS-LABEL: func.func @step
+// KERNELS:         fsdp.check %{{.*}}, "index 0 of tensor<4xf32> must be from 0 to 3 (embed) (input 'rows')"
+func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows"}}) -> tensor<5xf32> {
+  %e = tensor.empty() : tensor<5xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%rows : tensor<5xi64>) outs(%e : tensor<5xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %row = arith.index_cast %i : i64 to index
+    %v = tensor.extract %table[%row] : tensor<4xf32> loc("embed")
+    linalg.yield %v : f32
+  } -> tensor<5xf32>
+  return %r : tensor<5xf32>
+}
+
+// -----
+
+// Bounds of an input, through arithmetic and views, tell the range: 2 * 1 + 1 is
+// below 4. Where all is asked for, it is asserted all the same; the loop's own
+// index never is.
+
+#id = affine_map<(i) -> (i)>
+#two = affine_map<(i, j) -> (i, j)>
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT:     cf.assert
+// CHECK:         return
+// ALL-LABEL: func.func @step
+// ALL:         cf.assert %{{.*}}, "index 1 of tensor<5x4xf32> must be from 0 to 3"
+// ALL-NOT:     cf.assert
+// ALL:         return
+func.func @step(%table: tensor<5x4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows", low = 0, high = 2}}) -> tensor<5x1xf32> {
+  %two = arith.constant 2 : i64
+  %one = arith.constant 1 : index
+  %flat = tensor.expand_shape %rows [[0, 1]] output_shape [5, 1] : tensor<5xi64> into tensor<5x1xi64>
+  %e = tensor.empty() : tensor<5x1xf32>
+  %r = linalg.generic {indexing_maps = [#two, #two], iterator_types = ["parallel", "parallel"]}
+      ins(%flat : tensor<5x1xi64>) outs(%e : tensor<5x1xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %l = linalg.index 0 : index
+    %d = arith.muli %i, %two : i64
+    %row = arith.index_cast %d : i64 to index
+    %next = arith.addi %row, %one : index
+    %v = tensor.extract %table[%l, %next] : tensor<5x4xf32>
+    linalg.yield %v : f32
+  } -> tensor<5x1xf32>
+  return %r : tensor<5x1xf32>
+}
+
+// -----
+
+// What an exporter asserts is not asserted twice, neither where it stands nor of
+// the same indices elsewhere: there, the index is made safe.
+
+#id = affine_map<(i) -> (i)>
+
+// CHECK-LABEL: func.func @step
+// CHECK:         cf.assert %{{.*}}, "too large"
+// CHECK:         cf.assert %{{.*}}, "too small"
+// CHECK-NOT:     cf.assert
+// CHECK:         scf.for
+// CHECK:           %[[IN:.*]] = arith.cmpi ult, %[[ROW:.*]], %c4
+// CHECK:           %[[SAFE:.*]] = arith.select %[[IN]], %[[ROW]], %c0
+// CHECK:           tensor.insert %{{.*}} into %{{.*}}[%[[SAFE]]]
+// CHECK-NOT:     fsdp.check
+// CHECK:         return
+func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64>) -> (tensor<5xf32>, tensor<4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %four = arith.constant 4 : index
+  %zero = arith.constant 0 : i64
+  %e = tensor.empty() : tensor<5xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%rows : tensor<5xi64>) outs(%e : tensor<5xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %row = arith.index_cast %i : i64 to index
+    %below = arith.cmpi slt, %row, %four : index
+    cf.assert %below, "too large"
+    %above = arith.cmpi sge, %i, %zero : i64
+    cf.assert %above, "too small"
+    %v = tensor.extract %table[%row] : tensor<4xf32>
+    linalg.yield %v : f32
+  } -> tensor<5xf32>
+  %g = scf.for %k = %c0 to %c5 step %c1 iter_args(%sum = %table) -> (tensor<4xf32>) {
+    %i = tensor.extract %rows[%k] : tensor<5xi64>
+    %row = arith.index_cast %i : i64 to index
+    %v = tensor.extract %r[%k] : tensor<5xf32>
+    %s = tensor.insert %v into %sum[%row] : tensor<4xf32>
+    scf.yield %s : tensor<4xf32>
+  }
+  return %r, %g : tensor<5xf32>, tensor<4xf32>
+}
+
+// -----
+
+// In loops at the top, the condition is carried to their end, of all indices
+// together; slices as well.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[YES:.*]] = linalg.fill {{.*}} -> tensor<i1>
+// CHECK:         %[[OUTER:.*]]:2 = scf.for {{.*}} iter_args(%{{.*}}, %[[BEFORE:.*]] = %[[YES]])
+// CHECK:           %[[INNER:.*]]:2 = scf.for {{.*}} iter_args(%{{.*}}, %[[HELD:.*]] = %[[BEFORE]])
+// CHECK:             %[[IN:.*]] = arith.cmpi ult, %[[ROW:.*]], %c3
+// CHECK:             %[[SAFE:.*]] = arith.select %[[IN]], %[[ROW]]
+// CHECK:             tensor.extract_slice %{{.*}}[%[[SAFE]], 0] [2, 3]
+// CHECK:             tensor.insert_slice %{{.*}} into %{{.*}}[%[[SAFE]], 0] [2, 3]
+// CHECK:             %[[WAS:.*]] = tensor.extract %[[HELD]][]
+// CHECK:             %[[AND:.*]] = arith.andi %[[WAS]], %[[IN]]
+// CHECK:             %[[NOW:.*]] = tensor.insert %[[AND]] into %[[HELD]][]
+// CHECK:             scf.yield %{{.*}}, %[[NOW]]
+// CHECK:           scf.yield %[[INNER]]#0, %[[INNER]]#1
+// CHECK:         fsdp.check %[[OUTER]]#1, "index 0 of tensor<4x3xf32> must be from 0 to 2"
+// CHECK-NOT:     fsdp.check
+func.func @step(%table: tensor<4x3xf32>, %rows: tensor<5xi64>) -> tensor<4x3xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c5 = arith.constant 5 : index
+  %g = scf.for %k = %c0 to %c5 step %c1 iter_args(%a = %table) -> (tensor<4x3xf32>) {
+    %h = scf.for %l = %c0 to %c2 step %c1 iter_args(%b = %a) -> (tensor<4x3xf32>) {
+      %i = tensor.extract %rows[%k] : tensor<5xi64>
+      %row = arith.index_cast %i : i64 to index
+      %v = tensor.extract_slice %b[%row, 0] [2, 3] [1, 1] : tensor<4x3xf32> to tensor<2x3xf32>
+      %s = tensor.insert_slice %v into %b[%row, 0] [2, 3] [1, 1] : tensor<2x3xf32> into tensor<4x3xf32>
+      scf.yield %s : tensor<4x3xf32>
+    }
+    scf.yield %h : tensor<4x3xf32>
+  }
+  return %g : tensor<4x3xf32>
+}
+
+// -----
+
+// At the top of the step: asserted, and safe in any order.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[IN:.*]] = arith.cmpi ult
+// CHECK:         cf.assert %[[IN]]
+// CHECK:         %[[SAFE:.*]] = arith.select %[[IN]]
+// CHECK:         tensor.extract %{{.*}}[%[[SAFE]]]
+func.func @step(%table: tensor<4xf32>, %row: tensor<i64>) -> tensor<f32> {
+  %i = tensor.extract %row[] : tensor<i64>
+  %k = arith.index_cast %i : i64 to index
+  %v = tensor.extract %table[%k] : tensor<4xf32>
+  %r = tensor.from_elements %v : tensor<f32>
+  return %r : tensor<f32>
+}
+
+// -----
+
+// A bound that the step computes proves it, in any region.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT:     cf.assert
+// CHECK-NOT:     fsdp.check
+// CHECK:         return
+func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> tensor<f32> {
+  %zero = arith.constant 0 : i64
+  %three = arith.constant 3 : i64
+  %cond = tensor.extract %c[] : tensor<i1>
+  %v = scf.if %cond -> (f32) {
+    %i = tensor.extract %row[] : tensor<i64>
+    %low = arith.maxsi %i, %zero : i64
+    %high = arith.minsi %low, %three : i64
+    %k = arith.index_cast %high : i64 to index
+    %x = tensor.extract %table[%k] : tensor<4xf32>
+    scf.yield %x : f32
+  } else {
+    %f = arith.constant 0.0 : f32
+    scf.yield %f : f32
+  }
+  %r = tensor.from_elements %v : tensor<f32>
+  return %r : tensor<f32>
+}

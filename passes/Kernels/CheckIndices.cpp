@@ -1,0 +1,423 @@
+//===- CheckIndices.cpp - No lookup leaves its tensor ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An index that is computed from data may be anything. Unless its range is
+// known to be that of the tensor, or the step asserts it, it is asserted here,
+// and replaced by 0 where it is out of range: the memory beside a tensor is
+// another's.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/IndexRanges.h"
+#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/StridedLayout.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_CHECKINDICES
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+namespace {
+/// One index of an access: 0 <= index < size, of a dimension of @tensor.
+struct Index {
+  OpOperand *operand;
+  int64_t size;
+  RankedTensorType tensor;
+  unsigned dim;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What is accessed
+//===----------------------------------------------------------------------===//
+
+static void collect(OperandRange indices, MutableOperandRange operands,
+                    Type type, SmallVector<Index> &found) {
+  auto tensor = cast<RankedTensorType>(type);
+  for (unsigned i = 0, e = indices.size(); i != e; ++i)
+    found.push_back({&operands[i], tensor.getDimSize(i), tensor, i});
+}
+
+/// Of @slice, a part of a tensor of @type: where it begins in each dimension.
+/// Sizes and strides are static, or the size is unknown (0): nothing is proven.
+template <typename SliceOp>
+static void collectSlice(SliceOp slice, RankedTensorType tensor,
+                         SmallVector<Index> &found) {
+  unsigned next = 0;
+  MutableOperandRange offsets = slice.getOffsetsMutable();
+  for (unsigned i = 0; i != unsigned(tensor.getRank()); ++i) {
+    if (!slice.isDynamicOffset(i))
+      continue;
+    int64_t room = 0;
+    if (!slice.isDynamicSize(i) && !slice.isDynamicStride(i))
+      room = tensor.getDimSize(i) -
+             (slice.getStaticSize(i) - 1) * slice.getStaticStride(i);
+    found.push_back({&offsets[next++], room, tensor, i});
+  }
+}
+
+/// The indices of @op that are not constants, if it accesses elements or a
+/// slice of a tensor.
+static SmallVector<Index> getIndices(Operation *op) {
+  SmallVector<Index> found;
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    collect(extract.getIndices(), extract.getIndicesMutable(),
+            extract.getTensor().getType(), found);
+  else if (auto insert = dyn_cast<tensor::InsertOp>(op))
+    collect(insert.getIndices(), insert.getIndicesMutable(),
+            insert.getDest().getType(), found);
+  else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    collectSlice(slice, slice.getSourceType(), found);
+  else if (auto slice = dyn_cast<tensor::InsertSliceOp>(op))
+    collectSlice(slice, slice.getDestType(), found);
+  else if (auto slice = dyn_cast<tensor::ParallelInsertSliceOp>(op))
+    collectSlice(slice, slice.getDestType(), found);
+  return found;
+}
+
+//===----------------------------------------------------------------------===//
+// What is asserted
+//===----------------------------------------------------------------------===//
+
+/// The value that @index is, in another integer type that can hold it.
+static Value stripCasts(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<arith::IndexCastOp, arith::ExtSIOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// The tensor that holds every value that @value, a scalar, takes in a loop
+/// over all its elements; or whose elements are looked up. Views are the tensor
+/// that they are of. Null where @value is computed.
+static Value getTensorOf(Value value) {
+  value = stripCasts(value);
+  Value tensor;
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto op = dyn_cast<linalg::GenericOp>(arg.getOwner()->getParentOp());
+    if (!op || arg.getArgNumber() >= op.getNumDpsInputs())
+      return {};
+    tensor = op.getInputs()[arg.getArgNumber()];
+  } else if (auto extract = value.getDefiningOp<tensor::ExtractOp>()) {
+    tensor = extract.getTensor();
+  }
+  while (tensor && tensor.getDefiningOp() &&
+         isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+             tensor.getDefiningOp()))
+    tensor = tensor.getDefiningOp()->getOperand(0);
+  return tensor;
+}
+
+/// Whether a loop of the generic around @value reads all of its tensor.
+static bool readsWhole(Value value) {
+  auto arg = cast<BlockArgument>(stripCasts(value));
+  auto op = cast<linalg::GenericOp>(arg.getOwner()->getParentOp());
+  return op.getMatchingIndexingMap(op.getDpsInputOperand(arg.getArgNumber()))
+      .isProjectedPermutation();
+}
+
+namespace {
+/// Bounds that cf.assert sets: 0 <= value, value < limit.
+struct Bounds {
+  bool isNonNegative = false;
+  std::optional<int64_t> limit;
+
+  bool areWithin(int64_t size) const {
+    return isNonNegative && limit && *limit <= size;
+  }
+};
+
+/// Of scalars where they are asserted, and of all elements of tensors.
+class Assertions {
+public:
+  explicit Assertions(func::FuncOp step);
+
+  /// Whether it fails the step if @value is not within, wherever that stands.
+  bool fail(Value value, int64_t size) const {
+    Value tensor = getTensorOf(value);
+    return tensor && tensors.lookup(tensor).areWithin(size);
+  }
+  /// Whether assertions in the block of @op, before it, say so.
+  static bool standBefore(Operation *op, Value value, int64_t size);
+
+private:
+  llvm::DenseMap<Value, Bounds> tensors;
+};
+} // namespace
+
+/// What `assertion` says, of which value; null where it is another thing.
+static Value readAssertion(cf::AssertOp assertion, Bounds &bounds) {
+  auto compare = assertion.getArg().getDefiningOp<arith::CmpIOp>();
+  APInt constant;
+  if (!compare || !matchPattern(compare.getRhs(), m_ConstantInt(&constant)) ||
+      constant.getSignificantBits() > 64)
+    return {};
+  int64_t number = constant.getSExtValue();
+  switch (compare.getPredicate()) {
+  case arith::CmpIPredicate::slt:
+    bounds.limit = number;
+    break;
+  case arith::CmpIPredicate::sle:
+    bounds.limit = number == INT64_MAX ? number : number + 1;
+    break;
+  case arith::CmpIPredicate::sge:
+    bounds.isNonNegative = number >= 0;
+    break;
+  case arith::CmpIPredicate::sgt:
+    bounds.isNonNegative = number >= -1;
+    break;
+  case arith::CmpIPredicate::ult:
+    bounds.isNonNegative = number >= 0;
+    bounds.limit = number;
+    break;
+  default:
+    return {};
+  }
+  return stripCasts(compare.getLhs());
+}
+
+static void merge(Bounds &into, const Bounds &more) {
+  into.isNonNegative |= more.isNonNegative;
+  if (more.limit)
+    into.limit = into.limit ? std::min(*into.limit, *more.limit) : *more.limit;
+}
+
+Assertions::Assertions(func::FuncOp step) {
+  step.walk([&](cf::AssertOp assertion) {
+    auto generic = dyn_cast<linalg::GenericOp>(assertion->getParentOp());
+    if (!generic || generic->getParentOp() != step)
+      return;
+    Bounds bounds;
+    Value value = readAssertion(assertion, bounds);
+    if (value && isa<BlockArgument>(value) && getTensorOf(value) &&
+        readsWhole(value))
+      merge(tensors[getTensorOf(value)], bounds);
+  });
+}
+
+bool Assertions::standBefore(Operation *op, Value value, int64_t size) {
+  Bounds all;
+  for (auto assertion : op->getBlock()->getOps<cf::AssertOp>()) {
+    if (!assertion->isBeforeInBlock(op))
+      break;
+    Bounds bounds;
+    if (readAssertion(assertion, bounds) == stripCasts(value))
+      merge(all, bounds);
+  }
+  return all.areWithin(size);
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A condition in the body of a loop, and what it means where it fails.
+struct Condition {
+  Value holds;
+  std::string message;
+};
+
+class Checker {
+public:
+  Checker(func::FuncOp step, bool all)
+      : step(step), ranges(step), assertions(step), all(all) {}
+
+  LogicalResult run();
+
+private:
+  bool isProven(const Index &index);
+  LogicalResult check(Operation *op, const Index &index);
+  void checkInLoop(ArrayRef<Condition> conditions);
+
+  func::FuncOp step;
+  IndexRanges ranges;
+  Assertions assertions;
+  /// Whether what is proven is checked, too, unless it is plain to see.
+  bool all;
+  /// By the block that they are in.
+  llvm::MapVector<Block *, SmallVector<Condition>> inLoops;
+  /// By block and value, those that were compared, with 0 where they are out of
+  /// range, and the size that they were compared with.
+  llvm::DenseMap<std::pair<Block *, Value>, std::pair<Value, int64_t>> safe;
+};
+} // namespace
+
+/// A constant or the index of a loop, as it is.
+static bool isPlain(Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return isa<scf::ForOp>(arg.getOwner()->getParentOp());
+  Operation *op = value.getDefiningOp();
+  return isa<linalg::IndexOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
+}
+
+bool Checker::isProven(const Index &index) {
+  Value value = index.operand->get();
+  return (!all || isPlain(value)) && ranges.isWithin(value, index.size);
+}
+
+/// "index 0 of tensor<4xf32> must be from 0 to 3".
+static std::string describe(const Index &index, Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "index " << index.dim << " of " << index.tensor << " must be from 0 to "
+     << index.size - 1;
+  if (auto file = op->getLoc()->findInstanceOf<FileLineColLoc>())
+    os << " (" << file.getFilename().getValue() << ":" << file.getLine() << ":"
+       << file.getColumn() << ")";
+  else if (auto path = op->getLoc()->findInstanceOf<NameLoc>())
+    os << " (" << path.getName().getValue() << ")";
+  return text;
+}
+
+/// Whether @op is in scf.for at the step's top, or in one in another there, and
+/// in nothing else.
+static bool isInLoops(Operation *op, func::FuncOp step) {
+  Operation *parent = op->getParentOp();
+  while (parent != step && isa<scf::ForOp>(parent))
+    parent = parent->getParentOp();
+  return parent == step && op->getParentOp() != step;
+}
+
+/// The loop with @flag as one more value to begin with, and what @yield makes
+/// of it in each iteration.
+static scf::ForOp carry(scf::ForOp loop, Value flag,
+                        const NewYieldValuesFn &yield) {
+  IRRewriter rewriter(loop);
+  FailureOr<LoopLikeOpInterface> changed = loop.replaceWithAdditionalYields(
+      rewriter, flag, /*replaceInitOperandUsesInLoop=*/false, yield);
+  return cast<scf::ForOp>(changed->getOperation());
+}
+
+/// Carries whether @conditions, of one loop's body, held in all iterations,
+/// through that loop and those around it, in a tensor of rank 0.
+void Checker::checkInLoop(ArrayRef<Condition> conditions) {
+  auto loop =
+      cast<scf::ForOp>(conditions[0].holds.getDefiningOp()->getParentOp());
+  Location loc = conditions[0].holds.getLoc();
+  scf::ForOp outermost = loop;
+  while (auto outer = dyn_cast<scf::ForOp>(outermost->getParentOp()))
+    outermost = outer;
+  OpBuilder builder(outermost);
+  Value yes =
+      arith::ConstantOp::create(builder, loc, builder.getBoolAttr(true));
+  Value empty = tensor::EmptyOp::create(builder, loc, ArrayRef<int64_t>{},
+                                        builder.getI1Type());
+  Value flag = linalg::FillOp::create(builder, loc, yes, empty).getResult(0);
+
+  using Carried = ArrayRef<BlockArgument>;
+  scf::ForOp changed =
+      carry(loop, flag, [&](OpBuilder &b, Location, Carried carried) {
+        Value all =
+            tensor::ExtractOp::create(b, loc, carried.back(), ValueRange());
+        for (const Condition &condition : conditions)
+          all = arith::AndIOp::create(b, loc, all, condition.holds);
+        return SmallVector<Value>{tensor::InsertOp::create(
+            b, loc, all, carried.back(), ValueRange())};
+      });
+  while (auto outer = dyn_cast<scf::ForOp>(changed->getParentOp())) {
+    scf::ForOp inner = changed;
+    changed = carry(outer, flag, [&](OpBuilder &, Location, Carried carried) {
+      inner.getInitsMutable()[inner.getInits().size() - 1].set(carried.back());
+      return SmallVector<Value>{inner.getResults().back()};
+    });
+  }
+  std::string message;
+  for (const Condition &condition : conditions)
+    message += (message.empty() ? "" : "; ") + condition.message;
+  builder.setInsertionPointAfter(changed);
+  CheckOp::create(builder, loc, changed.getResults().back(), message);
+}
+
+/// Asserts it, unless the step does, and replaces it by 0 where it fails.
+LogicalResult Checker::check(Operation *op, const Index &index) {
+  Value value = index.operand->get();
+  Operation *parent = op->getParentOp();
+  bool isInBody =
+      isa<linalg::GenericOp>(parent) && parent->getParentOp() == step;
+  bool isInLoop = isInLoops(op, step);
+  if (index.size <= 0 || (parent != step && !isInBody && !isInLoop))
+    return op->emitOpError("expected index ")
+           << index.dim << " of " << index.tensor
+           << " to be one that is known to be in range (bound it with "
+              "arith.maxsi and arith.minsi), or an access at the top of the "
+              "step, in a linalg.generic or in scf.for there, got an unknown "
+              "one in "
+           << parent->getName();
+  // fsdp-hoist-checks makes lookups after an assertion safe.
+  bool isLookup = isInBody && isa<tensor::ExtractOp>(op);
+  bool isAsserted = (isInBody || parent == step) &&
+                    Assertions::standBefore(op, value, index.size);
+  if (isAsserted && isLookup)
+    return success();
+  auto &[known, size] = safe[{op->getBlock(), value}];
+  if (known && size <= index.size) {
+    index.operand->set(known);
+    return success();
+  }
+
+  OpBuilder builder(op);
+  Location loc = op->getLoc();
+  // As unsigned numbers, those below 0 are large.
+  Value holds = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::ult, value,
+      arith::ConstantIndexOp::create(builder, loc, index.size));
+  bool asserts = !isAsserted && !assertions.fail(value, index.size);
+  if (asserts && isInLoop)
+    inLoops[op->getBlock()].push_back({holds, describe(index, op)});
+  else if (asserts)
+    cf::AssertOp::create(builder, loc, holds, describe(index, op));
+  if (asserts && isLookup)
+    return success();
+  known =
+      arith::SelectOp::create(builder, loc, holds, value,
+                              arith::ConstantIndexOp::create(builder, loc, 0));
+  size = index.size;
+  index.operand->set(known);
+  return success();
+}
+
+LogicalResult Checker::run() {
+  // First all questions, then all changes.
+  SmallVector<std::pair<Operation *, Index>> unproven;
+  step.walk([&](Operation *op) {
+    for (const Index &index : getIndices(op))
+      if (!isProven(index))
+        unproven.push_back({op, index});
+  });
+  for (auto &[op, index] : unproven)
+    if (failed(check(op, index)))
+      return failure();
+  for (auto &[block, conditions] : inLoops)
+    checkInLoop(conditions);
+  return success();
+}
+
+namespace {
+struct CheckIndices : fsdp::impl::CheckIndicesBase<CheckIndices> {
+  using CheckIndicesBase::CheckIndicesBase;
+
+  void runOnOperation() override {
+    func::FuncOp step = getStep(getOperation());
+    if (!step)
+      return markAllAnalysesPreserved();
+    if (failed(Checker(step, all).run()))
+      signalPassFailure();
+  }
+};
+} // namespace
