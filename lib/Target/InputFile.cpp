@@ -154,6 +154,7 @@ private:
   void open(char bracket);
   void close(char bracket);
   void takeShape();
+  void checkIterator();
   void fail(const llvm::Twine &fault) {
     if (scan.fault.empty()) {
       scan.fault = fault.str();
@@ -169,6 +170,8 @@ private:
   llvm::SmallVector<char, 64> opened;
   /// Where the loops of an op are listed, how many brackets are open.
   size_t iterators = 0;
+  /// The same, in the attributes of a linalg.generic that is written so.
+  size_t pretty = 0;
   TextScan scan;
 };
 } // namespace
@@ -268,23 +271,41 @@ static bool isNumberType(StringRef type) {
          (type.front() == 'f' && !digits.empty());
 }
 
+/// What stands in the list of loops: strings, or in an op's generic form
+/// attributes.
+void Scanner::checkIterator() {
+  static constexpr StringRef kKinds[] = {"\"parallel\"", "\"reduction\"",
+                                         "\"window\""};
+  StringRef rest(next, end - next);
+  if (rest.starts_with(",") || rest.starts_with("]") ||
+      llvm::any_of(kKinds,
+                   [&](StringRef kind) { return rest.starts_with(kind); }))
+    return;
+  if (!pretty && rest.consume_front("#linalg.iterator_type")) {
+    next = rest.begin();
+    return;
+  }
+  fail("expected parallel, reduction or window among iterator_types, got '" +
+       makePrintable(rest.take_front(20).take_until(
+           [](char c) { return c == ',' || c == ']' || c == '\n'; })) +
+       "'");
+}
+
 TextScan Scanner::run() {
   for (skipSpace(); next != end; skipSpace()) {
+    if (iterators && iterators == opened.size())
+      checkIterator();
+    if (next == end)
+      break;
     if (isWord(*next)) {
       takeWord();
       continue;
     }
     char c = *next++;
     switch (c) {
-    case '"': {
-      StringRef text = takeString();
-      if (iterators && text != "parallel" && text != "reduction" &&
-          text != "window")
-        fail("expected parallel, reduction or window among iterator_types, "
-             "got '" +
-             makePrintable(text) + "'");
+    case '"':
+      takeString();
       break;
-    }
     case '=':
       // Of `iterator_types = [`: the word stays.
       continue;
@@ -305,8 +326,13 @@ TextScan Scanner::run() {
       if (word == "iterator_types")
         iterators = opened.size();
       break;
-    case '(':
     case '{':
+      open(c);
+      // As opposed to "linalg.generic".
+      if (word == "linalg.generic")
+        pretty = opened.size();
+      break;
+    case '(':
       open(c);
       break;
     case '-':
@@ -335,6 +361,8 @@ TextScan Scanner::run() {
     word = StringRef();
     if (opened.size() < iterators)
       iterators = 0;
+    if (opened.size() < pretty)
+      pretty = 0;
   }
   return scan;
 }

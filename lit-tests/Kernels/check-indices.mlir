@@ -37,7 +37,7 @@ func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64> {fsdp.input = {name 
 // CHECK-NOT:     cf.assert
 // CHECK:         return
 // ALL-LABEL: func.func @step
-// ALL:         cf.assert %{{.*}}, "index 1 of tensor<5x4xf32> must be from 0 to 3"
+// ALL:         cf.assert %{{.*}}, "index 1 of tensor<5x4xf32> must be from 0 to 3 (
 // ALL-NOT:     cf.assert
 // ALL:         return
 func.func @step(%table: tensor<5x4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows", low = 0, high = 2}}) -> tensor<5x1xf32> {
@@ -121,7 +121,7 @@ func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64>) -> (tensor<5xf32>, 
 // CHECK:             %[[NOW:.*]] = tensor.insert %[[AND]] into %[[HELD]][]
 // CHECK:             scf.yield %{{.*}}, %[[NOW]]
 // CHECK:           scf.yield %[[INNER]]#0, %[[INNER]]#1
-// CHECK:         fsdp.check %[[OUTER]]#1, "index 0 of tensor<4x3xf32> must be from 0 to 2"
+// CHECK:         fsdp.check %[[OUTER]]#1, "index 0 of tensor<4x3xf32> must be from 0 to 2 (
 // CHECK-NOT:     fsdp.check
 func.func @step(%table: tensor<4x3xf32>, %rows: tensor<5xi64>) -> tensor<4x3xf32> {
   %c0 = arith.constant 0 : index

@@ -52,11 +52,11 @@ module attributes {fsdp.modules = [{fqn = "", class = "Net"}, {fqn = "head", cla
 
 // -----
 
-// Nothing of FSDP beside the step is looked at.
+// What private functions compute is looked at where they are called.
 
-// CHECK-LABEL: func.func @helper
+// CHECK-LABEL: func.func private @helper
 // CHECK-SAME:    tensor<?xf32>
-func.func @helper(%x: tensor<?xf32>) -> tensor<?xf32> {
+func.func private @helper(%x: tensor<?xf32>) -> tensor<?xf32> {
   return %x : tensor<?xf32>
 }
 func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})

@@ -16,15 +16,15 @@ module {
 
 // Case: constructors, globals, a declaration, a public function, a module, a mesh.
 module {
-  // expected-error @below {{input_c16: {{.*}}got llvm.mlir.global_ctors}}
+  // expected-error @below {{got llvm.mlir.global_ctors}}
   llvm.mlir.global_ctors ctors = [], priorities = [], data = []
-  // expected-error @below {{input_c16: {{.*}}got memref.global @data}}
+  // expected-error @below {{got memref.global @data}}
   memref.global "private" @data : memref<4xf32> = dense<0.0>
-  // expected-error @below {{input_c16: {{.*}}got func.func @system, a declaration}}
+  // expected-error @below {{got func.func @system, a declaration}}
   func.func private @system(tensor<4xf32>) -> tensor<4xf32>
-  // expected-error @below {{input_c16: {{.*}}got func.func @main, which is public}}
+  // expected-error @below {{got func.func @main, which is public}}
   func.func @main() { return }
-  // expected-error @below {{input_c16: {{.*}}got fsdp.mesh @mesh}}
+  // expected-error @below {{got fsdp.mesh @mesh}}
   fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
   // The sixth is left unsaid.
   module @inner {}
@@ -39,7 +39,7 @@ module {
 
 // Case: a helper of two blocks.
 module {
-  // expected-error @below {{input_c16: {{.*}}got func.func @helper of 2 blocks}}
+  // expected-error @below {{got func.func @helper of 2 blocks}}
   func.func private @helper() {
     cf.br ^end
   ^end:
@@ -194,7 +194,7 @@ module attributes {llvm.module_asm = [".section .init_array"]} {
 
 // Case: what only the compiler writes, on a function, an argument and an op.
 module {
-  // expected-error @below {{input_c18: {{.*}} got 'fsdp.arena' on @forward_backward}}
+  // expected-error @below {{got 'fsdp.arena' on @forward_backward}}
   // expected-error @below {{input_c18: expected attributes of fsdp among fsdp.param, fsdp.buffer, fsdp.input, fsdp.optimizer, and none of llvm or dlti, got 'fsdp.offset' on argument #0 of @forward_backward}}
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.offset = 0 : i64, fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}})

@@ -21,6 +21,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Path.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_CHECKINDICES
@@ -277,11 +278,12 @@ static std::string describe(const Index &index, Operation *op) {
   llvm::raw_string_ostream os(text);
   os << "index " << index.dim << " of " << index.tensor << " must be from 0 to "
      << index.size - 1;
-  if (auto file = op->getLoc()->findInstanceOf<FileLineColLoc>())
-    os << " (" << file.getFilename().getValue() << ":" << file.getLine() << ":"
-       << file.getColumn() << ")";
-  else if (auto path = op->getLoc()->findInstanceOf<NameLoc>())
+  // Where the file lies is none of the program's business.
+  if (auto path = op->getLoc()->findInstanceOf<NameLoc>())
     os << " (" << path.getName().getValue() << ")";
+  else if (auto file = op->getLoc()->findInstanceOf<FileLineColLoc>())
+    os << " (" << llvm::sys::path::filename(file.getFilename().getValue())
+       << ":" << file.getLine() << ":" << file.getColumn() << ")";
   return text;
 }
 

@@ -12,6 +12,7 @@
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/PlacedStep.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/LowerWithManifest.h"
@@ -627,7 +628,8 @@ struct ConvertFSDPToRuntime
                      "first)");
       return signalPassFailure();
     }
-    if (failed(expectAppliedPlan(step)))
+    // Places are read below without another question.
+    if (failed(expectAppliedPlan(step)) || failed(checkPlacedStep(step)))
       return signalPassFailure();
     FailureOr<std::string> certificate = certify(module);
     if (failed(certificate))

@@ -39,12 +39,14 @@ size_t decode(std::string_view text, uint32_t &character) {
              : bytes;
 }
 
-/// Control characters, and those that change the direction of what follows.
+/// Control characters, those that end lines or change the direction of what
+/// follows, and those that show nothing.
 bool isObeyed(uint32_t character) {
   return (character < 0x20 && character != '\n') ||
-         (character >= 0x7f && character < 0xa0) ||
-         (character >= 0x202a && character <= 0x202e) ||
-         (character >= 0x2066 && character <= 0x2069);
+         (character >= 0x7f && character < 0xa0) || character == 0x61c ||
+         (character >= 0x200b && character <= 0x200f) ||
+         (character >= 0x2028 && character <= 0x202e) ||
+         (character >= 0x2060 && character <= 0x206f) || character == 0xfeff;
 }
 
 } // namespace

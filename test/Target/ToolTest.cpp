@@ -161,9 +161,19 @@ TEST(TextScan, FindsWhatTheParserDiesOf) {
   EXPECT_EQ(
       scanText(R"(iterator_types = ["parallel", "reduction"]}, "x")").fault,
       "");
+  EXPECT_EQ(
+      scanText("<{iterator_types = [#linalg.iterator_type<parallel>]}>").fault,
+      "");
   EXPECT_EQ(scanText(R"({iterator_types = ["parallel", "x"]})").fault,
             "expected parallel, reduction or window among iterator_types, got "
-            "'x'");
+            "'\"x\"'");
+  for (llvm::StringRef got :
+       {"#map", "#linalg.iterator_type<parallel>", "4", "{a}"})
+    EXPECT_EQ(
+        scanText("linalg.generic {iterator_types = [" + got.str() + "]}").fault,
+        "expected parallel, reduction or window among iterator_types, "
+        "got '" +
+            got.str() + "'");
   EXPECT_EQ(scanText(llvm::StringRef("a\n\0b", 4)).zeroLine, 2);
 }
 

@@ -110,11 +110,11 @@ std::vector<unsigned> getHeaviestTogether(const EventOrder &events,
 int64_t getArenaBound(const EventOrder &events,
                       llvm::ArrayRef<ArenaBuffer> buffers);
 
-/// Gives buffers that are needed together disjoint places, and returns the
-/// bytes needed: largest first, each at the lowest offset that is free, or
-/// better. Tries other orders, and searches for a placement as small as
-/// getArenaBound where they leave room and the buffers are not too many. What
-/// it does depends on its arguments only.
+/// Gives buffers that are needed together disjoint places, and returns the bytes
+/// needed: largest first, each at the lowest offset that is free, or better.
+/// Tries other orders, and searches for a placement as small as getArenaBound
+/// where they leave room and the buffers are not too many. What it does depends
+/// on its arguments only.
 int64_t packBuffers(const EventOrder &events,
                     llvm::MutableArrayRef<ArenaBuffer> buffers);
 

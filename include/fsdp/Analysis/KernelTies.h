@@ -14,8 +14,8 @@ namespace mlir::fsdp {
 
 /// Fails, with a diagnostic, where a launch of @step ties a result to an input
 /// that its kernel surely needs when it has written there (a product's, or one
-/// that is read at computed places), or ties one to nothing whose kernel goes
-/// on with what lies there.
+/// that is read at computed places), or ties one to nothing whose kernel goes on
+/// with what lies there.
 LogicalResult checkTies(func::FuncOp step);
 
 } // namespace mlir::fsdp

@@ -28,8 +28,8 @@
 namespace mlir::fsdp {
 
 struct ArenaOptions {
-  /// Not packed, one buffer behind the other, and without a bound: for those
-  /// who ask how large things are and what is one buffer.
+  /// Not packed, one buffer behind the other, and without a bound: for those who
+  /// ask how large things are and what is one buffer.
   bool isDraft = false;
   /// Bytes behind each buffer, as aligned, that belong to nobody: a multiple of
   /// kArenaAlignment.
