@@ -17,6 +17,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
@@ -49,16 +50,50 @@ static bool isStatic(Type type) {
   return true;
 }
 
+/// Wider ones take LLVM hours to multiply, and nobody has any.
+static constexpr unsigned kMostElementBits = 128;
+
+static bool hasPlainElements(Type type) {
+  auto integer = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
+  return !integer || integer.getWidth() <= kMostElementBits;
+}
+
+/// What is wrong with a constant: its bytes must be in the file, as many as the
+/// type says. Empty where nothing is.
+static StringRef getConstantFault(Attribute value) {
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(value))
+    return readResource(resource) ? ""
+                                  : "a resource of other bytes than its type's";
+  return isa<ElementsAttr>(value) && !isa<DenseElementsAttr>(value)
+             ? "elements that are not dense"
+             : "";
+}
+
+DenseElementsAttr fsdp::readResource(DenseResourceElementsAttr resource) {
+  AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+  bool isSplat = false;
+  if (!blob || !resource.getElementType().isIntOrFloat() ||
+      !isOfCountableBytes(resource.getType()) ||
+      !DenseElementsAttr::isValidRawBuffer(resource.getType(), blob->getData(),
+                                           isSplat) ||
+      (isSplat && resource.getType().getNumElements() != 1))
+    return {};
+  return DenseElementsAttr::getFromRawBuffer(resource.getType(),
+                                             blob->getData());
+}
+
 LogicalResult fsdp::verifyStepBody(func::FuncOp func) {
   unsigned errors = 0;
   func.getBody().walk([&](Operation *op) {
     // input_c13
     for (Type type : op->getResultTypes()) {
-      bool isRanked = isOfCountableRank(type);
-      if (isRanked && isStatic(type) && isOfCountableBytes(type))
+      bool isRanked = isOfCountableRank(type), isPlain = hasPlainElements(type);
+      if (isRanked && isPlain && isStatic(type) && isOfCountableBytes(type))
         continue;
       InFlightDiagnostic diag = op->emitOpError("input_c13: expected results ");
-      if (!isRanked)
+      if (!isPlain)
+        diag << "with elements of at most " << kMostElementBits << " bits";
+      else if (!isRanked)
         diag << "of at most " << kMostRank << " dimensions";
       else if (isStatic(type))
         diag << "of at most " << kMostTensorBytes << " bytes";
@@ -68,6 +103,15 @@ LogicalResult fsdp::verifyStepBody(func::FuncOp func) {
       ++errors;
       break;
     }
+    // input_c20
+    for (NamedAttribute attr : op->getAttrs())
+      if (StringRef fault = getConstantFault(attr.getValue()); !fault.empty()) {
+        op->emitOpError(
+            "input_c20: expected constants as dense elements, of as "
+            "many bytes as their type has, got ")
+            << fault;
+        ++errors;
+      }
     // input_c19
     StringRef dialect = op->getName().getDialectNamespace();
     if (llvm::is_contained(kLowDialects, dialect) && !isa<func::ReturnOp>(op)) {

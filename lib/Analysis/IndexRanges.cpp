@@ -105,6 +105,12 @@ std::optional<ConstantIntRanges> IndexRanges::getOfArgument(BlockArgument arg) {
       return std::nullopt;
     return ConstantIntRanges::fromSigned(low.smin(), high.smax() - 1);
   }
+  if (auto generate = dyn_cast<tensor::GenerateOp>(parent)) {
+    auto type = cast<RankedTensorType>(generate.getType());
+    int64_t size = type.getDimSize(arg.getArgNumber());
+    return ShapedType::isDynamic(size) ? std::nullopt
+                                       : getRange(width, 0, size - 1);
+  }
   // An element of an operand; of a result, what it was before, where no loop
   // writes it more than once.
   auto op = dyn_cast<linalg::LinalgOp>(parent);

@@ -445,11 +445,11 @@ void StepReader::readUpdate(unsigned index, StringAttr fqn) {
 
 void StepReader::readModules() {
   auto module = step.func->getParentOfType<ModuleOp>();
-  // input_c20
+  // input_c21
   Attribute verified = module->getAttr(names::kVerified);
   auto text = dyn_cast_or_null<StringAttr>(verified);
   if (verified && (!text || text.empty()))
-    error("input_c20: expected a text in fsdp.verified, got ") << verified;
+    error("input_c21: expected a text in fsdp.verified, got ") << verified;
   Attribute attr = module->getAttr(names::kModules);
   if (!attr)
     return;

@@ -153,7 +153,7 @@ private:
   void takeWord();
   void open(char bracket);
   void close(char bracket);
-  void takeShape();
+  int64_t takeShape();
   void checkIterator();
   void fail(const llvm::Twine &fault) {
     if (scan.fault.empty()) {
@@ -237,8 +237,8 @@ void Scanner::close(char bracket) {
     opened.pop_back();
 }
 
-/// The numbers and question marks after `<`, with `x` between them.
-void Scanner::takeShape() {
+/// How many numbers and question marks come after `<`, with `x` between them.
+int64_t Scanner::takeShape() {
   int64_t rank = 0;
   for (skipSpace(); next != end; skipSpace()) {
     if (llvm::isDigit(*next)) {
@@ -258,12 +258,15 @@ void Scanner::takeShape() {
     scan.rank = rank;
     scan.rankLine = line;
   }
+  return rank;
 }
 
 /// Whether elements of `array<word: ..>` can be such: integers and floats.
 static bool isNumberType(StringRef type) {
   if (type == "bf16" || type == "tf32")
     return true;
+  if (type.starts_with("si") || type.starts_with("ui"))
+    type = type.drop_front();
   unsigned width;
   StringRef digits = type.drop_front().take_while(llvm::isDigit);
   return (type.front() == 'i' && digits.size() + 1 == type.size() &&
@@ -312,7 +315,8 @@ TextScan Scanner::run() {
     case '<': {
       open(c);
       bool isArray = word == "array";
-      takeShape();
+      // An array of LLVM's types has a size.
+      isArray &= takeShape() == 0;
       if (isArray && next != end && isWord(*next)) {
         takeWord();
         if (!isNumberType(word))

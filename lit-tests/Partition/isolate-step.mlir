@@ -75,6 +75,8 @@ module {
 // CHECK:         func.func @forward_backward(%{{.*}}: tensor<4xf32> {fsdp.param = {fqn = "w"}} loc({{.*}}))
 // CHECK-SAME:        -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
 // CHECK:           arith.addf %{{.*}}, %{{.*}} fastmath<contract> : tensor<4xf32>
+// Nor do integers that wrap have promised not to.
+// CHECK:           arith.addi %{{.*}}, %{{.*}} : i64
 
 // L2-LABEL: module attributes {fsdp.modules = []
 // L2-NOT:     {{passthrough|mhlo|torch|section|hint}}
@@ -84,6 +86,35 @@ module attributes {fsdp.modules = [], torch.debug_module_name = "M", mhlo.num_pa
       attributes {passthrough = ["naked"], section = ".init_array", "garbageCollector" = "x"} {
     %loss = arith.constant dense<0.0> : tensor<f32>
     %g = arith.addf %w, %w fastmath<contract> {hint = "x", passthrough = ["y"]} : tensor<4xf32>
+    %big = arith.constant 9223372036854775807 : i64
+    %i = arith.addi %big, %big overflow<nsw, nuw> : i64
     return %loss, %g : tensor<f32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// A constant of a resource is one as others.
+
+// CHECK-LABEL: module {
+// CHECK:         arith.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
+
+// L2-LABEL: module
+// L2:         arith.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
+module {
+  func.func @forward_backward(%w: tensor<2xf32> {fsdp.param = {fqn = "w"}})
+      -> (tensor<f32> {fsdp.loss}, tensor<2xf32> {fsdp.grad = {fqn = "w"}}) {
+    %loss = arith.constant dense<0.0> : tensor<f32>
+    %c = arith.constant dense_resource<two> : tensor<2xf32>
+    %g = arith.addf %w, %c : tensor<2xf32>
+    return %loss, %g : tensor<f32>, tensor<2xf32>
+  }
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      two: "0x040000000000803F00000040"
+    }
+  }
+#-}

@@ -435,9 +435,9 @@ func.func @forward_backward(
 // -----
 
 // Case: a check that says nothing.
-// input_c20
+// input_c21
 module attributes {fsdp.verified = ""} {
-  // expected-error @below {{input_c20: expected a text in fsdp.verified, got ""}}
+  // expected-error @below {{input_c21: expected a text in fsdp.verified, got ""}}
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss},
           tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {

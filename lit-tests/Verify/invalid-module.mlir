@@ -234,3 +234,32 @@ module {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// Case: a constant whose bytes are nowhere.
+// input_c20
+module {
+  func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
+      -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+    %loss = arith.constant dense<0.0> : tensor<f32>
+    // expected-error @below {{input_c20: expected constants as dense elements, of as many bytes as their type has, got a resource of other bytes than its type's}}
+    %a = arith.constant dense_resource<nowhere> : tensor<4xf32>
+    // expected-error @below {{got elements that are not dense}}
+    %b = arith.constant sparse<[[0]], [1.0]> : tensor<4xf32>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// Case: integers that nobody can multiply.
+module {
+  func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
+      -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+    %loss = arith.constant dense<0.0> : tensor<f32>
+    // expected-error @below {{input_c13: expected results with elements of at most 128 bits in @forward_backward, got 'tensor<4xi8000000>'}}
+    %a = arith.constant dense<1> : tensor<4xi8000000>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+}

@@ -112,6 +112,26 @@ static DictionaryAttr keepContract(MLIRContext *context, DictionaryAttr attrs) {
       context, llvm::to_vector(llvm::make_filter_range(attrs, isOfContract)));
 }
 
+/// Constants whose bytes are in a resource of the file, as others are.
+static void readResources(func::FuncOp func) {
+  func.walk([](arith::ConstantOp op) {
+    auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
+    if (DenseElementsAttr values =
+            resource ? readResource(resource) : DenseElementsAttr())
+      op.setValueAttr(values);
+  });
+}
+
+/// Integers wrap: what a file says of them does not happen, LLVM would believe,
+/// and an index out of range would seem to be none.
+static void dropOverflowFlags(func::FuncOp func) {
+  func.walk([](arith::ArithIntegerOverflowFlagsInterface op) {
+    op->setAttr(op.getIntegerOverflowAttrName(),
+                arith::IntegerOverflowFlagsAttr::get(
+                    op.getContext(), arith::IntegerOverflowFlags::none));
+  });
+}
+
 /// Those of ops that nobody here knows are their own.
 static void dropAttributes(Operation *op) {
   if (op->isRegistered() && !op->getDiscardableAttrDictionary().empty())
@@ -144,8 +164,11 @@ void fsdp::isolateStep(ModuleOp module) {
       helper.erase();
   }
   dropAttributes(module.getOperation());
-  for (auto func : module.getOps<func::FuncOp>())
+  for (auto func : module.getOps<func::FuncOp>()) {
     dropAttributes(func);
+    dropOverflowFlags(func);
+    readResources(func);
+  }
 }
 
 namespace {

@@ -154,7 +154,9 @@ TEST(TextScan, CountsDimensions) {
 }
 
 TEST(TextScan, FindsWhatTheParserDiesOf) {
-  EXPECT_EQ(scanText("array<i64: 1>, array<f32>, array<bf16: 1.0>").fault, "");
+  for (llvm::StringRef text : {"array<i64: 1>, array<f32>, array<bf16: 1.0>",
+                               "!llvm.struct<(ptr, array<4 x ptr>)>"})
+    EXPECT_EQ(scanText(text).fault, "");
   EXPECT_EQ(scanText("\n x = array <index: 1>").fault,
             "expected array<T: ..> of integers or floats, got 'index'");
   EXPECT_EQ(scanText("\n x = array <index: 1>").faultLine, 2);

@@ -149,6 +149,8 @@ def judge(status, errors):
         return f"expected exit status 0 or 1, got {status}"
     if status == 1 and "error" not in errors:
         return "expected an error that is said beside exit status 1, got none"
+    if "expected memory" in errors:
+        return f"expected less than {ADDRESS_SPACE >> 30} GiB, got no memory"
     if "Stack dump" in errors:
         return "expected no stack dump, got one"
     return ""

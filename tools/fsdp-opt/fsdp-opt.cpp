@@ -97,17 +97,21 @@ LogicalResult Chunk::tryParsing() {
   auto parsed = std::make_shared<llvm::SourceMgr>();
   parsed->AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text),
                              llvm::SMLoc());
-  ParserConfig parser(&context, config.shouldVerifyOnParsing());
+  FallbackAsmResourceMap resources;
+  ParserConfig parser(&context, config.shouldVerifyOnParsing(), &resources);
   return success(bool(parseSourceFileForTool(
       parsed, parser, !config.shouldUseExplicitModule())));
 }
 
 LogicalResult Chunk::run(raw_ostream &os) {
-  setParsing(true);
-  LogicalResult parses = tryParsing();
-  setParsing(false);
-  if (failed(parses))
-    return failure();
+  // Only upstream's main knows dialects of an IRDL file.
+  if (config.getIrdlFile().empty()) {
+    setParsing(true);
+    LogicalResult parses = tryParsing();
+    setParsing(false);
+    if (failed(parses))
+      return failure();
+  }
   MlirOptMainConfig upstream = config;
   // Of this chunk.
   upstream.splitInputFile("").outputSplitMarker("");

@@ -28,7 +28,8 @@
 // - input_c17: calls are of those, end, and come to a countable number of ops.
 // - input_c18: attributes of fsdp are the ones above; there are none of llvm.
 // - input_c19: ops are of dialects that compute.
-// - input_c20: fsdp.verified is a text.
+// - input_c20: constants are dense, and the file holds their bytes.
+// - input_c21: fsdp.verified is a text.
 // - optimizer_c1: @optimizer has a body of one block.
 // - optimizer_c2: each argument and result has a role, a name and numbers.
 // - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.
@@ -157,8 +158,12 @@ LogicalResult verifyInputModule(ModuleOp module);
 FailureOr<TracedStep> readTracedStep(ModuleOp module);
 
 /// Checks the ops of `@forward_backward`, without calls (input_c13, input_c15,
-/// input_c19); linear in them.
+/// input_c19, input_c20); linear in them.
 LogicalResult verifyStepBody(func::FuncOp func);
+
+/// The elements of a resource of a file; null where they are not those of its
+/// type.
+DenseElementsAttr readResource(DenseResourceElementsAttr resource);
 
 /// Reads `@optimizer` of `module`, which must be there.
 FailureOr<OptimizerFunction> readOptimizer(ModuleOp module);
