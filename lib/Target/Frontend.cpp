@@ -72,7 +72,6 @@ llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
   auto buffer = readInputFile(file, options.inputLimit);
   if (!buffer)
     return buffer.takeError();
-  setParsing(true);
   unsigned id = sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   // The parser reads the main buffer; a source manager of its own for each
   // file.
@@ -80,9 +79,11 @@ llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
   fileSources.AddNewSourceBuffer(
       llvm::MemoryBuffer::getMemBuffer(*sources.getMemoryBuffer(id)),
       llvm::SMLoc());
-  OwningOpRef<ModuleOp> module =
-      parseSourceFile<ModuleOp>(fileSources, &context);
-  setParsing(false);
+  OwningOpRef<ModuleOp> module;
+  {
+    ParsingScope parsing(sources.getMemoryBuffer(id)->getBufferSize());
+    module = parseSourceFile<ModuleOp>(fileSources, &context);
+  }
   if (!module)
     return llvm::createStringError("expected " + file +
                                    " to hold an MLIR module");

@@ -289,7 +289,7 @@ void Scanner::checkIterator() {
     return;
   }
   fail("expected parallel, reduction or window among iterator_types, got '" +
-       makePrintable(rest.take_front(20).take_until(
+       makePrintable(rest.take_front(40).take_until(
            [](char c) { return c == ',' || c == ']' || c == '\n'; })) +
        "'");
 }

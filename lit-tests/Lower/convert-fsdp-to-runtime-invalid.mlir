@@ -7,7 +7,7 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {}} {
+func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
   // expected-error @below {{expected a kernel with code, got @k without fsdp.impl or fsdp.matmul}}
   %0 = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
   return
@@ -18,8 +18,17 @@ func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {}} {
-  // expected-error @below {{expected an op that the runtime does}}
+func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
+  // expected-error @below {{expected a launch, a transfer, a pack, a check or a view in a planned step}}
   %0 = tensor.extract_slice %x[0] [2] [1] {fsdp.offsets = array<i64: 0>} : tensor<4xf32> to tensor<2xf32>
+  return
+}
+
+// -----
+
+// Places that are none are not read.
+func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
+  // expected-error @below {{expected fsdp.offsets = array<i64> of 1 places, got 1 : index}}
+  %0 = fsdp.view %x[0] {fsdp.offsets = 1 : index} : tensor<4xf32> -> tensor<2x2xf32>
   return
 }

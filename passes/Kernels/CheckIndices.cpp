@@ -242,7 +242,7 @@ public:
   LogicalResult run();
 
 private:
-  bool isProven(const Index &index);
+  bool isToCheck(const Index &index);
   LogicalResult check(Operation *op, const Index &index);
   void checkInLoop(ArrayRef<Condition> conditions);
 
@@ -267,9 +267,10 @@ static bool isPlain(Value value) {
   return isa<linalg::IndexOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
 }
 
-bool Checker::isProven(const Index &index) {
+bool Checker::isToCheck(const Index &index) {
   Value value = index.operand->get();
-  return (!all || isPlain(value)) && ranges.isWithin(value, index.size);
+  bool isProven = ranges.isWithin(value, index.size);
+  return !isProven || (all && !isPlain(value));
 }
 
 /// "index 0 of tensor<4xf32> must be from 0 to 3".
@@ -353,7 +354,10 @@ LogicalResult Checker::check(Operation *op, const Index &index) {
   bool isInBody =
       isa<linalg::GenericOp>(parent) && parent->getParentOp() == step;
   bool isInLoop = isInLoops(op, step);
-  if (index.size <= 0 || (parent != step && !isInBody && !isInLoop))
+  bool canCheck = parent == step || isInBody || isInLoop;
+  if (!canCheck && ranges.isWithin(value, index.size))
+    return success();
+  if (!canCheck || index.size <= 0)
     return op->emitOpError("expected index ")
            << index.dim << " of " << index.tensor
            << " to be one that is known to be in range (bound it with "
@@ -399,7 +403,7 @@ LogicalResult Checker::run() {
   SmallVector<std::pair<Operation *, Index>> unproven;
   step.walk([&](Operation *op) {
     for (const Index &index : getIndices(op))
-      if (!isProven(index))
+      if (isToCheck(index))
         unproven.push_back({op, index});
   });
   for (auto &[op, index] : unproven)

@@ -52,8 +52,69 @@ NAMES = ["arith.addf", "arith.mulf", "arith.divsi", "linalg.generic",
          "fsdp.offsets", "math.exp", "llvm.emit_c_interface"]
 
 
+# What may stand in each other's place, so that the parser takes most of it.
+LIKE = [
+    ["arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.maximumf",
+     "arith.minnumf", "arith.remf"],
+    ["arith.addi", "arith.subi", "arith.muli", "arith.divsi", "arith.remsi",
+     "arith.andi", "arith.xori", "arith.shli", "arith.maxsi"],
+    ["math.exp", "math.log", "math.sqrt", "math.rsqrt", "math.tanh", "math.erf"],
+    ["linalg.add", "linalg.mul", "linalg.sub", "linalg.div", "linalg.max"],
+    ['"parallel"', '"reduction"', '"window"'],
+    ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "uge", "olt", "oeq", "une"],
+    ["f32", "f64", "f16", "bf16"],
+    ["i1", "i8", "i32", "i64", "index"],
+    ["true", "false"],
+    ["for", "backward", "forward"],
+    ["all_gather", "reduce_scatter", "all_reduce", "broadcast"],
+    ["fsdp.param", "fsdp.buffer", "fsdp.input"],
+    ["fsdp.loss", "fsdp.grad", "fsdp.buffer_update"],
+]
+FAMILY = {word: family for family in LIKE for word in family}
+
+
+def exchange(text, rng):
+    """One change after which a text can often still be parsed: a value for
+    another, a word for one like it, a number, a type everywhere."""
+    tokens = TOKEN.findall(text)
+    kind = rng.randrange(6)
+    if kind == 0:
+        values = [i for i, token in enumerate(tokens) if token[0] == "%"]
+        if len(values) > 1:
+            i, j = rng.sample(values, 2)
+            tokens[i] = tokens[j]
+    elif kind in (1, 2):
+        words = [i for i, token in enumerate(tokens) if token in FAMILY]
+        if words:
+            i = rng.choice(words)
+            tokens[i] = rng.choice(FAMILY[tokens[i]])
+    elif kind == 3:
+        numbers = [i for i, token in enumerate(tokens) if token.isdigit()]
+        if numbers:
+            i = rng.choice(numbers)
+            tokens[i] = rng.choice(NUMBERS[:9] + [str(int(tokens[i]) + 1)])
+    elif kind == 4:
+        # A dimension wherever it is.
+        shapes = re.findall(r"<(\d+)x", text)
+        if shapes:
+            old, new = rng.choice(shapes), rng.choice(["0", "1", "2", "7", "64"])
+            return re.sub(rf"(?<=[<x]){old}(?=x)", new, text)
+    else:
+        types = re.findall(r"x(f32|i64|i1|f64|bf16|i32)>", text)
+        if types:
+            old = rng.choice(types)
+            new = rng.choice(FAMILY[old])
+            return re.sub(rf"\b{old}\b", new,
+                          re.sub(rf"(?<=x){old}(?=>)", new, text))
+    return "".join(tokens)
+
+
 def mutate_text(text, rng):
-    """One to four changes of tokens or lines."""
+    """One or two exchanges, or one to four changes of any tokens or lines."""
+    if rng.random() < 0.7:
+        for _ in range(rng.randint(1, 2)):
+            text = exchange(text, rng)
+        return text
     for _ in range(rng.randint(1, 4)):
         if rng.random() < 0.2:
             lines = text.split("\n")

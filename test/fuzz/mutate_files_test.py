@@ -44,7 +44,7 @@ class Mutating(unittest.TestCase):
             made = [mutate(data, random.Random(seed)) for seed in range(50)]
             self.assertEqual(made, [mutate(data, random.Random(seed))
                                     for seed in range(50)])
-            self.assertGreater(len(set(made)), 40)
+            self.assertGreater(len(set(made)), 20)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ private:
 /// again prints nothing. (Upstream's main would open the files that locations
 /// name to show their lines.)
 LogicalResult Chunk::tryParsing() {
+  ParsingScope parsing(text.getBufferSize());
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.allowUnregisteredDialects(config.shouldAllowUnregisteredDialects());
   DiagnosticPrinter printer(sources, &context, getFilter());
@@ -105,13 +106,8 @@ LogicalResult Chunk::tryParsing() {
 
 LogicalResult Chunk::run(raw_ostream &os) {
   // Only upstream's main knows dialects of an IRDL file.
-  if (config.getIrdlFile().empty()) {
-    setParsing(true);
-    LogicalResult parses = tryParsing();
-    setParsing(false);
-    if (failed(parses))
-      return failure();
-  }
+  if (config.getIrdlFile().empty() && failed(tryParsing()))
+    return failure();
   MlirOptMainConfig upstream = config;
   // Of this chunk.
   upstream.splitInputFile("").outputSplitMarker("");

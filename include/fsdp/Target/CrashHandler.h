@@ -37,9 +37,15 @@ int runTool(llvm::StringRef tool, llvm::function_ref<int()> main);
 void setCrashFile(llvm::StringRef file);
 void setCrashActivity(llvm::StringRef activity);
 
-/// Where MLIR's parser has told of a mistake and then dies of it, nothing more
-/// is said, and the status is 1.
-void setParsing(bool isParsing);
+/// Lives while MLIR's parser reads a file of @bytes. Where the parser has told
+/// of a mistake (noteError) and then dies of it, nothing more is said, and the
+/// status is 1. So it is, with an error, where it takes more processor time
+/// than any file that is whole: the reader of broken bytecode may never end.
+class ParsingScope {
+public:
+  explicit ParsingScope(uint64_t bytes);
+  ~ParsingScope();
+};
 void noteError();
 
 /// Makes the pass that runs what the line says.

@@ -26,6 +26,7 @@
 #include <cstring>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -97,10 +98,28 @@ static std::atomic<bool> isParsing, hasError;
 void fsdp::setCrashFile(StringRef file) { theFile.set(file); }
 void fsdp::setCrashActivity(StringRef activity) { theActivity.set(activity); }
 
-void fsdp::setParsing(bool parses) {
-  setCrashActivity(parses ? "parsing" : "");
+/// Of the process, in seconds. Texts of 10 MB take one.
+static uint64_t getMostParsing(uint64_t bytes) { return 20 + (bytes >> 18); }
+static std::atomic<uint64_t> mostParsing;
+
+static void setParsingTimer(uint64_t seconds) {
+  mostParsing = seconds;
+  struct itimerval timer = {};
+  timer.it_value.tv_sec = time_t(seconds);
+  setitimer(ITIMER_PROF, &timer, nullptr);
+}
+
+ParsingScope::ParsingScope(uint64_t bytes) {
+  setCrashActivity("parsing");
   hasError = false;
-  isParsing = parses;
+  isParsing = true;
+  setParsingTimer(getMostParsing(bytes));
+}
+
+ParsingScope::~ParsingScope() {
+  setParsingTimer(0);
+  isParsing = false;
+  setCrashActivity("");
 }
 
 void fsdp::noteError() { hasError = true; }
@@ -158,6 +177,15 @@ static void handleSignal(int number) {
   reportFault(line);
 }
 
+/// Parsing takes too long.
+static void handleTimer(int) {
+  Line line;
+  line << "error: expected " << theFile.get() << " to be parsed within "
+       << int(mostParsing) << " seconds, got no end";
+  line.write();
+  leave(1);
+}
+
 static void installSignalHandlers() {
   struct sigaction action = {};
   action.sa_handler = handleSignal;
@@ -166,6 +194,8 @@ static void installSignalHandlers() {
   sigemptyset(&action.sa_mask);
   for (auto [signal, name] : kSignals)
     sigaction(signal, &action, nullptr);
+  action.sa_handler = handleTimer;
+  sigaction(SIGPROF, &action, nullptr);
 }
 
 /// A stack of its own for this thread's signal handlers. Static: only one
