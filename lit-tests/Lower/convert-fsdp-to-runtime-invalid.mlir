@@ -32,3 +32,16 @@ func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.aren
   %0 = fsdp.view %x[0] {fsdp.offsets = 1 : index} : tensor<4xf32> -> tensor<2x2xf32>
   return
 }
+
+// -----
+
+// A factor that the launch does not have.
+func.func @step(%x: tensor<8x4xf32> {fsdp.offset = 0 : i64}, %y: tensor<4xf32> {fsdp.offset = 128 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
+  %0 = fsdp.launch @k(%x, %y) {fsdp.offsets = array<i64: 256>} : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  return
+}
+// expected-error @below {{expected factors among the 2 inputs of the kernel in fsdp.matmul, got input 3}}
+func.func private @k(%x: tensor<8x4xf32>, %y: tensor<4xf32>, %out: tensor<8xf32>) -> tensor<8xf32>
+    attributes {fsdp.matmul = #fsdp.matmul<a = 0, b = 3, m = 1, n = 8, k = 4, lda = 4, ldb = 4, ldc = 8, transA = false, transB = true, accumulate = false, offsets = [0, 0, 0], batch = [1, 1, 1, 1], strideA = [0, 0, 0, 0], strideB = [0, 0, 0, 0], strideC = [0, 0, 0, 0], alpha = 2.500000e-01 : f64>} {
+  return %out : tensor<8xf32>
+}

@@ -11,8 +11,8 @@
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/PlacedStep.h"
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/LowerWithManifest.h"
@@ -303,6 +303,12 @@ LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
            getTensorBytes(result.getType()), op.getLoc());
   }
   if (auto matmul = kernel->getAttrOfType<MatmulAttr>(names::kMatmul)) {
+    int64_t inputs = op.getInputs().size();
+    for (int64_t factor : {int64_t(matmul.getA()), int64_t(matmul.getB())})
+      if (factor < 0 || factor >= inputs)
+        return kernel.emitError("expected factors among the ")
+               << inputs << " inputs of the kernel in fsdp.matmul, got input "
+               << factor;
     lowerMatmul(op, kernel, matmul);
     return success();
   }

@@ -99,7 +99,7 @@ void fsdp::setCrashFile(StringRef file) { theFile.set(file); }
 void fsdp::setCrashActivity(StringRef activity) { theActivity.set(activity); }
 
 /// Of the process, in seconds. Texts of 10 MB take one.
-static uint64_t getMostParsing(uint64_t bytes) { return 20 + (bytes >> 18); }
+static uint64_t getMostParsing(uint64_t bytes) { return 10 + (bytes >> 18); }
 static std::atomic<uint64_t> mostParsing;
 
 static void setParsingTimer(uint64_t seconds) {
