@@ -213,7 +213,7 @@ void AttributeVerifier::checkFunction(func::FuncOp func) {
 
 /// input_c18
 LogicalResult AttributeVerifier::verify(ModuleOp module) {
-  StringRef modules[] = {names::kModules};
+  StringRef modules[] = {names::kModules, names::kVerified};
   check(module, llvm::to_vector(module->getDiscardableAttrs()), modules,
         "the module");
   for (auto func : module.getOps<func::FuncOp>())
