@@ -86,7 +86,7 @@ void Console::note(const std::string &text) {
   if (options_.isQuiet)
     return;
   clearBar();
-  std::fprintf(out_, "note: %s\n", text.c_str());
+  std::fprintf(out_, "note: %s\n", printable(text).c_str());
 }
 
 void Console::warn(const std::string &text) {
