@@ -1,4 +1,4 @@
-//===- Initialiser.cpp - Numbers of initialisers --------------------------===//
+//===- Initialiser.cpp - Stored types, initial values ---------------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,10 +7,22 @@
 
 #include "Initialiser.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 
 using namespace mlir;
+
+bool fsdp::isStoredFloat(Type type) {
+  return type.isF32() || type.isF64() || type.isF16() || type.isBF16();
+}
+
+bool fsdp::isStoredInteger(Type type) {
+  return type.isSignlessInteger() &&
+         llvm::is_contained({1u, 8u, 16u, 32u, 64u},
+                            type.getIntOrFloatBitWidth());
+}
 
 std::optional<double> fsdp::getInitNumber(DictionaryAttr dict, StringRef key) {
   Attribute attr = dict.get(key);

@@ -1,4 +1,4 @@
-//===- Initialiser.h - Numbers of initialisers ------------------*- C++ -*-===//
+//===- Initialiser.h - Stored types, initial values -------------*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,10 +9,15 @@
 #define FSDP_LIB_ANALYSIS_INITIALISER_H
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
 
 #include <optional>
 
 namespace mlir::fsdp {
+
+/// Types that the runtime stores and that files hold.
+bool isStoredFloat(Type type);
+bool isStoredInteger(Type type);
 
 /// The float or i64 at @key; none where it is missing or something else.
 std::optional<double> getInitNumber(DictionaryAttr dict, StringRef key);

@@ -144,16 +144,6 @@ void StepReader::checkEntries(DictionaryAttr dict, ArrayRef<StringRef> known,
 // Arguments
 //===----------------------------------------------------------------------===//
 
-/// Types that the runtime stores and that files hold.
-static bool isStoredFloat(Type type) {
-  return type.isF32() || type.isF64() || type.isF16() || type.isBF16();
-}
-static bool isStoredInteger(Type type) {
-  return type.isSignlessInteger() &&
-         llvm::is_contained({1u, 8u, 16u, 32u, 64u},
-                            type.getIntOrFloatBitWidth());
-}
-
 void StepReader::readArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   std::string where = "argument #" + std::to_string(index);

@@ -221,7 +221,7 @@ def test_error_of_one_gradient_is_noticed(dtype, monkeypatch):
 def test_what_the_interpreter_does_not_know_is_said(monkeypatch):
     def unknown(op):
         raise interpreter.Unsupported("operation my.op")
-    monkeypatch.setattr(interpreter, "_elementwise", unknown)
+    monkeypatch.setattr(interpreter, "elementwise", unknown)
     assert verified(built(everything)) == (
         "graph only: the MLIR has operation my.op")
 

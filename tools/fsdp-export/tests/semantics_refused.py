@@ -1,0 +1,182 @@
+#===- semantics_refused.py - Steps that have no counterpart --------------===#
+#
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===----------------------------------------------------------------------===#
+"""What is refused, each with the part of the message that names it."""
+
+import torch
+from semantics import hooked, two, under, weigh
+from torch import nn
+from torch.nn import functional
+
+
+def _counter(m, x):
+    m.calls = getattr(m, "calls", 0) + 1
+    return weigh(m.a(x) * 0.9 ** m.calls)
+
+
+def _history(m, x):
+    if not hasattr(m, "history"):
+        m.history = [torch.zeros(3)]
+    m.history.append(0.5 * m.history[-1] + m.a(x).detach().mean(0))
+    return weigh(m.a(x) * m.history[-1])
+
+
+def _cell():
+    n = 0
+
+    def forward(m, x):
+        nonlocal n
+        n += 1
+        return weigh(m.a(x) * n)
+    return two(forward)()
+
+
+_CALLS = []
+
+
+def _global(m, x):
+    _CALLS.append(1)
+    return weigh(m.a(x) * len(_CALLS))
+
+
+def _attribute_in_place(m, x):
+    m.plain.mul_(0.9)
+    return weigh(m.a(x) * m.plain)
+
+
+def _plain_attribute():
+    module, inputs = two(_attribute_in_place)()
+    module.plain = torch.ones(3)
+    return module, inputs
+
+
+def _view_of_buffer():
+    module, inputs = two(lambda m, x: weigh(m.a(x) * m.view[0]),
+                         table=torch.randn(2, 3))()
+    module.view = module.table[1:]
+    return module, inputs
+
+
+def _graph_in_buffer(m, x):
+    m.u = 0.9 * m.u + m.a(x).mean(0)
+    return weigh(m.a(x) * m.u)
+
+
+def _other_shape(m, x):
+    m.u = torch.cat([m.u, m.u])
+    return weigh(m.a(x) * m.u[:3])
+
+
+def _to_none(m, x):
+    m.u = None
+    return weigh(m.a(x))
+
+
+def _writes_parameter(m, x):
+    with torch.no_grad():
+        m.b.weight.lerp_(m.a.weight, 0.1)
+    return weigh(m.a(x) * m.b(x).detach())
+
+
+def _writes_data(m, x):
+    m.b.weight.data.mul_(0.99)
+    return weigh(m.a(x) * m.b(x).detach())
+
+
+def _freezes(m, x):
+    m.a.weight.requires_grad_(False)
+    return weigh(m.b(x))
+
+
+def _cond(m, x):
+    return torch.cond(x.sum() > 0, lambda t: weigh(m.a(t)),
+                      lambda t: weigh(m.b(t)), (x,))
+
+
+def _sync():
+    module = nn.SyncBatchNorm.convert_sync_batchnorm(
+        nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6)))
+    return module, (torch.randn(5, 4),), lambda m, x: weigh(m(x))
+
+
+def _sparse():
+    return nn.Embedding(9, 4, sparse=True), (torch.randint(9, (5,)),), (
+        lambda m, i: weigh(m(i)))
+
+
+def _sparse_function(m, x):
+    return weigh(functional.embedding(torch.tensor([1, 2]), m.a.weight,
+                                      sparse=True))
+
+
+def _typed(dtype, parameter=False):
+    def make():
+        module = nn.Module()
+        module.l = nn.Linear(4, 4)
+        value = torch.ones(4, 4).to(dtype)
+        if parameter:
+            module.w = nn.Parameter(value, requires_grad=False)
+        else:
+            module.register_buffer("w", value)
+        return module, (torch.randn(3, 4),), (
+            lambda m, x: weigh(m.l(x) @ m.w.float()))
+    return make
+
+
+def _max_norm():
+    return nn.Embedding(9, 4, max_norm=0.1), (torch.randint(9, (5,)),), (
+        lambda m, i: weigh(m(i)))
+
+
+def _optimizer_in_backward():
+    def update(p):
+        p.data.add_(p.grad, alpha=-0.1)
+        p.grad = None
+    return hooked(lambda m: m.a.weight.register_post_accumulate_grad_hook(
+        update))()
+
+
+def _while(m, x):
+    from torch._higher_order_ops.while_loop import while_loop
+    return weigh(while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 1.5),
+                            (torch.tensor(0), m.a(x)))[1])
+
+
+def _lies_when_compiled(m, x):
+    return weigh(m.a(x) * (2 if torch.compiler.is_compiling() else 1))
+
+
+REFUSED = {
+    "counter": (two(_counter), "from what it changed in the module: calls"),
+    "history": (two(_history), "one step stores at history"),
+    "cell": (_cell, "n of"),
+    "global": (two(_global), "the export is not what PyTorch computes"),
+    "attribute_in_place": (_plain_attribute, "a write to plain"),
+    "view_of_buffer": (_view_of_buffer, "read table from the module"),
+    "graph_in_buffer": (two(_graph_in_buffer, u=torch.zeros(3)),
+                        "buffers without gradients, got u"),
+    "other_shape": (two(_other_shape, u=torch.ones(3)), "of buffer u"),
+    "to_none": (two(_to_none, u=torch.ones(3)), "keeps buffer u"),
+    "writes_parameter": (two(_writes_parameter), "parameter b.weight"),
+    "writes_data": (two(_writes_data), "parameter b.weight"),
+    "inference_saved": (under(torch.inference_mode),
+                        "Inference tensors cannot be saved for backward"),
+    "freezes": (two(_freezes), "requires_grad of a.weight"),
+    "cond": (two(_cond), "got cond in the root module"),
+    "while_loop": (two(_while), "got while_loop"),
+    "max_norm": (_max_norm, "a write to parameter weight"),
+    "optimizer_in_backward": (_optimizer_in_backward,
+                              "a write to parameter a.weight"),
+    "sync_batch_norm": (_sync, "got the SyncBatchNorm 1"),
+    "sparse": (_sparse, "with sparse=True"),
+    "sparse_function": (two(_sparse_function), "sparse"),
+    "float8": (_typed(torch.float8_e4m3fn), "buffer w of f8_e4m3fn"),
+    "complex": (_typed(torch.complex64), "buffer w of complex64"),
+    "unsigned_32": (_typed(torch.uint32), "buffer w of ui32"),
+    "integer_parameter": (_typed(torch.int8, True), "got w of i8"),
+    "lies_when_compiled": (two(_lies_when_compiled),
+                           "the export is not what PyTorch computes"),
+}
