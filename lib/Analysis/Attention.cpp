@@ -76,6 +76,7 @@ private:
   WalkedTensor dout, doutOfValues, keysOfGradient, queriesOfGradient,
       valuesOfGradient;
   std::optional<WalkedTensor> dq, dk, dv;
+  std::optional<GradientProduct> dqProduct, dkProduct, dvProduct;
   linalg::LinalgOp dqOp, dkOp, dvOp, dpOp;
   int gradient = -1;
   SoftmaxGradientPattern softmaxGradient{-1, -1};
@@ -218,7 +219,7 @@ bool Finder::matchForward(std::string &why) {
       weighted.op.getDpsInputOperand(1 - operand->getOperandNumber());
   v = walkBack(points, values->get(), weighted.getDims(values));
   out = walkForward(points, weighted.op->getResult(0), weighted.getResultDims(),
-                    /*linear=*/false);
+                    Through::Nothing);
   if (v.scale != 1.0) {
     why = "values are multiplied by a constant";
     return false;
@@ -318,17 +319,16 @@ bool Finder::addBackwardProduct(OpOperand *read, const DimAtoms &dims,
     return true;
   };
   if (isProbability) {
-    if (overKeys || dv || !unifies(value)) {
+    if (overKeys || dvProduct || !unifies(value)) {
       why = "the probabilities are read by another product";
       return false;
     }
     doutOfValues = other;
     dvOp = walked.op;
-    dv = walkForward(points, produced, walked.getResultDims(), true);
-    dv->scale *= other.scale;
+    dvProduct = GradientProduct{produced, walked.getResultDims(), other.scale};
     return true;
   }
-  std::optional<WalkedTensor> &slot = overKeys ? dq : dk;
+  std::optional<GradientProduct> &slot = overKeys ? dqProduct : dkProduct;
   if (slot || !unifies(head)) {
     why = "the gradient of the scores is read by another product";
     return false;
@@ -338,8 +338,7 @@ bool Finder::addBackwardProduct(OpOperand *read, const DimAtoms &dims,
     return false;
   }
   gradient = points.stripCasts(node);
-  slot = walkForward(points, produced, walked.getResultDims(), true);
-  slot->scale *= other.scale;
+  slot = GradientProduct{produced, walked.getResultDims(), other.scale};
   (overKeys ? keysOfGradient : queriesOfGradient) = other;
   (overKeys ? dqOp : dkOp) = walked.op;
   return true;
@@ -398,6 +397,9 @@ bool Finder::matchBackward(std::string &why) {
   hasBackward = !reads.empty();
   if (!hasBackward)
     return true;
+  if (dqProduct)
+    dq = walkGradient(points, *dqProduct, Through::Factors);
+  std::tie(dk, dv) = walkKeysAndValues(points, dkProduct, dvProduct);
   if (gradient < 0) {
     why = "only the values have a gradient";
     return false;

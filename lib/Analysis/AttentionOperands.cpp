@@ -114,6 +114,21 @@ WalkedTensor fsdp::walkBack(PointExpressions &points, Value value,
   return walked;
 }
 
+/// Whether a reduction's body adds its element, widened or not, and that is
+/// all.
+static bool isPlainSum(linalg::GenericOp op) {
+  auto sum = dyn_cast_or_null<arith::AddFOp>(getCombiner(op, 0));
+  if (!sum)
+    return false;
+  for (Operation &inner : op.getBody()->without_terminator()) {
+    bool widens = isa<arith::ExtFOp>(inner) &&
+                  inner.getOperand(0) == op.getBody()->getArgument(0);
+    if (&inner != sum && !widens)
+      return false;
+  }
+  return true;
+}
+
 /// The dimensions of a sum of parts of the batch; false where it is more.
 static bool walkSum(PointExpressions &points, linalg::GenericOp op, Value value,
                     DimAtoms &dims) {
@@ -122,10 +137,7 @@ static bool walkSum(PointExpressions &points, linalg::GenericOp op, Value value,
       op.getDpsInputs()[0] != value)
     return false;
   TypedAttr init = getSplatConstant(op.getDpsInits()[0]);
-  Operation *combiner = getCombiner(op, 0);
-  if (!init || !matchPattern(init, m_AnyZeroFloat()) ||
-      !isa_and_nonnull<arith::AddFOp>(combiner) ||
-      !llvm::hasSingleElement(op.getBody()->without_terminator()))
+  if (!init || !matchPattern(init, m_AnyZeroFloat()) || !isPlainSum(op))
     return false;
   auto loops =
       getLoopAtoms(op.getNumLoops(),
@@ -142,8 +154,16 @@ static bool walkSum(PointExpressions &points, linalg::GenericOp op, Value value,
 }
 
 WalkedTensor fsdp::walkForward(PointExpressions &points, Value value,
-                               DimAtoms dims, bool linear) {
+                               DimAtoms dims, Through through) {
   double scale = 1.0;
+  bool linear = through != Through::Nothing;
+  // Where the first widening stood that no sum followed yet.
+  struct Mark {
+    Value value;
+    DimAtoms dims;
+    double scale;
+  };
+  std::optional<Mark> widened;
   while (value.hasOneUse()) {
     Operation *user = *value.getUsers().begin();
     if (user->getBlock() != value.getParentBlock())
@@ -157,13 +177,20 @@ WalkedTensor fsdp::walkForward(PointExpressions &points, Value value,
       continue;
     }
     auto generic = dyn_cast<linalg::GenericOp>(user);
-    if (linear && generic && walkSum(points, generic, value, dims)) {
+    if (through == Through::Sums && generic &&
+        walkSum(points, generic, value, dims)) {
       value = user->getResult(0);
+      widened.reset();
       continue;
     }
     std::optional<Mover> mover = getMover(user);
-    if (!mover || mover->widens || mover->source->get() != value ||
+    if (!mover || mover->source->get() != value ||
         (!linear && mover->scale != 1.0))
+      break;
+    if (mover->widens && (through != Through::Sums || mover->narrows))
+      break;
+    // What is widened stays so until it is added.
+    if (widened && (mover->narrows || mover->scale != 1.0))
       break;
     // Not what repeats elements.
     AffineMap map = mover->op.getMatchingIndexingMap(mover->source);
@@ -173,11 +200,16 @@ WalkedTensor fsdp::walkForward(PointExpressions &points, Value value,
       repeats |= size != points.space.getTotalSize(points.space.resolve(list));
     if (repeats)
       break;
+    if (mover->widens && !widened)
+      widened = Mark{value, dims, scale};
     dims = getMapped(
         mover->op.getIndexingMapMatchingResult(mover->op->getResult(0)), loops);
     scale *= mover->scale;
     value = user->getResult(0);
   }
+  if (widened)
+    std::tie(value, dims, scale) =
+        std::tie(widened->value, widened->dims, widened->scale);
   WalkedTensor walked;
   walked.tensor = value;
   walked.dims = dims;
@@ -185,6 +217,43 @@ WalkedTensor fsdp::walkForward(PointExpressions &points, Value value,
       cast<RankedTensorType>(value.getType()).getShape());
   walked.scale = scale;
   return walked;
+}
+
+WalkedTensor fsdp::walkGradient(PointExpressions &points,
+                                const GradientProduct &product,
+                                Through through) {
+  WalkedTensor walked =
+      walkForward(points, product.result, product.dims, through);
+  walked.scale *= product.scale;
+  return walked;
+}
+
+/// The parts of the batch that a tensor has elements of its own for.
+static SmallVector<IndexSpace::Atom> getOwnBatch(const PointExpressions &points,
+                                                 const WalkedTensor &walked) {
+  SmallVector<IndexSpace::Atom> own;
+  for (IndexSpace::Atom atom : points.space.resolve(points.batch))
+    if (llvm::any_of(walked.dims, [&](const IndexSpace::AtomList &list) {
+          return llvm::is_contained(points.space.resolve(list), atom);
+        }))
+      own.push_back(atom);
+  return own;
+}
+
+std::pair<std::optional<WalkedTensor>, std::optional<WalkedTensor>>
+fsdp::walkKeysAndValues(PointExpressions &points,
+                        const std::optional<GradientProduct> &keys,
+                        const std::optional<GradientProduct> &values) {
+  std::optional<WalkedTensor> dk, dv;
+  for (Through through : {Through::Sums, Through::Factors}) {
+    if (keys)
+      dk = walkGradient(points, *keys, through);
+    if (values)
+      dv = walkGradient(points, *values, through);
+    if (!dk || !dv || getOwnBatch(points, *dk) == getOwnBatch(points, *dv))
+      break;
+  }
+  return {dk, dv};
 }
 
 //===----------------------------------------------------------------------===//

@@ -26,12 +26,36 @@ struct WalkedTensor {
 /// broadcasts, constant factors, widening and slices.
 WalkedTensor walkBack(PointExpressions &points, Value value, DimAtoms dims);
 
-/// What a product's result becomes: the last tensor behind it that is a view of
-/// it, through reshapes, transposes and narrowing; with `linear` also constant
-/// factors and sums over parts of the batch. Only through values that nothing
-/// else reads.
+/// What walkForward goes through besides reshapes, transposes and narrowing.
+enum class Through {
+  Nothing,
+  Factors, // constant ones
+  Sums     // those, and sums over parts of the batch
+};
+
+/// What a product's result becomes: the last tensor after it that is a view of
+/// it. Only through values that nothing else reads. What a sum widens before it
+/// adds is one with the sum: the elements are added in the wider type, without
+/// the rounding in between.
 WalkedTensor walkForward(PointExpressions &points, Value value, DimAtoms dims,
-                         bool linear);
+                         Through through);
+
+/// A product that makes a gradient, before what becomes of it.
+struct GradientProduct {
+  Value result;
+  DimAtoms dims;
+  double scale = 1.0;
+};
+
+WalkedTensor walkGradient(PointExpressions &points,
+                          const GradientProduct &product, Through through);
+
+/// The gradients of keys and values that are. They are added over the same
+/// parts of the batch; where the trace does otherwise, both sums stay apart.
+std::pair<std::optional<WalkedTensor>, std::optional<WalkedTensor>>
+walkKeysAndValues(PointExpressions &points,
+                  const std::optional<GradientProduct> &keys,
+                  const std::optional<GradientProduct> &values);
 
 /// A product of matrices by the atoms that walk over it.
 struct WalkedProduct {
