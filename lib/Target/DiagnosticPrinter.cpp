@@ -116,16 +116,15 @@ void DiagnosticPrinter::print(const Diagnostic &diag) {
       makePrintable(diag.str(), diag.getSeverity() == DiagnosticSeverity::Note
                                     ? Newlines::Kept
                                     : Newlines::Escaped);
+  if (auto path = loc->findInstanceOf<NameLoc>();
+      path && !path.getName().empty())
+    message = "in " + makePrintable(path.getName().getValue()) + ": " + message;
   auto called = loc->findInstanceOf<CallSiteLoc>();
   if (FileLineColLoc place = findPlace(
           sources, called ? Location(called.getCallee()) : Location(loc))) {
     printAt(place, message, diag.getSeverity());
   } else {
-    raw_ostream &os = printSeverity(diag.getSeverity());
-    if (auto path = loc->findInstanceOf<NameLoc>();
-        path && !path.getName().empty())
-      os << "in " << makePrintable(path.getName().getValue()) << ": ";
-    os << message << "\n";
+    printSeverity(diag.getSeverity()) << message << "\n";
   }
   if (diag.getSeverity() == DiagnosticSeverity::Note)
     return;

@@ -12,6 +12,7 @@
 #include "fsdp/Target/CrashHandler.h"
 #include "fsdp/Target/DiagnosticPrinter.h"
 #include "fsdp/Target/InputFile.h"
+#include "fsdp/Target/SourcePlaces.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/InitAllDialects.h"
@@ -82,7 +83,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
   OwningOpRef<ModuleOp> module;
   {
     ParsingScope parsing(sources.getMemoryBuffer(id)->getBufferSize());
-    module = parseSourceFile<ModuleOp>(fileSources, &context);
+    module = SourcePlaces().parse(fileSources, &context);
   }
   if (!module)
     return llvm::createStringError("expected " + file +

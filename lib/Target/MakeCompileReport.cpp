@@ -18,14 +18,14 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-/// "model.mlir:33", or the path of a module; empty where neither is known.
+/// The path of a module, or "model.mlir:33"; empty where neither is known.
 static std::string getPlace(Location loc) {
+  if (auto path = loc->findInstanceOf<NameLoc>())
+    return path.getName().str();
   if (auto file = loc->findInstanceOf<FileLineColLoc>())
     return (llvm::sys::path::filename(file.getFilename()) + ":" +
             Twine(file.getLine()))
         .str();
-  if (auto path = loc->findInstanceOf<NameLoc>())
-    return path.getName().str();
   return "";
 }
 
