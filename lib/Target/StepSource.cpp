@@ -34,7 +34,32 @@ std::string fsdp::getModelName(StringRef input) {
   return model.str();
 }
 
+/// One sentence for each reason why attention stays in pieces.
+static std::vector<std::string>
+describeUnfused(ArrayRef<LoggedRemark> remarks) {
+  llvm::MapVector<StringRef, SmallVector<StringRef>> places;
+  for (const LoggedRemark &remark : remarks) {
+    auto path = remark.loc->findInstanceOf<NameLoc>();
+    places[remark.text].push_back(path ? path.getName().getValue() : "");
+  }
+  std::vector<std::string> notes;
+  for (auto &[reason, paths] : places) {
+    std::string where =
+        paths.front().empty() ? "" : " in " + paths.front().str();
+    if (paths.size() > 1)
+      where += " and " + std::to_string(paths.size() - 1) + " more";
+    notes.push_back("attention" + where +
+                    " is not fused, so it is costed and kept in memory in "
+                    "pieces: " +
+                    reason.str());
+  }
+  return notes;
+}
+
 llvm::Error StepSource::read() {
+  RemarkFilters unfused;
+  unfused.missed = "fsdp-fuse-attention";
+  frontend.logRemarks(unfused);
   if (llvm::Error error = frontend.read())
     return error;
   auto func =
@@ -61,6 +86,7 @@ llvm::Error StepSource::read() {
 }
 
 llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
+  frontend.getRemarks().take();
   OwningOpRef<ModuleOp> module = getTraced().clone();
   if (llvm::Error error = frontend.partition(*module, settings))
     return error;
@@ -79,6 +105,7 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
   if (auto strategy = (*module)->getAttrOfType<StringAttr>(names::kStrategy))
     step.strategy = strategy.str();
   step.wrap = settings.wrap;
+  step.notes = describeUnfused(frontend.getRemarks().take());
   frontend.getWatch().lap("program");
   return step;
 }
@@ -269,6 +296,7 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
                            std::to_string(step.program.kernels.size()) +
                            " kernels take the times in " + cluster.stepProfile +
                            ", the others what the cluster file says");
+  llvm::append_range(report.notes, step.notes);
   report.launch = factors.noLaunch ? 0 : cost->launch;
   if (llvm::Error error = makePlan(step.program, std::move(cost->model),
                                    cost->placements, settings, report))

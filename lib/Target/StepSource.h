@@ -22,6 +22,8 @@ namespace mlir::fsdp {
 struct LoweredStep {
   sched::StepProgram program;
   std::string strategy, wrap;
+  /// What the reader must know of the kernels that were made.
+  std::vector<std::string> notes;
 };
 
 using LoweredSteps = std::vector<std::shared_ptr<const LoweredStep>>;
