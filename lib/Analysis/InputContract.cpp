@@ -68,6 +68,7 @@ private:
   static StringRef getKind(BoolAttr) { return "true or false"; }
   static StringRef getKind(IntegerAttr) { return "an integer"; }
   static StringRef getKind(ArrayAttr) { return "a list"; }
+  static StringRef getKind(DenseI64ArrayAttr) { return "array<i64: ...>"; }
 
   StringAttr getName(DictionaryAttr dict, StringRef key, const Twine &where);
   ArrayAttr getTied(DictionaryAttr dict, StringAttr name);
@@ -79,6 +80,8 @@ private:
   void readParam(BlockArgument arg, DictionaryAttr param, StringAttr name);
   void readBuffer(BlockArgument arg, DictionaryAttr buffer, StringAttr name);
   void readInput(BlockArgument arg, DictionaryAttr input, StringAttr name);
+  void readShift(DictionaryAttr input, StringAttr name);
+  void readValues(InputInfo &info, DictionaryAttr input);
   void readGrad(unsigned index, StringAttr fqn);
   void readUpdate(unsigned index, StringAttr fqn);
   bool claimName(StringRef name, StringRef where);
@@ -259,18 +262,16 @@ static constexpr int64_t kMostShift = int64_t(1) << 60;
 
 void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
                            StringAttr name) {
-  checkEntries(input, {"name", "low", "high", "shift", "unsigned"},
+  checkEntries(input,
+               {"name", "low", "high", "allowed", "draw", "shift", "unsigned"},
                name.getValue());
   isUnsigned(input, cast<RankedTensorType>(arg.getType()), name);
-  InputInfo info{arg, name, std::nullopt, std::nullopt};
+  InputInfo info{arg, name, std::nullopt, std::nullopt, {}, std::nullopt};
   if (auto low = get<IntegerAttr>(input, "low", name.getValue()))
     info.low = low.getInt();
   if (auto high = get<IntegerAttr>(input, "high", name.getValue()))
     info.high = high.getInt();
-  auto shift = get<IntegerAttr>(input, "shift", name.getValue());
-  if (shift && (shift.getInt() < 0 || shift.getInt() > kMostShift))
-    error("input_c3: expected a shift from 0 to ")
-        << kMostShift << " for input " << name << ", got " << shift.getInt();
+  readShift(input, name);
   // input_c8
   Type type = arg.getType();
   if ((info.low || info.high) && !isStoredInteger(getElementTypeOrSelf(type)))
@@ -279,7 +280,53 @@ void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
   if (info.low && info.high && *info.low >= *info.high)
     error("input_c8: expected low < high for input ")
         << name << ", got " << *info.low << " and " << *info.high;
+  readValues(info, input);
   step.inputs.push_back(info);
+}
+
+void StepReader::readShift(DictionaryAttr input, StringAttr name) {
+  Attribute value = input.get("shift");
+  auto text = dyn_cast_or_null<StringAttr>(value);
+  if (!value || (text && text.getValue() == "unknown"))
+    return;
+  auto shift = dyn_cast<IntegerAttr>(value);
+  if (!shift)
+    error("input_c3: expected an integer or \"unknown\" as the shift of input ")
+        << name << ", got " << value;
+  else if (shift.getInt() < 0 || shift.getInt() > kMostShift)
+    error("input_c3: expected a shift from 0 to ")
+        << kMostShift << " for input " << name << ", got " << shift.getInt();
+}
+
+/// Reads "allowed" and "draw".
+void StepReader::readValues(InputInfo &info, DictionaryAttr input) {
+  Type type = getElementTypeOrSelf(info.arg.getType());
+  auto allowed = get<DenseI64ArrayAttr>(input, "allowed", info.name.getValue());
+  auto draw = get<DenseI64ArrayAttr>(input, "draw", info.name.getValue());
+  if (!allowed && !draw)
+    return;
+  // input_c8
+  if (!isStoredInteger(type)) {
+    error("input_c8: expected bounds on integers only, got some on input ")
+        << info.name << " of " << info.arg.getType();
+    return;
+  }
+  if (allowed)
+    info.allowed.assign(allowed.asArrayRef().begin(),
+                        allowed.asArrayRef().end());
+  if (!draw)
+    return;
+  ArrayRef<int64_t> ends = draw.asArrayRef();
+  if (ends.size() != 2 || ends[0] >= ends[1]) {
+    error("input_c8: expected draw = array<i64: low, high> with low < high for "
+          "input ")
+        << info.name << ", got " << draw;
+    return;
+  }
+  if ((info.low && ends[0] < *info.low) || (info.high && ends[1] > *info.high))
+    error("input_c8: expected to draw within the bounds of input ")
+        << info.name << ", got " << draw;
+  info.draw = {ends[0], ends[1]};
 }
 
 //===----------------------------------------------------------------------===//

@@ -322,14 +322,26 @@ json::Array ManifestWriter::getInputs() {
       return value ? json::Value(value.getInt()) : json::Value(nullptr);
     };
     auto shift = input.getAs<IntegerAttr>("shift");
-    inputs.push_back(
-        json::Object{{"name", input.getAs<StringAttr>("name").getValue()},
-                     {"dtype", getStoredDtype(type, input)},
-                     {"shape", toJson(type.getShape())},
-                     {"offset", getOffset(arg.getArgNumber())},
-                     {"low", bound("low")},
-                     {"high", bound("high")},
-                     {"shift", shift ? shift.getInt() : 0}});
+    bool isUnknown = bool(input.getAs<StringAttr>("shift"));
+    auto list = [&](StringRef key) -> json::Value {
+      auto values = input.getAs<DenseI64ArrayAttr>(key);
+      return values ? json::Value(json::Array(values.asArrayRef()))
+                    : json::Value(nullptr);
+    };
+    auto allowed = list("allowed");
+    inputs.push_back(json::Object{
+        {"name", input.getAs<StringAttr>("name").getValue()},
+        {"dtype", getStoredDtype(type, input)},
+        {"shape", toJson(type.getShape())},
+        {"offset", getOffset(arg.getArgNumber())},
+        {"low", bound("low")},
+        {"high", bound("high")},
+        {"allowed", allowed.getAsArray() ? std::move(allowed)
+                                         : json::Value(json::Array())},
+        {"draw", list("draw")},
+        {"shift", isUnknown ? json::Value(nullptr)
+                  : shift   ? json::Value(shift.getInt())
+                            : json::Value(0)}});
   }
   return inputs;
 }

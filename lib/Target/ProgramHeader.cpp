@@ -246,6 +246,9 @@ void HeaderWriter::writeInputs() {
       os << "value";
       if (high)
         os << " < " << *high;
+      if (const json::Array *allowed = input.getArray("allowed"))
+        for (const json::Value &value : *allowed)
+          os << ", or " << value;
     }
     os << " */\n#define " << getMacro("BYTES", name) << " " << getBytes(input)
        << "\n";

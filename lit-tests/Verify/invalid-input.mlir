@@ -259,6 +259,62 @@ func.func @forward_backward(
 
 // -----
 
+// Case: random data outside of the bounds.
+// expected-error @below {{input_c8: expected to draw within the bounds of input "y", got array<i64: 0, 5>}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}},
+    %y: tensor<4xi64> {fsdp.input = {name = "y", high = 4, draw = array<i64: 0, 5>}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Case: a range that is none, and values that are no list.
+// expected-error @below {{input_c8: expected draw = array<i64: low, high> with low < high for input "y", got array<i64: 5>}}
+// expected-error @below {{input_c3: expected z with array<i64: ...> in 'allowed', got 4 : i64}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}},
+    %y: tensor<4xi64> {fsdp.input = {name = "y", draw = array<i64: 5>}},
+    %z: tensor<4xi64> {fsdp.input = {name = "z", allowed = 4}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Case: allowed values of floats.
+// expected-error @below {{input_c8: expected bounds on integers only, got some on input "x" of 'tensor<4xf32>'}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x", allowed = array<i64: 4>}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Case: a shift in words.
+// expected-error @below {{input_c3: expected an integer or "unknown" as the shift of input "x", got "next"}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x", shift = "next"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
 // Case: no loss.
 // input_c9
 // expected-error @below {{input_c9: expected a result with fsdp.loss, got none}}

@@ -529,8 +529,10 @@ int32_t Context::check(const fsdp_rt_check_desc &desc) {
                                  " bytes, got offset " +
                                  std::to_string(desc.flag)));
   if (arena_.data()[desc.flag] != 1)
-    return fail(Status::failed(desc.message ? desc.message
-                                            : "a check of the step failed"));
+    return fail(Status::failed(std::string(desc.message
+                                               ? desc.message
+                                               : "a check of the step failed") +
+                               (checkNote_.empty() ? "" : "; " + checkNote_)));
   return 0;
 }
 

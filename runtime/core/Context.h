@@ -96,6 +96,9 @@ public:
   /// fails with the same status. No transfer is under way when it returns.
   Status step(const fsdp_rt_program &program);
 
+  /// What the message of a failing check says beside its own text.
+  void setCheckNote(std::string note) { checkNote_ = std::move(note); }
+
   World &world() { return world_; }
   /// The communicator of the manifest's group `index`, of a program without
   /// queues.
@@ -164,6 +167,7 @@ private:
   Counters counters_;
   Recorder recorder_;
   Status failure_;
+  std::string checkNote_;
   /// Last, so that its threads end first. Null without queues.
   std::unique_ptr<TransferQueues> queues_;
 };

@@ -65,6 +65,10 @@ public:
 
   int number() const { return host_.rank(); }
   char *arena() { return context_->arena(); }
+  /// What the message of a failing check of the next step adds.
+  void setCheckNote(std::string note) {
+    context_->setCheckNote(std::move(note));
+  }
   data::Consensus &ranks() { return ranks_; }
   const data::Manifest &manifest() const { return manifest_; }
   const Context &context() const { return *context_; }

@@ -383,6 +383,7 @@ Status Trainer::endOf(int64_t step, uint32_t found, const Status &batch) {
 
 Status Trainer::runStep(int64_t step) {
   using Clock = std::chrono::steady_clock;
+  rank_->setCheckNote(loader_->unusualValue());
   Clock::time_point begin = Clock::now();
   if (Status s = rank_->step())
     return s;

@@ -300,6 +300,18 @@ TEST_F(StoredBatchesTest, ValuesOutOfBoundsAreNamed) {
                                       "element 1: expected 0 <= value < 10");
 }
 
+TEST_F(StoredBatchesTest, ValuesBesideTheBoundsMayBeAllowed) {
+  description["inputs"][1]["allowed"] = {-100, 255};
+  labels[0] = -100;
+  labels[1] = 255;
+  EXPECT_EQ(ints(write(), 1)[1], (std::vector<int64_t>{-100, 255}));
+  labels[1] = -5;
+  ints(write(), 1);
+  EXPECT_CONTAINS(messageOf(failure),
+                  "value -5 of labels at step 1, rank 0, element 1: expected "
+                  "0 <= value < 10, or -100, or 255");
+}
+
 TEST_F(StoredBatchesTest, RefusesWhatDoesNotFit) {
   EXPECT_CONTAINS(refusal(write(), 3),
                   "'input_ids': expected batches for at least 3 ranks, got 2");
@@ -374,6 +386,44 @@ TEST_F(BatchesTest, RandomFloatsAndBools) {
     sum += pixel * pixel / 1000;
   EXPECT_NEAR(sum, 1, 0.2);
   EXPECT_EQ(std::set<char>(mask.begin(), mask.end()), (std::set<char>{0, 1}));
+}
+
+TEST_F(BatchesTest, RandomDrawsFromItsOwnRange) {
+  addInput(description, "ids", "I64", {1000}, -13, 13);
+  addInput(description, "open", "I64", {1000}, nullptr, nullptr);
+  for (json &input : description["inputs"])
+    input["draw"] = {2, 5};
+  for (const std::vector<int64_t> &values : ints("random:seed=3", 1))
+    EXPECT_EQ(std::set<int64_t>(values.begin(), values.end()),
+              (std::set<int64_t>{2, 3, 4}));
+}
+
+TEST_F(BatchesTest, TokenDataNeedsToKnowTheShift) {
+  tokens();
+  description["inputs"][1]["shift"] = nullptr;
+  EXPECT_CONTAINS(refusal(text("x.txt", "abcdefghijklm")),
+                  "x.txt: token data fills every input from the same tokens, "
+                  "and nothing says how many tokens later 'labels' starts; "
+                  "export the step again and say it, 'fsdp-export --shift "
+                  "labels=1'");
+  EXPECT_EQ(open("random:seed=0")->kind(), "random:seed=0");
+}
+
+TEST_F(BatchesTest, UnusualValuesAreNamed) {
+  addInput(description, "bounded", "I64", {2}, 0, 4);
+  addInput(description, "open", "I64", {3}, nullptr, nullptr);
+  for (json &input : description["inputs"])
+    input["draw"] = {0, 4};
+  description["inputs"][1]["allowed"] = {-100};
+  manifest = parsed(description);
+  int64_t bounded[] = {3, 9}, open[] = {3, -100, 4};
+  const char *inputs[] = {reinterpret_cast<const char *>(bounded),
+                          reinterpret_cast<const char *>(open)};
+  EXPECT_EQ(findUnusualValue(manifest, inputs),
+            "input 'open' holds 4 in element 2, outside of 0 <= value < 4, or "
+            "-100");
+  open[2] = 0;
+  EXPECT_EQ(findUnusualValue(manifest, inputs), "");
 }
 
 TEST_F(BatchesTest, RandomNeedsBoundsAndASeed) {

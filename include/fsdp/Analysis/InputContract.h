@@ -101,6 +101,10 @@ struct InputInfo {
   StringAttr name;
   /// Bounds of integer values, low <= value < high.
   std::optional<int64_t> low, high;
+  /// Values that are legal beside them.
+  SmallVector<int64_t> allowed;
+  /// The range [low, high) of random data where it is not that of the bounds.
+  std::optional<std::pair<int64_t, int64_t>> draw;
 };
 
 /// A module of the model's tree, in traversal order; the root's fqn is "".

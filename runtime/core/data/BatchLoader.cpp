@@ -76,6 +76,8 @@ void BatchLoader::readAhead() {
     Status status;
     try {
       status = source_->read(step, slot.inputs.data());
+      if (!status)
+        slot.unusualValue = findUnusualValue(manifest_, slot.inputs.data());
     } catch (const std::exception &error) {
       status = Status::failed(std::string("cannot read the batch of step ") +
                               std::to_string(step) + ": " + error.what());
@@ -104,6 +106,7 @@ Status BatchLoader::next(char *arena) {
     const Input &input = manifest_.inputs[i];
     std::memcpy(arena + input.offset, slot.inputs[i], input.bytes());
   }
+  unusualValue_ = std::move(slot.unusualValue);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     slot.isFull = false;

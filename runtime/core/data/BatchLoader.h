@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,12 +38,15 @@ public:
   /// for it if it has not come yet. A batch that could not be read fails here,
   /// at its own step. At most once per step up to lastStep.
   Status next(char *arena);
+  /// findUnusualValue of the batch that `next` copied last.
+  const std::string &unusualValue() const { return unusualValue_; }
 
 private:
   struct Slot {
     std::vector<char> bytes;
     std::vector<char *> inputs;
     Status status;
+    std::string unusualValue;
     bool isFull = false;
   };
 
@@ -58,6 +62,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool isEnding_ = false;
+  std::string unusualValue_;
   std::thread thread_;
 };
 

@@ -160,7 +160,7 @@ public:
 
   Status check() const {
     for (const Input &input : manifest_.inputs)
-      if (isInteger(input.dtype) && (!input.low || !input.high))
+      if (isInteger(input.dtype) && !input.draw && (!input.low || !input.high))
         return Status::failed("expected bounds for input '" + input.name +
                               "' to draw from, got " +
                               describeBounds(input, "value"));
@@ -183,13 +183,19 @@ public:
       if (isFloat(input.dtype))
         fillNormal(stream, 0, 1, input.dtype, 0, input.numel, dst[i]);
       else
-        fillIntegers(stream, input.low.value_or(0), input.high.value_or(2),
-                     input.dtype, 0, input.numel, dst[i]);
+        drawIntegers(stream, input, dst[i]);
     }
     return Status::ok();
   }
 
 private:
+  static void drawIntegers(RandomStream &stream, const Input &input,
+                           char *dst) {
+    auto [low, high] = input.draw.value_or(
+        std::pair(input.low.value_or(0), input.high.value_or(2)));
+    fillIntegers(stream, low, high, input.dtype, 0, input.numel, dst);
+  }
+
   uint64_t seed_;
   const Manifest &manifest_;
   int rank_;
@@ -244,16 +250,57 @@ Result<std::optional<SafetensorsReader>> openTensors(const std::string &path) {
 
 } // namespace
 
+static std::string describeRange(std::optional<int64_t> low,
+                                 std::optional<int64_t> high,
+                                 const char *what) {
+  return (low ? std::to_string(*low) + " <= " : "") + what +
+         (high ? " < " + std::to_string(*high) : "");
+}
+
+/// ", or -100", or nothing.
+static std::string describeAllowed(const Input &input) {
+  std::string text;
+  for (int64_t value : input.allowed)
+    text += ", or " + std::to_string(value);
+  return text;
+}
+
+static bool isAllowed(const Input &input, int64_t value) {
+  return std::find(input.allowed.begin(), input.allowed.end(), value) !=
+         input.allowed.end();
+}
+
+std::string findUnusualValue(const Manifest &manifest,
+                             const char *const *inputs) {
+  for (size_t k = 0; k < manifest.inputs.size(); ++k) {
+    const Input &input = manifest.inputs[k];
+    // Where both bounds are known the batch was held against them.
+    if (!isInteger(input.dtype) || !input.draw || (input.low && input.high))
+      continue;
+    auto [low, high] = *input.draw;
+    int64_t size = dtypeSize(input.dtype);
+    for (int64_t i = 0; i < input.numel; ++i) {
+      int64_t value = loadInteger(input.dtype, inputs[k] + i * size);
+      if ((value >= low && value < high) || isAllowed(input, value))
+        continue;
+      return "input '" + input.name + "' holds " + std::to_string(value) +
+             " in element " + std::to_string(i) + ", outside of " +
+             describeRange(low, high, "value") + describeAllowed(input);
+    }
+  }
+  return "";
+}
+
 std::string describeBounds(const Input &input, const char *what) {
-  std::string low = input.low ? std::to_string(*input.low) + " <= " : "";
-  std::string high = input.high ? " < " + std::to_string(*input.high) : "";
   if (!input.low && !input.high)
     return std::string("a ") + what + " that " + dtypeName(input.dtype) +
            " holds";
-  return low + what + high;
+  return describeRange(input.low, input.high, what) + describeAllowed(input);
 }
 
 bool isInBounds(const Input &input, int64_t value) {
+  if (isAllowed(input, value))
+    return true;
   return value >= std::max(input.low.value_or(minOf(input.dtype)),
                            minOf(input.dtype)) &&
          (!input.high || value < *input.high) && value <= maxOf(input.dtype);

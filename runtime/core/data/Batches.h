@@ -46,7 +46,7 @@ public:
 ///                     dimensions: step, which wraps around, and rank; both
 ///                     are equal for all inputs
 ///   FILE.bin          tokens, 16-bit, unsigned, little endian
-///   random:seed=K     drawn from each input's bounds; floats from normal(0, 1)
+///   random:seed=K     drawn from each input's range; floats from normal(0, 1)
 ///   any other file    text, whose bytes are the tokens
 /// A safetensors file of any name is read as one: it begins with the length of
 /// its header and a brace, as no text does. A .bin has to be one to its end.
@@ -58,11 +58,17 @@ Result<std::unique_ptr<BatchSource>>
 openBatches(const std::string &spec, const Manifest &manifest, int rank,
             int ranks, std::vector<std::string> &notes);
 
-/// "0 <= id < 1024", or what is known of it.
+/// "0 <= id < 1024, or -100", or what is known of it.
 std::string describeBounds(const Input &input, const char *what);
 
 /// Whether a value of an integer input or BOOL is within its bounds and dtype.
 bool isInBounds(const Input &input, int64_t value);
+
+/// What in a batch may be why a check of the step fails: the first value that
+/// no use of an unbounded input is known to accept. Empty where there is none.
+/// inputs[i] holds the values of the manifest's input i.
+std::string findUnusualValue(const Manifest &manifest,
+                             const char *const *inputs);
 
 /// Part of openBatches: the sources of token data. `tokenBytes` is 1 or 2.
 Result<std::unique_ptr<BatchSource>>

@@ -230,6 +230,32 @@ std::optional<int64_t> readBound(const JsonReader &json, Dtype dtype) {
   return json.integer();
 }
 
+/// What "allowed" and "draw" say of an input; both may be left out.
+void readValues(const JsonReader &json, Input &input) {
+  if (json.has("allowed"))
+    json["allowed"].forEach([&](const JsonReader &value) {
+      if (isFloat(input.dtype))
+        value.fail(std::string("expected no value for dtype ") +
+                   dtypeName(input.dtype));
+      input.allowed.push_back(value.integer());
+    });
+  if (!json.has("draw") || json["draw"].isNull())
+    return;
+  std::vector<int64_t> ends;
+  JsonReader draw = json["draw"];
+  draw.forEach(
+      [&](const JsonReader &value) { ends.push_back(value.integer()); });
+  if (draw.failed())
+    return;
+  bool isRange = ends.size() == 2 && ends[0] < ends[1] &&
+                 !isFloat(input.dtype) && ends[0] >= minOf(input.dtype) &&
+                 ends[1] - 1 <= maxOf(input.dtype);
+  if (!isRange)
+    return draw.fail(std::string("expected [low, high) of values that ") +
+                     dtypeName(input.dtype) + " holds");
+  input.draw = {ends[0], ends[1]};
+}
+
 Input readInput(const JsonReader &json) {
   Input input;
   input.name = json["name"].nonEmptyString();
@@ -239,10 +265,13 @@ Input readInput(const JsonReader &json) {
   input.offset = readOffset(json["offset"]);
   input.low = readBound(json["low"], input.dtype);
   input.high = readBound(json["high"], input.dtype);
-  input.shift = json["shift"].integer(0, maxBytes);
+  input.isShiftKnown = !json["shift"].isNull();
+  if (input.isShiftKnown)
+    input.shift = json["shift"].integer(0, maxBytes);
   if (!json.failed() && input.low && input.high && *input.low >= *input.high)
     json.fail("expected low < high, got " + std::to_string(*input.low) +
               " and " + std::to_string(*input.high));
+  readValues(json, input);
   return input;
 }
 

@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fsdp::rt::data {
@@ -93,7 +94,12 @@ struct Input {
   int64_t numel = 0;
   int64_t offset = 0;               // bytes
   std::optional<int64_t> low, high; // low <= value < high
-  int64_t shift = 0;                // tokens
+  std::vector<int64_t> allowed;     // legal beside that range
+  /// low <= value < high of random data; where absent, the range above.
+  std::optional<std::pair<int64_t, int64_t>> draw;
+  int64_t shift = 0; // tokens
+  /// Token data is refused where the shift is not known.
+  bool isShiftKnown = true;
 
   int64_t bytes() const { return numel * dtypeSize(dtype); }
 };

@@ -95,6 +95,15 @@ private:
         return Status::failed(file_.path() + ": token data needs inputs of " +
                               "one shape, got " + toString(first.shape) +
                               " for '" + first.name + "' and " + got);
+      if (!input.isShiftKnown)
+        return Status::failed(
+            file_.path() + ": token data fills every input from the same " +
+            "tokens, and nothing says how many tokens later '" + input.name +
+            "' starts; export the step again and say it, 'fsdp-export "
+            "--shift " +
+            input.name + "=1' where it holds the next token and '--shift " +
+            input.name + "=0' where it holds the same ones, or give a " +
+            "safetensors file with a tensor for every input");
     }
     batch_ = first.shape[0];
     sequence_ = first.shape[1];

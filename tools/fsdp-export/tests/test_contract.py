@@ -12,6 +12,7 @@ import pytest
 import torch
 from common import export, hf_step, py_step
 from fsdp_export import contract, userfunction
+from fsdp_export.bounds import Bounds
 from fsdp_export.recorder import InitRecorder
 from fsdp_export.step import Step
 from torch import nn
@@ -74,7 +75,8 @@ def test_padding_row_keeps_the_values(mixed):
 def test_inputs_are_bounded_by_the_tables_they_index(mixed):
     tokens, labels, weight = attributes(mixed, "input")
     assert tokens == 'high = 20 : i64, low = 0 : i64, name = "tokens"'
-    assert labels == 'high = 20 : i64, low = 0 : i64, name = "labels"'
+    assert labels == ('allowed = array<i64: -100>, high = 20 : i64, '
+                      'low = 0 : i64, name = "labels"')
     assert weight == 'name = "weight"'
 
 
@@ -252,14 +254,16 @@ def test_bounds_of_further_inputs(inputs, high):
                    "max_position_embeddings=24", inputs=inputs)
     traced, _ = export(step)
     for name, limit in ({"input_ids": 30, "labels": 30} | high).items():
-        assert traced.bounds[name] == (0, limit)
+        assert traced.bounds[name].draw == (0, limit)
 
 
 def test_bounds_follow_the_shifted_labels_of_t5():
     step = hf_step("t5", "d_model=16,num_layers=1,num_heads=2,d_ff=8,"
                    "vocab_size=30,d_kv=8")
     traced, _ = export(step)
-    assert traced.bounds == {"input_ids": (0, 30), "labels": (0, 30)}
+    assert traced.bounds == {
+        "input_ids": Bounds(0, 30, draw=(0, 30)),
+        "labels": Bounds(0, 30, (-100,), (0, 30))}
 
 
 def test_contract_counts_are_checked():

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch_mlir import ir
 
+from .bounds import Bounds
 from .errors import ExportError
 from .joint import Joint
 from .lowering import dense, element_type
@@ -85,12 +86,24 @@ def _sign(tensor: torch.Tensor) -> dict[str, ir.Attribute]:
 
 def _input(name: str, joint: Joint) -> ir.Attribute:
     entries = {"name": _text(name), **_sign(joint.inputs[name])}
-    if name in joint.bounds:
-        i64 = ir.IntegerType.get_signless(64)
-        low, high = joint.bounds[name]
-        entries["low"] = ir.IntegerAttr.get(i64, low)
-        entries["high"] = ir.IntegerAttr.get(i64, high)
+    bounds = joint.bounds.get(name, Bounds())
+    for key, value in (("low", bounds.low), ("high", bounds.high)):
+        if value is not None:
+            entries[key] = _integer(value)
+    if bounds.allowed:
+        entries["allowed"] = ir.DenseI64ArrayAttr.get(bounds.allowed)
+    if bounds.draw not in (None, (bounds.low, bounds.high)):
+        entries["draw"] = ir.DenseI64ArrayAttr.get(bounds.draw)
+    shift = joint.shifts.get(name, 0)
+    if shift is None:
+        entries["shift"] = _text("unknown")
+    elif shift:
+        entries["shift"] = _integer(shift)
     return ir.DictAttr.get(entries)
+
+
+def _integer(value: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def _init(held: Held, recorder: InitRecorder) -> ir.Attribute:

@@ -101,8 +101,12 @@ def build(model_type: str, options: HFOptions, recorder: InitRecorder) -> Step:
         return loss_of(model(**dict(zip(names, values)), return_dict=True))
 
     text = task != "image-classification"
+    # Causal models shift inside; no shift makes the labels of the other two
+    # from their tokens.
+    shifts = {"causal-lm": {"labels": 0}, "masked-lm": {"labels": None},
+              "seq2seq-lm": {"labels": None}}.get(task, {})
     return Step(model_type, module.train(), loss, inputs, recorder,
-                {"labels": "input_ids"} if text else {})
+                {"labels": "input_ids"} if text else {}, shifts)
 
 
 def _config(transformers, model_type: str, overrides: dict[str, object]):

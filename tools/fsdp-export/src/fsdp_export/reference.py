@@ -15,6 +15,7 @@ import math
 
 import torch
 
+from .bounds import Bounds
 from .eager import converted, disturbed, restored
 from .errors import ExportError
 from .gradients import MARGIN, NARROW_MARGIN, is_narrow
@@ -33,10 +34,11 @@ FLOORS = {"loss": 1e-5, "grad_norm": 2e-4}
 CYCLE = 61
 
 
-def make_batches(step: Step, bounds: dict[str, tuple[int, int]], steps: int,
+def make_batches(step: Step, bounds: dict[str, Bounds], steps: int,
                  seed: int) -> dict[str, torch.Tensor]:
     """Every input as [steps, ranks, local shape]."""
     generator = torch.Generator().manual_seed(seed)
+    ranges = {name: b.draw for name, b in bounds.items() if b.draw}
     batches = {}
     for name, example in step.inputs.items():
         shape = (steps, max(WORLDS), *example.shape)
@@ -45,14 +47,14 @@ def make_batches(step: Step, bounds: dict[str, tuple[int, int]], steps: int,
         elif example.dtype.is_floating_point:
             batches[name] = torch.randn(
                 shape, generator=generator).to(example.dtype)
-        elif name not in bounds:
+        elif name not in ranges:
             # Nothing says what these integers mean: repeat the example.
             batches[name] = example.expand(shape).clone()
-        elif example.ndim < 2 or bounds[name][1] - bounds[name][0] <= 2:
+        elif example.ndim < 2 or ranges[name][1] - ranges[name][0] <= 2:
             batches[name] = torch.randint(
-                *bounds[name], shape, generator=generator).to(example.dtype)
+                *ranges[name], shape, generator=generator).to(example.dtype)
         else:
-            batches[name] = _sequences(shape, *bounds[name],
+            batches[name] = _sequences(shape, *ranges[name],
                                        generator).to(example.dtype)
     return batches
 

@@ -43,6 +43,7 @@ from torch import fx
 from torch_mlir import ir
 
 from . import interpreter, unsigned
+from .bounds import Bounds
 from .eager import Outcome, run_steps
 from .elementwise import NARROW, Unsupported
 from .errors import ExportError
@@ -102,19 +103,19 @@ def _run_wide(step: Step, batches: list) -> list[Outcome] | None:
     return None if any(o.narrow for o in found) else found
 
 
-def other_batch(step: Step, bounds: dict[str, tuple[int, int]],
+def other_batch(step: Step, bounds: dict[str, Bounds],
                 seed: int) -> dict[str, torch.Tensor]:
     """Inputs of the example's shapes with other values.
 
-    Integers with bounds are drawn within them. Of everything else the
+    Integers with a range to draw from are drawn from it. Of everything else the
     example's values are put in another order, since only those are known to
     be allowed; floats that are all equal are drawn from a normal distribution.
     """
     generator = torch.Generator().manual_seed(seed + 1)
     batch = {}
     for name, example in step.inputs.items():
-        if name in bounds:
-            value = torch.randint(*bounds[name], example.shape,
+        if name in bounds and bounds[name].draw:
+            value = torch.randint(*bounds[name].draw, example.shape,
                                   generator=generator).to(example.dtype)
         elif example.numel() < 2:
             value = example.clone()
