@@ -106,7 +106,13 @@ def writes_input():
 
 
 def functional_dropout():
-    return _linear(lambda m, x: functional.dropout(m(x), 0.5).sum())
+    """In three places; one is not active."""
+    def loss(model, x):
+        y = functional.dropout(model(x), 0.5) + functional.dropout1d(x)
+        y = functional.dropout(y, 0.5, training=False).view(1, 2, 4)
+        y = functional.scaled_dot_product_attention(y, y, y, None, 0.1)
+        return y.sum()
+    return _linear(loss)
 
 
 def complex_numbers():
@@ -190,3 +196,82 @@ def llama_autocast():
             return model(input_ids=input_ids, labels=labels).loss
 
     return model, {"input_ids": ids, "labels": ids.clone()}, loss
+
+
+class _Text(nn.Module):
+    """A user's own language model, which leaves the shift to the data."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(13, 8), nn.Linear(8, 13)
+        self.places = nn.Embedding(4, 8)
+
+    def forward(self, idx, targets):
+        return functional.cross_entropy(
+            self.head(self.embedding(idx)).flatten(0, 1), targets.flatten())
+
+
+def _text(loss, ids=None, labels=None):
+    ids = torch.randint(13, (2, 5)) if ids is None else ids
+    labels = torch.randint(13, (2, 5)) if labels is None else labels
+    return _Text(), {"ids": ids, "labels": labels}, (
+        lambda m, ids, labels: loss(m, ids, labels))
+
+
+def text_targets():
+    return _Text(), {"idx": torch.randint(13, (2, 5)),
+                     "targets": torch.randint(13, (2, 5))}
+
+
+def float_ids():
+    return _text(lambda m, i, t: m(i, t), ids=torch.rand(2, 5))
+
+
+def labels_of_another_shape():
+    return _text(lambda m, i, t: m(i, t), labels=torch.randint(13, (2, 4)))
+
+
+def more_positions_than_rows():
+    return _text(lambda m, i, t: m.places(torch.arange(5)).sum() + m(i, t))
+
+
+def mixed_types():
+    model, inputs, loss = _text(lambda m, i, t: m(i, t))
+    model.head.bfloat16()
+    return model, inputs, loss
+
+
+def bernoulli():
+    return _linear(lambda m, x: (m(x) * torch.bernoulli(x / 2)).sum())
+
+
+def flex():
+    from torch.nn.attention.flex_attention import flex_attention
+    return _linear(lambda m, x: flex_attention(
+        *[m(x).view(1, 1, 2, 4)] * 3).sum())
+
+
+def cuda_autocast():
+    def loss(model, x):
+        with torch.autocast("cuda", torch.bfloat16):
+            return model(x).sum()
+    return _linear(loss)
+
+
+def cuda_autocast_decorator():
+    return _linear(torch.autocast("cuda", torch.bfloat16)(
+        lambda m, x: m(x).sum()))
+
+
+def none_input():
+    return _Text(), {"idx": torch.randint(13, (2, 5)), "targets": None}
+
+
+def input_of_another_name():
+    return _Text(), {"index": torch.randint(13, (2, 5)),
+                     "targets": torch.randint(13, (2, 5))}
+
+
+def index_of_rank_0():
+    return nn.Linear(4, 4), (torch.ones(2, 4), torch.tensor(1)), (
+        lambda m, x, i: m(x)[i].sum())

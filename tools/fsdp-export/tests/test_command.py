@@ -60,9 +60,30 @@ def run(capsys, *args) -> tuple[int, str]:
     (["py:models:branch"], "control flow that does not depend on the values"),
     (["py:models:dynamic"], "got aten.index.Tensor in the root module"),
     (["py:models:no_derivative"], "cannot be differentiated: derivative for "),
-    (["py:models:functional_dropout"], "make it an nn.Dropout, which is set"),
     (["py:models:complex_numbers"], "got complex ones from aten._fft_r2c"),
-    (["py:models:random"], "got aten.randn.default in the root module"),
+    (["py:models:random"], "got randn in the root module ("),
+    (["py:models:bernoulli"], "random numbers, got bernoulli in the root"),
+    (["py:models:mixed_types"], "in one type, got f32 and bf16 in head ("),
+    (["py:models:float_ids"], "ids, labels and indices of i64 (torch.long), "
+     "got float32 in embedding ("),
+    (["py:models:labels_of_another_shape"], "the example inputs are ids of "
+     "i64 [2, 5], labels of i64 [2, 4]"),
+    (["py:models:more_positions_than_rows"], "the rows of the table that "
+     "places ("),
+    (["py:models:flex"], "got flex_attention"),
+    (["py:models:none_input"], "got NoneType; leave it out"),
+    (["py:models:index_of_rank_0"], "index of rank 0"),
+    (["py:models:input_of_another_name"],
+     "named as the function's parameters, got index"),
+    (["py:models:cuda_autocast"], "got torch.autocast('cuda')"),
+    (["py:models:cuda_autocast_decorator"], "got torch.autocast('cuda')"),
+    ([*TINY, "--seq", "16"], "the rows of the table that transformer.wpe ("),
+    (["py:models:text_targets", "--shift", "target=1"],
+     "--shift: expected one of the inputs idx, targets, got target; did you"),
+    (["py:models:text_targets", "--shift", "targets"],
+     "--shift: expected INPUT=N, got targets"),
+    (["py:models:mixed", "--shift", "labels=1"],
+     "expected inputs that token data can fill"),
     (["py:models:no_parameter"], "depends on a parameter"),
     (["py:models:writes_input"], "got a write to x"),
     (["py:models:wrong_shape"], "the step cannot be traced: RuntimeError"),
@@ -241,3 +262,41 @@ def test_module_can_be_run_from_the_shell(tmp_path):
         [sys.executable, "-m", "fsdp_export", "--help"], capture_output=True,
         text=True, env=os.environ | {"PYTHONPATH": str(source)}, timeout=60)
     assert done.returncode == 0 and "hf:MODEL_TYPE" in done.stdout
+
+
+def test_checkpoint_of_tied_weights_goes_back_into_the_module(capsys,
+                                                              tmp_path):
+    from safetensors.torch import load_model, save_file
+    from transformers import GPT2Config, GPT2LMHeadModel
+    assert run(capsys, *TINY, "--with-params", "-o", tmp_path)[0] == 0
+    file = tmp_path / "params.safetensors"
+    params = {k: v + 1 for k, v in load_file(file).items()}
+    save_file(params, file)
+    config = GPT2Config(n_layer=1, n_embd=16, n_head=2, vocab_size=20,
+                        n_positions=8)
+    for load in (lambda m: load_model(m, file),
+                 lambda m: m.load_state_dict(params, strict=False)):
+        model = GPT2LMHeadModel(config)
+        load(model)
+        for name in ("transformer.wte.weight", "lm_head.weight"):
+            assert torch.equal(model.state_dict()[name],
+                               params["transformer.wte.weight"])
+    with pytest.raises(RuntimeError, match="lm_head.weight"):
+        GPT2LMHeadModel(config).load_state_dict(params)
+
+
+def test_targets_start_one_token_later(capsys, tmp_path):
+    target = tmp_path / "out"
+    status = main(["py:models:text_targets", "-o", str(target)])
+    assert status == 0
+    assert "token data: targets starts 1 token later" in capsys.readouterr().out
+    assert 'name = "targets", shift = 1' in (target / "model.mlir").read_text()
+    assert run(capsys, "py:models:text_targets", "--shift", "targets=0,idx=2",
+               "-o", target)[0] == 0
+    text = (target / "model.mlir").read_text()
+    assert 'name = "targets"}' in text and 'name = "idx", shift = 2' in text
+
+
+def test_dropout_of_functions_is_counted(capsys, tmp_path):
+    assert main(["py:models:functional_dropout", "-o", str(tmp_path)]) == 0
+    assert "dropout set to 0 in 3 places" in capsys.readouterr().out

@@ -62,6 +62,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--skew", action="store_true",
         help="integers of the reference's batches: few are frequent, as words "
         "are")
+    add("--shift", action="append", default=[], metavar="INPUT=N,..",
+        help="where token data cannot know it: how many tokens later an input "
+        "starts, targets=1 for the next token")
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")
@@ -120,8 +123,10 @@ def _run(args: argparse.Namespace) -> None:
     from . import huggingface, optimizers, userfunction
     from .exporter import Options, export
     from .recorder import InitRecorder
+    from .shifts import parse_shifts
 
     optimizer = optimizers.parse(args.optimizer)
+    shifts = parse_shifts(args.shift)
     if args.reference and optimizer is None:
         raise ExportError("--reference needs an optimizer, got none")
     torch.manual_seed(args.seed)
@@ -135,6 +140,7 @@ def _run(args: argparse.Namespace) -> None:
                                  recorder)
     else:
         step = userfunction.build(target, recorder)
+    step.shifts = step.shifts | shifts
     lines = export(step, args.output, Options(
         optimizer, args.locations, args.with_params, args.reference,
         args.skew, args.seed, args.verify))

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 from . import gradients, reference, verification
 from .contract import annotate
+from .dropout import silence_functions
 from .errors import ExportError
 from .joint import Joint, trace
 from .lowering import lower, print_module
@@ -42,7 +43,9 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     Raises ExportError, and leaves `target` alone then.
     """
     dropouts = remove_dropout(step.module)
+    step.loss, functions = silence_functions(step.loss)
     joint = trace(step)
+    dropouts += len(functions.places)
     module = lower(joint.graph, "forward_backward")
     verified = _verify(step, joint, module, options)
     needs_file = annotate(module, joint, step.module, step.recorder, verified)
@@ -94,6 +97,18 @@ def _verify(step: Step, joint: Joint, module, options: Options) -> str:
             f"{verification.verify(step, joint, module, options.seed)}")
 
 
+def _report_shifts(shifts: dict[str, int | None]) -> list[str]:
+    lines = [f"token data: {name} starts {shift} token{'s' * (shift > 1)} later"
+             for name, shift in shifts.items() if shift]
+    unclear = [name for name, shift in shifts.items() if shift is None]
+    if unclear:
+        lines.append(
+            f"token data: not clear how to fill {', '.join(unclear)}; where "
+            f"text is to be read, export with --shift {unclear[0]}=1 (the next "
+            f"token) or {unclear[0]}=0 (the same ones)")
+    return lines
+
+
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
@@ -110,8 +125,10 @@ def _report(joint: Joint, dropouts: int, needs_file: bool) -> list[str]:
     if needs_file:
         lines.append("some initial values are only in params.safetensors")
     for name, value in joint.inputs.items():
+        bounds = joint.bounds.get(name)
         if value.dtype not in (torch.bool,) and not value.is_floating_point() \
-                and name not in joint.bounds:
+                and not (bounds and bounds.draw):
             lines.append(f"input {name} has no bounds: nothing says which "
                          "integers it may hold")
+    lines += _report_shifts(joint.shifts)
     return lines

@@ -13,7 +13,10 @@ come to one value or a range.
 import torch
 from torch import fx
 
+from .bounds import index_ranges
+from .errors import ExportError
 from .graphs import VIEWS, make_meta, make_table
+from .places import place_of
 
 aten = torch.ops.aten
 
@@ -27,6 +30,7 @@ def fold_constants(graph: fx.GraphModule) -> None:
     """Replaces nodes that depend on no argument by cheaper ones."""
     values: dict[fx.Node, torch.Tensor] = {}
     for node in graph.graph.nodes:
+        _check_lookup(node, values)
         if node.op == "get_attr":
             values[node] = getattr(graph, node.target)
         elif node.op == "call_function" and _foldable(node, values):
@@ -47,6 +51,23 @@ def fold_constants(graph: fx.GraphModule) -> None:
             node.replace_all_uses_with(equal[node])
     graph.graph.eliminate_dead_code()
     graph.recompile()
+
+
+def _check_lookup(node: fx.Node, values: dict[fx.Node, torch.Tensor]) -> None:
+    """A constant index outside of its table: positions beyond the last one."""
+    for index, low, high, ignored in index_ranges(node):
+        value = values.get(index)
+        if value is None or not value.numel():
+            continue
+        wrong = ((value < low) | (value >= high))
+        if ignored is not None:
+            wrong &= value != ignored
+        if bool(wrong.any()):
+            raise ExportError(
+                f"expected indices below {high}, the rows of the table that "
+                f"{place_of(node)} looks up in, got {int(value[wrong].max())}; "
+                "where these are positions, the sequence is longer than the "
+                "model's table: shorten it (--seq) or enlarge the table")
 
 
 def _simplify_lookup(graph: fx.GraphModule, node: fx.Node,

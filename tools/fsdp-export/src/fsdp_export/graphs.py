@@ -128,10 +128,16 @@ def refuse_dynamic(graph: fx.Graph) -> None:
             sizes = value.shape if isinstance(value, torch.Tensor) else [value]
             if any(isinstance(s, torch.SymInt | torch.SymFloat | torch.SymBool)
                    for s in sizes):
+                place = module_path(node) or "the root module"
+                if node.target is aten._local_scalar_dense.default:
+                    raise ExportError(
+                        "expected values of tensors to stay in tensors, got "
+                        f"one that is read in {place} (.item(), int(), or an "
+                        "index of rank 0, which index_select(0, i.view(1)) "
+                        "takes)")
                 raise ExportError(
                     "expected shapes that do not depend on the values of "
-                    f"tensors, got {node.target} in "
-                    f"{module_path(node) or 'the root module'}")
+                    f"tensors, got {node.target} in {place}")
 
 
 def refuse_complex(graph: fx.Graph) -> None:
@@ -142,22 +148,6 @@ def refuse_complex(graph: fx.Graph) -> None:
             raise ExportError(
                 "expected real numbers only, got complex ones from "
                 f"{node.target} in {module_path(node) or 'the root module'}")
-
-
-def refuse_randomness(graph: fx.GraphModule) -> None:
-    """A step is a function: it may not draw random numbers."""
-    for node in graph.graph.nodes:
-        tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags:
-            # The exporter sees the dropout of modules, not that of functions.
-            advice = ("make it an nn.Dropout, which is set to 0"
-                      if "dropout" in str(node.target) else
-                      "dropout is set to 0, other randomness has to become an "
-                      "input")
-            raise ExportError(
-                "expected a step without random numbers, got "
-                f"{node.target} in {module_path(node) or 'the root module'}; "
-                f"{advice}")
 
 
 def make_table(graph: fx.GraphModule, node: fx.Node,

@@ -20,13 +20,15 @@ from torch import fx
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from . import graphs, refusals, statefulness, unsigned
+from . import graphs, messages, refusals, statefulness, unsigned
 from .attention import attention_lowering
-from .bounds import input_bounds
+from .bounds import Bounds, input_bounds
+from .causality import Prediction, is_cheap, sees_later_tokens
 from .decompositions import decompositions
 from .errors import ExportError
 from .folding import fold_constants
 from .pythonstate import Snapshot, find_tensor
+from .shifts import token_shifts
 from .step import Held, Step, buffers_of, parameters_of
 from .tracing import Trace, record
 
@@ -39,8 +41,9 @@ class Joint:
 
     Arguments: `parameters`, `buffers`, `inputs`; results: the loss, the
     gradients of `gradients`, the new values of `updates`. `unused` names
-    parameters that the loss does not depend on. `bounds` holds (low, high) of
-    integer inputs where they are known.
+    parameters that the loss does not depend on. `bounds` holds what is known of
+    the values of integer inputs. `shifts` holds, for a step that token data can
+    fill, how many tokens later each input starts, None where it is not clear.
     """
 
     graph: fx.GraphModule
@@ -50,7 +53,8 @@ class Joint:
     gradients: list[str]
     unused: set[str]
     updates: list[str]
-    bounds: dict[str, tuple[int, int]]
+    bounds: dict[str, Bounds]
+    shifts: dict[str, int | None]
 
     def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The graph's results for parameters, buffers and inputs."""
@@ -79,6 +83,7 @@ def trace(step: Step) -> Joint:
         refusals.refuse_higher_order(first.graph.graph)
         graphs.refuse_dynamic(first.graph.graph)
         graphs.refuse_complex(first.graph.graph)
+        messages.refuse_mixed_products(first.graph.graph)
         _refuse_stale(first, step, parameters + buffers)
         statefulness.check(step, parameters, buffers, first, before)
     finally:
@@ -86,7 +91,30 @@ def trace(step: Step) -> Joint:
     placeholders = first.graph.graph.find_nodes(op="placeholder")
     names = dict(zip(step.inputs, placeholders[len(parameters + buffers):]))
     # Inputs are known here, while an embedding still is an embedding.
-    bounds = input_bounds(names)
+    known = dict(zip(placeholders[len(parameters + buffers) + len(names):],
+                     first.constants))
+    bounds = input_bounds(names, known)
+    held = parameters + buffers
+
+    def looks_ahead(name: str, predictions: list[Prediction]) -> bool:
+        if not (name in bounds and bounds[name].draw and predictions
+                and all(step.recorder.is_filled(h.tensor) for h in held)
+                and is_cheap([h.tensor for h in parameters],
+                             step.inputs[name])):
+            return False
+        values = [*(h.tensor for h in held), *step.inputs.values(),
+                  *first.constants]
+        try:
+            return sees_later_tokens(
+                first.graph, values, len(held) + list(step.inputs).index(name),
+                *bounds[name].draw, predictions)
+        except Exception:
+            # The example is none that PyTorch takes: nothing is known.
+            return True
+
+    shifts = token_shifts(names, placeholders[:len(parameters)],
+                          first.graph.graph.output_node().args[0][0],
+                          step.shifts, looks_ahead)
     values = [h.tensor.detach() for h in parameters + buffers]
     values += [*step.inputs.values(), *first.constants]
     graph = _trace_again(torch.func.functionalize(
@@ -99,13 +127,13 @@ def trace(step: Step) -> Joint:
     graphs.clean(graph)
     graphs.count_from_front(graph)
     graphs.fit_scalars(graph)
-    graphs.refuse_randomness(graph)
+    messages.refuse_randomness(graph.graph, first.graph.graph)
     fold_constants(graph)
     gradients = [parameters[i].fqn for i in first.gradients]
     unused = {h.fqn for h in parameters
               if h.tensor.requires_grad} - {*gradients}
     return Joint(graph, parameters, buffers, step.inputs, gradients, unused,
-                 updates, bounds)
+                 updates, bounds, shifts)
 
 
 def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:

@@ -28,7 +28,9 @@ class Step:
 
     `loss(module, *inputs)` returns the scalar to minimise. `copies` maps an
     input to another one whose data it repeats: the labels of a language model
-    are its tokens. `recorder` watched the module being built.
+    are its tokens. `shifts` says, for some inputs, how many tokens later they
+    start in token data, None where it is not clear. `recorder` watched the
+    module being built.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Step:
     inputs: dict[str, torch.Tensor]
     recorder: InitRecorder
     copies: dict[str, str] = field(default_factory=dict)
+    shifts: dict[str, int | None] = field(default_factory=dict)
 
 
 class StepModule(nn.Module):
@@ -126,8 +129,11 @@ def name_inputs(function: Callable, inputs: object, skip: int) -> dict:
                           f"of tensors, got {type(inputs).__name__}")
     for name, value in named.items():
         if not isinstance(value, torch.Tensor):
+            hint = ("; leave it out where the model does without"
+                    if value is None else "; torch.tensor() makes one"
+                    if isinstance(value, (bool, int, float, list)) else "")
             raise ExportError(f"expected example input {name} to be a tensor, "
-                              f"got {type(value).__name__}")
+                              f"got {type(value).__name__}{hint}")
     # One tensor given twice would become one argument.
     return {name: value.detach().clone() for name, value in named.items()}
 

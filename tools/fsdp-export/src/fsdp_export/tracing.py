@@ -35,7 +35,9 @@ from . import graphs
 from .attention import attention_lowering
 from .decompositions import forward_decompositions
 from .errors import ExportError
+from .messages import describe_inputs, explain
 from .overrides import replaced_before_autograd
+from .places import UserLines
 from .pythonstate import replace_tensors
 from .refusals import no_control_flow
 from .step import Held, Step, StepModule, dtype_name
@@ -112,6 +114,7 @@ class _Run:
         self.paths = _ModulePaths(step.module)
         self.trace = Trace(None)
         self.backward = False
+        self.inputs = step.inputs
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         count = len(self._parameters)
@@ -129,7 +132,7 @@ class _Run:
         module = self._step.module
         with (installed(module, held, leaves), self.paths,
               replaced_before_autograd(forward_decompositions()),
-              _Substitution(held, leaves, self.paths)):
+              _Substitution(held, leaves, self.paths), UserLines()):
             loss = StepModule(self._step)(*inputs)
             if loss.grad_fn is None:
                 raise ExportError("expected a loss that depends on a parameter "
@@ -377,6 +380,9 @@ def _explain(error: Exception, run: _Run) -> str:
     if "data-dependent" in text or "DataDependent" in kind:
         return ("expected control flow that does not depend on the values of "
                 f"tensors, got a branch on one{place}: {first}")
+    if known := explain(text):
+        return f"{known}{inside}{place}{describe_inputs(run.inputs)}"
     if run.backward:
         return f"the step cannot be differentiated: {first}{place}"
-    return f"the step cannot be traced: {kind}: {first}{place}"
+    return (f"the step cannot be traced: {kind}: {first}{inside}{place}"
+            f"{describe_inputs(run.inputs)}")

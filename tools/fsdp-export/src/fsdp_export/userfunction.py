@@ -12,6 +12,7 @@ import traceback
 
 from torch import nn
 
+from . import autocast
 from .errors import ExportError, nearest
 from .recorder import InitRecorder
 from .step import Step, loss_of, name_inputs
@@ -28,6 +29,7 @@ def build(target: str, recorder: InitRecorder) -> Step:
     module_name, colon, function_name = target.partition(":")
     if not (module_name and colon and function_name):
         raise ExportError(f"expected py:module:function, got py:{target}")
+    autocast.refuse_other_devices()
     function = _load(module_name, function_name)
     try:
         with recorder:
