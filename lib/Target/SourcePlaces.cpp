@@ -17,15 +17,17 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 OwningOpRef<ModuleOp> SourcePlaces::parse(const llvm::SourceMgr &sources,
-                                          MLIRContext *context) {
+                                          MLIRContext *context, bool verifies,
+                                          FallbackAsmResourceMap *resources) {
   places.clear();
   const llvm::MemoryBuffer *text =
       sources.getMemoryBuffer(sources.getMainFileID());
   if (isBytecode(text->getMemBufferRef()))
-    return parseSourceFile<ModuleOp>(sources, context);
+    return parseSourceFile<ModuleOp>(
+        sources, ParserConfig(context, verifies, resources));
   file = text->getBufferIdentifier().str();
   // Verified once its ops know their places.
-  ParserConfig config(context, /*verifyAfterParse=*/false);
+  ParserConfig config(context, /*verifyAfterParse=*/false, resources);
   Block block;
   AsmParserState state;
   if (failed(parseAsmSourceFile(sources, &block, config, &state)))
@@ -45,7 +47,7 @@ OwningOpRef<ModuleOp> SourcePlaces::parse(const llvm::SourceMgr &sources,
                          : sources.getLineAndColumn(begin->second));
   });
   apply(*module);
-  if (failed(verify(*module)))
+  if (verifies && failed(verify(*module)))
     return {};
   return module;
 }

@@ -12,6 +12,7 @@
 #include "fsdp/Target/InputFile.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/RemarkLog.h"
+#include "fsdp/Target/SourcePlaces.h"
 #include "fsdp/Target/StepCommandLine.h"
 #include "fsdp/Target/ToolProcess.h"
 
@@ -55,9 +56,19 @@ namespace {
 /// lives.
 struct PrintingInstrumentation : PassInstrumentation {
   PrintingInstrumentation(llvm::SourceMgr &sources, MLIRContext *context,
-                          DiagnosticPrinter::Filter shows)
-      : printer(sources, context, std::move(shows)) {}
+                          DiagnosticPrinter::Filter shows,
+                          const SourcePlaces *places)
+      : printer(sources, context, std::move(shows)), places(places) {}
+
+  /// Ops learn their places before the first pass changes any.
+  void runBeforePass(Pass *, Operation *op) override {
+    if (places)
+      places->apply(op);
+    places = nullptr;
+  }
+
   DiagnosticPrinter printer;
+  const SourcePlaces *places;
 };
 
 /// As upstream's main, but opens no file that the command line does not name,
@@ -84,6 +95,7 @@ private:
   DialectRegistry &registry;
   const MlirOptMainConfig config;
   llvm::SourceMgr sources;
+  SourcePlaces places;
 };
 } // namespace
 
@@ -99,9 +111,12 @@ LogicalResult Chunk::tryParsing() {
   parsed->AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text),
                              llvm::SMLoc());
   FallbackAsmResourceMap resources;
+  if (!config.shouldUseExplicitModule())
+    return success(bool(places.parse(
+        *parsed, &context, config.shouldVerifyOnParsing(), &resources)));
   ParserConfig parser(&context, config.shouldVerifyOnParsing(), &resources);
-  return success(bool(parseSourceFileForTool(
-      parsed, parser, !config.shouldUseExplicitModule())));
+  return success(
+      bool(parseSourceFileForTool(parsed, parser, /*insertImplicit=*/false)));
 }
 
 LogicalResult Chunk::run(raw_ostream &os) {
@@ -109,13 +124,17 @@ LogicalResult Chunk::run(raw_ostream &os) {
   if (config.getIrdlFile().empty() && failed(tryParsing()))
     return failure();
   MlirOptMainConfig upstream = config;
+  // Where locations are written, they are those of the input.
+  bool writesLocations =
+      config.shouldEmitBytecode() || OpPrintingFlags().shouldPrintDebugInfo();
   // Of this chunk.
   upstream.splitInputFile("").outputSplitMarker("");
   upstream.setPassPipelineSetupFn([&](PassManager &pm) {
     pm.addInstrumentation(createCrashInstrumentation());
     // After upstream's handler, and so asked first.
     pm.addInstrumentation(std::make_unique<PrintingInstrumentation>(
-        sources, pm.getContext(), getFilter()));
+        sources, pm.getContext(), getFilter(),
+        writesLocations ? nullptr : &places));
     return config.setupPassPipeline(pm);
   });
   return MlirOptMain(os, llvm::MemoryBuffer::getMemBuffer(text), registry,

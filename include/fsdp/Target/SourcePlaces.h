@@ -14,6 +14,7 @@
 #ifndef FSDP_TARGET_SOURCEPLACES_H
 #define FSDP_TARGET_SOURCEPLACES_H
 
+#include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/SourceMgr.h"
@@ -28,10 +29,12 @@ namespace mlir::fsdp {
 /// the text does not hold, such as the module around it.
 class SourcePlaces {
 public:
-  /// Parses the main buffer of @sources and verifies it. Text or bytecode,
-  /// which has no places. Null, with diagnostics, where that fails.
+  /// Parses the main buffer of @sources and, with @verifies, verifies it. Text
+  /// or bytecode, which has no places. Null, with diagnostics, where that
+  /// fails. Resources of unknown keys end in @resources.
   OwningOpRef<ModuleOp> parse(const llvm::SourceMgr &sources,
-                              MLIRContext *context);
+                              MLIRContext *context, bool verifies = true,
+                              FallbackAsmResourceMap *resources = nullptr);
 
   /// Adds its place to each op inside functions of @root, parsed from the same text,
   /// that has none in any file. Nothing where @root has another number of ops.
