@@ -36,8 +36,8 @@ public:
                               MLIRContext *context, bool verifies = true,
                               FallbackAsmResourceMap *resources = nullptr);
 
-  /// Adds its place to each op inside functions of @root, parsed from the same text,
-  /// that has none in any file. Nothing where @root has another number of ops.
+  /// Adds its place to each op inside functions of @root, parsed from the same
+  /// text, that has none in any file. Nothing where @root has another number of ops.
   void apply(Operation *root) const;
 
 private:

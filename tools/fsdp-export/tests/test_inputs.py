@@ -203,7 +203,8 @@ class Block(nn.Module):
     def forward(self, x):
         q, k, v = (a.view(2, 5, 2, 4).transpose(1, 2)
                    for a in self.qkv(self.norm(x)).split(8, -1))
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        y = functional.scaled_dot_product_attention(
+            q, k, v, is_causal=self.causal)
         return x + self.out(y.transpose(1, 2).reshape(2, 5, 8))
 
 

@@ -29,8 +29,8 @@ class Bounds:
     """low <= value < high, or one of `allowed`, is legal; None: no limit.
 
     Where there is no limit, `allowed` are values that every lookup accepts
-    beside what is drawn. `draw` is the range that random data is drawn from, None where nothing
-    says which integers make sense.
+    beside what is drawn. `draw` is the range that random data is drawn from,
+    None where nothing says which integers make sense.
     """
 
     low: int | None = None

@@ -16,6 +16,7 @@ import math
 
 import torch
 
+from .bounds import Bounds
 from .eager import WatchNarrow, converted, restored
 from .step import Step, buffers_of, parameters_of
 
@@ -67,12 +68,12 @@ def measure_gradients(step: Step, batches: dict[str, torch.Tensor]
 
 
 def skew(batches: dict[str, torch.Tensor],
-         bounds: dict[str, tuple[int, int]]) -> dict[str, torch.Tensor]:
+         bounds: dict[str, Bounds]) -> dict[str, torch.Tensor]:
     """Integers with the lowest most frequent, as words are: the share of an
     input's range below which they lie is raised to the third power."""
     skewed = {}
     for name, values in batches.items():
-        low, high = bounds.get(name, (0, 0))
+        low, high = bounds.get(name, Bounds()).draw or (0, 0)
         if values.dtype.is_floating_point or high - low <= 2:
             skewed[name] = values
             continue
