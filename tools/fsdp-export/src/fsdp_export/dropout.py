@@ -51,7 +51,7 @@ class NoDropout(TorchFunctionMode):
 
     def __init__(self):
         super().__init__()
-        self.places: set[tuple[str, int] | None] = set()
+        self.places: set[tuple] = set()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -66,7 +66,7 @@ class NoDropout(TorchFunctionMode):
             name, 0.5 if func in _DEFAULTS else 0.0)
         is_active = kwargs.get("training", kwargs.get("train", True))
         if given and is_active is not False:
-            self.places.add(user_line())
+            self.places.add((getattr(func, "__name__", str(func)), user_line()))
         if len(args) > at:
             args[at] = 0.0
         elif given:
