@@ -95,13 +95,25 @@ std::optional<ConstantIntRanges> IndexRanges::getOfArgument(BlockArgument arg) {
       return std::nullopt;
     return getRange(width, low.getInt(), high.getInt() - 1);
   }
-  if (auto loop = dyn_cast<scf::ForOp>(parent)) {
-    if (arg != loop.getInductionVar() || !arg.getType().isIndex())
+  if (auto loop = dyn_cast<LoopLikeOpInterface>(parent)) {
+    auto inductionVars = loop.getLoopInductionVars();
+    if (!inductionVars || !arg.getType().isIndex())
       return std::nullopt;
+    auto *found = llvm::find(*inductionVars, arg);
+    if (found == inductionVars->end())
+      return std::nullopt;
+    unsigned dim = found - inductionVars->begin();
+    auto getBound = [&](const SmallVector<OpFoldResult> &bounds) {
+      if (auto value = dyn_cast<Value>(bounds[dim]))
+        return get(value);
+      return ConstantIntRanges::constant(APInt(
+          width, *getConstantIntValue(bounds[dim]), /*isSigned=*/true));
+    };
     // Steps are positive, and what begins past the end does not run.
-    ConstantIntRanges low = get(loop.getLowerBound());
-    ConstantIntRanges high = get(loop.getUpperBound());
-    if (!low.smin().slt(high.smax()) || get(loop.getStep()).smin().slt(1))
+    ConstantIntRanges low = getBound(*loop.getLoopLowerBounds());
+    ConstantIntRanges high = getBound(*loop.getLoopUpperBounds());
+    if (!low.smin().slt(high.smax()) ||
+        getBound(*loop.getLoopSteps()).smin().slt(1))
       return std::nullopt;
     return ConstantIntRanges::fromSigned(low.smin(), high.smax() - 1);
   }

@@ -184,3 +184,71 @@ func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> ten
   %r = tensor.from_elements %v : tensor<f32>
   return %r : tensor<f32>
 }
+
+// -----
+
+// Both parts of an scf.while, and a branch in it that is not always taken.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[YES:.*]] = linalg.fill {{.*}} -> tensor<i1>
+// CHECK:         %[[YES2:.*]] = linalg.fill {{.*}} -> tensor<i1>
+// CHECK:         %[[LOOP:.*]]:3 = scf.while (%{{.*}} = %{{.*}}, %[[A:.*]] = %[[YES]], %[[B:.*]] = %[[YES2]])
+// CHECK:           tensor.insert %{{.*}} into %[[A]][]
+// CHECK:           scf.condition(%{{.*}}) %{{.*}}, %[[A2:.*]], %[[B]] :
+// CHECK:         ^bb0(%{{.*}}: i64, %[[A3:.*]]: tensor<i1>, %[[B3:.*]]: tensor<i1>):
+// CHECK:           %[[IF:.*]]:2 = scf.if
+// CHECK:             %[[B4:.*]] = tensor.insert %{{.*}} into %[[B3]][]
+// CHECK:             scf.yield %{{.*}}, %[[B4]]
+// CHECK:           else
+// CHECK:             scf.yield %{{.*}}, %[[B3]]
+// CHECK:           scf.yield %[[IF]]#0, %[[A3]], %[[IF]]#1
+// CHECK-DAG:     fsdp.check %[[LOOP]]#1, "index 0 of tensor<4xi64>
+// CHECK-DAG:     fsdp.check %[[LOOP]]#2, "index 0 of tensor<5xi64>
+// KERNELS-LABEL: func.func @step
+// KERNELS-COUNT-2: fsdp.check
+func.func @step(%next: tensor<4xi64>, %more: tensor<5xi64>, %start: tensor<i64>) -> tensor<i64> {
+  %zero = arith.constant 0 : i64
+  %s = tensor.extract %start[] : tensor<i64>
+  %r = scf.while (%i = %s) : (i64) -> i64 {
+    %k = arith.index_cast %i : i64 to index
+    %v = tensor.extract %next[%k] : tensor<4xi64>
+    %go = arith.cmpi sgt, %v, %zero : i64
+    scf.condition(%go) %v : i64
+  } do {
+  ^bb0(%i: i64):
+    %odd = arith.trunci %i : i64 to i1
+    %n = scf.if %odd -> i64 {
+      %k = arith.index_cast %i : i64 to index
+      %v = tensor.extract %more[%k] : tensor<5xi64>
+      scf.yield %v : i64
+    } else {
+      scf.yield %i : i64
+    }
+    scf.yield %n : i64
+  }
+  %t = tensor.from_elements %r : tensor<i64>
+  return %t : tensor<i64>
+}
+
+// -----
+
+// A branch that is not taken fails nothing.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[YES:.*]] = linalg.fill {{.*}} -> tensor<i1>
+// CHECK:         %[[IF:.*]]:2 = scf.if
+// CHECK:         fsdp.check %[[IF]]#1
+func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> tensor<f32> {
+  %cond = tensor.extract %c[] : tensor<i1>
+  %v = scf.if %cond -> (f32) {
+    %i = tensor.extract %row[] : tensor<i64>
+    %k = arith.index_cast %i : i64 to index
+    %x = tensor.extract %table[%k] : tensor<4xf32>
+    scf.yield %x : f32
+  } else {
+    %f = arith.constant 0.0 : f32
+    scf.yield %f : f32
+  }
+  %r = tensor.from_elements %v : tensor<f32>
+  return %r : tensor<f32>
+}

@@ -464,7 +464,6 @@ func.func @forward_backward(
 // -----
 
 // Case: words that are no bytes.
-// input_c6
 // expected-error @below {{input_c6: expected i8 elements where 'unsigned' stands, for "x", got 'tensor<4xi16>'}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},

@@ -228,7 +228,7 @@ bool Assertions::standBefore(Operation *op, Value value, int64_t size) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A condition in the body of a loop, and what it means where it fails.
+/// A condition in the body of a loop or branch, and what it means where it fails.
 struct Condition {
   Value holds;
   std::string message;
@@ -244,15 +244,17 @@ public:
 private:
   bool isToCheck(const Index &index);
   LogicalResult check(Operation *op, const Index &index);
-  void checkInLoop(ArrayRef<Condition> conditions);
+  void checkInControlFlow(ArrayRef<Condition> conditions);
 
   func::FuncOp step;
   IndexRanges ranges;
   Assertions assertions;
-  /// Whether what is proven is checked, too, unless it is plain to see.
+  /// Whether what is proven is checked, too, unless it is plain to see, or in a
+  /// loop or branch: a flag that these carry would change how they are fused,
+  /// and so the order of sums.
   bool all;
   /// By the block that they are in.
-  llvm::MapVector<Block *, SmallVector<Condition>> inLoops;
+  llvm::MapVector<Block *, SmallVector<Condition>> inControlFlow;
   /// By block and value, those that were compared, with 0 where they are out of
   /// range, and the size that they were compared with.
   llvm::DenseMap<std::pair<Block *, Value>, std::pair<Value, int64_t>> safe;
@@ -261,16 +263,13 @@ private:
 
 /// A constant or the index of a loop, as it is.
 static bool isPlain(Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
-    return isa<scf::ForOp>(arg.getOwner()->getParentOp());
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<LoopLikeOpInterface>(arg.getOwner()->getParentOp());
+    auto inductionVars = loop ? loop.getLoopInductionVars() : std::nullopt;
+    return inductionVars && llvm::is_contained(*inductionVars, value);
+  }
   Operation *op = value.getDefiningOp();
   return isa<linalg::IndexOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
-}
-
-bool Checker::isToCheck(const Index &index) {
-  Value value = index.operand->get();
-  bool isProven = ranges.isWithin(value, index.size);
-  return !isProven || (all && !isPlain(value));
 }
 
 /// "index 0 of tensor<4xf32> must be from 0 to 3".
@@ -288,63 +287,131 @@ static std::string describe(const Index &index, Operation *op) {
   return text;
 }
 
-/// Whether @op is in scf.for at the step's top, or in one in another there, and
-/// in nothing else.
-static bool isInLoops(Operation *op, func::FuncOp step) {
+/// Whether every op between @op and the step is an scf.for, scf.while or scf.if,
+/// and there is one.
+static bool isInControlFlow(Operation *op, func::FuncOp step) {
   Operation *parent = op->getParentOp();
-  while (parent != step && isa<scf::ForOp>(parent))
+  while (parent != step && isa<scf::ForOp, scf::WhileOp, scf::IfOp>(parent))
     parent = parent->getParentOp();
   return parent == step && op->getParentOp() != step;
 }
 
-/// The loop with @flag as one more value to begin with, and what @yield makes
-/// of it in each iteration.
-static scf::ForOp carry(scf::ForOp loop, Value flag,
-                        const NewYieldValuesFn &yield) {
-  IRRewriter rewriter(loop);
-  FailureOr<LoopLikeOpInterface> changed = loop.replaceWithAdditionalYields(
-      rewriter, flag, /*replaceInitOperandUsesInLoop=*/false, yield);
-  return cast<scf::ForOp>(changed->getOperation());
+bool Checker::isToCheck(const Index &index) {
+  Value value = index.operand->get();
+  bool isProven = ranges.isWithin(value, index.size);
+  return !isProven || (all && !isPlain(value) &&
+                       !isInControlFlow(index.operand->getOwner(), step));
 }
 
-/// Carries whether @conditions, of one loop's body, held in all iterations,
-/// through that loop and those around it, in a tensor of rank 0.
-void Checker::checkInLoop(ArrayRef<Condition> conditions) {
-  auto loop =
-      cast<scf::ForOp>(conditions[0].holds.getDefiningOp()->getParentOp());
-  Location loc = conditions[0].holds.getLoc();
-  scf::ForOp outermost = loop;
-  while (auto outer = dyn_cast<scf::ForOp>(outermost->getParentOp()))
-    outermost = outer;
-  OpBuilder builder(outermost);
+/// Appends @value to what the last op of @block hands on.
+static void handOn(Block *block, Value value) {
+  Operation *last = block->getTerminator();
+  if (auto condition = dyn_cast<scf::ConditionOp>(last))
+    condition.getArgsMutable().append(value);
+  else
+    cast<scf::YieldOp>(last).getResultsMutable().append(value);
+}
+
+/// Creates an OpTy with the bodies of @op and one more result, of the type of
+/// @flag, for which @create is given the types of all results. Replaces @op.
+template <typename OpTy>
+static OpTy addResult(
+    OpTy op, Value flag,
+    llvm::function_ref<OpTy(OpBuilder &, SmallVector<Type>)> create) {
+  OpBuilder builder(op);
+  SmallVector<Type> types(op->getResultTypes());
+  types.push_back(flag.getType());
+  OpTy added = create(builder, types);
+  added->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  for (auto [to, from] : llvm::zip(added->getRegions(), op->getRegions()))
+    to.takeBody(from);
+  op->replaceAllUsesWith(added->getResults().drop_back());
+  op->erase();
+  return added;
+}
+
+/// Carries @flag through the op around @block, which makes @now of it there:
+/// through every iteration of a loop; a branch that is not taken leaves it.
+/// Returns what it is after the op.
+static Value carry(Block *block, Value flag, Value now) {
+  // In @block, the flag is what the iteration begins with.
+  auto replaceIn = [&](Block *in, Value begin) {
+    flag.replaceUsesWithIf(begin, [&](OpOperand &use) {
+      return in->findAncestorOpInBlock(*use.getOwner());
+    });
+  };
+  Operation *parent = block->getParentOp();
+  Location loc = parent->getLoc();
+  if (auto loop = dyn_cast<scf::ForOp>(parent)) {
+    loop = addResult<scf::ForOp>(
+        loop, flag, [&](OpBuilder &builder, const SmallVector<Type> &) {
+          SmallVector<Value> inits(loop.getInits());
+          inits.push_back(flag);
+          return scf::ForOp::create(builder, loc, loop.getLowerBound(),
+                                    loop.getUpperBound(), loop.getStep(),
+                                    inits);
+        });
+    replaceIn(block, block->addArgument(flag.getType(), loc));
+    handOn(block, now);
+    return loop.getResults().back();
+  }
+  if (auto loop = dyn_cast<scf::WhileOp>(parent)) {
+    loop = addResult<scf::WhileOp>(
+        loop, flag, [&](OpBuilder &builder, const SmallVector<Type> &types) {
+          SmallVector<Value> inits(loop.getInits());
+          inits.push_back(flag);
+          return scf::WhileOp::create(builder, loc, types, inits);
+        });
+    for (Block *part : {loop.getBeforeBody(), loop.getAfterBody()}) {
+      Value begin = part->addArgument(flag.getType(), loc);
+      replaceIn(part, begin);
+      handOn(part, part == block ? now : begin);
+    }
+    return loop.getResults().back();
+  }
+  auto branch = addResult<scf::IfOp>(
+      cast<scf::IfOp>(parent), flag,
+      [&](OpBuilder &builder, const SmallVector<Type> &types) {
+        return scf::IfOp::create(builder, loc, types,
+                                 cast<scf::IfOp>(parent).getCondition());
+      });
+  if (branch.getElseRegion().empty()) {
+    OpBuilder builder(branch.getContext());
+    builder.createBlock(&branch.getElseRegion());
+    scf::YieldOp::create(builder, loc);
+  }
+  for (Block *part : {branch.thenBlock(), branch.elseBlock()})
+    handOn(part, part == block ? now : flag);
+  return branch.getResults().back();
+}
+
+/// Carries whether @conditions, of one block, held whenever it ran, through the
+/// ops around it, in a tensor of rank 0.
+void Checker::checkInControlFlow(ArrayRef<Condition> conditions) {
+  Operation *first = conditions[0].holds.getDefiningOp();
+  Location loc = first->getLoc();
+  Block *block = first->getBlock();
+  OpBuilder builder(step.getBody().front().findAncestorOpInBlock(*first));
   Value yes =
       arith::ConstantOp::create(builder, loc, builder.getBoolAttr(true));
   Value empty = tensor::EmptyOp::create(builder, loc, ArrayRef<int64_t>{},
                                         builder.getI1Type());
   Value flag = linalg::FillOp::create(builder, loc, yes, empty).getResult(0);
 
-  using Carried = ArrayRef<BlockArgument>;
-  scf::ForOp changed =
-      carry(loop, flag, [&](OpBuilder &b, Location, Carried carried) {
-        Value all =
-            tensor::ExtractOp::create(b, loc, carried.back(), ValueRange());
-        for (const Condition &condition : conditions)
-          all = arith::AndIOp::create(b, loc, all, condition.holds);
-        return SmallVector<Value>{tensor::InsertOp::create(
-            b, loc, all, carried.back(), ValueRange())};
-      });
-  while (auto outer = dyn_cast<scf::ForOp>(changed->getParentOp())) {
-    scf::ForOp inner = changed;
-    changed = carry(outer, flag, [&](OpBuilder &, Location, Carried carried) {
-      inner.getInitsMutable()[inner.getInits().size() - 1].set(carried.back());
-      return SmallVector<Value>{inner.getResults().back()};
-    });
-  }
+  builder.setInsertionPoint(block->getTerminator());
+  Value all = tensor::ExtractOp::create(builder, loc, flag, ValueRange());
   std::string message;
-  for (const Condition &condition : conditions)
+  for (const Condition &condition : conditions) {
+    all = arith::AndIOp::create(builder, loc, all, condition.holds);
     message += (message.empty() ? "" : "; ") + condition.message;
-  builder.setInsertionPointAfter(changed);
-  CheckOp::create(builder, loc, changed.getResults().back(), message);
+  }
+  Value now = tensor::InsertOp::create(builder, loc, all, flag, ValueRange());
+  while (block->getParentOp() != step) {
+    now = carry(block, flag, now);
+    block = now.getParentBlock();
+  }
+  builder.setInsertionPointAfterValue(now);
+  CheckOp::create(builder, loc, now, message);
 }
 
 /// Asserts it, unless the step does, and replaces it by 0 where it fails.
@@ -353,8 +420,8 @@ LogicalResult Checker::check(Operation *op, const Index &index) {
   Operation *parent = op->getParentOp();
   bool isInBody =
       isa<linalg::GenericOp>(parent) && parent->getParentOp() == step;
-  bool isInLoop = isInLoops(op, step);
-  bool canCheck = parent == step || isInBody || isInLoop;
+  bool isNested = isInControlFlow(op, step);
+  bool canCheck = parent == step || isInBody || isNested;
   if (!canCheck && ranges.isWithin(value, index.size))
     return success();
   if (!canCheck || index.size <= 0)
@@ -362,8 +429,8 @@ LogicalResult Checker::check(Operation *op, const Index &index) {
            << index.dim << " of " << index.tensor
            << " to be one that is known to be in range (bound it with "
               "arith.maxsi and arith.minsi), or an access at the top of the "
-              "step, in a linalg.generic or in scf.for there, got an unknown "
-              "one in "
+              "step, or in linalg.generic, scf.for, scf.while or scf.if there, "
+              "got an unknown one in "
            << parent->getName();
   // fsdp-hoist-checks makes lookups after an assertion safe.
   bool isLookup = isInBody && isa<tensor::ExtractOp>(op);
@@ -384,8 +451,8 @@ LogicalResult Checker::check(Operation *op, const Index &index) {
       builder, loc, arith::CmpIPredicate::ult, value,
       arith::ConstantIndexOp::create(builder, loc, index.size));
   bool asserts = !isAsserted && !assertions.fail(value, index.size);
-  if (asserts && isInLoop)
-    inLoops[op->getBlock()].push_back({holds, describe(index, op)});
+  if (asserts && isNested)
+    inControlFlow[op->getBlock()].push_back({holds, describe(index, op)});
   else if (asserts)
     cf::AssertOp::create(builder, loc, holds, describe(index, op));
   if (asserts && isLookup)
@@ -409,8 +476,8 @@ LogicalResult Checker::run() {
   for (auto &[op, index] : unproven)
     if (failed(check(op, index)))
       return failure();
-  for (auto &[block, conditions] : inLoops)
-    checkInLoop(conditions);
+  for (auto &[block, conditions] : inControlFlow)
+    checkInControlFlow(conditions);
   return success();
 }
 

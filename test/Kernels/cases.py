@@ -47,6 +47,24 @@ def reduced(step, x, op, start, axes, out_map=None, dtype=None):
         lambda a, o: ([f"%r = arith.{op} {o}, {a} : {dtype}"], ["%r"]), axes)
 
 
+def keep_nonfinite(step, x):
+    """Keeps what no checkpoint holds: x where it is finite, else 0, and beside
+    it which element is NaN (1), infinite (2) or its negative (3)."""
+    lines = [f"%zero = arith.constant 0.0 : {x.dtype}",
+             f"%diff = arith.subf %a0, %a0 : {x.dtype}",
+             f"%finite = arith.cmpf oeq, %diff, %zero : {x.dtype}"]
+    step.keep(mapped(step, [x], x.dtype, lines + [
+        f"%r = arith.select %finite, %a0, %zero : {x.dtype}"]))
+    step.keep(mapped(step, [x], "i8", lines + [
+        "%c0 = arith.constant 0 : i8", "%c1 = arith.constant 1 : i8",
+        "%c2 = arith.constant 2 : i8", "%c3 = arith.constant 3 : i8",
+        f"%nan = arith.cmpf uno, %a0, %a0 : {x.dtype}",
+        f"%above = arith.cmpf ogt, %a0, %zero : {x.dtype}",
+        "%sign = arith.select %above, %c2, %c3 : i8",
+        "%kind = arith.select %nan, %c1, %sign : i8",
+        "%r = arith.select %finite, %c0, %kind : i8"]))
+
+
 # Elements.
 
 
@@ -119,7 +137,7 @@ def math_functions(step):
         x = step.input([19], dtype)
         for function in functions:
             # Arguments that all functions have a value for.
-            shift = {"acosh": "1.25", "log": "1.5", "log10": "1.5",
+            shift = {"acosh": "2.25", "log": "1.5", "log10": "1.5",
                      "log2": "1.5", "rsqrt": "1.5", "sqrt": "1.5",
                      "log1p": "0.5"}.get(function, "0.0")
             scale = "0.5" if function in ("acos", "asin", "atanh") else "1.0"
@@ -143,7 +161,7 @@ def math_functions_of_two(step):
                 f"%r = math.{function} %s, %a1 : {dtype}"]))
         step.keep(mapped(step, [x, y], dtype, [
             f"%r = math.fma %a0, %a1, %a0 : {dtype}"]))
-        step.keep(mapped(step, [x, y], dtype, [
+        keep_nonfinite(step, mapped(step, [x, y], dtype, [
             f"%r = arith.remf %a0, %a0 : {dtype}"]))
 
 
@@ -197,14 +215,14 @@ def not_a_number(step):
                     "0xFF800000, -0.0, 3.0]> : tensor<7xf32>", [7], "f32", 1)
     y = step.input([7])
     for op in ("maximumf", "minimumf", "maxnumf", "minnumf", "addf"):
-        step.keep(mapped(step, [x, y], "f32", [
+        keep_nonfinite(step, mapped(step, [x, y], "f32", [
             f"%r = arith.{op} %a0, %a1 : f32"]))
     for predicate in ("olt", "ult", "oeq", "une", "uno", "ord"):
         step.keep(mapped(step, [x, y], "i1", [
             f"%r = arith.cmpf {predicate}, %a0, %a1 : f32"]))
-    step.keep(reduced(step, x, "maximumf", "0xFF800000", [0]))
-    step.keep(reduced(step, x, "maxnumf", "0xFF800000", [0]))
-    step.keep(reduced(step, x, "minnumf", "0x7F800000", [0]))
+    keep_nonfinite(step, reduced(step, x, "maximumf", "0xFF800000", [0]))
+    keep_nonfinite(step, reduced(step, x, "maxnumf", "0xFF800000", [0]))
+    keep_nonfinite(step, reduced(step, x, "minnumf", "0x7F800000", [0]))
 
 
 @case

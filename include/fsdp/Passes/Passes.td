@@ -217,9 +217,9 @@ def CheckIndices : Pass<"fsdp-check-indices", "::mlir::ModuleOp"> {
     An access of an element or a slice of a tensor at an index that is neither
     known to be in range (IndexRanges: loops, bounds of the step's inputs, what
     arithmetic makes of them) nor asserted to be gets an assertion, and 0 for an
-    index that is out of range. In scf.for, whether all were in range is carried
-    through the loops to an fsdp.check. An access where neither can be, such as
-    in scf.while, is refused.
+    index that is out of range. In scf.for, scf.while and scf.if, whether all were
+    in range is carried through these ops to an fsdp.check. An access where
+    neither can be, such as in scf.index_switch, is refused.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",
@@ -229,7 +229,7 @@ def CheckIndices : Pass<"fsdp-check-indices", "::mlir::ModuleOp"> {
   let options = [
     Option<"all", "all", "bool", /*default=*/"false",
            "also where the index is known to be in range, unless it is a "
-           "constant or the index of a loop itself">
+           "constant, the index of a loop itself, or in a loop or branch">
   ];
 }
 
