@@ -113,9 +113,10 @@ class StepTest(unittest.TestCase):
 
     def refuse(self, fixture, mesh, *options):
         """What the compiler says when it refuses."""
+        guard = [] if "--guard" in options else GUARD
         outcome = self.execute([BIN / "fsdp-compile", fixture.model,
-                                "--optimizer-file", fixture.dir / "optimizer.mlir",
-                                "--mesh", mesh, *options, "-o", self.place("refused")])
+                                "--optimizer-file", fixture.dir / "optimizer.mlir", "--mesh", mesh,
+                                *guard, *options, "-o", self.place("refused")])
         self.assertEqual(outcome.returncode, 1)
         return outcome.stderr
 
