@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SCCIterator.h"
@@ -29,6 +30,8 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 bool fsdp::isNarrowFloat(Type type) {
+  if (isa<ShapedType>(type) && !isa<RankedTensorType>(type))
+    return false;
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
   return element && element.getWidth() < 32;
 }
@@ -341,7 +344,9 @@ AccumulatorTypes::AccumulatorTypes(Operation *root) : root(root) {
     root->walk([&](Operation *op) {
       changed |= addTied(op);
       changed |= addMoved(op);
-      changed |= addTerm(op);
     });
+    // Readers first: a chain of terms takes one walk.
+    root->walk<WalkOrder::PostOrder, ReverseIterator>(
+        [&](Operation *op) { changed |= addTerm(op); });
   }
 }

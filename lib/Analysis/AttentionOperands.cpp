@@ -120,13 +120,17 @@ static bool isPlainSum(linalg::GenericOp op) {
   auto sum = dyn_cast_or_null<arith::AddFOp>(getCombiner(op, 0));
   if (!sum)
     return false;
+  Value element = op.getBody()->getArgument(0);
   for (Operation &inner : op.getBody()->without_terminator()) {
-    bool widens = isa<arith::ExtFOp>(inner) &&
-                  inner.getOperand(0) == op.getBody()->getArgument(0);
+    bool widens =
+        isa<arith::ExtFOp>(inner) && inner.getOperand(0) == element;
     if (&inner != sum && !widens)
       return false;
   }
-  return true;
+  return llvm::any_of(sum->getOperands(), [&](Value added) {
+    auto cast = added.getDefiningOp<arith::ExtFOp>();
+    return added == element || (cast && cast.getIn() == element);
+  });
 }
 
 /// The dimensions of a sum of parts of the batch; false where it is more.

@@ -93,11 +93,23 @@ std::optional<ConstantIntRanges> IndexRanges::getOfArgument(BlockArgument arg) {
     auto high = input ? input.getAs<IntegerAttr>("high") : IntegerAttr();
     if (!low || !high || low.getInt() >= high.getInt())
       return std::nullopt;
-    return getRange(width, low.getInt(), high.getInt() - 1);
+    // Batches may also hold what is allowed beside the range.
+    int64_t least = low.getInt(), most = high.getInt() - 1;
+    if (auto allowed = input.getAs<DenseI64ArrayAttr>("allowed"))
+      for (int64_t value : allowed.asArrayRef()) {
+        least = std::min(least, value);
+        most = std::max(most, value);
+      }
+    return getRange(width, least, most);
   }
   if (auto loop = dyn_cast<LoopLikeOpInterface>(parent)) {
     auto inductionVars = loop.getLoopInductionVars();
-    if (!inductionVars || !arg.getType().isIndex())
+    auto lowerBounds = loop.getLoopLowerBounds();
+    auto upperBounds = loop.getLoopUpperBounds();
+    auto steps = loop.getLoopSteps();
+    auto counted = dyn_cast<scf::ForOp>(parent);
+    if (!inductionVars || !lowerBounds || !upperBounds || !steps ||
+        !arg.getType().isIndex() || (counted && counted.getUnsignedCmp()))
       return std::nullopt;
     auto *found = llvm::find(*inductionVars, arg);
     if (found == inductionVars->end())
@@ -109,11 +121,14 @@ std::optional<ConstantIntRanges> IndexRanges::getOfArgument(BlockArgument arg) {
       return ConstantIntRanges::constant(APInt(
           width, *getConstantIntValue(bounds[dim]), /*isSigned=*/true));
     };
-    // Steps are positive, and what begins past the end does not run.
-    ConstantIntRanges low = getBound(*loop.getLoopLowerBounds());
-    ConstantIntRanges high = getBound(*loop.getLoopUpperBounds());
-    if (!low.smin().slt(high.smax()) ||
-        getBound(*loop.getLoopSteps()).smin().slt(1))
+    // Steps are positive, what begins past the end does not run, and the last
+    // step does not wrap.
+    ConstantIntRanges low = getBound(*lowerBounds);
+    ConstantIntRanges high = getBound(*upperBounds);
+    ConstantIntRanges step = getBound(*steps);
+    bool wraps;
+    (void)high.smax().sadd_ov(step.smax(), wraps);
+    if (!low.smin().slt(high.smax()) || step.smin().slt(1) || wraps)
       return std::nullopt;
     return ConstantIntRanges::fromSigned(low.smin(), high.smax() - 1);
   }
@@ -129,7 +144,9 @@ std::optional<ConstantIntRanges> IndexRanges::getOfArgument(BlockArgument arg) {
   if (!op || arg.getArgNumber() >= op->getNumOperands())
     return std::nullopt;
   if (arg.getArgNumber() >= op.getNumDpsInputs() &&
-      op.getNumParallelLoops() != op.getNumLoops())
+      (op.getNumParallelLoops() != op.getNumLoops() ||
+       !op.getMatchingIndexingMap(&op->getOpOperand(arg.getArgNumber()))
+            .isPermutation()))
     return std::nullopt;
   return get(op->getOperand(arg.getArgNumber()));
 }

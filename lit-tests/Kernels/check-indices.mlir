@@ -252,3 +252,71 @@ func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> ten
   %r = tensor.from_elements %v : tensor<f32>
   return %r : tensor<f32>
 }
+
+// -----
+
+// What is no proof: values allowed beside the range of an input, the low bits of
+// an index, a limit that is negative as a signed number, a loop that counts as
+// an unsigned one, a step that wraps.
+
+#id = affine_map<(i) -> (i)>
+
+// CHECK-LABEL: func.func @step
+// CHECK-COUNT-3: cf.assert %{{.*}}, "index 0 of tensor<8xf32> must be from 0 to 7
+// CHECK:         scf.for unsigned {{.*}} -> (f32, tensor<i1>)
+// CHECK:         scf.for {{.*}} -> (f32, tensor<i1>)
+func.func @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
+                %labels: tensor<5xi64> {fsdp.input = {name = "labels", low = 0, high = 8, allowed = array<i64: -100>}},
+                %start: tensor<i64> {fsdp.input = {name = "start", low = 0, high = 6}})
+    -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, f32, f32) {
+  %e = tensor.empty() : tensor<5xf32>
+  %allowed = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%labels : tensor<5xi64>) outs(%e : tensor<5xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %k = arith.index_cast %i : i64 to index
+    %v = tensor.extract %table[%k] : tensor<8xf32>
+    linalg.yield %v : f32
+  } -> tensor<5xf32>
+  %c8 = arith.constant 8 : i32
+  %low_bits = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%rows : tensor<5xi64>) outs(%e : tensor<5xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %k = arith.index_cast %i : i64 to index
+    %low = arith.index_cast %k : index to i32
+    %holds = arith.cmpi ult, %low, %c8 : i32
+    cf.assert %holds, "low bits"
+    %v = tensor.extract %table[%k] : tensor<8xf32>
+    linalg.yield %v : f32
+  } -> tensor<5xf32>
+  %zero = arith.constant 0 : i64
+  %large = arith.constant -5 : i64
+  %negative_limit = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%rows : tensor<5xi64>) outs(%e : tensor<5xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %below = arith.cmpi ult, %i, %large : i64
+    cf.assert %below, "below"
+    %above = arith.cmpi sge, %i, %zero : i64
+    cf.assert %above, "above"
+    %k = arith.index_cast %i : i64 to index
+    %v = tensor.extract %table[%k] : tensor<8xf32>
+    linalg.yield %v : f32
+  } -> tensor<5xf32>
+  %f = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %end = arith.constant 8 : index
+  %wide = arith.constant 9223372036854775807 : index
+  %s = tensor.extract %start[] : tensor<i64>
+  %first = arith.index_cast %s : i64 to index
+  %unsigned = scf.for unsigned %k = %c0 to %end step %c1 iter_args(%sum = %f) -> (f32) {
+    %v = tensor.extract %table[%k] : tensor<8xf32>
+    %n = arith.addf %sum, %v : f32
+    scf.yield %n : f32
+  }
+  %wraps = scf.for %k = %first to %end step %wide iter_args(%sum = %f) -> (f32) {
+    %v = tensor.extract %table[%k] : tensor<8xf32>
+    %n = arith.addf %sum, %v : f32
+    scf.yield %n : f32
+  }
+  return %allowed, %low_bits, %negative_limit, %unsigned, %wraps : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, f32, f32
+}

@@ -130,3 +130,45 @@ func.func @step(%x: tensor<9x4xbf16>, %y: tensor<4x3xbf16>, %z: tensor<9xf32>) -
   } -> tensor<f32>
   return %max, %p, %s : tensor<4xbf16>, tensor<9x3xbf16>, tensor<f32>
 }
+
+// -----
+
+// Casts follow the types that accumulators have now: f8 to bf16 is f32 to bf16.
+
+// CHECK-LABEL: func.func @step
+// CHECK:       scf.for {{.*}} iter_args(%[[A:.*]] = %{{.*}}, %{{.*}} = %{{.*}}) -> (f32, tensor<4xbf16>)
+// CHECK:         %[[SUM:.*]] = arith.addf %[[A]], %{{.*}} : f32
+// CHECK:         arith.truncf %[[SUM]] : f32 to bf16
+func.func @step(%x: tensor<4xbf16>) -> tensor<4xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %f = arith.constant 0.0 : f8E5M2
+  %e = tensor.empty() : tensor<4xbf16>
+  %r, %s = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %f, %o = %e) -> (f8E5M2, tensor<4xbf16>) {
+    %w = tensor.extract %x[%i] : tensor<4xbf16>
+    %q = arith.truncf %w : bf16 to f8E5M2
+    %b = arith.addf %a, %q : f8E5M2
+    %d = arith.extf %b : f8E5M2 to bf16
+    %oo = tensor.insert %d into %o[%i] : tensor<4xbf16>
+    scf.yield %b, %oo : f8E5M2, tensor<4xbf16>
+  }
+  return %s : tensor<4xbf16>
+}
+
+// -----
+
+// Vectors stay as they are.
+
+// CHECK-LABEL: func.func @step
+// CHECK:       scf.for {{.*}} -> (vector<2xbf16>)
+func.func @step(%x: vector<2xbf16>) -> vector<2xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %x) -> (vector<2xbf16>) {
+    %b = arith.addf %a, %x : vector<2xbf16>
+    scf.yield %b : vector<2xbf16>
+  }
+  return %r : vector<2xbf16>
+}

@@ -157,7 +157,7 @@ module {
     %7 = call @f5(%6) : (tensor<f32>) -> tensor<f32>
     return %7 : tensor<f32>
   }
-  // expected-error @below {{input_c17: expected at most 4194304 ops in @f7 with all that it calls, got more}}
+  // expected-error @below {{input_c17: expected at most 4194304 ops in all functions, each with all that it calls, got more with @f7}}
   func.func private @f7(%x: tensor<f32>) -> tensor<f32> {
     %0 = call @f6(%x) : (tensor<f32>) -> tensor<f32>
     %1 = call @f6(%0) : (tensor<f32>) -> tensor<f32>

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelUtils.h"
 #include "fsdp/Analysis/IndexRanges.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Analysis/StridedLayout.h"
@@ -21,6 +22,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 
 namespace mlir::fsdp {
@@ -52,8 +54,9 @@ static void collect(OperandRange indices, MutableOperandRange operands,
     found.push_back({&operands[i], tensor.getDimSize(i), tensor, i});
 }
 
-/// Of @slice, a part of a tensor of @type: where it begins in each dimension.
-/// Sizes and strides are static, or the size is unknown (0): nothing is proven.
+/// Of @slice, a part of a tensor of @type: where it begins in each dimension,
+/// and in how many places it can (0: sizes or strides are not static or do not
+/// fit).
 template <typename SliceOp>
 static void collectSlice(SliceOp slice, RankedTensorType tensor,
                          SmallVector<Index> &found) {
@@ -62,10 +65,12 @@ static void collectSlice(SliceOp slice, RankedTensorType tensor,
   for (unsigned i = 0; i != unsigned(tensor.getRank()); ++i) {
     if (!slice.isDynamicOffset(i))
       continue;
-    int64_t room = 0;
-    if (!slice.isDynamicSize(i) && !slice.isDynamicStride(i))
-      room = tensor.getDimSize(i) -
-             (slice.getStaticSize(i) - 1) * slice.getStaticStride(i);
+    int64_t room = 0, span;
+    if (!slice.isDynamicSize(i) && !slice.isDynamicStride(i) &&
+        slice.getStaticStride(i) > 0 && slice.getStaticSize(i) > 0 &&
+        !llvm::MulOverflow<int64_t>(slice.getStaticSize(i) - 1,
+                                    slice.getStaticStride(i), span))
+      room = std::max<int64_t>(tensor.getDimSize(i) - span, 0);
     found.push_back({&offsets[next++], room, tensor, i});
   }
 }
@@ -93,10 +98,14 @@ static SmallVector<Index> getIndices(Operation *op) {
 // What is asserted
 //===----------------------------------------------------------------------===//
 
-/// The value that @index is, in another integer type that can hold it.
+/// What @value is the same number as, in an integer type that is no wider.
 static Value stripCasts(Value value) {
+  auto getWidth = [](Value value) {
+    return ConstantIntRanges::getStorageBitwidth(value.getType());
+  };
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<arith::IndexCastOp, arith::ExtSIOp>(op))
+    if (!isa<arith::IndexCastOp, arith::ExtSIOp>(op) ||
+        getWidth(op->getOperand(0)) > getWidth(value))
       break;
     value = op->getOperand(0);
   }
@@ -165,7 +174,7 @@ private:
 static Value readAssertion(cf::AssertOp assertion, Bounds &bounds) {
   auto compare = assertion.getArg().getDefiningOp<arith::CmpIOp>();
   APInt constant;
-  if (!compare || !matchPattern(compare.getRhs(), m_ConstantInt(&constant)) ||
+  if (!compare || assertion.getMsg() == kReciprocalGuard || !matchPattern(compare.getRhs(), m_ConstantInt(&constant)) ||
       constant.getSignificantBits() > 64)
     return {};
   int64_t number = constant.getSExtValue();
@@ -183,7 +192,10 @@ static Value readAssertion(cf::AssertOp assertion, Bounds &bounds) {
     bounds.isNonNegative = number >= -1;
     break;
   case arith::CmpIPredicate::ult:
-    bounds.isNonNegative = number >= 0;
+    // As an unsigned number, a negative one is no limit.
+    if (number < 0)
+      return {};
+    bounds.isNonNegative = true;
     bounds.limit = number;
     break;
   default:
@@ -348,8 +360,8 @@ static Value carry(Block *block, Value flag, Value now) {
           SmallVector<Value> inits(loop.getInits());
           inits.push_back(flag);
           return scf::ForOp::create(builder, loc, loop.getLowerBound(),
-                                    loop.getUpperBound(), loop.getStep(),
-                                    inits);
+                                    loop.getUpperBound(), loop.getStep(), inits,
+                                    nullptr, loop.getUnsignedCmp());
         });
     replaceIn(block, block->addArgument(flag.getType(), loc));
     handOn(block, now);
@@ -465,14 +477,36 @@ LogicalResult Checker::check(Operation *op, const Index &index) {
   return success();
 }
 
+/// Refuses places in tensors that are neither indices nor offsets, and not
+/// static.
+static LogicalResult verifyStaticPlaces(Operation *op) {
+  if (auto slice = dyn_cast<OffsetSizeAndStrideOpInterface>(op))
+    if (isa<tensor::TensorDialect>(op->getDialect()) &&
+        llvm::any_of(slice.getMixedStrides(), [](OpFoldResult stride) {
+          return getConstantIntValue(stride).value_or(0) < 1;
+        }))
+      return op->emitOpError(
+          "expected constant strides of at least 1, got other ones");
+  if (auto pad = dyn_cast<tensor::PadOp>(op))
+    if (!pad.getLow().empty() || !pad.getHigh().empty())
+      return op->emitOpError(
+          "expected constant widths of padding, got computed ones");
+  return success();
+}
+
 LogicalResult Checker::run() {
   // First all questions, then all changes.
   SmallVector<std::pair<Operation *, Index>> unproven;
-  step.walk([&](Operation *op) {
+  WalkResult walked = step.walk([&](Operation *op) {
+    if (failed(verifyStaticPlaces(op)))
+      return WalkResult::interrupt();
     for (const Index &index : getIndices(op))
       if (isToCheck(index))
         unproven.push_back({op, index});
+    return WalkResult::advance();
   });
+  if (walked.wasInterrupted())
+    return failure();
   for (auto &[op, index] : unproven)
     if (failed(check(op, index)))
       return failure();

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelUtils.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepStructure.h"
@@ -21,10 +22,6 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
-
-/// torch-mlir guards reciprocals with this; PyTorch divides as IEEE says.
-static constexpr StringLiteral kReciprocalGuard =
-    "unimplemented: tensor with zero element";
 
 /// The name of the step's input that `value` is made from by views, casts and
 /// other elementwise ops with one tensor operand; empty where it is none.

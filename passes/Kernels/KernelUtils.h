@@ -16,6 +16,11 @@ namespace mlir::fsdp {
 /// The nested module of fsdp-isolate-kernels.
 constexpr llvm::StringLiteral kFallbackModule = "fallback";
 
+/// torch-mlir guards reciprocals with an assertion of this text, which is
+/// dropped: PyTorch divides as IEEE says.
+constexpr llvm::StringLiteral kReciprocalGuard =
+    "unimplemented: tensor with zero element";
+
 /// The functions that the module launches and has, each once, in order of first
 /// launch.
 SmallVector<func::FuncOp> getKernels(ModuleOp module);

@@ -26,6 +26,10 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
+static bool isFloatCast(Operation *op) {
+  return isa<arith::ExtFOp, arith::TruncFOp>(op);
+}
+
 static Value castNumber(OpBuilder &builder, Location loc, Value value,
                         FloatType to) {
   FloatAttr constant;
@@ -90,16 +94,16 @@ public:
     }
     for (OpOperand *use : toNarrow)
       use->set(getNarrow(use->get()));
-    dropCasts();
+    adaptCasts();
   }
 
 private:
   /// Before types change: uses of narrow values that read wide ones, and the
-  /// other way round. (A cast to a wider float takes either.)
+  /// other way round. (Casts follow what they read: adaptCasts.)
   void collectUses() {
     auto collect = [&](OpOperand &use) {
       Value value = use.get();
-      if (!isNarrowFloat(value.getType()) || isa<arith::ExtFOp>(use.getOwner()))
+      if (!isNarrowFloat(value.getType()) || isFloatCast(use.getOwner()))
         return;
       bool readsWide = types.readsWide(use);
       if (readsWide && !types.isWide(value))
@@ -109,7 +113,7 @@ private:
     };
     root->walk([&](Operation *op) {
       llvm::for_each(op->getOpOperands(), collect);
-      if (isa<arith::ExtFOp, arith::TruncFOp>(op))
+      if (isFloatCast(op))
         casts.push_back(op);
     });
     for (OpOperand &use : root->getUses())
@@ -130,13 +134,26 @@ private:
     return narrow;
   }
 
-  /// Casts between what are now equal types.
-  void dropCasts() {
+  /// Casts go between the types that their operands and results have now, to a
+  /// wider or narrower one, or not at all.
+  void adaptCasts() {
+    auto getWidth = [](Value value) {
+      return getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth();
+    };
     for (Operation *op : casts) {
       Value in = op->getOperand(0), out = op->getResult(0);
-      if (in.getType() != out.getType())
+      bool widens = getWidth(in) < getWidth(out);
+      if (in.getType() != out.getType() && widens == isa<arith::ExtFOp>(op))
         continue;
-      out.replaceAllUsesWith(in);
+      OpBuilder builder(op);
+      if (in.getType() == out.getType())
+        out.replaceAllUsesWith(in);
+      else if (widens)
+        out.replaceAllUsesWith(arith::ExtFOp::create(builder, op->getLoc(),
+                                                     out.getType(), in));
+      else
+        out.replaceAllUsesWith(arith::TruncFOp::create(builder, op->getLoc(),
+                                                       out.getType(), in));
       op->erase();
     }
   }

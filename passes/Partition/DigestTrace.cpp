@@ -46,10 +46,7 @@ private:
 /// Text without locations and names of values: what two tracings of one module
 /// have in common.
 static void print(Operation &op, llvm::raw_ostream &os) {
-  op.print(os, OpPrintingFlags()
-                   .useLocalScope()
-                   .assumeVerified()
-                   .elideLargeElementsAttrs(1 << 20));
+  op.print(os, OpPrintingFlags().useLocalScope().assumeVerified());
   os << '\n';
 }
 

@@ -12,6 +12,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_ISOLATESTEP
 #include "fsdp/Passes/Passes.h.inc"
@@ -122,13 +124,26 @@ static void readResources(func::FuncOp func) {
   });
 }
 
-/// Integers wrap: what a file says of them does not happen, LLVM would believe,
-/// and an index out of range would seem to be none.
-static void dropOverflowFlags(func::FuncOp func) {
-  func.walk([](arith::ArithIntegerOverflowFlagsInterface op) {
-    op->setAttr(op.getIntegerOverflowAttrName(),
-                arith::IntegerOverflowFlagsAttr::get(
-                    op.getContext(), arith::IntegerOverflowFlags::none));
+/// Integers wrap, divisions have a rest and floats may be NaN: what a file
+/// promises of them, LLVM would believe where it is not so, and an index out of
+/// range would seem to be none.
+static void dropPromises(func::FuncOp func) {
+  func.walk([](Operation *op) {
+    MLIRContext *context = op->getContext();
+    if (auto wraps = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op))
+      op->setAttr(wraps.getIntegerOverflowAttrName(),
+                  arith::IntegerOverflowFlagsAttr::get(
+                      context, arith::IntegerOverflowFlags::none));
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<arith::DivSIOp, arith::DivUIOp, arith::ShRSIOp, arith::ShRUIOp>(
+            [](auto exact) { exact.setIsExact(false); });
+    auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
+    if (arith::FastMathFlagsAttr flags =
+            floats ? floats.getFastMathFlagsAttr() : nullptr)
+      op->setAttr(floats.getFastMathAttrName(),
+                  arith::FastMathFlagsAttr::get(
+                      context, flags.getValue() & ~(arith::FastMathFlags::nnan |
+                                                    arith::FastMathFlags::ninf)));
   });
 }
 
@@ -166,7 +181,7 @@ void fsdp::isolateStep(ModuleOp module) {
   dropAttributes(module.getOperation());
   for (auto func : module.getOps<func::FuncOp>()) {
     dropAttributes(func);
-    dropOverflowFlags(func);
+    dropPromises(func);
     readResources(func);
   }
 }

@@ -120,8 +120,12 @@ class Browser:
                 self.mouse(kind, x, y, button="left", clickCount=i)
 
     def find(self, script):
-        """The middle of the element that `script` gives, scrolled into view."""
-        return self.run(f"""(() => {{ const node = {script}; node.scrollIntoView({{block: "center"}});
+        """The middle of the element that `script` gives, scrolled into view.
+
+        Two frames later the scrolled page is what the mouse hits: before, clicks are still tested
+        against the frame that is on the screen."""
+        return self.run(f"""(async () => {{ const node = {script}; node.scrollIntoView({{block: "center"}});
+            for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
             const box = node.getBoundingClientRect();
             return [box.left + box.width / 2, box.top + box.height / 2]; }})()""")
 

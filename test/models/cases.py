@@ -217,3 +217,11 @@ def operations() -> list[Case]:
     from operations import OPERATIONS, REFUSED
     return [Case(f"op-{name}", (f"py:operations:{name}",),
                  REFUSED.get(name, "")) for name in OPERATIONS]
+
+
+def steps() -> list[Case]:
+    """Steps with gradients and state that PyTorch treats in a way of its own:
+    those of the exporter's tests, trained."""
+    from semantics import STEPS
+    return [Case(f"step-{name.replace('_', '-')}", (f"py:semantics:{name}",))
+            for name in STEPS]

@@ -304,7 +304,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
-    add("patterns", nargs="*", help="of names; default: all but op-*")
+    add("patterns", nargs="*", help="of names; default: all but op-* and step-*")
     add("--bin", type=pathlib.Path, default=ROOT / "build/bin")
     add("--mesh", nargs="+", default=MESHES)
     add("--work", type=pathlib.Path, help="keeps the exports here")
@@ -317,6 +317,7 @@ def main():
     add("--json", type=pathlib.Path, help="also writes the rows here")
     options = parser.parse_args()
     sys.path[:0] = [str(HERE), str(ROOT / "tools/fsdp-export/src"),
+                    str(ROOT / "tools/fsdp-export/tests"),
                     str(ROOT / "test/parity")]
     try:
         import torch  # noqa: F401
@@ -327,9 +328,9 @@ def main():
               f"{error}")
         return SKIPPED
     import cases
-    patterns = options.patterns or ["[!o]*", "o[!p]*", "op[!-]*"]
-    chosen = [c for c in cases.HUGGING_FACE + cases.MODULES +
-              cases.operations()
+    models = cases.HUGGING_FACE + cases.MODULES
+    patterns = options.patterns or [model.name for model in models]
+    chosen = [c for c in models + cases.operations() + cases.steps()
               if any(fnmatch.fnmatch(c.name, p) for p in patterns)]
     if not chosen:
         print(f"error: expected a name like one of {', '.join(patterns)}, "

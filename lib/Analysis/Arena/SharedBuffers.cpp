@@ -37,6 +37,7 @@ private:
   bool isWhole(const ByteRange &range) const;
   bool isReadBehind(Id value, Id op) const;
   bool isPartReadBehind(Id value, Id op) const;
+  bool isReadOnceReplaced(Id value, Id buffer) const;
   bool isPlaced(Id value) const { return places[value].buffer >= 0; }
   const ByteRange *getTiedInput(Id value) const;
   Purpose getPurpose(const StepOp &op) const;
@@ -64,6 +65,9 @@ private:
   /// By value: whether it is an argument whose old value no later step needs.
   std::vector<bool> isReplaced;
   std::vector<StepBuffer> buffers;
+  /// By buffer: the op that writes a new state over it without being tied to
+  /// what is there, or -1.
+  std::vector<Id> replacer;
   std::vector<Place> places;
 };
 } // namespace
@@ -122,6 +126,14 @@ bool Sharing::isPartReadBehind(Id value, Id op) const {
   });
 }
 
+/// Whether an op reads @value, or the step returns it, when another value goes
+/// over all of @buffer, or after that.
+bool Sharing::isReadOnceReplaced(Id value, Id buffer) const {
+  Id op = replacer[buffer];
+  return op >= 0 && maker[value] != op &&
+         (isReadBehind(value, op) || llvm::is_contained(readers[value], op));
+}
+
 /// What @value, the result of a launch, goes over; null: nothing.
 const ByteRange *Sharing::getTiedInput(Id value) const {
   const StepOp &op = program.ops[maker[value]];
@@ -153,6 +165,7 @@ void Sharing::create(Id id, Purpose purpose) {
   buffer.purpose = purpose;
   buffer.isHost = program.buffers[value.buffer].isHost;
   buffer.isArgument = value.isArgument;
+  replacer.push_back(-1);
   places[id] = {Id(buffers.size()) - 1, 0};
 }
 
@@ -219,8 +232,10 @@ void Sharing::placeReplacements() {
         isReadBehind(replaced.argument, from))
       continue;
     // The launch itself would have to be tied.
-    if (!llvm::is_contained(readers[replaced.argument], from))
-      places[value] = places[replaced.argument];
+    if (llvm::is_contained(readers[replaced.argument], from))
+      continue;
+    places[value] = places[replaced.argument];
+    replacer[places[value].buffer] = from;
   }
 }
 
@@ -236,7 +251,8 @@ void Sharing::placeWrites(Id i) {
                  (op.kind == StepOpKind::Launch && isReplaced[over.value]);
     if (Id written = op.writes[result].value;
         !isPlaced(written) && canGo && isWhole(over) && isPlaced(over.value) &&
-        !isReadBehind(over.value, i) && !isPartReadBehind(over.value, i))
+        !isReadBehind(over.value, i) && !isPartReadBehind(over.value, i) &&
+        !isReadOnceReplaced(written, places[over.value].buffer))
       places[written] = places[over.value];
   }
   for (const ByteRange &range : op.writes)

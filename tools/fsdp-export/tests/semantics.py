@@ -252,7 +252,7 @@ def functional_gradient():
     return two(forward)()
 
 
-def checkpointed(reentrant):
+def with_checkpoint(reentrant):
     def make():
         def forward(m, x):
             x = m.a(x)
@@ -527,8 +527,8 @@ STEPS = {
     "new_style": new_style, "mapped": mapped, "written": written,
     "penalty": penalty, "inner_gradient": inner_gradient,
     "functional_gradient": functional_gradient,
-    "checkpointed": checkpointed(False),
-    "checkpointed_reentrant": checkpointed(True),
+    "checkpointed": with_checkpoint(False),
+    "checkpointed_reentrant": with_checkpoint(True),
     "post_accumulate": hooked(_post_accumulate),
     "hook_by_closure": hooked(_by_closure), "two_hooks": hooked(_two_hooks),
     "module_hooks": hooked(_gradient_input), "hooked_below": hooked_below,
@@ -540,3 +540,10 @@ STEPS = {
     "gathered_in_list": gathered_in_list,
     "unread_gradient_in_buffer": unread_gradient_in_buffer,
 }
+
+
+def __getattr__(name):
+    """A step as a function of this module, for py:semantics:NAME."""
+    if name in STEPS:
+        return STEPS[name]
+    raise AttributeError(name)

@@ -107,6 +107,14 @@ def _train(step: Step, optimizer: Optimizer, batches: dict[str, torch.Tensor],
         return _train_here(step, optimizer, batches, world)
 
 
+def _add(total: torch.Tensor | None,
+         more: torch.Tensor | None) -> torch.Tensor | None:
+    """The sum of those that exist; writes it to `total`."""
+    if total is None or more is None:
+        return more if total is None else total
+    return total.add_(more)
+
+
 def _train_here(step: Step, optimizer: Optimizer,
                 batches: dict[str, torch.Tensor],
                 world: int) -> dict[str, list[float]]:
@@ -118,9 +126,10 @@ def _train_here(step: Step, optimizer: Optimizer,
     update = optimizer.make(parameters)
     history = {"loss": [], "grad_norm": []}
     for i in range(len(next(iter(batches.values())))):
-        update.zero_grad(set_to_none=True)
-        losses = []
+        losses, sums = [], [None] * len(parameters)
         for rank, state in enumerate(states):
+            # A rank's hooks see its own gradient, not the sum over ranks.
+            update.zero_grad(set_to_none=True)
             # A step may assign its buffers: they are others each time.
             _copy(state, [h.tensor for h in buffers_of(step.module)])
             loss = step.loss(step.module, *(b[i, rank].clone()
@@ -128,9 +137,10 @@ def _train_here(step: Step, optimizer: Optimizer,
             loss.backward()
             _copy([h.tensor for h in buffers_of(step.module)], state)
             losses.append(loss.item())
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        for gradient in gradients:
-            gradient.div_(world)
+            sums = [_add(total, p.grad) for total, p in zip(sums, parameters)]
+        for parameter, total in zip(parameters, sums):
+            parameter.grad = None if total is None else total.div_(world)
+        gradients = [total for total in sums if total is not None]
         history["loss"].append(sum(losses) / world)
         history["grad_norm"].append(math.sqrt(sum(
             g.double().square().sum().item() for g in gradients)))
