@@ -75,8 +75,9 @@ module {
 // CHECK:         func.func @forward_backward(%{{.*}}: tensor<4xf32> {fsdp.param = {fqn = "w"}} loc({{.*}}))
 // CHECK-SAME:        -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
 // CHECK:           arith.addf %{{.*}}, %{{.*}} fastmath<contract> : tensor<4xf32>
-// Nor do integers that wrap have promised not to.
+// Nor have integers that wrap, divisions with a rest and NaN promised anything.
 // CHECK:           arith.addi %{{.*}}, %{{.*}} : i64
+// CHECK-NEXT:      arith.divsi %{{.*}}, %{{.*}} : i64
 
 // L2-LABEL: module attributes {fsdp.modules = []
 // L2-NOT:     {{passthrough|mhlo|torch|section|hint}}
@@ -85,9 +86,10 @@ module attributes {fsdp.modules = [], torch.debug_module_name = "M", mhlo.num_pa
       -> (tensor<f32> {fsdp.loss, torch.name = "loss"}, tensor<4xf32> {fsdp.grad = {fqn = "w"}})
       attributes {passthrough = ["naked"], section = ".init_array", "garbageCollector" = "x"} {
     %loss = arith.constant dense<0.0> : tensor<f32>
-    %g = arith.addf %w, %w fastmath<contract> {hint = "x", passthrough = ["y"]} : tensor<4xf32>
+    %g = arith.addf %w, %w fastmath<contract,nnan> {hint = "x", passthrough = ["y"]} : tensor<4xf32>
     %big = arith.constant 9223372036854775807 : i64
     %i = arith.addi %big, %big overflow<nsw, nuw> : i64
+    %third = arith.divsi %i, %big exact : i64
     return %loss, %g : tensor<f32>, tensor<4xf32>
   }
 }

@@ -100,6 +100,10 @@ TEST(LineFile, SaysWhyItCannotWrite) {
   TempDir dir;
   EXPECT_CONTAINS(messageOf(LineFile::open(dir.file("no/m"))), "No such file");
   EXPECT_CONTAINS(messageOf(LineFile::open(dir.path())), "directory");
+  // It does not wait for a reader.
+  std::string pipe = dir.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_CONTAINS(messageOf(LineFile::open(pipe)), "a reader of the pipe");
   Result<LineFile> full = LineFile::open("/dev/full");
   ASSERT_OK(full.status());
   ASSERT_OK(full->cut(0));

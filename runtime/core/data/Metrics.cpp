@@ -102,15 +102,21 @@ LineFile::~LineFile() {
 }
 
 Result<LineFile> LineFile::open(const std::string &path) {
-  constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+  // Without O_NONBLOCK, opening a pipe would wait for its reader.
+  constexpr int flags =
+      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
   LineFile file;
   file.path_ = path;
   file.fd_ = ::open(path.c_str(), flags | O_EXCL, 0666);
   file.isNew_ = file.fd_ >= 0;
   if (file.fd_ < 0 && errno == EEXIST)
     file.fd_ = ::open(path.c_str(), flags, 0666);
+  if (file.fd_ < 0 && errno == ENXIO)
+    return Status::failed("cannot write " + path +
+                          ": expected a reader of the pipe, got none");
   if (file.fd_ < 0)
     return systemError("cannot write", path);
+  ::fcntl(file.fd_, F_SETFL, O_APPEND);
   return file;
 }
 
