@@ -268,7 +268,7 @@ func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> ten
 func.func @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
                 %labels: tensor<5xi64> {fsdp.input = {name = "labels", low = 0, high = 8, allowed = array<i64: -100>}},
                 %start: tensor<i64> {fsdp.input = {name = "start", low = 0, high = 6}})
-    -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, f32, f32) {
+    -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<2xf32>) {
   %e = tensor.empty() : tensor<5xf32>
   %allowed = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%labels : tensor<5xi64>) outs(%e : tensor<5xf32>) {
@@ -318,5 +318,6 @@ func.func @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
     %n = arith.addf %sum, %v : f32
     scf.yield %n : f32
   }
-  return %allowed, %low_bits, %negative_limit, %unsigned, %wraps : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, f32, f32
+  %sums = tensor.from_elements %unsigned, %wraps : tensor<2xf32>
+  return %allowed, %low_bits, %negative_limit, %sums : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<2xf32>
 }
