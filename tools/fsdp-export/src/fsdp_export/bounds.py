@@ -11,17 +11,32 @@ PyTorch, whatever the rest of the batch holds: an index outside of the table
 that it selects from. A value that is replaced before it indexes (where,
 masked_fill, clamp, ignore_index), or an element that no lookup reads, is not.
 *Drawn* is what random data is made of: values that every lookup accepts.
+
+Ranges of the input are split until each lookup is known to accept, or to
+refuse, all of a range. Where that does not end (a remainder that falls beside
+its table every so often), the rest is neither checked nor drawn. Values whose
+arithmetic passes the end of a 32 or 64 bit integer are refused, unless a lookup
+accepts whatever comes of it.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import torch
 from torch import fx
 
 from .elements import Elements, name_of
+from .ranges import Function, evaluate
 
 # Values that are legal beside a range are listed one by one up to so many.
 _MOST_ALLOWED = 16
+# A range is split into so many, while no more than so many are not decided.
+_PARTS = 16
+_MOST_OPEN = 1024
+# Up to so many values from 0 on are looked at one by one.
+_MOST_TABULATED = 1 << 18
+
+_REFUSED, _ACCEPTED, _UNKNOWN = 0, 1, -1
 
 
 @dataclass(frozen=True)
@@ -46,12 +61,14 @@ class Bounds:
 
 @dataclass
 class _Lookup:
-    """One use of an input as an index, tabulated over candidate values."""
+    """One use of an input as an index: `function` of it has to lie in
+    low .. high - 1, or be `ignored`. `covered` are elements of the input."""
 
-    legal: torch.Tensor
+    function: Function
     covered: torch.Tensor
-    sure: bool
-    size: int
+    low: int
+    high: int
+    ignored: int | None
 
 
 def input_bounds(inputs: dict[str, fx.Node],
@@ -80,61 +97,132 @@ def input_bounds(inputs: dict[str, fx.Node],
 
 def _bounds_of(source: fx.Node,
                constants: dict[fx.Node, torch.Tensor]) -> Bounds | None:
-    candidates = _candidates(source, constants)
-    elements = Elements(source, candidates, constants)
+    elements = Elements(source, constants)
     lookups: list[_Lookup] = []
     for node in source.graph.nodes:
         elements.run(node)
-        for index, low, high, ignored in index_ranges(node):
-            for values, covered, sure in elements.found(index):
-                if values.dtype.is_floating_point or values.dtype == torch.bool:
-                    continue
-                legal = (values >= low) & (values < high)
-                if ignored is not None:
-                    legal |= values == ignored
-                lookups.append(_Lookup(legal, covered, sure, high))
-    return _summary(candidates, lookups) if lookups else None
+        for index, *limits in index_ranges(node):
+            lookups += [_Lookup(function, covered, *limits)
+                        for function, covered in elements.found(index)
+                        if not function.sample.dtype.is_floating_point
+                        and function.sample.dtype != torch.bool]
+    if not lookups:
+        return None
+    dtype = source.meta["val"].dtype
+    numbers = _numbers(source, constants)
+    size = max(u.high for u in lookups)
+    tables = [_Table(u, dtype, numbers, size) for u in lookups]
+    return _summary(tables, lookups, size, dtype)
 
 
-def _candidates(source: fx.Node,
-                constants: dict[fx.Node, torch.Tensor]) -> torch.Tensor:
-    """Values at which a function of the input may begin to behave otherwise:
-    around 0, the sizes of tables, and the numbers in the graph."""
-    limits = torch.iinfo(source.meta["val"].dtype)
-    numbers = {0, limits.min, limits.max}
+def _numbers(source: fx.Node,
+             constants: dict[fx.Node, torch.Tensor]) -> set[int]:
+    """Where a function of the input probably begins to behave otherwise: the
+    sizes of tables and the numbers in the graph."""
+    numbers = {0}
     for node in source.graph.nodes:
         if node.op == "call_function":
             for _, low, high, ignored in index_ranges(node):
-                numbers |= {low, high, -high, ignored or 0}
+                numbers |= {low, high, ignored or 0}
             numbers |= {int(a) for a in (*node.args, *node.kwargs.values())
-                        if isinstance(a, (int, float)) and a == a
-                        and abs(a) < 2**62}
+                        if isinstance(a, (int, float)) and abs(a) < 2**62}
     for value in constants.values():
         if value.numel() == 1 and not value.is_complex():
             number = value.item()
-            if number == number and abs(number) < 2**62:
+            if abs(number) < 2**62:
                 numbers.add(int(number))
-    found = set(range(-256, 1025))
-    for number in numbers:
-        found.update(range(number - 3, number + 4))
-        found.update(range(-number - 3, -number + 4))
-    kept = sorted(v for v in found if limits.min <= v <= limits.max)
-    return torch.tensor(kept, dtype=source.meta["val"].dtype)
+    return numbers | {-n for n in numbers}
 
 
-def _summary(candidates: torch.Tensor, lookups: list[_Lookup]) -> Bounds:
-    legal = torch.stack([u.legal for u in lookups])
-    drawable = legal.all(0)
-    accepted = torch.ones(len(candidates), dtype=torch.bool)
-    patterns, which = legal.unique(dim=1, return_inverse=True)
-    for i, pattern in enumerate(patterns.t().tolist()):
-        refusing = [u.covered for u, fine in zip(lookups, pattern)
-                    if u.sure and not fine]
-        if refusing and bool(torch.stack(refusing).any(0).all()):
-            accepted[which == i] = False
-    runs = _runs(candidates, drawable)
-    draw = _draw(runs, max(u.size for u in lookups))
-    low, high, allowed = _encode(_runs(candidates, accepted), draw)
+class _Table:
+    """What a lookup does with every value of the input: the `states` of ranges
+    that begin at `starts` and end before the next one."""
+
+    def __init__(self, lookup: _Lookup, dtype: torch.dtype, numbers: set[int],
+                 size: int):
+        self._lookup, self._dtype = lookup, dtype
+        self._found: list[tuple[int, int]] = []
+        self._decide(_first_ranges(numbers, torch.iinfo(dtype)), size)
+        self._found.sort()
+        self.starts = [start for start, _ in self._found]
+        self.states = [state for _, state in self._found]
+
+    def state_of(self, value: int) -> int:
+        return self.states[bisect_right(self.starts, value) - 1]
+
+    def _decide(self, ranges: list[tuple[int, int]], size: int) -> None:
+        while ranges:
+            ranges = self._keep(ranges)
+            if len(ranges) > _MOST_OPEN:
+                break
+            ranges = [part for r in ranges for part in _split(*r)]
+        # From 0 on is what data is drawn from.
+        end = size if size <= _MOST_TABULATED else 0
+        for low, high in ranges:
+            first, last = max(low, 0), min(high, end - 1)
+            if first > last:
+                self._found.append((low, _UNKNOWN))
+                continue
+            self._keep([(v, v) for v in range(first, last + 1)])
+            if low < first:
+                self._found.append((low, _UNKNOWN))
+            if last < high:
+                self._found.append((last + 1, _UNKNOWN))
+
+    def _keep(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Notes what can be decided; returns the ranges that can be split."""
+        rest = []
+        for (low, high), state in zip(ranges, self._states(ranges)):
+            if state == _UNKNOWN and low < high:
+                rest.append((low, high))
+            else:
+                self._found.append((low, state))
+        return rest
+
+    def _states(self, ranges: list[tuple[int, int]]) -> list[int]:
+        u = self._lookup
+        r = evaluate(u.function, *(torch.tensor(ends, dtype=self._dtype)
+                                   for ends in zip(*ranges)))
+        accepted = (r.low >= u.low) & (r.high < u.high)
+        refused = (r.high < u.low) | (r.low >= u.high)
+        if u.ignored is not None:
+            accepted |= (r.low == u.ignored) & (r.high == u.ignored)
+            refused &= (r.high < u.ignored) | (r.low > u.ignored)
+        refused |= r.overflowed & ~accepted
+        states = torch.full(accepted.shape, _UNKNOWN)
+        states[accepted], states[refused] = _ACCEPTED, _REFUSED
+        return states.tolist()
+
+
+def _first_ranges(numbers: set[int],
+                  limits: torch.iinfo) -> list[tuple[int, int]]:
+    """All values of the type; single ones where there are not many."""
+    if limits.bits <= 16:
+        return [(v, v) for v in range(limits.min, limits.max + 1)]
+    starts = sorted({limits.min} | {
+        s for n in numbers for s in (n, n + 1) if limits.min < s <= limits.max})
+    return list(zip(starts, [*(s - 1 for s in starts[1:]), limits.max]))
+
+
+def _split(low: int, high: int) -> list[tuple[int, int]]:
+    step = -(-(high - low + 1) // _PARTS)
+    return [(at, min(at + step - 1, high)) for at in range(low, high + 1, step)]
+
+
+def _summary(tables: list[_Table], lookups: list[_Lookup], size: int,
+             dtype: torch.dtype) -> Bounds:
+    starts = sorted({s for t in tables for s in t.starts})
+    states = [tuple(t.state_of(s) for t in tables) for s in starts]
+    refused = {}
+    for pattern in set(states):
+        refusing = [u.covered for u, state in zip(lookups, pattern)
+                    if u.function.sure and state == _REFUSED]
+        refused[pattern] = bool(refusing) and bool(
+            torch.stack(refusing).any(0).all())
+    runs = _runs(starts, [all(s == _ACCEPTED for s in p) for p in states])
+    draw = _draw(runs, size)
+    low, high, allowed = _encode(
+        _runs(starts, [not refused[p] for p in states]), draw)
     # Single values that every lookup accepts are worth knowing also where
     # nothing is checked.
     *_, single = _encode(runs, draw)
@@ -144,18 +232,17 @@ def _summary(candidates: torch.Tensor, lookups: list[_Lookup]) -> Bounds:
     return Bounds(low, high, tuple(sorted({*allowed, *single})), draw)
 
 
-def _runs(candidates: torch.Tensor, chosen: torch.Tensor
+def _runs(starts: list[int], chosen: list[bool]
           ) -> list[tuple[int | None, int | None]]:
-    """Ranges [low, high) of chosen values. What lies between two candidates is
-    as they are; what lies beyond the outermost ones, None, too."""
-    values, flags = candidates.tolist(), chosen.tolist()
+    """Chosen ranges [low, high), joined where they meet; None: the type's
+    own end."""
     runs, start = [], None
-    for i, flag in enumerate([*flags, False]):
+    for i, flag in enumerate([*chosen, False]):
         if flag and start is None:
             start = i
         elif not flag and start is not None:
-            runs.append((None if start == 0 else values[start],
-                         None if i == len(values) else values[i - 1] + 1))
+            runs.append((None if start == 0 else starts[start],
+                         None if i == len(starts) else starts[i]))
             start = None
     return runs
 
@@ -196,10 +283,9 @@ def _encode(runs: list, draw: tuple[int, int] | None
         if None not in other and other[1] - other[0] <= _MOST_ALLOWED - len(
                 allowed):
             allowed += range(*other)
-        elif other[0] is None or (low is not None and other[0] < low):
-            low = other[0]
         else:
-            high = other[1]
+            low = None if None in (low, other[0]) else min(low, other[0])
+            high = None if None in (high, other[1]) else max(high, other[1])
     outside = Bounds(low, high)
     return low, high, tuple(v for v in allowed if not outside.accepts(v))
 

@@ -9,19 +9,19 @@
 Every tensor that depends on the input is represented by a tensor of tags of
 the same shape. A tag names the element of the input that an element comes
 from, and the function that made it: `function * count + position`, where
-`count` is the input's number of elements. Functions are tabulated over
-candidate values of the input. Operations that move elements run on the tags
-themselves, views and writes into views included; operations on single elements
-make new functions. OTHER marks elements that do not come from the input in a
-known way.
+`count` is the input's number of elements. Operations that move elements run on
+the tags themselves, views and writes into views included; operations on single
+elements make new functions. OTHER marks elements that do not come from the
+input in a known way.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import fx
 from torch.utils._pytree import tree_map
+
+from .ranges import Function
 
 aten = torch.ops.aten
 
@@ -41,23 +41,12 @@ _MOVES = {
     "swapaxes", "view_as", "concat", "hstack", "vstack", "tile", "numpy_T",
     "moveaxis", "swapdims", "tensor_split",
 }
+# Operations on single elements that PyTorch does not tag as such.
+_POINTWISE = {"floor_divide", "floor_divide_", "rsub"}
 _CASTS = {"to", "_to_copy", "type_as"}
 _FILLS = {"full", "zeros", "ones", "scalar_tensor", "new_zeros", "new_ones",
           "new_full", "zeros_like", "ones_like", "full_like"}
 _PADS = {"constant_pad_nd", "pad"}
-
-
-@dataclass
-class _Function:
-    """What an element holds, for each candidate value of the input.
-
-    A constant holds the same for all. `sure` is false where a condition that
-    is not known decides whether the element is this function's at all.
-    """
-
-    values: torch.Tensor
-    constant: bool
-    sure: bool = True
 
 
 def name_of(node: fx.Node) -> str:
@@ -69,15 +58,15 @@ def name_of(node: fx.Node) -> str:
 class Elements:
     """The tags of every node that depends on `source`."""
 
-    def __init__(self, source: fx.Node, candidates: torch.Tensor,
-                 constants: dict[fx.Node, torch.Tensor]):
+    def __init__(self, source: fx.Node, constants: dict[fx.Node, torch.Tensor]):
         self.count = source.meta["val"].numel()
-        self.candidates = candidates
         self._constants = constants
-        self._functions: list[_Function] = []
+        self._functions: list[Function] = []
         self._known: dict[object, int] = {}
         self._tags: dict[fx.Node, object] = {}
-        first = self._add(_Function(candidates, constant=False))
+        # No zero, which integers cannot be divided by.
+        sample = torch.tensor([1, 2, 3], dtype=source.meta["val"].dtype)
+        first = self._add(Function("input", None, (), sample))
         positions = torch.arange(self.count).view(source.meta["val"].shape)
         self._tags[source] = positions + first * self.count
 
@@ -103,11 +92,9 @@ class Elements:
             del self._tags[node]
             self._forget_target(node, name)
 
-    def found(self, node: fx.Node) -> Iterator[
-            tuple[torch.Tensor, torch.Tensor, bool]]:
-        """What `node` holds of the input: for each function its values by
-        candidate, the positions of the input that it covers, and whether that
-        is sure."""
+    def found(self, node: fx.Node) -> Iterator[tuple[Function, torch.Tensor]]:
+        """What `node` holds of the input: the functions, and the positions of
+        the input that each covers."""
         tags = self._tags.get(node)
         if not isinstance(tags, torch.Tensor):
             return
@@ -115,13 +102,13 @@ class Elements:
         tags = tags[tags != OTHER].flatten()
         for number in (tags // self.count).unique().tolist():
             function = self._functions[number]
-            if function.constant:
+            if function.constant is not None:
                 continue
             covered = torch.zeros(self.count, dtype=torch.bool)
             covered[tags[tags // self.count == number] % self.count] = True
-            yield function.values, covered, function.sure
+            yield function, covered
 
-    def _add(self, function: _Function) -> int:
+    def _add(self, function: Function) -> int:
         self._functions.append(function)
         return len(self._functions) - 1
 
@@ -129,7 +116,8 @@ class Elements:
         """The number of the function that is `value`, of rank 0, everywhere."""
         key = (value.dtype, value.item())
         if key not in self._known:
-            self._known[key] = self._add(_Function(value, constant=True))
+            self._known[key] = self._add(
+                Function("constant", None, (), value, value))
         return self._known[key]
 
     def _run_constant(self, node: fx.Node) -> None:
@@ -170,7 +158,8 @@ class Elements:
             return self._cast(node)
         if name in ("where", "masked_fill", "masked_fill_"):
             return self._choose(node, name)
-        if torch.Tag.pointwise in getattr(node.target, "tags", ()):
+        if name in _POINTWISE or torch.Tag.pointwise in getattr(
+                node.target, "tags", ()):
             return self._pointwise(node, node.args)
         return NOTHING
 
@@ -211,7 +200,7 @@ class Elements:
         tags = self._tags[node.args[0]]
         if before == after:
             return tags
-        return self._apply(lambda x: x.to(after), [tags])
+        return self._apply("to", lambda x: x.to(after), [tags], 0)
 
     def _pointwise(self, node: fx.Node, args: tuple):
         """A function of single elements, which may be written in place."""
@@ -229,7 +218,11 @@ class Elements:
             return target(*(left.pop(0) if isinstance(a, fx.Node) else a
                             for a in args), **node.kwargs)
 
-        tags = self._apply(call, [self._tags[n] for n in nodes])
+        number = args[1] if (len(nodes) == 1 and len(args) > 1
+                             and nodes[0] is args[0]
+                             and isinstance(args[1], (int, float))) else None
+        tags = self._apply(name[:-1] if in_place else name, call,
+                           [self._tags[n] for n in nodes], number)
         if in_place:
             return self._tags[args[0]].copy_(tags)
         return tags
@@ -245,7 +238,7 @@ class Elements:
                 return NOTHING
             left, right = right, left
         if condition in self._tags:
-            tags = self._apply(torch.where, [
+            tags = self._apply("where", torch.where, [
                 self._tags[condition], self._operand(left, node),
                 self._operand(right, node)])
         else:
@@ -269,7 +262,8 @@ class Elements:
                             * self.count)
 
     def _is_from_input(self, tags: torch.Tensor) -> torch.Tensor:
-        constant = torch.tensor([f.constant for f in self._functions])
+        constant = torch.tensor([f.constant is not None
+                                 for f in self._functions])
         return (tags != OTHER) & ~constant[(tags // self.count).clamp(min=0)]
 
     def _doubted(self, tags: torch.Tensor) -> torch.Tensor:
@@ -280,14 +274,16 @@ class Elements:
             key = ("doubted", number)
             if key not in self._known:
                 function = self._functions[number]
-                self._known[key] = self._add(
-                    _Function(function.values, False, sure=False))
+                self._known[key] = self._add(Function(
+                    "alias", lambda x: x, (function,), function.sample,
+                    sure=False))
             result = torch.where(numbers == number,
                                  tags % self.count
                                  + self._known[key] * self.count, result)
         return result
 
-    def _apply(self, call, operands: list[torch.Tensor]) -> torch.Tensor:
+    def _apply(self, name: str, call, operands: list[torch.Tensor],
+               number: int | float | None = None) -> torch.Tensor:
         """Tags of call(operands), element by element.
 
         Elements that come from different positions, or from elsewhere, are
@@ -305,19 +301,19 @@ class Elements:
             functions = [self._functions[n] for n in row]
             here = (numbers == torch.tensor(row).view(
                 -1, *[1] * (stacked.dim() - 1))).all(0)
-            moving = [i for i, f in enumerate(functions) if not f.constant]
-            value = call(*(f.values for f in functions))
+            moving = [i for i, f in enumerate(functions) if f.constant is None]
+            value = call(*(f.sample for f in functions))
             if not moving:
                 tag = self._constant(value.reshape(())) * self.count
                 result = torch.where(here, tag, result)
                 continue
             for i in moving[1:]:
                 here = here & (positions[i] == positions[moving[0]])
-            number = self._add(_Function(
-                value.expand(self.candidates.shape), False,
-                all(f.sure for f in functions)))
+            made = self._add(Function(
+                name, call, tuple(functions), value, number=number,
+                sure=all(f.sure for f in functions)))
             result = torch.where(
-                here, positions[moving[0]] + number * self.count, result)
+                here, positions[moving[0]] + made * self.count, result)
         return result.expand(shape)
 
 
