@@ -9,18 +9,22 @@
 What modules and their configurations hold is set to 0 before anything runs
 (step.remove_dropout). A probability that the model's code passes to a function
 is replaced here, wherever the step runs: while it is traced, and where PyTorch
-computes what the export is compared with.
+computes what the export is compared with. Backward runs code of the model's,
+too: a checkpointed block is computed again there, and hooks are called.
 """
 
 import functools
 import inspect
 from collections.abc import Callable
+from unittest import mock
 
 import torch
+from torch.autograd.graph import _engine_run_backward
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from .places import user_line
+from .step import Step
 
 _PYTHON = [functional.dropout, functional.alpha_dropout, functional.dropout1d,
            functional.dropout2d, functional.dropout3d,
@@ -44,6 +48,8 @@ _PROBABILITY = {**{f: _argument(f) for f in _PYTHON}, **_BUILT_IN}
 # Drop something even where they are called without a probability.
 _DEFAULTS = {functional.dropout, functional.alpha_dropout,
              functional.dropout1d, functional.dropout2d, functional.dropout3d}
+_DIFFERENTIATING = {torch.Tensor.backward, torch.autograd.backward,
+                    torch.autograd.grad}
 
 
 class NoDropout(TorchFunctionMode):
@@ -55,10 +61,19 @@ class NoDropout(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
+        if func in _DIFFERENTIATING:
+            # A function that a mode calls runs without it.
+            with mock.patch.object(torch.autograd, "_engine_run_backward",
+                                   self._backward):
+                return func(*args, **kwargs)
         found = _PROBABILITY.get(func)
         if found is not None:
             args = self._without(func, *found, list(args), kwargs)
         return func(*args, **kwargs)
+
+    def _backward(self, *args, **kwargs):
+        with self:
+            return _engine_run_backward(*args, **kwargs)
 
     def _without(self, func, name: str, at: int, args: list,
                  kwargs: dict) -> list:
@@ -74,13 +89,14 @@ class NoDropout(TorchFunctionMode):
         return args
 
 
-def silence_functions(loss: Callable) -> tuple[Callable, NoDropout]:
-    """`loss` without functional dropout, and what says where there was some."""
-    mode = NoDropout()
+def silence_functions(step: Step) -> NoDropout:
+    """Runs the step without functional dropout; says where there was some."""
+    mode, loss = NoDropout(), step.loss
 
     @functools.wraps(loss)
     def run(*args, **kwargs):
         with mode:
             return loss(*args, **kwargs)
 
-    return run, mode
+    step.loss, step.around_backward = run, mode
+    return mode

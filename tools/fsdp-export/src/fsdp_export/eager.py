@@ -69,7 +69,7 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
             inputs = [converted(x, dtype) for x in batch.values()]
             with WatchNarrow() if dtype else contextlib.nullcontext() as watch:
                 loss = step.loss(step.module, *inputs)
-                loss.backward()
+                step.differentiate(loss)
             outcomes.append(Outcome(
                 loss.detach().clone(),
                 {h.fqn: h.tensor.grad.detach() for h in parameters

@@ -43,9 +43,9 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     Raises ExportError, and leaves `target` alone then.
     """
     dropouts = remove_dropout(step.module)
-    step.loss, functions = silence_functions(step.loss)
+    functions = silence_functions(step)
     joint = trace(step)
-    dropouts += len(functions.places)
+    dropouts += [f"{name}()" for name, _ in functions.places]
     module = lower(joint.graph, "forward_backward")
     verified = _verify(step, joint, module, options)
     needs_file = annotate(module, joint, step.module, step.recorder, verified)
@@ -113,7 +113,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _report(joint: Joint, dropouts: int, needs_file: bool) -> list[str]:
+def _report(joint: Joint, dropouts: list[str], needs_file: bool) -> list[str]:
     count = sum(h.tensor.numel() for h in joint.parameters)
     frozen = sum(not h.tensor.requires_grad for h in joint.parameters)
     lines = [f"{len(joint.parameters)} parameters of {count:,} elements, "
@@ -121,7 +121,8 @@ def _report(joint: Joint, dropouts: int, needs_file: bool) -> list[str]:
              f"{len(joint.buffers)} buffers, {len(joint.updates)} updated; "
              f"inputs {', '.join(joint.inputs)}"]
     if dropouts:
-        lines.append(f"dropout set to 0 in {dropouts} places")
+        lines.append(f"dropout set to 0 in {len(dropouts)} places: "
+                     + ", ".join(sorted({*dropouts})))
     if needs_file:
         lines.append("some initial values are only in params.safetensors")
     for name, value in joint.inputs.items():

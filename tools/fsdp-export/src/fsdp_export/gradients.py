@@ -99,8 +99,8 @@ def _gradients(step: Step, batches: dict[str, torch.Tensor],
                     held.tensor.copy_(value)
             for held in parameters:
                 held.tensor.grad = None
-            step.loss(step.module, *(b[0, rank].clone()
-                                     for b in batches.values())).backward()
+            step.differentiate(step.loss(step.module, *(
+                b[0, rank].clone() for b in batches.values())))
             for held in parameters:
                 if held.tensor.grad is not None:
                     part = held.tensor.grad.double() / RANKS

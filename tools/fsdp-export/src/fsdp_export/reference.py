@@ -134,7 +134,7 @@ def _train_here(step: Step, optimizer: Optimizer,
             _copy(state, [h.tensor for h in buffers_of(step.module)])
             loss = step.loss(step.module, *(b[i, rank].clone()
                                             for b in batches.values()))
-            loss.backward()
+            step.differentiate(loss)
             _copy([h.tensor for h in buffers_of(step.module)], state)
             losses.append(loss.item())
             sums = [_add(total, p.grad) for total, p in zip(sums, parameters)]

@@ -9,6 +9,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -21,6 +22,17 @@ from .recorder import InitRecorder
 # The name under which StepModule holds the user's module.
 PREFIX = "model."
 
+# What PyTorch, Hugging Face and timm call the probability that something is
+# dropped: dropout, attn_pdrop, hidden_dropout_prob, drop_path_rate, ..
+_PROBABILITY = re.compile(
+    r"((\w*_)?(dropout|pdrop|dropprob|layer_?drop|drop_?path)"
+    r"|_?drop(_(connect|mlp|conv_encoder|block))?"
+    r"|_?(attn|attention|proj|projection|pos|patch|head|out|output|resid|mlp|"
+    r"ffn?|emb|embd|embed|feat|hidden)_drop)"
+    r"(_(p|prob|probs|probability|rate|ratio|value))?")
+# Layers whose probability is p.
+_LAYER = re.compile(r"\w*(Dropout\w*|DropPath|DropBlock\w*|StochasticDepth)")
+
 
 @dataclass
 class Step:
@@ -30,7 +42,8 @@ class Step:
     input to another one whose data it repeats: the labels of a language model
     are its tokens. `shifts` says, for some inputs, how many tokens later they
     start in token data, None where it is not clear. `recorder` watched the
-    module being built.
+    module being built. `around_backward` is in force wherever the loss is
+    differentiated.
     """
 
     name: str
@@ -40,6 +53,13 @@ class Step:
     recorder: InitRecorder
     copies: dict[str, str] = field(default_factory=dict)
     shifts: dict[str, int | None] = field(default_factory=dict)
+    around_backward: AbstractContextManager = field(
+        default_factory=nullcontext)
+
+    def differentiate(self, loss: torch.Tensor) -> None:
+        """Adds the gradients of `loss` to those of the parameters."""
+        with self.around_backward:
+            loss.backward()
 
 
 class StepModule(nn.Module):
@@ -138,27 +158,38 @@ def name_inputs(function: Callable, inputs: object, skip: int) -> dict:
     return {name: value.detach().clone() for name, value in named.items()}
 
 
-def remove_dropout(module: nn.Module) -> int:
-    """Sets every dropout to probability 0; returns how many there were.
+def remove_dropout(module: nn.Module) -> list[str]:
+    """Sets every dropout to probability 0; returns where, as Class.name.
 
     A step must give the same result on every run, and ranks must not share
     masks. Train mode stays on: normalisation layers depend on it. Layer
     dropping is a branch on a random number, which train mode alone enables,
     so modules that do it leave train mode themselves; their children do not.
     """
-    changed = 0
+    places = []
+    seen: set[int] = set()
     for child in module.modules():
-        if isinstance(child, _DropoutNd) and child.p:
-            child.p, changed = 0.0, changed + 1
         for holder in (child, getattr(child, "config", None)):
-            for name, value in list(getattr(holder, "__dict__", {}).items()):
-                if (re.search(r"drop", name, re.I) and isinstance(value, float)
-                        and 0 < value <= 1):
-                    setattr(holder, name, 0.0)
-                    changed += holder is child
+            if id(holder) not in seen:
+                seen.add(id(holder))
+                places += _set_to_zero(holder)
         if hasattr(child, "layerdrop"):
             child.training = False
-    return changed
+    return places
+
+
+def _set_to_zero(holder: object) -> list[str]:
+    kind = type(holder).__name__
+    is_layer = isinstance(holder, nn.Module) and (
+        isinstance(holder, _DropoutNd) or _LAYER.fullmatch(kind))
+    entries = getattr(holder, "__dict__", {})
+    found = [name for name, value in entries.items()
+             if type(value) in (int, float) and 0 < value <= 1
+             and (_PROBABILITY.fullmatch(name) and isinstance(value, float)
+                  or (is_layer and name == "p"))]
+    for name in found:
+        entries[name] = 0.0
+    return [f"{kind}.{name}" for name in found]
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -142,9 +142,10 @@ class _Run:
             setup_stacktrace_preservation_hooks([loss.grad_fn])
             self.backward = True
             # loss.backward() would suspend the substitution.
-            _engine_run_backward(
-                (loss,), (torch.ones_like(loss),), False, False, (),
-                allow_unreachable=True, accumulate_grad=True)
+            with self._step.around_backward:
+                _engine_run_backward(
+                    (loss,), (torch.ones_like(loss),), False, False, (),
+                    allow_unreachable=True, accumulate_grad=True)
             after = self._buffers_after()
             stored = _stored_tensors(module)
         trace = self.trace
