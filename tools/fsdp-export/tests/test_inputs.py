@@ -238,16 +238,58 @@ def test_targets_are_followed_through_layers(middle):
     assert 'name = "targets", shift = 1' in text
 
 
+class Mixing(nn.Module):
+    """Attention without parameters; `mask` says which tokens are seen."""
+
+    def __init__(self, mask, project=lambda linear: None):
+        super().__init__()
+        self.mask = mask
+        self.out = nn.Linear(8, 8)
+        project(self.out.weight)
+
+    def forward(self, x):
+        seen = (x @ x.transpose(1, 2)).masked_fill(~self.mask, -torch.inf)
+        return x + self.out(seen.softmax(-1) @ x)
+
+
+def seeing(*more):
+    """A causal mask, and more that is seen: (rows, columns)."""
+    mask = torch.ones(5, 5).tril().bool()
+    for rows, columns in more:
+        mask[rows, columns] = True
+    return mask
+
+
+def nearly_zero(weight):
+    nn.init.normal_(weight, std=1e-8)
+
+
 @pytest.mark.parametrize("middle", [
     lambda: Block(causal=False),
-    lambda: nn.LSTM(8, 4, batch_first=True, bidirectional=True)])
+    lambda: nn.LSTM(8, 4, batch_first=True, bidirectional=True),
+    # What training opens.
+    lambda: Mixing(torch.ones(5, 5).bool(), nn.init.zeros_),
+    lambda: Mixing(torch.ones(5, 5).bool(), nearly_zero),
+    # A prefix whose tokens see each other, and single later tokens.
+    lambda: Mixing(seeing((slice(3), slice(3)))),
+    lambda: Mixing(seeing((2, 3))), lambda: Mixing(seeing((0, 4))),
+    lambda: Mixing(seeing((3, 4)))])
 def test_the_next_token_is_no_target_where_it_is_seen(middle):
+    assert shifts_of(middle) == {"idx": 0, "targets": None}
+
+
+def test_what_training_may_open_is_causal_all_the_same():
+    assert shifts_of(lambda: Mixing(seeing(), nn.init.zeros_)) == {
+        "idx": 0, "targets": 1}
+
+
+def shifts_of(middle):
     recorder = InitRecorder()
     with recorder:
         model = LanguageModel(middle)
     traced, _ = export(Step("m", model, lambda m, a, b: m(a, b),
                             {"idx": ids(), "targets": ids()}, recorder))
-    assert traced.shifts == {"idx": 0, "targets": None}
+    return traced.shifts
 
 
 @pytest.mark.parametrize("kind, config, inputs, shifts", [

@@ -7,8 +7,14 @@
 """Finds out whether a model looks at the tokens that it is to predict.
 
 A model whose positions all see each other learns nothing from the next token
-as its target: it copies it. The traced graph runs twice, forward only, with
-another last token; predictions at earlier positions have to stay as they are.
+as its target: it copies it. The traced graph runs several times, forward only,
+each time with other tokens from some position on; predictions before it have
+to stay as they are. In every row that position is another one.
+
+At their initial values parameters hide much: a projection of zeros lets nothing
+through that training opens. So those that are trained get random values added.
+Large parameters hide something, too: attention that chooses one token. So there
+is a second round with smaller ones.
 """
 
 from collections.abc import Sequence
@@ -17,8 +23,12 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-# Elements of parameters times tokens, above which nothing is computed.
-_MOST_WORK = 1 << 34
+# Elements of parameters times tokens: of one run, above which nothing is
+# computed, and of all runs in a round, where there are more than one.
+_MOST_WORK = 1 << 37
+_MOST_TOTAL = 1 << 37
+_MOST_RUNS = 8
+_SCALES = (1.0, 0.3)
 
 
 @dataclass
@@ -49,36 +59,97 @@ class _Forward(fx.Interpreter):
 
 
 def is_cheap(parameters: Sequence[torch.Tensor], tokens: torch.Tensor) -> bool:
-    size = sum(p.numel() for p in parameters)
-    return size * tokens.numel() <= _MOST_WORK
+    return _work(parameters, tokens) <= _MOST_WORK
+
+
+def _work(parameters: Sequence[torch.Tensor], tokens: torch.Tensor) -> int:
+    return sum(p.numel() for p in parameters) * tokens.numel()
 
 
 def sees_later_tokens(graph: fx.GraphModule, values: Sequence[torch.Tensor],
-                      at: int, low: int, high: int,
+                      trained: Sequence[int], at: int, low: int, high: int,
                       predictions: Sequence[Prediction]) -> bool:
-    """Whether a prediction depends on a token after its position.
+    """Whether a prediction depends on a token after its position, or may.
 
-    `values` are the graph's arguments, of which `at` are the tokens, integers
-    from `low` to `high` - 1 of [batch, sequence].
+    `values` are the graph's arguments: parameters at `trained`, and `at` the
+    tokens, integers from `low` to `high` - 1 of [batch, sequence].
     """
-    tokens = values[at]
-    length = tokens.shape[1]
-    if length < 2 or high - low < 2:
+    length = values[at].shape[1]
+    if length < 2:
         return False
-    changed = tokens.clone()
-    changed[:, -1] = (tokens[:, -1] - low + 1) % (high - low) + low
-    first, second = (_run(graph, [*values[:at], t, *values[at + 1:]],
-                          {p.node for p in predictions})
-                     for t in (tokens, changed))
-    for p in predictions:
-        before, after = first[p.node].double(), second[p.node].double()
-        early = ((p.tags >= 0) & (p.tags % length < length - 1)).expand_as(
-            before)
-        apart = (before - after)[early].abs().nan_to_num()
-        scale = before[early].abs().nan_to_num()
-        if apart.numel() and apart.max() > 1e-5 * scale.max():
+    if high - low < 2:
+        return True
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(low, high, values[at].shape,
+                           generator=generator).to(values[at].dtype)
+    for scale in _SCALES:
+        other = [_moved(v, scale, generator) if i in trained else v
+                 for i, v in enumerate(values)]
+        other[at] = tokens
+        if _sees(graph, other, at, low, high, predictions, generator):
             return True
     return False
+
+
+def _sees(graph: fx.GraphModule, values: list[torch.Tensor], at: int, low: int,
+          high: int, predictions: Sequence[Prediction],
+          generator: torch.Generator) -> bool:
+    """Whether a prediction at these values depends on a later token."""
+    wanted, tokens = {p.node for p in predictions}, values[at]
+    first = _run(graph, values, wanted)
+    runs = min(max(_MOST_TOTAL // max(_work(values, tokens), 1), 1), _MOST_RUNS)
+    for starts in _starts(*tokens.shape, runs):
+        later = torch.arange(tokens.shape[1]) >= starts.unsqueeze(1)
+        step = torch.randint(1, high - low, tokens.shape, generator=generator)
+        moved = ((tokens - low + step) % (high - low) + low).to(tokens.dtype)
+        changed = torch.where(later, moved, tokens)
+        second = _run(graph, [*values[:at], changed, *values[at + 1:]], wanted)
+        if any(_differs(first[p.node], second[p.node], ~later.flatten(), p)
+               for p in predictions):
+            return True
+    return False
+
+
+def _moved(values: torch.Tensor, scale: float,
+           generator: torch.Generator) -> torch.Tensor:
+    """Parameters as they may be after some training: random numbers of the
+    size that layers usually begin with are added; then all are scaled."""
+    if not (values.is_floating_point() and values.numel()):
+        return values
+    width = values[0].numel() if values.dim() > 1 else 100
+    noise = torch.randn(values.shape, generator=generator)
+    noise = (noise / max(width, 1) ** 0.5).to(values.dtype)
+    return (values.detach() + noise) * scale
+
+
+def _starts(batch: int, length: int, runs: int) -> list[torch.Tensor]:
+    """For each run the position of every row from which tokens change.
+
+    Every position where there are rows enough; else the first and the last
+    one, and some between them.
+    """
+    count = min(runs * batch, length - 1)
+    chosen = torch.linspace(1, length - 1, count).round().long()
+    # A run more than needed repeats some.
+    chosen = chosen.repeat(batch)[:-(-count // batch) * batch]
+    return list(chosen.view(-1, batch))
+
+
+def _differs(before: torch.Tensor, after: torch.Tensor, kept: torch.Tensor,
+             prediction: Prediction) -> bool:
+    """Whether predictions at positions that are `kept` are others, or no
+    numbers."""
+    tags = prediction.tags
+    if tags.dim() and tags.stride(-1) == 0:
+        tags = tags.narrow(-1, 0, 1)
+    early = (tags >= 0) & kept[tags.clamp(min=0)]
+    other = (before != after) & early
+    if not bool(other.any()):
+        return False
+    apart = (before[other].double() - after[other].double()).abs()
+    scale = before[early.expand_as(before)].abs()
+    # What is no number compares as false.
+    return not bool(apart.max() <= 1e-5 * scale.max())
 
 
 def _run(graph: fx.GraphModule, values: Sequence[torch.Tensor],

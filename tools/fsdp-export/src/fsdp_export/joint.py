@@ -101,12 +101,15 @@ def trace(step: Step) -> Joint:
                 and all(step.recorder.is_filled(h.tensor) for h in held)
                 and is_cheap([h.tensor for h in parameters],
                              step.inputs[name])):
-            return False
+            return True  # Nothing is known.
         values = [*(h.tensor for h in held), *step.inputs.values(),
                   *first.constants]
+        trained = [i for i, h in enumerate(parameters)
+                   if h.tensor.requires_grad]
         try:
             return sees_later_tokens(
-                first.graph, values, len(held) + list(step.inputs).index(name),
+                first.graph, values, trained,
+                len(held) + list(step.inputs).index(name),
                 *bounds[name].draw, predictions)
         except Exception:
             # The example is none that PyTorch takes: nothing is known.
