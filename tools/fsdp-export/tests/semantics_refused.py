@@ -60,6 +60,12 @@ def _view_of_buffer():
     return module, inputs
 
 
+def _buffer_of_parameter():
+    module, inputs = two(lambda m, x: weigh(m.a(x) @ m.w))()
+    module.register_buffer("w", module.b.weight.data)
+    return module, inputs
+
+
 def _graph_in_buffer(m, x):
     m.u = 0.9 * m.u + m.a(x).mean(0)
     return weigh(m.a(x) * m.u)
@@ -156,6 +162,8 @@ REFUSED = {
     "global": (two(_global), "the export is not what PyTorch computes"),
     "attribute_in_place": (_plain_attribute, "a write to plain"),
     "view_of_buffer": (_view_of_buffer, "read table from the module"),
+    "buffer_of_parameter": (_buffer_of_parameter,
+                            "buffer w, a view of parameter b.weight"),
     "graph_in_buffer": (two(_graph_in_buffer, u=torch.zeros(3)),
                         "buffers without gradients, got u"),
     "other_shape": (two(_other_shape, u=torch.ones(3)), "of buffer u"),

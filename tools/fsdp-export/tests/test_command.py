@@ -87,7 +87,7 @@ def run(capsys, *args) -> tuple[int, str]:
     (["py:models:no_parameter"], "depends on a parameter"),
     (["py:models:writes_input"], "got a write to x"),
     (["py:models:wrong_shape"], "the step cannot be traced: RuntimeError"),
-    (["py:models:shares_storage"], "got b, a view of a"),
+    (["py:models:shares_storage"], "got parameter b, a view of parameter a"),
     (["py:models:two_types"], "of one element type, got f32, f64"),
 ])
 def test_mistake_is_explained_and_nothing_written(args, message, capsys,

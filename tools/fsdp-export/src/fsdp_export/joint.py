@@ -76,6 +76,7 @@ def trace(step: Step) -> Joint:
     parameters = parameters_of(step.module)
     buffers = buffers_of(step.module)
     refusals.refuse_modules(step.module)
+    refusals.refuse_views(parameters, buffers)
     refusals.refuse_types(parameters, buffers, step.inputs)
     before = Snapshot(step.module)
     try:

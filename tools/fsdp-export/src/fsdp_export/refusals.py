@@ -37,6 +37,27 @@ def refuse_modules(module: nn.Module) -> None:
                 f"{place} with sparse=True; build it with sparse=False")
 
 
+def refuse_views(parameters: Sequence[Held], buffers: Sequence[Held]) -> None:
+    """Parameters and buffers that share a storage: each is an argument of its
+    own, and a change of one would not show in the other."""
+    owners: dict[int, tuple[str, str]] = {}
+    named = [("parameter", h) for h in parameters]
+    named += [("buffer", h) for h in buffers]
+    for kind, h in named:
+        if not h.tensor.numel():
+            continue
+        storage = h.tensor.untyped_storage()._cdata
+        other, name = owners.setdefault(storage, (kind, h.fqn))
+        if (other, name) == (kind, h.fqn):
+            continue
+        out = ("tie them by assigning the same object" if other == kind else
+               f"register a clone(), or use {name} itself where {h.fqn} is "
+               "used")
+        raise ExportError(
+            f"expected every parameter and buffer to have its own storage, got "
+            f"{kind} {h.fqn}, a view of {other} {name}; {out}")
+
+
 def refuse_types(parameters: Sequence[Held], buffers: Sequence[Held],
                  inputs: dict[str, torch.Tensor]) -> None:
     """Element types that the input contract does not have."""

@@ -93,27 +93,21 @@ class Held:
 
 def parameters_of(module: nn.Module) -> list[Held]:
     """The parameters in traversal order, each once."""
-    return _unique("parameter", module.named_parameters(remove_duplicate=False))
+    return _unique(module.named_parameters(remove_duplicate=False))
 
 
 def buffers_of(module: nn.Module) -> list[Held]:
     """The buffers in traversal order, each once."""
-    return _unique("buffer", module.named_buffers(remove_duplicate=False))
+    return _unique(module.named_buffers(remove_duplicate=False))
 
 
-def _unique(kind: str, named) -> list[Held]:
+def _unique(named) -> list[Held]:
     held: dict[int, Held] = {}
-    storages: dict[int, str] = {}
     for fqn, tensor in named:
         if id(tensor) in held:
             held[id(tensor)].tied.append(fqn)
-            continue
-        other = storages.setdefault(tensor.untyped_storage()._cdata, fqn)
-        if other != fqn and tensor.numel():
-            raise ExportError(
-                f"expected every {kind} to have its own storage, got {fqn}, a "
-                f"view of {other}; tie them by assigning the same object")
-        held[id(tensor)] = Held(fqn, tensor)
+        else:
+            held[id(tensor)] = Held(fqn, tensor)
     return list(held.values())
 
 
