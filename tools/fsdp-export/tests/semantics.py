@@ -399,6 +399,26 @@ def unread_gradient_in_buffer():
     return two(forward, seen=torch.zeros(3))()
 
 
+# Losses beside the module.
+
+class Criterion(nn.Module):
+    """A loss that is a module, with a teacher that is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.teacher = nn.Linear(4, 3)
+        self.register_buffer("scale", torch.rand(3))
+
+    def forward(self, model, x):
+        with torch.no_grad():
+            y = self.teacher(x)
+        return weigh((model(x) - y) * self.scale)
+
+
+def criterion():
+    return nn.Linear(4, 3), (torch.randn(5, 4),), Criterion()
+
+
 # Types, names, and operations on which torch-mlir crashes.
 
 class Images(nn.Module):
@@ -537,6 +557,7 @@ STEPS = {
     "written_by_view": written_by_view, "swapped": swapped,
     "not_persistent": not_persistent,
     "stored_for_a_look": stored_for_a_look, "cached_table": cached_table,
+    "criterion": criterion,
     "gathered_in_list": gathered_in_list,
     "unread_gradient_in_buffer": unread_gradient_in_buffer,
 }

@@ -10,6 +10,7 @@ import torch
 from semantics import hooked, two, under, weigh
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 
 def _counter(m, x):
@@ -64,6 +65,21 @@ def _buffer_of_parameter():
     module, inputs = two(lambda m, x: weigh(m.a(x) @ m.w))()
     module.register_buffer("w", module.b.weight.data)
     return module, inputs
+
+
+def _criterion(call):
+    """A loss with a parameter of its own, used by `call`."""
+    def make():
+        centre = nn.Parameter(torch.randn(3))
+        return nn.Linear(4, 3), (torch.randn(5, 4),), lambda m, x: call(
+            lambda y: weigh(y - centre), m(x))
+    return make
+
+
+def _derived():
+    scale = nn.Parameter(torch.ones(3)).exp()
+    return nn.Linear(4, 3), (torch.randn(5, 4),), lambda m, x: weigh(
+        m(x) * scale)
 
 
 def _graph_in_buffer(m, x):
@@ -164,6 +180,12 @@ REFUSED = {
     "view_of_buffer": (_view_of_buffer, "read table from the module"),
     "buffer_of_parameter": (_buffer_of_parameter,
                             "buffer w, a view of parameter b.weight"),
+    "criterion": (_criterion(lambda f, y: f(y)),
+                  "one of f32 [3] that is not in it"),
+    "criterion_reentrant": (
+        _criterion(lambda f, y: checkpoint(f, y, use_reentrant=True)),
+        "one of f32 [3] that is not in it"),
+    "derived": (_derived, "one of f32 [3] that is not in it"),
     "graph_in_buffer": (two(_graph_in_buffer, u=torch.zeros(3)),
                         "buffers without gradients, got u"),
     "other_shape": (two(_other_shape, u=torch.ones(3)), "of buffer u"),

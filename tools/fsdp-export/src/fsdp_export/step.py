@@ -128,7 +128,9 @@ def name_inputs(function: Callable, inputs: object, skip: int) -> dict:
     if isinstance(inputs, dict):
         named = dict(inputs)
     elif isinstance(inputs, (tuple, list)):
-        signature = inspect.signature(function)
+        # A module's own signature takes anything.
+        signature = inspect.signature(
+            function.forward if isinstance(function, nn.Module) else function)
         parameters = list(signature.parameters.values())[skip:]
         plain = [p.name for p in parameters if p.kind in (
             p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

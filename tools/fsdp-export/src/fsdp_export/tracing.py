@@ -31,7 +31,7 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
-from . import graphs
+from . import graphs, outside
 from .attention import attention_lowering
 from .decompositions import forward_decompositions
 from .errors import ExportError
@@ -99,6 +99,7 @@ def record(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
     trace = run.trace
     trace.graph = graph
     trace.constants = _constants_as_arguments(graph)
+    outside.refuse_differentiated(trace.constants)
     _take_stored(trace)
     return trace
 
@@ -137,6 +138,7 @@ class _Run:
             if loss.grad_fn is None:
                 raise ExportError("expected a loss that depends on a parameter "
                                   "with requires_grad, got one that does not")
+            outside.refuse_reached(loss.grad_fn)
             # Each backward node learns the sequence number of its forward
             # node.
             setup_stacktrace_preservation_hooks([loss.grad_fn])

@@ -62,7 +62,7 @@ def make_step(built: object, target: str, name: str,
                         lambda m, *v: loss(m, **dict(zip(names, v))),
                         named, recorder)
         return Step(name, module, loss, named, recorder)
-    named = name_inputs(module.forward, inputs, skip=0)
+    named = name_inputs(module, inputs, skip=0)
     names = tuple(named) if isinstance(inputs, dict) else None
 
     def own_loss(model, *values):
