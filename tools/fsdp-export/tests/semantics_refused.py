@@ -6,6 +6,9 @@
 #===----------------------------------------------------------------------===#
 """What is refused, each with the part of the message that names it."""
 
+import random
+
+import numpy
 import torch
 from semantics import hooked, two, under, weigh
 from torch import nn
@@ -33,6 +36,43 @@ def _cell():
         n += 1
         return weigh(m.a(x) * n)
     return two(forward)()
+
+
+def _late(m, x):
+    """Neither of the first steps shows it."""
+    m.calls = getattr(m, "calls", 0) + 1
+    return weigh(m.a(x)) * (2 if m.calls / 10 > 100 else 1)
+
+
+def _late_beside_cache(m, x):
+    """The second step differs anyway: it reads what the first one stored."""
+    if not hasattr(m, "table"):
+        m.table = torch.linspace(0, 1, x.shape[0]).unsqueeze(-1)
+    m.calls = [*getattr(m, "calls", []), 0]
+    return weigh(m.a(x) * m.table) * (2 if len(m.calls) > 2 else 1)
+
+
+def _warming_up():
+    state = {"n": 0}
+
+    def loss(m, x):
+        state["n"] += 1
+        return weigh(m(x)) * (1 if min(1.0, state["n"] / 100) < 1 else 2)
+    return nn.Linear(4, 3), (torch.randn(5, 4),), loss
+
+
+def _running_mean():
+    state = {"mean": torch.ones(())}
+
+    def loss(m, x):
+        y = weigh(m(x))
+        state["mean"] = 0.9 * state["mean"] + 0.1 * y.detach()
+        return y / state["mean"]
+    return nn.Linear(4, 3), (torch.randn(5, 4),), loss
+
+
+def _drawn(draw):
+    return two(lambda m, x: weigh(m.a(x)) * (2 if draw() < 0.01 else 1))
 
 
 _CALLS = []
@@ -172,7 +212,14 @@ def _lies_when_compiled(m, x):
 
 
 REFUSED = {
-    "counter": (two(_counter), "from what it changed in the module: calls"),
+    "counter": (two(_counter), "from what it changed: calls"),
+    "late": (two(_late), "from what it changed: calls"),
+    "late_beside_cache": (two(_late_beside_cache), "from what it changed:"),
+    "warming_up": (_warming_up, "loss['n'] (1 to 2)"),
+    "running_mean": (_running_mean, "one step stores at state of"),
+    "python_random": (_drawn(random.random), "draws from Python's random"),
+    "numpy_random": (_drawn(numpy.random.rand), "draws from numpy.random"),
+    "own_random": (_drawn(random.Random(1).random), "draws from the generator"),
     "history": (two(_history), "one step stores at history"),
     "cell": (_cell, "n of"),
     "global": (two(_global), "the export is not what PyTorch computes"),

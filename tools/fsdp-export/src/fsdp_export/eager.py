@@ -109,7 +109,7 @@ def converted(x: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
 @contextlib.contextmanager
 def restored(step: Step) -> Iterator[None]:
     """Puts back values, gradients and Python state, whatever happens."""
-    state = Snapshot(step.module)
+    state = Snapshot(step)
     held = [h.tensor for h in parameters_of(step.module)]
     kept = [(t, t.data, t.grad) for t in held]
     # A step may write to its buffers in place; they get copies to write to.

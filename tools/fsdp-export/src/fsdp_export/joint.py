@@ -28,6 +28,7 @@ from .decompositions import decompositions
 from .errors import ExportError
 from .folding import fold_constants
 from .pythonstate import Snapshot, find_tensor
+from .randomness import Generators
 from .shifts import token_shifts
 from .step import Held, Step, buffers_of, parameters_of
 from .tracing import Trace, record
@@ -78,9 +79,10 @@ def trace(step: Step) -> Joint:
     refusals.refuse_modules(step.module)
     refusals.refuse_views(parameters, buffers)
     refusals.refuse_types(parameters, buffers, step.inputs)
-    before = Snapshot(step.module)
+    before, generators = Snapshot(step), Generators(step)
     try:
         first = record(step, parameters, buffers)
+        generators.refuse_drawn()
         refusals.refuse_higher_order(first.graph.graph)
         graphs.refuse_dynamic(first.graph.graph)
         graphs.refuse_complex(first.graph.graph)
@@ -147,7 +149,7 @@ def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:
     for constant in first.constants:
         name = storages.get(constant.untyped_storage()._cdata)
         if name is not None:
-            place = find_tensor(step.module, constant)
+            place = find_tensor(step, constant)
             where = f" at {place}" if place else ""
             raise ExportError(
                 f"expected the step to read {name} from the module, got a view "
@@ -187,7 +189,7 @@ def _select_results(graph: fx.GraphModule, step: Step,
     for argument, constant in zip(placeholders[len(names):], first.constants):
         for user in argument.users:
             if user.target is aten.copy_.default and user.args[0] is argument:
-                place = find_tensor(step.module, constant)
+                place = find_tensor(step, constant)
                 raise ExportError(
                     "expected only buffers to change, got a write to "
                     f"{place or 'a tensor'} that is no buffer; register it "

@@ -4,12 +4,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 #===----------------------------------------------------------------------===#
-"""Records the Python objects that a module reaches, compares them with what
-they are later, and puts them back.
+"""Records the Python objects that a step reaches, compares them with what they
+are later, and puts them back.
 
-Visited are the attributes of modules, containers, plain objects and the cells
-of closures, however deep. Parameters and buffers are not: their values are
-arguments of the step.
+A step reaches its module and what its loss holds. Visited are the attributes of
+modules, containers, plain objects and the cells of closures, however deep.
+Parameters and buffers of the module are not: their values are arguments of the
+step. Modules beside it are plain objects.
 """
 
 import math
@@ -20,6 +21,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .step import Step
 
 # More objects than this are not looked at: a data set that hangs on a module
 # is not its state.
@@ -28,9 +33,9 @@ MAX_OBJECTS = 200_000
 # The dictionaries in which a module holds tensors and submodules.
 _OWN = ("_parameters", "_buffers", "_modules")
 _CONTAINERS = (dict, list, set, deque)
-_LEAVES = (torch.Tensor, type, types.ModuleType, types.BuiltinFunctionType,
-           str, bytes, int, float, complex, bool, type(None), torch.dtype,
-           torch.device, torch.Size, torch.Generator)
+_LEAVES = (torch.Tensor, type, types.ModuleType, str, bytes, int, float, complex, bool, type(None), torch.dtype,
+           torch.device, torch.Size, torch.Generator, TorchFunctionMode,
+           TorchDispatchMode)
 
 
 @dataclass
@@ -51,14 +56,13 @@ MISSING = _Missing()
 
 
 class Snapshot:
-    """The Python state of a module when this object was made."""
+    """The Python state of a step when this object was made."""
 
-    def __init__(self, module: nn.Module):
-        self._module = module
+    def __init__(self, step: Step):
         self._kept = [(path, holder, _copy(holder))
-                      for path, holder in _holders(module)]
+                      for path, holder in _holders(step)]
         self._own = [(m, {name: dict(m.__dict__[name]) for name in _OWN})
-                     for m in module.modules()]
+                     for m in step.module.modules()]
 
     def changes(self) -> list[Change]:
         """What differs now, but for the module's parameters and buffers."""
@@ -80,17 +84,18 @@ class Snapshot:
                 own.update(old)
 
 
-def replace_tensors(module: nn.Module,
-                    new: Callable[[str, torch.Tensor], torch.Tensor]) -> None:
-    """Replaces tensors that the module's Python state holds.
+def replace_values(step: Step, kinds: type | tuple[type, ...],
+                   new: Callable[[str, object], object]) -> None:
+    """Replaces objects of these kinds that the step's Python state holds.
 
-    `new(path, tensor)` returns the replacement, or the tensor itself.
+    `new(path, value)` returns the replacement, or the value itself.
     """
-    for path, holder in _holders(module):
+    for path, holder in _holders(step):
         if isinstance(holder, types.CellType):
             value = _cell(holder)
-            if isinstance(value, torch.Tensor):
-                holder.cell_contents = new(path, value)
+            other = _replaced(path, value, kinds, new)
+            if other is not value:
+                holder.cell_contents = other
             continue
         entries = _copy(holder)
         if isinstance(entries, set):
@@ -99,18 +104,25 @@ def replace_tensors(module: nn.Module,
                  else enumerate(entries))
         target = holder if isinstance(holder, _CONTAINERS) else holder.__dict__
         for key, value in items:
-            where = _join(path, key)
-            if isinstance(value, torch.Tensor):
-                other = new(where, value)
-                if other is not value:
-                    target[key] = other
-            elif isinstance(value, tuple):
-                other = _in_tuple(where, value, new)
-                if other is not value:
-                    target[key] = other
+            other = _replaced(_join(path, key), value, kinds, new)
+            if other is not value:
+                target[key] = other
 
 
-def find_tensor(module: nn.Module, tensor: torch.Tensor) -> str | None:
+def _replaced(path: str, value: object, kinds, new) -> object:
+    if isinstance(value, kinds):
+        return new(path, value)
+    if not isinstance(value, tuple):
+        return value
+    parts = [_replaced(_join(path, i), x, kinds, new)
+             for i, x in enumerate(value)]
+    if all(a is b for a, b in zip(parts, value)):
+        return value
+    named = hasattr(value, "_fields")
+    return type(value)(*parts) if named else type(value)(parts)
+
+
+def find_tensor(step: Step, tensor: torch.Tensor) -> str | None:
     """Where the Python state holds this tensor, or None."""
     found = []
 
@@ -119,27 +131,18 @@ def find_tensor(module: nn.Module, tensor: torch.Tensor) -> str | None:
             found.append(path)
         return value
 
-    replace_tensors(module, look)
+    replace_values(step, torch.Tensor, look)
     return found[0] if found else None
 
 
-def _in_tuple(path: str, value: tuple, new) -> tuple:
-    parts = [new(_join(path, i), x) if isinstance(x, torch.Tensor)
-             else _in_tuple(_join(path, i), x, new) if isinstance(x, tuple)
-             else x for i, x in enumerate(value)]
-    if all(a is b for a, b in zip(parts, value)):
-        return value
-    named = hasattr(value, "_fields")
-    return type(value)(*parts) if named else type(value)(parts)
-
-
-def _holders(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """(path, object) of everything mutable, modules first, each once."""
+def reachable(step: Step) -> Iterator[tuple[str, object]]:
+    """(path, object) of what the step reaches, modules first, each once."""
     seen: set[int] = set()
+    own = {id(m) for m in step.module.modules()}
+    work = deque((f"{name}." if name else "", m)
+                 for name, m in step.module.named_modules())
+    work.append(("loss", step.loss))
     # Objects that are made while walking would free their numbers.
-    work = [(f"{name}." if name else "", m)
-            for name, m in module.named_modules()]
-    work = deque((prefix, m) for prefix, m in work)
     kept = []
     while work and len(seen) < MAX_OBJECTS:
         path, holder = work.popleft()
@@ -147,20 +150,29 @@ def _holders(module: nn.Module) -> Iterator[tuple[str, object]]:
             continue
         seen.add(id(holder))
         kept.append(holder)
-        children = list(_children(path, holder))
+        children = list(_children(path, holder, id(holder) in own))
+        yield path, holder
+        work.extend(children)
+
+
+def _holders(step: Step) -> Iterator[tuple[str, object]]:
+    """Everything mutable among what the step reaches."""
+    for path, holder in reachable(step):
         if isinstance(holder, (*_CONTAINERS, types.CellType)) or (
                 hasattr(holder, "__dict__")
                 and isinstance(holder.__dict__, dict)
                 and not isinstance(holder, types.FunctionType)):
             yield path, holder
-        work.extend(children)
 
 
-def _children(path: str, holder: object) -> Iterator[tuple[str, object]]:
+def _children(path: str, holder: object,
+              own: bool) -> Iterator[tuple[str, object]]:
+    """The objects in `holder`; `own` are the step's own modules."""
     if isinstance(holder, nn.Module):
+        dot = "" if own else "."
         for key, value in list(holder.__dict__.items()):
-            if key not in _OWN:
-                yield f"{path}{key}", value
+            if not own or key not in _OWN:
+                yield f"{path}{dot}{key}", value
     elif isinstance(holder, dict):
         for key, value in list(holder.items()):
             yield _join(path, key), value
@@ -174,6 +186,8 @@ def _children(path: str, holder: object) -> Iterator[tuple[str, object]]:
     elif isinstance(holder, types.MethodType):
         yield path, holder.__self__
         yield path, holder.__func__
+    elif isinstance(holder, types.BuiltinFunctionType):
+        yield path, holder.__self__
     elif isinstance(holder, types.CellType):
         yield path, _cell(holder)
     elif isinstance(getattr(holder, "__dict__", None), dict):

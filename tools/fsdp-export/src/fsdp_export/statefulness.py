@@ -4,12 +4,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 #===----------------------------------------------------------------------===#
-"""A step is traced once and runs many times: what it leaves in the module
-besides its buffers may not matter to the next one.
+"""A step is traced once and runs many times: what it leaves in the module and
+in its loss besides the buffers may not matter to the next one.
 
-Where the first step changed the module's Python state, a second one is traced
-from there. It has to be the same graph, and may not read tensors that the
-first one computed.
+Where the first step changed Python state, a second one is traced from there. It
+has to be the same graph, and may not read tensors that the first one computed.
+What shows later only is found by a third one: a number that the second one has
+changed, too, may not decide anything, which the number itself notices
+(watched.py); and a step that reads what the first one cached has to stay as the
+second one is.
 """
 
 from collections.abc import Sequence
@@ -19,9 +22,10 @@ from torch import fx
 from torch._subclasses import FakeTensor
 
 from .errors import ExportError
-from .pythonstate import MISSING, Change, Snapshot, replace_tensors
+from .pythonstate import MISSING, Change, Snapshot, replace_values
 from .step import Held, Step
 from .tracing import Trace, record
+from .watched import is_number, watch
 
 
 def check(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
@@ -33,7 +37,7 @@ def check(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
     """
     changes = before.changes()
     if changes:
-        _check_python_state(step, parameters, buffers, first, before, changes)
+        _check_python_state(step, parameters, buffers, first, changes)
     if first.attached:
         before.restore()
         second = record(step, parameters, buffers, first.attached)
@@ -48,33 +52,10 @@ def check(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
 
 def _check_python_state(step: Step, parameters: Sequence[Held],
                         buffers: Sequence[Held], first: Trace,
-                        before: Snapshot, changes: list[Change]) -> None:
-    stored: dict[int, str] = {}
-    kept = []
-
-    def replace(path: str, tensor: torch.Tensor) -> torch.Tensor:
-        if not isinstance(tensor, FakeTensor):
-            return tensor
-        # Costs one element; its values are never looked at.
-        stand_in = torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
-        stored[id(stand_in)] = path
-        kept.append(stand_in)
-        return stand_in
-
-    replace_tensors(step.module, replace)
-    own = [(m, dict(m._buffers)) for m in step.module.modules()]
-    _put_back_buffers(step, buffers)
-    try:
-        second = record(step, parameters, buffers)
-    except ExportError as error:
-        raise ExportError(f"the step cannot be repeated: after it changed "
-                          f"{_list(changes)}, {error}") from error
-    finally:
-        for module, entries in own:
-            module._buffers.clear()
-            module._buffers.update(entries)
-    read = {stored[id(c)] for c in second.constants if id(c) in stored}
-    for path in sorted(read):
+                        changes: list[Change]) -> None:
+    again = _Repetition(step, parameters, buffers, changes)
+    second = again.record()
+    for path in sorted(again.read):
         if path not in first.constant:
             raise ExportError(
                 f"expected a step whose state is in its buffers, got a tensor "
@@ -82,11 +63,73 @@ def _check_python_state(step: Step, parameters: Sequence[Held],
                 "register it with register_buffer and write into it")
     # What is always the same may be kept from the first step: then the second
     # one computes less. Verification runs both.
-    if not read and _describe(first) != _describe(second):
-        raise ExportError(
-            "expected a step that does the same every time, got one that goes "
-            f"on from what it changed in the module: {_list(changes)}; keep "
-            "such values in buffers, as tensors")
+    if not again.read and _describe(first) != _describe(second):
+        raise _goes_on(_list(changes))
+    counters = [c for c in again.changes()
+                if is_number(c.old) and is_number(c.new)]
+    if not counters and not again.read:
+        return
+    third = again.record(counters)
+    if again.noted:
+        raise _goes_on(_list([c for c in counters if c.path in again.noted]))
+    if _describe(second) != _describe(third):
+        raise _goes_on(_list(counters or changes))
+
+
+def _goes_on(what: str) -> ExportError:
+    return ExportError(
+        "expected a step that does the same every time, got one that goes on "
+        f"from what it changed: {what}; keep such values in buffers, as "
+        "tensors")
+
+
+class _Repetition:
+    """Records further steps, each from where the last one left the state."""
+
+    def __init__(self, step: Step, parameters: Sequence[Held],
+                 buffers: Sequence[Held], changes: list[Change]):
+        self._step, self._changed = step, changes
+        self._parameters, self._buffers = parameters, buffers
+        self._before: Snapshot | None = None
+        self._stored: dict[int, str] = {}
+        self._kept: list[torch.Tensor] = []
+        # Where the last step read tensors that an earlier one stored.
+        self.read: set[str] = set()
+        # Watched numbers that something depended on.
+        self.noted: set[str] = set()
+
+    def record(self, watched: Sequence[Change] = ()) -> Trace:
+        """One more step, on which the numbers of `watched` are watched."""
+        step, paths = self._step, {c.path for c in watched}
+        replace_values(step, FakeTensor, self._stand_in)
+        self._before = Snapshot(step)
+        replace_values(step, (int, float), lambda path, value: watch(
+            value, lambda: self.noted.add(path)) if path in paths else value)
+        own = [(m, dict(m._buffers)) for m in step.module.modules()]
+        _put_back_buffers(step, self._buffers)
+        try:
+            trace = record(step, self._parameters, self._buffers)
+        except ExportError as error:
+            raise ExportError("the step cannot be repeated: after it changed "
+                              f"{_list(self._changed)}, {error}") from error
+        finally:
+            for module, entries in own:
+                module._buffers.clear()
+                module._buffers.update(entries)
+        self.read = {self._stored[id(c)] for c in trace.constants
+                     if id(c) in self._stored}
+        return trace
+
+    def changes(self) -> list[Change]:
+        """What the last step changed."""
+        return self._before.changes()
+
+    def _stand_in(self, path: str, tensor: torch.Tensor) -> torch.Tensor:
+        # Costs one element; its values are never looked at.
+        made = torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
+        self._stored[id(made)] = path
+        self._kept.append(made)
+        return made
 
 
 def _put_back_buffers(step: Step, buffers: Sequence[Held]) -> None:

@@ -38,7 +38,7 @@ from .errors import ExportError
 from .messages import describe_inputs, explain
 from .overrides import replaced_before_autograd
 from .places import UserLines
-from .pythonstate import replace_tensors
+from .pythonstate import replace_values
 from .refusals import no_control_flow
 from .step import Held, Step, StepModule, dtype_name
 
@@ -149,7 +149,7 @@ class _Run:
                     (loss,), (torch.ones_like(loss),), False, False, (),
                     allow_unreachable=True, accumulate_grad=True)
             after = self._buffers_after()
-            stored = _stored_tensors(module)
+            stored = _stored_tensors(self._step)
         trace = self.trace
         gradients = []
         for i, (h, leaf) in enumerate(zip(self._parameters, leaves)):
@@ -316,16 +316,15 @@ class _ModulePaths:
         return wrapped
 
 
-def _stored_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Traced tensors in the module's Python state, by their places."""
+def _stored_tensors(step: Step) -> dict[str, torch.Tensor]:
+    """Traced tensors in the step's Python state, by their places."""
     found = {}
 
     def look(path, tensor):
-        if isinstance(tensor, FakeTensor):
-            found[path] = tensor
+        found[path] = tensor
         return tensor
 
-    replace_tensors(module, look)
+    replace_values(step, FakeTensor, look)
     return found
 
 
