@@ -218,6 +218,46 @@ def test_error_of_one_gradient_is_noticed(dtype, monkeypatch):
         verified(hf_step(*GPT2, dtype=dtype))
 
 
+def _cast(asserted):
+    """A step that computes in f32 but for one place."""
+    def loss(m, x):
+        y = m[1](x).bfloat16()
+        assert not asserted or y.dtype == torch.bfloat16
+        return (m[0](x).square() + y.float()).mean()
+    return lambda: (nn.ModuleList([nn.Linear(4, 3), nn.Linear(4, 3)]),
+                    (torch.randn(5, 4),), loss)
+
+
+def _autocast():
+    def loss(m, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = m[1](x)
+        return (m[0](x).square() + y.float()).mean()
+    return *_cast(False)()[:2], loss
+
+
+@pytest.mark.parametrize("make", [_cast(False), _autocast],
+                         ids=["cast", "autocast"])
+def test_narrow_floats_in_one_place_hide_no_error(make, monkeypatch):
+    assert verified(built(make)) == "graph and MLIR, 2 batches, also in f32"
+    plain = joint.Joint.restore
+
+    def restore(self, results):
+        results = plain(self, results)
+        at = 1 + self.gradients.index("0.weight")
+        results[at] = results[at] * 1.001
+        return results
+
+    monkeypatch.setattr(joint.Joint, "restore", restore)
+    with pytest.raises(ExportError, match="the gradient of 0.weight has norm"):
+        verified(built(make))
+
+
+def test_what_was_compared_as_narrow_floats_alone_is_said():
+    assert verified(built(_cast(True))) == (
+        "graph and MLIR, 2 batches, at bf16 tolerance")
+
+
 def test_what_the_interpreter_does_not_know_is_said(monkeypatch):
     def unknown(op):
         raise interpreter.Unsupported("operation my.op")

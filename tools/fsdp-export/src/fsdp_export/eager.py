@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .attention import attention_lowering
 from .elementwise import NARROW
@@ -30,7 +30,7 @@ class Outcome:
     loss: torch.Tensor
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)
-    # Whether anything was computed in a float type narrower than f32.
+    # Whether floats narrower than f32 remained where none were wanted.
     narrow: bool = False
 
 
@@ -39,8 +39,9 @@ def run_steps(step: Step, batches: Sequence[dict[str, torch.Tensor]],
               disturb: bool = False) -> list[Outcome]:
     """One step for each batch, each on the buffers that the last one left.
 
-    Parameters stay. `dtype` computes in another float type; `disturb` moves
-    every other parameter to the next number up.
+    Parameters stay. `dtype` computes in another float type, also what the step
+    casts to narrow ones; `disturb` moves every other parameter to the next
+    number up.
     """
     try:
         return _run_steps(step, batches, dtype, disturb)
@@ -67,7 +68,7 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
             for h in parameters:
                 h.tensor.grad = None
             inputs = [converted(x, dtype) for x in batch.values()]
-            with WatchNarrow() if dtype else contextlib.nullcontext() as watch:
+            with Widened(dtype) if dtype else contextlib.nullcontext() as mode:
                 loss = step.loss(step.module, *inputs)
                 step.differentiate(loss)
             outcomes.append(Outcome(
@@ -76,7 +77,7 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
                  if h.tensor.grad is not None},
                 {h.fqn: h.tensor.detach().clone()
                  for h in buffers_of(step.module)},
-                bool(watch and watch.narrow)))
+                bool(mode and mode.narrow)))
     return outcomes
 
 
@@ -90,6 +91,27 @@ class WatchNarrow(TorchDispatchMode):
         self.narrow |= any(isinstance(x, torch.Tensor) and x.dtype in NARROW
                            for x in tree_leaves(result))
         return result
+
+
+class Widened(WatchNarrow):
+    """Computes in `dtype` what a step computes in narrow floats: what it casts
+    to them, itself or under autocast, and what it makes of them."""
+
+    def __init__(self, dtype: torch.dtype):
+        super().__init__()
+        self._dtype = dtype
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        # What is written to has to be the tensor itself.
+        kinds = (torch.dtype,) if func._schema.is_mutable else (
+            torch.dtype, torch.Tensor)
+        args, kwargs = tree_map_only(kinds, self._wide, (args, kwargs or {}))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _wide(self, x: torch.Tensor | torch.dtype):
+        if isinstance(x, torch.dtype):
+            return self._dtype if x in NARROW else x
+        return x.to(self._dtype) if x.dtype in NARROW else x
 
 
 def disturbed(values: torch.Tensor) -> torch.Tensor:

@@ -58,6 +58,13 @@ def name_backward(graph: fx.GraphModule) -> None:
             node.meta["nn_module_stack"] = forward[number]
 
 
+def copied(graph: fx.GraphModule) -> fx.GraphModule:
+    """The same nodes again; tensors that the graph holds are shared."""
+    nodes = fx.Graph()
+    nodes.output(nodes.graph_copy(graph.graph, {}))
+    return fx.GraphModule(graph, nodes)
+
+
 def bind_constants(graph: fx.GraphModule,
                    constants: list[torch.Tensor]) -> None:
     """Replaces the last placeholders by the constants that they stand for."""

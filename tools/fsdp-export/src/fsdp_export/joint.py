@@ -42,12 +42,14 @@ class Joint:
 
     Arguments: `parameters`, `buffers`, `inputs`; results: the loss, the
     gradients of `gradients`, the new values of `updates`. `unused` names
-    parameters that the loss does not depend on. `bounds` holds what is known of
+    parameters that the loss does not depend on. `unfolded` is the graph before its
+    constants were evaluated, in the types that it computes in. `bounds` holds what is known of
     the values of integer inputs. `shifts` holds, for a step that token data can
     fill, how many tokens later each input starts, None where it is not clear.
     """
 
     graph: fx.GraphModule
+    unfolded: fx.GraphModule
     parameters: list[Held]
     buffers: list[Held]
     inputs: dict[str, torch.Tensor]
@@ -134,11 +136,12 @@ def trace(step: Step) -> Joint:
     graphs.count_from_front(graph)
     graphs.fit_scalars(graph)
     messages.refuse_randomness(graph.graph, first.graph.graph)
+    unfolded = graphs.copied(graph)
     fold_constants(graph)
     gradients = [parameters[i].fqn for i in first.gradients]
     unused = {h.fqn for h in parameters
               if h.tensor.requires_grad} - {*gradients}
-    return Joint(graph, parameters, buffers, step.inputs, gradients, unused,
+    return Joint(graph, unfolded, parameters, buffers, step.inputs, gradients, unused,
                  updates, bounds, shifts)
 
 

@@ -33,9 +33,9 @@ MAX_OBJECTS = 200_000
 # The dictionaries in which a module holds tensors and submodules.
 _OWN = ("_parameters", "_buffers", "_modules")
 _CONTAINERS = (dict, list, set, deque)
-_LEAVES = (torch.Tensor, type, types.ModuleType, str, bytes, int, float, complex, bool, type(None), torch.dtype,
-           torch.device, torch.Size, torch.Generator, TorchFunctionMode,
-           TorchDispatchMode)
+_LEAVES = (torch.Tensor, type, types.ModuleType, str, bytes, int, float,
+           complex, bool, type(None), torch.dtype, torch.device, torch.Size,
+           torch.Generator, TorchFunctionMode, TorchDispatchMode)
 
 
 @dataclass

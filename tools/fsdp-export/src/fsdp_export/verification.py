@@ -22,20 +22,21 @@ For the loss, whose terms may cancel, the second term is
 
 what that many roundings of the parameters do to it at most.
 
-eps is the spacing of the element type at 1 (of the narrowest one that the
-step computes in). p is what PyTorch computes when only rounding differs: in
+eps is the spacing of the element type at 1. p is what PyTorch computes when only rounding differs: in
 the next wider float type or, where the module does not run in that, from
 parameters of which every other one is moved to the next number. So a tensor
 that is all rounding (the gradient of a key's bias) is measured by its own
 noise. p is computed where the first two terms do not suffice.
 
 Narrow floats hide much: bf16 itself is off by a percent. A step that computes
-in them is compared as it is, and once more with f32 in their place, in PyTorch
-(module.float()), in the graph and in the MLIR, by the measure of f32; only
-the numbers of the MLIR are rounded to the narrow type, so that its floor is
-one eps of that. Where PyTorch's step keeps narrow floats all the same (it
-casts, or runs under autocast) the second comparison says nothing and is left
-out.
+in them, if only in one place, is compared twice. With f32 in their place it is
+compared by the measure of f32: in PyTorch (the parameters converted, and what
+the step casts, itself or under autocast, left in f32), in the graph before its
+constants are evaluated, and in the MLIR; only the numbers of the MLIR are
+rounded to the narrow type, so that its floor is one eps of that. As it is, it is compared by the measure of the
+narrowest type, without the second term where p is known. Where narrow floats
+remain all the same, the first comparison says nothing and is left out, and the
+result says so.
 """
 
 import torch
@@ -48,7 +49,7 @@ from .eager import Outcome, run_steps
 from .elementwise import NARROW, Unsupported
 from .errors import ExportError
 from .joint import Joint
-from .step import Step
+from .step import Step, dtype_name
 
 FLOOR = {torch.float64: 64, torch.float32: 64, torch.float16: 4,
          torch.bfloat16: 4}
@@ -89,7 +90,9 @@ def verify(step: Step, joint: Joint, module: ir.Module, seed: int) -> str:
             _compare_module(judge, module)
     except Unsupported as error:
         return f"graph only: the MLIR has {error}"
-    also = ", also in f32" if len(judges) > 1 else ""
+    also = ", also in f32" if len(judges) > 1 else (
+        f", at {dtype_name(judges[0].dtype)} tolerance"
+        if judges[0].dtype in NARROW else "")
     count = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
     return f"graph and MLIR, {count}{also}"
 
@@ -142,7 +145,7 @@ class _Judge:
         floats = [t.dtype for t in (*(h.tensor for h in joint.parameters),
                                     *step.inputs.values(), want[0].loss)
                   if t.is_floating_point()]
-        floats += [v.dtype for n in joint.graph.graph.nodes
+        floats += [v.dtype for n in joint.unfolded.graph.nodes
                    if isinstance(v := n.meta.get("val"), torch.Tensor)
                    and v.is_floating_point()]
         narrowest = max(floats, key=lambda d: torch.finfo(d).eps)
@@ -204,14 +207,18 @@ class _Judge:
         floor = eps * FLOOR[self.dtype]
         if what == "the MLIR":
             floor = max(floor, self._constants)
-        limit = 0.0 if exact else floor * _norm(want) + eps * scale
+        own = 0.0 if exact else floor * _norm(want)
+        rest = 0.0 if exact else eps * scale
+        narrow = self.dtype in NARROW
+        limit = own + (0.0 if narrow else rest)
         if distance <= limit:
             return
-        for other in self._noises():
-            value = pick(other[i])
-            if value is not None:
-                limit = max(limit, MARGIN[self.dtype] * _distance(value, want)
-                            + (0 if exact else limit))
+        noise = [_distance(value, want) for other in self._noises()
+                 if (value := pick(other[i])) is not None]
+        if noise:
+            limit += MARGIN[self.dtype] * max(noise)
+        elif narrow:
+            limit += rest
         if distance <= limit:
             return
         size = _norm(want)
@@ -256,7 +263,7 @@ def _compare_graph(judge: _Judge) -> None:
     joint, held = judge.joint, judge.held()
     run = joint.run
     if judge.wide:
-        graph = _Wide(joint.graph)
+        graph = _Wide(joint.unfolded)
 
         def run(arguments):
             return joint.restore(graph.run(*map(unsigned.as_signed, arguments)))
