@@ -83,6 +83,30 @@ def _global(m, x):
     return weigh(m.a(x) * len(_CALLS))
 
 
+_MEANS = {"mean": 1.0}
+
+
+def _global_mean(m, x):
+    y = weigh(m.a(x))
+    _MEANS["mean"] = 0.9 * _MEANS["mean"] + 0.1 * y.detach()
+    return y / _MEANS["mean"]
+
+
+def _all_ignored():
+    return nn.Linear(4, 3), (torch.randn(5, 4), torch.full((5,), -100)), (
+        lambda m, x, y: functional.cross_entropy(m(x), y.clamp(max=-100)))
+
+
+def _made_in_the_step(m, x):
+    if not hasattr(m, "mask"):
+        m.register_buffer("mask", torch.ones(3), persistent=False)
+    return weigh(m.a(x) * m.mask)
+
+
+def _lazy():
+    return nn.LazyLinear(3), (torch.randn(5, 4),), lambda m, x: weigh(m(x))
+
+
 def _attribute_in_place(m, x):
     m.plain.mul_(0.9)
     return weigh(m.a(x) * m.plain)
@@ -223,6 +247,13 @@ REFUSED = {
     "history": (two(_history), "one step stores at history"),
     "cell": (_cell, "n of"),
     "global": (two(_global), "the export is not what PyTorch computes"),
+    "global_mean": (two(_global_mean), "keeps one outside of the module"),
+    "all_ignored": (_all_ignored, "expected a finite loss"),
+    "made_in_the_step": (two(_made_in_the_step), "that makes buffer mask"),
+    "assigned_to_none": (
+        two(lambda m, x: (setattr(m, "u", torch.ones(3)), weigh(m.a(x)))[1],
+            u=None), "that makes buffer u"),
+    "lazy": (_lazy, "got weight of a lazy module"),
     "attribute_in_place": (_plain_attribute, "a write to plain"),
     "view_of_buffer": (_view_of_buffer, "read table from the module"),
     "buffer_of_parameter": (_buffer_of_parameter,

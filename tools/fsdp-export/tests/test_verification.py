@@ -16,6 +16,7 @@ from fsdp_export import (decompositions, folding, graphs, interpreter, joint,
                          lowering, rewriting, unsigned, verification)
 from fsdp_export.errors import ExportError
 from torch import nn
+from torch._subclasses import FakeTensor
 from torch.nn import functional
 from torch_mlir import ir
 
@@ -83,6 +84,43 @@ def test_error_in_a_decomposition_is_noticed(op, monkeypatch):
     monkeypatch.setattr(joint, "decompositions", lambda: table)
     with pytest.raises(ExportError, match="in the traced graph and"):
         verified(built(everything))
+
+
+class Gated(nn.Module):
+    """What the gate multiplies gets no gradient at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.gate = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x):
+        y = self.outer(x + self.gate * self.inner(x).tanh())
+        return y.square().mean()
+
+
+def test_error_behind_a_gate_is_noticed(monkeypatch):
+    def gated():
+        return Gated(), (torch.randn(3, 4),)
+    assert verified(built(gated)) == "graph and MLIR, 2 batches"
+    table = decompositions.decompositions()
+    op = aten.tanh_backward.default
+    table[op] = _wrong(table[op])
+    monkeypatch.setattr(joint, "decompositions", lambda: table)
+    with pytest.raises(ExportError, match="the gradient of inner.weight has "
+                       "norm .* in the second step"):
+        verified(built(gated))
+
+
+def test_one_batch_is_said_where_pytorch_fails_on_the_other():
+    def make():
+        return nn.Linear(4, 4), (torch.arange(8.0).view(2, 4),), loss
+
+    def loss(m, x):
+        if not isinstance(x, FakeTensor) and x[0, 0]:
+            raise ValueError("expected zero first")
+        return m(x).square().mean()
+    assert verified(built(make)) == "graph and MLIR, 1 batch"
 
 
 @pytest.mark.parametrize("plant", [

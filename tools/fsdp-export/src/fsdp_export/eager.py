@@ -7,20 +7,28 @@
 """Runs the user's module itself, without tracing, and leaves no mark on it."""
 
 import contextlib
-import functools
-import gc
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .attention import attention_lowering
 from .elementwise import NARROW
+from .errors import ExportError
 from .pythonstate import Snapshot
 from .step import Step, buffers_of, parameters_of
+
+
+@dataclass
+class Batch:
+    """What one step runs on; parameters not named keep the module's values."""
+
+    inputs: dict[str, torch.Tensor]
+    parameters: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass
@@ -34,40 +42,54 @@ class Outcome:
     narrow: bool = False
 
 
-def run_steps(step: Step, batches: Sequence[dict[str, torch.Tensor]],
+    def tensors(self) -> list[torch.Tensor]:
+        return [self.loss, *self.gradients.values(), *self.buffers.values()]
+
+
+def run_steps(step: Step, batches: Sequence[Batch],
               dtype: torch.dtype | None = None,
               disturb: bool = False) -> list[Outcome]:
     """One step for each batch, each on the buffers that the last one left.
 
-    Parameters stay. `dtype` computes in another float type, also what the step
-    casts to narrow ones; `disturb` moves every other parameter to the next
-    number up.
+    `dtype` computes in another float type, also what the step casts to narrow
+    ones; `disturb` moves every other parameter to the next number up.
     """
     try:
-        return _run_steps(step, batches, dtype, disturb)
+        outcomes = _run_steps(step, batches, dtype, disturb)
     except Exception as error:
-        if "ake" not in str(error):  # A fake tensor, which tracing left.
-            raise
-        for cache in gc.get_objects():
-            if isinstance(cache, functools._lru_cache_wrapper):
-                cache.cache_clear()
-        return _run_steps(step, batches, dtype, disturb)
+        if "fake" in str(error).lower():
+            raise _left_behind() from error
+        raise
+    if any(isinstance(t, FakeTensor) for o in outcomes for t in o.tensors()):
+        raise _left_behind()
+    return outcomes
+
+
+def _left_behind() -> ExportError:
+    return ExportError(
+        "expected PyTorch's own step to compute with values, got a tensor that "
+        "was stored while tracing, which has none: the step keeps one outside "
+        "of the module (in a global, a class attribute, functools.lru_cache) "
+        "and reads it in the next step; compute it in the step, or register it "
+        "with register_buffer and write into it")
 
 
 def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
     outcomes = []
     parameters, buffers = parameters_of(step.module), buffers_of(step.module)
+    own = {h.fqn: h.tensor.data for h in parameters}
     with restored(step), attention_lowering(), torch.random.fork_rng(
             devices=[]):
-        for h in (*parameters, *buffers) if dtype is not None else ():
+        for h in buffers if dtype is not None else ():
             h.tensor.data = converted(h.tensor.data, dtype)
-        for h in parameters if disturb else ():
-            if h.tensor.is_floating_point():
-                h.tensor.data = disturbed(h.tensor.data)
         for batch in batches:
             for h in parameters:
                 h.tensor.grad = None
-            inputs = [converted(x, dtype) for x in batch.values()]
+                value = batch.parameters.get(h.fqn, own[h.fqn])
+                value = converted(value, dtype) if dtype else value
+                h.tensor.data = disturbed(value) if (
+                    disturb and value.is_floating_point()) else value
+            inputs = [converted(x, dtype) for x in batch.inputs.values()]
             with Widened(dtype) if dtype else contextlib.nullcontext() as mode:
                 loss = step.loss(step.module, *inputs)
                 step.differentiate(loss)
@@ -79,6 +101,18 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
                  for h in buffers_of(step.module)},
                 bool(mode and mode.narrow)))
     return outcomes
+
+
+def fill_caches(step: Step) -> None:
+    """Runs the step once, so that caches outside of it hold tensors with
+    values: what is first computed while tracing has none.
+
+    Caches in the step itself are put back; recording says what they hold.
+    """
+    try:
+        _run_steps(step, [Batch(step.inputs)], None, False)
+    except Exception:
+        pass  # Tracing says better why it does not run.
 
 
 class WatchNarrow(TorchDispatchMode):

@@ -44,7 +44,7 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     """
     dropouts = remove_dropout(step.module)
     functions = silence_functions(step)
-    joint = trace(step)
+    joint = trace(step, options.verify or bool(options.reference))
     dropouts += [f"{name}()" for name, _ in functions.places]
     module = lower(joint.graph, "forward_backward")
     verified = _verify(step, joint, module, options)

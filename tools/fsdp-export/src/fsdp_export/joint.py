@@ -25,6 +25,7 @@ from .attention import attention_lowering
 from .bounds import Bounds, input_bounds
 from .causality import Prediction, is_cheap, sees_later_tokens
 from .decompositions import decompositions
+from .eager import fill_caches
 from .errors import ExportError
 from .folding import fold_constants
 from .pythonstate import Snapshot, find_tensor
@@ -74,13 +75,21 @@ class Joint:
             for r, k in zip(results[rest:], new))]
 
 
-def trace(step: Step) -> Joint:
-    """Traces a step. Nothing is computed; the module is left as it was."""
+def trace(step: Step, compare: bool = True) -> Joint:
+    """Traces a step; the module is left as it was.
+
+    Tracing computes nothing. Where PyTorch itself is to run the step later
+    (`compare`), it also runs it before.
+    """
     parameters = parameters_of(step.module)
     buffers = buffers_of(step.module)
     refusals.refuse_modules(step.module)
+    refusals.refuse_lazy(parameters + buffers)
     refusals.refuse_views(parameters, buffers)
     refusals.refuse_types(parameters, buffers, step.inputs)
+    if compare and all(step.recorder.is_filled(h.tensor)
+                       for h in parameters + buffers):
+        fill_caches(step)
     before, generators = Snapshot(step), Generators(step)
     try:
         first = record(step, parameters, buffers)

@@ -37,6 +37,15 @@ def refuse_modules(module: nn.Module) -> None:
                 f"{place} with sparse=True; build it with sparse=False")
 
 
+def refuse_lazy(held: Sequence[Held]) -> None:
+    """Tensors that get their shape when the module first runs."""
+    for h in held:
+        if nn.parameter.is_lazy(h.tensor):
+            raise ExportError(
+                f"expected parameters and buffers with a shape, got {h.fqn} of "
+                "a lazy module; run the module once before returning it")
+
+
 def refuse_views(parameters: Sequence[Held], buffers: Sequence[Held]) -> None:
     """Parameters and buffers that share a storage: each is an argument of its
     own, and a change of one would not show in the other."""

@@ -148,6 +148,7 @@ class _Run:
                 _engine_run_backward(
                     (loss,), (torch.ones_like(loss),), False, False, (),
                     allow_unreachable=True, accumulate_grad=True)
+            self._refuse_new()
             after = self._buffers_after()
             stored = _stored_tensors(self._step)
         trace = self.trace
@@ -185,6 +186,21 @@ class _Run:
         for hook in after.values():
             leaf.register_post_accumulate_grad_hook(hook)
         return leaf
+
+    def _refuse_new(self) -> None:
+        """Parameters and buffers that the step made: they are no arguments."""
+        module = self._step.module
+        for kind, held, now in (
+                ("parameter", self._parameters, module.named_parameters),
+                ("buffer", self._buffers, module.named_buffers)):
+            known = {name for h in held for name in (h.fqn, *h.tied)}
+            for name, _ in now(remove_duplicate=False):
+                if name not in known:
+                    raise ExportError(
+                        f"expected a step that finds its parameters and "
+                        f"buffers made, got one that makes {kind} {name}; run "
+                        "the module once before returning it, or make it in "
+                        "__init__")
 
     def _buffers_after(self) -> list[torch.Tensor]:
         """What each buffer is after the step; assigned ones are others."""

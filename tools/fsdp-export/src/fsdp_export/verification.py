@@ -7,7 +7,8 @@
 """Compares the graph and the MLIR that is written with PyTorch itself.
 
 The module runs eagerly for two steps: on the example batch, and on another one
-from the buffers that the first step left. The traced graph runs the same, and
+from the buffers that the first step left, with parameters that were constant
+tensors moved a little, since zeros hide what they are multiplied with. The traced graph runs the same, and
 the finished MLIR runs the second step. Loss, every gradient and every buffer
 have to agree.
 
@@ -39,17 +40,19 @@ remain all the same, the first comparison says nothing and is left out, and the
 result says so.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import fx
 from torch_mlir import ir
 
 from . import interpreter, unsigned
 from .bounds import Bounds
-from .eager import Outcome, run_steps
+from .eager import Batch, Outcome, run_steps
 from .elementwise import NARROW, Unsupported
 from .errors import ExportError
 from .joint import Joint
-from .step import Step, dtype_name
+from .step import Held, Step, dtype_name
 
 FLOOR = {torch.float64: 64, torch.float32: 64, torch.float16: 4,
          torch.bfloat16: 4}
@@ -67,17 +70,8 @@ UNVERIFIED = "unverified"
 
 def verify(step: Step, joint: Joint, module: ir.Module, seed: int) -> str:
     """Raises ExportError, which names what differs; else says what ran."""
-    batches = [step.inputs, other_batch(step, joint.bounds, seed)]
-    try:
-        want = run_steps(step, batches)
-    except Exception:
-        # The other batch may be none that the step takes.
-        batches = batches[:1]
-        try:
-            want = run_steps(step, batches)
-        except Exception as error:
-            raise ExportError("PyTorch itself cannot run the step: "
-                              f"{_line(error)}") from error
+    batches, want = _run(step, joint, seed)
+    _refuse_nan(want[0])
     judges = [_Judge(step, joint, batches, want)]
     if judges[0].dtype in NARROW:
         wide = _run_wide(step, batches)
@@ -93,8 +87,65 @@ def verify(step: Step, joint: Joint, module: ir.Module, seed: int) -> str:
     also = ", also in f32" if len(judges) > 1 else (
         f", at {dtype_name(judges[0].dtype)} tolerance"
         if judges[0].dtype in NARROW else "")
-    count = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
+    count = "1 batch" if batches[-1].inputs is step.inputs else "2 batches"
     return f"graph and MLIR, {count}{also}"
+
+
+def _run(step: Step, joint: Joint,
+         seed: int) -> tuple[list[Batch], list[Outcome]]:
+    """PyTorch's results on the example and on the best other batch."""
+    moved = moved_parameters(joint.parameters, seed)
+    other = other_batch(step, joint.bounds, seed)
+    first = Batch(step.inputs)
+    # The other batch, or moved parameters, may be none that the step takes.
+    for second in ([Batch(other, moved)], [Batch(other)],
+                   [Batch(step.inputs, moved)], []):
+        try:
+            want = run_steps(step, [first, *second])
+        except ExportError:
+            raise
+        except Exception as error:
+            failure = error
+            continue
+        if all(bool(o.loss.isfinite()) for o in want[1:]):
+            return [first, *second], want
+    raise ExportError("PyTorch itself cannot run the step: "
+                      f"{_line(failure)}") from failure
+
+
+def _refuse_nan(outcome: Outcome) -> None:
+    """Results that are no numbers agree with everything."""
+    what = None
+    if not bool(outcome.loss.isfinite()):
+        what = "a finite loss"
+    elif outcome.gradients and not any(
+            bool(g.isfinite().any()) for g in outcome.gradients.values()):
+        what = "finite gradients"
+    if what:
+        raise ExportError(
+            f"expected {what} on the example inputs, got a loss of "
+            f"{outcome.loss.item()} and nothing to compare; return other example inputs (labels that are not "
+            "all ignored), or pass --no-verify")
+
+
+def moved_parameters(parameters: Sequence[Held],
+                     seed: int) -> dict[str, torch.Tensor]:
+    """Other values for parameters whose elements are all equal.
+
+    A gate that starts at 0 hides what is behind it, a gain of 1 that it is
+    multiplied by. The sign stays, and zeros become positive.
+    """
+    generator = torch.Generator().manual_seed(seed + 2)
+    moved = {}
+    for h in parameters:
+        value = h.tensor.detach()
+        if not value.numel() or not bool(
+                (value == value.flatten()[0]).all() & value.isfinite().all()):
+            continue
+        by = 0.1 * torch.rand(value.shape, generator=generator)
+        moved[h.fqn] = (by if not bool(value.any()) else
+                        value * (1 + by)).to(value.dtype)
+    return moved
 
 
 def _run_wide(step: Step, batches: list) -> list[Outcome] | None:
@@ -139,8 +190,9 @@ class _Judge:
     def __init__(self, step: Step, joint: Joint, batches: list,
                  want: list[Outcome], wide: bool = False):
         self.step, self.joint, self.wide = step, joint, wide
-        self.batches, self.want = [
-            {n: self.cast(x) for n, x in b.items()} for b in batches], want
+        self.batches, self.want = [Batch(
+            *({n: self.cast(x) for n, x in part.items()}
+              for part in (b.inputs, b.parameters))) for b in batches], want
         self._noise: list[list[Outcome]] | None = None
         floats = [t.dtype for t in (*(h.tensor for h in joint.parameters),
                                     *step.inputs.values(), want[0].loss)
@@ -157,9 +209,15 @@ class _Judge:
         """The value in the type that is compared in."""
         return x.float() if self.wide and x.dtype in NARROW else x.detach()
 
-    def held(self) -> dict[str, torch.Tensor]:
-        return {h.fqn: self.cast(h.tensor)
-                for h in self.joint.parameters + self.joint.buffers}
+    def parameters(self, i: int) -> dict[str, torch.Tensor]:
+        """Those that step `i` starts from."""
+        return {h.fqn: self.cast(h.tensor) for h in self.joint.parameters
+                } | self.batches[i].parameters
+
+    def buffers(self, i: int) -> dict[str, torch.Tensor]:
+        """Those that PyTorch's step `i` starts from."""
+        old = {h.fqn: self.cast(h.tensor) for h in self.joint.buffers}
+        return old | self.want[i - 1].buffers if i else old
 
     def compare(self, what: str, i: int, got: list[torch.Tensor]) -> None:
         """`got` are loss, gradients and updates of step `i`."""
@@ -176,24 +234,23 @@ class _Judge:
         scale = SMALL * sum(
             _norm(g) ** 2 for g in want.gradients.values()) ** 0.5
         self._check(what, i, "the loss", got[0], want.loss,
-                    CONDITION * self._condition(want), lambda o: o.loss)
+                    CONDITION * self._condition(i), lambda o: o.loss)
         for name, g in ours.items():
             self._check(what, i, f"the gradient of {name}", g,
                         want.gradients[name], scale,
                         lambda o, n=name: o.gradients.get(n))
         new = dict(zip(joint.updates, got[1 + len(joint.gradients):]))
-        old = {h.fqn: self.cast(h.tensor) for h in joint.buffers}
-        if i:
-            old |= self.want[i - 1].buffers
+        old = self.buffers(i)
         for name, value in want.buffers.items():
             self._check(what, i, f"buffer {name}", new.get(name, old[name]),
                         value, 0.0, lambda o, n=name: o.buffers.get(n))
 
-    def _condition(self, outcome: Outcome) -> float:
-        return sum(float((h.tensor.detach() * outcome.gradients[h.fqn]).abs()
+    def _condition(self, i: int) -> float:
+        gradients = self.want[i].gradients
+        return sum(float((value * gradients[name]).abs()
                          .nan_to_num(0, 0, 0).sum(dtype=torch.float64))
-                   for h in self.joint.parameters
-                   if h.fqn in outcome.gradients)
+                   for name, value in self.parameters(i).items()
+                   if name in gradients)
 
     def _check(self, what: str, i: int, name: str, got: torch.Tensor,
                want: torch.Tensor, scale: float, pick) -> None:
@@ -260,7 +317,7 @@ class _Judge:
 
 
 def _compare_graph(judge: _Judge) -> None:
-    joint, held = judge.joint, judge.held()
+    joint, buffers = judge.joint, judge.buffers(0)
     run = joint.run
     if judge.wide:
         graph = _Wide(joint.unfolded)
@@ -269,9 +326,10 @@ def _compare_graph(judge: _Judge) -> None:
             return joint.restore(graph.run(*map(unsigned.as_signed, arguments)))
     with torch.no_grad():
         for i, batch in enumerate(judge.batches):
-            got = run([*held.values(), *batch.values()])
+            got = run([*judge.parameters(i).values(), *buffers.values(),
+                       *batch.inputs.values()])
             judge.compare("the traced graph", i, got)
-            held |= zip(joint.updates, got[1 + len(joint.gradients):])
+            buffers |= zip(joint.updates, got[1 + len(joint.gradients):])
 
 
 class _Wide(fx.Interpreter):
@@ -291,10 +349,9 @@ class _Wide(fx.Interpreter):
 
 def _compare_module(judge: _Judge, module: ir.Module) -> None:
     joint, last = judge.joint, len(judge.batches) - 1
-    held = judge.held()
-    if last:
-        held |= judge.want[last - 1].buffers
-    arguments = [*held.values(), *judge.batches[last].values()]
+    arguments = [*judge.parameters(last).values(),
+                 *judge.buffers(last).values(),
+                 *judge.batches[last].inputs.values()]
     try:
         got = joint.restore(interpreter.run(module, arguments, judge.wide))
     except interpreter.AssertionFailed as error:
