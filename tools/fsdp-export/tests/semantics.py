@@ -403,6 +403,24 @@ def cached_outside():
     return two(forward)()
 
 
+class Scaled(nn.Parameter):
+    """A class of parameters that the step asks for."""
+    factor = 3
+
+
+def marked():
+    """Attributes and classes of parameters."""
+    def forward(m, x):
+        y = functional.linear(x, m.a.weight * m.a.weight.scale)
+        if isinstance(m.w, Scaled):
+            y = y * m.w * m.w.factor
+        return weigh(y * getattr(m.a.bias, "scale", 0.5))
+    module, inputs = two(forward)()
+    module.a.weight.scale, module.a.bias.scale = 2.0, 1.5
+    module.w = Scaled(torch.randn(3))
+    return module, inputs
+
+
 def gathered_in_list():
     """Parameters beside the module's own dictionary, as nn.LSTM keeps them."""
     def make():
@@ -581,6 +599,7 @@ STEPS = {
     "stored_for_a_look": stored_for_a_look, "cached_table": cached_table,
     "criterion": criterion,
     "cached_outside": cached_outside,
+    "marked": marked,
     "gathered_in_list": gathered_in_list,
     "unread_gradient_in_buffer": unread_gradient_in_buffer,
 }

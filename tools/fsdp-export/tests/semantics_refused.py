@@ -107,6 +107,13 @@ def _lazy():
     return nn.LazyLinear(3), (torch.randn(5, 4),), lambda m, x: weigh(m(x))
 
 
+def _checked(m, x):
+    loss = weigh(m.a(x))
+    if torch.isnan(loss):
+        raise ValueError("diverged")
+    return loss
+
+
 def _attribute_in_place(m, x):
     m.plain.mul_(0.9)
     return weigh(m.a(x) * m.plain)
@@ -254,6 +261,7 @@ REFUSED = {
         two(lambda m, x: (setattr(m, "u", torch.ones(3)), weigh(m.a(x)))[1],
             u=None), "that makes buffer u"),
     "lazy": (_lazy, "got weight of a lazy module"),
+    "checked": (two(_checked), "; remove the check, or choose between both"),
     "attribute_in_place": (_plain_attribute, "a write to plain"),
     "view_of_buffer": (_view_of_buffer, "read table from the module"),
     "buffer_of_parameter": (_buffer_of_parameter,

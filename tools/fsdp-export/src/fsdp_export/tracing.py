@@ -129,6 +129,8 @@ class _Run:
                 sources[i] = leaf.requires_grad_()
                 leaf = leaf.clone()
             leaves.append(leaf)
+        for h, leaf in zip(held, leaves):
+            _dress(leaf, h.tensor)
         inputs = [t.detach() for t in tensors[len(held):]]
         module = self._step.module
         with (installed(module, held, leaves), self.paths,
@@ -227,6 +229,20 @@ class _Run:
                     f"{h.fqn}, {want}, got {got}")
             found.append(first)
         return found
+
+
+def _dress(leaf: torch.Tensor, original: torch.Tensor) -> None:
+    """Gives a traced tensor what Python code may ask the original for: its
+    attributes and its class."""
+    for name, value in original.__dict__.items():
+        leaf.__dict__.setdefault(name, value)
+    kind = type(original)
+    if isinstance(leaf, kind):
+        return
+    try:
+        leaf.__class__ = type(kind.__name__, (type(leaf), kind), {})
+    except TypeError:
+        pass  # It is laid out in another way.
 
 
 @contextlib.contextmanager
@@ -397,7 +413,8 @@ def _explain(error: Exception, run: _Run) -> str:
                 f"got {first}{inside}{place}")
     if "data-dependent" in text or "DataDependent" in kind:
         return ("expected control flow that does not depend on the values of "
-                f"tensors, got a branch on one{place}: {first}")
+                f"tensors, got a branch on one{place}: {first}; remove the "
+                "check, or choose between both results with torch.where")
     if known := explain(text):
         return f"{known}{inside}{place}{describe_inputs(run.inputs)}"
     if run.backward:
