@@ -167,7 +167,7 @@ def restored(step: Step) -> Iterator[None]:
     """Puts back values, gradients and Python state, whatever happens."""
     state = Snapshot(step)
     held = [h.tensor for h in parameters_of(step.module)]
-    kept = [(t, t.data, t.grad) for t in held]
+    kept = [(t, t.data, t.grad, t.requires_grad) for t in held]
     # A step may write to its buffers in place; they get copies to write to.
     buffers = [h.tensor for h in buffers_of(step.module)]
     values = [(b, b.data) for b in buffers]
@@ -179,8 +179,9 @@ def restored(step: Step) -> Iterator[None]:
             yield
     finally:
         state.restore()
-        for tensor, data, gradient in kept:
+        for tensor, data, gradient, differentiated in kept:
             tensor.data, tensor.grad = data, gradient
+            tensor.requires_grad_(differentiated)
         for buffer, data in values:
             if buffer.requires_grad:
                 buffer.detach_()  # From the step's graph.

@@ -39,14 +39,15 @@ def refuse_reached(root: torch.autograd.graph.Node) -> None:
 
 
 def refuse_differentiated(constants: Sequence[torch.Tensor]) -> None:
-    """Constants that got a gradient from an autograd that runs inside of a
-    function's backward, as reentrant checkpoints do."""
-    reached = [c for c in constants
-               if c.is_leaf and isinstance(c.grad, FakeTensor)]
-    for constant in reached:
-        constant.grad = None
-    if reached:
-        raise _refusal(reached[0])
+    """Constants that got a gradient, or one more, from an autograd that runs
+    inside of a function's backward, as reentrant checkpoints do."""
+    known = {id(c) for c in constants}
+    for constant in constants:
+        if not constant.is_leaf or constant.grad is None:
+            continue
+        if isinstance(constant.grad, FakeTensor) or id(constant.grad) in known:
+            constant.grad = None
+            raise _refusal(constant)
 
 
 def _refusal(leaf: torch.Tensor) -> ExportError:
