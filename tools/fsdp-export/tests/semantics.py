@@ -10,7 +10,6 @@ Each function below returns what py: functions do.
 """
 
 import copy
-import functools
 
 import torch
 from torch import nn
@@ -383,44 +382,6 @@ def cached_table():
     return two(forward)()
 
 
-_TABLES = {}
-
-
-@functools.cache
-def _ramp(n):
-    return torch.linspace(0, 1, n)
-
-
-def cached_outside():
-    """In a global and by functools: made before the step is recorded."""
-    def forward(m, x):
-        n = x.shape[0]
-        if n not in _TABLES:
-            _TABLES[n] = torch.tril(torch.ones(n, n))
-        return weigh(_TABLES[n] @ m.a(x) * _ramp(3))
-    _TABLES.clear()
-    _ramp.cache_clear()
-    return two(forward)()
-
-
-class Scaled(nn.Parameter):
-    """A class of parameters that the step asks for."""
-    factor = 3
-
-
-def marked():
-    """Attributes and classes of parameters."""
-    def forward(m, x):
-        y = functional.linear(x, m.a.weight * m.a.weight.scale)
-        if isinstance(m.w, Scaled):
-            y = y * m.w * m.w.factor
-        return weigh(y * getattr(m.a.bias, "scale", 0.5))
-    module, inputs = two(forward)()
-    module.a.weight.scale, module.a.bias.scale = 2.0, 1.5
-    module.w = Scaled(torch.randn(3))
-    return module, inputs
-
-
 def gathered_in_list():
     """Parameters beside the module's own dictionary, as nn.LSTM keeps them."""
     def make():
@@ -437,26 +398,6 @@ def unread_gradient_in_buffer():
         m.seen.copy_(y.mean(0))
         return weigh(y)
     return two(forward, seen=torch.zeros(3))()
-
-
-# Losses beside the module.
-
-class Criterion(nn.Module):
-    """A loss that is a module, with a teacher that is not trained."""
-
-    def __init__(self):
-        super().__init__()
-        self.teacher = nn.Linear(4, 3)
-        self.register_buffer("scale", torch.rand(3))
-
-    def forward(self, model, x):
-        with torch.no_grad():
-            y = self.teacher(x)
-        return weigh((model(x) - y) * self.scale)
-
-
-def criterion():
-    return nn.Linear(4, 3), (torch.randn(5, 4),), Criterion()
 
 
 # Types, names, and operations on which torch-mlir crashes.
@@ -597,9 +538,6 @@ STEPS = {
     "written_by_view": written_by_view, "swapped": swapped,
     "not_persistent": not_persistent,
     "stored_for_a_look": stored_for_a_look, "cached_table": cached_table,
-    "criterion": criterion,
-    "cached_outside": cached_outside,
-    "marked": marked,
     "gathered_in_list": gathered_in_list,
     "unread_gradient_in_buffer": unread_gradient_in_buffer,
 }

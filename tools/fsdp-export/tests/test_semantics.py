@@ -15,12 +15,13 @@ from common import built, export, verified
 from fsdp_export import crashes
 from fsdp_export.errors import ExportError
 from semantics import STEPS
+from semantics_beside import BESIDE
 from semantics_refused import REFUSED
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", STEPS | BESIDE)
 def test_step_is_exported_as_pytorch_runs_it(name):
-    assert verified(built(STEPS[name])) == "graph and MLIR, 2 batches"
+    assert verified(built((STEPS | BESIDE)[name])) == "graph and MLIR, 2 batches"
 
 
 @pytest.mark.parametrize("name", REFUSED)
