@@ -13,6 +13,7 @@ import signal
 import pytest
 from common import built, export, verified
 from fsdp_export import crashes
+from fsdp_export.bounds import Bounds
 from fsdp_export.errors import ExportError
 from semantics import STEPS
 from semantics_beside import BESIDE
@@ -35,13 +36,13 @@ def test_step_is_refused_by_name(name):
 def test_bytes_are_written_as_bytes():
     _, text = export(built(STEPS["images"]))
     assert text.count("unsigned = true") == 4
-    assert re.search(r'high = 256 : i64, low = 0 : i64, name = "images"', text)
-    assert re.search(r'high = 4 : i64, low = 0 : i64, name = "classes"', text)
+    assert re.search(r'draw = array<i64: 0, 256>, name = "images"', text)
+    assert re.search(r'high = 4 : i64, name = "classes"', text)
 
 
 def test_classes_of_one_hot_are_bounds():
     traced, _ = export(built(STEPS["classes_without_a_table"]))
-    assert traced.bounds == {"index": (0, 5)}
+    assert traced.bounds == {"index": Bounds(0, 5, draw=(0, 5))}
 
 
 def test_crash_of_the_lowering_names_the_operation(monkeypatch):
