@@ -11,7 +11,7 @@ import unittest
 
 from versus_test import MODELS, Step, get_reserved, run
 
-SEEDS = range(120)
+SEEDS = range(60)
 MESHES = ["shard=1", "shard=2", "shard=3", "shard=8", "shard=64", "shard=2,replicate=2", "shard=8,replicate=8",
           "shard=1,replicate=4", "replicate=4"]
 # By option: how often it is given, and with what.

@@ -25,6 +25,15 @@ _CHECKS = (aten._assert_tensor_metadata.default, aten._assert_async.msg,
            aten.sym_constrain_range_for_size.default)
 
 
+class Run(fx.Interpreter):
+    """Runs a graph on tensors whose strides are others than when it was
+    traced, those of evaluated constants for example: views may copy."""
+
+    def call_function(self, target, args, kwargs):
+        target = aten.reshape.default if target in VIEWS else target
+        return super().call_function(target, args, kwargs)
+
+
 def module_path(node: fx.Node) -> str:
     """The module that a node belongs to, `` for the root or where unknown."""
     stack = node.meta.get("nn_module_stack") or {}

@@ -62,7 +62,8 @@ class Joint:
 
     def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The graph's results for parameters, buffers and inputs."""
-        results = self.graph(*map(unsigned.as_signed, arguments))
+        results = graphs.Run(self.graph).run(
+            *map(unsigned.as_signed, arguments))
         return self.restore(results)
 
     def restore(self, results: Sequence[torch.Tensor]) -> list[torch.Tensor]:

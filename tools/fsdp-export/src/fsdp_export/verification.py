@@ -43,7 +43,6 @@ result says so.
 from collections.abc import Sequence
 
 import torch
-from torch import fx
 from torch_mlir import ir
 
 from . import interpreter, unsigned
@@ -51,6 +50,7 @@ from .bounds import Bounds
 from .eager import Batch, Outcome, run_steps
 from .elementwise import NARROW, Unsupported
 from .errors import ExportError
+from .graphs import Run
 from .joint import Joint
 from .step import Held, Step, dtype_name
 
@@ -202,7 +202,8 @@ class _Judge:
                    and v.is_floating_point()]
         narrowest = max(floats, key=lambda d: torch.finfo(d).eps)
         self.dtype = torch.float32 if wide else narrowest
-        # Numbers in the MLIR of a narrow step are rounded to its type.
+        # Numbers in the MLIR of a narrow step are rounded to its type; of the
+        # graph, a few.
         self._constants = torch.finfo(narrowest).eps if wide else 0.0
 
     def cast(self, x: torch.Tensor) -> torch.Tensor:
@@ -262,8 +263,8 @@ class _Judge:
         eps = torch.finfo(self.dtype).eps
         exact = not want.is_floating_point()
         floor = eps * FLOOR[self.dtype]
-        if what == "the MLIR":
-            floor = max(floor, self._constants)
+        floor = max(floor, self._constants if what == "the MLIR" else
+                    self._constants / 8)
         own = 0.0 if exact else floor * _norm(want)
         rest = 0.0 if exact else eps * scale
         narrow = self.dtype in NARROW
@@ -332,7 +333,7 @@ def _compare_graph(judge: _Judge) -> None:
             buffers |= zip(joint.updates, got[1 + len(joint.gradients):])
 
 
-class _Wide(fx.Interpreter):
+class _Wide(Run):
     """The graph with f32 in the place of narrow floats."""
 
     def call_function(self, target, args, kwargs):
