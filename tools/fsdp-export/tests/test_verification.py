@@ -15,6 +15,7 @@ from common import built, hf_step, verified
 from fsdp_export import (decompositions, folding, graphs, interpreter, joint,
                          lowering, rewriting, unsigned, verification)
 from fsdp_export.errors import ExportError
+from semantics import weigh
 from torch import nn
 from torch._subclasses import FakeTensor
 from torch.nn import functional
@@ -308,3 +309,16 @@ def test_nan_at_the_same_places_agrees():
     nan = torch.tensor([1.0, float("nan"), float("inf")])
     assert verification._distance(nan, nan) == 0
     assert verification._distance(nan, nan.flip(0)) == float("inf")
+
+
+def test_rounding_is_measured():
+    """In bf16, maxima move by a rounding, and a gradient goes elsewhere."""
+    def make():
+        torch.manual_seed(0)
+        module = nn.Sequential(
+            nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1)).bfloat16()
+        x = torch.randn(2, 3, 32, 32).bfloat16()
+        return module, (x,), lambda m, x: weigh(m(x))
+
+    assert verified(built(make)) == "graph and MLIR, 2 batches, also in f32"

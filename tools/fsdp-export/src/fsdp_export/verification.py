@@ -271,7 +271,8 @@ class _Judge:
                     self._constants / 8)
         own = 0.0 if exact else floor * _norm(want)
         rest = 0.0 if exact else eps * scale
-        limit = own + rest
+        narrow = self.dtype in NARROW
+        limit = own + (0.0 if narrow else rest)
         if distance <= limit:
             return
         noise = [_distance(value, want) for other in self._noises()
@@ -279,6 +280,8 @@ class _Judge:
         if noise:
             margin = MARGIN[torch.float32 if self.is_second else self.dtype]
             limit += margin * max(noise)
+        elif narrow:
+            limit += rest
         if distance <= limit:
             return
         size = _norm(want)
@@ -298,7 +301,9 @@ class _Judge:
                 settings.append({"dtype": _WIDER[self.dtype]})
             for setting in settings:
                 try:
-                    found = run_steps(self.step, self.batches, **setting)
+                    # The comparison itself runs without gradients.
+                    with torch.enable_grad():
+                        found = run_steps(self.step, self.batches, **setting)
                 except Exception:
                     continue  # It does not run in another type.
                 self._noise.append(found)
