@@ -55,7 +55,7 @@ static bool isArithmetic(Operation *op) {
            OpTrait::hasElementwiseMappableTraits(op)));
 }
 
-static bool isFloatCast(Operation *op) {
+bool fsdp::isFloatCast(Operation *op) {
   return isa<arith::ExtFOp, arith::TruncFOp>(op);
 }
 

@@ -54,9 +54,9 @@ static void collect(OperandRange indices, MutableOperandRange operands,
     found.push_back({&operands[i], tensor.getDimSize(i), tensor, i});
 }
 
-/// Of @slice, a part of a tensor of @type: where it begins in each dimension,
-/// and in how many places it can (0: sizes or strides are not static or do not
-/// fit).
+/// Of @slice, a part of @tensor with static positive strides
+/// (verifyStaticPlaces): the computed offsets, and how many offsets keep it
+/// within the dimension (0: its size is not static, or it is larger).
 template <typename SliceOp>
 static void collectSlice(SliceOp slice, RankedTensorType tensor,
                          SmallVector<Index> &found) {
@@ -66,8 +66,7 @@ static void collectSlice(SliceOp slice, RankedTensorType tensor,
     if (!slice.isDynamicOffset(i))
       continue;
     int64_t room = 0, span;
-    if (!slice.isDynamicSize(i) && !slice.isDynamicStride(i) &&
-        slice.getStaticStride(i) > 0 && slice.getStaticSize(i) > 0 &&
+    if (!slice.isDynamicSize(i) && slice.getStaticSize(i) > 0 &&
         !llvm::MulOverflow<int64_t>(slice.getStaticSize(i) - 1,
                                     slice.getStaticStride(i), span))
       room = std::max<int64_t>(tensor.getDimSize(i) - span, 0);
@@ -174,7 +173,10 @@ private:
 static Value readAssertion(cf::AssertOp assertion, Bounds &bounds) {
   auto compare = assertion.getArg().getDefiningOp<arith::CmpIOp>();
   APInt constant;
-  if (!compare || assertion.getMsg() == kReciprocalGuard || !matchPattern(compare.getRhs(), m_ConstantInt(&constant)) ||
+  // fsdp-hoist-checks drops these.
+  if (assertion.getMsg() == kReciprocalGuard)
+    return {};
+  if (!compare || !matchPattern(compare.getRhs(), m_ConstantInt(&constant)) ||
       constant.getSignificantBits() > 64)
     return {};
   int64_t number = constant.getSExtValue();
@@ -240,7 +242,7 @@ bool Assertions::standBefore(Operation *op, Value value, int64_t size) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A condition in the body of a loop or branch, and what it means where it fails.
+/// A condition in the body of a loop or branch, and the message where it fails.
 struct Condition {
   Value holds;
   std::string message;
@@ -299,8 +301,8 @@ static std::string describe(const Index &index, Operation *op) {
   return text;
 }
 
-/// Whether every op between @op and the step is an scf.for, scf.while or scf.if,
-/// and there is one.
+/// Whether every op between @op and the step is an scf.for, scf.while or
+/// scf.if, and there is one.
 static bool isInControlFlow(Operation *op, func::FuncOp step) {
   Operation *parent = op->getParentOp();
   while (parent != step && isa<scf::ForOp, scf::WhileOp, scf::IfOp>(parent))
@@ -315,8 +317,9 @@ bool Checker::isToCheck(const Index &index) {
                        !isInControlFlow(index.operand->getOwner(), step));
 }
 
-/// Appends @value to what the last op of @block hands on.
-static void handOn(Block *block, Value value) {
+/// Appends @value to the operands of @block's terminator, an scf.yield or
+/// scf.condition, that become results or arguments.
+static void appendYielded(Block *block, Value value) {
   Operation *last = block->getTerminator();
   if (auto condition = dyn_cast<scf::ConditionOp>(last))
     condition.getArgsMutable().append(value);
@@ -324,8 +327,8 @@ static void handOn(Block *block, Value value) {
     cast<scf::YieldOp>(last).getResultsMutable().append(value);
 }
 
-/// Creates an OpTy with the bodies of @op and one more result, of the type of
-/// @flag, for which @create is given the types of all results. Replaces @op.
+/// Replaces @op by an op with its regions and one more result, of the type of
+/// @flag: the one that @create makes from the types of all results.
 template <typename OpTy>
 static OpTy addResult(
     OpTy op, Value flag,
@@ -342,11 +345,12 @@ static OpTy addResult(
   return added;
 }
 
-/// Carries @flag through the op around @block, which makes @now of it there:
-/// through every iteration of a loop; a branch that is not taken leaves it.
-/// Returns what it is after the op.
+/// Makes @flag, a value from before the op around @block, an operand that every
+/// iteration of a loop gets and yields, or that every branch yields. @block
+/// yields @now, which it computes from @flag; other blocks yield what they got.
+/// Returns the new result of the op.
 static Value carry(Block *block, Value flag, Value now) {
-  // In @block, the flag is what the iteration begins with.
+  // Uses of the flag in a loop's body become uses of the block argument.
   auto replaceIn = [&](Block *in, Value begin) {
     flag.replaceUsesWithIf(begin, [&](OpOperand &use) {
       return in->findAncestorOpInBlock(*use.getOwner());
@@ -364,7 +368,7 @@ static Value carry(Block *block, Value flag, Value now) {
                                     nullptr, loop.getUnsignedCmp());
         });
     replaceIn(block, block->addArgument(flag.getType(), loc));
-    handOn(block, now);
+    appendYielded(block, now);
     return loop.getResults().back();
   }
   if (auto loop = dyn_cast<scf::WhileOp>(parent)) {
@@ -377,7 +381,7 @@ static Value carry(Block *block, Value flag, Value now) {
     for (Block *part : {loop.getBeforeBody(), loop.getAfterBody()}) {
       Value begin = part->addArgument(flag.getType(), loc);
       replaceIn(part, begin);
-      handOn(part, part == block ? now : begin);
+      appendYielded(part, part == block ? now : begin);
     }
     return loop.getResults().back();
   }
@@ -393,7 +397,7 @@ static Value carry(Block *block, Value flag, Value now) {
     scf::YieldOp::create(builder, loc);
   }
   for (Block *part : {branch.thenBlock(), branch.elseBlock()})
-    handOn(part, part == block ? now : flag);
+    appendYielded(part, part == block ? now : flag);
   return branch.getResults().back();
 }
 
@@ -477,8 +481,8 @@ LogicalResult Checker::check(Operation *op, const Index &index) {
   return success();
 }
 
-/// Refuses places in tensors that are neither indices nor offsets, and not
-/// static.
+/// Refuses strides of slices that are not static and positive, and widths of
+/// padding that are not static: at run time, offsets and indices are checked.
 static LogicalResult verifyStaticPlaces(Operation *op) {
   if (auto slice = dyn_cast<OffsetSizeAndStrideOpInterface>(op))
     if (isa<tensor::TensorDialect>(op->getDialect()) &&

@@ -26,10 +26,6 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-static bool isFloatCast(Operation *op) {
-  return isa<arith::ExtFOp, arith::TruncFOp>(op);
-}
-
 static Value castNumber(OpBuilder &builder, Location loc, Value value,
                         FloatType to) {
   FloatAttr constant;

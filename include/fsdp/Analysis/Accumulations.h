@@ -32,14 +32,18 @@ namespace mlir::fsdp {
 /// Whether @type, or its elements, are floats of fewer than 32 bits.
 bool isNarrowFloat(Type type);
 
+/// Whether @op casts floats to a wider or narrower type.
+bool isFloatCast(Operation *op);
+
 /// @type with the elements @element.
 Type withElementType(Type type, Type element);
 
 /// The values in one op that have to be of f32 for its accumulations to be.
 class AccumulatorTypes {
 public:
-  /// Looks at @root and what is nested in it; takes time linear in the number
-  /// of operands.
+  /// Looks at @root and what is nested in it: finds the cycles of its value
+  /// flow once (Tarjan), then walks its ops until a walk adds no value. One walk
+  /// adds a whole chain of ops that only each other and an accumulation read.
   explicit AccumulatorTypes(Operation *root);
 
   /// Whether nothing accumulates in a narrow float.

@@ -37,7 +37,7 @@ private:
   bool isWhole(const ByteRange &range) const;
   bool isReadBehind(Id value, Id op) const;
   bool isPartReadBehind(Id value, Id op) const;
-  bool isReadOnceReplaced(Id value, Id buffer) const;
+  bool isReadAfterReplacement(Id value, Id buffer) const;
   bool isPlaced(Id value) const { return places[value].buffer >= 0; }
   const ByteRange *getTiedInput(Id value) const;
   Purpose getPurpose(const StepOp &op) const;
@@ -126,9 +126,9 @@ bool Sharing::isPartReadBehind(Id value, Id op) const {
   });
 }
 
-/// Whether an op reads @value, or the step returns it, when another value goes
-/// over all of @buffer, or after that.
-bool Sharing::isReadOnceReplaced(Id value, Id buffer) const {
+/// Whether the op that writes a new state over all of @buffer, or an op after
+/// it, reads @value, which lies in @buffer, or the step returns it.
+bool Sharing::isReadAfterReplacement(Id value, Id buffer) const {
   Id op = replacer[buffer];
   return op >= 0 && maker[value] != op &&
          (isReadBehind(value, op) || llvm::is_contained(readers[value], op));
@@ -252,7 +252,7 @@ void Sharing::placeWrites(Id i) {
     if (Id written = op.writes[result].value;
         !isPlaced(written) && canGo && isWhole(over) && isPlaced(over.value) &&
         !isReadBehind(over.value, i) && !isPartReadBehind(over.value, i) &&
-        !isReadOnceReplaced(written, places[over.value].buffer))
+        !isReadAfterReplacement(written, places[over.value].buffer))
       places[written] = places[over.value];
   }
   for (const ByteRange &range : op.writes)

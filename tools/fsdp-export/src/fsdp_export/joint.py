@@ -43,10 +43,11 @@ class Joint:
 
     Arguments: `parameters`, `buffers`, `inputs`; results: the loss, the
     gradients of `gradients`, the new values of `updates`. `unused` names
-    parameters that the loss does not depend on. `unfolded` is the graph before its
-    constants were evaluated, in the types that it computes in. `bounds` holds what is known of
-    the values of integer inputs. `shifts` holds, for a step that token data can
-    fill, how many tokens later each input starts, None where it is not clear.
+    parameters that the loss does not depend on. `unfolded` is the graph before
+    its constants were evaluated, in the types that it computes in. `bounds`
+    holds what is known of the values of integer inputs. `shifts` holds, for a
+    step that token data can fill, how many tokens later each input starts, None
+    where it is not clear.
     """
 
     graph: fx.GraphModule
@@ -151,8 +152,8 @@ def trace(step: Step, compare: bool = True) -> Joint:
     gradients = [parameters[i].fqn for i in first.gradients]
     unused = {h.fqn for h in parameters
               if h.tensor.requires_grad} - {*gradients}
-    return Joint(graph, unfolded, parameters, buffers, step.inputs, gradients, unused,
-                 updates, bounds, shifts)
+    return Joint(graph, unfolded, parameters, buffers, step.inputs, gradients,
+                 unused, updates, bounds, shifts)
 
 
 def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:

@@ -8,9 +8,9 @@
 
 The module runs eagerly for two steps: on the example batch, and on another one
 from the buffers that the first step left, with parameters that were constant
-tensors moved a little, since zeros hide what they are multiplied with. The traced graph runs the same, and
-the finished MLIR runs the second step. Loss, every gradient and every buffer
-have to agree.
+tensors moved a little, since zeros hide what they are multiplied with. The
+traced graph runs the same, and the finished MLIR runs the second step. Loss,
+every gradient and every buffer have to agree.
 
 How much may differ: for a tensor t of PyTorch's and a tensor g of ours, in
 2-norms over the elements,
@@ -23,9 +23,9 @@ For the loss, whose terms may cancel, the second term is
 
 what that many roundings of the parameters do to it at most.
 
-eps is the spacing of the element type at 1. p is what PyTorch computes when only rounding differs: in
-the next wider float type or, where the module does not run in that, from
-parameters of which every other one is moved to the next number. So a tensor
+eps is the spacing of the element type at 1. p is what PyTorch computes when
+only rounding differs, the more distant of two: in the next wider float type,
+and from parameters of which every other one is moved to the next number. So a tensor
 that is all rounding (the gradient of a key's bias) is measured by its own
 noise. p is computed where the first two terms do not suffice.
 
@@ -33,9 +33,11 @@ Narrow floats hide much: bf16 itself is off by a percent. A step that computes
 in them, if only in one place, is compared twice. With f32 in their place it is
 compared by the measure of f32: in PyTorch (the parameters converted, and what
 the step casts, itself or under autocast, left in f32), in the graph before its
-constants are evaluated, and in the MLIR; only the numbers of the MLIR are
-rounded to the narrow type, so that its floor is one eps of that. As it is, it is compared by the measure of the
-narrowest type, without the second term where p is known. Where narrow floats
+constants are evaluated, and in the MLIR. Numbers in both are rounded to the
+narrow type: FLOOR eps is at least one eps of that for the MLIR, an eighth of it
+for the graph. As it is, the step is compared by the measure of the narrowest
+type, without the second term where p is known; by MARGIN of f32 where the
+comparison in f32 ran, too. Where narrow floats
 remain all the same, the first comparison says nothing and is left out, and the
 result says so.
 """
@@ -125,8 +127,9 @@ def _refuse_nan(outcome: Outcome) -> None:
     if what:
         raise ExportError(
             f"expected {what} on the example inputs, got a loss of "
-            f"{outcome.loss.item()} and nothing to compare; return other example inputs (labels that are not "
-            "all ignored), or pass --no-verify")
+            f"{outcome.loss.item()} and nothing to compare; return other "
+            "example inputs (labels that are not all ignored), or pass "
+            "--no-verify")
 
 
 def moved_parameters(parameters: Sequence[Held],
