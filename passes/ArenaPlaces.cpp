@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-void fsdp::removeArenaPlaces(func::FuncOp step) {
-  step->removeAttr(names::kArena);
+void fsdp::removeArenaPlaces(ProgramOp step) {
+  step.removeArenaAttr();
   for (unsigned i = 0, e = step.getNumArguments(); i != e; ++i)
     step.removeArgAttr(i, names::kOffset);
   step.walk([](Operation *op) { op->removeAttr(names::kOffsets); });

@@ -42,10 +42,10 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   llvm::append_range(flatten.ignore, options.ignore);
   llvm::append_range(flatten.replicate, options.replicate);
   pm.addPass(createFlattenParameters(flatten));
-  pm.addPass(createReduceGradients());
-  pm.addPass(createInsertReshards());
+  pm.addNestedPass<ProgramOp>(createReduceGradients());
+  pm.addNestedPass<ProgramOp>(createInsertReshards());
   pm.addPass(createApplyOptimizer({options.clip, options.skipNonfinite}));
-  pm.addPass(createVerifyLifetimes());
+  pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
 }
 
 void fsdp::buildPartitionPipeline(OpPassManager &pm,
@@ -61,29 +61,32 @@ void fsdp::buildPartitionPipeline(OpPassManager &pm,
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   config.setUseTopDownTraversal();
   pm.addPass(createCanonicalizerPass(config));
+  pm.addPass(createLayoutState());
 }
 
 void fsdp::buildKernelPipeline(OpPassManager &pm,
                                const KernelOptions &options) {
-  pm.addPass(createCheckIndices({options.checkAll}));
-  pm.addPass(createHoistChecks());
-  pm.addPass(createNormalizeCompute());
+  pm.addNestedPass<ProgramOp>(createCheckIndices({options.checkAll}));
+  pm.addNestedPass<ProgramOp>(createHoistChecks());
+  pm.addNestedPass<ProgramOp>(createNormalizeCompute());
   pm.addPass(createWidenAccumulators());
   pm.addPass(createCSEPass());
   if (options.attention == AttentionMode::Fused)
-    pm.addPass(createFuseAttention());
-  pm.addPass(createFormKernels());
-  pm.addPass(createRecomputeCheapValues());
+    pm.addNestedPass<ProgramOp>(createFuseAttention());
+  pm.addNestedPass<ProgramOp>(createFormKernels());
+  pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());
   pm.addPass(createDeduplicateKernels());
   pm.addPass(createTieInits());
-  pm.addPass(createTieUpdates());
+  pm.addNestedPass<ProgramOp>(createTieUpdates());
 }
 
 void fsdp::buildOptimizePipeline(OpPassManager &pm,
                                  const OptimizeOptions &options) {
+  bool isOfModule = pm.getOpName() != ProgramOp::getOperationName();
+  OpPassManager &programs = isOfModule ? pm.nest<ProgramOp>() : pm;
   // The planner wants to know how large things are and which share memory.
-  pm.addPass(createPlanArena({/*draft=*/true}));
+  programs.addPass(createPlanArena({/*draft=*/true}));
   PlanStepOptions plan;
   plan.cluster = options.cluster;
   plan.profile = options.profile;
@@ -92,11 +95,11 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   plan.recompute = options.recompute;
   plan.offload = options.offload;
   plan.bucket = options.bucket;
-  pm.addPass(createPlanStep(plan, options.planned));
-  pm.addPass(createKeepGathered());
-  pm.addPass(createRecomputeActivations());
-  pm.addPass(createOffloadActivations());
-  pm.addPass(createGroupCollectives());
+  programs.addPass(createPlanStep(plan, options.planned));
+  programs.addPass(createKeepGathered());
+  programs.addPass(createRecomputeActivations());
+  programs.addPass(createOffloadActivations());
+  programs.addPass(createGroupCollectives());
 }
 
 void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {

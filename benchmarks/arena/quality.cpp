@@ -24,6 +24,7 @@
 
 #include "fsdp/Analysis/ArenaPlan.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Frontend.h"
 
@@ -71,8 +72,8 @@ static llvm::Error build(Frontend &frontend, StringRef order, int64_t room) {
     buildKernelPipeline(pm);
     if (isOffloaded)
       buildOptimizePipeline(pm, optimize);
-    pm.addPass(createPlanArena());
-    pm.addPass(createScheduleStep(schedule));
+    pm.addNestedPass<ProgramOp>(createPlanArena());
+    pm.addNestedPass<ProgramOp>(createScheduleStep(schedule));
   });
 }
 
@@ -108,7 +109,7 @@ static Outcome measure(const StepOptions &options, StringRef order,
     return report(std::move(error), Outcome::NoModel);
   if (llvm::Error error = build(frontend, order, room))
     return report(std::move(error), Outcome::NoStep);
-  auto step = frontend.getModule().lookupSymbol<func::FuncOp>(names::kStep);
+  ProgramOp step = getTrainProgram(frontend.getModule());
   auto from = std::chrono::steady_clock::now();
   ArenaPlan plan = *planArena(step);
   arena.milliseconds += std::chrono::duration<double, std::milli>(
@@ -116,7 +117,7 @@ static Outcome measure(const StepOptions &options, StringRef order,
                             .count();
   arena.buffers = plan.bufferCount;
   arena.bound = plan.bound;
-  arena.bytes = plan.totalBytes - plan.segmentBytes[0];
+  arena.bytes = plan.totalBytes - plan.segmentOffset[2];
   return Outcome::Good;
 }
 

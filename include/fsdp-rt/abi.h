@@ -1,4 +1,4 @@
-//===- abi.h - C ABI between a compiled step and the runtime --------*- C
+//===- abi.h - C ABI of compiled programs and the runtime --------*- C
 //-*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A compiled object defines one symbol, `fsdp_rt_program_entry`; its step calls
-// the functions of abi.def. Nothing here depends on MLIR, CUDA, MPI or NCCL.
+// A compiled object defines one symbol, `fsdp_rt_artifact_entry`; its programs
+// call the functions of abi.def. Nothing here depends on MLIR, CUDA, MPI or
+// NCCL.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ extern "C" {
 
 /// Raised by one whenever a descriptor, a function or the manifest changes its
 /// meaning. A program and a runtime of different versions refuse each other.
-#define FSDP_RT_ABI_VERSION 5
+#define FSDP_RT_ABI_VERSION 6
 
 /// One rank of one running program. Owned by the runtime; a step may use it
 /// only on the thread that entered the step.
@@ -100,22 +101,30 @@ typedef void (*fsdp_rt_kernel_fn)(char *const *operands, char *scratch,
                          const fsdp_rt_##desc##_desc *desc);
 #include "fsdp-rt/abi.def"
 
-/// What a compiled object exports.
+/// A program of a compiled object: a training step, an evaluation.
 typedef struct fsdp_rt_program {
-  uint32_t abi_version; /* FSDP_RT_ABI_VERSION */
-  uint32_t reserved;
-  const char *manifest; /* JSON, NUL-terminated: docs/manifest.md */
-  /// Runs one training step on the rank behind `ctx`: inputs, scalars and state
-  /// are read and written at their arena offsets. Returns 0, or the code of the
-  /// call that failed.
-  int32_t (*step)(fsdp_rt_context *ctx);
-  /// What the code is, apart from what the manifest says of it: SHA-256 of the
-  /// program that was lowered, a space, SHA-256 of the manifest's text. Null
-  /// where the manifest has no certificate.
+  const char *name; /* as the manifest has it */
+  /// Runs it on the rank behind `ctx`: inputs, scalars and states are read and
+  /// written at their arena offsets. Returns 0, or the code of the call that
+  /// failed.
+  int32_t (*run)(fsdp_rt_context *ctx);
+  /// SHA-256 of the program that was lowered, in hexadecimal; null where the
+  /// manifest has no certificate of it.
   const char *certificate;
 } fsdp_rt_program;
 
-extern const fsdp_rt_program fsdp_rt_program_entry;
+/// What a compiled object exports: programs that share one state.
+typedef struct fsdp_rt_artifact {
+  uint32_t abi_version; /* FSDP_RT_ABI_VERSION */
+  uint32_t program_count;
+  const char *manifest;            /* JSON, NUL-terminated: docs/manifest.md */
+  const fsdp_rt_program *programs; /* in the manifest's order */
+  /// SHA-256 of the manifest's text, in hexadecimal; null where no program has
+  /// a certificate.
+  const char *manifest_digest;
+} fsdp_rt_artifact;
+
+extern const fsdp_rt_artifact fsdp_rt_artifact_entry;
 
 #ifdef __cplusplus
 }

@@ -6,15 +6,16 @@
 //===----------------------------------------------------------------------===//
 //
 // The runtime as a library. fsdp_rt_main is a compiled program's `main`. A
-// session runs a program step by step under the caller's control:
+// session runs an artifact's programs, which share its state, one after the
+// other under the caller's control:
 //
 //   fsdp_session *s;
-//   if (fsdp_create(&fsdp_rt_program_entry, NULL, &s) != FSDP_OK)
+//   if (fsdp_create(&fsdp_rt_artifact_entry, NULL, &s) != FSDP_OK)
 //     return fail(fsdp_last_error(NULL));
 //   fsdp_init_from_seed(s, 0);
 //   for (int i = 0; i < steps; ++i) {
 //     for (int rank = 0; rank < ranks; ++rank)
-//       fsdp_set_input(s, rank, "input_ids", batch(i, rank), bytes);
+//       fsdp_set_input(s, NULL, rank, "input_ids", batch(i, rank), bytes);
 //     fsdp_step(s, 1e-3);
 //   }
 //   fsdp_destroy(s);
@@ -50,7 +51,7 @@ typedef enum {
  * exit status: 0 done, 1 failed, 2 internal fault. One at a time in a process:
  * it handles SIGINT and SIGTERM while it runs. */
 FSDP_RT_EXPORT int fsdp_rt_main(int argc, char **argv,
-                                const fsdp_rt_program *program);
+                                const fsdp_rt_artifact *artifact);
 
 typedef struct fsdp_session fsdp_session;
 
@@ -68,11 +69,11 @@ typedef struct fsdp_session_options {
   const char *blas;    /* "auto", "openblas" or "onednn"; null: auto */
 } fsdp_session_options;
 
-/* Starts the ranks and reserves their memory. `program` must outlive the
+/* Starts the ranks and reserves their memory. `artifact` must outlive the
  * session, `options` may be null. On failure *session is null and the reason is
  * fsdp_last_error(NULL). With "mpi", every process of the job makes this call,
  * and all calls below that are marked collective, in the same order. */
-FSDP_RT_EXPORT fsdp_code fsdp_create(const fsdp_rt_program *program,
+FSDP_RT_EXPORT fsdp_code fsdp_create(const fsdp_rt_artifact *artifact,
                                      const fsdp_session_options *options,
                                      fsdp_session **session);
 
@@ -107,22 +108,44 @@ FSDP_RT_EXPORT fsdp_code fsdp_resume(fsdp_session *session,
                                      const char *directory, int64_t *step);
 
 /* Copies an input of a rank of this process: `bytes` must be its size, values
- * within its bounds. It stays until it is set again. */
-FSDP_RT_EXPORT fsdp_code fsdp_set_input(fsdp_session *session, int32_t rank,
+ * within its bounds. It stays until it is set again. Here and below, `program`
+ * is one of the manifest's programs, by name; null: the one that trains. */
+FSDP_RT_EXPORT fsdp_code fsdp_set_input(fsdp_session *session,
+                                        const char *program, int32_t rank,
                                         const char *name, const void *data,
                                         size_t bytes);
 
-/* Sets a scalar of the optimizer for all further steps on all ranks of this
- * process: "clip_norm" and others. fsdp_step sets "lr". */
+/* Sets a scalar of every program that has it for all further runs on all ranks
+ * of this process: "clip_norm" and others. fsdp_step sets "lr". */
 FSDP_RT_EXPORT fsdp_code fsdp_set_scalar(fsdp_session *session,
                                          const char *name, double value);
 
-/* One step of all ranks; collective. Needs a state and every input. After a
- * failure within a step the session can only be destroyed. */
+/* Runs a program on all ranks; collective. Needs a state and every input of the
+ * program. A training step changes the state, an evaluation does not. After a
+ * failure within a program the session can only be destroyed. */
+FSDP_RT_EXPORT fsdp_code fsdp_run(fsdp_session *session, const char *program);
+
+/* fsdp_set_scalar of "lr", then fsdp_run of the program that trains. */
 FSDP_RT_EXPORT fsdp_code fsdp_step(fsdp_session *session, double lr);
 
-/* Of the last step: the loss, as the mean over all ranks, and the norm of the
- * averaged gradient before clipping. Either pointer may be null. */
+/* An output of a program, such as "loss" or an evaluation's "logits": its type,
+ * its bytes on one rank, and its dimensions, of which at most `max_rank` are
+ * written to `shape`. Any pointer but `name` may be null. */
+FSDP_RT_EXPORT fsdp_code fsdp_output_info(fsdp_session *session,
+                                          const char *program, const char *name,
+                                          fsdp_rt_dtype *dtype, size_t *bytes,
+                                          int64_t *shape, size_t max_rank,
+                                          size_t *rank);
+
+/* Copies an output of a rank of this process to `data`, whose size must be
+ * `bytes`. Programs share memory: only of the program that ran last. */
+FSDP_RT_EXPORT fsdp_code fsdp_read_output(fsdp_session *session,
+                                          const char *program, int32_t rank,
+                                          const char *name, void *data,
+                                          size_t bytes);
+
+/* Of the last training step: the loss, as the mean over all ranks, and the norm
+ * of the averaged gradient before clipping. Either pointer may be null. */
 FSDP_RT_EXPORT fsdp_code fsdp_results(fsdp_session *session, double *loss,
                                       double *grad_norm);
 

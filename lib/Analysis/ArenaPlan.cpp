@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-FailureOr<ArenaPlan> fsdp::planArena(func::FuncOp step,
+FailureOr<ArenaPlan> fsdp::planArena(ProgramOp step,
                                      const ArenaOptions &options) {
   FailureOr<StepMemory> memory = extractStepMemory(step);
   if (failed(memory))

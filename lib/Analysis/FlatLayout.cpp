@@ -87,7 +87,7 @@ std::vector<FlatPlan> fsdp::planFlatParams(const TracedStep &step,
   }
 
   // Flat parameters are symbols, next to those that the module has or will get.
-  llvm::StringSet<> used{names::kMesh, names::kStep, names::kOptimizer};
+  llvm::StringSet<> used{names::kMesh, names::kTrain, names::kOptimizer};
   for (auto symbol :
        step.func->getParentOfType<ModuleOp>().getOps<SymbolOpInterface>())
     used.insert(symbol.getName());

@@ -16,6 +16,7 @@
 #include "fsdp/Analysis/Distribution.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/PlacedStep.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -44,13 +45,13 @@ struct Known {
 };
 
 /// Results that ranks must agree on, by what they are.
-enum class ResultKind { Other, Loss, GradNorm, Shard, State };
+enum class ResultKind { Other, Loss, GradNorm, Shard, State, Output };
 
 class GroupChecker {
 public:
-  GroupChecker(ModuleOp module, func::FuncOp step, MeshOp mesh,
+  GroupChecker(ModuleOp module, ProgramOp step, MeshOp mesh,
                const sched::StepProgram &program, ArrayRef<Operation *> origins)
-      : module(module), symbols(module), step(step), mesh(mesh) {
+      : module(module), symbols(module), step(step), states(step), mesh(mesh) {
     nameTransfers(program, origins);
   }
   LogicalResult run();
@@ -59,7 +60,7 @@ private:
   Axes getAxes(ArrayAttr names);
   int64_t countRanks(Axes axes);
   std::string describe(Axes axes);
-  FlatParamOp getFlatParam(DictionaryAttr attrs);
+  FlatParamOp getFlatParam(StateOp state);
   static bool isIgnored(FlatParamOp flat) {
     return flat && flat.getShardAxes().empty() &&
            flat.getReplicateAxes().empty();
@@ -80,7 +81,7 @@ private:
   InFlightDiagnostic reportDivisor(Value value, const Twine &what);
   LogicalResult checkReturn(Operation &op);
   LogicalResult checkResult(Operation *maker, Value whole, ResultKind kind,
-                            DictionaryAttr attrs);
+                            StateOp state);
   LogicalResult checkCounted(Value norm, ArrayRef<Value> shards);
   LogicalResult fail(Operation *op, const Twine &expected, Axes axes,
                      const Twine &got) {
@@ -90,7 +91,8 @@ private:
 
   ModuleOp module;
   SymbolTable symbols;
-  func::FuncOp step;
+  ProgramOp step;
+  ProgramStates states;
   MeshOp mesh;
   /// All with more than one rank.
   Axes all = 0;
@@ -131,14 +133,11 @@ std::string GroupChecker::describe(Axes axes) {
   return names.empty() ? "no axis" : "'" + llvm::join(names, "', '") + "'";
 }
 
-/// The flat parameter that an argument or result is a shard or a state of.
-FlatParamOp GroupChecker::getFlatParam(DictionaryAttr attrs) {
-  if (!attrs)
+/// The flat parameter that @state, which may be null, is laid out like.
+FlatParamOp GroupChecker::getFlatParam(StateOp state) {
+  if (!state || !state.getFlatParamAttr())
     return nullptr;
-  auto name = attrs.getAs<FlatSymbolRefAttr>(names::kShard);
-  if (auto state = attrs.getAs<DictionaryAttr>(names::kState))
-    name = state.getAs<FlatSymbolRefAttr>("flat_param");
-  return name ? module.lookupSymbol<FlatParamOp>(name) : nullptr;
+  return symbols.lookup<FlatParamOp>(*state.getFlatParam());
 }
 
 void GroupChecker::nameTransfers(const sched::StepProgram &program,
@@ -165,19 +164,19 @@ void GroupChecker::nameTransfers(const sched::StepProgram &program,
 /// reduced.
 void GroupChecker::addArguments() {
   for (BlockArgument arg : step.getArguments()) {
-    DictionaryAttr attrs = step.getArgAttrDict(arg.getArgNumber());
-    if (!attrs)
-      attrs = DictionaryAttr::get(step.getContext());
+    unsigned i = arg.getArgNumber();
+    StateOp state = states.getRead(i);
+    bool isEqual = step.getArgAttr(i, names::kScalar) ||
+                   (state && state.getKind() == StateKind::optimizer);
     Distribution &form = known[arg].form;
-    if (FlatParamOp flat = getFlatParam(attrs)) {
+    if (FlatParamOp flat = getFlatParam(state)) {
       form.shard = getAxes(flat.getShardAxes());
       if (isIgnored(flat))
         form.batch = all;
-    } else if (attrs.contains(names::kInput) ||
-               attrs.contains(names::kBuffer)) {
+    } else if (state ? state.getKind() == StateKind::buffer
+                     : bool(step.getArgAttr(i, names::kInput))) {
       form.batch = all;
-    } else if (!attrs.contains(names::kScalar) &&
-               !attrs.contains(names::kState)) {
+    } else if (!isEqual) {
       // Nobody says what it is.
       form.batch = form.shard = all;
     }
@@ -282,7 +281,7 @@ LogicalResult GroupChecker::visit(Operation &op) {
   }
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return visitCollective(collective);
-  if (isa<func::ReturnOp>(op))
+  if (isa<fsdp::ReturnOp>(op))
     return checkReturn(op);
   if (isView(&op) || isa<WaitOp>(op))
     return success();
@@ -324,7 +323,7 @@ SmallVector<Value> GroupChecker::getSources(Value value) {
     if (next.getDefiningOp<AllGatherOp>())
       return false;
     auto arg = dyn_cast<BlockArgument>(next);
-    if (arg && !getFlatParam(step.getArgAttrDict(arg.getArgNumber())))
+    if (arg && !getFlatParam(states.getRead(arg.getArgNumber())))
       return false;
     bool isSource = arg || reducedBatches.contains(next);
     if (isSource)
@@ -340,7 +339,7 @@ std::string GroupChecker::nameUnits(Value value) {
   for (Value source : getSources(value)) {
     if (auto arg = dyn_cast<BlockArgument>(source))
       found.insert(
-          getFlatParam(step.getArgAttrDict(arg.getArgNumber())).getSymName());
+          getFlatParam(states.getRead(arg.getArgNumber())).getSymName());
     else if (units.contains(source.getDefiningOp()))
       found.insert(units.lookup(source.getDefiningOp()));
   }
@@ -419,26 +418,37 @@ InFlightDiagnostic GroupChecker::reportDivisor(Value value, const Twine &what) {
   return diag;
 }
 
-static ResultKind getKind(DictionaryAttr attrs) {
-  if (!attrs)
+static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
+  if (step.getResultAttr(result, names::kLoss))
+    return ResultKind::Loss;
+  if (step.getResultAttr(result, names::kGradNorm))
+    return ResultKind::GradNorm;
+  if (step.getResultAttr(result, names::kOutput))
+    return ResultKind::Output;
+  if (!state || state.getKind() == StateKind::buffer)
     return ResultKind::Other;
-  return attrs.contains(names::kLoss)       ? ResultKind::Loss
-         : attrs.contains(names::kGradNorm) ? ResultKind::GradNorm
-         : attrs.contains(names::kShard)    ? ResultKind::Shard
-         : attrs.contains(names::kState)    ? ResultKind::State
-                                            : ResultKind::Other;
+  return state.getKind() == StateKind::parameter ? ResultKind::Shard
+                                                 : ResultKind::State;
 }
 
 /// Replicas that went their own ways would be so for ever, and a loss or a norm
 /// is the one of all ranks.
 LogicalResult GroupChecker::checkResult(Operation *maker, Value whole,
-                                        ResultKind kind, DictionaryAttr attrs) {
-  FlatParamOp flat = getFlatParam(attrs);
+                                        ResultKind kind, StateOp state) {
+  FlatParamOp flat = getFlatParam(state);
   // Each rank goes its own way with what it does not reduce.
   if (kind == ResultKind::Other || isIgnored(flat))
     return success();
   const Known &made = known[whole];
   const Distribution &form = made.form;
+  if (kind == ResultKind::Output) {
+    if (!form.reduced)
+      return success();
+    return maker->emitOpError("expected an output that depends on this rank's "
+                              "batch, got one that depends on those of ranks "
+                              "along ")
+           << describe(form.reduced);
+  }
   bool isReport = kind == ResultKind::Loss || kind == ResultKind::GradNorm;
   std::string what = kind == ResultKind::Loss       ? "a loss"
                      : kind == ResultKind::GradNorm ? "a gradient norm"
@@ -485,11 +495,11 @@ LogicalResult GroupChecker::checkReturn(Operation &op) {
   Value norm;
   SmallVector<Value> shards;
   for (OpOperand &operand : op.getOpOperands()) {
-    DictionaryAttr attrs = step.getResultAttrDict(operand.getOperandNumber());
-    ResultKind kind = getKind(attrs);
+    StateOp state = states.getWritten(operand.getOperandNumber());
+    ResultKind kind = getKind(step, operand.getOperandNumber(), state);
     Value whole = getWholeValue(operand.get());
     Operation *maker = whole.getDefiningOp() ? whole.getDefiningOp() : &op;
-    if (failed(checkResult(maker, whole, kind, attrs)))
+    if (failed(checkResult(maker, whole, kind, state)))
       return failure();
     if (kind == ResultKind::GradNorm)
       norm = whole;
@@ -511,7 +521,7 @@ LogicalResult GroupChecker::run() {
   return success();
 }
 
-LogicalResult fsdp::checkGroups(func::FuncOp step,
+LogicalResult fsdp::checkGroups(ProgramOp step,
                                 const sched::StepProgram &program,
                                 ArrayRef<Operation *> origins) {
   auto module = step->getParentOfType<ModuleOp>();

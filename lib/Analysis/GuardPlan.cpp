@@ -19,7 +19,7 @@ namespace {
 class GuardPlanner {
 public:
   GuardPlanner(const StepProgram &program, ArrayRef<Operation *> origins,
-               func::FuncOp step)
+               ProgramOp step)
       : program(program), origins(origins), step(step),
         touches(program.buffers.size()) {}
 
@@ -34,7 +34,7 @@ private:
 
   const StepProgram &program;
   ArrayRef<Operation *> origins;
-  func::FuncOp step;
+  ProgramOp step;
   EventOrder events;
   /// By number in `events`: the op of the program.
   std::vector<Id> ops;
@@ -113,9 +113,9 @@ void GuardPlanner::addLife(Id buffer) {
 /// What the step takes stays; all else is dead when it begins and, but for
 /// results, when it ends.
 void GuardPlanner::addEnds() {
-  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  int64_t base = arena.getAs<IntegerAttr>("state_bytes").getInt();
-  result.atEntry.push_back({GuardAction::Fill, "all but the state", base,
+  ArenaAttr arena = step.getArenaAttr();
+  int64_t base = arena.getState() + arena.getInputs();
+  result.atEntry.push_back({GuardAction::Fill, "all but state and inputs", base,
                             program.arenaBytes - base, 0});
   if (program.hostBytes) {
     auto guardHost = [&](GuardAction action, const Twine &name) {
@@ -168,10 +168,10 @@ GuardPlan GuardPlanner::plan() {
   return std::move(result);
 }
 
-FailureOr<GuardPlan> fsdp::planGuards(ModuleOp module) {
+FailureOr<GuardPlan> fsdp::planGuards(ProgramOp step) {
   SmallVector<Operation *> origins;
-  FailureOr<StepProgram> program = extractStepProgram(module, &origins);
+  FailureOr<StepProgram> program = extractStepProgram(step, &origins);
   if (failed(program))
     return failure();
-  return GuardPlanner(*program, origins, getStep(module)).plan();
+  return GuardPlanner(*program, origins, step).plan();
 }

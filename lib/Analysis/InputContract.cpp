@@ -37,7 +37,11 @@ namespace {
 /// function, counted, and cut off: one broken exporter breaks every argument.
 class StepReader {
 public:
-  explicit StepReader(func::FuncOp func) { step.func = func; }
+  StepReader(func::FuncOp func, ProgramKind kind, StringRef name) {
+    step.func = func;
+    step.kind = kind;
+    step.name = name;
+  }
 
   FailureOr<TracedStep> read();
 
@@ -84,12 +88,13 @@ private:
   void readValues(InputInfo &info, DictionaryAttr input);
   void readGrad(unsigned index, StringAttr fqn);
   void readUpdate(unsigned index, StringAttr fqn);
+  void readOutput(unsigned index, DictionaryAttr output);
   bool claimName(StringRef name, StringRef where);
 
   TracedStep step;
   llvm::StringMap<unsigned> paramIndex, bufferIndex;
   llvm::StringMap<StringRef> claimed;
-  std::optional<unsigned> loss;
+  llvm::StringSet<> outputNames;
   unsigned errors = 0;
 };
 
@@ -402,16 +407,29 @@ void StepReader::checkInit(Attribute init, RankedTensorType type,
 void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
   std::string where = "result #" + std::to_string(index);
   bool isLoss = attrs && attrs.contains(names::kLoss);
+  bool isEval = step.kind == ProgramKind::eval;
   auto entry = [&](StringRef key) {
     return attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
   };
   DictionaryAttr grad = entry(names::kGrad),
-                 update = entry(names::kBufferUpdate);
+                 update = entry(names::kBufferUpdate),
+                 output = entry(names::kOutput);
+  // input_c24
+  if (isEval && (grad || update)) {
+    error("input_c24: expected an evaluation without gradients and updates, "
+          "got ")
+        << where << " with " << Attribute(attrs);
+    return;
+  }
+  if (isEval && output && !isLoss)
+    return readOutput(index, output);
   // input_c2
   if (isLoss + !!grad + !!update != 1) {
     error("input_c2: expected ")
         << where
-        << " with one of fsdp.loss, fsdp.grad and fsdp.buffer_update, got "
+        << (isEval ? " with one of fsdp.loss and fsdp.output, got "
+                   : " with one of fsdp.loss, fsdp.grad and "
+                     "fsdp.buffer_update, got ")
         << (attrs ? Attribute(attrs)
                   : Attribute(DictionaryAttr::get(step.func.getContext())));
     return;
@@ -424,9 +442,9 @@ void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
         !isStoredFloat(tensor.getElementType()))
       error("input_c9: expected a loss of rank 0 with a float element, got ")
           << type;
-    if (loss)
+    if (step.loss)
       error("input_c9: expected one loss, got ") << where << " as another";
-    loss = index;
+    step.loss = index;
     return;
   }
   checkEntries(grad ? grad : update, {"fqn"}, where);
@@ -476,6 +494,29 @@ void StepReader::readUpdate(unsigned index, StringAttr fqn) {
   buffer.update = index;
 }
 
+void StepReader::readOutput(unsigned index, DictionaryAttr output) {
+  std::string where = "result #" + std::to_string(index);
+  checkEntries(output, {"name"}, where);
+  StringAttr name = getName(output, "name", where);
+  if (!name)
+    return;
+  // input_c4
+  if (name == "loss" || !outputNames.insert(name.getValue()).second)
+    error("input_c4: expected outputs with names of their own, not 'loss', "
+          "got ")
+        << name << " for " << where;
+  // input_c5, input_c6
+  auto type = dyn_cast<RankedTensorType>(step.func.getResultTypes()[index]);
+  if (!type || !type.hasStaticShape() || !isOfCountableBytes(type) ||
+      !isOfCountableRank(type) ||
+      (!isStoredFloat(type.getElementType()) &&
+       !isStoredInteger(type.getElementType())))
+    error("input_c6: expected a tensor of static shape with f32, f64, f16, "
+          "bf16, i1, i8, i16, i32 or i64 elements for output ")
+        << name << ", got " << step.func.getResultTypes()[index];
+  step.outputs.push_back({index, name});
+}
+
 //===----------------------------------------------------------------------===//
 // The whole
 //===----------------------------------------------------------------------===//
@@ -515,11 +556,16 @@ void StepReader::readModules() {
 }
 
 void StepReader::checkWhole() {
+  if (step.kind == ProgramKind::eval) {
+    // input_c24
+    if (!step.loss && step.outputs.empty())
+      error("input_c24: expected an evaluation with a loss or an output, got "
+            "neither");
+    return;
+  }
   // input_c9
-  if (!loss)
+  if (!step.loss)
     error("input_c9: expected a result with fsdp.loss, got none");
-  else
-    step.loss = *loss;
   // input_c10
   for (ParamInfo &param : step.params) {
     if (tooMany())
@@ -536,7 +582,8 @@ FailureOr<TracedStep> StepReader::read() {
   func::FuncOp func = step.func;
   // input_c1
   if (func.isExternal() || !func.getBody().hasOneBlock()) {
-    error("input_c1: expected a body of one block in @forward_backward, got ")
+    error("input_c1: expected a body of one block in @" + func.getName() +
+          ", got ")
         << func.getBody().getBlocks().size();
     return failure();
   }
@@ -557,7 +604,10 @@ FailureOr<TracedStep> StepReader::read() {
 llvm::BitVector TracedStep::getForwardResults() {
   llvm::BitVector results(
       func.getBody().front().getTerminator()->getNumOperands());
-  results.set(loss);
+  if (loss)
+    results.set(*loss);
+  for (const OutputInfo &output : outputs)
+    results.set(output.result);
   for (const BufferInfo &buffer : buffers)
     if (buffer.update)
       results.set(*buffer.update);
@@ -570,11 +620,133 @@ SmallVector<Value> TracedStep::getForwardRoots() {
                              [&](unsigned i) { return ret->getOperand(i); });
 }
 
+bool fsdp::isTraced(func::FuncOp func) {
+  return func.getName() == names::kForwardBackward ||
+         func->hasAttr(names::kProgram);
+}
+
 FailureOr<TracedStep> fsdp::readTracedStep(ModuleOp module) {
   // input_c1
   auto func = module.lookupSymbol<func::FuncOp>(names::kForwardBackward);
   if (!func)
     return emitInputError(
         module, "input_c1: expected a function @forward_backward, got none");
-  return StepReader(func).read();
+  return StepReader(func, ProgramKind::train, names::kTrain).read();
+}
+
+/// What a function's fsdp.program says.
+static FailureOr<ProgramKind> readKind(func::FuncOp func) {
+  Attribute attr = func->getAttr(names::kProgram);
+  auto word = dyn_cast<StringAttr>(attr);
+  std::optional<ProgramKind> kind =
+      word ? symbolizeProgramKind(word) : std::nullopt;
+  // input_c22
+  if (!kind)
+    return emitInputError(func, "input_c22: expected fsdp.program with ")
+           << listWords(ProgramKind::eval, "'") << " on @" << func.getName()
+           << ", got " << attr;
+  if (func.getName() == names::kOptimizer || func.getName() == names::kTrain ||
+      func.getName() == names::kMesh || func.getName().starts_with("fsdp_"))
+    return emitInputError(func, "input_c22: expected fsdp.program on functions "
+                                "of their own, got it on @")
+           << func.getName();
+  return *kind;
+}
+
+namespace {
+/// What a name stands for in the function that trains.
+struct Known {
+  DictionaryAttr entries;
+  Type type;
+};
+} // namespace
+
+/// An argument of @func stands for what @known says: entries that it repeats
+/// are equal.
+static LogicalResult checkAgrees(func::FuncOp func, func::FuncOp train,
+                                 StringRef what, StringAttr fqn,
+                                 BlockArgument arg, DictionaryAttr entries,
+                                 const Known &known) {
+  // input_c23
+  auto error = [&] {
+    InFlightDiagnostic diag = emitInputError(func, "input_c23: expected ");
+    diag << what << " " << fqn << " of @" << func.getName() << " to be ";
+    return diag;
+  };
+  if (arg.getType() != known.type) {
+    InFlightDiagnostic diag = error()
+                              << known.type << " as in @" << train.getName()
+                              << ", got " << arg.getType();
+    diag.attachNote(train.getLoc()) << "that is here";
+    return diag;
+  }
+  for (NamedAttribute entry : entries)
+    if (known.entries.get(entry.getName()) != entry.getValue())
+      return error() << "what it is in @" << train.getName() << ", got another "
+                     << entry.getName();
+  return success();
+}
+
+/// The parameters and buffers of @step are those of the function that trains;
+/// buffers may be its own.
+static LogicalResult checkAgreement(TracedStep &step, TracedStep &train) {
+  llvm::DenseMap<Attribute, Known> params, buffers;
+  auto getEntries = [](TracedStep &of, BlockArgument arg, StringRef name) {
+    return of.func.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(), name);
+  };
+  for (ParamInfo &param : train.params)
+    params[param.fqn] = {getEntries(train, param.arg, names::kParam),
+                         param.arg.getType()};
+  for (BufferInfo &buffer : train.buffers)
+    buffers[buffer.fqn] = {getEntries(train, buffer.arg, names::kBuffer),
+                           buffer.arg.getType()};
+  for (ParamInfo &param : step.params) {
+    auto known = params.find(param.fqn);
+    // input_c23
+    if (known == params.end())
+      return emitInputError(step.func, "input_c23: expected parameters of @" +
+                                           train.func.getName() + " in @" +
+                                           step.func.getName() + ", got ")
+             << param.fqn;
+    if (failed(checkAgrees(
+            step.func, train.func, "parameter", param.fqn, param.arg,
+            getEntries(step, param.arg, names::kParam), known->second)))
+      return failure();
+  }
+  for (BufferInfo &buffer : step.buffers)
+    if (auto known = buffers.find(buffer.fqn);
+        known != buffers.end() &&
+        failed(checkAgrees(
+            step.func, train.func, "buffer", buffer.fqn, buffer.arg,
+            getEntries(step, buffer.arg, names::kBuffer), known->second)))
+      return failure();
+  return success();
+}
+
+FailureOr<std::vector<TracedStep>> fsdp::readTracedSteps(ModuleOp module) {
+  std::vector<TracedStep> steps;
+  FailureOr<TracedStep> train = readTracedStep(module);
+  if (failed(train))
+    return failure();
+  steps.push_back(*train);
+  for (auto func : module.getOps<func::FuncOp>()) {
+    if (!func->hasAttr(names::kProgram))
+      continue;
+    FailureOr<ProgramKind> kind = readKind(func);
+    if (failed(kind))
+      return failure();
+    if (func == train->func) {
+      // input_c22
+      if (*kind != ProgramKind::train)
+        return emitInputError(func, "input_c22: expected @forward_backward to "
+                                    "train, got fsdp.program = ")
+               << func->getAttr(names::kProgram);
+      continue;
+    }
+    FailureOr<TracedStep> step = StepReader(func, *kind, func.getName()).read();
+    if (failed(step) || failed(checkAgreement(*step, steps.front())))
+      return failure();
+    steps.push_back(*step);
+  }
+  return steps;
 }

@@ -48,8 +48,7 @@ std::string fsdp::getKernelCode(ModuleOp module) {
   // One for all: each has to look through the dialects.
   AsmState state(module, flags);
   for (Operation &op : *module.getBody()) {
-    if (isa<SymbolOpInterface>(op) &&
-        cast<SymbolOpInterface>(op).getName() == names::kStep)
+    if (isa<ProgramOp>(op))
       continue;
     op.print(os, state);
     os << '\n';
@@ -64,9 +63,9 @@ std::string fsdp::getKernelCode(ModuleOp module) {
   return os.take();
 }
 
-FailureOr<sched::StepProgram> fsdp::extractCertifiedProgram(ModuleOp module) {
-  FailureOr<sched::StepProgram> program = extractStepProgram(module);
+FailureOr<sched::StepProgram> fsdp::extractCertifiedProgram(ProgramOp step) {
+  FailureOr<sched::StepProgram> program = extractStepProgram(step);
   if (succeeded(program))
-    program->kernelCode = getKernelCode(module);
+    program->kernelCode = getKernelCode(step->getParentOfType<ModuleOp>());
   return program;
 }

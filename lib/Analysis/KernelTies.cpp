@@ -59,7 +59,7 @@ static StringRef findWrongTie(func::FuncOp kernel, int64_t input,
          "needs when it writes there";
 }
 
-LogicalResult fsdp::checkTies(func::FuncOp step) {
+LogicalResult fsdp::checkTies(ProgramOp step) {
   SymbolTable symbols(step->getParentOp());
   // Many launches are of one kernel.
   llvm::DenseMap<std::pair<Operation *, std::pair<int64_t, unsigned>>,

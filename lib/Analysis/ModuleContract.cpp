@@ -27,8 +27,7 @@ static constexpr unsigned kMaxErrors = 5;
 static constexpr int64_t kMostOps = int64_t(1) << 22;
 
 static bool isContractFunction(func::FuncOp func) {
-  return func.getName() == names::kForwardBackward ||
-         func.getName() == names::kOptimizer;
+  return isTraced(func) || func.getName() == names::kOptimizer;
 }
 
 //===----------------------------------------------------------------------===//
@@ -40,8 +39,8 @@ static LogicalResult verifyTopLevel(ModuleOp module) {
   unsigned errors = 0;
   auto refuse = [&](Operation &op, const Twine &what) {
     emitInputError(&op, "input_c16: expected functions @forward_backward, "
-                        "@optimizer and private ones with a body of one block "
-                        "in the module, got ")
+                        "@optimizer, ones with fsdp.program and private ones "
+                        "with a body of one block in the module, got ")
         << what;
     return ++errors == kMaxErrors;
   };
@@ -197,11 +196,13 @@ void AttributeVerifier::check(Operation *at, DictionaryAttr attrs, Names known,
 
 void AttributeVerifier::checkFunction(func::FuncOp func) {
   std::string name = "@" + func.getName().str();
-  check(func, llvm::to_vector(func->getDiscardableAttrs()), {}, name);
+  StringRef traced[] = {names::kProgram};
+  check(func, llvm::to_vector(func->getDiscardableAttrs()),
+        isTraced(func) ? Names(traced) : Names(), name);
   StringRef arguments[] = {names::kParam, names::kBuffer, names::kInput,
                            names::kOptimizerRole};
   StringRef results[] = {names::kLoss, names::kGrad, names::kBufferUpdate,
-                         names::kOptimizerRole};
+                         names::kOutput, names::kOptimizerRole};
   for (unsigned i = 0, e = func.getNumArguments(); i != e && !tooMany(); ++i)
     check(func, func.getArgAttrDict(i), arguments,
           "argument #" + Twine(i) + " of " + name);

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/ArenaPurpose.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -22,15 +23,6 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-/// An entry of fsdp.arena, in bytes, or of fsdp.schedule, in picoseconds; none
-/// if it is not a number from 0 on.
-static std::optional<int64_t> getCount(DictionaryAttr attrs, const Twine &key) {
-  auto count = attrs.getAs<IntegerAttr>(key.str());
-  if (!count || !count.getType().isSignlessInteger(64) || count.getInt() < 0)
-    return std::nullopt;
-  return count.getInt();
-}
-
 //===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
@@ -38,13 +30,19 @@ static std::optional<int64_t> getCount(DictionaryAttr attrs, const Twine &key) {
 namespace {
 class PlaceChecker {
 public:
-  explicit PlaceChecker(func::FuncOp step) : step(step) {}
+  explicit PlaceChecker(ProgramOp step) : step(step), states(step) {}
+
+  /// A state that only other programs use.
+  struct Idle {
+    int64_t begin, end;
+    StateOp state;
+  };
   LogicalResult run();
 
 private:
   LogicalResult checkMesh();
   LogicalResult checkArena();
-  LogicalResult checkSchedule();
+  LogicalResult checkStates();
   LogicalResult checkType(Location loc, Type type);
   LogicalResult checkPlace(Location loc, Type type, int64_t offset);
   LogicalResult checkArguments();
@@ -53,7 +51,10 @@ private:
                           int64_t distance);
   LogicalResult checkViews(Operation &op);
 
-  func::FuncOp step;
+  ProgramOp step;
+  ProgramStates states;
+  /// By place.
+  SmallVector<Idle> idle;
   int64_t arenaBytes = 0, hostBytes = 0;
 };
 } // namespace
@@ -76,45 +77,29 @@ LogicalResult PlaceChecker::checkMesh() {
 }
 
 LogicalResult PlaceChecker::checkArena() {
-  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  if (!step->hasAttr(names::kArena))
-    return step.emitError("expected a planned arena (run fsdp-plan-arena "
-                          "first)");
-  auto bytes = arena ? getCount(arena, "bytes") : std::nullopt;
-  if (!bytes)
-    return step.emitError("expected fsdp.arena = {bytes = N : i64, ..} of at "
-                          "least 0 bytes, got ")
-           << step->getAttr(names::kArena);
-  arenaBytes = *bytes;
-  if (arena.contains("host_bytes")) {
-    auto host = getCount(arena, "host_bytes");
-    if (!host)
-      return step.emitError("expected host_bytes in fsdp.arena of at least 0, "
-                            "got ")
-             << arena.get("host_bytes");
-    hostBytes = *host;
-  }
+  ArenaAttr arena = step.getArenaAttr();
+  if (!arena)
+    return step.emitOpError("expected a planned arena (run fsdp-plan-arena "
+                            "first)");
+  arenaBytes = arena.getBytes();
+  hostBytes = arena.getHost();
   return success();
 }
 
-/// What fsdp-schedule-step has written for readers and for the manifest.
-LogicalResult PlaceChecker::checkSchedule() {
-  Attribute attr = step->getAttr(names::kSchedule);
-  if (!attr)
-    return success();
-  auto schedule = dyn_cast<DictionaryAttr>(attr);
-  auto order = schedule ? schedule.getAs<StringAttr>("order") : StringAttr();
-  auto bound = schedule ? getCount(schedule, "bound") : std::nullopt;
-  auto time = schedule ? getCount(schedule, "step") : std::nullopt;
-  if (!order || schedule.size() != 3 || !bound || !time ||
-      !llvm::is_contained({"scheduled", "fsdp", "in_order"}, order.getValue()))
-    return step.emitError("expected fsdp.schedule = {bound = N : i64, order = "
-                          "\"..\", step = N : i64} of at least 0 picoseconds "
-                          "and order scheduled, fsdp or in_order, got ")
-           << attr;
-  if (*bound > *time)
-    return step.emitError("expected a bound of at most the step's ")
-           << *time << " picoseconds in fsdp.schedule, got " << *bound;
+/// States have places of their own, also those that the program does not use.
+LogicalResult PlaceChecker::checkStates() {
+  auto module = step->getParentOfType<ModuleOp>();
+  if (failed(checkStateLayout(module)))
+    return failure();
+  llvm::SmallDenseSet<Operation *> used;
+  for (unsigned i = 0, e = step.getNumArguments(); i != e; ++i)
+    used.insert(states.getRead(i));
+  for (auto state : module.getOps<StateOp>()) {
+    int64_t offset = *state.getOffset();
+    if (!used.contains(state))
+      idle.push_back({offset, offset + getTensorBytes(state.getType()), state});
+  }
+  llvm::sort(idle, [](const Idle &a, const Idle &b) { return a.end < b.end; });
   return success();
 }
 
@@ -145,7 +130,20 @@ LogicalResult PlaceChecker::checkPlace(Location loc, Type type,
   if (offset % element)
     return emitError(loc) << "expected a place at a multiple of " << element
                           << " bytes for " << tensor << ", got " << offset;
-  return success();
+  if (host)
+    return success();
+  auto *after = llvm::upper_bound(
+      idle, offset, [](int64_t at, const Idle &it) { return at < it.end; });
+  if (after == idle.end() || after->begin >= offset + bytes)
+    return success();
+  StateOp state = after->state;
+  InFlightDiagnostic diag = emitError(loc)
+                            << "expected a place apart from state @"
+                            << state.getSymName()
+                            << ", which the program does not use, got " << bytes
+                            << " bytes at " << offset;
+  diag.attachNote(state.getLoc()) << "the state is here";
+  return diag;
 }
 
 LogicalResult PlaceChecker::checkArguments() {
@@ -162,6 +160,17 @@ LogicalResult PlaceChecker::checkArguments() {
     }
     if (failed(checkPlace(arg.getLoc(), arg.getType(), offset.getInt())))
       return failure();
+    // Every program finds a state where its symbol says that it is.
+    StateOp state = states.getRead(arg.getArgNumber());
+    if (!state || int64_t(*state.getOffset()) == offset.getInt())
+      continue;
+    InFlightDiagnostic diag = emitError(arg.getLoc())
+                              << "expected argument " << arg.getArgNumber()
+                              << " at " << *state.getOffset()
+                              << ", the place of its state, got "
+                              << offset.getInt();
+    diag.attachNote(state.getLoc()) << "the state is here";
+    return diag;
   }
   return success();
 }
@@ -223,13 +232,11 @@ LogicalResult PlaceChecker::checkViews(Operation &op) {
 }
 
 LogicalResult PlaceChecker::run() {
-  if (step.isDeclaration() || !step.getBody().hasOneBlock())
-    return step.emitError("expected a step with one block");
-  if (failed(checkMesh()) || failed(checkArena()) || failed(checkSchedule()) ||
+  if (failed(checkMesh()) || failed(checkArena()) || failed(checkStates()) ||
       failed(checkArguments()))
     return failure();
   for (Operation &op : step.getBody().front()) {
-    if (!isa<LaunchOp, PackOp, CheckOp, StartOp, WaitOp, func::ReturnOp>(op) &&
+    if (!isa<LaunchOp, PackOp, CheckOp, StartOp, WaitOp, fsdp::ReturnOp>(op) &&
         !isa<TransferOpInterface>(op) && !isView(&op))
       return op.emitOpError("expected a launch, a transfer, a pack, a check or "
                             "a view in a planned step");
@@ -245,7 +252,7 @@ LogicalResult PlaceChecker::run() {
   return success();
 }
 
-LogicalResult fsdp::checkPlacedStep(func::FuncOp step) {
+LogicalResult fsdp::checkPlacedStep(ProgramOp step) {
   return PlaceChecker(step).run();
 }
 
@@ -283,6 +290,8 @@ static int64_t getPeakInOrder(const StepProgram &program) {
     }
   SmallVector<int64_t> change(size + 1);
   int64_t used = 0;
+  for (const StepBuffer &state : program.idleStates)
+    used += llvm::alignTo(state.bytes, kArenaAlignment);
   for (auto [i, buffer] : llvm::enumerate(program.buffers)) {
     int64_t bytes = llvm::alignTo(buffer.bytes, kArenaAlignment);
     if (buffer.isHost)
@@ -302,58 +311,55 @@ static int64_t getPeakInOrder(const StepProgram &program) {
 }
 
 /// How what the step uses at its fullest is split by purpose, if it is said:
-/// the state's parts are known, the others can only be too large or too small
-/// together.
-static LogicalResult checkPeak(func::FuncOp step, const StepProgram &program,
-                               int64_t arenaBytes, int64_t border) {
-  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  auto getPart = [&](StringRef purpose) {
-    return arena.get(("peak_" + purpose).str());
-  };
-  if (llvm::none_of(kPurposeNames, getPart))
+/// the parts of states and inputs are known, the others can only be too large
+/// or too small together.
+static LogicalResult checkPeak(ProgramOp step, const StepProgram &program) {
+  ArenaAttr arena = step.getArenaAttr();
+  if (!arena.getPeak())
     return success();
-  std::array<int64_t, kPurposeNames.size()> state = {};
+  ArrayRef<int64_t> peak = arena.getPeak().asArrayRef();
+  std::array<int64_t, kPurposeNames.size()> fixed = {};
+  auto add = [&](const StepBuffer &buffer) {
+    fixed[unsigned(buffer.purpose)] +=
+        getPlaceBytes(buffer.bytes) + arena.getBorder();
+  };
   for (const StepBuffer &buffer : program.buffers)
     if (buffer.isArgument)
-      state[unsigned(buffer.purpose)] += getPlaceBytes(buffer.bytes) + border;
-  int64_t peak = 0;
+      add(buffer);
+  llvm::for_each(program.idleStates, add);
+  int64_t total = 0;
   for (auto [i, purpose] : llvm::enumerate(kPurposeNames)) {
-    Attribute attr = getPart(purpose);
-    auto bytes = getCount(arena, "peak_" + purpose);
-    if (!attr)
-      return step.emitError("expected peak_")
-             << purpose
-             << " beside the other parts of the peak in fsdp.arena, got "
-                "none";
-    if (!bytes || *bytes > arenaBytes - peak)
-      return step.emitError("expected the peak's parts from 0 to ")
-             << arenaBytes << " bytes together in fsdp.arena, got peak_"
-             << purpose << " = " << attr;
     bool isStateAlone =
         Purpose(i) == Purpose::Parameters || Purpose(i) == Purpose::Optimizer;
-    if (*bytes < state[i] || (isStateAlone && *bytes > state[i]))
-      return step.emitError("expected peak_")
-             << purpose << (isStateAlone ? " = " : " of at least ") << state[i]
-             << " in fsdp.arena, what the state takes, got " << *bytes;
-    peak += *bytes;
+    if (peak[i] < fixed[i] || (isStateAlone && peak[i] > fixed[i]))
+      return step.emitOpError("expected ")
+             << (isStateAlone ? "" : "at least ") << fixed[i] << " bytes of "
+             << purpose << " in the arena's peak, what states and inputs take, "
+             << "got " << peak[i];
+    total += peak[i];
   }
   // More may be in use where queues run ahead, less cannot.
-  if (int64_t least = getPeakInOrder(program); peak < least)
-    return step.emitError("expected the peak's parts of at least ")
-           << least << " bytes together in fsdp.arena, got " << peak;
+  if (int64_t least = getPeakInOrder(program); total < least)
+    return step.emitOpError("expected the parts of the arena's peak to be at "
+                            "least ")
+           << least << " bytes together, got " << total;
   return success();
 }
 
-LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
+LogicalResult fsdp::checkArenaSummary(ProgramOp step,
                                       const StepProgram &program,
                                       int64_t budget) {
-  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  int64_t border = getCount(arena, "border").value_or(0);
-  Extent state, sent, all, host;
-  for (BlockArgument arg : step.getArguments()) {
-    state.add(arg, border);
-    all.add(arg, border);
-  }
+  ArenaAttr arena = step.getArenaAttr();
+  int64_t border = arena.getBorder();
+  ProgramStates states(step);
+  Extent state, inputs, sent, all, host;
+  for (const StepBuffer &idle : program.idleStates)
+    state.end = std::max(state.end,
+                         idle.stateOffset + getPlaceBytes(idle.bytes) + border);
+  for (BlockArgument arg : step.getArguments())
+    (states.getRead(arg.getArgNumber()) ? state : inputs).add(arg, border);
+  inputs.end = std::max(inputs.end, state.end);
+  all.end = inputs.end;
   step.walk([&](Operation *op) {
     bool isSent = isa<CollectiveOpInterface>(op);
     for (Value result : op->getResults())
@@ -362,47 +368,35 @@ LogicalResult fsdp::checkArenaSummary(func::FuncOp step,
         if (isSent)
           sent.add(result, border);
       }
-    // State is sent from where it is.
+    // States and inputs are sent from where they are.
     if (isSent)
       for (Value operand : op->getOperands())
         if (!isa<BlockArgument>(getWholeValue(operand)))
           sent.add(operand, border);
   });
-  auto expect = [&](const Twine &key, int64_t expected) -> LogicalResult {
-    auto bytes = getCount(arena, key);
-    if (bytes && *bytes == expected)
+  auto expect = [&](StringRef name, int64_t got,
+                    int64_t expected) -> LogicalResult {
+    if (got == expected)
       return success();
-    InFlightDiagnostic diag = step.emitError("expected ")
-                              << key << " = " << expected
-                              << " in fsdp.arena, as the places are, got ";
-    if (Attribute attr = arena.get(key.str()))
-      return diag << attr;
-    return diag << "none";
+    return step.emitOpError("expected ")
+           << name << " = " << expected
+           << " in its arena, as the places are, got " << got;
   };
-  if (failed(expect("bytes", all.end)))
+  if (failed(expect("bytes", arena.getBytes(), all.end)) ||
+      failed(expect("host", arena.getHost(), host.end)) ||
+      failed(expect("state", arena.getState(), state.end)) ||
+      failed(expect("inputs", arena.getInputs(), inputs.end - state.end)))
     return failure();
-  if ((host.end || arena.contains("host_bytes")) &&
-      failed(expect("host_bytes", host.end)))
-    return failure();
-  // One behind the other; what is sent ends in the second one.
-  if (failed(expect("state_offset", 0)) ||
-      failed(expect("state_bytes", state.end)) ||
-      failed(expect("communicated_offset", state.end)))
-    return failure();
-  int64_t room = all.end - state.end;
-  auto communicated = getCount(arena, "communicated_bytes");
-  if (!communicated || *communicated > room ||
-      (sent.end > state.end && state.end + *communicated < sent.end))
-    return step.emitError("expected communicated_bytes from ")
-           << std::max<int64_t>(0, sent.end - state.end) << " to " << room
-           << " in fsdp.arena, got " << arena.get("communicated_bytes");
-  if (failed(expect("transient_offset", state.end + *communicated)) ||
-      failed(expect("transient_bytes", room - *communicated)))
-    return failure();
-  if (failed(checkPeak(step, program, all.end, border)))
+  // What is sent ends in the third segment. The rest is the fourth (arena_c2).
+  if (int64_t least = std::max<int64_t>(0, sent.end - inputs.end);
+      arena.getCommunicated() < least)
+    return step.emitOpError("expected at least ")
+           << least << " bytes as communicated in its arena, got "
+           << arena.getCommunicated();
+  if (failed(checkPeak(step, program)))
     return failure();
   if (budget && all.end > budget)
-    return step.emitError("expected an arena of at most ")
+    return step.emitOpError("expected an arena of at most ")
            << budget << " bytes, the budget, got " << all.end;
   return success();
 }

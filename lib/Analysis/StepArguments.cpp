@@ -15,41 +15,17 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// What identifies an argument or result among those that replace each other;
-/// null for anything else.
-static Attribute getIdentity(DictionaryAttr attrs, bool isResult) {
-  if (!attrs)
-    return {};
-  MLIRContext *context = attrs.getContext();
-  auto make = [&](StringRef kind, Attribute a, Attribute b) -> Attribute {
-    Builder builder(context);
-    return builder.getArrayAttr({builder.getStringAttr(kind),
-                                 a ? a : builder.getUnitAttr(),
-                                 b ? b : builder.getUnitAttr()});
-  };
-  if (Attribute flat = attrs.get(names::kShard))
-    return make("shard", flat, {});
-  if (auto state = attrs.getAs<DictionaryAttr>(names::kState))
-    return make("state", state.get("name"), state.get("flat_param"));
-  if (auto buffer = attrs.getAs<DictionaryAttr>(isResult ? names::kBufferUpdate
-                                                         : names::kBuffer))
-    return make("buffer", buffer.get("fqn"), {});
-  return {};
-}
-
 SmallVector<std::pair<unsigned, BlockArgument>>
-fsdp::getReplacedArguments(func::FuncOp step) {
+fsdp::getReplacedArguments(ProgramOp step) {
   llvm::DenseMap<Attribute, BlockArgument> args;
   for (BlockArgument arg : step.getArguments())
-    if (Attribute id = getIdentity(step.getArgAttrDict(arg.getArgNumber()),
-                                   /*isResult=*/false))
-      args[id] = arg;
+    if (FlatSymbolRefAttr state = step.getReadState(arg.getArgNumber()))
+      args[state] = arg;
   SmallVector<std::pair<unsigned, BlockArgument>> replaced;
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i)
-    if (Attribute id =
-            getIdentity(step.getResultAttrDict(i), /*isResult=*/true))
-      if (BlockArgument arg = args.lookup(id))
-        replaced.push_back({i, arg});
+    // program_c4: it is read.
+    if (FlatSymbolRefAttr state = step.getWrittenState(i))
+      replaced.push_back({i, args.lookup(state)});
   return replaced;
 }
 
@@ -62,18 +38,12 @@ int64_t fsdp::getArenaOffset(Value value) {
     Operation *parent = arg.getOwner()->getParentOp();
     if (auto start = dyn_cast<StartOp>(parent))
       return getArenaOffset(start.getSource(arg));
-    return cast<func::FuncOp>(parent)
+    return cast<ProgramOp>(parent)
         .getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), names::kOffset)
         .getInt();
   }
   return value.getDefiningOp()->getAttrOfType<DenseI64ArrayAttr>(
       names::kOffsets)[cast<OpResult>(value).getResultNumber()];
-}
-
-int64_t fsdp::getArenaBytes(func::FuncOp step) {
-  return step->getAttrOfType<DictionaryAttr>(names::kArena)
-      .getAs<IntegerAttr>("bytes")
-      .getInt();
 }
 
 int64_t fsdp::getScratchBytes(func::FuncOp kernel) {
@@ -116,7 +86,7 @@ Value fsdp::getWholeValue(Value value) {
   }
 }
 
-Operation *fsdp::getLossOp(func::FuncOp step) {
+Operation *fsdp::getLossOp(ProgramOp step) {
   Operation *terminator = step.getBody().front().getTerminator();
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
     if (!step.getResultAttr(i, names::kLoss))
@@ -183,8 +153,9 @@ bool fsdp::isReadAfter(Value value, Operation *op) {
   });
 }
 
-SmallVector<ArrayAttr> fsdp::getGroups(func::FuncOp step) {
+SmallVector<ArrayAttr> fsdp::getGroups(ModuleOp module) {
   llvm::SetVector<ArrayAttr> groups;
-  step.walk([&](CollectiveOpInterface op) { groups.insert(op.getAxesAttr()); });
+  module.walk(
+      [&](CollectiveOpInterface op) { groups.insert(op.getAxesAttr()); });
   return groups.takeVector();
 }

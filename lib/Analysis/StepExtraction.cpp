@@ -12,6 +12,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelCosts.h"
 #include "fsdp/Analysis/PlacedStep.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -26,10 +27,9 @@ using namespace mlir::fsdp::sched;
 namespace {
 class Extraction {
 public:
-  Extraction(ModuleOp module, func::FuncOp step,
-             SmallVectorImpl<Operation *> &origins)
-      : module(module), step(step), block(step.getBody().front()),
-        origins(origins) {}
+  Extraction(ProgramOp step, SmallVectorImpl<Operation *> &origins)
+      : module(step->getParentOfType<ModuleOp>()), step(step), states(step),
+        block(step.getBody().front()), origins(origins) {}
 
   FailureOr<StepProgram> extract();
   /// Without what only costs and readers want, of a step without places.
@@ -60,7 +60,8 @@ private:
                          StepTransfer &transfer);
 
   ModuleOp module;
-  func::FuncOp step;
+  ProgramOp step;
+  ProgramStates states;
   Block &block;
   SmallVectorImpl<Operation *> &origins;
   StepProgram program;
@@ -195,9 +196,12 @@ void Extraction::addBuffers() {
     if (auto arg = dyn_cast<BlockArgument>(value)) {
       unsigned i = arg.getArgNumber();
       buffer.isArgument = place.isArgument = true;
-      buffer.purpose = step.getArgAttr(i, names::kShard)   ? Purpose::Parameters
-                       : step.getArgAttr(i, names::kState) ? Purpose::Optimizer
-                                                           : Purpose::Other;
+      buffer.purpose = Purpose::Other;
+      if (StateOp state = states.getRead(i)) {
+        buffer.purpose = getPurpose(state.getKind());
+        if (state.getOffset())
+          buffer.stateOffset = *state.getOffset();
+      }
     } else if (!buffer.isArgument) {
       if (value.getDefiningOp<AllGatherOp>())
         buffer.purpose = Purpose::Gathered;
@@ -209,12 +213,22 @@ void Extraction::addBuffers() {
     program.buffers[program.values[values.lookup(getWholeValue(value))].buffer]
         .isResult = true;
 
+  llvm::SmallDenseSet<Operation *> used;
+  for (unsigned i = 0, e = step.getNumArguments(); i != e; ++i)
+    used.insert(states.getRead(i));
+  for (auto state : module.getOps<StateOp>())
+    if (state.getOffset() && !used.contains(state)) {
+      StepBuffer &idle = program.idleStates.emplace_back();
+      idle.bytes = getTensorBytes(state.getType());
+      idle.offset = idle.stateOffset = *state.getOffset();
+      idle.purpose = getPurpose(state.getKind());
+      idle.isArgument = idle.isResult = true;
+    }
+
   if (!isPlaced)
     return;
-  auto arena = step->getAttrOfType<DictionaryAttr>(names::kArena);
-  program.arenaBytes = getArenaBytes(step);
-  if (auto host = arena.getAs<IntegerAttr>("host_bytes"))
-    program.hostBytes = host.getInt();
+  program.arenaBytes = step.getArenaAttr().getBytes();
+  program.hostBytes = step.getArenaAttr().getHost();
 }
 
 //===----------------------------------------------------------------------===//
@@ -244,9 +258,8 @@ void Extraction::addMembers() {
 void Extraction::nameUnits() {
   auto getShardUnit = [&](Value value) -> Id {
     auto arg = dyn_cast<BlockArgument>(value);
-    auto shard = arg ? step.getArgAttrOfType<FlatSymbolRefAttr>(
-                           arg.getArgNumber(), names::kShard)
-                     : FlatSymbolRefAttr();
+    auto shard =
+        arg ? states.getShard(arg.getArgNumber()) : FlatSymbolRefAttr();
     return shard ? getUnit(shard.getValue()) : -1;
   };
   SmallVector<Operation *> ops;
@@ -328,7 +341,7 @@ StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
   result.source = program.ops.size() - 1;
   result.unit = unitOf.contains(&op) ? unitOf.lookup(&op) : -1;
   result.module = moduleOf.contains(&op) ? moduleOf.lookup(&op) : -1;
-  if (isa<func::ReturnOp, StartOp>(op))
+  if (isa<fsdp::ReturnOp, StartOp>(op))
     return result;
   for (Value operand : op.getOperands())
     result.reads.push_back(getRange(operand));
@@ -598,17 +611,15 @@ void Extraction::addReturn(Operation &op) {
   }
   // What nothing replaces is there for the next step, too.
   for (BlockArgument arg : step.getArguments()) {
-    unsigned i = arg.getArgNumber();
-    bool isKept = step.getArgAttr(i, names::kShard) ||
-                  step.getArgAttr(i, names::kState) ||
-                  step.getArgAttr(i, names::kBuffer);
-    if (isKept && !replaced.contains(arg))
+    if (states.getRead(arg.getArgNumber()) && !replaced.contains(arg))
       program.results.push_back(getRange(arg));
   }
 }
 
 LogicalResult Extraction::addOps() {
-  Operation *loss = getLossOp(step);
+  // An evaluation has no backward.
+  Operation *loss =
+      step.getKind() == ProgramKind::eval ? nullptr : getLossOp(step);
   bool backward = false;
   // Collectives of a group that has been added.
   llvm::SmallPtrSet<Operation *, 4> added;
@@ -622,7 +633,7 @@ LogicalResult Extraction::addOps() {
       addPack(pack);
     else if (isa<CheckOp>(op))
       addOp(StepOpKind::Check, op, "check");
-    else if (isa<func::ReturnOp>(op))
+    else if (isa<fsdp::ReturnOp>(op))
       addReturn(op);
     else if (auto transfer = dyn_cast<TransferOpInterface>(op)) {
       if (failed(addAlone(transfer)))
@@ -671,13 +682,14 @@ FailureOr<StepMemory> Extraction::extractMemory() {
   return std::move(memory);
 }
 
-FailureOr<StepMemory> fsdp::extractStepMemory(func::FuncOp step) {
+FailureOr<StepMemory> fsdp::extractStepMemory(ProgramOp step) {
   SmallVector<Operation *> origins;
-  return Extraction(nullptr, step, origins).extractMemory();
+  return Extraction(step, origins).extractMemory();
 }
 
 /// What kernels cost, and what they do, is in their bodies.
-static LogicalResult checkKernels(ModuleOp module, func::FuncOp step) {
+static LogicalResult checkKernels(ProgramOp step) {
+  auto module = step->getParentOfType<ModuleOp>();
   llvm::StringMap<func::FuncOp> declared;
   for (auto kernel : module.getOps<func::FuncOp>())
     if (kernel.isDeclaration())
@@ -695,19 +707,16 @@ static LogicalResult checkKernels(ModuleOp module, func::FuncOp step) {
 }
 
 FailureOr<StepProgram>
-fsdp::extractStepProgram(ModuleOp module,
+fsdp::extractStepProgram(ProgramOp step,
                          SmallVectorImpl<Operation *> *origins) {
-  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-  if (!step)
-    return module.emitError("expected a function @step");
-  if (failed(checkPlacedStep(step)) || failed(checkKernels(module, step)))
+  if (failed(checkPlacedStep(step)) || failed(checkKernels(step)))
     return failure();
-  auto meshes = module.getOps<MeshOp>();
+  auto meshes = step->getParentOfType<ModuleOp>().getOps<MeshOp>();
   SmallVector<Operation *> ignored;
   if (origins)
     origins->clear();
   FailureOr<StepProgram> program =
-      Extraction(module, step, origins ? *origins : ignored).extract();
+      Extraction(step, origins ? *origins : ignored).extract();
   if (succeeded(program) && !meshes.empty())
     program->worldSize = (*meshes.begin()).getWorldSize();
   return program;

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/StepGraph.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -21,12 +22,15 @@ Value fsdp::getUnitOf(Value value) {
 }
 
 /// What the forward pass of an L2 step returns.
-static SmallVector<Value> getForwardResults(func::FuncOp step) {
+static SmallVector<Value> getForwardResults(ProgramOp step) {
   SmallVector<Value> values;
+  ProgramStates states(step);
   Operation *ret = step.getBody().front().getTerminator();
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i)
-    if (step.getResultAttr(i, names::kLoss) ||
-        step.getResultAttr(i, names::kBufferUpdate))
+    if (StateOp state = states.getWritten(i);
+        step.getResultAttr(i, names::kLoss) ||
+        step.getResultAttr(i, names::kOutput) ||
+        (state && state.getKind() == StateKind::buffer))
       values.push_back(ret->getOperand(i));
   return values;
 }
@@ -51,7 +55,7 @@ void StepGraph::collectReads(Node &node, Value value, OpOperand *operand) {
   node.reads.push_back({index.lookup(op), value, operand});
 }
 
-StepGraph::StepGraph(func::FuncOp step) {
+StepGraph::StepGraph(ProgramOp step) {
   Block &block = step.getBody().front();
   StepPhases phases(&block, getForwardResults(step));
 

@@ -41,7 +41,7 @@ static int64_t getFirstElement(Value value) {
 
 using Names = llvm::DenseMap<Operation *, std::string>;
 
-static void nameLaunches(func::FuncOp step,
+static void nameLaunches(ProgramOp step,
                          llvm::function_ref<FlatParamOp(Operation *)> getUnit,
                          Names &names) {
   auto name = [&](LaunchOp launch, std::string module) {
@@ -96,7 +96,7 @@ static void nameSums(Value result, StringRef what, Names &names) {
   }
 }
 
-Names fsdp::getModules(func::FuncOp step,
+Names fsdp::getModules(ProgramOp step,
                        llvm::function_ref<FlatParamOp(Operation *)> getUnit) {
   Names modules;
   nameLaunches(step, getUnit, modules);

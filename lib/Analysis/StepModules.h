@@ -24,7 +24,7 @@ namespace mlir::fsdp {
 /// there. @getUnit: the flat parameter that a gather, a reduction or a pack is
 /// for, or null.
 llvm::DenseMap<Operation *, std::string>
-getModules(func::FuncOp step,
+getModules(ProgramOp step,
            llvm::function_ref<FlatParamOp(Operation *)> getUnit);
 
 } // namespace mlir::fsdp

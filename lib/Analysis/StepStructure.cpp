@@ -21,12 +21,14 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-func::FuncOp fsdp::getStep(ModuleOp module) {
-  auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-  return step && step.getBody().hasOneBlock() ? step : nullptr;
+ProgramOp fsdp::getTrainProgram(ModuleOp module) {
+  for (auto program : module.getOps<ProgramOp>())
+    if (program.getKind() == ProgramKind::train)
+      return program;
+  return nullptr;
 }
 
-LogicalResult fsdp::expectUnscheduled(func::FuncOp step) {
+LogicalResult fsdp::expectUnscheduled(ProgramOp step) {
   auto starts = step.getOps<StartOp>();
   if (starts.empty())
     return success();
@@ -36,7 +38,7 @@ LogicalResult fsdp::expectUnscheduled(func::FuncOp step) {
 }
 
 /// Groups stay on transfers that stand beside each other, until they start.
-static LogicalResult expectGroupsBesideEachOther(func::FuncOp step) {
+static LogicalResult expectGroupsBesideEachOther(ProgramOp step) {
   llvm::DenseMap<int32_t, Operation *> last;
   for (Operation &op : step.getOps()) {
     std::optional<int32_t> number = getGroup(&op);
@@ -56,7 +58,7 @@ static LogicalResult expectGroupsBesideEachOther(func::FuncOp step) {
   return success();
 }
 
-LogicalResult fsdp::expectAppliedPlan(func::FuncOp step) {
+LogicalResult fsdp::expectAppliedPlan(ProgramOp step) {
   constexpr std::pair<StringRef, StringRef> kAppliedBy[] = {
       {names::kKeep, "fsdp-keep-gathered"},
       {names::kRecompute, "fsdp-recompute-activations"},

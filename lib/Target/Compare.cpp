@@ -8,6 +8,7 @@
 #include "StepSource.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Target/PlanCompare.h"
 #include "fsdp/Target/StepScheduler.h"
 
@@ -43,7 +44,8 @@ compileProgram(const PlanOptions &options, StringRef order, StringRef profile) {
     return scheduler.takeError();
   if (llvm::Error error = scheduler->run(frontend))
     return std::move(error);
-  FailureOr<StepProgram> program = extractStepProgram(frontend.getModule());
+  FailureOr<StepProgram> program =
+      extractStepProgram(getTrainProgram(frontend.getModule()));
   if (failed(program))
     return llvm::createStringError("could not plan " + options.input);
   return std::move(*program);

@@ -94,7 +94,9 @@ private:
 /// Borders come on top of what was packed within the budget: they are for
 /// finding mistakes, so what they take beyond it is said, not refused.
 static void reportGuarded(ModuleOp module, int64_t budget) {
-  int64_t bytes = getArenaBytes(getStep(module));
+  int64_t bytes = 0;
+  for (auto program : module.getOps<ProgramOp>())
+    bytes = std::max(bytes, program.getArenaAttr().getBytes());
   if (bytes > budget)
     llvm::errs() << "guarded arena " << bytes << " bytes, " << bytes - budget
                  << " over the budget\n";
@@ -245,7 +247,7 @@ llvm::Error Compiler::tryWrap(StringRef wrap) {
   if (hasCode())
     if (llvm::Error error = makeKernelCode(*module, &scheduler))
       return error;
-  auto choice = scheduler.choose(frontend, *module);
+  auto choice = scheduler.choose(frontend, getTrainProgram(*module));
   if (!choice)
     return choice.takeError();
   wraps.push_back({wrap.str(), choice->fits(), choice->outcome.time,
@@ -323,11 +325,13 @@ llvm::Error Compiler::makeArena() {
     // The scheduler has packed it within the budget; borders come on top.
     PlanArenaOptions arena;
     arena.guard = options.guard;
+    if (options.guard)
+      pm.addPass(createLayoutState({/*guard=*/true}));
     if (!schedule || options.guard)
-      pm.addPass(createPlanArena(arena));
+      pm.addNestedPass<ProgramOp>(createPlanArena(arena));
     VerifyScheduleOptions verify;
     verify.budget = getArenaBudget();
-    pm.addPass(createVerifySchedule(verify));
+    pm.addNestedPass<ProgramOp>(createVerifySchedule(verify));
   };
   if (llvm::Error error = frontend.runPipeline(what, build))
     return error;
@@ -352,8 +356,9 @@ llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
   manifest.budgetBytes = getArenaBudget();
   if (schedule)
     manifest.order = options.schedule.order;
-  auto writeManifest = [&](ModuleOp module, const sched::StepProgram &program) {
-    return text = createManifest(module, program, manifest);
+  auto writeManifest = [&](ModuleOp module,
+                           ArrayRef<sched::StepProgram> programs) {
+    return text = createManifest(module, programs, manifest);
   };
   if (llvm::Error error =
           frontend.runPipeline("lower to LLVM", [&](OpPassManager &pm) {

@@ -137,9 +137,9 @@ Frontend::runPipeline(StringRef what,
 }
 
 llvm::Error
-Frontend::runPipeline(ModuleOp module, StringRef what,
+Frontend::runPipeline(Operation *op, StringRef what,
                       llvm::function_ref<void(OpPassManager &)> build) {
-  PassManager pm(&context);
+  PassManager pm(op->getName());
   // Verified is what a level ends with. A check of the whole step behind each
   // pass takes longer than the passes; tests run them through fsdp-opt, which
   // does it.
@@ -147,7 +147,7 @@ Frontend::runPipeline(ModuleOp module, StringRef what,
   pm.addInstrumentation(createCrashInstrumentation());
   build(pm);
   int64_t numErrors = diagnostics->getNumErrors();
-  bool failedToRun = failed(pm.run(module)) || failed(verify(module));
+  bool failedToRun = failed(pm.run(op)) || failed(verify(op));
   watch.lap(what);
   if (!failedToRun)
     return llvm::Error::success();

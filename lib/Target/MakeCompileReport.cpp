@@ -33,7 +33,8 @@ llvm::Expected<CompileReport>
 fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
                         const StepScheduler &scheduler,
                         ArrayRef<LoggedRemark> remarks) {
-  FailureOr<StepProgram> program = extractStepProgram(module);
+  ProgramOp step = getTrainProgram(module);
+  FailureOr<StepProgram> program = extractStepProgram(step);
   if (failed(program))
     return llvm::createStringError("could not report on " + options.input);
   auto cost = createClusterCost(scheduler.getCluster(), *program);
@@ -51,10 +52,7 @@ fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
   report.variant =
       simulateVariant(report.order, report.order, std::move(*program),
                       *cost->model, cost->placements);
-  report.variant.bound = getStep(module)
-                             ->getAttrOfType<DictionaryAttr>(names::kSchedule)
-                             .getAs<IntegerAttr>("bound")
-                             .getInt();
+  report.variant.bound = step.getScheduleAttr().getBound();
   for (const LoggedRemark &remark : remarks)
     report.remarks.push_back({remark.kind, remark.pass, remark.name,
                               getPlace(remark.loc), remark.text});

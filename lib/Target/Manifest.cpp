@@ -27,40 +27,52 @@ namespace {
 class ManifestWriter {
 public:
   ManifestWriter(ModuleOp module, const ManifestOptions &options)
-      : module(module), options(options), step(getStep(module)) {}
+      : module(module), options(options) {}
 
-  std::string write(const sched::StepProgram &program);
+  std::string write(ArrayRef<sched::StepProgram> programs);
 
 private:
   std::string getFingerprint();
   json::Array getMesh();
   json::Array getGroupList();
-  int64_t getEventCount();
-  json::Array getQueues();
-  json::Array getTraffic();
-  json::Object getCertificate(const sched::StepProgram &program);
   json::Object getTraced(DictionaryAttr traced);
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
   json::Array getBuffers();
-  json::Array getInputs();
-  json::Array getScalars();
   json::Object getArena();
-  json::Object getPlan();
-  json::Object getOutputs();
-
-  IntegerAttr getSize(StringRef key) {
-    return step->getAttrOfType<DictionaryAttr>(names::kArena)
-        .getAs<IntegerAttr>(key);
-  }
-  int64_t getOffset(unsigned arg) {
-    return getArenaOffset(step.getArgument(arg));
-  }
   MeshOp getMeshOp() { return *module.getOps<MeshOp>().begin(); }
 
   ModuleOp module;
   const ManifestOptions &options;
-  func::FuncOp step;
+};
+
+/// What the manifest says of one program.
+class ProgramWriter {
+public:
+  ProgramWriter(ProgramOp step, ArrayRef<ArrayAttr> groups, MeshOp mesh)
+      : step(step), groups(groups), mesh(mesh), arena(step.getArenaAttr()) {}
+
+  json::Object write(const sched::StepProgram &program, StringRef order);
+
+private:
+  int64_t getEventCount();
+  json::Array getQueues();
+  json::Array getTraffic();
+  json::Object getCertificate(const sched::StepProgram &program,
+                              StringRef order);
+  json::Array getInputs();
+  json::Array getScalars();
+  json::Object getArena();
+  json::Object getPlan();
+  json::Array getOutputs();
+  int64_t getOffset(unsigned arg) {
+    return getArenaOffset(step.getArgument(arg));
+  }
+
+  ProgramOp step;
+  ArrayRef<ArrayAttr> groups;
+  MeshOp mesh;
+  ArenaAttr arena;
 };
 } // namespace
 
@@ -88,16 +100,11 @@ static json::Value toJson(double value) {
   return value;
 }
 
-/// Whether the bytes of a buffer or input carry no sign.
-static bool isUnsigned(DictionaryAttr dict) {
-  auto flag = dict.getAs<BoolAttr>("unsigned");
-  return flag && flag.getValue();
-}
-
-/// How files and checkpoints name the elements of a buffer or input.
-static StringRef getStoredDtype(RankedTensorType type, DictionaryAttr dict) {
+/// How files and checkpoints name the elements of a buffer or input, whose
+/// bytes carry no sign if it @isUnsigned.
+static StringRef getStoredDtype(RankedTensorType type, bool isUnsigned) {
   Type element = type.getElementType();
-  if (isUnsigned(dict))
+  if (isUnsigned)
     element = IntegerType::get(type.getContext(), 8, IntegerType::Unsigned);
   return getDtypeName(element);
 }
@@ -151,71 +158,9 @@ json::Array ManifestWriter::getMesh() {
 
 json::Array ManifestWriter::getGroupList() {
   json::Array groups;
-  for (ArrayAttr axes : getGroups(step))
+  for (ArrayAttr axes : getGroups(module))
     groups.push_back(json::Object{{"axes", toJson(axes)}});
   return groups;
-}
-
-int64_t ManifestWriter::getEventCount() {
-  int64_t count = 0;
-  for (auto start : step.getOps<StartOp>())
-    count = std::max<int64_t>(count, start.getEvent() + 1);
-  return count;
-}
-
-json::Array ManifestWriter::getQueues() {
-  std::set<TransferQueue> used;
-  for (auto start : step.getOps<StartOp>())
-    used.insert(start.getQueue());
-  json::Array queues;
-  for (TransferQueue queue : used)
-    queues.push_back(stringifyTransferQueue(queue));
-  return queues;
-}
-
-json::Array ManifestWriter::getTraffic() {
-  struct Sum {
-    int64_t calls = 0, bytes = 0;
-  };
-  SmallVector<ArrayAttr> groups = getGroups(step);
-  llvm::MapVector<std::pair<int64_t, StringRef>, Sum> sums;
-  step.walk([&](CollectiveOpInterface op) {
-    int64_t group = llvm::find(groups, op.getAxesAttr()) - groups.begin();
-    Sum &sum = sums[{group, op->getName().stripDialect()}];
-    ++sum.calls;
-    sum.bytes += op.getTrafficBytes(getMeshOp().getGroupSize(op.getAxesAttr()));
-  });
-  json::Array traffic;
-  for (auto &[key, sum] : sums)
-    traffic.push_back(json::Object{{"group", key.first},
-                                   {"kind", key.second},
-                                   {"calls", sum.calls},
-                                   {"bytes", sum.bytes}});
-  return traffic;
-}
-
-/// What the code must be, and for people what each event is.
-json::Object ManifestWriter::getCertificate(const sched::StepProgram &program) {
-  json::Array transfers;
-  for (sched::Id start : sched::getEventOps(program).start) {
-    // An event that no start has is refused by the verifier.
-    const sched::StepOp &op = program.ops[start];
-    const sched::StepTransfer &transfer = program.transfers[op.transfer];
-    json::Array units;
-    for (sched::Id unit : transfer.atomUnits)
-      units.push_back(unit < 0 ? "" : program.units[unit]);
-    transfers.push_back(
-        json::Object{{"unit", op.unit < 0 ? "" : program.units[op.unit]},
-                     {"kind", kTransferKindNames[unsigned(transfer.kind)]},
-                     {"units", std::move(units)},
-                     {"phase", op.backward ? "backward" : "forward"}});
-  }
-  return json::Object{{"program", sched::getProgramHash(program)},
-                      {"issue", sched::getIssueHash(program)},
-                      {"order", options.order},
-                      {"peak_bytes", program.arenaBytes},
-                      {"host_bytes", program.hostBytes},
-                      {"transfers", std::move(transfers)}};
 }
 
 /// What fsdp-digest-trace wrote.
@@ -230,36 +175,32 @@ json::Object ManifestWriter::getTraced(DictionaryAttr traced) {
       {"constants", std::move(constants)}};
 }
 
-/// States of one flat parameter; those with one element are common to all.
+/// Optimizer states of one flat parameter; those with one element are common to
+/// all.
 json::Array ManifestWriter::getStates(FlatParamOp flat) {
   json::Array states;
-  for (BlockArgument arg : step.getArguments()) {
-    auto state = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
-                                                       names::kState);
-    if (!state)
+  for (auto state : module.getOps<StateOp>()) {
+    bool isShared = !state.getFlatParamAttr();
+    if (state.getKind() != StateKind::optimizer ||
+        (!isShared && state.getFlatParamAttr() != FlatSymbolRefAttr::get(flat)))
       continue;
-    auto owner = state.getAs<FlatSymbolRefAttr>("flat_param");
-    if (owner && owner != FlatSymbolRefAttr::get(flat))
-      continue;
-    auto type = cast<RankedTensorType>(arg.getType());
+    auto init = cast<FloatAttr>(state.getInitAttr());
     states.push_back(json::Object{
-        {"name", state.getAs<StringAttr>("name").getValue()},
-        {"dtype", getDtypeName(type.getElementType())},
-        {"scalar", !owner},
-        {"offset", getOffset(arg.getArgNumber())},
-        {"init", toJson(state.getAs<FloatAttr>("init").getValueAsDouble())}});
+        {"name", *state.getCheckpointName()},
+        {"dtype", getDtypeName(getElementTypeOrSelf(state.getType()))},
+        {"scalar", isShared},
+        {"offset", int64_t(*state.getOffset())},
+        {"init", toJson(init.getValueAsDouble())}});
   }
   return states;
 }
 
 json::Array ManifestWriter::getFlatParams() {
   json::Array result;
-  for (BlockArgument arg : step.getArguments()) {
-    auto name = step.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(),
-                                                         names::kShard);
-    if (!name)
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getKind() != StateKind::parameter)
       continue;
-    auto flat = module.lookupSymbol<FlatParamOp>(name);
+    auto flat = module.lookupSymbol<FlatParamOp>(*state.getFlatParam());
     json::Array members;
     for (MemberAttr member : flat.getMemberRange())
       members.push_back(
@@ -277,7 +218,7 @@ json::Array ManifestWriter::getFlatParams() {
         {"shard_axes", toJson(flat.getShardAxes())},
         {"trainable", flat.getTrainable()},
         {"per_rank", flat.getTrainable() && flat.isRankOwn()},
-        {"offset", getOffset(arg.getArgNumber())},
+        {"offset", int64_t(*state.getOffset())},
         {"members", std::move(members)},
         {"states", flat.getTrainable() ? getStates(flat) : json::Array()}});
   }
@@ -285,31 +226,112 @@ json::Array ManifestWriter::getFlatParams() {
 }
 
 json::Array ManifestWriter::getBuffers() {
-  llvm::StringSet<> updated;
-  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i)
-    if (auto update =
-            step.getResultAttrOfType<DictionaryAttr>(i, names::kBufferUpdate))
-      updated.insert(update.getAs<StringAttr>("fqn").getValue());
+  llvm::DenseSet<Attribute> written;
+  for (auto program : module.getOps<ProgramOp>())
+    for (unsigned i = 0, e = program.getNumResults(); i != e; ++i)
+      if (Attribute state = program.getWrittenState(i))
+        written.insert(state);
   json::Array buffers;
-  for (BlockArgument arg : step.getArguments()) {
-    auto buffer = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
-                                                        names::kBuffer);
-    if (!buffer)
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getKind() != StateKind::buffer)
       continue;
-    auto type = cast<RankedTensorType>(arg.getType());
-    StringRef fqn = buffer.getAs<StringAttr>("fqn").getValue();
-    buffers.push_back(
-        json::Object{{"fqn", fqn},
-                     {"per_rank", updated.contains(fqn)},
-                     {"dtype", getStoredDtype(type, buffer)},
-                     {"shape", toJson(type.getShape())},
-                     {"offset", getOffset(arg.getArgNumber())},
-                     {"init", getInit(buffer.get("init"), isUnsigned(buffer))}});
+    auto type = cast<RankedTensorType>(state.getType());
+    bool isUnsigned = state.getIsUnsigned();
+    buffers.push_back(json::Object{
+        {"fqn", *state.getCheckpointName()},
+        {"per_rank", written.contains(FlatSymbolRefAttr::get(state))},
+        {"dtype", getStoredDtype(type, isUnsigned)},
+        {"shape", toJson(type.getShape())},
+        {"offset", int64_t(*state.getOffset())},
+        {"init", getInit(state.getInitAttr(), isUnsigned)}});
   }
   return buffers;
 }
 
-json::Array ManifestWriter::getInputs() {
+/// The largest program's, and what is common to all.
+json::Object ManifestWriter::getArena() {
+  int64_t bytes = 0, host = 0, state = 0;
+  for (auto program : module.getOps<ProgramOp>()) {
+    ArenaAttr arena = program.getArenaAttr();
+    bytes = std::max(bytes, arena.getBytes());
+    host = std::max(host, arena.getHost());
+    state = std::max(state, arena.getState());
+  }
+  return json::Object{
+      {"bytes", bytes},
+      {"host_bytes", host},
+      {"state_bytes", state},
+      {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))},
+      {"budget_bytes", options.budgetBytes}};
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+int64_t ProgramWriter::getEventCount() {
+  int64_t count = 0;
+  for (auto start : step.getOps<StartOp>())
+    count = std::max<int64_t>(count, start.getEvent() + 1);
+  return count;
+}
+
+json::Array ProgramWriter::getQueues() {
+  std::set<TransferQueue> used;
+  for (auto start : step.getOps<StartOp>())
+    used.insert(start.getQueue());
+  json::Array queues;
+  for (TransferQueue queue : used)
+    queues.push_back(stringifyTransferQueue(queue));
+  return queues;
+}
+
+json::Array ProgramWriter::getTraffic() {
+  struct Sum {
+    int64_t calls = 0, bytes = 0;
+  };
+  llvm::MapVector<std::pair<int64_t, StringRef>, Sum> sums;
+  step.walk([&](CollectiveOpInterface op) {
+    int64_t group = llvm::find(groups, op.getAxesAttr()) - groups.begin();
+    Sum &sum = sums[{group, op->getName().stripDialect()}];
+    ++sum.calls;
+    sum.bytes += op.getTrafficBytes(mesh.getGroupSize(op.getAxesAttr()));
+  });
+  json::Array traffic;
+  for (auto &[key, sum] : sums)
+    traffic.push_back(json::Object{{"group", key.first},
+                                   {"kind", key.second},
+                                   {"calls", sum.calls},
+                                   {"bytes", sum.bytes}});
+  return traffic;
+}
+
+/// What the code must be, and for people what each event is.
+json::Object ProgramWriter::getCertificate(const sched::StepProgram &program,
+                                           StringRef order) {
+  json::Array transfers;
+  for (sched::Id start : sched::getEventOps(program).start) {
+    // An event that no start has is refused by the verifier.
+    const sched::StepOp &op = program.ops[start];
+    const sched::StepTransfer &transfer = program.transfers[op.transfer];
+    json::Array units;
+    for (sched::Id unit : transfer.atomUnits)
+      units.push_back(unit < 0 ? "" : program.units[unit]);
+    transfers.push_back(
+        json::Object{{"unit", op.unit < 0 ? "" : program.units[op.unit]},
+                     {"kind", kTransferKindNames[unsigned(transfer.kind)]},
+                     {"units", std::move(units)},
+                     {"phase", op.backward ? "backward" : "forward"}});
+  }
+  return json::Object{{"program", sched::getProgramHash(program)},
+                      {"issue", sched::getIssueHash(program)},
+                      {"order", order},
+                      {"peak_bytes", program.arenaBytes},
+                      {"host_bytes", program.hostBytes},
+                      {"transfers", std::move(transfers)}};
+}
+
+json::Array ProgramWriter::getInputs() {
   json::Array inputs;
   for (BlockArgument arg : step.getArguments()) {
     auto input = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
@@ -321,6 +343,7 @@ json::Array ManifestWriter::getInputs() {
       auto value = input.getAs<IntegerAttr>(key);
       return value ? json::Value(value.getInt()) : json::Value(nullptr);
     };
+    auto isUnsigned = input.getAs<BoolAttr>("unsigned");
     auto shift = input.getAs<IntegerAttr>("shift");
     bool isUnknown = bool(input.getAs<StringAttr>("shift"));
     auto list = [&](StringRef key) -> json::Value {
@@ -331,7 +354,7 @@ json::Array ManifestWriter::getInputs() {
     auto allowed = list("allowed");
     inputs.push_back(json::Object{
         {"name", input.getAs<StringAttr>("name").getValue()},
-        {"dtype", getStoredDtype(type, input)},
+        {"dtype", getStoredDtype(type, isUnsigned && isUnsigned.getValue())},
         {"shape", toJson(type.getShape())},
         {"offset", getOffset(arg.getArgNumber())},
         {"low", bound("low")},
@@ -346,7 +369,7 @@ json::Array ManifestWriter::getInputs() {
   return inputs;
 }
 
-json::Array ManifestWriter::getScalars() {
+json::Array ProgramWriter::getScalars() {
   json::Array scalars;
   for (BlockArgument arg : step.getArguments()) {
     auto scalar = step.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
@@ -365,50 +388,69 @@ json::Array ManifestWriter::getScalars() {
   return scalars;
 }
 
-json::Object ManifestWriter::getArena() {
+json::Object ProgramWriter::getArena() {
   json::Array segments;
-  for (StringRef name : kSegmentNames)
+  int64_t sizes[] = {arena.getState(), arena.getInputs(),
+                     arena.getCommunicated(), arena.getTransient()};
+  int64_t offset = 0;
+  for (auto [name, bytes] : llvm::zip_equal(kSegmentNames, sizes)) {
     segments.push_back(
-        json::Object{{"name", name},
-                     {"offset", getSize((name + "_offset").str()).getInt()},
-                     {"bytes", getSize((name + "_bytes").str()).getInt()}});
-  auto hostBytes = getSize("host_bytes");
-  return json::Object{
-      {"bytes", getSize("bytes").getInt()},
-      {"host_bytes", hostBytes ? hostBytes.getInt() : 0},
-      {"segments", std::move(segments)},
-      {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))},
-      {"budget_bytes", options.budgetBytes}};
+        json::Object{{"name", name}, {"offset", offset}, {"bytes", bytes}});
+    offset += bytes;
+  }
+  return json::Object{{"bytes", arena.getBytes()},
+                      {"host_bytes", arena.getHost()},
+                      {"segments", std::move(segments)}};
 }
 
-json::Object ManifestWriter::getPlan() {
+json::Object ProgramWriter::getPlan() {
   json::Object plan;
-  for (StringRef name : kPurposeNames)
-    plan[name] = getSize(("peak_" + name).str()).getInt();
+  for (auto [name, bytes] :
+       llvm::zip_equal(kPurposeNames, arena.getPeak().asArrayRef()))
+    plan[name] = bytes;
   return plan;
 }
 
-json::Object ManifestWriter::getOutputs() {
-  json::Object outputs;
-  Operation *ret = step.getBody().front().getTerminator();
-  auto add = [&](StringRef name, StringRef attr) {
-    for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
-      if (!step.getResultAttr(i, attr))
-        continue;
-      Value value = ret->getOperand(i);
-      outputs[name] = json::Object{
-          {"dtype",
-           getDtypeName(
-               cast<RankedTensorType>(value.getType()).getElementType())},
-          {"offset", getArenaOffset(value)}};
-    }
-  };
-  add("loss", names::kLoss);
-  add("grad_norm", names::kGradNorm);
+json::Array ProgramWriter::getOutputs() {
+  json::Array outputs;
+  for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
+    StringRef name;
+    if (step.getResultAttr(i, names::kLoss))
+      name = "loss";
+    else if (step.getResultAttr(i, names::kGradNorm))
+      name = "grad_norm";
+    else if (auto output =
+                 step.getResultAttrOfType<DictionaryAttr>(i, names::kOutput))
+      name = output.getAs<StringAttr>("name").getValue();
+    else
+      continue;
+    Value value = step.getReturn().getOperand(i);
+    auto type = cast<RankedTensorType>(value.getType());
+    outputs.push_back(
+        json::Object{{"name", name},
+                     {"dtype", getDtypeName(type.getElementType())},
+                     {"shape", toJson(type.getShape())},
+                     {"offset", getArenaOffset(value)}});
+  }
   return outputs;
 }
 
-std::string ManifestWriter::write(const sched::StepProgram &program) {
+json::Object ProgramWriter::write(const sched::StepProgram &program,
+                                  StringRef order) {
+  return json::Object{{"name", step.getSymName()},
+                      {"kind", stringifyProgramKind(step.getKind())},
+                      {"arena", getArena()},
+                      {"plan", getPlan()},
+                      {"certificate", getCertificate(program, order)},
+                      {"events", getEventCount()},
+                      {"queues", getQueues()},
+                      {"traffic", getTraffic()},
+                      {"inputs", getInputs()},
+                      {"scalars", getScalars()},
+                      {"outputs", getOutputs()}};
+}
+
+std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
   auto text = [&](StringRef key) {
     auto attr = module->getAttrOfType<StringAttr>(key);
     return attr ? attr.getValue() : StringRef();
@@ -416,8 +458,14 @@ std::string ManifestWriter::write(const sched::StepProgram &program) {
   json::Array features;
   for (const std::string &feature : options.features)
     features.push_back(feature);
+  SmallVector<ArrayAttr> groups = getGroups(module);
+  json::Array programs;
+  for (auto [program, of] :
+       llvm::zip_equal(module.getOps<ProgramOp>(), extracted))
+    programs.push_back(
+        ProgramWriter(program, groups, getMeshOp()).write(of, options.order));
   json::Object manifest{
-      {"format", 1},
+      {"format", 2},
       {"name", options.name},
       {"fingerprint", getFingerprint()},
       {"target", json::Object{{"kind", "cpu"},
@@ -429,16 +477,9 @@ std::string ManifestWriter::write(const sched::StepProgram &program) {
       {"wrap", text(names::kWrap)},
       {"groups", getGroupList()},
       {"arena", getArena()},
-      {"plan", getPlan()},
-      {"certificate", getCertificate(program)},
-      {"events", getEventCount()},
-      {"queues", getQueues()},
-      {"traffic", getTraffic()},
       {"flat_params", getFlatParams()},
       {"buffers", getBuffers()},
-      {"inputs", getInputs()},
-      {"scalars", getScalars()},
-      {"outputs", getOutputs()}};
+      {"programs", std::move(programs)}};
   if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))
     manifest["traced"] = getTraced(traced);
   if (module->hasAttr(names::kSkipsNonfinite))
@@ -449,15 +490,19 @@ std::string ManifestWriter::write(const sched::StepProgram &program) {
 }
 
 std::string fsdp::createManifest(ModuleOp module,
-                                 const sched::StepProgram &program,
+                                 ArrayRef<sched::StepProgram> programs,
                                  const ManifestOptions &options) {
-  return ManifestWriter(module, options).write(program);
+  return ManifestWriter(module, options).write(programs);
 }
 
 FailureOr<std::string> fsdp::createManifest(ModuleOp module,
                                             const ManifestOptions &options) {
-  FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
-  if (failed(program))
-    return failure();
-  return createManifest(module, *program, options);
+  std::vector<sched::StepProgram> programs;
+  for (auto program : module.getOps<ProgramOp>()) {
+    FailureOr<sched::StepProgram> extracted = extractCertifiedProgram(program);
+    if (failed(extracted))
+      return failure();
+    programs.push_back(std::move(*extracted));
+  }
+  return createManifest(module, programs, options);
 }

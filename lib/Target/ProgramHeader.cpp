@@ -20,7 +20,7 @@ using namespace mlir::fsdp;
 using llvm::StringRef;
 namespace json = llvm::json;
 
-static constexpr llvm::StringLiteral kEntry = "fsdp_rt_program_entry";
+static constexpr llvm::StringLiteral kEntry = "fsdp_rt_artifact_entry";
 
 /// Letters, digits and '_', one of which is not a digit in front.
 static std::string toIdentifier(StringRef name) {
@@ -88,7 +88,7 @@ void mlir::fsdp::addProgramFunction(llvm::Module &module, StringRef prefix) {
   llvm::LLVMContext &context = module.getContext();
   auto *function = llvm::Function::Create(
       llvm::FunctionType::get(llvm::PointerType::getUnqual(context), false),
-      llvm::GlobalValue::ExternalLinkage, prefix + "_program", module);
+      llvm::GlobalValue::ExternalLinkage, prefix + "_artifact", module);
   llvm::IRBuilder<> builder(
       llvm::BasicBlock::Create(context, /*Name=*/"", function));
   builder.CreateRet(entry);
@@ -117,8 +117,10 @@ public:
 private:
   void writeTitle();
   void writeExample();
-  void writeInputs();
-  void writeScalars();
+  void writePrograms();
+  void writeInputs(const json::Object &program, const std::string &kind);
+  void writeOutputs(const json::Object &program, const std::string &kind);
+  void writeScalars(const json::Object &program);
   void writeParameters();
 
   /// A macro's name that no other has.
@@ -210,12 +212,13 @@ void HeaderWriter::writeExample() {
      << " * Use, with the functions of fsdp-rt/fsdp-rt.h:\n *\n"
      << " *   fsdp_session *s;\n"
      << " *   if (fsdp_create(" << prefix
-     << "_program(), NULL, &s) != FSDP_OK)\n"
+     << "_artifact(), NULL, &s) != FSDP_OK)\n"
      << " *     return fail(fsdp_last_error(NULL));\n"
      << " *   fsdp_init_from_seed(s, 0);\n"
      << " *   for (int step = 0; step < steps; ++step) {\n"
      << " *     for (int rank = 0; rank < " << upper << "_RANKS; ++rank) {\n"
-     << " *       // fsdp_set_input(s, rank, NAME, data, BYTES) for each input "
+     << " *       // fsdp_set_input(s, NULL, rank, NAME, data, BYTES) for each "
+        "input "
         "below\n"
      << " *     }\n"
      << " *     fsdp_step(s, learning_rate);\n"
@@ -228,15 +231,53 @@ void HeaderWriter::writeExample() {
         "where it was\n * when the step was compiled.\n */\n";
 }
 
-void HeaderWriter::writeInputs() {
+/// The first program, which trains, and under their names those that functions
+/// want to know by name.
+void HeaderWriter::writePrograms() {
+  for (const json::Value &value : *manifest.getArray("programs")) {
+    const json::Object &program = *value.getAsObject();
+    StringRef name = getString(program, "name");
+    std::string kind;
+    if (&value != &manifest.getArray("programs")->front()) {
+      kind = StringRef(toIdentifier(name)).upper() + "_";
+      os << "/* The program " << toComment(name)
+         << ": its name for fsdp_run and others. */\n#define "
+         << getMacro("PROGRAM", name) << " " << toLiteral(name) << "\n\n";
+    }
+    writeInputs(program, kind);
+    if (kind.empty())
+      writeScalars(program);
+    else
+      writeOutputs(program, kind);
+  }
+}
+
+void HeaderWriter::writeOutputs(const json::Object &program,
+                                const std::string &kind) {
+  os << "/* Outputs of one rank: names and bytes for fsdp_read_output. "
+        "Row-major. */\n";
+  for (const json::Value &value : *program.getArray("outputs")) {
+    const json::Object &output = *value.getAsObject();
+    StringRef name = getString(output, "name"),
+              dtype = getString(output, "dtype");
+    os << "#define " << getMacro(kind + "OUTPUT", name) << " "
+       << toLiteral(name) << " /* " << getElementType(dtype).c << ", "
+       << describeTensor(output, dtype) << " */\n#define "
+       << getMacro(kind + "BYTES", name) << " " << getBytes(output) << "\n";
+  }
+  os << "\n";
+}
+
+void HeaderWriter::writeInputs(const json::Object &program,
+                               const std::string &kind) {
   os << "/* Inputs of one rank: names and bytes for fsdp_set_input. "
         "Row-major. */\n";
-  for (const json::Value &value : *manifest.getArray("inputs")) {
+  for (const json::Value &value : *program.getArray("inputs")) {
     const json::Object &input = *value.getAsObject();
     StringRef name = getString(input, "name"),
               dtype = getString(input, "dtype");
     ElementType type = getElementType(dtype);
-    os << "#define " << getMacro("INPUT", name) << " " << toLiteral(name)
+    os << "#define " << getMacro(kind + "INPUT", name) << " " << toLiteral(name)
        << " /* " << type.c << ", " << describeTensor(input, dtype);
     auto low = input.getInteger("low"), high = input.getInteger("high");
     if (low || high) {
@@ -250,15 +291,15 @@ void HeaderWriter::writeInputs() {
         for (const json::Value &value : *allowed)
           os << ", or " << value;
     }
-    os << " */\n#define " << getMacro("BYTES", name) << " " << getBytes(input)
-       << "\n";
+    os << " */\n#define " << getMacro(kind + "BYTES", name) << " "
+       << getBytes(input) << "\n";
   }
   os << "\n";
 }
 
-void HeaderWriter::writeScalars() {
+void HeaderWriter::writeScalars(const json::Object &program) {
   os << "/* Scalars, for fsdp_set_scalar; fsdp_step sets \"lr\". */\n";
-  for (const json::Value &value : *manifest.getArray("scalars")) {
+  for (const json::Value &value : *program.getArray("scalars")) {
     const json::Object &scalar = *value.getAsObject();
     StringRef name = getString(scalar, "name");
     os << "#define " << getMacro("SCALAR", name) << " " << toLiteral(name)
@@ -301,14 +342,13 @@ std::string HeaderWriter::write() {
   os << "\n#ifndef " << guard << "\n#define " << guard << "\n\n"
      << "#include \"fsdp-rt/fsdp-rt.h\"\n\n"
      << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-     << "/* The program, for fsdp_create. Lives as long as the library is "
+     << "/* The programs, for fsdp_create. Live as long as the library is "
         "loaded. */\n"
-     << "const fsdp_rt_program *" << prefix << "_program(void);\n\n"
+     << "const fsdp_rt_artifact *" << prefix << "_artifact(void);\n\n"
      << "#define " << upper << "_RANKS " << getRanks() << "\n"
      << "#define " << upper << "_FINGERPRINT "
      << toLiteral(getString(manifest, "fingerprint")) << "\n\n";
-  writeInputs();
-  writeScalars();
+  writePrograms();
   writeParameters();
   os << "#ifdef __cplusplus\n}\n#endif\n\n#endif /* " << guard << " */\n";
   return std::move(text);

@@ -96,68 +96,73 @@ void StepScheduler::fillOrder(OpPassManager &pm, const Choice &choice) const {
   pm.addPass(createScheduleStep(schedule, choice.schedule));
 }
 
-/// "step 412.3 ms, bound 406.8 ms, gap 1.4 %".
+/// "step 412.3 ms, bound 406.8 ms, gap 1.4 %"; of further programs with their
+/// names.
 void StepScheduler::report(ModuleOp module) const {
-  func::FuncOp step = getStep(module);
-  auto schedule = step->getAttrOfType<DictionaryAttr>(names::kSchedule);
-  auto get = [&](StringRef key) {
-    return toSeconds(schedule.getAs<IntegerAttr>(key).getInt()) * 1e3;
-  };
-  double time = get("step"), bound = get("bound");
-  llvm::errs() << llvm::formatv(
-      "step {0:f3} ms, bound {1:f3} ms, gap {2:f1} %, on {3}; arena {4:f1} MiB "
-      "of {5:f1}\n",
-      time, bound, bound > 0 ? 100 * (time - bound) / bound : 0,
-      makePrintable(cluster.name), getArenaBytes(step) / 1048576.0,
-      budget / 1048576.0);
+  for (auto program : module.getOps<ProgramOp>()) {
+    ScheduleAttr schedule = program.getScheduleAttr();
+    double time = toSeconds(schedule.getStep()) * 1e3,
+           bound = toSeconds(schedule.getBound()) * 1e3;
+    std::string name = program == getTrainProgram(module)
+                           ? "step"
+                           : makePrintable(program.getSymName());
+    llvm::errs() << llvm::formatv(
+        "{0} {1:f3} ms, bound {2:f3} ms, gap {3:f1} %, on {4}; arena {5:f1} "
+        "MiB of {6:f1}\n",
+        name, time, bound, bound > 0 ? 100 * (time - bound) / bound : 0,
+        makePrintable(cluster.name),
+        program.getArenaAttr().getBytes() / 1048576.0, budget / 1048576.0);
+  }
 }
 
 /// Packing adds copies to a step, of what could not be computed in its place:
 /// its time is known only then.
-static llvm::Error recordTime(ModuleOp module, const Cluster &cluster) {
-  auto program = extractStepProgram(module);
-  if (failed(program))
+static llvm::Error recordTime(ProgramOp program, const Cluster &cluster) {
+  auto extracted = extractStepProgram(program);
+  if (failed(extracted))
     return llvm::createStringError("expected a step that can be timed");
-  auto cost = createClusterCost(cluster, *program);
+  auto cost = createClusterCost(cluster, *extracted);
   if (!cost)
     return cost.takeError();
   Time time =
-      sched::play(addTimes(*program, *cost->model, cost->placements)).step;
-  func::FuncOp step = getStep(module);
-  NamedAttrList schedule(step->getAttrOfType<DictionaryAttr>(names::kSchedule));
-  schedule.set("step", Builder(module.getContext()).getI64IntegerAttr(time));
-  step->setAttr(names::kSchedule, schedule.getDictionary(module.getContext()));
+      sched::play(addTimes(*extracted, *cost->model, cost->placements)).step;
+  ScheduleAttr schedule = program.getScheduleAttr();
+  program.setScheduleAttr(ScheduleAttr::get(
+      program.getContext(), schedule.getOrder(), schedule.getBound(), time));
   return llvm::Error::success();
 }
 
-llvm::Error StepScheduler::order(Frontend &frontend,
+llvm::Error StepScheduler::order(Frontend &frontend, ProgramOp program,
                                  const Choice &choice) const {
-  if (llvm::Error error = frontend.runPipeline(
-          "schedule", [&](OpPassManager &pm) { fillOrder(pm, choice); }))
+  if (llvm::Error error =
+          frontend.runPipeline(program, "schedule", [&](OpPassManager &pm) {
+            fillOrder(pm, choice);
+          }))
     return error;
-  return frontend.runPipeline(
-      "arena", [](OpPassManager &pm) { pm.addPass(createPlanArena()); });
+  return frontend.runPipeline(program, "arena", [](OpPassManager &pm) {
+    pm.addPass(createPlanArena());
+  });
 }
 
 /// The planner wants to know how large things are and which share memory.
-static llvm::Error makeDraft(Frontend &frontend, ModuleOp module) {
-  return frontend.runPipeline(module, "draft", [](OpPassManager &pm) {
+static llvm::Error makeDraft(Frontend &frontend, ProgramOp program) {
+  return frontend.runPipeline(program, "draft", [](OpPassManager &pm) {
     pm.addPass(createPlanArena({/*draft=*/true}));
   });
 }
 
 /// It is of the step's program, so that only what is found is made.
 llvm::Expected<StepScheduler::Choice>
-StepScheduler::choose(Frontend &frontend, ModuleOp module) const {
-  if (llvm::Error error = makeDraft(frontend, module))
+StepScheduler::choose(Frontend &frontend, ProgramOp program) const {
+  if (llvm::Error error = makeDraft(frontend, program))
     return std::move(error);
-  auto program = extractStepProgram(module);
-  if (failed(program))
+  auto extracted = extractStepProgram(program);
+  if (failed(extracted))
     return llvm::createStringError("expected a step that can be planned");
-  auto cost = createClusterCost(cluster, *program);
+  auto cost = createClusterCost(cluster, *extracted);
   if (!cost)
     return cost.takeError();
-  sched::ProgramTrials trials(*program, *cost->model, cost->placements,
+  sched::ProgramTrials trials(*extracted, *cost->model, cost->placements,
                               cluster.host ? cluster.host->memoryBytes : 0,
                               rules);
   auto fit = sched::fitStep(trials, budget);
@@ -176,12 +181,14 @@ StepScheduler::choose(Frontend &frontend, ModuleOp module) const {
                 trials.getBestOutcome()};
 }
 
-llvm::Error StepScheduler::refuse(int64_t needed) const {
+llvm::Error StepScheduler::refuse(ProgramOp program, int64_t needed) const {
+  bool isTrain = program.getKind() == ProgramKind::train;
   return llvm::createStringError(llvm::formatv(
-      "expected a memory budget of at least {0} bytes ({1} for the arena, {2} "
-      "for {3}), got {4}",
+      "expected a memory budget of at least {0} bytes ({1} for the arena{5}, "
+      "{2} for {3}), got {4}",
       needed + reserved, formatBytes(needed), formatBytes(reserved),
-      reservedFor, budget + reserved));
+      reservedFor, budget + reserved,
+      isTrain ? "" : " of " + makePrintable(program.getSymName())));
 }
 
 void StepScheduler::reserveScratch(ModuleOp module) {
@@ -210,35 +217,44 @@ StepScheduler::getRemarkingPasses(const ScheduleOptions &options) {
 
 llvm::Error StepScheduler::run(Frontend &frontend,
                                std::optional<Choice> known) const {
+  ModuleOp module = frontend.getModule();
+  ProgramOp train = getTrainProgram(module);
+  for (auto program : module.getOps<ProgramOp>())
+    if (llvm::Error error =
+            run(frontend, program, program == train ? known : std::nullopt))
+      return error;
+  return llvm::Error::success();
+}
+
+llvm::Error StepScheduler::run(Frontend &frontend, ProgramOp program,
+                               std::optional<Choice> known) const {
   Choice choice;
   choice.order = {budget, 0};
   bool isPlanned = options.hasPlan();
   if (isPlanned) {
-    ModuleOp module = frontend.getModule();
     auto chosen = known ? llvm::Expected<Choice>(std::move(*known))
-                        : choose(frontend, module);
+                        : choose(frontend, program);
     if (!chosen)
       return chosen.takeError();
     choice = *chosen;
     if (known)
-      if (llvm::Error error = makeDraft(frontend, module))
+      if (llvm::Error error = makeDraft(frontend, program))
         return error;
     if (!choice.fits())
-      return refuse(choice.leastBytes);
+      return refuse(program, choice.leastBytes);
     if (llvm::Error error = frontend.runPipeline(
-            "plan", [&](OpPassManager &pm) { fillPlan(pm, choice); }))
+            program, "plan", [&](OpPassManager &pm) { fillPlan(pm, choice); }))
       return error;
   }
-  if (llvm::Error error = order(frontend, choice))
+  if (llvm::Error error = order(frontend, program, choice))
     return error;
-  ModuleOp module = frontend.getModule();
-  int64_t bytes = getArenaBytes(getStep(module));
+  int64_t bytes = program.getArenaAttr().getBytes();
   if (isPlanned && bytes != choice.outcome.bytes)
     return llvm::createStringError("internal error: expected an arena of " +
                                    llvm::Twine(choice.outcome.bytes) +
                                    " bytes, as planned, got " +
                                    llvm::Twine(bytes));
   if (bytes > budget)
-    return refuse(bytes);
-  return recordTime(module, cluster);
+    return refuse(program, bytes);
+  return recordTime(program, cluster);
 }

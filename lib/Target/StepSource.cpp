@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -94,10 +95,10 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
     return error;
   if (llvm::Error error =
           frontend.runPipeline(*module, "arena", [](OpPassManager &pm) {
-            pm.addPass(createPlanArena());
+            pm.addNestedPass<ProgramOp>(createPlanArena());
           }))
     return error;
-  FailureOr<StepProgram> program = extractStepProgram(*module);
+  FailureOr<StepProgram> program = extractStepProgram(getTrainProgram(*module));
   if (failed(program))
     return llvm::createStringError("could not plan " + settings.input);
   LoweredStep step;

@@ -1,8 +1,8 @@
 // RUN: fsdp-opt %s --fsdp-adopt-kernels --split-input-file -verify-diagnostics
 
-func.func @step(%x: tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) {
   %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   return %out : tensor<4xf32>
@@ -17,9 +17,9 @@ module @fallback {
 
 // -----
 
-func.func @step(%x: tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) {
   %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   return %out : tensor<4xf32>
@@ -37,9 +37,9 @@ module @fallback {
 
 // Each iteration makes a buffer while the one before it is still read.
 
-func.func @step(%x: tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) {
   %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   return %out : tensor<4xf32>
@@ -62,9 +62,9 @@ module @fallback {
 
 // -----
 
-func.func @step(%x: tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) {
   %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   return %out : tensor<4xf32>
@@ -78,9 +78,9 @@ module @fallback {
 
 // -----
 
-func.func @step(%x: tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) {
   %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   return %out : tensor<4xf32>

@@ -1,9 +1,9 @@
 // RUN: fsdp-opt %s --fsdp-adopt-kernels | FileCheck %s
 
-func.func @step(%x: tensor<4xf32>, %flags: tensor<4xi1>) {
+fsdp.program @step(%x: tensor<4xf32>, %flags: tensor<4xi1>) {
   %0 = fsdp.launch @buffers(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = fsdp.launch @branch(%flags) : (tensor<4xi1>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 
 // Two buffers get places in scratch memory, 64 bytes apart.

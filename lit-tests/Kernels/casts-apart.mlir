@@ -4,7 +4,7 @@
 
 // The gradient of `c` needs no gather: it is reduced, and `c` updated, before `c` is gathered for that of `a`. What that
 // gather sends is cast by a kernel of its own: one that updates `c`, too, would have the gather wait for the reduction.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK:         %[[CAST:.*]] = fsdp.launch @{{.*}}(%[[C:arg[0-9]+]]) : (tensor<32xf32>) -> tensor<32xbf16>
 // CHECK-NEXT:    fsdp.all_gather %[[CAST]] on @mesh["shard"] for backward
 module attributes {fsdp.modules = [{fqn = "", class = "M"}, {fqn = "a", class = "L"}, {fqn = "b", class = "L"},

@@ -6,13 +6,13 @@
 
 #id = affine_map<(i) -> (i)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[IN:.*]] = arith.cmpi ult, %[[ROW:.*]], %c4{{.*}} : index
 // CHECK-NEXT:    cf.assert %[[IN]], "index 0 of tensor<4xf32> must be from 0 to 3 (embed)"
 // CHECK-NEXT:    tensor.extract %{{.*}}[%[[ROW]]]
-// KERNELS-LABEL: func.func @step
+// KERNELS-LABEL: fsdp.program @step
 // KERNELS:         fsdp.check %{{.*}}, "index 0 of tensor<4xf32> must be from 0 to 3 (embed) (input 'rows')"
-func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows"}}) -> tensor<5xf32> {
+fsdp.program @step(%table: tensor<4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows"}}) -> tensor<5xf32> {
   %e = tensor.empty() : tensor<5xf32>
   %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%rows : tensor<5xi64>) outs(%e : tensor<5xf32>) {
@@ -21,7 +21,7 @@ func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64> {fsdp.input = {name 
     %v = tensor.extract %table[%row] : tensor<4xf32> loc("embed")
     linalg.yield %v : f32
   } -> tensor<5xf32>
-  return %r : tensor<5xf32>
+  fsdp.return %r : tensor<5xf32>
 }
 
 // -----
@@ -33,14 +33,14 @@ func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64> {fsdp.input = {name 
 #id = affine_map<(i) -> (i)>
 #two = affine_map<(i, j) -> (i, j)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-NOT:     cf.assert
 // CHECK:         return
-// ALL-LABEL: func.func @step
+// ALL-LABEL: fsdp.program @step
 // ALL:         cf.assert %{{.*}}, "index 1 of tensor<5x4xf32> must be from 0 to 3 (
 // ALL-NOT:     cf.assert
 // ALL:         return
-func.func @step(%table: tensor<5x4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows", low = 0, high = 2}}) -> tensor<5x1xf32> {
+fsdp.program @step(%table: tensor<5x4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows", low = 0, high = 2}}) -> tensor<5x1xf32> {
   %two = arith.constant 2 : i64
   %one = arith.constant 1 : index
   %flat = tensor.expand_shape %rows [[0, 1]] output_shape [5, 1] : tensor<5xi64> into tensor<5x1xi64>
@@ -55,7 +55,7 @@ func.func @step(%table: tensor<5x4xf32>, %rows: tensor<5xi64> {fsdp.input = {nam
     %v = tensor.extract %table[%l, %next] : tensor<5x4xf32>
     linalg.yield %v : f32
   } -> tensor<5x1xf32>
-  return %r : tensor<5x1xf32>
+  fsdp.return %r : tensor<5x1xf32>
 }
 
 // -----
@@ -65,7 +65,7 @@ func.func @step(%table: tensor<5x4xf32>, %rows: tensor<5xi64> {fsdp.input = {nam
 
 #id = affine_map<(i) -> (i)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         cf.assert %{{.*}}, "too large"
 // CHECK:         cf.assert %{{.*}}, "too small"
 // CHECK-NOT:     cf.assert
@@ -75,7 +75,7 @@ func.func @step(%table: tensor<5x4xf32>, %rows: tensor<5xi64> {fsdp.input = {nam
 // CHECK:           tensor.insert %{{.*}} into %{{.*}}[%[[SAFE]]]
 // CHECK-NOT:     fsdp.check
 // CHECK:         return
-func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64>) -> (tensor<5xf32>, tensor<4xf32>) {
+fsdp.program @step(%table: tensor<4xf32>, %rows: tensor<5xi64>) -> (tensor<5xf32>, tensor<4xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c5 = arith.constant 5 : index
@@ -100,7 +100,7 @@ func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64>) -> (tensor<5xf32>, 
     %s = tensor.insert %v into %sum[%row] : tensor<4xf32>
     scf.yield %s : tensor<4xf32>
   }
-  return %r, %g : tensor<5xf32>, tensor<4xf32>
+  fsdp.return %r, %g : tensor<5xf32>, tensor<4xf32>
 }
 
 // -----
@@ -108,7 +108,7 @@ func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64>) -> (tensor<5xf32>, 
 // In loops at the top, the condition is carried to their end, of all indices
 // together; slices as well.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[YES:.*]] = linalg.fill {{.*}} -> tensor<i1>
 // CHECK:         %[[OUTER:.*]]:2 = scf.for {{.*}} iter_args(%{{.*}}, %[[BEFORE:.*]] = %[[YES]])
 // CHECK:           %[[INNER:.*]]:2 = scf.for {{.*}} iter_args(%{{.*}}, %[[HELD:.*]] = %[[BEFORE]])
@@ -123,7 +123,7 @@ func.func @step(%table: tensor<4xf32>, %rows: tensor<5xi64>) -> (tensor<5xf32>, 
 // CHECK:           scf.yield %[[INNER]]#0, %[[INNER]]#1
 // CHECK:         fsdp.check %[[OUTER]]#1, "index 0 of tensor<4x3xf32> must be from 0 to 2 (
 // CHECK-NOT:     fsdp.check
-func.func @step(%table: tensor<4x3xf32>, %rows: tensor<5xi64>) -> tensor<4x3xf32> {
+fsdp.program @step(%table: tensor<4x3xf32>, %rows: tensor<5xi64>) -> tensor<4x3xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -138,35 +138,35 @@ func.func @step(%table: tensor<4x3xf32>, %rows: tensor<5xi64>) -> tensor<4x3xf32
     }
     scf.yield %h : tensor<4x3xf32>
   }
-  return %g : tensor<4x3xf32>
+  fsdp.return %g : tensor<4x3xf32>
 }
 
 // -----
 
 // At the top of the step: asserted, and safe in any order.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[IN:.*]] = arith.cmpi ult
 // CHECK:         cf.assert %[[IN]]
 // CHECK:         %[[SAFE:.*]] = arith.select %[[IN]]
 // CHECK:         tensor.extract %{{.*}}[%[[SAFE]]]
-func.func @step(%table: tensor<4xf32>, %row: tensor<i64>) -> tensor<f32> {
+fsdp.program @step(%table: tensor<4xf32>, %row: tensor<i64>) -> tensor<f32> {
   %i = tensor.extract %row[] : tensor<i64>
   %k = arith.index_cast %i : i64 to index
   %v = tensor.extract %table[%k] : tensor<4xf32>
   %r = tensor.from_elements %v : tensor<f32>
-  return %r : tensor<f32>
+  fsdp.return %r : tensor<f32>
 }
 
 // -----
 
 // A bound that the step computes proves it, in any region.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-NOT:     cf.assert
 // CHECK-NOT:     fsdp.check
 // CHECK:         return
-func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> tensor<f32> {
+fsdp.program @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> tensor<f32> {
   %zero = arith.constant 0 : i64
   %three = arith.constant 3 : i64
   %cond = tensor.extract %c[] : tensor<i1>
@@ -182,14 +182,14 @@ func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> ten
     scf.yield %f : f32
   }
   %r = tensor.from_elements %v : tensor<f32>
-  return %r : tensor<f32>
+  fsdp.return %r : tensor<f32>
 }
 
 // -----
 
 // Both parts of an scf.while, and a branch in it that is not always taken.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[YES:.*]] = linalg.fill {{.*}} -> tensor<i1>
 // CHECK:         %[[YES2:.*]] = linalg.fill {{.*}} -> tensor<i1>
 // CHECK:         %[[LOOP:.*]]:3 = scf.while (%{{.*}} = %{{.*}}, %[[A:.*]] = %[[YES]], %[[B:.*]] = %[[YES2]])
@@ -204,9 +204,9 @@ func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> ten
 // CHECK:           scf.yield %[[IF]]#0, %[[A3]], %[[IF]]#1
 // CHECK-DAG:     fsdp.check %[[LOOP]]#1, "index 0 of tensor<4xi64>
 // CHECK-DAG:     fsdp.check %[[LOOP]]#2, "index 0 of tensor<5xi64>
-// KERNELS-LABEL: func.func @step
+// KERNELS-LABEL: fsdp.program @step
 // KERNELS-COUNT-2: fsdp.check
-func.func @step(%next: tensor<4xi64>, %more: tensor<5xi64>, %start: tensor<i64>) -> tensor<i64> {
+fsdp.program @step(%next: tensor<4xi64>, %more: tensor<5xi64>, %start: tensor<i64>) -> tensor<i64> {
   %zero = arith.constant 0 : i64
   %s = tensor.extract %start[] : tensor<i64>
   %r = scf.while (%i = %s) : (i64) -> i64 {
@@ -227,18 +227,18 @@ func.func @step(%next: tensor<4xi64>, %more: tensor<5xi64>, %start: tensor<i64>)
     scf.yield %n : i64
   }
   %t = tensor.from_elements %r : tensor<i64>
-  return %t : tensor<i64>
+  fsdp.return %t : tensor<i64>
 }
 
 // -----
 
 // A branch that is not taken fails nothing.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[YES:.*]] = linalg.fill {{.*}} -> tensor<i1>
 // CHECK:         %[[IF:.*]]:2 = scf.if
 // CHECK:         fsdp.check %[[IF]]#1
-func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> tensor<f32> {
+fsdp.program @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> tensor<f32> {
   %cond = tensor.extract %c[] : tensor<i1>
   %v = scf.if %cond -> (f32) {
     %i = tensor.extract %row[] : tensor<i64>
@@ -250,7 +250,7 @@ func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> ten
     scf.yield %f : f32
   }
   %r = tensor.from_elements %v : tensor<f32>
-  return %r : tensor<f32>
+  fsdp.return %r : tensor<f32>
 }
 
 // -----
@@ -261,13 +261,13 @@ func.func @step(%table: tensor<4xf32>, %row: tensor<i64>, %c: tensor<i1>) -> ten
 
 #id = affine_map<(i) -> (i)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-COUNT-3: cf.assert %{{.*}}, "index 0 of tensor<8xf32> must be from 0 to 7
 // CHECK:         scf.for unsigned {{.*}} -> (f32, tensor<i1>)
 // CHECK:         scf.for {{.*}} -> (f32, tensor<i1>)
-func.func @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
-                %labels: tensor<5xi64> {fsdp.input = {name = "labels", low = 0, high = 8, allowed = array<i64: -100>}},
-                %start: tensor<i64> {fsdp.input = {name = "start", low = 0, high = 6}})
+fsdp.program @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
+                   %labels: tensor<5xi64> {fsdp.input = {name = "labels", low = 0, high = 8, allowed = array<i64: -100>}},
+                   %start: tensor<i64> {fsdp.input = {name = "start", low = 0, high = 6}})
     -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<2xf32>) {
   %e = tensor.empty() : tensor<5xf32>
   %allowed = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
@@ -319,5 +319,5 @@ func.func @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
     scf.yield %n : f32
   }
   %sums = tensor.from_elements %unsigned, %wraps : tensor<2xf32>
-  return %allowed, %low_bits, %negative_limit, %sums : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<2xf32>
+  fsdp.return %allowed, %low_bits, %negative_limit, %sums : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<2xf32>
 }

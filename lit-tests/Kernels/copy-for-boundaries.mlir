@@ -3,7 +3,7 @@
 // A gradient that is a slice of something larger, or a constant, lies nowhere:
 // what packs it into the flat gradient could not read it.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK-NOT:     linalg.
 // CHECK-NOT:     tensor.extract_slice
 // CHECK:         %[[HALF:.*]] = fsdp.launch @{{.*}} -> tensor<4x4xf32>

@@ -10,7 +10,7 @@
 
 //--- loss.mlir
 // A loss that is a parameter: its mean is that of a copy, so that the gather is freed behind a kernel.
-// LOSS-LABEL: func.func @step
+// LOSS-LABEL: fsdp.program @train
 // LOSS:         %[[W:.*]] = fsdp.view
 // LOSS:         %[[COPY:.*]] = fsdp.launch @{{.*}}(%[[W]]) : (tensor<f32>) -> tensor<f32>
 // LOSS:         fsdp.all_reduce %[[COPY]]
@@ -21,7 +21,7 @@ func.func @forward_backward(%w: tensor<f32> {fsdp.param = {fqn = "w"}})
 
 //--- result.mlir
 // Buffers that take a parameter's value, whole and in part, take copies, made right behind the gather.
-// RESULT-LABEL: func.func @step
+// RESULT-LABEL: fsdp.program @train
 // RESULT:         %[[F:.*]] = fsdp.all_gather {{.*}} for forward
 // RESULT-NEXT:    %[[W:.*]] = fsdp.view %[[F]][0]
 // RESULT-NEXT:    %[[COPY:.*]] = fsdp.launch @{{.*}}(%[[W]]) : (tensor<4xf32>) -> tensor<4xf32>
@@ -29,7 +29,7 @@ func.func @forward_backward(%w: tensor<f32> {fsdp.param = {fqn = "w"}})
 // RESULT-NOT:     fsdp.all_gather
 // RESULT:         return %{{.*}}, %[[COPY]], %[[HALF]],
 // A parameter that is not sharded is not gathered.
-// WHOLE-LABEL: func.func @step
+// WHOLE-LABEL: fsdp.program @train
 // WHOLE-NOT:     fsdp.all_gather
 // WHOLE:         return
 module attributes {fsdp.modules = [{fqn = "", class = "M"}, {fqn = "a", class = "L"}]} {

@@ -2,9 +2,9 @@
 
 // An op that upstream cannot bufferize is named with its location.
 
-func.func @step(%x: tensor<4xf32>, %at: tensor<3x1xi64>) -> tensor<3x1xf32> {
+fsdp.program @step(%x: tensor<4xf32>, %at: tensor<3x1xi64>) -> tensor<3x1xf32> {
   %0 = fsdp.launch @k(%x, %at) : (tensor<4xf32>, tensor<3x1xi64>) -> tensor<3x1xf32>
-  return %0 : tensor<3x1xf32>
+  fsdp.return %0 : tensor<3x1xf32>
 }
 func.func private @k(%x: tensor<4xf32>, %at: tensor<3x1xi64>, %out: tensor<3x1xf32>) -> tensor<3x1xf32> {
   // expected-error @below {{expected an op on tensors that can be lowered to linalg or bufferized, got 'tensor.gather'}}

@@ -5,7 +5,8 @@
 // RUN: fsdp-opt %s --fsdp-emit-attention --fsdp-vectorize-kernels --fsdp-deduplicate-kernels | diff %t -
 
 func.func private @k(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-func.func @step(%x: tensor<4xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<4xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+fsdp.state @b buffer "b" : tensor<4xf32>
+fsdp.program @step(%x: tensor<4xf32> {fsdp.state = @b}) -> (tensor<4xf32> {fsdp.state = @b}) {
   %0 = fsdp.launch @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
+  fsdp.return %0 : tensor<4xf32>
 }

@@ -2,7 +2,7 @@
 
 // @b is @a with other names; @c has another constant, @d another type.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @a
 // CHECK:         fsdp.launch @a
 // CHECK:         fsdp.launch @c
@@ -11,12 +11,12 @@
 // CHECK-NOT:   func.func private @b
 // CHECK:       func.func private @c
 // CHECK:       func.func private @d
-func.func @step(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<4xf32> {
+fsdp.program @step(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<4xf32> {
   %0 = fsdp.launch @a(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = fsdp.launch @b(%0) : (tensor<4xf32>) -> tensor<4xf32>
   %2 = fsdp.launch @c(%1) : (tensor<4xf32>) -> tensor<4xf32>
   %3 = fsdp.launch @d(%y) : (tensor<8xf32>) -> tensor<8xf32>
-  return %2 : tensor<4xf32>
+  fsdp.return %2 : tensor<4xf32>
 }
 func.func private @a(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   %c = arith.constant dense<1.0> : tensor<4xf32>

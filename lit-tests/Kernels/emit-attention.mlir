@@ -3,12 +3,12 @@
 // Each attention gets the function of its tiles, a work item per batch; @done
 // has code already, @other is no attention.
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %d: tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %d: tensor<2x3x6xf32>) {
   %0:2 = fsdp.launch @forward(%q, %k, %v) : (tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>, tensor<12xf32>)
   %1 = fsdp.launch @backward(%q, %k, %v, %0#0, %d, %0#1) : (tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>, tensor<2x3x6xf32>, tensor<2x3x6xf32>, tensor<12xf32>) -> tensor<2x4x6xf32>
   %2:2 = fsdp.launch @done(%q, %k, %v) : (tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>, tensor<12xf32>)
   %3 = fsdp.launch @other(%q) : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
-  return
+  fsdp.return
 }
 // CHECK-LABEL: func.func private @forward(
 // CHECK-SAME:    fsdp.impl = #fsdp.kernel_impl<@forward_cpu, grid = 2, grain = 1, scratch = {{[1-9][0-9]*}}, traffic = 664>

@@ -5,11 +5,11 @@
 
 // A softmax's sum and quotient share their rows: one kernel.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         iterator_types = ["parallel", "parallel"]{{.*}} {fsdp.kernel = 0 : i64}
 // CHECK:         iterator_types = ["parallel", "reduction"]{{.*}} {fsdp.kernel = 0 : i64}
 // CHECK:         iterator_types = ["parallel", "parallel"]{{.*}} {fsdp.kernel = 0 : i64}
-func.func @step(%x: tensor<64x33xf32>) -> tensor<64x33xf32> {
+fsdp.program @step(%x: tensor<64x33xf32>) -> tensor<64x33xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<64x33xf32>
   %exp = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
@@ -32,7 +32,7 @@ func.func @step(%x: tensor<64x33xf32>) -> tensor<64x33xf32> {
     %r = arith.divf %a, %b : f32
     linalg.yield %r : f32
   } -> tensor<64x33xf32>
-  return %p : tensor<64x33xf32>
+  fsdp.return %p : tensor<64x33xf32>
 }
 
 // -----
@@ -42,7 +42,7 @@ func.func @step(%x: tensor<64x33xf32>) -> tensor<64x33xf32> {
 
 #id = affine_map<(d0) -> (d0)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         linalg.matmul {fsdp.kernel = 0 : i64}
 // CHECK:         {fsdp.kernel = 1 : i64}
 // CHECK:         math.tanh
@@ -50,7 +50,7 @@ func.func @step(%x: tensor<64x33xf32>) -> tensor<64x33xf32> {
 // CHECK:         {fsdp.kernel = 2 : i64}
 // CHECK:         {fsdp.kernel = 3 : i64}
 // CHECK:         math.exp
-func.func @step(%x: tensor<4x4xf32>, %y: tensor<7xf32>, %z: tensor<5xf32>) -> (tensor<4x4xf32>, tensor<7xf32>, tensor<9xf32>, tensor<5xf32>) {
+fsdp.program @step(%x: tensor<4x4xf32>, %y: tensor<7xf32>, %z: tensor<5xf32>) -> (tensor<4x4xf32>, tensor<7xf32>, tensor<9xf32>, tensor<5xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<4x4xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -73,7 +73,7 @@ func.func @step(%x: tensor<4x4xf32>, %y: tensor<7xf32>, %z: tensor<5xf32>) -> (t
     %r = math.exp %a : f32
     linalg.yield %r : f32
   } -> tensor<5xf32>
-  return %m, %t, %p, %u : tensor<4x4xf32>, tensor<7xf32>, tensor<9xf32>, tensor<5xf32>
+  fsdp.return %m, %t, %p, %u : tensor<4x4xf32>, tensor<7xf32>, tensor<9xf32>, tensor<5xf32>
 }
 
 // -----
@@ -84,9 +84,9 @@ func.func @step(%x: tensor<4x4xf32>, %y: tensor<7xf32>, %z: tensor<5xf32>) -> (t
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #flip = affine_map<(d0, d1) -> (d1, d0)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-COUNT-3: fsdp.kernel
-func.func @step(%x: tensor<4x2xf32>) -> tensor<2x4xf32> {
+fsdp.program @step(%x: tensor<4x2xf32>) -> tensor<2x4xf32> {
   %e = tensor.empty() : tensor<4x2xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<4x2xf32>) outs(%e : tensor<4x2xf32>) {
@@ -109,7 +109,7 @@ func.func @step(%x: tensor<4x2xf32>) -> tensor<2x4xf32> {
     %r = math.exp %v : f32
     linalg.yield %r : f32
   } -> tensor<2x4xf32>
-  return %c : tensor<2x4xf32>
+  fsdp.return %c : tensor<2x4xf32>
 }
 
 // -----
@@ -121,12 +121,12 @@ func.func @step(%x: tensor<4x2xf32>) -> tensor<2x4xf32> {
 #scalar = affine_map<() -> ()>
 #same = affine_map<(d0) -> ()>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         ins(%{{.*}} : tensor<f32>){{.*}} {fsdp.kernel = [[A:.*]] : i64}
 // CHECK:         ins(%{{.*}} : tensor<65536xf32>){{.*}} {fsdp.kernel = [[P:.*]] : i64}
 // CHECK-NOT:     {fsdp.kernel = [[P]] : i64}
 // CHECK:         ins(%{{.*}} : tensor<f32>, tensor<f32>){{.*}} {fsdp.kernel = [[A]] : i64}
-func.func @step(%x: tensor<f32>, %g: tensor<65536xf32>) -> (tensor<f32>, tensor<65536xf32>) {
+fsdp.program @step(%x: tensor<f32>, %g: tensor<65536xf32>) -> (tensor<f32>, tensor<65536xf32>) {
   %zero = arith.constant 0.0 : f32
   %e0 = tensor.empty() : tensor<f32>
   %e = tensor.empty() : tensor<65536xf32>
@@ -156,7 +156,7 @@ func.func @step(%x: tensor<f32>, %g: tensor<65536xf32>) -> (tensor<f32>, tensor<
     %r = arith.addf %a, %b : f32
     linalg.yield %r : f32
   } -> tensor<f32>
-  return %t, %u : tensor<f32>, tensor<65536xf32>
+  fsdp.return %t, %u : tensor<f32>, tensor<65536xf32>
 }
 
 // -----
@@ -167,10 +167,10 @@ func.func @step(%x: tensor<f32>, %g: tensor<65536xf32>) -> (tensor<f32>, tensor<
 
 // An optimizer's factor joins the first update that reads it.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         ins(%{{.*}} : tensor<f32>){{.*}} {fsdp.kernel = 0 : i64}
 // CHECK:         ins(%{{.*}} : tensor<64xf32>, tensor<f32>){{.*}} {fsdp.kernel = 0 : i64}
-func.func @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
+fsdp.program @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
   %e0 = tensor.empty() : tensor<f32>
   %e = tensor.empty() : tensor<64xf32>
   %s = linalg.generic {indexing_maps = [#scalar, #scalar], iterator_types = []}
@@ -185,7 +185,7 @@ func.func @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
     %r = arith.mulf %a, %b : f32
     linalg.yield %r : f32
   } -> tensor<64xf32>
-  return %u : tensor<64xf32>
+  fsdp.return %u : tensor<64xf32>
 }
 
 // -----
@@ -202,10 +202,10 @@ fsdp.flat_param @own on @mesh shard [] replicate [] state f32 gather f32 reduce 
   <"b", tensor<64xf32> at 0>
 ] {trainable, unit = ""}
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         ins(%{{.*}} : tensor<f32>){{.*}} {fsdp.kernel = 0 : i64}
 // CHECK:         ins(%{{.*}} : tensor<64xf32>, tensor<f32>){{.*}} {fsdp.kernel = 1 : i64}
-func.func @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
+fsdp.program @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
   %e0 = tensor.empty() : tensor<f32>
   %e = tensor.empty() : tensor<64xf32>
   %s = linalg.generic {indexing_maps = [#scalar, #scalar], iterator_types = []}
@@ -220,5 +220,5 @@ func.func @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
     %r = arith.mulf %a, %b : f32
     linalg.yield %r : f32
   } -> tensor<64xf32>
-  return %u : tensor<64xf32>
+  fsdp.return %u : tensor<64xf32>
 }

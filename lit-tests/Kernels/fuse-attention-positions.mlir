@@ -13,14 +13,14 @@
 
 // Positions that are gathered from positions, by indices that count from the end
 // where they are negative: they never are.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <
 // CHECK-SAME:      captured() [] scale 1.000000e+00 causal {
 // CHECK-NEXT:    ^bb0(%{{.*}}: f32, %{{.*}}: index, %[[I:[a-z0-9]+]]: index, %[[J:[a-z0-9]+]]: index):
 // CHECK-DAG:       %[[QUERY:.*]] = arith.index_cast %[[I]] : index to i64
 // CHECK-DAG:       %[[KEY:.*]] = arith.index_cast %[[J]] : index to i64
 // CHECK:           arith.cmpi sge, %[[QUERY]], %[[KEY]] : i64
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -120,7 +120,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v20 = tensor.empty() : tensor<2x3x6xf32>
   %v21 = linalg.fill ins(%zero : f32) outs(%v20 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v22 = linalg.batch_matmul ins(%v19, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v21 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v22 : tensor<2x3x6xf32>
+  fsdp.return %v22 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -135,10 +135,10 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 
 // Of given positions nothing is known.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <
 // CHECK-SAME:      captured(%{{.*}} : {{.*}}) [{{.*}}] scale 1.000000e+00 {
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %given: tensor<1x3xi64>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %given: tensor<1x3xi64>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -237,7 +237,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v20 = tensor.empty() : tensor<2x3x6xf32>
   %v21 = linalg.fill ins(%zero : f32) outs(%v20 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v22 = linalg.batch_matmul ins(%v19, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v21 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v22 : tensor<2x3x6xf32>
+  fsdp.return %v22 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -252,10 +252,10 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 
 // Some indices count from the end: which elements are read, no strides say.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <
 // CHECK-SAME:      captured(%{{.*}} : {{.*}}) [{{.*}}] scale 1.000000e+00 {
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -355,7 +355,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v20 = tensor.empty() : tensor<2x3x6xf32>
   %v21 = linalg.fill ins(%zero : f32) outs(%v20 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v22 = linalg.batch_matmul ins(%v19, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v21 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v22 : tensor<2x3x6xf32>
+  fsdp.return %v22 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -370,10 +370,10 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 
 // A part of a longer table.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <
 // CHECK-SAME:      captured(%{{.*}} : {{.*}}) [{{.*}}] scale 1.000000e+00 {
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -472,5 +472,5 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v20 = tensor.empty() : tensor<2x3x6xf32>
   %v21 = linalg.fill ins(%zero : f32) outs(%v20 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v22 = linalg.batch_matmul ins(%v19, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v21 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v22 : tensor<2x3x6xf32>
+  fsdp.return %v22 : tensor<2x3x6xf32>
 }

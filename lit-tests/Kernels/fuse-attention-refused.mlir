@@ -6,7 +6,7 @@
 // A softmax between two products that stays as it is, and why.
 
 // The probabilities are a result.
-// CHECK: Reason="scores or probabilities are read by something else, func.return"
+// CHECK: Reason="scores or probabilities are read by something else, fsdp.return"
 #p3 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #row = affine_map<(d0, d1, d2) -> (d0, d1)>
 #row1 = affine_map<(d0, d1, d2) -> (d0, d1, 0)>
@@ -14,7 +14,7 @@
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x4xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x4xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -60,7 +60,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v18 = tensor.empty() : tensor<2x3x6xf32>
   %v19 = linalg.fill ins(%zero : f32) outs(%v18 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v20 = linalg.batch_matmul ins(%v17, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v19 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v20, %v17 : tensor<2x3x6xf32>, tensor<2x3x4xf32>
+  fsdp.return %v20, %v17 : tensor<2x3x6xf32>, tensor<2x3x4xf32>
 }
 
 // -----
@@ -74,7 +74,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %w: tensor<2x5x4xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %w: tensor<2x5x4xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -129,7 +129,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v23 = tensor.empty() : tensor<2x3x6xf32>
   %v24 = linalg.fill ins(%zero : f32) outs(%v23 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v25 = linalg.batch_matmul ins(%v22, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v24 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v25 : tensor<2x3x6xf32>
+  fsdp.return %v25 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -143,7 +143,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %two = arith.constant 2.0 : f32
@@ -196,7 +196,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v20 = tensor.empty() : tensor<2x3x6xf32>
   %v21 = linalg.fill ins(%zero : f32) outs(%v20 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v22 = linalg.batch_matmul ins(%v19, %v2 : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v21 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v22 : tensor<2x3x6xf32>
+  fsdp.return %v22 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -210,7 +210,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -308,7 +308,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v45 = tensor.empty() : tensor<2x4x5xf32>
   %v46 = linalg.fill ins(%zero : f32) outs(%v45 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
   %v47 = linalg.batch_matmul ins(%v44, %q : tensor<2x4x3xf32>, tensor<2x3x5xf32>) outs(%v46 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
-  return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
+  fsdp.return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
 }
 
 // -----
@@ -322,7 +322,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>, %other: tensor<2x4x5xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>, %other: tensor<2x4x5xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -404,7 +404,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v35 = tensor.empty() : tensor<2x3x5xf32>
   %v36 = linalg.fill ins(%zero : f32) outs(%v35 : tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
   %v37 = linalg.batch_matmul ins(%v34, %other : tensor<2x3x4xf32>, tensor<2x4x5xf32>) outs(%v36 : tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
-  return %v20, %v37 : tensor<2x3x6xf32>, tensor<2x3x5xf32>
+  fsdp.return %v20, %v37 : tensor<2x3x6xf32>, tensor<2x3x5xf32>
 }
 
 // -----
@@ -418,7 +418,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -477,7 +477,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v23 = tensor.empty() : tensor<2x3x6xf32>
   %v24 = linalg.fill ins(%zero : f32) outs(%v23 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v25 = linalg.batch_matmul ins(%v22, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v24 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v25 : tensor<2x3x6xf32>
+  fsdp.return %v25 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -491,7 +491,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x4x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x4x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -545,7 +545,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v23 = tensor.empty() : tensor<2x4x6xf32>
   %v24 = linalg.fill ins(%zero : f32) outs(%v23 : tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
   %v25 = linalg.batch_matmul ins(%v22, %dout : tensor<2x4x3xf32>, tensor<2x3x6xf32>) outs(%v24 : tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
-  return %v20, %v25 : tensor<2x3x6xf32>, tensor<2x4x6xf32>
+  fsdp.return %v20, %v25 : tensor<2x3x6xf32>, tensor<2x4x6xf32>
 }
 
 // -----
@@ -559,7 +559,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #qk = affine_map<(d0, d1, d2) -> (d1, d2)>
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %w: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %w: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -608,5 +608,5 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v21 = tensor.empty() : tensor<2x3x6xf32>
   %v22 = linalg.fill ins(%zero : f32) outs(%v21 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v23 = linalg.batch_matmul ins(%v17, %w : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v22 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v20, %v23 : tensor<2x3x6xf32>, tensor<2x3x6xf32>
+  fsdp.return %v20, %v23 : tensor<2x3x6xf32>, tensor<2x3x6xf32>
 }

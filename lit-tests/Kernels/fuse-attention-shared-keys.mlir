@@ -7,7 +7,7 @@
 // repeated. The gradient of the keys is widened before it is added, that of the
 // values is added as it is; the attention adds both.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <batch = [2, 2], queries = 3, keys = 5, head = 2, value = 6>
 // CHECK-SAME:      v(%{{.*}} <0, [30, 0, 6, 1]> : tensor<1x2x5x6xbf16>)
 // CHECK:         %[[DQ:.*]], %[[DK:.*]], %[[DV:.*]] = fsdp.attention_backward
@@ -23,7 +23,7 @@
 #map5 = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, 0)>
 #map6 = affine_map<(d0, d1, d2, d3) -> ()>
 #map7 = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, 0, d3, d4)>
-func.func @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: tensor<1x2x5x6xf32>, %arg3: tensor<1x4x3x6xf32>) -> (tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>) {
+fsdp.program @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: tensor<1x2x5x6xf32>, %arg3: tensor<1x4x3x6xf32>) -> (tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>) {
   %c0_i64 = arith.constant 0 : i64
   %cst = arith.constant 0.000000e+00 : f32
   %cst_0 = arith.constant 0xFF800000 : f32
@@ -285,7 +285,7 @@ func.func @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: t
     %86 = arith.extf %in : bf16 to f32
     linalg.yield %86 : f32
   } -> tensor<1x4x3x2xf32>
-  return %42, %85, %collapsed_23, %78 : tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>
+  fsdp.return %42, %85, %collapsed_23, %78 : tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>
 }
 
 
@@ -294,7 +294,7 @@ func.func @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: t
 // Each head has keys of its own, and shares its values: their gradient is added
 // after the attention.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <batch = [2, 2], queries = 3, keys = 5, head = 2, value = 6>
 // CHECK-SAME:      k(%{{.*}} <0, [20, 10, 2, 1]> : tensor<1x4x5x2xf32>) v(%{{.*}} <0, [30, 0, 6, 1]> : tensor<1x2x5x6xf32>)
 // CHECK:         %[[DQ:.*]], %[[DK:.*]], %[[DV:.*]] = fsdp.attention_backward
@@ -310,7 +310,7 @@ func.func @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: t
 #map4 = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, 0)>
 #map5 = affine_map<(d0, d1, d2, d3) -> ()>
 #map6 = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, 0, d3, d4)>
-func.func @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: tensor<1x2x5x6xf32>, %arg3: tensor<1x4x3x6xf32>) -> (tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>) {
+fsdp.program @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: tensor<1x2x5x6xf32>, %arg3: tensor<1x4x3x6xf32>) -> (tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>) {
   %c0_i64 = arith.constant 0 : i64
   %cst = arith.constant 0.000000e+00 : f32
   %cst_0 = arith.constant 0xFF800000 : f32
@@ -474,5 +474,5 @@ func.func @step(%arg0: tensor<1x4x3x2xf32>, %arg1: tensor<1x2x5x2xf32>, %arg2: t
     %55 = arith.addf %in, %in_22 : f32
     linalg.yield %55 : f32
   } -> tensor<1x2x5x2xf32>
-  return %28, %expanded_17, %54, %collapsed_20 : tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>
+  fsdp.return %28, %expanded_17, %54, %collapsed_20 : tensor<f32>, tensor<1x4x3x2xf32>, tensor<1x2x5x2xf32>, tensor<1x2x5x6xf32>
 }

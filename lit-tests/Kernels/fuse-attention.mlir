@@ -10,7 +10,7 @@
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
 // The plain form.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<2x3x5xf32>, %[[K:[a-z0-9]+]]: tensor<2x4x5xf32>, %[[V:[a-z0-9]+]]: tensor<2x4x6xf32>)
 // CHECK-NEXT:    %[[OUT:.*]], %{{.*}} = fsdp.attention <batch = [2], queries = 3, keys = 4, head = 5, value = 6>
 // CHECK-SAME:      q(%[[Q]] <0, [15, 5, 1]> : tensor<2x3x5xf32>) k(%[[K]] <0, [20, 5, 1]> : tensor<2x4x5xf32>)
@@ -19,7 +19,7 @@
 // CHECK-NEXT:      fsdp.yield %[[S]] : f32
 // CHECK-NEXT:    } out(<0, [18, 6, 1]>) : tensor<2x3x6xf32>, tensor<12xf32>
 // CHECK-NEXT:    return %[[OUT]]
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -65,7 +65,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v18 = tensor.empty() : tensor<2x3x6xf32>
   %v19 = linalg.fill ins(%zero : f32) outs(%v18 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v20 = linalg.batch_matmul ins(%v17, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v19 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v20 : tensor<2x3x6xf32>
+  fsdp.return %v20 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -78,7 +78,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
 // Gradients of all three.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[OUT:.*]], %[[STATS:.*]] = fsdp.attention <
 // CHECK:         %[[DQ:.*]], %[[DK:.*]], %[[DV:.*]] = fsdp.attention_backward <batch = [2], queries = 3, keys = 4, head = 5, value = 6>
 // CHECK-SAME:      out(%[[OUT]] <0, [18, 6, 1]> : tensor<2x3x6xf32>) dout(%{{.*}} <0, [18, 6, 1]> : tensor<2x3x6xf32>) stats(%[[STATS]] : tensor<12xf32>)
@@ -88,7 +88,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 // CHECK-NEXT:    } dq(<0, [15, 5, 1]> : tensor<2x3x5xf32>) dk(<0, [20, 5, 1]> : tensor<2x4x5xf32>) dv(<0, [24, 6, 1]> : tensor<2x4x6xf32>)
 // CHECK-NOT:     linalg
 // CHECK:         return %[[OUT]], %[[DQ]], %[[DK]], %[[DV]]
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -186,7 +186,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v45 = tensor.empty() : tensor<2x4x5xf32>
   %v46 = linalg.fill ins(%zero : f32) outs(%v45 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
   %v47 = linalg.batch_matmul ins(%v44, %q : tensor<2x4x3xf32>, tensor<2x3x5xf32>) outs(%v46 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
-  return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
+  fsdp.return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
 }
 
 // -----
@@ -199,10 +199,10 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
 // The gradient as p * (dp - sum).
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention_backward
 // CHECK-NOT:     linalg
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -300,7 +300,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v45 = tensor.empty() : tensor<2x4x5xf32>
   %v46 = linalg.fill ins(%zero : f32) outs(%v45 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
   %v47 = linalg.batch_matmul ins(%v44, %q : tensor<2x4x3xf32>, tensor<2x3x5xf32>) outs(%v46 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
-  return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
+  fsdp.return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
 }
 
 // -----
@@ -313,10 +313,10 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
 // The gradient as fma(-p, sum, p * dp).
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention_backward
 // CHECK-NOT:     linalg
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -414,7 +414,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v45 = tensor.empty() : tensor<2x4x5xf32>
   %v46 = linalg.fill ins(%zero : f32) outs(%v45 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
   %v47 = linalg.batch_matmul ins(%v44, %q : tensor<2x4x3xf32>, tensor<2x3x5xf32>) outs(%v46 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
-  return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
+  fsdp.return %v20, %v42, %v47, %v30 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
 }
 
 // -----
@@ -427,7 +427,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
 // A score function whose gradient needs the score again.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention_backward
 // CHECK:         } gradient {
 // CHECK-NEXT:    ^bb0(%[[DS:[a-z0-9]+]]: f32, %[[S:[a-z0-9]+]]: f32,
@@ -436,7 +436,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 // CHECK-DAG:       %[[P:.*]] = arith.mulf %[[DS]], %[[SQ]] : f32
 // CHECK:           %[[R:.*]] = arith.subf %[[DS]], %[[P]] : f32
 // CHECK-NEXT:      fsdp.yield %[[R]] : f32
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %dout: tensor<2x3x6xf32>) -> (tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -558,7 +558,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v53 = tensor.empty() : tensor<2x4x5xf32>
   %v54 = linalg.fill ins(%zero : f32) outs(%v53 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
   %v55 = linalg.batch_matmul ins(%v52, %q : tensor<2x4x3xf32>, tensor<2x3x5xf32>) outs(%v54 : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
-  return %v22, %v50, %v55, %v32 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
+  fsdp.return %v22, %v50, %v55, %v32 : tensor<2x3x6xf32>, tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>
 }
 
 // -----
@@ -571,13 +571,13 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
 // A bias of queries and keys, and a mask of keys, are captured.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <
 // CHECK-SAME:      captured(%[[A:[a-z0-9]+]], %[[B:[a-z0-9]+]] : {{.*}}) [{{.*}}] scale
 // CHECK-NOT:       causal
 // CHECK:           arith.addf
 // CHECK:           arith.select
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %bias: tensor<3x4xf32>, %mask: tensor<4xi1>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %bias: tensor<3x4xf32>, %mask: tensor<4xi1>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -635,7 +635,7 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v22 = tensor.empty() : tensor<2x3x6xf32>
   %v23 = linalg.fill ins(%zero : f32) outs(%v22 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v24 = linalg.batch_matmul ins(%v21, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v23 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v24 : tensor<2x3x6xf32>
+  fsdp.return %v24 : tensor<2x3x6xf32>
 }
 
 // -----
@@ -648,11 +648,11 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
 #k = affine_map<(d0, d1, d2) -> (d2)>
 
 // Keys behind the query are masked by index.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.attention <{{.*}} scale 1.000000e+00 causal {
 // CHECK-NEXT:    ^bb0(%{{.*}}: f32, %{{.*}}: index, %[[I:[a-z0-9]+]]: index, %[[J:[a-z0-9]+]]: index):
 // CHECK:           arith.cmpi ule, %[[J]], %[[I]] : index
-func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
+fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) -> (tensor<2x3x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %v1 = tensor.empty() : tensor<2x5x4xf32>
@@ -707,5 +707,5 @@ func.func @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf
   %v20 = tensor.empty() : tensor<2x3x6xf32>
   %v21 = linalg.fill ins(%zero : f32) outs(%v20 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   %v22 = linalg.batch_matmul ins(%v19, %v : tensor<2x3x4xf32>, tensor<2x4x6xf32>) outs(%v21 : tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
-  return %v22 : tensor<2x3x6xf32>
+  fsdp.return %v22 : tensor<2x3x6xf32>
 }

@@ -1,6 +1,6 @@
 // RUN: fsdp-opt %s --fsdp-hoist-checks --split-input-file -verify-diagnostics
 
-func.func @step(%x: tensor<4xi1>) {
+fsdp.program @step(%x: tensor<4xi1>) {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %four = arith.constant 4 : index
@@ -9,14 +9,14 @@ func.func @step(%x: tensor<4xi1>) {
     // expected-error @below {{expected an assertion at the top of the step or in a linalg.generic, got one inside scf.for}}
     cf.assert %ok, "in a loop"
   }
-  return
+  fsdp.return
 }
 
 // -----
 
 // A condition that is computed from the result itself.
 
-func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = arith.constant 0.0 : f32
   %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
       outs(%x : tensor<4xf32>) {
@@ -26,5 +26,5 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
     cf.assert %ok, "on the result"
     linalg.yield %o : f32
   } -> tensor<4xf32>
-  return %r : tensor<4xf32>
+  fsdp.return %r : tensor<4xf32>
 }

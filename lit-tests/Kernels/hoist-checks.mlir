@@ -6,7 +6,7 @@
 #rows = affine_map<(d0, d1) -> (d0)>
 #all = affine_map<(d0, d1) -> (d0, d1)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[TABLE:[a-z0-9]+]]: tensor<9x4xf32>, %[[ROWS:[a-z0-9]+]]: tensor<5xi64>
 // CHECK:         %[[ALL:.*]] = linalg.generic
 // CHECK-SAME:      iterator_types = ["reduction"]
@@ -20,7 +20,7 @@
 // CHECK:           %[[OK:.*]] = arith.cmpi slt
 // CHECK:           %[[SAFE:.*]] = arith.select %[[OK]], %{{.*}}, %{{.*}} : index
 // CHECK:           tensor.extract %[[TABLE]][%[[SAFE]], %{{.*}}]
-func.func @step(%table: tensor<9x4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows"}}) -> tensor<5x4xf32> {
+fsdp.program @step(%table: tensor<9x4xf32>, %rows: tensor<5xi64> {fsdp.input = {name = "rows"}}) -> tensor<5x4xf32> {
   %nine = arith.constant 9 : index
   %e = tensor.empty() : tensor<5x4xf32>
   %r = linalg.generic {indexing_maps = [#rows, #all], iterator_types = ["parallel", "parallel"]}
@@ -33,7 +33,7 @@ func.func @step(%table: tensor<9x4xf32>, %rows: tensor<5xi64> {fsdp.input = {nam
     %v = tensor.extract %table[%row, %col] : tensor<9x4xf32>
     linalg.yield %v : f32
   } -> tensor<5x4xf32>
-  return %r : tensor<5x4xf32>
+  fsdp.return %r : tensor<5x4xf32>
 }
 
 // -----
@@ -44,11 +44,11 @@ func.func @step(%table: tensor<9x4xf32>, %rows: tensor<5xi64> {fsdp.input = {nam
 #out = affine_map<(d0, d1) -> (d0, d1)>
 
 // CHECK:       #[[WINDOW:.*]] = affine_map<(d0, d1) -> (d0 + d1)>
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         linalg.generic
 // CHECK-SAME:      indexing_maps = [#[[WINDOW]], {{.*}}iterator_types = ["reduction", "reduction"]
 // CHECK:         fsdp.check
-func.func @step(%x: tensor<6xi64>) -> tensor<4x3xi64> {
+fsdp.program @step(%x: tensor<6xi64>) -> tensor<4x3xi64> {
   %zero = arith.constant 0 : i64
   %e = tensor.empty() : tensor<4x3xi64>
   %r = linalg.generic {indexing_maps = [#window, #out], iterator_types = ["parallel", "parallel"]}
@@ -58,20 +58,20 @@ func.func @step(%x: tensor<6xi64>) -> tensor<4x3xi64> {
     cf.assert %ok, "positive"
     linalg.yield %a : i64
   } -> tensor<4x3xi64>
-  return %r : tensor<4x3xi64>
+  fsdp.return %r : tensor<4x3xi64>
 }
 
 // -----
 
 // A condition on loop numbers alone runs over those loops.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[RANGE:.*]] = tensor.empty() : tensor<7xi1>
 // CHECK:         linalg.generic
 // CHECK-SAME:      ins(%[[RANGE]] : tensor<7xi1>)
 // CHECK:           linalg.index 0
 // CHECK:         fsdp.check
-func.func @step(%x: tensor<3x7xf32>, %last: index) -> tensor<3x7xf32> {
+fsdp.program @step(%x: tensor<3x7xf32>, %last: index) -> tensor<3x7xf32> {
   %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
       outs(%x : tensor<3x7xf32>) {
   ^bb0(%o: f32):
@@ -80,34 +80,34 @@ func.func @step(%x: tensor<3x7xf32>, %last: index) -> tensor<3x7xf32> {
     cf.assert %ok, "column"
     linalg.yield %o : f32
   } -> tensor<3x7xf32>
-  return %r : tensor<3x7xf32>
+  fsdp.return %r : tensor<3x7xf32>
 }
 
 // -----
 
 // Outside of loops, the condition is a tensor of one element.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[C:.*]] = tensor.from_elements %{{.*}} : tensor<i1>
 // CHECK:         fsdp.check %[[C]], "positive"
 // CHECK-NOT:     cf.assert
-func.func @step(%x: tensor<f32>) -> tensor<f32> {
+fsdp.program @step(%x: tensor<f32>) -> tensor<f32> {
   %zero = arith.constant 0.0 : f32
   %v = tensor.extract %x[] : tensor<f32>
   %ok = arith.cmpf ogt, %v, %zero : f32
   cf.assert %ok, "positive"
-  return %x : tensor<f32>
+  fsdp.return %x : tensor<f32>
 }
 
 // -----
 
 // torch-mlir's guard of reciprocals: PyTorch divides by zero.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-NOT:     fsdp.check
 // CHECK-NOT:     cf.assert
 // CHECK:         arith.divf
-func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %e = tensor.empty() : tensor<4xf32>
@@ -119,5 +119,5 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
     %d = arith.divf %one, %a : f32
     linalg.yield %d : f32
   } -> tensor<4xf32>
-  return %r : tensor<4xf32>
+  fsdp.return %r : tensor<4xf32>
 }

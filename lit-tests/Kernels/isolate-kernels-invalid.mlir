@@ -2,9 +2,9 @@
 
 // Kernels without code go into a module of their own, for which the name has to be free.
 
-func.func @step(%x: tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) {
   %0 = fsdp.launch @fallback(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 // expected-error @below {{expected no @fallback, where kernels without code of their own go, got one}}
 func.func private @fallback(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {

@@ -3,11 +3,11 @@
 // @done has code; @pad has not and is copied, its destination writable; what
 // nothing launches is left alone.
 
-func.func @step(%x: tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) {
   %0 = fsdp.launch @done(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = fsdp.launch @pad(%x) : (tensor<4xf32>) -> tensor<6xf32>
   %2 = fsdp.launch @join(%x) : (tensor<4xf32>) -> tensor<8xf32>
-  return
+  fsdp.return
 }
 func.func private @done(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32>
     attributes {fsdp.impl = #fsdp.kernel_impl<@done_cpu, grid = 1, grain = 1, scratch = 0, traffic = 32>} {

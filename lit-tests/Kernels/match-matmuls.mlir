@@ -2,14 +2,14 @@
 
 // Every kernel is launched; only those that are one product are matched.
 
-func.func @step(%a: tensor<5x7xf32>, %b: tensor<7x6xf32>, %at: tensor<7x5xf32>, %c: tensor<5x6xf32>, %i: tensor<5x7xi64>, %j: tensor<7x6xi64>) {
+fsdp.program @step(%a: tensor<5x7xf32>, %b: tensor<7x6xf32>, %at: tensor<7x5xf32>, %c: tensor<5x6xf32>, %i: tensor<5x7xi64>, %j: tensor<7x6xi64>) {
   %0 = fsdp.launch @plain(%a, %b) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %1 = fsdp.launch @transposed(%at, %b) : (tensor<7x5xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %2 = fsdp.launch @scaled(%a, %b) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %3 = fsdp.launch @added(%a, %b, %c) tied [2] : (tensor<5x7xf32>, tensor<7x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
   %4 = fsdp.launch @of_tanh(%a, %b) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %5 = fsdp.launch @integers(%i, %j) : (tensor<5x7xi64>, tensor<7x6xi64>) -> tensor<5x6xi64>
-  return
+  fsdp.return
 }
 
 // CHECK-LABEL: func.func private @plain

@@ -3,7 +3,7 @@
 // A constant that a matrix product reads, as a recurrence's first state is, and
 // one behind a transpose, are written by kernels: BLAS reads memory only.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK-NOT:     arith.constant
 // CHECK-NOT:     linalg.
 // CHECK:         %[[START:.*]] = fsdp.launch @k{{.*}}_elementwise() {{.*}}-> tensor<3x4xf32>

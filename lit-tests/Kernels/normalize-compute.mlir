@@ -2,12 +2,12 @@
 
 // Named ops become linalg.generic; products and poolings keep their names.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-NOT:     linalg.transpose
 // CHECK:         linalg.generic
 // CHECK:         linalg.matmul
 // CHECK:         linalg.pooling_nchw_max
-func.func @step(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %image: tensor<1x1x4x4xf32>) -> (tensor<3x5xf32>, tensor<1x1x3x3xf32>) {
+fsdp.program @step(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %image: tensor<1x1x4x4xf32>) -> (tensor<3x5xf32>, tensor<1x1x3x3xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<3x4xf32>
   %t = linalg.transpose ins(%x : tensor<4x3xf32>) outs(%e : tensor<3x4xf32>) permutation = [1, 0]
@@ -19,7 +19,7 @@ func.func @step(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %image: tensor<1x1x4x4
   %g = linalg.fill ins(%zero : f32) outs(%e2 : tensor<1x1x3x3xf32>) -> tensor<1x1x3x3xf32>
   %p = linalg.pooling_nchw_max {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
       ins(%image, %w : tensor<1x1x4x4xf32>, tensor<2x2xf32>) outs(%g : tensor<1x1x3x3xf32>) -> tensor<1x1x3x3xf32>
-  return %m, %p : tensor<3x5xf32>, tensor<1x1x3x3xf32>
+  fsdp.return %m, %p : tensor<3x5xf32>, tensor<1x1x3x3xf32>
 }
 
 // -----
@@ -27,11 +27,11 @@ func.func @step(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %image: tensor<1x1x4x4
 // A comparison that was widened for a constant's sake happens in bf16; one with
 // a constant that bf16 does not hold does not.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         arith.extf
 // CHECK:         arith.cmpf ogt, %{{.*}}, %{{.*}} : bf16
 // CHECK:         arith.cmpf ogt, %{{.*}}, %{{.*}} : f32
-func.func @step(%x: tensor<4xbf16>) -> (tensor<4xi1>, tensor<4xi1>) {
+fsdp.program @step(%x: tensor<4xbf16>) -> (tensor<4xi1>, tensor<4xi1>) {
   %half = arith.constant 0.5 : f32
   %tenth = arith.constant 0.1 : f32
   %e = tensor.empty() : tensor<4xi1>
@@ -43,19 +43,19 @@ func.func @step(%x: tensor<4xbf16>) -> (tensor<4xi1>, tensor<4xi1>) {
     %d = arith.cmpf ogt, %w, %tenth : f32
     linalg.yield %c, %d : i1, i1
   } -> (tensor<4xi1>, tensor<4xi1>)
-  return %r#0, %r#1 : tensor<4xi1>, tensor<4xi1>
+  fsdp.return %r#0, %r#1 : tensor<4xi1>, tensor<4xi1>
 }
 
 // -----
 
 // Rows that are added to zeros, and the sum to %x, are added to %x.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %{{.*}}: tensor<6xf32>, %{{.*}}: tensor<6xi64>, %[[X:.*]]: tensor<9xf32>
 // CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %[[X]])
 // CHECK-NOT:     linalg.generic
 // CHECK:         return
-func.func @step(%values: tensor<6xf32>, %places: tensor<6xi64>, %x: tensor<9xf32>) -> tensor<9xf32> {
+fsdp.program @step(%values: tensor<6xf32>, %places: tensor<6xi64>, %x: tensor<9xf32>) -> tensor<9xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c6 = arith.constant 6 : index
@@ -77,18 +77,18 @@ func.func @step(%values: tensor<6xf32>, %places: tensor<6xi64>, %x: tensor<9xf32
     %c = arith.addf %a, %b : f32
     linalg.yield %c : f32
   } -> tensor<9xf32>
-  return %r : tensor<9xf32>
+  fsdp.return %r : tensor<9xf32>
 }
 
 // -----
 
 // A loop that overwrites does not accumulate: its zeros matter.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[ZEROS:.*]] = linalg.fill
 // CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %[[ZEROS]])
 // CHECK:         linalg.generic
-func.func @step(%values: tensor<6xf32>, %x: tensor<9xf32>) -> tensor<9xf32> {
+fsdp.program @step(%values: tensor<6xf32>, %x: tensor<9xf32>) -> tensor<9xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c6 = arith.constant 6 : index
@@ -106,18 +106,18 @@ func.func @step(%values: tensor<6xf32>, %x: tensor<9xf32>) -> tensor<9xf32> {
     %c = arith.addf %a, %b : f32
     linalg.yield %c : f32
   } -> tensor<9xf32>
-  return %r : tensor<9xf32>
+  fsdp.return %r : tensor<9xf32>
 }
 
 // -----
 
 // Nor does one that doubles.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[ZEROS:.*]] = linalg.fill
 // CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %[[ZEROS]])
 // CHECK:         linalg.generic
-func.func @step(%x: tensor<9xf32>) -> tensor<9xf32> {
+fsdp.program @step(%x: tensor<9xf32>) -> tensor<9xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c6 = arith.constant 6 : index
@@ -136,23 +136,23 @@ func.func @step(%x: tensor<9xf32>) -> tensor<9xf32> {
     %c = arith.addf %a, %b : f32
     linalg.yield %c : f32
   } -> tensor<9xf32>
-  return %r : tensor<9xf32>
+  fsdp.return %r : tensor<9xf32>
 }
 
 // -----
 
 // A slice and a constant that are returned are copied into memory of their own.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[ONES:.*]] = arith.constant dense<1.0
 // CHECK:         %[[SLICE:.*]] = tensor.extract_slice
 // CHECK:         %[[A:.*]] = linalg.generic {{.*}} ins(%[[SLICE]] :
 // CHECK:         %[[B:.*]] = linalg.generic {{.*}} ins(%[[ONES]] :
 // CHECK:         return %[[A]], %[[B]]
-func.func @step(%x: tensor<6x8xf32>) -> (tensor<2x3xf32>, tensor<4xf32>) {
+fsdp.program @step(%x: tensor<6x8xf32>) -> (tensor<2x3xf32>, tensor<4xf32>) {
   %s = tensor.extract_slice %x[1, 2] [2, 3] [1, 1] : tensor<6x8xf32> to tensor<2x3xf32>
   %ones = arith.constant dense<1.0> : tensor<4xf32>
-  return %s, %ones : tensor<2x3xf32>, tensor<4xf32>
+  fsdp.return %s, %ones : tensor<2x3xf32>, tensor<4xf32>
 }
 
 // -----
@@ -160,28 +160,31 @@ func.func @step(%x: tensor<6x8xf32>) -> (tensor<2x3xf32>, tensor<4xf32>) {
 // Buffers that change places: each is copied before the other's new value goes
 // there. A buffer that stays is not.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4xf32> {{.*}}, %[[B:[a-z0-9]+]]: tensor<4xf32> {{.*}}, %[[C:[a-z0-9]+]]: tensor<4xf32>
 // CHECK:         %[[OLD_B:.*]] = linalg.generic {{.*}} ins(%[[B]] :
 // CHECK:         %[[OLD_A:.*]] = linalg.generic {{.*}} ins(%[[A]] :
 // CHECK:         return %[[OLD_B]], %[[OLD_A]], %[[C]]
-func.func @step(%a: tensor<4xf32> {fsdp.buffer = {fqn = "a"}}, %b: tensor<4xf32> {fsdp.buffer = {fqn = "b"}},
-                %c: tensor<4xf32> {fsdp.buffer = {fqn = "c"}})
-    -> (tensor<4xf32> {fsdp.buffer_update = {fqn = "a"}}, tensor<4xf32> {fsdp.buffer_update = {fqn = "b"}},
-        tensor<4xf32> {fsdp.buffer_update = {fqn = "c"}}) {
-  return %b, %a, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+fsdp.state @a buffer "a" : tensor<4xf32>
+fsdp.state @b buffer "b" : tensor<4xf32>
+fsdp.state @c buffer "c" : tensor<4xf32>
+fsdp.program @step(%a: tensor<4xf32> {fsdp.state = @a}, %b: tensor<4xf32> {fsdp.state = @b},
+                   %c: tensor<4xf32> {fsdp.state = @c})
+    -> (tensor<4xf32> {fsdp.state = @a}, tensor<4xf32> {fsdp.state = @b},
+        tensor<4xf32> {fsdp.state = @c}) {
+  fsdp.return %b, %a, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
 // -----
 
 // Work on tensors without elements goes away.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x5xf32>
 // CHECK-NOT:     math.tanh
 // CHECK-NOT:     tensor.concat
 // CHECK:         return %[[X]]
-func.func @step(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
+fsdp.program @step(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
   %none = tensor.extract_slice %x[0, 0] [4, 0] [1, 1] : tensor<4x5xf32> to tensor<4x0xf32>
   %e = tensor.empty() : tensor<4x0xf32>
   %t = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
@@ -191,7 +194,7 @@ func.func @step(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
     linalg.yield %b : f32
   } -> tensor<4x0xf32>
   %r = tensor.concat dim(1) %t, %x : (tensor<4x0xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
-  return %r : tensor<4x5xf32>
+  fsdp.return %r : tensor<4x5xf32>
 }
 
 // -----
@@ -199,7 +202,7 @@ func.func @step(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
 // Elementwise ops on whole tensors become linalg.generic, which writes to
 // nothing that is read; tensor.splat is a fill.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[X:.*]]: tensor<4x3xf32>, %[[Y:.*]]: tensor<4x3xf32>, %[[S:.*]]: f32
 // CHECK:         %[[E0:.*]] = tensor.empty() : tensor<4x3xf32>
 // CHECK-NEXT:    %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[Y]] : {{.*}}) outs(%[[E0]] :
@@ -213,36 +216,36 @@ func.func @step(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
 // CHECK:           arith.mulf
 // CHECK:         linalg.generic {{.*}} outs(%{{.*}} : tensor<4x3xbf16>)
 // CHECK:           arith.truncf
-func.func @step(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %s: f32) -> (tensor<4x3xf32>, tensor<4x3xbf16>) {
+fsdp.program @step(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %s: f32) -> (tensor<4x3xf32>, tensor<4x3xbf16>) {
   %sum = arith.addf %x, %y : tensor<4x3xf32>
   %t = math.tanh %sum : tensor<4x3xf32>
   %r = tensor.splat %s : tensor<4x3xf32>
   %q = arith.mulf %x, %r : tensor<4x3xf32>
   %n = arith.truncf %q : tensor<4x3xf32> to tensor<4x3xbf16>
-  return %t, %n : tensor<4x3xf32>, tensor<4x3xbf16>
+  fsdp.return %t, %n : tensor<4x3xf32>, tensor<4x3xbf16>
 }
 
 // -----
 
 // A scalar is no operand: kernels read scalars from outside.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>, %[[S:.*]]: i1
 // CHECK:         linalg.generic {{.*}} ins(%[[X]], %[[Y]] : tensor<4xf32>, tensor<4xf32>)
 // CHECK:           arith.select %[[S]],
-func.func @step(%x: tensor<4xf32>, %y: tensor<4xf32>, %s: i1) -> tensor<4xf32> {
+fsdp.program @step(%x: tensor<4xf32>, %y: tensor<4xf32>, %s: i1) -> tensor<4xf32> {
   %0 = arith.select %s, %x, %y : tensor<4xf32>
-  return %0 : tensor<4xf32>
+  fsdp.return %0 : tensor<4xf32>
 }
 
 // -----
 
 // In a loop an init says where to write.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[ROW:.*]] = tensor.extract_slice
 // CHECK:         linalg.generic {{.*}} outs(%[[ROW]] :
-func.func @step(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
+fsdp.program @step(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -260,20 +263,20 @@ func.func @step(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
     %next = tensor.insert_slice %new into %t[%i, 0] [1, 3] [1, 1] : tensor<1x3xf32> into tensor<4x3xf32>
     scf.yield %next : tensor<4x3xf32>
   }
-  return %r : tensor<4x3xf32>
+  fsdp.return %r : tensor<4x3xf32>
 }
 
 // -----
 
 // Numbers that a loop results in leave a kernel as tensors.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK: %[[R:.*]] = scf.execute_region -> tensor<f32>
 // CHECK: %[[S:.*]] = scf.for
 // CHECK: %[[T:.*]] = tensor.from_elements %[[S]] : tensor<f32>
 // CHECK: scf.yield %[[T]] : tensor<f32>
 // CHECK: tensor.extract %[[R]][] : tensor<f32>
-func.func @step(%x: tensor<9xf32>) -> tensor<2xf32> {
+fsdp.program @step(%x: tensor<9xf32>) -> tensor<2xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c9 = arith.constant 9 : index
@@ -284,5 +287,5 @@ func.func @step(%x: tensor<9xf32>) -> tensor<2xf32> {
     scf.yield %s : f32
   }
   %r = tensor.from_elements %sum, %zero : tensor<2xf32>
-  return %r : tensor<2xf32>
+  fsdp.return %r : tensor<2xf32>
 }

@@ -5,7 +5,7 @@
 // Kernel 0 needs kernel 1, which needs kernel 0.
 
 // expected-error @below {{expected kernels that no path leaves and enters again, got a cycle (was fsdp.kernel edited?)}}
-func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   %e = tensor.empty() : tensor<4xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) attrs = {fsdp.kernel = 0 : i64} {
@@ -25,14 +25,14 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
     %r = math.sin %v : f32
     linalg.yield %r : f32
   } -> tensor<4xf32>
-  return %c : tensor<4xf32>
+  fsdp.return %c : tensor<4xf32>
 }
 
 // -----
 
 #id = affine_map<(d0) -> (d0)>
 
-func.func @step(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %e = tensor.empty() : tensor<4xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) attrs = {fsdp.kernel = 0 : i64} {
@@ -47,14 +47,14 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
     %r = math.tanh %v : f32
     linalg.yield %r : f32
   } -> tensor<4xf32>
-  return %a, %b : tensor<4xf32>, tensor<4xf32>
+  fsdp.return %a, %b : tensor<4xf32>, tensor<4xf32>
 }
 
 // -----
 
 #id = affine_map<(d0) -> (d0)>
 
-func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   %e = tensor.empty() : tensor<4xf32>
   // discardable_c3
   // expected-error @below {{expected fsdp.kernel with an i64 number from 0 to 2147483647, got 9223372036854775807 : i64}}
@@ -64,5 +64,5 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
     %r = math.exp %v : f32
     linalg.yield %r : f32
   } -> tensor<4xf32>
-  return %a : tensor<4xf32>
+  fsdp.return %a : tensor<4xf32>
 }

@@ -4,7 +4,7 @@
 
 // Constants and views go inside, results become destinations.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<2x4xf32>
 // CHECK-NEXT:    %[[R:.*]] = fsdp.launch @k7_elementwise(%[[X]]) : (tensor<2x4xf32>) -> tensor<8xf32>
 // CHECK-NEXT:    return %[[R]]
@@ -15,7 +15,7 @@
 // CHECK-NOT:     fsdp.kernel
 // CHECK:         %[[S:.*]] = bufferization.materialize_in_destination %[[V]] in %[[OUT]]
 // CHECK:         return %[[S]]
-func.func @step(%x: tensor<2x4xf32>) -> tensor<8xf32> {
+fsdp.program @step(%x: tensor<2x4xf32>) -> tensor<8xf32> {
   %one = arith.constant 1.0 : f32
   %flat = tensor.collapse_shape %x [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
   %e = tensor.empty() : tensor<8xf32>
@@ -25,14 +25,14 @@ func.func @step(%x: tensor<2x4xf32>) -> tensor<8xf32> {
     %r = arith.addf %v, %one : f32
     linalg.yield %r : f32
   } -> tensor<8xf32>
-  return %a : tensor<8xf32>
+  fsdp.return %a : tensor<8xf32>
 }
 
 // -----
 
 // A scalar that several kernels read is computed in each.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @k0_elementwise
 // CHECK:         fsdp.launch @k1_elementwise
 // CHECK-NOT:     tensor.extract
@@ -43,7 +43,7 @@ func.func @step(%x: tensor<2x4xf32>) -> tensor<8xf32> {
 // CHECK:       func.func private @k0_elementwise
 // CHECK:         tensor.extract %{{.*}}[] : tensor<f32>
 // CHECK:         arith.negf
-func.func @step(%s: tensor<f32>, %x: tensor<4xf32>, %y: tensor<9xf32>) -> (tensor<4xf32>, tensor<9xf32>) {
+fsdp.program @step(%s: tensor<f32>, %x: tensor<4xf32>, %y: tensor<9xf32>) -> (tensor<4xf32>, tensor<9xf32>) {
   %v = tensor.extract %s[] : tensor<f32>
   %n = arith.negf %v : f32
   %e = tensor.empty() : tensor<4xf32>
@@ -60,5 +60,5 @@ func.func @step(%s: tensor<f32>, %x: tensor<4xf32>, %y: tensor<9xf32>) -> (tenso
     %r = arith.mulf %w, %n : f32
     linalg.yield %r : f32
   } -> tensor<9xf32>
-  return %a, %b : tensor<4xf32>, tensor<9xf32>
+  fsdp.return %a, %b : tensor<4xf32>, tensor<9xf32>
 }

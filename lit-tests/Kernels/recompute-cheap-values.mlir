@@ -4,7 +4,7 @@
 
 // x + 1 is computed again where x is read anyway: kernel 1 needs only x.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<64xf32>
 // CHECK:         linalg.generic {{.*}} ins(%[[X]] : tensor<64xf32>)
 // CHECK-SAME:      fsdp.kernel = 1
@@ -12,7 +12,7 @@
 // CHECK:         %[[AGAIN:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %[[X]] :
 // CHECK:           arith.mulf
 // CHECK-NOT:     fsdp.kernel = 0
-func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+fsdp.program @step(%x: tensor<64xf32>) -> tensor<64xf32> {
   %one = arith.constant 1.0 : f32
   %e = tensor.empty() : tensor<64xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
@@ -27,19 +27,19 @@ func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
     %r = arith.mulf %v, %w : f32
     linalg.yield %r : f32
   } -> tensor<64xf32>
-  return %b : tensor<64xf32>
+  fsdp.return %b : tensor<64xf32>
 }
 
 // -----
 
 // What is expensive is kept.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.kernel = 0
 // CHECK:           math.tanh
 // CHECK:         fsdp.kernel = 1
 // CHECK-NOT:       math.tanh
-func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+fsdp.program @step(%x: tensor<64xf32>) -> tensor<64xf32> {
   %e = tensor.empty() : tensor<64xf32>
   %a = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
       ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 0 : i64} {
@@ -53,7 +53,7 @@ func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
     %r = arith.mulf %v, %w : f32
     linalg.yield %r : f32
   } -> tensor<64xf32>
-  return %b : tensor<64xf32>
+  fsdp.return %b : tensor<64xf32>
 }
 
 // -----
@@ -61,7 +61,7 @@ func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
 // A shard is cast before each gather: the cast one is not kept from forward to
 // backward. A tensor that is no argument would have to be kept instead.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<32xf32>
 // CHECK:         %[[C0:.*]] = linalg.generic {{.*}} ins(%[[W]] :
 // CHECK-SAME:      fsdp.kernel = 0
@@ -76,7 +76,7 @@ func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
 // CHECK-NOT:     linalg.generic
 // CHECK:         fsdp.all_gather %[[D]] {{.*}} for backward
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-func.func @step(%w: tensor<32xf32>) -> (tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>) {
+fsdp.program @step(%w: tensor<32xf32>) -> (tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>) {
   %e = tensor.empty() : tensor<32xbf16>
   %f = tensor.empty() : tensor<32xf32>
   %c = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
@@ -101,5 +101,5 @@ func.func @step(%w: tensor<32xf32>) -> (tensor<64xbf16>, tensor<64xbf16>, tensor
   } -> tensor<32xbf16>
   %g2 = fsdp.all_gather %d on @mesh["shard"] for forward : tensor<32xbf16> -> tensor<64xbf16>
   %g3 = fsdp.all_gather %d on @mesh["shard"] for backward : tensor<32xbf16> -> tensor<64xbf16>
-  return %g0, %g1, %g2, %g3 : tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>
+  fsdp.return %g0, %g1, %g2, %g3 : tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>
 }

@@ -7,11 +7,11 @@
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #t = affine_map<(d0, d1) -> (d1, d0)>
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK: %[[A:.*]] = fsdp.launch @[[ROUNDED:.*]](%{{.*}}, %{{.*}}) : (tensor<5x7xbf16>, tensor<6x7xbf16>) -> tensor<5x6xbf16>
 // CHECK: fsdp.launch @{{.*}} -> tensor<5x6xf32>
 // CHECK: fsdp.launch @{{.*}} -> tensor<5x6xf32>
-func.func @step(%a: tensor<5x7xbf16>, %b: tensor<6x7xbf16>, %c: tensor<7x6xbf16>, %x: tensor<5x7xf32>, %y: tensor<7x6xf32>)
+fsdp.program @step(%a: tensor<5x7xbf16>, %b: tensor<6x7xbf16>, %c: tensor<7x6xbf16>, %x: tensor<5x7xf32>, %y: tensor<7x6xf32>)
     -> (tensor<5x6xbf16>, tensor<5x6xbf16>, tensor<5x6xf32>, tensor<5x6xbf16>) {
   %zero = arith.constant 0.0 : f32
   %e0 = tensor.empty() : tensor<7x6xbf16>
@@ -50,7 +50,7 @@ func.func @step(%a: tensor<5x7xbf16>, %b: tensor<6x7xbf16>, %c: tensor<7x6xbf16>
     %n = arith.truncf %v : f32 to bf16
     linalg.yield %n : bf16
   } -> tensor<5x6xbf16>
-  return %rounded, %both, %p2, %wide : tensor<5x6xbf16>, tensor<5x6xbf16>, tensor<5x6xf32>, tensor<5x6xbf16>
+  fsdp.return %rounded, %both, %p2, %wide : tensor<5x6xbf16>, tensor<5x6xbf16>, tensor<5x6xf32>, tensor<5x6xbf16>
 }
 // CHECK: func.func private @[[ROUNDED]]
 // CHECK-SAME: fsdp.matmul = #fsdp.matmul<

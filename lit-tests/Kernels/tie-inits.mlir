@@ -3,17 +3,17 @@
 // @scatter and @product start at an input: they work in its place. @reads also
 // reads the input elsewhere, @afresh starts at nothing.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @scatter(%{{.*}}, %{{.*}}) tied [1]
 // CHECK:         fsdp.launch @product(%{{.*}}, %{{.*}}) tied [1]
 // CHECK:         fsdp.launch @reads(%{{.*}}, %{{.*}}) : (
 // CHECK:         fsdp.launch @afresh(%{{.*}}) : (
-func.func @step(%places: tensor<4xi64>, %x: tensor<4x4xf32>, %t: tensor<9xf32>) -> (tensor<9xf32>, tensor<4x4xf32>, tensor<9xf32>, tensor<9xf32>) {
+fsdp.program @step(%places: tensor<4xi64>, %x: tensor<4x4xf32>, %t: tensor<9xf32>) -> (tensor<9xf32>, tensor<4x4xf32>, tensor<9xf32>, tensor<9xf32>) {
   %0 = fsdp.launch @scatter(%places, %t) : (tensor<4xi64>, tensor<9xf32>) -> tensor<9xf32>
   %1 = fsdp.launch @product(%x, %x) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %2 = fsdp.launch @reads(%places, %t) : (tensor<4xi64>, tensor<9xf32>) -> tensor<9xf32>
   %3 = fsdp.launch @afresh(%places) : (tensor<4xi64>) -> tensor<9xf32>
-  return %0, %1, %2, %3 : tensor<9xf32>, tensor<4x4xf32>, tensor<9xf32>, tensor<9xf32>
+  fsdp.return %0, %1, %2, %3 : tensor<9xf32>, tensor<4x4xf32>, tensor<9xf32>, tensor<9xf32>
 }
 
 // CHECK-LABEL: func.func private @scatter

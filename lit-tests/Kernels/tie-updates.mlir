@@ -4,11 +4,12 @@
 
 // Each element is read before it is written: in place.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @add(%{{.*}}, %{{.*}}) tied [0]
-func.func @step(%b: tensor<8xf32> {fsdp.buffer = {fqn = "b"}}, %x: tensor<8xf32>) -> (tensor<8xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+fsdp.state @b buffer "b" : tensor<8xf32>
+fsdp.program @step(%b: tensor<8xf32> {fsdp.state = @b}, %x: tensor<8xf32>) -> (tensor<8xf32> {fsdp.state = @b}) {
   %0 = fsdp.launch @add(%b, %x) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  return %0 : tensor<8xf32>
+  fsdp.return %0 : tensor<8xf32>
 }
 func.func private @add(%b: tensor<8xf32>, %x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<8xf32>
@@ -28,12 +29,13 @@ func.func private @add(%b: tensor<8xf32>, %x: tensor<8xf32>, %out: tensor<8xf32>
 
 // A later op reads the old value.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @twice(%{{.*}}) : (
-func.func @step(%b: tensor<8xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<8xf32> {fsdp.buffer_update = {fqn = "b"}}, tensor<8xf32>) {
+fsdp.state @b buffer "b" : tensor<8xf32>
+fsdp.program @step(%b: tensor<8xf32> {fsdp.state = @b}) -> (tensor<8xf32> {fsdp.state = @b}, tensor<8xf32>) {
   %0 = fsdp.launch @twice(%b) : (tensor<8xf32>) -> tensor<8xf32>
   %1 = fsdp.launch @twice(%b) : (tensor<8xf32>) -> tensor<8xf32>
-  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+  fsdp.return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
 func.func private @twice(%b: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<8xf32>
@@ -54,11 +56,12 @@ func.func private @twice(%b: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32
 
 // An op in between reads the element across: it may have been written already.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @across(%{{.*}}) : (
-func.func @step(%b: tensor<8x8xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<8x8xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+fsdp.state @b buffer "b" : tensor<8x8xf32>
+fsdp.program @step(%b: tensor<8x8xf32> {fsdp.state = @b}) -> (tensor<8x8xf32> {fsdp.state = @b}) {
   %0 = fsdp.launch @across(%b) : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  return %0 : tensor<8x8xf32>
+  fsdp.return %0 : tensor<8x8xf32>
 }
 func.func private @across(%b: tensor<8x8xf32>, %out: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %e = tensor.empty() : tensor<8x8xf32>
@@ -85,11 +88,12 @@ func.func private @across(%b: tensor<8x8xf32>, %out: tensor<8x8xf32>) -> tensor<
 
 // All elements wait for the sum of all.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @shift(%{{.*}}) : (
-func.func @step(%b: tensor<8xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<8xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+fsdp.state @b buffer "b" : tensor<8xf32>
+fsdp.program @step(%b: tensor<8xf32> {fsdp.state = @b}) -> (tensor<8xf32> {fsdp.state = @b}) {
   %0 = fsdp.launch @shift(%b) : (tensor<8xf32>) -> tensor<8xf32>
-  return %0 : tensor<8xf32>
+  fsdp.return %0 : tensor<8xf32>
 }
 func.func private @shift(%b: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
   %zero = arith.constant 0.0 : f32
@@ -120,11 +124,12 @@ func.func private @shift(%b: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32
 
 // A running mean: each row's is read and written behind the row's sum.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @running(%{{.*}}, %{{.*}}) tied [1] : (
-func.func @step(%x: tensor<4x8xf32>, %b: tensor<4xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<4xf32> {fsdp.buffer_update = {fqn = "b"}}) {
+fsdp.state @b buffer "b" : tensor<4xf32>
+fsdp.program @step(%x: tensor<4x8xf32>, %b: tensor<4xf32> {fsdp.state = @b}) -> (tensor<4xf32> {fsdp.state = @b}) {
   %0 = fsdp.launch @running(%x, %b) : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
+  fsdp.return %0 : tensor<4xf32>
 }
 func.func private @running(%x: tensor<4x8xf32>, %b: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   %zero = arith.constant 0.0 : f32
@@ -154,11 +159,12 @@ func.func private @running(%x: tensor<4x8xf32>, %b: tensor<4xf32>, %out: tensor<
 // What is written over the old value is written first: behind the row's sum,
 // the old value is read again.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         fsdp.launch @again(%{{.*}}) : (
-func.func @step(%b: tensor<4x8xf32> {fsdp.buffer = {fqn = "b"}}) -> (tensor<4x8xf32> {fsdp.buffer_update = {fqn = "b"}}, tensor<4x8xf32>) {
+fsdp.state @b buffer "b" : tensor<4x8xf32>
+fsdp.program @step(%b: tensor<4x8xf32> {fsdp.state = @b}) -> (tensor<4x8xf32> {fsdp.state = @b}, tensor<4x8xf32>) {
   %0:2 = fsdp.launch @again(%b) : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
-  return %0#0, %0#1 : tensor<4x8xf32>, tensor<4x8xf32>
+  fsdp.return %0#0, %0#1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 func.func private @again(%b: tensor<4x8xf32>, %out0: tensor<4x8xf32>, %out1: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %zero = arith.constant 0.0 : f32

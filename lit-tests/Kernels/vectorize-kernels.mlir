@@ -5,14 +5,14 @@
 
 // CHECK: remark: [Missed] Vectorized | Category:fsdp-vectorize-kernels | Function=branch | Reason="it contains scf.if"
 
-func.func @step(%x: tensor<37xf32>, %y: tensor<37xi32>, %flag: tensor<i1>) {
+fsdp.program @step(%x: tensor<37xf32>, %y: tensor<37xi32>, %flag: tensor<i1>) {
   %0 = fsdp.launch @tanh(%x) : (tensor<37xf32>) -> tensor<37xf32>
   %1 = fsdp.launch @sum(%x) : (tensor<37xf32>) -> tensor<f32>
   %2 = fsdp.launch @divide(%y, %y) : (tensor<37xi32>, tensor<37xi32>) -> tensor<37xi32>
   %3 = fsdp.launch @mask(%x) : (tensor<37xf32>) -> tensor<37xi1>
   %4:2 = fsdp.launch @two(%x, %x) : (tensor<37xf32>, tensor<37xf32>) -> (tensor<37xf32>, tensor<37xf32>)
   %5 = fsdp.launch @branch(%flag, %x) : (tensor<i1>, tensor<37xf32>) -> tensor<37xf32>
-  return
+  fsdp.return
 }
 
 // One vector of 32, and a masked rest of 5.

@@ -3,7 +3,7 @@
 // A sum over rows, of squares: f32 inside, rounded once. The product that is
 // only added is not rounded either.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME: (%[[X:.*]]: tensor<9x4xbf16>)
 // CHECK: %[[ZERO:.*]] = linalg.fill ins(%{{.*}} : f32) outs(%{{.*}} : tensor<4xf32>)
 // CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<9x4xbf16>) outs(%[[ZERO]] : tensor<4xf32>)
@@ -15,7 +15,7 @@
 // CHECK: %[[ROUNDED:.*]] = linalg.generic {{.*}} ins(%[[SUM]] : tensor<4xf32>) outs(%{{.*}} : tensor<4xbf16>)
 // CHECK: arith.truncf %{{.*}} : f32 to bf16
 // CHECK: return %[[ROUNDED]] : tensor<4xbf16>
-func.func @step(%x: tensor<9x4xbf16>) -> tensor<4xbf16> {
+fsdp.program @step(%x: tensor<9x4xbf16>) -> tensor<4xbf16> {
   %zero = arith.constant 0.0 : bf16
   %e = tensor.empty() : tensor<4xbf16>
   %f = linalg.fill ins(%zero : bf16) outs(%e : tensor<4xbf16>) -> tensor<4xbf16>
@@ -26,7 +26,7 @@ func.func @step(%x: tensor<9x4xbf16>) -> tensor<4xbf16> {
     %s = arith.addf %o, %p : bf16
     linalg.yield %s : bf16
   } -> tensor<4xbf16>
-  return %r : tensor<4xbf16>
+  fsdp.return %r : tensor<4xbf16>
 }
 
 // -----
@@ -34,7 +34,7 @@ func.func @step(%x: tensor<9x4xbf16>) -> tensor<4xbf16> {
 // A scatter: the table is of f32 as long as rows are added to it. A product
 // that is stored, too, is rounded as it is stored.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK: %[[LOOP:.*]]:2 = scf.for {{.*}} iter_args(%[[T:.*]] = %{{.*}}, %[[LAST:.*]] = %{{.*}}) -> (tensor<3x2xf32>, tensor<2xf16>)
 // CHECK: %[[ROW:.*]] = tensor.extract_slice %[[T]]{{.*}} : tensor<3x2xf32> to tensor<2xf32>
 // CHECK: %[[NEW:.*]] = linalg.generic {{.*}} ins(%{{.*}} : tensor<2xf16>) outs(%[[ROW]] : tensor<2xf32>)
@@ -42,7 +42,7 @@ func.func @step(%x: tensor<9x4xbf16>) -> tensor<4xbf16> {
 // CHECK: arith.addf %{{.*}}, %{{.*}} : f32
 // CHECK: tensor.insert_slice %[[NEW]] into %[[T]]{{.*}} : tensor<2xf32> into tensor<3x2xf32>
 // CHECK: arith.truncf %{{.*}} : f32 to f16
-func.func @step(%x: tensor<9x2xf16>, %at: tensor<9xindex>) -> (tensor<3x2xf16>, tensor<2xf16>) {
+fsdp.program @step(%x: tensor<9x2xf16>, %at: tensor<9xindex>) -> (tensor<3x2xf16>, tensor<2xf16>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c9 = arith.constant 9 : index
@@ -63,21 +63,21 @@ func.func @step(%x: tensor<9x2xf16>, %at: tensor<9xindex>) -> (tensor<3x2xf16>, 
     %u = tensor.insert_slice %new into %t[%j, 0] [1, 2] [1, 1] : tensor<2xf16> into tensor<3x2xf16>
     scf.yield %u, %row : tensor<3x2xf16>, tensor<2xf16>
   }
-  return %r#0, %r#1 : tensor<3x2xf16>, tensor<2xf16>
+  fsdp.return %r#0, %r#1 : tensor<3x2xf16>, tensor<2xf16>
 }
 
 // -----
 
 // Casts in the body are the accumulator's own rounding.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK: scf.for {{.*}} iter_args(%[[T:.*]] = %{{.*}}) -> (f32)
 // CHECK-NOT: truncf
 // CHECK: %[[S:.*]] = arith.addf %[[T]], %{{.*}} : f32
 // CHECK-NOT: truncf
 // CHECK: scf.yield %[[S]] : f32
 // CHECK: arith.truncf
-func.func @step(%x: tensor<9xbf16>) -> tensor<bf16> {
+fsdp.program @step(%x: tensor<9xbf16>) -> tensor<bf16> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c9 = arith.constant 9 : index
@@ -94,18 +94,18 @@ func.func @step(%x: tensor<9xbf16>) -> tensor<bf16> {
     %q = tensor.from_elements %l : tensor<bf16>
     scf.yield %q : tensor<bf16>
   }
-  return %r : tensor<bf16>
+  fsdp.return %r : tensor<bf16>
 }
 
 // -----
 
 // A maximum is not rounded, a product goes to a BLAS, f32 is wide enough.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-NOT: extf
 // CHECK-NOT: truncf
 // CHECK: return
-func.func @step(%x: tensor<9x4xbf16>, %y: tensor<4x3xbf16>, %z: tensor<9xf32>) -> (tensor<4xbf16>, tensor<9x3xbf16>, tensor<f32>) {
+fsdp.program @step(%x: tensor<9x4xbf16>, %y: tensor<4x3xbf16>, %z: tensor<9xf32>) -> (tensor<4xbf16>, tensor<9x3xbf16>, tensor<f32>) {
   %low = arith.constant 0xFF80 : bf16
   %zero = arith.constant 0.0 : bf16
   %wide = arith.constant 0.0 : f32
@@ -128,18 +128,18 @@ func.func @step(%x: tensor<9x4xbf16>, %y: tensor<4x3xbf16>, %z: tensor<9xf32>) -
     %t = arith.addf %o, %a : f32
     linalg.yield %t : f32
   } -> tensor<f32>
-  return %max, %p, %s : tensor<4xbf16>, tensor<9x3xbf16>, tensor<f32>
+  fsdp.return %max, %p, %s : tensor<4xbf16>, tensor<9x3xbf16>, tensor<f32>
 }
 
 // -----
 
 // Casts follow the types that accumulators have now: f8 to bf16 is f32 to bf16.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:       scf.for {{.*}} iter_args(%[[A:.*]] = %{{.*}}, %{{.*}} = %{{.*}}) -> (f32, tensor<4xbf16>)
 // CHECK:         %[[SUM:.*]] = arith.addf %[[A]], %{{.*}} : f32
 // CHECK:         arith.truncf %[[SUM]] : f32 to bf16
-func.func @step(%x: tensor<4xbf16>) -> tensor<4xbf16> {
+fsdp.program @step(%x: tensor<4xbf16>) -> tensor<4xbf16> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c4 = arith.constant 4 : index
@@ -153,16 +153,16 @@ func.func @step(%x: tensor<4xbf16>) -> tensor<4xbf16> {
     %oo = tensor.insert %d into %o[%i] : tensor<4xbf16>
     scf.yield %b, %oo : f8E5M2, tensor<4xbf16>
   }
-  return %s : tensor<4xbf16>
+  fsdp.return %s : tensor<4xbf16>
 }
 
 // -----
 
 // Vectors stay as they are.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:       scf.for {{.*}} -> (vector<2xbf16>)
-func.func @step(%x: vector<2xbf16>) -> vector<2xbf16> {
+fsdp.program @step(%x: vector<2xbf16>) -> vector<2xbf16> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c4 = arith.constant 4 : index
@@ -170,5 +170,5 @@ func.func @step(%x: vector<2xbf16>) -> vector<2xbf16> {
     %b = arith.addf %a, %x : vector<2xbf16>
     scf.yield %b : vector<2xbf16>
   }
-  return %r : vector<2xbf16>
+  fsdp.return %r : vector<2xbf16>
 }

@@ -1,16 +1,16 @@
 // RUN: fsdp-opt %s --convert-fsdp-to-runtime --split-input-file -verify-diagnostics
 
-// expected-error @below {{expected fsdp.arena on the step (run fsdp-plan-arena first)}}
-func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
-  return %x : tensor<4xf32>
+// expected-error @below {{expected a planned arena (run fsdp-plan-arena first)}}
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  fsdp.return %x : tensor<4xf32>
 }
 
 // -----
 
-func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
+fsdp.program @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {arena = #fsdp.arena<bytes = 512, inputs = 256, transient = 256>} {
   // expected-error @below {{expected a kernel with code, got @k without fsdp.impl or fsdp.matmul}}
   %0 = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
-  return
+  fsdp.return
 }
 func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   return %out : tensor<4xf32>
@@ -18,27 +18,27 @@ func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
+fsdp.program @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {arena = #fsdp.arena<bytes = 512, inputs = 256, transient = 256>} {
   // expected-error @below {{expected a launch, a transfer, a pack, a check or a view in a planned step}}
   %0 = tensor.extract_slice %x[0] [2] [1] {fsdp.offsets = array<i64: 0>} : tensor<4xf32> to tensor<2xf32>
-  return
+  fsdp.return
 }
 
 // -----
 
 // Places that are none are not read.
-func.func @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
+fsdp.program @step(%x: tensor<4xf32> {fsdp.offset = 0 : i64}) attributes {arena = #fsdp.arena<bytes = 512, inputs = 256, transient = 256>} {
   // expected-error @below {{expected fsdp.offsets = array<i64> of 1 places, got 1 : index}}
   %0 = fsdp.view %x[0] {fsdp.offsets = 1 : index} : tensor<4xf32> -> tensor<2x2xf32>
-  return
+  fsdp.return
 }
 
 // -----
 
 // A factor that the launch does not have.
-func.func @step(%x: tensor<8x4xf32> {fsdp.offset = 0 : i64}, %y: tensor<4xf32> {fsdp.offset = 128 : i64}) attributes {fsdp.arena = {bytes = 512 : i64}} {
+fsdp.program @step(%x: tensor<8x4xf32> {fsdp.offset = 0 : i64}, %y: tensor<4xf32> {fsdp.offset = 128 : i64}) attributes {arena = #fsdp.arena<bytes = 512, inputs = 256, transient = 256>} {
   %0 = fsdp.launch @k(%x, %y) {fsdp.offsets = array<i64: 256>} : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8xf32>
-  return
+  fsdp.return
 }
 // expected-error @below {{expected factors among the 2 inputs of the kernel in fsdp.matmul, got input 3}}
 func.func private @k(%x: tensor<8x4xf32>, %y: tensor<4xf32>, %out: tensor<8xf32>) -> tensor<8xf32>

@@ -1,5 +1,5 @@
 // RUN: fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='{\"name\":1}'" | FileCheck %s
-// RUN: fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='{\"certificate\":1}'" | FileCheck %s --check-prefix=CERTIFIED
+// RUN: fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='{\"programs\":[{\"name\":\"step\",\"certificate\":1}]}'" | FileCheck %s --check-prefix=CERTIFIED
 // RUN: not fsdp-opt %s --fsdp-cpu-kernels --fsdp-plan-arena --convert-fsdp-to-runtime="manifest='text'" 2>&1 | FileCheck %s --check-prefix=TEXT
 
 // Each launch and collective is one call with a constant descriptor; the step
@@ -9,7 +9,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 
 // CHECK-DAG:   llvm.mlir.global internal constant @{{.*}}("{\22name\22:1}\00")
 // CHECK:       func.func private @square_cpu
-// CHECK:       llvm.func @fsdp_step
+// CHECK:       llvm.func @fsdp_run_step
 // CHECK:         llvm.call @fsdp_rt_launch
 // CHECK:         llvm.icmp "eq"
 // CHECK:         llvm.cond_br
@@ -20,26 +20,40 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK:       llvm.func @fsdp_rt_launch(!llvm.ptr, !llvm.ptr) -> i32
 // CHECK:       llvm.func @fsdp_rt_matmul(!llvm.ptr, !llvm.ptr) -> i32
 // CHECK:       llvm.func @fsdp_rt_all_reduce(!llvm.ptr, !llvm.ptr) -> i32
-// CHECK:       llvm.mlir.global external constant @fsdp_rt_program_entry
-// CHECK:         llvm.mlir.addressof @fsdp_step
+// CHECK:       llvm.mlir.global private constant @fsdp_rt_programs
+// CHECK:         llvm.mlir.addressof @fsdp_run_step
 // CHECK:         llvm.mlir.zero : !llvm.ptr
+// CHECK:         llvm.mlir.addressof @fsdp_run_evaluate
+// CHECK:       llvm.mlir.global external constant @fsdp_rt_artifact_entry
+// CHECK:         llvm.mlir.constant(2 : i32) : i32
+// CHECK:         llvm.mlir.addressof @fsdp_rt_programs
 // CHECK-NOT:   fsdp.mesh
 // CHECK-NOT:   fsdp.launch
 
-// With a manifest that certifies the program, the code says what it is: digests
-// of what was lowered and of the manifest.
-// CERTIFIED: llvm.mlir.global internal constant @[[CERTIFICATE:.*]]("{{[0-9a-f]+ [0-9a-f]+}}\00")
-// CERTIFIED: llvm.mlir.global external constant @fsdp_rt_program_entry
-// CERTIFIED: llvm.mlir.addressof @fsdp_step
-// CERTIFIED: llvm.mlir.addressof @[[CERTIFICATE]]
+// With a manifest that certifies a program, the code says what it is: a digest
+// of what was lowered. It also has one of the manifest.
+// CERTIFIED-DAG: llvm.mlir.global internal constant @[[DIGEST:.*]]("{{[0-9a-f]+}}\00")
+// CERTIFIED-DAG: llvm.mlir.global internal constant @[[STEP:.*]]("step\00")
+// CERTIFIED-DAG: llvm.mlir.global internal constant @[[CERTIFICATE:.*]]("{{[0-9a-f]+}}\00")
+// CERTIFIED:     llvm.mlir.global private constant @fsdp_rt_programs
+// CERTIFIED:     llvm.mlir.addressof @fsdp_run_step
+// CERTIFIED:     llvm.mlir.addressof @[[CERTIFICATE]]
+// CERTIFIED:     llvm.mlir.addressof @fsdp_run_evaluate
+// CERTIFIED:     llvm.mlir.zero : !llvm.ptr
+// CERTIFIED:     llvm.mlir.global external constant @fsdp_rt_artifact_entry
+// CERTIFIED:     llvm.mlir.addressof @[[DIGEST]]
 
 // TEXT: error: expected the manifest to be JSON, got
-func.func @step(%x: tensor<4x4xf32>, %ok: tensor<i1>) -> tensor<4x4xf32> {
+fsdp.program @step(%x: tensor<4x4xf32>, %ok: tensor<i1>) -> tensor<4x4xf32> {
   %0 = fsdp.launch @square(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = fsdp.launch @product(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %2 = fsdp.all_reduce %1 on @mesh["shard"] divisor 2 : tensor<4x4xf32>
   fsdp.check %ok, "message" : tensor<i1>
-  return %2 : tensor<4x4xf32>
+  fsdp.return %2 : tensor<4x4xf32>
+}
+fsdp.program eval @evaluate(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = fsdp.launch @square(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  fsdp.return %0 : tensor<4x4xf32>
 }
 func.func private @square(%x: tensor<4x4xf32>, %out: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %e = tensor.empty() : tensor<4x4xf32>

@@ -10,7 +10,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // PLAIN-NOT: fsdp_rt_guard
 
 // The descriptors: name, offset, bytes, border, action.
-// CHECK-DAG: @[[ALL:.*]] = internal constant [{{.*}}] c"all but the state\00"
+// CHECK-DAG: @[[ALL:.*]] = internal constant [{{.*}}] c"all but state and inputs\00"
 // CHECK-DAG: @[[FIRST:.*]] = internal constant [{{.*}}] c"result 0 of all_gather (op 0)\00"
 // CHECK-DAG: @[[SECOND:.*]] = internal constant [{{.*}}] c"result 0 of all_gather (op 1)\00"
 // CHECK-DAG: @[[FREE:.*]] = internal constant [{{.*}}] c"what is free when the step ends\00"
@@ -24,7 +24,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK-DAG: = internal constant { ptr, ptr, i64, i64 } { ptr {{.*}}, ptr @[[BOTH]], i64 2, i64 1 }
 // CHECK-DAG: = internal constant { ptr, i64, i64, i64, i32, i32 } { ptr @[[FREE]], i64
 
-// CHECK-LABEL: define i32 @fsdp_step
+// CHECK-LABEL: define i32 @fsdp_run_step
 // CHECK:         call i32 @fsdp_rt_guard(
 // CHECK:         call i32 @fsdp_rt_guard(
 // CHECK:         call i32 @fsdp_rt_start(
@@ -38,7 +38,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK:         call i32 @fsdp_rt_guard(
 // CHECK:         call i32 @fsdp_rt_guard(
 // CHECK-NOT:     call i32 @fsdp_rt_guard(
-func.func @step(%x: tensor<15xf32>) -> tensor<64xf32> {
+fsdp.program @step(%x: tensor<15xf32>) -> tensor<64xf32> {
   %s = fsdp.start(%x) on all_gather event 0 {
   ^bb0(%shard: tensor<15xf32>):
     %g = fsdp.all_gather %shard on @mesh["shard"] for forward : tensor<15xf32> -> tensor<30xf32>
@@ -52,5 +52,5 @@ func.func @step(%x: tensor<15xf32>) -> tensor<64xf32> {
   %w = fsdp.wait %s : !fsdp.token<tensor<30xf32>> -> tensor<30xf32>
   %v = fsdp.wait %t : !fsdp.token<tensor<60xf32>> -> tensor<60xf32>
   %p = fsdp.pack %v at 0 : tensor<60xf32> -> tensor<64xf32>
-  return %p : tensor<64xf32>
+  fsdp.return %p : tensor<64xf32>
 }

@@ -1,19 +1,19 @@
 // RUN: fsdp-opt %s --fsdp-plan-arena --convert-fsdp-to-runtime | mlir-translate --mlir-to-llvmir | FileCheck %s
-// RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp-plan-arena,fsdp-schedule-step{order=in_order},fsdp-plan-arena,convert-fsdp-to-runtime)' | mlir-translate --mlir-to-llvmir | FileCheck %s --check-prefix=QUEUE
+// RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp.program(fsdp-plan-arena,fsdp-schedule-step{order=in_order},fsdp-plan-arena),convert-fsdp-to-runtime)' | mlir-translate --mlir-to-llvmir | FileCheck %s --check-prefix=QUEUE
 // RUN: fsdp-opt %s --fsdp-plan-arena=guard=true --convert-fsdp-to-runtime | mlir-translate --mlir-to-llvmir | FileCheck %s --check-prefix=GUARD
 
 // A copy is one call with its two places and its bytes, in whichever arena they
 // lie; on a queue it is a part of a start, without a group.
 // CHECK-DAG: @[[OFFLOAD:.*]] = internal constant { ptr, i64, i64, i64 } { ptr {{.*}}, i64 0, i64 0, i64 256 }
 // CHECK-DAG: @[[RELOAD:.*]] = internal constant { ptr, i64, i64, i64 } { ptr {{.*}}, i64 0, i64 256, i64 256 }
-// CHECK-LABEL: define i32 @fsdp_step
+// CHECK-LABEL: define i32 @fsdp_run_step
 // CHECK:         call i32 @fsdp_rt_offload(ptr %0, ptr @[[OFFLOAD]])
 // CHECK:         call i32 @fsdp_rt_reload(ptr %0, ptr @[[RELOAD]])
 
 // The start's last fields: event, kind (offload, reload), queue (d2h, h2d).
 // QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 0, i32 4, i32 4 }
 // QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 1, i32 5, i32 5 }
-// QUEUE-LABEL: define i32 @fsdp_step
+// QUEUE-LABEL: define i32 @fsdp_run_step
 // QUEUE:         call i32 @fsdp_rt_start(
 // QUEUE:         call i32 @fsdp_rt_wait(
 // QUEUE:         call i32 @fsdp_rt_start(
@@ -29,8 +29,8 @@
 // GUARD-DAG: = internal constant { ptr, i64, i64, i64, i32, i32 } { ptr @[[STORED]], i64 0, i64 256, i64 256, i32 1, i32 1 }
 // GUARD-DAG: = internal constant { ptr, i64, i64, i64, i32, i32 } { ptr @[[STORED]], i64 0, i64 256, i64 256, i32 2, i32 1 }
 // GUARD-DAG: = internal constant { ptr, i64, i64, i64, i32, i32 } { ptr @[[FREE]], i64 0, i64 512, i64 0, i32 1, i32 1 }
-func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+fsdp.program @step(%x: tensor<64xf32>) -> tensor<64xf32> {
   %0 = fsdp.offload %x : tensor<64xf32> -> !fsdp.host<tensor<64xf32>>
   %1 = fsdp.reload %0 : !fsdp.host<tensor<64xf32>> -> tensor<64xf32>
-  return %1 : tensor<64xf32>
+  fsdp.return %1 : tensor<64xf32>
 }

@@ -1,6 +1,7 @@
 // A module that is no step passes unchanged.
 
 // RUN: fsdp-opt %s -o %t
+// RUN: fsdp-opt %s --fsdp-layout-state | diff %t -
 // RUN: fsdp-opt %s --fsdp-plan-arena | diff %t -
 // RUN: fsdp-opt %s --convert-fsdp-to-runtime | diff %t -
 // RUN: fsdp-opt %s --fsdp-expand-math | diff %t -

@@ -1,41 +1,79 @@
 // RUN: fsdp-opt %s --fsdp-plan-arena -split-input-file -verify-diagnostics
+// RUN: not fsdp-opt %s --fsdp-plan-arena=guard=true -split-input-file 2>&1 | FileCheck %s --check-prefix=GUARD
 
-func.func @step(%x: tensor<4x4xf32>) -> tensor<2x4xf32> {
+fsdp.program @step(%x: tensor<4x4xf32>) -> tensor<2x4xf32> {
   // expected-error @below {{expected a step of launches, transfers and views (run fsdp-outline-kernels first)}}
   %0 = tensor.extract_slice %x[0, 0] [2, 4] [1, 1] : tensor<4x4xf32> to tensor<2x4xf32>
-  return %0 : tensor<2x4xf32>
+  fsdp.return %0 : tensor<2x4xf32>
 }
 
 // -----
 
 // expected-error @below {{expected a step that takes and returns tensors of the device, got '!fsdp.host<tensor<4xf32>>'}}
-func.func @step(%h: !fsdp.host<tensor<4xf32>>) -> tensor<4xf32> {
+fsdp.program @step(%h: !fsdp.host<tensor<4xf32>>) -> tensor<4xf32> {
   %x = fsdp.reload %h : !fsdp.host<tensor<4xf32>> -> tensor<4xf32>
-  return %x : tensor<4xf32>
+  fsdp.return %x : tensor<4xf32>
 }
 
 // -----
 
 // expected-error @below {{expected a step that takes and returns tensors of the device, got '!fsdp.host<tensor<4xf32>>'}}
-func.func @step(%x: tensor<4xf32>) -> !fsdp.host<tensor<4xf32>> {
+fsdp.program @step(%x: tensor<4xf32>) -> !fsdp.host<tensor<4xf32>> {
   %h = fsdp.offload %x : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
-  return %h : !fsdp.host<tensor<4xf32>>
+  fsdp.return %h : !fsdp.host<tensor<4xf32>>
 }
 
 // -----
 
 // expected-error @below {{expected tensors of at most 9007199254740992 bytes in a step, got 'tensor<4611686018427387904xf32>'}}
-func.func @step(%x: tensor<4611686018427387904xf32>) -> tensor<4611686018427387904xf32> {
-  return %x : tensor<4611686018427387904xf32>
+fsdp.program @step(%x: tensor<4611686018427387904xf32>) -> tensor<4611686018427387904xf32> {
+  fsdp.return %x : tensor<4611686018427387904xf32>
 }
 
 // -----
 
 func.func private @k(tensor<9007199254740992xi8>) -> tensor<9007199254740992xi8>
 func.func private @l(tensor<9007199254740993xi8>) -> tensor<9007199254740993xi8>
-func.func @step() {
+fsdp.program @step() {
   %0 = fsdp.launch @k() : () -> tensor<9007199254740992xi8>
   // expected-error @below {{expected tensors of at most 9007199254740992 bytes in a step, got 'tensor<9007199254740993xi8>'}}
   %1 = fsdp.launch @l() : () -> tensor<9007199254740993xi8>
-  return
+  fsdp.return
+}
+
+// -----
+
+// One that this program does not read has a place, too.
+// expected-error @below {{expected a place, got none (run fsdp-layout-state first)}}
+fsdp.state @count buffer "count" : tensor<4xf32>
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  fsdp.return %x : tensor<4xf32>
+}
+
+// -----
+
+fsdp.state @a buffer "a" : tensor<65xf32> at 0
+// expected-error @below {{expected its place at a multiple of 256 from 512 on, got 256}}
+fsdp.state @b buffer "b" : tensor<4xf32> at 256
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  fsdp.return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{expected its place at a multiple of 256 from 0 on, got 128}}
+fsdp.state @a buffer "a" : tensor<4xf32> at 128
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  fsdp.return %x : tensor<4xf32>
+}
+
+// -----
+
+// States that lie close are refused only where borders are asked for.
+// GUARD: error: 'fsdp.state' op expected its place at a multiple of 256 from 768 on, got 512 (run fsdp-layout-state=guard=true first)
+// GUARD-NEXT: fsdp.state @close
+fsdp.state @first buffer "first" : tensor<65xf32> at 0
+fsdp.state @close buffer "close" : tensor<4xf32> at 512
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  fsdp.return %x : tensor<4xf32>
 }

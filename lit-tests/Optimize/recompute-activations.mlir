@@ -10,9 +10,9 @@ func.func private @g(%x: tensor<2x2xf32>, %o: tensor<2x2xf32>) -> tensor<2x2xf32
 func.func private @loss(%x: tensor<2x2xf32>, %o: tensor<f32>) -> tensor<f32>
 func.func private @b(%x: tensor<4xf32>, %y: tensor<2x2xf32>, %s: tensor<2xf32>, %o: tensor<8xf32>) -> tensor<8xf32>
 func.func private @c(%x: tensor<8xf32>, %w: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
-// CHECK-LABEL: func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME: (%[[P:.*]]: tensor<4xf32>, %[[X:.*]]: tensor<2x2xf32>)
-func.func @step(%p: tensor<4xf32>, %x: tensor<2x2xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
+fsdp.program @step(%p: tensor<4xf32>, %x: tensor<2x2xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
   // CHECK: %[[W:.*]] = fsdp.all_gather %[[P]] {{.*}} forward
   // CHECK: %[[WV:.*]] = fsdp.view %[[W]][4]
   // CHECK: %[[F:.*]]:2 = fsdp.launch @f(%[[X]], %[[WV]])
@@ -37,48 +37,48 @@ func.func @step(%p: tensor<4xf32>, %x: tensor<2x2xf32>) -> (tensor<f32> {fsdp.lo
   %w2 = fsdp.all_gather %p on @mesh["shard"] for backward : tensor<4xf32> -> tensor<8xf32>
   %w2v = fsdp.view %w2[0] : tensor<8xf32> -> tensor<4xf32>
   %c = fsdp.launch @c(%b, %w2v) : (tensor<8xf32>, tensor<4xf32>) -> tensor<4xf32>
-  return %l, %c : tensor<f32>, tensor<4xf32>
+  fsdp.return %l, %c : tensor<f32>, tensor<4xf32>
 }
 
 // -----
 
 func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
-// CHECK-LABEL: func @step
-func.func @step(%x: tensor<4xf32> {fsdp.offset = 0}) -> (tensor<f32> {fsdp.loss}) {
+// CHECK-LABEL: fsdp.program @step
+fsdp.program @step(%x: tensor<4xf32> {fsdp.offset = 0}) -> (tensor<f32> {fsdp.loss}) {
   // CHECK-COUNT-1: fsdp.launch
   %l = fsdp.launch @f(%x) : (tensor<4xf32>) -> tensor<f32>
-  return %l : tensor<f32>
+  fsdp.return %l : tensor<f32>
 }
 
 // -----
 
 func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
-func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<f32>) {
+fsdp.program @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<f32>) {
   // expected-note @below {{forward ends here}}
   %l = fsdp.launch @f(%x) : (tensor<4xf32>) -> tensor<f32>
   // expected-error @below {{expected fsdp.recompute in forward, got it behind it}}
   %b = fsdp.launch @f(%x) {fsdp.recompute = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
-  return %l, %b : tensor<f32>, tensor<f32>
+  fsdp.return %l, %b : tensor<f32>, tensor<f32>
 }
 
 // -----
 
 func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
-func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
+fsdp.program @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
   // discardable_c4
   // expected-error @below {{expected a result below 1 in fsdp.recompute, got 1}}
   %a = fsdp.launch @f(%x) {fsdp.recompute = array<i64: 1>} : (tensor<4xf32>) -> tensor<f32>
   %l = fsdp.launch @f(%x) : (tensor<4xf32>) -> tensor<f32>
-  return %l : tensor<f32>
+  fsdp.return %l : tensor<f32>
 }
 
 // -----
 
 func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
-func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
+fsdp.program @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
   // expected-error @below {{expected fsdp.recompute with an array of numbers of results, got unit}}
   %l = fsdp.launch @f(%x) {fsdp.recompute} : (tensor<4xf32>) -> tensor<f32>
-  return %l : tensor<f32>
+  fsdp.return %l : tensor<f32>
 }
 
 // -----
@@ -89,7 +89,7 @@ func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>, %p: tensor<4xf32>) ->
 func.func private @loss(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
 func.func private @b(%x: tensor<4xf32>, %y: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
 // BOTH: func private @b(tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
-func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
   // BOTH: %[[A:.*]]:2 = fsdp.launch @f(
   // BOTH: %[[G:.*]]:2 = fsdp.launch @f(%[[A]]#0)
   // BOTH: %[[HA:.*]] = fsdp.offload %[[A]]#0
@@ -103,17 +103,17 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
   %g:2 = fsdp.launch @f(%a#0) {fsdp.recompute = array<i64: 0>, fsdp.offload = array<i64: 1>} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   %l = fsdp.launch @loss(%g#0) : (tensor<4xf32>) -> tensor<f32>
   %b = fsdp.launch @b(%g#0, %g#1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  return %l, %b : tensor<f32>, tensor<4xf32>
+  fsdp.return %l, %b : tensor<f32>, tensor<4xf32>
 }
 
 // -----
 
 func.func private @f(%x: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
 func.func private @loss(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
-func.func @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
+fsdp.program @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}, tensor<4xf32>) {
   // expected-warning @below {{fsdp.recompute has no effect: backward does not read result 0}}
   %a = fsdp.launch @f(%x) {fsdp.recompute = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
   %l = fsdp.launch @loss(%a) : (tensor<4xf32>) -> tensor<f32>
   %b = fsdp.launch @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return %l, %b : tensor<f32>, tensor<4xf32>
+  fsdp.return %l, %b : tensor<f32>, tensor<4xf32>
 }

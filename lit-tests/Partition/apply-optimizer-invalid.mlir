@@ -5,10 +5,10 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 re
   <"a.w", tensor<64xf32> at 0>] {trainable, unit = "a"}
 // No shard to update.
 // expected-error@below {{expected a shard of @a for the gradient that is result #1}}
-func.func @step(%x: tensor<f32>) -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}) {
+fsdp.program @step(%x: tensor<f32>) -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}) {
   %g = "test.grad"() : () -> tensor<64xf32>
   %s = fsdp.reduce_grad @a(%g) : (tensor<64xf32>) -> !fsdp.sharded<@a, f32>
-  return %x, %s : tensor<f32>, !fsdp.sharded<@a, f32>
+  fsdp.return %x, %s : tensor<f32>, !fsdp.sharded<@a, f32>
 }
 func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
                      %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}})
@@ -24,9 +24,10 @@ module {
   fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
   fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
     <"a.w", tensor<64xf32> at 0>] {trainable, unit = "a"}
-  func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}) -> (!fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}) {
+  fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
+  fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}) -> (!fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}) {
     %g = "test.grad"() : () -> tensor<64xf32>
     %s = fsdp.reduce_grad @a(%g) : (tensor<64xf32>) -> !fsdp.sharded<@a, f32>
-    return %s : !fsdp.sharded<@a, f32>
+    fsdp.return %s : !fsdp.sharded<@a, f32>
   }
 }

@@ -2,8 +2,8 @@
 //
 // RUN: fsdp-opt %s --split-input-file -o %t.before && fsdp-opt %s --split-input-file --fsdp-apply-optimizer=clip -o %t.after && diff %t.before %t.after
 
-func.func @step(%x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
-  return %x : tensor<f32>
+fsdp.program @step(%x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
+  fsdp.return %x : tensor<f32>
 }
 
 // -----

@@ -7,20 +7,24 @@
 
 // States are one per flat parameter, except those of one element; scalars are
 // the step's. Each state and shard comes back; the norm of the whole does too.
-// CHECK-LABEL: func.func @step(
-// CHECK-SAME:    %[[A:[a-z0-9]+]]: !fsdp.sharded<@a, f32> {fsdp.shard = @a}
-// CHECK-SAME:    %[[B:[a-z0-9]+]]: !fsdp.sharded<@b, f32> {fsdp.shard = @b}
-// CHECK-SAME:    %[[I:[a-z0-9]+]]: !fsdp.sharded<@i, f32> {fsdp.shard = @i}
+// CHECK:         fsdp.state @a.momentum optimizer "momentum" of @a : !fsdp.sharded<@a, f32> init 5.000000e-01 : f64
+// CHECK-NEXT:    fsdp.state @optimizer.step optimizer "step" : tensor<f32> init 0.000000e+00 : f64
+// CHECK-NEXT:    fsdp.state @b.momentum optimizer "momentum" of @b : !fsdp.sharded<@b, f32> init 5.000000e-01 : f64
+// CHECK-NEXT:    fsdp.state @i.momentum optimizer "momentum" of @i : !fsdp.sharded<@i, f32> init 5.000000e-01 : f64
+// CHECK-LABEL: fsdp.program @step(
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}
+// CHECK-SAME:    %[[B:[a-z0-9]+]]: !fsdp.sharded<@b, f32> {fsdp.state = @b.param}
+// CHECK-SAME:    %[[I:[a-z0-9]+]]: !fsdp.sharded<@i, f32> {fsdp.state = @i.param}
 // CLIP-SAME:     %[[LIMIT:[a-z0-9]+]]: tensor<f32> {fsdp.scalar = {name = "clip_norm"}}
-// CHECK-SAME:    %[[MA:[a-z0-9]+]]: !fsdp.sharded<@a, f32> {fsdp.state = {flat_param = @a, init = 5.000000e-01 : f64, name = "momentum"}}
-// CHECK-SAME:    %[[S:[a-z0-9]+]]: tensor<f32> {fsdp.state = {init = 0.000000e+00 : f64, name = "step"}}
+// CHECK-SAME:    %[[MA:[a-z0-9]+]]: !fsdp.sharded<@a, f32> {fsdp.state = @a.momentum}
+// CHECK-SAME:    %[[S:[a-z0-9]+]]: tensor<f32> {fsdp.state = @optimizer.step}
 // CHECK-SAME:    %[[LR:[a-z0-9]+]]: tensor<f32> {fsdp.scalar = {default = 2.500000e-01 : f64, name = "lr"}}
-// CHECK-SAME:    %[[MB:[a-z0-9]+]]: !fsdp.sharded<@b, f32> {fsdp.state = {flat_param = @b, init = 5.000000e-01 : f64, name = "momentum"}}
-// CHECK-SAME:    %[[MI:[a-z0-9]+]]: !fsdp.sharded<@i, f32> {fsdp.state = {flat_param = @i, init = 5.000000e-01 : f64, name = "momentum"}})
+// CHECK-SAME:    %[[MB:[a-z0-9]+]]: !fsdp.sharded<@b, f32> {fsdp.state = @b.momentum}
+// CHECK-SAME:    %[[MI:[a-z0-9]+]]: !fsdp.sharded<@i, f32> {fsdp.state = @i.momentum})
 // CHECK-SAME:    -> (tensor<f32> {fsdp.loss},
-// CHECK-SAME:      !fsdp.sharded<@a, f32> {fsdp.shard = @a}, !fsdp.sharded<@a, f32> {fsdp.state = {flat_param = @a, name = "momentum"}}, tensor<f32> {fsdp.state = {name = "step"}},
-// CHECK-SAME:      !fsdp.sharded<@b, f32> {fsdp.shard = @b}, !fsdp.sharded<@b, f32> {fsdp.state = {flat_param = @b, name = "momentum"}},
-// CHECK-SAME:      !fsdp.sharded<@i, f32> {fsdp.shard = @i}, !fsdp.sharded<@i, f32> {fsdp.state = {flat_param = @i, name = "momentum"}},
+// CHECK-SAME:      !fsdp.sharded<@a, f32> {fsdp.state = @a.param}, !fsdp.sharded<@a, f32> {fsdp.state = @a.momentum}, tensor<f32> {fsdp.state = @optimizer.step},
+// CHECK-SAME:      !fsdp.sharded<@b, f32> {fsdp.state = @b.param}, !fsdp.sharded<@b, f32> {fsdp.state = @b.momentum},
+// CHECK-SAME:      !fsdp.sharded<@i, f32> {fsdp.state = @i.param}, !fsdp.sharded<@i, f32> {fsdp.state = @i.momentum},
 // CHECK-SAME:      tensor<f32> {fsdp.grad_norm})
 
 // Right behind the gradient, but where the parameter is still read behind that.

@@ -2,6 +2,6 @@
 // Options are not even read: the step may be at another level.
 // RUN: fsdp-opt %s --fsdp-assign-units=wrap=module:Nothing -o %t.after && diff %t.before %t.after
 
-func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
-  return %x : tensor<4xf32>
+fsdp.program @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  fsdp.return %x : tensor<4xf32>
 }

@@ -2,7 +2,7 @@
 
 // A loss in bf16 is averaged over the ranks in f32.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK-SAME:    -> (tensor<f32> {fsdp.loss}
 // CHECK:         %[[NARROW:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<bf16>)
 // CHECK:           arith.addf %{{.*}}, %{{.*}} : bf16
@@ -30,7 +30,7 @@ func.func @forward_backward(
 
 // What is only rounded at its end is not rounded at all.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK-SAME:    -> (tensor<f32> {fsdp.loss}
 // CHECK-NOT:     arith.truncf
 // CHECK:         %[[MEAN:[0-9]+]] = fsdp.all_reduce %[[LOSS:[0-9]+]] on @mesh["shard"] divisor 2 : tensor<f32>

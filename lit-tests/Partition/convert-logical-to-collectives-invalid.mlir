@@ -4,9 +4,9 @@
 // CHECK: error: 'fsdp.update' op expected an optimizer that is elementwise on flat tensors, got cf.assert in @optimizer
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [<"a.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "a"}
-func.func @step(%p: !fsdp.sharded<@a, f32>, %g: !fsdp.sharded<@a, f32>, %s: tensor<f32>) -> !fsdp.sharded<@a, f32> {
+fsdp.program @step(%p: !fsdp.sharded<@a, f32>, %g: !fsdp.sharded<@a, f32>, %s: tensor<f32>) -> !fsdp.sharded<@a, f32> {
   %n = fsdp.update @optimizer(%p, %g, %s) : (!fsdp.sharded<@a, f32>, !fsdp.sharded<@a, f32>, tensor<f32>) -> (!fsdp.sharded<@a, f32>)
-  return %n : !fsdp.sharded<@a, f32>
+  fsdp.return %n : !fsdp.sharded<@a, f32>
 }
 func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
                      %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}},

@@ -7,8 +7,8 @@
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
 fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather bf16 reduce f32 numel 128 [
   <"a.w", tensor<2x4xf32> at 0>, <"a.b", tensor<4xf32> at 32>] {trainable, unit = "a"}
-// CHECK-LABEL: func.func @step
-// CHECK-SAME:    (%[[A:.*]]: tensor<32xf32> {fsdp.shard = @a}, %[[X:.*]]: tensor<f32>) -> (tensor<f32> {fsdp.loss})
+// CHECK-LABEL: fsdp.program @step
+// CHECK-SAME:    (%[[A:.*]]: tensor<32xf32> {fsdp.state = @a.param}, %[[X:.*]]: tensor<f32>) -> (tensor<f32> {fsdp.loss})
 // CHECK:         %[[CAST:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<32xf32>) outs(%{{.*}} : tensor<32xbf16>)
 // CHECK:           arith.truncf
 // CHECK:         %[[W:.*]] = fsdp.all_gather %[[CAST]] on @mesh["shard"] for backward instance 1 : tensor<32xbf16> -> tensor<128xbf16>
@@ -20,12 +20,13 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather bf16 r
 // The loss becomes its mean over all ranks.
 // CHECK:         %[[L:.*]] = fsdp.all_reduce %[[X]] on @mesh["shard"] divisor 4 : tensor<f32>
 // CHECK:         return %[[L]]
-func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
+fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
+fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}, %x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
   %u = fsdp.unshard %a for backward instance 1 : <@a, f32> -> <@a, bf16>
   %b = fsdp.member %u["a.b"] : <@a, bf16> -> tensor<4xf32>
   "test.use"(%b) : (tensor<4xf32>) -> ()
   fsdp.reshard %u : <@a, bf16>
-  return %x : tensor<f32>
+  fsdp.return %x : tensor<f32>
 }
 
 // -----
@@ -44,7 +45,7 @@ fsdp.flat_param @replicated on @mesh shard [] replicate ["replicate", "shard"] s
   <"r.w", tensor<4xf32> at 0>] {keep, trainable, unit = "r"}
 fsdp.flat_param @ignored on @mesh shard [] replicate [] state f32 gather f32 reduce f32 numel 32 [
   <"i.w", tensor<4xf32> at 0>] {keep, trainable, unit = "i"}
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<2x4xf32>, %[[B:[a-z0-9]+]]: tensor<4xf32>
 // CHECK:         %[[CW:.*]] = linalg.generic {{.*}} ins(%[[W]] : tensor<2x4xf32>) outs(%{{.*}} : tensor<2x4xbf16>)
 // CHECK:         %[[CB:.*]] = linalg.generic {{.*}} ins(%[[B]] : tensor<4xf32>) outs(%{{.*}} : tensor<4xbf16>)
@@ -62,14 +63,15 @@ fsdp.flat_param @ignored on @mesh shard [] replicate [] state f32 gather f32 red
 // CHECK:         fsdp.reduce_scatter %{{.*}} on @mesh[] : tensor<32xf32> -> tensor<32xf32>
 // CHECK-NOT:     fsdp.all_reduce
 // CHECK:         return
-func.func @step(%w: tensor<2x4xf32>, %b: tensor<4xf32>, %s: !fsdp.sharded<@hybrid, f32> {fsdp.shard = @hybrid})
+fsdp.state @hybrid.param parameter of @hybrid : !fsdp.sharded<@hybrid, f32>
+fsdp.program @step(%w: tensor<2x4xf32>, %b: tensor<4xf32>, %s: !fsdp.sharded<@hybrid, f32> {fsdp.state = @hybrid.param})
     -> (!fsdp.sharded<@hybrid, f32>, !fsdp.sharded<@half, f32>, !fsdp.sharded<@sharded, f32>, !fsdp.sharded<@replicated, f32>, !fsdp.sharded<@ignored, f32>) {
   %0 = fsdp.reduce_grad @hybrid(%w, %b) : (tensor<2x4xf32>, tensor<4xf32>) -> !fsdp.sharded<@hybrid, f32>
   %1 = fsdp.reduce_grad @half(%b) : (tensor<4xf32>) -> !fsdp.sharded<@half, f32>
   %2 = fsdp.reduce_grad @sharded(%b) : (tensor<4xf32>) -> !fsdp.sharded<@sharded, f32>
   %3 = fsdp.reduce_grad @replicated(%b) : (tensor<4xf32>) -> !fsdp.sharded<@replicated, f32>
   %4 = fsdp.reduce_grad @ignored(%b) : (tensor<4xf32>) -> !fsdp.sharded<@ignored, f32>
-  return %0, %1, %2, %3, %4 : !fsdp.sharded<@hybrid, f32>, !fsdp.sharded<@half, f32>, !fsdp.sharded<@sharded, f32>, !fsdp.sharded<@replicated, f32>, !fsdp.sharded<@ignored, f32>
+  fsdp.return %0, %1, %2, %3, %4 : !fsdp.sharded<@hybrid, f32>, !fsdp.sharded<@half, f32>, !fsdp.sharded<@sharded, f32>, !fsdp.sharded<@replicated, f32>, !fsdp.sharded<@ignored, f32>
 }
 
 // -----
@@ -81,7 +83,7 @@ fsdp.mesh @mesh [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [<"h0.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "0"}
 fsdp.flat_param @h1 on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce f32 numel 64 [<"h1.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "1"}
 fsdp.flat_param @r on @mesh shard [] replicate ["replicate", "shard"] state bf16 gather bf16 reduce bf16 numel 32 [<"r.w", tensor<4xbf16> at 0 tied []>] {trainable, unit = "r"}
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    (%[[H0:.*]]: tensor<32xf32>, %[[H1:.*]]: tensor<32xf32>, %[[R:.*]]: tensor<32xbf16>)
 // CHECK-DAG:     tensor.expand_shape %[[H0]]
 // CHECK-DAG:     tensor.expand_shape %[[H1]]
@@ -95,9 +97,9 @@ fsdp.flat_param @r on @mesh shard [] replicate ["replicate", "shard"] state bf16
 // CHECK:           math.sqrt
 // CHECK-NOT:     fsdp.all_reduce
 // CHECK:         return %[[NORM]]
-func.func @step(%0: !fsdp.sharded<@h0, f32>, %1: !fsdp.sharded<@h1, f32>, %2: !fsdp.sharded<@r, bf16>) -> tensor<f32> {
+fsdp.program @step(%0: !fsdp.sharded<@h0, f32>, %1: !fsdp.sharded<@h1, f32>, %2: !fsdp.sharded<@r, bf16>) -> tensor<f32> {
   %n = fsdp.grad_norm %0, %1, %2 : !fsdp.sharded<@h0, f32>, !fsdp.sharded<@h1, f32>, !fsdp.sharded<@r, bf16> -> tensor<f32>
-  return %n : tensor<f32>
+  fsdp.return %n : tensor<f32>
 }
 
 // -----
@@ -107,13 +109,13 @@ func.func @step(%0: !fsdp.sharded<@h0, f32>, %1: !fsdp.sharded<@h1, f32>, %2: !f
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]
 fsdp.flat_param @a on @mesh shard ["replicate", "shard"] replicate [] state f32 gather f32 reduce f32 numel 192 [<"a.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "0"}
 fsdp.flat_param @i on @mesh shard [] replicate [] state f32 gather f32 reduce f32 numel 32 [<"i.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "1"}
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[SHARDED:.*]] = fsdp.all_reduce %{{.*}} on @mesh["replicate", "shard"] : tensor<f32>
 // CHECK:         %[[OWN:.*]] = fsdp.all_reduce %{{.*}} on @mesh["replicate", "shard"] divisor 6 : tensor<f32>
 // CHECK:         linalg.generic {{.*}} ins(%[[SHARDED]], %[[OWN]] :
-func.func @step(%0: !fsdp.sharded<@a, f32>, %1: !fsdp.sharded<@i, f32>) -> tensor<f32> {
+fsdp.program @step(%0: !fsdp.sharded<@a, f32>, %1: !fsdp.sharded<@i, f32>) -> tensor<f32> {
   %n = fsdp.grad_norm %0, %1 : !fsdp.sharded<@a, f32>, !fsdp.sharded<@i, f32> -> tensor<f32>
-  return %n : tensor<f32>
+  fsdp.return %n : tensor<f32>
 }
 
 // -----
@@ -122,7 +124,7 @@ func.func @step(%0: !fsdp.sharded<@a, f32>, %1: !fsdp.sharded<@i, f32>) -> tenso
 // cast around it, the gradient is scaled before it. The function goes.
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state bf16 gather bf16 reduce bf16 numel 64 [<"a.w", tensor<4xbf16> at 0 tied []>] {trainable, unit = "a"}
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    (%[[P:.*]]: tensor<32xbf16>, %[[G:.*]]: tensor<32xbf16>, %[[C:.*]]: tensor<f32>) -> tensor<32xbf16>
 // CHECK:         %[[WP:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<32xbf16>) outs(%{{.*}} : tensor<32xf32>)
 // CHECK:         %[[WG:.*]] = linalg.generic {{.*}} ins(%[[G]] : tensor<32xbf16>) outs(%{{.*}} : tensor<32xf32>)
@@ -134,9 +136,9 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state bf16 gather bf16 
 // CHECK:         %[[NEW:.*]] = linalg.generic {{.*}} ins(%[[D]] : tensor<32xf32>) outs(%{{.*}} : tensor<32xbf16>)
 // CHECK:         return %[[NEW]]
 // CHECK-NOT:   @optimizer
-func.func @step(%p: !fsdp.sharded<@a, bf16>, %g: !fsdp.sharded<@a, bf16>, %c: tensor<f32>) -> !fsdp.sharded<@a, bf16> {
+fsdp.program @step(%p: !fsdp.sharded<@a, bf16>, %g: !fsdp.sharded<@a, bf16>, %c: tensor<f32>) -> !fsdp.sharded<@a, bf16> {
   %n = fsdp.update @optimizer(%p, %g) scale %c : (!fsdp.sharded<@a, bf16>, !fsdp.sharded<@a, bf16>), tensor<f32> -> (!fsdp.sharded<@a, bf16>)
-  return %n : !fsdp.sharded<@a, bf16>
+  fsdp.return %n : !fsdp.sharded<@a, bf16>
 }
 func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
                      %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}})
@@ -157,7 +159,7 @@ func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name =
 // zero times infinity would be no number.
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [<"a.w", tensor<4xf32> at 0 tied []>] {trainable, unit = "a"}
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    (%[[P:.*]]: tensor<32xf32>, %[[G:.*]]: tensor<32xf32>, %[[S:.*]]: tensor<f32>, %[[NORM:.*]]: tensor<f32>)
 // CHECK:         %[[D:.*]] = arith.subf %[[P]], %[[G]] : tensor<32xf32>
 // CHECK:         %[[T:.*]] = arith.addf %[[S]], %[[S]] : tensor<f32>
@@ -169,10 +171,10 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 re
 // CHECK-NEXT:      arith.select %[[OK]], %[[U]], %[[O]]
 // CHECK:         %[[NEXT:.*]] = linalg.generic {{.*}} ins(%[[T]], %[[S]], %[[NORM]] : tensor<f32>, tensor<f32>, tensor<f32>)
 // CHECK:         return %[[NEW]], %[[NEXT]]
-func.func @step(%p: !fsdp.sharded<@a, f32>, %g: !fsdp.sharded<@a, f32>, %s: tensor<f32>, %norm: tensor<f32>)
+fsdp.program @step(%p: !fsdp.sharded<@a, f32>, %g: !fsdp.sharded<@a, f32>, %s: tensor<f32>, %norm: tensor<f32>)
     -> (!fsdp.sharded<@a, f32>, tensor<f32>) {
   %n:2 = fsdp.update @optimizer(%p, %g, %s) if_finite %norm : (!fsdp.sharded<@a, f32>, !fsdp.sharded<@a, f32>, tensor<f32>) if_finite tensor<f32> -> (!fsdp.sharded<@a, f32>, tensor<f32>)
-  return %n#0, %n#1 : !fsdp.sharded<@a, f32>, tensor<f32>
+  fsdp.return %n#0, %n#1 : !fsdp.sharded<@a, f32>, tensor<f32>
 }
 func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
                      %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}},
@@ -186,9 +188,9 @@ func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name =
 
 // -----
 
-// No flat parameters: another program's @step.
-// CHECK-LABEL: func.func @step
+// No flat parameters: there are no ranks to average over.
+// CHECK-LABEL: fsdp.program @step
 // CHECK-NEXT:    return %{{.*}} : tensor<f32>
-func.func @step(%x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
-  return %x : tensor<f32>
+fsdp.program @step(%x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
+  fsdp.return %x : tensor<f32>
 }

@@ -22,10 +22,12 @@
 // REDUCE: @blocks.0 {{.*}} state f32 gather f32 reduce bf16
 
 // A buffer is kept in the type, read and written through casts; integers stay.
-// BUFFER:      func.func @step(
-// BUFFER-SAME:   %[[MEAN:[a-z0-9]+]]: tensor<4xbf16> {fsdp.buffer = {fqn = "norm.running_mean"}}
-// BUFFER-SAME:   tensor<2xi64> {fsdp.buffer = {fqn = "mask"}}
-// BUFFER-SAME: -> ({{.*}}, tensor<4xbf16> {fsdp.buffer_update = {fqn = "norm.running_mean"}})
+// BUFFER:      fsdp.state @buffer.norm.running_mean buffer "norm.running_mean" : tensor<4xbf16>
+// BUFFER-NEXT: fsdp.state @buffer.mask buffer "mask" : tensor<2xi64>
+// BUFFER:      fsdp.program @train(
+// BUFFER-SAME:   %[[MEAN:[a-z0-9]+]]: tensor<4xbf16> {fsdp.state = @buffer.norm.running_mean}
+// BUFFER-SAME:   tensor<2xi64> {fsdp.state = @buffer.mask}
+// BUFFER-SAME: -> ({{.*}}, tensor<4xbf16> {fsdp.state = @buffer.norm.running_mean})
 // BUFFER:        %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[MEAN]] : tensor<4xbf16>)
 // BUFFER:          arith.extf
 // BUFFER:        %[[NORM:.*]]:2 = "nn.norm"(%{{.*}}, %[[WIDE]])
@@ -41,8 +43,8 @@
 // IGNORE-NEXT:   "blocks.1.weight"
 // IGNORE-NEXT:   "blocks.1.bias"
 // IGNORE-NEXT: ] {keep, trainable, unit = "blocks.1"}
-// IGNORE:      tensor<4xf32> {fsdp.buffer = {fqn = "norm.running_mean"}}
-// IGNORE-SAME: tensor<4xf32> {fsdp.buffer_update
+// IGNORE:      tensor<4xf32> {fsdp.state = @buffer.norm.running_mean}
+// IGNORE-SAME: -> ({{.*}}tensor<4xf32> {fsdp.state = @buffer.norm.running_mean}
 // IGNORE-NOT:  linalg.generic
 
 // A parameter is matched by any of its names; replicated ones of a unit are a

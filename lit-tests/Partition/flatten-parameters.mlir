@@ -62,12 +62,19 @@
 // ALONE:       fsdp.mesh @mesh [#fsdp.axis<"shard" = 1>]
 // ALONE:       fsdp.flat_param @blocks.0 on @mesh shard ["shard"] replicate [] {{.*}} numel 64 [
 
+// What lasts between programs is named by the program's arguments.
 // STEP-NOT:      @forward_backward
-// STEP:          func.func @step(
-// STEP-SAME:       %[[ROOT:[a-z0-9]+]]: !fsdp.sharded<@root, f32> {fsdp.shard = @root}
-// STEP-SAME:       %[[B0:[a-z0-9]+]]: !fsdp.sharded<@blocks.0, f32> {fsdp.shard = @blocks.0}
-// STEP-SAME:       %[[B1:[a-z0-9]+]]: !fsdp.sharded<@blocks.1, f32> {fsdp.shard = @blocks.1}
-// STEP-SAME:       tensor<4xf32> {fsdp.buffer = {fqn = "norm.running_mean"}}
+// STEP:          fsdp.state @root.param parameter of @root : !fsdp.sharded<@root, f32>
+// STEP-NEXT:     fsdp.state @blocks.0.param parameter of @blocks.0 : !fsdp.sharded<@blocks.0, f32>
+// STEP-NEXT:     fsdp.state @blocks.1.param parameter of @blocks.1 : !fsdp.sharded<@blocks.1, f32>
+// STEP-NEXT:     fsdp.state @buffer.norm.running_mean buffer "norm.running_mean" : tensor<4xf32>
+// STEP-NEXT:     fsdp.state @buffer.mask buffer "mask" : tensor<2xi64>
+// STEP-NOT:      @forward_backward
+// STEP:          fsdp.program @train(
+// STEP-SAME:       %[[ROOT:[a-z0-9]+]]: !fsdp.sharded<@root, f32> {fsdp.state = @root.param}
+// STEP-SAME:       %[[B0:[a-z0-9]+]]: !fsdp.sharded<@blocks.0, f32> {fsdp.state = @blocks.0.param}
+// STEP-SAME:       %[[B1:[a-z0-9]+]]: !fsdp.sharded<@blocks.1, f32> {fsdp.state = @blocks.1.param}
+// STEP-SAME:       tensor<4xf32> {fsdp.state = @buffer.norm.running_mean}
 // STEP-SAME:       tensor<2xi64> {fsdp.input
 // STEP-NOT:        fsdp.param
 // STEP-SAME:     -> (tensor<f32> {fsdp.loss}, tensor<8x4xf32> {fsdp.grad = {fqn = "embed.weight"}}
@@ -121,7 +128,7 @@
 // KINDS:       fsdp.flat_param @n.frozen on {{.*}} [
 // KINDS-NEXT:    <"n.unused", tensor<4xf32> at 0>
 // KINDS-NEXT:  ] {unit = "n"}
-// KINDS:       func.func @step(
+// KINDS:       fsdp.program @train(
 // KINDS-SAME:    %[[A:[a-z0-9]+]]: !fsdp.sharded<@m.f32, f32>
 // KINDS-SAME:    %[[B:[a-z0-9]+]]: !fsdp.sharded<@m.bf16, bf16>
 // KINDS-SAME:    %[[C:[a-z0-9]+]]: !fsdp.sharded<@m.f32.frozen, f32>
@@ -136,7 +143,7 @@
 // Units may be called like anything else in the module.
 // NAMES:       fsdp.mesh @mesh
 // NAMES:       fsdp.flat_param @mesh_1
-// NAMES:       fsdp.flat_param @step_1
+// NAMES:       fsdp.flat_param @train_1
 // NAMES:       fsdp.flat_param @optimizer_1
 // NAMES:       fsdp.flat_param @helper_1
 // NAMES:       fsdp.flat_param @root on
@@ -166,13 +173,13 @@ func.func @forward_backward(
 func.func private @helper()
 func.func @forward_backward(
     %a: tensor<4xf32> {fsdp.param = {fqn = "mesh.w"}, fsdp.unit = "mesh"},
-    %b: tensor<4xf32> {fsdp.param = {fqn = "step.w"}, fsdp.unit = "step"},
+    %b: tensor<4xf32> {fsdp.param = {fqn = "train.w"}, fsdp.unit = "train"},
     %c: tensor<4xf32> {fsdp.param = {fqn = "optimizer.w"}, fsdp.unit = "optimizer"},
     %d: tensor<4xf32> {fsdp.param = {fqn = "helper.w"}, fsdp.unit = "helper"},
     %e: tensor<4xf32> {fsdp.param = {fqn = "root.w"}, fsdp.unit = "root"},
     %f: tensor<4xf32> {fsdp.param = {fqn = "w"}, fsdp.unit = ""})
     -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "mesh.w"}},
-        tensor<4xf32> {fsdp.grad = {fqn = "step.w"}}, tensor<4xf32> {fsdp.grad = {fqn = "optimizer.w"}},
+        tensor<4xf32> {fsdp.grad = {fqn = "train.w"}}, tensor<4xf32> {fsdp.grad = {fqn = "optimizer.w"}},
         tensor<4xf32> {fsdp.grad = {fqn = "helper.w"}}, tensor<4xf32> {fsdp.grad = {fqn = "root.w"}},
         tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
   %l, %g = "test.all"(%a, %b, %c, %d, %e, %f) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<f32>, tensor<4xf32>)

@@ -6,7 +6,7 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 re
   <"a.w", tensor<2x4xf32> at 0>] {trainable, unit = "a"}
 // Behind the last reader of a member, of a view of one, and of what a region
 // captures; what depends on more than the parameters may live on.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[U:.*]] = fsdp.unshard
 // CHECK:         linalg.generic
 // CHECK:           tensor.extract
@@ -17,7 +17,8 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 re
 // CHECK-NEXT:    "test.use"
 // CHECK-NEXT:    fsdp.reshard %[[V]]
 // CHECK-NEXT:    return
-func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %x: tensor<8xindex>) -> (tensor<f32> {fsdp.loss}) {
+fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
+fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}, %x: tensor<8xindex>) -> (tensor<f32> {fsdp.loss}) {
   %u = fsdp.unshard %a for forward : <@a, f32> -> <@a, f32>
   %w = fsdp.member %u["a.w"] : <@a, f32> -> tensor<2x4xf32>
   %c = tensor.collapse_shape %w [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
@@ -32,7 +33,7 @@ func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %x: tensor<8xindex
   %b = fsdp.unshard %a for backward : <@a, f32> -> <@a, f32>
   %m = fsdp.member %b["a.w"] : <@a, f32> -> tensor<2x4xf32>
   "test.use"(%m, %y) : (tensor<2x4xf32>, tensor<8xf32>) -> ()
-  return %l : tensor<f32>
+  fsdp.return %l : tensor<f32>
 }
 
 // -----
@@ -43,7 +44,7 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 re
 // A step may return what it computed from parameters alone (a buffer that
 // copies them, a loss of them alone): that is no reader. A reshard that is
 // there stays where it is.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK:         %[[U:.*]] = fsdp.unshard
 // CHECK-NEXT:    %[[W:.*]] = fsdp.member
 // CHECK-NEXT:    %[[S:.*]] = math.sqrt %[[W]]
@@ -52,14 +53,15 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 re
 // CHECK-NEXT:    "test.between"
 // CHECK-NEXT:    fsdp.reshard %[[V]]
 // CHECK-NEXT:    return %[[W]], %[[S]]
-func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}) -> (tensor<8xf32>, tensor<8xf32>) {
+fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
+fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}) -> (tensor<8xf32>, tensor<8xf32>) {
   %u = fsdp.unshard %a for forward : <@a, f32> -> <@a, f32>
   %w = fsdp.member %u["a.w"] : <@a, f32> -> tensor<8xf32>
   %s = math.sqrt %w : tensor<8xf32>
   %v = fsdp.unshard %a for backward : <@a, f32> -> <@a, f32>
   "test.between"() : () -> ()
   fsdp.reshard %v : <@a, f32>
-  return %w, %s : tensor<8xf32>, tensor<8xf32>
+  fsdp.return %w, %s : tensor<8xf32>, tensor<8xf32>
 }
 
 // -----

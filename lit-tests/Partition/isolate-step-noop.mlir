@@ -3,6 +3,6 @@
 // A module without a step or an optimizer is not of L0: it stays as it is.
 module attributes {llvm.module_asm = ["nop"]} {
   fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-  func.func @step() attributes {fsdp.arena = {bytes = 4 : i64}} { return }
+  fsdp.program @step() attributes {arena = #fsdp.arena<bytes = 4, transient = 4>} { fsdp.return }
   func.func @other() { return }
 }

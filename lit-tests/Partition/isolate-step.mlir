@@ -25,7 +25,7 @@
 
 // L2-LABEL: module
 // L2-NOT:     call
-// L2:         func.func @step
+// L2:         fsdp.program @train
 // L2-NOT:     func.func
 module {
   func.func private @malloc(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -3,7 +3,7 @@
 // A loss that reads no input is computed from parameters alone. It may be
 // returned: nothing is read behind the reshard to do so.
 
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK:         %[[ALL:.*]] = fsdp.all_gather
 // CHECK:         linalg.generic
 // CHECK:         fsdp.all_reduce

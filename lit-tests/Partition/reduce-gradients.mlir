@@ -9,8 +9,8 @@ fsdp.flat_param @b on @mesh shard ["shard"] replicate [] state f32 gather f32 re
   <"b.w", tensor<4xf32> at 0>] {trainable, unit = "b"}
 fsdp.flat_param @frozen on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
   <"c.w", tensor<4xf32> at 0>] {unit = "c"}
-// CHECK-LABEL: func.func @step
-// CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.buffer_update = {fqn = "m"}}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}, !fsdp.sharded<@b, f32> {fsdp.grad_shard = @b})
+// CHECK-LABEL: fsdp.program @step
+// CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.state = @m}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}, !fsdp.sharded<@b, f32> {fsdp.grad_shard = @b})
 // CHECK-NEXT:    %[[B:.*]] = fsdp.reduce_grad @b(
 // CHECK:         %[[GB:.*]] = "test.bias_grad"
 // CHECK-NEXT:    "test.more"
@@ -18,17 +18,21 @@ fsdp.flat_param @frozen on @mesh shard ["shard"] replicate [] state f32 gather f
 // CHECK-NEXT:    %[[A:.*]] = fsdp.reduce_grad @a(%[[GW]], %[[GB]])
 // CHECK-NEXT:    "test.more"
 // CHECK-NEXT:    return %{{.*}}, %{{.*}}, %[[A]], %[[B]] :
-func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %b: !fsdp.sharded<@b, f32> {fsdp.shard = @b},
-                %c: !fsdp.sharded<@frozen, f32> {fsdp.shard = @frozen}, %x: tensor<4xf32>)
+fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
+fsdp.state @b.param parameter of @b : !fsdp.sharded<@b, f32>
+fsdp.state @frozen.param parameter of @frozen : !fsdp.sharded<@frozen, f32>
+fsdp.state @m buffer "m" : tensor<4xf32>
+fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}, %b: !fsdp.sharded<@b, f32> {fsdp.state = @b.param},
+                   %c: !fsdp.sharded<@frozen, f32> {fsdp.state = @frozen.param}, %m: tensor<4xf32> {fsdp.state = @m}, %x: tensor<4xf32>)
     -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "a.b"}}, tensor<8xf32> {fsdp.grad = {fqn = "a.w"}},
-        tensor<4xf32> {fsdp.grad = {fqn = "b.w"}}, tensor<4xf32> {fsdp.buffer_update = {fqn = "m"}}) {
+        tensor<4xf32> {fsdp.grad = {fqn = "b.w"}}, tensor<4xf32> {fsdp.state = @m}) {
   %loss = "test.loss"(%x) : (tensor<4xf32>) -> tensor<f32>
   %gb = "test.bias_grad"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   "test.more"() : () -> ()
   %gw = "test.weight_grad"(%x) : (tensor<4xf32>) -> tensor<8xf32>
   "test.more"() : () -> ()
   // The gradient of b.w is the batch itself: no op computes it.
-  return %loss, %gb, %gw, %x, %x : tensor<f32>, tensor<4xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>
+  fsdp.return %loss, %gb, %gw, %x, %x : tensor<f32>, tensor<4xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
 // -----
@@ -37,16 +41,17 @@ func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %b: !fsdp.sharded<
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
   <"a.w", tensor<8xf32> at 0>] {trainable, unit = "a"}
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a})
 // CHECK-NEXT:    %[[G:.*]]:2 = "test.all"
 // CHECK-NEXT:    %[[A:.*]] = fsdp.reduce_grad
 // CHECK-NEXT:    return %[[G]]#0, %[[A]] :
-func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a})
+fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
+fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param})
     -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}) {
   %l, %g = "test.all"() : () -> (tensor<f32>, tensor<8xf32>)
   %s = fsdp.reduce_grad @a(%g) : (tensor<8xf32>) -> !fsdp.sharded<@a, f32>
-  return %l, %s : tensor<f32>, !fsdp.sharded<@a, f32>
+  fsdp.return %l, %s : tensor<f32>, !fsdp.sharded<@a, f32>
 }
 
 // -----

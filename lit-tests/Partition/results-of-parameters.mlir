@@ -7,7 +7,7 @@
 
 // A loss of parameters alone is computed in forward, although only the return
 // reads it: forward's gather is over before backward's begins.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK:         %[[F:.*]] = fsdp.all_gather {{.*}} for forward
 // CHECK:         %[[W:.*]] = fsdp.view %[[F]][0]
 // CHECK:         %[[B:.*]] = arith.mulf %{{.*}}, %[[W]]
@@ -32,7 +32,7 @@ func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "a.w"}},
 // -----
 
 // What is a buffer and a gradient, too, is computed once for each.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK:         %[[F:.*]] = fsdp.all_gather {{.*}} for forward
 // CHECK:         %[[W:.*]] = fsdp.view %[[F]][0]
 // CHECK:         %[[NEXT:.*]] = arith.mulf %[[W]], %[[W]]
@@ -55,7 +55,7 @@ func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "a.w"}},
 
 // A buffer takes a parameter's value, as the loss reads it or a view of it: one
 // gather does for both, and it is forward's.
-// CHECK-LABEL: func.func @step
+// CHECK-LABEL: fsdp.program @train
 // CHECK:         %[[F:.*]] = fsdp.all_gather {{.*}} for forward
 // CHECK:         %[[W:.*]] = fsdp.view %[[F]][0]
 // CHECK:         %[[P:.*]] = arith.mulf %[[W]], %{{.*}}

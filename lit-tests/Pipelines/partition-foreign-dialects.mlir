@@ -4,10 +4,10 @@
 //
 // RUN: fsdp-opt %S/../Partition/Inputs/two-blocks.mlir --allow-unregistered-dialect --fsdp-partition='mesh=shard=4 optimizer=sgd' | FileCheck %s
 
-// CHECK-LABEL: func.func @step(
-// CHECK-SAME:    %[[ROOT:[a-z0-9]+]]: tensor<32xf32> {fsdp.shard = @root}
-// CHECK-SAME:    %[[B0:[a-z0-9]+]]: tensor<32xf32> {fsdp.shard = @blocks.0}
-// CHECK-SAME:    %[[B1:[a-z0-9]+]]: tensor<32xf32> {fsdp.shard = @blocks.1}
+// CHECK-LABEL: fsdp.program @train(
+// CHECK-SAME:    %[[ROOT:[a-z0-9]+]]: tensor<32xf32> {fsdp.state = @root.param}
+// CHECK-SAME:    %[[B0:[a-z0-9]+]]: tensor<32xf32> {fsdp.state = @blocks.0.param}
+// CHECK-SAME:    %[[B1:[a-z0-9]+]]: tensor<32xf32> {fsdp.state = @blocks.1.param}
 // CHECK:         %[[R:.*]] = fsdp.all_gather %[[ROOT]] on @mesh["shard"] for forward : tensor<32xf32> -> tensor<128xf32>
 // CHECK:         %[[E:.*]] = fsdp.view %[[R]][0] : tensor<128xf32> -> tensor<8x4xf32>
 // CHECK:         "nn.embed"(%{{.*}}, %{{.*}}, %[[E]])

@@ -19,7 +19,7 @@
 // RUN:   | FileCheck %s --check-prefix=HYBRID
 
 // CHECK: fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-// CHECK: func.func @step
+// CHECK: fsdp.program @train
 // CHECK: fsdp.all_gather
 // CHECK: linalg.
 // CHECK: fsdp.reduce_scatter

@@ -45,13 +45,14 @@ func.func private @root(%q: tensor<1xf32>, %w: tensor<64xf32>, %root: tensor<1xf
   %dn = bufferization.materialize_in_destination %n in %new : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   return %dr, %dn : tensor<1xf32>, tensor<64xf32>
 }
-func.func @step(%w: tensor<64xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64}, %x: tensor<8xf32> {fsdp.input = {name = "x"}, fsdp.offset = 256 : i64})
-    -> (tensor<1xf32> {fsdp.loss}, tensor<64xf32> {fsdp.shard = @w}, tensor<1xf32> {fsdp.grad_norm})
-    attributes {fsdp.arena = {bytes = 1280, state_offset = 0, state_bytes = 512, communicated_offset = 512, communicated_bytes = 768, transient_offset = 1280, transient_bytes = 0}} {
+fsdp.state @w.param parameter of @w : tensor<64xf32> at 0
+fsdp.program @step(%w: tensor<64xf32> {fsdp.state = @w.param, fsdp.offset = 0 : i64}, %x: tensor<8xf32> {fsdp.input = {name = "x"}, fsdp.offset = 256 : i64})
+    -> (tensor<1xf32> {fsdp.loss}, tensor<64xf32> {fsdp.state = @w.param}, tensor<1xf32> {fsdp.grad_norm})
+    attributes {arena = #fsdp.arena<bytes = 1280, state = 256, inputs = 256, communicated = 768>} {
   %l = fsdp.launch @loss(%x) {fsdp.offsets = array<i64: 512>} : (tensor<8xf32>) -> tensor<1xf32>
   %m = fsdp.all_reduce %l on @mesh["replicate", "shard"] divisor 4 {fsdp.offsets = array<i64: 512>} : tensor<1xf32>
   %q = fsdp.launch @squares(%w) {fsdp.offsets = array<i64: 768>} : (tensor<64xf32>) -> tensor<1xf32>
   %r = fsdp.all_reduce %q on @mesh["shard"] {fsdp.offsets = array<i64: 768>} : tensor<1xf32>
   %n:2 = fsdp.launch @root(%r, %w) tied [-1, 1] {fsdp.offsets = array<i64: 1024, 0>} : (tensor<1xf32>, tensor<64xf32>) -> (tensor<1xf32>, tensor<64xf32>)
-  return %m, %n#1, %n#0 : tensor<1xf32>, tensor<64xf32>, tensor<1xf32>
+  fsdp.return %m, %n#1, %n#0 : tensor<1xf32>, tensor<64xf32>, tensor<1xf32>
 }

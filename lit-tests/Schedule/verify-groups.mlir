@@ -20,8 +20,8 @@
 //
 // RUN: sed 's/^fsdp.mesh /fsdp.mesh @first [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]\n&/' %s > %t
 // RUN: not fsdp-opt %t --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=MESHES
-// RUN: not fsdp-opt %t --pass-pipeline='builtin.module(fsdp-plan-arena,fsdp-plan-step{cluster=%clusters/h100-sxm.json})' 2>&1 | FileCheck %s --check-prefix=MESHES
-// RUN: not fsdp-opt %t --pass-pipeline='builtin.module(fsdp-plan-arena,fsdp-schedule-step{order=in_order})' 2>&1 | FileCheck %s --check-prefix=MESHES
+// RUN: not fsdp-opt %t --pass-pipeline='builtin.module(fsdp.program(fsdp-plan-arena,fsdp-plan-step{cluster=%clusters/h100-sxm.json}))' 2>&1 | FileCheck %s --check-prefix=MESHES
+// RUN: not fsdp-opt %t --pass-pipeline='builtin.module(fsdp.program(fsdp-plan-arena,fsdp-schedule-step{order=in_order}))' 2>&1 | FileCheck %s --check-prefix=MESHES
 //
 // MESHES: 'fsdp.mesh' op expected one mesh, got a second: @mesh
 // MESHES: note: the first one is here
@@ -38,12 +38,13 @@ func.func private @update(%w: tensor<64xf32>, %g: tensor<64xf32>, %out: tensor<6
   %placed = bufferization.materialize_in_destination %new in %out : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   return %placed : tensor<64xf32>
 }
-func.func @step(%w: tensor<64xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64}, %x: tensor<8xf32> {fsdp.input = {name = "x"}, fsdp.offset = 256 : i64}) -> (tensor<64xf32> {fsdp.shard = @w})
-    attributes {fsdp.arena = {bytes = 1792, state_offset = 0, state_bytes = 512, communicated_offset = 512, communicated_bytes = 1280, transient_offset = 1792, transient_bytes = 0}} {
+fsdp.state @w.param parameter of @w : tensor<64xf32> at 0
+fsdp.program @step(%w: tensor<64xf32> {fsdp.state = @w.param, fsdp.offset = 0 : i64}, %x: tensor<8xf32> {fsdp.input = {name = "x"}, fsdp.offset = 256 : i64}) -> (tensor<64xf32> {fsdp.state = @w.param})
+    attributes {arena = #fsdp.arena<bytes = 1792, state = 256, inputs = 256, communicated = 1280>} {
   %g = fsdp.all_gather %w on @mesh["shard"] for forward {fsdp.offsets = array<i64: 512>} : tensor<64xf32> -> tensor<128xf32>
   %d = fsdp.launch @grad(%g, %x) {fsdp.offsets = array<i64: 1024>} : (tensor<128xf32>, tensor<8xf32>) -> tensor<128xf32>
   %r = fsdp.reduce_scatter %d on @mesh["shard"] {fsdp.offsets = array<i64: 1536>} : tensor<128xf32> -> tensor<64xf32>
   %a = fsdp.all_reduce %r on @mesh["replicate"] divisor 4 {fsdp.offsets = array<i64: 1536>} : tensor<64xf32>
   %n = fsdp.launch @update(%w, %a) {tied = array<i64: 0>, fsdp.offsets = array<i64: 0>} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
-  return %n : tensor<64xf32>
+  fsdp.return %n : tensor<64xf32>
 }

@@ -29,7 +29,7 @@
 //
 // The sum of floats' bits is no sum of theirs.
 //
-// RUN: sed 's/bytes = 4096/bytes = 4608/; s/communicated_bytes = 3328, transient_offset = 4096/communicated_bytes = 3840, transient_offset = 4608/; /^  %ra = /{s/%ra = \(.*\) %qa \(.*\)3328>\(.*\)f32>/%ia = fsdp.launch @to_bits(%qa) {fsdp.offsets = array<i64: 4096>} : (tensor<f32>) -> tensor<i32>\n  %ib = \1 %ia \24352>\3i32>\n  %ra = fsdp.launch @from_bits(%ib) {fsdp.offsets = array<i64: 3328>} : (tensor<i32>) -> tensor<f32>/}' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=BITS
+// RUN: sed 's/bytes = 4096/bytes = 4608/; s/communicated = 3328/communicated = 3840/; /^  %ra = /{s/%ra = \(.*\) %qa \(.*\)3328>\(.*\)f32>/%ia = fsdp.launch @to_bits(%qa) {fsdp.offsets = array<i64: 4096>} : (tensor<f32>) -> tensor<i32>\n  %ib = \1 %ia \24352>\3i32>\n  %ra = fsdp.launch @from_bits(%ib) {fsdp.offsets = array<i64: 3328>} : (tensor<i32>) -> tensor<f32>/}' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=BITS
 //
 // BITS: 'fsdp.launch' op expected an all_reduce along 'shard' of operand 0, a sum over each rank's shard of 'a', before what is computed of it is no sum, got none
 
@@ -86,9 +86,11 @@ func.func private @update(%w: tensor<64xf32>, %g: tensor<64xf32>, %scale: tensor
   } -> tensor<64xf32>
   return %new : tensor<64xf32>
 }
-func.func @step(%a: tensor<64xf32> {fsdp.shard = @a, fsdp.offset = 0 : i64}, %b: tensor<64xf32> {fsdp.shard = @b, fsdp.offset = 256 : i64}, %x: tensor<64xf32> {fsdp.input = {name = "x"}, fsdp.offset = 512 : i64})
-    -> (tensor<64xf32> {fsdp.shard = @a}, tensor<64xf32> {fsdp.shard = @b}, tensor<f32> {fsdp.grad_norm})
-    attributes {fsdp.arena = {bytes = 4096, state_offset = 0, state_bytes = 768, communicated_offset = 768, communicated_bytes = 3328, transient_offset = 4096, transient_bytes = 0}} {
+fsdp.state @a.param parameter of @a : tensor<64xf32> at 0
+fsdp.state @b.param parameter of @b : tensor<64xf32> at 256
+fsdp.program @step(%a: tensor<64xf32> {fsdp.state = @a.param, fsdp.offset = 0 : i64}, %b: tensor<64xf32> {fsdp.state = @b.param, fsdp.offset = 256 : i64}, %x: tensor<64xf32> {fsdp.input = {name = "x"}, fsdp.offset = 512 : i64})
+    -> (tensor<64xf32> {fsdp.state = @a.param}, tensor<64xf32> {fsdp.state = @b.param}, tensor<f32> {fsdp.grad_norm})
+    attributes {arena = #fsdp.arena<bytes = 4096, state = 512, inputs = 256, communicated = 3328>} {
   %w = fsdp.all_gather %a on @mesh["shard"] for forward {fsdp.offsets = array<i64: 1024>} : tensor<64xf32> -> tensor<128xf32>
   %d:2 = fsdp.launch @backward(%w, %b, %x) {fsdp.offsets = array<i64: 1536, 2048>} : (tensor<128xf32>, tensor<64xf32>, tensor<64xf32>) -> (tensor<128xf32>, tensor<64xf32>)
   %ga = fsdp.reduce_scatter %d#0 on @mesh["shard"] divisor 2 {fsdp.offsets = array<i64: 2304>} : tensor<128xf32> -> tensor<64xf32>
@@ -99,5 +101,5 @@ func.func @step(%a: tensor<64xf32> {fsdp.shard = @a, fsdp.offset = 0 : i64}, %b:
   %n:2 = fsdp.launch @norm(%ra, %qb) {fsdp.offsets = array<i64: 3584, 3840>} : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
   %na = fsdp.launch @update(%a, %ga, %n#1) tied [0] {fsdp.offsets = array<i64: 0>} : (tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
   %nb = fsdp.launch @update(%b, %gb, %n#1) tied [0] {fsdp.offsets = array<i64: 256>} : (tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
-  return %na, %nb, %n#0 : tensor<64xf32>, tensor<64xf32>, tensor<f32>
+  fsdp.return %na, %nb, %n#0 : tensor<64xf32>, tensor<64xf32>, tensor<f32>
 }

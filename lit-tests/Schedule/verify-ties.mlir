@@ -17,11 +17,11 @@ func.func private @reversed(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8x
   %d = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %d : tensor<8xf32>
 }
-func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32> {fsdp.loss})
-    attributes {fsdp.arena = {bytes = 256, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 0}} {
+fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32> {fsdp.loss})
+    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256>} {
   // expected-error @below {{expected result 0 to be apart from the input that it is tied to, which its kernel still needs when it writes there}}
   %r = fsdp.launch @reversed(%x) tied [0] {fsdp.offsets = array<i64: 0>} : (tensor<8xf32>) -> tensor<8xf32>
-  return %r : tensor<8xf32>
+  fsdp.return %r : tensor<8xf32>
 }
 
 // -----
@@ -40,9 +40,9 @@ func.func private @adds(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32>
   }
   return %r : tensor<8xf32>
 }
-func.func @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32> {fsdp.loss})
-    attributes {fsdp.arena = {bytes = 512, state_offset = 0, state_bytes = 256, communicated_offset = 256, communicated_bytes = 0, transient_offset = 256, transient_bytes = 256}} {
+fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> (tensor<8xf32> {fsdp.loss})
+    attributes {arena = #fsdp.arena<bytes = 512, inputs = 256, transient = 256>} {
   // expected-error @below {{expected result 0 to be tied to what it starts as, since its kernel goes on with what lies there}}
   %r = fsdp.launch @adds(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
-  return %r : tensor<8xf32>
+  fsdp.return %r : tensor<8xf32>
 }

@@ -17,17 +17,17 @@
 // FILES-NOT: {{.}}
 
 // L1:       fsdp.flat_param
-// L1:       func.func @step
+// L1:       fsdp.program @train
 // L1-DAG:   fsdp.unshard
 // L1-DAG:   fsdp.reduce_grad
-// L2:       func.func @step
+// L2:       fsdp.program @train
 // L2-DAG:   fsdp.all_gather
 // L2-DAG:   fsdp.launch
 // L2-DAG:   fsdp.reduce_scatter
 // LLVM:     target triple = "x86_64
-// LLVM:     define {{.*}}i32 @fsdp_step
+// LLVM:     define {{.*}}i32 @fsdp_run_train
 // MANIFEST: "mesh"
-// SO:       fsdp_rt_program_entry
+// SO:       fsdp_rt_artifact_entry
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #none = affine_map<(d0, d1) -> ()>

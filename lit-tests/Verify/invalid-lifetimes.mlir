@@ -4,7 +4,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<2x4xf32> at 0>] {trainable, unit = "h.0"}
 // lifetimes_c1
-func.func @a_transpose_outlives_its_unit(%shard: !fsdp.sharded<@h0, f32>, %x: tensor<4x2xf32>) -> tensor<4x2xf32> {
+fsdp.program @a_transpose_outlives_its_unit(%shard: !fsdp.sharded<@h0, f32>, %x: tensor<4x2xf32>) -> tensor<4x2xf32> {
   %0 = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
   %w = fsdp.member %0["w"] : <@h0, f32> -> tensor<2x4xf32>
   %e = tensor.empty() : tensor<4x2xf32>
@@ -14,7 +14,7 @@ func.func @a_transpose_outlives_its_unit(%shard: !fsdp.sharded<@h0, f32>, %x: te
   fsdp.reshard %0 : <@h0, f32>
   // expected-error @below {{expected to read nothing that is computed from the parameters of @h0 alone, behind their reshard}}
   %y = arith.addf %t, %x : tensor<4x2xf32>
-  return %y : tensor<4x2xf32>
+  fsdp.return %y : tensor<4x2xf32>
 }
 
 // -----
@@ -22,7 +22,7 @@ func.func @a_transpose_outlives_its_unit(%shard: !fsdp.sharded<@h0, f32>, %x: te
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<2x4xf32> at 0>] {trainable, unit = "h.0"}
-func.func @a_region_reads_behind_the_reshard(%shard: !fsdp.sharded<@h0, f32>, %init: tensor<f32>) -> tensor<f32> {
+fsdp.program @a_region_reads_behind_the_reshard(%shard: !fsdp.sharded<@h0, f32>, %init: tensor<f32>) -> tensor<f32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -37,7 +37,7 @@ func.func @a_region_reads_behind_the_reshard(%shard: !fsdp.sharded<@h0, f32>, %i
     %y = tensor.from_elements %e : tensor<f32>
     scf.yield %y : tensor<f32>
   }
-  return %r : tensor<f32>
+  fsdp.return %r : tensor<f32>
 }
 
 // -----
@@ -46,12 +46,12 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<2x4xf32> at 0>] {trainable, unit = "h.0"}
 // lifetimes_c2
-func.func @gathered_twice_at_once(%shard: !fsdp.sharded<@h0, f32>) {
+fsdp.program @gathered_twice_at_once(%shard: !fsdp.sharded<@h0, f32>) {
   // expected-note @below {{it was gathered here}}
   %0 = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
   // expected-error @below {{expected @h0 to be resharded before it is gathered again}}
   %1 = fsdp.unshard %shard for backward : <@h0, f32> -> <@h0, f32>
   fsdp.reshard %0 : <@h0, f32>
   fsdp.reshard %1 : <@h0, f32>
-  return
+  fsdp.return
 }

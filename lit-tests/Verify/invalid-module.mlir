@@ -3,7 +3,7 @@
 // Case: a function of another dialect.
 // input_c16
 module {
-  // expected-error @below {{input_c16: expected functions @forward_backward, @optimizer and private ones with a body of one block in the module, got llvm.func @k0_elementwise}}
+  // expected-error @below {{input_c16: expected functions @forward_backward, @optimizer, ones with fsdp.program and private ones with a body of one block in the module, got llvm.func @k0_elementwise}}
   llvm.func @k0_elementwise() { llvm.return }
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
@@ -192,13 +192,30 @@ module attributes {llvm.module_asm = [".section .init_array"]} {
 
 // -----
 
+// Case: a program and a state, which the compiler makes.
+module {
+  // expected-error @below {{input_c16: expected functions @forward_backward, @optimizer, ones with fsdp.program and private ones with a body of one block in the module, got fsdp.state @count}}
+  fsdp.state @count buffer "count" : tensor<4xf32>
+  // expected-error @below {{input_c16: expected functions @forward_backward, @optimizer, ones with fsdp.program and private ones with a body of one block in the module, got fsdp.program @train}}
+  fsdp.program @train() {
+    fsdp.return
+  }
+  func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
+      -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+    %loss = arith.constant dense<0.0> : tensor<f32>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
 // Case: what only the compiler writes, on a function, an argument and an op.
 module {
-  // expected-error @below {{got 'fsdp.arena' on @forward_backward}}
+  // expected-error @below {{got 'fsdp.impl' on @forward_backward}}
   // expected-error @below {{input_c18: expected attributes of fsdp among fsdp.param, fsdp.buffer, fsdp.input, fsdp.optimizer, and none of llvm or dlti, got 'fsdp.offset' on argument #0 of @forward_backward}}
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.offset = 0 : i64, fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}})
-      attributes {fsdp.arena = {bytes = 4 : i64}} {
+      attributes {fsdp.impl = #fsdp.kernel_impl<@forward_backward, grid = 1, grain = 1, scratch = 0, traffic = 0>} {
     // expected-error @below {{input_c18: expected attributes of fsdp nowhere but on the module, arguments and results, and none of llvm or dlti, got 'fsdp.kernel' on arith.constant}}
     %loss = arith.constant {fsdp.kernel = 1 : i64} dense<0.0> : tensor<f32>
     return %loss, %w : tensor<f32>, tensor<4xf32>

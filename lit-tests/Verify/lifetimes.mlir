@@ -11,7 +11,7 @@ fsdp.flat_param @h1 on @mesh shard ["shard"] replicate []
 // CHECK-LABEL: @gathered_again_after_reshard
 // CHECK:         fsdp.unshard {{.*}} for forward
 // CHECK:         fsdp.unshard {{.*}} for backward
-func.func @gathered_again_after_reshard(%shard: !fsdp.sharded<@h0, f32>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+fsdp.program @gathered_again_after_reshard(%shard: !fsdp.sharded<@h0, f32>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %0 = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
   %w = fsdp.member %0["w"] : <@h0, f32> -> tensor<2x4xf32>
   %y = arith.addf %w, %x : tensor<2x4xf32>
@@ -21,27 +21,27 @@ func.func @gathered_again_after_reshard(%shard: !fsdp.sharded<@h0, f32>, %x: ten
   // An activation may live on: it depends on more than parameters.
   %z = arith.mulf %w1, %y : tensor<2x4xf32>
   fsdp.reshard %1 : <@h0, f32>
-  return %z : tensor<2x4xf32>
+  fsdp.return %z : tensor<2x4xf32>
 }
 
 // CHECK-LABEL: @two_units_at_once
-func.func @two_units_at_once(%a: !fsdp.sharded<@h0, f32>, %b: !fsdp.sharded<@h1, f32>) {
+fsdp.program @two_units_at_once(%a: !fsdp.sharded<@h0, f32>, %b: !fsdp.sharded<@h1, f32>) {
   %0 = fsdp.unshard %a for forward : <@h0, f32> -> <@h0, f32>
   %1 = fsdp.unshard %b for forward : <@h1, f32> -> <@h1, f32>
   fsdp.reshard %0 : <@h0, f32>
   fsdp.reshard %1 : <@h1, f32>
-  return
+  fsdp.return
 }
 
 // CHECK-LABEL: @kept_to_the_end
-func.func @kept_to_the_end(%a: !fsdp.sharded<@h0, f32>) -> tensor<2x4xf32> {
+fsdp.program @kept_to_the_end(%a: !fsdp.sharded<@h0, f32>) -> tensor<2x4xf32> {
   %0 = fsdp.unshard %a for forward : <@h0, f32> -> <@h0, f32>
   %w = fsdp.member %0["w"] : <@h0, f32> -> tensor<2x4xf32>
-  return %w : tensor<2x4xf32>
+  fsdp.return %w : tensor<2x4xf32>
 }
 
 // CHECK-LABEL: @without_fsdp_ops
-func.func @without_fsdp_ops(%x: tensor<?xf32>) -> tensor<?xf32> {
+fsdp.program @without_fsdp_ops(%x: tensor<?xf32>) -> tensor<?xf32> {
   %y = arith.addf %x, %x : tensor<?xf32>
-  return %y : tensor<?xf32>
+  fsdp.return %y : tensor<?xf32>
 }

@@ -154,7 +154,7 @@ struct Bounds {
 /// Of scalars where they are asserted, and of all elements of tensors.
 class Assertions {
 public:
-  explicit Assertions(func::FuncOp step);
+  explicit Assertions(ProgramOp step);
 
   /// Whether it fails the step if @value is not within, wherever that stands.
   bool fail(Value value, int64_t size) const {
@@ -212,7 +212,7 @@ static void merge(Bounds &into, const Bounds &more) {
     into.limit = into.limit ? std::min(*into.limit, *more.limit) : *more.limit;
 }
 
-Assertions::Assertions(func::FuncOp step) {
+Assertions::Assertions(ProgramOp step) {
   step.walk([&](cf::AssertOp assertion) {
     auto generic = dyn_cast<linalg::GenericOp>(assertion->getParentOp());
     if (!generic || generic->getParentOp() != step)
@@ -250,7 +250,7 @@ struct Condition {
 
 class Checker {
 public:
-  Checker(func::FuncOp step, bool all)
+  Checker(ProgramOp step, bool all)
       : step(step), ranges(step), assertions(step), all(all) {}
 
   LogicalResult run();
@@ -260,7 +260,7 @@ private:
   LogicalResult check(Operation *op, const Index &index);
   void checkInControlFlow(ArrayRef<Condition> conditions);
 
-  func::FuncOp step;
+  ProgramOp step;
   IndexRanges ranges;
   Assertions assertions;
   /// Whether what is proven is checked, too, unless it is plain to see, or in a
@@ -303,7 +303,7 @@ static std::string describe(const Index &index, Operation *op) {
 
 /// Whether every op between @op and the step is an scf.for, scf.while or
 /// scf.if, and there is one.
-static bool isInControlFlow(Operation *op, func::FuncOp step) {
+static bool isInControlFlow(Operation *op, ProgramOp step) {
   Operation *parent = op->getParentOp();
   while (parent != step && isa<scf::ForOp, scf::WhileOp, scf::IfOp>(parent))
     parent = parent->getParentOp();
@@ -330,9 +330,9 @@ static void appendYielded(Block *block, Value value) {
 /// Replaces @op by an op with its regions and one more result, of the type of
 /// @flag: the one that @create makes from the types of all results.
 template <typename OpTy>
-static OpTy addResult(
-    OpTy op, Value flag,
-    llvm::function_ref<OpTy(OpBuilder &, SmallVector<Type>)> create) {
+static OpTy
+addResult(OpTy op, Value flag,
+          llvm::function_ref<OpTy(OpBuilder &, SmallVector<Type>)> create) {
   OpBuilder builder(op);
   SmallVector<Type> types(op->getResultTypes());
   types.push_back(flag.getType());
@@ -524,9 +524,7 @@ struct CheckIndices : fsdp::impl::CheckIndicesBase<CheckIndices> {
   using CheckIndicesBase::CheckIndicesBase;
 
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     if (failed(Checker(step, all).run()))
       signalPassFailure();
   }

@@ -21,17 +21,14 @@ using namespace mlir::fsdp;
 namespace {
 struct FormKernels : fsdp::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     StepGraph graph(step);
     // Updates of ignored parameters are part of backward, all others wait for
     // reductions: neither may wait for the other.
     FusionLimits limits;
-    limits.scalarsApart =
-        llvm::any_of(getOperation().getOps<FlatParamOp>(), [](FlatParamOp p) {
-          return p.getTrainable() && p.isRankOwn();
-        });
+    limits.scalarsApart = llvm::any_of(
+        step->getParentOfType<ModuleOp>().getOps<FlatParamOp>(),
+        [](FlatParamOp p) { return p.getTrainable() && p.isRankOwn(); });
     std::vector<int> kernels = formKernels(graph, limits);
 
     Builder builder(&getContext());

@@ -137,9 +137,7 @@ void BodyBuilder::build(Region &region, int root, ArrayRef<int> known) {
 namespace {
 struct FuseAttention : fsdp::impl::FuseAttentionBase<FuseAttention> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     replaced.clear();
     AttentionMatches found = findAttentions(step.getBody().front());
     for (const AttentionRefusal &refusal : found.refusals)
@@ -256,7 +254,7 @@ private:
         << what;
   }
 
-  void eraseDead(func::FuncOp step) {
+  void eraseDead(ProgramOp step) {
     for (Operation &op :
          llvm::make_early_inc_range(llvm::reverse(step.getBody().front())))
       if (isOpTriviallyDead(&op))

@@ -25,7 +25,7 @@ using namespace mlir::fsdp;
 
 /// The name of the step's input that `value` is made from by views, casts and
 /// other elementwise ops with one tensor operand; empty where it is none.
-static StringRef getInputName(Value value, func::FuncOp step) {
+static StringRef getInputName(Value value, ProgramOp step) {
   while (Operation *op = value.getDefiningOp()) {
     Value next;
     if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
@@ -55,7 +55,7 @@ public:
       : assertion(assertion), op(op) {}
 
   /// Computes the condition over all points and checks it before `op`.
-  LogicalResult hoist(func::FuncOp step);
+  LogicalResult hoist(ProgramOp step);
   /// Makes lookups that rely on it safe in any order.
   void guardLookups();
 
@@ -182,7 +182,7 @@ Value Check::createCondition(OpBuilder &builder) {
       .getResult(0);
 }
 
-LogicalResult Check::hoist(func::FuncOp step) {
+LogicalResult Check::hoist(ProgramOp step) {
   if (failed(collectSlice()))
     return failure();
   OpBuilder builder(op);
@@ -218,9 +218,7 @@ void Check::guardLookups() {
 namespace {
 struct HoistChecks : fsdp::impl::HoistChecksBase<HoistChecks> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     SmallVector<cf::AssertOp> assertions;
     step.walk([&](cf::AssertOp op) { assertions.push_back(op); });
     for (cf::AssertOp assertion : assertions) {

@@ -84,7 +84,8 @@ struct DropUnreadInits : OpRewritePattern<linalg::GenericOp> {
 
   LogicalResult matchAndRewrite(linalg::GenericOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.hasPureTensorSemantics() || !isa<func::FuncOp>(op->getParentOp()))
+    if (!op.hasPureTensorSemantics() ||
+        !isa<FunctionOpInterface>(op->getParentOp()))
       return failure();
     bool changed = false;
     for (OpOperand &init : op.getDpsInitsMutable()) {
@@ -324,11 +325,11 @@ static bool isNowhere(Value value) {
 /// read it: the step returns what it brought (a buffer may take a parameter's
 /// value, say), or sums it (a parameter may be the loss).
 static bool holdsGathered(Operation *op) {
-  return isa<func::ReturnOp, CollectiveOpInterface>(op);
+  return isa<fsdp::ReturnOp, CollectiveOpInterface>(op);
 }
 
 /// What collectives, packs and the step's results read is made by a kernel.
-static void copyForBoundaries(func::FuncOp step) {
+static void copyForBoundaries(ProgramOp step) {
   for (Operation &op : step.getBody().front()) {
     if (!isBoundary(&op))
       continue;
@@ -349,7 +350,7 @@ static void copyForBoundaries(func::FuncOp step) {
 
 /// A BLAS operand that no stride describes, or that is a constant and so not in
 /// memory, is copied first.
-static void copyMatmulOperands(func::FuncOp step) {
+static void copyMatmulOperands(ProgramOp step) {
   Block &block = step.getBody().front();
   ContractionPlans plans(&block);
   SmallVector<linalg::LinalgOp> ops;
@@ -374,7 +375,7 @@ static void copyMatmulOperands(func::FuncOp step) {
 
 /// An argument that is returned in another's place, and is itself replaced, is
 /// copied first: replacements have no order.
-static void copyReturnedArguments(func::FuncOp step) {
+static void copyReturnedArguments(ProgramOp step) {
   auto replacements = getReplacedArguments(step);
   Operation *ret = step.getBody().front().getTerminator();
   OpBuilder builder(ret);
@@ -392,7 +393,7 @@ static void copyReturnedArguments(func::FuncOp step) {
 
 /// A loop or branch that results in numbers, where these are read, goes into an
 /// scf.execute_region that results in tensors of rank 0: kernels write tensors.
-static void wrapNumbers(func::FuncOp step) {
+static void wrapNumbers(ProgramOp step) {
   auto isNumber = [](Value value) { return !isa<ShapedType>(value.getType()); };
   SmallVector<Operation *> ops;
   for (Operation &op : step.getBody().front())
@@ -432,9 +433,7 @@ static void wrapNumbers(func::FuncOp step) {
 
 struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     RewritePatternSet patterns(&getContext());
     patterns
         .add<GeneralizeNamedOp, SplatToFill, CaptureScalars, DropUnreadInits,

@@ -49,11 +49,11 @@ using KernelOps = SmallVector<Operation *>;
 /// Builds the function of one kernel.
 class Outliner {
 public:
-  Outliner(ModuleOp module, const KernelOps &ops, ArrayRef<Value> stops,
-           unsigned number)
-      : module(module), ops(ops), members(ops.begin(), ops.end()),
-        number(number), builder(module.getContext()),
-        stops(stops.begin(), stops.end()) {}
+  Outliner(ModuleOp module, SymbolTable &symbols, const KernelOps &ops,
+           ArrayRef<Value> stops, unsigned number)
+      : module(module), symbols(symbols), ops(ops),
+        members(ops.begin(), ops.end()), number(number),
+        builder(module.getContext()), stops(stops.begin(), stops.end()) {}
 
   void outline();
 
@@ -65,6 +65,7 @@ private:
   func::FuncOp createFunction();
 
   ModuleOp module;
+  SymbolTable &symbols;
   const KernelOps &ops;
   llvm::DenseSet<Operation *> members;
   unsigned number;
@@ -158,6 +159,8 @@ func::FuncOp Outliner::createFunction() {
                            FunctionType::get(module.getContext(), {}, {}));
   function.setPrivate();
   function.addEntryBlock();
+  // Numbers are those of one program: another may have taken the name.
+  symbols.insert(function);
   return function;
 }
 
@@ -233,10 +236,22 @@ static bool sortInPlace(Block &block) {
 namespace {
 struct OutlineKernels : fsdp::impl::OutlineKernelsBase<OutlineKernels> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    func::FuncOp step = getStep(module);
-    if (!step)
-      return markAllAnalysesPreserved();
+    bool changed = false;
+    SymbolTable symbols(getOperation());
+    for (auto program : getOperation().getOps<ProgramOp>()) {
+      FailureOr<bool> outlined = outline(getOperation(), symbols, program);
+      if (failed(outlined))
+        return signalPassFailure();
+      changed |= *outlined;
+    }
+    if (!changed)
+      markAllAnalysesPreserved();
+  }
+
+private:
+  /// Whether @step had kernels to outline.
+  static FailureOr<bool> outline(ModuleOp module, SymbolTable &symbols,
+                                 ProgramOp step) {
     Block &block = step.getBody().front();
     // A view that nothing reads would count as a reader.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
@@ -247,7 +262,7 @@ struct OutlineKernels : fsdp::impl::OutlineKernelsBase<OutlineKernels> {
       if (auto number = op.getAttrOfType<IntegerAttr>(names::kKernel))
         kernels[number.getInt()].push_back(&op);
     if (kernels.empty())
-      return markAllAnalysesPreserved();
+      return false;
     // Before any op moves: a contraction's plan looks at what is around it.
     llvm::DenseMap<int64_t, SmallVector<Value>> stops;
     ContractionPlans plans(&block);
@@ -257,12 +272,12 @@ struct OutlineKernels : fsdp::impl::OutlineKernelsBase<OutlineKernels> {
           stops[number] = {plan->sourceA, plan->sourceB};
     // Readers first, so that what a kernel reads is still what it was.
     for (auto &[number, ops] : llvm::reverse(kernels))
-      Outliner(module, ops, stops[number], number).outline();
+      Outliner(module, symbols, ops, stops[number], number).outline();
     // Launches stand where their last op stood, which may be behind readers.
     if (!sortInPlace(block)) {
       step.emitError("expected kernels that no path leaves and enters again, "
                      "got a cycle (was fsdp.kernel edited?)");
-      return signalPassFailure();
+      return failure();
     }
     // An op that was no part of a kernel, and that only kernels can do.
     for (Operation &op : block) {
@@ -270,9 +285,10 @@ struct OutlineKernels : fsdp::impl::OutlineKernelsBase<OutlineKernels> {
       if (kind != ComputeKind::Boundary && kind != ComputeKind::View &&
           kind != ComputeKind::Constant) {
         op.emitOpError("expected fsdp.kernel on every compute op");
-        return signalPassFailure();
+        return failure();
       }
     }
+    return true;
   }
 };
 } // namespace

@@ -253,9 +253,7 @@ namespace {
 struct RecomputeCheapValues
     : fsdp::impl::RecomputeCheapValuesBase<RecomputeCheapValues> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     Block &block = step.getBody().front();
     Recomputer recomputer(block);
     // The first user keeps the original: the last collective comes first.

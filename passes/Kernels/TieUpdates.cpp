@@ -63,11 +63,8 @@ static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
 namespace {
 struct TieUpdates : fsdp::impl::TieUpdatesBase<TieUpdates> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    func::FuncOp step = getStep(module);
-    if (!step)
-      return markAllAnalysesPreserved();
-    SymbolTable symbols(module);
+    ProgramOp step = getOperation();
+    SymbolTable symbols(step->getParentOp());
     Operation *ret = step.getBody().front().getTerminator();
     for (auto [result, arg] : getReplacedArguments(step)) {
       auto value = dyn_cast<OpResult>(ret->getOperand(result));

@@ -145,11 +145,11 @@ private:
       if (in.getType() == out.getType())
         out.replaceAllUsesWith(in);
       else if (widens)
-        out.replaceAllUsesWith(arith::ExtFOp::create(builder, op->getLoc(),
-                                                     out.getType(), in));
+        out.replaceAllUsesWith(
+            arith::ExtFOp::create(builder, op->getLoc(), out.getType(), in));
       else
-        out.replaceAllUsesWith(arith::TruncFOp::create(builder, op->getLoc(),
-                                                       out.getType(), in));
+        out.replaceAllUsesWith(
+            arith::TruncFOp::create(builder, op->getLoc(), out.getType(), in));
       op->erase();
     }
   }
@@ -167,7 +167,7 @@ struct WidenAccumulators
   void runOnOperation() override {
     ModuleOp module = getOperation();
     bool changed = false;
-    if (func::FuncOp step = getStep(module)) {
+    for (auto step : module.getOps<ProgramOp>()) {
       // A BLAS adds in f32 whatever it reads and writes.
       Block &block = step.getBody().front();
       ContractionPlans plans(&block);

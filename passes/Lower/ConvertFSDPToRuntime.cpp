@@ -32,15 +32,19 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
+/// The LLVM function that runs @program.
+static std::string getRunName(mlir::fsdp::ProgramOp program) {
+  return ("fsdp_run_" + program.getSymName()).str();
+}
+
 namespace {
 
 /// Emits the calls of one step.
 class StepLowering {
 public:
-  StepLowering(ModuleOp module, func::FuncOp step,
-               DescriptorBuilder &descriptors)
+  StepLowering(ModuleOp module, ProgramOp step, DescriptorBuilder &descriptors)
       : module(module), step(step), symbols(module), descriptors(descriptors),
-        builder(module.getContext()), groups(getGroups(step)) {}
+        builder(module.getContext()), groups(getGroups(module)) {}
 
   /// @guards: null for a step without.
   LogicalResult lower(const GuardPlan *guards);
@@ -68,7 +72,7 @@ private:
   FlatSymbolRefAttr getEntry(func::FuncOp kernel, KernelImplAttr impl);
 
   ModuleOp module;
-  func::FuncOp step;
+  ProgramOp step;
   SymbolTable symbols;
   DescriptorBuilder &descriptors;
   OpBuilder builder;
@@ -131,11 +135,15 @@ FlatSymbolRefAttr StepLowering::getEntry(func::FuncOp kernel,
   FlatSymbolRefAttr &entry = entries[kernel];
   if (entry)
     return entry;
+  std::string name = (kernel.getSymName() + "_entry").str();
+  // Of a program that was lowered before.
+  if (auto known = symbols.lookup<LLVM::LLVMFuncOp>(name))
+    return entry = FlatSymbolRefAttr::get(known);
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   Type i64 = builder.getI64Type();
   OpBuilder outside = OpBuilder::atBlockEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(
-      outside, kernel.getLoc(), (kernel.getSymName() + "_entry").str(),
+      outside, kernel.getLoc(), name,
       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
                                   {pointer, pointer, i64, i64}));
   function->setAttr(names::kImpl, impl.getFunction());
@@ -466,7 +474,7 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
     call("check", descriptor, op.getLoc());
     return success();
   }
-  if (isa<func::ReturnOp>(op)) {
+  if (isa<mlir::fsdp::ReturnOp>(op)) {
     lowerReturn(&op);
     return success();
   }
@@ -504,7 +512,7 @@ LogicalResult StepLowering::lower(const GuardPlan *guards) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   OpBuilder outside = OpBuilder::atBlockEnd(module.getBody());
   func = LLVM::LLVMFuncOp::create(
-      outside, loc, "fsdp_step",
+      outside, loc, getRunName(step),
       LLVM::LLVMFunctionType::get(builder.getI32Type(), {pointer}));
   Block *entry = func.addEntryBlock(builder);
   exit = new Block;
@@ -533,70 +541,116 @@ LogicalResult StepLowering::lower(const GuardPlan *guards) {
   return success();
 }
 
-/// What the code is and which manifest it was made with.
-static std::string getCertificate(const sched::StepProgram &program,
-                                  StringRef manifest) {
+/// SHA-256 in hexadecimal.
+static std::string getDigest(StringRef text) {
   llvm::SHA256 hash;
-  hash.update(manifest);
-  return sched::getProgramHash(program) + " " +
-         llvm::toHex(hash.final(), /*LowerCase=*/true);
+  hash.update(text);
+  return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
-/// The certificate of @module with a manifest that may have been written for
-/// another one; nothing where the manifest certifies nothing.
-static FailureOr<std::string> getCertificateFor(ModuleOp module,
-                                                StringRef manifest) {
+/// Whether @manifest, which may have been written for another module, certifies
+/// the program of that name.
+static FailureOr<llvm::StringSet<>> getCertified(ModuleOp module,
+                                                 StringRef manifest) {
   llvm::Expected<llvm::json::Value> json = llvm::json::parse(manifest);
   if (!json)
     return module.emitError("expected the manifest to be JSON, got ")
            << llvm::toString(json.takeError());
+  llvm::StringSet<> certified;
   const llvm::json::Object *object = json->getAsObject();
-  if (!object || !object->get("certificate"))
-    return std::string();
-  FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
-  if (failed(program))
-    return failure();
-  return getCertificate(*program, manifest);
+  const llvm::json::Array *programs =
+      object ? object->getArray("programs") : nullptr;
+  if (!programs)
+    return certified;
+  for (const llvm::json::Value &value : *programs)
+    if (const llvm::json::Object *program = value.getAsObject())
+      if (auto name = program->getString("name");
+          name && program->get("certificate"))
+        certified.insert(*name);
+  return certified;
 }
+
+namespace {
+/// A program's function in the code, and its certificate if it has one.
+struct LoweredProgram {
+  StringAttr name;
+  std::string function, certificate;
+};
+} // namespace
 
 /// The symbol that an executable or a loader looks for.
 static void createEntry(ModuleOp module, StringRef manifest,
-                        StringRef certificate, DescriptorBuilder &descriptors) {
+                        ArrayRef<LoweredProgram> programs,
+                        DescriptorBuilder &descriptors) {
   OpBuilder builder(module.getBodyRegion());
   builder.setInsertionPointToEnd(module.getBody());
   MLIRContext *context = module.getContext();
   Location loc = module.getLoc();
-  FlatSymbolRefAttr text = descriptors.createString(manifest);
   auto pointer = LLVM::LLVMPointerType::get(context);
   Type i32 = builder.getI32Type();
-  FlatSymbolRefAttr certified;
-  if (!certificate.empty())
-    certified = descriptors.createString(certificate);
-  auto type = LLVM::LLVMStructType::getLiteral(
-      context, {i32, i32, pointer, pointer, pointer});
-  auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
-                                       LLVM::Linkage::External,
-                                       "fsdp_rt_program_entry", Attribute());
-  OpBuilder body(context);
-  body.createBlock(&global.getInitializerRegion());
-  Value value = LLVM::UndefOp::create(body, loc, type);
-  auto insert = [&](Value field, int64_t i) {
-    value = LLVM::InsertValueOp::create(body, loc, value, field, i);
+  auto createGlobal = [&](StringRef name, LLVM::Linkage linkage, Type type,
+                          auto fill) {
+    auto global =
+        LLVM::GlobalOp::create(builder, loc, type,
+                               /*isConstant=*/true, linkage, name, Attribute());
+    OpBuilder body(context);
+    body.createBlock(&global.getInitializerRegion());
+    Value value = LLVM::UndefOp::create(body, loc, type);
+    auto insert = [&](Value field, ArrayRef<int64_t> at) {
+      value = LLVM::InsertValueOp::create(body, loc, value, field, at);
+    };
+    auto getAddress = [&](FlatSymbolRefAttr symbol) -> Value {
+      if (!symbol)
+        return LLVM::ZeroOp::create(body, loc, pointer);
+      return LLVM::AddressOfOp::create(body, loc, pointer, symbol);
+    };
+    fill(body, insert, getAddress);
+    LLVM::ReturnOp::create(body, loc, value);
+    return FlatSymbolRefAttr::get(global);
   };
-  insert(LLVM::ConstantOp::create(body, loc, i32,
-                                  body.getI32IntegerAttr(FSDP_RT_ABI_VERSION)),
-         0);
-  insert(LLVM::ConstantOp::create(body, loc, i32, body.getI32IntegerAttr(0)),
-         1);
-  insert(LLVM::AddressOfOp::create(body, loc, pointer, text), 2);
-  insert(LLVM::AddressOfOp::create(
-             body, loc, pointer, FlatSymbolRefAttr::get(context, "fsdp_step")),
-         3);
-  if (certified)
-    insert(LLVM::AddressOfOp::create(body, loc, pointer, certified), 4);
-  else
-    insert(LLVM::ZeroOp::create(body, loc, pointer), 4);
-  LLVM::ReturnOp::create(body, loc, value);
+  auto createText = [&](StringRef text) {
+    return text.empty() ? FlatSymbolRefAttr() : descriptors.createString(text);
+  };
+
+  bool isCertified = llvm::any_of(programs, [](const LoweredProgram &program) {
+    return !program.certificate.empty();
+  });
+  FlatSymbolRefAttr text = descriptors.createString(manifest);
+  FlatSymbolRefAttr digest =
+      createText(isCertified ? getDigest(manifest) : std::string());
+  SmallVector<FlatSymbolRefAttr> names, certificates;
+  for (const LoweredProgram &program : programs) {
+    names.push_back(descriptors.createString(program.name));
+    certificates.push_back(createText(program.certificate));
+  }
+  auto entry =
+      LLVM::LLVMStructType::getLiteral(context, {pointer, pointer, pointer});
+  FlatSymbolRefAttr list = createGlobal(
+      "fsdp_rt_programs", LLVM::Linkage::Private,
+      LLVM::LLVMArrayType::get(entry, programs.size()),
+      [&](OpBuilder &, auto insert, auto getAddress) {
+        for (auto [i, program] : llvm::enumerate(programs)) {
+          int64_t at = i;
+          insert(getAddress(names[i]), {at, 0});
+          insert(getAddress(FlatSymbolRefAttr::get(context, program.function)),
+                 {at, 1});
+          insert(getAddress(certificates[i]), {at, 2});
+        }
+      });
+  createGlobal("fsdp_rt_artifact_entry", LLVM::Linkage::External,
+               LLVM::LLVMStructType::getLiteral(
+                   context, {i32, i32, pointer, pointer, pointer}),
+               [&](OpBuilder &body, auto insert, auto getAddress) {
+                 auto createNumber = [&](int32_t number) -> Value {
+                   return LLVM::ConstantOp::create(
+                       body, loc, i32, body.getI32IntegerAttr(number));
+                 };
+                 insert(createNumber(FSDP_RT_ABI_VERSION), {0});
+                 insert(createNumber(programs.size()), {1});
+                 insert(getAddress(text), {2});
+                 insert(getAddress(list), {3});
+                 insert(getAddress(digest), {4});
+               });
 }
 
 namespace {
@@ -606,54 +660,76 @@ struct ConvertFSDPToRuntime
   explicit ConvertFSDPToRuntime(ManifestWriterFunction writeManifest)
       : writeManifest(std::move(writeManifest)) {}
 
-  /// Fills `manifest`, if it is this pass that writes it.
-  FailureOr<std::string> certify(ModuleOp module) {
+  /// The programs' certificates. Fills `manifest`, if it is this pass that
+  /// writes it.
+  LogicalResult certify(ModuleOp module, ArrayRef<ProgramOp> programs,
+                        MutableArrayRef<LoweredProgram> lowered) {
+    llvm::StringSet<> certified;
+    if (!writeManifest) {
+      FailureOr<llvm::StringSet<>> names = getCertified(module, manifest);
+      if (failed(names))
+        return failure();
+      certified = std::move(*names);
+      if (certified.empty())
+        return success();
+    }
+    // Hashing it takes as long as printing.
+    std::string kernelCode = getKernelCode(module);
+    std::vector<sched::StepProgram> extracted;
+    for (auto [program, result] : llvm::zip_equal(programs, lowered)) {
+      if (!writeManifest && !certified.contains(ProgramOp(program).getSymName()))
+        continue;
+      FailureOr<sched::StepProgram> of = extractStepProgram(program);
+      if (failed(of))
+        return failure();
+      of->kernelCode = kernelCode;
+      result.certificate = sched::getProgramHash(*of);
+      extracted.push_back(std::move(*of));
+    }
     if (!writeManifest)
-      return getCertificateFor(module, manifest);
-    FailureOr<sched::StepProgram> program = extractCertifiedProgram(module);
-    if (failed(program))
-      return failure();
-    FailureOr<std::string> text = writeManifest(module, *program);
+      return success();
+    FailureOr<std::string> text = writeManifest(module, extracted);
     if (failed(text))
       return failure();
     manifest = std::move(*text);
-    return getCertificate(*program, manifest);
+    return success();
+  }
+
+  LogicalResult lower(ProgramOp program, DescriptorBuilder &descriptors) {
+    std::optional<GuardPlan> guards;
+    if (program.getArenaAttr().getBorder()) {
+      FailureOr<GuardPlan> planned = planGuards(program);
+      if (failed(planned))
+        return failure();
+      guards = std::move(*planned);
+    }
+    return StepLowering(getOperation(), program, descriptors)
+        .lower(guards ? &*guards : nullptr);
   }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-    if (!step)
+    auto programs = llvm::to_vector(module.getOps<ProgramOp>());
+    if (programs.empty())
       return markAllAnalysesPreserved();
-    if (!step.getBody().hasOneBlock()) {
-      step.emitError("expected a step with one block");
-      return signalPassFailure();
-    }
-    if (!step->hasAttr(names::kArena)) {
-      step.emitError("expected fsdp.arena on the step (run fsdp-plan-arena "
-                     "first)");
-      return signalPassFailure();
-    }
-    // Places are read below without another question.
-    if (failed(expectAppliedPlan(step)) || failed(checkPlacedStep(step)))
-      return signalPassFailure();
-    FailureOr<std::string> certificate = certify(module);
-    if (failed(certificate))
-      return signalPassFailure();
-    std::optional<GuardPlan> guards;
-    if (step->getAttrOfType<DictionaryAttr>(names::kArena).get("border")) {
-      FailureOr<GuardPlan> planned = planGuards(module);
-      if (failed(planned))
+    SmallVector<LoweredProgram> lowered;
+    for (ProgramOp program : programs) {
+      // Places are read below without another question.
+      if (failed(expectAppliedPlan(program)) ||
+          failed(checkPlacedStep(program)))
         return signalPassFailure();
-      guards = std::move(*planned);
+      lowered.push_back(
+          {program.getSymNameAttr(), getRunName(program), std::string()});
     }
-    DescriptorBuilder descriptors(module);
-    if (failed(StepLowering(module, step, descriptors)
-                   .lower(guards ? &*guards : nullptr)))
+    if (failed(certify(module, programs, lowered)))
       return signalPassFailure();
-    createEntry(module, manifest, *certificate, descriptors);
+    DescriptorBuilder descriptors(module);
+    for (ProgramOp program : programs)
+      if (failed(lower(program, descriptors)))
+        return signalPassFailure();
+    createEntry(module, manifest, lowered, descriptors);
     // Kernels as tensor functions, and everything symbolic, have served.
-    SmallVector<Operation *> dead{step};
+    SmallVector<Operation *> dead;
     for (Operation &op : *module.getBody()) {
       auto func = dyn_cast<func::FuncOp>(op);
       if (isa<FSDPDialect>(op.getDialect()) ||

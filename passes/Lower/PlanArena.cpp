@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -21,7 +22,7 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 /// Places are sums of sizes: none may be more than can be counted.
-static LogicalResult checkSizes(func::FuncOp step) {
+static LogicalResult checkSizes(ProgramOp step) {
   auto check = [](Location loc, Type type) -> LogicalResult {
     if (isOfCountableBytes(type))
       return success();
@@ -40,25 +41,14 @@ static LogicalResult checkSizes(func::FuncOp step) {
   return failure(result.wasInterrupted());
 }
 
-/// The sizes, for the manifest.
-static DictionaryAttr getSummary(Builder &builder, const ArenaPlan &plan,
-                                 bool isDraft) {
-  NamedAttrList summary;
-  auto set = [&](const Twine &name, int64_t value) {
-    summary.set(builder.getStringAttr(name), builder.getI64IntegerAttr(value));
-  };
-  set("bytes", plan.totalBytes);
-  if (plan.hostBytes)
-    set("host_bytes", plan.hostBytes);
-  for (auto [i, name] : llvm::enumerate(kSegmentNames)) {
-    set(name + "_offset", plan.segmentOffset[i]);
-    set(name + "_bytes", plan.segmentBytes[i]);
-  }
-  // Nobody has asked what a draft needs at once.
-  if (!isDraft)
-    for (auto [i, name] : llvm::enumerate(kPurposeNames))
-      set("peak_" + name, plan.atPeak[i]);
-  return summary.getDictionary(builder.getContext());
+/// The sizes. What a draft needs at once is not known.
+static ArenaAttr getSummary(MLIRContext *context, const ArenaPlan &plan,
+                            bool isDraft, int64_t border) {
+  return ArenaAttr::get(context, plan.totalBytes, plan.segmentBytes[0],
+                        plan.segmentBytes[1], plan.segmentBytes[2],
+                        plan.segmentBytes[3], plan.hostBytes, border,
+                        isDraft ? DenseI64ArrayAttr()
+                                : DenseI64ArrayAttr::get(context, plan.atPeak));
 }
 
 namespace {
@@ -66,12 +56,10 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
   using PlanArenaBase::PlanArenaBase;
 
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     for (Operation &op : step.getBody().front())
       if (!isa<FSDPDialect>(op.getDialect()) &&
-          !isa<func::ReturnOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+          !isa<fsdp::ReturnOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
               op)) {
         op.emitOpError("expected a step of launches, transfers and views "
                        "(run fsdp-outline-kernels first)");
@@ -86,10 +74,12 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
             << type;
         return signalPassFailure();
       }
-    if (failed(checkSizes(step)))
+    int64_t border = guard ? kGuardBorder : 0;
+    if (failed(checkSizes(step)) ||
+        failed(checkStateLayout(step->getParentOfType<ModuleOp>(),
+                                kArenaAlignment, border)))
       return signalPassFailure();
-    FailureOr<ArenaPlan> plan =
-        planArena(step, {draft, guard ? kGuardBorder : 0});
+    FailureOr<ArenaPlan> plan = planArena(step, {draft, border});
     if (failed(plan))
       return signalPassFailure();
     Builder builder(&getContext());
@@ -104,10 +94,7 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
       if (!offsets.empty())
         op->setAttr(names::kOffsets, builder.getDenseI64ArrayAttr(offsets));
     });
-    NamedAttrList summary(getSummary(builder, *plan, draft));
-    if (guard)
-      summary.set("border", builder.getI64IntegerAttr(kGuardBorder));
-    step->setAttr(names::kArena, summary.getDictionary(&getContext()));
+    step.setArenaAttr(getSummary(&getContext(), *plan, draft, border));
   }
 };
 } // namespace

@@ -100,9 +100,7 @@ static void sink(ArrayRef<CollectiveOpInterface> group) {
 namespace {
 struct GroupCollectives : fsdp::impl::GroupCollectivesBase<GroupCollectives> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     llvm::MapVector<int32_t, SmallVector<CollectiveOpInterface>> groups;
     for (auto collective : step.getOps<CollectiveOpInterface>())
       if (std::optional<int32_t> number = getGroup(collective))

@@ -31,9 +31,7 @@ static void replace(AllGatherOp gather, AllGatherOp earlier) {
 namespace {
 struct KeepGathered : fsdp::impl::KeepGatheredBase<KeepGathered> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     SmallVector<std::pair<AllGatherOp, AllGatherOp>> kept;
     for (auto gather : step.getOps<AllGatherOp>()) {
       if (!gather->hasAttr(names::kKeep))

@@ -132,9 +132,7 @@ namespace {
 struct OffloadActivations
     : fsdp::impl::OffloadActivationsBase<OffloadActivations> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     Block &block = step.getBody().front();
     Operation *loss = getLossOp(step);
     auto marked = getMarkedResults(block, loss, names::kOffload);

@@ -100,11 +100,8 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
       : PlanStepBase(options), known(std::move(known)) {}
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    func::FuncOp step = getStep(module);
-    if (!step)
-      return markAllAnalysesPreserved();
-    if (llvm::Error error = run(module, step)) {
+    ProgramOp step = getOperation();
+    if (llvm::Error error = run(step)) {
       emitInputError(step, llvm::toString(std::move(error)));
       signalPassFailure();
     }
@@ -117,7 +114,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
       ::report(decision, origins[decision.op]->getLoc());
   }
 
-  llvm::Error run(ModuleOp module, func::FuncOp step) {
+  llvm::Error run(ProgramOp step) {
     if (budget < 0)
       return llvm::createStringError(
           "expected a budget of at least 0 bytes (0: what the device has), "
@@ -137,7 +134,7 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     SmallVector<Operation *> origins;
     FailureOr<StepProgram> program = failure();
     if (succeeded(expectUnscheduled(step)))
-      program = extractStepProgram(module, &origins);
+      program = extractStepProgram(step, &origins);
     if (failed(program))
       return llvm::createStringError("expected a step that can be planned");
     auto cost = createClusterCost(*description, *program);

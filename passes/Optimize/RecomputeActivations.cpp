@@ -170,9 +170,7 @@ namespace {
 struct RecomputeActivations
     : fsdp::impl::RecomputeActivationsBase<RecomputeActivations> {
   void runOnOperation() override {
-    func::FuncOp step = getStep(getOperation());
-    if (!step)
-      return markAllAnalysesPreserved();
+    ProgramOp step = getOperation();
     Block &block = step.getBody().front();
     Operation *loss = getLossOp(step);
     auto marked = getMarkedResults(block, loss, names::kRecompute);

@@ -7,11 +7,11 @@
 
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_APPLYOPTIMIZER
@@ -22,18 +22,42 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 namespace {
-/// A flat parameter that is trained, and what the step has of it.
+/// A flat parameter that is trained, and what the program has of it.
 struct Trained {
   FlatParamOp flat;
   Value shard, grad;
 };
 
-/// Adds the optimizer to one step.
+/// The optimizer's states, which all programs that train share.
+class OptimizerStates {
+public:
+  explicit OptimizerStates(ModuleOp module)
+      : symbols(module), builder(module.getContext()) {
+    for (auto state : module.getOps<StateOp>()) {
+      if (state.getKind() == StateKind::optimizer)
+        states[{state.getCheckpointNameAttr(), state.getFlatParamAttr()}] =
+            state;
+      last = state;
+    }
+  }
+
+  /// @flat: null for a state of all flat parameters.
+  StateOp getOrCreate(const OptimizerValue &value, FlatParamOp flat);
+
+private:
+  SymbolTable symbols;
+  OpBuilder builder;
+  llvm::DenseMap<std::pair<Attribute, Attribute>, StateOp> states;
+  Operation *last = nullptr;
+};
+
+/// Adds the optimizer to one program.
 class OptimizerApplier {
 public:
-  OptimizerApplier(func::FuncOp func, OptimizerFunction &optimizer)
-      : func(func), optimizer(optimizer), block(func.getBody().front()),
-        builder(func.getContext()) {}
+  OptimizerApplier(ProgramOp program, OptimizerFunction &optimizer,
+                   OptimizerStates &states)
+      : program(program), optimizer(optimizer), states(states),
+        block(program.getBody().front()), builder(program.getContext()) {}
 
   void apply(MutableArrayRef<Trained> trained, bool clip, bool skipNonfinite);
 
@@ -43,14 +67,40 @@ private:
   Value addState(const OptimizerValue &state, FlatParamOp flat);
   void update(Trained &param, Value scale, Value norm);
 
-  func::FuncOp func;
+  ProgramOp program;
   OptimizerFunction &optimizer;
+  OptimizerStates &states;
   Block &block;
   OpBuilder builder;
   llvm::StringMap<Value> scalars;
-  llvm::StringSet<> returnedScalarStates;
+  llvm::DenseMap<Operation *, Value> stateArguments;
+  llvm::DenseSet<Operation *> returnedStates;
 };
 } // namespace
+
+StateOp OptimizerStates::getOrCreate(const OptimizerValue &value,
+                                     FlatParamOp flat) {
+  auto flatName = flat ? FlatSymbolRefAttr::get(flat) : FlatSymbolRefAttr();
+  StateOp &state = states[{value.name, flatName}];
+  if (state)
+    return state;
+  std::string name =
+      ((flat ? flat.getSymName() : StringRef(names::kOptimizer)) + "." +
+       value.name.getValue())
+          .str();
+  Type type = flat ? Type(flat.getShardedType(value.type.getElementType()))
+                   : Type(value.type);
+  builder.setInsertionPointAfter(last);
+  state = StateOp::create(
+      builder, flat ? flat.getLoc() : last->getLoc(),
+      builder.getStringAttr(name), StateKind::optimizer, value.name, flatName,
+      value.init ? Attribute(value.init) : builder.getF64FloatAttr(0.0),
+      /*tied=*/ArrayAttr(), /*is_unsigned=*/false, type,
+      /*offset=*/IntegerAttr());
+  symbols.insert(state);
+  last = state;
+  return state;
+}
 
 /// Where the shard may change: behind its gradient, and behind everything that
 /// reads the parameter in this step.
@@ -97,34 +147,20 @@ Value OptimizerApplier::addScalar(StringAttr name, RankedTensorType type,
     entry.set("default", init);
   auto attrs = builder.getDictionaryAttr(builder.getNamedAttr(
       names::kScalar, entry.getDictionary(builder.getContext())));
-  unsigned index = func.getNumArguments();
-  (void)func.insertArgument(index, type, attrs, func.getLoc());
+  unsigned index = program.getNumArguments();
+  (void)program.insertArgument(index, type, attrs, program.getLoc());
   return scalar = block.getArgument(index);
 }
 
 /// A state of one flat parameter, or (with one element) of all of them.
 Value OptimizerApplier::addState(const OptimizerValue &state,
                                  FlatParamOp flat) {
-  bool shared = state.isScalarShaped();
-  if (shared)
-    if (Value known = scalars.lookup(state.name.getValue()))
-      return known;
-  NamedAttrList entry;
-  entry.set("name", state.name);
-  entry.set("init",
-            state.init ? Attribute(state.init) : builder.getF64FloatAttr(0.0));
-  if (!shared)
-    entry.set("flat_param", FlatSymbolRefAttr::get(flat));
-  auto attrs = builder.getDictionaryAttr(builder.getNamedAttr(
-      names::kState, entry.getDictionary(builder.getContext())));
-  Type type = shared ? Type(state.type)
-                     : flat.getShardedType(state.type.getElementType());
-  unsigned index = func.getNumArguments();
-  (void)func.insertArgument(index, type, attrs, func.getLoc());
-  Value arg = block.getArgument(index);
-  if (shared)
-    scalars[state.name.getValue()] = arg;
-  return arg;
+  StateOp op =
+      states.getOrCreate(state, state.isScalarShaped() ? FlatParamOp() : flat);
+  Value &argument = stateArguments[op];
+  if (!argument)
+    argument = addStateArgument(program, op);
+  return argument;
 }
 
 /// Where `norm` is given, a step whose norm is not finite changes nothing.
@@ -157,20 +193,18 @@ void OptimizerApplier::update(Trained &param, Value scale, Value norm) {
                              FlatSymbolRefAttr::get(optimizer.func), args,
                              scale, norm);
   for (auto [value, result] : llvm::zip(op.getResults(), optimizer.results)) {
-    auto flatName = FlatSymbolRefAttr::get(param.flat);
-    if (result.role == OptimizerRole::Param) {
-      appendResult(func, value, names::kShard, flatName);
-      continue;
+    FlatSymbolRefAttr name =
+        program.getReadState(cast<BlockArgument>(param.shard).getArgNumber());
+    if (result.role != OptimizerRole::Param) {
+      bool shared = result.isScalarShaped();
+      StateOp state =
+          states.getOrCreate(result, shared ? FlatParamOp() : param.flat);
+      // One value for all: each update makes the same one.
+      if (!returnedStates.insert(state).second)
+        continue;
+      name = FlatSymbolRefAttr::get(state);
     }
-    bool shared = result.isScalarShaped();
-    if (shared && !returnedScalarStates.insert(result.name.getValue()).second)
-      continue;
-    NamedAttrList entry;
-    entry.set("name", result.name);
-    if (!shared)
-      entry.set("flat_param", flatName);
-    appendResult(func, value, names::kState,
-                 entry.getDictionary(builder.getContext()));
+    appendResult(program, value, names::kState, name);
   }
 }
 
@@ -195,7 +229,7 @@ void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip,
       builder.setInsertionPoint(ret);
     update(param, scale, skipNonfinite ? norm : Value());
   }
-  appendResult(func, norm, names::kGradNorm, builder.getUnitAttr());
+  appendResult(program, norm, names::kGradNorm, builder.getUnitAttr());
 }
 
 namespace {
@@ -204,38 +238,48 @@ struct ApplyOptimizer : fsdp::impl::ApplyOptimizerBase<ApplyOptimizer> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    func::FuncOp func = getStep(module);
-    if (!func || getResultsWith(func, names::kGradShard).empty())
+    SmallVector<ProgramOp> programs;
+    for (auto program : module.getOps<ProgramOp>())
+      if (!getResultsWith(program, names::kGradShard).empty())
+        programs.push_back(program);
+    if (programs.empty())
       return markAllAnalysesPreserved();
     FailureOr<OptimizerFunction> optimizer = readOptimizer(module);
     if (failed(optimizer))
       return signalPassFailure();
-
-    SmallVector<Trained> trained;
-    for (unsigned i : getResultsWith(func, names::kGradShard)) {
-      auto name =
-          func.getResultAttrOfType<FlatSymbolRefAttr>(i, names::kGradShard);
-      auto flat = module.lookupSymbol<FlatParamOp>(name);
-      Value grad = func.getBody().front().getTerminator()->getOperand(i);
-      trained.push_back({flat, findShard(func, name), grad});
-      if (!flat || !trained.back().shard || !grad.getDefiningOp()) {
-        emitInputError(func, "expected a shard of ")
-            << name << " for the gradient that is result #" << i;
+    OptimizerStates states(module);
+    for (ProgramOp program : programs) {
+      FailureOr<SmallVector<Trained>> trained = getTrained(module, program);
+      if (failed(trained))
         return signalPassFailure();
-      }
+      eraseResults(program, getResultsWith(program, names::kGradShard));
+      OptimizerApplier(program, *optimizer, states)
+          .apply(*trained, clip, skipNonfinite);
     }
-    eraseResults(func, getResultsWith(func, names::kGradShard));
-    OptimizerApplier(func, *optimizer).apply(trained, clip, skipNonfinite);
     if (skipNonfinite)
       module->setAttr(names::kSkipsNonfinite, UnitAttr::get(&getContext()));
   }
 
 private:
-  static Value findShard(func::FuncOp func, FlatSymbolRefAttr name) {
-    for (BlockArgument arg : func.getArguments())
-      if (func.getArgAttr(arg.getArgNumber(), names::kShard) == name)
-        return arg;
-    return {};
+  static FailureOr<SmallVector<Trained>> getTrained(ModuleOp module,
+                                                    ProgramOp program) {
+    ProgramStates states(program);
+    llvm::DenseMap<Attribute, Value> shards;
+    for (BlockArgument arg : program.getArguments())
+      if (Attribute name = states.getShard(arg.getArgNumber()))
+        shards[name] = arg;
+    SmallVector<Trained> trained;
+    for (unsigned i : getResultsWith(program, names::kGradShard)) {
+      auto name =
+          program.getResultAttrOfType<FlatSymbolRefAttr>(i, names::kGradShard);
+      auto flat = module.lookupSymbol<FlatParamOp>(name);
+      Value grad = program.getReturn().getOperand(i);
+      trained.push_back({flat, shards.lookup(name), grad});
+      if (!flat || !trained.back().shard || !grad.getDefiningOp())
+        return emitInputError(program, "expected a shard of ")
+               << name << " for the gradient that is result #" << i;
+    }
+    return trained;
   }
 };
 } // namespace

@@ -459,11 +459,11 @@ Value createUnrounded(OpBuilder &builder, Value value) {
 
 /// The loss becomes its mean over all ranks: in f32 where it is narrower, since
 /// a mean of two neighbours in bf16 is 0.4 % off.
-void averageLoss(func::FuncOp func, MeshOp mesh) {
-  Operation *ret = func.getBody().front().getTerminator();
+void averageLoss(ProgramOp program, MeshOp mesh) {
+  Operation *ret = program.getReturn();
   OpBuilder builder(ret);
-  SmallVector<Type> results(func.getResultTypes());
-  for (unsigned i : getResultsWith(func, names::kLoss)) {
+  SmallVector<Type> results(program.getResultTypes());
+  for (unsigned i : getResultsWith(program, names::kLoss)) {
     OpOperand &loss = ret->getOpOperand(i);
     Location loc = loss.get().getLoc();
     Value value = loss.get();
@@ -478,13 +478,14 @@ void averageLoss(func::FuncOp func, MeshOp mesh) {
     loss.set(AllReduceOp::create(builder, loc, type, value, mesh.getSymName(),
                                  getAllAxes(mesh), mesh.getWorldSize()));
   }
-  func.setFunctionType(
-      builder.getFunctionType(func.getArgumentTypes(), results));
+  program.setFunctionType(
+      builder.getFunctionType(program.getArgumentTypes(), results));
 }
 
-/// Every flat parameter that a type of `func` names is in the module. Ops check
-/// theirs; arguments and values that only pass through have no op that does.
-LogicalResult verifyFlatParams(func::FuncOp func, const Symbols &symbols) {
+/// Every flat parameter that a type of `program` names is in the module. Ops
+/// check theirs; arguments and values that only pass through have no op that
+/// does.
+LogicalResult verifyFlatParams(ProgramOp program, const Symbols &symbols) {
   auto check = [&](Operation *op, TypeRange types) -> LogicalResult {
     for (Type type : types) {
       FlatSymbolRefAttr name;
@@ -498,7 +499,7 @@ LogicalResult verifyFlatParams(func::FuncOp func, const Symbols &symbols) {
     }
     return success();
   };
-  WalkResult result = func.walk([&](Operation *op) {
+  WalkResult result = program.walk([&](Operation *op) {
     bool known = succeeded(check(op, op->getResultTypes()));
     for (Region &region : op->getRegions())
       for (Block &block : region)
@@ -508,42 +509,66 @@ LogicalResult verifyFlatParams(func::FuncOp func, const Symbols &symbols) {
   return failure(result.wasInterrupted());
 }
 
+struct ReturnPattern : OpConversionPattern<fsdp::ReturnOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(fsdp::ReturnOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<fsdp::ReturnOp>(op, adaptor.getOperands());
+    return success();
+  }
+};
+
 struct ConvertLogicalToCollectives
     : fsdp::impl::ConvertLogicalToCollectivesBase<ConvertLogicalToCollectives> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    func::FuncOp func = getStep(module);
     Symbols symbols(module);
-    // A step that takes no shards is at L2 already (or is somebody else's).
-    if (!func || symbols.flatParams.empty() ||
-        llvm::none_of(func.getArgumentTypes(), llvm::IsaPred<ShardedType>))
+    // Programs that take no shards are at L2 already (or somebody else's).
+    SmallVector<ProgramOp> programs;
+    for (auto program : module.getOps<ProgramOp>())
+      if (llvm::any_of(program.getArgumentTypes(), llvm::IsaPred<ShardedType>))
+        programs.push_back(program);
+    if (programs.empty() || symbols.flatParams.empty())
       return markAllAnalysesPreserved();
 
-    if (failed(verifyFlatParams(func, symbols)))
-      return signalPassFailure();
-    averageLoss(func, symbols.meshes.begin()->second);
+    for (ProgramOp program : programs) {
+      if (failed(verifyFlatParams(program, symbols)))
+        return signalPassFailure();
+      averageLoss(program, symbols.meshes.begin()->second);
+    }
     LocalTypeConverter converter(symbols);
+    for (auto state : module.getOps<StateOp>())
+      state.setType(converter.convertType(state.getType()));
+    for (ProgramOp program : programs)
+      if (failed(convert(program, converter, symbols)))
+        return signalPassFailure();
+    // Its body lives in the programs now.
+    if (auto optimizer = module.lookupSymbol<func::FuncOp>(names::kOptimizer))
+      optimizer.erase();
+  }
+
+private:
+  LogicalResult convert(ProgramOp program, const LocalTypeConverter &converter,
+                        const Symbols &symbols) {
     ConversionTarget target(getContext());
     target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
                         GradNormOp, UpdateOp>();
-    target.addDynamicallyLegalOp<func::FuncOp>([&](func::FuncOp op) {
+    target.addDynamicallyLegalOp<ProgramOp>([&](ProgramOp op) {
       return converter.isSignatureLegal(op.getFunctionType());
     });
     target.markUnknownOpDynamicallyLegal([&](Operation *op) {
-      return !isa<func::ReturnOp>(op) || converter.isLegal(op);
+      return !isa<fsdp::ReturnOp>(op) || converter.isLegal(op);
     });
     RewritePatternSet patterns(&getContext());
-    populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns,
-                                                                   converter);
-    populateReturnOpTypeConversionPattern(patterns, converter);
+    populateFunctionOpInterfaceTypeConversionPattern<ProgramOp>(patterns,
+                                                                converter);
+    patterns.add<ReturnPattern>(converter, &getContext());
     patterns.add<UnshardPattern, MemberPattern, ReshardPattern,
                  ReduceGradPattern, GradNormPattern, UpdatePattern>(
         converter, &getContext(), symbols);
-    if (failed(applyPartialConversion(func, target, std::move(patterns))))
-      return signalPassFailure();
-    // Its body lives in the step now.
-    if (auto optimizer = module.lookupSymbol<func::FuncOp>(names::kOptimizer))
-      optimizer.erase();
+    return applyPartialConversion(program, target, std::move(patterns));
   }
 };
 } // namespace

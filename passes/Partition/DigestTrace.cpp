@@ -78,8 +78,10 @@ struct DigestTrace : fsdp::impl::DigestTraceBase<DigestTrace> {
     if (!module.lookupSymbol(names::kForwardBackward) || !optimizer)
       return markAllAnalysesPreserved();
     DigestStream step, update;
+    // What is trained: further programs change nothing of it.
     for (Operation &op : *module.getBody())
-      print(op, &op == optimizer ? update : step);
+      if (!op.hasAttr(names::kProgram))
+        print(op, &op == optimizer ? update : step);
     Builder builder(module.getContext());
     module->setAttr(
         names::kTraced,

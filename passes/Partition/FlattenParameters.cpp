@@ -159,6 +159,8 @@ public:
     }
   }
 
+  /// @params: the arguments that stand for the members of @flat; null where the
+  /// function has none.
   void gather(FlatParamOp flat, Value shard, ArrayRef<BlockArgument> params) {
     Uses uses[2];
     auto add = [&](const Use &use) {
@@ -166,6 +168,8 @@ public:
     };
     Operation *ret = block.getTerminator();
     for (auto [param, member] : llvm::zip(params, flat.getMemberRange())) {
+      if (!param)
+        continue;
       for (Operation *reader : getReaders(param, &block))
         if (reader != ret)
           add({param, member, reader, phases.isForward(reader)});
@@ -229,12 +233,12 @@ private:
 /// Keeps float buffers in `type`: casts them where they are read and written.
 /// Those of ignored modules stay as they are.
 static void castBuffers(TracedStep &step, FloatType type,
-                        ArrayRef<Treatment> treatments) {
+                        const llvm::DenseSet<Attribute> &ignored) {
   Block &block = step.func.getBody().front();
-  for (auto [buffer, treatment] : llvm::zip(step.buffers, treatments)) {
+  for (BufferInfo &buffer : step.buffers) {
     auto traced = cast<RankedTensorType>(buffer.arg.getType());
     if (!isa<FloatType>(traced.getElementType()) ||
-        traced.getElementType() == type || treatment == Treatment::Ignored)
+        traced.getElementType() == type || ignored.contains(buffer.fqn))
       continue;
     buffer.arg.setType(traced.clone(type));
     OpBuilder builder = OpBuilder::atBlockBegin(&block);
@@ -250,6 +254,93 @@ static void castBuffers(TracedStep &step, FloatType type,
 }
 
 namespace {
+/// Makes symbols of what outlives the programs.
+class StateCreator {
+public:
+  StateCreator(ModuleOp module, ArrayRef<FlatParamOp> flats)
+      : symbols(module), builder(module.getContext()) {
+    builder.setInsertionPointAfter(flats.back());
+    for (FlatParamOp flat : flats)
+      params[FlatSymbolRefAttr::get(flat)] =
+          create(flat.getLoc(), flat.getSymName() + ".param",
+                 StateKind::parameter, {}, FlatSymbolRefAttr::get(flat), {},
+                 flat.getShardedType(flat.getElementType()));
+  }
+
+  /// The arguments and results of @func that are shards and buffers name their
+  /// states.
+  void name(func::FuncOp func) {
+    for (BlockArgument arg : func.getArguments()) {
+      unsigned i = arg.getArgNumber();
+      if (auto shard = dyn_cast<ShardedType>(arg.getType()))
+        func.setArgAttr(i, names::kState, params.lookup(shard.getFlatParam()));
+      auto entries = func.getArgAttrOfType<DictionaryAttr>(i, names::kBuffer);
+      if (!entries)
+        continue;
+      func.removeArgAttr(i, builder.getStringAttr(names::kBuffer));
+      func.setArgAttr(i, names::kState, getBuffer(arg, entries));
+    }
+    for (unsigned i = 0, e = func.getNumResults(); i != e; ++i) {
+      auto update =
+          func.getResultAttrOfType<DictionaryAttr>(i, names::kBufferUpdate);
+      if (!update)
+        continue;
+      func.removeResultAttr(i, builder.getStringAttr(names::kBufferUpdate));
+      func.setResultAttr(i, names::kState, buffers.lookup(update.get("fqn")));
+    }
+  }
+
+private:
+  FlatSymbolRefAttr create(Location loc, const Twine &name, StateKind kind,
+                           StringAttr known, FlatSymbolRefAttr flat,
+                           DictionaryAttr entries, Type type) {
+    auto isUnsigned =
+        entries ? entries.getAs<BoolAttr>("unsigned") : BoolAttr();
+    auto tied = entries ? entries.getAs<ArrayAttr>("tied") : ArrayAttr();
+    auto state = StateOp::create(
+        builder, loc, builder.getStringAttr(name), kind, known, flat,
+        entries ? entries.get("init") : Attribute(),
+        tied && !tied.empty() ? tied : ArrayAttr(),
+        isUnsigned && isUnsigned.getValue(), type, /*offset=*/IntegerAttr());
+    symbols.insert(state);
+    return FlatSymbolRefAttr::get(state);
+  }
+
+  FlatSymbolRefAttr getBuffer(BlockArgument arg, DictionaryAttr entries) {
+    auto fqn = entries.getAs<StringAttr>("fqn");
+    FlatSymbolRefAttr &buffer = buffers[fqn];
+    if (!buffer)
+      buffer = create(arg.getLoc(), "buffer." + fqn.getValue(),
+                      StateKind::buffer, fqn, {}, entries, arg.getType());
+    return buffer;
+  }
+
+  SymbolTable symbols;
+  OpBuilder builder;
+  /// By flat parameter, and by the buffer's name.
+  llvm::DenseMap<Attribute, FlatSymbolRefAttr> params, buffers;
+};
+} // namespace
+
+/// The function becomes a program.
+static void createProgram(TracedStep &step) {
+  func::FuncOp func = step.func;
+  OpBuilder builder(func);
+  Operation *ret = func.getBody().front().getTerminator();
+  auto program = ProgramOp::create(
+      builder, func.getLoc(), step.name,
+      builder.getFunctionType(func.getBody().getArgumentTypes(),
+                              ret->getOperandTypes()),
+      step.kind, ArenaAttr(), ScheduleAttr(), func.getArgAttrsAttr(),
+      func.getResAttrsAttr());
+  program.getBody().takeBody(func.getBody());
+  builder.setInsertionPoint(ret);
+  fsdp::ReturnOp::create(builder, ret->getLoc(), ret->getOperands());
+  ret->erase();
+  func.erase();
+}
+
+namespace {
 struct FlattenParameters
     : fsdp::impl::FlattenParametersBase<FlattenParameters> {
   using FlattenParametersBase::FlattenParametersBase;
@@ -258,8 +349,8 @@ struct FlattenParameters
     ModuleOp module = getOperation();
     if (!module.lookupSymbol<func::FuncOp>(names::kForwardBackward))
       return markAllAnalysesPreserved();
-    FailureOr<TracedStep> step = readTracedStep(module);
-    if (failed(step) || failed(flatten(module, *step)))
+    FailureOr<std::vector<TracedStep>> steps = readTracedSteps(module);
+    if (failed(steps) || failed(flatten(module, *steps)))
       signalPassFailure();
   }
 
@@ -279,7 +370,9 @@ private:
            << kFloatTypeWords << " as " << option << ", got '" << text << "'";
   }
 
-  LogicalResult flatten(ModuleOp module, TracedStep &step) {
+  /// The first of @steps trains: it decides for all.
+  LogicalResult flatten(ModuleOp module, MutableArrayRef<TracedStep> steps) {
+    TracedStep &step = steps.front();
     func::FuncOp func = step.func;
     auto shape = MeshShape::parse(mesh);
     if (!shape)
@@ -316,49 +409,67 @@ private:
     std::vector<FlatPlan> plans =
         planFlatParams(step, *units, treatments.params, ranks);
 
-    apply(module, step, plans, *shape, *chosen, *gather, *reduce);
-    if (*buffers)
-      castBuffers(step, *buffers, treatments.buffers);
-    finish(module, step, *chosen);
+    SmallVector<FlatParamOp> flats = createFlatParams(
+        module, step, plans, *shape, *chosen, *gather, *reduce);
+    llvm::DenseSet<Attribute> ignored;
+    for (auto [buffer, treatment] : llvm::zip(step.buffers, treatments.buffers))
+      if (treatment == Treatment::Ignored)
+        ignored.insert(buffer.fqn);
+    StateCreator states(module, flats);
+    for (TracedStep &traced : steps) {
+      shardParameters(traced, flats);
+      if (*buffers)
+        castBuffers(traced, *buffers, ignored);
+      eraseParameters(traced);
+      states.name(traced.func);
+      createProgram(traced);
+    }
+    module->setAttr(names::kStrategy,
+                    StringAttr::get(&getContext(), stringifyStrategy(*chosen)));
     return success();
   }
 
-  void apply(ModuleOp module, TracedStep &step, ArrayRef<FlatPlan> plans,
-             const MeshShape &shape, Strategy chosen, FloatType gather,
-             FloatType reduce) {
-    Block &block = step.func.getBody().front();
+  SmallVector<FlatParamOp> createFlatParams(ModuleOp module, TracedStep &step,
+                                            ArrayRef<FlatPlan> plans,
+                                            const MeshShape &shape,
+                                            Strategy chosen, FloatType gather,
+                                            FloatType reduce) {
+    SmallVector<FlatParamOp> flats;
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     MeshOp meshOp = createMesh(builder, step.func.getLoc(), shape);
-    Gatherer gatherer(step);
-    for (auto [index, plan] : llvm::enumerate(plans)) {
-      FlatParamOp flat = createFlatParam(
+    for (const FlatPlan &plan : plans)
+      flats.push_back(createFlatParam(
           builder, step, plan, getSharding(plan, chosen, shape), meshOp,
-          getFlatDtypes(plan.elementType, gather, reduce, plan.treatment));
+          getFlatDtypes(plan.elementType, gather, reduce, plan.treatment)));
+    return flats;
+  }
+
+  /// Shards come first, in the order of flat parameters: those of which the
+  /// function has a member.
+  static void shardParameters(TracedStep &step, ArrayRef<FlatParamOp> flats) {
+    llvm::DenseMap<Attribute, BlockArgument> arguments;
+    for (ParamInfo &param : step.params)
+      arguments[param.fqn] = param.arg;
+    Gatherer gatherer(step);
+    unsigned index = 0;
+    for (FlatParamOp flat : flats) {
       SmallVector<BlockArgument> params;
-      for (unsigned param : plan.params)
-        params.push_back(step.params[param].arg);
-      // Shards come first, in the order of flat parameters.
-      auto attrs = builder.getDictionaryAttr(
-          builder.getNamedAttr(names::kShard, FlatSymbolRefAttr::get(flat)));
+      for (MemberAttr member : flat.getMemberRange())
+        params.push_back(arguments.lookup(member.getFqn()));
+      if (llvm::none_of(params, [](BlockArgument arg) { return bool(arg); }))
+        continue;
       (void)step.func.insertArgument(index,
                                      flat.getShardedType(flat.getElementType()),
-                                     attrs, step.func.getLoc());
-      gatherer.gather(flat, block.getArgument(index), params);
+                                     DictionaryAttr(), step.func.getLoc());
+      gatherer.gather(flat, step.func.getArgument(index++), params);
     }
   }
 
-  void finish(ModuleOp module, TracedStep &step, Strategy chosen) {
+  void eraseParameters(TracedStep &step) {
     llvm::BitVector params(step.func.getNumArguments());
     for (ParamInfo &param : step.params)
       params.set(param.arg.getArgNumber());
     (void)step.func.eraseArguments(params);
-    Block &block = step.func.getBody().front();
-    step.func.setType(
-        FunctionType::get(&getContext(), block.getArgumentTypes(),
-                          block.getTerminator()->getOperandTypes()));
-    step.func.setSymName(names::kStep);
-    module->setAttr(names::kStrategy,
-                    StringAttr::get(&getContext(), stringifyStrategy(chosen)));
   }
 };
 } // namespace

@@ -34,16 +34,14 @@ static Operation *getLastReader(UnshardOp unshard) {
 namespace {
 struct InsertReshards : fsdp::impl::InsertReshardsBase<InsertReshards> {
   void runOnOperation() override {
-    func::FuncOp func = getStep(getOperation());
-    if (!func)
-      return markAllAnalysesPreserved();
+    ProgramOp program = getOperation();
     SmallVector<std::pair<UnshardOp, Operation *>> plan;
-    for (auto unshard : func.getBody().front().getOps<UnshardOp>())
+    for (auto unshard : program.getBody().front().getOps<UnshardOp>())
       if (llvm::none_of(unshard.getResult().getUsers(),
                         llvm::IsaPred<ReshardOp>))
         plan.push_back({unshard, getLastReader(unshard)});
     for (auto [unshard, last] : plan) {
-      OpBuilder builder(func.getContext());
+      OpBuilder builder(&getContext());
       builder.setInsertionPointAfter(last);
       ReshardOp::create(builder, last->getLoc(), unshard.getResult());
     }

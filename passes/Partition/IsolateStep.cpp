@@ -23,8 +23,7 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 static bool isHelper(func::FuncOp func) {
-  return func.getName() != names::kForwardBackward &&
-         func.getName() != names::kOptimizer;
+  return !isTraced(func) && func.getName() != names::kOptimizer;
 }
 
 bool fsdp::hasHelpers(ModuleOp module) {
@@ -140,10 +139,11 @@ static void dropPromises(func::FuncOp func) {
     auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
     if (arith::FastMathFlagsAttr flags =
             floats ? floats.getFastMathFlagsAttr() : nullptr)
-      op->setAttr(floats.getFastMathAttrName(),
-                  arith::FastMathFlagsAttr::get(
-                      context, flags.getValue() & ~(arith::FastMathFlags::nnan |
-                                                    arith::FastMathFlags::ninf)));
+      op->setAttr(
+          floats.getFastMathAttrName(),
+          arith::FastMathFlagsAttr::get(
+              context, flags.getValue() & ~(arith::FastMathFlags::nnan |
+                                            arith::FastMathFlags::ninf)));
   });
 }
 

@@ -170,18 +170,24 @@ struct LocalizeValues : fsdp::impl::LocalizeValuesBase<LocalizeValues> {
     // of somebody else's).
     if (!getOperation().lookupSymbol<func::FuncOp>(names::kForwardBackward))
       return markAllAnalysesPreserved();
-    FailureOr<TracedStep> step = readTracedStep(getOperation());
-    if (failed(step))
+    FailureOr<std::vector<TracedStep>> steps = readTracedSteps(getOperation());
+    if (failed(steps))
       return signalPassFailure();
-    Block &block = step->func.getBody().front();
+    for (TracedStep &step : *steps)
+      localize(step);
+  }
+
+private:
+  static void localize(TracedStep &step) {
+    Block &block = step.func.getBody().front();
 
     replaceSplats(block);
-    orderPhases(block, StepPhases(&block, step->getForwardRoots()));
+    orderPhases(block, StepPhases(&block, step.getForwardRoots()));
 
     SmallVector<Value> params;
-    for (ParamInfo &param : step->params)
+    for (ParamInfo &param : step.params)
       params.push_back(param.arg);
-    Cloner cloner(*step, StepPhases(&block, step->getForwardRoots()));
+    Cloner cloner(step, StepPhases(&block, step.getForwardRoots()));
     DerivedValues derived(&block, params);
     SmallVector<Operation *> candidates;
     for (Operation &op : block.without_terminator())

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PartitionUtils.h"
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -68,28 +69,37 @@ Value fsdp::createScalar(OpBuilder &builder, Location loc, Type type,
       DenseElementsAttr::get(tensor, builder.getFloatAttr(type, value)));
 }
 
-SmallVector<unsigned> fsdp::getResultsWith(func::FuncOp func, StringRef name) {
+SmallVector<unsigned> fsdp::getResultsWith(ProgramOp program, StringRef name) {
   SmallVector<unsigned> results;
-  for (unsigned i = 0, e = func.getNumResults(); i != e; ++i)
-    if (func.getResultAttr(i, name))
+  for (unsigned i = 0, e = program.getNumResults(); i != e; ++i)
+    if (program.getResultAttr(i, name))
       results.push_back(i);
   return results;
 }
 
-void fsdp::eraseResults(func::FuncOp func, ArrayRef<unsigned> results) {
-  llvm::BitVector erased(func.getNumResults());
+void fsdp::eraseResults(ProgramOp program, ArrayRef<unsigned> results) {
+  llvm::BitVector erased(program.getNumResults());
   for (unsigned i : results)
     erased.set(i);
-  Operation *ret = func.getBody().front().getTerminator();
-  (void)func.eraseResults(erased);
+  Operation *ret = program.getBody().front().getTerminator();
+  (void)program.eraseResults(erased);
   ret->eraseOperands(erased);
 }
 
-void fsdp::appendResult(func::FuncOp func, Value value, StringRef attrName,
+void fsdp::appendResult(ProgramOp program, Value value, StringRef attrName,
                         Attribute attr) {
-  Builder builder(func.getContext());
+  Builder builder(program.getContext());
   auto attrs = builder.getDictionaryAttr(builder.getNamedAttr(attrName, attr));
-  unsigned index = func.getNumResults();
-  (void)func.insertResult(index, value.getType(), attrs);
-  func.getBody().front().getTerminator()->insertOperands(index, value);
+  unsigned index = program.getNumResults();
+  (void)program.insertResult(index, value.getType(), attrs);
+  program.getBody().front().getTerminator()->insertOperands(index, value);
+}
+
+BlockArgument fsdp::addStateArgument(ProgramOp program, StateOp state) {
+  Builder builder(program.getContext());
+  auto attrs = builder.getDictionaryAttr(
+      builder.getNamedAttr(names::kState, FlatSymbolRefAttr::get(state)));
+  unsigned index = program.getNumArguments();
+  (void)program.insertArgument(index, state.getType(), attrs, program.getLoc());
+  return program.getArgument(index);
 }

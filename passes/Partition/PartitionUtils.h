@@ -8,7 +8,8 @@
 #ifndef FSDP_PASSES_PARTITION_PARTITIONUTILS_H
 #define FSDP_PASSES_PARTITION_PARTITIONUTILS_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
 #include "mlir/IR/Builders.h"
 
 namespace mlir::fsdp {
@@ -27,15 +28,18 @@ Value createCast(OpBuilder &builder, Location loc, Value value,
 /// A scalar float constant as a tensor of rank 0.
 Value createScalar(OpBuilder &builder, Location loc, Type type, double value);
 
-/// The results of a step's function that carry attribute `name`.
-SmallVector<unsigned> getResultsWith(func::FuncOp func, StringRef name);
+/// The results of a program that carry attribute `name`.
+SmallVector<unsigned> getResultsWith(ProgramOp program, StringRef name);
 
-/// Removes results of a function of one block.
-void eraseResults(func::FuncOp func, ArrayRef<unsigned> results);
+/// Removes results of a program.
+void eraseResults(ProgramOp program, ArrayRef<unsigned> results);
 
 /// Returns `value` too, with one attribute.
-void appendResult(func::FuncOp func, Value value, StringRef attrName,
+void appendResult(ProgramOp program, Value value, StringRef attrName,
                   Attribute attr);
+
+/// Adds an argument that is the value of `state` when the program begins.
+BlockArgument addStateArgument(ProgramOp program, StateOp state);
 
 } // namespace mlir::fsdp
 

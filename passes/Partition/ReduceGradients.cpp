@@ -19,10 +19,10 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 /// Results that are gradients, by parameter name.
-static llvm::StringMap<unsigned> getGradResults(func::FuncOp func) {
+static llvm::StringMap<unsigned> getGradResults(ProgramOp program) {
   llvm::StringMap<unsigned> grads;
-  for (unsigned i : getResultsWith(func, names::kGrad)) {
-    auto dict = func.getResultAttrOfType<DictionaryAttr>(i, names::kGrad);
+  for (unsigned i : getResultsWith(program, names::kGrad)) {
+    auto dict = program.getResultAttrOfType<DictionaryAttr>(i, names::kGrad);
     if (auto fqn = dict ? dict.getAs<StringAttr>("fqn") : StringAttr())
       grads[fqn.getValue()] = i;
   }
@@ -40,22 +40,22 @@ static Operation *getLastProducer(ValueRange values) {
 }
 
 /// One reduce_grad right behind the last gradient of `flat`'s members.
-static FailureOr<Value> reduceGradient(func::FuncOp func, FlatParamOp flat,
+static FailureOr<Value> reduceGradient(ProgramOp program, FlatParamOp flat,
                                        llvm::StringMap<unsigned> &results) {
-  Block &block = func.getBody().front();
+  Block &block = program.getBody().front();
   SmallVector<Value> grads;
   for (MemberAttr member : flat.getMemberRange()) {
     auto it = results.find(member.getFqn().getValue());
     if (it == results.end()) {
       InFlightDiagnostic diag =
-          emitInputError(func, "expected a result that is the gradient of ")
+          emitInputError(program, "expected a result that is the gradient of ")
           << member.getFqn();
       diag.attachNote(flat.getLoc()) << "its flat parameter is trainable";
       return diag;
     }
     grads.push_back(block.getTerminator()->getOperand(it->second));
   }
-  OpBuilder builder(func.getContext());
+  OpBuilder builder(program.getContext());
   Operation *last = getLastProducer(grads);
   if (last)
     builder.setInsertionPointAfter(last);
@@ -70,22 +70,23 @@ static FailureOr<Value> reduceGradient(func::FuncOp func, FlatParamOp flat,
 namespace {
 struct ReduceGradients : fsdp::impl::ReduceGradientsBase<ReduceGradients> {
   void runOnOperation() override {
-    func::FuncOp func = getStep(getOperation());
-    if (!func || getResultsWith(func, names::kGrad).empty())
+    ProgramOp program = getOperation();
+    if (getResultsWith(program, names::kGrad).empty())
       return markAllAnalysesPreserved();
-    llvm::StringMap<unsigned> results = getGradResults(func);
+    llvm::StringMap<unsigned> results = getGradResults(program);
     SmallVector<std::pair<FlatParamOp, Value>> shards;
-    for (auto flat : getOperation().getOps<FlatParamOp>()) {
+    for (auto flat :
+         program->getParentOfType<ModuleOp>().getOps<FlatParamOp>()) {
       if (!flat.getTrainable())
         continue;
-      FailureOr<Value> shard = reduceGradient(func, flat, results);
+      FailureOr<Value> shard = reduceGradient(program, flat, results);
       if (failed(shard))
         return signalPassFailure();
       shards.push_back({flat, *shard});
     }
-    eraseResults(func, getResultsWith(func, names::kGrad));
+    eraseResults(program, getResultsWith(program, names::kGrad));
     for (auto &[flat, shard] : shards)
-      appendResult(func, shard, names::kGradShard,
+      appendResult(program, shard, names::kGradShard,
                    FlatSymbolRefAttr::get(flat));
   }
 };

@@ -183,17 +183,11 @@ static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
 }
 
 /// For the reader and the manifest: picoseconds.
-static void record(func::FuncOp step, StringRef order,
+static void record(ProgramOp step, StringRef order,
                    const OrderedStep &ordered) {
-  Builder builder(step.getContext());
-  step->setAttr(
-      names::kSchedule,
-      builder.getDictionaryAttr(
-          {builder.getNamedAttr("bound",
-                                builder.getI64IntegerAttr(ordered.bound)),
-           builder.getNamedAttr("order", builder.getStringAttr(order)),
-           builder.getNamedAttr(
-               "step", builder.getI64IntegerAttr(ordered.timeline.step))}));
+  step.setScheduleAttr(ScheduleAttr::get(step.getContext(),
+                                         *symbolizeOrder(order), ordered.bound,
+                                         ordered.timeline.step));
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,7 +199,7 @@ namespace {
 class Rewriter {
 public:
   /// @origins: by op of the original program.
-  Rewriter(func::FuncOp step, ArrayRef<Operation *> origins)
+  Rewriter(ProgramOp step, ArrayRef<Operation *> origins)
       : block(step.getBody().front()), builder(block.getTerminator()),
         origins(origins) {}
 
@@ -359,19 +353,15 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       : ScheduleStepBase(options), known(std::move(known)) {}
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-    if (!step)
-      return markAllAnalysesPreserved();
-    if (failed(run(module, step)))
+    if (failed(run(getOperation())))
       signalPassFailure();
   }
 
-  LogicalResult run(ModuleOp module, func::FuncOp step) {
+  LogicalResult run(ProgramOp step) {
     auto fail = [&](llvm::Error error) -> LogicalResult {
       return emitInputError(step, llvm::toString(std::move(error)));
     };
-    if (order != "scheduled" && order != "fsdp" && order != "in_order")
+    if (!symbolizeOrder(order))
       return emitError(step.getLoc())
              << "expected scheduled, fsdp or in_order as order, got '" << order
              << "'";
@@ -397,7 +387,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     if (failed(expectUnscheduled(step)) || failed(expectAppliedPlan(step)))
       return failure();
     SmallVector<Operation *> origins;
-    FailureOr<StepProgram> program = extractStepProgram(module, &origins);
+    FailureOr<StepProgram> program = extractStepProgram(step, &origins);
     if (failed(program))
       return failure();
     ScheduleStepOptions options;

@@ -35,9 +35,12 @@ struct VerifyInput : fsdp::impl::VerifyInputBase<VerifyInput> {
         module = *inlined;
       }
     }
-    FailureOr<TracedStep> step = readTracedStep(module);
-    if (failed(step) || failed(verifyStepBody(step->func)))
+    FailureOr<std::vector<TracedStep>> steps = readTracedSteps(module);
+    if (failed(steps))
       return signalPassFailure();
+    for (TracedStep &step : *steps)
+      if (failed(verifyStepBody(step.func)))
+        return signalPassFailure();
     if (!module.lookupSymbol(names::kOptimizer))
       return;
     FailureOr<OptimizerFunction> optimizer = readOptimizer(module);

@@ -24,8 +24,8 @@ static LogicalResult verifyReaders(ReshardOp reshard, UnshardOp unshard) {
   DerivedValues derived(block, unshard.getResult());
   for (Value value : derived.getValues())
     for (Operation *reader : getReaders(value, block)) {
-      // lifetimes_c1. The step's own results (a loss that reads no input) may be
-      // returned.
+      // lifetimes_c1. The step's own results (a loss that reads no input) may
+      // be returned.
       if (reader->hasTrait<OpTrait::IsTerminator>() ||
           !reshard->isBeforeInBlock(reader))
         continue;
@@ -46,10 +46,8 @@ namespace {
 struct VerifyLifetimes : fsdp::impl::VerifyLifetimesBase<VerifyLifetimes> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
-    for (auto func : getOperation().getOps<func::FuncOp>())
-      for (Block &block : func.getBody())
-        if (failed(verifyBlock(block)))
-          return signalPassFailure();
+    if (failed(verifyBlock(getOperation().getBody().front())))
+      signalPassFailure();
   }
 
 private:

@@ -27,12 +27,7 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
 
   void runOnOperation() override {
     markAllAnalysesPreserved();
-    ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>(names::kStep);
-    if (!step) {
-      module.emitError("expected a function @step to verify, got none");
-      return signalPassFailure();
-    }
+    ProgramOp step = getOperation();
     if (budget < 0) {
       emitError(step.getLoc())
           << "expected a budget of at least 0 bytes (0: any), got "
@@ -42,8 +37,7 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
     if (failed(expectAppliedPlan(step)) || failed(checkTies(step)))
       return signalPassFailure();
     SmallVector<Operation *> origins;
-    FailureOr<sched::StepProgram> program =
-        extractStepProgram(module, &origins);
+    FailureOr<sched::StepProgram> program = extractStepProgram(step, &origins);
     if (failed(program))
       return signalPassFailure();
     std::optional<sched::ProgramFault> fault = sched::verifyProgram(*program);

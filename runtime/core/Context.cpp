@@ -192,9 +192,9 @@ Status Context::step(const fsdp_rt_program &program) {
   counters_.lastStep = StepTimes();
   StepTimes &times = counters_.lastStep;
   if (queues_)
-    queues_->beginStep(static_cast<uint32_t>(counters_.steps + 1));
+    queues_->beginStep(++runs_);
   int64_t begin = nowNanoseconds();
-  int32_t code = program.step(this);
+  int32_t code = program.run(this);
   if (queues_ && code == 0 && failure_.isOk())
     if (Status s = queues_->endStep())
       code = fail(std::move(s));
@@ -221,6 +221,15 @@ Status Context::step(const fsdp_rt_program &program) {
   if (queues_)
     queues_->cancel(failure_);
   return failure_;
+}
+
+Status Context::run(const fsdp_rt_program &program) {
+  Counters counted = counters_;
+  recorder_.pause();
+  Status status = step(program);
+  recorder_.resume();
+  counters_ = std::move(counted);
+  return status;
 }
 
 int32_t Context::launch(const fsdp_rt_launch_desc &desc) {

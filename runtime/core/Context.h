@@ -95,6 +95,9 @@ public:
   /// status and is reported to World::abort; after a failure every further step
   /// fails with the same status. No transfer is under way when it returns.
   Status step(const fsdp_rt_program &program);
+  /// The same of a program that is no step: counters, profile and trace stay as
+  /// they were.
+  Status run(const fsdp_rt_program &program);
 
   /// What the message of a failing check says beside its own text.
   void setCheckNote(std::string note) { checkNote_ = std::move(note); }
@@ -165,6 +168,8 @@ private:
   ThreadPool pool_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   Counters counters_;
+  /// Programs that were begun: events of each are told from those before.
+  uint32_t runs_ = 0;
   Recorder recorder_;
   Status failure_;
   std::string checkNote_;

@@ -91,7 +91,12 @@ public:
   Recorder(bool profile, int64_t traceEvents);
 
   /// False where neither was asked for: then the caller builds no record.
-  bool isEnabled() const { return !sites_.empty() || capacity_ > 0; }
+  bool isEnabled() const {
+    return !isPaused_ && (!sites_.empty() || capacity_ > 0);
+  }
+  /// Until resume() the recorder is not enabled.
+  void pause() { isPaused_ = true; }
+  void resume() { isPaused_ = false; }
   void record(const CallRecord &call);
 
   /// Call sites in order of their first call; those that found no room last,
@@ -106,6 +111,7 @@ public:
   int64_t droppedEvents() const { return dropped_; }
 
 private:
+  bool isPaused_ = false;
   struct Site : SiteTotals {
     int64_t order = 0;
   };

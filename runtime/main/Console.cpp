@@ -82,6 +82,17 @@ void Console::step(const data::StepMetrics &metrics) {
   isUnread_ |= std::fflush(out_) != 0 && errno == EPIPE;
 }
 
+void Console::evaluation(int64_t step, double loss, int64_t batches) {
+  if (options_.isQuiet)
+    return;
+  clearBar();
+  std::fprintf(out_, "step: %lld eval_loss: %.4f of %lld %s\n",
+               static_cast<long long>(step), loss,
+               static_cast<long long>(batches),
+               batches == 1 ? "batch" : "batches");
+  isUnread_ |= std::fflush(out_) != 0 && errno == EPIPE;
+}
+
 void Console::note(const std::string &text) {
   if (options_.isQuiet)
     return;

@@ -36,6 +36,8 @@ public:
   ~Console();
 
   void step(const data::StepMetrics &metrics);
+  /// The loss of an evaluation after `step`.
+  void evaluation(int64_t step, double loss, int64_t batches);
   /// "note: ..." where steps are printed.
   void note(const std::string &text);
   /// Whether the reader of `out`, a pipe, is gone.

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 int main(int argc, char **argv) {
-  int status = fsdp_rt_main(argc, argv, &fsdp_rt_program_entry);
+  int status = fsdp_rt_main(argc, argv, &fsdp_rt_artifact_entry);
   if (status == FSDP_OK)
     return status;
   /* The destructors of libraries that could not start, as OpenBLAS without

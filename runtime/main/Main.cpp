@@ -163,7 +163,7 @@ int refuseIn(const LaunchInfo &launch, const Status &failure) {
 }
 
 int run(const std::string &name, const std::vector<std::string> &arguments,
-        const fsdp_rt_program *program) {
+        const fsdp_rt_artifact *program) {
   Result<Options> options = parseOptions(arguments);
   Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
   // What only prints needs no ranks.
@@ -178,7 +178,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
     return refuse(options.status());
   if (options->help)
     return launch->rank == 0 ? print(helpText(name)) : 0;
-  Result<data::Manifest> manifest = readProgram(program);
+  Result<data::Manifest> manifest = readArtifact(program);
   if (!manifest.isOk())
     return refuse(manifest.status());
   if (options->describe)
@@ -240,7 +240,7 @@ int reportFailure(const Status &failure) {
 }
 
 int runMain(const std::string &name, const std::vector<std::string> &arguments,
-            const fsdp_rt_program *program) {
+            const fsdp_rt_artifact *program) {
   try {
     return run(name, arguments, program);
   } catch (const std::bad_alloc &) {
@@ -252,7 +252,7 @@ int runMain(const std::string &name, const std::vector<std::string> &arguments,
 
 } // namespace fsdp::rt
 
-int fsdp_rt_main(int argc, char **argv, const fsdp_rt_program *program) {
+int fsdp_rt_main(int argc, char **argv, const fsdp_rt_artifact *program) {
   using namespace fsdp::rt;
   if (Status s = prepareProcess())
     return reportFailure(s);

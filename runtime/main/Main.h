@@ -23,7 +23,7 @@ namespace fsdp::rt {
 /// fsdp_rt_main: `name` is the program's, for --help. Prints; returns the exit
 /// status.
 int runMain(const std::string &name, const std::vector<std::string> &arguments,
-            const fsdp_rt_program *program);
+            const fsdp_rt_artifact *program);
 
 /// Prints "error: ..." and, for our own faults, how to report them; returns
 /// the exit status.
@@ -31,7 +31,7 @@ int reportFailure(const Status &failure);
 
 /// The program's manifest. Refuses a program of another ABI, or one whose
 /// manifest breaks its rules.
-Result<data::Manifest> readProgram(const fsdp_rt_program *program);
+Result<data::Manifest> readArtifact(const fsdp_rt_artifact *program);
 
 /// Refuses a program compiled for another kind of machine or processor.
 Status checkMachine(const data::Manifest &manifest);

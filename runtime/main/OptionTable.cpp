@@ -194,6 +194,20 @@ std::vector<OptionSpec> makeTable() {
        setText(&O::data)},
       {"--steps", "N", "train up to step N, counted from the very first one",
        setInteger(&O::steps, 1, maxSteps)},
+      {"--eval-data", "SOURCE",
+       "evaluate on such data as --data takes, at the end and as --eval-every "
+       "says (of programs exported with --eval)",
+       setText(&O::evalData)},
+      {"--eval-every", "N", "evaluate every N steps as well",
+       setInteger(&O::evalEvery, 1, maxSteps)},
+      {"--eval-steps", "K",
+       "batches of each rank in an evaluation; default: all that --eval-data "
+       "has",
+       setInteger(&O::evalSteps, 1, maxSteps)},
+      {"--save-outputs", "FILE",
+       "write the last evaluation's outputs to a safetensors file: by name, "
+       "[batch, rank, ...]",
+       setText(&O::saveOutputs)},
       {"--lr", "X", "learning rate", setRate},
       {"--clip-norm", "X",
        "scale gradients down to this norm (of programs compiled with "

@@ -117,6 +117,16 @@ Status checkTogether(const Options &options) {
     return s;
   if (Status s = needs(bool(options.keep), "--keep", saves, "--save DIR"))
     return s;
+  bool evaluates = !options.evalData.empty();
+  if (Status s = needs(bool(options.evalEvery), "--eval-every", evaluates,
+                       "--eval-data SOURCE"))
+    return s;
+  if (Status s = needs(bool(options.evalSteps), "--eval-steps", evaluates,
+                       "--eval-data SOURCE"))
+    return s;
+  if (Status s = needs(!options.saveOutputs.empty(), "--save-outputs",
+                       evaluates, "--eval-data SOURCE"))
+    return s;
   if (options.link && options.backend == Options::BackendKind::Mpi)
     return Status::failed("--link: expected the local backend, got mpi");
   return Status::ok();
@@ -146,14 +156,18 @@ Status checkOptions(const Options &options, const data::Manifest &manifest) {
                           " that the program was compiled for, got " +
                           std::to_string(*options.ranks));
   }
+  if (!options.evalData.empty() && !manifest.evaluation())
+    return Status::failed("--eval-data: expected a program that evaluates, got "
+                          "one that only trains: export the model with "
+                          "fsdp-export --eval and compile it again");
   for (const auto &[name, value] : options.scalars) {
-    const data::Scalar *scalar = manifest.findScalar(name);
+    const data::Scalar *scalar = manifest.train().findScalar(name);
     if (!scalar && name == "clip_norm")
       return Status::failed("--clip-norm: expected a program compiled with "
                             "--clip-norm, got one without");
     if (!scalar) {
       std::vector<std::string> names;
-      for (const data::Scalar &other : manifest.scalars)
+      for (const data::Scalar &other : manifest.train().scalars)
         names.push_back(other.name);
       return Status::failed("expected one of the program's scalars " +
                             data::listNames(names, names.size()) + ", got '" +
@@ -163,7 +177,7 @@ Status checkOptions(const Options &options, const data::Manifest &manifest) {
       return Status::failed("scalar '" + name + "': expected a whole number " +
                             "that " + dtypeName(scalar->dtype) + " holds");
   }
-  for (const data::Scalar &scalar : manifest.scalars) {
+  for (const data::Scalar &scalar : manifest.train().scalars) {
     bool isGiven = std::any_of(
         options.scalars.begin(), options.scalars.end(),
         [&](const auto &given) { return given.first == scalar.name; });

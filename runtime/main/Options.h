@@ -38,6 +38,8 @@ struct Options {
   data::Renaming renaming; // --strip-prefix, --add-prefix
   std::string data;
   std::optional<int64_t> steps;
+  std::string evalData, saveOutputs;
+  std::optional<int64_t> evalEvery, evalSteps;
   /// --lr, --clip-norm and --scalar, by the scalar's name.
   std::vector<std::pair<std::string, double>> scalars;
   std::optional<int> threads; // per rank

@@ -14,50 +14,69 @@
 
 namespace fsdp::rt {
 
-/// The code carries the digests of what it was lowered from and of the manifest
-/// that it was lowered with: another manifest, or one that was changed since,
-/// has others. What no compiler wrote may break any rule, so this goes before
-/// what is wrong with @manifest.
-static Status checkCertificate(const fsdp_rt_program &program,
-                               const Result<data::Manifest> &manifest) {
-  auto refuse = [](const std::string &what) {
-    return Status::failed("certificate: expected " + what);
-  };
-  bool isInManifest = manifest.isOk() && manifest->certificate;
-  if (!program.certificate && !isInManifest)
-    return Status::ok();
-  if (!program.certificate || (manifest.isOk() && !isInManifest))
-    return refuse(std::string("one in the code and in the manifest, got none "
-                              "in the ") +
-                  (program.certificate ? "manifest" : "code"));
-  std::string text = program.certificate;
-  size_t space = text.find(' ');
-  std::string code = text.substr(0, space),
-              made = space == std::string::npos ? "" : text.substr(space + 1);
-  if (isInManifest && code != manifest->certificate->program)
-    return refuse("a manifest of program " + code + ", got one of program " +
-                  manifest->certificate->program);
-  if (std::string is = data::sha256(program.manifest); is != made)
-    return refuse("the manifest that the code was lowered with, of digest " +
-                  made + ", got one of digest " + is);
+static Status refuse(const std::string &what) {
+  return Status::failed("certificate: expected " + what);
+}
+
+/// The code of a program carries the digest of what it was lowered from:
+/// another one, or one whose manifest was changed since, has another.
+static Status checkCertificate(const fsdp_rt_program &code,
+                               const data::Program &program) {
+  if (!code.certificate != !program.certificate)
+    return refuse("one of program '" + program.name +
+                  "' in the code and in the manifest, got none in the " +
+                  (code.certificate ? "manifest" : "code"));
+  if (code.certificate && code.certificate != program.certificate->program)
+    return refuse("a manifest of program " + std::string(code.certificate) +
+                  ", got one of program " + program.certificate->program);
   return Status::ok();
 }
 
-Result<data::Manifest> readProgram(const fsdp_rt_program *program) {
-  if (!program || !program->manifest || !program->step)
-    return Status::internal("expected a program with a manifest and a step, "
-                            "got none");
-  if (program->abi_version != FSDP_RT_ABI_VERSION)
+/// The digest of the manifest that the code was lowered with. What no compiler
+/// wrote may break any rule, so this goes before what is wrong with it.
+static Status checkDigest(const fsdp_rt_artifact &artifact) {
+  if (!artifact.manifest_digest)
+    return Status::ok();
+  if (std::string is = data::sha256(artifact.manifest);
+      is != artifact.manifest_digest)
+    return refuse("the manifest that the code was lowered with, of digest " +
+                  std::string(artifact.manifest_digest) +
+                  ", got one of digest " + is);
+  return Status::ok();
+}
+
+Result<data::Manifest> readArtifact(const fsdp_rt_artifact *artifact) {
+  if (!artifact || !artifact->manifest || !artifact->programs ||
+      artifact->program_count == 0)
+    return Status::internal("expected an artifact with a manifest and "
+                            "programs, got none");
+  if (artifact->abi_version != FSDP_RT_ABI_VERSION)
     return Status::failed(
         "expected a program of abi version " +
         std::to_string(FSDP_RT_ABI_VERSION) + ", got version " +
-        std::to_string(program->abi_version) +
+        std::to_string(artifact->abi_version) +
         ": compile it again with the compiler that belongs to this runtime");
-  Result<data::Manifest> manifest = data::parseManifest(program->manifest);
-  if (Status s = checkCertificate(*program, manifest))
+  if (Status s = checkDigest(*artifact))
     return s;
+  Result<data::Manifest> manifest = data::parseManifest(artifact->manifest);
   if (!manifest.isOk())
     return Status::internal(manifest.status().message());
+  if (manifest->programs.size() != artifact->program_count)
+    return Status::internal("expected the code of " +
+                            std::to_string(manifest->programs.size()) +
+                            " programs, which the manifest lists, got " +
+                            std::to_string(artifact->program_count));
+  for (size_t i = 0; i < manifest->programs.size(); ++i) {
+    const fsdp_rt_program &code = artifact->programs[i];
+    const data::Program &program = manifest->programs[i];
+    if (!code.run || !code.name || program.name != code.name)
+      return Status::internal(
+          "expected the code of program '" + program.name + "', got " +
+          (code.name ? "that of '" + std::string(code.name) + "'"
+                     : std::string("none")));
+    if (Status s = checkCertificate(code, program))
+      return s;
+  }
   return manifest;
 }
 
@@ -101,7 +120,8 @@ int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,
                 int ranksOnHost, int threads) {
   bool haveThreads = decideQueueThreads(wish, hasLink, ranksOnHost, threads) ==
                      QueueThreads::On;
-  return threads + (haveThreads ? static_cast<int>(manifest.queues.size()) : 0);
+  return threads +
+         (haveThreads ? static_cast<int>(manifest.allQueues().size()) : 0);
 }
 
 } // namespace fsdp::rt

@@ -21,7 +21,7 @@ namespace fsdp::rt {
 using namespace data;
 
 Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
-                                           const fsdp_rt_program &program,
+                                           const fsdp_rt_artifact &artifact,
                                            const Manifest &manifest,
                                            const RankOptions &options) {
   ContextOptions wanted;
@@ -30,8 +30,8 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
   wanted.scratchBytes = manifest.scratchBytes;
   wanted.threads = options.threads;
   wanted.groups = groupRanks(manifest, host.rank());
-  wanted.events = manifest.events;
-  wanted.queues = manifest.queues;
+  wanted.events = manifest.mostEvents();
+  wanted.queues = manifest.allQueues();
   wanted.blas = options.blas;
   wanted.queueThreads = options.queueThreads;
   wanted.profile = options.profile;
@@ -39,17 +39,20 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
   Result<std::unique_ptr<Context>> context = Context::create(host, wanted);
   if (!context.isOk())
     return context.status();
-  return std::unique_ptr<Rank>(new Rank(host, ranks, program, manifest,
+  return std::unique_ptr<Rank>(new Rank(host, ranks, artifact, manifest,
                                         std::move(*context), options.threads));
 }
 
-Rank::Rank(World &host, Consensus &ranks, const fsdp_rt_program &program,
+Rank::Rank(World &host, Consensus &ranks, const fsdp_rt_artifact &artifact,
            const Manifest &manifest, std::unique_ptr<Context> context,
            int threads)
-    : host_(host), ranks_(ranks), program_(program), manifest_(manifest),
+    : host_(host), ranks_(ranks), artifact_(artifact), manifest_(manifest),
       context_(std::move(context)), threads_(threads) {
-  for (const Scalar &scalar : manifest.scalars)
-    scalars_.push_back(scalar.init.value_or(0));
+  for (const Program &program : manifest.programs) {
+    std::vector<double> &scalars = scalars_.emplace_back();
+    for (const Scalar &scalar : program.scalars)
+      scalars.push_back(scalar.init.value_or(0));
+  }
 }
 
 Status Rank::initialize(uint64_t seed) {
@@ -69,39 +72,41 @@ Status Rank::resume(const CheckpointInfo &checkpoint,
       loadCheckpoint(checkpoint, manifest_, number(), arena(), notes));
 }
 
-Status Rank::step() {
-  // A step may use a scalar's place for something else once it is read.
-  for (size_t i = 0; i < scalars_.size(); ++i) {
-    const Scalar &scalar = manifest_.scalars[i];
-    storeNumber(scalar.dtype, scalars_[i], arena() + scalar.offset);
-  }
-  return context_->step(program_);
+Status Rank::run(size_t program) {
+  const Program &running = manifest_.programs[program];
+  // A program may use a scalar's place for something else once it is read.
+  for (size_t i = 0; i < running.scalars.size(); ++i)
+    storeNumber(running.scalars[i].dtype, scalars_[program][i],
+                arena() + running.scalars[i].offset);
+  const fsdp_rt_program &code = artifact_.programs[program];
+  return running.kind == Program::Kind::Train ? context_->step(code)
+                                              : context_->run(code);
 }
 
 double Rank::load(const Output &output) const {
   return loadFloat(output.dtype, context_->arena() + output.offset);
 }
 
+Status Rank::pass(int root, const char *src, char *dst, int64_t bytes) {
+  // Communicators move memory of the arena or the stack.
+  constexpr int64_t chunkBytes = 1 << 16;
+  char chunk[chunkBytes];
+  for (int64_t done = 0; done < bytes; done += chunkBytes) {
+    int64_t now = std::min(chunkBytes, bytes - done);
+    if (root == number())
+      std::memcpy(chunk, src + done, now);
+    if (Status s = ranks_.world().broadcast(chunk, chunk, now, root))
+      return s;
+    if (dst)
+      std::memcpy(dst + done, chunk, now);
+  }
+  return Status::ok();
+}
+
 Status Rank::readTensor(const std::string &name, char *whole) {
   Result<NamedTensor> tensor = findTensor(manifest_, name);
   if (!tensor.isOk())
     return tensor.status();
-  // Communicators move memory of the arena or the stack.
-  constexpr int64_t chunkBytes = 1 << 16;
-  char chunk[chunkBytes];
-  auto pass = [&](int root, const char *src, char *dst,
-                  int64_t bytes) -> Status {
-    for (int64_t done = 0; done < bytes; done += chunkBytes) {
-      int64_t now = std::min(chunkBytes, bytes - done);
-      if (root == number())
-        std::memcpy(chunk, src + done, now);
-      if (Status s = ranks_.world().broadcast(chunk, chunk, now, root))
-        return s;
-      if (dst)
-        std::memcpy(dst + done, chunk, now);
-    }
-    return Status::ok();
-  };
   if (!tensor->flat)
     return pass(0, arena() + tensor->buffer->offset, whole, tensor->bytes());
 

@@ -36,7 +36,7 @@ class Rank {
 public:
   /// Collective. All but `options` must outlive the rank.
   static Result<std::unique_ptr<Rank>>
-  create(World &host, data::Consensus &ranks, const fsdp_rt_program &program,
+  create(World &host, data::Consensus &ranks, const fsdp_rt_artifact &artifact,
          const data::Manifest &manifest, const RankOptions &options);
 
   /// Each gives this rank its initial state. Collective in that a failure of
@@ -47,14 +47,17 @@ public:
   Status resume(const data::CheckpointInfo &checkpoint,
                 std::vector<std::string> &notes);
 
-  /// Sets a scalar for all further steps; `value` must be representable.
-  void setScalar(size_t index, double value) { scalars_[index] = value; }
+  /// Sets a scalar of the manifest's program `program` for all further runs of
+  /// it; `value` must be representable.
+  void setScalar(size_t program, size_t index, double value) {
+    scalars_[program][index] = value;
+  }
 
-  /// Runs a step on the inputs in the arena. Collective.
-  Status step();
-  /// Of the last step.
-  double loss() const { return load(manifest_.loss); }
-  double gradNorm() const { return load(manifest_.gradNorm); }
+  /// Runs the manifest's program `program` on the inputs in the arena; only
+  /// training steps are counted, profiled and traced. Collective.
+  Status run(size_t program);
+  /// A number that the program which ran last left in the arena.
+  double load(const data::Output &output) const;
 
   /// Copies a whole parameter or buffer (of rank 0) between the ranks' arenas
   /// and `whole`, row-major. Collective; where `whole` is null, a rank takes
@@ -62,6 +65,10 @@ public:
   Status readTensor(const std::string &name, char *whole);
   /// `whole` must hold the same bytes on every rank of this process's.
   Status writeTensor(const std::string &name, const char *whole);
+
+  /// Copies `bytes` at `src` of rank `root` to `dst` of every rank that gives
+  /// one. Collective.
+  Status pass(int root, const char *src, char *dst, int64_t bytes);
 
   int number() const { return host_.rank(); }
   char *arena() { return context_->arena(); }
@@ -74,18 +81,16 @@ public:
   const Context &context() const { return *context_; }
 
 private:
-  Rank(World &host, data::Consensus &ranks, const fsdp_rt_program &program,
+  Rank(World &host, data::Consensus &ranks, const fsdp_rt_artifact &artifact,
        const data::Manifest &manifest, std::unique_ptr<Context> context,
        int threads);
-  double load(const data::Output &output) const;
-
   World &host_;
   data::Consensus &ranks_;
-  const fsdp_rt_program &program_;
+  const fsdp_rt_artifact &artifact_;
   const data::Manifest &manifest_;
   std::unique_ptr<Context> context_;
   int threads_;
-  std::vector<double> scalars_;
+  std::vector<std::vector<double>> scalars_; // by program
 };
 
 /// A parameter, under any of its names, or a buffer.

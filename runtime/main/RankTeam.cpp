@@ -36,19 +36,19 @@ Status guarded(const Body &body) {
 
 Result<std::unique_ptr<RankTeam>>
 RankTeam::start(std::unique_ptr<Backend> backend, int count,
-                const fsdp_rt_program &program, const data::Manifest &manifest,
-                const RankOptions &options) {
+                const fsdp_rt_artifact &artifact,
+                const data::Manifest &manifest, const RankOptions &options) {
   std::unique_ptr<RankTeam> team(new RankTeam(std::move(backend), count));
   team->pending_ = count;
   // Who made the session has handlers of his own, for threads of his own.
   std::optional<SignalBlock> block(SignalBlock::ofOthers());
   try {
     team->thread_ =
-        std::thread([self = team.get(), &program, &manifest, options] {
+        std::thread([self = team.get(), &artifact, &manifest, options] {
           Status status = guarded([&] {
             return self->backend_->run([&](World &host) {
               Status s = guarded([&] {
-                return self->serve(host, program, manifest, options);
+                return self->serve(host, artifact, manifest, options);
               });
               if (s)
                 self->end();
@@ -87,7 +87,7 @@ void RankTeam::end() {
   changed_.notify_all();
 }
 
-Status RankTeam::serve(World &host, const fsdp_rt_program &program,
+Status RankTeam::serve(World &host, const fsdp_rt_artifact &artifact,
                        const data::Manifest &manifest,
                        const RankOptions &options) {
   std::vector<int> everyone(host.size());
@@ -100,7 +100,7 @@ Status RankTeam::serve(World &host, const fsdp_rt_program &program,
   if (Status s = ranks.agreeOn({programSetting(manifest)}))
     return s;
   Result<std::unique_ptr<Rank>> rank =
-      Rank::create(host, ranks, program, manifest, options);
+      Rank::create(host, ranks, artifact, manifest, options);
   if (!rank.isOk())
     return rank.status();
   finish(host.rank(), Status::ok());

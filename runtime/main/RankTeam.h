@@ -28,10 +28,10 @@ public:
   using Call = std::function<Status(Rank &)>;
 
   /// Starts `count` ranks and creates their state; fails with what any of them
-  /// fails with. `program` and `manifest` must outlive the team.
+  /// fails with. `artifact` and `manifest` must outlive the team.
   static Result<std::unique_ptr<RankTeam>>
   start(std::unique_ptr<Backend> backend, int count,
-        const fsdp_rt_program &program, const data::Manifest &manifest,
+        const fsdp_rt_artifact &artifact, const data::Manifest &manifest,
         const RankOptions &options);
   /// Ends the ranks.
   ~RankTeam();
@@ -49,7 +49,7 @@ public:
 private:
   explicit RankTeam(std::unique_ptr<Backend> backend, int count)
       : backend_(std::move(backend)), count_(count) {}
-  Status serve(World &host, const fsdp_rt_program &program,
+  Status serve(World &host, const fsdp_rt_artifact &artifact,
                const data::Manifest &manifest, const RankOptions &options);
   Status serveCalls(Rank &rank);
   void finish(int rank, const Status &status);

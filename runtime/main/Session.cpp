@@ -100,10 +100,10 @@ Result<Ranks> createRanks(const Manifest &manifest,
 } // namespace
 
 Result<std::unique_ptr<Session>>
-Session::create(const fsdp_rt_program *program,
+Session::create(const fsdp_rt_artifact *artifact,
                 const fsdp_session_options &options) {
   std::unique_ptr<Session> session(new Session);
-  Result<Manifest> manifest = readProgram(program);
+  Result<Manifest> manifest = readArtifact(artifact);
   if (!manifest.isOk())
     return manifest.status();
   if (Status s = checkMachine(*manifest))
@@ -121,13 +121,16 @@ Session::create(const fsdp_rt_program *program,
     return ranks.status();
   wanted.threads = ranks->threads;
   session->firstRank_ = ranks->first;
-  session->inputs_.resize(ranks->count);
-  for (auto &inputs : session->inputs_)
-    inputs.resize(session->manifest_.inputs.size());
-  for (const Scalar &scalar : session->manifest_.scalars)
-    session->hasScalar_.push_back(bool(scalar.init));
+  session->rankCount_ = ranks->count;
+  for (const Program &program : session->manifest_.programs) {
+    session->inputs_.emplace_back(
+        ranks->count, std::vector<StoredInput>(program.inputs.size()));
+    std::vector<bool> &hasScalar = session->hasScalar_.emplace_back();
+    for (const Scalar &scalar : program.scalars)
+      hasScalar.push_back(bool(scalar.init));
+  }
   Result<std::unique_ptr<RankTeam>> team =
-      RankTeam::start(std::move(ranks->backend), ranks->count, *program,
+      RankTeam::start(std::move(ranks->backend), ranks->count, *artifact,
                       session->manifest_, wanted);
   if (!team.isOk())
     return team.status();
@@ -189,17 +192,41 @@ Result<int64_t> Session::resume(const std::string &directory) {
   return found->step;
 }
 
-Status Session::setInput(int rank, const std::string &name, const void *data,
+Result<size_t> Session::findProgram(const std::string &name) const {
+  const Program *program =
+      name.empty() ? &manifest_.train() : manifest_.findProgram(name);
+  if (program)
+    return static_cast<size_t>(program - manifest_.programs.data());
+  std::vector<std::string> names;
+  for (const Program &other : manifest_.programs)
+    names.push_back(other.name);
+  return Status::failed("expected one of the programs " +
+                        listNames(names, names.size()) + ", got '" + name +
+                        "'");
+}
+
+Status Session::checkRank(int rank) const {
+  if (rank >= firstRank_ && rank < firstRank_ + rankCount())
+    return Status::ok();
+  return Status::failed("expected a rank from " + std::to_string(firstRank_) +
+                        " to " + std::to_string(firstRank_ + rankCount() - 1) +
+                        ", which this process holds, got " +
+                        std::to_string(rank));
+}
+
+Status Session::setInput(const std::string &programName, int rank,
+                         const std::string &name, const void *data,
                          size_t bytes) {
-  if (rank < firstRank_ || rank >= firstRank_ + rankCount())
-    return Status::failed(
-        "expected a rank from " + std::to_string(firstRank_) + " to " +
-        std::to_string(firstRank_ + rankCount() - 1) +
-        ", which this process holds, got " + std::to_string(rank));
-  const Input *input = manifest_.findInput(name);
+  Result<size_t> found = findProgram(programName);
+  if (!found.isOk())
+    return found.status();
+  if (Status s = checkRank(rank))
+    return s;
+  const Program &program = manifest_.programs[*found];
+  const Input *input = program.findInput(name);
   if (!input) {
     std::vector<std::string> names;
-    for (const Input &other : manifest_.inputs)
+    for (const Input &other : program.inputs)
       names.push_back(other.name);
     return Status::failed("expected one of the inputs " +
                           listNames(names, names.size()) + ", got '" + name +
@@ -221,80 +248,148 @@ Status Session::setInput(int rank, const std::string &name, const void *data,
           describeBounds(*input, "value") + ", got " + std::to_string(value));
   }
   StoredInput &stored =
-      inputs_[rank - firstRank_][input - manifest_.inputs.data()];
+      inputs_[*found][rank - firstRank_][input - program.inputs.data()];
   stored.bytes.assign(source, source + bytes);
   stored.isSet = true;
   return Status::ok();
 }
 
+/// In every program that has it.
 Status Session::setScalar(const std::string &name, double value) {
-  const Scalar *scalar = manifest_.findScalar(name);
-  if (!scalar)
+  bool isKnown = false;
+  for (size_t p = 0; p < manifest_.programs.size(); ++p) {
+    const Program &program = manifest_.programs[p];
+    const Scalar *scalar = program.findScalar(name);
+    if (!scalar)
+      continue;
+    isKnown = true;
+    if (std::isnan(value) || !isRepresentable(scalar->dtype, value))
+      return Status::failed("scalar '" + name + "': expected a number that " +
+                            dtypeName(scalar->dtype) + " holds, got " +
+                            std::to_string(value));
+    size_t index = scalar - program.scalars.data();
+    hasScalar_[p][index] = true;
+    if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
+          rank.setScalar(p, index, value);
+          return Status::ok();
+        }))
+      return s;
+  }
+  if (!isKnown)
     return Status::failed("expected a scalar of the program, got '" + name +
                           "'");
-  if (std::isnan(value) || !isRepresentable(scalar->dtype, value))
-    return Status::failed("scalar '" + name + "': expected a number that " +
-                          dtypeName(scalar->dtype) + " holds, got " +
-                          std::to_string(value));
-  size_t index = scalar - manifest_.scalars.data();
-  hasScalar_[index] = true;
-  return team_->call(OnFailure::Continue, [&](Rank &rank) {
-    rank.setScalar(index, value);
-    return Status::ok();
-  });
+  return Status::ok();
 }
 
-Status Session::checkReady() const {
+Status Session::checkReady(size_t index) const {
+  const Program &program = manifest_.programs[index];
   if (!hasState_)
     return Status::failed("expected an initial state: initialise from a seed "
                           "or a file, or resume, first");
-  for (size_t rank = 0; rank < inputs_.size(); ++rank)
-    for (size_t i = 0; i < inputs_[rank].size(); ++i)
-      if (!inputs_[rank][i].isSet)
+  for (size_t rank = 0; rank < inputs_[index].size(); ++rank)
+    for (size_t i = 0; i < program.inputs.size(); ++i)
+      if (!inputs_[index][rank][i].isSet)
         return Status::failed("expected every input to be set, got none for '" +
-                              manifest_.inputs[i].name + "' of rank " +
+                              program.inputs[i].name + "' of rank " +
                               std::to_string(firstRank_ + int(rank)));
-  for (size_t i = 0; i < hasScalar_.size(); ++i)
-    if (!hasScalar_[i])
+  for (size_t i = 0; i < program.scalars.size(); ++i)
+    if (!hasScalar_[index][i])
       return Status::failed("expected a value for scalar '" +
-                            manifest_.scalars[i].name +
+                            program.scalars[i].name +
                             "', which has no default");
   return Status::ok();
 }
 
-RankTeam::Call Session::copyInputs() const {
-  return [this](Rank &rank) {
-    const auto &inputs = inputs_[rank.number() - firstRank_];
+RankTeam::Call Session::copyInputs(size_t program) const {
+  return [this, program](Rank &rank) {
+    const auto &stored = inputs_[program][rank.number() - firstRank_];
+    const std::vector<Input> &inputs = manifest_.programs[program].inputs;
     for (size_t i = 0; i < inputs.size(); ++i)
-      std::memcpy(rank.arena() + manifest_.inputs[i].offset,
-                  inputs[i].bytes.data(), inputs[i].bytes.size());
+      std::memcpy(rank.arena() + inputs[i].offset, stored[i].bytes.data(),
+                  stored[i].bytes.size());
     return Status::ok();
   };
+}
+
+Status Session::run(const std::string &name) {
+  Result<size_t> found = findProgram(name);
+  if (!found.isOk())
+    return found.status();
+  if (Status s = checkReady(*found))
+    return s;
+  const Program &program = manifest_.programs[*found];
+  bool isTrain = program.kind == Program::Kind::Train;
+  RankTeam::Call copy = copyInputs(*found);
+  lastRun_.reset();
+  Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
+    if (Status s = copy(rank))
+      return s;
+    if (Status s = rank.run(*found))
+      return s;
+    if (isTrain && rank.number() == firstRank_) {
+      loss_ = rank.load(*program.findOutput("loss"));
+      gradNorm_ = rank.load(*program.findOutput("grad_norm"));
+    }
+    return Status::ok();
+  });
+  if (status)
+    return status;
+  lastRun_ = *found;
+  if (isTrain) {
+    hasResults_ = true;
+    ++steps_;
+  }
+  return Status::ok();
 }
 
 Status Session::step(double lr) {
   if (!std::isnan(lr))
     if (Status s = setScalar("lr", lr))
       return s;
-  if (Status s = checkReady())
+  return run("");
+}
+
+Result<const Output *> Session::findOutput(const std::string &programName,
+                                           const std::string &name) const {
+  Result<size_t> found = findProgram(programName);
+  if (!found.isOk())
+    return found.status();
+  const Program &program = manifest_.programs[*found];
+  if (const Output *output = program.findOutput(name))
+    return output;
+  std::vector<std::string> names;
+  for (const Output &other : program.outputs)
+    names.push_back(other.name);
+  return Status::failed("expected one of the outputs " +
+                        listNames(names, names.size()) + " of program '" +
+                        program.name + "', got '" + name + "'");
+}
+
+Status Session::readOutput(const std::string &programName, int rank,
+                           const std::string &name, void *data, size_t bytes) {
+  Result<const Output *> output = findOutput(programName, name);
+  if (!output.isOk())
+    return output.status();
+  if (Status s = checkRank(rank))
     return s;
-  RankTeam::Call copy = copyInputs();
-  Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
-    if (Status s = copy(rank))
-      return s;
-    if (Status s = rank.step())
-      return s;
-    if (rank.number() == firstRank_) {
-      loss_ = rank.loss();
-      gradNorm_ = rank.gradNorm();
-    }
+  if (int64_t(bytes) != (*output)->bytes())
+    return Status::failed("output '" + name + "': expected " +
+                          std::to_string((*output)->bytes()) + " bytes, " +
+                          dtypeName((*output)->dtype) + " " +
+                          toString((*output)->shape) + ", got " +
+                          std::to_string(bytes));
+  Result<size_t> program = findProgram(programName);
+  if (!lastRun_ || *lastRun_ != *program)
+    return Status::failed(
+        "expected to read outputs of the program that ran last, " +
+        (lastRun_ ? "'" + manifest_.programs[*lastRun_].name + "'"
+                  : std::string("and none has")) +
+        ", got program '" + manifest_.programs[*program].name + "'");
+  return team_->call(OnFailure::Continue, [&](Rank &it) {
+    if (it.number() == rank)
+      std::memcpy(data, it.arena() + (*output)->offset, bytes);
     return Status::ok();
   });
-  if (status)
-    return status;
-  hasResults_ = true;
-  ++steps_;
-  return Status::ok();
 }
 
 Status Session::results(double *loss, double *gradNorm) const {

@@ -29,19 +29,26 @@ namespace fsdp::rt {
 class Session {
 public:
   static Result<std::unique_ptr<Session>>
-  create(const fsdp_rt_program *program, const fsdp_session_options &options);
+  create(const fsdp_rt_artifact *program, const fsdp_session_options &options);
 
   const data::Manifest &manifest() const { return manifest_; }
   int firstRank() const { return firstRank_; }
-  int rankCount() const { return static_cast<int>(inputs_.size()); }
+  int rankCount() const { return rankCount_; }
 
   Status initializeFromSeed(uint64_t seed);
   Status initializeFromFile(const std::string &path, bool cast);
   Result<int64_t> resume(const std::string &directory);
-  Status setInput(int rank, const std::string &name, const void *data,
-                  size_t bytes);
+  /// Here and below, `program` names one of the manifest's programs; empty
+  /// stands for the one that trains.
+  Status setInput(const std::string &program, int rank, const std::string &name,
+                  const void *data, size_t bytes);
   Status setScalar(const std::string &name, double value);
+  Status run(const std::string &program);
   Status step(double lr);
+  Result<const data::Output *> findOutput(const std::string &program,
+                                          const std::string &name) const;
+  Status readOutput(const std::string &program, int rank,
+                    const std::string &name, void *data, size_t bytes);
   Status results(double *loss, double *gradNorm) const;
   Status readParameter(const std::string &name, void *data, size_t bytes);
   Status writeParameter(const std::string &name, const void *data,
@@ -53,9 +60,11 @@ private:
   /// That all ranks begin from the same; `mine` is what was wrong with that
   /// of this process.
   Status agreeOnStart(const Status &mine, const std::string &start);
-  Status checkReady() const;
+  Status checkReady(size_t program) const;
+  Result<size_t> findProgram(const std::string &name) const;
+  Status checkRank(int rank) const;
   Result<NamedTensor> findSized(const std::string &name, size_t bytes) const;
-  RankTeam::Call copyInputs() const;
+  RankTeam::Call copyInputs(size_t program) const;
 
   /// A rank's input, kept outside the arena: a step may write over the inputs.
   struct StoredInput {
@@ -64,9 +73,11 @@ private:
   };
 
   data::Manifest manifest_;
-  int firstRank_ = 0;
-  std::vector<std::vector<StoredInput>> inputs_; // by rank of this process
-  std::vector<bool> hasScalar_;
+  int firstRank_ = 0, rankCount_ = 0;
+  /// By program and rank of this process.
+  std::vector<std::vector<std::vector<StoredInput>>> inputs_;
+  std::vector<std::vector<bool>> hasScalar_; // by program
+  std::optional<size_t> lastRun_;            // whose outputs are in the arena
   bool hasState_ = false;
   int64_t steps_ = 0; // since the very first one
   bool hasResults_ = false;

@@ -69,9 +69,23 @@ Result<fsdp_session_options> completed(const fsdp_session_options *given) {
   return options;
 }
 
+/// What a tensor is, to wherever the caller wants to know it.
+void describe(Dtype is, int64_t size, const data::Shape &extents,
+              fsdp_rt_dtype *dtype, size_t *bytes, int64_t *shape,
+              size_t max_rank, size_t *rank) {
+  if (dtype)
+    *dtype = is;
+  if (bytes)
+    *bytes = static_cast<size_t>(size);
+  if (shape)
+    std::copy_n(extents.begin(), std::min(max_rank, extents.size()), shape);
+  if (rank)
+    *rank = extents.size();
+}
+
 } // namespace
 
-fsdp_code fsdp_create(const fsdp_rt_program *program,
+fsdp_code fsdp_create(const fsdp_rt_artifact *artifact,
                       const fsdp_session_options *options,
                       fsdp_session **session) {
   return guarded(lastCreateError, [&]() -> Status {
@@ -82,7 +96,7 @@ fsdp_code fsdp_create(const fsdp_rt_program *program,
     if (!wanted.isOk())
       return wanted.status();
     Result<std::unique_ptr<Session>> created =
-        Session::create(program, *wanted);
+        Session::create(artifact, *wanted);
     if (!created.isOk())
       return created.status();
     *session = new fsdp_session{std::move(*created), ""};
@@ -142,12 +156,44 @@ fsdp_code fsdp_resume(fsdp_session *session, const char *directory,
   });
 }
 
-fsdp_code fsdp_set_input(fsdp_session *session, int32_t rank, const char *name,
-                         const void *data, size_t bytes) {
+fsdp_code fsdp_set_input(fsdp_session *session, const char *program,
+                         int32_t rank, const char *name, const void *data,
+                         size_t bytes) {
   return withSession(session, [&](Session &it) {
     if (!name || (!data && bytes > 0))
       return missing(name ? "data" : "name");
-    return it.setInput(rank, name, data, bytes);
+    return it.setInput(program ? program : "", rank, name, data, bytes);
+  });
+}
+
+fsdp_code fsdp_run(fsdp_session *session, const char *program) {
+  return withSession(
+      session, [&](Session &it) { return it.run(program ? program : ""); });
+}
+
+fsdp_code fsdp_output_info(fsdp_session *session, const char *program,
+                           const char *name, fsdp_rt_dtype *dtype,
+                           size_t *bytes, int64_t *shape, size_t max_rank,
+                           size_t *rank) {
+  return withSession(session, [&](Session &it) -> Status {
+    if (!name)
+      return missing("name");
+    auto output = it.findOutput(program ? program : "", name);
+    if (!output.isOk())
+      return output.status();
+    describe((*output)->dtype, (*output)->bytes(), (*output)->shape, dtype,
+             bytes, shape, max_rank, rank);
+    return Status::ok();
+  });
+}
+
+fsdp_code fsdp_read_output(fsdp_session *session, const char *program,
+                           int32_t rank, const char *name, void *data,
+                           size_t bytes) {
+  return withSession(session, [&](Session &it) {
+    if (!name || (!data && bytes > 0))
+      return missing(name ? "data" : "name");
+    return it.readOutput(program ? program : "", rank, name, data, bytes);
   });
 }
 
@@ -176,15 +222,8 @@ fsdp_code fsdp_parameter_info(fsdp_session *session, const char *name,
     Result<NamedTensor> tensor = findTensor(it.manifest(), name);
     if (!tensor.isOk())
       return tensor.status();
-    if (dtype)
-      *dtype = tensor->dtype();
-    if (bytes)
-      *bytes = static_cast<size_t>(tensor->bytes());
-    if (shape)
-      std::copy_n(tensor->shape().begin(),
-                  std::min(max_rank, tensor->shape().size()), shape);
-    if (rank)
-      *rank = tensor->shape().size();
+    describe(tensor->dtype(), tensor->bytes(), tensor->shape(), dtype, bytes,
+             shape, max_rank, rank);
     return Status::ok();
   });
 }

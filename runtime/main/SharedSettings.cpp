@@ -39,8 +39,9 @@ std::string optionOf(const std::string &scalar) {
 
 Setting programSetting(const data::Manifest &manifest) {
   std::string text = "fingerprint " + manifest.fingerprint;
-  if (manifest.certificate)
-    text += ", certificate " + manifest.certificate->program;
+  for (const data::Program &program : manifest.programs)
+    if (program.certificate)
+      text += ", certificate " + program.certificate->program;
   return {"program", text};
 }
 
@@ -54,9 +55,13 @@ std::vector<Setting> sharedSettings(const Options &options,
       {"--save", givenOrNone(options.save, "a directory")},
       {"--save-every", numberOrNone(options.saveEvery)},
       {"--keep", numberOrNone(options.keep)},
+      {"--eval-data", givenOrNone(options.evalData, "data")},
+      {"--eval-every", numberOrNone(options.evalEvery)},
+      {"--eval-steps", numberOrNone(options.evalSteps)},
+      {"--save-outputs", givenOrNone(options.saveOutputs, "a file")},
       {"--trace", givenOrNone(options.trace, "a directory")},
       {"--stop-on-nan", options.stopOnNan ? "on" : "off"}};
-  for (const data::Scalar &scalar : manifest.scalars) {
+  for (const data::Scalar &scalar : manifest.train().scalars) {
     double value = scalar.init.value_or(0);
     for (const auto &[name, given] : options.scalars)
       if (name == scalar.name)

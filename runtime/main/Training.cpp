@@ -16,6 +16,7 @@
 #include "core/data/Metrics.h"
 #include "core/data/MetricsLog.h"
 #include "main/Console.h"
+#include "main/Evaluation.h"
 #include "main/Interrupt.h"
 #include "main/Main.h"
 #include "main/Rank.h"
@@ -41,8 +42,8 @@ constexpr int64_t traceEvents = 1 << 18;
 class Trainer {
 public:
   Trainer(World &host, const TrainingRun &run)
-      : host_(host), run_(run), options_(run.options), manifest_(run.manifest) {
-  }
+      : host_(host), run_(run), options_(run.options), manifest_(run.manifest),
+        program_(manifest_.train()) {}
 
   Status run();
 
@@ -60,7 +61,9 @@ private:
   Status loadState();
   Status startLoader(std::unique_ptr<BatchSource> source);
   Status runStep(int64_t step);
+  Status evaluateAfter(int64_t step);
   void report(int64_t step, double seconds);
+  void log(int64_t step, const std::string &line);
   /// What any rank found out in a step, as bits.
   enum : uint32_t {
     Interrupted = 1, // a signal came
@@ -85,6 +88,7 @@ private:
   const TrainingRun &run_;
   const Options &options_;
   const Manifest &manifest_;
+  const Program &program_; // the one that trains
   std::unique_ptr<Communicator> world_;
   std::optional<Consensus> ranks_;
   std::optional<CheckpointInfo> resumed_;
@@ -97,6 +101,8 @@ private:
   int64_t skipped_ = 0;   // steps without an update
   std::unique_ptr<Rank> rank_;
   std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<Evaluation> evaluation_; // null: none is asked for
+  double loss_ = 0, gradNorm_ = 0;         // of the last step
   MetricsLog metrics_;
   DirectoryClaim traces_;
   std::unique_ptr<Console> console_;
@@ -126,9 +132,14 @@ Status Trainer::prepare() {
     return s;
   std::vector<std::string> notes;
   Result<std::unique_ptr<BatchSource>> batches =
-      openBatches(options_.data, manifest_, host_.rank(), host_.size(), notes);
+      openBatches(options_.data, program_, host_.rank(), host_.size(), notes);
   if (Status s = ranks_->agree(batches.status()))
     return s;
+  Result<std::unique_ptr<Evaluation>> evaluation =
+      Evaluation::create(manifest_, options_, host_.rank(), *ranks_, notes);
+  if (!evaluation.isOk())
+    return evaluation.status();
+  evaluation_ = std::move(*evaluation);
   if (Status s = ranks_->agreeOn(
           {{"--resume", "step " + std::to_string(firstStep_ - 1)},
            {"--data", (*batches)->kind()}}))
@@ -257,12 +268,13 @@ Status Trainer::createRank() {
   wanted.profile = !options_.profile.empty() && isFirst();
   wanted.traceEvents = options_.trace.empty() ? 0 : traceEvents;
   Result<std::unique_ptr<Rank>> rank =
-      Rank::create(host_, *ranks_, run_.program, manifest_, wanted);
+      Rank::create(host_, *ranks_, run_.artifact, manifest_, wanted);
   if (!rank.isOk())
     return rank.status();
   rank_ = std::move(*rank);
   for (const auto &[name, value] : options_.scalars)
-    rank_->setScalar(manifest_.findScalar(name) - manifest_.scalars.data(),
+    rank_->setScalar(&program_ - manifest_.programs.data(),
+                     program_.findScalar(name) - program_.scalars.data(),
                      value);
   return Status::ok();
 }
@@ -282,7 +294,7 @@ Status Trainer::loadState() {
 
 Status Trainer::startLoader(std::unique_ptr<BatchSource> source) {
   Result<std::unique_ptr<BatchLoader>> loader = BatchLoader::start(
-      std::move(source), manifest_, firstStep_, *options_.steps);
+      std::move(source), program_, firstStep_, *options_.steps);
   if (!loader.isOk())
     return loader.status();
   loader_ = std::move(*loader);
@@ -334,11 +346,15 @@ Status Trainer::loop() {
       return s;
     }
     uint32_t found = 0;
-    if (!std::isfinite(rank_->loss()) || !std::isfinite(rank_->gradNorm()))
+    if (!std::isfinite(loss_) || !std::isfinite(gradNorm_))
       found |= NotFinite;
-    if (!std::isfinite(rank_->gradNorm()))
+    if (!std::isfinite(gradNorm_))
       found |= NormNotFinite;
-    // The inputs may take the outputs' place.
+    if (Status s = evaluateAfter(step)) {
+      run_.record.setStep(step);
+      return s;
+    }
+    // Evaluations and the next inputs take the outputs' place.
     Status batch = step < last ? loader_->next(rank_->arena()) : Status::ok();
     if (batch)
       found |= BatchFailed;
@@ -385,9 +401,11 @@ Status Trainer::runStep(int64_t step) {
   using Clock = std::chrono::steady_clock;
   rank_->setCheckNote(loader_->unusualValue());
   Clock::time_point begin = Clock::now();
-  if (Status s = rank_->step())
+  if (Status s = rank_->run(&program_ - manifest_.programs.data()))
     return s;
   std::chrono::duration<double> seconds = Clock::now() - begin;
+  loss_ = rank_->load(*program_.findOutput("loss"));
+  gradNorm_ = rank_->load(*program_.findOutput("grad_norm"));
   nonfinite_ = nonfiniteText();
   if (isFirst())
     report(step, seconds.count());
@@ -397,8 +415,8 @@ Status Trainer::runStep(int64_t step) {
 /// "loss is nan and grad_norm is inf"; empty where both are finite.
 std::string Trainer::nonfiniteText() const {
   std::string text;
-  for (auto [name, value] : {std::pair("loss", rank_->loss()),
-                             std::pair("grad_norm", rank_->gradNorm())})
+  for (auto [name, value] :
+       {std::pair("loss", loss_), std::pair("grad_norm", gradNorm_)})
     if (!std::isfinite(value))
       text += (text.empty() ? "" : " and ") + std::string(name) + " is " +
               (std::isnan(value) ? "nan"
@@ -408,22 +426,44 @@ std::string Trainer::nonfiniteText() const {
 }
 
 /// A file of metrics that cannot be written must not cost the run.
+void Trainer::log(int64_t step, const std::string &line) {
+  if (Status s = metrics_.append(line))
+    warnOnce("step " + std::to_string(step) + ": --metrics: " + s.message() +
+             "; its lines are kept and tried again");
+}
+
+/// Where an evaluation is due after `step`. The state is as if there were none.
+/// Collective.
+Status Trainer::evaluateAfter(int64_t step) {
+  bool isLast = step == *options_.steps;
+  if (!evaluation_ || !evaluation_->isDue(step, isLast))
+    return Status::ok();
+  Result<EvaluationResult> result = evaluation_->run(*rank_, isLast);
+  if (!result.isOk())
+    return result.status();
+  if (!isFirst() || result->isInterrupted || !result->loss)
+    return Status::ok();
+  Dtype dtype = evaluation_->program().findOutput("loss")->dtype;
+  if (!options_.metrics.empty())
+    log(step, toJsonLine(step, *result->loss, dtype, result->batches));
+  console_->evaluation(step, *result->loss, result->batches);
+  return Status::ok();
+}
+
 void Trainer::report(int64_t step, double seconds) {
   const StepTimes &times = rank_->context().counters().lastStep;
   StepMetrics metrics;
   metrics.step = step;
-  metrics.loss = rank_->loss();
-  metrics.gradNorm = rank_->gradNorm();
+  metrics.loss = loss_;
+  metrics.gradNorm = gradNorm_;
   metrics.stepMs = seconds * 1e3;
   metrics.tokensPerSecond =
       seconds > 0 ? double(tokensPerStep(manifest_)) / seconds : 0;
   metrics.exposedCommMs = double(times.communication + times.waiting) / 1e6;
   metrics.memBytes = residentBytes() / run_.ranksPerProcess;
   if (!options_.metrics.empty())
-    if (Status s = metrics_.append(toJsonLine(metrics, manifest_.loss.dtype,
-                                              manifest_.gradNorm.dtype)))
-      warnOnce("step " + std::to_string(step) + ": --metrics: " + s.message() +
-               "; its lines are kept and tried again");
+    log(step, toJsonLine(metrics, program_.findOutput("loss")->dtype,
+                         program_.findOutput("grad_norm")->dtype));
   console_->step(metrics);
   bool isSkipped = manifest_.skipsNonfinite && !std::isfinite(metrics.gradNorm);
   skipped_ += isSkipped;

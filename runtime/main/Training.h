@@ -43,7 +43,7 @@ private:
 
 /// What all ranks of a run share; nothing in it changes but the record.
 struct TrainingRun {
-  const fsdp_rt_program &program;
+  const fsdp_rt_artifact &artifact;
   const data::Manifest &manifest;
   const Options &options;
   int threadsPerRank;

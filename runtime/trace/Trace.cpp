@@ -337,7 +337,7 @@ TraceHeader traceHeader(const data::Manifest &manifest, int rank) {
       size *= manifest.mesh[size_t(axis)].size;
     header.groupSizes.push_back(size);
   }
-  header.certificate = manifest.certificate;
+  header.certificate = manifest.train().certificate;
   return header;
 }
 

@@ -52,8 +52,9 @@ TEST_F(KernelCode, isOfKernelsAlone) {
   std::string kernel = makeKernel("dense<2.0>");
   std::string code = get(kernel);
   // Another step, and other names of values.
-  EXPECT_EQ(get("func.func @step(%x: tensor<2xf32>) { return }\n" + kernel),
-            code);
+  EXPECT_EQ(
+      get("fsdp.program @step(%x: tensor<2xf32>) { fsdp.return }\n" + kernel),
+      code);
   std::string renamed = kernel;
   for (size_t at; (at = renamed.find("%y")) != std::string::npos;)
     renamed.replace(at, 2, "%z");

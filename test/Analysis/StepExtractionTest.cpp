@@ -16,25 +16,34 @@ namespace {
 class StepExtraction : public ModuleTest {
 protected:
   /// @body in a step of one shard, which is placed at 0 and 64 bytes long.
-  static std::string makeStep(llvm::StringRef body) {
+  static std::string makeStep(llvm::StringRef body,
+                              llvm::StringRef flat = kFlatParam) {
     return (R"(
       fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>, #fsdp.axis<"inner" = 2>]
       func.func private @copy(%x: tensor<16xf32>, %d: tensor<16xf32>) -> tensor<16xf32> {
         return %d : tensor<16xf32>
       }
-      func.func @step(%p: tensor<16xf32> {fsdp.shard = @w, fsdp.offset = 0 : i64})
-          -> (tensor<16xf32> {fsdp.loss}, tensor<16xf32> {fsdp.shard = @w})
-          attributes {fsdp.arena = {bytes = 4096 : i64,
-            state_offset = 0 : i64, state_bytes = 64 : i64,
-            communicated_offset = 64 : i64, communicated_bytes = 1984 : i64,
-            host_bytes = 256 : i64, transient_offset = 2048 : i64, transient_bytes = 2048 : i64}} {
+      fsdp.state @w.param parameter of @w : tensor<16xf32> at 0
+      fsdp.program @step(%p: tensor<16xf32> {fsdp.state = @w.param, fsdp.offset = 0 : i64})
+          -> (tensor<16xf32> {fsdp.loss}, tensor<16xf32> {fsdp.state = @w.param})
+          attributes {arena = #fsdp.arena<bytes = 4096, state = 64,
+            communicated = 1984, transient = 2048, host = 256>} {
     )" + body +
-            "}")
+            "}" + flat)
         .str();
   }
 
+  static constexpr llvm::StringLiteral kFlatParam = R"(
+    fsdp.flat_param @w on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32
+        numel 64 [<"w", tensor<64xf32> at 0>] {unit = "w"})";
+
+  static ProgramOp getProgram(ModuleOp module) {
+    return *module.getOps<ProgramOp>().begin();
+  }
+
   StepProgram extract(llvm::StringRef body) {
-    FailureOr<StepProgram> program = extractStepProgram(parse(makeStep(body)));
+    FailureOr<StepProgram> program =
+        extractStepProgram(getProgram(parse(makeStep(body))));
     EXPECT_TRUE(succeeded(program));
     if (failed(program))
       return {};
@@ -48,7 +57,7 @@ protected:
       if (message.empty())
         message = diag.str();
     });
-    EXPECT_TRUE(failed(extractStepProgram(parse(text))));
+    EXPECT_TRUE(failed(extractStepProgram(getProgram(parse(text)))));
     return message;
   }
 };
@@ -61,7 +70,7 @@ TEST_F(StepExtraction, collectivesWaitAtOnce) {
     %y = fsdp.launch @copy(%v) {fsdp.offsets = array<i64: 2048>} : (tensor<16xf32>) -> tensor<16xf32>
     %l = fsdp.all_reduce %y on @mesh["replicate", "shard", "inner"] {fsdp.offsets = array<i64: 2048>} : tensor<16xf32>
     %n = fsdp.launch @copy(%p) tied [0] {fsdp.offsets = array<i64: 0>} : (tensor<16xf32>) -> tensor<16xf32>
-    return %l, %n : tensor<16xf32>, tensor<16xf32>
+    fsdp.return %l, %n : tensor<16xf32>, tensor<16xf32>
   )");
   ASSERT_EQ(p.ops.size(), 6u);
   EXPECT_EQ(p.worldSize, 16);
@@ -111,9 +120,9 @@ TEST_F(StepExtraction, launchesWorkForTheModuleOfTheirLocationOrParameter) {
     %k = fsdp.pack %d at 0, %a at 32 {fsdp.offsets = array<i64: 320>} : tensor<16xf32>, tensor<16xf32> -> tensor<64xf32>
     %r = fsdp.reduce_scatter %k on @mesh["shard"] divisor 4 {fsdp.offsets = array<i64: 576>} : tensor<64xf32> -> tensor<16xf32>
     %n = fsdp.launch @update(%r, %p) {fsdp.offsets = array<i64: 2368>} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
-    return %l, %n : tensor<16xf32>, tensor<16xf32>
-  )");
-  step += R"(
+    fsdp.return %l, %n : tensor<16xf32>, tensor<16xf32>
+  )",
+                              R"(
     func.func private @update(%x: tensor<16xf32>, %y: tensor<16xf32>, %d: tensor<16xf32>) -> tensor<16xf32> {
       return %d : tensor<16xf32>
     }
@@ -121,8 +130,8 @@ TEST_F(StepExtraction, launchesWorkForTheModuleOfTheirLocationOrParameter) {
       <"layers.0.down.weight", tensor<16xf32> at 0 tied []>,
       <"layers.0.up.weight", tensor<16xf32> at 16 tied []>,
       <"scale", tensor<16xf32> at 32 tied []>
-    ] {trainable, unit = "layers.0"})";
-  FailureOr<StepProgram> p = extractStepProgram(parse(step));
+    ] {trainable, unit = "layers.0"})");
+  FailureOr<StepProgram> p = extractStepProgram(getProgram(parse(step)));
   ASSERT_TRUE(succeeded(p));
   std::vector<std::string> modules;
   for (const StepOp &op : p->ops)
@@ -130,9 +139,8 @@ TEST_F(StepExtraction, launchesWorkForTheModuleOfTheirLocationOrParameter) {
       modules.push_back(op.module < 0 ? "" : p->modules[op.module]);
   // By what it reads; by its location first; a parameter of no module; nobody
   // knows; by the gradient that it makes; an update.
-  EXPECT_EQ(modules,
-            (std::vector<std::string>{"layers.0.up", "layers.0.act", "", "",
-                                      "layers.0.down", ""}));
+  EXPECT_EQ(modules, (std::vector<std::string>{"layers.0.up", "layers.0.act",
+                                               "", "", "layers.0.down", ""}));
 }
 
 TEST_F(StepExtraction, copiesAreTransfersWithoutAGroup) {
@@ -141,7 +149,7 @@ TEST_F(StepExtraction, copiesAreTransfersWithoutAGroup) {
     %a = fsdp.launch @copy(%p) {fsdp.offsets = array<i64: 64>} : (tensor<16xf32>) -> tensor<16xf32>
     %h = fsdp.offload %a {fsdp.offsets = array<i64: 0>} : tensor<16xf32> -> !fsdp.host<tensor<16xf32>>
     %b = fsdp.reload %h {fsdp.offsets = array<i64: 2048>} : !fsdp.host<tensor<16xf32>> -> tensor<16xf32>
-    return %b, %p : tensor<16xf32>, tensor<16xf32>
+    fsdp.return %b, %p : tensor<16xf32>, tensor<16xf32>
   )");
   StepProgram started = extract(R"(
     %a = fsdp.launch @copy(%p) {fsdp.offsets = array<i64: 64>} : (tensor<16xf32>) -> tensor<16xf32>
@@ -157,7 +165,7 @@ TEST_F(StepExtraction, copiesAreTransfersWithoutAGroup) {
     } : () -> !fsdp.token<tensor<16xf32>>
     %g = fsdp.wait %s {fsdp.offsets = array<i64: 0>} : !fsdp.token<!fsdp.host<tensor<16xf32>>> -> !fsdp.host<tensor<16xf32>>
     %b = fsdp.wait %t {fsdp.offsets = array<i64: 2048>} : !fsdp.token<tensor<16xf32>> -> tensor<16xf32>
-    return %b, %p : tensor<16xf32>, tensor<16xf32>
+    fsdp.return %b, %p : tensor<16xf32>, tensor<16xf32>
   )");
   for (const StepProgram &p : {alone, started}) {
     EXPECT_EQ(p.hostBytes, 256);
@@ -192,7 +200,7 @@ TEST_F(StepExtraction, whatDoesNotLieInPlaceIsCopied) {
     %b = fsdp.launch @copy(%p) {fsdp.offsets = array<i64: 2048>} : (tensor<16xf32>) -> tensor<16xf32>
     %g = fsdp.pack %a at 0, %b at 24 {fsdp.offsets = array<i64: 64>} : tensor<16xf32>, tensor<16xf32> -> tensor<48xf32>
     %l = fsdp.view %g[0] {fsdp.offsets = array<i64: 64>} : tensor<48xf32> -> tensor<16xf32>
-    return %l, %b : tensor<16xf32>, tensor<16xf32>
+    fsdp.return %l, %b : tensor<16xf32>, tensor<16xf32>
   )");
   ASSERT_EQ(p.ops.size(), 4u);
   // A tied operand that is kept; a part elsewhere, and two gaps; a new shard
@@ -215,18 +223,18 @@ TEST_F(StepExtraction, whatDoesNotLieInPlaceIsCopied) {
 }
 
 TEST_F(StepExtraction, refusesWhatIsNoPlannedStep) {
-  EXPECT_EQ(getError("module {}"), "expected a function @step");
-  EXPECT_EQ(getError("func.func @step() { return }"),
-            "expected a planned arena (run fsdp-plan-arena first)");
+  EXPECT_EQ(getError("fsdp.program @step() { fsdp.return }"),
+            "'fsdp.program' op expected a planned arena (run fsdp-plan-arena "
+            "first)");
   EXPECT_EQ(getError(makeStep(R"(
     %w = fsdp.broadcast %p from 0 on @mesh["shard"] {fsdp.offsets = array<i64: 64>} : tensor<16xf32>
-    return %w, %p : tensor<16xf32>, tensor<16xf32>
+    fsdp.return %w, %p : tensor<16xf32>, tensor<16xf32>
   )")),
             "'fsdp.broadcast' op expected all_gather, reduce_scatter, "
             "all_reduce, offload or reload in a step");
   EXPECT_EQ(getError(makeStep(R"(
     %w = fsdp.all_reduce %p on @mesh["replicate", "inner"] {fsdp.offsets = array<i64: 64>} : tensor<16xf32>
-    return %w, %p : tensor<16xf32>, tensor<16xf32>
+    fsdp.return %w, %p : tensor<16xf32>, tensor<16xf32>
   )")),
             "'fsdp.all_reduce' op expected axes that are neighbours in the "
             "mesh, got [\"replicate\", \"inner\"]");

@@ -21,12 +21,12 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"]
       <"weight", tensor<32x32xf32> at 0 tied ["head"]>,
       <"bias", tensor<32xf32> at 1024>
     ] {trainable, unit = "h.0"}
-func.func @step(%shard: !fsdp.sharded<@h0, f32>, %a: tensor<4xf32>) {
+fsdp.program @step(%shard: !fsdp.sharded<@h0, f32>, %a: tensor<4xf32>) {
   %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, bf16>
   %b = fsdp.member %w["bias"] : <@h0, bf16> -> tensor<32xf32>
   fsdp.reshard %w : <@h0, bf16>
   %s = fsdp.all_reduce %a on @mesh["shard"] : tensor<4xf32>
-  return
+  fsdp.return
 }
 )mlir";
 

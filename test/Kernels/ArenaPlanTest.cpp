@@ -42,8 +42,9 @@ static std::string makeStep(std::mt19937 &random, int launches) {
     values.push_back({name, size});
   }
   auto [last, size] = values.back();
-  return "func.func @step(" + argument + ") -> " + type(size) + " {\n" + body +
-         "  return " + last + " : " + type(size) + "\n}\n" + kernels;
+  return "fsdp.program @step(" + argument + ") -> " + type(size) + " {\n" +
+         body + "  fsdp.return " + last + " : " + type(size) + "\n}\n" +
+         kernels;
 }
 
 TEST(ArenaPlanTest, ValuesThatLiveTogetherLieApart) {
@@ -53,7 +54,7 @@ TEST(ArenaPlanTest, ValuesThatLiveTogetherLieApart) {
     std::string text = makeStep(random, pick(random, 1, 12));
     auto module = context.parse(text);
     ASSERT_TRUE(module) << text;
-    auto step = module->lookupSymbol<func::FuncOp>("step");
+    auto step = module->lookupSymbol<ProgramOp>("step");
     ArenaPlan plan = *planArena(step), again = *planArena(step);
     EXPECT_EQ(plan.totalBytes, again.totalBytes);
     Block &block = step.getBody().front();
@@ -99,7 +100,7 @@ TEST(ArenaPlanTest, SegmentsFollowEachOther) {
   std::mt19937 random(7);
   auto module = context.parse(makeStep(random, 8));
   ASSERT_TRUE(module);
-  ArenaPlan plan = *planArena(module->lookupSymbol<func::FuncOp>("step"));
+  ArenaPlan plan = *planArena(module->lookupSymbol<ProgramOp>("step"));
   int64_t end = 0;
   for (unsigned i = 0; i != kSegmentNames.size(); ++i) {
     EXPECT_EQ(plan.segmentOffset[i], end);
@@ -112,18 +113,19 @@ TEST(ArenaPlanTest, SegmentsFollowEachOther) {
 TEST(ArenaPlanTest, ATiedArgumentIsOverwrittenOnlyWhereItIsReplaced) {
   TestContext context;
   auto module = context.parse(R"(
-    func.func @step(%a: tensor<64xf32> {fsdp.buffer = {fqn = "a"}},
-                    %b: tensor<64xf32> {fsdp.buffer = {fqn = "b"}})
-        -> (tensor<64xf32> {fsdp.buffer_update = {fqn = "a"}},
-            tensor<64xf32>) {
+    fsdp.state @a buffer "a" : tensor<64xf32> at 0
+    fsdp.state @b buffer "b" : tensor<64xf32> at 256
+    fsdp.program @step(%a: tensor<64xf32> {fsdp.state = @a},
+                       %b: tensor<64xf32> {fsdp.state = @b})
+        -> (tensor<64xf32> {fsdp.state = @a}, tensor<64xf32>) {
       %0 = fsdp.launch @k(%a) tied [0] : (tensor<64xf32>) -> tensor<64xf32>
       %1 = fsdp.launch @k(%b) tied [0] : (tensor<64xf32>) -> tensor<64xf32>
-      return %0, %1 : tensor<64xf32>, tensor<64xf32>
+      fsdp.return %0, %1 : tensor<64xf32>, tensor<64xf32>
     }
     func.func private @k(tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   )");
   ASSERT_TRUE(module);
-  auto step = module->lookupSymbol<func::FuncOp>("step");
+  auto step = module->lookupSymbol<ProgramOp>("step");
   ArenaPlan plan = *planArena(step);
   Operation *ret = step.getBody().front().getTerminator();
   EXPECT_EQ(plan.offsets.lookup(ret->getOperand(0)),
@@ -137,7 +139,7 @@ static std::string makeTransfers(bool isOrdered) {
   std::string text = R"(
     fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
     func.func private @make(tensor<128xf32>) -> tensor<128xf32>
-    func.func @step(%p: tensor<64xf32>) -> (tensor<64xf32>, tensor<128xf32>) {
+    fsdp.program @step(%p: tensor<64xf32>) -> (tensor<64xf32>, tensor<128xf32>) {
       %a = fsdp.launch @make() : () -> tensor<128xf32>
       %s = fsdp.start(%a) on reduce event 0 {
       ^bb0(%x: tensor<128xf32>):
@@ -151,7 +153,7 @@ static std::string makeTransfers(bool isOrdered) {
       } : (tensor<64xf32>) -> !fsdp.token<tensor<128xf32>>
       %v = fsdp.wait %s : !fsdp.token<tensor<64xf32>> -> tensor<64xf32>
       %w = fsdp.wait %t : !fsdp.token<tensor<128xf32>> -> tensor<128xf32>
-      return %v, %w : tensor<64xf32>, tensor<128xf32>
+      fsdp.return %v, %w : tensor<64xf32>, tensor<128xf32>
     }
   )";
   auto replace = [&](StringRef from, StringRef to) {
@@ -167,7 +169,7 @@ static ArenaPlan planTransfers(TestContext &context, bool isOrdered) {
   EXPECT_TRUE(module);
   if (!module)
     return ArenaPlan();
-  return *planArena(module->lookupSymbol<func::FuncOp>("step"));
+  return *planArena(module->lookupSymbol<ProgramOp>("step"));
 }
 
 TEST(ArenaPlanTest, ATransferTakesOverWhatTheOneBeforeItHasRead) {
@@ -189,23 +191,23 @@ TEST(ArenaPlanTest, WhatIsCommunicatedLiesLow) {
     func.func private @small(tensor<128xf32>, tensor<64xf32>) -> tensor<64xf32>
     func.func private @large(tensor<64xf32>, tensor<4096xf32>) -> tensor<4096xf32>
     func.func private @both(tensor<128xf32>, tensor<4096xf32>, tensor<64xf32>) -> tensor<64xf32>
-    func.func @step(%p: tensor<64xf32>) -> tensor<64xf32> {
+    fsdp.program @step(%p: tensor<64xf32>) -> tensor<64xf32> {
       %g = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<64xf32> -> tensor<128xf32>
       %a = fsdp.launch @small(%g) : (tensor<128xf32>) -> tensor<64xf32>
       %b = fsdp.launch @large(%a) : (tensor<64xf32>) -> tensor<4096xf32>
       %c = fsdp.launch @both(%g, %b) : (tensor<128xf32>, tensor<4096xf32>) -> tensor<64xf32>
-      return %c : tensor<64xf32>
+      fsdp.return %c : tensor<64xf32>
     }
   )");
   ASSERT_TRUE(module);
-  auto step = module->lookupSymbol<func::FuncOp>("step");
+  auto step = module->lookupSymbol<ProgramOp>("step");
   ArenaPlan plan = *planArena(step);
   auto gather = *step.getOps<AllGatherOp>().begin();
   int64_t offset = plan.offsets.lookup(gather.getResult());
-  EXPECT_GE(offset, plan.segmentOffset[1]);
-  EXPECT_LE(offset + 512, plan.segmentOffset[2]);
+  EXPECT_GE(offset, plan.segmentOffset[2]);
+  EXPECT_LE(offset + 512, plan.segmentOffset[3]);
   // Not above the large one.
-  EXPECT_LT(plan.segmentBytes[1], 4096 * 4);
+  EXPECT_LT(plan.segmentBytes[2], 4096 * 4);
   EXPECT_EQ(plan.totalBytes, 256 + plan.bound);
 }
 
@@ -215,11 +217,51 @@ TEST(ArenaPlanTest, PurposesAddUpToTheBound) {
     std::mt19937 random(seed);
     auto module = context.parse(makeStep(random, 12));
     ASSERT_TRUE(module);
-    ArenaPlan plan = *planArena(module->lookupSymbol<func::FuncOp>("step"));
+    ArenaPlan plan = *planArena(module->lookupSymbol<ProgramOp>("step"));
     int64_t sum = 0;
     for (int64_t bytes : plan.atPeak)
       sum += bytes;
-    EXPECT_EQ(sum, plan.segmentBytes[0] + plan.bound);
+    EXPECT_EQ(sum, plan.segmentOffset[2] + plan.bound);
     EXPECT_LE(sum, plan.totalBytes);
   }
+}
+
+TEST(ArenaPlanTest, ProgramsFindAStateInOnePlaceAndOverlayTheRest) {
+  TestContext context;
+  auto module = context.parse(R"(
+    fsdp.state @a buffer "a" : tensor<64xf32> at 256
+    fsdp.state @b buffer "b" : tensor<32xf32> at 0
+    fsdp.state @c buffer "c" : tensor<100xf32> at 512
+    func.func private @k(tensor<64xf32>, tensor<8xf32>, tensor<64xf32>) -> tensor<64xf32>
+    func.func private @l(tensor<32xf32>, tensor<4096xf32>, tensor<32xf32>) -> tensor<32xf32>
+    fsdp.program @one(%x: tensor<8xf32> {fsdp.input = {name = "x"}},
+                      %a: tensor<64xf32> {fsdp.state = @a}) -> tensor<64xf32> {
+      %0 = fsdp.launch @k(%a, %x) : (tensor<64xf32>, tensor<8xf32>) -> tensor<64xf32>
+      fsdp.return %0 : tensor<64xf32>
+    }
+    fsdp.program @two(%x: tensor<4096xf32> {fsdp.input = {name = "x"}},
+                      %b: tensor<32xf32> {fsdp.state = @b},
+                      %a: tensor<64xf32> {fsdp.state = @a}) -> (tensor<32xf32>, tensor<64xf32> {fsdp.state = @a}) {
+      %0 = fsdp.launch @l(%b, %x) : (tensor<32xf32>, tensor<4096xf32>) -> tensor<32xf32>
+      fsdp.return %0, %a : tensor<32xf32>, tensor<64xf32>
+    }
+  )");
+  ASSERT_TRUE(module);
+  auto one = module->lookupSymbol<ProgramOp>("one"),
+       two = module->lookupSymbol<ProgramOp>("two");
+  ArenaPlan first = *planArena(one), second = *planArena(two);
+  EXPECT_EQ(first.offsets.lookup(one.getArgument(1)), 256);
+  EXPECT_EQ(second.offsets.lookup(two.getArgument(2)), 256);
+  EXPECT_EQ(second.offsets.lookup(two.getArgument(1)), 0);
+  // Each counts the states that only the other uses, and then its own input.
+  for (const ArenaPlan &plan : {first, second}) {
+    EXPECT_EQ(plan.segmentBytes[0], 1024);
+    EXPECT_EQ(plan.segmentOffset[1], 1024);
+    EXPECT_EQ(plan.atPeak[unsigned(Purpose::Other)] - plan.segmentBytes[1],
+              256 + 256 + 512);
+  }
+  EXPECT_EQ(first.segmentBytes[1], 256);
+  EXPECT_EQ(second.segmentBytes[1], 4096 * 4);
+  EXPECT_EQ(first.offsets.lookup(one.getArgument(0)), 1024);
+  EXPECT_EQ(second.offsets.lookup(two.getArgument(0)), 1024);
 }

@@ -21,24 +21,34 @@ TEST(StepArgumentsTest, ReplacementsAreFoundByWhatTheyAre) {
   // In another order than the arguments; equal names of different kinds; a
   // state of another flat parameter; an input and a frozen buffer that stay.
   auto module = context.parse(R"(
-    func.func @step(
-        %shard: tensor<4xf32> {fsdp.shard = @root},
-        %m0: tensor<4xf32> {fsdp.state = {name = "m", flat_param = @root}},
-        %m1: tensor<4xf32> {fsdp.state = {name = "m", flat_param = @block}},
-        %b: tensor<4xf32> {fsdp.buffer = {fqn = "m"}},
-        %frozen: tensor<4xf32> {fsdp.buffer = {fqn = "frozen"}},
+    fsdp.mesh @mesh [#fsdp.axis<"shard" = 1>]
+    fsdp.flat_param @root on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32
+        numel 4 [<"w", tensor<4xf32> at 0>] {unit = ""}
+    fsdp.flat_param @block on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32
+        numel 4 [<"v", tensor<4xf32> at 0>] {unit = "block"}
+    fsdp.state @root.param parameter of @root : tensor<4xf32>
+    fsdp.state @root.m optimizer "m" of @root : tensor<4xf32>
+    fsdp.state @block.m optimizer "m" of @block : tensor<4xf32>
+    fsdp.state @m buffer "m" : tensor<4xf32>
+    fsdp.state @frozen buffer "frozen" : tensor<4xf32>
+    fsdp.program @step(
+        %shard: tensor<4xf32> {fsdp.state = @root.param},
+        %m0: tensor<4xf32> {fsdp.state = @root.m},
+        %m1: tensor<4xf32> {fsdp.state = @block.m},
+        %b: tensor<4xf32> {fsdp.state = @m},
+        %frozen: tensor<4xf32> {fsdp.state = @frozen},
         %x: tensor<4xf32> {fsdp.input = {name = "x"}})
         -> (tensor<4xf32>,
-            tensor<4xf32> {fsdp.buffer_update = {fqn = "m"}},
-            tensor<4xf32> {fsdp.state = {name = "m", flat_param = @block}},
-            tensor<4xf32> {fsdp.shard = @root},
-            tensor<4xf32> {fsdp.state = {name = "m", flat_param = @root}}) {
-      return %x, %b, %m1, %shard, %m0 : tensor<4xf32>, tensor<4xf32>,
+            tensor<4xf32> {fsdp.state = @m},
+            tensor<4xf32> {fsdp.state = @block.m},
+            tensor<4xf32> {fsdp.state = @root.param},
+            tensor<4xf32> {fsdp.state = @root.m}) {
+      fsdp.return %x, %b, %m1, %shard, %m0 : tensor<4xf32>, tensor<4xf32>,
              tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
     }
   )");
   ASSERT_TRUE(module);
-  auto step = module->lookupSymbol<func::FuncOp>("step");
+  auto step = module->lookupSymbol<ProgramOp>("step");
   std::vector<std::pair<unsigned, unsigned>> found;
   for (auto [result, arg] : getReplacedArguments(step))
     found.push_back({result, arg.getArgNumber()});
@@ -49,20 +59,20 @@ TEST(StepArgumentsTest, ReplacementsAreFoundByWhatTheyAre) {
 TEST(StepArgumentsTest, ReadersAreFoundBehindViews) {
   TestContext context;
   auto module = context.parse(R"(
-    func.func @step(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<2x4xf32> {
+    fsdp.program @step(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<2x4xf32> {
       %0 = tensor.expand_shape %x [[0, 1]] output_shape [2, 4]
           : tensor<8xf32> into tensor<2x4xf32>
       %1 = fsdp.launch @k(%x, %y)
           : (tensor<8xf32>, tensor<8xf32>) -> tensor<2x4xf32>
       %2 = fsdp.launch @m(%0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
-      return %1 : tensor<2x4xf32>
+      fsdp.return %1 : tensor<2x4xf32>
     }
     func.func private @k(tensor<8xf32>, tensor<8xf32>, tensor<2x4xf32>)
         -> tensor<2x4xf32>
     func.func private @m(tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   )");
   ASSERT_TRUE(module);
-  auto step = module->lookupSymbol<func::FuncOp>("step");
+  auto step = module->lookupSymbol<ProgramOp>("step");
   auto launches = llvm::to_vector(step.getBody().front().getOps<LaunchOp>());
   // %x is read by @m, through a reshape that stands before @k.
   EXPECT_TRUE(isReadAfter(step.getArgument(0), launches[0]));
@@ -77,17 +87,16 @@ TEST(StepArgumentsTest, EachGroupIsListedOnceInOrderOfUse) {
   TestContext context;
   auto module = context.parse(R"(
     fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
-    func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
+    fsdp.program @step(%x: tensor<8xf32>) -> tensor<8xf32> {
       %0 = fsdp.all_reduce %x on @mesh["shard"] : tensor<8xf32>
       %1 = fsdp.all_reduce %0 on @mesh["replicate"] : tensor<8xf32>
       %2 = fsdp.all_reduce %1 on @mesh["shard"] : tensor<8xf32>
       %3 = fsdp.all_reduce %2 on @mesh["replicate", "shard"] : tensor<8xf32>
-      return %3 : tensor<8xf32>
+      fsdp.return %3 : tensor<8xf32>
     }
   )");
   ASSERT_TRUE(module);
-  SmallVector<ArrayAttr> groups =
-      getGroups(module->lookupSymbol<func::FuncOp>("step"));
+  SmallVector<ArrayAttr> groups = getGroups(*module);
   ASSERT_EQ(groups.size(), 3u);
   auto names = [](ArrayAttr group) {
     std::vector<std::string> result;

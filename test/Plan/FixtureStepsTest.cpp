@@ -19,6 +19,7 @@
 #include "fsdp/Analysis/Schedule/StepProblem.h"
 #include "fsdp/Analysis/StepArena.h"
 #include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/Frontend.h"
@@ -72,10 +73,10 @@ protected:
     ASSERT_FALSE(bool(frontend->runPipeline("all", [&](OpPassManager &pm) {
       buildPartitionPipeline(pm, partition);
       buildKernelPipeline(pm);
-      pm.addPass(createPlanArena());
+      pm.addNestedPass<ProgramOp>(createPlanArena());
     })));
     FailureOr<StepProgram> extracted =
-        extractStepProgram(frontend->getModule(), &origins);
+        extractStepProgram(getTrainProgram(frontend->getModule()), &origins);
     ASSERT_TRUE(succeeded(extracted));
     program = std::move(*extracted);
   }
@@ -298,13 +299,14 @@ TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
     EXPECT_TRUE(llvm::is_contained(plan.offload, true));
     ASSERT_EQ(checkPlan(program, plan), "");
     ASSERT_FALSE(bool(frontend->runPipeline("plan", [](OpPassManager &pm) {
-      pm.addPass(createKeepGathered());
-      pm.addPass(createRecomputeActivations());
-      pm.addPass(createOffloadActivations());
-      pm.addPass(createGroupCollectives());
-      pm.addPass(createPlanArena());
+      pm.addNestedPass<ProgramOp>(createKeepGathered());
+      pm.addNestedPass<ProgramOp>(createRecomputeActivations());
+      pm.addNestedPass<ProgramOp>(createOffloadActivations());
+      pm.addNestedPass<ProgramOp>(createGroupCollectives());
+      pm.addNestedPass<ProgramOp>(createPlanArena());
     })));
-    FailureOr<StepProgram> changed = extractStepProgram(frontend->getModule());
+    FailureOr<StepProgram> changed =
+        extractStepProgram(getTrainProgram(frontend->getModule()));
     ASSERT_TRUE(succeeded(changed));
     StepProgram applied = applyPlan(program, plan);
     std::vector<std::string> real = describe(*changed),
@@ -321,9 +323,9 @@ TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
     EXPECT_FALSE(bool(frontend->runPipeline("order", [](OpPassManager &pm) {
       ScheduleStepOptions options;
       options.order = "in_order";
-      pm.addPass(createScheduleStep(options));
-      pm.addPass(createPlanArena());
-      pm.addPass(createVerifySchedule());
+      pm.addNestedPass<ProgramOp>(createScheduleStep(options));
+      pm.addNestedPass<ProgramOp>(createPlanArena());
+      pm.addNestedPass<ProgramOp>(createVerifySchedule());
     })));
   }
 }
@@ -392,11 +394,12 @@ TEST_P(Gpt2Step, aKnownOrderIsFollowedWhereItIsOneOfTheStep) {
     OwningOpRef<ModuleOp> module = frontend->getModule().clone();
     EXPECT_FALSE(
         bool(frontend->runPipeline(*module, "order", [&](OpPassManager &pm) {
-          pm.addPass(createScheduleStep(options, known));
-          pm.addPass(createPlanArena());
-          pm.addPass(createVerifySchedule());
+          pm.addNestedPass<ProgramOp>(createScheduleStep(options, known));
+          pm.addNestedPass<ProgramOp>(createPlanArena());
+          pm.addNestedPass<ProgramOp>(createVerifySchedule());
         })));
-    FailureOr<StepProgram> ordered = extractStepProgram(*module);
+    FailureOr<StepProgram> ordered =
+        extractStepProgram(getTrainProgram(*module));
     EXPECT_TRUE(succeeded(ordered));
     return describe(*ordered);
   };

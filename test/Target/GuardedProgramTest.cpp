@@ -14,6 +14,7 @@
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/CodeGen.h"
 #include "fsdp/Target/Frontend.h"
@@ -80,26 +81,22 @@ protected:
       buildPartitionPipeline(pm, partition);
       buildKernelPipeline(pm);
     }));
-    step = frontend->getModule().lookupSymbol<func::FuncOp>(names::kStep);
+    step = getTrainProgram(frontend->getModule());
     if (offloads)
       markActivations();
     check(frontend->runPipeline("all", [&](OpPassManager &pm) {
-      pm.addPass(createOffloadActivations());
+      pm.addNestedPass<ProgramOp>(createOffloadActivations());
       buildCpuKernelPipeline(pm);
       PlanArenaOptions arena;
       arena.guard = true;
-      pm.addPass(createPlanArena(arena));
+      pm.addPass(createLayoutState({/*guard=*/true}));
+      pm.addNestedPass<ProgramOp>(createPlanArena(arena));
     }));
-    step = frontend->getModule().lookupSymbol<func::FuncOp>(names::kStep);
+    step = getTrainProgram(frontend->getModule());
   }
 
   static void check(llvm::Error error) {
     ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
-  }
-  int64_t getArena(StringRef key) {
-    return step->getAttrOfType<DictionaryAttr>(names::kArena)
-        .getAs<IntegerAttr>(key)
-        .getInt();
   }
   static void place(Value value, int64_t offset) {
     value.getDefiningOp()->setAttr(
@@ -122,7 +119,7 @@ protected:
 
   StepOptions options;
   std::optional<Frontend> frontend;
-  func::FuncOp step;
+  ProgramOp step;
   std::string output;
 };
 } // namespace
@@ -251,7 +248,7 @@ protected:
 };
 
 TEST_F(GuardedOffload, runsAsPlanned) {
-  EXPECT_GT(getArena("host_bytes"), 0);
+  EXPECT_GT(step.getArenaAttr().getHost(), 0);
   EXPECT_EQ(run(), 0) << output;
 }
 

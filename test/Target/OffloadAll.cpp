@@ -13,6 +13,7 @@
 
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/CodeGen.h"
 #include "fsdp/Target/Linker.h"
@@ -54,7 +55,7 @@ static bool canWait(Value value, Operation *loss, bool &isRead) {
 }
 
 /// Marks what it can; returns how many values.
-static int64_t mark(func::FuncOp step) {
+static int64_t mark(ProgramOp step) {
   Operation *loss = getLossOp(step);
   int64_t count = 0;
   for (auto launch : step.getOps<LaunchOp>()) {
@@ -83,19 +84,19 @@ static llvm::Error plan(Frontend &frontend, StringRef toolDir) {
     file = *found;
   }
   return frontend.runPipeline("plan", [&](OpPassManager &pm) {
-    pm.addPass(createOffloadActivations());
+    pm.addNestedPass<ProgramOp>(createOffloadActivations());
     if (!file.empty()) {
       ScheduleStepOptions schedule;
       schedule.cluster = file;
       schedule.order = order;
-      pm.addPass(createPlanArena({/*draft=*/true}));
-      pm.addPass(createScheduleStep(schedule));
+      pm.addNestedPass<ProgramOp>(createPlanArena({/*draft=*/true}));
+      pm.addNestedPass<ProgramOp>(createScheduleStep(schedule));
     }
     buildCpuKernelPipeline(pm);
     PlanArenaOptions arena;
     arena.guard = guard;
-    pm.addPass(createPlanArena(arena));
-    pm.addPass(createVerifySchedule());
+    pm.addNestedPass<ProgramOp>(createPlanArena(arena));
+    pm.addNestedPass<ProgramOp>(createVerifySchedule());
   });
 }
 
@@ -144,17 +145,13 @@ static llvm::Error run(const StepOptions &options, StringRef toolDir) {
     return error;
   if (llvm::Error error = frontend.makeKernels(module, options))
     return error;
-  auto function = module.lookupSymbol<func::FuncOp>(names::kStep);
-  int64_t count = mark(function);
+  ProgramOp program = getTrainProgram(module);
+  int64_t count = mark(program);
   if (llvm::Error error = plan(frontend, toolDir))
     return error;
-  auto arena = function->getAttrOfType<DictionaryAttr>(names::kArena);
-  auto getBytes = [&](StringRef key) {
-    auto bytes = arena.getAs<IntegerAttr>(key);
-    return bytes ? bytes.getInt() : 0;
-  };
-  llvm::outs() << count << " values, " << getBytes("bytes")
-               << " bytes of the device, " << getBytes("host_bytes")
+  ArenaAttr arena = program.getArenaAttr();
+  llvm::outs() << count << " values, " << arena.getBytes()
+               << " bytes of the device, " << arena.getHost()
                << " of the host\n";
   auto cpu = TargetCpu::parse("native");
   if (!cpu)

@@ -12,6 +12,7 @@
 
 #include "../Schedule/MutantCounts.h"
 #include "StepChanger.h"
+#include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Frontend.h"
 #include "fsdp/Target/StepScheduler.h"
@@ -100,7 +101,7 @@ protected:
       return message;
     PassManager pm(module.getContext());
     pm.enableVerifier(false);
-    pm.addPass(createVerifySchedule());
+    pm.addNestedPass<ProgramOp>(createVerifySchedule());
     return failed(pm.run(module)) ? message : "";
   }
 };
@@ -117,14 +118,14 @@ TEST_P(PlacedStepMutants, HarmfulOnesAreRefusedAndNoOthers) {
   ASSERT_NO_FATAL_FAILURE(compile(frontend, options));
   ModuleOp module = frontend.getModule();
   ASSERT_EQ(getRefusal(module), "");
-  auto original = module.lookupSymbol<func::FuncOp>(names::kStep);
+  auto original = getTrainProgram(module);
   original->remove();
 
   int harmful = 0, harmless = 0, rejected = 0, accepted = 0;
   for (const ChangeClass &kind : kClasses) {
     int found = 0;
     for (unsigned seed = 0; seed != 400 && found != 24; ++seed) {
-      func::FuncOp step = original.clone();
+      ProgramOp step = original.clone();
       module.push_back(step);
       StepChanger changer(module, GetParam().focus, seed);
       if ((changer.*kind.change)()) {

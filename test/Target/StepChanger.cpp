@@ -8,6 +8,7 @@
 #include "StepChanger.h"
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/StepStructure.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
@@ -27,8 +28,8 @@ bool StepChanger::isInFocus(StartOp start) {
 }
 
 StepChanger::StepChanger(ModuleOp module, Focus focus, unsigned seed)
-    : step(module.lookupSymbol<func::FuncOp>(names::kStep)), focus(focus),
-      builder(module.getContext()), random(seed) {
+    : step(getTrainProgram(module)), focus(focus), builder(module.getContext()),
+      random(seed) {
   auto addReader = [&](Operation *op, Value value) {
     readers.push_back({op, value, getWholeValue(value)});
   };
@@ -58,12 +59,6 @@ StepChanger::StepChanger(ModuleOp module, Focus focus, unsigned seed)
 //===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
-
-void StepChanger::setArena(StringRef key, int64_t bytes) {
-  NamedAttrList arena(step->getAttrOfType<DictionaryAttr>(names::kArena));
-  arena.set(key, builder.getI64IntegerAttr(bytes));
-  step->setAttr(names::kArena, arena.getDictionary(step.getContext()));
-}
 
 void StepChanger::setPlace(Value value, int64_t offset) {
   Operation *op = value.getDefiningOp();
@@ -99,19 +94,27 @@ bool StepChanger::isSent(Value whole) {
 int64_t StepChanger::addRoom(Value value) {
   int64_t bytes = getTensorBytes(value.getType());
   bool isHost = isa<HostType>(value.getType());
-  StringRef key = isHost ? "host_bytes" : "bytes";
-  int64_t offset = getArena(key);
+  ArenaAttr arena = step.getArenaAttr();
+  int64_t offset = isHost ? arena.getHost() : arena.getBytes();
   int64_t end = llvm::alignTo(offset + bytes, kArenaAlignment);
-  setArena(key, end);
-  if (isHost)
+  auto set = [&](int64_t size, int64_t host, int64_t communicated,
+                 int64_t transient, DenseI64ArrayAttr peak) {
+    step.setArenaAttr(ArenaAttr::get(step.getContext(), size, arena.getState(),
+                                     arena.getInputs(), communicated, transient,
+                                     host, arena.getBorder(), peak));
+  };
+  if (isHost) {
+    set(arena.getBytes(), end, arena.getCommunicated(), arena.getTransient(),
+        arena.getPeak());
     return offset;
-  // As much more may be in use at once.
-  setArena("peak_other", getArena("peak_other") + end - offset);
-  if (isSent(value)) {
-    setArena("communicated_bytes", end - getArena("communicated_offset"));
-    setArena("transient_offset", end);
   }
-  setArena("transient_bytes", end - getArena("transient_offset"));
+  // As much more may be in use at once.
+  SmallVector<int64_t> peak(arena.getPeak().asArrayRef());
+  peak.back() += end - offset;
+  int64_t base = arena.getState() + arena.getInputs();
+  int64_t communicated = isSent(value) ? end - base : arena.getCommunicated();
+  set(end, arena.getHost(), communicated, end - base - communicated,
+      builder.getDenseI64ArrayAttr(peak));
   return offset;
 }
 
@@ -468,7 +471,7 @@ bool StepChanger::placeTogether() {
 bool StepChanger::overwriteWhileRunning() {
   StartOp start = pickFrom(starts);
   SmallVector<Value> written;
-  for (Operation *op = start->getNextNode(); !isa<WaitOp, func::ReturnOp>(op);
+  for (Operation *op = start->getNextNode(); !isa<WaitOp, fsdp::ReturnOp>(op);
        op = op->getNextNode())
     if (isa<LaunchOp>(op))
       llvm::append_range(written, op->getResults());
@@ -488,8 +491,9 @@ bool StepChanger::overwriteWhileRunning() {
 bool StepChanger::placeOutside() {
   Value moved = pickFrom(values);
   bool isHost = isa<HostType>(moved.getType());
-  move(moved,
-       pick(2) ? getArena(isHost ? "host_bytes" : "bytes") : -kArenaAlignment);
+  move(moved, pick(2) ? (isHost ? step.getArenaAttr().getHost()
+                                : step.getArenaAttr().getBytes())
+                      : -kArenaAlignment);
   return true;
 }
 
@@ -572,7 +576,7 @@ bool StepChanger::startLater() {
   StartOp start = pickFrom(starts);
   Operation *behind = nullptr;
   for (Operation *op = start->getNextNode();
-       !isa<StartOp, WaitOp, func::ReturnOp>(op); op = op->getNextNode())
+       !isa<StartOp, WaitOp, fsdp::ReturnOp>(op); op = op->getNextNode())
     if (!behind || pick(2))
       behind = op;
   if (!behind)

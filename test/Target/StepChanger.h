@@ -105,12 +105,6 @@ private:
   WaitOp copyWait(StartOp start, WaitOp wait);
   Value getOuterSource(WaitOp wait, unsigned part);
   void replaceBySource(Value result, Value source);
-  int64_t getArena(StringRef key) {
-    return step->getAttrOfType<DictionaryAttr>(names::kArena)
-        .getAs<IntegerAttr>(key)
-        .getInt();
-  }
-  void setArena(StringRef key, int64_t bytes);
   void setPlace(Value value, int64_t offset);
   void move(Value whole, int64_t offset);
   int64_t addRoom(Value value);
@@ -124,7 +118,7 @@ private:
     return cast<Op>(builder.clone(*op));
   }
 
-  func::FuncOp step;
+  ProgramOp step;
   Focus focus;
   OpBuilder builder;
   std::mt19937 random;

@@ -21,8 +21,8 @@ inline rt::Status runStep(rt::Context &context, const Step &step) {
   static thread_local const Step *current = nullptr;
   current = &step;
   fsdp_rt_program program = {
-      FSDP_RT_ABI_VERSION, 0, "{}",
-      [](fsdp_rt_context *ctx) -> int32_t { return (*current)(ctx); }, nullptr};
+      "step", [](fsdp_rt_context *ctx) -> int32_t { return (*current)(ctx); },
+      nullptr};
   return context.step(program);
 }
 

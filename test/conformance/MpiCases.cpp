@@ -108,7 +108,7 @@ Status stepForever(World &world, const Step &last) {
   };
   currentStep = &step;
   fsdp_rt_program program = {
-      FSDP_RT_ABI_VERSION, 0, "{}",
+      "step",
       [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); },
       nullptr};
   while (true)

@@ -71,8 +71,8 @@ static void check(ModuleOp before, ModuleOp after) {
   expect(has["fsdp.reduce_scatter"] == 2,
          "2 reduce-scatters, got " + llvm::Twine(has["fsdp.reduce_scatter"]));
 
-  auto step = after.lookupSymbol<func::FuncOp>("step");
-  expect(bool(step), "a function @step");
+  auto step = after.lookupSymbol<mlir::fsdp::ProgramOp>("train");
+  expect(bool(step), "a program @train");
   if (!step)
     return;
   int64_t fromGather = 0;

@@ -11,7 +11,7 @@
 
 int main(void) {
   fsdp_session *session;
-  if (fsdp_create(step_program(), NULL, &session) != FSDP_OK ||
+  if (fsdp_create(step_artifact(), NULL, &session) != FSDP_OK ||
       fsdp_init_from_seed(session, 0) != FSDP_OK) {
     fprintf(stderr, "%s\n", fsdp_last_error(session));
     return 1;

@@ -30,7 +30,7 @@ protected:
   Ints readInts(BatchSource &source, int64_t step) {
     Ints values;
     std::vector<char *> dst;
-    for (const Input &input : manifest.inputs)
+    for (const Input &input : manifest.train().inputs)
       values.emplace_back(input.numel);
     for (auto &list : values)
       dst.push_back(reinterpret_cast<char *>(list.data()));
@@ -40,7 +40,7 @@ protected:
   std::unique_ptr<BatchSource> open(const std::string &spec, int rank = 0,
                                     int ranks = 1) {
     manifest = parsed(description);
-    auto source = openBatches(spec, manifest, rank, ranks, notes);
+    auto source = openBatches(spec, manifest.train(), rank, ranks, notes);
     EXPECT_TRUE(source.isOk()) << source.status().message();
     return source.isOk() ? std::move(*source) : nullptr;
   }
@@ -51,7 +51,7 @@ protected:
   }
   std::string refusal(const std::string &spec, int ranks = 1) {
     manifest = parsed(description);
-    return messageOf(openBatches(spec, manifest, 0, ranks, notes));
+    return messageOf(openBatches(spec, manifest.train(), 0, ranks, notes));
   }
   void tokens(const std::string &dtype = "I64", json high = 300) {
     addInput(description, "input_ids", dtype, {2, 3}, 0, high);
@@ -111,9 +111,9 @@ TEST_F(BatchesTest, TokensOutOfBoundsAreNamed) {
   ints(text("x", "abcdefghijklm"), 1);
   EXPECT_CONTAINS(messageOf(failure), "/x: token 101 at byte 4, for input "
                                       "'input_ids': expected 0 <= token < 101");
-  description["inputs"][1]["low"] = 'c';
-  description["inputs"][1]["high"] = nullptr;
-  description["inputs"][0]["high"] = nullptr;
+  description["programs"][0]["inputs"][1]["low"] = 'c';
+  description["programs"][0]["inputs"][1]["high"] = nullptr;
+  description["programs"][0]["inputs"][0]["high"] = nullptr;
   ints(text("x", "abcdefghijklm"), 1);
   EXPECT_CONTAINS(messageOf(failure), "token 98 at byte 1, for input 'labels': "
                                       "expected 99 <= token");
@@ -144,7 +144,7 @@ TEST_F(BatchesTest, TokenFilesThatDoNotFitAreRefused) {
   EXPECT_CONTAINS(refusal(text("x", "abcdefgh")),
                   "inputs of one shape, got [2, 3] for 'input_ids' and I64 [2, "
                   "4] for 'mask'");
-  description["inputs"] = json::array();
+  description["programs"][0]["inputs"] = json::array();
   EXPECT_CONTAINS(refusal(text("x", "abcdefgh")), "a program with inputs");
   addInput(description, "pixels", "F32", {2, 3}, nullptr, nullptr);
   EXPECT_CONTAINS(refusal(text("x", "abcdefgh")),
@@ -301,7 +301,7 @@ TEST_F(StoredBatchesTest, ValuesOutOfBoundsAreNamed) {
 }
 
 TEST_F(StoredBatchesTest, ValuesBesideTheBoundsMayBeAllowed) {
-  description["inputs"][1]["allowed"] = {-100, 255};
+  description["programs"][0]["inputs"][1]["allowed"] = {-100, 255};
   labels[0] = -100;
   labels[1] = 255;
   EXPECT_EQ(ints(write(), 1)[1], (std::vector<int64_t>{-100, 255}));
@@ -391,7 +391,7 @@ TEST_F(BatchesTest, RandomFloatsAndBools) {
 TEST_F(BatchesTest, RandomDrawsFromItsOwnRange) {
   addInput(description, "ids", "I64", {1000}, -13, 13);
   addInput(description, "open", "I64", {1000}, nullptr, nullptr);
-  for (json &input : description["inputs"])
+  for (json &input : description["programs"][0]["inputs"])
     input["draw"] = {2, 5};
   for (const std::vector<int64_t> &values : ints("random:seed=3", 1))
     EXPECT_EQ(std::set<int64_t>(values.begin(), values.end()),
@@ -400,7 +400,7 @@ TEST_F(BatchesTest, RandomDrawsFromItsOwnRange) {
 
 TEST_F(BatchesTest, TokenDataNeedsToKnowTheShift) {
   tokens();
-  description["inputs"][1]["shift"] = nullptr;
+  description["programs"][0]["inputs"][1]["shift"] = nullptr;
   EXPECT_CONTAINS(refusal(text("x.txt", "abcdefghijklm")),
                   "x.txt: token data fills every input from the same tokens, "
                   "and nothing says how many tokens later 'labels' starts; "
@@ -412,18 +412,18 @@ TEST_F(BatchesTest, TokenDataNeedsToKnowTheShift) {
 TEST_F(BatchesTest, UnusualValuesAreNamed) {
   addInput(description, "bounded", "I64", {2}, 0, 4);
   addInput(description, "open", "I64", {3}, nullptr, nullptr);
-  for (json &input : description["inputs"])
+  for (json &input : description["programs"][0]["inputs"])
     input["draw"] = {0, 4};
-  description["inputs"][1]["allowed"] = {-100};
+  description["programs"][0]["inputs"][1]["allowed"] = {-100};
   manifest = parsed(description);
   int64_t bounded[] = {3, 9}, open[] = {3, -100, 4};
   const char *inputs[] = {reinterpret_cast<const char *>(bounded),
                           reinterpret_cast<const char *>(open)};
-  EXPECT_EQ(findUnusualValue(manifest, inputs),
+  EXPECT_EQ(findUnusualValue(manifest.train(), inputs),
             "input 'open' holds 4 in element 2, outside of 0 <= value < 4, or "
             "-100");
   open[2] = 0;
-  EXPECT_EQ(findUnusualValue(manifest, inputs), "");
+  EXPECT_EQ(findUnusualValue(manifest.train(), inputs), "");
 }
 
 TEST_F(BatchesTest, RandomNeedsBoundsAndASeed) {
@@ -443,13 +443,13 @@ TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
   std::vector<Ints> expected;
   for (int64_t step = 5; step <= 40; ++step)
     expected.push_back(ints(path, step));
-  auto loader = BatchLoader::start(open(path), manifest, 5, 40);
+  auto loader = BatchLoader::start(open(path), manifest.train(), 5, 40);
   ASSERT_TRUE(loader.isOk());
   std::vector<char> arena(manifest.arenaBytes);
   for (const Ints &batch : expected) {
     ASSERT_OK((*loader)->next(arena.data()));
     for (size_t i = 0; i < 2; ++i)
-      EXPECT_EQ(std::memcmp(arena.data() + manifest.inputs[i].offset,
+      EXPECT_EQ(std::memcmp(arena.data() + manifest.train().inputs[i].offset,
                             batch[i].data(), 48),
                 0);
   }
@@ -457,8 +457,8 @@ TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
 
 TEST_F(BatchesTest, LoaderFailsAtTheStepThatIsBad) {
   tokens("I64", 'z');
-  auto loader =
-      BatchLoader::start(open(text("x", "abcdefghijklz")), manifest, 1, 9);
+  auto loader = BatchLoader::start(open(text("x", "abcdefghijklz")),
+                                   manifest.train(), 1, 9);
   ASSERT_TRUE(loader.isOk());
   std::vector<char> arena(manifest.arenaBytes);
   EXPECT_OK((*loader)->next(arena.data()));
@@ -470,7 +470,7 @@ TEST_F(BatchesTest, LoaderMayEndEarly) {
   tokens();
   std::string path = text("x.txt", "abcdefghijklm");
   for (int i = 0; i < 20; ++i) {
-    auto loader = BatchLoader::start(open(path), manifest, 1, 1000000);
+    auto loader = BatchLoader::start(open(path), manifest.train(), 1, 1000000);
     ASSERT_TRUE(loader.isOk());
   }
 }

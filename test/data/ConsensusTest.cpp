@@ -331,10 +331,12 @@ TEST_F(CheckpointTest, FingerprintSeesShapesAlone) {
 /// A program whose arena no machine has: its ranks cannot be created.
 TEST(RankTeam, RanksThatCannotBeCreatedAreTold) {
   json description = makeManifest(1, 2, {});
-  description["arena"]["bytes"] = int64_t(1) << 55;
+  setArenaBytes(description, int64_t(1) << 55);
   std::string text = description.dump();
-  fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
-                             [](fsdp_rt_context *) { return 0; }, nullptr};
+  fsdp_rt_program code = {"train", [](fsdp_rt_context *) { return 0; },
+                          nullptr};
+  fsdp_rt_artifact program = {FSDP_RT_ABI_VERSION, 1, text.c_str(), &code,
+                              nullptr};
   Manifest manifest = parsed(description);
   EXPECT_CONTAINS(messageOf(RankTeam::start(localRanks(2), 2, program, manifest,
                                             RankOptions())),
@@ -344,8 +346,10 @@ TEST(RankTeam, RanksThatCannotBeCreatedAreTold) {
 TEST(RankTeam, CallsReachEveryRank) {
   json description = makeManifest(1, 3, {});
   std::string text = description.dump();
-  fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
-                             [](fsdp_rt_context *) { return 0; }, nullptr};
+  fsdp_rt_program code = {"train", [](fsdp_rt_context *) { return 0; },
+                          nullptr};
+  fsdp_rt_artifact program = {FSDP_RT_ABI_VERSION, 1, text.c_str(), &code,
+                              nullptr};
   Manifest manifest = parsed(description);
   auto team =
       RankTeam::start(localRanks(3), 3, program, manifest, RankOptions());

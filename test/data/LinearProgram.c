@@ -27,6 +27,7 @@
 //               skip          says that it skips steps that are not finite, and
 //                             does; norm is not finite in step 3
 //               own           the buffer is each rank's own: a sum of inputs
+//               noeval        compiled without the evaluation
 //   LINEAR_DELAY=N            each step takes N microseconds more
 //
 //===----------------------------------------------------------------------===//
@@ -62,14 +63,22 @@ enum {
   IDS = 3072,
   LABELS = 3328,
   FLAG = 3584,
-  ARENA = 3840
+  ARENA = 3840,
+  /* of the evaluation: over what the step has there */
+  STATES = LR,
+  EVAL_IDS = LR,
+  EVAL_LABELS = CLIP,
+  EVAL_LOSS = LOSS,
+  PREDICTION = NORM,
+  EVAL_ARENA = GRADIENT
 };
 
 static int replicas, shards, shard_numel, flaw_step;
 static char flaw[16];
 static int has_queues;
 static unsigned delay; /* of a step, in microseconds */
-static char manifest[8192];
+static char manifest[12288];
+#define QUEUES "\"all_gather\", \"reduce\", \"all_reduce\""
 
 /* operands: whole, ids, labels, gradient, loss, count, flag */
 static void forward_backward(char *const *operands, char *scratch,
@@ -161,7 +170,7 @@ static const fsdp_rt_collective_desc *const parts[EVENTS] = {
     &part[0], &part[1], &part[2], &part[3], &part[4]};
 static const int64_t scattered[] = {SCATTERED}, replicated[] = {REPLICATED};
 #define START(event, after, after_count, kind, queue)                          \
-  {"transfer", &parts[event], 1, after, after_count, event, kind, queue}
+  { "transfer", &parts[event], 1, after, after_count, event, kind, queue }
 static const fsdp_rt_start_desc start[EVENTS] = {
     START(GATHERED, NULL, 0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER),
     START(SCATTERED, NULL, 0, FSDP_RT_REDUCE_SCATTER, FSDP_RT_QUEUE_REDUCE),
@@ -190,8 +199,8 @@ static void describe_collectives(void) {
 static const int64_t forward_operands[] = {WHOLE, IDS,   LABELS, GRADIENT,
                                            LOSS,  COUNT, FLAG};
 static const int64_t square_operands[] = {GRADIENT_SHARD, NORM};
-static const int64_t update_operands[] = {
-    SHARD, MOMENTUM, STEP, GRADIENT_SHARD, NORM, LR, CLIP};
+static const int64_t update_operands[] = {SHARD, MOMENTUM, STEP, GRADIENT_SHARD,
+                                          NORM,  LR,       CLIP};
 static const fsdp_rt_check_desc check = {"the data is flawed", FLAG};
 
 /* Beside the step. */
@@ -232,11 +241,81 @@ static int32_t step(fsdp_rt_context *ctx) {
   return launch(ctx, "update", update, update_operands, 7);
 }
 
+/* operands: whole, ids, labels, loss, prediction */
+static void forward(char *const *operands, char *scratch, int64_t begin,
+                    int64_t end) {
+  const float *whole = (const float *)operands[0];
+  const int64_t *ids = (const int64_t *)operands[1];
+  const int64_t *labels = (const int64_t *)operands[2];
+  float *loss = (float *)operands[3], *prediction = (float *)operands[4];
+  (void)scratch, (void)begin, (void)end;
+  *loss = 0;
+  for (int b = 0; b < BATCH; ++b) {
+    float y = whole[SEQUENCE], target = 0;
+    for (int k = 0; k < SEQUENCE; ++k) {
+      y += whole[k] * (ids[b * SEQUENCE + k] / 64.0f);
+      target += labels[b * SEQUENCE + k] / 64.0f;
+    }
+    prediction[b] = y;
+    *loss += (y - target) * (y - target) / BATCH;
+  }
+}
+
+static const int64_t evaluate_operands[] = {WHOLE, EVAL_IDS, EVAL_LABELS,
+                                            EVAL_LOSS, PREDICTION};
+
+static int32_t evaluate(fsdp_rt_context *ctx) {
+  int32_t rc;
+  if ((rc = has_queues ? fsdp_rt_start(ctx, &start[GATHERED])
+                       : fsdp_rt_all_gather(ctx, &part[GATHERED])) ||
+      (rc = has_queues ? fsdp_rt_wait(ctx, &arrival[GATHERED]) : 0) ||
+      (rc = launch(ctx, "forward", forward, evaluate_operands, 5)) ||
+      (rc = has_queues ? fsdp_rt_start(ctx, &start[LOSS_SUMMED])
+                       : fsdp_rt_all_reduce(ctx, &part[LOSS_SUMMED])))
+    return rc;
+  return has_queues ? fsdp_rt_wait(ctx, &arrival[LOSS_SUMMED]) : 0;
+}
+
+static const fsdp_rt_program programs[] = {{"train", step, NULL},
+                                           {"evaluate", evaluate, NULL}};
+
+/* Outside of write_manifest, so that the artifact is known by then. */
+extern fsdp_rt_artifact
+    fsdp_rt_artifact_of_tests __asm__("fsdp_rt_artifact_entry");
+
+/* The program that evaluates, as the manifest lists it after the other. */
+static void describe_evaluation(char *at, size_t size) {
+  if (strcmp(flaw, "noeval") == 0) {
+    fsdp_rt_artifact_of_tests.program_count = 1;
+    *at = 0;
+    return;
+  }
+  snprintf(
+      at, size,
+      ", {\"name\": \"evaluate\", \"kind\": \"eval\","
+      " \"events\": %d, \"queues\": [%s],"
+      " \"arena\": {\"bytes\": %d, \"host_bytes\": 0, \"segments\": []},"
+      " \"plan\": {\"parameters\": 1, \"gradients\": 1, \"optimizer\": 1,"
+      "  \"gathered\": 1, \"activations\": 1, \"other\": 1},"
+      " \"traffic\": [], \"inputs\": ["
+      "  {\"name\": \"input_ids\", \"dtype\": \"I64\", \"shape\": [%d, %d],"
+      "   \"offset\": %d, \"low\": 0, \"high\": %d, \"shift\": 0},"
+      "  {\"name\": \"labels\", \"dtype\": \"I64\", \"shape\": [%d, %d],"
+      "   \"offset\": %d, \"low\": 0, \"high\": %d, \"shift\": 1}],"
+      " \"scalars\": [], \"outputs\": ["
+      "  {\"name\": \"loss\", \"dtype\": \"F32\", \"shape\": [],"
+      "   \"offset\": %d},"
+      "  {\"name\": \"prediction\", \"dtype\": \"F32\", \"shape\": [%d],"
+      "   \"offset\": %d}]}",
+      has_queues ? EVENTS : 0, has_queues ? QUEUES : "", EVAL_ARENA, BATCH,
+      SEQUENCE, EVAL_IDS, VOCABULARY, BATCH, SEQUENCE, EVAL_LABELS, VOCABULARY,
+      EVAL_LOSS, BATCH, PREDICTION);
+}
+
 /* The manifest of this mesh; runs before main and when a library is opened. */
 __attribute__((constructor)) static void write_manifest(void) {
   const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW"),
-             *budget = getenv("LINEAR_BUDGET"),
-             *wait = getenv("LINEAR_DELAY");
+             *budget = getenv("LINEAR_BUDGET"), *wait = getenv("LINEAR_DELAY");
   delay = wait ? (unsigned)atoi(wait) : 0;
   has_queues = getenv("LINEAR_QUEUES") != NULL;
   replicas = 1;
@@ -249,12 +328,12 @@ __attribute__((constructor)) static void write_manifest(void) {
   shard_numel = (PARAMETERS + shards - 1) / shards;
   describe_collectives();
   if (strcmp(flaw, "manifest") == 0) {
-    strcpy(manifest, "{\"format\": 1,");
+    strcpy(manifest, "{\"format\": 2,");
     return;
   }
-  snprintf(
+  int length = snprintf(
       manifest, sizeof manifest,
-      "{\"format\": 1, \"name\": \"linear\", \"fingerprint\": \"%s\","
+      "{\"format\": 2, \"name\": \"linear\", \"fingerprint\": \"%s\","
       " \"traced\": {\"step\": \"%064d\", \"optimizer\": \"%064d\","
       "  \"constants\": [%s]}, \"skips_nonfinite\": %s,"
       " \"target\": {\"kind\": \"cpu\", \"cpu\": \"generic\","
@@ -264,15 +343,8 @@ __attribute__((constructor)) static void write_manifest(void) {
       " \"strategy\": \"hybrid_shard\", \"wrap\": \"none\","
       " \"groups\": [{\"axes\": [\"shard\"]}, {\"axes\": [\"replicate\"]},"
       "  {\"axes\": [\"replicate\", \"shard\"]}],"
-      " \"events\": %d, \"queues\": [%s],"
-      " \"arena\": {\"bytes\": %d, \"host_bytes\": 0,"
-      "  \"scratch_bytes\": 64, \"budget_bytes\": %lld, \"segments\": ["
-      "  {\"name\": \"state\", \"offset\": 0, \"bytes\": %d},"
-      "  {\"name\": \"communicated\", \"offset\": %d, \"bytes\": %d},"
-      "  {\"name\": \"transient\", \"offset\": %d, \"bytes\": %d}]},"
-      " \"plan\": {\"parameters\": 1, \"gradients\": 1, \"optimizer\": 1,"
-      "  \"gathered\": 1, \"activations\": 1, \"other\": 1},"
-      " \"traffic\": [],"
+      " \"arena\": {\"bytes\": %d, \"host_bytes\": 0, \"state_bytes\": %d,"
+      "  \"scratch_bytes\": 64, \"budget_bytes\": %lld},"
       " \"flat_params\": ["
       "  {\"name\": \"linear\", \"unit\": \"linear\", \"dtype\": \"F32\","
       "   \"numel\": %d, \"shard_numel\": %d, \"shard_axes\": [\"shard\"],"
@@ -297,6 +369,15 @@ __attribute__((constructor)) static void write_manifest(void) {
       " \"buffers\": [{\"fqn\": \"count\", \"dtype\": \"I64\", \"shape\": [],"
       "  \"offset\": %d, \"per_rank\": %s,"
       "  \"init\": {\"kind\": \"values\", \"values\": [0]}}],"
+      " \"programs\": [{\"name\": \"train\", \"kind\": \"train\","
+      " \"events\": %d, \"queues\": [%s],"
+      " \"arena\": {\"bytes\": %d, \"host_bytes\": 0, \"segments\": ["
+      "  {\"name\": \"state\", \"offset\": 0, \"bytes\": %d},"
+      "  {\"name\": \"inputs\", \"offset\": %d, \"bytes\": %d},"
+      "  {\"name\": \"transient\", \"offset\": %d, \"bytes\": %d}]},"
+      " \"plan\": {\"parameters\": 1, \"gradients\": 1, \"optimizer\": 1,"
+      "  \"gathered\": 1, \"activations\": 1, \"other\": 1},"
+      " \"traffic\": [],"
       " \"inputs\": ["
       "  {\"name\": \"input_ids\", \"dtype\": \"I64\", \"shape\": [%d, %d],"
       "   \"offset\": %d, \"low\": 0, \"high\": %d, \"shift\": 0},"
@@ -307,27 +388,31 @@ __attribute__((constructor)) static void write_manifest(void) {
       "   \"default\": %s},"
       "  {\"name\": \"%s\", \"dtype\": \"F32\", \"offset\": %d,"
       "   \"default\": %s}],"
-      " \"outputs\": {\"loss\": {\"dtype\": \"F32\", \"offset\": %d},"
-      "  \"grad_norm\": {\"dtype\": \"F32\", \"offset\": %d}}}",
+      " \"outputs\": ["
+      "  {\"name\": \"loss\", \"dtype\": \"F32\", \"shape\": [],"
+      "   \"offset\": %d},"
+      "  {\"name\": \"grad_norm\", \"dtype\": \"F32\", \"shape\": [],"
+      "   \"offset\": %d}]}",
       strcmp(flaw, "other") == 0 ? "abd" : "abc", strcmp(flaw, "step") == 0,
       strcmp(flaw, "optimizer") == 0,
       strcmp(flaw, "optimizer") == 0 ? "0.9" : "0.5",
       strcmp(flaw, "skip") == 0 ? "true" : "false",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
-      shards, has_queues ? EVENTS : 0,
-      has_queues ? "\"all_gather\", \"reduce\", \"all_reduce\"" : "", ARENA,
-      budget ? atoll(budget) : 0LL, WHOLE, WHOLE, IDS - WHOLE, IDS, ARENA - IDS,
-      shard_numel * shards, shard_numel, SHARD, SEQUENCE,
+      shards, ARENA, STATES, budget ? atoll(budget) : 0LL, shard_numel * shards,
+      shard_numel, SHARD, SEQUENCE,
       strcmp(flaw, "noinit") == 0
           ? "null"
           : "{\"kind\": \"normal\", \"mean\": 0.0, \"std\": 0.1}",
       SEQUENCE, MOMENTUM, STEP, GAIN, COUNT,
-      strcmp(flaw, "own") == 0 ? "true" : "false", BATCH, SEQUENCE, IDS, VOCABULARY,
-      BATCH, SEQUENCE, LABELS, VOCABULARY, LR,
-      strcmp(flaw, "nolr") == 0 ? "null" : "0.001",
+      strcmp(flaw, "own") == 0 ? "true" : "false", has_queues ? EVENTS : 0,
+      has_queues ? QUEUES : "", ARENA, STATES, STATES, WHOLE - STATES, WHOLE,
+      ARENA - WHOLE, BATCH, SEQUENCE, IDS, VOCABULARY, BATCH, SEQUENCE, LABELS,
+      VOCABULARY, LR, strcmp(flaw, "nolr") == 0 ? "null" : "0.001",
       strcmp(flaw, "noclip") == 0 ? "ceiling" : "clip_norm", CLIP,
       strcmp(flaw, "noclip") == 0 ? "1e30" : "null", LOSS, NORM);
+  describe_evaluation(manifest + length, sizeof manifest - (size_t)length);
+  strcat(manifest, "]}");
 }
 
-const fsdp_rt_program fsdp_rt_program_entry = {FSDP_RT_ABI_VERSION, 0, manifest,
-                                               step, NULL};
+fsdp_rt_artifact fsdp_rt_artifact_of_tests = {FSDP_RT_ABI_VERSION, 2, manifest,
+                                              programs, NULL};

@@ -25,13 +25,14 @@ json good() {
   addBuffer(manifest, "buf", "F32", {2},
             {{"kind", "values"}, {"values", {1.5, "-inf"}}});
   addInput(manifest, "input_ids", "I64", {2, 3}, 0, 10, 1);
-  manifest["arena"]["segments"].push_back(
+  json &program = manifest["programs"][0];
+  program["arena"]["segments"].push_back(
       {{"name", "state"}, {"offset", 0}, {"bytes", 512}});
-  manifest["arena"]["segments"].push_back(
+  program["arena"]["segments"].push_back(
       {{"name", "rest"}, {"offset", 512}, {"bytes", 512}});
-  manifest["events"] = 7;
-  manifest["queues"] = {"all_gather", "all_reduce"};
-  manifest["traffic"].push_back(
+  program["events"] = 7;
+  program["queues"] = {"all_gather", "all_reduce"};
+  program["traffic"].push_back(
       {{"group", 1}, {"kind", "all_gather"}, {"calls", 1}, {"bytes", 2}});
   return manifest;
 }
@@ -52,33 +53,34 @@ TEST(Manifest, ReadsEverything) {
   memcpy(values, m.buffers[0].init.values.data(), 8);
   EXPECT_EQ(values[0], 1.5f);
   EXPECT_EQ(values[1], -INFINITY);
-  EXPECT_EQ(m.inputs[0].shift, 1);
-  EXPECT_EQ(*m.inputs[0].high, 10);
+  EXPECT_EQ(m.train().inputs[0].shift, 1);
+  EXPECT_EQ(*m.train().inputs[0].high, 10);
   EXPECT_EQ(m.groups[1], std::vector<int>{0});
-  EXPECT_EQ(m.traffic[0].group, 1);
-  EXPECT_EQ(m.events, 7);
-  EXPECT_EQ(m.queues, (std::vector<int32_t>{FSDP_RT_QUEUE_ALL_GATHER,
-                                            FSDP_RT_QUEUE_ALL_REDUCE}));
-  EXPECT_NE(m.findInput("input_ids"), nullptr);
-  EXPECT_EQ(m.findScalar("clip_norm"), nullptr);
+  EXPECT_EQ(m.train().traffic[0].group, 1);
+  EXPECT_EQ(m.train().events, 7);
+  EXPECT_EQ(m.train().queues, (std::vector<int32_t>{FSDP_RT_QUEUE_ALL_GATHER,
+                                                    FSDP_RT_QUEUE_ALL_REDUCE}));
+  EXPECT_NE(m.train().findInput("input_ids"), nullptr);
+  EXPECT_EQ(m.train().findScalar("clip_norm"), nullptr);
 }
 
 TEST(Manifest, ClipNormWithoutDefaultIsInfinite) {
   json m = good();
-  m["scalars"].push_back({{"name", "clip_norm"},
-                          {"dtype", "F32"},
-                          {"offset", m["arena"]["bytes"]},
-                          {"default", nullptr}});
-  m["arena"]["bytes"] = m["arena"]["bytes"].get<int>() + 256;
-  EXPECT_EQ(*parsed(m).findScalar("clip_norm")->init, INFINITY);
+  m["programs"][0]["scalars"].push_back({{"name", "clip_norm"},
+                                         {"dtype", "F32"},
+                                         {"offset", m["arena"]["bytes"]},
+                                         {"default", nullptr}});
+  setArenaBytes(m, m["arena"]["bytes"].get<int>() + 256);
+  EXPECT_EQ(*parsed(m).train().findScalar("clip_norm")->init, INFINITY);
 }
 
 TEST(Manifest, QueuesAndEventsBelongTogether) {
   auto refuse = [](json events, json queues, const std::string &message) {
     json m = good();
-    m["events"] = std::move(events);
-    m["queues"] = std::move(queues);
-    EXPECT_CONTAINS(messageOf(parseManifest(m.dump())), "manifest: " + message);
+    m["programs"][0]["events"] = std::move(events);
+    m["programs"][0]["queues"] = std::move(queues);
+    EXPECT_CONTAINS(messageOf(parseManifest(m.dump())),
+                    "manifest: programs[0]." + message);
   };
   refuse(3, json::array(), "queues: expected a queue for 3 events, got none");
   refuse(0, {"reduce"}, "queues: expected no queue without events, got 1");
@@ -90,9 +92,9 @@ TEST(Manifest, QueuesAndEventsBelongTogether) {
   for (json queues : {json{"reduce", "reduce"}, json{"reduce", "all_gather"}})
     refuse(3, queues, "queues[1]: expected distinct queues in the order");
   json m = good();
-  m["events"] = 0;
-  m["queues"] = json::array();
-  EXPECT_TRUE(parsed(m).queues.empty());
+  m["programs"][0]["events"] = 0;
+  m["programs"][0]["queues"] = json::array();
+  EXPECT_TRUE(parsed(m).train().queues.empty());
 }
 
 json certified() {
@@ -101,18 +103,19 @@ json certified() {
   for (int event = 0; event < 7; ++event)
     transfers.push_back({{"unit", event ? "layers.0" : ""},
                          {"phase", event < 4 ? "forward" : "backward"}});
-  manifest["certificate"] = {{"program", std::string(64, 'a')},
-                             {"issue", std::string(64, '0')},
-                             {"order", "scheduled"},
-                             {"peak_bytes", manifest["arena"]["bytes"]},
-                             {"host_bytes", 0},
-                             {"transfers", transfers}};
+  manifest["programs"][0]["certificate"] = {
+      {"program", std::string(64, 'a')},
+      {"issue", std::string(64, '0')},
+      {"order", "scheduled"},
+      {"peak_bytes", manifest["arena"]["bytes"]},
+      {"host_bytes", 0},
+      {"transfers", transfers}};
   return manifest;
 }
 
 TEST(Manifest, ACertificateSaysWhatTheCodeIs) {
-  EXPECT_FALSE(parsed(good()).certificate.has_value());
-  Manifest m = parsed(certified());
+  EXPECT_FALSE(parsed(good()).train().certificate.has_value());
+  Program m = parsed(certified()).train();
   ASSERT_TRUE(m.certificate.has_value());
   EXPECT_EQ(m.certificate->program, std::string(64, 'a'));
   EXPECT_EQ(m.certificate->order, "scheduled");
@@ -126,7 +129,7 @@ TEST(Manifest, ACertificateSaysWhatTheCodeIs) {
 TEST(Manifest, RefusesACertificateThatDoesNotFit) {
   auto refuse = [](const char *part, auto change) {
     json manifest = certified();
-    change(manifest["certificate"]);
+    change(manifest["programs"][0]["certificate"]);
     EXPECT_CONTAINS(messageOf(parseManifest(manifest.dump())), part);
   };
   refuse("certificate.peak_bytes: expected the",
@@ -150,7 +153,7 @@ TEST(Manifest, RefusesACertificateThatDoesNotFit) {
 
 TEST(Manifest, RanksCompareCertificates) {
   json other = certified();
-  other["certificate"]["program"] = std::string(64, 'b');
+  other["programs"][0]["certificate"]["program"] = std::string(64, 'b');
   EXPECT_NE(programSetting(parsed(certified())).value,
             programSetting(parsed(other)).value);
 }
@@ -168,49 +171,56 @@ TEST(Manifest, Sha256IsTheStandards) {
             "f1809a48a497200e046d39ccc7112cd0");
 }
 
-Status readStatus(const std::string &text, const char *certificate) {
-  fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, text.c_str(),
-                             [](fsdp_rt_context *) { return 0; }, certificate};
-  return readProgram(&program).status();
+Status readStatus(const std::string &text, const char *certificate,
+                  const char *digest) {
+  fsdp_rt_program program = {"train", [](fsdp_rt_context *) { return 0; },
+                             certificate};
+  fsdp_rt_artifact artifact = {FSDP_RT_ABI_VERSION, 1, text.c_str(), &program,
+                               digest};
+  return readArtifact(&artifact).status();
 }
 
-std::string refusalOf(const json &description, const char *certificate) {
-  return readStatus(description.dump(), certificate).message();
+std::string refusalOf(const json &description, const char *certificate,
+                      const char *digest) {
+  return readStatus(description.dump(), certificate, digest).message();
 }
 
 TEST(Manifest, BelongsToTheCodeThatItCameWith) {
   std::string code = std::string(64, 'a'), digest = sha256(certified().dump());
-  EXPECT_EQ(refusalOf(certified(), (code + " " + digest).c_str()), "");
-  EXPECT_EQ(refusalOf(good(), nullptr), "");
+  EXPECT_EQ(refusalOf(certified(), code.c_str(), digest.c_str()), "");
+  EXPECT_EQ(refusalOf(good(), nullptr, nullptr), "");
   // Changed since: another name, same program.
   json changed = certified();
   changed["name"] = "other";
-  EXPECT_CONTAINS(refusalOf(changed, (code + " " + digest).c_str()),
+  EXPECT_CONTAINS(refusalOf(changed, code.c_str(), digest.c_str()),
                   "expected the manifest that the code was lowered with");
   // What breaks a rule, or is no JSON, was changed all the same.
   json broken = certified();
-  broken["arena"]["bytes"] = int64_t(broken["arena"]["bytes"]) + 256;
+  setArenaBytes(broken, int64_t(broken["arena"]["bytes"]) + 256);
   for (const std::string &text : {broken.dump(), std::string("{")}) {
-    Status refused = readStatus(text, (code + " " + digest).c_str());
+    Status refused = readStatus(text, code.c_str(), digest.c_str());
     EXPECT_EQ(refused.code(), Code::Failed);
     EXPECT_CONTAINS(refused.message(),
                     "expected the manifest that the code was lowered with");
   }
   // So the compiler wrote it: its fault.
   Status wrong =
-      readStatus(broken.dump(), (code + " " + sha256(broken.dump())).c_str());
+      readStatus(broken.dump(), code.c_str(), sha256(broken.dump()).c_str());
   EXPECT_EQ(wrong.code(), Code::Internal);
   EXPECT_CONTAINS(wrong.message(), "certificate.peak_bytes: expected the");
   // Left from before: another program.
   json stale = certified();
-  stale["certificate"]["program"] = std::string(64, 'b');
-  EXPECT_CONTAINS(refusalOf(stale, (code + " " + sha256(stale.dump())).c_str()),
+  stale["programs"][0]["certificate"]["program"] = std::string(64, 'b');
+  EXPECT_CONTAINS(refusalOf(stale, code.c_str(), sha256(stale.dump()).c_str()),
                   "expected a manifest of program " + code +
                       ", got one of program bbbb");
-  EXPECT_CONTAINS(refusalOf(certified(), nullptr), "got none in the code");
-  EXPECT_CONTAINS(refusalOf(good(), (code + " " + digest).c_str()),
-                  "got none in the manifest");
-  EXPECT_CONTAINS(refusalOf(certified(), code.c_str()), "of digest ");
+  EXPECT_CONTAINS(refusalOf(certified(), nullptr, digest.c_str()),
+                  "got none in the code");
+  EXPECT_CONTAINS(
+      refusalOf(good(), code.c_str(), sha256(good().dump()).c_str()),
+      "got none in the manifest");
+  EXPECT_CONTAINS(refusalOf(certified(), code.c_str(), code.c_str()),
+                  "of digest ");
 }
 
 TEST(Manifest, UnknownKeysAreIgnored) {
@@ -305,7 +315,7 @@ TEST_P(Rule, IsChecked) {
 INSTANTIATE_TEST_SUITE_P(
     Manifest, Rule,
     testing::Values(
-        Broken{"/format", 2, "format: expected 1, got 2"},
+        Broken{"/format", 1, "format: expected 2, got 1"},
         Broken{"/name", "", "name: expected a string that is not empty"},
         Broken{"/target/kind", "tpu", "target.kind: expected cpu or cuda"},
         Broken{"/mesh/0/size", 0, "mesh[0].size: expected an integer from 1"},
@@ -315,14 +325,37 @@ INSTANTIATE_TEST_SUITE_P(
                "groups[0].axes[0]: expected an axis of the mesh"},
         Broken{"/groups/0/axes/1", "shard",
                "groups[0].axes: expected distinct"},
-        Broken{"/arena/bytes", 256, "arena.segments[0] at bytes 0 to 512"},
+        Broken{"/arena/bytes", 1 << 20,
+               "arena.bytes: expected 2816, what the largest program takes, "
+               "got 1048576"},
+        Broken{"/arena/host_bytes", 256, "arena.host_bytes: expected 0"},
+        Broken{"/arena/state_bytes", 256, "expected it to end within 256"},
+        Broken{"/programs/0/arena/segments/0/bytes", 1 << 20,
+               "programs[0].arena.segments[0] at bytes 0 to 1048576"},
+        Broken{"/programs/0/arena/bytes", 1 << 20,
+               "programs[0].arena.bytes: expected an integer"},
+        Broken{"/programs/0/kind", "test",
+               "programs[0].kind: expected train or eval, got 'test'"},
+        Broken{"/programs/0/kind", "eval", "expected one of kind train"},
+        Broken{"/programs", json::array(), "expected one of kind train"},
+        Broken{"/programs/0/outputs/1/name", "loss",
+               "programs[0].outputs[1].name: expected distinct names"},
+        Broken{"/programs/0/outputs/1/name", "other",
+               "programs[0].outputs: expected one named 'grad_norm'"},
+        Broken{"/programs/0/outputs/0/shape", json::array({2}),
+               "programs[0].outputs[0].shape: expected one number, got shape "
+               "[2]"},
         Broken{"/arena/bytes", -1, "arena.bytes: expected an integer from 0"},
-        Broken{"/arena/segments/1/offset", 256,
+        Broken{"/programs/0/arena/segments/1/offset", 256,
                "arena.segments[1] at bytes 256 to 768: overlaps"},
-        Broken{"/arena/segments/1/offset", 300, "expected a multiple of 256"},
-        Broken{"/arena/segments/1/name", "state", "expected distinct names"},
-        Broken{"/traffic/0/group", 2, "traffic[0].group: expected an integer"},
-        Broken{"/traffic/0/kind", "all", "traffic[0].kind: expected one of"},
+        Broken{"/programs/0/arena/segments/1/offset", 300,
+               "expected a multiple of 256"},
+        Broken{"/programs/0/arena/segments/1/name", "state",
+               "expected distinct names"},
+        Broken{"/programs/0/traffic/0/group", 2,
+               "traffic[0].group: expected an integer"},
+        Broken{"/programs/0/traffic/0/kind", "all",
+               "traffic[0].kind: expected one of"},
         Broken{"/flat_params/0/dtype", "F8", "flat_params[0].dtype"},
         Broken{"/flat_params/0/dtype", "I64",
                "flat_params[0].members[0].init.kind: expected constant or"},
@@ -355,22 +388,55 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"/buffers/0/init/values", {1.0}, "expected 2 values, got 1"},
         Broken{"/buffers/0/init/values/1", "minus", "init.values[1]"},
         Broken{"/buffers/0/dtype", "U8", "init.values[0]: expected an integer"},
-        Broken{"/inputs/0/low", 10, "expected low < high, got 10 and 10"},
-        Broken{"/inputs/0/shift", -1, "inputs[0].shift"},
-        Broken{"/inputs/0/draw", json::array({3, 3}),
+        Broken{"/programs/0/inputs/0/low", 10,
+               "expected low < high, got 10 and 10"},
+        Broken{"/programs/0/inputs/0/shift", -1, "inputs[0].shift"},
+        Broken{"/programs/0/inputs/0/draw", json::array({3, 3}),
                "inputs[0].draw: expected [low, high) of values that I64 holds"},
-        Broken{"/inputs/0/draw", json::array({3}), "inputs[0].draw: expected"},
-        Broken{"/inputs/0/allowed", json::array({"x"}),
+        Broken{"/programs/0/inputs/0/draw", json::array({3}),
+               "inputs[0].draw: expected"},
+        Broken{"/programs/0/inputs/0/allowed", json::array({"x"}),
                "inputs[0].allowed[0]: expected an integer"},
-        Broken{"/inputs/0/dtype", "F32", "low: expected null for dtype F32"},
-        Broken{"/inputs/0/offset", 0, "overlaps"},
-        Broken{"/scalars/0/offset", 0, "overlaps"},
-        Broken{"/outputs/loss/dtype", "I32", "outputs.loss.dtype"},
-        Broken{"/outputs/loss/offset", 0, "outputs.loss at bytes 0 to 4"}));
+        Broken{"/programs/0/inputs/0/dtype", "F32",
+               "low: expected null for dtype F32"},
+        Broken{"/programs/0/inputs/0/offset", 0, "overlaps"},
+        Broken{"/programs/0/scalars/0/offset", 0, "overlaps"},
+        Broken{"/programs/0/outputs/0/dtype", "I32",
+               "programs[0].outputs[0].dtype"},
+        Broken{"/programs/0/outputs/0/offset", 0,
+               "outputs[0] at bytes 0 to 4"}));
+
+TEST(Manifest, ProgramsShareTheArena) {
+  json m = good();
+  json other = m["programs"][0];
+  other["name"] = "evaluate";
+  other["kind"] = "eval";
+  other["events"] = 9;
+  other["queues"] = {"reduce"};
+  other["outputs"].erase(1);
+  m["programs"].push_back(other);
+  Manifest both = parsed(m);
+  EXPECT_EQ(both.train().name, "train");
+  EXPECT_EQ(both.evaluation()->name, "evaluate");
+  EXPECT_EQ(both.findProgram("evaluate"), &both.programs[1]);
+  EXPECT_EQ(both.findProgram("other"), nullptr);
+  EXPECT_EQ(both.mostEvents(), 9);
+  EXPECT_EQ(both.allQueues(), (std::vector<int32_t>{FSDP_RT_QUEUE_ALL_GATHER,
+                                                    FSDP_RT_QUEUE_REDUCE,
+                                                    FSDP_RT_QUEUE_ALL_REDUCE}));
+  EXPECT_EQ(parsed(good()).evaluation(), nullptr);
+  m["programs"][1]["outputs"] = json::array();
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())),
+                  "programs[1].outputs: expected at least one, got none");
+  m["programs"][1]["name"] = "train";
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())),
+                  "programs[1].name: expected distinct names, got 'train'");
+}
 
 TEST(Manifest, OutputsMayTakeTheInputsPlace) {
   json m = good();
-  m["outputs"]["loss"]["offset"] = m["inputs"][0]["offset"];
+  json &program = m["programs"][0];
+  program["outputs"][0]["offset"] = program["inputs"][0]["offset"];
   parsed(m);
 }
 

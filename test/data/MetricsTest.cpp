@@ -68,7 +68,7 @@ TEST(Metrics, Tokens) {
   EXPECT_EQ(tokensPerStep(parsed(m)), 0);
   addInput(m, "scale", "F32", {}, nullptr, nullptr);
   EXPECT_EQ(tokensPerStep(parsed(m)), 0);
-  m["inputs"] = json::array();
+  m["programs"][0]["inputs"] = json::array();
   addInput(m, "pixels", "F32", {8, 3, 4}, nullptr, nullptr);
   EXPECT_EQ(tokensPerStep(parsed(m)), 32);
   addInput(m, "labels", "I32", {8, 5}, nullptr, nullptr);

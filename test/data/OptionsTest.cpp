@@ -161,9 +161,10 @@ TEST(Console, Bar) {
 /// What differs between a run and one with other or further words.
 std::string difference(const Words &more) {
   Manifest manifest;
-  manifest.scalars = {{"lr", FSDP_RT_F32, 0, 0.001},
-                      {"clip_norm", FSDP_RT_F32, 256, INFINITY},
-                      {"decay", FSDP_RT_F32, 512, 0.5}};
+  manifest.programs.resize(1);
+  manifest.programs[0].scalars = {{"lr", FSDP_RT_F32, 0, 0.001},
+                                  {"clip_norm", FSDP_RT_F32, 256, INFINITY},
+                                  {"decay", FSDP_RT_F32, 512, 0.5}};
   Words all = {"--data", "x", "--steps", "5", "--save", "here"};
   all.insert(all.end(), more.begin(), more.end());
   bool hasStart = false;

@@ -14,4 +14,6 @@ static int32_t step(fsdp_rt_context *ctx) {
   return 0;
 }
 
-const fsdp_rt_program fsdp_rt_program_entry = {99, 0, "{}", step, NULL};
+static const fsdp_rt_program program = {"train", step, NULL};
+
+const fsdp_rt_artifact fsdp_rt_artifact_entry = {99, 1, "{}", &program, NULL};

@@ -162,7 +162,7 @@ TEST_F(ProgramTest, DescribesItself) {
   Outcome outcome = runWell("2x2", {"--describe"});
   json manifest = json::parse(outcome.out);
   EXPECT_EQ(manifest["mesh"][0]["axis"], "replicate");
-  EXPECT_EQ(outcome.out.compare(0, 15, "{\n  \"format\": 1"), 0);
+  EXPECT_EQ(outcome.out.compare(0, 15, "{\n  \"format\": 2"), 0);
   EXPECT_EQ(runProgram({LINEAR_EXE, "--describe"}, {}, "/dev/full").err,
             "error: cannot write to standard output\n");
 }
@@ -428,7 +428,7 @@ TEST_F(ProgramTest, ARefusalTakesBackWhatItPrepared) {
 TEST_F(ProgramTest, AnotherAbiIsRefused) {
   Outcome outcome = runProgram({OTHER_ABI_EXE, "--describe"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 5, "
+  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 6, "
                                "got version 99");
 }
 
@@ -465,7 +465,7 @@ TEST_F(FsdpRunTest, SaysWhatIsMissing) {
                   "expected a library compiled with --emit so");
   EXPECT_CONTAINS(error({dir.path()}), "expected a library compiled with");
   EXPECT_CONTAINS(error({FAULT_SHIM}),
-                  "without the symbol fsdp_rt_program_entry");
+                  "without the symbol fsdp_rt_artifact_entry");
   EXPECT_EQ(runProgram({FSDP_RUN, "--help"}).status, 0);
 }
 

@@ -68,8 +68,8 @@ static void set_batch(fsdp_session *s, int step) {
     labels[i] = (step * 17 + i * 3) % 128;
   }
   for (int rank = first; rank < first + count; ++rank) {
-    CHECK_OK(s, fsdp_set_input(s, rank, "input_ids", ids, sizeof ids));
-    CHECK_OK(s, fsdp_set_input(s, rank, "labels", labels, sizeof labels));
+    CHECK_OK(s, fsdp_set_input(s, NULL, rank, "input_ids", ids, sizeof ids));
+    CHECK_OK(s, fsdp_set_input(s, NULL, rank, "labels", labels, sizeof labels));
   }
 }
 
@@ -87,28 +87,28 @@ static void read_weight(fsdp_session *s, float *weight) {
 static void test_creation(void) {
   fsdp_session *s = (fsdp_session *)1;
   fsdp_session_options options = {.size = sizeof options};
-  fsdp_rt_program other = fsdp_rt_program_entry;
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, NULL),
+  fsdp_rt_artifact other = fsdp_rt_artifact_entry;
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, NULL, NULL),
                 "expected 'session'");
   options.ranks = 77;
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "the size of the mesh that the program was compiled for, got "
                 "77");
   CHECK(s == NULL);
   options.ranks = 0;
   options.backend = "gloo";
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "got 'gloo'");
   options.backend = "local";
   options.blas = "none";
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "none");
   options.blas = NULL;
   options.threads = -1;
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "got -1");
   options.size = 3;
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s),
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "got size 3");
   other.abi_version = 99;
   CHECK_REFUSED(NULL, fsdp_create(&other, NULL, &s), "got version 99");
@@ -139,16 +139,16 @@ static void test_order_and_arguments(fsdp_session *s) {
   CHECK_REFUSED(s, fsdp_results(s, &loss, NULL), "expected a step");
   CHECK_OK(s, fsdp_init_from_seed(s, 0));
   CHECK_REFUSED(s, fsdp_step(s, 0.1), "none for 'input_ids' of rank 0");
-  CHECK_REFUSED(s, fsdp_set_input(s, world, "labels", ids, sizeof ids),
+  CHECK_REFUSED(s, fsdp_set_input(s, NULL, world, "labels", ids, sizeof ids),
                 "expected a rank from 0");
-  CHECK_REFUSED(s, fsdp_set_input(s, 0, "label", ids, sizeof ids),
+  CHECK_REFUSED(s, fsdp_set_input(s, NULL, 0, "label", ids, sizeof ids),
                 "expected one of the inputs 'input_ids', 'labels'");
-  CHECK_REFUSED(s, fsdp_set_input(s, 0, "labels", ids, 8),
+  CHECK_REFUSED(s, fsdp_set_input(s, NULL, 0, "labels", ids, 8),
                 "expected 160 bytes, I64 [4, 5], got 8");
-  CHECK_REFUSED(s, fsdp_set_input(s, 0, "labels", NULL, sizeof ids),
+  CHECK_REFUSED(s, fsdp_set_input(s, NULL, 0, "labels", NULL, sizeof ids),
                 "expected 'data'");
   ids[3] = 128;
-  CHECK_REFUSED(s, fsdp_set_input(s, 0, "labels", ids, sizeof ids),
+  CHECK_REFUSED(s, fsdp_set_input(s, NULL, 0, "labels", ids, sizeof ids),
                 "element 3: expected 0 <= value < 128, got 128");
   CHECK_REFUSED(s, fsdp_set_scalar(s, "beta", 1), "got 'beta'");
   CHECK_REFUSED(s, fsdp_set_scalar(s, "clip_norm", NAN), "clip_norm");
@@ -179,6 +179,54 @@ static void test_parameters(fsdp_session *s) {
   CHECK_OK(s, fsdp_read_parameter(s, "count", &count_back, sizeof count));
   CHECK(count_back == 11);
   CHECK_OK(s, fsdp_write_parameter(s, "count", &count_back, 8));
+}
+
+/* The evaluation of a state that training has left; it leaves all as it is. */
+static void test_evaluation(fsdp_session *s) {
+  int64_t ids[ROW], labels[ROW], shape[4];
+  float before[5], after[5], prediction[4], loss;
+  fsdp_rt_dtype dtype;
+  size_t bytes, rank;
+  int32_t first, count;
+  CHECK_OK(s, fsdp_ranks(s, NULL, &first, &count));
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  CHECK_REFUSED(s, fsdp_run(s, "evaluate"), "none for 'input_ids' of rank");
+  CHECK_REFUSED(s, fsdp_run(s, "test"),
+                "expected one of the programs 'train', 'evaluate', got 'test'");
+  for (int i = 0; i < ROW; ++i)
+    ids[i] = labels[i] = i;
+  for (int r = first; r < first + count; ++r) {
+    CHECK_OK(s, fsdp_set_input(s, "evaluate", r, "input_ids", ids, sizeof ids));
+    CHECK_OK(s,
+             fsdp_set_input(s, "evaluate", r, "labels", labels, sizeof labels));
+  }
+  CHECK_REFUSED(
+      s, fsdp_read_output(s, "evaluate", first, "loss", &loss, sizeof loss),
+      "expected to read outputs of the program that ran last");
+  train(s, 0, 2);
+  read_weight(s, before);
+  CHECK_OK(s, fsdp_run(s, "evaluate"));
+  read_weight(s, after);
+  CHECK(memcmp(before, after, sizeof before) == 0);
+  CHECK_OK(s,
+           fsdp_read_output(s, "evaluate", first, "loss", &loss, sizeof loss));
+  CHECK_OK(s, fsdp_read_output(s, "evaluate", first + count - 1, "prediction",
+                               prediction, sizeof prediction));
+  CHECK(isfinite(loss) && isfinite(prediction[3]));
+  CHECK_OK(s, fsdp_output_info(s, "evaluate", "prediction", &dtype, &bytes,
+                               shape, 4, &rank));
+  CHECK(dtype == FSDP_RT_F32 && bytes == 16 && rank == 1 && shape[0] == 4);
+  CHECK_REFUSED(s,
+                fsdp_output_info(s, NULL, "logits", NULL, NULL, NULL, 0, NULL),
+                "expected one of the outputs 'loss', 'grad_norm' of program "
+                "'train', got 'logits'");
+  CHECK_REFUSED(s, fsdp_read_output(s, "evaluate", first, "loss", &loss, 8),
+                "expected 4 bytes, F32 [], got 8");
+  train(s, 2, 3);
+  CHECK_REFUSED(
+      s, fsdp_read_output(s, "evaluate", first, "loss", &loss, sizeof loss),
+      "expected to read outputs of the program that ran last, "
+      "'train', got program 'evaluate'");
 }
 
 static void test_training(fsdp_session *s) {
@@ -244,16 +292,17 @@ static void test_failing_step(fsdp_session *s) {
 static void test_local(const char *program) {
   fsdp_session *s = NULL, *second = NULL;
   test_creation();
-  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, &s));
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, NULL, &s));
   if (!s)
     return;
   test_order_and_arguments(s);
   test_parameters(s);
+  test_evaluation(s);
   test_training(s);
   test_together_with_program(s, program);
   test_failing_step(s);
   /* Sessions do not know of each other. */
-  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, &second));
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, NULL, &second));
   if (second) {
     CHECK_OK(second, fsdp_init_from_seed(second, 1));
     CHECK_REFUSED(second, fsdp_save(second, in_directory("saves")),
@@ -267,7 +316,7 @@ static void test_local(const char *program) {
 /* A step that fails ends the session, and every call says so. */
 static void test_end(void) {
   fsdp_session *s = NULL;
-  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, NULL, &s));
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, NULL, &s));
   if (!s)
     return;
   CHECK_OK(s, fsdp_init_from_seed(s, 0));
@@ -319,15 +368,16 @@ static void test_mpi(void) {
   fsdp_session *s = NULL;
   int32_t world, first, count;
   /* Each of the processes would be all ranks. */
-  CHECK(fsdp_create(&fsdp_rt_program_entry, NULL, &s) == FSDP_FAILED);
+  CHECK(fsdp_create(&fsdp_rt_artifact_entry, NULL, &s) == FSDP_FAILED);
   CHECK(strstr(fsdp_last_error(NULL), "expected a backend for one of "));
-  CHECK_OK(NULL, fsdp_create(&fsdp_rt_program_entry, &options, &s));
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s));
   if (!s)
     return;
   CHECK_OK(s, fsdp_ranks(s, &world, &first, &count));
   CHECK(world > 1 && count == 1);
   CHECK_OK(s, fsdp_init_from_seed(s, 0));
   test_parameters(s);
+  test_evaluation(s);
   test_training(s);
   CHECK_REFUSED(s, fsdp_init_from_file(s, in_directory("none"), 0),
                 "No such file");

@@ -60,12 +60,19 @@ std::string safetensorsBytes(const std::string &header, const std::string &data,
          header + data;
 }
 
+void setArenaBytes(json &manifest, int64_t bytes) {
+  manifest["arena"]["bytes"] = bytes;
+  manifest["arena"]["state_bytes"] = bytes;
+  manifest["programs"][0]["arena"]["bytes"] = bytes;
+}
+
 namespace {
 
 /// Takes `bytes` of the arena, which grows.
 int64_t reserve(json &manifest, int64_t bytes) {
   int64_t offset = manifest["arena"]["bytes"];
-  manifest["arena"]["bytes"] = (offset + bytes + 255) / 256 * 256;
+  int64_t end = (offset + bytes + 255) / 256 * 256;
+  setArenaBytes(manifest, end);
   return offset;
 }
 
@@ -78,7 +85,7 @@ int64_t bytesOf(const std::string &dtype, const Shape &shape) {
 json makeManifest(int replicas, int shards,
                   const std::vector<FlatSpec> &flats) {
   json manifest = {
-      {"format", 1},
+      {"format", 2},
       {"name", "test"},
       {"fingerprint", "0123456789abcdef"},
       {"target",
@@ -89,14 +96,21 @@ json makeManifest(int replicas, int shards,
       {"strategy", "hybrid_shard"},
       {"wrap", "blocks"},
       {"groups", {{{"axes", {"shard"}}}, {{"axes", {"replicate"}}}}},
-      {"events", 0},
-      {"queues", json::array()},
       {"arena",
        {{"bytes", 0},
         {"host_bytes", 0},
-        {"segments", json::array()},
+        {"state_bytes", 0},
         {"scratch_bytes", 0},
         {"budget_bytes", 0}}},
+      {"flat_params", json::array()},
+      {"buffers", json::array()},
+  };
+  json program = {
+      {"name", "train"},
+      {"kind", "train"},
+      {"events", 0},
+      {"queues", json::array()},
+      {"arena", {{"bytes", 0}, {"host_bytes", 0}, {"segments", json::array()}}},
       {"plan",
        {{"parameters", 0},
         {"gradients", 0},
@@ -105,11 +119,11 @@ json makeManifest(int replicas, int shards,
         {"activations", 0},
         {"other", 0}}},
       {"traffic", json::array()},
-      {"flat_params", json::array()},
-      {"buffers", json::array()},
       {"inputs", json::array()},
       {"scalars", json::array()},
+      {"outputs", json::array()},
   };
+  manifest["programs"] = json::array({program});
   for (const FlatSpec &spec : flats) {
     json members = json::array();
     int64_t used = 0;
@@ -149,13 +163,16 @@ json makeManifest(int replicas, int shards,
                        {"init", 0.0}}};
     manifest["flat_params"].push_back(flat);
   }
-  manifest["scalars"].push_back({{"name", "lr"},
-                                 {"dtype", "F32"},
-                                 {"offset", reserve(manifest, 4)},
-                                 {"default", 0.001}});
-  manifest["outputs"] = {
-      {"loss", {{"dtype", "F32"}, {"offset", reserve(manifest, 4)}}},
-      {"grad_norm", {{"dtype", "F32"}, {"offset", reserve(manifest, 4)}}}};
+  json &made = manifest["programs"][0];
+  made["scalars"].push_back({{"name", "lr"},
+                             {"dtype", "F32"},
+                             {"offset", reserve(manifest, 4)},
+                             {"default", 0.001}});
+  for (const char *name : {"loss", "grad_norm"})
+    made["outputs"].push_back({{"name", name},
+                               {"dtype", "F32"},
+                               {"shape", json::array()},
+                               {"offset", reserve(manifest, 4)}});
   return manifest;
 }
 
@@ -172,7 +189,7 @@ void addBuffer(json &manifest, const std::string &fqn, const std::string &dtype,
 
 void addInput(json &manifest, const std::string &name, const std::string &dtype,
               const Shape &shape, json low, json high, int shift) {
-  manifest["inputs"].push_back(
+  manifest["programs"][0]["inputs"].push_back(
       {{"name", name},
        {"dtype", dtype},
        {"shape", shape},

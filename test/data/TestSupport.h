@@ -54,6 +54,9 @@ nlohmann::json makeManifest(int replicas, int shards,
 void addBuffer(nlohmann::json &manifest, const std::string &fqn,
                const std::string &dtype, const Shape &shape,
                nlohmann::json init);
+/// The arena, that of its program and of the states take so many bytes.
+void setArenaBytes(nlohmann::json &manifest, int64_t bytes);
+
 void addInput(nlohmann::json &manifest, const std::string &name,
               const std::string &dtype, const Shape &shape, nlohmann::json low,
               nlohmann::json high, int shift = 0);

@@ -29,7 +29,7 @@ struct input {
 
 struct library {
   const char *name, *fingerprint;
-  const fsdp_rt_program *program;
+  const fsdp_rt_artifact *program;
   int ranks;
   struct input inputs[3];
   int input_count;
@@ -63,8 +63,9 @@ static void set_input(struct library *it, const char *directory, int step,
   expect(file != NULL, path);
   expect(fread(data, 1, input->bytes + 1, file) == input->bytes, path);
   fclose(file);
-  check(fsdp_set_input(it->session, rank, input->name, data, input->bytes),
-        it->session, "fsdp_set_input");
+  check(
+      fsdp_set_input(it->session, NULL, rank, input->name, data, input->bytes),
+      it->session, "fsdp_set_input");
   free(data);
 }
 
@@ -109,7 +110,7 @@ int main(int argc, char **argv) {
   struct library libraries[] = {
       {"gpt-one",
        GPT_ONE_FINGERPRINT,
-       gpt_one_program(),
+       gpt_one_artifact(),
        GPT_ONE_RANKS,
        {{GPT_ONE_INPUT_INPUT_IDS, GPT_ONE_BYTES_INPUT_IDS},
         {GPT_ONE_INPUT_LABELS, GPT_ONE_BYTES_LABELS}},
@@ -117,7 +118,7 @@ int main(int argc, char **argv) {
        NULL},
       {"gpt-two",
        GPT_TWO_FINGERPRINT,
-       gpt_two_program(),
+       gpt_two_artifact(),
        GPT_TWO_RANKS,
        {{GPT_TWO_INPUT_INPUT_IDS, GPT_TWO_BYTES_INPUT_IDS},
         {GPT_TWO_INPUT_LABELS, GPT_TWO_BYTES_LABELS}},
@@ -125,7 +126,7 @@ int main(int argc, char **argv) {
        NULL},
       {"mixed",
        MIXED_FINGERPRINT,
-       mixed_program(),
+       mixed_artifact(),
        MIXED_RANKS,
        {{MIXED_INPUT_TOKENS, MIXED_BYTES_TOKENS},
         {MIXED_INPUT_LABELS, MIXED_BYTES_LABELS},

@@ -159,8 +159,8 @@ class EmitSo(unittest.TestCase):
         source = self.dir / "all.cpp"
         source.write_text("".join(f'#include "lib{name}.h"\n'
                                   for name, *_ in LIBRARIES) +
-                          "int main() { return gpt_one_program() && "
-                          "gpt_one_program() != gpt_two_program() ? 0 : 1; }\n")
+                          "int main() { return gpt_one_artifact() && "
+                          "gpt_one_artifact() != gpt_two_artifact() ? 0 : 1; }\n")
         run(ARGS.cxx, "-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror",
             *self.include, source, *self.link, "-o", self.dir / "all")
         run(self.dir / "all")
@@ -171,7 +171,7 @@ class EmitSo(unittest.TestCase):
                           self.dir / f"lib{name}.so").split()[2::3]
             self.assertEqual(
                 sorted(symbols),
-                ["fsdp_rt_program_entry", name.replace("-", "_") + "_program"])
+                ["fsdp_rt_artifact_entry", name.replace("-", "_") + "_artifact"])
 
     def test_awkward_names(self):
         """Whatever the file is called, its header is right C."""
@@ -183,7 +183,7 @@ class EmitSo(unittest.TestCase):
                 source = self.dir / "awkward.c"
                 source.write_text(
                     f'#include "{header.name}"\n'
-                    f"int main(void) {{ return !{prefix}_program(); }}\n")
+                    f"int main(void) {{ return !{prefix}_artifact(); }}\n")
                 run(ARGS.cc, "-std=c99", "-pedantic", "-Wall", "-Werror",
                     *self.include, source, self.dir / output, "-L", ARGS.lib,
                     "-lfsdp-rt", f"-Wl,-rpath,{ARGS.lib}:$ORIGIN", "-o",
@@ -212,8 +212,8 @@ class EmitSo(unittest.TestCase):
             '#include "libodd.h"\n#include <string.h>\n'
             "static char zeros[ODD_BYTES_A_B];\n"
             "int main(void) {\n  fsdp_session *s;\n"
-            "  if (fsdp_create(odd_program(), 0, &s)) return 1;\n",
-            *[f"  if (fsdp_set_input(s, 0, ODD_INPUT_{macro}, zeros, "
+            "  if (fsdp_create(odd_artifact(), 0, &s)) return 1;\n",
+            *[f"  if (fsdp_set_input(s, 0, 0, ODD_INPUT_{macro}, zeros, "
               f"ODD_BYTES_{macro})) return 1;\n" for macro in macros],
             r'  return strcmp(ODD_INPUT_' + macros[2] +
             r', "*/ \"?\?/\\\303\251\n//");' + "\n}\n"]))

@@ -71,12 +71,15 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionFourStays) {
+TEST(Abi, LayoutOfVersionSixStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 5);
-  EXPECT_EQ(sizeof(fsdp_rt_program), 32u);
-  EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 24u);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 6);
+  EXPECT_EQ(sizeof(fsdp_rt_artifact), 32u);
+  EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest_digest), 24u);
+  EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
+  EXPECT_EQ(offsetof(fsdp_rt_program, run), 8u);
+  EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
   EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 168u);
@@ -98,8 +101,8 @@ TEST(Abi, LayoutOfVersionFourStays) {
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, event), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, queue), 52u);
   EXPECT_EQ(offsetof(fsdp_rt_wait_desc, event), 8u);
-  EXPECT_EQ(offsetof(fsdp_rt_program, manifest), 8u);
-  EXPECT_EQ(offsetof(fsdp_rt_program, step), 16u);
+  EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest), 8u);
+  EXPECT_EQ(offsetof(fsdp_rt_artifact, programs), 16u);
 }
 
 TEST(Abi, NumbersThatProgramsHold) {

@@ -115,7 +115,7 @@ int32_t step(fsdp_rt_context *ctx) {
          fsdp_rt_reload(ctx, &reloadDesc) || fsdp_rt_check(ctx, &checkDesc);
 }
 
-const fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", step, nullptr};
+const fsdp_rt_program program = {"step", step, nullptr};
 
 fsdp_rt_collective_desc partDesc(int64_t src, int64_t dst) {
   return {"part", src, dst, count / 4, 3, 0, FSDP_RT_F32, 0, 0};
@@ -156,8 +156,7 @@ int32_t queuedStep(fsdp_rt_context *ctx) {
          fsdp_rt_wait(ctx, &waitDescs[3]) || fsdp_rt_wait(ctx, &waitDescs[4]);
 }
 
-const fsdp_rt_program queuedProgram = {FSDP_RT_ABI_VERSION, 0, "{}", queuedStep,
-                                       nullptr};
+const fsdp_rt_program queuedProgram = {"step", queuedStep, nullptr};
 
 /// In a job of mpirun with three ranks the mpi backend, which a process can
 /// have once, else three threads.

@@ -191,7 +191,7 @@ TEST_F(TraceTest, ProfileNamesWhatTookTheTime) {
     auto context = Context::create(world, options);
     if (!context.isOk())
       return context.status();
-    fsdp_rt_program program = {FSDP_RT_ABI_VERSION, 0, "{}", stepOf, nullptr};
+    fsdp_rt_program program = {"step", stepOf, nullptr};
     for (int i = 0; i < 3; ++i)
       if (Status s = (*context)->step(program))
         return s;

@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr const char *entryName = "fsdp_rt_program_entry";
+constexpr const char *entryName = "fsdp_rt_artifact_entry";
 
 int fail(const std::string &message) {
   std::fprintf(stderr, "error: %s\n", message.c_str());
@@ -80,7 +80,7 @@ int main(int argc, char **argv) {
         "'" + std::string(argv[1]) +
         "': expected a library compiled with --emit so: " + ::dlerror());
   auto *program =
-      static_cast<const fsdp_rt_program *>(::dlsym(library, entryName));
+      static_cast<const fsdp_rt_artifact *>(::dlsym(library, entryName));
   if (!program)
     return fail("'" + std::string(argv[1]) + "': expected a library compiled " +
                 "with --emit so, got one without the symbol " + entryName);

@@ -15,7 +15,7 @@
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/StepArena.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 namespace mlir::fsdp {
 
@@ -29,7 +29,7 @@ struct ArenaPlan : ArenaSummary {
 /// Plans the arena of @step, which must be a straight list of launches,
 /// collectives, packs, views and checks, of tensors of static shapes. Reports
 /// transfers that it does not know.
-FailureOr<ArenaPlan> planArena(func::FuncOp step,
+FailureOr<ArenaPlan> planArena(ProgramOp step,
                                const ArenaOptions &options = {});
 
 } // namespace mlir::fsdp

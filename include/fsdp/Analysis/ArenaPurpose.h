@@ -14,8 +14,9 @@
 
 namespace mlir::fsdp {
 
-constexpr std::array<llvm::StringLiteral, 3> kSegmentNames = {
-    "state", "communicated", "transient"};
+/// Parts of a program's arena, one after the other: as #fsdp.arena has them.
+constexpr std::array<llvm::StringLiteral, 4> kSegmentNames = {
+    "state", "inputs", "communicated", "transient"};
 
 /// What bytes are there for; the rows of the memory report.
 enum class Purpose {

@@ -51,7 +51,7 @@ struct GuardPlan {
 
 /// Plans the guards of the module's @step, which fsdp-plan-arena has placed
 /// with borders. Fails, with a diagnostic, where the step cannot be read.
-FailureOr<GuardPlan> planGuards(ModuleOp module);
+FailureOr<GuardPlan> planGuards(ProgramOp step);
 
 } // namespace mlir::fsdp
 

@@ -15,7 +15,7 @@
 #ifndef FSDP_ANALYSIS_INDEXRANGES_H
 #define FSDP_ANALYSIS_INDEXRANGES_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "mlir/Interfaces/InferIntRangeInterface.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -24,7 +24,7 @@ namespace mlir::fsdp {
 class IndexRanges {
 public:
   /// Of values in @step; valid until it changes.
-  explicit IndexRanges(func::FuncOp step) : step(step) {}
+  explicit IndexRanges(ProgramOp step) : step(step) {}
 
   /// What @value, or any element of it, can be. It is an integer, an index or a
   /// tensor of them.
@@ -38,7 +38,7 @@ private:
   std::optional<ConstantIntRanges> getOfArgument(BlockArgument arg);
   std::optional<ConstantIntRanges> getOfResult(OpResult result);
 
-  func::FuncOp step;
+  ProgramOp step;
   llvm::DenseMap<Value, ConstantIntRanges> known;
   /// Of computations that are asked for while one asks.
   unsigned depth = 0;

@@ -24,12 +24,16 @@
 // - input_c13: ops have results of static shape and countable bytes.
 // - input_c14: initialisers are of a known kind and fit the tensor.
 // - input_c15: ops have no side effects, except cf.assert.
-// - input_c16: the module holds the two functions and private ones, no more.
+// - input_c16: the module holds the two functions, further traced ones and
+//   private ones, no more.
 // - input_c17: calls are of those, end, and come to a countable number of ops.
 // - input_c18: attributes of fsdp are the ones above; there are none of llvm.
 // - input_c19: ops are of dialects that compute.
 // - input_c20: constants are dense, and the file holds their bytes.
 // - input_c21: fsdp.verified is a text.
+// - input_c22: fsdp.program is "train" or "eval", on functions of their own.
+// - input_c23: functions agree on parameters and buffers.
+// - input_c24: an evaluation has no gradients and updates, and some output.
 // - optimizer_c1: @optimizer has a body of one block.
 // - optimizer_c2: each argument and result has a role, a name and numbers.
 // - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.
@@ -60,7 +64,8 @@ namespace mlir::fsdp {
 namespace names {
 constexpr llvm::StringLiteral kForwardBackward = "forward_backward";
 constexpr llvm::StringLiteral kOptimizer = "optimizer";
-constexpr llvm::StringLiteral kStep = "step";
+/// The program that @forward_backward becomes.
+constexpr llvm::StringLiteral kTrain = "train";
 constexpr llvm::StringLiteral kMesh = "mesh";
 /// The scalar of the step that gives the norm to clip to.
 constexpr llvm::StringLiteral kClipNorm = "clip_norm";
@@ -107,22 +112,33 @@ struct InputInfo {
   std::optional<std::pair<int64_t, int64_t>> draw;
 };
 
+/// A result of an evaluation that the caller may ask for.
+struct OutputInfo {
+  unsigned result;
+  StringAttr name;
+};
+
 /// A module of the model's tree, in traversal order; the root's fqn is "".
 struct ModuleInfo {
   StringRef fqn;
   StringRef className;
 };
 
-/// The traced step, read.
+/// A traced function, read.
 struct TracedStep {
   func::FuncOp func;
+  ProgramKind kind = ProgramKind::train;
+  /// Of the program that it becomes.
+  StringRef name;
   SmallVector<ParamInfo> params;
   SmallVector<BufferInfo> buffers;
   SmallVector<InputInfo> inputs;
+  SmallVector<OutputInfo> outputs;
   SmallVector<ModuleInfo> modules;
-  unsigned loss = 0;
+  /// The result that is the loss; an evaluation may have none.
+  std::optional<unsigned> loss;
 
-  /// Numbers of the results that forward makes: the loss and new buffers.
+  /// Numbers of the results that forward makes: the loss, new buffers, outputs.
   llvm::BitVector getForwardResults();
   /// Those, as the step returns them now.
   SmallVector<Value> getForwardRoots();
@@ -156,12 +172,19 @@ InFlightDiagnostic emitInputError(Operation *op, const Twine &message = {});
 /// linear in them.
 LogicalResult verifyInputModule(ModuleOp module);
 
+/// Whether @func is traced: @forward_backward, or what fsdp.program stands on.
+bool isTraced(func::FuncOp func);
+
 /// Reads `@forward_backward` of `module`; on a breach of the contract emits an
 /// error for the first few rules broken and fails. Rules about ops are left to
 /// verifyStepBody.
 FailureOr<TracedStep> readTracedStep(ModuleOp module);
 
-/// Checks the ops of `@forward_backward`, without calls (input_c13, input_c15,
+/// The same of all traced functions, `@forward_backward` first; they agree on
+/// what they share.
+FailureOr<std::vector<TracedStep>> readTracedSteps(ModuleOp module);
+
+/// Checks the ops of a traced function, without calls (input_c13, input_c15,
 /// input_c19, input_c20); linear in them.
 LogicalResult verifyStepBody(func::FuncOp func);
 

@@ -8,15 +8,15 @@
 #ifndef FSDP_ANALYSIS_KERNELTIES_H
 #define FSDP_ANALYSIS_KERNELTIES_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 namespace mlir::fsdp {
 
 /// Fails, with a diagnostic, where a launch of @step ties a result to an input
 /// that its kernel surely needs when it has written there (a product's, or one
-/// that is read at computed places), or ties one to nothing whose kernel goes on
-/// with what lies there.
-LogicalResult checkTies(func::FuncOp step);
+/// that is read at computed places), or ties one to nothing whose kernel goes
+/// on with what lies there.
+LogicalResult checkTies(ProgramOp step);
 
 } // namespace mlir::fsdp
 

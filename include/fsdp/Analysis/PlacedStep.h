@@ -15,21 +15,21 @@
 
 #include "fsdp/Analysis/Schedule/StepProgram.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 namespace mlir::fsdp {
 
 /// @step is a straight list of ops that a planned step may have, each argument
 /// and result has a place of its type inside of the arena, and views, waits and
 /// what they are of lie in one place; and its module has at most one mesh.
-LogicalResult checkPlacedStep(func::FuncOp step);
+LogicalResult checkPlacedStep(ProgramOp step);
 
-/// The summary fsdp.arena says what the places are: the segments hold what they
-/// are named after, one behind the other, and end with the last buffer, and the
-/// peak is no less than what @program, which extractStepProgram makes of @step,
-/// uses where nothing runs beside anything. With a @budget (bytes; 0: none) the
-/// arena is within it. @step must satisfy checkPlacedStep.
-LogicalResult checkArenaSummary(func::FuncOp step,
+/// The program's #fsdp.arena says what the places are: the segments hold what
+/// they are named after, one behind the other, and end with the last buffer,
+/// and the peak is no less than what @program, which extractStepProgram makes
+/// of @step, uses where nothing runs beside anything. With a @budget (bytes; 0:
+/// none) the arena is within it. @step must satisfy checkPlacedStep.
+LogicalResult checkArenaSummary(ProgramOp step,
                                 const sched::StepProgram &program,
                                 int64_t budget);
 
@@ -40,7 +40,7 @@ LogicalResult checkArenaSummary(func::FuncOp step,
 /// and on the gradient's norm, all of which are means over the ranks; and the
 /// norm counts every gradient. @program and @origins are what
 /// extractStepProgram makes of @step: they name the units.
-LogicalResult checkGroups(func::FuncOp step, const sched::StepProgram &program,
+LogicalResult checkGroups(ProgramOp step, const sched::StepProgram &program,
                           ArrayRef<Operation *> origins);
 
 } // namespace mlir::fsdp

@@ -8,12 +8,13 @@
 // The one place that says what a step's arena takes: fsdp-plan-arena writes
 // what it finds into the IR; planners ask it of orders that nobody has made.
 //
-// One arena per rank: state (what one step leaves for the next, and the batch),
-// which never moves, and behind it one range for all else, where buffers whose
-// lives the order of events keeps apart share bytes. That range is cut in two:
-// communicated, the lowest bytes that hold all that collectives send and
-// receive (but for the state), and transient, what lies above. What is
-// offloaded shares an arena of its own, in the host's memory.
+// One arena per rank: the states of all programs of the artifact, whose places
+// are given; the program's inputs (the batch and the caller's numbers); and one
+// range for all else, where buffers whose lives the order of events keeps apart
+// share bytes. That range is cut in two: communicated, the lowest bytes that
+// hold all that collectives send and receive (but for states and inputs), and
+// transient, what lies above. What is offloaded shares an arena of its own, in
+// the host's memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +29,8 @@
 namespace mlir::fsdp {
 
 struct ArenaOptions {
-  /// Not packed, one buffer behind the other, and without a bound: for those who
-  /// ask how large things are and what is one buffer.
+  /// Not packed, one buffer behind the other, and without a bound: for those
+  /// who ask how large things are and what is one buffer.
   bool isDraft = false;
   /// Bytes behind each buffer, as aligned, that belong to nobody: a multiple of
   /// kArenaAlignment.
@@ -38,9 +39,9 @@ struct ArenaOptions {
 
 /// What an arena takes. Bytes.
 struct ArenaSummary {
-  std::array<int64_t, 3> segmentOffset = {}, segmentBytes = {};
-  /// By purpose: the state, and the heaviest set of buffers that are all needed
-  /// at once.
+  std::array<int64_t, 4> segmentOffset = {}, segmentBytes = {};
+  /// By purpose: states, inputs, and the heaviest set of buffers that are all
+  /// needed at once.
   std::array<int64_t, 6> atPeak = {};
   /// Of what moves: how many buffers, and that set's bytes. Less is impossible.
   int64_t bufferCount = 0, bound = 0;

@@ -14,10 +14,10 @@
 
 namespace mlir::fsdp {
 
-/// Results of @step that replace one of its arguments for the next step: new
-/// shards, states and buffers. (result, argument), in the order of results.
+/// The states that @step writes: (result, the argument that is its value when
+/// the program begins), in the order of results.
 SmallVector<std::pair<unsigned, BlockArgument>>
-getReplacedArguments(func::FuncOp step);
+getReplacedArguments(ProgramOp step);
 
 /// Whether @op gives its operand's bytes another name: no bytes move.
 bool isView(Operation *op);
@@ -26,9 +26,6 @@ bool isView(Operation *op);
 /// result, or what comes into the body of fsdp.start. What is of !fsdp.host
 /// lies in the host's arena, all else in the device's.
 int64_t getArenaOffset(Value value);
-
-/// What the device's arena of @step takes, which fsdp-plan-arena has placed.
-int64_t getArenaBytes(func::FuncOp step);
 
 /// The kernel of @module whose code needs most memory beside the arena, in each
 /// thread that runs it; null where none needs any.
@@ -45,7 +42,7 @@ Value getWholeValue(Value value);
 
 /// What makes @step's loss, before it is averaged over ranks: forward ends with
 /// it. Null where the step returns none.
-Operation *getLossOp(func::FuncOp step);
+Operation *getLossOp(ProgramOp step);
 
 /// The earlier gather in @gather's block that brings the same bytes: of the
 /// same value, or of what the same kernel made of the same values. Null where
@@ -62,9 +59,9 @@ SmallVector<TransferOpInterface> getGroupFrom(TransferOpInterface op);
 /// or of a view or reshape of it.
 bool isReadAfter(Value value, Operation *op);
 
-/// The axes of every communicator that @step needs, each once, in the order of
-/// first use: the manifest's groups.
-SmallVector<ArrayAttr> getGroups(func::FuncOp step);
+/// The axes of every communicator that the programs of @module need, each once,
+/// in the order of first use: the manifest's groups.
+SmallVector<ArrayAttr> getGroups(ModuleOp module);
 
 } // namespace mlir::fsdp
 

@@ -17,13 +17,13 @@
 
 namespace mlir::fsdp {
 
-/// The program of the module's @step: a straight list of launches, collectives,
+/// The program of @step: a straight list of launches, collectives,
 /// packs and views that fsdp-plan-arena has placed, before or after it was
 /// scheduled. A collective that is not in fsdp.start is a start with its wait
 /// right behind it. Reports what it cannot express. @origins gets the op of the
 /// IR that each op of the program comes from.
 FailureOr<sched::StepProgram>
-extractStepProgram(ModuleOp module,
+extractStepProgram(ProgramOp step,
                    SmallVectorImpl<Operation *> *origins = nullptr);
 
 /// A step without places: what decides where its values lie.
@@ -42,20 +42,20 @@ struct StepMemory {
 
 /// The same of a step that may be without places; those it has are ignored.
 /// Reports transfers that it does not know.
-FailureOr<StepMemory> extractStepMemory(func::FuncOp step);
+FailureOr<StepMemory> extractStepMemory(ProgramOp step);
 
 /// What kept a start where it is, as it is written; none where that was only
 /// what it sends. And back.
 std::optional<Hold> getHold(sched::Cause cause);
 sched::Cause getCause(Hold hold);
 
-/// SHA-256, in hexadecimal, of all code of @module but that of @step: kernels,
+/// SHA-256, in hexadecimal, of all code of @module but its programs: kernels,
 /// their descriptions, and what they call and read. Names of values and
 /// locations are no part of it.
 std::string getKernelCode(ModuleOp module);
 
 /// What a certificate is about: the program with its kernels' code.
-FailureOr<sched::StepProgram> extractCertifiedProgram(ModuleOp module);
+FailureOr<sched::StepProgram> extractCertifiedProgram(ProgramOp step);
 
 } // namespace mlir::fsdp
 

@@ -15,7 +15,7 @@
 
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/Contraction.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include <vector>
 
@@ -48,7 +48,7 @@ public:
 
   /// Reads a step. Ops that nothing needs (transposes that became strides, for
   /// example) are no nodes.
-  explicit StepGraph(func::FuncOp step);
+  explicit StepGraph(ProgramOp step);
 
   ArrayRef<Node> getNodes() const { return nodes; }
   const Node &operator[](int i) const { return nodes[i]; }

@@ -13,7 +13,8 @@
 #ifndef FSDP_ANALYSIS_STEPSTRUCTURE_H
 #define FSDP_ANALYSIS_STEPSTRUCTURE_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
 #include "mlir/IR/Block.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Operation.h"
@@ -22,16 +23,16 @@
 
 namespace mlir::fsdp {
 
-/// @step, if the module has it and it is one block; verifiers refuse others.
-func::FuncOp getStep(ModuleOp module);
+/// The module's program of kind train; null where it has none.
+ProgramOp getTrainProgram(ModuleOp module);
 
 /// Reports the first transfer of @step that is on a queue: what plans or orders
 /// a step takes one that has no order yet.
-LogicalResult expectUnscheduled(func::FuncOp step);
+LogicalResult expectUnscheduled(ProgramOp step);
 
 /// Reports the first op of @step whose plan attribute waits for the pass that
 /// applies it: what orders, checks or lowers a step does not look at it.
-LogicalResult expectAppliedPlan(func::FuncOp step);
+LogicalResult expectAppliedPlan(ProgramOp step);
 
 /// Values from outside `op` that it or its regions read, each once, in order.
 SmallVector<Value> getReadValues(Operation *op);

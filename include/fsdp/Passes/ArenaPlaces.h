@@ -8,12 +8,12 @@
 #ifndef FSDP_PASSES_ARENAPLACES_H
 #define FSDP_PASSES_ARENAPLACES_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 namespace mlir::fsdp {
 
 /// Removes what fsdp-plan-arena wrote on @step: whoever changes the step does.
-void removeArenaPlaces(func::FuncOp step);
+void removeArenaPlaces(ProgramOp step);
 
 } // namespace mlir::fsdp
 

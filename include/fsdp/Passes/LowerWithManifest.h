@@ -17,10 +17,11 @@
 
 namespace mlir::fsdp {
 
-/// Writes the manifest of a module, with its certificate, whose certified
-/// program is the second argument; fails with a diagnostic.
-using ManifestWriterFunction =
-    std::function<FailureOr<std::string>(ModuleOp, const sched::StepProgram &)>;
+/// Writes the manifest of a module, with the certificates of its programs: what
+/// was extracted of each, with the code of its kernels, is the second argument;
+/// fails with a diagnostic.
+using ManifestWriterFunction = std::function<FailureOr<std::string>(
+    ModuleOp, ArrayRef<sched::StepProgram>)>;
 
 /// convert-fsdp-to-runtime with the manifest of what it lowers: the program is
 /// extracted, and its kernels' code hashed, once for both.

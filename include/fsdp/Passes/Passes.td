@@ -27,7 +27,7 @@ def VerifyInput : Pass<"fsdp-verify-input", "::mlir::ModuleOp"> {
   }];
 }
 
-def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::ModuleOp"> {
+def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::fsdp::ProgramOp"> {
   let summary = "Checks that nothing computed from parameters outlives their reshard (L1)";
   let description = [{
     - lifetimes_c1: no value that is computed from the members of an unshard
@@ -154,7 +154,7 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
   ];
 }
 
-def ReduceGradients : Pass<"fsdp-reduce-gradients", "::mlir::ModuleOp"> {
+def ReduceGradients : Pass<"fsdp-reduce-gradients", "::mlir::fsdp::ProgramOp"> {
   let summary = "Averages gradients per flat parameter (L1)";
   let description = [{
     Puts one fsdp.reduce_grad behind the last op that computes a gradient of
@@ -163,7 +163,7 @@ def ReduceGradients : Pass<"fsdp-reduce-gradients", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
-def InsertReshards : Pass<"fsdp-insert-reshards", "::mlir::ModuleOp"> {
+def InsertReshards : Pass<"fsdp-insert-reshards", "::mlir::fsdp::ProgramOp"> {
   let summary = "Frees gathered parameters behind their last reader (L1)";
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
@@ -211,7 +211,7 @@ def ConvertLogicalToCollectives
 // Kernels: still L2
 //===----------------------------------------------------------------------===//
 
-def CheckIndices : Pass<"fsdp-check-indices", "::mlir::ModuleOp"> {
+def CheckIndices : Pass<"fsdp-check-indices", "::mlir::fsdp::ProgramOp"> {
   let summary = "Asserts that indices computed from data are in range";
   let description = [{
     An access of an element or a slice of a tensor at an index that is neither
@@ -233,7 +233,7 @@ def CheckIndices : Pass<"fsdp-check-indices", "::mlir::ModuleOp"> {
   ];
 }
 
-def HoistChecks : Pass<"fsdp-hoist-checks", "::mlir::ModuleOp"> {
+def HoistChecks : Pass<"fsdp-hoist-checks", "::mlir::fsdp::ProgramOp"> {
   let summary = "Moves assertions out of loops";
   let description = [{
     Exporters guard every lookup with cf.assert inside the loop that does it.
@@ -247,7 +247,7 @@ def HoistChecks : Pass<"fsdp-hoist-checks", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
-def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::ModuleOp"> {
+def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::fsdp::ProgramOp"> {
   let summary = "Brings compute ops into the forms that kernels are made of";
   let description = [{
     Named linalg ops that are no contractions, convolutions or poolings, and
@@ -299,7 +299,7 @@ def WidenAccumulators : Pass<"fsdp-widen-accumulators", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
-def FuseAttention : Pass<"fsdp-fuse-attention", "::mlir::ModuleOp"> {
+def FuseAttention : Pass<"fsdp-fuse-attention", "::mlir::fsdp::ProgramOp"> {
   let summary = "Makes attention one op, forward and backward";
   let description = [{
     Products, softmax and everything elementwise between them become
@@ -311,7 +311,7 @@ def FuseAttention : Pass<"fsdp-fuse-attention", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
-def FormKernels : Pass<"fsdp-form-kernels", "::mlir::ModuleOp"> {
+def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
   let summary = "Decides which ops of the step become one kernel";
   let description = [{
     Writes the plan attribute `fsdp.kernel` (a number) on every compute op.
@@ -320,7 +320,7 @@ def FormKernels : Pass<"fsdp-form-kernels", "::mlir::ModuleOp"> {
   }];
 }
 
-def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::ModuleOp"> {
+def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets kernels compute what is cheaper to compute than to read";
   let description = [{
     An elementwise op whose result another kernel reads is repeated there, if
@@ -362,7 +362,7 @@ def TieInits : Pass<"fsdp-tie-inits", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
-def TieUpdates : Pass<"fsdp-tie-updates", "::mlir::ModuleOp"> {
+def TieUpdates : Pass<"fsdp-tie-updates", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets the optimizer write shards and states in place";
   let description = [{
     A launch whose result replaces an argument of the step (a shard, a state, a
@@ -455,7 +455,7 @@ def AdoptKernels : Pass<"fsdp-adopt-kernels", "::mlir::ModuleOp"> {
 // Optimize: L2 behind the kernels, placed by fsdp-plan-arena
 //===----------------------------------------------------------------------===//
 
-def PlanStep : Pass<"fsdp-plan-step", "::mlir::ModuleOp"> {
+def PlanStep : Pass<"fsdp-plan-step", "::mlir::fsdp::ProgramOp"> {
   let summary = "Decides what is kept, computed again and issued together";
   let description = [{
     Writes plan attributes that the next four passes apply. Those that are
@@ -493,13 +493,13 @@ def PlanStep : Pass<"fsdp-plan-step", "::mlir::ModuleOp"> {
   ];
 }
 
-def KeepGathered : Pass<"fsdp-keep-gathered", "::mlir::ModuleOp"> {
+def KeepGathered : Pass<"fsdp-keep-gathered", "::mlir::fsdp::ProgramOp"> {
   let summary = "Drops gathers whose bytes are kept (applies fsdp.keep)";
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
 def RecomputeActivations
-    : Pass<"fsdp-recompute-activations", "::mlir::ModuleOp"> {
+    : Pass<"fsdp-recompute-activations", "::mlir::fsdp::ProgramOp"> {
   let summary = "Repeats launches for backward (applies fsdp.recompute)";
   let description = [{
     A launch is repeated right before the first op of backward that reads one of
@@ -510,7 +510,7 @@ def RecomputeActivations
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
-def OffloadActivations : Pass<"fsdp-offload-activations", "::mlir::ModuleOp"> {
+def OffloadActivations : Pass<"fsdp-offload-activations", "::mlir::fsdp::ProgramOp"> {
   let summary = "Keeps activations on the host (applies fsdp.offload)";
   let description = [{
     A marked result is copied to the host right behind the last op of forward
@@ -524,7 +524,7 @@ def OffloadActivations : Pass<"fsdp-offload-activations", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
-def GroupCollectives : Pass<"fsdp-group-collectives", "::mlir::ModuleOp"> {
+def GroupCollectives : Pass<"fsdp-group-collectives", "::mlir::fsdp::ProgramOp"> {
   let summary = "Brings collectives of a group together (applies fsdp.group)";
   let description = [{
     Gathers move to the first of their group, reductions to the last, and what
@@ -538,7 +538,7 @@ def GroupCollectives : Pass<"fsdp-group-collectives", "::mlir::ModuleOp"> {
 // Lower
 //===----------------------------------------------------------------------===//
 
-def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::ModuleOp"> {
+def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::fsdp::ProgramOp"> {
   let summary = "Orders the step and lets transfers run beside computation";
   let description = [{
     Reads the step as a program with the costs of a cluster, decides (order of
@@ -580,7 +580,22 @@ def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::ModuleOp"> {
   ];
 }
 
-def PlanArena : Pass<"fsdp-plan-arena", "::mlir::ModuleOp"> {
+def LayoutState : Pass<"fsdp-layout-state", "::mlir::ModuleOp"> {
+  let summary = "gives every fsdp.state its place in the arena";
+  let description = [{
+    One place for all programs: from the arena's start, large states first,
+    each at a multiple of 256 bytes. Runs at L2, where types are local.
+
+    - layout_state_c1: no two states have kind, name and flat parameter in
+      common: checkpoints tell states apart by them.
+  }];
+  let options = [
+    Option<"guard", "guard", "bool", "false",
+           "bytes behind each state that belong to nobody">
+  ];
+}
+
+def PlanArena : Pass<"fsdp-plan-arena", "::mlir::fsdp::ProgramOp"> {
   let summary = "Gives every value of the step a place in the rank's arena";
   let description = [{
     Writes `fsdp.offset` (bytes) on the arguments of the step, `fsdp.offsets` on
@@ -597,7 +612,7 @@ def PlanArena : Pass<"fsdp-plan-arena", "::mlir::ModuleOp"> {
   ];
 }
 
-def VerifySchedule : Pass<"fsdp-verify-schedule", "::mlir::ModuleOp"> {
+def VerifySchedule : Pass<"fsdp-verify-schedule", "::mlir::fsdp::ProgramOp"> {
   let summary = "Checks that a placed step is right at whatever speed ops run";
   let description = [{
     Reads the step as it will run, with the places in the arena, and refuses

@@ -128,7 +128,8 @@ struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
 };
 
 /// Still L2: plans what is kept, computed again and issued together, and does
-/// it. Registered as `fsdp-optimize`; runs behind the kernels.
+/// it. Registered as `fsdp-optimize`; runs behind the kernels, on all programs
+/// of a module or, where @pm is of fsdp.program, on one.
 void buildOptimizePipeline(OpPassManager &pm, const OptimizeOptions &options);
 
 /// Code for every kernel: a BLAS call, vector loops, or bufferized loops.

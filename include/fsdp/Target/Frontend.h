@@ -96,7 +96,7 @@ public:
   llvm::Error runPipeline(llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
   /// On a module of the same context, such as a copy of the step.
-  llvm::Error runPipeline(ModuleOp module, llvm::StringRef what,
+  llvm::Error runPipeline(Operation *op, llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
 
   /// Brings a traced step to L2, and then its compute into kernels. @options

@@ -30,12 +30,13 @@ struct ManifestOptions {
   std::vector<std::string> features;
 };
 
-/// The manifest (docs/manifest.md) of a module whose @step has a planned arena
-/// and is a step program (extractStepProgram).
+/// The manifest (docs/manifest.md) of a module whose programs have planned
+/// arenas and are step programs (extractStepProgram).
 FailureOr<std::string> createManifest(ModuleOp module,
                                       const ManifestOptions &options);
-/// The same where the certified program of @module is known.
-std::string createManifest(ModuleOp module, const sched::StepProgram &program,
+/// The same where what is certified of each program of @module is known.
+std::string createManifest(ModuleOp module,
+                           ArrayRef<sched::StepProgram> programs,
                            const ManifestOptions &options);
 
 } // namespace mlir::fsdp

@@ -11,6 +11,7 @@
 #include "fsdp/Analysis/Cost/Cluster.h"
 #include "fsdp/Analysis/Planning/PlanSearch.h"
 #include "fsdp/Analysis/Planning/StepFit.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {
@@ -36,8 +37,8 @@ struct ScheduleOptions {
   bool hasPlan() const { return order == "scheduled"; }
 };
 
-/// Plans and orders the step of a frontend, which is at L2 with kernels, so
-/// that its arena fits.
+/// Plans and orders the programs of a frontend, which is at L2 with kernels, so
+/// that their arenas fit: one budget, of which states take their part in each.
 class StepScheduler {
 public:
   /// Reads the cluster file; refuses what cannot be.
@@ -64,20 +65,20 @@ public:
     bool fits() const { return leastBytes == 0; }
   };
 
-  /// Brings the step to L3 and places its arena: with the plan and in the order
-  /// that fitStep finds for the budget, as fsdp-plan does. If none fits, the
-  /// error says which budget would do. @known: what choose() gave for a copy of
-  /// the step.
+  /// Brings each program to L3 and places its arena: with the plan and in the
+  /// order that fitStep finds for the budget, as fsdp-plan does. If none fits,
+  /// the error says which budget would do. @known: what choose() gave for a
+  /// copy of the program that trains.
   llvm::Error run(Frontend &frontend,
                   std::optional<Choice> known = std::nullopt) const;
 
-  /// Says on stderr what the step that run() made takes by the cost model, and
-  /// what no order could beat.
+  /// Says on stderr what the programs that run() made take by the cost model,
+  /// and what no order could beat.
   void report(ModuleOp module) const;
 
-  /// Looks for a plan of @module, which gets a draft of its arena, and an order
-  /// that fit.
-  llvm::Expected<Choice> choose(Frontend &frontend, ModuleOp module) const;
+  /// Looks for a plan of @program, which gets a draft of its arena, and an
+  /// order that fit.
+  llvm::Expected<Choice> choose(Frontend &frontend, ProgramOp program) const;
 
   /// Leaves room beside the arena for what one thread takes with the kernels of
   /// @module, whose code is known, where that is more than the cluster
@@ -93,9 +94,12 @@ public:
 private:
   void fillPlan(OpPassManager &pm, const Choice &choice) const;
   void fillOrder(OpPassManager &pm, const Choice &choice) const;
-  /// Orders the step of @frontend as it is, and places its arena.
-  llvm::Error order(Frontend &frontend, const Choice &choice) const;
-  llvm::Error refuse(int64_t needed) const;
+  llvm::Error run(Frontend &frontend, ProgramOp program,
+                  std::optional<Choice> known) const;
+  /// Orders @program as it is, and places its arena.
+  llvm::Error order(Frontend &frontend, ProgramOp program,
+                    const Choice &choice) const;
+  llvm::Error refuse(ProgramOp program, int64_t needed) const;
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.

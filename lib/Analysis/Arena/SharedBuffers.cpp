@@ -165,6 +165,8 @@ void Sharing::create(Id id, Purpose purpose) {
   buffer.purpose = purpose;
   buffer.isHost = program.buffers[value.buffer].isHost;
   buffer.isArgument = value.isArgument;
+  if (value.isArgument)
+    buffer.stateOffset = program.buffers[value.buffer].stateOffset;
   replacer.push_back(-1);
   places[id] = {Id(buffers.size()) - 1, 0};
 }

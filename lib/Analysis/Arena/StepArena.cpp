@@ -126,15 +126,20 @@ public:
   ArenaSummary run();
 
 private:
-  int64_t getBytes(Id buffer) const;
+  int64_t getBytes(const StepBuffer &buffer) const {
+    return getPlaceBytes(buffer.bytes) + options.border;
+  }
+  int64_t getBytes(Id buffer) const {
+    return getBytes(program.buffers[buffer]);
+  }
   std::vector<ArenaBuffer> getLives(llvm::ArrayRef<Id> buffers) const;
   int64_t pack(std::vector<ArenaBuffer> &lives) const;
-  int64_t placeState(SmallVector<Id> &state);
+  int64_t placeStates(llvm::ArrayRef<Id> states);
+  int64_t placeInputs(int64_t base, SmallVector<Id> &inputs);
   void placeOnHost(llvm::ArrayRef<Id> host);
   void placeMoving(int64_t base, llvm::ArrayRef<Id> moving);
-  void use(Id buffer) {
-    summary.atPeak[unsigned(program.buffers[buffer].purpose)] +=
-        getBytes(buffer);
+  void use(const StepBuffer &buffer) {
+    summary.atPeak[unsigned(buffer.purpose)] += getBytes(buffer);
   }
 
   StepProgram &program;
@@ -145,10 +150,6 @@ private:
   ArenaSummary summary;
 };
 } // namespace
-
-int64_t Placement::getBytes(Id buffer) const {
-  return getPlaceBytes(program.buffers[buffer].bytes) + options.border;
-}
 
 /// The lives of @buffers, which the order of events may let share bytes.
 std::vector<ArenaBuffer> Placement::getLives(llvm::ArrayRef<Id> buffers) const {
@@ -171,16 +172,31 @@ int64_t Placement::pack(std::vector<ArenaBuffer> &lives) const {
   return bytes;
 }
 
-/// The runtime fills arguments, and the next step finds them where they were.
-int64_t Placement::placeState(SmallVector<Id> &state) {
-  int64_t base = 0;
-  llvm::sort(state, [&](Id a, Id b) {
+/// States lie where all programs find them. Returns where the last one ends.
+int64_t Placement::placeStates(llvm::ArrayRef<Id> states) {
+  int64_t end = 0;
+  auto add = [&](const StepBuffer &state) {
+    end = std::max(end, state.stateOffset + getBytes(state));
+    use(state);
+  };
+  for (Id buffer : states) {
+    offsets[buffer] = program.buffers[buffer].stateOffset;
+    add(program.buffers[buffer]);
+  }
+  llvm::for_each(program.idleStates, add);
+  return end;
+}
+
+/// The runtime fills inputs before the program begins: from @base on, large
+/// ones first. Returns where the last one ends.
+int64_t Placement::placeInputs(int64_t base, SmallVector<Id> &inputs) {
+  llvm::sort(inputs, [&](Id a, Id b) {
     return std::make_pair(-getBytes(a), a) < std::make_pair(-getBytes(b), b);
   });
-  for (Id buffer : state) {
+  for (Id buffer : inputs) {
     offsets[buffer] = base;
     base += getBytes(buffer);
-    use(buffer);
+    use(program.buffers[buffer]);
   }
   return base;
 }
@@ -202,7 +218,7 @@ void Placement::placeMoving(int64_t base, llvm::ArrayRef<Id> moving) {
   if (!options.isDraft)
     for (unsigned i : getHeaviestTogether(touches.events, lives)) {
       summary.bound += lives[i].size;
-      use(moving[i]);
+      use(program.buffers[moving[i]]);
     }
   summary.bufferCount = lives.size();
   summary.totalBytes = base + bytes;
@@ -219,21 +235,28 @@ void Placement::placeMoving(int64_t base, llvm::ArrayRef<Id> moving) {
         base +
         (topUpsideDown < top ? bytes - life.offset - life.size : life.offset);
   top = std::min(top, topUpsideDown);
-  summary.segmentOffset = {0, base, base + top};
-  summary.segmentBytes = {base, top, bytes - top};
+  summary.segmentOffset[2] = base;
+  summary.segmentBytes[2] = top;
+  summary.segmentOffset[3] = base + top;
+  summary.segmentBytes[3] = bytes - top;
 }
 
 ArenaSummary Placement::run() {
-  SmallVector<Id> state, moving, host;
+  SmallVector<Id> states, inputs, moving, host;
   for (auto [i, buffer] : llvm::enumerate(program.buffers)) {
     // What a plan dropped takes no room.
     if (buffer.isArgument)
-      state.push_back(i);
+      (buffer.stateOffset < 0 ? inputs : states).push_back(i);
     else if (!touches.ops[i].empty())
       (buffer.isHost ? host : moving).push_back(i);
   }
   placeOnHost(host);
-  placeMoving(placeState(state), moving);
+  int64_t stateEnd = placeStates(states);
+  int64_t inputEnd = placeInputs(stateEnd, inputs);
+  summary.segmentOffset[1] = stateEnd;
+  summary.segmentBytes[0] = stateEnd;
+  summary.segmentBytes[1] = inputEnd - stateEnd;
+  placeMoving(inputEnd, moving);
 
   std::vector<int64_t> distances;
   for (const StepValue &value : program.values)

@@ -399,6 +399,8 @@ void Builder::addMemory() {
   // Changes of what is alive in the spine.
   std::vector<int64_t> changes(spine.size() + 1);
   int64_t &fixed = result.problem.fixedBytes;
+  for (const StepBuffer &state : program.idleStates)
+    fixed += state.bytes;
   for (auto [b, buffer] : llvm::enumerate(program.buffers)) {
     const Use &use = uses[b];
     if (buffer.isHost)

@@ -47,6 +47,7 @@ StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
   copy.transfers = program.transfers;
   copy.groups = program.groups;
   copy.buffers = program.buffers;
+  copy.idleStates = program.idleStates;
   copy.values = program.values;
   copy.results = program.results;
   copy.replaced = program.replaced;

@@ -377,13 +377,18 @@ getMemoryOf(const StepProgram &program, const Timeline &timeline, bool isHost) {
     int64_t bytes;
   };
   std::vector<Change> changes;
+  auto add = [&](Time begin, Time end, const StepBuffer &buffer) {
+    if (buffer.isHost != isHost || begin < 0 || begin >= end)
+      return;
+    changes.push_back({begin, unsigned(buffer.purpose), buffer.bytes});
+    changes.push_back({end, unsigned(buffer.purpose), -buffer.bytes});
+  };
+  for (const StepBuffer &state : program.idleStates)
+    add(0, timeline.step, state);
   for (auto [life, buffer] : llvm::zip(lives, program.buffers)) {
     Time begin = buffer.isArgument ? 0 : life.begin;
     Time end = buffer.isArgument || buffer.isResult ? timeline.step : life.end;
-    if (buffer.isHost != isHost || begin < 0 || begin >= end)
-      continue;
-    changes.push_back({begin, unsigned(buffer.purpose), buffer.bytes});
-    changes.push_back({end, unsigned(buffer.purpose), -buffer.bytes});
+    add(begin, end, buffer);
   }
   llvm::sort(changes, [](const Change &a, const Change &b) {
     return std::tie(a.time, a.purpose, a.bytes) <

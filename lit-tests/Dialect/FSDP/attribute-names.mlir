@@ -42,7 +42,7 @@ module attributes {fsdp.modules = [], fsdp.strategy = "full_shard", fsdp.wrap = 
   fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
   func.func private @kernel(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> attributes {fsdp.impl = #fsdp.kernel_impl<@cpu, grid = 1, grain = 1, scratch = 0, traffic = 0>}
   func.func @other(%x: tensor<2xf32> {fsdp.param = {fqn = "w"}, fsdp.unit = "", fsdp.offset = 0 : i64}, %y: tensor<4xf32> {fsdp.optimizer = {}})
-      -> (tensor<4xf32> {fsdp.optimizer = {}}) attributes {fsdp.arena = {}, fsdp.schedule = {}} {
+      -> (tensor<4xf32> {fsdp.optimizer = {}}) {
     %f = fsdp.all_gather %x on @mesh["shard"] for forward {fsdp.group = 1 : i64, fsdp.offsets = array<i64: 0>} : tensor<2xf32> -> tensor<4xf32>
     %g = fsdp.all_gather %x on @mesh["shard"] for backward {fsdp.keep} : tensor<2xf32> -> tensor<4xf32>
     %l = fsdp.launch @kernel(%g) {fsdp.recompute = array<i64: 0>, fsdp.offload = array<i64>} : (tensor<4xf32>) -> tensor<4xf32>
@@ -54,23 +54,23 @@ module attributes {fsdp.modules = [], fsdp.strategy = "full_shard", fsdp.wrap = 
 // -----
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-func.func @step(%p: tensor<8xf32>) -> tensor<4xf32> {
+fsdp.program @step(%p: tensor<8xf32>) -> tensor<4xf32> {
   // discardable_c2
   // expected-error @below {{expected 'fsdp.keep' on fsdp.all_gather, got it on fsdp.reduce_scatter}}
   %w = fsdp.reduce_scatter %p on @mesh["shard"] divisor 2 {fsdp.keep} : tensor<8xf32> -> tensor<4xf32>
-  return %w : tensor<4xf32>
+  fsdp.return %w : tensor<4xf32>
 }
 
 // -----
 
-// expected-error @below {{expected 'fsdp.arena' on a function, got it on builtin.module}}
-module attributes {fsdp.arena = {}} {
+// expected-error @below {{expected 'fsdp.matmul' on a function, got it on builtin.module}}
+module attributes {fsdp.matmul = {}} {
 }
 
 // -----
 
-// expected-error @below {{expected 'fsdp.shard' on an argument of a function or a result of a function, got it on func.func}}
-func.func @shard(%p: tensor<8xf32>) attributes {fsdp.shard = @w} {
+// expected-error @below {{expected 'fsdp.state' on an argument of a function or a result of a function, got it on func.func}}
+func.func @state(%p: tensor<8xf32>) attributes {fsdp.state = @w} {
   return
 }
 

@@ -5,8 +5,8 @@
 
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
 
-// CHECK-LABEL: func.func @step
-func.func @step(%a: tensor<8xf32>, %b: tensor<4xf32>, %g: tensor<32xf32>) -> tensor<8xf32> {
+// CHECK-LABEL: fsdp.program @step
+fsdp.program @step(%a: tensor<8xf32>, %b: tensor<4xf32>, %g: tensor<32xf32>) -> tensor<8xf32> {
   // CHECK: %[[W:.*]] = fsdp.start(%{{.*}}, %{{.*}}) on all_gather event 0 {
   // CHECK: ^bb0(%{{.*}}: tensor<8xf32>, %{{.*}}: tensor<4xf32>):
   // CHECK: fsdp.yield
@@ -38,5 +38,5 @@ func.func @step(%a: tensor<8xf32>, %b: tensor<4xf32>, %g: tensor<32xf32>) -> ten
   %3 = fsdp.wait %s : !fsdp.token<tensor<8xf32>> -> tensor<8xf32>
   // CHECK: fsdp.wait %[[R]]
   %4 = fsdp.wait %r : !fsdp.token<tensor<8xf32>> -> tensor<8xf32>
-  return %4 : tensor<8xf32>
+  fsdp.return %4 : tensor<8xf32>
 }

@@ -8,8 +8,11 @@ fsdp.flat_param @b on @mesh shard [] replicate ["replicate", "shard"] state f32 
 fsdp.flat_param @i on @mesh shard [] replicate [] state f32 gather f32 reduce f32 numel 64 [
   <"i.w", tensor<64xf32> at 0>] {keep, trainable, unit = "i"}
 
-func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %b: !fsdp.sharded<@b, f32> {fsdp.shard = @b},
-                %i: !fsdp.sharded<@i, f32> {fsdp.shard = @i}, %x: tensor<4xf32> {fsdp.input = {name = "x"}})
+fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
+fsdp.state @b.param parameter of @b : !fsdp.sharded<@b, f32>
+fsdp.state @i.param parameter of @i : !fsdp.sharded<@i, f32>
+fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}, %b: !fsdp.sharded<@b, f32> {fsdp.state = @b.param},
+                   %i: !fsdp.sharded<@i, f32> {fsdp.state = @i.param}, %x: tensor<4xf32> {fsdp.input = {name = "x"}})
     -> (tensor<f32> {fsdp.loss}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a},
         !fsdp.sharded<@b, f32> {fsdp.grad_shard = @b}, !fsdp.sharded<@i, f32> {fsdp.grad_shard = @i}) {
   %ub = fsdp.unshard %b for forward : <@b, f32> -> <@b, f32>
@@ -22,7 +25,7 @@ func.func @step(%a: !fsdp.sharded<@a, f32> {fsdp.shard = @a}, %b: !fsdp.sharded<
   "test.last_reader"(%wb) : (tensor<64xf32>) -> ()
   fsdp.reshard %ub : <@b, f32>
   "test.end"() : () -> ()
-  return %loss, %ga, %gb, %gi : tensor<f32>, !fsdp.sharded<@a, f32>, !fsdp.sharded<@b, f32>, !fsdp.sharded<@i, f32>
+  fsdp.return %loss, %ga, %gb, %gi : tensor<f32>, !fsdp.sharded<@a, f32>, !fsdp.sharded<@b, f32>, !fsdp.sharded<@i, f32>
 }
 
 // SGD with momentum and a count of steps.

@@ -5,8 +5,8 @@ import sys
 
 
 def schedule(budget):
-    pipeline = (f"builtin.module(fsdp-plan-arena,fsdp-schedule-step{{cluster={sys.argv[2]} budget={budget}}},"
-                f"fsdp-plan-arena,fsdp-verify-schedule{{budget={budget}}})")
+    pipeline = (f"builtin.module(fsdp.program(fsdp-plan-arena,fsdp-schedule-step{{cluster={sys.argv[2]} budget={budget}}},"
+                f"fsdp-plan-arena,fsdp-verify-schedule{{budget={budget}}}))")
     return subprocess.run([sys.argv[3], sys.argv[1], f"--pass-pipeline={pipeline}", "-o", "/dev/null"],
                           capture_output=True, text=True)
 

@@ -15,7 +15,7 @@ def compile_with(budget):
         if done.returncode:
             return int(re.search(r"budget of at least (\d+) bytes", done.stderr)[1]), None
         with open(output) as file:
-            return None, int(re.search(r"fsdp\.arena = \{bytes = (\d+)", file.read())[1])
+            return None, int(re.search(r"#fsdp\.arena<bytes = (\d+)", file.read())[1])
 
 
 def plan_with(budget):

@@ -13,10 +13,10 @@ HELPERS = """
     return %r : f32
   }
   func.func private @fsdp_rt_matmul(%a: f32, %b: f32) -> f32 {
-    %r = call @fsdp_step(%a, %b) : (f32, f32) -> f32
+    %r = call @fsdp_run_step(%a, %b) : (f32, f32) -> f32
     return %r : f32
   }
-  func.func private @fsdp_step(%a: f32, %b: f32) -> f32 {
+  func.func private @fsdp_run_step(%a: f32, %b: f32) -> f32 {
     %r = arith.mulf %a, %b : f32
     return %r : f32
   }

@@ -14,17 +14,17 @@
 namespace fsdp::rt::data {
 
 BatchLoader::BatchLoader(std::unique_ptr<BatchSource> source,
-                         const Manifest &manifest, int64_t firstStep,
+                         const Program &program, int64_t firstStep,
                          int64_t lastStep)
-    : source_(std::move(source)), manifest_(manifest), nextStep_(firstStep),
+    : source_(std::move(source)), program_(program), nextStep_(firstStep),
       lastStep_(lastStep), firstStep_(firstStep) {
   int64_t bytes = 0;
-  for (const Input &input : manifest.inputs)
+  for (const Input &input : program.inputs)
     bytes += input.bytes();
   for (Slot &slot : slots_) {
     slot.bytes.resize(bytes);
     char *next = slot.bytes.data();
-    for (const Input &input : manifest.inputs) {
+    for (const Input &input : program.inputs) {
       slot.inputs.push_back(next);
       next += input.bytes();
     }
@@ -32,11 +32,10 @@ BatchLoader::BatchLoader(std::unique_ptr<BatchSource> source,
 }
 
 Result<std::unique_ptr<BatchLoader>>
-BatchLoader::start(std::unique_ptr<BatchSource> source,
-                   const Manifest &manifest, int64_t firstStep,
-                   int64_t lastStep) {
+BatchLoader::start(std::unique_ptr<BatchSource> source, const Program &program,
+                   int64_t firstStep, int64_t lastStep) {
   std::unique_ptr<BatchLoader> loader(
-      new BatchLoader(std::move(source), manifest, firstStep, lastStep));
+      new BatchLoader(std::move(source), program, firstStep, lastStep));
   // Signals are for the threads that wait for them.
   sigset_t all, before;
   sigfillset(&all);
@@ -77,7 +76,7 @@ void BatchLoader::readAhead() {
     try {
       status = source_->read(step, slot.inputs.data());
       if (!status)
-        slot.unusualValue = findUnusualValue(manifest_, slot.inputs.data());
+        slot.unusualValue = findUnusualValue(program_, slot.inputs.data());
     } catch (const std::exception &error) {
       status = Status::failed(std::string("cannot read the batch of step ") +
                               std::to_string(step) + ": " + error.what());
@@ -102,8 +101,8 @@ Status BatchLoader::next(char *arena) {
     if (slot.status)
       return slot.status;
   }
-  for (size_t i = 0; i < manifest_.inputs.size(); ++i) {
-    const Input &input = manifest_.inputs[i];
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    const Input &input = program_.inputs[i];
     std::memcpy(arena + input.offset, slot.inputs[i], input.bytes());
   }
   unusualValue_ = std::move(slot.unusualValue);

@@ -26,10 +26,10 @@ namespace fsdp::rt::data {
 /// one computes. Two batches are held outside the arena, reserved at start.
 class BatchLoader {
 public:
-  /// Starts to read the batches of steps firstStep to lastStep. `manifest`
+  /// Starts to read the batches of steps firstStep to lastStep. `program`
   /// must outlive the loader.
   static Result<std::unique_ptr<BatchLoader>>
-  start(std::unique_ptr<BatchSource> source, const Manifest &manifest,
+  start(std::unique_ptr<BatchSource> source, const Program &program,
         int64_t firstStep, int64_t lastStep);
   /// Ends the thread, after the read that it is in.
   ~BatchLoader();
@@ -50,12 +50,12 @@ private:
     bool isFull = false;
   };
 
-  BatchLoader(std::unique_ptr<BatchSource> source, const Manifest &manifest,
+  BatchLoader(std::unique_ptr<BatchSource> source, const Program &program,
               int64_t firstStep, int64_t lastStep);
   void readAhead();
 
   std::unique_ptr<BatchSource> source_;
-  const Manifest &manifest_;
+  const Program &program_;
   int64_t nextStep_, lastStep_;
   const int64_t firstStep_;
   Slot slots_[2];

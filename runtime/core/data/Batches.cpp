@@ -32,14 +32,13 @@ bool holdsTokenIds(const Input &input) {
 
 class StoredBatches : public BatchSource {
 public:
-  StoredBatches(SafetensorsReader file, const Manifest &manifest, int rank,
+  StoredBatches(SafetensorsReader file, const Program &program, int rank,
                 int ranks)
-      : file_(std::move(file)), manifest_(manifest), rank_(rank),
-        ranks_(ranks) {}
+      : file_(std::move(file)), program_(program), rank_(rank), ranks_(ranks) {}
 
   Status bind(std::vector<std::string> &notes) {
     std::vector<std::string> missing, unused;
-    for (const Input &input : manifest_.inputs) {
+    for (const Input &input : program_.inputs) {
       const TensorInfo *tensor = file_.find(input.name);
       tensors_.push_back(tensor);
       if (!tensor)
@@ -55,7 +54,7 @@ public:
     if (Status s = checkTogether())
       return s.withContext(file_.path());
     for (const TensorInfo &tensor : file_.tensors())
-      if (!manifest_.findInput(tensor.name))
+      if (!program_.findInput(tensor.name))
         unused.push_back(tensor.name);
     if (!unused.empty())
       notes.push_back(file_.path() + ": not read, since the program has no " +
@@ -64,6 +63,10 @@ public:
   }
 
   std::string kind() const override { return "safetensors"; }
+
+  std::optional<int64_t> steps() const override {
+    return tensors_.empty() ? 1 : tensors_[0]->shape[0];
+  }
 
   std::vector<std::string> remarks(int64_t lastStep) const override {
     std::vector<std::string> lines;
@@ -83,7 +86,7 @@ public:
 
   Status read(int64_t step, char *const *dst) override {
     for (size_t i = 0; i < tensors_.size(); ++i) {
-      const Input &input = manifest_.inputs[i];
+      const Input &input = program_.inputs[i];
       const Shape &shape = tensors_[i]->shape;
       int64_t row = (step - 1) % shape[0] * shape[1] + rank_;
       if (Status s = file_.read(*tensors_[i], row * input.bytes(), dst[i],
@@ -148,18 +151,18 @@ private:
   }
 
   SafetensorsReader file_;
-  const Manifest &manifest_;
+  const Program &program_;
   int rank_, ranks_;
   std::vector<const TensorInfo *> tensors_;
 };
 
 class RandomBatches : public BatchSource {
 public:
-  RandomBatches(uint64_t seed, const Manifest &manifest, int rank)
-      : seed_(seed), manifest_(manifest), rank_(rank) {}
+  RandomBatches(uint64_t seed, const Program &program, int rank)
+      : seed_(seed), program_(program), rank_(rank) {}
 
   Status check() const {
-    for (const Input &input : manifest_.inputs)
+    for (const Input &input : program_.inputs)
       if (isInteger(input.dtype) && !input.draw && (!input.low || !input.high))
         return Status::failed("expected bounds for input '" + input.name +
                               "' to draw from, got " +
@@ -172,8 +175,8 @@ public:
   }
 
   Status read(int64_t step, char *const *dst) override {
-    for (size_t i = 0; i < manifest_.inputs.size(); ++i) {
-      const Input &input = manifest_.inputs[i];
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const Input &input = program_.inputs[i];
       // Not the parameters' streams, even where the seeds are equal.
       uint64_t hash = stableHash(input.name, stableHash("input:"));
       for (int64_t part : {step, int64_t(rank_)})
@@ -197,7 +200,7 @@ private:
   }
 
   uint64_t seed_;
-  const Manifest &manifest_;
+  const Program &program_;
   int rank_;
 };
 
@@ -270,10 +273,10 @@ static bool isAllowed(const Input &input, int64_t value) {
          input.allowed.end();
 }
 
-std::string findUnusualValue(const Manifest &manifest,
+std::string findUnusualValue(const Program &program,
                              const char *const *inputs) {
-  for (size_t k = 0; k < manifest.inputs.size(); ++k) {
-    const Input &input = manifest.inputs[k];
+  for (size_t k = 0; k < program.inputs.size(); ++k) {
+    const Input &input = program.inputs[k];
     // Where both bounds are known the batch was held against them.
     if (!isInteger(input.dtype) || !input.draw || (input.low && input.high))
       continue;
@@ -307,13 +310,13 @@ bool isInBounds(const Input &input, int64_t value) {
 }
 
 Result<std::unique_ptr<BatchSource>>
-openBatches(const std::string &spec, const Manifest &manifest, int rank,
+openBatches(const std::string &spec, const Program &program, int rank,
             int ranks, std::vector<std::string> &notes) {
   if (spec.compare(0, randomPrefix.size(), randomPrefix) == 0) {
     Result<uint64_t> seed = parseSeed(spec.substr(randomPrefix.size()));
     if (!seed.isOk())
       return seed.status().withContext("--data " + spec);
-    auto source = std::make_unique<RandomBatches>(*seed, manifest, rank);
+    auto source = std::make_unique<RandomBatches>(*seed, program, rank);
     if (Status s = source->check())
       return s.withContext("--data " + spec);
     return std::unique_ptr<BatchSource>(std::move(source));
@@ -322,13 +325,13 @@ openBatches(const std::string &spec, const Manifest &manifest, int rank,
   if (!tensors.isOk())
     return tensors.status();
   if (*tensors) {
-    auto source = std::make_unique<StoredBatches>(std::move(**tensors),
-                                                  manifest, rank, ranks);
+    auto source = std::make_unique<StoredBatches>(std::move(**tensors), program,
+                                                  rank, ranks);
     if (Status s = source->bind(notes))
       return s;
     return std::unique_ptr<BatchSource>(std::move(source));
   }
-  return openTokens(spec, endsWith(spec, ".bin") ? 2 : 1, manifest, rank, ranks,
+  return openTokens(spec, endsWith(spec, ".bin") ? 2 : 1, program, rank, ranks,
                     notes);
 }
 

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,13 @@ class BatchSource {
 public:
   virtual ~BatchSource() = default;
   /// Writes the inputs of `step` (counted from 1): dst[i] takes the bytes of
-  /// the manifest's input i. Every value is within the input's bounds.
+  /// the program's input i. Every value is within the input's bounds.
   virtual Status read(int64_t step, char *const *dst) = 0;
   /// What the batches are cut from, without its path: "text", "safetensors",
   /// "16-bit tokens", "random:seed=4".
   virtual std::string kind() const = 0;
+  /// Steps until the source begins again; nullopt where it never does.
+  virtual std::optional<int64_t> steps() const { return std::nullopt; }
   /// What the user of steps 1 to `lastStep` may not expect and may well mean:
   /// that the source begins again, or holds batches of further ranks.
   virtual std::vector<std::string> remarks(int64_t /*lastStep*/) const {
@@ -55,7 +58,7 @@ public:
 /// + b, `shift` tokens further on. `manifest` must outlive the source. Lines
 /// for the user to read are added to `notes`.
 Result<std::unique_ptr<BatchSource>>
-openBatches(const std::string &spec, const Manifest &manifest, int rank,
+openBatches(const std::string &spec, const Program &program, int rank,
             int ranks, std::vector<std::string> &notes);
 
 /// "0 <= id < 1024, or -100", or what is known of it.
@@ -66,13 +69,12 @@ bool isInBounds(const Input &input, int64_t value);
 
 /// What in a batch may be why a check of the step fails: the first value that
 /// no use of an unbounded input is known to accept. Empty where there is none.
-/// inputs[i] holds the values of the manifest's input i.
-std::string findUnusualValue(const Manifest &manifest,
-                             const char *const *inputs);
+/// inputs[i] holds the values of the program's input i.
+std::string findUnusualValue(const Program &program, const char *const *inputs);
 
 /// Part of openBatches: the sources of token data. `tokenBytes` is 1 or 2.
 Result<std::unique_ptr<BatchSource>>
-openTokens(const std::string &path, int tokenBytes, const Manifest &manifest,
+openTokens(const std::string &path, int tokenBytes, const Program &program,
            int rank, int ranks, std::vector<std::string> &notes);
 
 } // namespace fsdp::rt::data

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace fsdp::rt::data {
 
@@ -290,11 +291,18 @@ Scalar readScalar(const JsonReader &json) {
 
 Output readOutput(const JsonReader &json) {
   Output output;
+  output.name = json["name"].nonEmptyString();
   output.dtype = readDtype(json["dtype"]);
-  if (!json.failed() && !isFloat(output.dtype))
+  output.shape = readShape(json["shape"]);
+  output.numel = numelOf(output.shape);
+  output.offset = readOffset(json["offset"]);
+  bool isNumber = output.name == "loss" || output.name == "grad_norm";
+  if (!json.failed() && isNumber && !isFloat(output.dtype))
     json["dtype"].fail(std::string("expected a float dtype, got ") +
                        dtypeName(output.dtype));
-  output.offset = readOffset(json["offset"]);
+  if (!json.failed() && isNumber && !output.shape.empty())
+    json["shape"].fail("expected one number, got shape " +
+                       toString(output.shape));
   return output;
 }
 
@@ -319,6 +327,7 @@ void readMesh(const JsonReader &json, std::vector<MeshAxis> &mesh) {
 void readArena(const JsonReader &json, Manifest &manifest) {
   manifest.arenaBytes = json["bytes"].integer(0, maxBytes);
   manifest.hostBytes = json["host_bytes"].integer(0, maxBytes);
+  manifest.stateBytes = json["state_bytes"].integer(0, manifest.arenaBytes);
   manifest.scratchBytes = json["scratch_bytes"].integer(0, maxBytes);
   manifest.budgetBytes =
       json["budget_bytes"].integer(0, std::numeric_limits<int64_t>::max());
@@ -326,17 +335,25 @@ void readArena(const JsonReader &json, Manifest &manifest) {
     json["budget_bytes"].fail("expected 0 or at least " +
                               std::to_string(manifest.arenaBytes) + ", got " +
                               std::to_string(manifest.budgetBytes));
+}
+
+/// What a program takes of the artifact's arena.
+void readProgramArena(const JsonReader &json, const Manifest &manifest,
+                      Program &program) {
+  program.arenaBytes =
+      json["bytes"].integer(manifest.stateBytes, manifest.arenaBytes);
+  program.hostBytes = json["host_bytes"].integer(0, manifest.hostBytes);
   json["segments"].forEach([&](const JsonReader &entry) {
     Segment segment;
     segment.name = entry["name"].nonEmptyString();
     segment.offset = readOffset(entry["offset"]);
     segment.bytes = entry["bytes"].integer(0, maxBytes);
-    manifest.segments.push_back(std::move(segment));
+    program.segments.push_back(std::move(segment));
   });
 }
 
-void readQueues(const JsonReader &json, Manifest &manifest) {
-  manifest.events = json["events"].integer(0, maxEvents);
+void readQueues(const JsonReader &json, Program &program) {
+  program.events = json["events"].integer(0, maxEvents);
   json["queues"].forEach([&](const JsonReader &entry) {
     std::string name = entry.string();
     if (entry.failed())
@@ -346,23 +363,24 @@ void readQueues(const JsonReader &json, Manifest &manifest) {
       return entry.fail("expected one of all_gather, reduce, all_reduce, d2h, "
                         "h2d, got '" +
                         name + "'");
-    if (!manifest.queues.empty() && *queue <= manifest.queues.back())
+    if (!program.queues.empty() && *queue <= program.queues.back())
       return entry.fail("expected distinct queues in the order all_gather, "
                         "reduce, all_reduce, d2h, h2d, got '" +
-                        name + "' behind '" +
-                        queueName(manifest.queues.back()) + "'");
-    manifest.queues.push_back(*queue);
+                        name + "' behind '" + queueName(program.queues.back()) +
+                        "'");
+    program.queues.push_back(*queue);
   });
-  if (!json.failed() && (manifest.events > 0) == manifest.queues.empty())
-    json["queues"].fail(manifest.queues.empty()
+  if (!json.failed() && (program.events > 0) == program.queues.empty())
+    json["queues"].fail(program.queues.empty()
                             ? "expected a queue for " +
-                                  std::to_string(manifest.events) +
+                                  std::to_string(program.events) +
                                   " events, got none"
                             : "expected no queue without events, got " +
-                                  std::to_string(manifest.queues.size()));
+                                  std::to_string(program.queues.size()));
 }
 
-void readTraffic(const JsonReader &json, Manifest &manifest) {
+void readTraffic(const JsonReader &json, const Manifest &manifest,
+                 Program &program) {
   json.forEach([&](const JsonReader &entry) {
     TrafficRow row;
     row.group = entry["group"].integer(
@@ -380,14 +398,14 @@ void readTraffic(const JsonReader &json, Manifest &manifest) {
                          row.kind + "'");
     if (!entry.failed() && manifest.groups.empty())
       entry["group"].fail("expected a group, got none in 'groups'");
-    manifest.traffic.push_back(std::move(row));
+    program.traffic.push_back(std::move(row));
   });
 }
 
 void readHeader(const JsonReader &json, Manifest &manifest) {
   int64_t format = json["format"].integer();
-  if (!json.failed() && format != 1)
-    json["format"].fail("expected 1, got " + std::to_string(format));
+  if (!json.failed() && format != 2)
+    json["format"].fail("expected 2, got " + std::to_string(format));
   manifest.name = json["name"].nonEmptyString();
   manifest.fingerprint = json["fingerprint"].nonEmptyString();
   JsonReader target = json["target"];
@@ -449,37 +467,51 @@ void readPlan(const JsonReader &json) {
     json[key].integer(0);
 }
 
+Program readProgram(const JsonReader &json, const Manifest &manifest) {
+  Program program;
+  program.name = json["name"].nonEmptyString();
+  std::string kind = json["kind"].string();
+  if (!json.failed() && kind != "train" && kind != "eval")
+    json["kind"].fail("expected train or eval, got '" + kind + "'");
+  program.kind = kind == "eval" ? Program::Kind::Eval : Program::Kind::Train;
+  readQueues(json, program);
+  readProgramArena(json["arena"], manifest, program);
+  readPlan(json["plan"]);
+  if (json.has("certificate"))
+    program.certificate = readCertificate(json["certificate"]);
+  readTraffic(json["traffic"], manifest, program);
+  json["inputs"].forEach([&](const JsonReader &input) {
+    program.inputs.push_back(readInput(input));
+  });
+  json["scalars"].forEach([&](const JsonReader &scalar) {
+    program.scalars.push_back(readScalar(scalar));
+  });
+  json["outputs"].forEach([&](const JsonReader &output) {
+    program.outputs.push_back(readOutput(output));
+  });
+  return program;
+}
+
 void readAll(const JsonReader &json, Manifest &manifest) {
   readHeader(json, manifest);
   readMesh(json["mesh"], manifest.mesh);
   json["groups"].forEach([&](const JsonReader &group) {
     manifest.groups.push_back(readAxes(group["axes"], manifest.mesh));
   });
-  readQueues(json, manifest);
   readArena(json["arena"], manifest);
-  readPlan(json["plan"]);
   if (json.has("traced"))
     manifest.traced = readTraced(json["traced"]);
   if (json.has("skips_nonfinite"))
     manifest.skipsNonfinite = json["skips_nonfinite"].boolean();
-  if (json.has("certificate"))
-    manifest.certificate = readCertificate(json["certificate"]);
-  readTraffic(json["traffic"], manifest);
   json["flat_params"].forEach([&](const JsonReader &flat) {
     manifest.flatParams.push_back(readFlatParam(flat, manifest.mesh));
   });
   json["buffers"].forEach([&](const JsonReader &buffer) {
     manifest.buffers.push_back(readBuffer(buffer));
   });
-  json["inputs"].forEach([&](const JsonReader &input) {
-    manifest.inputs.push_back(readInput(input));
+  json["programs"].forEach([&](const JsonReader &program) {
+    manifest.programs.push_back(readProgram(program, manifest));
   });
-  json["scalars"].forEach([&](const JsonReader &scalar) {
-    manifest.scalars.push_back(readScalar(scalar));
-  });
-  JsonReader outputs = json["outputs"];
-  manifest.loss = readOutput(outputs["loss"]);
-  manifest.gradNorm = readOutput(outputs["grad_norm"]);
 }
 
 template <typename T>
@@ -513,12 +545,48 @@ int64_t Manifest::worldSize() const {
   return ranks;
 }
 
-const Input *Manifest::findInput(std::string_view name) const {
+const Program &Manifest::train() const {
+  return *std::find_if(programs.begin(), programs.end(),
+                       [](const Program &program) {
+                         return program.kind == Program::Kind::Train;
+                       });
+}
+
+const Program *Manifest::evaluation() const {
+  for (const Program &program : programs)
+    if (program.kind == Program::Kind::Eval)
+      return &program;
+  return nullptr;
+}
+
+const Program *Manifest::findProgram(std::string_view name) const {
+  return findByName(programs, name);
+}
+
+int64_t Manifest::mostEvents() const {
+  int64_t most = 0;
+  for (const Program &program : programs)
+    most = std::max(most, program.events);
+  return most;
+}
+
+std::vector<int32_t> Manifest::allQueues() const {
+  std::set<int32_t> all;
+  for (const Program &program : programs)
+    all.insert(program.queues.begin(), program.queues.end());
+  return {all.begin(), all.end()};
+}
+
+const Input *Program::findInput(std::string_view name) const {
   return findByName(inputs, name);
 }
 
-const Scalar *Manifest::findScalar(std::string_view name) const {
+const Scalar *Program::findScalar(std::string_view name) const {
   return findByName(scalars, name);
+}
+
+const Output *Program::findOutput(std::string_view name) const {
+  return findByName(outputs, name);
 }
 
 Result<Manifest> parseManifest(std::string_view text) {

@@ -112,8 +112,13 @@ struct Scalar {
 };
 
 struct Output {
+  std::string name;
   Dtype dtype = FSDP_RT_F32;
+  Shape shape;
+  int64_t numel = 1;
   int64_t offset = 0; // bytes
+
+  int64_t bytes() const { return numel * dtypeSize(dtype); }
 };
 
 struct Segment {
@@ -149,6 +154,28 @@ struct TracedProgram {
   std::vector<std::string> constants;
 };
 
+/// A program of the artifact.
+struct Program {
+  enum class Kind { Train, Eval };
+  std::string name;
+  Kind kind = Kind::Train;
+  int64_t events = 0;
+  std::vector<int32_t> queues; // fsdp_rt_queue, increasing
+  /// States included, which all programs share.
+  int64_t arenaBytes = 0, hostBytes = 0;
+  std::optional<Certificate> certificate;
+  std::vector<Segment> segments;
+  std::vector<TrafficRow> traffic;
+  std::vector<Input> inputs;
+  std::vector<Scalar> scalars;
+  std::vector<Output> outputs;
+
+  /// The named one, or null.
+  const Input *findInput(std::string_view name) const;
+  const Scalar *findScalar(std::string_view name) const;
+  const Output *findOutput(std::string_view name) const;
+};
+
 struct Manifest {
   std::string name, fingerprint;
   std::optional<TracedProgram> traced; // none: not written by our compiler
@@ -160,27 +187,27 @@ struct Manifest {
   std::vector<MeshAxis> mesh; // outermost first
   std::string strategy, wrap;
   std::vector<std::vector<int>> groups; // axes as indices into mesh
-  int64_t events = 0;
-  std::vector<int32_t> queues; // fsdp_rt_queue, increasing
-  int64_t arenaBytes = 0, hostBytes = 0, scratchBytes = 0;
+  /// Of the largest program; of the states, which lie at its begin.
+  int64_t arenaBytes = 0, hostBytes = 0, stateBytes = 0, scratchBytes = 0;
   /// What the arena may take of a rank's memory, but for what is reserved for
   /// others and one thread; 0: whatever it takes.
   int64_t budgetBytes = 0;
-  std::optional<Certificate> certificate;
-  std::vector<Segment> segments;
-  std::vector<TrafficRow> traffic;
   std::vector<FlatParam> flatParams;
   std::vector<Buffer> buffers;
-  std::vector<Input> inputs;
-  std::vector<Scalar> scalars;
-  Output loss, gradNorm;
+  std::vector<Program> programs;
   std::string text; // the JSON it was parsed from
 
   /// Ranks of the mesh.
   int64_t worldSize() const;
-  /// The named one, or null.
-  const Input *findInput(std::string_view name) const;
-  const Scalar *findScalar(std::string_view name) const;
+  /// The program of kind train; parseManifest sees to it that there is one.
+  const Program &train() const;
+  /// The first program of kind eval, or null.
+  const Program *evaluation() const;
+  /// The named program, or null.
+  const Program *findProgram(std::string_view name) const;
+  /// Events of the program that has most; queues of any program, increasing.
+  int64_t mostEvents() const;
+  std::vector<int32_t> allQueues() const;
 };
 
 /// Parses and checks `text`; an error begins with "manifest: " and the path of

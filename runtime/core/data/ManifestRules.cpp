@@ -69,13 +69,16 @@ public:
     return Status::ok();
   }
 
+  /// From here on ranges may end within so many bytes.
+  void setEnd(int64_t arenaBytes) { arenaBytes_ = arenaBytes; }
+
 private:
   int64_t arenaBytes_;
   std::vector<Range> ranges_;
 };
 
 Status checkNames(const Manifest &manifest) {
-  DistinctNames flats, tensors, inputs, scalars, segments;
+  DistinctNames flats, tensors, programs;
   for (size_t i = 0; i < manifest.flatParams.size(); ++i) {
     const FlatParam &flat = manifest.flatParams[i];
     std::string path = indexed("flat_params", i);
@@ -101,19 +104,29 @@ Status checkNames(const Manifest &manifest) {
     if (Status s = tensors.add(manifest.buffers[i].fqn,
                                indexed("buffers", i) + ".fqn"))
       return s;
-  for (size_t i = 0; i < manifest.inputs.size(); ++i)
-    if (Status s =
-            inputs.add(manifest.inputs[i].name, indexed("inputs", i) + ".name"))
-      return s;
-  for (size_t i = 0; i < manifest.scalars.size(); ++i)
-    if (Status s = scalars.add(manifest.scalars[i].name,
-                               indexed("scalars", i) + ".name"))
-      return s;
-  for (size_t i = 0; i < manifest.segments.size(); ++i)
-    if (Status s = segments.add(manifest.segments[i].name,
-                                indexed("arena.segments", i) + ".name"))
+  for (size_t i = 0; i < manifest.programs.size(); ++i)
+    if (Status s = programs.add(manifest.programs[i].name,
+                                indexed("programs", i) + ".name"))
       return s;
   return Status::ok();
+}
+
+/// The names of a program's own lists.
+Status checkProgramNames(const Program &program) {
+  DistinctNames inputs, scalars, outputs, segments;
+  auto add = [](DistinctNames &names, const auto &list, const char *key) {
+    for (size_t i = 0; i < list.size(); ++i)
+      if (Status s = names.add(list[i].name, indexed(key, i) + ".name"))
+        return s;
+    return Status::ok();
+  };
+  if (Status s = add(inputs, program.inputs, "inputs"))
+    return s;
+  if (Status s = add(scalars, program.scalars, "scalars"))
+    return s;
+  if (Status s = add(outputs, program.outputs, "outputs"))
+    return s;
+  return add(segments, program.segments, "arena.segments");
 }
 
 Status checkFlatParam(const Manifest &manifest, const FlatParam &flat,
@@ -144,19 +157,8 @@ Status checkFlatParam(const Manifest &manifest, const FlatParam &flat,
   return Status::ok();
 }
 
-/// What lives from step to step, and what else the runtime writes or reads.
-/// Results may take the place of inputs, which are spent by then.
-Status checkPlaces(const Manifest &manifest) {
-  Ranges segments(manifest.arenaBytes);
-  for (size_t i = 0; i < manifest.segments.size(); ++i)
-    if (Status s = segments.add(manifest.segments[i].offset,
-                                manifest.segments[i].bytes,
-                                indexed("arena.segments", i)))
-      return s;
-  if (Status s = segments.checkDisjoint())
-    return s;
-
-  Ranges state(manifest.arenaBytes);
+/// What lives from one program to the next.
+Status checkStates(const Manifest &manifest, Ranges &state) {
   // Scalar states that several flat parameters share: one place, once.
   std::unordered_map<int64_t, const OptimizerState *> shared;
   for (size_t i = 0; i < manifest.flatParams.size(); ++i) {
@@ -189,47 +191,94 @@ Status checkPlaces(const Manifest &manifest) {
       return s;
   }
 
-  Ranges before = state, after = std::move(state);
-  for (size_t i = 0; i < manifest.inputs.size(); ++i)
-    if (Status s = before.add(manifest.inputs[i].offset,
-                              manifest.inputs[i].bytes(), indexed("inputs", i)))
+  return state.checkDisjoint();
+}
+
+/// What else the runtime writes before a program and reads after it. Results
+/// may take the place of inputs, which are spent by then.
+Status checkPlaces(const Program &program, const Ranges &state) {
+  Ranges segments(program.arenaBytes);
+  for (size_t i = 0; i < program.segments.size(); ++i)
+    if (Status s =
+            segments.add(program.segments[i].offset, program.segments[i].bytes,
+                         indexed("arena.segments", i)))
       return s;
-  for (size_t i = 0; i < manifest.scalars.size(); ++i)
-    if (Status s = before.add(manifest.scalars[i].offset,
-                              dtypeSize(manifest.scalars[i].dtype),
+  if (Status s = segments.checkDisjoint())
+    return s;
+  Ranges before = state, after = state;
+  before.setEnd(program.arenaBytes);
+  after.setEnd(program.arenaBytes);
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (Status s = before.add(program.inputs[i].offset,
+                              program.inputs[i].bytes(), indexed("inputs", i)))
+      return s;
+  for (size_t i = 0; i < program.scalars.size(); ++i)
+    if (Status s = before.add(program.scalars[i].offset,
+                              dtypeSize(program.scalars[i].dtype),
                               indexed("scalars", i)))
       return s;
   if (Status s = before.checkDisjoint())
     return s;
-  if (Status s = after.add(manifest.loss.offset, dtypeSize(manifest.loss.dtype),
-                           "outputs.loss"))
-    return s;
-  if (Status s =
-          after.add(manifest.gradNorm.offset,
-                    dtypeSize(manifest.gradNorm.dtype), "outputs.grad_norm"))
-    return s;
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    if (Status s = after.add(program.outputs[i].offset,
+                             program.outputs[i].bytes(), indexed("outputs", i)))
+      return s;
   return after.checkDisjoint();
 }
 
-Status checkCertificate(const Manifest &manifest) {
-  if (!manifest.certificate)
+Status checkCertificate(const Program &program) {
+  if (!program.certificate)
     return Status::ok();
-  const Certificate &certificate = *manifest.certificate;
-  if (certificate.peakBytes != manifest.arenaBytes)
+  const Certificate &certificate = *program.certificate;
+  if (certificate.peakBytes != program.arenaBytes)
     return Status::failed("certificate.peak_bytes: expected the " +
-                          std::to_string(manifest.arenaBytes) +
+                          std::to_string(program.arenaBytes) +
                           " bytes of the arena, got " +
                           std::to_string(certificate.peakBytes));
-  if (certificate.hostBytes != manifest.hostBytes)
+  if (certificate.hostBytes != program.hostBytes)
     return Status::failed("certificate.host_bytes: expected the " +
-                          std::to_string(manifest.hostBytes) +
+                          std::to_string(program.hostBytes) +
                           " bytes of the host's arena, got " +
                           std::to_string(certificate.hostBytes));
   auto transfers = static_cast<int64_t>(certificate.transfers.size());
-  if (manifest.events > 0 && transfers != manifest.events)
+  if (program.events > 0 && transfers != program.events)
     return Status::failed("certificate.transfers: expected one for each of " +
-                          std::to_string(manifest.events) + " events, got " +
+                          std::to_string(program.events) + " events, got " +
                           std::to_string(transfers));
+  return Status::ok();
+}
+
+/// What a user may ask of each kind.
+Status checkOutputs(const Program &program) {
+  bool isTrain = program.kind == Program::Kind::Train;
+  for (const char *name : {"loss", "grad_norm"})
+    if (isTrain && !program.findOutput(name))
+      return Status::failed("outputs: expected one named '" +
+                            std::string(name) + "', got none");
+  if (program.outputs.empty())
+    return Status::failed("outputs: expected at least one, got none");
+  return Status::ok();
+}
+
+/// The artifact's arena is the largest program's.
+Status checkSizes(const Manifest &manifest) {
+  int64_t bytes = 0, host = 0;
+  bool hasTrain = false;
+  for (const Program &program : manifest.programs) {
+    bytes = std::max(bytes, program.arenaBytes);
+    host = std::max(host, program.hostBytes);
+    hasTrain |= program.kind == Program::Kind::Train;
+  }
+  if (!hasTrain)
+    return Status::failed("programs: expected one of kind train, got none");
+  if (bytes != manifest.arenaBytes)
+    return Status::failed("arena.bytes: expected " + std::to_string(bytes) +
+                          ", what the largest program takes, got " +
+                          std::to_string(manifest.arenaBytes));
+  if (host != manifest.hostBytes)
+    return Status::failed("arena.host_bytes: expected " + std::to_string(host) +
+                          ", what the largest program takes, got " +
+                          std::to_string(manifest.hostBytes));
   return Status::ok();
 }
 
@@ -238,9 +287,24 @@ Status checkCertificate(const Manifest &manifest) {
 Status checkManifest(const Manifest &manifest) {
   if (Status s = checkNames(manifest))
     return s;
-  if (Status s = checkCertificate(manifest))
+  if (Status s = checkSizes(manifest))
     return s;
-  return checkPlaces(manifest);
+  Ranges state(manifest.stateBytes);
+  if (Status s = checkStates(manifest, state))
+    return s;
+  for (size_t i = 0; i < manifest.programs.size(); ++i) {
+    const Program &program = manifest.programs[i];
+    Status status = checkProgramNames(program);
+    if (!status)
+      status = checkCertificate(program);
+    if (!status)
+      status = checkOutputs(program);
+    if (!status)
+      status = checkPlaces(program, state);
+    if (status)
+      return Status::failed(indexed("programs", i) + "." + status.message());
+  }
+  return Status::ok();
 }
 
 } // namespace fsdp::rt::data

@@ -63,6 +63,15 @@ std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
   return line.finish();
 }
 
+std::string toJsonLine(int64_t step, double loss, Dtype lossDtype,
+                       int64_t batches) {
+  JsonLine line;
+  line.addText("step", std::to_string(step));
+  line.add("eval_loss", loss, digitsOf(lossDtype));
+  line.addText("eval_batches", std::to_string(batches));
+  return line.finish();
+}
+
 std::string toConsoleLine(const StepMetrics &metrics) {
   char text[160];
   std::snprintf(text, sizeof text,
@@ -75,9 +84,10 @@ std::string toConsoleLine(const StepMetrics &metrics) {
 
 int64_t tokensPerStep(const Manifest &manifest) {
   int64_t tokens = 0;
-  if (!manifest.inputs.empty() && !manifest.inputs.front().shape.empty())
-    tokens = manifest.inputs.front().shape.front();
-  for (const Input &input : manifest.inputs)
+  const std::vector<Input> &inputs = manifest.train().inputs;
+  if (!inputs.empty() && !inputs.front().shape.empty())
+    tokens = inputs.front().shape.front();
+  for (const Input &input : inputs)
     if (isInteger(input.dtype)) {
       tokens = input.numel;
       break;
@@ -103,8 +113,7 @@ LineFile::~LineFile() {
 
 Result<LineFile> LineFile::open(const std::string &path) {
   // Without O_NONBLOCK, opening a pipe would wait for its reader.
-  constexpr int flags =
-      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
   LineFile file;
   file.path_ = path;
   file.fd_ = ::open(path.c_str(), flags | O_EXCL, 0666);

@@ -41,6 +41,11 @@ std::string toConsoleLine(const StepMetrics &metrics);
 /// the ranks.
 int64_t tokensPerStep(const Manifest &manifest);
 
+/// A line of an evaluation after `step`: the step, the loss (in the digits of
+/// its type) and how many batches it is the mean of.
+std::string toJsonLine(int64_t step, double loss, Dtype lossDtype,
+                       int64_t batches);
+
 /// Bytes of this process that are in memory; 0 where the system does not say.
 int64_t residentBytes();
 

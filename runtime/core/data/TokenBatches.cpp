@@ -17,9 +17,9 @@ namespace {
 
 class TokenBatches : public BatchSource {
 public:
-  TokenBatches(File file, int tokenBytes, const Manifest &manifest, int rank,
+  TokenBatches(File file, int tokenBytes, const Program &program, int rank,
                int ranks)
-      : file_(std::move(file)), tokenBytes_(tokenBytes), manifest_(manifest),
+      : file_(std::move(file)), tokenBytes_(tokenBytes), program_(program),
         rank_(rank), ranks_(ranks) {}
 
   Status bind(std::vector<std::string> &notes) {
@@ -36,7 +36,7 @@ public:
                             ": expected 16-bit tokens, so an even size, got " +
                             std::to_string(*bytes) + " bytes");
     int64_t tokens = *bytes / tokenBytes_, maxShift = 0;
-    for (const Input &input : manifest_.inputs)
+    for (const Input &input : program_.inputs)
       maxShift = std::max(maxShift, input.shift);
     // Windows stand side by side, so that an epoch sees every token once.
     windows_ = (tokens - std::min(tokens, maxShift)) / sequence_;
@@ -53,6 +53,10 @@ public:
     return tokenBytes_ == 1 ? "text" : "16-bit tokens";
   }
 
+  std::optional<int64_t> steps() const override {
+    return windows_ / (batch_ * ranks_);
+  }
+
   std::vector<std::string> remarks(int64_t lastStep) const override {
     int64_t perStep = batch_ * ranks_, steps = windows_ / perStep;
     if (lastStep <= steps)
@@ -63,12 +67,12 @@ public:
   }
 
   Status read(int64_t step, char *const *dst) override {
-    for (size_t i = 0; i < manifest_.inputs.size(); ++i)
+    for (size_t i = 0; i < program_.inputs.size(); ++i)
       for (int64_t b = 0; b < batch_; ++b) {
         auto window = static_cast<int64_t>(
             ((static_cast<__int128>(step - 1) * ranks_ + rank_) * batch_ + b) %
             windows_);
-        const Input &input = manifest_.inputs[i];
+        const Input &input = program_.inputs[i];
         int64_t rowBytes = sequence_ * dtypeSize(input.dtype);
         if (Status s = readRow(input, window * sequence_ + input.shift,
                                dst[i] + b * rowBytes))
@@ -79,11 +83,11 @@ public:
 
 private:
   Status checkInputs() {
-    if (manifest_.inputs.empty())
+    if (program_.inputs.empty())
       return Status::failed(file_.path() +
                             ": expected a program with inputs, got none");
-    const Input &first = manifest_.inputs.front();
-    for (const Input &input : manifest_.inputs) {
+    const Input &first = program_.inputs.front();
+    for (const Input &input : program_.inputs) {
       std::string got = std::string(dtypeName(input.dtype)) + " " +
                         toString(input.shape) + " for '" + input.name + "'";
       if (!isInteger(input.dtype) || input.shape.size() != 2 ||
@@ -130,7 +134,7 @@ private:
 
   File file_;
   int tokenBytes_;
-  const Manifest &manifest_;
+  const Program &program_;
   int rank_, ranks_;
   int64_t batch_ = 0, sequence_ = 0, windows_ = 0;
   std::vector<unsigned char> row_;
@@ -139,13 +143,13 @@ private:
 } // namespace
 
 Result<std::unique_ptr<BatchSource>>
-openTokens(const std::string &path, int tokenBytes, const Manifest &manifest,
+openTokens(const std::string &path, int tokenBytes, const Program &program,
            int rank, int ranks, std::vector<std::string> &notes) {
   Result<File> file = File::openForReading(path);
   if (!file.isOk())
     return file.status();
   auto source = std::make_unique<TokenBatches>(std::move(*file), tokenBytes,
-                                               manifest, rank, ranks);
+                                               program, rank, ranks);
   if (Status s = source->bind(notes))
     return s;
   return std::unique_ptr<BatchSource>(std::move(source));

@@ -118,6 +118,9 @@ struct StepBuffer {
   /// In the host's memory: its offset is one of the host arena, and only copies
   /// touch it.
   bool isHost = false;
+  /// Of a state: its place in the arena, which it has in all programs of the
+  /// artifact. -1: no state, or one that has no place yet.
+  int64_t stateOffset = -1;
 };
 
 struct StepValue {
@@ -146,6 +149,9 @@ struct StepProgram {
   std::vector<StepTransfer> transfers;
   std::vector<RankGroup> groups;
   std::vector<StepBuffer> buffers;
+  /// States that other programs of the artifact use and this one does not: they
+  /// take their bytes all the same.
+  std::vector<StepBuffer> idleStates;
   std::vector<StepValue> values;
   /// What must be in its place behind the last op.
   std::vector<ByteRange> results;

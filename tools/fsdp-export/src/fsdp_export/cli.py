@@ -65,6 +65,11 @@ def make_parser() -> argparse.ArgumentParser:
     add("--shift", action="append", default=[], metavar="INPUT=N,..",
         help="where token data cannot know it: how many tokens later an input "
         "starts, targets=1 for the next token")
+    add("--eval", action="store_true",
+        help="also export the forward pass in eval mode, as a program that "
+        "evaluates: the loss, and what the module returns as outputs")
+    add("--eval-batch", type=_positive, metavar="N",
+        help="per rank, in an evaluation (needs --eval); default: --batch")
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")
@@ -108,6 +113,12 @@ def _run(args: argparse.Namespace) -> None:
         option = min(given).replace("_", "-")
         raise ExportError(f"--{option} is for hf: models; the function decides "
                           "here")
+    if args.eval_batch and not args.eval:
+        raise ExportError("--eval-batch is of the evaluation of --eval, which "
+                          "is not given")
+    if args.eval_batch and kind == "py":
+        raise ExportError("--eval-batch is for hf: models; the function decides "
+                          "here")
     if args.skew and not args.reference:
         raise ExportError("--skew is of the batches of --reference, which is "
                           "not given")
@@ -141,9 +152,14 @@ def _run(args: argparse.Namespace) -> None:
     else:
         step = userfunction.build(target, recorder)
     step.shifts = step.shifts | shifts
+    evaluation = step.inputs if args.eval else None
+    if args.eval_batch:
+        settings["batch"] = args.eval_batch
+        evaluation = huggingface.make_inputs(
+            step.module.config, target, huggingface.HFOptions(**settings))
     lines = export(step, args.output, Options(
         optimizer, args.locations, args.with_params, args.reference,
-        args.skew, args.seed, args.verify))
+        args.skew, args.seed, args.verify, evaluation))
     print(f"{args.output}: " + "\n  ".join(lines))
 
 

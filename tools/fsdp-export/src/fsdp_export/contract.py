@@ -23,6 +23,24 @@ from .step import Held
 INLINE_ELEMENTS = 1 << 16
 
 
+def annotate_evaluation(module: ir.Module, joint: Joint) -> None:
+    """Adds the attributes of a function that evaluates; parameters and buffers
+    are those of the function that trains, by name."""
+    with module.context, ir.Location.unknown():
+        function = module.body.operations[0]
+        arguments = [{"fsdp.param": ir.DictAttr.get({"fqn": _text(h.fqn)})}
+                     for h in joint.parameters]
+        arguments += [{"fsdp.buffer": ir.DictAttr.get({"fqn": _text(h.fqn)})}
+                      for h in joint.buffers]
+        arguments += [{"fsdp.input": _input(name, joint)}
+                      for name in joint.inputs]
+        results = [{"fsdp.loss": ir.UnitAttr.get()}]
+        results += [{"fsdp.output": ir.DictAttr.get({"name": _text(n)})}
+                    for n in joint.gradients]
+        set_attributes(function, arguments, results)
+        function.attributes["fsdp.program"] = _text("eval")
+
+
 def annotate(module: ir.Module, joint: Joint, root: nn.Module,
              recorder: InitRecorder, verified: str | None = None) -> bool:
     """Adds every attribute; True if a value has to be kept in a file.

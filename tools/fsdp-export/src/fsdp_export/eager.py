@@ -33,7 +33,8 @@ class Batch:
 
 @dataclass
 class Outcome:
-    """What one step computes; parameters without a gradient are absent."""
+    """What one step computes; parameters without a gradient are absent. Of a
+    step that evaluates, `gradients` are the outputs by name."""
 
     loss: torch.Tensor
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -90,11 +91,15 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
                 h.tensor.data = disturbed(value) if (
                     disturb and value.is_floating_point()) else value
             inputs = [converted(x, dtype) for x in batch.inputs.values()]
-            with Widened(dtype) if dtype else contextlib.nullcontext() as mode:
+            with (Widened(dtype) if dtype else contextlib.nullcontext() as mode,
+                  torch.set_grad_enabled(not step.evaluates)):
                 loss = step.loss(step.module, *inputs)
-                step.differentiate(loss)
+                if not step.evaluates:
+                    step.differentiate(loss)
             outcomes.append(Outcome(
                 loss.detach().clone(),
+                {n: t.detach().clone() for n, t in step.loss.take().items()}
+                if step.evaluates else
                 {h.fqn: h.tensor.grad.detach() for h in parameters
                  if h.tensor.grad is not None},
                 {h.fqn: h.tensor.detach().clone()

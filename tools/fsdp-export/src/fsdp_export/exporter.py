@@ -13,12 +13,12 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from . import gradients, reference, verification
-from .contract import annotate
+from . import evaluation, gradients, reference, verification
+from .contract import annotate, annotate_evaluation
 from .dropout import silence_functions
 from .errors import ExportError
 from .joint import Joint, trace
-from .lowering import lower, print_module
+from .lowering import lower, print_module, print_modules
 from .optimizers import Optimizer, lower_optimizer, optimizer_dtype
 from .step import Step, remove_dropout
 from .writer import staged
@@ -35,6 +35,8 @@ class Options:
     skew: bool = False
     seed: int = 0
     verify: bool = True
+    # Inputs of a function that evaluates; None: there is none.
+    evaluation: dict[str, torch.Tensor] | None = None
 
 
 def export(step: Step, target: Path, options: Options) -> list[str]:
@@ -48,6 +50,10 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     dropouts += [f"{name}()" for name, _ in functions.places]
     module = lower(joint.graph, "forward_backward")
     verified = _verify(step, joint, module, options)
+    evaluated = []
+    if options.evaluation is not None:
+        evaluated, report = _evaluate(step, joint, options)
+        verified += report
     needs_file = annotate(module, joint, step.module, step.recorder, verified)
     params = options.params or bool(options.reference) or needs_file
     held = joint.parameters + joint.buffers
@@ -61,7 +67,8 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
         dtype = optimizer_dtype([h.tensor for h in joint.parameters])
         optimizer = lower_optimizer(options.optimizer, dtype)
     with staged(target) as stage:
-        _write(stage / "model.mlir", print_module(module, options.locations))
+        _write(stage / "model.mlir", print_modules(
+            [module, *evaluated], options.locations))
         if optimizer:
             _write(stage / "optimizer.mlir", print_module(optimizer, False))
         if params:
@@ -83,6 +90,21 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
             save_file(exact, stage / "gradients.safetensors")
             _write(stage / "expect.json", json.dumps(expect, indent=1) + "\n")
     return [*_report(joint, dropouts, needs_file), verified]
+
+
+def _evaluate(step: Step, joint: Joint, options: Options) -> tuple:
+    """The module of the function that evaluates, and what is said of it."""
+    with evaluation.evaluating(step, options.evaluation) as forward:
+        traced = trace(forward, options.verify)
+        evaluation.refuse_changes(traced)
+        # What fills the inputs is said of their names.
+        traced.shifts = {n: joint.shifts[n] for n in traced.inputs
+                         if n in joint.shifts}
+        module = lower(traced.graph, evaluation.NAME)
+        verified = _verify(forward, traced, module, options)
+    annotate_evaluation(module, traced)
+    names = ", ".join(["loss", *traced.gradients])
+    return [module], f"; evaluation ({names}) {verified}"
 
 
 def _verify(step: Step, joint: Joint, module, options: Options) -> str:

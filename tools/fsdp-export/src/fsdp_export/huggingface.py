@@ -109,6 +109,14 @@ def build(model_type: str, options: HFOptions, recorder: InitRecorder) -> Step:
                 {"labels": "input_ids"} if text else {}, shifts)
 
 
+def make_inputs(config, model_type: str,
+                options: HFOptions) -> dict[str, torch.Tensor]:
+    """Example inputs of a model that build() made with other options."""
+    import transformers
+    task = _task(transformers, model_type, config, options.task)
+    return _inputs(config, task, options)
+
+
 def _config(transformers, model_type: str, overrides: dict[str, object]):
     known_types = transformers.CONFIG_MAPPING.keys()
     if model_type not in known_types:

@@ -42,7 +42,8 @@ class Joint:
     """The joint graph and what its arguments and results are.
 
     Arguments: `parameters`, `buffers`, `inputs`; results: the loss, the
-    gradients of `gradients`, the new values of `updates`. `unused` names
+    gradients of `gradients` (where it `evaluates`: the outputs of these names),
+    the new values of `updates`. `unused` names
     parameters that the loss does not depend on. `unfolded` is the graph before
     its constants were evaluated, in the types that it computes in. `bounds`
     holds what is known of the values of integer inputs. `shifts` holds, for a
@@ -60,6 +61,7 @@ class Joint:
     updates: list[str]
     bounds: dict[str, Bounds]
     shifts: dict[str, int | None]
+    evaluates: bool = False
 
     def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The graph's results for parameters, buffers and inputs."""
@@ -101,7 +103,8 @@ def trace(step: Step, compare: bool = True) -> Joint:
         graphs.refuse_complex(first.graph.graph)
         messages.refuse_mixed_products(first.graph.graph)
         _refuse_stale(first, step, parameters + buffers)
-        statefulness.check(step, parameters, buffers, first, before)
+        if not step.evaluates:
+            statefulness.check(step, parameters, buffers, first, before)
     finally:
         before.restore()
     placeholders = first.graph.graph.find_nodes(op="placeholder")
@@ -131,9 +134,9 @@ def trace(step: Step, compare: bool = True) -> Joint:
             # The example is none that PyTorch takes: nothing is known.
             return True
 
-    shifts = token_shifts(names, placeholders[:len(parameters)],
-                          first.graph.graph.output_node().args[0][0],
-                          step.shifts, looks_ahead)
+    shifts = {} if step.evaluates else token_shifts(
+        names, placeholders[:len(parameters)],
+        first.graph.graph.output_node().args[0][0], step.shifts, looks_ahead)
     values = [h.tensor.detach() for h in parameters + buffers]
     values += [*step.inputs.values(), *first.constants]
     graph = _trace_again(torch.func.functionalize(
@@ -152,8 +155,9 @@ def trace(step: Step, compare: bool = True) -> Joint:
     gradients = [parameters[i].fqn for i in first.gradients]
     unused = {h.fqn for h in parameters
               if h.tensor.requires_grad} - {*gradients}
-    return Joint(graph, unfolded, parameters, buffers, step.inputs, gradients,
-                 unused, updates, bounds, shifts)
+    return Joint(graph, unfolded, parameters, buffers, step.inputs,
+                 first.outputs or gradients, unused, updates, bounds, shifts,
+                 step.evaluates)
 
 
 def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:
@@ -182,7 +186,7 @@ def _select_results(graph: fx.GraphModule, step: Step,
     placeholders = graph.graph.find_nodes(op="placeholder")
     output = graph.graph.output_node()
     results = list(output.args[0])
-    count = 1 + len(first.gradients)
+    count = 1 + len(first.gradients) + len(first.outputs)
     after = results[count:]
     names = [h.fqn for h in (*parameters, *buffers)] + list(step.inputs)
     kept, updates = results[:count], []

@@ -73,6 +73,23 @@ def print_module(module: ir.Module, locations: bool) -> str:
     return _LOCATION.sub(r'"\1"', text) if locations else text
 
 
+def print_modules(modules: list[ir.Module], locations: bool) -> str:
+    """The text of one module that holds the functions of all; its attributes
+    are the first one's."""
+    if len(modules) == 1:
+        return print_module(modules[0], locations)
+    whole = modules[0]
+    with whole.context:
+        for other in modules[1:]:
+            # Another context's: through text, which keeps locations.
+            text = other.operation.get_asm(enable_debug_info=True)
+            parsed = ir.Module.parse(text, whole.context)
+            for operation in list(parsed.body.operations):
+                operation.detach_from_parent()
+                whole.body.append(operation)
+    return print_module(whole, locations)
+
+
 def dense(value: torch.Tensor, element: ir.Type) -> ir.DenseElementsAttr:
     """The tensor's values as an attribute of its own shape."""
     value = value.detach().cpu().contiguous()

@@ -43,7 +43,8 @@ class Step:
     are its tokens. `shifts` says, for some inputs, how many tokens later they
     start in token data, None where it is not clear. `recorder` watched the
     module being built. `around_backward` is in force wherever the loss is
-    differentiated.
+    differentiated. A step that `evaluates` has no gradients; its `loss` is one
+    of evaluation.WithOutputs.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Step:
     shifts: dict[str, int | None] = field(default_factory=dict)
     around_backward: AbstractContextManager = field(
         default_factory=nullcontext)
+    evaluates: bool = False
 
     def differentiate(self, loss: torch.Tensor) -> None:
         """Adds the gradients of `loss` to those of the parameters."""

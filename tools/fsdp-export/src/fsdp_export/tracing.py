@@ -53,11 +53,14 @@ class Trace:
     """What one step does, as a graph with operations that write in place.
 
     Arguments: parameters, buffers, inputs, `constants`. Results: the loss,
-    the gradients of the parameters at `gradients`, then what every parameter,
-    buffer and input holds after the step.
+    the gradients of the parameters at `gradients` or the `outputs`, then what
+    every parameter, buffer and input holds after the step.
     """
 
     graph: fx.GraphModule
+    # Of a step that evaluates: names of results, which stand in the place of
+    # gradients.
+    outputs: list[str] = field(default_factory=list)
     constants: list[torch.Tensor] = field(default_factory=list)
     gradients: list[int] = field(default_factory=list)
     # Buffers that hold a gradient's graph after the step, by their places.
@@ -135,26 +138,20 @@ class _Run:
         module = self._step.module
         with (installed(module, held, leaves), self.paths,
               replaced_before_autograd(forward_decompositions()),
-              _Substitution(held, leaves, self.paths), UserLines()):
+              _Substitution(held, leaves, self.paths), UserLines(),
+              torch.set_grad_enabled(not self._step.evaluates)):
             loss = StepModule(self._step)(*inputs)
-            if loss.grad_fn is None:
-                raise ExportError("expected a loss that depends on a parameter "
-                                  "with requires_grad, got one that does not")
-            outside.refuse_reached(loss.grad_fn)
-            # Each backward node learns the sequence number of its forward
-            # node.
-            setup_stacktrace_preservation_hooks([loss.grad_fn])
-            self.backward = True
-            # loss.backward() would suspend the substitution.
-            with self._step.around_backward:
-                _engine_run_backward(
-                    (loss,), (torch.ones_like(loss),), False, False, (),
-                    allow_unreachable=True, accumulate_grad=True)
+            outputs = {}
+            if self._step.evaluates:
+                outputs = self._step.loss.take()
+            else:
+                self._differentiate(loss)
             self._refuse_new()
             after = self._buffers_after()
             stored = _stored_tensors(self._step)
         trace = self.trace
-        gradients = []
+        trace.outputs = list(outputs)
+        gradients = [t.detach() for t in outputs.values()]
         for i, (h, leaf) in enumerate(zip(self._parameters, leaves)):
             if leaf.requires_grad != h.tensor.requires_grad:
                 raise ExportError(
@@ -176,6 +173,20 @@ class _Run:
                 *(t.detach() for t in leaves[:count]),
                 *(t.detach() for t in after), *inputs,
                 *(t.detach() for t in stored.values())]
+
+    def _differentiate(self, loss: torch.Tensor) -> None:
+        if loss.grad_fn is None:
+            raise ExportError("expected a loss that depends on a parameter "
+                              "with requires_grad, got one that does not")
+        outside.refuse_reached(loss.grad_fn)
+        # Each backward node learns the sequence number of its forward node.
+        setup_stacktrace_preservation_hooks([loss.grad_fn])
+        self.backward = True
+        # loss.backward() would suspend the substitution.
+        with self._step.around_backward:
+            _engine_run_backward(
+                (loss,), (torch.ones_like(loss),), False, False, (),
+                allow_unreachable=True, accumulate_grad=True)
 
     def _parameter(self, held: Held, tensor: torch.Tensor) -> torch.Tensor:
         """A leaf in the place of a parameter, with the parameter's hooks."""

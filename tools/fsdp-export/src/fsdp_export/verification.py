@@ -194,6 +194,7 @@ class _Judge:
     def __init__(self, step: Step, joint: Joint, batches: list,
                  want: list[Outcome], wide: bool = False):
         self.step, self.joint, self.wide = step, joint, wide
+        self._word = ("output" if joint.evaluates else "the gradient of")
         self.batches, self.want = [Batch(
             *({n: self.cast(x) for n, x in part.items()}
               for part in (b.inputs, b.parameters))) for b in batches], want
@@ -234,17 +235,17 @@ class _Judge:
         for name in sorted(want.gradients.keys() ^ ours.keys()):
             has = "one" if name in want.gradients else "none"
             raise ExportError(
-                f"expected a gradient of {name} where PyTorch has one, got "
+                f"expected {self._word} {name} where PyTorch has one, got "
                 f"{has} in PyTorch only{self._hint(what, i)}"
                 if has == "one" else
-                f"expected no gradient of {name}, as in PyTorch, got one"
+                f"expected not {self._word} {name}, as in PyTorch, got one"
                 f"{self._hint(what, i)}")
         scale = SMALL * sum(
             _norm(g) ** 2 for g in want.gradients.values()) ** 0.5
         self._check(what, i, "the loss", got[0], want.loss,
                     CONDITION * self._condition(i), lambda o: o.loss)
         for name, g in ours.items():
-            self._check(what, i, f"the gradient of {name}", g,
+            self._check(what, i, f"{self._word} {name}", g,
                         want.gradients[name], scale,
                         lambda o, n=name: o.gradients.get(n))
         new = dict(zip(joint.updates, got[1 + len(joint.gradients):]))

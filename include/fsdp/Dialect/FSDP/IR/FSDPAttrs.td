@@ -38,6 +38,36 @@ def FSDP_TransferQueue : I32EnumAttr<"TransferQueue",
 def FSDP_TransferQueueAttr
     : EnumAttr<FSDP_Dialect, FSDP_TransferQueue, "queue">;
 
+def FSDP_StateKind : I32EnumAttr<"StateKind", "what a state is for", [
+    I32EnumAttrCase<"parameter", 0>,
+    I32EnumAttrCase<"optimizer", 1>,
+    I32EnumAttrCase<"accumulator", 2>,
+    I32EnumAttrCase<"buffer", 3>
+  ]> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+def FSDP_StateKindAttr : EnumAttr<FSDP_Dialect, FSDP_StateKind, "state_kind">;
+
+def FSDP_ProgramKind : I32EnumAttr<"ProgramKind", "what a program does", [
+    I32EnumAttrCase<"train", 0>,
+    I32EnumAttrCase<"eval", 1>
+  ]> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+def FSDP_ProgramKindAttr
+    : EnumAttr<FSDP_Dialect, FSDP_ProgramKind, "program_kind">;
+
+def FSDP_Order : I32EnumAttr<"Order", "how a program was ordered", [
+    I32EnumAttrCase<"scheduled", 0>,
+    I32EnumAttrCase<"fsdp", 1>,
+    I32EnumAttrCase<"in_order", 2>
+  ]> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+
 // Words of discardable attributes, which stand there as strings.
 class FSDP_Words<string name, string summary, list<I32EnumAttrCase> words>
     : I32EnumAttr<name, summary, words> {
@@ -100,6 +130,61 @@ def FSDP_MemberAttr : FSDP_Attr<"Member", "member"> {
     /// One past its last element in the flat parameter.
     int64_t getEnd() const { return getOffset() + getNumElements(); }
   }];
+}
+
+def FSDP_ArenaAttr : FSDP_Attr<"Arena", "arena"> {
+  let summary = "what a program's arena takes";
+  let description = [{
+    Bytes. The device's arena is four segments, one after the other: `state`,
+    which all programs of the module share; `inputs`, the batch and the numbers
+    that the caller gives; `communicated`, the lowest bytes that hold all that
+    collectives send and receive, except states and inputs; `transient`, what
+    lies above. `host` is the size of the arena in the host's memory. `border`
+    bytes after each buffer belong to nobody (--guard). `peak` splits what is in
+    use at the fullest by purpose: parameters, optimizer, gathered, gradients,
+    activations, other; a draft, which is not packed, has none.
+
+    Constraints:
+    - arena_c1: all sizes are at least 0.
+    - arena_c2: the segments are `bytes` together.
+    - arena_c3: `peak` has six parts, which are at most `bytes` together.
+
+    ```mlir
+    #fsdp.arena<bytes = 1024, state = 512, inputs = 256, communicated = 0,
+                transient = 256, peak = [512, 0, 0, 0, 256, 256]>
+    ```
+  }];
+  let parameters = (ins
+    "int64_t":$bytes,
+    DefaultValuedParameter<"int64_t", "0">:$state,
+    DefaultValuedParameter<"int64_t", "0">:$inputs,
+    DefaultValuedParameter<"int64_t", "0">:$communicated,
+    DefaultValuedParameter<"int64_t", "0">:$transient,
+    DefaultValuedParameter<"int64_t", "0">:$host,
+    DefaultValuedParameter<"int64_t", "0">:$border,
+    OptionalParameter<"::mlir::DenseI64ArrayAttr">:$peak);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def FSDP_ScheduleAttr : FSDP_Attr<"Schedule", "schedule"> {
+  let summary = "what a program's order costs";
+  let description = [{
+    Picoseconds by the cost model: of the program in its order, and a time that
+    no order of it stays below.
+
+    Constraints:
+    - schedule_c1: `bound` and `step` are at least 0.
+    - schedule_c2: `bound` is at most `step`.
+
+    ```mlir
+    #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000>
+    ```
+  }];
+  let parameters = (ins EnumParameter<FSDP_Order>:$order, "int64_t":$bound,
+                        "int64_t":$step);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def FSDP_KernelImplAttr : FSDP_Attr<"KernelImpl", "kernel_impl"> {

@@ -17,13 +17,14 @@ def FSDP_Dialect : Dialect {
   let cppNamespace = "::mlir::fsdp";
   let summary = "Fully Sharded Data Parallel training steps";
   let description = [{
-    One traced training step, rewritten for all ranks of a mesh. The dialect
-    has three levels; each pass stays on one of them or goes down by one.
+    Programs (a training step, an evaluation) for all ranks of a mesh, and the
+    state that they share. The dialect has three levels; each pass stays on one
+    of them or goes down by one.
 
     ```
     L0  upstream dialects; argument attributes name parameters, gradients, ...
      |
-    L1  logical       fsdp.flat_param, unshard, member, reshard, reduce_grad,
+    L1  logical       fsdp.program, state, flat_param, unshard, member, reshard, reduce_grad,
      |                grad_norm, update            on !fsdp.sharded / !fsdp.unsharded
     L2  collectives   fsdp.all_gather, reduce_scatter, all_reduce, broadcast,
                       view, pack, launch           on local tensors; values, no time
@@ -48,6 +49,8 @@ def FSDP_Dialect : Dialect {
     Every constraint has a label such as `all_gather_c1`; docs/spec.md lists
     them with the place where each is checked and the test that breaks it.
   }];
+  // Kernels and optimizers are functions.
+  let dependentDialects = ["::mlir::func::FuncDialect"];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   // discardable_c1, discardable_c2, discardable_c3

@@ -18,6 +18,8 @@ include "fsdp/Dialect/FSDP/IR/FSDPBase.td"
 include "fsdp/Dialect/FSDP/IR/FSDPInterfaces.td"
 include "fsdp/Dialect/FSDP/IR/FSDPTypes.td"
 include "mlir/Interfaces/CallInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/IR/BuiltinAttributes.td"
@@ -667,5 +669,6 @@ def FSDP_LaunchOp : FSDP_PlacedOp<"launch", [
 
 include "fsdp/Dialect/FSDP/IR/FSDPAttentionOps.td"
 include "fsdp/Dialect/FSDP/IR/FSDPScheduleOps.td"
+include "fsdp/Dialect/FSDP/IR/FSDPProgramOps.td"
 
 #endif // FSDP_DIALECT_FSDP_IR_FSDPOPS_TD

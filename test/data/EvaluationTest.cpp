@@ -1,0 +1,160 @@
+//===- EvaluationTest.cpp - Evaluations of a program that trains ----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinearProgram.h"
+#include "core/data/Safetensors.h"
+
+#include <cmath>
+#include <fstream>
+
+using namespace fsdp::rt;
+using namespace fsdp::rt::data;
+using nlohmann::json;
+
+namespace {
+
+class EvaluationTest : public LinearProgram {
+protected:
+  /// The lines of --metrics that have `key`.
+  static std::vector<json> linesWith(const std::string &path, const char *key) {
+    std::vector<json> lines;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);)
+      if (json parsed = json::parse(line); parsed.contains(key))
+        lines.push_back(std::move(parsed));
+    return lines;
+  }
+
+  std::string evalData() { return dir.file("eval.safetensors"); }
+
+  /// Two batches for each of four ranks.
+  void writeEvalData() {
+    std::vector<int64_t> ids(2 * 4 * 4 * 5), labels(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = int64_t(i * 7 % 128);
+      labels[i] = int64_t(i * 3 % 128);
+    }
+    ASSERT_OK(writeSafetensors(evalData(),
+                               {{"input_ids", FSDP_RT_I64, {2, 4, 4, 5}},
+                                {"labels", FSDP_RT_I64, {2, 4, 4, 5}}},
+                               {ids.data(), labels.data()}));
+  }
+};
+
+TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
+  writeEvalData();
+  for (const char *mesh : {"1", "2", "4", "2x2"})
+    for (const char *queues : {"LINEAR_QUEUES=", "LINEAR_QUEUES=1"}) {
+      Words environment;
+      if (std::string(queues).back() == '1')
+        environment.push_back(queues);
+      std::string plain = dir.file(std::string("plain") + mesh + queues),
+                  other = dir.file(std::string("other") + mesh + queues);
+      runWell(mesh,
+              training(6, {"--metrics", plain, "--save", plain + "-save"}),
+              environment);
+      Outcome outcome =
+          runWell(mesh,
+                  training(6, {"--metrics", other, "--save", other + "-save",
+                               "--eval-data", evalData(), "--eval-every", "2"}),
+                  environment);
+      EXPECT_CONTAINS(outcome.out, "step: 2 eval_loss: ");
+      std::vector<json> a = linesWith(plain, "loss"),
+                        b = linesWith(other, "loss");
+      ASSERT_EQ(a.size(), 6u);
+      ASSERT_EQ(b.size(), 6u);
+      for (size_t i = 0; i < 6; ++i)
+        for (const char *key : {"step", "loss", "grad_norm"})
+          EXPECT_EQ(a[i][key], b[i][key]) << mesh << queues << " step " << i;
+      for (const char *file : {"params", "optimizer"}) {
+        std::string at =
+            std::string("-save/step-00000006/") + file + ".safetensors";
+        EXPECT_EQ(readFile(plain + at), readFile(other + at)) << mesh << at;
+      }
+      std::vector<json> evaluations = linesWith(other, "eval_loss");
+      ASSERT_EQ(evaluations.size(), 3u);
+      EXPECT_EQ(evaluations[2]["step"], 6);
+      EXPECT_EQ(evaluations[2]["eval_batches"], 2);
+    }
+}
+
+/// The loss is the mean over batches and ranks of what --save-outputs has.
+TEST_F(EvaluationTest, SavesWhatEachRankComputes) {
+  writeEvalData();
+  std::string metrics = dir.file("metrics"), outputs = dir.file("out");
+  runWell("4", training(3, {"--metrics", metrics, "--eval-data", evalData(),
+                            "--save-outputs", outputs}));
+  std::vector<json> lines = linesWith(metrics, "eval_loss");
+  ASSERT_EQ(lines.size(), 1u);
+  auto file = SafetensorsReader::open(outputs);
+  ASSERT_OK(file.status());
+  const TensorInfo *prediction = file->find("prediction");
+  ASSERT_NE(prediction, nullptr);
+  EXPECT_EQ(prediction->shape, (Shape{2, 4, 4}));
+  EXPECT_EQ(file->find("loss")->shape, (Shape{2, 4}));
+  std::vector<float> found = floatsOf(outputs, "prediction");
+  double sum = 0;
+  for (size_t row = 0; row < 2 * 4 * 4; ++row) {
+    float target = 0;
+    for (size_t k = 0; k < 5; ++k)
+      target += float((row * 5 + k) * 3 % 128) / 64;
+    sum += (found[row] - target) * (found[row] - target);
+  }
+  EXPECT_NEAR(lines[0]["eval_loss"].get<double>(), sum / 32, 1e-4 * sum / 32);
+}
+
+TEST_F(EvaluationTest, TakesTheBatchesThatItIsTold) {
+  writeEvalData();
+  std::string metrics = dir.file("metrics");
+  runWell("2", training(1, {"--metrics", metrics, "--eval-data", evalData(),
+                            "--eval-steps", "1"}));
+  EXPECT_EQ(linesWith(metrics, "eval_loss")[0]["eval_batches"], 1);
+  runWell("2", training(1, {"--metrics", metrics, "--eval-data",
+                            "random:seed=4", "--eval-steps", "3"}));
+  EXPECT_EQ(linesWith(metrics, "eval_loss")[0]["eval_batches"], 3);
+}
+
+TEST_F(EvaluationTest, RefusesWhatCannotBeEvaluated) {
+  writeEvalData();
+  auto refuse = [&](const Words &more, const std::string &why,
+                    const Words &environment = {}) {
+    Outcome outcome = run("2", training(2, more), environment);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_CONTAINS(outcome.err, why);
+  };
+  refuse({"--eval-every", "2"},
+         "--eval-every: expected --eval-data SOURCE as well");
+  refuse({"--eval-steps", "2"},
+         "--eval-steps: expected --eval-data SOURCE as well");
+  refuse({"--save-outputs", dir.file("x")},
+         "--save-outputs: expected --eval-data SOURCE as well");
+  refuse({"--eval-data", evalData()},
+         "--eval-data: expected a program that evaluates, got one that only "
+         "trains: export the model with fsdp-export --eval",
+         {"LINEAR_FLAW=noeval"});
+  refuse({"--eval-data", "random:seed=1"},
+         "--eval-data: expected --eval-steps K beside data without an end");
+  refuse({"--eval-data", evalData(), "--eval-steps", "3"},
+         "--eval-data: expected --eval-steps of at most 2, the batches that it "
+         "has, got 3");
+  refuse({"--eval-data", dir.file("none")}, "No such file");
+  refuse({"--eval-data", evalData(), "--save-outputs", dir.file("no/such")},
+         "--save-outputs: ");
+  // An evaluation that fails ends the run at its step.
+  std::vector<int64_t> wrong(2 * 4 * 4 * 5, 1);
+  wrong.back() = 128;
+  ASSERT_OK(writeSafetensors(evalData(),
+                             {{"input_ids", FSDP_RT_I64, {2, 4, 4, 5}},
+                              {"labels", FSDP_RT_I64, {2, 4, 4, 5}}},
+                             {wrong.data(), wrong.data()}));
+  Outcome outcome = run("4", training(2, {"--eval-data", evalData()}));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "--eval-data: ");
+  EXPECT_CONTAINS(outcome.err, "128");
+}
+
+} // namespace
