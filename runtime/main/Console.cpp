@@ -112,10 +112,11 @@ Status Console::finish() {
   std::chrono::duration<double> spent =
       std::chrono::steady_clock::now() - start_;
   double rate = stepSeconds_ > 0 ? tokens_ / stepSeconds_ : 0;
-  std::fprintf(out_,
-               "done: %lld steps in %.1f s, loss %.4f to %.4f, %s tokens/s\n",
-               static_cast<long long>(steps_), spent.count(), firstLoss_,
-               lastLoss_, data::groupDigits(std::llround(rate)).c_str());
+  if (steps_ > 0)
+    std::fprintf(out_,
+                 "done: %lld steps in %.1f s, loss %.4f to %.4f, %s tokens/s\n",
+                 static_cast<long long>(steps_), spent.count(), firstLoss_,
+                 lastLoss_, data::groupDigits(std::llround(rate)).c_str());
   bool isFlushed = std::fflush(out_) == 0;
   isUnread_ |= !isFlushed && errno == EPIPE;
   if (!isFlushed || std::ferror(out_))

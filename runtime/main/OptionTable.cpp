@@ -196,7 +196,7 @@ std::vector<OptionSpec> makeTable() {
        setInteger(&O::steps, 1, maxSteps)},
       {"--eval-data", "SOURCE",
        "evaluate on such data as --data takes, at the end and as --eval-every "
-       "says (of programs exported with --eval)",
+       "says (of programs exported with --eval); without --data, only that",
        setText(&O::evalData)},
       {"--eval-every", "N", "evaluate every N steps as well",
        setInteger(&O::evalEvery, 1, maxSteps)},

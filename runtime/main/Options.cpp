@@ -85,6 +85,23 @@ Status needs(bool isGiven, const char *option, bool hasOther,
   return Status::ok();
 }
 
+/// Nothing that is made of training steps can be asked for without any.
+Status checkEvaluatesOnly(const Options &options) {
+  std::vector<std::string> others;
+  if (!options.save.empty())
+    others.push_back("--save");
+  if (!options.profile.empty())
+    others.push_back("--profile");
+  if (!options.trace.empty())
+    others.push_back("--trace");
+  if (options.evalEvery)
+    others.push_back("--eval-every");
+  if (others.empty())
+    return Status::ok();
+  return Status::failed("expected --data SOURCE and --steps N beside " +
+                        data::listNames(others) + ", got none");
+}
+
 Status checkTogether(const Options &options) {
   std::vector<std::string> starts;
   if (!options.params.empty())
@@ -97,11 +114,15 @@ Status checkTogether(const Options &options) {
     return Status::failed(
         "expected one of --params FILE, --init seed=K and --resume DIR, got " +
         (starts.empty() ? "none" : data::listNames(starts)));
-  if (options.data.empty())
+  if (options.evaluatesOnly()) {
+    if (Status s = checkEvaluatesOnly(options))
+      return s;
+  } else if (options.data.empty()) {
     return Status::failed("expected --data FILE or --data random:seed=K, got "
                           "none");
-  if (!options.steps)
+  } else if (!options.steps) {
     return Status::failed("expected --steps N, got none");
+  }
   bool saves = !options.save.empty();
   if (Status s = needs(options.castParams, "--cast-params",
                        !options.params.empty(), "--params FILE"))
@@ -181,7 +202,7 @@ Status checkOptions(const Options &options, const data::Manifest &manifest) {
     bool isGiven = std::any_of(
         options.scalars.begin(), options.scalars.end(),
         [&](const auto &given) { return given.first == scalar.name; });
-    if (!scalar.init && !isGiven)
+    if (!scalar.init && !isGiven && !options.evaluatesOnly())
       return Status::failed("expected " +
                             (scalar.name == "lr"
                                  ? std::string("--lr X")
@@ -196,8 +217,9 @@ std::string helpText(const std::string &program) {
   std::string text =
       "usage: " + program +
       " [-n N] --params FILE | --init seed=K | --resume DIR\n"
-      "       --data SOURCE --steps N [options]\n\n"
-      "Trains the model that this program was compiled from.\n\n";
+      "       --data SOURCE --steps N | --eval-data SOURCE [options]\n\n"
+      "Trains the model that this program was compiled from; without --data "
+      "and\n--steps, evaluates it.\n\n";
   for (const OptionSpec &spec : optionTable()) {
     std::string line =
         "  " + spec.name + (spec.value.empty() ? "" : " " + spec.value);

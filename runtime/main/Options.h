@@ -52,6 +52,11 @@ struct Options {
   bool stopOnNan = false, quiet = false;
   bool help = false, describe = false;
   std::optional<Link> link;
+
+  /// No training step is asked for, but an evaluation of the initial state.
+  bool evaluatesOnly() const {
+    return !evalData.empty() && data.empty() && !steps;
+  }
 };
 
 /// Reads the arguments after the program's name. Refuses what is unknown (with

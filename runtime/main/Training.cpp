@@ -61,7 +61,8 @@ private:
   Status loadState();
   Status startLoader(std::unique_ptr<BatchSource> source);
   Status runStep(int64_t step);
-  Status evaluateAfter(int64_t step);
+  Status evaluateAfter(int64_t step, bool isLast);
+  Status evaluateOnly();
   void report(int64_t step, double seconds);
   void log(int64_t step, const std::string &line);
   /// What any rank found out in a step, as bits.
@@ -131,10 +132,15 @@ Status Trainer::prepare() {
   if (Status s = ranks_->agree(findStart()))
     return s;
   std::vector<std::string> notes;
-  Result<std::unique_ptr<BatchSource>> batches =
-      openBatches(options_.data, program_, host_.rank(), host_.size(), notes);
-  if (Status s = ranks_->agree(batches.status()))
-    return s;
+  std::unique_ptr<BatchSource> batches;
+  if (!options_.evaluatesOnly()) {
+    Result<std::unique_ptr<BatchSource>> opened =
+        openBatches(options_.data, program_, host_.rank(), host_.size(), notes);
+    if (Status s = ranks_->agree(opened.status()))
+      return s;
+    batches = std::move(*opened);
+  }
+  const std::string kind = batches ? batches->kind() : "";
   Result<std::unique_ptr<Evaluation>> evaluation =
       Evaluation::create(manifest_, options_, host_.rank(), *ranks_, notes);
   if (!evaluation.isOk())
@@ -142,12 +148,14 @@ Status Trainer::prepare() {
   evaluation_ = std::move(*evaluation);
   if (Status s = ranks_->agreeOn(
           {{"--resume", "step " + std::to_string(firstStep_ - 1)},
-           {"--data", (*batches)->kind()}}))
+           {"--data", kind}}))
     return s;
   tell(notes);
-  std::vector<std::string> remarks = (*batches)->remarks(*options_.steps);
-  if (Status s = ranks_->announce(isFirst() ? compareOrigin((*batches)->kind())
-                                            : Status::ok()))
+  std::vector<std::string> remarks;
+  if (batches)
+    remarks = batches->remarks(*options_.steps);
+  if (Status s = ranks_->announce(isFirst() && batches ? compareOrigin(kind)
+                                                       : Status::ok()))
     return s;
   if (Status s = ranks_->announce(isFirst() ? openOutputs() : Status::ok()))
     return s;
@@ -159,8 +167,9 @@ Status Trainer::prepare() {
     return s;
   if (Status s = loadState())
     return s;
-  if (Status s = ranks_->agree(startLoader(std::move(*batches))))
-    return s;
+  if (batches)
+    if (Status s = ranks_->agree(startLoader(std::move(batches))))
+      return s;
   // Only now that the run will take place is an older one's file changed.
   if (Status s = ranks_->announce(
           isFirst() && !options_.metrics.empty()
@@ -170,7 +179,7 @@ Status Trainer::prepare() {
   if (isFirst()) {
     Console::Options look;
     look.firstStep = firstStep_;
-    look.lastStep = *options_.steps;
+    look.lastStep = options_.steps.value_or(0);
     look.logEvery = options_.logEvery;
     look.isQuiet = options_.quiet;
     look.isTerminal = run_.isOnTerminal;
@@ -189,7 +198,7 @@ Status Trainer::findStart() {
     return found.status().withContext("--resume");
   resumed_ = std::move(*found);
   firstStep_ = resumed_->step + 1;
-  if (*options_.steps < firstStep_)
+  if (options_.steps && *options_.steps < firstStep_)
     return Status::failed("--steps: expected more than " +
                           std::to_string(resumed_->step) +
                           ", the step of checkpoint '" + resumed_->path +
@@ -304,7 +313,7 @@ Status Trainer::startLoader(std::unique_ptr<BatchSource> source) {
 Status Trainer::run() {
   Status status = prepare();
   if (!status)
-    status = loop();
+    status = options_.evaluatesOnly() ? evaluateOnly() : loop();
   if (!status)
     return status;
   if (ranks_ && ranks_->failure())
@@ -350,7 +359,7 @@ Status Trainer::loop() {
       found |= NotFinite;
     if (!std::isfinite(gradNorm_))
       found |= NormNotFinite;
-    if (Status s = evaluateAfter(step)) {
+    if (Status s = evaluateAfter(step, step == last)) {
       run_.record.setStep(step);
       return s;
     }
@@ -434,13 +443,14 @@ void Trainer::log(int64_t step, const std::string &line) {
 
 /// Where an evaluation is due after `step`. The state is as if there were none.
 /// Collective.
-Status Trainer::evaluateAfter(int64_t step) {
-  bool isLast = step == *options_.steps;
+Status Trainer::evaluateAfter(int64_t step, bool isLast) {
   if (!evaluation_ || !evaluation_->isDue(step, isLast))
     return Status::ok();
   Result<EvaluationResult> result = evaluation_->run(*rank_, isLast);
   if (!result.isOk())
     return result.status();
+  if (result->isInterrupted && options_.evaluatesOnly())
+    return ranks_->agree(Status::failed("interrupted"));
   if (!isFirst() || result->isInterrupted || !result->loss)
     return Status::ok();
   Dtype dtype = evaluation_->program().findOutput("loss")->dtype;
@@ -448,6 +458,13 @@ Status Trainer::evaluateAfter(int64_t step) {
     log(step, toJsonLine(step, *result->loss, dtype, result->batches));
   console_->evaluation(step, *result->loss, result->batches);
   return Status::ok();
+}
+
+/// Of the state that the run began with.
+Status Trainer::evaluateOnly() {
+  if (Status s = evaluateAfter(firstStep_ - 1, /*isLast=*/true))
+    return s;
+  return finish(Status::ok());
 }
 
 void Trainer::report(int64_t step, double seconds) {

@@ -109,7 +109,7 @@ TEST_F(FlatLayout, SplitsByUnitTypeTreatmentAndTrainability) {
 
 TEST_F(FlatLayout, NamesKeepClearOfSymbols) {
   std::vector<FlatPlan> plans = plan({{"tensor<4xf32>", true, "mesh"},
-                                      {"tensor<4xf32>", true, "step"},
+                                      {"tensor<4xf32>", true, "train"},
                                       {"tensor<4xf32>", true, "optimizer"},
                                       {"tensor<4xf32>", true, "taken"},
                                       {"tensor<4xf32>", true, "root"},
@@ -120,7 +120,7 @@ TEST_F(FlatLayout, NamesKeepClearOfSymbols) {
   for (const FlatPlan &flat : plans)
     names.push_back(flat.name);
   EXPECT_EQ(names,
-            (std::vector<std::string>{"mesh_1", "step_1", "optimizer_1",
+            (std::vector<std::string>{"mesh_1", "train_1", "optimizer_1",
                                       "taken_1", "root", "root_1", "root_2"}));
 }
 

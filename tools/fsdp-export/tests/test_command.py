@@ -300,3 +300,53 @@ def test_targets_start_one_token_later(capsys, tmp_path):
 def test_dropout_of_functions_is_counted(capsys, tmp_path):
     assert main(["py:models:functional_dropout", "-o", str(tmp_path)]) == 0
     assert "dropout set to 0 in 3 places" in capsys.readouterr().out
+
+
+def test_evaluation_is_exported_beside_the_step(capsys, tmp_path):
+    out = tmp_path / "model"
+    status, err = run(capsys, *TINY, "--eval", "--eval-batch", "3",
+                      "--reference", "1", "-o", out)
+    assert status == 0, err
+    text = (out / "model.mlir").read_text()
+    assert text.count('fsdp.program = "eval"') == 1
+    kept = load_file(out / "evaluation.safetensors")
+    assert kept["input.input_ids"].shape == (2, 4, 3, 8)
+    assert kept["output.logits"].shape[:-1] == (2, 4, 3, 8)
+    # No dropout: the loss is that of the logits.
+    targets = kept["input.labels"][0, 0][:, 1:]
+    loss = torch.nn.functional.cross_entropy(
+        kept["output.logits"][0, 0][:, :-1].flatten(0, 1), targets.flatten())
+    torch.testing.assert_close(kept["output.loss"][0, 0], loss)
+
+
+EVAL_MODULE = """
+import torch
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 1)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.linear(x)
+
+def counts():
+    return (Counter(), (torch.randn(2, 4),),
+            lambda module, x: module(x).sum())
+"""
+
+
+def test_evaluation_that_writes_state_is_refused(capsys, tmp_path,
+                                                 monkeypatch):
+    (tmp_path / "counting.py").write_text(EVAL_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    out = tmp_path / "model"
+    status, err = run(capsys, "py:counting:counts", "--eval", "-o", out)
+    assert status == 1
+    assert "eval mode, got one that writes to calls" in err
+    assert not out.exists()
+    status, err = run(capsys, *TINY, "--eval-batch", "3", "-o", out)
+    assert status == 1
+    assert "--eval" in err

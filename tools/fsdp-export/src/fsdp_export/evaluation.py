@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 
+from . import reference
 from .errors import ExportError
 from .joint import Joint
 from .step import Step
@@ -88,3 +89,26 @@ def refuse_changes(joint: Joint) -> None:
             "--eval: expected a module that leaves its buffers alone in eval "
             f"mode, got one that writes to {joint.updates[0]}; write to it "
             "only where self.training is true")
+
+
+# Evaluations of PyTorch's that are kept for comparison.
+BATCHES = 2
+
+
+def measure(step: Step, joint: Joint, seed: int) -> dict[str, torch.Tensor]:
+    """Batches of a step that evaluates, and what it makes of each: inputs as
+    input.NAME, results as output.NAME, all as [batch, rank, ..]."""
+    batches = reference.make_batches(step, joint.bounds, BATCHES, seed)
+    kept = {f"input.{n}": b for n, b in batches.items()}
+    found: dict[str, list[torch.Tensor]] = {}
+    ranks = max(reference.WORLDS)
+    with torch.no_grad():
+        for i in range(BATCHES * ranks):
+            inputs = [b[i // ranks, i % ranks].clone()
+                      for b in batches.values()]
+            loss = step.loss(step.module, *inputs)
+            for name, value in {"loss": loss, **step.loss.take()}.items():
+                found.setdefault(name, []).append(value.clone())
+    kept |= {f"output.{n}": torch.stack(v).unflatten(0, (BATCHES, ranks))
+             for n, v in found.items()}
+    return kept

@@ -50,9 +50,9 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     dropouts += [f"{name}()" for name, _ in functions.places]
     module = lower(joint.graph, "forward_backward")
     verified = _verify(step, joint, module, options)
-    evaluated = []
+    evaluated, expected = [], {}
     if options.evaluation is not None:
-        evaluated, report = _evaluate(step, joint, options)
+        evaluated, report, expected = _evaluate(step, joint, options)
         verified += report
     needs_file = annotate(module, joint, step.module, step.recorder, verified)
     params = options.params or bool(options.reference) or needs_file
@@ -88,12 +88,15 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
                 raise ExportError("--reference: PyTorch could not train the "
                                   f"model: {error}") from error
             save_file(exact, stage / "gradients.safetensors")
+            if expected:
+                save_file(expected, stage / "evaluation.safetensors")
             _write(stage / "expect.json", json.dumps(expect, indent=1) + "\n")
     return [*_report(joint, dropouts, needs_file), verified]
 
 
 def _evaluate(step: Step, joint: Joint, options: Options) -> tuple:
-    """The module of the function that evaluates, and what is said of it."""
+    """The module of the function that evaluates, what is said of it, and what
+    it makes of some batches, if that is to be kept."""
     with evaluation.evaluating(step, options.evaluation) as forward:
         traced = trace(forward, options.verify)
         evaluation.refuse_changes(traced)
@@ -102,9 +105,11 @@ def _evaluate(step: Step, joint: Joint, options: Options) -> tuple:
                          if n in joint.shifts}
         module = lower(traced.graph, evaluation.NAME)
         verified = _verify(forward, traced, module, options)
+        expected = evaluation.measure(
+            forward, traced, options.seed) if options.reference else {}
     annotate_evaluation(module, traced)
     names = ", ".join(["loss", *traced.gradients])
-    return [module], f"; evaluation ({names}) {verified}"
+    return [module], f"; evaluation ({names}) {verified}", expected
 
 
 def _verify(step: Step, joint: Joint, module, options: Options) -> str:

@@ -18,7 +18,8 @@ from safetensors import SafetensorError
 from .errors import ExportError
 
 FILES = ("model.mlir", "optimizer.mlir", "params.safetensors",
-         "batches.safetensors", "gradients.safetensors", "expect.json")
+         "batches.safetensors", "gradients.safetensors",
+         "evaluation.safetensors", "expect.json")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,143 @@
+"""Evaluation between steps: its results are PyTorch's, and training goes on as if it had not been.
+
+The fixture holds evaluation.safetensors (fsdp-export --reference --eval): two batches for each of four
+ranks, and what PyTorch makes of each with the initial parameters in eval mode.
+"""
+import array
+import json
+import unittest
+
+from steps import HAS_MPI, STEPS, StepTest, fixture, ranks_of, read_tensors, write_tensors
+
+# Results are f32 sums of PyTorch's terms in another order.
+TOLERANCE = 1e-5
+BATCHES = 2
+LAST = len(fixture.expect["loss"]["1"])
+
+
+def floats(data):
+    values = array.array("f")
+    values.frombytes(data)
+    return values
+
+
+def distance(got, want):
+    """The largest difference, relative to the largest value."""
+    scale = max(abs(value) for value in want)
+    return max(abs(one - other) for one, other in zip(got, want)) / scale
+
+
+class Evaluation(StepTest):
+    tensors = read_tensors(fixture.dir / "evaluation.safetensors")
+
+    def data(self, ranks):
+        """The batches of the first `ranks`, as --eval-data takes them."""
+        path = self.place("eval.safetensors")
+        inputs = {}
+        for name, (dtype, (batches, worlds, *shape), data) in self.tensors.items():
+            if not name.startswith("input."):
+                continue
+            size = len(data) // (batches * worlds)
+            kept = b"".join(data[size * (b * worlds + r):size * (b * worlds + r + 1)]
+                            for b in range(batches) for r in range(ranks))
+            inputs[name.removeprefix("input.")] = (dtype, [batches, ranks, *shape], kept)
+        write_tensors(path, inputs)
+        return path
+
+    def wanted(self, name, ranks):
+        """PyTorch's output, as [batch][rank] flat lists."""
+        _, (batches, worlds, *_), data = self.tensors["output." + name]
+        values, size = floats(data), len(data) // 4 // (batches * worlds)
+        return [[values[size * (b * worlds + r):size * (b * worlds + r + 1)] for r in range(ranks)]
+                for b in range(batches)]
+
+    def check_outputs(self, mesh, *options, backend="local"):
+        """Of the initial parameters: without --data and --steps, nothing is trained."""
+        ranks = ranks_of(mesh)
+        program, saved = self.compile(fixture, mesh, *options), self.place("out.safetensors")
+        metrics = self.place("metrics.jsonl")
+        outcome = self.execute([program, "-n", ranks, "--params", fixture.params, "--threads", 1, "--backend", backend,
+                                "--eval-data", self.data(ranks), "--save-outputs", saved, "--metrics", metrics])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        outputs = read_tensors(saved)
+        names = {name.removeprefix("output.") for name in self.tensors if name.startswith("output.")}
+        self.assertEqual(set(outputs), names)
+        for name in sorted(names):
+            dtype, (batches, worlds, *_), data = outputs[name]
+            self.assertEqual((dtype, batches, worlds), ("F32", BATCHES, ranks))
+            values, size = floats(data), len(data) // 4 // (batches * worlds)
+            want = self.wanted(name, ranks)
+            for b in range(batches):
+                # The loss is the mean over the ranks.
+                wanted = [[sum(rank[0] for rank in want[b]) / ranks]] * ranks if name == "loss" else want[b]
+                for r in range(ranks):
+                    got = values[size * (b * worlds + r):size * (b * worlds + r + 1)]
+                    self.assertLessEqual(distance(got, wanted[r]), TOLERANCE, f"{name}, batch {b}, rank {r}")
+        (line,) = [json.loads(text) for text in metrics.read_text().splitlines()]
+        mean = sum(rank[0] for batch in self.wanted("loss", ranks) for rank in batch) / (BATCHES * ranks)
+        self.assertEqual((line["step"], line["eval_batches"]), (0, BATCHES))
+        self.assertLessEqual(abs(line["eval_loss"] - mean) / mean, TOLERANCE)
+
+    def test_outputs(self):
+        for mesh, options in (("shard=1", ()), ("shard=2", ()), ("shard=4", ()), ("shard=2,replicate=2", ()),
+                              ("shard=2", ("--strategy", "no_shard")), ("shard=2", ("--guard",)),
+                              ("shard=2", ("--cluster", "cpu-2core"))):
+            for backend in ("local", "mpi") if HAS_MPI and not options else ("local",):
+                with self.subTest(mesh=mesh, options=options, backend=backend):
+                    self.check_outputs(mesh, *options, backend=backend)
+
+    def test_training_goes_on(self):
+        # Train, evaluate and train again, in each order: states and losses hold the same bits.
+        for mesh, options in (("shard=1", ()), ("shard=2", ("--cluster", "cpu-2core")), ("shard=2", ("--guard",)),
+                              ("shard=2,replicate=2", ())):
+            program = self.compile(fixture, mesh, *options)
+            for backend in ("local", "mpi") if HAS_MPI else ("local",):
+                with self.subTest(mesh=mesh, options=options, backend=backend):
+                    alone, among = self.place("saves"), self.place("saves")
+                    run = ("--backend", backend)
+                    want = self.train(program, fixture, mesh, *run, "--save", alone, steps=LAST)
+                    got = self.train(program, fixture, mesh, *run, "--save", among, "--eval-every", 1,
+                                     "--eval-data", self.data(ranks_of(mesh)), steps=LAST)
+                    self.assertEqual([line["loss"] for line in want],
+                                     [line["loss"] for line in got if "loss" in line])
+                    losses = [line["eval_loss"] for line in got if "eval_loss" in line]
+                    self.assertEqual((len(losses), len(set(losses))), (LAST, LAST))
+                    self.assertEqual(self.saved(alone, LAST), self.saved(among, LAST))
+
+    def test_memory(self):
+        # The arena is the largest program's, whose states all share.
+        program = self.compile(fixture, "shard=2", "--cluster", "cpu-2core")
+        described = json.loads(self.execute([program, "--describe"]).stdout)
+        self.assertEqual([entry["kind"] for entry in described["programs"]], ["train", "eval"])
+        self.assertEqual(described["arena"]["bytes"],
+                         max(entry["arena"]["bytes"] for entry in described["programs"]))
+        states = [entry["arena"]["segments"][0] for entry in described["programs"]]
+        self.assertEqual(states[0]["name"], "state")
+        self.assertEqual(states[0], states[1])
+
+    def test_refused(self):
+        program = self.compile(fixture, "shard=1")
+        data = self.data(1)
+        tensors = read_tensors(data)
+        wrong = self.place("wrong.safetensors")
+        name = sorted(tensors)[0]
+        write_tensors(wrong, {key: value for key, value in tensors.items() if key != name})
+        for words, said in ((("--eval-every", 1), "--eval-data"), (("--eval-data", wrong), name),
+                            (("--eval-data", data, "--eval-every", 0), "--eval-every"),
+                            (("--eval-data", data, "--eval-steps", BATCHES + 1), "--eval-steps"),
+                            (("--save-outputs", self.place("out")), "--eval-data")):
+            with self.subTest(words=words):
+                outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--lr", fixture.lr,
+                                        "--data", fixture.batches, "--steps", 1, *words])
+                self.assertNotEqual(outcome.returncode, 0)
+                self.assertIn(said, outcome.stderr)
+        for words, said in ((("--save", self.place("saves")), "--data"), (("--eval-every", 1), "--data"),
+                            (("--steps", 1), "--data")):
+            with self.subTest(words=words):
+                outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--eval-data", data, *words])
+                self.assertNotEqual(outcome.returncode, 0)
+                self.assertIn(said, outcome.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
