@@ -44,6 +44,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addPass(createFlattenParameters(flatten));
   pm.addNestedPass<ProgramOp>(createReduceGradients());
   pm.addNestedPass<ProgramOp>(createInsertReshards());
+  pm.addPass(createAddAccumulation({options.accumulateIn}));
   pm.addPass(createApplyOptimizer({options.clip, options.skipNonfinite}));
   pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
 }

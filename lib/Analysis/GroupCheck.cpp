@@ -45,7 +45,15 @@ struct Known {
 };
 
 /// Results that ranks must agree on, by what they are.
-enum class ResultKind { Other, Loss, GradNorm, Shard, State, Output };
+enum class ResultKind {
+  Other,
+  Loss,
+  GradNorm,
+  Shard,
+  State,
+  Output,
+  Accumulator
+};
 
 class GroupChecker {
 public:
@@ -68,6 +76,7 @@ private:
   void nameTransfers(const sched::StepProgram &program,
                      ArrayRef<Operation *> origins);
   void addArguments();
+  Distribution getAccumulated(StateOp state);
   LogicalResult visit(Operation &op);
   LogicalResult visitCollective(CollectiveOpInterface op);
   void visitLaunch(LaunchOp op);
@@ -82,6 +91,8 @@ private:
   LogicalResult checkReturn(Operation &op);
   LogicalResult checkResult(Operation *maker, Value whole, ResultKind kind,
                             StateOp state);
+  LogicalResult checkAccumulated(Operation *maker, const Known &made,
+                                 StateOp state);
   LogicalResult checkCounted(Value norm, ArrayRef<Value> shards);
   LogicalResult fail(Operation *op, const Twine &expected, Axes axes,
                      const Twine &got) {
@@ -159,6 +170,26 @@ void GroupChecker::nameTransfers(const sched::StepProgram &program,
   }
 }
 
+/// A sharded accumulator has the sums of reduce-scatters over the shard axes,
+/// divided as convert-fsdp-logical-to-collectives says; a whole one what ranks
+/// computed of their batches.
+Distribution GroupChecker::getAccumulated(StateOp state) {
+  FlatParamOp flat = getFlatParam(state);
+  Axes shards = getAxes(flat.getShardAxes());
+  Distribution form;
+  form.batch = all;
+  if (cast<RankedTensorType>(state.getType()).getNumElements() ==
+          int64_t(flat.getNumel()) &&
+      shards)
+    return form;
+  form.batch &= ~shards;
+  form.shard = form.reduced = shards;
+  Axes replicas = getAxes(flat.getReplicateAxes());
+  if (replicas && !flat.getReduceType().isF16())
+    form.sum.ranks = countRanks(shards);
+  return form;
+}
+
 /// Shards are equal on replicas when the step begins; batches, and buffers of a
 /// rank's own, differ everywhere. So do parameters whose gradients are not
 /// reduced.
@@ -169,7 +200,9 @@ void GroupChecker::addArguments() {
     bool isEqual = step.getArgAttr(i, names::kScalar) ||
                    (state && state.getKind() == StateKind::optimizer);
     Distribution &form = known[arg].form;
-    if (FlatParamOp flat = getFlatParam(state)) {
+    if (state && state.getKind() == StateKind::accumulator) {
+      form = getAccumulated(state);
+    } else if (FlatParamOp flat = getFlatParam(state)) {
       form.shard = getAxes(flat.getShardAxes());
       if (isIgnored(flat))
         form.batch = all;
@@ -427,8 +460,36 @@ static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
     return ResultKind::Output;
   if (!state || state.getKind() == StateKind::buffer)
     return ResultKind::Other;
+  if (state.getKind() == StateKind::accumulator)
+    return ResultKind::Accumulator;
   return state.getKind() == StateKind::parameter ? ResultKind::Shard
                                                  : ResultKind::State;
+}
+
+/// What the next micro-batch adds to is zero, or of the form that
+/// getAccumulated says.
+LogicalResult GroupChecker::checkAccumulated(Operation *maker,
+                                             const Known &made, StateOp state) {
+  const Distribution &form = made.form;
+  if (form.isZero && !form.getDiffering())
+    return success();
+  if (made.fault)
+    return report(*made.fault);
+  Distribution wanted = getAccumulated(state);
+  if (form.batch == wanted.batch && form.shard == wanted.shard &&
+      !form.partial && form.sum == wanted.sum)
+    return success();
+  InFlightDiagnostic diag =
+      maker->emitOpError("expected gradients of ")
+      << (wanted.shard ? "shards" : "the whole") << " of '"
+      << getFlatParam(state).getSymName() << "' that differ along "
+      << describe(wanted.getDiffering()) << " in @" << state.getSymName()
+      << ", got ones that differ along " << describe(form.getDiffering());
+  if (!(form.sum == wanted.sum))
+    diag << " and are sums over " << form.sum.ranks << " ranks divided by "
+         << form.sum.divisor << ", not over " << wanted.sum.ranks
+         << " divided by " << wanted.sum.divisor;
+  return diag;
 }
 
 /// Replicas that went their own ways would be so for ever, and a loss or a norm
@@ -449,6 +510,8 @@ LogicalResult GroupChecker::checkResult(Operation *maker, Value whole,
                               "along ")
            << describe(form.reduced);
   }
+  if (kind == ResultKind::Accumulator)
+    return checkAccumulated(maker, made, state);
   bool isReport = kind == ResultKind::Loss || kind == ResultKind::GradNorm;
   std::string what = kind == ResultKind::Loss       ? "a loss"
                      : kind == ResultKind::GradNorm ? "a gradient norm"

@@ -127,11 +127,13 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
                             "optimizer_c6: expected arguments of @optimizer "
                             "with names of their own, got ")
              << arg.name << " twice";
-    if (arg.name == names::kClipNorm)
+    if (arg.name == names::kClipNorm || arg.name == names::kWeight)
       return emitInputError(func,
                             "optimizer_c6: expected @optimizer without an "
                             "argument named ")
-             << arg.name << ", which clipping adds";
+             << arg.name << ", which "
+             << (arg.name == names::kClipNorm ? "clipping" : "accumulation")
+             << " adds";
   }
   llvm::StringSet<> returned;
   for (OptimizerValue &result : optimizer.results)

@@ -39,6 +39,7 @@ private:
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
   json::Array getBuffers();
+  json::Array getAccumulators();
   json::Object getArena();
   MeshOp getMeshOp() { return *module.getOps<MeshOp>().begin(); }
 
@@ -246,6 +247,21 @@ json::Array ManifestWriter::getBuffers() {
         {"init", getInit(state.getInitAttr(), isUnsigned)}});
   }
   return buffers;
+}
+
+json::Array ManifestWriter::getAccumulators() {
+  json::Array accumulators;
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getKind() != StateKind::accumulator)
+      continue;
+    auto type = cast<RankedTensorType>(state.getType());
+    accumulators.push_back(
+        json::Object{{"flat_param", *state.getFlatParam()},
+                     {"dtype", getDtypeName(type.getElementType())},
+                     {"numel", type.getNumElements()},
+                     {"offset", int64_t(*state.getOffset())}});
+  }
+  return accumulators;
 }
 
 /// The largest program's, and what is common to all.
@@ -479,6 +495,7 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
       {"arena", getArena()},
       {"flat_params", getFlatParams()},
       {"buffers", getBuffers()},
+      {"accumulators", getAccumulators()},
       {"programs", std::move(programs)}};
   if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))
     manifest["traced"] = getTraced(traced);

@@ -85,6 +85,20 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
               clEnumValN(AttentionMode::Fused, "fused", "one kernel (default)"),
               clEnumValN(AttentionMode::Decomposed, "decomposed", "op by op")),
           cl::cat(category)),
+      accumulateIn(
+          "accumulate-in", cl::init(AccumulateIn::None),
+          cl::desc("Compile in gradient accumulation (the executable's "
+                   "--accumulate gives the number of micro-batches), with "
+                   "accumulators that hold:"),
+          cl::values(
+              clEnumValN(AccumulateIn::Shard, "shard",
+                         "a rank's piece, reduced after each micro-batch"),
+              clEnumValN(AccumulateIn::Whole, "whole",
+                         "a rank's whole gradient, reduced after the last one"),
+              clEnumValN(AccumulateIn::Auto, "auto",
+                         "whichever is faster within the memory (needs "
+                         "--cluster)")),
+          cl::cat(category)),
       timing("timing", cl::desc("Say how long each part takes"),
              cl::cat(category)),
       inputLimit("input-limit", cl::value_desc("4GiB"), cl::init("1GiB"),
@@ -120,6 +134,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.clip = clip;
   options.skipNonfinite = skipNonfinite;
   options.attention = attention;
+  options.accumulateIn = accumulateIn;
   options.timing = timing;
   options.inputLimit = llvm::cantFail(parseInputLimit(inputLimit));
 }

@@ -63,6 +63,7 @@ public:
 
 private:
   Value createClipCoefficient(Value norm);
+  Value createQuotient(Value dividend, Value divisor);
   Value addScalar(StringAttr name, RankedTensorType type, Attribute init);
   Value addState(const OptimizerValue &state, FlatParamOp flat);
   void update(Trained &param, Value scale, Value norm);
@@ -133,6 +134,15 @@ Value OptimizerApplier::createClipCoefficient(Value norm) {
         Value sum = arith::AddFOp::create(b, l, args[1], eps);
         Value ratio = arith::DivFOp::create(b, l, args[0], sum);
         return arith::MinimumFOp::create(b, l, ratio, one);
+      });
+}
+
+/// Of scalars of one type.
+Value OptimizerApplier::createQuotient(Value dividend, Value divisor) {
+  return createElementwise(
+      builder, dividend.getLoc(), cast<RankedTensorType>(dividend.getType()),
+      {dividend, divisor}, [](OpBuilder &b, Location l, ValueRange args) {
+        return arith::DivFOp::create(b, l, args[0], args[1]).getResult();
       });
 }
 
@@ -217,13 +227,26 @@ void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip,
   Value scale;
   builder.setInsertionPoint(ret);
   // What is scaled is what is counted: all of it.
-  Value norm = GradNormOp::create(
-      builder, ret->getLoc(), RankedTensorType::get({}, builder.getF32Type()),
-      grads);
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  Value norm = GradNormOp::create(builder, ret->getLoc(), scalar, grads);
+  // Gradients are divided where they are scaled: a pass over them less.
+  Value weight;
+  if (program.getKind() == ProgramKind::train_accumulated) {
+    weight = addScalar(builder.getStringAttr(names::kWeight), scalar,
+                       builder.getF64FloatAttr(1.0));
+    norm = createQuotient(norm, weight);
+  }
+  bool waitsForNorm = clip || skipNonfinite;
   if (clip)
     scale = createClipCoefficient(norm);
+  if (weight) {
+    if (!waitsForNorm)
+      builder.setInsertionPointToStart(&block);
+    Value one = createScalar(builder, ret->getLoc(), builder.getF32Type(), 1.0);
+    scale = createQuotient(scale ? scale : one, weight);
+  }
   for (Trained &param : trained) {
-    if (!scale && !skipNonfinite)
+    if (!waitsForNorm)
       builder.setInsertionPointAfter(getUpdatePoint(param));
     else
       builder.setInsertionPoint(ret);

@@ -133,43 +133,143 @@ struct ReshardPattern : LogicalPattern<ReshardOp> {
   }
 };
 
-/// cast + pack + reduce_scatter + all_reduce + cast
-struct ReduceGradPattern : LogicalPattern<ReduceGradOp> {
-  using LogicalPattern::LogicalPattern;
+/// What becomes of a flat parameter's gradient, a part at a time.
+template <typename Op>
+struct GradientPattern : LogicalPattern<Op> {
+  using LogicalPattern<Op>::LogicalPattern;
+
+  /// The members' gradients in one tensor of `element`: cast + pack.
+  static Value pack(OpBuilder &builder, Location loc, FlatParamOp flat,
+                    Type element, ValueRange grads) {
+    SmallVector<Value> parts;
+    SmallVector<int64_t> offsets;
+    for (auto [grad, member] : llvm::zip(grads, flat.getMemberRange())) {
+      parts.push_back(
+          createCast(builder, loc, grad, member.getType().clone(element)));
+      offsets.push_back(member.getOffset());
+    }
+    return PackOp::create(
+        builder, loc, RankedTensorType::get(int64_t(flat.getNumel()), element),
+        parts, offsets);
+  }
+
+  /// The mean over all ranks is divided once, in the last reduction. In f16 a
+  /// sum that waits for that may overflow: there each reduction divides.
+  bool dividesEarly(FlatParamOp flat) const {
+    return countReplicas(flat) == 1 || flat.getReduceType().isF16();
+  }
+  int64_t countShards(FlatParamOp flat) const {
+    return this->symbols.getMesh(flat).getGroupSize(flat.getShardAxes());
+  }
+  int64_t countReplicas(FlatParamOp flat) const {
+    return this->symbols.getMesh(flat).getGroupSize(flat.getReplicateAxes());
+  }
+
+  Value reduceScatter(OpBuilder &builder, Location loc, FlatParamOp flat,
+                      Value whole) const {
+    auto type = cast<RankedTensorType>(whole.getType());
+    auto shard = RankedTensorType::get(
+        flat.getShardNumel(this->symbols.getMesh(flat)), type.getElementType());
+    return ReduceScatterOp::create(builder, loc, shard, whole, flat.getMesh(),
+                                   flat.getShardAxes(),
+                                   dividesEarly(flat) ? countShards(flat) : 1);
+  }
+
+  Value allReduce(OpBuilder &builder, Location loc, FlatParamOp flat,
+                  Value shard) const {
+    int64_t replicas = countReplicas(flat);
+    if (replicas == 1)
+      return shard;
+    return AllReduceOp::create(
+        builder, loc, shard.getType(), shard, flat.getMesh(),
+        flat.getReplicateAxes(),
+        dividesEarly(flat) ? replicas : countShards(flat) * replicas);
+  }
+};
+
+/// pack + reduce_scatter + all_reduce + cast
+struct ReduceGradPattern : GradientPattern<ReduceGradOp> {
+  using GradientPattern::GradientPattern;
 
   LogicalResult
   matchAndRewrite(ReduceGradOp op, OpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     FlatParamOp flat = symbols.getFlatParam(op.getFlatParamAttr());
-    MeshOp mesh = symbols.getMesh(flat);
     Location loc = op.getLoc();
-    Type reduceType = flat.getReduceType();
-    SmallVector<Value> parts;
-    SmallVector<int64_t> offsets;
-    for (auto [grad, member] :
-         llvm::zip(adaptor.getGrads(), flat.getMemberRange())) {
-      parts.push_back(
-          createCast(rewriter, loc, grad, member.getType().clone(reduceType)));
-      offsets.push_back(member.getOffset());
-    }
-    Value sum = PackOp::create(
-        rewriter, loc,
-        RankedTensorType::get(int64_t(flat.getNumel()), reduceType), parts,
-        offsets);
-    // The mean over all ranks is divided once, in the last reduction. In f16 a
-    // sum that waits for that may overflow: there each reduction divides.
-    int64_t shards = mesh.getGroupSize(flat.getShardAxes());
-    int64_t replicas = mesh.getGroupSize(flat.getReplicateAxes());
-    bool divideEarly = replicas == 1 || reduceType.isF16();
+    Value sum =
+        pack(rewriter, loc, flat, flat.getReduceType(), adaptor.getGrads());
+    sum = reduceScatter(rewriter, loc, flat, sum);
+    sum = allReduce(rewriter, loc, flat, sum);
+    rewriter.replaceOp(
+        op, createCast(rewriter, loc, sum, getLocalType(op.getType())));
+    return success();
+  }
+};
+
+/// Sharded: pack + reduce_scatter + cast + add. Whole: pack + add.
+struct AccumulateGradPattern : GradientPattern<AccumulateGradOp> {
+  using GradientPattern::GradientPattern;
+
+  LogicalResult
+  matchAndRewrite(AccumulateGradOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    FlatParamOp flat = symbols.getFlatParam(op.getFlatParamAttr());
+    Location loc = op.getLoc();
     RankedTensorType local = getLocalType(op.getType());
-    sum = ReduceScatterOp::create(rewriter, loc, local.clone(reduceType), sum,
-                                  flat.getMesh(), flat.getShardAxes(),
-                                  divideEarly ? shards : 1);
-    if (replicas > 1)
-      sum = AllReduceOp::create(rewriter, loc, sum.getType(), sum,
-                                flat.getMesh(), flat.getReplicateAxes(),
-                                divideEarly ? replicas : shards * replicas);
-    rewriter.replaceOp(op, createCast(rewriter, loc, sum, local));
+    bool isSharded = isa<ShardedType>(op.getType());
+    Value grad = pack(rewriter, loc, flat,
+                      isSharded ? flat.getReduceType() : local.getElementType(),
+                      adaptor.getGrads());
+    if (isSharded)
+      grad = createCast(rewriter, loc, reduceScatter(rewriter, loc, flat, grad),
+                        local);
+    rewriter.replaceOp(
+        op, createElementwise(
+                rewriter, loc, local, {adaptor.getAccumulator(), grad},
+                [](OpBuilder &b, Location l, ValueRange v) -> Value {
+                  return arith::AddFOp::create(b, l, v[0], v[1]);
+                }));
+    return success();
+  }
+};
+
+/// cast + what is left of reduce_scatter and all_reduce + cast
+struct ReduceAccumulatedPattern : GradientPattern<ReduceAccumulatedOp> {
+  using GradientPattern::GradientPattern;
+
+  LogicalResult
+  matchAndRewrite(ReduceAccumulatedOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    FlatParamOp flat = symbols.getFlatParam(op.getType().getFlatParam());
+    Location loc = op.getLoc();
+    bool isSharded = isa<ShardedType>(op.getAccumulator().getType());
+    Value sum = adaptor.getAccumulator();
+    auto type = cast<RankedTensorType>(sum.getType());
+    // What no rank receives keeps its precision.
+    if (!isSharded || countReplicas(flat) > 1)
+      sum = createCast(rewriter, loc, sum, type.clone(flat.getReduceType()));
+    if (!isSharded)
+      sum = reduceScatter(rewriter, loc, flat, sum);
+    sum = allReduce(rewriter, loc, flat, sum);
+    rewriter.replaceOp(
+        op, createCast(rewriter, loc, sum, getLocalType(op.getType())));
+    return success();
+  }
+};
+
+/// tensor.empty + linalg.fill
+struct ZerosPattern : LogicalPattern<ZerosOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(ZerosOp op, OpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    RankedTensorType type = getLocalType(op.getType());
+    Value zero = arith::ConstantOp::create(
+        rewriter, op.getLoc(), rewriter.getFloatAttr(type.getElementType(), 0));
+    Value empty = tensor::EmptyOp::create(
+        rewriter, op.getLoc(), type.getShape(), type.getElementType());
+    rewriter.replaceOpWithNewOp<linalg::FillOp>(op, zero, empty);
     return success();
   }
 };
@@ -554,6 +654,7 @@ private:
                         const Symbols &symbols) {
     ConversionTarget target(getContext());
     target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
+                        AccumulateGradOp, ReduceAccumulatedOp, ZerosOp,
                         GradNormOp, UpdateOp>();
     target.addDynamicallyLegalOp<ProgramOp>([&](ProgramOp op) {
       return converter.isSignatureLegal(op.getFunctionType());
@@ -565,9 +666,10 @@ private:
     populateFunctionOpInterfaceTypeConversionPattern<ProgramOp>(patterns,
                                                                 converter);
     patterns.add<ReturnPattern>(converter, &getContext());
-    patterns.add<UnshardPattern, MemberPattern, ReshardPattern,
-                 ReduceGradPattern, GradNormPattern, UpdatePattern>(
-        converter, &getContext(), symbols);
+    patterns
+        .add<UnshardPattern, MemberPattern, ReshardPattern, ReduceGradPattern,
+             AccumulateGradPattern, ReduceAccumulatedPattern, ZerosPattern,
+             GradNormPattern, UpdatePattern>(converter, &getContext(), symbols);
     return applyPartialConversion(program, target, std::move(patterns));
   }
 };

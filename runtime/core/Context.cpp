@@ -186,11 +186,13 @@ bool Context::inArena(int64_t offset, int64_t bytes) const {
   return offset >= 0 && bytes >= 0 && bytes <= arena_.size() - offset;
 }
 
-Status Context::step(const fsdp_rt_program &program) {
+Status Context::step(const fsdp_rt_program &program, bool isLast) {
   if (!failure_.isOk())
     return failure_;
-  counters_.lastStep = StepTimes();
   StepTimes &times = counters_.lastStep;
+  if (!isInStep_)
+    times = StepTimes();
+  isInStep_ = !isLast;
   if (queues_)
     queues_->beginStep(++runs_);
   int64_t begin = nowNanoseconds();
@@ -198,10 +200,12 @@ Status Context::step(const fsdp_rt_program &program) {
   if (queues_ && code == 0 && failure_.isOk())
     if (Status s = queues_->endStep())
       code = fail(std::move(s));
-  times.total = nowNanoseconds() - begin;
+  times.total += nowNanoseconds() - begin;
   times.other = times.total - times.matmul - times.kernels -
                 times.communication - times.waiting;
   if (code == 0 && failure_.isOk()) {
+    if (!isLast)
+      return Status::ok();
     ++counters_.steps;
     StepTimes &all = counters_.allSteps;
     all.matmul += times.matmul;
@@ -225,10 +229,12 @@ Status Context::step(const fsdp_rt_program &program) {
 
 Status Context::run(const fsdp_rt_program &program) {
   Counters counted = counters_;
+  bool wasInStep = isInStep_;
   recorder_.pause();
   Status status = step(program);
   recorder_.resume();
   counters_ = std::move(counted);
+  isInStep_ = wasInStep;
   return status;
 }
 

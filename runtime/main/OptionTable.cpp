@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t maxSteps = std::numeric_limits<int64_t>::max() / 4;
 constexpr int64_t maxThreads = 1 << 12;
+constexpr int64_t maxMicroBatches = 1 << 24; // an integer of f32
 
 /// Puts a value where it belongs, or passes the reason why there is none on.
 template <typename T, typename U>
@@ -194,6 +195,10 @@ std::vector<OptionSpec> makeTable() {
        setText(&O::data)},
       {"--steps", "N", "train up to step N, counted from the very first one",
        setInteger(&O::steps, 1, maxSteps)},
+      {"--accumulate", "N",
+       "make each step of N batches, whose gradients are averaged (of programs "
+       "compiled with --accumulate-in); default: 1",
+       setInteger(&O::accumulate, 1, maxMicroBatches)},
       {"--eval-data", "SOURCE",
        "evaluate on such data as --data takes, at the end and as --eval-every "
        "says (of programs exported with --eval); without --data, only that",

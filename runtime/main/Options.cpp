@@ -11,6 +11,7 @@
 #include "main/OptionTable.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace fsdp::rt {
@@ -123,6 +124,12 @@ Status checkTogether(const Options &options) {
   } else if (!options.steps) {
     return Status::failed("expected --steps N, got none");
   }
+  if (options.steps &&
+      *options.steps > std::numeric_limits<int64_t>::max() / options.accumulate)
+    return Status::failed(
+        "expected --steps N and --accumulate M with N * M below 2^63, got " +
+        std::to_string(*options.steps) + " and " +
+        std::to_string(options.accumulate));
   bool saves = !options.save.empty();
   if (Status s = needs(options.castParams, "--cast-params",
                        !options.params.empty(), "--params FILE"))
@@ -181,6 +188,11 @@ Status checkOptions(const Options &options, const data::Manifest &manifest) {
     return Status::failed("--eval-data: expected a program that evaluates, got "
                           "one that only trains: export the model with "
                           "fsdp-export --eval and compile it again");
+  if (options.accumulate > 1 &&
+      !manifest.findKind(data::Program::Kind::Accumulate))
+    return Status::failed("--accumulate: expected a program that accumulates "
+                          "gradients, got one that does not: compile it with "
+                          "--accumulate-in shard or whole");
   for (const auto &[name, value] : options.scalars) {
     const data::Scalar *scalar = manifest.train().findScalar(name);
     if (!scalar && name == "clip_norm")

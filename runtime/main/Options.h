@@ -38,6 +38,7 @@ struct Options {
   data::Renaming renaming; // --strip-prefix, --add-prefix
   std::string data;
   std::optional<int64_t> steps;
+  int64_t accumulate = 1; // micro-batches of a step
   std::string evalData, saveOutputs;
   std::optional<int64_t> evalEvery, evalSteps;
   /// --lr, --clip-norm and --scalar, by the scalar's name.

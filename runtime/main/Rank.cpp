@@ -56,18 +56,21 @@ Rank::Rank(World &host, Consensus &ranks, const fsdp_rt_artifact &artifact,
 }
 
 Status Rank::initialize(uint64_t seed) {
+  clearAccumulators(manifest_, arena());
   return ranks_.agree(
       initializeFromSeed(manifest_, number(), seed, threads_, arena()));
 }
 
 Status Rank::loadParameters(const std::string &path, const Renaming &renaming,
                             bool cast, std::vector<std::string> &notes) {
+  clearAccumulators(manifest_, arena());
   return ranks_.agree(data::loadParameters(manifest_, number(), path, renaming,
                                            cast, arena(), notes));
 }
 
 Status Rank::resume(const CheckpointInfo &checkpoint,
                     std::vector<std::string> &notes) {
+  clearAccumulators(manifest_, arena());
   return ranks_.agree(
       loadCheckpoint(checkpoint, manifest_, number(), arena(), notes));
 }
@@ -79,8 +82,9 @@ Status Rank::run(size_t program) {
     storeNumber(running.scalars[i].dtype, scalars_[program][i],
                 arena() + running.scalars[i].offset);
   const fsdp_rt_program &code = artifact_.programs[program];
-  return running.kind == Program::Kind::Train ? context_->step(code)
-                                              : context_->run(code);
+  if (running.kind == Program::Kind::Eval)
+    return context_->run(code);
+  return context_->step(code, running.kind != Program::Kind::Accumulate);
 }
 
 double Rank::load(const Output &output) const {

@@ -147,6 +147,26 @@ Status Session::agreeOnStart(const Status &mine, const std::string &start) {
   });
 }
 
+/// The state is that after `step`.
+void Session::beginFrom(int64_t step) {
+  hasState_ = true;
+  steps_ = step;
+  accumulated_ = 0;
+  accumulatedLoss_ = 0;
+}
+
+/// Gradients of micro-batches must not be left behind.
+Status Session::checkAccumulated(const std::string &what) const {
+  if (accumulated_ == 0)
+    return Status::ok();
+  return Status::failed(
+      "expected program '" +
+      manifest_.findKind(Program::Kind::TrainAccumulated)->name + "' before " +
+      what + ", got " + std::to_string(accumulated_) +
+      (accumulated_ == 1 ? " micro-batch" : " micro-batches") +
+      " accumulated and no update");
+}
+
 Status Session::initializeFromSeed(uint64_t seed) {
   if (Status s = agreeOnStart(Status::ok(), "of seed " + std::to_string(seed)))
     return s;
@@ -154,8 +174,7 @@ Status Session::initializeFromSeed(uint64_t seed) {
   if (Status s = team_->call(OnFailure::Continue,
                              [&](Rank &rank) { return rank.initialize(seed); }))
     return s;
-  hasState_ = true;
-  steps_ = 0;
+  beginFrom(0);
   return Status::ok();
 }
 
@@ -168,8 +187,7 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
         return rank.loadParameters(path, {}, cast, notes);
       }))
     return s;
-  hasState_ = true;
-  steps_ = 0;
+  beginFrom(0);
   return Status::ok();
 }
 
@@ -186,8 +204,7 @@ Result<int64_t> Session::resume(const std::string &directory) {
         return rank.resume(*found, notes);
       }))
     return s;
-  hasState_ = true;
-  steps_ = found->step;
+  beginFrom(found->step);
   checkpoints_.push_back(found->path);
   return found->step;
 }
@@ -267,6 +284,10 @@ Status Session::setScalar(const std::string &name, double value) {
       return Status::failed("scalar '" + name + "': expected a number that " +
                             dtypeName(scalar->dtype) + " holds, got " +
                             std::to_string(value));
+    if (name == Manifest::weight) {
+      weight_ = value;
+      continue;
+    }
     size_t index = scalar - program.scalars.data();
     hasScalar_[p][index] = true;
     if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
@@ -318,27 +339,47 @@ Status Session::run(const std::string &name) {
   if (Status s = checkReady(*found))
     return s;
   const Program &program = manifest_.programs[*found];
-  bool isTrain = program.kind == Program::Kind::Train;
+  using Kind = Program::Kind;
+  bool isMicroBatch = program.kind == Kind::Accumulate;
+  bool isTrain =
+      program.kind == Kind::Train || program.kind == Kind::TrainAccumulated;
+  if (program.kind == Kind::Train)
+    if (Status s = checkAccumulated("a step of its own"))
+      return s;
+  double weight = weight_.value_or(double(accumulated_ + 1));
   RankTeam::Call copy = copyInputs(*found);
+  double loss = 0;
   lastRun_.reset();
   Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
     if (Status s = copy(rank))
       return s;
+    if (program.kind == Kind::TrainAccumulated)
+      rank.setScalar(
+          *found, program.findScalar(Manifest::weight) - program.scalars.data(),
+          weight);
     if (Status s = rank.run(*found))
       return s;
-    if (isTrain && rank.number() == firstRank_) {
-      loss_ = rank.load(*program.findOutput("loss"));
+    if (rank.number() != firstRank_)
+      return Status::ok();
+    if (isTrain || isMicroBatch)
+      loss = rank.load(*program.findOutput("loss"));
+    if (isTrain)
       gradNorm_ = rank.load(*program.findOutput("grad_norm"));
-    }
     return Status::ok();
   });
   if (status)
     return status;
   lastRun_ = *found;
-  if (isTrain) {
-    hasResults_ = true;
-    ++steps_;
+  if (isMicroBatch) {
+    ++accumulated_;
+    accumulatedLoss_ += loss;
   }
+  if (!isTrain)
+    return Status::ok();
+  hasResults_ = true;
+  loss_ = (accumulatedLoss_ + loss) / double(accumulated_ + 1);
+  weight_.reset();
+  beginFrom(steps_ + 1);
   return Status::ok();
 }
 
@@ -442,6 +483,8 @@ Status Session::writeParameter(const std::string &name, const void *data,
 Status Session::save(const std::string &directory) {
   if (!hasState_)
     return Status::failed("expected an initial state before it is saved");
+  if (Status s = checkAccumulated("a checkpoint"))
+    return s;
   CheckpointWriter::Options wanted;
   wanted.directory = directory;
   for (const std::string &path : checkpoints_)

@@ -65,6 +65,8 @@ private:
   Status checkRank(int rank) const;
   Result<NamedTensor> findSized(const std::string &name, size_t bytes) const;
   RankTeam::Call copyInputs(size_t program) const;
+  void beginFrom(int64_t step);
+  Status checkAccumulated(const std::string &what) const;
 
   /// A rank's input, kept outside the arena: a step may write over the inputs.
   struct StoredInput {
@@ -80,6 +82,11 @@ private:
   std::optional<size_t> lastRun_;            // whose outputs are in the arena
   bool hasState_ = false;
   int64_t steps_ = 0; // since the very first one
+  /// Micro-batches since the last step, the sum of their losses, and what the
+  /// next step divides by where it is not their number.
+  int64_t accumulated_ = 0;
+  double accumulatedLoss_ = 0;
+  std::optional<double> weight_;
   bool hasResults_ = false;
   double loss_ = 0, gradNorm_ = 0;
   std::vector<std::string> checkpoints_; // written or resumed

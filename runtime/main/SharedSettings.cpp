@@ -51,6 +51,7 @@ std::vector<Setting> sharedSettings(const Options &options,
   std::vector<Setting> settings = {
       programSetting(manifest),
       {"--steps", numberOrNone(options.steps)},
+      {"--accumulate", std::to_string(options.accumulate)},
       {"initial state", startOf(options)},
       {"--save", givenOrNone(options.save, "a directory")},
       {"--save-every", numberOrNone(options.saveEvery)},

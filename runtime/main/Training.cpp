@@ -58,8 +58,13 @@ private:
   std::string traceFile() const;
   Status openSaves();
   Status createRank();
+  void setScalar(const std::string &name, double value);
   Status loadState();
   Status startLoader(std::unique_ptr<BatchSource> source);
+  const Program &firstOfStep() const;
+  const Program &lastOfStep() const;
+  Status nextMicroBatch(int64_t step, int64_t number);
+  bool changesBuffers() const;
   Status runStep(int64_t step);
   Status evaluateAfter(int64_t step, bool isLast);
   Status evaluateOnly();
@@ -153,7 +158,7 @@ Status Trainer::prepare() {
   tell(notes);
   std::vector<std::string> remarks;
   if (batches)
-    remarks = batches->remarks(*options_.steps);
+    remarks = batches->remarks(*options_.steps * options_.accumulate);
   if (Status s = ranks_->announce(isFirst() && batches ? compareOrigin(kind)
                                                        : Status::ok()))
     return s;
@@ -282,10 +287,18 @@ Status Trainer::createRank() {
     return rank.status();
   rank_ = std::move(*rank);
   for (const auto &[name, value] : options_.scalars)
-    rank_->setScalar(&program_ - manifest_.programs.data(),
-                     program_.findScalar(name) - program_.scalars.data(),
-                     value);
+    setScalar(name, value);
+  setScalar(Manifest::weight, double(options_.accumulate));
   return Status::ok();
+}
+
+/// In every program that has it.
+void Trainer::setScalar(const std::string &name, double value) {
+  for (size_t i = 0; i < manifest_.programs.size(); ++i) {
+    const Program &program = manifest_.programs[i];
+    if (const Scalar *scalar = program.findScalar(name))
+      rank_->setScalar(i, scalar - program.scalars.data(), value);
+  }
 }
 
 Status Trainer::loadState() {
@@ -303,7 +316,8 @@ Status Trainer::loadState() {
 
 Status Trainer::startLoader(std::unique_ptr<BatchSource> source) {
   Result<std::unique_ptr<BatchLoader>> loader = BatchLoader::start(
-      std::move(source), program_, firstStep_, *options_.steps);
+      std::move(source), program_, (firstStep_ - 1) * options_.accumulate + 1,
+      *options_.steps * options_.accumulate);
   if (!loader.isOk())
     return loader.status();
   loader_ = std::move(*loader);
@@ -343,7 +357,7 @@ void Trainer::warnOnce(const std::string &text) {
 Status Trainer::loop() {
   // The inputs of a step are read before any rank begins it: where they cannot
   // be, the state is still that of the step before, on all ranks.
-  if (Status s = ranks_->agree(loader_->next(rank_->arena()))) {
+  if (Status s = ranks_->agree(loader_->next(firstOfStep(), rank_->arena()))) {
     run_.record.setStep(firstStep_);
     return s;
   }
@@ -364,7 +378,8 @@ Status Trainer::loop() {
       return s;
     }
     // Evaluations and the next inputs take the outputs' place.
-    Status batch = step < last ? loader_->next(rank_->arena()) : Status::ok();
+    Status batch = step < last ? loader_->next(firstOfStep(), rank_->arena())
+                               : Status::ok();
     if (batch)
       found |= BatchFailed;
     if (isFirst() && run_.endsWithOutput && console_->isUnread())
@@ -408,17 +423,67 @@ Status Trainer::endOf(int64_t step, uint32_t found, const Status &batch) {
 
 Status Trainer::runStep(int64_t step) {
   using Clock = std::chrono::steady_clock;
-  rank_->setCheckNote(loader_->unusualValue());
   Clock::time_point begin = Clock::now();
-  if (Status s = rank_->run(&program_ - manifest_.programs.data()))
-    return s;
+  const Program &last = lastOfStep();
+  double losses = 0;
+  for (int64_t done = 1; done <= options_.accumulate; ++done) {
+    bool isLast = done == options_.accumulate;
+    const Program &program = isLast ? last : firstOfStep();
+    rank_->setCheckNote(loader_->unusualValue());
+    if (Status s = rank_->run(&program - manifest_.programs.data()))
+      return s;
+    losses += rank_->load(*program.findOutput("loss"));
+    if (!isLast)
+      if (Status s = nextMicroBatch(step, done + 1))
+        return s;
+  }
   std::chrono::duration<double> seconds = Clock::now() - begin;
-  loss_ = rank_->load(*program_.findOutput("loss"));
-  gradNorm_ = rank_->load(*program_.findOutput("grad_norm"));
+  loss_ = losses / double(options_.accumulate);
+  gradNorm_ = rank_->load(*last.findOutput("grad_norm"));
   nonfinite_ = nonfiniteText();
   if (isFirst())
     report(step, seconds.count());
   return Status::ok();
+}
+
+/// The program of a step's first batch, which is its last one, too, where
+/// nothing is accumulated.
+const Program &Trainer::firstOfStep() const {
+  return options_.accumulate > 1
+             ? *manifest_.findKind(Program::Kind::Accumulate)
+             : program_;
+}
+
+const Program &Trainer::lastOfStep() const {
+  return options_.accumulate > 1
+             ? *manifest_.findKind(Program::Kind::TrainAccumulated)
+             : program_;
+}
+
+/// Reads micro-batch `number` of `step`. Where a rank cannot, the step does not
+/// take place: what is saved is the state of the one before, unless earlier
+/// micro-batches have changed a buffer. Collective.
+Status Trainer::nextMicroBatch(int64_t step, int64_t number) {
+  const Program &program =
+      number == options_.accumulate ? lastOfStep() : firstOfStep();
+  Status batch = loader_->next(program, rank_->arena());
+  Result<uint32_t> any = ranks_->any(batch ? BatchFailed : 0);
+  if (!any.isOk())
+    return any.status();
+  if (!(*any & BatchFailed))
+    return Status::ok();
+  if (saves_ && !changesBuffers() && step > firstStep_)
+    if (Status s = save(step - 1, /*isEnd=*/true))
+      return s;
+  return ranks_->agree(batch.withContext("micro-batch " +
+                                         std::to_string(number) + " of step " +
+                                         std::to_string(step)));
+}
+
+/// Forward changes buffers, whatever becomes of the step.
+bool Trainer::changesBuffers() const {
+  return std::any_of(manifest_.buffers.begin(), manifest_.buffers.end(),
+                     [](const Buffer &buffer) { return buffer.perRank; });
 }
 
 /// "loss is nan and grad_norm is inf"; empty where both are finite.
@@ -475,7 +540,9 @@ void Trainer::report(int64_t step, double seconds) {
   metrics.gradNorm = gradNorm_;
   metrics.stepMs = seconds * 1e3;
   metrics.tokensPerSecond =
-      seconds > 0 ? double(tokensPerStep(manifest_)) / seconds : 0;
+      seconds > 0
+          ? double(tokensPerStep(manifest_) * options_.accumulate) / seconds
+          : 0;
   metrics.exposedCommMs = double(times.communication + times.waiting) / 1e6;
   metrics.memBytes = residentBytes() / run_.ranksPerProcess;
   if (!options_.metrics.empty())
@@ -520,11 +587,8 @@ Status Trainer::saveAfter(int64_t step, uint32_t found, bool isEnd) {
 /// A program that left its state alone still has that of the step before, but
 /// for buffers that forward changed.
 Status Trainer::stopOnNonfinite(int64_t step, uint32_t found) {
-  bool hasChanged =
-      std::any_of(manifest_.buffers.begin(), manifest_.buffers.end(),
-                  [](const Buffer &buffer) { return buffer.perRank; });
   bool isKept = manifest_.skipsNonfinite && (found & NormNotFinite);
-  return saves_ && isKept && !hasChanged && step > 1
+  return saves_ && isKept && !changesBuffers() && step > 1
              ? save(step - 1, /*isEnd=*/true)
              : Status::ok();
 }

@@ -447,7 +447,7 @@ TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
   ASSERT_TRUE(loader.isOk());
   std::vector<char> arena(manifest.arenaBytes);
   for (const Ints &batch : expected) {
-    ASSERT_OK((*loader)->next(arena.data()));
+    ASSERT_OK((*loader)->next(manifest.train(), arena.data()));
     for (size_t i = 0; i < 2; ++i)
       EXPECT_EQ(std::memcmp(arena.data() + manifest.train().inputs[i].offset,
                             batch[i].data(), 48),
@@ -461,9 +461,11 @@ TEST_F(BatchesTest, LoaderFailsAtTheStepThatIsBad) {
                                    manifest.train(), 1, 9);
   ASSERT_TRUE(loader.isOk());
   std::vector<char> arena(manifest.arenaBytes);
-  EXPECT_OK((*loader)->next(arena.data()));
-  EXPECT_CONTAINS(messageOf((*loader)->next(arena.data())), "token 122");
-  EXPECT_CONTAINS(messageOf((*loader)->next(arena.data())), "token 122");
+  EXPECT_OK((*loader)->next(manifest.train(), arena.data()));
+  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), arena.data())),
+                  "token 122");
+  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), arena.data())),
+                  "token 122");
 }
 
 TEST_F(BatchesTest, LoaderMayEndEarly) {

@@ -69,6 +69,11 @@ constexpr llvm::StringLiteral kTrain = "train";
 constexpr llvm::StringLiteral kMesh = "mesh";
 /// The scalar of the step that gives the norm to clip to.
 constexpr llvm::StringLiteral kClipNorm = "clip_norm";
+/// The programs that fsdp-add-accumulation derives from kTrain.
+constexpr llvm::StringLiteral kAccumulate = "accumulate";
+constexpr llvm::StringLiteral kTrainAccumulated = "train_accumulated";
+/// The scalar of kTrainAccumulated that divides what was accumulated.
+constexpr llvm::StringLiteral kWeight = "accumulation_weight";
 } // namespace names
 
 /// A parameter of the model: one argument, one storage, one or more names.

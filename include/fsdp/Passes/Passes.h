@@ -23,6 +23,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Passes/OptionTypes.h"
 
 namespace mlir::fsdp {
 

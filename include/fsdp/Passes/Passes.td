@@ -168,6 +168,34 @@ def InsertReshards : Pass<"fsdp-insert-reshards", "::mlir::fsdp::ProgramOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
+def AddAccumulation : Pass<"fsdp-add-accumulation", "::mlir::ModuleOp"> {
+  let summary = "Derives programs that accumulate gradients (L1)";
+  let description = [{
+    Adds an accumulator to the states for each flat parameter that is trained,
+    and two programs: @accumulate adds the gradients of a micro-batch to them,
+    @train_accumulated those of the last one, updates by their sum, which the
+    scalar accumulation_weight divides, and leaves zeros. `in` says what they
+    hold:
+
+    | in | an accumulator | what a micro-batch communicates |
+    |---|---|---|
+    | shard | the rank's piece, reduced over the shard axes | its reduce-scatters; the last one the sum over the replicate axes, too |
+    | whole | the rank's whole gradient | nothing; the last one all reductions |
+
+    With `none`, the default, nothing is added.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [
+    Option<"accumulateIn", "in", "::mlir::fsdp::AccumulateIn",
+           /*default=*/"::mlir::fsdp::AccumulateIn::None",
+           "what accumulators hold",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::fsdp::AccumulateIn::None, "none", "there are none"),
+             clEnumValN(::mlir::fsdp::AccumulateIn::Shard, "shard", "a rank's piece"),
+             clEnumValN(::mlir::fsdp::AccumulateIn::Whole, "whole", "a rank's whole gradient"))}]>
+  ];
+}
+
 def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
   let summary = "Updates the shards in the step (L1)";
   let description = [{
@@ -176,6 +204,8 @@ def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
     optimizer's states and scalars and returns new shards and states instead of
     gradients, and the norm of the whole gradient before clipping; ignored
     parameters' gradients count and are scaled like the others (fsdp.grad_norm).
+    In a train_accumulated program, gradients are sums: the scalar
+    accumulation_weight divides them, and their norm.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",

@@ -8,6 +8,8 @@
 #ifndef FSDP_PASSES_PIPELINES_H
 #define FSDP_PASSES_PIPELINES_H
 
+#include "fsdp/Passes/OptionTypes.h"
+
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 
@@ -42,6 +44,14 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
       *this, "ignore", llvm::cl::desc("parameters and buffers left alone")};
   ListOption<std::string> replicate{*this, "replicate",
                                     llvm::cl::desc("replicated parameters")};
+  Option<AccumulateIn> accumulateIn{
+      *this, "accumulate-in",
+      llvm::cl::desc("programs for micro-batches, whose accumulators hold .."),
+      llvm::cl::init(AccumulateIn::None),
+      llvm::cl::values(
+          clEnumValN(AccumulateIn::None, "none", "no such programs"),
+          clEnumValN(AccumulateIn::Shard, "shard", "a rank's piece"),
+          clEnumValN(AccumulateIn::Whole, "whole", "a whole gradient"))};
   Option<bool> clip{*this, "clip", llvm::cl::desc("clip gradients"),
                     llvm::cl::init(false)};
   Option<bool> skipNonfinite{
@@ -49,9 +59,6 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
       llvm::cl::desc("no update where the gradient's norm is not finite"),
       llvm::cl::init(false)};
 };
-
-/// What becomes of softmax(f(q k^T)) v.
-enum class AttentionMode { Fused, Decomposed };
 
 /// Options of `fsdp-kernels`.
 struct KernelOptions : PassPipelineOptions<KernelOptions> {

@@ -44,6 +44,7 @@ struct StepOptions {
               offload = "auto", bucket = "auto";
   /// As the option of fsdp-kernels.
   AttentionMode attention = AttentionMode::Fused;
+  AccumulateIn accumulateIn = AccumulateIn::None;
   bool checkAllIndices = false;
   /// Print how long each part took to stderr.
   bool timing = false;

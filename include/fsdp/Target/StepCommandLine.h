@@ -70,6 +70,7 @@ private:
   llvm::cl::opt<std::string> reshardAfterForward, recompute, offload, bucket;
   llvm::cl::opt<bool> clip, skipNonfinite;
   llvm::cl::opt<AttentionMode> attention;
+  llvm::cl::opt<AccumulateIn> accumulateIn;
   llvm::cl::opt<bool> timing;
   llvm::cl::opt<std::string> inputLimit;
 };

@@ -93,7 +93,7 @@ void BatchLoader::readAhead() {
   }
 }
 
-Status BatchLoader::next(char *arena) {
+Status BatchLoader::next(const Program &program, char *arena) {
   Slot &slot = slots_[nextStep_ % 2];
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -101,8 +101,8 @@ Status BatchLoader::next(char *arena) {
     if (slot.status)
       return slot.status;
   }
-  for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    const Input &input = program_.inputs[i];
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Input &input = program.inputs[i];
     std::memcpy(arena + input.offset, slot.inputs[i], input.bytes());
   }
   unusualValue_ = std::move(slot.unusualValue);

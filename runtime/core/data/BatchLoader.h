@@ -22,22 +22,23 @@
 
 namespace fsdp::rt::data {
 
-/// Reads the batch of the next step on a thread of its own while the current
-/// one computes. Two batches are held outside the arena, reserved at start.
+/// Reads the next batch on a thread of its own while the current one computes.
+/// Two batches are held outside the arena, reserved at start.
 class BatchLoader {
 public:
-  /// Starts to read the batches of steps firstStep to lastStep. `program`
-  /// must outlive the loader.
+  /// Starts to read batches firstStep to lastStep, counted from 1: one for each
+  /// step, or for each micro-batch. `program` must outlive the loader.
   static Result<std::unique_ptr<BatchLoader>>
   start(std::unique_ptr<BatchSource> source, const Program &program,
         int64_t firstStep, int64_t lastStep);
   /// Ends the thread, after the read that it is in.
   ~BatchLoader();
 
-  /// Copies the next step's batch to the inputs' places in the arena; waits
-  /// for it if it has not come yet. A batch that could not be read fails here,
-  /// at its own step. At most once per step up to lastStep.
-  Status next(char *arena);
+  /// Copies the next batch to the places in the arena of the inputs of
+  /// `program`, which are those of the one that start() was given; waits for it
+  /// if it has not come yet. A batch that could not be read fails here. At most
+  /// once per batch up to lastStep.
+  Status next(const Program &program, char *arena);
   /// findUnusualValue of the batch that `next` copied last.
   const std::string &unusualValue() const { return unusualValue_; }
 

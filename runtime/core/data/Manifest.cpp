@@ -467,13 +467,38 @@ void readPlan(const JsonReader &json) {
     json[key].integer(0);
 }
 
+Accumulator readAccumulator(const JsonReader &json) {
+  Accumulator accumulator;
+  accumulator.flatParam = json["flat_param"].nonEmptyString();
+  accumulator.dtype = readDtype(json["dtype"]);
+  accumulator.numel = json["numel"].integer(0, maxBytes / 8);
+  accumulator.offset = readOffset(json["offset"]);
+  if (!json.failed() && !isFloat(accumulator.dtype))
+    json["dtype"].fail(std::string("expected a float dtype, got ") +
+                       dtypeName(accumulator.dtype));
+  return accumulator;
+}
+
+Program::Kind readKind(const JsonReader &json) {
+  static constexpr std::pair<const char *, Program::Kind> kinds[] = {
+      {"train", Program::Kind::Train},
+      {"eval", Program::Kind::Eval},
+      {"accumulate", Program::Kind::Accumulate},
+      {"train_accumulated", Program::Kind::TrainAccumulated}};
+  std::string text = json.string();
+  for (auto [name, kind] : kinds)
+    if (text == name)
+      return kind;
+  json.fail("expected one of train, eval, accumulate, train_accumulated, "
+            "got '" +
+            text + "'");
+  return Program::Kind::Train;
+}
+
 Program readProgram(const JsonReader &json, const Manifest &manifest) {
   Program program;
   program.name = json["name"].nonEmptyString();
-  std::string kind = json["kind"].string();
-  if (!json.failed() && kind != "train" && kind != "eval")
-    json["kind"].fail("expected train or eval, got '" + kind + "'");
-  program.kind = kind == "eval" ? Program::Kind::Eval : Program::Kind::Train;
+  program.kind = readKind(json["kind"]);
   readQueues(json, program);
   readProgramArena(json["arena"], manifest, program);
   readPlan(json["plan"]);
@@ -509,6 +534,10 @@ void readAll(const JsonReader &json, Manifest &manifest) {
   json["buffers"].forEach([&](const JsonReader &buffer) {
     manifest.buffers.push_back(readBuffer(buffer));
   });
+  if (json.has("accumulators"))
+    json["accumulators"].forEach([&](const JsonReader &accumulator) {
+      manifest.accumulators.push_back(readAccumulator(accumulator));
+    });
   json["programs"].forEach([&](const JsonReader &program) {
     manifest.programs.push_back(readProgram(program, manifest));
   });
@@ -546,15 +575,12 @@ int64_t Manifest::worldSize() const {
 }
 
 const Program &Manifest::train() const {
-  return *std::find_if(programs.begin(), programs.end(),
-                       [](const Program &program) {
-                         return program.kind == Program::Kind::Train;
-                       });
+  return *findKind(Program::Kind::Train);
 }
 
-const Program *Manifest::evaluation() const {
+const Program *Manifest::findKind(Program::Kind kind) const {
   for (const Program &program : programs)
-    if (program.kind == Program::Kind::Eval)
+    if (program.kind == kind)
       return &program;
   return nullptr;
 }

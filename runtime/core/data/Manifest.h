@@ -87,6 +87,16 @@ struct Buffer {
   Initializer init;
 };
 
+/// Gradients of micro-batches, summed up; zero between two steps.
+struct Accumulator {
+  std::string flatParam;
+  Dtype dtype = FSDP_RT_F32;
+  int64_t numel = 0;  // elements of this rank
+  int64_t offset = 0; // bytes
+
+  int64_t bytes() const { return numel * dtypeSize(dtype); }
+};
+
 struct Input {
   std::string name;
   Dtype dtype = FSDP_RT_I64;
@@ -156,7 +166,7 @@ struct TracedProgram {
 
 /// A program of the artifact.
 struct Program {
-  enum class Kind { Train, Eval };
+  enum class Kind { Train, Eval, Accumulate, TrainAccumulated };
   std::string name;
   Kind kind = Kind::Train;
   int64_t events = 0;
@@ -194,6 +204,7 @@ struct Manifest {
   int64_t budgetBytes = 0;
   std::vector<FlatParam> flatParams;
   std::vector<Buffer> buffers;
+  std::vector<Accumulator> accumulators;
   std::vector<Program> programs;
   std::string text; // the JSON it was parsed from
 
@@ -201,8 +212,12 @@ struct Manifest {
   int64_t worldSize() const;
   /// The program of kind train; parseManifest sees to it that there is one.
   const Program &train() const;
-  /// The first program of kind eval, or null.
-  const Program *evaluation() const;
+  /// The first program of that kind, or null.
+  const Program *findKind(Program::Kind kind) const;
+  const Program *evaluation() const { return findKind(Program::Kind::Eval); }
+  /// The scalar of a program of kind TrainAccumulated that divides what was
+  /// accumulated.
+  static constexpr const char *weight = "accumulation_weight";
   /// The named program, or null.
   const Program *findProgram(std::string_view name) const;
   /// Events of the program that has most; queues of any program, increasing.

@@ -190,6 +190,12 @@ Status checkStates(const Manifest &manifest, Ranges &state) {
                       indexed("buffers", i)))
       return s;
   }
+  for (size_t i = 0; i < manifest.accumulators.size(); ++i) {
+    const Accumulator &accumulator = manifest.accumulators[i];
+    if (Status s = state.add(accumulator.offset, accumulator.bytes(),
+                             indexed("accumulators", i)))
+      return s;
+  }
 
   return state.checkDisjoint();
 }
@@ -250,13 +256,44 @@ Status checkCertificate(const Program &program) {
 
 /// What a user may ask of each kind.
 Status checkOutputs(const Program &program) {
-  bool isTrain = program.kind == Program::Kind::Train;
-  for (const char *name : {"loss", "grad_norm"})
-    if (isTrain && !program.findOutput(name))
+  using Kind = Program::Kind;
+  bool updates =
+      program.kind == Kind::Train || program.kind == Kind::TrainAccumulated;
+  for (auto [name, isNeeded] : {std::pair("loss", program.kind != Kind::Eval),
+                                std::pair("grad_norm", updates)})
+    if (isNeeded && !program.findOutput(name))
       return Status::failed("outputs: expected one named '" +
                             std::string(name) + "', got none");
   if (program.outputs.empty())
     return Status::failed("outputs: expected at least one, got none");
+  return Status::ok();
+}
+
+/// Micro-batches are what steps are made of: one source of batches has both.
+Status checkAccumulation(const Manifest &manifest) {
+  const Program *first = manifest.findKind(Program::Kind::Accumulate),
+                *last = manifest.findKind(Program::Kind::TrainAccumulated);
+  if (!first && !last)
+    return Status::ok();
+  if (!first || !last)
+    return Status::failed(
+        std::string("programs: expected one of kind ") +
+        (first ? "train_accumulated" : "accumulate") + " beside one of kind " +
+        (first ? "accumulate" : "train_accumulated") + ", got none");
+  if (!last->findScalar(Manifest::weight))
+    return Status::failed("programs: expected a scalar '" +
+                          std::string(Manifest::weight) + "' of '" +
+                          last->name + "', got none");
+  const std::vector<Input> &wanted = manifest.train().inputs;
+  auto isAlike = [](const Input &a, const Input &b) {
+    return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape;
+  };
+  for (const Program *program : {first, last})
+    if (!std::equal(wanted.begin(), wanted.end(), program->inputs.begin(),
+                    program->inputs.end(), isAlike))
+      return Status::failed("programs: expected '" + program->name +
+                            "' to have the inputs of '" +
+                            manifest.train().name + "', got others");
   return Status::ok();
 }
 
@@ -288,6 +325,8 @@ Status checkManifest(const Manifest &manifest) {
   if (Status s = checkNames(manifest))
     return s;
   if (Status s = checkSizes(manifest))
+    return s;
+  if (Status s = checkAccumulation(manifest))
     return s;
   Ranges state(manifest.stateBytes);
   if (Status s = checkStates(manifest, state))

@@ -112,32 +112,96 @@ LogicalResult ReshardOp::verify() {
 // ReduceGradOp
 //===----------------------------------------------------------------------===//
 
+/// Checks that `op` has a flat parameter that is trained.
+static FailureOr<FlatParamOp>
+lookupTrained(Operation *op, FlatSymbolRefAttr name,
+              SymbolTableCollection &symbolTable) {
+  FailureOr<FlatParamOp> param = lookupFlatParam(op, name, symbolTable);
+  if (succeeded(param) && !param->getTrainable())
+    return emitAgainst(*param, op,
+                       "expected a trainable flat parameter, got a frozen one");
+  return param;
+}
+
+/// Checks that there is one gradient for each member, of the member's type.
+static LogicalResult verifyGrads(Operation *op, FlatParamOp param,
+                                 ValueRange grads) {
+  if (grads.size() != param.getMembers().size())
+    return emitAgainst(param, op, "expected a gradient for each of ")
+           << param.getMembers().size() << " members, got " << grads.size();
+  for (auto [grad, member] : llvm::zip(grads, param.getMemberRange()))
+    if (grad.getType() != member.getType())
+      return emitAgainst(param, op, "expected a gradient of ")
+             << member.getType() << " for " << member.getFqn() << ", got "
+             << grad.getType();
+  return success();
+}
+
+/// Checks that a reduced gradient is sharded in the state type.
+static LogicalResult verifyReduced(Operation *op, FlatParamOp param,
+                                   Type type) {
+  ShardedType expected = param.getShardedType(param.getElementType());
+  if (type != expected)
+    return emitAgainst(param, op, "expected a result of type ")
+           << expected << ", got " << type;
+  return success();
+}
+
 LogicalResult
 ReduceGradOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   // reduce_grad_c1
   FailureOr<FlatParamOp> param =
-      lookupFlatParam(*this, getFlatParamAttr(), symbolTable);
+      lookupTrained(*this, getFlatParamAttr(), symbolTable);
   if (failed(param))
     return failure();
-  if (!param->getTrainable())
-    return emitAgainst(*param, *this,
-                       "expected a trainable flat parameter, got a frozen one");
   // reduce_grad_c2
-  if (getGrads().size() != param->getMembers().size())
-    return emitAgainst(*param, *this, "expected a gradient for each of ")
-           << param->getMembers().size() << " members, got "
-           << getGrads().size();
-  for (auto [grad, member] : llvm::zip(getGrads(), param->getMemberRange()))
-    if (grad.getType() != member.getType())
-      return emitAgainst(*param, *this, "expected a gradient of ")
-             << member.getType() << " for " << member.getFqn() << ", got "
-             << grad.getType();
+  if (failed(verifyGrads(*this, *param, getGrads())))
+    return failure();
   // reduce_grad_c3
-  ShardedType expected = param->getShardedType(param->getElementType());
-  if (getResult().getType() != expected)
-    return emitAgainst(*param, *this, "expected a result of type ")
-           << expected << ", got " << getResult().getType();
+  return verifyReduced(*this, *param, getResult().getType());
+}
+
+//===----------------------------------------------------------------------===//
+// AccumulateGradOp
+//===----------------------------------------------------------------------===//
+
+static FlatSymbolRefAttr getAccumulated(Type type) {
+  if (auto sharded = dyn_cast<ShardedType>(type))
+    return sharded.getFlatParam();
+  return cast<UnshardedType>(type).getFlatParam();
+}
+
+LogicalResult
+AccumulateGradOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // accumulate_grad_c1
+  FailureOr<FlatParamOp> param =
+      lookupTrained(*this, getFlatParamAttr(), symbolTable);
+  if (failed(param))
+    return failure();
+  // accumulate_grad_c2
+  if (failed(verifyGrads(*this, *param, getGrads())))
+    return failure();
+  // accumulate_grad_c4
+  FlatSymbolRefAttr named = getAccumulated(getAccumulator().getType());
+  if (named != getFlatParamAttr())
+    return emitAgainst(*param, *this, "expected an accumulator of ")
+           << getFlatParamAttr() << ", got one of " << named;
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ReduceAccumulatedOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+ReduceAccumulatedOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // reduce_accumulated_c1
+  FailureOr<FlatParamOp> param = lookupTrained(
+      *this, getAccumulated(getAccumulator().getType()), symbolTable);
+  if (failed(param))
+    return failure();
+  // reduce_accumulated_c2, reduce_accumulated_c3
+  return verifyReduced(*this, *param, getResult().getType());
 }
 
 //===----------------------------------------------------------------------===//

@@ -147,7 +147,7 @@ ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
     std::optional<ProgramKind> kind = symbolizeProgramKind(keyword);
     if (!kind)
       return parser.emitError(loc)
-             << "expected " << listWords(ProgramKind::eval)
+             << "expected " << listWords(ProgramKind::train_accumulated)
              << " or a name, got " << keyword;
     result.getOrAddProperties<Properties>().setKind(
         ProgramKindAttr::get(parser.getContext(), *kind));
@@ -258,6 +258,15 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
     // program_c7
     if (name && getKind() == ProgramKind::eval)
       return emitOpError("expected an eval program to write no state, got ")
+             << name << " as result " << i;
+    if (!name || getKind() != ProgramKind::accumulate)
+      continue;
+    auto state = symbolTable.lookupNearestSymbolFrom<StateOp>(
+        *this, cast<FlatSymbolRefAttr>(name));
+    if (state.getKind() == StateKind::parameter ||
+        state.getKind() == StateKind::optimizer)
+      return emitOpError("expected an accumulate program to write accumulators "
+                         "and buffers alone, got ")
              << name << " as result " << i;
   }
   return success();

@@ -51,7 +51,9 @@ def FSDP_StateKindAttr : EnumAttr<FSDP_Dialect, FSDP_StateKind, "state_kind">;
 
 def FSDP_ProgramKind : I32EnumAttr<"ProgramKind", "what a program does", [
     I32EnumAttrCase<"train", 0>,
-    I32EnumAttrCase<"eval", 1>
+    I32EnumAttrCase<"eval", 1>,
+    I32EnumAttrCase<"accumulate", 2>,
+    I32EnumAttrCase<"train_accumulated", 3>
   ]> {
   let cppNamespace = "::mlir::fsdp";
   let genSpecializedAttr = 0;

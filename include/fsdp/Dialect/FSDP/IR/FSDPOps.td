@@ -280,6 +280,86 @@ def FSDP_ReduceGradOp : FSDP_Op<"reduce_grad", [
   }];
 }
 
+class FSDP_AccumulatorType<string summary>
+    : AnyTypeOf<[FSDP_ShardedType, FSDP_UnshardedType], summary>;
+
+def FSDP_AccumulateGradOp : FSDP_Op<"accumulate_grad", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    AllTypesMatch<["accumulator", "result"]>]> { // accumulate_grad_c3
+  let summary = "adds the gradients of a micro-batch to those of earlier ones";
+  let description = [{
+    Takes the local gradient of every member, in the members' order. A sharded
+    accumulator gets this rank's piece of their sum over the ranks of the flat
+    parameter's shard axes; a whole one gets the local gradients themselves, and
+    no rank communicates. What reduce_accumulated makes of either is the same.
+
+    ```
+    sharded   rank 0 | A + a0 + a1 |   rank 1 | B + b0 + b1 |
+    whole     rank 0 | A0 + a0  B0 + b0 |   rank 1 | A1 + a1  B1 + b1 |
+    ```
+
+    Constraints:
+    - accumulate_grad_c1: the flat parameter exists and is trainable.
+    - accumulate_grad_c2: one gradient per member, of the member's type.
+    - accumulate_grad_c3: the result has the accumulator's type.
+    - accumulate_grad_c4: the accumulator is one of the flat parameter.
+
+    Example:
+    ```mlir
+    %g = fsdp.accumulate_grad @h0 %acc(%gw, %gb) : !fsdp.sharded<@h0, f32>, tensor<32x32xf32>, tensor<32xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$flat_param,
+                       FSDP_AccumulatorType<"accumulator">:$accumulator,
+                       Variadic<FSDP_LocalTensor>:$grads);
+  let results = (outs FSDP_AccumulatorType<"accumulator">:$result);
+  let assemblyFormat = [{
+    $flat_param $accumulator `(` $grads `)` attr-dict
+    `:` type($accumulator) `,` type($grads)
+  }];
+}
+
+def FSDP_ReduceAccumulatedOp : FSDP_Op<"reduce_accumulated", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "averages accumulated gradients over all ranks";
+  let description = [{
+    Gives this rank's piece of the mean over all ranks of the mesh of what they
+    have accumulated; not divided by the number of micro-batches. Does what is
+    left of reduce_grad: of a sharded accumulator, the sum over the replicate
+    axes.
+
+    Constraints:
+    - reduce_accumulated_c1: the flat parameter exists and is trainable.
+    - reduce_accumulated_c2: the result is sharded like the flat parameter, in
+      its state type.
+    - reduce_accumulated_c3: the accumulator is one of that flat parameter.
+
+    Example:
+    ```mlir
+    %g = fsdp.reduce_accumulated %acc : !fsdp.unsharded<@h0, f32> -> !fsdp.sharded<@h0, f32>
+    ```
+  }];
+  let arguments = (ins FSDP_AccumulatorType<"accumulator">:$accumulator);
+  let results = (outs FSDP_ShardedType:$result);
+  let assemblyFormat =
+      "$accumulator attr-dict `:` type($accumulator) `->` type($result)";
+}
+
+def FSDP_ZerosOp : FSDP_Op<"zeros", [Pure]> {
+  let summary = "an accumulator without gradients";
+  let description = [{
+    Constraints:
+    - zeros_c1: the type names a flat parameter.
+
+    Example:
+    ```mlir
+    %acc = fsdp.zeros : !fsdp.sharded<@h0, f32>
+    ```
+  }];
+  let results = (outs FSDP_AccumulatorType<"accumulator">:$result); // zeros_c1
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 def FSDP_GradNormOp : FSDP_Op<"grad_norm", [
     NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the 2-norm of the whole gradient";

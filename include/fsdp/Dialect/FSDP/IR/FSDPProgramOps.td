@@ -101,6 +101,8 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     |---|---|
     | train | forward, backward, reduction, update |
     | eval | forward; no state changes |
+    | accumulate | forward and backward of a micro-batch; its gradients are added to the accumulators |
+    | train_accumulated | the same of the last micro-batch; then reduction and update by the accumulators, which are zero when it ends |
 
     `arena` says what its values take once they have places, `schedule` what its
     order costs.
@@ -115,7 +117,8 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
       a result one of fsdp.state, fsdp.loss, fsdp.grad_norm and fsdp.output, or
       none.
     - program_c6: the op stands at the top of a module.
-    - program_c7: an eval program writes no state.
+    - program_c7: an eval program writes no state, an accumulate program neither
+      parameters nor states of the optimizer.
 
     Example:
     ```mlir

@@ -1,0 +1,22 @@
+//===- OptionTypes.h - Values of options ------------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_OPTIONTYPES_H
+#define FSDP_PASSES_OPTIONTYPES_H
+
+namespace mlir::fsdp {
+
+/// What becomes of softmax(f(q k^T)) v.
+enum class AttentionMode { Fused, Decomposed };
+
+/// What an accumulator of gradients holds (fsdp-add-accumulation). `Auto`
+/// leaves it to whoever plans; no pass takes it.
+enum class AccumulateIn { None, Shard, Whole, Auto };
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_OPTIONTYPES_H

@@ -1,0 +1,132 @@
+//===- AddAccumulation.cpp - Programs for micro-batches -------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// With micro-batches 1 .. N, accumulators A (zero before the first) and the
+// weight N:
+//
+//   accumulate, for 1 .. N - 1     A += g_i
+//   train_accumulated, for N       g = (A + g_N) / N; update by g; A = 0
+//
+// where g_i is the gradient of micro-batch i. Source: gradient accumulation of
+// FSDP, with (A whole) and without (A sharded) no_sync, Zhao et al.,
+// arXiv:2304.11277, section 3.3.4.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PartitionUtils.h"
+#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Passes/Passes.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_ADDACCUMULATION
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Sums have at least the precision of f32.
+static FloatType getSumType(FlatParamOp flat) {
+  auto state = cast<FloatType>(flat.getElementType());
+  return state.getWidth() > 32 ? state : Float32Type::get(flat.getContext());
+}
+
+namespace {
+struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
+  using AddAccumulationBase::AddAccumulationBase;
+
+  void runOnOperation() override {
+    if (accumulateIn == AccumulateIn::None)
+      return markAllAnalysesPreserved();
+    ModuleOp module = getOperation();
+    ProgramOp train = getTrainProgram(module);
+    if (!train || getResultsWith(train, names::kGradShard).empty())
+      return markAllAnalysesPreserved();
+    for (StringRef name : {names::kAccumulate, names::kTrainAccumulated})
+      if (Operation *present = module.lookupSymbol(name)) {
+        InFlightDiagnostic diag =
+            emitInputError(module, "expected a name other than @")
+            << name << " for a traced function, beside accumulation";
+        diag.attachNote(present->getLoc()) << "it is here";
+        return signalPassFailure();
+      }
+    createAccumulators(module);
+    derive(train, ProgramKind::accumulate, names::kAccumulate);
+    derive(train, ProgramKind::train_accumulated, names::kTrainAccumulated);
+  }
+
+private:
+  /// One for each flat parameter that is trained, behind the states that there
+  /// are.
+  void createAccumulators(ModuleOp module);
+  /// A copy of @train that adds each gradient to its accumulator. One of kind
+  /// train_accumulated returns what was accumulated instead of the gradient,
+  /// and leaves zeros.
+  void derive(ProgramOp train, ProgramKind kind, StringRef name);
+
+  llvm::DenseMap<Attribute, StateOp> accumulators;
+};
+} // namespace
+
+void AddAccumulation::createAccumulators(ModuleOp module) {
+  SymbolTable symbols(module);
+  Operation *last = nullptr;
+  for (auto state : module.getOps<StateOp>())
+    last = state;
+  OpBuilder builder(&getContext());
+  for (auto flat : module.getOps<FlatParamOp>()) {
+    if (!flat.getTrainable())
+      continue;
+    auto name = FlatSymbolRefAttr::get(flat);
+    Type type = flat.getShardedType(getSumType(flat));
+    if (accumulateIn == AccumulateIn::Whole)
+      type = UnshardedType::get(&getContext(), name, getSumType(flat));
+    builder.setInsertionPointAfter(last);
+    auto state = StateOp::create(
+        builder, flat.getLoc(),
+        builder.getStringAttr(flat.getSymName() + ".accumulated"),
+        StateKind::accumulator, /*checkpoint_name=*/StringAttr(), name,
+        /*init=*/Attribute(), /*tied=*/ArrayAttr(), /*is_unsigned=*/false, type,
+        /*offset=*/IntegerAttr());
+    symbols.insert(state);
+    accumulators[name] = state;
+    last = state;
+  }
+}
+
+void AddAccumulation::derive(ProgramOp train, ProgramKind kind,
+                             StringRef name) {
+  ProgramOp program = train.clone();
+  program.setSymName(name);
+  program.setKind(kind);
+  train->getBlock()->push_back(program);
+  bool isLast = kind == ProgramKind::train_accumulated;
+  if (!isLast)
+    eraseResults(program, getResultsWith(program, names::kGradShard));
+  OpBuilder builder(&getContext());
+  SmallVector<std::pair<StateOp, Value>> sums;
+  for (auto reduce :
+       llvm::make_early_inc_range(program.getOps<ReduceGradOp>())) {
+    StateOp state = accumulators.lookup(reduce.getFlatParamAttr());
+    BlockArgument old = addStateArgument(program, state);
+    builder.setInsertionPoint(reduce);
+    Location loc = reduce.getLoc();
+    Value sum = AccumulateGradOp::create(builder, loc, state.getType(),
+                                         reduce.getFlatParamAttr(), old,
+                                         reduce.getGrads());
+    if (isLast) {
+      reduce.getResult().replaceAllUsesWith(ReduceAccumulatedOp::create(
+          builder, loc, reduce.getResult().getType(), sum));
+      sum = ZerosOp::create(builder, loc, state.getType());
+    }
+    reduce.erase();
+    sums.push_back({state, sum});
+  }
+  for (auto [state, sum] : sums)
+    appendResult(program, sum, names::kState, FlatSymbolRefAttr::get(state));
+}

@@ -1,0 +1,184 @@
+"""Steps of several micro-batches.
+
+Gradients are means over ranks and over micro-batches alike: a rank that accumulates those of four makes the step
+of four ranks, whose losses and norms PyTorch gave. Not so where forward changes buffers that the loss
+depends on (mixed, resnet): there a rank sees the buffers that its micro-batches have left.
+"""
+import json
+import unittest
+
+from pytorch_test import difference
+from steps import HAS_MPI, STEPS, StepTest, fixture, needs_mpi, ranks_of, read_tensors, write_tensors
+
+COMPARABLE = fixture.name not in ("mixed", "resnet", "resnet-eval")
+IN = ("shard", "whole")
+HYBRID = "shard=2,replicate=2"
+RANKS = 4  # of the fixture's batches
+
+
+class Accumulate(StepTest):
+    def data(self, ranks):
+        """The batches of four ranks as micro-batches of fewer: [step * 4 / ranks, ranks, ..]."""
+        path = self.place("micro-batches.safetensors")
+        tensors = read_tensors(fixture.batches)
+        write_tensors(path, {name: (dtype, [shape[0] * RANKS // ranks, ranks, *shape[2:]], data)
+                             for name, (dtype, shape, data) in tensors.items()})
+        return path
+
+    def result(self, program, mesh, count, *options, steps=4):
+        """The lines of the metrics, and what is saved."""
+        folder, metrics = self.place("saves"), self.place("metrics.jsonl")
+        start = [] if "--resume" in options else ["--params", fixture.params]
+        outcome = self.execute([program, "-n", ranks_of(mesh), *start, "--data", self.data(ranks_of(mesh)),
+                                "--steps", steps, "--accumulate", count, "--lr", fixture.lr, "--threads", 1,
+                                "--metrics", metrics, "--save", folder, *options])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        return [(line["loss"], line["grad_norm"]) for line in lines if "loss" in line], self.saved(folder, steps)
+
+    def expect_same(self, one, other):
+        self.assertEqual(one[0], other[0])
+        self.assertEqual(one[1].keys(), other[1].keys())
+        self.assertEqual([name for name in one[1] if one[1][name] != other[1][name]], [])
+
+    @unittest.skipUnless(COMPARABLE, "forward changes buffers")
+    def test_pytorch(self):
+        for accumulate_in in IN:
+            for mesh, options in (("shard=1", ()), ("shard=2", ()), ("shard=1,replicate=2", ()),
+                                  ("shard=2", ("--strategy", "shard_grad_op"))):
+                with self.subTest(accumulate_in=accumulate_in, mesh=mesh, options=options):
+                    program = self.compile(fixture, mesh, "--accumulate-in", accumulate_in, *options)
+                    lines, _ = self.result(program, mesh, RANKS // ranks_of(mesh), steps=STEPS)
+                    for i, value in enumerate(("loss", "grad_norm")):
+                        want = fixture.expect[value][str(RANKS)]
+                        self.assertEqual(len(lines), len(want))
+                        self.assertLessEqual(difference([line[i] for line in lines], want),
+                                             fixture.expect["rtol"][str(RANKS)][value], value)
+
+    @unittest.skipUnless(COMPARABLE, "forward changes buffers")
+    def test_clipping(self):
+        # The norm of the mean is what is clipped.
+        clip = ("--clip-norm",)
+        norm = ("--clip-norm", 0.5)
+        ranks = self.compile(fixture, "shard=4", *clip)
+        want = self.train(ranks, fixture, "shard=4", *norm)
+        for accumulate_in in IN:
+            with self.subTest(accumulate_in=accumulate_in):
+                program = self.compile(fixture, "shard=2", "--accumulate-in", accumulate_in, *clip)
+                got, _ = self.result(program, "shard=2", 2, *norm, steps=STEPS)
+                for i, value in enumerate(("loss", "grad_norm")):
+                    self.assertLessEqual(difference([line[i] for line in got], [line[value] for line in want]),
+                                         2 * fixture.expect["rtol"][str(RANKS)][value], value)
+
+    def test_bits(self):
+        # Orders, overlap, backends and guards change no value.
+        for accumulate_in, mesh in (("shard", "shard=2"), ("whole", "shard=2"), ("shard", HYBRID), ("whole", HYBRID)):
+            want = self.result(self.compile(fixture, mesh, "--accumulate-in", accumulate_in), mesh, 2)
+            self.assertEqual(len(set(want[0])), 4)
+            for options, run in ((("--guard",), ()), (("--cluster", "h100-sxm"), ("--queue-threads", "on")),
+                                 (("--cluster", "h100-sxm", "--order", "fsdp"), ("--queue-threads", "off"))):
+                program = self.compile(fixture, mesh, "--accumulate-in", accumulate_in, *options)
+                for backend in ("local", "mpi") if HAS_MPI else ("local",):
+                    with self.subTest(accumulate_in=accumulate_in, mesh=mesh, options=options, backend=backend):
+                        self.expect_same(want, self.result(program, mesh, 2, "--backend", backend, *run))
+
+    def test_narrow_reductions(self):
+        # What no rank receives is not rounded: sums over micro-batches are in f32.
+        for accumulate_in in IN:
+            with self.subTest(accumulate_in=accumulate_in):
+                program = self.compile(fixture, "shard=2", "--accumulate-in", accumulate_in,
+                                       "--reduce-dtype", "bf16")
+                lines, _ = self.result(program, "shard=2", 2)
+                if COMPARABLE:
+                    want = fixture.expect["loss"][str(RANKS)][:len(lines)]
+                    self.assertLess(difference([loss for loss, _ in lines], want), 0.01)
+
+    def test_other_numbers(self):
+        # One executable, any number: one micro-batch is the step of a program that accumulates nothing.
+        plain = self.result(self.compile(fixture, "shard=2"), "shard=2", 1)
+        for accumulate_in in IN:
+            program = self.compile(fixture, "shard=2", "--accumulate-in", accumulate_in)
+            self.expect_same(plain, self.result(program, "shard=2", 1))
+            for count in (3, 8):
+                lines, _ = self.result(program, "shard=2", count)
+                self.assertEqual(len(lines), 4)
+
+    def test_resumed(self):
+        for accumulate_in in IN:
+            program = self.compile(fixture, "shard=2", "--accumulate-in", accumulate_in)
+            want = self.result(program, "shard=2", 2, steps=4)
+            folder = self.place("saves")
+            outcome = self.execute([program, "-n", 2, "--params", fixture.params, "--data", self.data(2),
+                                    "--steps", 2, "--accumulate", 2, "--lr", fixture.lr, "--threads", 1,
+                                    "--save", folder])
+            self.assertEqual(outcome.returncode, 0, outcome.stderr)
+            got = self.result(program, "shard=2", 2, "--resume", folder, steps=4)
+            self.assertEqual(want[0][2:], got[0])
+            self.assertEqual(want[1], got[1])
+
+    def test_memory_and_traffic(self):
+        for accumulate_in in IN:
+            with self.subTest(accumulate_in=accumulate_in):
+                program = self.compile(fixture, "shard=2", "--accumulate-in", accumulate_in, "--cluster", "cpu-2core")
+                described = self.execute([program, "--describe"])
+                self.assertEqual(described.returncode, 0, described.stderr)
+                manifest = json.loads(described.stdout)
+                sizes = {flat["name"]: flat for flat in manifest["flat_params"]}
+                self.assertEqual({entry["flat_param"] for entry in manifest["accumulators"]},
+                                 {name for name, flat in sizes.items() if flat["trainable"]})
+                for entry in manifest["accumulators"]:
+                    self.assertEqual(entry["numel"], sizes[entry["flat_param"]][
+                        "numel" if accumulate_in == "whole" else "shard_numel"])
+                programs = {entry["kind"]: entry for entry in manifest["programs"]}
+                self.assertEqual(manifest["arena"]["bytes"],
+                                 max(entry["arena"]["bytes"] for entry in manifest["programs"]))
+                reduced = [sum(row["bytes"] for row in programs[kind]["traffic"] if row["kind"] == "reduce_scatter")
+                           for kind in ("accumulate", "train_accumulated", "train")]
+                self.assertEqual(reduced[1], reduced[2])
+                self.assertEqual(reduced[0], 0 if accumulate_in == "whole" else reduced[2])
+
+    def test_refused(self):
+        plain = self.compile(fixture, "shard=1")
+        able = self.compile(fixture, "shard=1", "--accumulate-in", "whole")
+        for program, count, said in ((plain, 2, "--accumulate-in shard or whole"), (able, 0, "--accumulate"),
+                                     (able, -1, "--accumulate"), (able, "x", "--accumulate")):
+            with self.subTest(count=count):
+                outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--data", fixture.batches,
+                                        "--steps", 1, "--lr", fixture.lr, "--accumulate", count])
+                self.assertNotEqual(outcome.returncode, 0)
+                self.assertIn(said, outcome.stderr)
+
+    def test_batch_that_cannot_be_read(self):
+        # The step that it belongs to does not take place; the one before is saved, where that is all there was.
+        program = self.compile(fixture, "shard=1", "--accumulate-in", "shard")
+        data = self.data(1)
+        tensors = read_tensors(data)
+        name = next(name for name, (dtype, _, _) in sorted(tensors.items()) if dtype == "I64")
+        dtype, shape, values = tensors[name]
+        size = len(values) // shape[0]
+        at = 10 * size  # micro-batch 3 of step 3
+        tensors[name] = dtype, shape, values[:at] + (2**40).to_bytes(8, "little") + values[at + 8:]
+        broken = self.place("broken.safetensors")
+        write_tensors(broken, tensors)
+        folder = self.place("saves")
+        outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--data", broken, "--steps", 5,
+                                "--lr", fixture.lr, "--threads", 1, "--accumulate", 4, "--save", folder])
+        self.assertNotEqual(outcome.returncode, 0)
+        self.assertIn("micro-batch 3 of step 3", outcome.stderr)
+        if fixture.name == "mixed":  # forward changes its buffers
+            self.assertEqual(list(folder.glob("step-*")), [])
+            return
+        self.assertEqual(self.saved(folder, 2), self.result(program, "shard=1", 4, steps=2)[1])
+
+    @needs_mpi
+    def test_two_processes_that_disagree(self):
+        program = self.compile(fixture, "shard=2", "--accumulate-in", "shard")
+        words = [program, "--params", fixture.params, "--data", self.data(2), "--steps", 1, "--lr", fixture.lr]
+        outcome = self.execute(["mpirun", "--allow-run-as-root", "--oversubscribe",
+                                "-n", 1, *words, "--accumulate", 2, ":", "-n", 1, *words, "--accumulate", 3])
+        self.assertNotEqual(outcome.returncode, 0)
+        self.assertIn("--accumulate", outcome.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
