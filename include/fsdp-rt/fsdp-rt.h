@@ -116,13 +116,17 @@ FSDP_RT_EXPORT fsdp_code fsdp_set_input(fsdp_session *session,
                                         size_t bytes);
 
 /* Sets a scalar of every program that has it for all further runs on all ranks
- * of this process: "clip_norm" and others. fsdp_step sets "lr". */
+ * of this process: "clip_norm" and others. fsdp_step sets "lr". What divides
+ * accumulated gradients, "accumulation_weight", is the number of micro-batches
+ * unless it is set for the next step. */
 FSDP_RT_EXPORT fsdp_code fsdp_set_scalar(fsdp_session *session,
                                          const char *name, double value);
 
 /* Runs a program on all ranks; collective. Needs a state and every input of the
- * program. A training step changes the state, an evaluation does not. After a
- * failure within a program the session can only be destroyed. */
+ * program. A training step changes the state, an evaluation does not. A step of
+ * several micro-batches runs "accumulate" for each but the last, and
+ * "train_accumulated" for that one: until then a step of its own is refused.
+ * After a failure within a program the session can only be destroyed. */
 FSDP_RT_EXPORT fsdp_code fsdp_run(fsdp_session *session, const char *program);
 
 /* fsdp_set_scalar of "lr", then fsdp_run of the program that trains. */
@@ -144,8 +148,8 @@ FSDP_RT_EXPORT fsdp_code fsdp_read_output(fsdp_session *session,
                                           const char *name, void *data,
                                           size_t bytes);
 
-/* Of the last training step: the loss, as the mean over all ranks, and the norm
- * of the averaged gradient before clipping. Either pointer may be null. */
+/* Of the last training step: the loss, as the mean over all ranks and
+ * micro-batches, and the norm of the averaged gradient before clipping. Either pointer may be null. */
 FSDP_RT_EXPORT fsdp_code fsdp_results(fsdp_session *session, double *loss,
                                       double *grad_norm);
 
@@ -169,8 +173,9 @@ FSDP_RT_EXPORT fsdp_code fsdp_write_parameter(fsdp_session *session,
 /* Saves the state as a checkpoint in `directory`, under the number of steps
  * since the very first one; collective. Refuses a directory that another run or
  * session saves to, which from the first save on is this one's until its end;
- * one that holds checkpoints which this session neither wrote nor resumed; and
- * parameters or optimizer states that are not finite. */
+ * one that holds checkpoints which this session neither wrote nor resumed;
+ * parameters or optimizer states that are not finite; and a step of which only
+ * some micro-batches have run. */
 FSDP_RT_EXPORT fsdp_code fsdp_save(fsdp_session *session,
                                    const char *directory);
 

@@ -640,8 +640,8 @@ static FailureOr<ProgramKind> readKind(func::FuncOp func) {
   auto word = dyn_cast<StringAttr>(attr);
   std::optional<ProgramKind> kind =
       word ? symbolizeProgramKind(word) : std::nullopt;
-  // input_c22
-  if (!kind)
+  // input_c22. Others are derived.
+  if (!kind || *kind > ProgramKind::eval)
     return emitInputError(func, "input_c22: expected fsdp.program with ")
            << listWords(ProgramKind::eval, "'") << " on @" << func.getName()
            << ", got " << attr;

@@ -115,7 +115,7 @@ fsdp.state @p gradient "p" : tensor<4xf32>
 
 // -----
 
-// expected-error @below {{expected train or eval or a name, got evaluate}}
+// expected-error @below {{expected a name, train, eval, accumulate or train_accumulated, got evaluate}}
 fsdp.program evaluate @p() {
   fsdp.return
 }
@@ -242,6 +242,18 @@ fsdp.state @s buffer "s" : tensor<4xf32>
 // expected-error @below {{expected an eval program to write no state, got @s as result 0}}
 fsdp.program eval @p(%x: tensor<4xf32> {fsdp.state = @s}) -> (tensor<4xf32> {fsdp.state = @s}) {
   fsdp.return %x : tensor<4xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 64 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+fsdp.state @s parameter of @h0 : !fsdp.sharded<@h0, f32>
+// program_c8
+// expected-error @below {{expected an accumulate program to write accumulators and buffers alone, got @s as result 0}}
+fsdp.program accumulate @p(%x: !fsdp.sharded<@h0, f32> {fsdp.state = @s}) -> (!fsdp.sharded<@h0, f32> {fsdp.state = @s}) {
+  fsdp.return %x : !fsdp.sharded<@h0, f32>
 }
 
 // -----

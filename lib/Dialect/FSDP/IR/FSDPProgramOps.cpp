@@ -147,8 +147,9 @@ ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
     std::optional<ProgramKind> kind = symbolizeProgramKind(keyword);
     if (!kind)
       return parser.emitError(loc)
-             << "expected " << listWords(ProgramKind::train_accumulated)
-             << " or a name, got " << keyword;
+             << "expected a name, "
+             << listWords(ProgramKind::train_accumulated) << ", got "
+             << keyword;
     result.getOrAddProperties<Properties>().setKind(
         ProgramKindAttr::get(parser.getContext(), *kind));
   }
@@ -259,6 +260,7 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
     if (name && getKind() == ProgramKind::eval)
       return emitOpError("expected an eval program to write no state, got ")
              << name << " as result " << i;
+    // program_c8
     if (!name || getKind() != ProgramKind::accumulate)
       continue;
     auto state = symbolTable.lookupNearestSymbolFrom<StateOp>(

@@ -117,8 +117,9 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
       a result one of fsdp.state, fsdp.loss, fsdp.grad_norm and fsdp.output, or
       none.
     - program_c6: the op stands at the top of a module.
-    - program_c7: an eval program writes no state, an accumulate program neither
-      parameters nor states of the optimizer.
+    - program_c7: an eval program writes no state.
+    - program_c8: an accumulate program writes neither parameters nor states of
+      the optimizer.
 
     Example:
     ```mlir

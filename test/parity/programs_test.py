@@ -1,0 +1,105 @@
+"""Every ordered pair of an artifact's programs, run after one another in one process: states and losses are those of
+fresh processes, bit for bit.
+
+A process is fresh where a checkpoint can be between two programs. Between the micro-batches of a step there can be
+none (it is refused): what runs there is compared with the same micro-batches alone.
+"""
+import pathlib
+import shutil
+import sys
+import unittest
+
+from steps import BIN, HAS_MPI, StepTest, fixture, ranks_of
+
+HERE = pathlib.Path(__file__).resolve().parent
+TRAIN, EVAL, PART, LAST = "train", "evaluate", "accumulate", "train_accumulated"
+
+
+class Programs(StepTest):
+    libraries = {}
+
+    def library(self, mesh, *options):
+        key = (mesh, options)
+        if key not in self.libraries:
+            path = self.folder / f"libpairs{len(self.libraries)}.so"
+            outcome = self.execute([BIN / "fsdp-compile", fixture.model, "--optimizer-file",
+                                    fixture.dir / "optimizer.mlir", "--mesh", mesh, *options, "--emit", "so",
+                                    "-o", path])
+            self.assertEqual(outcome.returncode, 0, outcome.stderr)
+            self.libraries[key] = path
+        return self.libraries[key]
+
+    def run_words(self, library, mesh, backend, words, start=fixture.params, first=0):
+        """The lines that it prints; of the first process."""
+        command = [sys.executable, "-B", HERE / "session.py", library, backend, start, fixture.batches, fixture.lr,
+                   first, *words]
+        if backend == "mpi":
+            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", ranks_of(mesh), *command]
+        outcome = self.execute(command)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return outcome.stdout.splitlines()
+
+    def after(self, library, mesh, backend, words, start=fixture.params, first=0, step=1):
+        """What is printed, and the state of `step`, at which the words end."""
+        folder = self.place("saves")
+        lines = self.run_words(library, mesh, backend, [*words, f"save={folder}"], start, first)
+        return lines, self.saved(folder, step), folder
+
+    def check_pairs(self, library, mesh, backend):
+        # Of whole steps. An evaluation of its own is not saved apart: nothing was trained.
+        for one in ([TRAIN], [PART, LAST], [LAST]):
+            half, _, folder = self.after(library, mesh, backend, one)
+            resumed = {}
+            for other in ([TRAIN], [PART, LAST], [LAST]):
+                with self.subTest(one=one, other=other, backend=backend):
+                    rest, want, _ = self.after(library, mesh, backend, other, folder, len(one), step=2)
+                    resumed[tuple(other)] = rest, want
+                    lines, state, _ = self.after(library, mesh, backend, one + other, step=2)
+                    if backend == "local":  # the order of lines of several processes is nobody's
+                        self.assertEqual(half + rest, lines)
+                    self.assertEqual(want, state)
+            # Evaluations before, between and after.
+            for other, (rest, want) in resumed.items():
+                with self.subTest(one=one, other=other, backend=backend, among=EVAL):
+                    words = [EVAL, *one, EVAL, EVAL, *other, EVAL]
+                    lines, state, _ = self.after(library, mesh, backend, words, step=2)
+                    if backend == "local":
+                        self.assertEqual(half + rest, [line for line in lines if not line.startswith(EVAL)])
+                        # An evaluation in a fresh process finds the same.
+                        (fresh,) = self.run_words(library, mesh, backend, [EVAL], folder)
+                        self.assertEqual([line for line in lines if line.startswith(EVAL)][1:3], [fresh, fresh])
+                    self.assertEqual(want, state)
+        # Within a step.
+        lines, want, _ = self.after(library, mesh, backend, [PART, PART, LAST])
+        for words in ([PART, EVAL, PART, LAST], [PART, PART, EVAL, LAST], [EVAL, PART, EVAL, PART, EVAL, LAST]):
+            with self.subTest(words=words, backend=backend):
+                got, state, _ = self.after(library, mesh, backend, words)
+                if backend == "local":
+                    self.assertEqual(lines, [line for line in got if not line.startswith(EVAL)])
+                self.assertEqual(want, state)
+
+    def test_pairs(self):
+        for mesh, options in (("shard=2", ("--accumulate-in", "shard", "--cluster", "cpu-2core")),
+                              ("shard=2", ("--accumulate-in", "whole", "--guard"))):
+            library = self.library(mesh, *options)
+            for backend in ("local", "mpi") if HAS_MPI else ("local",):
+                self.check_pairs(library, mesh, backend)
+
+    def test_refused_within_a_step(self):
+        # Gradients that were accumulated are neither left behind nor saved without the rest of their step.
+        library = self.library("shard=2", "--accumulate-in", "shard", "--cluster", "cpu-2core")
+        folder = self.place("saves")
+        lines = self.run_words(library, "shard=2", "local",
+                               [PART, f"?save={folder}", f"?{TRAIN}", PART, f"?save={folder}", LAST,
+                                f"save={folder}"])
+        said = [line for line in lines if "expected" in line]
+        self.assertEqual(len(said), 3, lines)
+        for line in said:
+            self.assertIn("expected program 'train_accumulated' before", line)
+        self.assertIn("got 1 micro-batch accumulated", said[0])
+        self.assertIn("got 2 micro-batches accumulated", said[2])
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
