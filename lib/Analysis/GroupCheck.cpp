@@ -91,8 +91,10 @@ private:
   LogicalResult checkReturn(Operation &op);
   LogicalResult checkResult(Operation *maker, Value whole, ResultKind kind,
                             StateOp state);
-  LogicalResult checkAccumulated(Operation *maker, const Known &made,
-                                 StateOp state);
+  LogicalResult checkAccumulated(Operation *maker, Value whole, StateOp state);
+  bool readsState(Value value, StateOp state);
+  StateOp getAccumulator(FlatParamOp flat);
+  bool isGradient(Value source);
   LogicalResult checkCounted(Value norm, ArrayRef<Value> shards);
   LogicalResult fail(Operation *op, const Twine &expected, Axes axes,
                      const Twine &got) {
@@ -466,15 +468,48 @@ static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
                                                  : ResultKind::State;
 }
 
-/// What the next micro-batch adds to is zero, or of the form that
-/// getAccumulated says.
-LogicalResult GroupChecker::checkAccumulated(Operation *maker,
-                                             const Known &made, StateOp state) {
+/// Of @flat, where this program updates by what was accumulated; else null.
+StateOp GroupChecker::getAccumulator(FlatParamOp flat) {
+  if (step.getKind() != ProgramKind::train_accumulated)
+    return {};
+  for (auto state : module.getOps<StateOp>())
+    if (state.getKind() == StateKind::accumulator &&
+        state.getFlatParamAttr() == FlatSymbolRefAttr::get(flat))
+      return state;
+  return {};
+}
+
+/// Whether @value is computed of the state @state as it was when the program
+/// began.
+bool GroupChecker::readsState(Value value, StateOp state) {
+  bool reads = false;
+  walkBack(value, [&](Value next) {
+    auto arg = dyn_cast<BlockArgument>(next);
+    reads |= arg && states.getRead(arg.getArgNumber()) == state;
+    return !reads;
+  });
+  return reads;
+}
+
+/// What the next micro-batch adds to is of the form that getAccumulated says,
+/// and made of what was there and of a batch.
+LogicalResult GroupChecker::checkAccumulated(Operation *maker, Value whole,
+                                             StateOp state) {
+  const Known &made = known[whole];
   const Distribution &form = made.form;
-  if (form.isZero && !form.getDiffering())
-    return success();
   if (made.fault)
     return report(*made.fault);
+  bool readsBatch = false;
+  walkBack(whole, [&](Value next) {
+    auto arg = dyn_cast<BlockArgument>(next);
+    readsBatch |= arg && step.getArgAttr(arg.getArgNumber(), names::kInput);
+    return !readsBatch;
+  });
+  if (!readsBatch || !readsState(whole, state))
+    return maker->emitOpError("expected what @")
+           << state.getSymName()
+           << " held and the gradients of a batch as its new value, got "
+           << (readsBatch ? "gradients alone" : "no gradients of a batch");
   Distribution wanted = getAccumulated(state);
   if (form.batch == wanted.batch && form.shard == wanted.shard &&
       !form.partial && form.sum == wanted.sum)
@@ -511,7 +546,14 @@ LogicalResult GroupChecker::checkResult(Operation *maker, Value whole,
            << describe(form.reduced);
   }
   if (kind == ResultKind::Accumulator)
-    return checkAccumulated(maker, made, state);
+    return checkAccumulated(maker, whole, state);
+  if (StateOp accumulator =
+          kind == ResultKind::Shard ? getAccumulator(flat) : StateOp();
+      accumulator && !readsState(whole, accumulator))
+    return maker->emitOpError(
+               "expected gradients of earlier micro-batches, in @")
+           << accumulator.getSymName() << ", in the update of '"
+           << flat.getSymName() << "', got none";
   bool isReport = kind == ResultKind::Loss || kind == ResultKind::GradNorm;
   std::string what = kind == ResultKind::Loss       ? "a loss"
                      : kind == ResultKind::GradNorm ? "a gradient norm"
@@ -533,6 +575,15 @@ LogicalResult GroupChecker::checkResult(Operation *maker, Value whole,
   return success();
 }
 
+/// A reduced gradient, or those of earlier micro-batches.
+bool GroupChecker::isGradient(Value source) {
+  if (auto arg = dyn_cast<BlockArgument>(source)) {
+    StateOp state = states.getRead(arg.getArgNumber());
+    return state && state.getKind() == StateKind::accumulator;
+  }
+  return reducedBatches.contains(source);
+}
+
 /// What is clipped is what is counted: the norm is computed of every gradient
 /// that a shard is.
 LogicalResult GroupChecker::checkCounted(Value norm, ArrayRef<Value> shards) {
@@ -541,14 +592,15 @@ LogicalResult GroupChecker::checkCounted(Value norm, ArrayRef<Value> shards) {
     counted.insert(source);
   for (Value shard : shards)
     for (Value source : getSources(shard))
-      if (reducedBatches.contains(source) && !counted.contains(source)) {
+      if (isGradient(source) && !counted.contains(source)) {
         Operation *maker = getWholeValue(norm).getDefiningOp();
         InFlightDiagnostic diag =
             (maker ? maker : step.getOperation())->emitOpError("expected a ")
             << "gradient norm that counts every gradient of the step, got one "
                "without that of "
             << nameUnits(source);
-        diag.attachNote(source.getLoc()) << "it is reduced here";
+        if (source.getDefiningOp())
+          diag.attachNote(source.getLoc()) << "it is reduced here";
         return diag;
       }
   return success();

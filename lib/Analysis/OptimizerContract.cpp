@@ -127,7 +127,8 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
                             "optimizer_c6: expected arguments of @optimizer "
                             "with names of their own, got ")
              << arg.name << " twice";
-    if (arg.name == names::kClipNorm || arg.name == names::kWeight)
+    if (arg.name == names::kClipNorm || arg.name == names::kWeight ||
+        arg.name == names::kAccumulated)
       return emitInputError(func,
                             "optimizer_c6: expected @optimizer without an "
                             "argument named ")

@@ -16,46 +16,53 @@
 // L1-NOT:     accumulat
 
 // L1-LABEL: fsdp.program accumulate @accumulate(
+// L1-SAME:    %[[COUNT:arg[0-9]+]]: tensor<f32> {fsdp.scalar = {default = 0.000000e+00 : f64, name = "accumulated"}}
 // L1-SAME:    %[[OLD:arg[0-9]+]]: {{[^{]*}} {fsdp.state = @root.accumulated})
 // L1-SAME:    -> (tensor<f32> {fsdp.loss}, tensor<f32> {fsdp.state = @buffer.count},
 // L1-SAME:        {fsdp.state = @root.accumulated})
-// L1:         %[[SUM:.*]] = fsdp.accumulate_grad @root %[[OLD]](
+// L1:         %[[SUM:.*]] = fsdp.accumulate_grad @root %[[OLD]] after %[[COUNT]](
 // L1-NOT:     fsdp.update
 // L1:         fsdp.return %{{.*}}, %{{.*}}, %[[SUM]] :
 
-// The weight divides the norm, then what the clipped gradients are scaled by.
+// The mean is what is counted and clipped; no accumulator is written.
 // L1-LABEL: fsdp.program train_accumulated @train_accumulated(
-// L1-SAME:    %[[OLD:arg[0-9]+]]: {{[^{]*}} {fsdp.state = @root.accumulated}
+// L1-SAME:    %[[COUNT:arg[0-9]+]]: tensor<f32> {fsdp.scalar = {default = 0.000000e+00 : f64, name = "accumulated"}}
 // L1-SAME:    %[[WEIGHT:arg[0-9]+]]: tensor<f32> {fsdp.scalar = {default = 1.000000e+00 : f64, name = "accumulation_weight"}}
-// L1:         %[[SUM:.*]] = fsdp.accumulate_grad @root %[[OLD]](
-// L1:         %[[GRAD:.*]] = fsdp.reduce_accumulated %[[SUM]]
-// L1:         %[[ZEROS:.*]] = fsdp.zeros
-// L1:         %[[WHOLENORM:.*]] = fsdp.grad_norm %[[GRAD]]
-// L1:         %[[NORM:.*]] = linalg.generic {{.*}} ins(%[[WHOLENORM]], %[[WEIGHT]]
+// L1-SAME:    %[[OLD:arg[0-9]+]]: {{[^{]*}} {fsdp.state = @root.accumulated}
+// L1-SAME:    -> ({{.*}})
+// L1-NOT:     {fsdp.state = @root.accumulated}
+// L1:         %[[SUM:.*]] = fsdp.accumulate_grad @root %[[OLD]] after %[[COUNT]](
+// L1:         %[[GRAD:.*]] = fsdp.reduce_accumulated %[[SUM]] over %[[WEIGHT]]
+// L1:         %[[NORM:.*]] = fsdp.grad_norm %[[GRAD]]
 // L1:         %[[CLIP:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %[[NORM]]
-// L1:         %[[SCALE:.*]] = linalg.generic {{.*}} ins(%[[CLIP]], %[[WEIGHT]]
-// L1:         fsdp.update @optimizer(%{{.*}}, %[[GRAD]], {{.*}}) scale %[[SCALE]]
-// L1:         fsdp.return %{{.*}}, %{{.*}}, %[[ZEROS]], {{.*}}, %[[NORM]] :
+// L1:         fsdp.update @optimizer(%{{.*}}, %[[GRAD]], {{.*}}) scale %[[CLIP]]
 
-// What is reduced is narrow, what is summed up is not; replicas meet once.
+// What is reduced is narrow, what is summed up and divided is not; replicas meet
+// once.
 // SHARD2: fsdp.program accumulate @accumulate(
 // SHARD2:   %[[PART:.*]] = fsdp.reduce_scatter %{{.*}} on @mesh["shard"] : tensor<64xbf16> -> tensor<32xbf16>
 // SHARD2:   %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[PART]] : tensor<32xbf16>)
-// SHARD2:   linalg.generic {{.*}} ins(%{{.*}}, %[[WIDE]] : tensor<32xf32>, tensor<32xf32>)
+// SHARD2:   linalg.generic {{.*}} ins(%[[OLD:.*]], %[[WIDE]], %[[COUNT:.*]] : tensor<32xf32>, tensor<32xf32>, tensor<f32>)
+// SHARD2:     %[[SUM:.*]] = arith.addf %[[A:.*]], %[[G:.*]] : f32
+// SHARD2:     %[[ISLATER:.*]] = arith.cmpf ogt
+// SHARD2:     arith.select %[[ISLATER]], %[[SUM]], %[[G]] : f32
 // SHARD2-NOT: ["replicate"]
 // SHARD2: fsdp.program train_accumulated @train_accumulated(
 // SHARD2:   fsdp.reduce_scatter %{{.*}} on @mesh["shard"] : tensor<64xbf16> -> tensor<32xbf16>
-// SHARD2:   %[[SUM:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<32xf32>, tensor<32xf32>)
-// SHARD2:   %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[SUM]] : tensor<32xf32>)
+// SHARD2:   %[[SUM:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<32xf32>, tensor<32xf32>, tensor<f32>)
+// SHARD2:   %[[MEAN:.*]] = linalg.generic {{.*}} ins(%[[SUM]], %{{.*}} : tensor<32xf32>, tensor<f32>)
+// SHARD2:     arith.divf
+// SHARD2:   %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[MEAN]] : tensor<32xf32>)
 // SHARD2:   fsdp.all_reduce %[[NARROW]] on @mesh["replicate"] divisor 4 : tensor<32xbf16>
 
 // WHOLE2: fsdp.program accumulate @accumulate(
 // WHOLE2:   %[[PART:.*]] = fsdp.pack %{{.*}} at 0 : tensor<4xf32> -> tensor<64xf32>
-// WHOLE2:   linalg.generic {{.*}} ins(%{{.*}}, %[[PART]] : tensor<64xf32>, tensor<64xf32>)
+// WHOLE2:   linalg.generic {{.*}} ins(%{{.*}}, %[[PART]], %{{.*}} : tensor<64xf32>, tensor<64xf32>, tensor<f32>)
 // WHOLE2-NOT: fsdp.reduce_scatter
 // WHOLE2: fsdp.program train_accumulated @train_accumulated(
-// WHOLE2:   %[[SUM:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<64xf32>, tensor<64xf32>)
-// WHOLE2:   %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[SUM]] : tensor<64xf32>)
+// WHOLE2:   %[[SUM:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<64xf32>, tensor<64xf32>, tensor<f32>)
+// WHOLE2:   %[[MEAN:.*]] = linalg.generic {{.*}} ins(%[[SUM]], %{{.*}} : tensor<64xf32>, tensor<f32>)
+// WHOLE2:   %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[MEAN]] : tensor<64xf32>)
 // WHOLE2:   %[[PIECE:.*]] = fsdp.reduce_scatter %[[NARROW]] on @mesh["shard"] : tensor<64xbf16> -> tensor<32xbf16>
 // WHOLE2:   fsdp.all_reduce %[[PIECE]] on @mesh["replicate"] divisor 4 : tensor<32xbf16>
 

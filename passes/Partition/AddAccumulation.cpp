@@ -5,13 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// With micro-batches 1 .. N, accumulators A (zero before the first) and the
-// weight N:
+// With micro-batches 1 .. N, accumulators A, the number n of those before, and
+// the weight N:
 //
-//   accumulate, for 1 .. N - 1     A += g_i
-//   train_accumulated, for N       g = (A + g_N) / N; update by g; A = 0
+//   accumulate, for i < N        A = n > 0 ? A + g_i : g_i
+//   train_accumulated, for N     update by (n > 0 ? A + g_N : g_N) / N
 //
-// where g_i is the gradient of micro-batch i. Source: gradient accumulation of
+// where g_i is the gradient of micro-batch i. What A holds between two steps is
+// read by nobody, so nothing clears it. Source: gradient accumulation of
 // FSDP, with (A whole) and without (A sharded) no_sync, Zhao et al.,
 // arXiv:2304.11277, section 3.3.4.
 //
@@ -44,6 +45,11 @@ struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
     if (accumulateIn == AccumulateIn::None)
       return markAllAnalysesPreserved();
     ModuleOp module = getOperation();
+    if (accumulateIn == AccumulateIn::Auto) {
+      emitInputError(module, "expected accumulators that hold shard or whole, "
+                             "got auto: whoever plans chooses");
+      return signalPassFailure();
+    }
     ProgramOp train = getTrainProgram(module);
     if (!train || getResultsWith(train, names::kGradShard).empty())
       return markAllAnalysesPreserved();
@@ -65,8 +71,8 @@ private:
   /// are.
   void createAccumulators(ModuleOp module);
   /// A copy of @train that adds each gradient to its accumulator. One of kind
-  /// train_accumulated returns what was accumulated instead of the gradient,
-  /// and leaves zeros.
+  /// train_accumulated returns the mean of what was accumulated instead of the
+  /// gradient.
   void derive(ProgramOp train, ProgramKind kind, StringRef name);
 
   llvm::DenseMap<Attribute, StateOp> accumulators;
@@ -109,7 +115,14 @@ void AddAccumulation::derive(ProgramOp train, ProgramKind kind,
   if (!isLast)
     eraseResults(program, getResultsWith(program, names::kGradShard));
   OpBuilder builder(&getContext());
-  SmallVector<std::pair<StateOp, Value>> sums;
+  auto addScalar = [&](StringRef scalar, double init) {
+    return addScalarArgument(program, builder.getStringAttr(scalar),
+                             RankedTensorType::get({}, builder.getF32Type()),
+                             builder.getF64FloatAttr(init));
+  };
+  Value count = addScalar(names::kAccumulated, 0), weight;
+  if (isLast)
+    weight = addScalar(names::kWeight, 1);
   for (auto reduce :
        llvm::make_early_inc_range(program.getOps<ReduceGradOp>())) {
     StateOp state = accumulators.lookup(reduce.getFlatParamAttr());
@@ -117,16 +130,13 @@ void AddAccumulation::derive(ProgramOp train, ProgramKind kind,
     builder.setInsertionPoint(reduce);
     Location loc = reduce.getLoc();
     Value sum = AccumulateGradOp::create(builder, loc, state.getType(),
-                                         reduce.getFlatParamAttr(), old,
+                                         reduce.getFlatParamAttr(), old, count,
                                          reduce.getGrads());
-    if (isLast) {
+    if (isLast)
       reduce.getResult().replaceAllUsesWith(ReduceAccumulatedOp::create(
-          builder, loc, reduce.getResult().getType(), sum));
-      sum = ZerosOp::create(builder, loc, state.getType());
-    }
+          builder, loc, reduce.getResult().getType(), sum, weight));
+    else
+      appendResult(program, sum, names::kState, FlatSymbolRefAttr::get(state));
     reduce.erase();
-    sums.push_back({state, sum});
   }
-  for (auto [state, sum] : sums)
-    appendResult(program, sum, names::kState, FlatSymbolRefAttr::get(state));
 }

@@ -63,7 +63,6 @@ public:
 
 private:
   Value createClipCoefficient(Value norm);
-  Value createQuotient(Value dividend, Value divisor);
   Value addScalar(StringAttr name, RankedTensorType type, Attribute init);
   Value addState(const OptimizerValue &state, FlatParamOp flat);
   void update(Trained &param, Value scale, Value norm);
@@ -137,29 +136,12 @@ Value OptimizerApplier::createClipCoefficient(Value norm) {
       });
 }
 
-/// Of scalars of one type.
-Value OptimizerApplier::createQuotient(Value dividend, Value divisor) {
-  return createElementwise(
-      builder, dividend.getLoc(), cast<RankedTensorType>(dividend.getType()),
-      {dividend, divisor}, [](OpBuilder &b, Location l, ValueRange args) {
-        return arith::DivFOp::create(b, l, args[0], args[1]).getResult();
-      });
-}
-
 Value OptimizerApplier::addScalar(StringAttr name, RankedTensorType type,
                                   Attribute init) {
   Value &scalar = scalars[name.getValue()];
   if (scalar)
     return scalar;
-  NamedAttrList entry;
-  entry.set("name", name);
-  if (init)
-    entry.set("default", init);
-  auto attrs = builder.getDictionaryAttr(builder.getNamedAttr(
-      names::kScalar, entry.getDictionary(builder.getContext())));
-  unsigned index = program.getNumArguments();
-  (void)program.insertArgument(index, type, attrs, program.getLoc());
-  return scalar = block.getArgument(index);
+  return scalar = addScalarArgument(program, name, type, init);
 }
 
 /// A state of one flat parameter, or (with one element) of all of them.
@@ -227,26 +209,13 @@ void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip,
   Value scale;
   builder.setInsertionPoint(ret);
   // What is scaled is what is counted: all of it.
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  Value norm = GradNormOp::create(builder, ret->getLoc(), scalar, grads);
-  // Gradients are divided where they are scaled: a pass over them less.
-  Value weight;
-  if (program.getKind() == ProgramKind::train_accumulated) {
-    weight = addScalar(builder.getStringAttr(names::kWeight), scalar,
-                       builder.getF64FloatAttr(1.0));
-    norm = createQuotient(norm, weight);
-  }
-  bool waitsForNorm = clip || skipNonfinite;
+  Value norm = GradNormOp::create(
+      builder, ret->getLoc(), RankedTensorType::get({}, builder.getF32Type()),
+      grads);
   if (clip)
     scale = createClipCoefficient(norm);
-  if (weight) {
-    if (!waitsForNorm)
-      builder.setInsertionPointToStart(&block);
-    Value one = createScalar(builder, ret->getLoc(), builder.getF32Type(), 1.0);
-    scale = createQuotient(scale ? scale : one, weight);
-  }
   for (Trained &param : trained) {
-    if (!waitsForNorm)
+    if (!scale && !skipNonfinite)
       builder.setInsertionPointAfter(getUpdatePoint(param));
     else
       builder.setInsertionPoint(ret);

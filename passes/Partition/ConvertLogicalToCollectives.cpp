@@ -94,7 +94,7 @@ struct UnshardPattern : LogicalPattern<UnshardOp> {
         symbols.getFlatParam(op.getResult().getType().getFlatParam());
     auto shardType = cast<RankedTensorType>(adaptor.getShard().getType());
     Value shard = createCast(rewriter, op.getLoc(), adaptor.getShard(),
-                             shardType.clone(flat.getParamType()));
+                             shardType.clone(op.getType().getElementType()));
     rewriter.replaceOpWithNewOp<AllGatherOp>(
         op, getLocalType(op.getType()), shard, flat.getMeshAttr(),
         flat.getShardAxes(), op.getPhaseAttr(), op.getInstanceAttr());
@@ -112,9 +112,10 @@ struct MemberPattern : LogicalPattern<MemberOp> {
     FlatParamOp flat =
         symbols.getFlatParam(op.getUnsharded().getType().getFlatParam());
     MemberAttr member = flat.lookupMember(op.getFqn());
-    Value view = ViewOp::create(rewriter, op.getLoc(),
-                                member.getType().clone(flat.getParamType()),
-                                adaptor.getUnsharded(), member.getOffset());
+    Value view = ViewOp::create(
+        rewriter, op.getLoc(),
+        member.getType().clone(op.getUnsharded().getType().getElementType()),
+        adaptor.getUnsharded(), member.getOffset());
     rewriter.replaceOp(op,
                        createCast(rewriter, op.getLoc(), view, op.getType()));
     return success();
@@ -206,7 +207,8 @@ struct ReduceGradPattern : GradientPattern<ReduceGradOp> {
   }
 };
 
-/// Sharded: pack + reduce_scatter + cast + add. Whole: pack + add.
+/// Sharded: pack + reduce_scatter + cast + add. Whole: pack + add. After none,
+/// there is nothing to add to.
 struct AccumulateGradPattern : GradientPattern<AccumulateGradOp> {
   using GradientPattern::GradientPattern;
 
@@ -225,15 +227,21 @@ struct AccumulateGradPattern : GradientPattern<AccumulateGradOp> {
                         local);
     rewriter.replaceOp(
         op, createElementwise(
-                rewriter, loc, local, {adaptor.getAccumulator(), grad},
+                rewriter, loc, local,
+                {adaptor.getAccumulator(), grad, adaptor.getCount()},
                 [](OpBuilder &b, Location l, ValueRange v) -> Value {
-                  return arith::AddFOp::create(b, l, v[0], v[1]);
+                  Value none = arith::ConstantOp::create(
+                      b, l, b.getFloatAttr(v[2].getType(), 0.0));
+                  Value sum = arith::AddFOp::create(b, l, v[0], v[1]);
+                  Value isLater = arith::CmpFOp::create(
+                      b, l, arith::CmpFPredicate::OGT, v[2], none);
+                  return arith::SelectOp::create(b, l, isLater, sum, v[1]);
                 }));
     return success();
   }
 };
 
-/// cast + what is left of reduce_scatter and all_reduce + cast
+/// division + cast + what is left of reduce_scatter and all_reduce + cast
 struct ReduceAccumulatedPattern : GradientPattern<ReduceAccumulatedOp> {
   using GradientPattern::GradientPattern;
 
@@ -243,33 +251,24 @@ struct ReduceAccumulatedPattern : GradientPattern<ReduceAccumulatedOp> {
     FlatParamOp flat = symbols.getFlatParam(op.getType().getFlatParam());
     Location loc = op.getLoc();
     bool isSharded = isa<ShardedType>(op.getAccumulator().getType());
-    Value sum = adaptor.getAccumulator();
-    auto type = cast<RankedTensorType>(sum.getType());
-    // What no rank receives keeps its precision.
-    if (!isSharded || countReplicas(flat) > 1)
+    auto type = cast<RankedTensorType>(adaptor.getAccumulator().getType());
+    Value sum = createElementwise(
+        rewriter, loc, type, {adaptor.getAccumulator(), adaptor.getWeight()},
+        [](OpBuilder &b, Location l, ValueRange v) -> Value {
+          Value weight = v[1];
+          if (weight.getType() != v[0].getType())
+            weight = arith::ExtFOp::create(b, l, v[0].getType(), weight);
+          return arith::DivFOp::create(b, l, v[0], weight);
+        });
+    // What no other rank receives keeps its precision.
+    int64_t ranks = countReplicas(flat) * (isSharded ? 1 : countShards(flat));
+    if (ranks > 1)
       sum = createCast(rewriter, loc, sum, type.clone(flat.getReduceType()));
     if (!isSharded)
       sum = reduceScatter(rewriter, loc, flat, sum);
     sum = allReduce(rewriter, loc, flat, sum);
     rewriter.replaceOp(
         op, createCast(rewriter, loc, sum, getLocalType(op.getType())));
-    return success();
-  }
-};
-
-/// tensor.empty + linalg.fill
-struct ZerosPattern : LogicalPattern<ZerosOp> {
-  using LogicalPattern::LogicalPattern;
-
-  LogicalResult
-  matchAndRewrite(ZerosOp op, OpAdaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    RankedTensorType type = getLocalType(op.getType());
-    Value zero = arith::ConstantOp::create(
-        rewriter, op.getLoc(), rewriter.getFloatAttr(type.getElementType(), 0));
-    Value empty = tensor::EmptyOp::create(
-        rewriter, op.getLoc(), type.getShape(), type.getElementType());
-    rewriter.replaceOpWithNewOp<linalg::FillOp>(op, zero, empty);
     return success();
   }
 };
@@ -654,8 +653,8 @@ private:
                         const Symbols &symbols) {
     ConversionTarget target(getContext());
     target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
-                        AccumulateGradOp, ReduceAccumulatedOp, ZerosOp,
-                        GradNormOp, UpdateOp>();
+                        AccumulateGradOp, ReduceAccumulatedOp, GradNormOp,
+                        UpdateOp>();
     target.addDynamicallyLegalOp<ProgramOp>([&](ProgramOp op) {
       return converter.isSignatureLegal(op.getFunctionType());
     });
@@ -666,10 +665,10 @@ private:
     populateFunctionOpInterfaceTypeConversionPattern<ProgramOp>(patterns,
                                                                 converter);
     patterns.add<ReturnPattern>(converter, &getContext());
-    patterns
-        .add<UnshardPattern, MemberPattern, ReshardPattern, ReduceGradPattern,
-             AccumulateGradPattern, ReduceAccumulatedPattern, ZerosPattern,
-             GradNormPattern, UpdatePattern>(converter, &getContext(), symbols);
+    patterns.add<UnshardPattern, MemberPattern, ReshardPattern,
+                 ReduceGradPattern, AccumulateGradPattern,
+                 ReduceAccumulatedPattern, GradNormPattern, UpdatePattern>(
+        converter, &getContext(), symbols);
     return applyPartialConversion(program, target, std::move(patterns));
   }
 };

@@ -103,3 +103,17 @@ BlockArgument fsdp::addStateArgument(ProgramOp program, StateOp state) {
   (void)program.insertArgument(index, state.getType(), attrs, program.getLoc());
   return program.getArgument(index);
 }
+
+BlockArgument fsdp::addScalarArgument(ProgramOp program, StringAttr name,
+                                      Type type, Attribute init) {
+  Builder builder(program.getContext());
+  NamedAttrList entry;
+  entry.set("name", name);
+  if (init)
+    entry.set("default", init);
+  auto attrs = builder.getDictionaryAttr(builder.getNamedAttr(
+      names::kScalar, entry.getDictionary(program.getContext())));
+  unsigned index = program.getNumArguments();
+  (void)program.insertArgument(index, type, attrs, program.getLoc());
+  return program.getArgument(index);
+}

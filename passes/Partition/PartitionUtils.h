@@ -41,6 +41,11 @@ void appendResult(ProgramOp program, Value value, StringRef attrName,
 /// Adds an argument that is the value of `state` when the program begins.
 BlockArgument addStateArgument(ProgramOp program, StateOp state);
 
+/// Adds an argument that the caller of the program gives; `init` is its
+/// default, null for none.
+BlockArgument addScalarArgument(ProgramOp program, StringAttr name, Type type,
+                                Attribute init);
+
 } // namespace mlir::fsdp
 
 #endif // FSDP_PASSES_PARTITION_PARTITIONUTILS_H

@@ -186,13 +186,13 @@ bool Context::inArena(int64_t offset, int64_t bytes) const {
   return offset >= 0 && bytes >= 0 && bytes <= arena_.size() - offset;
 }
 
-Status Context::step(const fsdp_rt_program &program, bool isLast) {
+Status Context::step(const fsdp_rt_program &program, bool isFirst,
+                     bool isLast) {
   if (!failure_.isOk())
     return failure_;
   StepTimes &times = counters_.lastStep;
-  if (!isInStep_)
+  if (isFirst)
     times = StepTimes();
-  isInStep_ = !isLast;
   if (queues_)
     queues_->beginStep(++runs_);
   int64_t begin = nowNanoseconds();
@@ -229,12 +229,10 @@ Status Context::step(const fsdp_rt_program &program, bool isLast) {
 
 Status Context::run(const fsdp_rt_program &program) {
   Counters counted = counters_;
-  bool wasInStep = isInStep_;
   recorder_.pause();
   Status status = step(program);
   recorder_.resume();
   counters_ = std::move(counted);
-  isInStep_ = wasInStep;
   return status;
 }
 

@@ -94,9 +94,10 @@ public:
   /// Runs one step. The first call or transfer that fails becomes the returned
   /// status and is reported to World::abort; after a failure every further step
   /// fails with the same status. No transfer is under way when it returns. A
-  /// step of several micro-batches calls it for each: counters().lastStep has
-  /// the times of all once `isLast` ones have run.
-  Status step(const fsdp_rt_program &program, bool isLast = true);
+  /// step of several micro-batches calls it for each, and says of which it is
+  /// the first and the last: counters().lastStep has the times of all of them.
+  Status step(const fsdp_rt_program &program, bool isFirst = true,
+              bool isLast = true);
   /// The same of a program that is no step: counters, profile and trace stay as
   /// they were.
   Status run(const fsdp_rt_program &program);
@@ -172,7 +173,6 @@ private:
   Counters counters_;
   /// Programs that were begun: events of each are told from those before.
   uint32_t runs_ = 0;
-  bool isInStep_ = false; // the last program was not the step's last
   Recorder recorder_;
   Status failure_;
   std::string checkNote_;

@@ -56,23 +56,26 @@ Rank::Rank(World &host, Consensus &ranks, const fsdp_rt_artifact &artifact,
 }
 
 Status Rank::initialize(uint64_t seed) {
-  clearAccumulators(manifest_, arena());
   return ranks_.agree(
       initializeFromSeed(manifest_, number(), seed, threads_, arena()));
 }
 
 Status Rank::loadParameters(const std::string &path, const Renaming &renaming,
                             bool cast, std::vector<std::string> &notes) {
-  clearAccumulators(manifest_, arena());
   return ranks_.agree(data::loadParameters(manifest_, number(), path, renaming,
                                            cast, arena(), notes));
 }
 
 Status Rank::resume(const CheckpointInfo &checkpoint,
                     std::vector<std::string> &notes) {
-  clearAccumulators(manifest_, arena());
   return ranks_.agree(
       loadCheckpoint(checkpoint, manifest_, number(), arena(), notes));
+}
+
+void Rank::setScalar(size_t program, const std::string &name, double value) {
+  const Program &owner = manifest_.programs[program];
+  if (const Scalar *scalar = owner.findScalar(name))
+    scalars_[program][scalar - owner.scalars.data()] = value;
 }
 
 Status Rank::run(size_t program) {
@@ -84,7 +87,12 @@ Status Rank::run(size_t program) {
   const fsdp_rt_program &code = artifact_.programs[program];
   if (running.kind == Program::Kind::Eval)
     return context_->run(code);
-  return context_->step(code, running.kind != Program::Kind::Accumulate);
+  const Scalar *accumulated = running.findScalar(Manifest::accumulated);
+  bool isFirst =
+      !accumulated ||
+      scalars_[program][accumulated - running.scalars.data()] == 0;
+  return context_->step(code, isFirst,
+                        running.kind != Program::Kind::Accumulate);
 }
 
 double Rank::load(const Output &output) const {

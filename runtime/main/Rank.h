@@ -47,11 +47,9 @@ public:
   Status resume(const data::CheckpointInfo &checkpoint,
                 std::vector<std::string> &notes);
 
-  /// Sets a scalar of the manifest's program `program` for all further runs of
-  /// it; `value` must be representable.
-  void setScalar(size_t program, size_t index, double value) {
-    scalars_[program][index] = value;
-  }
+  /// Sets a scalar of the manifest's program `program`, where it has it, for
+  /// all further runs of it; `value` must be representable.
+  void setScalar(size_t program, const std::string &name, double value);
 
   /// Runs the manifest's program `program` on the inputs in the arena; only
   /// training steps are counted, profiled and traced. Collective.

@@ -153,6 +153,7 @@ void Session::beginFrom(int64_t step) {
   steps_ = step;
   accumulated_ = 0;
   accumulatedLoss_ = 0;
+  weight_.reset();
 }
 
 /// Gradients of micro-batches must not be left behind.
@@ -284,14 +285,20 @@ Status Session::setScalar(const std::string &name, double value) {
       return Status::failed("scalar '" + name + "': expected a number that " +
                             dtypeName(scalar->dtype) + " holds, got " +
                             std::to_string(value));
+    if (name == Manifest::accumulated)
+      return Status::failed("expected a scalar that callers set, got '" + name +
+                            "', the number of micro-batches that ran");
     if (name == Manifest::weight) {
+      if (!(value > 0 && std::isfinite(value)))
+        return Status::failed("scalar '" + name +
+                              "': expected a positive, finite number, got " +
+                              std::to_string(value));
       weight_ = value;
       continue;
     }
-    size_t index = scalar - program.scalars.data();
-    hasScalar_[p][index] = true;
+    hasScalar_[p][scalar - program.scalars.data()] = true;
     if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
-          rank.setScalar(p, index, value);
+          rank.setScalar(p, name, value);
           return Status::ok();
         }))
       return s;
@@ -353,10 +360,10 @@ Status Session::run(const std::string &name) {
   Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
     if (Status s = copy(rank))
       return s;
+    if (isMicroBatch || program.kind == Kind::TrainAccumulated)
+      rank.setScalar(*found, Manifest::accumulated, double(accumulated_));
     if (program.kind == Kind::TrainAccumulated)
-      rank.setScalar(
-          *found, program.findScalar(Manifest::weight) - program.scalars.data(),
-          weight);
+      rank.setScalar(*found, Manifest::weight, weight);
     if (Status s = rank.run(*found))
       return s;
     if (rank.number() != firstRank_)
@@ -378,7 +385,6 @@ Status Session::run(const std::string &name) {
     return Status::ok();
   hasResults_ = true;
   loss_ = (accumulatedLoss_ + loss) / double(accumulated_ + 1);
-  weight_.reset();
   beginFrom(steps_ + 1);
   return Status::ok();
 }

@@ -294,11 +294,8 @@ Status Trainer::createRank() {
 
 /// In every program that has it.
 void Trainer::setScalar(const std::string &name, double value) {
-  for (size_t i = 0; i < manifest_.programs.size(); ++i) {
-    const Program &program = manifest_.programs[i];
-    if (const Scalar *scalar = program.findScalar(name))
-      rank_->setScalar(i, scalar - program.scalars.data(), value);
-  }
+  for (size_t i = 0; i < manifest_.programs.size(); ++i)
+    rank_->setScalar(i, name, value);
 }
 
 Status Trainer::loadState() {
@@ -430,6 +427,7 @@ Status Trainer::runStep(int64_t step) {
     bool isLast = done == options_.accumulate;
     const Program &program = isLast ? last : firstOfStep();
     rank_->setCheckNote(loader_->unusualValue());
+    setScalar(Manifest::accumulated, double(done - 1));
     if (Status s = rank_->run(&program - manifest_.programs.data()))
       return s;
     losses += rank_->load(*program.findOutput("loss"));

@@ -100,6 +100,27 @@ class Programs(StepTest):
         self.assertIn("got 2 micro-batches accumulated", said[2])
         shutil.rmtree(folder)
 
+    def test_weight(self):
+        # The number of micro-batches, unless it is set for the step; what cannot be one changes nothing.
+        weight = "accumulation_weight"
+        for accumulate_in in ("shard", "whole"):
+            library = self.library("shard=2", "--accumulate-in", accumulate_in, "--cluster", "cpu-2core")
+
+            def run(*words, library=library):
+                lines, state, _ = self.after(library, "shard=2", "local", words, step=words.count(LAST))
+                return [line for line in lines if ":=" not in line], state
+
+            usual = run(PART, LAST)
+            self.assertEqual(usual, run(PART, f"{weight}:=2", LAST))
+            self.assertNotEqual(usual[1], run(PART, f"{weight}:=4", LAST)[1])
+            refused = [f"?{weight}:={value}" for value in ("0", "-1", "nan", "inf")]
+            self.assertEqual(usual, run(PART, *refused, "?accumulated:=0", LAST))
+            # A weight is one step's.
+            self.assertEqual(run(PART, LAST, LAST), run(PART, f"{weight}:=2", LAST, LAST))
+        lines = self.run_words(library, "shard=2", "local", [*refused, "?accumulated:=0"])
+        self.assertEqual([line for line in lines if "expected" not in line], [])
+        self.assertEqual(len(lines), 5)
+
 
 if __name__ == "__main__":
     unittest.main()

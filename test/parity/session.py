@@ -2,9 +2,9 @@
 
   python3 session.py LIBRARY BACKEND PARAMS|CHECKPOINT BATCHES LR FIRST WORD..
 
-A word is a program, `save=DIR`, or `?WORD` for one that must be refused, whose reason is printed. Inputs of the i-th
-run of a program that trains are batch FIRST + i; those of an evaluation always the same. Programs that return a loss
-print it.
+A word is a program, `save=DIR`, `NAME:=VALUE` for a scalar, or `?WORD` for one that must be refused, whose reason is
+printed. Inputs of the i-th run of a program that trains are batch FIRST + i; those of an evaluation always the same.
+Programs that return a loss print it.
 """
 import ctypes
 import json
@@ -85,6 +85,9 @@ def main(library, backend, start, batches, lr, first, *words):
         word = word.removeprefix("?")
         if word.startswith("save="):
             call = ("fsdp_save", word.removeprefix("save=").encode())
+        elif ":=" in word:
+            name, value = word.split(":=")
+            call = ("fsdp_set_scalar", name.encode(), ctypes.c_double(float(value)))
         else:
             program = programs[word]
             trains = program["kind"] != "eval"

@@ -72,7 +72,9 @@ constexpr llvm::StringLiteral kClipNorm = "clip_norm";
 /// The programs that fsdp-add-accumulation derives from kTrain.
 constexpr llvm::StringLiteral kAccumulate = "accumulate";
 constexpr llvm::StringLiteral kTrainAccumulated = "train_accumulated";
-/// The scalar of kTrainAccumulated that divides what was accumulated.
+/// Scalars of theirs: how many micro-batches have been accumulated before, and,
+/// of kTrainAccumulated, what divides their sum.
+constexpr llvm::StringLiteral kAccumulated = "accumulated";
 constexpr llvm::StringLiteral kWeight = "accumulation_weight";
 } // namespace names
 

@@ -173,9 +173,10 @@ def AddAccumulation : Pass<"fsdp-add-accumulation", "::mlir::ModuleOp"> {
   let description = [{
     Adds an accumulator to the states for each flat parameter that is trained,
     and two programs: @accumulate adds the gradients of a micro-batch to them,
-    @train_accumulated those of the last one, updates by their sum, which the
-    scalar accumulation_weight divides, and leaves zeros. `in` says what they
-    hold:
+    @train_accumulated updates by their sum with those of the last one. Scalars
+    of theirs are `accumulated`, the number of micro-batches before (with 0,
+    accumulators are not read), and `accumulation_weight`, which divides the sum
+    in its own type, before anything is rounded. `in` says what they hold:
 
     | in | an accumulator | what a micro-batch communicates |
     |---|---|---|
@@ -204,8 +205,6 @@ def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
     optimizer's states and scalars and returns new shards and states instead of
     gradients, and the norm of the whole gradient before clipping; ignored
     parameters' gradients count and are scaled like the others (fsdp.grad_norm).
-    In a train_accumulated program, gradients are sums: the scalar
-    accumulation_weight divides them, and their norm.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",

@@ -22,9 +22,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
 // unshard_c2
-func.func @unshard_in_state_type(%shard: !fsdp.sharded<@h0, f32>) {
-  // expected-error @below {{expected a result of 'bf16', got 'f32'}}
-  %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
+func.func @unshard_in_another_type(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a result of 'bf16' or 'f32', got 'f16'}}
+  %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f16>
   return
 }
 
@@ -204,9 +204,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {unit = ""}
 // accumulate_grad_c1
-func.func @accumulate_grad_of_frozen(%a: !fsdp.sharded<@h0, f32>, %g: tensor<8xf32>) {
+func.func @accumulate_grad_of_frozen(%a: !fsdp.sharded<@h0, f32>, %g: tensor<8xf32>, %n: tensor<f32>) {
   // expected-error @below {{expected a trainable flat parameter, got a frozen one}}
-  %s = fsdp.accumulate_grad @h0 %a(%g) : !fsdp.sharded<@h0, f32>, tensor<8xf32>
+  %s = fsdp.accumulate_grad @h0 %a after %n(%g) : !fsdp.sharded<@h0, f32>, tensor<f32>, tensor<8xf32>
   return
 }
 
@@ -217,9 +217,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
 // accumulate_grad_c2
-func.func @accumulate_grad_of_none(%a: !fsdp.sharded<@h0, f32>) {
+func.func @accumulate_grad_of_none(%a: !fsdp.sharded<@h0, f32>, %n: tensor<f32>) {
   // expected-error @below {{expected a gradient for each of 1 members, got 0}}
-  %s = "fsdp.accumulate_grad"(%a) {flat_param = @h0} : (!fsdp.sharded<@h0, f32>) -> !fsdp.sharded<@h0, f32>
+  %s = "fsdp.accumulate_grad"(%a, %n) {flat_param = @h0} : (!fsdp.sharded<@h0, f32>, tensor<f32>) -> !fsdp.sharded<@h0, f32>
   return
 }
 
@@ -229,9 +229,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
 // accumulate_grad_c3
-func.func @accumulate_grad_of_another_type(%a: !fsdp.sharded<@h0, f32>, %g: tensor<8xf32>) {
+func.func @accumulate_grad_of_another_type(%a: !fsdp.sharded<@h0, f32>, %g: tensor<8xf32>, %n: tensor<f32>) {
   // expected-error @below {{failed to verify that all of {accumulator, result} have same type}}
-  %s = "fsdp.accumulate_grad"(%a, %g) {flat_param = @h0} : (!fsdp.sharded<@h0, f32>, tensor<8xf32>) -> !fsdp.unsharded<@h0, f32>
+  %s = "fsdp.accumulate_grad"(%a, %n, %g) {flat_param = @h0} : (!fsdp.sharded<@h0, f32>, tensor<f32>, tensor<8xf32>) -> !fsdp.unsharded<@h0, f32>
   return
 }
 
@@ -242,9 +242,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
 // accumulate_grad_c4
-func.func @accumulate_grad_in_another(%a: !fsdp.unsharded<@h1, f32>, %g: tensor<8xf32>) {
+func.func @accumulate_grad_in_another(%a: !fsdp.unsharded<@h1, f32>, %g: tensor<8xf32>, %n: tensor<f32>) {
   // expected-error @below {{expected an accumulator of @h0, got one of @h1}}
-  %s = fsdp.accumulate_grad @h0 %a(%g) : !fsdp.unsharded<@h1, f32>, tensor<8xf32>
+  %s = fsdp.accumulate_grad @h0 %a after %n(%g) : !fsdp.unsharded<@h1, f32>, tensor<f32>, tensor<8xf32>
   return
 }
 
@@ -255,9 +255,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {unit = ""}
 // reduce_accumulated_c1
-func.func @reduce_accumulated_of_frozen(%a: !fsdp.sharded<@h0, f32>) {
+func.func @reduce_accumulated_of_frozen(%a: !fsdp.sharded<@h0, f32>, %n: tensor<f32>) {
   // expected-error @below {{expected a trainable flat parameter, got a frozen one}}
-  %s = fsdp.reduce_accumulated %a : !fsdp.sharded<@h0, f32> -> !fsdp.sharded<@h0, f32>
+  %s = fsdp.reduce_accumulated %a over %n : !fsdp.sharded<@h0, f32>, tensor<f32> -> !fsdp.sharded<@h0, f32>
   return
 }
 
@@ -268,9 +268,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
 // reduce_accumulated_c2
-func.func @reduce_accumulated_in_another_type(%a: !fsdp.sharded<@h0, f32>) {
+func.func @reduce_accumulated_in_another_type(%a: !fsdp.sharded<@h0, f32>, %n: tensor<f32>) {
   // expected-error @below {{expected a result of type '!fsdp.sharded<@h0, f32>', got '!fsdp.sharded<@h0, bf16>'}}
-  %s = fsdp.reduce_accumulated %a : !fsdp.sharded<@h0, f32> -> !fsdp.sharded<@h0, bf16>
+  %s = fsdp.reduce_accumulated %a over %n : !fsdp.sharded<@h0, f32>, tensor<f32> -> !fsdp.sharded<@h0, bf16>
   return
 }
 
@@ -281,18 +281,9 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
 // reduce_accumulated_c3
-func.func @reduce_accumulated_of_another(%a: !fsdp.unsharded<@h0, f32>) {
+func.func @reduce_accumulated_of_another(%a: !fsdp.unsharded<@h0, f32>, %n: tensor<f32>) {
   // expected-error @below {{expected a result of type '!fsdp.sharded<@h0, f32>', got '!fsdp.sharded<@h1, f32>'}}
-  %s = fsdp.reduce_accumulated %a : !fsdp.unsharded<@h0, f32> -> !fsdp.sharded<@h1, f32>
-  return
-}
-
-// -----
-
-// zeros_c1
-func.func @zeros_of_a_tensor() {
-  // expected-error @below {{result #0 must be accumulator}}
-  %s = fsdp.zeros : tensor<8xf32>
+  %s = fsdp.reduce_accumulated %a over %n : !fsdp.unsharded<@h0, f32>, tensor<f32> -> !fsdp.sharded<@h1, f32>
   return
 }
 

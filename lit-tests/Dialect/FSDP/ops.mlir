@@ -19,7 +19,8 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"]
 
 // CHECK-LABEL: func.func @logical
 func.func @logical(%shard: !fsdp.sharded<@h0, f32>, %gw: tensor<32x32xf32>, %gb: tensor<32xf32>,
-                   %lr: tensor<f32>) -> (!fsdp.sharded<@h0, f32>, tensor<f32>) {
+                   %acc: !fsdp.unsharded<@h0, f32>, %lr: tensor<f32>)
+    -> (!fsdp.sharded<@h0, f32>, tensor<f32>) {
   // CHECK: %[[W:.*]] = fsdp.unshard %{{.*}} for forward : <@h0, f32> -> <@h0, bf16>
   %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, bf16>
   // CHECK: fsdp.member %[[W]]["h.0.bias"] : <@h0, bf16> -> tensor<32xf32>
@@ -31,12 +32,10 @@ func.func @logical(%shard: !fsdp.sharded<@h0, f32>, %gw: tensor<32x32xf32>, %gb:
   fsdp.reshard %w1 : <@h0, bf16>
   // CHECK: %[[G:.*]] = fsdp.reduce_grad @h0(%{{.*}}, %{{.*}}) : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
   %g = fsdp.reduce_grad @h0(%gw, %gb) : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
-  // CHECK: %[[Z:.*]] = fsdp.zeros : !fsdp.unsharded<@h0, f32>
-  %z = fsdp.zeros : !fsdp.unsharded<@h0, f32>
-  // CHECK: %[[A:.*]] = fsdp.accumulate_grad @h0 %[[Z]](%{{.*}}, %{{.*}}) : !fsdp.unsharded<@h0, f32>, tensor<32x32xf32>, tensor<32xf32>
-  %a = fsdp.accumulate_grad @h0 %z(%gw, %gb) : !fsdp.unsharded<@h0, f32>, tensor<32x32xf32>, tensor<32xf32>
-  // CHECK: fsdp.reduce_accumulated %[[A]] : !fsdp.unsharded<@h0, f32> -> <@h0, f32>
-  %r = fsdp.reduce_accumulated %a : !fsdp.unsharded<@h0, f32> -> !fsdp.sharded<@h0, f32>
+  // CHECK: %[[A:.*]] = fsdp.accumulate_grad @h0 %{{.*}} after %{{.*}}(%{{.*}}, %{{.*}}) : !fsdp.unsharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
+  %a = fsdp.accumulate_grad @h0 %acc after %lr(%gw, %gb) : !fsdp.unsharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
+  // CHECK: fsdp.reduce_accumulated %[[A]] over %{{.*}} : !fsdp.unsharded<@h0, f32>, tensor<f32> -> <@h0, f32>
+  %r = fsdp.reduce_accumulated %a over %lr : !fsdp.unsharded<@h0, f32>, tensor<f32> -> !fsdp.sharded<@h0, f32>
   // CHECK: %[[N:.*]] = fsdp.grad_norm %[[G]] : !fsdp.sharded<@h0, f32> -> tensor<f32>
   %n = fsdp.grad_norm %g : !fsdp.sharded<@h0, f32> -> tensor<f32>
   // CHECK: fsdp.update @sgd(%{{.*}}, %[[G]], %{{.*}}) scale %[[N]]

@@ -140,9 +140,4 @@ void initializeStates(const Manifest &manifest, char *arena) {
                    arena + state.offset);
 }
 
-void clearAccumulators(const Manifest &manifest, char *arena) {
-  for (const Accumulator &accumulator : manifest.accumulators)
-    std::memset(arena + accumulator.offset, 0, accumulator.bytes());
-}
-
 } // namespace fsdp::rt::data

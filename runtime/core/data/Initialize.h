@@ -31,9 +31,6 @@ Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
 /// Sets the optimizer's states alone to their initial values.
 void initializeStates(const Manifest &manifest, char *arena);
 
-/// Sets all accumulators to zero, as they are between two steps.
-void clearAccumulators(const Manifest &manifest, char *arena);
-
 } // namespace fsdp::rt::data
 
 #endif // FSDP_RT_CORE_DATA_INITIALIZE_H

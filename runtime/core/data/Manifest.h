@@ -218,6 +218,10 @@ struct Manifest {
   /// The scalar of a program of kind TrainAccumulated that divides what was
   /// accumulated.
   static constexpr const char *weight = "accumulation_weight";
+  /// The scalar of such a program, and of one of kind Accumulate, that is the
+  /// number of micro-batches accumulated before. With 0, accumulators are not
+  /// read.
+  static constexpr const char *accumulated = "accumulated";
   /// The named program, or null.
   const Program *findProgram(std::string_view name) const;
   /// Events of the program that has most; queues of any program, increasing.

@@ -280,10 +280,13 @@ Status checkAccumulation(const Manifest &manifest) {
         std::string("programs: expected one of kind ") +
         (first ? "train_accumulated" : "accumulate") + " beside one of kind " +
         (first ? "accumulate" : "train_accumulated") + ", got none");
-  if (!last->findScalar(Manifest::weight))
-    return Status::failed("programs: expected a scalar '" +
-                          std::string(Manifest::weight) + "' of '" +
-                          last->name + "', got none");
+  for (auto [program, name] : {std::pair(first, Manifest::accumulated),
+                               std::pair(last, Manifest::accumulated),
+                               std::pair(last, Manifest::weight)})
+    if (!program->findScalar(name))
+      return Status::failed("programs: expected a scalar '" +
+                            std::string(name) + "' of '" + program->name +
+                            "', got none");
   const std::vector<Input> &wanted = manifest.train().inputs;
   auto isAlike = [](const Input &a, const Input &b) {
     return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape;

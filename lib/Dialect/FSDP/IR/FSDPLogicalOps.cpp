@@ -42,9 +42,15 @@ LogicalResult UnshardOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   if (shard.getElementType() != param->getElementType())
     return emitAgainst(*param, *this, "expected a shard of ")
            << param->getElementType() << ", got " << shard.getElementType();
-  if (whole.getElementType() != param->getParamType())
-    return emitAgainst(*param, *this, "expected a result of ")
-           << param->getParamType() << ", got " << whole.getElementType();
+  if (whole.getElementType() != param->getParamType() &&
+      whole.getElementType() != param->getElementType()) {
+    InFlightDiagnostic diag =
+        emitAgainst(*param, *this, "expected a result of ");
+    diag << param->getParamType();
+    if (param->getElementType() != param->getParamType())
+      diag << " or " << param->getElementType();
+    return diag << ", got " << whole.getElementType();
+  }
   return success();
 }
 

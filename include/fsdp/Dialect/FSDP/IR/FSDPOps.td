@@ -188,7 +188,7 @@ def FSDP_UnshardOp : FSDP_Op<"unshard", [
     - unshard_c1: `shard` and the result name the same flat parameter, which
       exists.
     - unshard_c2: the shard has the flat parameter's state type, the result its
-      gather type.
+      gather type, or the state type for full precision.
     - unshard_c3: `instance` is not negative.
 
     Example:
@@ -292,6 +292,8 @@ def FSDP_AccumulateGradOp : FSDP_Op<"accumulate_grad", [
     accumulator gets this rank's piece of their sum over the ranks of the flat
     parameter's shard axes; a whole one gets the local gradients themselves, and
     no rank communicates. What reduce_accumulated makes of either is the same.
+    `count` micro-batches were accumulated before; where it is 0, the
+    accumulator's elements are not read.
 
     ```
     sharded   rank 0 | A + a0 + a1 |   rank 1 | B + b0 + b1 |
@@ -306,16 +308,17 @@ def FSDP_AccumulateGradOp : FSDP_Op<"accumulate_grad", [
 
     Example:
     ```mlir
-    %g = fsdp.accumulate_grad @h0 %acc(%gw, %gb) : !fsdp.sharded<@h0, f32>, tensor<32x32xf32>, tensor<32xf32>
+    %g = fsdp.accumulate_grad @h0 %acc after %n(%gw, %gb) : !fsdp.sharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$flat_param,
                        FSDP_AccumulatorType<"accumulator">:$accumulator,
+                       FSDP_ScalarTensor:$count,
                        Variadic<FSDP_LocalTensor>:$grads);
   let results = (outs FSDP_AccumulatorType<"accumulator">:$result);
   let assemblyFormat = [{
-    $flat_param $accumulator `(` $grads `)` attr-dict
-    `:` type($accumulator) `,` type($grads)
+    $flat_param $accumulator `after` $count `(` $grads `)` attr-dict
+    `:` type($accumulator) `,` type($count) `,` type($grads)
   }];
 }
 
@@ -323,8 +326,8 @@ def FSDP_ReduceAccumulatedOp : FSDP_Op<"reduce_accumulated", [
     NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "averages accumulated gradients over all ranks";
   let description = [{
-    Gives this rank's piece of the mean over all ranks of the mesh of what they
-    have accumulated; not divided by the number of micro-batches. Does what is
+    Divides what was accumulated by `weight`, before anything is rounded, and
+    gives this rank's piece of the mean over all ranks of the mesh. Does what is
     left of reduce_grad: of a sharded accumulator, the sum over the replicate
     axes.
 
@@ -336,28 +339,16 @@ def FSDP_ReduceAccumulatedOp : FSDP_Op<"reduce_accumulated", [
 
     Example:
     ```mlir
-    %g = fsdp.reduce_accumulated %acc : !fsdp.unsharded<@h0, f32> -> !fsdp.sharded<@h0, f32>
+    %g = fsdp.reduce_accumulated %acc over %n : !fsdp.unsharded<@h0, f32>, tensor<f32> -> !fsdp.sharded<@h0, f32>
     ```
   }];
-  let arguments = (ins FSDP_AccumulatorType<"accumulator">:$accumulator);
+  let arguments = (ins FSDP_AccumulatorType<"accumulator">:$accumulator,
+                       FSDP_ScalarTensor:$weight);
   let results = (outs FSDP_ShardedType:$result);
-  let assemblyFormat =
-      "$accumulator attr-dict `:` type($accumulator) `->` type($result)";
-}
-
-def FSDP_ZerosOp : FSDP_Op<"zeros", [Pure]> {
-  let summary = "an accumulator without gradients";
-  let description = [{
-    Constraints:
-    - zeros_c1: the type names a flat parameter.
-
-    Example:
-    ```mlir
-    %acc = fsdp.zeros : !fsdp.sharded<@h0, f32>
-    ```
+  let assemblyFormat = [{
+    $accumulator `over` $weight attr-dict
+    `:` type($accumulator) `,` type($weight) `->` type($result)
   }];
-  let results = (outs FSDP_AccumulatorType<"accumulator">:$result); // zeros_c1
-  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def FSDP_GradNormOp : FSDP_Op<"grad_norm", [

@@ -29,7 +29,7 @@ def FSDP_StateOp : FSDP_Op<"state", [
     |---|---|---|
     | parameter | this rank's shard of the flat parameter | its members' |
     | optimizer | what the optimizer keeps: one element per element of the flat parameter, or one value for all of them | that of the optimizer's argument |
-    | accumulator | gradients of earlier micro-batches, summed up | none: it is zero whenever a step has ended |
+    | accumulator | gradients of earlier micro-batches, summed up | none: between two steps nobody reads it |
     | buffer | a buffer of the model, each rank's own | its fully qualified name |
 
     `init` is the value before the first program runs, where no file gives
@@ -102,10 +102,11 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     | train | forward, backward, reduction, update |
     | eval | forward; no state changes |
     | accumulate | forward and backward of a micro-batch; its gradients are added to the accumulators |
-    | train_accumulated | the same of the last micro-batch; then reduction and update by the accumulators, which are zero when it ends |
+    | train_accumulated | the same of the last micro-batch; then reduction and update by the mean of all |
 
     `arena` says what its values take once they have places, `schedule` what its
-    order costs.
+    order costs, `product_type` in which type products of wider floats are
+    computed (fsdp-narrow-products); without it as they were traced.
 
     Constraints:
     - program_c1: it has one block, which fsdp.return ends.
@@ -138,6 +139,7 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
                       "::mlir::fsdp::ProgramKind::train">:$kind,
     OptionalAttr<FSDP_ArenaAttr>:$arena,
     OptionalAttr<FSDP_ScheduleAttr>:$schedule,
+    OptionalAttr<TypeAttrOf<AnyFloat>>:$product_type,
     OptionalAttr<DictArrayAttr>:$arg_attrs,
     OptionalAttr<DictArrayAttr>:$res_attrs
   );
