@@ -37,6 +37,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   flatten.mesh = options.mesh;
   flatten.strategy = options.strategy;
   flatten.paramDtype = options.paramDtype;
+  flatten.evalFullPrecision = options.evalFullPrecision;
   flatten.reduceDtype = options.reduceDtype;
   flatten.bufferDtype = options.bufferDtype;
   llvm::append_range(flatten.ignore, options.ignore);
@@ -74,6 +75,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addPass(createCSEPass());
   if (options.attention == AttentionMode::Fused)
     pm.addNestedPass<ProgramOp>(createFuseAttention());
+  pm.addNestedPass<ProgramOp>(createNarrowProducts());
+  pm.addPass(createCSEPass());
   pm.addNestedPass<ProgramOp>(createFormKernels());
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());

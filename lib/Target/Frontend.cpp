@@ -174,6 +174,7 @@ static void fillPartition(const StepOptions &options,
   partition.strategy = options.strategy;
   partition.wrap = options.wrap;
   partition.paramDtype = options.paramDtype;
+  partition.evalFullPrecision = options.evalFullPrecision;
   partition.accumulateIn = options.accumulateIn;
   partition.reduceDtype = options.reduceDtype;
   partition.bufferDtype = options.bufferDtype;

@@ -48,7 +48,9 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                 cl::desc("Parameters that are left whole, gradients averaged: "
                          "names, or globs such as *.bias"),
                 cl::cat(category)),
-      paramDtype("param-dtype", cl::desc("Gather parameters in f32, bf16, .."),
+      paramDtype("param-dtype",
+                 cl::desc("Gather parameters, and compute products, in f32, "
+                          "bf16, .."),
                  cl::cat(category)),
       reduceDtype("reduce-dtype", cl::desc("Reduce gradients in f32, bf16, .."),
                   cl::cat(category)),
@@ -70,6 +72,11 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       bucket("bucket", cl::init("auto"),
              cl::desc("auto | none: transfers that are issued together"),
              cl::cat(category)),
+      evalFullPrecision(
+          "eval-full-precision",
+          cl::desc("Evaluations gather and compute as if --param-dtype were "
+                   "not given"),
+          cl::cat(category)),
       clip("clip-norm",
            cl::desc("Compile in gradient clipping (the executable's "
                     "--clip-norm gives the norm)"),
@@ -131,6 +138,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.recompute = recompute;
   options.offload = offload;
   options.bucket = bucket;
+  options.evalFullPrecision = evalFullPrecision;
   options.clip = clip;
   options.skipNonfinite = skipNonfinite;
   options.attention = attention;

@@ -148,8 +148,8 @@ namespace {
 /// its members to the readers.
 class Gatherer {
 public:
-  explicit Gatherer(TracedStep &step)
-      : block(step.func.getBody().front()),
+  Gatherer(TracedStep &step, bool isFull)
+      : isFull(isFull), block(step.func.getBody().front()),
         phases(&block, step.getForwardRoots()),
         forwardResults(step.getForwardResults()) {
     for (auto [index, op] : llvm::enumerate(block)) {
@@ -205,8 +205,12 @@ private:
     Operation *first = firstUse.place;
     Phase phase = firstUse.isForward ? Phase::forward : Phase::backward;
     OpBuilder builder(first);
-    auto unshard = UnshardOp::create(builder, first->getLoc(),
-                                     flat.getUnshardedType(), shard, phase, 0);
+    auto type = flat.getUnshardedType();
+    if (isFull)
+      type = UnshardedType::get(type.getContext(), type.getFlatParam(),
+                                flat.getElementType());
+    auto unshard =
+        UnshardOp::create(builder, first->getLoc(), type, shard, phase, 0);
     llvm::MapVector<Value, Value> members;
     for (Use &use : uses) {
       Value &member = members[use.param];
@@ -221,6 +225,7 @@ private:
     }
   }
 
+  const bool isFull;
   Block &block;
   StepPhases phases;
   llvm::BitVector forwardResults;
@@ -323,7 +328,7 @@ private:
 } // namespace
 
 /// The function becomes a program.
-static void createProgram(TracedStep &step) {
+static void createProgram(TracedStep &step, TypeAttr productType) {
   func::FuncOp func = step.func;
   OpBuilder builder(func);
   Operation *ret = func.getBody().front().getTerminator();
@@ -331,8 +336,8 @@ static void createProgram(TracedStep &step) {
       builder, func.getLoc(), step.name,
       builder.getFunctionType(func.getBody().getArgumentTypes(),
                               ret->getOperandTypes()),
-      step.kind, ArenaAttr(), ScheduleAttr(), func.getArgAttrsAttr(),
-      func.getResAttrsAttr());
+      step.kind, ArenaAttr(), ScheduleAttr(), productType,
+      func.getArgAttrsAttr(), func.getResAttrsAttr());
   program.getBody().takeBody(func.getBody());
   builder.setInsertionPoint(ret);
   fsdp::ReturnOp::create(builder, ret->getLoc(), ret->getOperands());
@@ -415,14 +420,18 @@ private:
     for (auto [buffer, treatment] : llvm::zip(step.buffers, treatments.buffers))
       if (treatment == Treatment::Ignored)
         ignored.insert(buffer.fqn);
+    auto isFull = [&](const TracedStep &traced) {
+      return evalFullPrecision && traced.kind == ProgramKind::eval;
+    };
     StateCreator states(module, flats);
     for (TracedStep &traced : steps) {
-      shardParameters(traced, flats);
+      shardParameters(traced, flats, isFull(traced));
       if (*buffers)
         castBuffers(traced, *buffers, ignored);
       eraseParameters(traced);
       states.name(traced.func);
-      createProgram(traced);
+      createProgram(traced, *gather && !isFull(traced) ? TypeAttr::get(*gather)
+                                                       : TypeAttr());
     }
     module->setAttr(names::kStrategy,
                     StringAttr::get(&getContext(), stringifyStrategy(*chosen)));
@@ -446,11 +455,13 @@ private:
 
   /// Shards come first, in the order of flat parameters: those of which the
   /// function has a member.
-  static void shardParameters(TracedStep &step, ArrayRef<FlatParamOp> flats) {
+  /// `isFull`: gathered in the state type.
+  static void shardParameters(TracedStep &step, ArrayRef<FlatParamOp> flats,
+                              bool isFull) {
     llvm::DenseMap<Attribute, BlockArgument> arguments;
     for (ParamInfo &param : step.params)
       arguments[param.fqn] = param.arg;
-    Gatherer gatherer(step);
+    Gatherer gatherer(step, isFull);
     unsigned index = 0;
     for (FlatParamOp flat : flats) {
       SmallVector<BlockArgument> params;

@@ -142,6 +142,8 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
            "replicate axis, else full_shard)">,
     Option<"paramDtype", "param-dtype", "std::string", /*default=*/"\"\"",
            "element type parameters are gathered in; as traced where empty">,
+    Option<"evalFullPrecision", "eval-full-precision", "bool", /*default=*/"false",
+           "evaluations gather parameters in their state type">,
     Option<"reduceDtype", "reduce-dtype", "std::string", /*default=*/"\"\"",
            "element type gradients are reduced in; as traced where empty">,
     Option<"bufferDtype", "buffer-dtype", "std::string", /*default=*/"\"\"",
@@ -337,6 +339,21 @@ def FuseAttention : Pass<"fsdp-fuse-attention", "::mlir::fsdp::ProgramOp"> {
     products that is left as it is gets a remark that says why.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def NarrowProducts : Pass<"fsdp-narrow-products", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Computes products in the program's product type (L2)";
+  let description = [{
+    Rounds the operands of products, convolutions and attention of wider floats
+    to the type that `product_type` of the program names, and widens what they
+    give; without that attribute nothing is changed. A product of values that
+    depend on no parameter stays as it is; so does everything else: norms,
+    softmax, losses, sums. A value that was widened from that type, and moved, is
+    read as it was before.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
                            "::mlir::arith::ArithDialect"];
 }
 

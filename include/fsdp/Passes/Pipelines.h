@@ -29,8 +29,14 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
           "module:CLASS[,CLASS..] | size:N | blocks | pieces | none | auto"),
       llvm::cl::init("blocks")};
   Option<std::string> paramDtype{*this, "param-dtype",
-                                 llvm::cl::desc("gather in this type"),
+                                 llvm::cl::desc("gather in this type, and "
+                                                "compute products in it"),
                                  llvm::cl::init("")};
+  Option<bool> evalFullPrecision{
+      *this, "eval-full-precision",
+      llvm::cl::desc("evaluations gather and compute in the types that were "
+                     "traced"),
+      llvm::cl::init(false)};
   Option<std::string> reduceDtype{*this, "reduce-dtype",
                                   llvm::cl::desc("reduce in this type"),
                                   llvm::cl::init("")};

@@ -38,6 +38,7 @@ struct StepOptions {
   std::string mesh = "shard=1", strategy = "auto", wrap = "blocks";
   std::string paramDtype, reduceDtype, bufferDtype, optimizer;
   std::vector<std::string> ignore, replicate;
+  bool evalFullPrecision = false;
   bool clip = false, skipNonfinite = false;
   /// As the options of fsdp-plan-step.
   std::string reshardAfterForward = "auto", recompute = "auto",

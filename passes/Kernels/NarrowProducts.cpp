@@ -1,0 +1,316 @@
+//===- NarrowProducts.cpp - Products in the type of parameters ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// In a program with a product type T, a product of wider floats becomes
+//
+//   C = ext(T(A) x T(B) + T(C0))
+//
+// where T() rounds to T: what torch.autocast does to the operations of its list
+// for narrow types: products, convolutions, attention. All else stays as wide
+// as it was traced. Source: torch.amp, "CUDA Ops that can autocast to float16";
+// FSDP's MixedPrecisionPolicy(param_dtype=T).
+//
+// T(ext(x)) is x for an x in T, whatever moves elements in between: gathered
+// parameters are read as they are, and a product's result by the next one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ProgramStates.h"
+#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/IR/Matchers.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_NARROWPRODUCTS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Whether the elements of @type are floats of more bits than @narrow's.
+static bool isWider(Type type, FloatType narrow) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  return isa<RankedTensorType>(type) && element &&
+         element.getWidth() > narrow.getWidth();
+}
+
+/// Whether @op multiplies two tensors of floats wider than @type and adds up:
+/// a contraction or a convolution, but no pooling, whose window nobody reads.
+static bool isWideProduct(linalg::LinalgOp op, FloatType type) {
+  if ((!linalg::isaConvolutionOpInterface(op) &&
+       !linalg::isaContractionOpInterface(op)) ||
+      op.getNumDpsInputs() != 2 || op->getNumResults() != 1 ||
+      !op.hasPureTensorSemantics())
+    return false;
+  return llvm::all_of(op->getOpOperands(),
+                      [&](OpOperand &operand) {
+                        return isWider(operand.get().getType(), type) &&
+                               op.payloadUsesValueFromOperand(&operand);
+                      }) &&
+         llvm::all_of(
+             *op.getBlock(),
+             llvm::IsaPred<arith::MulFOp, arith::AddFOp, linalg::YieldOp>);
+}
+
+/// The values of @program that are computed from parameters.
+static llvm::DenseSet<Value> getTrainedValues(ProgramOp program) {
+  llvm::DenseSet<Value> trained;
+  ProgramStates states(program);
+  for (BlockArgument arg : program.getArguments())
+    if (states.getShard(arg.getArgNumber()))
+      trained.insert(arg);
+  program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (llvm::none_of(getReadValues(op),
+                      [&](Value value) { return trained.contains(value); }))
+      return;
+    trained.insert_range(op->getResults());
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        trained.insert_range(block.getArguments());
+  });
+  return trained;
+}
+
+namespace {
+class Narrower {
+public:
+  explicit Narrower(FloatType type) : type(type), builder(type.getContext()) {}
+
+  void narrowProduct(linalg::LinalgOp op);
+  void narrowAttention(Operation *op);
+  /// Replaces a rounding to the type of what was widened from it.
+  void dropRounding(linalg::GenericOp op);
+
+private:
+  RankedTensorType getNarrow(Value value) {
+    return cast<RankedTensorType>(value.getType()).clone(type);
+  }
+  Value narrow(Value value, Location loc);
+  Value getUnwidened(Value value);
+  void widen(Operation *narrowed, Operation *wide);
+
+  FloatType type;
+  OpBuilder builder;
+};
+} // namespace
+
+/// The one op in the body of @op that is not its yield; null where there are
+/// others, or none, or @op has more than one input.
+static Operation *getOnlyOp(linalg::GenericOp op) {
+  if (op.getNumDpsInputs() != 1 || op->getNumResults() != 1 ||
+      !llvm::hasNItems(*op.getBody(), 2) || op.getNumReductionLoops() != 0)
+    return nullptr;
+  Operation &only = op.getBody()->front();
+  return only.getNumOperands() == 1 &&
+                 only.getOperand(0) == op.getBody()->getArgument(0) &&
+                 op.getBody()->getTerminator()->getOperand(0) ==
+                     only.getResult(0)
+             ? &only
+             : nullptr;
+}
+
+/// Whether @op only gives elements other places.
+static bool isCopy(linalg::GenericOp op) {
+  return op.getNumDpsInputs() == 1 && op->getNumResults() == 1 &&
+         op.getNumReductionLoops() == 0 &&
+         op.getBody()->getTerminator()->getOperand(0) ==
+             op.getBody()->getArgument(0);
+}
+
+/// A tensor of the narrow type whose widened elements are those of @value; null
+/// where there is none.
+Value Narrower::getUnwidened(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return {};
+  if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+    Value source;
+    if (auto ext = dyn_cast_or_null<arith::ExtFOp>(getOnlyOp(generic))) {
+      if (ext.getIn().getType() != type)
+        return {};
+      source = generic.getDpsInputOperand(0)->get();
+    } else if (isCopy(generic)) {
+      source = getUnwidened(generic.getDpsInputOperand(0)->get());
+    }
+    if (!source)
+      return {};
+    AffineMap in = generic.getIndexingMapsArray()[0],
+              out = generic.getIndexingMapsArray()[1];
+    if (in == out && source.getType() == getNarrow(value))
+      return source;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(op);
+    RankedTensorType narrowed = getNarrow(value);
+    Value empty = tensor::EmptyOp::create(builder, op->getLoc(),
+                                          narrowed.getShape(), type);
+    return linalg::GenericOp::create(
+               builder, op->getLoc(), narrowed, source, empty,
+               generic.getIndexingMapsArray(), generic.getIteratorTypesArray(),
+               [](OpBuilder &b, Location loc, ValueRange args) {
+                 linalg::YieldOp::create(b, loc, args[0]);
+               })
+        .getResult(0);
+  }
+  if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp,
+           tensor::ExtractSliceOp>(op))
+    return {};
+  Value source = getUnwidened(op->getOperand(0));
+  if (!source)
+    return {};
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  SmallVector<Value> operands(op->getOperands());
+  operands[0] = source;
+  return mlir::clone(builder, op, getNarrow(value), operands)->getResult(0);
+}
+
+/// @value in elements of the type, at the insertion point.
+Value Narrower::narrow(Value value, Location loc) {
+  if (Value source = getUnwidened(value))
+    return source;
+  RankedTensorType narrowed = getNarrow(value);
+  Value empty =
+      tensor::EmptyOp::create(builder, loc, narrowed.getShape(), type);
+  auto fill = value.getDefiningOp<linalg::FillOp>();
+  if (fill && matchPattern(fill.getInputs()[0], m_AnyZeroFloat())) {
+    Value zero = arith::ConstantOp::create(builder, loc,
+                                           builder.getFloatAttr(type, 0.0));
+    return linalg::FillOp::create(builder, loc, zero, empty).getResult(0);
+  }
+  AffineMap identity = builder.getMultiDimIdentityMap(narrowed.getRank());
+  SmallVector<utils::IteratorType> iterators(narrowed.getRank(),
+                                             utils::IteratorType::parallel);
+  return linalg::GenericOp::create(
+             builder, loc, narrowed, value, empty, {identity, identity},
+             iterators,
+             [&](OpBuilder &b, Location l, ValueRange args) {
+               Value rounded = arith::TruncFOp::create(b, l, type, args[0]);
+               linalg::YieldOp::create(b, l, rounded);
+             })
+      .getResult(0);
+}
+
+/// Gives readers of @wide's results those of @narrowed.
+void Narrower::widen(Operation *narrowed, Operation *wide) {
+  for (auto [from, to] :
+       llvm::zip(narrowed->getResults(), wide->getResults())) {
+    auto result = cast<RankedTensorType>(to.getType());
+    Value value = from;
+    if (from.getType() != to.getType()) {
+      Value empty = tensor::EmptyOp::create(
+          builder, wide->getLoc(), result.getShape(), result.getElementType());
+      AffineMap identity = builder.getMultiDimIdentityMap(result.getRank());
+      SmallVector<utils::IteratorType> iterators(result.getRank(),
+                                                 utils::IteratorType::parallel);
+      value = linalg::GenericOp::create(
+                  builder, wide->getLoc(), result, from, empty,
+                  {identity, identity}, iterators,
+                  [&](OpBuilder &b, Location l, ValueRange args) {
+                    Value x = arith::ExtFOp::create(
+                        b, l, result.getElementType(), args[0]);
+                    linalg::YieldOp::create(b, l, x);
+                  })
+                  .getResult(0);
+    }
+    to.replaceAllUsesWith(value);
+  }
+  wide->erase();
+}
+
+void Narrower::narrowProduct(linalg::LinalgOp op) {
+  builder.setInsertionPoint(op);
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(narrow(operand, op.getLoc()));
+  Operation *product =
+      mlir::clone(builder, op, getNarrow(op->getResult(0)), operands);
+  // Its body adds and multiplies, and nothing else.
+  Block &body = product->getRegion(0).front();
+  for (BlockArgument arg : body.getArguments())
+    arg.setType(type);
+  for (Operation &inner : body)
+    for (Value result : inner.getResults())
+      result.setType(type);
+  widen(product, op);
+}
+
+/// Statistics, and what the score function reads, are as they were.
+void Narrower::narrowAttention(Operation *op) {
+  builder.setInsertionPoint(op);
+  SmallVector<Value> operands(op->getOperands());
+  SmallVector<Type> results(op->getResultTypes());
+  auto narrowAll = [&](std::initializer_list<OpOperand *> multiplied) {
+    for (OpOperand *operand : multiplied)
+      operands[operand->getOperandNumber()] =
+          narrow(operand->get(), op->getLoc());
+  };
+  if (auto forward = dyn_cast<AttentionOp>(op)) {
+    narrowAll({&forward.getQMutable(), &forward.getKMutable(),
+               &forward.getVMutable()});
+    results[0] = getNarrow(forward.getOut());
+  } else {
+    auto backward = cast<AttentionBackwardOp>(op);
+    narrowAll({&backward.getQMutable(), &backward.getKMutable(),
+               &backward.getVMutable(), &backward.getOutMutable(),
+               &backward.getDoutMutable()});
+    for (auto [type, value] : llvm::zip(results, op->getResults()))
+      type = getNarrow(value);
+  }
+  widen(mlir::clone(builder, op, results, operands), op);
+}
+
+void Narrower::dropRounding(linalg::GenericOp op) {
+  auto trunc = dyn_cast_or_null<arith::TruncFOp>(getOnlyOp(op));
+  if (!trunc || trunc.getType() != type)
+    return;
+  AffineMap in = op.getIndexingMapsArray()[0],
+            out = op.getIndexingMapsArray()[1];
+  Value source = getUnwidened(op.getDpsInputOperand(0)->get());
+  if (!source || in != out || source.getType() != op->getResult(0).getType())
+    return;
+  op->getResult(0).replaceAllUsesWith(source);
+  op.erase();
+}
+
+namespace {
+struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    std::optional<Type> wanted = program.getProductType();
+    if (!wanted)
+      return markAllAnalysesPreserved();
+    auto type = cast<FloatType>(*wanted);
+    llvm::DenseSet<Value> trained = getTrainedValues(program);
+    auto isTrained = [&](Value value) { return trained.contains(value); };
+    SmallVector<Operation *> products, attentions;
+    program.getBody().walk([&](Operation *op) {
+      // What is made of positions and constants alone, such as the angles of
+      // rotary embeddings, is as exact as it was traced.
+      auto product = dyn_cast<linalg::LinalgOp>(op);
+      if (product && isWideProduct(product, type) &&
+          llvm::any_of(product.getDpsInputs(), isTrained))
+        products.push_back(op);
+      if (isa<AttentionOp, AttentionBackwardOp>(op) &&
+          isWider(op->getResult(0).getType(), type) &&
+          llvm::any_of(op->getOperands(), isTrained))
+        attentions.push_back(op);
+    });
+    Narrower narrower(type);
+    for (Operation *op : products)
+      narrower.narrowProduct(cast<linalg::LinalgOp>(op));
+    for (Operation *op : attentions)
+      narrower.narrowAttention(op);
+    SmallVector<linalg::GenericOp> generics;
+    program.getBody().walk(
+        [&](linalg::GenericOp op) { generics.push_back(op); });
+    for (linalg::GenericOp op : generics)
+      narrower.dropRounding(op);
+  }
+};
+} // namespace
