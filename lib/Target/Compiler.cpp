@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Compiler.h"
+#include "AccumulateChoice.h"
 #include "MakeCompileReport.h"
 #include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
@@ -71,23 +72,41 @@ private:
   bool choosesWrap() const {
     return options.wrap == kChosenWrap && !options.schedule.cluster.empty();
   }
+  bool choosesAccumulators() const {
+    return options.accumulateIn == AccumulateIn::Auto &&
+           !options.schedule.cluster.empty();
+  }
+  /// What came of planning programs of a copy of the step.
+  struct Trial {
+    StepScheduler::Choices choices;
+    /// A memory budget that would do for all of them, in bytes.
+    int64_t leastBudget = 0;
+  };
+  llvm::Expected<Trial> tryStep(const StepOptions &changed,
+                                llvm::function_ref<bool(ProgramOp)> isTried);
   llvm::Error tryWrap(StringRef wrap);
   void chooseWrap();
   void reportWraps();
+  llvm::Error tryAccumulators(AccumulateIn in);
+  void chooseAccumulators();
+  void reportAccumulators();
   llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
                            StringRef manifest);
 
-  /// With the wrap that was chosen, once it is.
+  /// With the wrap and the accumulators that were chosen, once they are.
   CompileOptions options;
   Frontend frontend;
   Stopwatch &watch;
   OutputFile output, header;
   /// Set where the step is scheduled.
   std::optional<StepScheduler> schedule;
-  /// Wraps that were tried, and the plan of each; the one that was taken.
+  /// Wraps and accumulators that were tried, and what was planned for each; the
+  /// ones that were taken, and what was planned for these.
   SmallVector<WrapTrial> wraps;
-  SmallVector<StepScheduler::Choice> choices;
-  size_t wrap = 0;
+  SmallVector<AccumulateTrial> accumulators;
+  SmallVector<StepScheduler::Choices> planned;
+  size_t wrap = 0, accumulator = 0;
+  StepScheduler::Choices choices;
 };
 } // namespace
 
@@ -194,6 +213,10 @@ llvm::Error Compiler::readSchedule() {
       return llvm::createStringError(
           "expected --cluster beside --wrap auto, got none: "
           "without one nothing is chosen");
+    if (options.accumulateIn == AccumulateIn::Auto)
+      return llvm::createStringError(
+          "expected --cluster beside --accumulate-in auto, got none: "
+          "without one nothing is chosen");
     return llvm::Error::success();
   }
   auto created = StepScheduler::create(wanted, options, options.toolDir);
@@ -204,6 +227,10 @@ llvm::Error Compiler::readSchedule() {
     return llvm::createStringError(
         "expected --order scheduled beside --wrap auto, got " + wanted.order +
         ": nothing else makes a plan");
+  if (options.accumulateIn == AccumulateIn::Auto && !wanted.hasPlan())
+    return llvm::createStringError(
+        "expected --order scheduled beside --accumulate-in auto, got " +
+        wanted.order + ": nothing else makes a plan");
   if (!wanted.memoryBudget.empty()) {
     const Cluster &cluster = schedule->getCluster();
     warnAboveDevice(schedule->getBudget() + cluster.device.reservedBytes,
@@ -231,28 +258,52 @@ llvm::Error Compiler::writeReport() {
   });
 }
 
-/// Plans a copy of the step as it would be compiled with that wrap. Says
-/// nothing: where a wrap cannot be, others can.
-llvm::Error Compiler::tryWrap(StringRef wrap) {
+/// Plans programs of a copy of the step as they would be compiled with these
+/// options. Says nothing: where one choice cannot be, others can.
+llvm::Expected<Compiler::Trial>
+Compiler::tryStep(const StepOptions &changed,
+                  llvm::function_ref<bool(ProgramOp)> isTried) {
   OwningOpRef<ModuleOp> module = frontend.getModule().clone();
   ScopedDiagnosticHandler quiet(module->getContext(),
                                 [](Diagnostic &) { return success(); });
-  CompileOptions changed = options;
-  changed.wrap = wrap.str();
   if (llvm::Error error = frontend.partition(*module, changed))
-    return error;
+    return std::move(error);
   if (llvm::Error error = frontend.makeKernels(*module, changed))
-    return error;
+    return std::move(error);
   StepScheduler scheduler = *schedule;
   if (hasCode())
     if (llvm::Error error = makeKernelCode(*module, &scheduler))
-      return error;
-  auto choice = scheduler.choose(frontend, getTrainProgram(*module));
-  if (!choice)
-    return choice.takeError();
-  wraps.push_back({wrap.str(), choice->fits(), choice->outcome.time,
-                   scheduler.getBudgetFor(choice->leastBytes)});
-  choices.push_back(std::move(*choice));
+      return std::move(error);
+  Trial trial;
+  for (auto program : module->getOps<ProgramOp>()) {
+    if (!isTried(program))
+      continue;
+    auto choice = scheduler.choose(frontend, program);
+    if (!choice)
+      return choice.takeError();
+    trial.leastBudget =
+        std::max(trial.leastBudget, scheduler.getBudgetFor(choice->leastBytes));
+    trial.choices[program.getSymName()] = std::move(*choice);
+  }
+  return trial;
+}
+
+/// Of the program that trains.
+llvm::Error Compiler::tryWrap(StringRef wrap) {
+  CompileOptions changed = options;
+  changed.wrap = wrap.str();
+  // What is chosen afterwards takes at least as much memory.
+  if (choosesAccumulators())
+    changed.accumulateIn = AccumulateIn::Shard;
+  auto trial = tryStep(changed, [](ProgramOp program) {
+    return program.getKind() == ProgramKind::train;
+  });
+  if (!trial)
+    return trial.takeError();
+  const StepScheduler::Choice &choice = trial->choices.begin()->second;
+  wraps.push_back(
+      {wrap.str(), choice.fits(), choice.outcome.time, trial->leastBudget});
+  planned.push_back(std::move(trial->choices));
   return llvm::Error::success();
 }
 
@@ -266,6 +317,7 @@ void Compiler::chooseWrap() {
     return;
   wrap = pickWrap(wraps);
   options.wrap = wraps[wrap].wrap;
+  choices = planned[wrap];
 }
 
 /// A remark for each wrap that was tried, and all of them in a line.
@@ -286,6 +338,66 @@ void Compiler::reportWraps() {
       missed << remark::reason("{0} is no slower", wraps[wrap].wrap);
   }
   llvm::errs() << makePrintable(describeWraps(wraps, wrap)) << "\n";
+}
+
+/// Of all programs: their states have room in each.
+llvm::Error Compiler::tryAccumulators(AccumulateIn in) {
+  CompileOptions changed = options;
+  changed.accumulateIn = in;
+  auto trial = tryStep(changed, [](ProgramOp) { return true; });
+  if (!trial)
+    return trial.takeError();
+  AccumulateTrial tried;
+  tried.in = in;
+  tried.fits = llvm::all_of(trial->choices,
+                            [](const auto &it) { return it.second.fits(); });
+  tried.leastBudget = trial->leastBudget;
+  for (const auto &[name, choice] : trial->choices) {
+    tried.arenaBytes = std::max(tried.arenaBytes, choice.outcome.bytes);
+    if (name == names::kAccumulate)
+      tried.microBatch = choice.outcome.time;
+    if (name == names::kTrainAccumulated)
+      tried.last = choice.outcome.time;
+  }
+  accumulators.push_back(tried);
+  planned.push_back(std::move(trial->choices));
+  return llvm::Error::success();
+}
+
+void Compiler::chooseAccumulators() {
+  planned.clear();
+  // Where none can be, compiling the first says why.
+  choices.clear();
+  for (AccumulateIn in : {AccumulateIn::Shard, AccumulateIn::Whole})
+    llvm::consumeError(tryAccumulators(in));
+  options.accumulateIn = AccumulateIn::Shard;
+  if (accumulators.empty())
+    return;
+  accumulator = pickAccumulate(accumulators);
+  options.accumulateIn = accumulators[accumulator].in;
+  choices = planned[accumulator];
+}
+
+/// A remark for each kind of accumulators that was tried, and all in a line.
+void Compiler::reportAccumulators() {
+  if (accumulators.empty())
+    return;
+  Location loc = frontend.getModule().getLoc();
+  auto remarkOn = remark::RemarkOpts::name("AccumulateIn")
+                      .category("fsdp-add-accumulation");
+  const AccumulateTrial &taken = accumulators[accumulator];
+  for (auto [i, trial] : llvm::enumerate(accumulators)) {
+    if (i == accumulator && trial.fits) {
+      remark::passed(loc, remarkOn) << describe(trial);
+      continue;
+    }
+    auto missed = remark::missed(loc, remarkOn);
+    missed << describe(trial);
+    if (trial.fits)
+      missed << remark::reason("micro-batches in {0} are no slower",
+                               stringify(taken.in));
+  }
+  llvm::errs() << describeTrials(accumulators, accumulator) << "\n";
 }
 
 llvm::Error Compiler::compile() {
@@ -373,15 +485,18 @@ llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
 /// From the step that was read to the output that was asked for.
 SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
   using Emit = CompileOptions::Emit;
-  RemarkingPass units{"fsdp-assign-units", true, choosesWrap()};
+  SmallVector<RemarkingPass> choosing = {
+      {"fsdp-assign-units", true, choosesWrap()}};
+  if (choosesAccumulators())
+    choosing.push_back({"fsdp-add-accumulation", true, true});
   if (options.emit == Emit::L1)
-    return {{[&] { return makeLogical(); }, {units}},
+    return {{[&] { return makeLogical(); }, choosing},
             {[&] { return print(); }}};
 
   SmallVector<Stage> stages;
   stages.push_back(
       {[&] { return frontend.partition(frontend.getModule(), options); },
-       {units}});
+       choosing});
   Stage kernels{
       [&] { return frontend.makeKernels(frontend.getModule(), options); }};
   if (options.attention == AttentionMode::Fused)
@@ -401,9 +516,7 @@ SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
   if (!options.schedule.cluster.empty())
     stages.push_back({[&]() -> llvm::Error {
                         if (llvm::Error error =
-                                choices.empty()
-                                    ? schedule->run(frontend)
-                                    : schedule->run(frontend, choices[wrap]))
+                                schedule->run(frontend, choices))
                           return error;
                         schedule->report(frontend.getModule());
                         return llvm::Error::success();
@@ -436,8 +549,11 @@ llvm::Error Compiler::run() {
     return error;
   if (choosesWrap())
     chooseWrap();
+  if (choosesAccumulators())
+    chooseAccumulators();
   startRemarks();
   reportWraps();
+  reportAccumulators();
   for (const Stage &stage : stages)
     if (llvm::Error error = stage.run())
       return error;

@@ -215,25 +215,24 @@ StepScheduler::getRemarkingPasses(const ScheduleOptions &options) {
   return passes;
 }
 
-llvm::Error StepScheduler::run(Frontend &frontend,
-                               std::optional<Choice> known) const {
-  ModuleOp module = frontend.getModule();
-  ProgramOp train = getTrainProgram(module);
-  for (auto program : module.getOps<ProgramOp>())
+llvm::Error StepScheduler::run(Frontend &frontend, const Choices &known) const {
+  for (auto program : frontend.getModule().getOps<ProgramOp>()) {
+    auto it = known.find(program.getSymName());
     if (llvm::Error error =
-            run(frontend, program, program == train ? known : std::nullopt))
+            run(frontend, program, it == known.end() ? nullptr : &it->second))
       return error;
+  }
   return llvm::Error::success();
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend, ProgramOp program,
-                               std::optional<Choice> known) const {
+                               const Choice *known) const {
   Choice choice;
   choice.order = {budget, 0};
   bool isPlanned = options.hasPlan();
   if (isPlanned) {
-    auto chosen = known ? llvm::Expected<Choice>(std::move(*known))
-                        : choose(frontend, program);
+    auto chosen =
+        known ? llvm::Expected<Choice>(*known) : choose(frontend, program);
     if (!chosen)
       return chosen.takeError();
     choice = *chosen;

@@ -19,3 +19,12 @@ fsdp.program eval @accumulate(%x: tensor<4xf32> {fsdp.input = {name = "x"}}) -> 
   fsdp.return %x : tensor<4xf32>
 }
 }
+
+// -----
+
+// expected-error @below {{expected a step with gradients to accumulate, got none}}
+module {
+fsdp.program eval @evaluate(%x: tensor<4xf32> {fsdp.input = {name = "x"}}) -> (tensor<4xf32> {fsdp.output = {name = "y"}}) {
+  fsdp.return %x : tensor<4xf32>
+}
+}

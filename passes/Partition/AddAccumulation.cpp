@@ -51,8 +51,11 @@ struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
       return signalPassFailure();
     }
     ProgramOp train = getTrainProgram(module);
-    if (!train || getResultsWith(train, names::kGradShard).empty())
-      return markAllAnalysesPreserved();
+    if (!train || getResultsWith(train, names::kGradShard).empty()) {
+      emitInputError(module, "expected a step with gradients to accumulate, "
+                             "got none");
+      return signalPassFailure();
+    }
     for (StringRef name : {names::kAccumulate, names::kTrainAccumulated})
       if (Operation *present = module.lookupSymbol(name)) {
         InFlightDiagnostic diag =

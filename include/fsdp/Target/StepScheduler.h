@@ -65,12 +65,14 @@ public:
     bool fits() const { return leastBytes == 0; }
   };
 
+  /// By the names of programs.
+  using Choices = llvm::StringMap<Choice>;
+
   /// Brings each program to L3 and places its arena: with the plan and in the
   /// order that fitStep finds for the budget, as fsdp-plan does. If none fits,
-  /// the error says which budget would do. @known: what choose() gave for a
-  /// copy of the program that trains.
-  llvm::Error run(Frontend &frontend,
-                  std::optional<Choice> known = std::nullopt) const;
+  /// the error says which budget would do. @known: what choose() gave for
+  /// copies of some.
+  llvm::Error run(Frontend &frontend, const Choices &known = {}) const;
 
   /// Says on stderr what the programs that run() made take by the cost model,
   /// and what no order could beat.
@@ -95,7 +97,7 @@ private:
   void fillPlan(OpPassManager &pm, const Choice &choice) const;
   void fillOrder(OpPassManager &pm, const Choice &choice) const;
   llvm::Error run(Frontend &frontend, ProgramOp program,
-                  std::optional<Choice> known) const;
+                  const Choice *known) const;
   /// Orders @program as it is, and places its arena.
   llvm::Error order(Frontend &frontend, ProgramOp program,
                     const Choice &choice) const;
