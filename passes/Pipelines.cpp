@@ -40,6 +40,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   flatten.evalFullPrecision = options.evalFullPrecision;
   flatten.reduceDtype = options.reduceDtype;
   flatten.bufferDtype = options.bufferDtype;
+  flatten.outputDtype = options.outputDtype;
   llvm::append_range(flatten.ignore, options.ignore);
   llvm::append_range(flatten.replicate, options.replicate);
   pm.addPass(createFlattenParameters(flatten));

@@ -178,6 +178,7 @@ static void fillPartition(const StepOptions &options,
   partition.accumulateIn = options.accumulateIn;
   partition.reduceDtype = options.reduceDtype;
   partition.bufferDtype = options.bufferDtype;
+  partition.outputDtype = options.outputDtype;
   partition.optimizer = options.optimizer;
   partition.clip = options.clip;
   partition.skipNonfinite = options.skipNonfinite;

@@ -104,6 +104,7 @@ static std::string describeOptions(const PlanOptions &options) {
       {"param-dtype", &PlanOptions::paramDtype},
       {"reduce-dtype", &PlanOptions::reduceDtype},
       {"buffer-dtype", &PlanOptions::bufferDtype},
+      {"output-dtype", &PlanOptions::outputDtype},
       {"optimizer", &PlanOptions::optimizer},
       {"reshard-after-forward", &PlanOptions::reshardAfterForward},
       {"recompute", &PlanOptions::recompute},
@@ -125,6 +126,8 @@ static std::string describeOptions(const PlanOptions &options) {
     result.push_back("--clip-norm");
   if (options.skipNonfinite)
     result.push_back("--skip-nonfinite");
+  if (options.evalFullPrecision)
+    result.push_back("--eval-full-precision");
   if (options.attention != unset.attention)
     result.push_back("--attention decomposed");
   return llvm::join(result, " ");

@@ -55,7 +55,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       reduceDtype("reduce-dtype", cl::desc("Reduce gradients in f32, bf16, .."),
                   cl::cat(category)),
       bufferDtype("buffer-dtype",
-                  cl::desc("Keep float buffers in f32, bf16, .."),
+                  cl::desc("Read buffers of wider floats in f32, bf16, .."),
+                  cl::cat(category)),
+      outputDtype("output-dtype",
+                  cl::desc("What evaluations return, in f32, bf16, .."),
                   cl::cat(category)),
       reshardAfterForward(
           "reshard-after-forward", cl::init("auto"),
@@ -134,6 +137,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.paramDtype = paramDtype;
   options.reduceDtype = reduceDtype;
   options.bufferDtype = bufferDtype;
+  options.outputDtype = outputDtype;
   options.reshardAfterForward = reshardAfterForward;
   options.recompute = recompute;
   options.offload = offload;
@@ -178,7 +182,7 @@ llvm::Error StepCommandLine::check() const {
   if (auto limit = parseInputLimit(inputLimit); !limit)
     return limit.takeError();
   return expectTexts({&optimizerFile, &optimizer, &mesh, &strategy, &wrap,
-                      &paramDtype, &reduceDtype, &bufferDtype,
+                      &paramDtype, &reduceDtype, &bufferDtype, &outputDtype,
                       &reshardAfterForward, &recompute, &offload, &bucket});
 }
 
@@ -256,9 +260,16 @@ llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
                   options.strategy,
                   {"auto", "full_shard", "hybrid_shard"},
                   "the others keep parameters gathered for backward"};
-  if (options.reshardAfterForward != "true" || holds(rule))
-    return llvm::Error::success();
-  return refuse("reshard-after-forward", rule);
+  if (options.reshardAfterForward == "true" && !holds(rule))
+    return refuse("reshard-after-forward", rule);
+  OptionRule precision{nullptr,
+                       "--param-dtype",
+                       options.paramDtype,
+                       {},
+                       "without it, all is computed as it was traced"};
+  if (options.evalFullPrecision && !holds(precision))
+    return refuse("eval-full-precision", precision);
+  return llvm::Error::success();
 }
 
 int mlir::fsdp::reportError(const llvm::Twine &message) {

@@ -1,5 +1,7 @@
 // RUN: fsdp-opt %s --fsdp-logical=mesh=shard=2 | FileCheck %s --check-prefix=L1
 // RUN: fsdp-opt %s --fsdp-partition=mesh=shard=2 | FileCheck %s --check-prefix=L2
+// RUN: fsdp-opt %s --fsdp-partition='mesh=shard=2 param-dtype=bf16 buffer-dtype=bf16 output-dtype=bf16' | FileCheck %s --check-prefixes=NARROW,OUTPUT
+// RUN: fsdp-opt %s --fsdp-partition='mesh=shard=2 param-dtype=bf16 buffer-dtype=bf16 output-dtype=bf16 eval-full-precision' | FileCheck %s --check-prefixes=FULL,OUTPUT
 
 // An evaluation beside the step: both read the same states; the evaluation has
 // its own batch, takes only the units that it reads, and writes nothing.
@@ -30,6 +32,28 @@
 // L2-NOT:     fsdp.reduce_scatter
 // L2:         fsdp.all_reduce %{{.*}} on @mesh["shard"] divisor 2 : tensor<f32>
 // L2:         fsdp.return
+
+// In full precision, what trains is narrow still. Buffers and shards are kept in
+// the types that were traced; what is returned is narrow either way.
+// NARROW:   fsdp.state @buffer.count buffer "count" : tensor<f32>
+// NARROW:   fsdp.program @train(
+// NARROW-SAME: product_type = bf16
+// NARROW:     fsdp.all_gather {{.*}} : tensor<32xbf16> -> tensor<64xbf16>
+// NARROW:   fsdp.program eval @evaluate(
+// NARROW-SAME: product_type = bf16
+// NARROW:     arith.truncf %{{.*}} : f32 to bf16
+// NARROW:     fsdp.all_gather {{.*}} : tensor<32xbf16> -> tensor<64xbf16>
+// FULL:     fsdp.program @train(
+// FULL-SAME:  product_type = bf16
+// FULL:       fsdp.all_gather {{.*}} : tensor<32xbf16> -> tensor<64xbf16>
+// FULL:     fsdp.program eval @evaluate(
+// FULL-NOT:   product_type
+// FULL-NOT:   arith.truncf
+// FULL:       fsdp.all_gather {{.*}} : tensor<32xf32> -> tensor<64xf32>
+// OUTPUT:     linalg.add
+// OUTPUT:     %[[Y:.*]] = linalg.add {{.*}} -> tensor<4xf32>
+// OUTPUT:     %[[OUT:.*]] = linalg.generic {{.*}} ins(%[[Y]] : tensor<4xf32>) outs(%{{.*}} : tensor<4xbf16>)
+// OUTPUT:     fsdp.return %{{.*}}, %[[OUT]] : tensor<f32>, tensor<4xbf16>
 
 #id = affine_map<(i) -> (i)>
 #sum = affine_map<(i) -> ()>

@@ -16,6 +16,11 @@
 // RUN: %{refuse}param-dtype=fp16 2>&1 | FileCheck %s --check-prefix=DTYPE
 // RUN: %{refuse}reduce-dtype=i32 2>&1 | FileCheck %s --check-prefix=REDUCE-DTYPE
 // RUN: %{refuse}buffer-dtype=half 2>&1 | FileCheck %s --check-prefix=BUFFER-DTYPE
+// RUN: %{refuse}output-dtype=half 2>&1 | FileCheck %s --check-prefix=OUTPUT-DTYPE
+// RUN: %{refuse}output-dtype=bf16 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// RUN: %{refuse}'param-dtype=bf16 eval-full-precision' 2>&1 | FileCheck %s --check-prefix=FULL
+// RUN: %{refuse}'eval-full-precision' 2>&1 | FileCheck %s --check-prefix=FULL-ALONE
+// RUN: %{refuse}param-dtype=f64 2>&1 | FileCheck %s --check-prefix=WIDER
 // RUN: %{refuse}'ignore=decoder.*' 2>&1 | FileCheck %s --check-prefix=IGNORE
 // RUN: %{refuse}'ignore=*' 2>&1 | FileCheck %s --check-prefix=ALL-IGNORED
 // RUN: %{refuse}'replicate=norm.running_mean' 2>&1 | FileCheck %s --check-prefix=REPLICATE
@@ -36,6 +41,11 @@
 // DTYPE:         error: expected f32, f64, bf16 or f16 as param-dtype, got 'fp16'
 // REDUCE-DTYPE:  error: expected f32, f64, bf16 or f16 as reduce-dtype, got 'i32'
 // BUFFER-DTYPE:  error: expected f32, f64, bf16 or f16 as buffer-dtype, got 'half'
+// OUTPUT-DTYPE:  error: expected f32, f64, bf16 or f16 as output-dtype, got 'half'
+// OUTPUT:        error: expected a function that evaluates (fsdp-export --eval) beside output-dtype, got none
+// FULL:          error: expected a function that evaluates (fsdp-export --eval) beside eval-full-precision, got none
+// FULL-ALONE:    error: expected a param-dtype beside eval-full-precision, got none
+// WIDER:         error: expected 'f32', or a type of fewer bits, as param-dtype, since parameter "{{.*}}" is computed with in that type, got 'f64'
 // IGNORE:        error: expected an ignore pattern that matches a parameter or buffer, got 'decoder.*'
 // ALL-IGNORED:   error: expected a trainable parameter that is not ignored, got none among 5
 // REPLICATE:     error: expected a replicate pattern that matches a parameter, got 'norm.running_mean'

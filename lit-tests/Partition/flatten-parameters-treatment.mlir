@@ -21,20 +21,21 @@
 // PARAM:  @blocks.0 {{.*}} state f32 gather f16 reduce f16
 // REDUCE: @blocks.0 {{.*}} state f32 gather f32 reduce bf16
 
-// A buffer is kept in the type, read and written through casts; integers stay.
-// BUFFER:      fsdp.state @buffer.norm.running_mean buffer "norm.running_mean" : tensor<4xbf16>
+// A buffer is rounded to the type where it is read; what is kept is not, and
+// integers stay.
+// BUFFER:      fsdp.state @buffer.norm.running_mean buffer "norm.running_mean" : tensor<4xf32>
 // BUFFER-NEXT: fsdp.state @buffer.mask buffer "mask" : tensor<2xi64>
 // BUFFER:      fsdp.program @train(
-// BUFFER-SAME:   %[[MEAN:[a-z0-9]+]]: tensor<4xbf16> {fsdp.state = @buffer.norm.running_mean}
+// BUFFER-SAME:   %[[MEAN:[a-z0-9]+]]: tensor<4xf32> {fsdp.state = @buffer.norm.running_mean}
 // BUFFER-SAME:   tensor<2xi64> {fsdp.state = @buffer.mask}
-// BUFFER-SAME: -> ({{.*}}, tensor<4xbf16> {fsdp.state = @buffer.norm.running_mean})
-// BUFFER:        %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[MEAN]] : tensor<4xbf16>)
-// BUFFER:          arith.extf
-// BUFFER:        %[[NORM:.*]]:2 = "nn.norm"(%{{.*}}, %[[WIDE]])
-// BUFFER:        "nn.norm_grad"(%{{.*}}, %{{.*}}, %[[WIDE]])
-// BUFFER:        %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[NORM]]#1 : tensor<4xf32>)
+// BUFFER-SAME: -> ({{.*}}, tensor<4xf32> {fsdp.state = @buffer.norm.running_mean})
+// BUFFER:        %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[MEAN]] : tensor<4xf32>) outs(%{{.*}} : tensor<4xbf16>)
 // BUFFER:          arith.truncf
-// BUFFER:        return {{.*}}, %[[NARROW]] :
+// BUFFER:        %[[ROUNDED:.*]] = linalg.generic {{.*}} ins(%[[NARROW]] : tensor<4xbf16>) outs(%{{.*}} : tensor<4xf32>)
+// BUFFER:          arith.extf
+// BUFFER:        %[[NORM:.*]]:2 = "nn.norm"(%{{.*}}, %[[ROUNDED]])
+// BUFFER:        "nn.norm_grad"(%{{.*}}, %{{.*}}, %[[ROUNDED]])
+// BUFFER:        return {{.*}}, %[[NORM]]#1 :
 // SAME-NOT:    linalg.generic
 
 // What is ignored is left alone: whole, neither cast nor reduced.

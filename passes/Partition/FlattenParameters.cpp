@@ -235,26 +235,36 @@ private:
 };
 } // namespace
 
-/// Keeps float buffers in `type`: casts them where they are read and written.
-/// Those of ignored modules stay as they are.
-static void castBuffers(TracedStep &step, FloatType type,
-                        const llvm::DenseSet<Attribute> &ignored) {
-  Block &block = step.func.getBody().front();
+/// Rounds buffers of floats wider than `type` to it where they are read. What
+/// is kept, and saved, is as wide as it was traced; its readers see what they
+/// would if it had been rounded before. Those of ignored modules stay as they
+/// are.
+static void roundBuffers(TracedStep &step, FloatType type,
+                         const llvm::DenseSet<Attribute> &ignored) {
   for (BufferInfo &buffer : step.buffers) {
     auto traced = cast<RankedTensorType>(buffer.arg.getType());
-    if (!isa<FloatType>(traced.getElementType()) ||
-        traced.getElementType() == type || ignored.contains(buffer.fqn))
+    auto element = dyn_cast<FloatType>(traced.getElementType());
+    if (!element || element.getWidth() <= type.getWidth() ||
+        ignored.contains(buffer.fqn))
       continue;
-    buffer.arg.setType(traced.clone(type));
-    OpBuilder builder = OpBuilder::atBlockBegin(&block);
-    Value wide = createCast(builder, buffer.arg.getLoc(), buffer.arg, traced);
-    buffer.arg.replaceAllUsesExcept(wide, wide.getDefiningOp());
-    if (!buffer.update)
-      continue;
-    OpOperand &update = block.getTerminator()->getOpOperand(*buffer.update);
-    builder.setInsertionPoint(block.getTerminator());
-    update.set(createCast(builder, buffer.arg.getLoc(), update.get(),
-                          traced.clone(type)));
+    OpBuilder builder = OpBuilder::atBlockBegin(&step.func.getBody().front());
+    Location loc = buffer.arg.getLoc();
+    Value narrow = createCast(builder, loc, buffer.arg, traced.clone(type));
+    Value rounded = createCast(builder, loc, narrow, traced);
+    buffer.arg.replaceAllUsesExcept(rounded, narrow.getDefiningOp());
+  }
+}
+
+/// Returns what a step that evaluates returns, its loss aside, in `type`.
+static void castOutputs(TracedStep &step, FloatType type) {
+  Operation *ret = step.func.getBody().front().getTerminator();
+  OpBuilder builder(ret);
+  for (OpOperand &result : ret->getOpOperands()) {
+    auto traced = dyn_cast<RankedTensorType>(result.get().getType());
+    if (traced && isa<FloatType>(traced.getElementType()) &&
+        step.func.getResultAttr(result.getOperandNumber(), names::kOutput))
+      result.set(
+          createCast(builder, ret->getLoc(), result.get(), traced.clone(type)));
   }
 }
 
@@ -375,6 +385,40 @@ private:
            << kFloatTypeWords << " as " << option << ", got '" << text << "'";
   }
 
+  /// Options that only evaluations read need one.
+  LogicalResult checkEvaluations(ArrayRef<TracedStep> steps, FloatType gather) {
+    func::FuncOp func = steps.front().func;
+    if (evalFullPrecision && !gather)
+      return emitInputError(func, "expected a param-dtype beside "
+                                  "eval-full-precision, got none");
+    bool evaluates = llvm::any_of(steps, [](const TracedStep &step) {
+      return step.kind == ProgramKind::eval;
+    });
+    for (auto [isGiven, option] :
+         {std::pair(bool(evalFullPrecision), "eval-full-precision"),
+          std::pair(!outputDtype.empty(), "output-dtype")})
+      if (isGiven && !evaluates)
+        return emitInputError(func, "expected a function that evaluates "
+                                    "(fsdp-export --eval) beside ")
+               << option << ", got none";
+    return success();
+  }
+
+  /// Nothing is computed in more bits than it was traced in.
+  LogicalResult checkGatherType(TracedStep &step, ArrayRef<FlatPlan> plans,
+                                FloatType gather) {
+    for (const FlatPlan &plan : plans)
+      if (gather && gather != plan.elementType &&
+          gather.getWidth() >= plan.elementType.getIntOrFloatBitWidth() &&
+          plan.treatment != Treatment::Ignored)
+        return emitInputError(step.func, "expected ")
+               << plan.elementType << ", or a type of fewer bits, as "
+               << "param-dtype, since parameter "
+               << step.params[plan.params.front()].fqn
+               << " is computed with in that type, got " << gather;
+    return success();
+  }
+
   /// The first of @steps trains: it decides for all.
   LogicalResult flatten(ModuleOp module, MutableArrayRef<TracedStep> steps) {
     TracedStep &step = steps.front();
@@ -387,9 +431,13 @@ private:
       return fail(func, chosen.takeError());
     FailureOr<FloatType> gather = readType(func, "param-dtype", paramDtype),
                          reduce = readType(func, "reduce-dtype", reduceDtype),
-                         buffers = readType(func, "buffer-dtype", bufferDtype);
+                         buffers = readType(func, "buffer-dtype", bufferDtype),
+                         outputs = readType(func, "output-dtype", outputDtype);
     FailureOr<std::vector<std::string>> units = getUnits(step);
-    if (failed(gather) || failed(reduce) || failed(buffers) || failed(units))
+    if (failed(gather) || failed(reduce) || failed(buffers) ||
+        failed(outputs) || failed(units))
+      return failure();
+    if (failed(checkEvaluations(steps, *gather)))
       return failure();
     Treatments treatments(step);
     if (llvm::Error error =
@@ -413,6 +461,8 @@ private:
       ranks *= axis == "shard" ? shape->shard : shape->replicate;
     std::vector<FlatPlan> plans =
         planFlatParams(step, *units, treatments.params, ranks);
+    if (failed(checkGatherType(step, plans, *gather)))
+      return failure();
 
     SmallVector<FlatParamOp> flats = createFlatParams(
         module, step, plans, *shape, *chosen, *gather, *reduce);
@@ -426,8 +476,10 @@ private:
     StateCreator states(module, flats);
     for (TracedStep &traced : steps) {
       shardParameters(traced, flats, isFull(traced));
-      if (*buffers)
-        castBuffers(traced, *buffers, ignored);
+      if (*buffers && !isFull(traced))
+        roundBuffers(traced, *buffers, ignored);
+      if (*outputs && traced.kind == ProgramKind::eval)
+        castOutputs(traced, *outputs);
       eraseParameters(traced);
       states.name(traced.func);
       createProgram(traced, *gather && !isFull(traced) ? TypeAttr::get(*gather)

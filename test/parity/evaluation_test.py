@@ -5,6 +5,7 @@ ranks, and what PyTorch makes of each with the initial parameters in eval mode.
 """
 import array
 import json
+import struct
 import unittest
 
 from steps import HAS_MPI, STEPS, StepTest, fixture, ranks_of, read_tensors, write_tensors
@@ -25,6 +26,12 @@ def distance(got, want):
     """The largest difference, relative to the largest value."""
     scale = max(abs(value) for value in want)
     return max(abs(one - other) for one, other in zip(got, want)) / scale
+
+
+def rounded(value):
+    """Its bf16, to the nearest, of two the even one."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).to_bytes(2, "little")
 
 
 class Evaluation(StepTest):
@@ -85,6 +92,43 @@ class Evaluation(StepTest):
             for backend in ("local", "mpi") if HAS_MPI and not options else ("local",):
                 with self.subTest(mesh=mesh, options=options, backend=backend):
                     self.check_outputs(mesh, *options, backend=backend)
+
+    def evaluated(self, program, mesh):
+        """What --save-outputs has of the initial parameters."""
+        saved = self.place("out.safetensors")
+        outcome = self.execute([program, "-n", ranks_of(mesh), "--params", fixture.params, "--threads", 1,
+                                "--eval-data", self.data(ranks_of(mesh)), "--save-outputs", saved])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return read_tensors(saved)
+
+    def test_output_type(self):
+        # The same values, rounded; the loss stays as it is.
+        wide = self.evaluated(self.compile(fixture, "shard=2"), "shard=2")
+        narrow = self.evaluated(self.compile(fixture, "shard=2", "--output-dtype", "bf16"), "shard=2")
+        self.assertEqual(wide.keys(), narrow.keys())
+        self.assertEqual(wide["loss"], narrow["loss"])
+        for name in wide.keys() - {"loss"}:
+            self.assertEqual((narrow[name][0], narrow[name][1]), ("BF16", wide[name][1]))
+            self.assertEqual(narrow[name][2], b"".join(map(rounded, floats(wide[name][2]))))
+
+    def test_buffer_type(self):
+        # Buffers are read in it, and kept and saved as they were traced: any program resumes from them.
+        plain = self.compile(fixture, "shard=2")
+        narrow = self.compile(fixture, "shard=2", "--buffer-dtype", "bf16")
+        self.assertNotEqual(self.evaluated(plain, "shard=2"), self.evaluated(narrow, "shard=2"))
+        folder = self.place("saves")
+        self.train(narrow, fixture, "shard=2", "--save", folder, steps=2)
+        saved = read_tensors(folder / "step-00000002" / "params.safetensors")
+        given = read_tensors(fixture.params)
+        self.assertEqual({name: dtype for name, (dtype, _, _) in saved.items()},
+                         {name: dtype for name, (dtype, _, _) in given.items()})
+        means = [floats(data) for name, (_, _, data) in saved.items() if name.endswith("running_mean")]
+        self.assertTrue(means)
+        for values in means:
+            self.assertTrue(any(struct.pack("<f", value)[:2] != b"\0\0" for value in values))
+        outcome = self.execute([plain, "-n", 2, "--resume", folder, "--data", fixture.batches, "--steps", 3,
+                                "--lr", fixture.lr, "--threads", 1])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
 
     def test_training_goes_on(self):
         # Train, evaluate and train again, in each order: states and losses hold the same bits.

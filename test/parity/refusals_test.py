@@ -79,7 +79,11 @@ class Refusals(StepTest):
                 (["--mesh", MESH, "--wrap", "module:Nope"], ["there are ", "GPT2Block", "Nope"]),
                 (["--mesh", MESH, "--param-dtype", "f12"], ["param-dtype", "f12"]),
                 (["--mesh", MESH, "--reduce-dtype", "i8"], ["reduce-dtype", "i8"]),
-                (["--mesh", MESH, "--buffer-dtype", "half"], ["buffer-dtype", "half"])]:
+                (["--mesh", MESH, "--buffer-dtype", "half"], ["buffer-dtype", "half"]),
+                (["--mesh", MESH, "--param-dtype", "f64"], ["param-dtype", "f64"]),
+                (["--mesh", MESH, "--output-dtype", "bf16"], ["output-dtype", "fsdp-export --eval"]),
+                (["--mesh", MESH, "--eval-full-precision"], ["--param-dtype beside --eval-full-precision"]),
+                (["--mesh", MESH, "--param-dtype", "bf16", "--eval-full-precision"], ["fsdp-export --eval"])]:
             with self.subTest(options=options):
                 outcome = self.execute([BIN / "fsdp-compile", self.fixture.model, *options,
                                         "-o", self.folder / "none"])

@@ -146,6 +146,9 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
            "evaluations gather parameters in their state type">,
     Option<"reduceDtype", "reduce-dtype", "std::string", /*default=*/"\"\"",
            "element type gradients are reduced in; as traced where empty">,
+    Option<"outputDtype", "output-dtype", "std::string", /*default=*/"\"\"",
+           "element type of what evaluations return beside their loss; as traced "
+           "where empty">,
     Option<"bufferDtype", "buffer-dtype", "std::string", /*default=*/"\"\"",
            "element type float buffers are kept in; as traced where empty">,
     ListOption<"ignore", "ignore", "std::string",

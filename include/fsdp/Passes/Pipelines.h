@@ -41,8 +41,12 @@ struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
                                   llvm::cl::desc("reduce in this type"),
                                   llvm::cl::init("")};
   Option<std::string> bufferDtype{*this, "buffer-dtype",
-                                  llvm::cl::desc("keep buffers in this type"),
+                                  llvm::cl::desc("read buffers in this type"),
                                   llvm::cl::init("")};
+  Option<std::string> outputDtype{
+      *this, "output-dtype",
+      llvm::cl::desc("evaluations return outputs in this type"),
+      llvm::cl::init("")};
   Option<std::string> optimizer{*this, "optimizer",
                                 llvm::cl::desc("built-in optimizer"),
                                 llvm::cl::init("")};

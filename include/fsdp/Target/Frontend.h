@@ -36,7 +36,7 @@ struct StepOptions {
   int64_t inputLimit = kDefaultInputLimit;
   /// As the options of fsdp-partition.
   std::string mesh = "shard=1", strategy = "auto", wrap = "blocks";
-  std::string paramDtype, reduceDtype, bufferDtype, optimizer;
+  std::string paramDtype, reduceDtype, bufferDtype, outputDtype, optimizer;
   std::vector<std::string> ignore, replicate;
   bool evalFullPrecision = false;
   bool clip = false, skipNonfinite = false;

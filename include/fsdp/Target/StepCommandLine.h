@@ -66,7 +66,7 @@ private:
   llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
       wrap;
   llvm::cl::list<std::string> ignore, replicate;
-  llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype;
+  llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype, outputDtype;
   llvm::cl::opt<std::string> reshardAfterForward, recompute, offload, bucket;
   llvm::cl::opt<bool> evalFullPrecision, clip, skipNonfinite;
   llvm::cl::opt<AttentionMode> attention;
