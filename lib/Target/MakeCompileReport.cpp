@@ -29,17 +29,27 @@ static std::string getPlace(Location loc) {
   return "";
 }
 
+/// As it is in its order, with the scheduler's bound.
+static llvm::Expected<PlanVariant> simulate(ProgramOp op, StringRef order,
+                                            const Cluster &cluster) {
+  FailureOr<StepProgram> program = extractStepProgram(op);
+  if (failed(program))
+    return llvm::createStringError("could not report on " + op.getSymName());
+  auto cost = createClusterCost(cluster, *program);
+  if (!cost)
+    return cost.takeError();
+  PlanVariant variant =
+      simulateVariant(order.str(), order.str(), std::move(*program),
+                      *cost->model, cost->placements);
+  variant.bound = op.getScheduleAttr().getBound();
+  variant.arenaBytes = variant.program.arenaBytes;
+  return variant;
+}
+
 llvm::Expected<CompileReport>
 fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
                         const StepScheduler &scheduler,
                         ArrayRef<LoggedRemark> remarks) {
-  ProgramOp step = getTrainProgram(module);
-  FailureOr<StepProgram> program = extractStepProgram(step);
-  if (failed(program))
-    return llvm::createStringError("could not report on " + options.input);
-  auto cost = createClusterCost(scheduler.getCluster(), *program);
-  if (!cost)
-    return cost.takeError();
   CompileReport report;
   report.model = getModelName(options.input);
   report.mesh = options.mesh;
@@ -47,12 +57,21 @@ fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
     report.strategy = strategy.str();
   report.cluster = scheduler.getCluster().name;
   report.order = options.schedule.order;
-  report.arenaBytes = program->arenaBytes;
   report.budget = scheduler.getBudget();
-  report.variant =
-      simulateVariant(report.order, report.order, std::move(*program),
-                      *cost->model, cost->placements);
-  report.variant.bound = step.getScheduleAttr().getBound();
+  ProgramOp train = getTrainProgram(module);
+  for (auto program : module.getOps<ProgramOp>()) {
+    auto variant = simulate(program, report.order, scheduler.getCluster());
+    if (!variant)
+      return variant.takeError();
+    if (program == train) {
+      report.variant = std::move(*variant);
+      continue;
+    }
+    int64_t bytes = variant->arenaBytes;
+    report.further.push_back({program.getSymName().str(),
+                              stringifyProgramKind(program.getKind()).str(),
+                              std::move(*variant), bytes});
+  }
   for (const LoggedRemark &remark : remarks)
     report.remarks.push_back({remark.kind, remark.pass, remark.name,
                               getPlace(remark.loc), remark.text});

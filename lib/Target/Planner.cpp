@@ -128,6 +128,10 @@ static std::string describeOptions(const PlanOptions &options) {
     result.push_back("--skip-nonfinite");
   if (options.evalFullPrecision)
     result.push_back("--eval-full-precision");
+  if (options.accumulateIn != unset.accumulateIn)
+    result.push_back(options.accumulateIn == AccumulateIn::Shard
+                         ? "--accumulate-in shard"
+                         : "--accumulate-in whole");
   if (options.attention != unset.attention)
     result.push_back("--attention decomposed");
   return llvm::join(result, " ");
@@ -200,6 +204,9 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   report.model = source.getName();
   report.items = source.getItems();
   report.options = describeOptions(options);
+  if (llvm::Error error = addFurtherPrograms(*planned->step, *cluster, options,
+                                             settings, report))
+    return error;
   source.getWatch().lap("schedule and simulate");
   if (!options.compare.empty()) {
     PlanOptions taken = options;

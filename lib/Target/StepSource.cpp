@@ -98,11 +98,19 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
             pm.addNestedPass<ProgramOp>(createPlanArena());
           }))
     return error;
-  FailureOr<StepProgram> program = extractStepProgram(getTrainProgram(*module));
-  if (failed(program))
-    return llvm::createStringError("could not plan " + settings.input);
   LoweredStep step;
-  step.program = std::move(*program);
+  ProgramOp train = getTrainProgram(*module);
+  for (auto program : module->getOps<ProgramOp>()) {
+    FailureOr<StepProgram> extracted = extractStepProgram(program);
+    if (failed(extracted))
+      return llvm::createStringError("could not plan " + settings.input);
+    if (program == train)
+      step.program = std::move(*extracted);
+    else
+      step.further.push_back({program.getSymName().str(),
+                              stringifyProgramKind(program.getKind()).str(),
+                              std::move(*extracted)});
+  }
   if (auto strategy = (*module)->getAttrOfType<StringAttr>(names::kStrategy))
     step.strategy = strategy.str();
   step.wrap = settings.wrap;
@@ -209,6 +217,10 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
     return llvm::createStringError(
         "expected --order in_order, fsdp, scheduled or planned, got '" +
         options.order + "'");
+  if (options.accumulateIn == AccumulateIn::Auto)
+    return llvm::createStringError(
+        "expected --accumulate-in shard or whole, got auto: fsdp-compile "
+        "chooses");
   auto fsdpOptions = parseFSDPOptions(options.fsdp);
   if (!fsdpOptions)
     return fsdpOptions.takeError();
@@ -271,12 +283,12 @@ llvm::Expected<PlanVariant> fsdp::simulateBest(const PlanReport &report,
                          *cost->model, cost->placements);
 }
 
-llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
-                                             const Cluster &cluster,
-                                             const PlanOptions &options,
-                                             const PlanSettings &settings,
-                                             const CostFactors &factors) {
-  auto cost = createScaledCost(cluster, step.program, factors);
+/// @program: of @step, or beside it.
+static llvm::Expected<PlanReport>
+planProgram(const StepProgram &program, const LoweredStep &step,
+            const Cluster &cluster, const PlanOptions &options,
+            const PlanSettings &settings, const CostFactors &factors) {
+  auto cost = createScaledCost(cluster, program, factors);
   if (!cost)
     return cost.takeError();
   PlanReport report;
@@ -294,15 +306,47 @@ llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
                            " that the device has");
   if (!cluster.stepProfile.empty())
     report.notes.push_back(std::to_string(cost->profiledKernels) + " of " +
-                           std::to_string(step.program.kernels.size()) +
+                           std::to_string(program.kernels.size()) +
                            " kernels take the times in " + cluster.stepProfile +
                            ", the others what the cluster file says");
   llvm::append_range(report.notes, step.notes);
   report.launch = factors.noLaunch ? 0 : cost->launch;
-  if (llvm::Error error = makePlan(step.program, std::move(cost->model),
+  if (llvm::Error error = makePlan(program, std::move(cost->model),
                                    cost->placements, settings, report))
     return error;
   return report;
+}
+
+llvm::Expected<PlanReport> fsdp::planLowered(const LoweredStep &step,
+                                             const Cluster &cluster,
+                                             const PlanOptions &options,
+                                             const PlanSettings &settings,
+                                             const CostFactors &factors) {
+  return planProgram(step.program, step, cluster, options, settings, factors);
+}
+
+llvm::Error fsdp::addFurtherPrograms(const LoweredStep &step,
+                                     const Cluster &cluster,
+                                     const PlanOptions &options,
+                                     const PlanSettings &settings,
+                                     PlanReport &report) {
+  PlanSettings only = settings;
+  only.onlyPlan = true;
+  for (const LoweredProgram &it : step.further) {
+    auto planned =
+        planProgram(it.program, step, cluster, options, only, CostFactors());
+    if (!planned)
+      return planned.takeError();
+    if (!planned->fits())
+      report.notes.push_back(
+          it.name + " does not fit: " + describeMisfit(*planned, it.name) +
+          "; its plan is the one for --memory-budget " +
+          formatBudget(planned->getBudgetFor(planned->leastBudget)));
+    report.further.push_back({it.name, it.kind,
+                              std::move(planned->variants.back()),
+                              planned->leastBudget});
+  }
+  return llvm::Error::success();
 }
 
 llvm::Expected<FastestPlan> fsdp::planFastest(const LoweredSteps &steps,

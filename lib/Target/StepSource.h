@@ -17,10 +17,18 @@
 
 namespace mlir::fsdp {
 
+/// A program that was partitioned with a step: its symbol and kind.
+struct LoweredProgram {
+  std::string name, kind;
+  sched::StepProgram program;
+};
+
 /// A step that was partitioned, without its IR. Plans of it on several threads
 /// only read it.
 struct LoweredStep {
   sched::StepProgram program;
+  /// What the module holds beside it, in that order.
+  std::vector<LoweredProgram> further;
   std::string strategy, wrap;
   /// What the reader must know of the kernels that were made.
   std::vector<std::string> notes;
@@ -63,7 +71,8 @@ private:
   std::map<std::string, Outcome> lowered;
 };
 
-/// --memory-budget, --compute-dtype and --order.
+/// --memory-budget, --compute-dtype, --order, and what else can be refused
+/// before a step is read.
 llvm::Error readSettings(const PlanOptions &options, PlanSettings &settings);
 
 /// --cluster.
@@ -76,6 +85,12 @@ llvm::Expected<PlanReport> planLowered(const LoweredStep &step,
                                        const PlanOptions &options,
                                        const PlanSettings &settings,
                                        const CostFactors &factors = {});
+/// Plans the programs beside @step as it was planned in @report, for the same
+/// budget. What does not fit is a note.
+llvm::Error addFurtherPrograms(const LoweredStep &step, const Cluster &cluster,
+                               const PlanOptions &options,
+                               const PlanSettings &settings,
+                               PlanReport &report);
 /// The fastest of @steps that fits, and its plan, which says why.
 struct FastestPlan {
   std::shared_ptr<const LoweredStep> step;

@@ -22,12 +22,15 @@ struct ReportedRemark {
   std::string kind, pass, name, place, text;
 };
 
-/// One compiled step. The variant's bound is the scheduler's.
+/// One compiled step, and what is compiled with it. The variant's bound is the
+/// scheduler's.
 struct CompileReport {
   std::string model, mesh, strategy, cluster, order;
   PlanVariant variant;
-  /// Of the arena as it was packed, and what it may take.
-  int64_t arenaBytes = 0, budget = 0;
+  /// Bytes that an arena may take.
+  int64_t budget = 0;
+  /// As they were compiled, in the order of the module.
+  std::vector<FurtherProgram> further;
   std::vector<ReportedRemark> remarks;
 };
 

@@ -93,6 +93,18 @@ struct WhatIf {
   bool fits() const { return leastBudget <= budget; }
 };
 
+/// A program of the module beside the one that trains, simulated: it evaluates,
+/// or runs a micro-batch whose gradients are accumulated.
+struct FurtherProgram {
+  /// Its symbol, and the word of its ProgramKind.
+  std::string name, kind;
+  /// As it was planned or compiled, with its bound and what its arena takes.
+  PlanVariant variant;
+  /// A budget that works, in bytes: that arena, or where none fits, the
+  /// smallest that was found.
+  int64_t leastBudget = 0;
+};
+
 /// What a step trains on: the elements of the first integer input if it has
 /// sequences, else samples.
 struct StepItems {
@@ -142,6 +154,8 @@ struct PlanReport {
   std::array<double, kNumCostDtypes> peakFlops = {};
   /// The arena of the program before it is scheduled.
   int64_t arenaBytes = 0;
+  /// Planned for the same budget, in the order of the module.
+  std::vector<FurtherProgram> further;
   /// What the planner decided, in sentences; none where nothing was.
   std::vector<std::string> decisions;
   /// What the reader must know of these numbers.
@@ -203,6 +217,8 @@ struct PlanSettings {
   /// With onlyBest: what a similar step fitted with is tried first, and taken
   /// if this one does.
   ModelBudgets likely;
+  /// Of a program beside the step: leaves all orders but the plan out.
+  bool onlyPlan = false;
 };
 
 /// @program as it is, simulated; every transfer stands where its data lets it.
@@ -269,15 +285,20 @@ std::string formatBudget(int64_t bytes);
 /// The bytes that this says.
 int64_t roundBudget(int64_t bytes);
 
-/// "expected a memory budget of at least ..., got ..".
-std::string describeMisfit(const PlanReport &report);
+/// "expected a memory budget of at least ..., got ..", of the step, or of
+/// @program beside it.
+std::string describeMisfit(const PlanReport &report,
+                           llvm::StringRef program = "");
 
 /// Parts of the text that another report has, too: what was exposed with its
-/// causes; memory by purpose at the peak.
+/// causes; memory by purpose at the peak; the programs beside the step, with
+/// their times as parts of its own, @step, and nothing where there are none.
 void printTransfers(const PlanVariant &variant,
                     llvm::ArrayRef<ReportedTransfer> transfers,
                     llvm::raw_ostream &os);
 void printPeak(const PlanVariant &variant, llvm::raw_ostream &os);
+void printFurtherPrograms(llvm::ArrayRef<FurtherProgram> programs, Time step,
+                          int64_t budget, llvm::raw_ostream &os);
 
 void printPlanText(const PlanReport &report, llvm::raw_ostream &os);
 void printPlanJson(const PlanReport &report, llvm::raw_ostream &os);

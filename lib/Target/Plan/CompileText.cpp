@@ -81,7 +81,7 @@ void mlir::fsdp::printCompileReport(const CompileReport &report,
   os << format("step %.3f ms, bound %.3f ms, gap %.1f %%; arena ",
                toMs(timeline.step), toMs(variant.bound),
                100.0 * variant.getGap())
-     << formatBytes(report.arenaBytes) << " of " << formatBytes(report.budget)
+     << formatBytes(variant.arenaBytes) << " of " << formatBytes(report.budget)
      << "\n";
   os << format("compute %.3f ms, exposed communication %.3f ms (%.1f %% of the "
                "step)\n\n",
@@ -89,6 +89,7 @@ void mlir::fsdp::printCompileReport(const CompileReport &report,
                100.0 * double(timeline.exposed) /
                    double(std::max<Time>(1, timeline.step)));
   printPeak(variant, os);
+  printFurtherPrograms(report.further, timeline.step, report.budget, os);
   os << "\nexposed collectives";
   printTransfers(variant, getExposed(variant), os);
   printUnits(variant.program, os);

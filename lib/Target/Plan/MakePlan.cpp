@@ -176,7 +176,7 @@ private:
   llvm::Error repeatAll(StepProgram &program);
   llvm::Error addFSDP(const Task &task);
   llvm::Error addKeepingFSDP(const Task &task);
-  llvm::Error addOrders(const StepProgram &program);
+  llvm::Error addOrders(StepProgram program);
   llvm::Error fit(ProgramTrials &trials);
   llvm::Error fitQuickly(ProgramTrials &trials);
   llvm::Error addPlanned(const StepProgram &program);
@@ -312,7 +312,10 @@ llvm::Error Planner::addKeepingFSDP(const Task &task) {
              scheduleLikeFSDP(kept->step.problem, settings.fsdp));
 }
 
-llvm::Error Planner::addOrders(const StepProgram &program) {
+llvm::Error Planner::addOrders(StepProgram program) {
+  if (settings.rules.recompute == PlanRules::Recompute::Full)
+    if (llvm::Error error = repeatAll(program))
+      return error;
   auto task = getTask(program);
   if (!task)
     return task.takeError();
@@ -449,12 +452,9 @@ llvm::Error Planner::run(StepProgram program) {
       if (kernel.kind != KernelKind::Vector && kernel.kind != KernelKind::Copy)
         addFlops(kernel, report);
     }
-  StepProgram unplanned = program;
-  if (settings.rules.recompute == PlanRules::Recompute::Full)
-    if (llvm::Error error = repeatAll(unplanned))
+  if (!settings.onlyPlan)
+    if (llvm::Error error = addOrders(program))
       return error;
-  if (llvm::Error error = addOrders(unplanned))
-    return error;
   return addPlanned(program);
 }
 

@@ -75,21 +75,26 @@ static void writeTransfer(llvm::json::OStream &json, const PlanVariant &variant,
   });
 }
 
+/// What it takes in all.
+static void writeTotals(llvm::json::OStream &json, const PlanVariant &variant) {
+  const Timeline &timeline = variant.timeline;
+  json.attribute("title", variant.title);
+  json.attribute("step_ms", toMs(timeline.step));
+  json.attribute("compute_ms", toMs(timeline.compute));
+  json.attribute("exposed_ms", toMs(timeline.exposed));
+  // Of its own kernels and collectives: other orders do other work.
+  if (variant.bound) {
+    json.attribute("bound_ms", toMs(variant.bound));
+    json.attribute("gap", variant.getGap());
+  }
+  writeMemory(json, getMemoryPeak(variant.memory));
+}
+
 static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
                          const PlanVariant &variant) {
-  const Timeline &timeline = variant.timeline;
   json.object([&] {
     json.attribute("order", variant.name);
-    json.attribute("title", variant.title);
-    json.attribute("step_ms", toMs(timeline.step));
-    json.attribute("compute_ms", toMs(timeline.compute));
-    json.attribute("exposed_ms", toMs(timeline.exposed));
-    // Of its own kernels and collectives: other orders do other work.
-    if (variant.bound) {
-      json.attribute("bound_ms", toMs(variant.bound));
-      json.attribute("gap", variant.getGap());
-    }
-    writeMemory(json, getMemoryPeak(variant.memory));
+    writeTotals(json, variant);
     json.attribute("over_budget", report.isOverBudget(variant));
     if (variant.hostPeak)
       json.attribute("host_peak_bytes", variant.hostPeak);
@@ -100,6 +105,22 @@ static void writeVariant(llvm::json::OStream &json, const PlanReport &report,
       for (const ReportedTransfer &transfer : getTransfers(variant))
         writeTransfer(json, variant, transfer);
     });
+  });
+}
+
+/// A program beside the step.
+static void writeFurther(llvm::json::OStream &json, const PlanReport &report,
+                         const FurtherProgram &it) {
+  bool fits = it.leastBudget <= report.budget;
+  json.object([&] {
+    json.attribute("name", it.name);
+    json.attribute("kind", it.kind);
+    writeTotals(json, it.variant);
+    if (it.variant.hostPeak)
+      json.attribute("host_peak_bytes", it.variant.hostPeak);
+    json.attribute("fits", fits);
+    json.attribute(fits ? "planned_arena_bytes" : "least_budget_bytes",
+                   it.leastBudget);
   });
 }
 
@@ -186,6 +207,11 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
       for (const PlanVariant &variant : report.variants)
         writeVariant(json, report, variant);
     });
+    if (!report.further.empty())
+      json.attributeArray("programs", [&] {
+        for (const FurtherProgram &it : report.further)
+          writeFurther(json, report, it);
+      });
     // The program as compiled, simulated, and as a rank ran it.
     json.attributeArray("compared", [&] {
       for (const PlanVariant &variant : report.compared)

@@ -221,12 +221,14 @@ int64_t PlanReport::getPlannedBudget() const {
   return fits() ? budget : roundBudget(getBudgetFor(leastBudget)) - reserved;
 }
 
-std::string mlir::fsdp::describeMisfit(const PlanReport &report) {
+std::string mlir::fsdp::describeMisfit(const PlanReport &report,
+                                       llvm::StringRef program) {
   // Not rounded: what is there may look like what is needed.
   return llvm::formatv(
       "expected a memory budget of at least {0}{1} bytes ({2} for the "
-      "arena, {3} for driver and libraries), got {4}",
+      "arena{5}, {3} for driver and libraries), got {4}",
       report.isLeastPacked ? "" : "about ",
       report.getBudgetFor(report.leastBudget), formatBytes(report.leastBudget),
-      formatBytes(report.reserved), report.given);
+      formatBytes(report.reserved), report.given,
+      program.empty() ? "" : (" of " + program).str());
 }

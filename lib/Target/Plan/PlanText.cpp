@@ -90,6 +90,41 @@ void mlir::fsdp::printPeak(const PlanVariant &variant, llvm::raw_ostream &os) {
        << "\n";
 }
 
+void mlir::fsdp::printFurtherPrograms(llvm::ArrayRef<FurtherProgram> programs,
+                                      Time step, int64_t budget,
+                                      llvm::raw_ostream &os) {
+  if (programs.empty())
+    return;
+  os << "\nprograms beside the step\n";
+  for (const FurtherProgram &it : programs) {
+    const Timeline &timeline = it.variant.timeline;
+    os << "  " << it.name;
+    if (it.kind != it.name)
+      os << " (" << it.kind << ")";
+    os << format(": %.3f ms (%.1f %% of the step), bound %.3f ms, gap %.1f "
+                 "%%; arena ",
+                 toMs(timeline.step),
+                 100.0 * double(timeline.step) /
+                     double(std::max<Time>(1, step)),
+                 toMs(it.variant.bound), 100.0 * it.variant.getGap())
+       << formatBytes(it.variant.arenaBytes)
+       << (it.leastBudget > budget ? " (over the budget)" : "") << "\n";
+    os << format("    compute %.3f ms, exposed communication %.3f ms\n",
+                 toMs(timeline.compute), toMs(timeline.exposed));
+    MemoryPoint peak = getMemoryPeak(it.variant.memory);
+    os << "    memory at the peak: " << formatBytes(peak.getTotal());
+    llvm::ListSeparator separator(", ");
+    os << " (";
+    for (auto [name, bytes] : llvm::zip(kPurposeNames, peak.bytes))
+      if (bytes)
+        os << separator << name << " " << formatBytes(bytes);
+    os << ")";
+    if (it.variant.hostPeak)
+      os << ", of the host " << formatBytes(it.variant.hostPeak);
+    os << "\n";
+  }
+}
+
 void mlir::fsdp::printPlanText(const PlanReport &report,
                                llvm::raw_ostream &os) {
   const PlanVariant &best = report.getBest();
@@ -154,6 +189,9 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
                : format("about %.1f", room))
        << " times the " << report.items.name
        << " a rank, beside which collectives stay as they are\n";
+  printFurtherPrograms(report.further, timeline.step, report.budget, os);
+  if (!report.further.empty() && !report.notes.empty())
+    os << "\n";
   for (const std::string &note : report.notes)
     os << "note: " << note << "\n";
 }
