@@ -717,7 +717,10 @@ fsdp::extractStepProgram(ProgramOp step,
     origins->clear();
   FailureOr<StepProgram> program =
       Extraction(step, origins ? *origins : ignored).extract();
-  if (succeeded(program) && !meshes.empty())
+  if (failed(program))
+    return failure();
+  if (!meshes.empty())
     program->worldSize = (*meshes.begin()).getWorldSize();
+  program->isStep = step.getKind() == ProgramKind::train;
   return program;
 }

@@ -91,7 +91,9 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
         llvm::count_if(program.kernels, [&](const KernelCost &kernel) {
           return measured->seconds(kernel).has_value();
         });
-    if (cost.profiledKernels == 0)
+    // A profile is of steps: another program may share no kernel with one, and
+    // then takes the times of the cluster file.
+    if (cost.profiledKernels == 0 && program.isStep)
       return llvm::createStringError(
           "expected times of this step's kernels in " + cluster.stepProfile +
           ", got none");

@@ -55,6 +55,7 @@ StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
   copy.unitMembers = program.unitMembers;
   copy.modules = program.modules;
   copy.worldSize = program.worldSize;
+  copy.isStep = program.isStep;
   copy.ops.reserve(program.ops.size());
   return copy;
 }

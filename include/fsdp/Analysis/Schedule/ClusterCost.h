@@ -27,8 +27,9 @@ struct ClusterCost {
 };
 
 /// The cost model of @cluster for @program's groups; with the device table and
-/// the profile that it names. An error where the ranks do not fit, where no link
-/// connects a group, or where the profile has none of the program's kernels.
+/// the profile that it names. An error where the ranks do not fit, where no
+/// link connects a group, or where the profile has none of the kernels of a
+/// step.
 llvm::Expected<ClusterCost> createClusterCost(const Cluster &cluster,
                                               const StepProgram &program);
 

@@ -162,6 +162,8 @@ struct StepProgram {
   /// Names of modules of the model, "loss" and "gradient norm".
   std::vector<std::string> modules;
   int64_t worldSize = 1;
+  /// It is the module's step, not a program beside it.
+  bool isStep = true;
   /// 0 where nobody has placed the buffers for this order. Then offsets are
   /// those of another order: they still say which ranges of one buffer overlap.
   int64_t arenaBytes = 0;
