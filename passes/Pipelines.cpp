@@ -123,6 +123,15 @@ void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {
   pm.addPass(createAdoptKernels());
 }
 
+void fsdp::buildArenaPipeline(OpPassManager &pm, bool guard) {
+  LayoutStateOptions states;
+  states.guard = guard;
+  pm.addPass(createLayoutState(states));
+  PlanArenaOptions arena;
+  arena.guard = guard;
+  pm.addNestedPass<ProgramOp>(createPlanArena(arena));
+}
+
 void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16) {
   OpPassManager &kernels = pm.nest<func::FuncOp>();
   kernels.addPass(createCanonicalizerPass());
@@ -169,6 +178,11 @@ void fsdp::registerAllPasses() {
         buildOptimizePipeline);
     PassPipelineRegistration<>("fsdp-cpu-kernels", "code for kernels on CPUs",
                                buildCpuKernelPipeline);
+    PassPipelineRegistration<ArenaPipelineOptions>(
+        "fsdp-arena", "L2 to L3: a place for every state and value",
+        [](OpPassManager &pm, const ArenaPipelineOptions &options) {
+          buildArenaPipeline(pm, options.guard);
+        });
     PassPipelineRegistration<>(
         "fsdp-lower-to-llvm", "kernels and runtime calls to LLVM",
         [](OpPassManager &pm) { buildLowerToLLVMPipeline(pm); });

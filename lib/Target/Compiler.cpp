@@ -435,12 +435,8 @@ llvm::Error Compiler::makeArena() {
                                    : "verify schedule";
   auto build = [&](OpPassManager &pm) {
     // The scheduler has packed it within the budget; borders come on top.
-    PlanArenaOptions arena;
-    arena.guard = options.guard;
-    if (options.guard)
-      pm.addPass(createLayoutState({/*guard=*/true}));
     if (!schedule || options.guard)
-      pm.addNestedPass<ProgramOp>(createPlanArena(arena));
+      buildArenaPipeline(pm, options.guard);
     VerifyScheduleOptions verify;
     verify.budget = getArenaBudget();
     pm.addNestedPass<ProgramOp>(createVerifySchedule(verify));

@@ -87,10 +87,7 @@ protected:
     check(frontend->runPipeline("all", [&](OpPassManager &pm) {
       pm.addNestedPass<ProgramOp>(createOffloadActivations());
       buildCpuKernelPipeline(pm);
-      PlanArenaOptions arena;
-      arena.guard = true;
-      pm.addPass(createLayoutState({/*guard=*/true}));
-      pm.addNestedPass<ProgramOp>(createPlanArena(arena));
+      buildArenaPipeline(pm, /*guard=*/true);
     }));
     step = getTrainProgram(frontend->getModule());
   }

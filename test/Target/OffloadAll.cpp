@@ -93,9 +93,7 @@ static llvm::Error plan(Frontend &frontend, StringRef toolDir) {
       pm.addNestedPass<ProgramOp>(createScheduleStep(schedule));
     }
     buildCpuKernelPipeline(pm);
-    PlanArenaOptions arena;
-    arena.guard = guard;
-    pm.addNestedPass<ProgramOp>(createPlanArena(arena));
+    buildArenaPipeline(pm, guard);
     pm.addNestedPass<ProgramOp>(createVerifySchedule());
   });
 }

@@ -85,6 +85,14 @@ struct KernelOptions : PassPipelineOptions<KernelOptions> {
       llvm::cl::init(false)};
 };
 
+/// Options of `fsdp-arena`.
+struct ArenaPipelineOptions : PassPipelineOptions<ArenaPipelineOptions> {
+  Option<bool> guard{
+      *this, "guard",
+      llvm::cl::desc("leave bytes free behind each state and buffer"),
+      llvm::cl::init(false)};
+};
+
 /// L0 to L1: units, flat parameters, reduced gradients, optimizer.
 void buildLogicalPipeline(OpPassManager &pm, const PartitionOptions &options);
 
@@ -152,6 +160,10 @@ void buildOptimizePipeline(OpPassManager &pm, const OptimizeOptions &options);
 /// Code for every kernel: a BLAS call, vector loops, or bufferized loops.
 /// Registered as `fsdp-cpu-kernels`.
 void buildCpuKernelPipeline(OpPassManager &pm);
+
+/// L2 to L3: a place for every state and value, whatever places there were.
+/// @guard: with borders behind all of them. Registered as `fsdp-arena`.
+void buildArenaPipeline(OpPassManager &pm, bool guard = false);
 
 /// Kernels and runtime calls to the LLVM dialect. Registered as
 /// `fsdp-lower-to-llvm`. `expandBf16`: the processor does not round to bf16, so
