@@ -19,7 +19,7 @@ static Status refuse(const std::string &what) {
 }
 
 /// The code of a program carries the digest of what it was lowered from:
-/// another one, or one whose manifest was changed since, has another.
+/// another one has another.
 static Status checkCertificate(const fsdp_rt_program &code,
                                const data::Program &program) {
   if (!code.certificate != !program.certificate)
@@ -32,8 +32,23 @@ static Status checkCertificate(const fsdp_rt_program &code,
   return Status::ok();
 }
 
-/// The digest of the manifest that the code was lowered with. What no compiler
-/// wrote may break any rule, so this goes before what is wrong with it.
+/// Programs that only the code or only the manifest has are not compared.
+static Status checkCertificates(const fsdp_rt_artifact &artifact,
+                                const data::Manifest &manifest) {
+  size_t count =
+      std::min<size_t>(artifact.program_count, manifest.programs.size());
+  for (size_t i = 0; i < count; ++i) {
+    const fsdp_rt_program &code = artifact.programs[i];
+    const data::Program &program = manifest.programs[i];
+    if (!code.name || program.name != code.name)
+      continue;
+    if (Status s = checkCertificate(code, program))
+      return s;
+  }
+  return Status::ok();
+}
+
+/// The digest of the manifest that the code was lowered with.
 static Status checkDigest(const fsdp_rt_artifact &artifact) {
   if (!artifact.manifest_digest)
     return Status::ok();
@@ -56,9 +71,15 @@ Result<data::Manifest> readArtifact(const fsdp_rt_artifact *artifact) {
         std::to_string(FSDP_RT_ABI_VERSION) + ", got version " +
         std::to_string(artifact->abi_version) +
         ": compile it again with the compiler that belongs to this runtime");
+  Result<data::Manifest> manifest = data::parseManifest(artifact->manifest);
+  // A manifest of another program has another digest, too: what it belongs to
+  // says more. What no compiler wrote may break any rule, so both go before
+  // what is wrong with it.
+  if (manifest.isOk())
+    if (Status s = checkCertificates(*artifact, *manifest))
+      return s;
   if (Status s = checkDigest(*artifact))
     return s;
-  Result<data::Manifest> manifest = data::parseManifest(artifact->manifest);
   if (!manifest.isOk())
     return Status::internal(manifest.status().message());
   if (manifest->programs.size() != artifact->program_count)
@@ -74,8 +95,6 @@ Result<data::Manifest> readArtifact(const fsdp_rt_artifact *artifact) {
           "expected the code of program '" + program.name + "', got " +
           (code.name ? "that of '" + std::string(code.name) + "'"
                      : std::string("none")));
-    if (Status s = checkCertificate(code, program))
-      return s;
   }
   return manifest;
 }

@@ -211,9 +211,10 @@ TEST(Manifest, BelongsToTheCodeThatItCameWith) {
   // Left from before: another program.
   json stale = certified();
   stale["programs"][0]["certificate"]["program"] = std::string(64, 'b');
-  EXPECT_CONTAINS(refusalOf(stale, code.c_str(), sha256(stale.dump()).c_str()),
-                  "expected a manifest of program " + code +
-                      ", got one of program bbbb");
+  for (const std::string &made : {sha256(stale.dump()), digest})
+    EXPECT_CONTAINS(refusalOf(stale, code.c_str(), made.c_str()),
+                    "expected a manifest of program " + code +
+                        ", got one of program bbbb");
   EXPECT_CONTAINS(refusalOf(certified(), nullptr, digest.c_str()),
                   "got none in the code");
   EXPECT_CONTAINS(
@@ -335,7 +336,8 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"/programs/0/arena/bytes", 1 << 20,
                "programs[0].arena.bytes: expected an integer"},
         Broken{"/programs/0/kind", "test",
-               "programs[0].kind: expected train or eval, got 'test'"},
+               "programs[0].kind: expected one of train, eval, accumulate, "
+               "train_accumulated, got 'test'"},
         Broken{"/programs/0/kind", "eval", "expected one of kind train"},
         Broken{"/programs", json::array(), "expected one of kind train"},
         Broken{"/programs/0/outputs/1/name", "loss",
