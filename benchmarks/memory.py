@@ -28,8 +28,10 @@ def main():
     for model in args.models:
         for world in args.world:
             exe = compiled(exported(model), world, args.bin)
-            arena = json.loads(run([exe, "--describe"]))["arena"]
-            parts = {s["name"]: s["bytes"] / MIB for s in arena["segments"]}
+            manifest = json.loads(run([exe, "--describe"]))
+            arena = manifest["arena"]
+            (step,) = (program for program in manifest["programs"] if program["kind"] == "train")
+            parts = {s["name"]: s["bytes"] / MIB for s in step["arena"]["segments"]}
             plan = (arena["bytes"] + arena["scratch_bytes"]) / MIB
             resident = max(row["mem_bytes"] for row in train(exe, world, 5, "--backend", "mpi")) / MIB
             allowed = 1.1 * plan + 60

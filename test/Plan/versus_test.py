@@ -31,10 +31,12 @@ class Step:
         with tempfile.TemporaryDirectory() as folder:
             run("fsdp-compile", model, "--emit", "ir:L3", "-o", f"{folder}/step.mlir", *words)
             text = pathlib.Path(f"{folder}/step.mlir").read_text()
-        self.bytes = int(re.search(r"fsdp\.arena = {bytes = (\d+)", text)[1])
         self.wrap = re.search(r'fsdp\.wrap = "([^"]*)"', text)[1]
+        # A module may hold other programs.
+        step = re.search(r"^ *fsdp\.program @train\(.*", text, re.MULTILINE)[0]
+        self.bytes = int(re.search(r"arena = #fsdp\.arena<bytes = (\d+)", step)[1])
         # Picoseconds.
-        schedule = re.search(r"fsdp\.schedule = {bound = (\d+) .*?step = (\d+)", text)
+        schedule = re.search(r"schedule = #fsdp\.schedule<order = \w+, bound = (\d+), step = (\d+)>", step)
         self.bound, self.time = int(schedule[1]), int(schedule[2])
 
 

@@ -137,9 +137,7 @@ class Accumulate(StepTest):
         for accumulate_in in IN:
             with self.subTest(accumulate_in=accumulate_in):
                 program = self.compile(fixture, "shard=2", "--accumulate-in", accumulate_in, "--cluster", "cpu-2core")
-                described = self.execute([program, "--describe"])
-                self.assertEqual(described.returncode, 0, described.stderr)
-                manifest = json.loads(described.stdout)
+                manifest, _ = self.described(program)
                 sizes = {flat["name"]: flat for flat in manifest["flat_params"]}
                 self.assertEqual({entry["flat_param"] for entry in manifest["accumulators"]},
                                  {name for name, flat in sizes.items() if flat["trainable"]})

@@ -2,7 +2,6 @@
 
 Compared are the losses of every step and all saved parameters, buffers and optimizer states.
 """
-import json
 import re
 import unittest
 
@@ -130,9 +129,7 @@ class Bits(StepTest):
                 self.expect_same(want, self.result(program, mesh))
 
     def arena(self, program):
-        described = self.execute([program, "--describe"])
-        self.assertEqual(described.returncode, 0, described.stderr)
-        return json.loads(described.stdout)["arena"]["bytes"]
+        return self.described(program)[0]["arena"]["bytes"]
 
     def test_plans(self):
         # What is kept, computed again and issued together changes no value.

@@ -100,7 +100,7 @@ class Certificate(StepTest):
                     for order in ("in_order", "fsdp")}
 
         def manifest(code):
-            begin = code.index(b'{"arena"')
+            begin = code.index(b'{"accumulators"')
             return begin, code.index(b"\0", begin)
 
         code = programs["in_order"]
@@ -137,10 +137,10 @@ class Certificate(StepTest):
 
     def test_the_peak_is_the_arenas(self):
         program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--order", "scheduled")
-        manifest = json.loads(self.execute([program, "--describe"]).stdout)
-        self.assertEqual(manifest["certificate"]["peak_bytes"], manifest["arena"]["bytes"])
-        transfers = manifest["certificate"]["transfers"]
-        self.assertEqual(len(transfers), manifest["events"])
+        manifest, step = self.described(program)
+        self.assertEqual(step["certificate"]["peak_bytes"], step["arena"]["bytes"])
+        transfers = step["certificate"]["transfers"]
+        self.assertEqual(len(transfers), step["events"])
         # Each unit is gathered for forward, in some bucket.
         gathered = [unit for t in transfers if (t["kind"], t["phase"]) == ("all_gather", "forward") for unit in t["units"]]
         self.assertEqual(sorted(gathered), sorted(flat["name"] for flat in manifest["flat_params"]))

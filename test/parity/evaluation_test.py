@@ -151,7 +151,7 @@ class Evaluation(StepTest):
     def test_memory(self):
         # The arena is the largest program's, whose states all share.
         program = self.compile(fixture, "shard=2", "--cluster", "cpu-2core")
-        described = json.loads(self.execute([program, "--describe"]).stdout)
+        described, _ = self.described(program)
         self.assertEqual([entry["kind"] for entry in described["programs"]], ["train", "eval"])
         self.assertEqual(described["arena"]["bytes"],
                          max(entry["arena"]["bytes"] for entry in described["programs"]))

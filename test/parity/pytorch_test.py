@@ -57,16 +57,14 @@ def formulas(manifest):
 
 class PyTorch(StepTest):
     def check_traffic(self, program, profile, mesh, wrap):
-        outcome = self.execute([program, "--describe"])
-        self.assertEqual(outcome.returncode, 0, outcome.stderr)
-        manifest = json.loads(outcome.stdout)
+        manifest, step = self.described(program)
         counted = {(entry["group"], entry["kind"]): (entry["calls"], entry["bytes"])
                    for entry in profile["traffic"]}
         self.assertEqual(counted, {(entry["group"], entry["kind"]):
                                    (STEPS * entry["calls"], STEPS * entry["bytes"])
-                                   for entry in manifest["traffic"]})
+                                   for entry in step["traffic"]})
         if fixture.name in PLAIN and wrap is None:
-            got, want = total(manifest["traffic"]), formulas(manifest)
+            got, want = total(step["traffic"]), formulas(manifest)
             # The loss, and the squares of the norm: a few numbers of 4 or 8 bytes.
             scalars = 4 * 8 * 2 * ranks_of(mesh)
             self.assertLessEqual(want["all_reduce"], got["all_reduce"])

@@ -136,6 +136,14 @@ class StepTest(unittest.TestCase):
         self.assertEqual(lines[-1]["step"], steps)
         return lines
 
+    def described(self, program):
+        """Its manifest, and in it the entry of the program that trains."""
+        outcome = self.execute([program, "--describe"])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        manifest = json.loads(outcome.stdout)
+        (step,) = (entry for entry in manifest["programs"] if entry["kind"] == "train")
+        return manifest, step
+
     def saved(self, folder, step=STEPS):
         """All the bytes of a checkpoint's tensors, by name."""
         files = sorted((folder / f"step-{step:08}").glob("*.safetensors"))
