@@ -7,28 +7,21 @@
 
 #include "main/Training.h"
 
-#include "core/Printable.h"
 #include "core/data/BatchLoader.h"
 #include "core/data/Checkpoint.h"
 #include "core/data/Consensus.h"
-#include "core/data/DirectoryClaim.h"
-#include "core/data/File.h"
-#include "core/data/Metrics.h"
-#include "core/data/MetricsLog.h"
-#include "main/Console.h"
 #include "main/Evaluation.h"
 #include "main/Interrupt.h"
 #include "main/Main.h"
 #include "main/Rank.h"
+#include "main/Reports.h"
 #include "main/SharedSettings.h"
-#include "trace/Trace.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <new>
 #include <numeric>
-#include <set>
 
 namespace fsdp::rt {
 
@@ -36,14 +29,11 @@ using namespace data;
 
 namespace {
 
-/// Calls that --trace keeps per rank.
-constexpr int64_t traceEvents = 1 << 18;
-
 class Trainer {
 public:
   Trainer(World &host, const TrainingRun &run)
       : host_(host), run_(run), options_(run.options), manifest_(run.manifest),
-        program_(manifest_.train()) {}
+        program_(manifest_.train()), reports_(run, host.rank()) {}
 
   Status run();
 
@@ -53,9 +43,6 @@ private:
   bool isFirst() const { return host_.rank() == 0; }
   Status findStart();
   Status compareOrigin(const std::string &kindOfData);
-  Status openOutputs();
-  Status openTrace();
-  std::string traceFile() const;
   Status openSaves();
   Status createRank();
   void setScalar(const std::string &name, double value);
@@ -69,7 +56,6 @@ private:
   Status evaluateAfter(int64_t step, bool isLast);
   Status evaluateOnly();
   void report(int64_t step, double seconds);
-  void log(int64_t step, const std::string &line);
   /// What any rank found out in a step, as bits.
   enum : uint32_t {
     Interrupted = 1, // a signal came
@@ -85,16 +71,13 @@ private:
   Status stopOnNonfinite(int64_t step, uint32_t found);
   std::string nonfiniteText() const;
   Status finish(Status end);
-  Status missingRecords() const;
-  Status writeRecords();
-  void tell(const std::vector<std::string> &notes);
-  void warnOnce(const std::string &text);
 
   World &host_;
   const TrainingRun &run_;
   const Options &options_;
   const Manifest &manifest_;
   const Program &program_; // the one that trains
+  Reports reports_;
   std::unique_ptr<Communicator> world_;
   std::optional<Consensus> ranks_;
   std::optional<CheckpointInfo> resumed_;
@@ -109,11 +92,7 @@ private:
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<Evaluation> evaluation_; // null: none is asked for
   double loss_ = 0, gradNorm_ = 0;         // of the last step
-  MetricsLog metrics_;
-  DirectoryClaim traces_;
-  std::unique_ptr<Console> console_;
-  std::string nonfinite_;      // what of the last step is not finite
-  std::set<std::string> told_; // warnings, without their numbers
+  std::string nonfinite_;                  // what of them is not finite
 };
 
 /// What can be refused without the arena comes first: a run with gigabytes of
@@ -155,16 +134,16 @@ Status Trainer::prepare() {
           {{"--resume", "step " + std::to_string(firstStep_ - 1)},
            {"--data", kind}}))
     return s;
-  tell(notes);
+  reports_.tell(notes);
   std::vector<std::string> remarks;
   if (batches)
     remarks = batches->remarks(*options_.steps * options_.accumulate);
   if (Status s = ranks_->announce(isFirst() && batches ? compareOrigin(kind)
                                                        : Status::ok()))
     return s;
-  if (Status s = ranks_->announce(isFirst() ? openOutputs() : Status::ok()))
+  if (Status s = ranks_->announce(reports_.open()))
     return s;
-  if (Status s = ranks_->agree(openTrace()))
+  if (Status s = ranks_->agree(reports_.openTrace()))
     return s;
   if (Status s = openSaves())
     return s;
@@ -176,22 +155,9 @@ Status Trainer::prepare() {
     if (Status s = ranks_->agree(startLoader(std::move(batches))))
       return s;
   // Only now that the run will take place is an older one's file changed.
-  if (Status s = ranks_->announce(
-          isFirst() && !options_.metrics.empty()
-              ? metrics_.beginAfter(firstStep_ - 1).withContext("--metrics")
-              : Status::ok()))
+  if (Status s = ranks_->announce(reports_.beginMetrics(firstStep_)))
     return s;
-  if (isFirst()) {
-    Console::Options look;
-    look.firstStep = firstStep_;
-    look.lastStep = options_.steps.value_or(0);
-    look.logEvery = options_.logEvery;
-    look.isQuiet = options_.quiet;
-    look.isTerminal = run_.isOnTerminal;
-    console_ = std::make_unique<Console>(stdout, look);
-    for (const std::string &remark : remarks)
-      console_->note(remark);
-  }
+  reports_.beginConsole(firstStep_, remarks);
   return Status::ok();
 }
 
@@ -224,35 +190,8 @@ Status Trainer::compareOrigin(const std::string &kindOfData) {
   if (resumed_)
     for (const std::string &line :
          differences(resumed_->origin, {manifest_.traced, data_}))
-      tell({"--resume: " + resumed_->path + ": " + line});
+      reports_.tell({"--resume: " + resumed_->path + ": " + line});
   return Status::ok();
-}
-
-Status Trainer::openOutputs() {
-  if (!options_.metrics.empty()) {
-    Result<MetricsLog> file = MetricsLog::open(options_.metrics);
-    if (!file.isOk())
-      return file.status().withContext("--metrics");
-    metrics_ = std::move(*file);
-  }
-  if (!options_.profile.empty())
-    if (Status s = checkReplaceable(options_.profile))
-      return s.withContext("--profile");
-  return Status::ok();
-}
-
-std::string Trainer::traceFile() const {
-  return options_.trace + "/rank-" + std::to_string(host_.rank()) + ".json";
-}
-
-/// On every rank: each writes a file, maybe on a host of its own.
-Status Trainer::openTrace() {
-  if (options_.trace.empty())
-    return Status::ok();
-  Status status = traces_.create(options_.trace);
-  if (!status)
-    status = checkReplaceable(traceFile());
-  return status.withContext("--trace");
 }
 
 Status Trainer::openSaves() {
@@ -269,7 +208,7 @@ Status Trainer::openSaves() {
       CheckpointWriter::create(manifest_, host_.rank(), *ranks_, wanted, notes);
   if (!writer.isOk())
     return writer.status();
-  tell(notes);
+  reports_.tell(notes);
   saves_ = std::move(*writer);
   return Status::ok();
 }
@@ -280,7 +219,7 @@ Status Trainer::createRank() {
   wanted.blas = options_.blas;
   wanted.queueThreads = options_.queueThreads;
   wanted.profile = !options_.profile.empty() && isFirst();
-  wanted.traceEvents = options_.trace.empty() ? 0 : traceEvents;
+  wanted.traceEvents = traceCapacity(options_);
   Result<std::unique_ptr<Rank>> rank =
       Rank::create(host_, *ranks_, run_.artifact, manifest_, wanted);
   if (!rank.isOk())
@@ -307,7 +246,7 @@ Status Trainer::loadState() {
                      : rank_->loadParameters(options_.params, options_.renaming,
                                              options_.castParams, notes))
     return s;
-  tell(notes);
+  reports_.tell(notes);
   return Status::ok();
 }
 
@@ -334,21 +273,6 @@ Status Trainer::run() {
     // rank is gone.
     host_.abort(status);
   return status;
-}
-
-void Trainer::tell(const std::vector<std::string> &notes) {
-  if (isFirst())
-    for (const std::string &note : notes)
-      std::fprintf(stderr, "warning: %s\n", printable(note).c_str());
-}
-
-/// Warnings that differ in numbers alone are of one kind.
-void Trainer::warnOnce(const std::string &text) {
-  std::string kind;
-  std::copy_if(text.begin(), text.end(), std::back_inserter(kind),
-               [](char c) { return c < '0' || c > '9'; });
-  if (isFirst() && told_.insert(kind).second)
-    console_->warn(text);
 }
 
 Status Trainer::loop() {
@@ -379,7 +303,7 @@ Status Trainer::loop() {
                                : Status::ok();
     if (batch)
       found |= BatchFailed;
-    if (isFirst() && run_.endsWithOutput && console_->isUnread())
+    if (reports_.isUnread())
       found |= OutputGone;
     // A signal may have come to one process only, and to the ranks of one
     // process at different steps: they must all stop at the same one.
@@ -439,8 +363,7 @@ Status Trainer::runStep(int64_t step) {
   loss_ = losses / double(options_.accumulate);
   gradNorm_ = rank_->load(*last.findOutput("grad_norm"));
   nonfinite_ = nonfiniteText();
-  if (isFirst())
-    report(step, seconds.count());
+  report(step, seconds.count());
   return Status::ok();
 }
 
@@ -497,13 +420,6 @@ std::string Trainer::nonfiniteText() const {
   return text;
 }
 
-/// A file of metrics that cannot be written must not cost the run.
-void Trainer::log(int64_t step, const std::string &line) {
-  if (Status s = metrics_.append(line))
-    warnOnce("step " + std::to_string(step) + ": --metrics: " + s.message() +
-             "; its lines are kept and tried again");
-}
-
 /// Where an evaluation is due after `step`. The state is as if there were none.
 /// Collective.
 Status Trainer::evaluateAfter(int64_t step, bool isLast) {
@@ -514,12 +430,10 @@ Status Trainer::evaluateAfter(int64_t step, bool isLast) {
     return result.status();
   if (result->isInterrupted && options_.evaluatesOnly())
     return ranks_->agree(Status::failed("interrupted"));
-  if (!isFirst() || result->isInterrupted || !result->loss)
-    return Status::ok();
-  Dtype dtype = evaluation_->program().findOutput("loss")->dtype;
-  if (!options_.metrics.empty())
-    log(step, toJsonLine(step, *result->loss, dtype, result->batches));
-  console_->evaluation(step, *result->loss, result->batches);
+  if (!result->isInterrupted && result->loss)
+    reports_.evaluation(step, *result->loss,
+                        evaluation_->program().findOutput("loss")->dtype,
+                        result->batches);
   return Status::ok();
 }
 
@@ -531,27 +445,13 @@ Status Trainer::evaluateOnly() {
 }
 
 void Trainer::report(int64_t step, double seconds) {
-  const StepTimes &times = rank_->context().counters().lastStep;
-  StepMetrics metrics;
-  metrics.step = step;
-  metrics.loss = loss_;
-  metrics.gradNorm = gradNorm_;
-  metrics.stepMs = seconds * 1e3;
-  metrics.tokensPerSecond =
-      seconds > 0
-          ? double(tokensPerStep(manifest_) * options_.accumulate) / seconds
-          : 0;
-  metrics.exposedCommMs = double(times.communication + times.waiting) / 1e6;
-  metrics.memBytes = residentBytes() / run_.ranksPerProcess;
-  if (!options_.metrics.empty())
-    log(step, toJsonLine(metrics, program_.findOutput("loss")->dtype,
-                         program_.findOutput("grad_norm")->dtype));
-  console_->step(metrics);
-  bool isSkipped = manifest_.skipsNonfinite && !std::isfinite(metrics.gradNorm);
+  reports_.step(step, loss_, gradNorm_, seconds,
+                rank_->context().counters().lastStep);
+  bool isSkipped = manifest_.skipsNonfinite && !std::isfinite(gradNorm_);
   skipped_ += isSkipped;
   if (!nonfinite_.empty() && !options_.stopOnNan)
-    warnOnce("step " + std::to_string(step) + ": " + nonfinite_ +
-             (isSkipped ? ": its update was skipped" : ""));
+    reports_.warnOnce("step " + std::to_string(step) + ": " + nonfinite_ +
+                      (isSkipped ? ": its update was skipped" : ""));
 }
 
 /// State that followed from numbers that are not finite does not take a good
@@ -572,7 +472,7 @@ Status Trainer::saveAfter(int64_t step, uint32_t found, bool isEnd) {
         Status::failed("cannot save step " + std::to_string(step) +
                        ": expected a finite gradient, got " + nonfinite_);
     if (!isEnd)
-      warnOnce(unsaved_.message());
+      reports_.warnOnce(unsaved_.message());
     return Status::ok();
   }
   if (Status s = save(step, isEnd))
@@ -603,7 +503,7 @@ Status Trainer::save(int64_t step, bool isEnd) {
     return Status::ok();
   }
   if (!isEnd)
-    warnOnce(unsaved_.message() + "; it is tried again");
+    reports_.warnOnce(unsaved_.message() + "; it is tried again");
   ranks_->forgetFailure();
   return ranks_->world().barrier();
 }
@@ -613,16 +513,17 @@ void Trainer::removeOldOnes() {
     return;
   mayPrune_ = false;
   if (Status s = saves_->removeOldOnes())
-    warnOnce("--keep: " + s.message());
+    reports_.warnOnce("--keep: " + s.message());
 }
 
 /// `end` is why the run ended early, where it did. What was recorded is kept as
 /// the state is.
 Status Trainer::finish(Status end) {
   if (skipped_ > 1)
-    tell({std::to_string(skipped_) + " steps had a gradient that was not "
-                                     "finite: their updates were skipped"});
-  Status records = writeRecords();
+    reports_.tell({std::to_string(skipped_) +
+                   " steps had a gradient that was not "
+                   "finite: their updates were skipped"});
+  Status records = reports_.writeRecords(rank_->context());
   if (isUnread_ && !unsaved_)
     run_.record.setUnread();
   if (end && unsaved_)
@@ -633,38 +534,12 @@ Status Trainer::finish(Status end) {
     return s;
   if (Status s = ranks_->agree(records))
     return s;
-  if (Status s = ranks_->announce(isFirst() ? missingRecords() : Status::ok()))
+  if (Status s = ranks_->announce(reports_.checkMetrics()))
     return s;
-  Status summary =
-      ranks_->announce(isFirst() ? console_->finish() : Status::ok());
-  if (summary && isFirst() && run_.endsWithOutput && console_->isUnread())
+  Status summary = ranks_->announce(reports_.finish());
+  if (summary && reports_.isUnread())
     run_.record.setUnread();
   return summary;
-}
-
-Status Trainer::missingRecords() const {
-  if (metrics_.missing() == 0)
-    return Status::ok();
-  return Status::failed("--metrics: expected a line for every step in '" +
-                        options_.metrics + "', got none for " +
-                        std::to_string(metrics_.missing()) +
-                        " steps, which could not be written");
-}
-
-Status Trainer::writeRecords() {
-  if (!options_.profile.empty() && isFirst())
-    if (Status s =
-            writeProfile(options_.profile, host_.rank(), rank_->context()))
-      return s.withContext("--profile");
-  if (options_.trace.empty())
-    return Status::ok();
-  const Recorder &recorder = rank_->context().recorder();
-  if (isFirst() && recorder.droppedEvents() > 0)
-    tell({"--trace: only the first " + std::to_string(traceEvents) +
-          " calls of each rank were kept, " +
-          std::to_string(recorder.droppedEvents()) + " came later"});
-  return writeTrace(traceFile(), traceHeader(manifest_, host_.rank()), recorder)
-      .withContext("--trace");
 }
 
 } // namespace

@@ -1,0 +1,78 @@
+//===- Reports.h - What a run tells its user --------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_MAIN_REPORTS_H
+#define FSDP_RT_MAIN_REPORTS_H
+
+#include "core/Context.h"
+#include "core/data/DirectoryClaim.h"
+#include "core/data/MetricsLog.h"
+#include "main/Console.h"
+#include "main/Training.h"
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// Calls that --trace keeps of each rank; 0 without it.
+int64_t traceCapacity(const Options &options);
+
+/// What one rank of a run tells: warnings, lines of the console and of
+/// --metrics, a profile, a trace. All but the trace is rank 0's: calls of other
+/// ranks do nothing.
+class Reports {
+public:
+  Reports(const TrainingRun &run, int rank);
+
+  /// Refuses files that cannot be written. What they hold stays.
+  Status open();
+  /// On every rank: each writes a file, maybe on a host of its own.
+  Status openTrace();
+  /// Makes the file of --metrics that of a run that begins with `firstStep`.
+  Status beginMetrics(int64_t firstStep);
+  /// From here on there is a console, whose first lines are `remarks`.
+  void beginConsole(int64_t firstStep, const std::vector<std::string> &remarks);
+
+  /// Warnings from before the first step, and after the last one.
+  void tell(const std::vector<std::string> &notes) const;
+  /// Warnings that differ in numbers alone are of one kind.
+  void warnOnce(const std::string &text);
+
+  void step(int64_t step, double loss, double gradNorm, double seconds,
+            const StepTimes &times);
+  void evaluation(int64_t step, double loss, Dtype dtype, int64_t batches);
+  /// Whether the run ends since nobody reads its lines.
+  bool isUnread() const;
+
+  /// Writes profile and trace.
+  Status writeRecords(const Context &context) const;
+  /// Refuses where lines of --metrics were lost.
+  Status checkMetrics() const;
+  /// The console's last line.
+  Status finish();
+
+private:
+  bool isFirst() const { return rank_ == 0; }
+  std::string traceFile() const;
+  void log(int64_t step, const std::string &line);
+
+  const TrainingRun &run_;
+  const Options &options_;
+  const int rank_;
+  data::MetricsLog metrics_;
+  data::DirectoryClaim traces_;
+  std::unique_ptr<Console> console_;
+  std::set<std::string> told_; // warnings, without their numbers
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_MAIN_REPORTS_H
