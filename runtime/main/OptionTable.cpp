@@ -158,6 +158,12 @@ size_t editDistance(const std::string &a, const std::string &b) {
   return d[a.size()][b.size()];
 }
 
+/// An option that only training steps read.
+OptionSpec ofTraining(OptionSpec spec) {
+  spec.isOfTraining = true;
+  return spec;
+}
+
 std::vector<OptionSpec> makeTable() {
   using O = Options;
   return {
@@ -189,22 +195,22 @@ std::vector<OptionSpec> makeTable() {
        "go on from the newest checkpoint in DIR, or from the checkpoint DIR",
        setText(&O::resume)},
       {"--data", "SOURCE",
-       "a safetensors file: inputs by name, [step, rank, ...]; FILE.bin: "
-       "16-bit "
-       "tokens; random:seed=K; any other file: text, whose bytes are tokens",
+       "a safetensors file: inputs by name, [batch, rank, ...]; FILE.bin: "
+       "16-bit tokens; random:seed=K; any other file: text, whose bytes are "
+       "tokens",
        setText(&O::data)},
       {"--steps", "N", "train up to step N, counted from the very first one",
        setInteger(&O::steps, 1, maxSteps)},
-      {"--accumulate", "N",
-       "make each step of N batches, whose gradients are averaged (of programs "
-       "compiled with --accumulate-in); default: 1",
-       setInteger(&O::accumulate, 1, maxMicroBatches)},
+      ofTraining({"--accumulate", "N",
+                  "make each step of N batches, whose gradients are averaged "
+                  "(of programs compiled with --accumulate-in); default: 1",
+                  setInteger(&O::accumulate, 1, maxMicroBatches)}),
       {"--eval-data", "SOURCE",
        "evaluate on such data as --data takes, at the end and as --eval-every "
        "says (of programs exported with --eval); without --data, only that",
        setText(&O::evalData)},
-      {"--eval-every", "N", "evaluate every N steps as well",
-       setInteger(&O::evalEvery, 1, maxSteps)},
+      ofTraining({"--eval-every", "N", "evaluate every N steps as well",
+                  setInteger(&O::evalEvery, 1, maxSteps)}),
       {"--eval-steps", "K",
        "batches of each rank in an evaluation; default: all that --eval-data "
        "has",
@@ -213,21 +219,21 @@ std::vector<OptionSpec> makeTable() {
        "write the last evaluation's outputs to a safetensors file: by name, "
        "[batch, rank, ...]",
        setText(&O::saveOutputs)},
-      {"--lr", "X", "learning rate", setRate},
-      {"--clip-norm", "X",
-       "scale gradients down to this norm (of programs compiled with "
-       "--clip-norm)",
-       setClipNorm},
-      {"--scalar", "NAME=X", "set a further scalar of the optimizer", setScalar,
-       /*mayRepeat=*/true},
+      ofTraining({"--lr", "X", "learning rate", setRate}),
+      ofTraining({"--clip-norm", "X",
+                  "scale gradients down to this norm (of programs compiled "
+                  "with --clip-norm)",
+                  setClipNorm}),
+      ofTraining({"--scalar", "NAME=X", "set a further scalar of the optimizer",
+                  setScalar,
+                  /*mayRepeat=*/true}),
       {"--threads", "N",
        "threads of each rank, no more than the memory budget has room for; "
        "default: cores / ranks",
        setInteger(&O::threads, 1, maxThreads)},
       {"--queue-threads", "auto|off|on",
        "whether each queue of a scheduled step has a thread; default: auto, "
-       "not "
-       "where every core computes and transfers only copy memory",
+       "not where every core computes and transfers only copy memory",
        [](O &options, const std::string &value) {
          return assign(options.queueThreads, parseQueueThreads(value));
        }},
@@ -238,29 +244,32 @@ std::vector<OptionSpec> makeTable() {
        }},
       {"--metrics", "FILE",
        "write one line of JSON per step; with --resume, go on after the lines "
-       "of the steps up to the checkpoint's",
+       "of the steps up to the checkpoint's; where nothing is trained, after "
+       "all lines",
        setText(&O::metrics)},
-      {"--log-every", "N", "print every N-th step; default: 1",
-       setInteger(&O::logEvery, 1, maxSteps)},
-      {"--save", "DIR",
-       "save the state to DIR at the end, and where the run has to end before: "
-       "on SIGINT (Ctrl-C), SIGTERM, SIGHUP, data that cannot be read",
-       setText(&O::save)},
-      {"--save-every", "K", "save every K steps as well (needs --save)",
-       setInteger(&O::saveEvery, 1, maxSteps)},
-      {"--keep", "N",
-       "keep the newest N checkpoints alone, once a step after the newest was "
-       "finite (needs --save)",
-       setInteger(&O::keep, 1, maxSteps)},
-      {"--stop-on-nan", "",
-       "fail as soon as the loss or the gradient norm is not finite; the "
-       "newest "
-       "checkpoint is then the last good one",
-       setFlag(&O::stopOnNan)},
-      {"--profile", "FILE", "write rank 0's time per kernel and collective",
-       setText(&O::profile)},
-      {"--trace", "DIR", "write every rank's calls for Perfetto",
-       setText(&O::trace)},
+      ofTraining({"--log-every", "N", "print every N-th step; default: 1",
+                  setInteger(&O::logEvery, 1, maxSteps)}),
+      ofTraining({"--save", "DIR",
+                  "save the state to DIR at the end, and where the run has to "
+                  "end before: on SIGINT (Ctrl-C), SIGTERM, SIGHUP, data that "
+                  "cannot be read",
+                  setText(&O::save)}),
+      ofTraining({"--save-every", "K",
+                  "save every K steps as well (needs --save)",
+                  setInteger(&O::saveEvery, 1, maxSteps)}),
+      ofTraining({"--keep", "N",
+                  "keep the newest N checkpoints alone, once a step after the "
+                  "newest was finite (needs --save)",
+                  setInteger(&O::keep, 1, maxSteps)}),
+      ofTraining({"--stop-on-nan", "",
+                  "fail as soon as the loss or the gradient norm is not "
+                  "finite; the newest checkpoint is then the last good one",
+                  setFlag(&O::stopOnNan)}),
+      ofTraining({"--profile", "FILE",
+                  "write rank 0's time per kernel and collective",
+                  setText(&O::profile)}),
+      ofTraining({"--trace", "DIR", "write every rank's calls for Perfetto",
+                  setText(&O::trace)}),
       {"--link", "BYTES_PER_SECOND[,SECONDS]",
        "for experiments: delay the local backend's collectives, and copies to "
        "the host, as links of this bandwidth and latency would",

@@ -24,6 +24,8 @@ struct OptionSpec {
   std::string help;
   std::function<Status(Options &, const std::string &value)> set;
   bool mayRepeat = false;
+  /// Only training steps read it: without any it is refused.
+  bool isOfTraining = false;
 };
 
 /// All options, in the order of --help.

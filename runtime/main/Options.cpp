@@ -51,14 +51,13 @@ Status refuseUnknown(const std::string &text) {
 }
 
 Status readArguments(const std::vector<std::string> &arguments,
-                     Options &options) {
-  std::set<std::string> seen;
+                     Options &options, std::set<std::string> &given) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     Argument argument = split(arguments[i]);
     const OptionSpec *spec = findSpec(argument.name);
     if (!spec)
       return refuseUnknown(arguments[i]);
-    if (!spec->mayRepeat && !seen.insert(spec->name).second)
+    if (!given.insert(spec->name).second && !spec->mayRepeat)
       return Status::failed(spec->name + ": expected once, got twice");
     if (spec->value.empty() && argument.value)
       return Status::failed(spec->name + ": expected no value, got '" +
@@ -86,24 +85,21 @@ Status needs(bool isGiven, const char *option, bool hasOther,
   return Status::ok();
 }
 
-/// Nothing that is made of training steps can be asked for without any.
-Status checkEvaluatesOnly(const Options &options) {
+/// Nothing that only training steps read can be asked for without any.
+Status checkEvaluatesOnly(const std::set<std::string> &given) {
   std::vector<std::string> others;
-  if (!options.save.empty())
-    others.push_back("--save");
-  if (!options.profile.empty())
-    others.push_back("--profile");
-  if (!options.trace.empty())
-    others.push_back("--trace");
-  if (options.evalEvery)
-    others.push_back("--eval-every");
+  for (const OptionSpec &spec : optionTable())
+    if (spec.isOfTraining && given.count(spec.name))
+      others.push_back(spec.name);
   if (others.empty())
     return Status::ok();
-  return Status::failed("expected --data SOURCE and --steps N beside " +
-                        data::listNames(others) + ", got none");
+  return Status::failed("expected --data SOURCE and --steps N with " +
+                        data::listNames(others, others.size()) +
+                        ", got neither");
 }
 
-Status checkTogether(const Options &options) {
+Status checkTogether(const Options &options,
+                     const std::set<std::string> &given) {
   std::vector<std::string> starts;
   if (!options.params.empty())
     starts.push_back("--params");
@@ -116,7 +112,7 @@ Status checkTogether(const Options &options) {
         "expected one of --params FILE, --init seed=K and --resume DIR, got " +
         (starts.empty() ? "none" : data::listNames(starts)));
   if (options.evaluatesOnly()) {
-    if (Status s = checkEvaluatesOnly(options))
+    if (Status s = checkEvaluatesOnly(given))
       return s;
   } else if (options.data.empty()) {
     return Status::failed("expected --data FILE or --data random:seed=K, got "
@@ -160,14 +156,25 @@ Status checkTogether(const Options &options) {
   return Status::ok();
 }
 
+/// Whether `name` is a scalar that says which micro-batches a step has.
+bool isSetByRuntime(const data::Manifest &manifest, const std::string &name) {
+  using data::Manifest;
+  return (name == Manifest::accumulated || name == Manifest::weight) &&
+         std::any_of(manifest.programs.begin(), manifest.programs.end(),
+                     [&](const data::Program &program) {
+                       return program.findScalar(name) != nullptr;
+                     });
+}
+
 } // namespace
 
 Result<Options> parseOptions(const std::vector<std::string> &arguments) {
   Options options;
-  if (Status s = readArguments(arguments, options))
+  std::set<std::string> given;
+  if (Status s = readArguments(arguments, options, given))
     return s;
   if (!options.help && !options.describe)
-    if (Status s = checkTogether(options))
+    if (Status s = checkTogether(options, given))
       return s;
   return options;
 }
@@ -194,6 +201,10 @@ Status checkOptions(const Options &options, const data::Manifest &manifest) {
                           "gradients, got one that does not: compile it with "
                           "--accumulate-in shard or whole");
   for (const auto &[name, value] : options.scalars) {
+    if (isSetByRuntime(manifest, name))
+      return Status::failed("--scalar " + name +
+                            ": expected a scalar that users set, got one that "
+                            "follows from --accumulate");
     const data::Scalar *scalar = manifest.train().findScalar(name);
     if (!scalar && name == "clip_norm")
       return Status::failed("--clip-norm: expected a program compiled with "

@@ -58,7 +58,9 @@ Status Reports::openTrace() {
 Status Reports::beginMetrics(int64_t firstStep) {
   if (!isFirst() || options_.metrics.empty())
     return Status::ok();
-  return metrics_.beginAfter(firstStep - 1).withContext("--metrics");
+  Status status = options_.evaluatesOnly() ? metrics_.beginAtEnd()
+                                           : metrics_.beginAfter(firstStep - 1);
+  return status.withContext("--metrics");
 }
 
 void Reports::beginConsole(int64_t firstStep,

@@ -36,7 +36,9 @@ public:
   Status open();
   /// On every rank: each writes a file, maybe on a host of its own.
   Status openTrace();
-  /// Makes the file of --metrics that of a run that begins with `firstStep`.
+  /// Makes the file of --metrics that of a run that begins with `firstStep`. A
+  /// run that only evaluates appends: lines of later steps are as true as
+  /// before.
   Status beginMetrics(int64_t firstStep);
   /// From here on there is a console, whose first lines are `remarks`.
   void beginConsole(int64_t firstStep, const std::vector<std::string> &remarks);

@@ -118,6 +118,35 @@ TEST_F(EvaluationTest, TakesTheBatchesThatItIsTold) {
   EXPECT_EQ(linesWith(metrics, "eval_loss")[0]["eval_batches"], 3);
 }
 
+/// A run that trains nothing does not begin the file of one that did anew.
+TEST_F(EvaluationTest, AppendsToTheMetricsOfATraining) {
+  writeEvalData();
+  std::string metrics = dir.file("metrics"), saves = dir.file("saves");
+  runWell("2", training(6, {"--metrics", metrics, "--save", saves,
+                            "--save-every", "3"}));
+  std::string trained = readFile(metrics);
+  // Of a checkpoint, older than the last step, and of a fresh state.
+  Words evaluating = {"--eval-data", evalData(), "--metrics", metrics};
+  for (Words start : {Words{"--resume", saves + "/step-00000003"},
+                      Words{"--resume", saves}, Words{"--init", "seed=0"}}) {
+    start.insert(start.end(), evaluating.begin(), evaluating.end());
+    runWell("2", start);
+  }
+  EXPECT_EQ(readFile(metrics).substr(0, trained.size()), trained);
+  std::vector<json> lines = linesWith(metrics, "eval_loss");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(linesWith(metrics, "loss").size(), 6u);
+  EXPECT_EQ(lines[0]["step"], 3);
+  EXPECT_EQ(lines[1]["step"], 6);
+  EXPECT_EQ(lines[2]["step"], 0);
+  // What a crash left of a line does not become part of the next.
+  writeFile(metrics, trained + "{\"step\": 7");
+  runWell("2",
+          {"--resume", saves, "--eval-data", evalData(), "--metrics", metrics});
+  EXPECT_EQ(readFile(metrics).substr(0, trained.size()), trained);
+  EXPECT_EQ(linesWith(metrics, "step").size(), 7u);
+}
+
 TEST_F(EvaluationTest, RefusesWhatCannotBeEvaluated) {
   writeEvalData();
   auto refuse = [&](const Words &more, const std::string &why,

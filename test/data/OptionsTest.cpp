@@ -149,6 +149,94 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{{"--init", "0"}, "--init: expected seed=K"},
         Bad{{"--init", "seed=1.5"}, "--init: expected seed=K"}));
 
+/// An evaluation of the initial state, and what it is asked for besides.
+std::string refusalOfEvaluation(const Words &more) {
+  Words words = {"--init", "seed=0", "--eval-data", "x"};
+  words.insert(words.end(), more.begin(), more.end());
+  return messageOf(parseOptions(words));
+}
+
+TEST(Options, WithoutStepsNothingOfStepsIsAskedFor) {
+  for (const Words &more : std::vector<Words>{{"--accumulate", "1"},
+                                              {"--eval-every", "2"},
+                                              {"--lr", "0.1"},
+                                              {"--clip-norm", "1"},
+                                              {"--scalar", "decay=1"},
+                                              {"--log-every", "1"},
+                                              {"--save", "there"},
+                                              {"--save-every", "2"},
+                                              {"--keep", "2"},
+                                              {"--stop-on-nan"},
+                                              {"--profile", "p"},
+                                              {"--trace", "t"}})
+    EXPECT_EQ(refusalOfEvaluation(more),
+              "expected --data SOURCE and --steps N with '" + more[0] +
+                  "', got neither");
+  EXPECT_EQ(refusalOfEvaluation({"--trace", "t", "--lr", "1"}),
+            "expected --data SOURCE and --steps N with '--lr', '--trace', got "
+            "neither");
+  EXPECT_CONTAINS(refusalOfEvaluation({"--lr", "1", "--steps", "2"}),
+                  "expected --data FILE");
+  // What an evaluation reads.
+  EXPECT_OK(parseOptions({"--params",
+                          "p",
+                          "--cast-params",
+                          "--strip-prefix",
+                          "a",
+                          "--add-prefix",
+                          "b",
+                          "-n",
+                          "2",
+                          "--backend",
+                          "local",
+                          "--eval-data",
+                          "x",
+                          "--eval-steps",
+                          "2",
+                          "--save-outputs",
+                          "o",
+                          "--threads",
+                          "1",
+                          "--queue-threads",
+                          "off",
+                          "--blas",
+                          "auto",
+                          "--metrics",
+                          "m",
+                          "--link",
+                          "1e9",
+                          "--quiet"})
+                .status());
+}
+
+TEST(Options, WhatFollowsFromAccumulateIsNotSet) {
+  Manifest manifest;
+  manifest.mesh = {{"shard", 1}};
+  manifest.programs.resize(3);
+  manifest.programs[0].scalars = {{"lr", FSDP_RT_F32, 0, 0.001}};
+  auto refusal = [&](const char *scalar) {
+    Result<Options> options = parseOptions(enough({"--scalar", scalar}));
+    EXPECT_OK(options.status());
+    return messageOf(checkOptions(*options, manifest));
+  };
+  // Of a program that accumulates nothing, they are names like others.
+  for (const char *scalar : {"accumulated=1", "accumulation_weight=2"})
+    EXPECT_CONTAINS(refusal(scalar),
+                    "expected one of the program's scalars 'lr', got 'accumul");
+  manifest.programs[1].kind = Program::Kind::Accumulate;
+  manifest.programs[1].scalars = {{"accumulated", FSDP_RT_F32, 256, 0}};
+  manifest.programs[2].kind = Program::Kind::TrainAccumulated;
+  manifest.programs[2].scalars = {{"lr", FSDP_RT_F32, 0, 0.001},
+                                  {"accumulated", FSDP_RT_F32, 256, 0},
+                                  {"accumulation_weight", FSDP_RT_F32, 512, 1}};
+  EXPECT_EQ(refusal("accumulated=1"),
+            "--scalar accumulated: expected a scalar that users set, got one "
+            "that follows from --accumulate");
+  EXPECT_EQ(refusal("accumulation_weight=2"),
+            "--scalar accumulation_weight: expected a scalar that users set, "
+            "got one that follows from --accumulate");
+}
+
 TEST(Console, Bar) {
   EXPECT_EQ(progressBar(0, 10, 3599.9),
             "[>                             ] 0/10 59:59 left");

@@ -176,7 +176,8 @@ class Evaluation(StepTest):
                 self.assertNotEqual(outcome.returncode, 0)
                 self.assertIn(said, outcome.stderr)
         for words, said in ((("--save", self.place("saves")), "--data"), (("--eval-every", 1), "--data"),
-                            (("--steps", 1), "--data")):
+                            (("--lr", fixture.lr), "'--lr'"), (("--trace", self.place("trace")), "'--trace'"),
+                            (("--accumulate", 2), "'--accumulate'"), (("--steps", 1), "--data")):
             with self.subTest(words=words):
                 outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--eval-data", data, *words])
                 self.assertNotEqual(outcome.returncode, 0)

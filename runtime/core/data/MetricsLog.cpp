@@ -10,6 +10,7 @@
 #include "core/data/File.h"
 #include "core/data/Json.h"
 
+#include <limits>
 #include <optional>
 #include <sys/stat.h>
 
@@ -85,6 +86,10 @@ Status MetricsLog::beginAfter(int64_t step) {
     return file_.cut(0);
   Result<int64_t> bytes = bytesUpTo(path_, step);
   return bytes.isOk() ? file_.cut(*bytes) : bytes.status();
+}
+
+Status MetricsLog::beginAtEnd() {
+  return beginAfter(std::numeric_limits<int64_t>::max());
 }
 
 Status MetricsLog::append(const std::string &line) {

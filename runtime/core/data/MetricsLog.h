@@ -27,6 +27,8 @@ public:
   /// begins anew: empties it then, else cuts it before the first line of a
   /// later step and before a last line without an end. Only a regular file.
   Status beginAfter(int64_t step);
+  /// Keeps all lines: cuts a last line without an end alone.
+  Status beginAtEnd();
   /// Writes what was kept, and `line`; where that fails, all is kept that was
   /// not written.
   Status append(const std::string &line);
