@@ -146,7 +146,9 @@ Status Reports::writeRecords(const Context &context) const {
     tell({"--trace: only the first " + std::to_string(traceCapacity(options_)) +
           " calls of each rank were kept, " +
           std::to_string(recorder.droppedEvents()) + " came later"});
-  return writeTrace(traceFile(), traceHeader(run_.manifest, rank_), recorder)
+  return writeTrace(traceFile(),
+                    traceHeader(run_.manifest, rank_, options_.accumulate),
+                    recorder)
       .withContext("--trace");
 }
 

@@ -327,7 +327,8 @@ private:
 
 } // namespace
 
-TraceHeader traceHeader(const data::Manifest &manifest, int rank) {
+TraceHeader traceHeader(const data::Manifest &manifest, int rank,
+                        int64_t accumulate) {
   TraceHeader header;
   header.rank = rank;
   header.worldSize = static_cast<int>(manifest.worldSize());
@@ -337,7 +338,15 @@ TraceHeader traceHeader(const data::Manifest &manifest, int rank) {
       size *= manifest.mesh[size_t(axis)].size;
     header.groupSizes.push_back(size);
   }
-  header.certificate = manifest.train().certificate;
+  header.accumulate = accumulate;
+  if (accumulate == 1) {
+    header.certificate = manifest.train().certificate;
+    header.programs = {manifest.train().name};
+    return header;
+  }
+  using Kind = data::Program::Kind;
+  for (Kind kind : {Kind::Accumulate, Kind::TrainAccumulated})
+    header.programs.push_back(manifest.findKind(kind)->name);
   return header;
 }
 
@@ -345,11 +354,13 @@ Status writeTrace(const std::string &path, const TraceHeader &header,
                   const Recorder &recorder) {
   TraceWriter writer(header, recorder);
   Json events = writer.write();
-  Json program = Json::object();
-  if (header.certificate)
-    program = {{"program", header.certificate->program},
-               {"issue", header.certificate->issue},
-               {"order", header.certificate->order}};
+  Json program = {{"accumulate", header.accumulate},
+                  {"programs", header.programs}};
+  if (header.certificate) {
+    program["program"] = header.certificate->program;
+    program["issue"] = header.certificate->issue;
+    program["order"] = header.certificate->order;
+  }
   Json trace = {{"schemaVersion", 1},
                 {"distributedInfo",
                  {{"backend", "nccl"},

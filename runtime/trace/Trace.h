@@ -23,12 +23,17 @@ struct TraceHeader {
   int rank = 0, worldSize = 1;
   /// By the manifest's group.
   std::vector<int64_t> groupSizes;
-  /// What the code is, and what its transfers are for.
+  /// What the code is, and what its transfers are for; none of steps of several
+  /// programs.
   std::optional<data::Certificate> certificate;
+  /// Micro-batches of a step, and the names of the programs that they run.
+  int64_t accumulate = 1;
+  std::vector<std::string> programs;
 };
 
-/// Of a rank of a program.
-TraceHeader traceHeader(const data::Manifest &manifest, int rank);
+/// Of a rank of a run whose steps have `accumulate` micro-batches.
+TraceHeader traceHeader(const data::Manifest &manifest, int rank,
+                        int64_t accumulate);
 
 /// Writes the recorded calls of one rank as PyTorch's profiler writes those of
 /// a GPU, so that Perfetto and HolisticTraceAnalysis read it, and as fsdp-plan

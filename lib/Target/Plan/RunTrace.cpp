@@ -117,6 +117,17 @@ llvm::Expected<RunTrace> mlir::fsdp::parseRunTrace(StringRef text,
       root ? root->getObject("distributedInfo") : nullptr;
   auto rank = info ? info->getInteger("rank") : std::nullopt;
   auto worldSize = info ? info->getInteger("world_size") : std::nullopt;
+  // Older traces do not say it: of one batch a step.
+  int64_t accumulate =
+      program ? program->getInteger("accumulate").value_or(1) : 1;
+  if (accumulate != 1)
+    return llvm::createStringError(
+        path +
+        ": expected a trace of steps of one batch, got one of "
+        "--accumulate " +
+        Twine(accumulate) +
+        ", whose programs fsdp-plan does not simulate: trace a run without "
+        "--accumulate");
   auto issue = program ? program->getString("issue") : std::nullopt;
   if (!events || !rank || !worldSize || !issue)
     return llvm::createStringError(
