@@ -116,9 +116,11 @@ FSDP_RT_EXPORT fsdp_code fsdp_set_input(fsdp_session *session,
                                         size_t bytes);
 
 /* Sets a scalar of every program that has it for all further runs on all ranks
- * of this process: "clip_norm" and others. fsdp_step sets "lr". What divides
- * accumulated gradients, "accumulation_weight", is the number of micro-batches
- * unless it is set for the next step. */
+ * of this process: "clip_norm" and others; fsdp_step sets "lr". Two follow from
+ * the micro-batches of a step that were run. "accumulation_weight", which
+ * divides their gradients' sum, is their number unless it is set, to a positive
+ * and finite one, for the next step alone. "accumulated", the number of those
+ * before, is refused. */
 FSDP_RT_EXPORT fsdp_code fsdp_set_scalar(fsdp_session *session,
                                          const char *name, double value);
 
@@ -149,7 +151,8 @@ FSDP_RT_EXPORT fsdp_code fsdp_read_output(fsdp_session *session,
                                           size_t bytes);
 
 /* Of the last training step: the loss, as the mean over all ranks and
- * micro-batches, and the norm of the averaged gradient before clipping. Either pointer may be null. */
+ * micro-batches, and the norm of the averaged gradient before clipping. Either
+ * pointer may be null. */
 FSDP_RT_EXPORT fsdp_code fsdp_results(fsdp_session *session, double *loss,
                                       double *grad_norm);
 

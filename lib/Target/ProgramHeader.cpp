@@ -7,6 +7,9 @@
 
 #include "fsdp/Target/ProgramHeader.h"
 
+#include "fsdp/Analysis/InputContract.h"
+
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -17,6 +20,8 @@
 #include "llvm/Support/Path.h"
 
 using namespace mlir::fsdp;
+using llvm::ArrayRef;
+using llvm::SmallVector;
 using llvm::StringRef;
 namespace json = llvm::json;
 
@@ -120,7 +125,8 @@ private:
   void writePrograms();
   void writeInputs(const json::Object &program, const std::string &kind);
   void writeOutputs(const json::Object &program, const std::string &kind);
-  void writeScalars(const json::Object &program);
+  void writeScalars();
+  void writeScalar(const json::Object &scalar, ArrayRef<StringRef> owners);
   void writeParameters();
 
   /// A macro's name that no other has.
@@ -246,7 +252,7 @@ void HeaderWriter::writePrograms() {
     }
     writeInputs(program, kind);
     if (kind.empty())
-      writeScalars(program);
+      writeScalars();
     else
       writeOutputs(program, kind);
   }
@@ -297,22 +303,46 @@ void HeaderWriter::writeInputs(const json::Object &program,
   os << "\n";
 }
 
-void HeaderWriter::writeScalars(const json::Object &program) {
+/// Each name once: fsdp_set_scalar sets it in all programs that have it.
+void HeaderWriter::writeScalars() {
   os << "/* Scalars, for fsdp_set_scalar; fsdp_step sets \"lr\". */\n";
-  for (const json::Value &value : *program.getArray("scalars")) {
-    const json::Object &scalar = *value.getAsObject();
-    StringRef name = getString(scalar, "name");
-    os << "#define " << getMacro("SCALAR", name) << " " << toLiteral(name)
-       << " /* " << getString(scalar, "dtype");
-    if (auto init = scalar.getNumber("default"))
-      os << ", " << json::Value(*init) << " unless set";
-    else if (name == "clip_norm")
-      os << ", infinity unless set";
-    else
-      os << ", must be set";
-    os << " */\n";
+  llvm::MapVector<StringRef, SmallVector<StringRef>> owners;
+  llvm::StringMap<const json::Object *> scalars;
+  for (const json::Value &value : *manifest.getArray("programs")) {
+    const json::Object &program = *value.getAsObject();
+    for (const json::Value &entry : *program.getArray("scalars")) {
+      StringRef name = getString(*entry.getAsObject(), "name");
+      owners[name].push_back(getString(program, "name"));
+      scalars.try_emplace(name, entry.getAsObject());
+    }
   }
+  for (auto &[name, programs] : owners)
+    // The runtime counts: nobody may set it.
+    if (name != names::kAccumulated)
+      writeScalar(*scalars.lookup(name), programs);
   os << "\n";
+}
+
+/// @owners are the programs that have it.
+void HeaderWriter::writeScalar(const json::Object &scalar,
+                               ArrayRef<StringRef> owners) {
+  StringRef name = getString(scalar, "name");
+  os << "#define " << getMacro("SCALAR", name) << " " << toLiteral(name)
+     << " /* " << getString(scalar, "dtype");
+  if (name == names::kWeight)
+    os << ", the number of micro-batches unless set for a step";
+  else if (auto init = scalar.getNumber("default"))
+    os << ", " << json::Value(*init) << " unless set";
+  else if (name == "clip_norm")
+    os << ", infinity unless set";
+  else
+    os << ", must be set";
+  if (owners.size() < manifest.getArray("programs")->size()) {
+    os << "; of ";
+    llvm::interleaveComma(owners, os,
+                          [&](StringRef owner) { os << toComment(owner); });
+  }
+  os << " */\n";
 }
 
 void HeaderWriter::writeParameters() {

@@ -223,6 +223,21 @@ class EmitSo(unittest.TestCase):
             self.dir / "odd")
         run(self.dir / "odd")
 
+    def test_scalars_of_all_programs(self):
+        """Each once, with the programs that have it, and none that callers cannot set."""
+        library = self.dir / "libmany.so"
+        run(ARGS.bin / "fsdp-compile", ARGS.fixtures / "resnet-eval" / "model.mlir", "--optimizer",
+            "sgd:lr=0.1", "--clip-norm", "--accumulate-in", "shard", "--emit", "so", "-o", library)
+        header = library.with_suffix(".h").read_text()
+        scalars = dict(re.findall(r'^#define MANY_SCALAR_\w+ "(\w+)" /\* (.*) \*/$', header, re.M))
+        self.assertEqual(sorted(scalars), ["accumulation_weight", "clip_norm", "lr"])
+        self.assertEqual(header.count("MANY_SCALAR_"), 3)
+        self.assertEqual(scalars["accumulation_weight"],
+                         "F32, the number of micro-batches unless set for a step; of train_accumulated")
+        for name in ("clip_norm", "lr"):
+            self.assertRegex(scalars[name], "unless set; of train, train_accumulated$")
+        self.assertNotIn('"accumulated"', header)
+
     def test_refuses_a_library_called_like_a_header(self):
         with self.assertRaisesRegex(AssertionError, "exit status 1\n.*error: "
                                     "expected the name of a library"):
