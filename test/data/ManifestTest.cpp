@@ -435,6 +435,104 @@ TEST(Manifest, ProgramsShareTheArena) {
                   "programs[1].name: expected distinct names, got 'train'");
 }
 
+/// Two further programs, which add up 'a' as a shard and 'b' as a whole.
+json accumulating() {
+  json m = good();
+  auto take = [&] {
+    int64_t offset = m["arena"]["bytes"];
+    setArenaBytes(m, offset + 256);
+    return offset;
+  };
+  for (const char *flat : {"a", "b"})
+    m["accumulators"].push_back({{"flat_param", flat},
+                                 {"dtype", "F32"},
+                                 {"numel", 4},
+                                 {"offset", take()}});
+  json count = {{"name", "accumulated"},
+                {"dtype", "F32"},
+                {"offset", take()},
+                {"default", 0}};
+  json weight = {{"name", "accumulation_weight"},
+                 {"dtype", "F32"},
+                 {"offset", take()},
+                 {"default", 1}};
+  json first = m["programs"][0], last = first;
+  first["name"] = first["kind"] = "accumulate";
+  first["outputs"].erase(1);
+  last["name"] = last["kind"] = "train_accumulated";
+  first["scalars"].push_back(count);
+  last["scalars"].push_back(count);
+  last["scalars"].push_back(weight);
+  m["programs"].push_back(first);
+  m["programs"].push_back(last);
+  return m;
+}
+
+TEST(Manifest, ProgramsAccumulate) {
+  Manifest m = parsed(accumulating());
+  ASSERT_EQ(m.accumulators.size(), 2u);
+  EXPECT_EQ(m.accumulators[0].flatParam, "a");
+  EXPECT_EQ(m.accumulators[0].numel, m.flatParams[0].shardNumel);
+  EXPECT_EQ(m.accumulators[1].numel, m.flatParams[1].numel);
+  EXPECT_EQ(m.findKind(Program::Kind::Accumulate), &m.programs[1]);
+  EXPECT_EQ(m.findKind(Program::Kind::TrainAccumulated), &m.programs[2]);
+  // Nobody adds up what they would hold.
+  json without = accumulating();
+  without["programs"].erase(2);
+  without["programs"].erase(1);
+  EXPECT_CONTAINS(messageOf(parseManifest(without.dump())),
+                  "manifest: accumulators: expected none without a program of "
+                  "kind accumulate, got 2");
+}
+
+class AccumulationRule : public testing::TestWithParam<Broken> {};
+
+TEST_P(AccumulationRule, IsChecked) {
+  json m = accumulating();
+  m[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Manifest, AccumulationRule,
+    testing::Values(
+        Broken{"/accumulators/0/flat_param", "c",
+               "accumulators[0].flat_param: expected a trainable flat "
+               "parameter, got 'c'"},
+        Broken{"/flat_params/1/trainable", false,
+               "accumulators[1].flat_param: expected a trainable flat "
+               "parameter, got 'b'"},
+        Broken{"/accumulators/1/flat_param", "a",
+               "accumulators[1].flat_param: expected distinct names, got 'a' "
+               "also at accumulators[0].flat_param"},
+        Broken{"/accumulators/0/numel", 5,
+               "accumulators[0].numel: expected 4 or 8, shard_numel or numel "
+               "of 'a', got 5"},
+        Broken{"/accumulators/0/dtype", "I64",
+               "accumulators[0].dtype: expected a float dtype, got I64"},
+        Broken{"/accumulators/0/offset", 0, "overlaps"},
+        Broken{"/accumulators", json::array(),
+               "accumulators: expected one for 'a', which is trainable, got "
+               "none"},
+        Broken{"/programs/1/scalars/1/name", "x",
+               "programs: expected a scalar 'accumulated' of 'accumulate', got "
+               "none"},
+        Broken{"/programs/2/scalars/1/name", "x",
+               "programs: expected a scalar 'accumulated' of "
+               "'train_accumulated', got none"},
+        Broken{"/programs/2/scalars/2/name", "x",
+               "programs: expected a scalar 'accumulation_weight' of "
+               "'train_accumulated', got none"},
+        Broken{"/programs/1/kind", "eval",
+               "programs: expected one of kind accumulate beside one of kind "
+               "train_accumulated, got none"},
+        Broken{"/programs/2/kind", "eval",
+               "programs: expected one of kind train_accumulated beside one of "
+               "kind accumulate, got none"},
+        Broken{"/programs/1/inputs/0/name", "x",
+               "programs: expected 'accumulate' to have the inputs of 'train', "
+               "got others"}));
+
 TEST(Manifest, OutputsMayTakeTheInputsPlace) {
   json m = good();
   json &program = m["programs"][0];

@@ -87,7 +87,8 @@ struct Buffer {
   Initializer init;
 };
 
-/// Gradients of micro-batches, summed up; zero between two steps.
+/// Gradients of micro-batches, summed up; between two steps it may hold
+/// anything.
 struct Accumulator {
   std::string flatParam;
   Dtype dtype = FSDP_RT_F32;

@@ -28,6 +28,7 @@ public:
     return Status::failed(path + ": expected distinct names, got '" + name +
                           "' also at " + it->second);
   }
+  bool has(const std::string &name) const { return places_.count(name) > 0; }
 
 private:
   std::unordered_map<std::string, std::string> places_;
@@ -196,7 +197,6 @@ Status checkStates(const Manifest &manifest, Ranges &state) {
                              indexed("accumulators", i)))
       return s;
   }
-
   return state.checkDisjoint();
 }
 
@@ -300,6 +300,43 @@ Status checkAccumulation(const Manifest &manifest) {
   return Status::ok();
 }
 
+/// A sum for each gradient, where there are programs that add up.
+Status checkAccumulators(const Manifest &manifest) {
+  bool isAccumulating = manifest.findKind(Program::Kind::Accumulate) != nullptr;
+  if (!isAccumulating && !manifest.accumulators.empty())
+    return Status::failed("accumulators: expected none without a program of "
+                          "kind accumulate, got " +
+                          std::to_string(manifest.accumulators.size()));
+  DistinctNames names;
+  std::unordered_map<std::string, const FlatParam *> trainable;
+  for (const FlatParam &flat : manifest.flatParams)
+    if (flat.trainable)
+      trainable.emplace(flat.name, &flat);
+  for (size_t i = 0; i < manifest.accumulators.size(); ++i) {
+    const Accumulator &accumulator = manifest.accumulators[i];
+    std::string path = indexed("accumulators", i);
+    auto found = trainable.find(accumulator.flatParam);
+    if (found == trainable.end())
+      return Status::failed(path +
+                            ".flat_param: expected a trainable flat "
+                            "parameter, got '" +
+                            accumulator.flatParam + "'");
+    if (Status s = names.add(accumulator.flatParam, path + ".flat_param"))
+      return s;
+    const FlatParam &flat = *found->second;
+    if (accumulator.numel != flat.numel && accumulator.numel != flat.shardNumel)
+      return Status::failed(
+          path + ".numel: expected " + std::to_string(flat.shardNumel) +
+          " or " + std::to_string(flat.numel) + ", shard_numel or numel of '" +
+          flat.name + "', got " + std::to_string(accumulator.numel));
+  }
+  for (const FlatParam &flat : manifest.flatParams)
+    if (isAccumulating && flat.trainable && !names.has(flat.name))
+      return Status::failed("accumulators: expected one for '" + flat.name +
+                            "', which is trainable, got none");
+  return Status::ok();
+}
+
 /// The artifact's arena is the largest program's.
 Status checkSizes(const Manifest &manifest) {
   int64_t bytes = 0, host = 0;
@@ -330,6 +367,8 @@ Status checkManifest(const Manifest &manifest) {
   if (Status s = checkSizes(manifest))
     return s;
   if (Status s = checkAccumulation(manifest))
+    return s;
+  if (Status s = checkAccumulators(manifest))
     return s;
   Ranges state(manifest.stateBytes);
   if (Status s = checkStates(manifest, state))
