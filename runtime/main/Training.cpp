@@ -183,13 +183,14 @@ Status Trainer::findStart() {
 Status Trainer::compareOrigin(const std::string &kindOfData) {
   if (options_.save.empty() && !resumed_)
     return Status::ok();
-  Result<DataIdentity> data = identifyData(options_.data, kindOfData);
+  Result<DataIdentity> data =
+      identifyData(options_.data, kindOfData, options_.accumulate);
   if (!data.isOk())
     return data.status().withContext("--data");
   data_ = std::move(*data);
   if (resumed_)
-    for (const std::string &line :
-         differences(resumed_->origin, {manifest_.traced, data_}))
+    for (const std::string &line : differences(
+             resumed_->origin, {manifest_.traced, data_}, resumed_->step))
       reports_.tell({"--resume: " + resumed_->path + ": " + line});
   return Status::ok();
 }

@@ -47,6 +47,16 @@ std::string describe(const std::vector<std::string> &constants) {
   return constants.size() > shownConstants ? text + ", ..." : text;
 }
 
+/// Of the step after `step`, counted from 1.
+std::string firstBatch(int64_t step, int64_t batchesPerStep) {
+  int64_t batch;
+  // What a checkpoint says may be anything.
+  if (__builtin_mul_overflow(step, batchesPerStep, &batch) ||
+      __builtin_add_overflow(batch, 1, &batch))
+    return "one beyond 2^63";
+  return std::to_string(batch);
+}
+
 void compare(const TracedProgram &saved, const TracedProgram &present,
              std::vector<std::string> &lines) {
   if (saved.step != present.step)
@@ -68,9 +78,11 @@ void compare(const TracedProgram &saved, const TracedProgram &present,
 } // namespace
 
 Result<DataIdentity> identifyData(const std::string &spec,
-                                  const std::string &kind) {
+                                  const std::string &kind,
+                                  int64_t batchesPerStep) {
   DataIdentity identity;
   identity.kind = kind;
+  identity.batchesPerStep = batchesPerStep;
   if (kind.compare(0, 7, "random:") == 0)
     return identity;
   identity.name = std::filesystem::path(spec).filename().string();
@@ -99,7 +111,9 @@ void writeOrigin(const CheckpointOrigin &origin, nlohmann::json &meta) {
                       {"constants", origin.traced->constants}};
   if (!origin.data)
     return;
-  nlohmann::json &data = meta["data"] = {{"kind", origin.data->kind}};
+  nlohmann::json &data =
+      meta["data"] = {{"kind", origin.data->kind},
+                      {"batches_per_step", origin.data->batchesPerStep}};
   if (!origin.data->name.empty()) {
     data["name"] = origin.data->name;
     data["bytes"] = origin.data->bytes;
@@ -122,6 +136,9 @@ CheckpointOrigin readOrigin(const JsonReader &meta) {
     JsonReader data = meta["data"];
     origin.data.emplace();
     origin.data->kind = data["kind"].string();
+    // Where it is missing, an older version wrote it, which took one.
+    if (data.has("batches_per_step"))
+      origin.data->batchesPerStep = data["batches_per_step"].integer(1);
     if (data.has("name")) {
       origin.data->name = data["name"].string();
       origin.data->bytes = data["bytes"].integer(0);
@@ -132,7 +149,8 @@ CheckpointOrigin readOrigin(const JsonReader &meta) {
 }
 
 std::vector<std::string> differences(const CheckpointOrigin &saved,
-                                     const CheckpointOrigin &present) {
+                                     const CheckpointOrigin &present,
+                                     int64_t step) {
   std::vector<std::string> lines;
   if (saved.traced && present.traced)
     compare(*saved.traced, *present.traced, lines);
@@ -147,6 +165,14 @@ std::vector<std::string> differences(const CheckpointOrigin &saved,
   else if (!isSame)
     lines.push_back("--data: expected " + describe(was) +
                     ", with which the state was saved, got " + describe(is));
+  if (was.batchesPerStep != is.batchesPerStep)
+    lines.push_back(
+        "--accumulate: expected " + std::to_string(was.batchesPerStep) +
+        ", with which the state was saved, got " +
+        std::to_string(is.batchesPerStep) + ": step " +
+        std::to_string(step + 1) + " begins at batch " +
+        firstBatch(step, is.batchesPerStep) + " of --data instead of " +
+        firstBatch(step, was.batchesPerStep));
   return lines;
 }
 

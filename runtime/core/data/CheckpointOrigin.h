@@ -31,6 +31,8 @@ struct DataIdentity {
   std::string name; // of the file, without its folders; empty: no file
   int64_t bytes = 0;
   std::string digest; // of the file, or of its first and last 32 MiB
+  /// Batches of a rank that a step takes: micro-batches.
+  int64_t batchesPerStep = 1;
 };
 
 struct CheckpointOrigin {
@@ -38,18 +40,22 @@ struct CheckpointOrigin {
   std::optional<DataIdentity> data; // none: a session's caller gave the inputs
 };
 
-/// `spec` is --data's, and `kind` what it was opened as.
+/// `spec` is --data's, `kind` what it was opened as, and `batchesPerStep` is
+/// --accumulate's.
 Result<DataIdentity> identifyData(const std::string &spec,
-                                  const std::string &kind);
+                                  const std::string &kind,
+                                  int64_t batchesPerStep);
 
 /// Adds what is known to a checkpoint's meta.json, and reads it.
 void writeOrigin(const CheckpointOrigin &origin, nlohmann::json &meta);
 CheckpointOrigin readOrigin(const JsonReader &meta);
 
 /// One line for the user per thing that both know and that differs: the step,
-/// the optimizer, the data. They say what it was and what it is.
+/// the optimizer, the data, and at which of its batches the step after `step`
+/// begins. They say what it was and what it is.
 std::vector<std::string> differences(const CheckpointOrigin &saved,
-                                     const CheckpointOrigin &present);
+                                     const CheckpointOrigin &present,
+                                     int64_t step);
 
 } // namespace fsdp::rt::data
 
