@@ -51,7 +51,7 @@ Evaluation::create(const Manifest &manifest, const Options &options, int rank,
 }
 
 Status Evaluation::chooseSteps() {
-  std::optional<int64_t> all = source_->steps();
+  std::optional<int64_t> all = source_->batches();
   if (options_.evalSteps) {
     steps_ = *options_.evalSteps;
     if (all && steps_ > *all)

@@ -50,9 +50,8 @@ private:
   Status startLoader(std::unique_ptr<BatchSource> source);
   const Program &firstOfStep() const;
   const Program &lastOfStep() const;
-  Status nextMicroBatch(int64_t step, int64_t number);
   bool changesBuffers() const;
-  Status runStep(int64_t step);
+  Status runStep(int64_t step, Status &unread);
   Status evaluateAfter(int64_t step, bool isLast);
   Status evaluateOnly();
   void report(int64_t step, double seconds);
@@ -66,6 +65,7 @@ private:
   };
   Status endOf(int64_t step, uint32_t found, const Status &batch);
   Status saveAfter(int64_t step, uint32_t found, bool isEnd);
+  Status saveBefore(int64_t step, uint32_t found);
   Status save(int64_t step, bool isEnd);
   void removeOldOnes();
   Status stopOnNonfinite(int64_t step, uint32_t found);
@@ -285,10 +285,17 @@ Status Trainer::loop() {
   }
   const int64_t last = *options_.steps;
   Status end = Status::ok();
+  uint32_t foundBefore = 0; // in the step before, by any rank
   for (int64_t step = firstStep_; step <= last && !end; ++step) {
-    if (Status s = runStep(step)) {
+    if (Status s = runStep(step, end)) {
       run_.record.setStep(step);
       return s;
+    }
+    if (end) {
+      run_.record.setStep(step);
+      if (Status s = saveBefore(step, foundBefore))
+        return s;
+      break;
     }
     uint32_t found = 0;
     if (!std::isfinite(loss_) || !std::isfinite(gradNorm_))
@@ -313,6 +320,7 @@ Status Trainer::loop() {
     Result<uint32_t> all = ranks_->any(found);
     if (!all.isOk())
       return all.status();
+    foundBefore = *all;
     end = endOf(step, *all, batch);
     if (Status s = saveAfter(step, *all, step == last || end))
       return s;
@@ -343,7 +351,9 @@ Status Trainer::endOf(int64_t step, uint32_t found, const Status &batch) {
   return Status::ok();
 }
 
-Status Trainer::runStep(int64_t step) {
+/// Where a micro-batch cannot be read on any rank, `unread` is why, and the
+/// step does not take place. Collective.
+Status Trainer::runStep(int64_t step, Status &unread) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin = Clock::now();
   const Program &last = lastOfStep();
@@ -356,9 +366,19 @@ Status Trainer::runStep(int64_t step) {
     if (Status s = rank_->run(&program - manifest_.programs.data()))
       return s;
     losses += rank_->load(*program.findOutput("loss"));
-    if (!isLast)
-      if (Status s = nextMicroBatch(step, done + 1))
-        return s;
+    if (isLast)
+      break;
+    // The inputs of the last micro-batch have the places of its own program.
+    const Program &next =
+        done + 1 == options_.accumulate ? last : firstOfStep();
+    Status batch = loader_->next(next, rank_->arena());
+    Result<uint32_t> any = ranks_->any(batch ? BatchFailed : 0);
+    if (!any.isOk())
+      return any.status();
+    if (*any & BatchFailed) {
+      unread = ranks_->agree(batch);
+      return Status::ok();
+    }
   }
   std::chrono::duration<double> seconds = Clock::now() - begin;
   loss_ = losses / double(options_.accumulate);
@@ -380,26 +400,6 @@ const Program &Trainer::lastOfStep() const {
   return options_.accumulate > 1
              ? *manifest_.findKind(Program::Kind::TrainAccumulated)
              : program_;
-}
-
-/// Reads micro-batch `number` of `step`. Where a rank cannot, the step does not
-/// take place: what is saved is the state of the one before, unless earlier
-/// micro-batches have changed a buffer. Collective.
-Status Trainer::nextMicroBatch(int64_t step, int64_t number) {
-  const Program &program =
-      number == options_.accumulate ? lastOfStep() : firstOfStep();
-  Status batch = loader_->next(program, rank_->arena());
-  Result<uint32_t> any = ranks_->any(batch ? BatchFailed : 0);
-  if (!any.isOk())
-    return any.status();
-  if (!(*any & BatchFailed))
-    return Status::ok();
-  if (saves_ && !changesBuffers() && step > firstStep_)
-    if (Status s = save(step - 1, /*isEnd=*/true))
-      return s;
-  return ranks_->agree(batch.withContext("micro-batch " +
-                                         std::to_string(number) + " of step " +
-                                         std::to_string(step)));
 }
 
 /// Forward changes buffers, whatever becomes of the step.
@@ -483,6 +483,21 @@ Status Trainer::saveAfter(int64_t step, uint32_t found, bool isEnd) {
   return Status::ok();
 }
 
+/// Where some micro-batches of `step` have run and the others never will: the
+/// state is that of the step before, in which `found` was found, but for
+/// buffers that forward changed. Collective.
+Status Trainer::saveBefore(int64_t step, uint32_t found) {
+  if (!saves_ || step == firstStep_ || savedStep_ == step - 1)
+    return Status::ok();
+  if (!changesBuffers())
+    return saveAfter(step - 1, found, /*isEnd=*/true);
+  unsaved_ = Status::failed("cannot save step " + std::to_string(step - 1) +
+                            ": expected its buffers, got those that "
+                            "micro-batches of step " +
+                            std::to_string(step) + " have changed");
+  return Status::ok();
+}
+
 /// A program that left its state alone still has that of the step before, but
 /// for buffers that forward changed.
 Status Trainer::stopOnNonfinite(int64_t step, uint32_t found) {
@@ -529,8 +544,11 @@ Status Trainer::finish(Status end) {
     run_.record.setUnread();
   if (end && unsaved_)
     end = Status::failed(end.message() + "; " + unsaved_.message());
-  if (end)
+  if (end) {
+    // What was agreed on before does not say that the state was not saved.
+    ranks_->forgetFailure();
     return ranks_->agree(end);
+  }
   if (Status s = ranks_->agree(unsaved_))
     return s;
   if (Status s = ranks_->agree(records))

@@ -216,8 +216,8 @@ TEST_F(BatchesTest, BeginningAgainIsTold) {
   EXPECT_TRUE(source->remarks(1).empty());
   ASSERT_EQ(source->remarks(2).size(), 1u);
   EXPECT_CONTAINS(source->remarks(2)[0],
-                  "/x.txt: has 4 sequences; a step takes 4: step 2 goes on "
-                  "from its beginning");
+                  "/x.txt: has 4 sequences; a batch of each rank takes 4: "
+                  "batch 2 goes on from its beginning");
   EXPECT_EQ(open(dir.file("x.txt"))->remarks(2).size(), 0u);
   EXPECT_EQ(open("random:seed=0")->remarks(1 << 30).size(), 0u);
 }
@@ -292,11 +292,11 @@ TEST_F(StoredBatchesTest, ValuesOutOfBoundsAreNamed) {
   ints(path, 3, 1, 2);
   EXPECT_CONTAINS(
       messageOf(failure),
-      "b.safetensors: token id 1030 of input_ids at step 3, rank 1, "
+      "b.safetensors: token id 1030 of input_ids in batch 3, rank 1, "
       "element 3: expected 0 <= id < 1024");
   labels[1] = -1;
   ints(write(), 1);
-  EXPECT_CONTAINS(messageOf(failure), "value -1 of labels at step 1, rank 0, "
+  EXPECT_CONTAINS(messageOf(failure), "value -1 of labels in batch 1, rank 0, "
                                       "element 1: expected 0 <= value < 10");
 }
 
@@ -308,7 +308,7 @@ TEST_F(StoredBatchesTest, ValuesBesideTheBoundsMayBeAllowed) {
   labels[1] = -5;
   ints(write(), 1);
   EXPECT_CONTAINS(messageOf(failure),
-                  "value -5 of labels at step 1, rank 0, element 1: expected "
+                  "value -5 of labels in batch 1, rank 0, element 1: expected "
                   "0 <= value < 10, or -100, or 255");
 }
 
@@ -316,14 +316,14 @@ TEST_F(StoredBatchesTest, RefusesWhatDoesNotFit) {
   EXPECT_CONTAINS(refusal(write(), 3),
                   "'input_ids': expected batches for at least 3 ranks, got 2");
   specs[1].shape = {3, 2, 1, 2};
-  EXPECT_CONTAINS(refusal(write()), "'labels': expected shape [steps, ranks] "
+  EXPECT_CONTAINS(refusal(write()), "'labels': expected shape [batches, ranks] "
                                     "and then [2], got [3, 2, 1, 2]");
   specs[1].shape = {3, 2, 4};
   EXPECT_CONTAINS(refusal(write()), "got [3, 2, 4]");
   specs[1] = {"labels", FSDP_RT_I32, {3, 2, 2}};
   EXPECT_CONTAINS(refusal(write()), "'labels': expected I64, got I32");
   specs[1] = {"labels", FSDP_RT_I64, {0, 2, 2}};
-  EXPECT_CONTAINS(refusal(write()), "expected at least 1 step, got 0");
+  EXPECT_CONTAINS(refusal(write()), "expected at least 1 batch, got 0");
   specs[1] = {"label", FSDP_RT_I64, {3, 2, 2}};
   EXPECT_CONTAINS(refusal(write()),
                   "expected a tensor for every input, got none for 'labels'");
@@ -332,9 +332,10 @@ TEST_F(StoredBatchesTest, RefusesWhatDoesNotFit) {
 TEST_F(StoredBatchesTest, InputsWithOtherNumbersOfStepsOrRanksAreRefused) {
   // Each would begin again on its own, beside another step's.
   specs[1].shape = {2, 2, 2};
-  EXPECT_CONTAINS(refusal(write()),
-                  "b.safetensors: expected as many steps for every input, got "
-                  "3 for 'input_ids' and 2 for 'labels'");
+  EXPECT_CONTAINS(
+      refusal(write()),
+      "b.safetensors: expected as many batches for every input, got "
+      "3 for 'input_ids' and 2 for 'labels'");
   specs[1].shape = {3, 4, 2};
   labels.resize(24);
   EXPECT_CONTAINS(refusal(write()),
@@ -345,11 +346,12 @@ TEST_F(StoredBatchesTest, InputsWithOtherNumbersOfStepsOrRanksAreRefused) {
 TEST_F(StoredBatchesTest, FurtherRanksAndBeginningAgainAreTold) {
   std::string path = write();
   EXPECT_EQ(open(path, 1, 2)->remarks(3), std::vector<std::string>());
-  EXPECT_EQ(open(path, 0, 1)->remarks(4),
-            (std::vector<std::string>{
-                path + ": has batches for 2 ranks; those of the first 1 are "
-                       "read",
-                path + ": has batches for 3 steps: step 4 begins it again"}));
+  EXPECT_EQ(
+      open(path, 0, 1)->remarks(4),
+      (std::vector<std::string>{
+          path + ": has batches for 2 ranks; those of the first 1 are "
+                 "read",
+          path + ": has 3 batches of each rank: batch 4 begins it again"}));
 }
 
 TEST_F(StoredBatchesTest, UnusedTensorsAreTold) {

@@ -44,7 +44,8 @@ TEST_F(ProgramTest, TrainsOnEveryMesh) {
     std::stringstream out(outcome.out);
     std::string text;
     for (const char *note :
-         {"4 ranks; those of the first", "7 steps: step 8 begins it again"}) {
+         {"4 ranks; those of the first",
+          "7 batches of each rank: batch 8 begins it again"}) {
       if (note[0] == '4' &&
           (mesh == std::string("4") || mesh == std::string("2x2")))
         continue;

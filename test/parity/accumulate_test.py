@@ -8,9 +8,10 @@ import json
 import unittest
 
 from pytorch_test import difference
-from steps import HAS_MPI, STEPS, StepTest, fixture, needs_mpi, ranks_of, read_tensors, write_tensors
+from steps import BIN, HAS_MPI, STEPS, StepTest, fixture, needs_mpi, ranks_of, read_tensors, write_tensors
 
-COMPARABLE = fixture.name not in ("mixed", "resnet", "resnet-eval")
+CHANGES_BUFFERS = fixture.name in ("mixed", "resnet", "resnet-eval")
+COMPARABLE = not CHANGES_BUFFERS
 IN = ("shard", "whole")
 HYBRID = "shard=2,replicate=2"
 RANKS = 4  # of the fixture's batches
@@ -133,6 +134,40 @@ class Accumulate(StepTest):
             self.assertEqual(want[0][2:], got[0])
             self.assertEqual(want[1], got[1])
 
+    def test_resumed_with_another_number(self):
+        # Steps are counted in batches, of which step 3 takes others then: that is said, and nothing else.
+        program = self.compile(fixture, "shard=1", "--accumulate-in", "shard")
+        data = self.data(1)
+        for was, now in ((2, 3), (1, 4), (4, 1), (2, 2)):
+            with self.subTest(was=was, now=now):
+                folder = self.place("saves")
+                words = [program, "-n", 1, "--data", data, "--lr", fixture.lr, "--threads", 1]
+                outcome = self.execute([*words, "--params", fixture.params, "--steps", 2, "--accumulate", was,
+                                        "--save", folder])
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                outcome = self.execute([*words, "--resume", folder, "--steps", 3, "--accumulate", now])
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                said = f"--accumulate: expected {was}, with which the state was saved, got {now}: step 3 begins at " \
+                    f"batch {2 * now + 1} of --data instead of {2 * was + 1}\n"
+                self.assertEqual(outcome.stderr.count("\n"), was != now, outcome.stderr)
+                self.assertEqual(outcome.stderr.endswith(said), was != now, outcome.stderr)
+
+    def test_trace(self):
+        # Its steps are not those of the program that fsdp-plan simulates.
+        cluster = ("--cluster", "cpu-2core")
+        program = self.compile(fixture, "shard=2", "--accumulate-in", "shard", *cluster)
+        for count, programs in ((1, ["train"]), (3, ["accumulate", "train_accumulated"])):
+            folder = self.place("trace")
+            self.result(program, "shard=2", count, "--trace", folder, steps=2)
+            said = json.loads((folder / "rank-1.json").read_text())["fsdp"]
+            self.assertEqual((said["accumulate"], said["programs"]), (count, programs))
+            self.assertEqual("issue" in said, count == 1)
+            outcome = self.execute([BIN / "fsdp-plan", fixture.model, "--optimizer-file",
+                                    fixture.dir / "optimizer.mlir", "--mesh", "shard=2", *cluster, "--compare", folder])
+            if count > 1:
+                self.assertEqual(outcome.returncode, 1)
+                self.assertIn("expected a trace of steps of one batch, got one of --accumulate 3", outcome.stderr)
+
     def test_memory_and_traffic(self):
         for accumulate_in in IN:
             with self.subTest(accumulate_in=accumulate_in):
@@ -162,6 +197,14 @@ class Accumulate(StepTest):
                                         "--steps", 1, "--lr", fixture.lr, "--accumulate", count])
                 self.assertNotEqual(outcome.returncode, 0)
                 self.assertIn(said, outcome.stderr)
+        # What follows from the number is not set beside it.
+        for name in ("accumulated", "accumulation_weight"):
+            with self.subTest(name=name):
+                outcome = self.execute([able, "-n", 1, "--params", fixture.params, "--data", fixture.batches,
+                                        "--steps", 1, "--lr", fixture.lr, "--scalar", f"{name}=2"])
+                self.assertEqual(outcome.returncode, 1)
+                self.assertIn(f"--scalar {name}: expected a scalar that users set, got one that follows from "
+                              "--accumulate", outcome.stderr)
 
     def test_batch_that_cannot_be_read(self):
         # The step that it belongs to does not take place; the one before is saved, where that is all there was.
@@ -175,15 +218,47 @@ class Accumulate(StepTest):
         tensors[name] = dtype, shape, values[:at] + (2**40).to_bytes(8, "little") + values[at + 8:]
         broken = self.place("broken.safetensors")
         write_tensors(broken, tensors)
-        folder = self.place("saves")
+        folder, trace, profile = self.place("saves"), self.place("trace"), self.place("profile.json")
         outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--data", broken, "--steps", 5,
-                                "--lr", fixture.lr, "--threads", 1, "--accumulate", 4, "--save", folder])
-        self.assertNotEqual(outcome.returncode, 0)
-        self.assertIn("micro-batch 3 of step 3", outcome.stderr)
-        if fixture.name == "mixed":  # forward changes its buffers
+                                "--lr", fixture.lr, "--threads", 1, "--accumulate", 4, "--save", folder,
+                                "--trace", trace, "--profile", profile])
+        self.assertEqual(outcome.returncode, 1)
+        # One line, which says once where.
+        self.assertRegex(outcome.stderr, rf"\Aerror: step 3: [^\n]*broken.safetensors: (value|token id) {2**40} of "
+                                         rf"{name} in batch 11, rank 0, element 0: expected [^\n]*\n\Z")
+        for said in ("micro-batch", "step"):
+            self.assertEqual(outcome.stderr.split("; cannot save")[0].count(said), said == "step", outcome.stderr)
+        # What there is of the run is written.
+        self.assertEqual(json.loads(profile.read_text())["steps"], 2)
+        steps = {event["name"] for event in json.loads((trace / "rank-0.json").read_text())["traceEvents"]
+                 if event["name"].startswith("ProfilerStep#")}
+        self.assertEqual(steps, {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"})
+        if CHANGES_BUFFERS:
             self.assertEqual(list(folder.glob("step-*")), [])
+            self.assertIn("; cannot save step 2: expected its buffers, got those that micro-batches of step 3 have "
+                          "changed", outcome.stderr)
             return
+        self.assertNotIn("cannot save", outcome.stderr)
         self.assertEqual(self.saved(folder, 2), self.result(program, "shard=1", 4, steps=2)[1])
+
+    def test_first_batches_that_cannot_be_read(self):
+        # One step has one batch, whose number is its own; no step has run that could be saved.
+        program = self.compile(fixture, "shard=1", "--accumulate-in", "shard")
+        tensors = read_tensors(self.data(1))
+        name = next(name for name, (dtype, _, _) in sorted(tensors.items()) if dtype == "I64")
+        dtype, shape, values = tensors[name]
+        at = len(values) // shape[0] * 2  # batch 3
+        tensors[name] = dtype, shape, values[:at] + (2**40).to_bytes(8, "little") + values[at + 8:]
+        broken = self.place("broken.safetensors")
+        write_tensors(broken, tensors)
+        for count, step, saved in ((1, 3, [2]), (2, 2, [1]), (3, 1, []), (4, 1, [])):
+            with self.subTest(count=count):
+                folder = self.place("saves")
+                outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--data", broken, "--steps", 5,
+                                        "--lr", fixture.lr, "--accumulate", count, "--save", folder])
+                self.assertEqual(outcome.returncode, 1)
+                self.assertRegex(outcome.stderr, rf"\Aerror: step {step}: [^\n]* in batch 3, rank 0, element 0: ")
+                self.assertEqual(sorted(int(path.name.split("-")[1]) for path in folder.glob("step-*")), saved)
 
     @needs_mpi
     def test_two_processes_that_disagree(self):

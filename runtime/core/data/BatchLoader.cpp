@@ -14,10 +14,10 @@
 namespace fsdp::rt::data {
 
 BatchLoader::BatchLoader(std::unique_ptr<BatchSource> source,
-                         const Program &program, int64_t firstStep,
-                         int64_t lastStep)
-    : source_(std::move(source)), program_(program), nextStep_(firstStep),
-      lastStep_(lastStep), firstStep_(firstStep) {
+                         const Program &program, int64_t firstBatch,
+                         int64_t lastBatch)
+    : source_(std::move(source)), program_(program), nextBatch_(firstBatch),
+      lastBatch_(lastBatch), firstBatch_(firstBatch) {
   int64_t bytes = 0;
   for (const Input &input : program.inputs)
     bytes += input.bytes();
@@ -33,9 +33,9 @@ BatchLoader::BatchLoader(std::unique_ptr<BatchSource> source,
 
 Result<std::unique_ptr<BatchLoader>>
 BatchLoader::start(std::unique_ptr<BatchSource> source, const Program &program,
-                   int64_t firstStep, int64_t lastStep) {
+                   int64_t firstBatch, int64_t lastBatch) {
   std::unique_ptr<BatchLoader> loader(
-      new BatchLoader(std::move(source), program, firstStep, lastStep));
+      new BatchLoader(std::move(source), program, firstBatch, lastBatch));
   // Signals are for the threads that wait for them.
   sigset_t all, before;
   sigfillset(&all);
@@ -64,8 +64,8 @@ BatchLoader::~BatchLoader() {
 }
 
 void BatchLoader::readAhead() {
-  for (int64_t step = firstStep_; step <= lastStep_; ++step) {
-    Slot &slot = slots_[step % 2];
+  for (int64_t batch = firstBatch_; batch <= lastBatch_; ++batch) {
+    Slot &slot = slots_[batch % 2];
     {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [&] { return isEnding_ || !slot.isFull; });
@@ -74,12 +74,12 @@ void BatchLoader::readAhead() {
     }
     Status status;
     try {
-      status = source_->read(step, slot.inputs.data());
+      status = source_->read(batch, slot.inputs.data());
       if (!status)
         slot.unusualValue = findUnusualValue(program_, slot.inputs.data());
     } catch (const std::exception &error) {
-      status = Status::failed(std::string("cannot read the batch of step ") +
-                              std::to_string(step) + ": " + error.what());
+      status = Status::failed(std::string("cannot read batch ") +
+                              std::to_string(batch) + ": " + error.what());
     }
     bool hasFailed = bool(status);
     {
@@ -94,7 +94,7 @@ void BatchLoader::readAhead() {
 }
 
 Status BatchLoader::next(const Program &program, char *arena) {
-  Slot &slot = slots_[nextStep_ % 2];
+  Slot &slot = slots_[nextBatch_ % 2];
   {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return slot.isFull; });
@@ -111,7 +111,7 @@ Status BatchLoader::next(const Program &program, char *arena) {
     slot.isFull = false;
   }
   changed_.notify_all();
-  ++nextStep_;
+  ++nextBatch_;
   return Status::ok();
 }
 

@@ -26,18 +26,18 @@ namespace fsdp::rt::data {
 /// Two batches are held outside the arena, reserved at start.
 class BatchLoader {
 public:
-  /// Starts to read batches firstStep to lastStep, counted from 1: one for each
-  /// step, or for each micro-batch. `program` must outlive the loader.
+  /// Starts to read batches firstBatch to lastBatch, counted from 1: one for
+  /// each step, or for each micro-batch. `program` must outlive the loader.
   static Result<std::unique_ptr<BatchLoader>>
   start(std::unique_ptr<BatchSource> source, const Program &program,
-        int64_t firstStep, int64_t lastStep);
+        int64_t firstBatch, int64_t lastBatch);
   /// Ends the thread, after the read that it is in.
   ~BatchLoader();
 
   /// Copies the next batch to the places in the arena of the inputs of
   /// `program`, which are those of the one that start() was given; waits for it
   /// if it has not come yet. A batch that could not be read fails here. At most
-  /// once per batch up to lastStep.
+  /// once per batch up to lastBatch.
   Status next(const Program &program, char *arena);
   /// findUnusualValue of the batch that `next` copied last.
   const std::string &unusualValue() const { return unusualValue_; }
@@ -52,13 +52,13 @@ private:
   };
 
   BatchLoader(std::unique_ptr<BatchSource> source, const Program &program,
-              int64_t firstStep, int64_t lastStep);
+              int64_t firstBatch, int64_t lastBatch);
   void readAhead();
 
   std::unique_ptr<BatchSource> source_;
   const Program &program_;
-  int64_t nextStep_, lastStep_;
-  const int64_t firstStep_;
+  int64_t nextBatch_, lastBatch_;
+  const int64_t firstBatch_;
   Slot slots_[2];
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,4 +1,4 @@
-//===- Batches.cpp - The inputs of every step -----------------------------===//
+//===- Batches.cpp - The inputs of every batch ----------------------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -64,36 +64,37 @@ public:
 
   std::string kind() const override { return "safetensors"; }
 
-  std::optional<int64_t> steps() const override {
+  std::optional<int64_t> batches() const override {
     return tensors_.empty() ? 1 : tensors_[0]->shape[0];
   }
 
-  std::vector<std::string> remarks(int64_t lastStep) const override {
+  std::vector<std::string> remarks(int64_t last) const override {
     std::vector<std::string> lines;
     if (tensors_.empty())
       return lines;
-    int64_t steps = tensors_[0]->shape[0], ranks = tensors_[0]->shape[1];
+    int64_t batches = tensors_[0]->shape[0], ranks = tensors_[0]->shape[1];
     if (ranks > ranks_)
       lines.push_back(file_.path() + ": has batches for " +
                       std::to_string(ranks) + " ranks; those of the first " +
                       std::to_string(ranks_) + " are read");
-    if (lastStep > steps)
-      lines.push_back(file_.path() + ": has batches for " +
-                      std::to_string(steps) + " steps: step " +
-                      std::to_string(steps + 1) + " begins it again");
+    if (last > batches)
+      lines.push_back(file_.path() + ": has " + std::to_string(batches) +
+                      (batches == 1 ? " batch" : " batches") +
+                      " of each rank: batch " + std::to_string(batches + 1) +
+                      " begins it again");
     return lines;
   }
 
-  Status read(int64_t step, char *const *dst) override {
+  Status read(int64_t batch, char *const *dst) override {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       const Input &input = program_.inputs[i];
       const Shape &shape = tensors_[i]->shape;
-      int64_t row = (step - 1) % shape[0] * shape[1] + rank_;
+      int64_t row = (batch - 1) % shape[0] * shape[1] + rank_;
       if (Status s = file_.read(*tensors_[i], row * input.bytes(), dst[i],
                                 input.bytes()))
         return s;
       if (!isFloat(input.dtype))
-        if (Status s = checkValues(input, dst[i], step))
+        if (Status s = checkValues(input, dst[i], batch))
           return s;
     }
     return Status::ok();
@@ -104,13 +105,13 @@ private:
     const Shape &shape = tensor.shape;
     if (shape.size() != input.shape.size() + 2 ||
         !std::equal(input.shape.begin(), input.shape.end(), shape.begin() + 2))
-      return Status::failed("expected shape [steps, ranks] and then " +
+      return Status::failed("expected shape [batches, ranks] and then " +
                             toString(input.shape) + ", got " + toString(shape));
     if (tensor.dtype != input.dtype)
       return Status::failed(std::string("expected ") + dtypeName(input.dtype) +
                             ", got " + tensor.dtypeName);
     if (shape[0] < 1)
-      return Status::failed("expected at least 1 step, got 0");
+      return Status::failed("expected at least 1 batch, got 0");
     if (shape[1] < ranks)
       return Status::failed("expected batches for at least " +
                             std::to_string(ranks) + " ranks, got " +
@@ -118,10 +119,11 @@ private:
     return Status::ok();
   }
 
-  /// A step takes the same row of every input.
+  /// A batch is the same row of every input.
   Status checkTogether() const {
     for (size_t i = 1; i < tensors_.size(); ++i)
-      for (auto [axis, what] : {std::pair(0, "steps"), std::pair(1, "ranks")}) {
+      for (auto [axis, what] :
+           {std::pair(0, "batches"), std::pair(1, "ranks")}) {
         const TensorInfo &first = *tensors_[0], &other = *tensors_[i];
         if (other.shape[axis] != first.shape[axis])
           return Status::failed(
@@ -133,7 +135,8 @@ private:
     return Status::ok();
   }
 
-  Status checkValues(const Input &input, const char *data, int64_t step) const {
+  Status checkValues(const Input &input, const char *data,
+                     int64_t batch) const {
     int64_t size = dtypeSize(input.dtype);
     for (int64_t i = 0; i < input.numel; ++i) {
       int64_t value = loadInteger(input.dtype, data + i * size);
@@ -142,8 +145,8 @@ private:
       bool isId = holdsTokenIds(input);
       return Status::failed(
           file_.path() + ": " + (isId ? "token id " : "value ") +
-          std::to_string(value) + " of " + input.name + " at step " +
-          std::to_string(step) + ", rank " + std::to_string(rank_) +
+          std::to_string(value) + " of " + input.name + " in batch " +
+          std::to_string(batch) + ", rank " + std::to_string(rank_) +
           ", element " + std::to_string(i) + ": expected " +
           describeBounds(input, isId ? "id" : "value"));
     }
@@ -174,12 +177,12 @@ public:
     return "random:seed=" + std::to_string(seed_);
   }
 
-  Status read(int64_t step, char *const *dst) override {
+  Status read(int64_t batch, char *const *dst) override {
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       const Input &input = program_.inputs[i];
       // Not the parameters' streams, even where the seeds are equal.
       uint64_t hash = stableHash(input.name, stableHash("input:"));
-      for (int64_t part : {step, int64_t(rank_)})
+      for (int64_t part : {batch, int64_t(rank_)})
         hash = stableHash({reinterpret_cast<const char *>(&part), sizeof part},
                           hash);
       RandomStream stream(seed_, hash);

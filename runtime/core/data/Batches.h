@@ -1,4 +1,4 @@
-//===- Batches.h - The inputs of every step ----------------------*- C++
+//===- Batches.h - The inputs of every batch ---------------------*- C++
 //-*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What --data names. A batch is a function of the source, the step and the
-// rank alone, so that a resumed run sees what an uninterrupted one would.
+// What --data names. A batch is a function of the source, its number and the
+// rank alone, so that a resumed run sees what an uninterrupted one would. A
+// step takes one batch of each rank, or as many as it has micro-batches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,24 +30,24 @@ namespace fsdp::rt::data {
 class BatchSource {
 public:
   virtual ~BatchSource() = default;
-  /// Writes the inputs of `step` (counted from 1): dst[i] takes the bytes of
+  /// Writes the inputs of `batch` (counted from 1): dst[i] takes the bytes of
   /// the program's input i. Every value is within the input's bounds.
-  virtual Status read(int64_t step, char *const *dst) = 0;
+  virtual Status read(int64_t batch, char *const *dst) = 0;
   /// What the batches are cut from, without its path: "text", "safetensors",
   /// "16-bit tokens", "random:seed=4".
   virtual std::string kind() const = 0;
-  /// Steps until the source begins again; nullopt where it never does.
-  virtual std::optional<int64_t> steps() const { return std::nullopt; }
-  /// What the user of steps 1 to `lastStep` may not expect and may well mean:
+  /// Batches until the source begins again; nullopt where it never does.
+  virtual std::optional<int64_t> batches() const { return std::nullopt; }
+  /// What the user of batches 1 to `last` may not expect and may well mean:
   /// that the source begins again, or holds batches of further ranks.
-  virtual std::vector<std::string> remarks(int64_t /*lastStep*/) const {
+  virtual std::vector<std::string> remarks(int64_t /*last*/) const {
     return {};
   }
 };
 
 /// Opens what `spec` names, for one of `ranks` ranks:
 ///   FILE.safetensors  tensors named like the inputs, with two leading
-///                     dimensions: step, which wraps around, and rank; both
+///                     dimensions: batch, which wraps around, and rank; both
 ///                     are equal for all inputs
 ///   FILE.bin          tokens, 16-bit, unsigned, little endian
 ///   random:seed=K     drawn from each input's range; floats from normal(0, 1)
@@ -54,9 +55,9 @@ public:
 /// A safetensors file of any name is read as one: it begins with the length of
 /// its header and a brace, as no text does. A .bin has to be one to its end.
 /// Token data is cut into windows of the inputs' sequence length, which wraps
-/// around: row b of rank r at step t takes window ((t - 1) * ranks + r) * batch
-/// + b, `shift` tokens further on. `manifest` must outlive the source. Lines
-/// for the user to read are added to `notes`.
+/// around: row b of rank r's batch t, of `rows`, takes window ((t - 1) * ranks
+/// + r) * rows + b, `shift` tokens further on. `program` must outlive the
+/// source. Lines for the user to read are added to `notes`.
 Result<std::unique_ptr<BatchSource>>
 openBatches(const std::string &spec, const Program &program, int rank,
             int ranks, std::vector<std::string> &notes);

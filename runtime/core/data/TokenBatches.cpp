@@ -53,24 +53,25 @@ public:
     return tokenBytes_ == 1 ? "text" : "16-bit tokens";
   }
 
-  std::optional<int64_t> steps() const override {
-    return windows_ / (batch_ * ranks_);
+  std::optional<int64_t> batches() const override {
+    return windows_ / (rows_ * ranks_);
   }
 
-  std::vector<std::string> remarks(int64_t lastStep) const override {
-    int64_t perStep = batch_ * ranks_, steps = windows_ / perStep;
-    if (lastStep <= steps)
+  std::vector<std::string> remarks(int64_t last) const override {
+    int64_t taken = rows_ * ranks_, batches = windows_ / taken;
+    if (last <= batches)
       return {};
     return {file_.path() + ": has " + std::to_string(windows_) +
-            " sequences; a step takes " + std::to_string(perStep) + ": step " +
-            std::to_string(steps + 1) + " goes on from its beginning"};
+            " sequences; a batch of each rank takes " + std::to_string(taken) +
+            ": batch " + std::to_string(batches + 1) +
+            " goes on from its beginning"};
   }
 
-  Status read(int64_t step, char *const *dst) override {
+  Status read(int64_t batch, char *const *dst) override {
     for (size_t i = 0; i < program_.inputs.size(); ++i)
-      for (int64_t b = 0; b < batch_; ++b) {
+      for (int64_t b = 0; b < rows_; ++b) {
         auto window = static_cast<int64_t>(
-            ((static_cast<__int128>(step - 1) * ranks_ + rank_) * batch_ + b) %
+            ((static_cast<__int128>(batch - 1) * ranks_ + rank_) * rows_ + b) %
             windows_);
         const Input &input = program_.inputs[i];
         int64_t rowBytes = sequence_ * dtypeSize(input.dtype);
@@ -109,7 +110,7 @@ private:
             input.name + "=0' where it holds the same ones, or give a " +
             "safetensors file with a tensor for every input");
     }
-    batch_ = first.shape[0];
+    rows_ = first.shape[0];
     sequence_ = first.shape[1];
     return Status::ok();
   }
@@ -136,7 +137,7 @@ private:
   int tokenBytes_;
   const Program &program_;
   int rank_, ranks_;
-  int64_t batch_ = 0, sequence_ = 0, windows_ = 0;
+  int64_t rows_ = 0, sequence_ = 0, windows_ = 0;
   std::vector<unsigned char> row_;
 };
 
