@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Planner.h"
+#include "AccumulateChoice.h"
 #include "StepSource.h"
 #include "WrapChoice.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
+#include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/PlanCompare.h"
 #include "fsdp/Target/PrintableText.h"
@@ -129,9 +131,8 @@ static std::string describeOptions(const PlanOptions &options) {
   if (options.evalFullPrecision)
     result.push_back("--eval-full-precision");
   if (options.accumulateIn != unset.accumulateIn)
-    result.push_back(options.accumulateIn == AccumulateIn::Shard
-                         ? "--accumulate-in shard"
-                         : "--accumulate-in whole");
+    result.push_back("--accumulate-in " +
+                     stringify(options.accumulateIn).str());
   if (options.attention != unset.attention)
     result.push_back("--attention decomposed");
   return llvm::join(result, " ");
@@ -166,9 +167,67 @@ static llvm::Expected<LoweredSteps> lowerAloud(StepSource &source,
   return LoweredSteps{std::make_shared<const LoweredStep>(std::move(*step))};
 }
 
-llvm::Error fsdp::plan(const PlanOptions &options) {
-  if (!options.sweep.empty())
-    return planSweep(options);
+/// The step and the programs beside it.
+static llvm::Expected<FastestPlan> planPrograms(StepSource &source,
+                                                const Cluster &cluster,
+                                                const PlanOptions &options,
+                                                const PlanSettings &settings) {
+  auto steps = lowerAloud(source, options);
+  if (!steps)
+    return steps.takeError();
+  auto planned = planFastest(*steps, cluster, options, settings);
+  if (!planned)
+    return planned.takeError();
+  if (llvm::Error error = addFurtherPrograms(*planned->step, cluster, options,
+                                             settings, planned->report))
+    return std::move(error);
+  return planned;
+}
+
+static AccumulateTrial getTrial(AccumulateIn in, const PlanReport &report) {
+  AccumulateTrial trial;
+  trial.in = in;
+  int64_t least = report.leastBudget;
+  trial.arenaBytes = report.variants.back().arenaBytes;
+  for (const FurtherProgram &it : report.further) {
+    least = std::max(least, it.leastBudget);
+    trial.arenaBytes = std::max(trial.arenaBytes, it.variant.arenaBytes);
+    if (it.name == names::kAccumulate)
+      trial.microBatch = it.variant.timeline.step;
+    if (it.name == names::kTrainAccumulated)
+      trial.last = it.variant.timeline.step;
+  }
+  trial.fits = least <= report.budget;
+  trial.leastBudget = report.getBudgetFor(least);
+  return trial;
+}
+
+/// The plan with the accumulators that fsdp-compile --accumulate-in auto would
+/// take, which @options have then. A note says what either takes.
+static llvm::Expected<FastestPlan>
+planAccumulators(StepSource &source, const Cluster &cluster,
+                 PlanOptions &options, const PlanSettings &settings) {
+  SmallVector<AccumulateTrial> trials;
+  std::vector<FastestPlan> plans;
+  for (AccumulateIn in : {AccumulateIn::Shard, AccumulateIn::Whole}) {
+    options.accumulateIn = in;
+    auto planned = planPrograms(source, cluster, options, settings);
+    if (!planned)
+      return planned.takeError();
+    trials.push_back(getTrial(in, planned->report));
+    plans.push_back(std::move(*planned));
+  }
+  size_t picked = pickAccumulate(trials);
+  options.accumulateIn = trials[picked].in;
+  plans[picked].report.notes.push_back(describeTrials(trials, picked));
+  return std::move(plans[picked]);
+}
+
+llvm::Error fsdp::plan(const PlanOptions &asked) {
+  if (!asked.sweep.empty())
+    return planSweep(asked);
+  // With the accumulators that were chosen, once they are.
+  PlanOptions options = asked;
   // What would fail at the end is refused before it takes time.
   PlanSettings settings;
   if (llvm::Error error = readSettings(options, settings))
@@ -194,19 +253,15 @@ llvm::Error fsdp::plan(const PlanOptions &options) {
   StepSource source(options);
   if (llvm::Error error = source.read())
     return error;
-  auto steps = lowerAloud(source, options);
-  if (!steps)
-    return steps.takeError();
-  auto planned = planFastest(*steps, *cluster, options, settings);
+  auto planned = options.accumulateIn == AccumulateIn::Auto
+                     ? planAccumulators(source, *cluster, options, settings)
+                     : planPrograms(source, *cluster, options, settings);
   if (!planned)
     return planned.takeError();
   PlanReport &report = planned->report;
   report.model = source.getName();
   report.items = source.getItems();
   report.options = describeOptions(options);
-  if (llvm::Error error = addFurtherPrograms(*planned->step, *cluster, options,
-                                             settings, report))
-    return error;
   source.getWatch().lap("schedule and simulate");
   if (!options.compare.empty()) {
     PlanOptions taken = options;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepSource.h"
+#include "AccumulateChoice.h"
 #include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
@@ -124,7 +125,8 @@ StepSource::lowerQuietly(const StepOptions &settings) {
   std::string key = llvm::join(
       std::initializer_list<StringRef>{
           settings.mesh, settings.strategy, settings.wrap, settings.paramDtype,
-          settings.reduceDtype, settings.bufferDtype},
+          settings.reduceDtype, settings.bufferDtype,
+          stringify(settings.accumulateIn)},
       "\n");
   auto [it, isNew] = lowered.try_emplace(key);
   Outcome &outcome = it->second;
@@ -217,10 +219,6 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
     return llvm::createStringError(
         "expected --order in_order, fsdp, scheduled or planned, got '" +
         options.order + "'");
-  if (options.accumulateIn == AccumulateIn::Auto)
-    return llvm::createStringError(
-        "expected --accumulate-in shard or whole, got auto: fsdp-compile "
-        "chooses");
   auto fsdpOptions = parseFSDPOptions(options.fsdp);
   if (!fsdpOptions)
     return fsdpOptions.takeError();

@@ -235,6 +235,10 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   if (!axes)
     return axes.takeError();
   report.axes = std::move(*axes);
+  if (options.accumulateIn == AccumulateIn::Auto)
+    return llvm::createStringError(
+        "expected --accumulate-in shard or whole beside --sweep, got auto: a "
+        "sweep compares steps");
   PlanSettings unused;
   if (llvm::Error error = readSettings(options, unused))
     return error;
