@@ -130,6 +130,47 @@ fsdp.program eval @full(%w: tensor<64xf32> {fsdp.state = @w}, %x: tensor<8x8xf32
 
 // -----
 
+// A program that has a product in the type as it was traced says itself which
+// are wide: of a model in narrow floats, or under autocast.
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 1>]
+fsdp.flat_param @root on @mesh shard ["shard"] replicate []
+    state f32 gather bf16 reduce f32 numel 64 [<"w", tensor<8x8xf32> at 0>] {trainable, unit = ""}
+fsdp.state @w parameter of @root : tensor<64xf32>
+
+// CHECK-LABEL: fsdp.program @autocast
+// CHECK:         linalg.matmul ins(%{{.*}}, %{{.*}} : tensor<8x8xbf16>, tensor<8x8xbf16>)
+// CHECK:         linalg.matmul ins(%{{.*}}, %{{.*}} : tensor<8x8xf32>, tensor<8x8xf32>)
+fsdp.program @autocast(%w: tensor<64xf32> {fsdp.state = @w}, %x: tensor<8x8xbf16> {fsdp.input = {name = "x"}})
+    -> (tensor<8x8xf32>) attributes {product_type = bf16} {
+  %zero = arith.constant 0.0 : f32
+  %zeron = arith.constant 0.0 : bf16
+  %m = tensor.expand_shape %w [[0, 1]] output_shape [8, 8] : tensor<64xf32> into tensor<8x8xf32>
+  %en = tensor.empty() : tensor<8x8xbf16>
+  %mn = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+                        iterator_types = ["parallel", "parallel"]}
+      ins(%m : tensor<8x8xf32>) outs(%en : tensor<8x8xbf16>) {
+  ^bb0(%a: f32, %o: bf16):
+    %r = arith.truncf %a : f32 to bf16
+    linalg.yield %r : bf16
+  } -> tensor<8x8xbf16>
+  %initn = linalg.fill ins(%zeron : bf16) outs(%en : tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %y = linalg.matmul ins(%x, %mn : tensor<8x8xbf16>, tensor<8x8xbf16>) outs(%initn : tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %e = tensor.empty() : tensor<8x8xf32>
+  %yw = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+                        iterator_types = ["parallel", "parallel"]}
+      ins(%y : tensor<8x8xbf16>) outs(%e : tensor<8x8xf32>) {
+  ^bb0(%a: bf16, %o: f32):
+    %r = arith.extf %a : bf16 to f32
+    linalg.yield %r : f32
+  } -> tensor<8x8xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %z = linalg.matmul ins(%yw, %m : tensor<8x8xf32>, tensor<8x8xf32>) outs(%init : tensor<8x8xf32>) -> tensor<8x8xf32>
+  fsdp.return %z : tensor<8x8xf32>
+}
+
+// -----
+
 // Attention reads and gives narrow tensors; its statistics stay wide.
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 1>]

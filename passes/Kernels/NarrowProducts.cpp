@@ -17,6 +17,10 @@
 // T(ext(x)) is x for an x in T, whatever moves elements in between: gathered
 // parameters are read as they are, and a product's result by the next one.
 //
+// A program that computes such a product in narrow floats as it was traced, of
+// a model in them or under autocast, is left alone: it says itself what is
+// wide.
+//
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/ProgramStates.h"
@@ -40,9 +44,9 @@ static bool isWider(Type type, FloatType narrow) {
          element.getWidth() > narrow.getWidth();
 }
 
-/// Whether @op multiplies two tensors of floats wider than @type and adds up:
-/// a contraction or a convolution, but no pooling, whose window nobody reads.
-static bool isWideProduct(linalg::LinalgOp op, FloatType type) {
+/// Whether @op multiplies two tensors of floats and adds up: a contraction or a
+/// convolution, but no pooling, whose window nobody reads.
+static bool isProduct(linalg::LinalgOp op) {
   if ((!linalg::isaConvolutionOpInterface(op) &&
        !linalg::isaContractionOpInterface(op)) ||
       op.getNumDpsInputs() != 2 || op->getNumResults() != 1 ||
@@ -50,12 +54,23 @@ static bool isWideProduct(linalg::LinalgOp op, FloatType type) {
     return false;
   return llvm::all_of(op->getOpOperands(),
                       [&](OpOperand &operand) {
-                        return isWider(operand.get().getType(), type) &&
+                        Type type = operand.get().getType();
+                        return isa<RankedTensorType>(type) &&
+                               isa<FloatType>(getElementTypeOrSelf(type)) &&
                                op.payloadUsesValueFromOperand(&operand);
                       }) &&
          llvm::all_of(
              *op.getBlock(),
              llvm::IsaPred<arith::MulFOp, arith::AddFOp, linalg::YieldOp>);
+}
+
+/// The tensors that @op multiplies; empty where it is no product.
+static SmallVector<Value> getFactors(Operation *op) {
+  if (isa<AttentionOp, AttentionBackwardOp>(op))
+    return llvm::to_vector(op->getOperands().take_front(3));
+  auto product = dyn_cast<linalg::LinalgOp>(op);
+  return product && isProduct(product) ? product.getDpsInputs()
+                                       : SmallVector<Value>();
 }
 
 /// The values of @program that are computed from parameters.
@@ -288,24 +303,30 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
     auto type = cast<FloatType>(*wanted);
     llvm::DenseSet<Value> trained = getTrainedValues(program);
     auto isTrained = [&](Value value) { return trained.contains(value); };
-    SmallVector<Operation *> products, attentions;
+    SmallVector<Operation *> wide;
+    bool isTracedNarrow = false;
     program.getBody().walk([&](Operation *op) {
       // What is made of positions and constants alone, such as the angles of
       // rotary embeddings, is as exact as it was traced.
-      auto product = dyn_cast<linalg::LinalgOp>(op);
-      if (product && isWideProduct(product, type) &&
-          llvm::any_of(product.getDpsInputs(), isTrained))
-        products.push_back(op);
-      if (isa<AttentionOp, AttentionBackwardOp>(op) &&
-          isWider(op->getResult(0).getType(), type) &&
-          llvm::any_of(op->getOperands(), isTrained))
-        attentions.push_back(op);
+      SmallVector<Value> factors = getFactors(op);
+      if (llvm::none_of(factors, isTrained))
+        return;
+      if (llvm::all_of(factors, [&](Value value) {
+            return isWider(value.getType(), type);
+          }))
+        wide.push_back(op);
+      else
+        isTracedNarrow = true;
     });
+    if (isTracedNarrow)
+      return markAllAnalysesPreserved();
     Narrower narrower(type);
-    for (Operation *op : products)
-      narrower.narrowProduct(cast<linalg::LinalgOp>(op));
-    for (Operation *op : attentions)
-      narrower.narrowAttention(op);
+    for (Operation *op : wide) {
+      if (auto product = dyn_cast<linalg::LinalgOp>(op))
+        narrower.narrowProduct(product);
+      else
+        narrower.narrowAttention(op);
+    }
     SmallVector<linalg::GenericOp> generics;
     program.getBody().walk(
         [&](linalg::GenericOp op) { generics.push_back(op); });

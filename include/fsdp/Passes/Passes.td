@@ -353,7 +353,8 @@ def NarrowProducts : Pass<"fsdp-narrow-products", "::mlir::fsdp::ProgramOp"> {
     give; without that attribute nothing is changed. A product of values that
     depend on no parameter stays as it is; so does everything else: norms,
     softmax, losses, sums. A value that was widened from that type, and moved, is
-    read as it was before.
+    read as it was before. A program that computes a product of parameters in
+    that type, or in a narrower one, as it was traced is left alone.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",
