@@ -129,17 +129,32 @@ def _run(args: argparse.Namespace) -> None:
     # What goes wrong is reported once, by us.
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     # PyTorch takes seconds to import: not before the mistakes above.
+    from . import optimizers
+    from .exporter import Options, export
+
+    optimizer = optimizers.parse(args.optimizer)
+    if args.reference and optimizer is None:
+        raise ExportError("--reference needs an optimizer, got none")
+    step, evaluation = build_step(args)
+    lines = export(step, args.output, Options(
+        optimizer, args.locations, args.with_params, args.reference,
+        args.skew, args.seed, args.verify, evaluation))
+    print(f"{args.output}: " + "\n  ".join(lines))
+
+
+def build_step(args: argparse.Namespace) -> tuple:
+    """The step that the command line names, and the inputs of its evaluation,
+    if there is one."""
     import torch
 
-    from . import huggingface, optimizers, userfunction
-    from .exporter import Options, export
+    from . import huggingface, userfunction
     from .recorder import InitRecorder
     from .shifts import parse_shifts
 
-    optimizer = optimizers.parse(args.optimizer)
+    kind, _, target = args.source.partition(":")
+    given = {k: v for k, v in vars(args).items()
+             if k in HF_ONLY and v is not None}
     shifts = parse_shifts(args.shift)
-    if args.reference and optimizer is None:
-        raise ExportError("--reference needs an optimizer, got none")
     torch.manual_seed(args.seed)
     recorder = InitRecorder(skip=args.skip_init)
     if kind == "hf":
@@ -157,10 +172,7 @@ def _run(args: argparse.Namespace) -> None:
         settings["batch"] = args.eval_batch
         evaluation = huggingface.make_inputs(
             step.module.config, target, huggingface.HFOptions(**settings))
-    lines = export(step, args.output, Options(
-        optimizer, args.locations, args.with_params, args.reference,
-        args.skew, args.seed, args.verify, evaluation))
-    print(f"{args.output}: " + "\n  ".join(lines))
+    return step, evaluation
 
 
 def _positive(text: str) -> int:

@@ -19,7 +19,7 @@ from .errors import ExportError
 
 FILES = ("model.mlir", "optimizer.mlir", "params.safetensors",
          "batches.safetensors", "gradients.safetensors",
-         "evaluation.safetensors", "expect.json")
+         "evaluation.safetensors", "expect.json", "policy.json")
 
 
 @contextlib.contextmanager
