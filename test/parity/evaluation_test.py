@@ -58,15 +58,20 @@ class Evaluation(StepTest):
         return [[values[size * (b * worlds + r):size * (b * worlds + r + 1)] for r in range(ranks)]
                 for b in range(batches)]
 
-    def check_outputs(self, mesh, *options, backend="local"):
-        """Of the initial parameters: without --data and --steps, nothing is trained."""
+    def evaluate(self, mesh, *options, backend="local"):
+        """Outputs and metrics of the initial parameters: without --data and --steps, nothing is trained."""
         ranks = ranks_of(mesh)
         program, saved = self.compile(fixture, mesh, *options), self.place("out.safetensors")
         metrics = self.place("metrics.jsonl")
         outcome = self.execute([program, "-n", ranks, "--params", fixture.params, "--threads", 1, "--backend", backend,
                                 "--eval-data", self.data(ranks), "--save-outputs", saved, "--metrics", metrics])
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
-        outputs = read_tensors(saved)
+        (line,) = [json.loads(text) for text in metrics.read_text().splitlines()]
+        return read_tensors(saved), line
+
+    def check_outputs(self, mesh, *options, backend="local"):
+        ranks = ranks_of(mesh)
+        outputs, line = self.evaluate(mesh, *options, backend=backend)
         names = {name.removeprefix("output.") for name in self.tensors if name.startswith("output.")}
         self.assertEqual(set(outputs), names)
         for name in sorted(names):
@@ -80,7 +85,6 @@ class Evaluation(StepTest):
                 for r in range(ranks):
                     got = values[size * (b * worlds + r):size * (b * worlds + r + 1)]
                     self.assertLessEqual(distance(got, wanted[r]), TOLERANCE, f"{name}, batch {b}, rank {r}")
-        (line,) = [json.loads(text) for text in metrics.read_text().splitlines()]
         mean = sum(rank[0] for batch in self.wanted("loss", ranks) for rank in batch) / (BATCHES * ranks)
         self.assertEqual((line["step"], line["eval_batches"]), (0, BATCHES))
         self.assertLessEqual(abs(line["eval_loss"] - mean) / mean, TOLERANCE)
@@ -93,18 +97,10 @@ class Evaluation(StepTest):
                 with self.subTest(mesh=mesh, options=options, backend=backend):
                     self.check_outputs(mesh, *options, backend=backend)
 
-    def evaluated(self, program, mesh):
-        """What --save-outputs has of the initial parameters."""
-        saved = self.place("out.safetensors")
-        outcome = self.execute([program, "-n", ranks_of(mesh), "--params", fixture.params, "--threads", 1,
-                                "--eval-data", self.data(ranks_of(mesh)), "--save-outputs", saved])
-        self.assertEqual(outcome.returncode, 0, outcome.stderr)
-        return read_tensors(saved)
-
     def test_output_type(self):
         # The same values, rounded; the loss stays as it is.
-        wide = self.evaluated(self.compile(fixture, "shard=2"), "shard=2")
-        narrow = self.evaluated(self.compile(fixture, "shard=2", "--output-dtype", "bf16"), "shard=2")
+        wide, _ = self.evaluate("shard=2")
+        narrow, _ = self.evaluate("shard=2", "--output-dtype", "bf16")
         self.assertEqual(wide.keys(), narrow.keys())
         self.assertEqual(wide["loss"], narrow["loss"])
         for name in wide.keys() - {"loss"}:
@@ -115,7 +111,7 @@ class Evaluation(StepTest):
         # Buffers are read in it, and kept and saved as they were traced: any program resumes from them.
         plain = self.compile(fixture, "shard=2")
         narrow = self.compile(fixture, "shard=2", "--buffer-dtype", "bf16")
-        self.assertNotEqual(self.evaluated(plain, "shard=2"), self.evaluated(narrow, "shard=2"))
+        self.assertNotEqual(self.evaluate("shard=2"), self.evaluate("shard=2", "--buffer-dtype", "bf16"))
         folder = self.place("saves")
         self.train(narrow, fixture, "shard=2", "--save", folder, steps=2)
         saved = read_tensors(folder / "step-00000002" / "params.safetensors")
@@ -129,6 +125,23 @@ class Evaluation(StepTest):
         outcome = self.execute([plain, "-n", 2, "--resume", folder, "--data", fixture.batches, "--steps", 3,
                                 "--lr", fixture.lr, "--threads", 1])
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
+
+    def test_full_precision(self):
+        # An evaluation of an executable whose training gathers and multiplies in bf16.
+        for mesh, options in (("shard=2", ()), ("shard=2", ("--cluster", "cpu-2core")), ("shard=2,replicate=2", ())):
+            with self.subTest(mesh=mesh, options=options):
+                narrow = (*options, "--param-dtype", "bf16")
+                want, line = self.evaluate(mesh, *options)
+                full, full_line = self.evaluate(mesh, *narrow, "--eval-full-precision")
+                self.assertEqual(want, full)
+                self.assertEqual(line["eval_loss"], full_line["eval_loss"])
+                got, _ = self.evaluate(mesh, *narrow)
+                self.assertEqual(set(want), set(got))
+                for name, (dtype, shape, data) in want.items():
+                    self.assertEqual((dtype, shape), got[name][:2])
+                    # Far more than sums in another order, and no more than bf16.
+                    off = distance(floats(got[name][2]), floats(data))
+                    self.assertTrue(1e-4 < off < 2 ** -5, f"{name}: {off}")
 
     def test_training_goes_on(self):
         # Train, evaluate and train again, in each order: states and losses hold the same bits.

@@ -27,25 +27,36 @@ def norm(numbers):
     return math.sqrt(math.fsum(number * number for number in numbers))
 
 
-def describe_wrong(before, after, exact, rtol, lr=LR):
-    """A line for each parameter whose gradient is further from the exact one than its tolerance.
+def measure(before, after, exact, lr=LR):
+    """name -> the distance of a parameter's gradient from the exact one, and the norm of that.
 
-    `before`, `after` and `exact` are tensors by name: (dtype, shape, bytes); `rtol` numbers by name.
+    `before`, `after` and `exact` are tensors by name: (dtype, shape, bytes). A distance is not finite
+    where numbers are not, or are not as many; parameters that are not in `after` have none.
     """
-    largest = max(norm(decode(*_data(tensor))) for tensor in exact.values())
-    wrong = []
+    distances = {}
     for name, tensor in exact.items():
-        want = decode(*_data(tensor))
-        if name not in after:
+        if name in after:
+            want = decode(*_data(tensor))
+            got = [(a - b) / lr for a, b in zip(decode(*_data(before[name])), decode(*_data(after[name])))]
+            off = norm([g - w for g, w in zip(got, want)]) if len(got) == len(want) else math.inf
+            distances[name] = off, norm(want)
+    return distances
+
+
+def describe_wrong(before, after, exact, rtol, lr=LR):
+    """A line for each parameter whose gradient is further from the exact one than its tolerance; arguments as of
+    measure(), `rtol` numbers by name."""
+    largest = max(norm(decode(*_data(tensor))) for tensor in exact.values())
+    distances = measure(before, after, exact, lr)
+    wrong = []
+    for name, (_, shape, _) in exact.items():
+        distance, size = distances.get(name, (None, None))
+        if distance is None:
             wrong.append(f"{name}: expected it among the saved parameters, found none")
-            continue
-        got = [(a - b) / lr for a, b in zip(decode(*_data(before[name])), decode(*_data(after[name])))]
-        distance = norm([g - w for g, w in zip(got, want)])
-        size = norm(want)
-        if len(got) != len(want) or not math.isfinite(distance):
-            wrong.append(f"{name}: expected {len(want)} finite numbers")
-        elif size == 0 and norm(got) > ZERO * largest:
-            wrong.append(f"{name}: norm {norm(got):.3g}, expected 0")
+        elif not math.isfinite(distance):
+            wrong.append(f"{name}: expected {math.prod(shape)} finite numbers")
+        elif size == 0 and distance > ZERO * largest:
+            wrong.append(f"{name}: norm {distance:.3g}, expected 0")
         elif size and not distance <= rtol[name] * size:
             wrong.append(f"{name}: {distance / size:.3g} off, at most {rtol[name]:.3g} expected")
     return wrong

@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 import unittest
 
+from gradients import LR
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "test" / "fixtures"
 BIN = pathlib.Path(os.environ.get("FSDP_BIN", ROOT / "build" / "bin"))
@@ -143,6 +145,32 @@ class StepTest(unittest.TestCase):
         manifest = json.loads(outcome.stdout)
         (step,) = (entry for entry in manifest["programs"] if entry["kind"] == "train")
         return manifest, step
+
+    def gradient_batches(self, fixture, ranks):
+        """The batches of the ranks that the fixture's gradients are an average over, once or twice."""
+        if ranks == fixture.expect["gradients"]["ranks"]:
+            return fixture.batches
+        tensors = {}
+        for name, (dtype, shape, data) in read_tensors(fixture.batches).items():
+            part = len(data) // (shape[0] * shape[1])
+            first = data[:2 * part]
+            tensors[name] = (dtype, [1, ranks, *shape[2:]], first * (ranks // 2))
+        path = self.place("batches.safetensors")
+        write_tensors(path, tensors)
+        return path
+
+    def differentiate(self, fixture, mesh, *options, params=None):
+        """Parameters before (those of a file, if given) and after one step of plain SGD at gradients.LR, and the
+        exact gradients of the fixture."""
+        params = params or fixture.params
+        program, saved = self.compile(fixture, mesh, *options, optimizer="sgd:lr=1"), self.place("saved")
+        ranks = ranks_of(mesh)
+        outcome = self.execute([program, "-n", ranks, "--params", params,
+                                "--data", self.gradient_batches(fixture, ranks), "--steps", 1, "--lr", LR,
+                                "--save", saved, "--quiet"])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return (read_tensors(params), read_tensors(saved / "step-00000001" / "params.safetensors"),
+                read_tensors(fixture.dir / "gradients.safetensors"))
 
     def saved(self, folder, step=STEPS):
         """All the bytes of a checkpoint's tensors, by name."""
