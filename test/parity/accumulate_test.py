@@ -37,6 +37,22 @@ class Accumulate(StepTest):
         write_tensors(path, tensors)
         return path
 
+    def broken(self, batch, least=1):
+        """Batches of one rank, at least so many, of which one cannot be read; the input that is wrong in it."""
+        path = self.place("broken.safetensors")
+        tensors = read_tensors(self.data(1))
+        name = next(name for name, (dtype, _, _) in sorted(tensors.items()) if dtype == "I64")
+        for key, (dtype, shape, values) in tensors.items():
+            times = -(-least // shape[0])
+            size = len(values) // shape[0]
+            values *= times
+            if key == name:
+                at = (batch - 1) * size
+                values = values[:at] + (2**40).to_bytes(8, "little") + values[at + 8:]
+            tensors[key] = dtype, [shape[0] * times, *shape[1:]], values
+        write_tensors(path, tensors)
+        return path, name
+
     def result(self, program, mesh, count, *options, steps=4, data=None):
         """The lines of the metrics, and what is saved."""
         folder, metrics = self.place("saves"), self.place("metrics.jsonl")
@@ -209,15 +225,7 @@ class Accumulate(StepTest):
     def test_batch_that_cannot_be_read(self):
         # The step that it belongs to does not take place; the one before is saved, where that is all there was.
         program = self.compile(fixture, "shard=1", "--accumulate-in", "shard")
-        data = self.data(1)
-        tensors = read_tensors(data)
-        name = next(name for name, (dtype, _, _) in sorted(tensors.items()) if dtype == "I64")
-        dtype, shape, values = tensors[name]
-        size = len(values) // shape[0]
-        at = 10 * size  # micro-batch 3 of step 3
-        tensors[name] = dtype, shape, values[:at] + (2**40).to_bytes(8, "little") + values[at + 8:]
-        broken = self.place("broken.safetensors")
-        write_tensors(broken, tensors)
+        broken, name = self.broken(11, least=20)  # micro-batch 3 of step 3
         folder, trace, profile = self.place("saves"), self.place("trace"), self.place("profile.json")
         outcome = self.execute([program, "-n", 1, "--params", fixture.params, "--data", broken, "--steps", 5,
                                 "--lr", fixture.lr, "--threads", 1, "--accumulate", 4, "--save", folder,
@@ -244,13 +252,7 @@ class Accumulate(StepTest):
     def test_first_batches_that_cannot_be_read(self):
         # One step has one batch, whose number is its own; no step has run that could be saved.
         program = self.compile(fixture, "shard=1", "--accumulate-in", "shard")
-        tensors = read_tensors(self.data(1))
-        name = next(name for name, (dtype, _, _) in sorted(tensors.items()) if dtype == "I64")
-        dtype, shape, values = tensors[name]
-        at = len(values) // shape[0] * 2  # batch 3
-        tensors[name] = dtype, shape, values[:at] + (2**40).to_bytes(8, "little") + values[at + 8:]
-        broken = self.place("broken.safetensors")
-        write_tensors(broken, tensors)
+        broken, _ = self.broken(3)
         for count, step, saved in ((1, 3, [2]), (2, 2, [1]), (3, 1, []), (4, 1, [])):
             with self.subTest(count=count):
                 folder = self.place("saves")
