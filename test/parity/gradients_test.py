@@ -36,6 +36,10 @@ class Gradients(StepTest):
     def test_attention_as_traced(self):
         self.check("shard=2", "--attention", "decomposed")
 
+    @unittest.skipIf((fixture.dir / "policy.json").exists(), "products are wide as traced: see policy_test.py")
+    def test_narrow_as_traced(self):
+        self.check("shard=2", "--param-dtype", "bf16", "--reduce-dtype", "f32")
+
     def test_hybrid(self):
         self.check(HYBRID)
 

@@ -165,7 +165,8 @@ class StepTest(unittest.TestCase):
         params = params or fixture.params
         program, saved = self.compile(fixture, mesh, *options, optimizer="sgd:lr=1"), self.place("saved")
         ranks = ranks_of(mesh)
-        outcome = self.execute([program, "-n", ranks, "--params", params,
+        # With --param-dtype, parameters in bf16 become f32.
+        outcome = self.execute([program, "-n", ranks, "--params", params, "--cast-params",
                                 "--data", self.gradient_batches(fixture, ranks), "--steps", 1, "--lr", LR,
                                 "--save", saved, "--quiet"])
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
