@@ -649,7 +649,7 @@ def PlanArena : Pass<"fsdp-plan-arena", "::mlir::fsdp::ProgramOp"> {
   let summary = "Gives every value of the step a place in the rank's arena";
   let description = [{
     Writes `fsdp.offset` (bytes) on the arguments of the step, `fsdp.offsets` on
-    its ops and `fsdp.arena` on the step. convert-fsdp-to-runtime applies it: it
+    its ops and `arena` on the step. convert-fsdp-to-runtime applies it: it
     copies where the plan gives two places to what must be one.
   }];
   let options = [
