@@ -48,3 +48,13 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 r
 fsdp.state @a optimizer "m" of @h0 : tensor<4xf32>
 // expected-error @below {{expected one state of kind optimizer named "m" of @h0, got a second}}
 fsdp.state @b optimizer "m" of @h0 : tensor<4xf32>
+
+// -----
+
+// layout_state_c2
+fsdp.state @a buffer "p" : tensor<4xf32>
+// expected-error @below {{expected a program that reads or writes it, got none}}
+fsdp.state @b buffer "q" : tensor<4xf32>
+fsdp.program eval @evaluate(%a: tensor<4xf32> {fsdp.state = @a}) -> (tensor<4xf32> {fsdp.output = {name = "y"}}) {
+  fsdp.return %a : tensor<4xf32>
+}

@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/GuardPlan.h"
+#include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -35,7 +36,8 @@ struct LayoutState : fsdp::impl::LayoutStateBase<LayoutState> {
       }
       states.push_back(state);
     }
-    if (states.empty() || failed(checkNames(states)))
+    if (states.empty() || failed(checkNames(states)) ||
+        failed(checkUses(states)))
       return states.empty() ? markAllAnalysesPreserved() : signalPassFailure();
 
     // Large ones first; equal ones in the module's order.
@@ -60,6 +62,26 @@ struct LayoutState : fsdp::impl::LayoutStateBase<LayoutState> {
   }
 
 private:
+  /// layout_state_c2: what no program of the module reads or writes would take
+  /// memory for nothing.
+  LogicalResult checkUses(ArrayRef<StateOp> states) {
+    auto programs = getOperation().getOps<ProgramOp>();
+    llvm::DenseSet<Attribute> used;
+    for (ProgramOp program : programs) {
+      for (unsigned i = 0, e = program.getNumArguments(); i != e; ++i)
+        if (Attribute state = program.getArgAttr(i, names::kState))
+          used.insert(state);
+      for (unsigned i = 0, e = program.getNumResults(); i != e; ++i)
+        if (Attribute state = program.getResultAttr(i, names::kState))
+          used.insert(state);
+    }
+    for (StateOp state : states)
+      if (!programs.empty() && !used.contains(FlatSymbolRefAttr::get(state)))
+        return state.emitOpError("expected a program that reads or writes it, "
+                                 "got none");
+    return success();
+  }
+
   /// layout_state_c1: what checkpoints know a state by is one state's.
   static LogicalResult checkNames(ArrayRef<StateOp> states) {
     llvm::DenseMap<std::tuple<int, Attribute, Attribute>, StateOp> known;

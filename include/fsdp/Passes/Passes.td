@@ -638,6 +638,8 @@ def LayoutState : Pass<"fsdp-layout-state", "::mlir::ModuleOp"> {
 
     - layout_state_c1: no two states have kind, name and flat parameter in
       common: checkpoints tell states apart by them.
+    - layout_state_c2: in a module with programs, one of them reads or writes
+      it.
   }];
   let options = [
     Option<"guard", "guard", "bool", "false",
