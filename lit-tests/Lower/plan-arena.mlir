@@ -114,4 +114,7 @@ fsdp.program eval @evaluate(%x: tensor<64xf32>, %c: tensor<64xf32> {fsdp.state =
   %0 = fsdp.launch @l(%x, %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   fsdp.return %0 : tensor<64xf32>
 }
+fsdp.program eval @last(%l: tensor<128xf32> {fsdp.state = @large}, %o: tensor<64xf32> {fsdp.state = @other}) -> tensor<64xf32> {
+  fsdp.return %o : tensor<64xf32>
+}
 func.func private @l(tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
