@@ -39,7 +39,7 @@ FSDP = {
     "--forward-prefetch": (0.3, [None]),
     "--limit-all-gathers": (0.3, [None]),
 }
-REFUSALS = re.compile(r"^exit 1: .*(that matches a parameter|that is not ignored|"
+REFUSALS = re.compile(r"^exit 1: .*(that matches a parameter|that is not ignored|or a type of fewer bits, as param-dtype|"
                       r"a mesh with a replicate axis for hybrid_shard|"
                       r"expected --strategy auto, full_shard or hybrid_shard beside --reshard-after-forward)", re.DOTALL)
 
