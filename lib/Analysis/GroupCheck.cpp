@@ -92,6 +92,7 @@ private:
   LogicalResult checkResult(Operation *maker, Value whole, ResultKind kind,
                             StateOp state);
   LogicalResult checkAccumulated(Operation *maker, Value whole, StateOp state);
+  bool reads(Value value, function_ref<bool(unsigned)> isWanted);
   bool readsState(Value value, StateOp state);
   StateOp getAccumulator(FlatParamOp flat);
   bool isGradient(Value source);
@@ -468,7 +469,8 @@ static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
                                                  : ResultKind::State;
 }
 
-/// Of @flat, where this program updates by what was accumulated; else null.
+/// The accumulator of @flat, in a program that updates by what was accumulated;
+/// else null.
 StateOp GroupChecker::getAccumulator(FlatParamOp flat) {
   if (step.getKind() != ProgramKind::train_accumulated)
     return {};
@@ -479,16 +481,22 @@ StateOp GroupChecker::getAccumulator(FlatParamOp flat) {
   return {};
 }
 
+/// Whether @value is computed of an argument of the program, by number, that
+/// @isWanted.
+bool GroupChecker::reads(Value value, function_ref<bool(unsigned)> isWanted) {
+  bool isFound = false;
+  walkBack(value, [&](Value next) {
+    auto arg = dyn_cast<BlockArgument>(next);
+    isFound |= arg && isWanted(arg.getArgNumber());
+    return !isFound;
+  });
+  return isFound;
+}
+
 /// Whether @value is computed of the state @state as it was when the program
 /// began.
 bool GroupChecker::readsState(Value value, StateOp state) {
-  bool reads = false;
-  walkBack(value, [&](Value next) {
-    auto arg = dyn_cast<BlockArgument>(next);
-    reads |= arg && states.getRead(arg.getArgNumber()) == state;
-    return !reads;
-  });
-  return reads;
+  return reads(value, [&](unsigned i) { return states.getRead(i) == state; });
 }
 
 /// What the next micro-batch adds to is of the form that getAccumulated says,
@@ -499,11 +507,8 @@ LogicalResult GroupChecker::checkAccumulated(Operation *maker, Value whole,
   const Distribution &form = made.form;
   if (made.fault)
     return report(*made.fault);
-  bool readsBatch = false;
-  walkBack(whole, [&](Value next) {
-    auto arg = dyn_cast<BlockArgument>(next);
-    readsBatch |= arg && step.getArgAttr(arg.getArgNumber(), names::kInput);
-    return !readsBatch;
+  bool readsBatch = reads(whole, [&](unsigned i) {
+    return bool(step.getArgAttr(i, names::kInput));
   });
   if (!readsBatch || !readsState(whole, state))
     return maker->emitOpError("expected what @")
@@ -575,7 +580,7 @@ LogicalResult GroupChecker::checkResult(Operation *maker, Value whole,
   return success();
 }
 
-/// A reduced gradient, or those of earlier micro-batches.
+/// Whether @source is a reduced gradient or an accumulator.
 bool GroupChecker::isGradient(Value source) {
   if (auto arg = dyn_cast<BlockArgument>(source)) {
     StateOp state = states.getRead(arg.getArgNumber());
