@@ -77,7 +77,6 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.attention == AttentionMode::Fused)
     pm.addNestedPass<ProgramOp>(createFuseAttention());
   pm.addNestedPass<ProgramOp>(createNarrowProducts());
-  pm.addPass(createCSEPass());
   pm.addNestedPass<ProgramOp>(createFormKernels());
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());

@@ -25,9 +25,13 @@
 
 #include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Passes/Elementwise.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_NARROWPRODUCTS
@@ -190,50 +194,23 @@ Value Narrower::narrow(Value value, Location loc) {
   if (Value source = getUnwidened(value))
     return source;
   RankedTensorType narrowed = getNarrow(value);
-  Value empty =
-      tensor::EmptyOp::create(builder, loc, narrowed.getShape(), type);
   auto fill = value.getDefiningOp<linalg::FillOp>();
   if (fill && matchPattern(fill.getInputs()[0], m_AnyZeroFloat())) {
+    Value empty =
+        tensor::EmptyOp::create(builder, loc, narrowed.getShape(), type);
     Value zero = arith::ConstantOp::create(builder, loc,
                                            builder.getFloatAttr(type, 0.0));
     return linalg::FillOp::create(builder, loc, zero, empty).getResult(0);
   }
-  AffineMap identity = builder.getMultiDimIdentityMap(narrowed.getRank());
-  SmallVector<utils::IteratorType> iterators(narrowed.getRank(),
-                                             utils::IteratorType::parallel);
-  return linalg::GenericOp::create(
-             builder, loc, narrowed, value, empty, {identity, identity},
-             iterators,
-             [&](OpBuilder &b, Location l, ValueRange args) {
-               Value rounded = arith::TruncFOp::create(b, l, type, args[0]);
-               linalg::YieldOp::create(b, l, rounded);
-             })
-      .getResult(0);
+  return createCast(builder, loc, value, narrowed);
 }
 
 /// Gives readers of @wide's results those of @narrowed.
 void Narrower::widen(Operation *narrowed, Operation *wide) {
   for (auto [from, to] :
        llvm::zip(narrowed->getResults(), wide->getResults())) {
-    auto result = cast<RankedTensorType>(to.getType());
-    Value value = from;
-    if (from.getType() != to.getType()) {
-      Value empty = tensor::EmptyOp::create(
-          builder, wide->getLoc(), result.getShape(), result.getElementType());
-      AffineMap identity = builder.getMultiDimIdentityMap(result.getRank());
-      SmallVector<utils::IteratorType> iterators(result.getRank(),
-                                                 utils::IteratorType::parallel);
-      value = linalg::GenericOp::create(
-                  builder, wide->getLoc(), result, from, empty,
-                  {identity, identity}, iterators,
-                  [&](OpBuilder &b, Location l, ValueRange args) {
-                    Value x = arith::ExtFOp::create(
-                        b, l, result.getElementType(), args[0]);
-                    linalg::YieldOp::create(b, l, x);
-                  })
-                  .getResult(0);
-    }
-    to.replaceAllUsesWith(value);
+    to.replaceAllUsesWith(createCast(builder, wide->getLoc(), from,
+                                     cast<RankedTensorType>(to.getType())));
   }
   wide->erase();
 }
@@ -332,6 +309,10 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
         [&](linalg::GenericOp op) { generics.push_back(op); });
     for (linalg::GenericOp op : generics)
       narrower.dropRounding(op);
+    // Products that share an operand each rounded it.
+    IRRewriter rewriter(&getContext());
+    DominanceInfo dominance(program);
+    eliminateCommonSubExpressions(rewriter, dominance, program);
   }
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- PartitionUtils.h - Building small computations -----------*- C++ -*-===//
+//===- PartitionUtils.h - Arguments and results of programs -----*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,21 +9,11 @@
 #define FSDP_PASSES_PARTITION_PARTITIONUTILS_H
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Passes/Elementwise.h"
 
 #include "mlir/IR/Builders.h"
 
 namespace mlir::fsdp {
-
-/// An elementwise linalg.generic over `inputs`, which have the shape of
-/// `resultType` or rank 0.
-Value createElementwise(
-    OpBuilder &builder, Location loc, RankedTensorType resultType,
-    ValueRange inputs,
-    llvm::function_ref<Value(OpBuilder &, Location, ValueRange)> body);
-
-/// `value` with the float elements of `type`; `value` itself where it has them.
-Value createCast(OpBuilder &builder, Location loc, Value value,
-                 RankedTensorType type);
 
 /// A scalar float constant as a tensor of rank 0.
 Value createScalar(OpBuilder &builder, Location loc, Type type, double value);
