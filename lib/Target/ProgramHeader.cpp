@@ -333,7 +333,7 @@ void HeaderWriter::writeScalar(const json::Object &scalar,
     os << ", the number of micro-batches unless set for a step";
   else if (auto init = scalar.getNumber("default"))
     os << ", " << json::Value(*init) << " unless set";
-  else if (name == "clip_norm")
+  else if (name == names::kClipNorm)
     os << ", infinity unless set";
   else
     os << ", must be set";

@@ -66,6 +66,8 @@ private:
   /// memory for nothing.
   LogicalResult checkUses(ArrayRef<StateOp> states) {
     auto programs = getOperation().getOps<ProgramOp>();
+    if (programs.empty())
+      return success();
     llvm::DenseSet<Attribute> used;
     for (ProgramOp program : programs) {
       for (unsigned i = 0, e = program.getNumArguments(); i != e; ++i)
@@ -76,7 +78,7 @@ private:
           used.insert(state);
     }
     for (StateOp state : states)
-      if (!programs.empty() && !used.contains(FlatSymbolRefAttr::get(state)))
+      if (!used.contains(FlatSymbolRefAttr::get(state)))
         return state.emitOpError("expected a program that reads or writes it, "
                                  "got none");
     return success();

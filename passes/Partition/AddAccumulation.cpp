@@ -47,7 +47,7 @@ struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
     ModuleOp module = getOperation();
     if (accumulateIn == AccumulateIn::Auto) {
       emitInputError(module, "expected accumulators that hold shard or whole, "
-                             "got auto: whoever plans chooses");
+                             "got auto: fsdp-compile and fsdp-plan choose");
       return signalPassFailure();
     }
     ProgramOp train = getTrainProgram(module);
@@ -92,9 +92,9 @@ void AddAccumulation::createAccumulators(ModuleOp module) {
     if (!flat.getTrainable())
       continue;
     auto name = FlatSymbolRefAttr::get(flat);
-    Type type = flat.getShardedType(getSumType(flat));
-    if (accumulateIn == AccumulateIn::Whole)
-      type = UnshardedType::get(&getContext(), name, getSumType(flat));
+    Type type = accumulateIn == AccumulateIn::Whole
+                    ? Type(flat.getUnshardedType(getSumType(flat)))
+                    : Type(flat.getShardedType(getSumType(flat)));
     builder.setInsertionPointAfter(last);
     auto state = StateOp::create(
         builder, flat.getLoc(),

@@ -205,10 +205,8 @@ private:
     Operation *first = firstUse.place;
     Phase phase = firstUse.isForward ? Phase::forward : Phase::backward;
     OpBuilder builder(first);
-    auto type = flat.getUnshardedType();
-    if (isFull)
-      type = UnshardedType::get(type.getContext(), type.getFlatParam(),
-                                flat.getElementType());
+    auto type = flat.getUnshardedType(isFull ? flat.getElementType()
+                                             : flat.getParamType());
     auto unshard =
         UnshardOp::create(builder, first->getLoc(), type, shard, phase, 0);
     llvm::MapVector<Value, Value> members;
@@ -225,6 +223,7 @@ private:
     }
   }
 
+  /// Gathers shards in their own type.
   const bool isFull;
   Block &block;
   StepPhases phases;
@@ -506,8 +505,7 @@ private:
   }
 
   /// Shards come first, in the order of flat parameters: those of which the
-  /// function has a member.
-  /// `isFull`: gathered in the state type.
+  /// function has a member. `isFull`: they are gathered in the state type.
   static void shardParameters(TracedStep &step, ArrayRef<FlatParamOp> flats,
                               bool isFull) {
     llvm::DenseMap<Attribute, BlockArgument> arguments;

@@ -62,7 +62,7 @@ TEST_F(SymbolsTest, FlatParamKnowsItsMembersAndTypes) {
   auto name = FlatSymbolRefAttr::get(&context, "h0");
   EXPECT_EQ(flat.getShardedType(Float64Type::get(&context)),
             ShardedType::get(&context, name, Float64Type::get(&context)));
-  EXPECT_EQ(flat.getUnshardedType(),
+  EXPECT_EQ(flat.getUnshardedType(flat.getParamType()),
             UnshardedType::get(&context, name, BFloat16Type::get(&context)));
 }
 

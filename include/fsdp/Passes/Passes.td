@@ -150,7 +150,8 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
            "element type of what evaluations return beside their loss; as traced "
            "where empty">,
     Option<"bufferDtype", "buffer-dtype", "std::string", /*default=*/"\"\"",
-           "element type float buffers are kept in; as traced where empty">,
+           "element type to which buffers of wider floats are rounded where they "
+           "are read; as traced where empty">,
     ListOption<"ignore", "ignore", "std::string",
                "patterns of parameters and buffers that FSDP leaves alone: whole "
                "on every rank, no casts, gradients not reduced">,

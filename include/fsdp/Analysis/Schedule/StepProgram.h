@@ -162,7 +162,7 @@ struct StepProgram {
   /// Names of modules of the model, "loss" and "gradient norm".
   std::vector<std::string> modules;
   int64_t worldSize = 1;
-  /// It is the module's step, not a program beside it.
+  /// Whether this is the program of kind train.
   bool isStep = true;
   /// 0 where nobody has placed the buffers for this order. Then offsets are
   /// those of another order: they still say which ranges of one buffer overlap.

@@ -150,9 +150,9 @@ ShardedType FlatParamOp::getShardedType(Type elementType) {
                           elementType);
 }
 
-UnshardedType FlatParamOp::getUnshardedType() {
+UnshardedType FlatParamOp::getUnshardedType(Type elementType) {
   return UnshardedType::get(getContext(), FlatSymbolRefAttr::get(*this),
-                            getParamType());
+                            elementType);
 }
 
 //===----------------------------------------------------------------------===//

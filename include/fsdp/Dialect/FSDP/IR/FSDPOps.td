@@ -162,7 +162,7 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     /// Elements that one rank holds: numel / ranks of the shard axes.
     int64_t getShardNumel(MeshOp mesh);
     ShardedType getShardedType(::mlir::Type elementType);
-    UnshardedType getUnshardedType();
+    UnshardedType getUnshardedType(::mlir::Type elementType);
   }];
 }
 
