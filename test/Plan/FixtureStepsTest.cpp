@@ -269,10 +269,6 @@ TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
       if (!again.empty())
         origins[i]->setAttr(names::kRecompute,
                             DenseI64ArrayAttr::get(context, again));
-      for (auto [r, range] : llvm::enumerate(op.writes))
-        plan.offload[range.value] = choices.canOffload[range.value] &&
-                                    !plan.recompute[range.value] &&
-                                    (i + r) % 2 == 0;
       if (op.kind == StepOpKind::Start && !plan.keep[i] &&
           (op.queue == Queue::AllGather || op.queue == Queue::Reduce)) {
         Id n = transfers[{op.queue, op.backward}]++ / 2;
@@ -282,14 +278,17 @@ TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
             IntegerAttr::get(IntegerType::get(context, 64), plan.group[i]));
       }
     }
+    // Every second result that can be offloaded and that backward reads.
     std::vector<bool> isRead = getReadInBackward(program, plan);
+    Id candidates = 0;
     for (size_t i = 0; i != program.ops.size(); ++i) {
       SmallVector<int64_t> offloaded;
       for (auto [r, range] : llvm::enumerate(program.ops[i].writes)) {
-        if (!isRead[range.value])
-          plan.offload[range.value] = false;
-        if (plan.offload[range.value])
-          offloaded.push_back(r);
+        if (!choices.canOffload[range.value] || plan.recompute[range.value] ||
+            !isRead[range.value] || candidates++ % 2)
+          continue;
+        plan.offload[range.value] = true;
+        offloaded.push_back(r);
       }
       if (!offloaded.empty())
         origins[i]->setAttr(
