@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "AccumulateChoice.h"
+#include "Trials.h"
 #include "fsdp/Analysis/FormatBytes.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <tuple>
@@ -30,19 +30,20 @@ StringRef fsdp::stringify(AccumulateIn in) {
   llvm_unreachable("not an AccumulateIn");
 }
 
+void AccumulateTrial::add(ProgramKind kind, Time time, int64_t bytes) {
+  arenaBytes = std::max(arenaBytes, bytes);
+  if (kind == ProgramKind::accumulate)
+    microBatch = time;
+  if (kind == ProgramKind::train_accumulated)
+    last = time;
+}
+
 size_t fsdp::pickAccumulate(ArrayRef<AccumulateTrial> trials) {
-  auto rank = [](const AccumulateTrial &trial) {
-    return trial.fits
-               ? std::tuple<bool, int64_t, int64_t>(false, trial.microBatch,
-                                                    trial.last)
-               : std::tuple<bool, int64_t, int64_t>(true, trial.leastBudget, 0);
-  };
-  return llvm::min_element(
-             trials,
-             [&](const AccumulateTrial &a, const AccumulateTrial &b) {
-               return rank(a) < rank(b);
-             }) -
-         trials.begin();
+  using Rank = std::tuple<bool, int64_t, int64_t>;
+  return pickLeast(trials, [](const AccumulateTrial &trial) {
+    return trial.fits ? Rank(false, trial.microBatch, trial.last)
+                      : Rank(true, trial.leastBudget, 0);
+  });
 }
 
 std::string fsdp::describe(const AccumulateTrial &trial) {
@@ -55,13 +56,4 @@ std::string fsdp::describe(const AccumulateTrial &trial) {
                               toSeconds(trial.last) * 1e3,
                               trial.arenaBytes / 1048576.0)
                     .str();
-}
-
-std::string fsdp::describeTrials(ArrayRef<AccumulateTrial> trials,
-                                 size_t picked) {
-  std::string text = describe(trials[picked]);
-  for (auto [i, trial] : llvm::enumerate(trials))
-    if (i != picked)
-      text += "; " + describe(trial);
-  return text;
 }

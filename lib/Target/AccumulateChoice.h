@@ -16,10 +16,8 @@
 #define FSDP_LIB_TARGET_ACCUMULATECHOICE_H
 
 #include "fsdp/Analysis/Cost/CostModel.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/OptionTypes.h"
-
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringRef.h"
 
 #include <string>
 
@@ -35,6 +33,10 @@ struct AccumulateTrial {
   int64_t arenaBytes = 0;
   /// A memory budget that would do for all of them, in bytes.
   int64_t leastBudget = 0;
+
+  /// Counts a program of that kind: the time of one run, and what its arena
+  /// takes, in bytes.
+  void add(ProgramKind kind, Time time, int64_t bytes);
 };
 
 /// "shard", as on the command line.
@@ -48,10 +50,6 @@ size_t pickAccumulate(llvm::ArrayRef<AccumulateTrial> trials);
 /// "accumulate in shard: micro-batch 1.203 ms, last 2.310 ms, arena 81.2 MiB"
 /// or "accumulate in whole: does not fit, 81.20 GiB would".
 std::string describe(const AccumulateTrial &trial);
-
-/// All of them, @picked first.
-std::string describeTrials(llvm::ArrayRef<AccumulateTrial> trials,
-                           size_t picked);
 
 } // namespace mlir::fsdp
 

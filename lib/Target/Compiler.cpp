@@ -8,6 +8,7 @@
 #include "fsdp/Target/Compiler.h"
 #include "AccumulateChoice.h"
 #include "MakeCompileReport.h"
+#include "Trials.h"
 #include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepArguments.h"
@@ -86,10 +87,9 @@ private:
                                 llvm::function_ref<bool(ProgramOp)> isTried);
   llvm::Error tryWrap(StringRef wrap);
   void chooseWrap();
-  void reportWraps();
   llvm::Error tryAccumulators(AccumulateIn in);
   void chooseAccumulators();
-  void reportAccumulators();
+  void reportChoices();
   llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
                            StringRef manifest);
 
@@ -200,37 +200,36 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
   });
 }
 
+static llvm::Error expectCluster(StringRef option) {
+  return llvm::createStringError("expected --cluster beside " + option +
+                                 ", got none: without one nothing is chosen");
+}
+
 llvm::Error Compiler::readSchedule() {
   using Emit = CompileOptions::Emit;
   const ScheduleOptions &wanted = options.schedule;
   bool isUnplanned = options.emit == Emit::L1 || options.emit == Emit::L2;
   if (wanted.cluster.empty()) {
     if (options.emit == Emit::Report)
-      return llvm::createStringError(
-          "expected --cluster beside --emit report, got none: "
-          "without one nothing is chosen");
+      return expectCluster("--emit report");
     if (options.wrap == kChosenWrap && !isUnplanned)
-      return llvm::createStringError(
-          "expected --cluster beside --wrap auto, got none: "
-          "without one nothing is chosen");
+      return expectCluster("--wrap auto");
     if (options.accumulateIn == AccumulateIn::Auto)
-      return llvm::createStringError(
-          "expected --cluster beside --accumulate-in auto, got none: "
-          "without one nothing is chosen");
+      return expectCluster("--accumulate-in auto");
     return llvm::Error::success();
   }
   auto created = StepScheduler::create(wanted, options, options.toolDir);
   if (!created)
     return created.takeError();
   schedule = std::move(*created);
-  if (options.wrap == kChosenWrap && !wanted.hasPlan())
-    return llvm::createStringError(
-        "expected --order scheduled beside --wrap auto, got " + wanted.order +
-        ": nothing else makes a plan");
-  if (options.accumulateIn == AccumulateIn::Auto && !wanted.hasPlan())
-    return llvm::createStringError(
-        "expected --order scheduled beside --accumulate-in auto, got " +
-        wanted.order + ": nothing else makes a plan");
+  for (auto [isChosen, option] :
+       {std::pair(choosesWrap(), "--wrap auto"),
+        std::pair(choosesAccumulators(), "--accumulate-in auto")})
+    if (isChosen && !wanted.hasPlan())
+      return llvm::createStringError(llvm::Twine("expected --order scheduled "
+                                                 "beside ") +
+                                     option + ", got " + wanted.order +
+                                     ": nothing else makes a plan");
   if (!wanted.memoryBudget.empty()) {
     const Cluster &cluster = schedule->getCluster();
     warnAboveDevice(schedule->getBudget() + cluster.device.reservedBytes,
@@ -288,7 +287,7 @@ Compiler::tryStep(const StepOptions &changed,
   return trial;
 }
 
-/// Of the program that trains.
+/// Plans the program that trains with that wrap.
 llvm::Error Compiler::tryWrap(StringRef wrap) {
   CompileOptions changed = options;
   changed.wrap = wrap.str();
@@ -320,27 +319,41 @@ void Compiler::chooseWrap() {
   choices = planned[wrap];
 }
 
-/// A remark for each wrap that was tried, and all of them in a line.
-void Compiler::reportWraps() {
-  if (wraps.size() < 2)
-    return;
-  Location loc = frontend.getModule().getLoc();
-  auto remarkOn =
-      remark::RemarkOpts::name("Wrap").category("fsdp-assign-units");
-  for (auto [i, trial] : llvm::enumerate(wraps)) {
-    if (i == wrap && trial.fits) {
+/// Makes a remark @name of @pass for each trial, and prints all trials to stderr
+/// in a line. The reason of a trial that fits and was not taken is @why, a
+/// format string, with @takenName in it.
+template <typename Trial>
+static void reportTrials(Location loc, StringRef name, StringRef pass,
+                         ArrayRef<Trial> trials, size_t taken, const char *why,
+                         StringRef takenName) {
+  auto remarkOn = remark::RemarkOpts::name(name).category(pass);
+  for (auto [i, trial] : llvm::enumerate(trials)) {
+    if (i == taken && trial.fits) {
       remark::passed(loc, remarkOn) << describe(trial);
       continue;
     }
     auto missed = remark::missed(loc, remarkOn);
     missed << describe(trial);
     if (trial.fits)
-      missed << remark::reason("{0} is no slower", wraps[wrap].wrap);
+      missed << remark::reason(why, takenName);
   }
-  llvm::errs() << makePrintable(describeWraps(wraps, wrap)) << "\n";
+  llvm::errs() << makePrintable(describeTrials(trials, taken)) << "\n";
 }
 
-/// Of all programs: their states have room in each.
+void Compiler::reportChoices() {
+  Location loc = frontend.getModule().getLoc();
+  // One wrap alone was no choice.
+  if (wraps.size() > 1)
+    reportTrials(loc, "Wrap", "fsdp-assign-units", ArrayRef(wraps), wrap,
+                 "{0} is no slower", wraps[wrap].wrap);
+  if (!accumulators.empty())
+    reportTrials(loc, "AccumulateIn", "fsdp-add-accumulation",
+                 ArrayRef(accumulators), accumulator,
+                 "micro-batches in {0} are no slower",
+                 stringify(accumulators[accumulator].in));
+}
+
+/// Plans all programs with such accumulators, whose memory each of them needs.
 llvm::Error Compiler::tryAccumulators(AccumulateIn in) {
   CompileOptions changed = options;
   changed.accumulateIn = in;
@@ -352,13 +365,8 @@ llvm::Error Compiler::tryAccumulators(AccumulateIn in) {
   tried.fits = llvm::all_of(trial->choices,
                             [](const auto &it) { return it.second.fits(); });
   tried.leastBudget = trial->leastBudget;
-  for (const auto &[name, choice] : trial->choices) {
-    tried.arenaBytes = std::max(tried.arenaBytes, choice.outcome.bytes);
-    if (name == names::kAccumulate)
-      tried.microBatch = choice.outcome.time;
-    if (name == names::kTrainAccumulated)
-      tried.last = choice.outcome.time;
-  }
+  for (const auto &[name, choice] : trial->choices)
+    tried.add(choice.kind, choice.outcome.time, choice.outcome.bytes);
   accumulators.push_back(tried);
   planned.push_back(std::move(trial->choices));
   return llvm::Error::success();
@@ -376,28 +384,6 @@ void Compiler::chooseAccumulators() {
   accumulator = pickAccumulate(accumulators);
   options.accumulateIn = accumulators[accumulator].in;
   choices = planned[accumulator];
-}
-
-/// A remark for each kind of accumulators that was tried, and all in a line.
-void Compiler::reportAccumulators() {
-  if (accumulators.empty())
-    return;
-  Location loc = frontend.getModule().getLoc();
-  auto remarkOn = remark::RemarkOpts::name("AccumulateIn")
-                      .category("fsdp-add-accumulation");
-  const AccumulateTrial &taken = accumulators[accumulator];
-  for (auto [i, trial] : llvm::enumerate(accumulators)) {
-    if (i == accumulator && trial.fits) {
-      remark::passed(loc, remarkOn) << describe(trial);
-      continue;
-    }
-    auto missed = remark::missed(loc, remarkOn);
-    missed << describe(trial);
-    if (trial.fits)
-      missed << remark::reason("micro-batches in {0} are no slower",
-                               stringify(taken.in));
-  }
-  llvm::errs() << describeTrials(accumulators, accumulator) << "\n";
 }
 
 llvm::Error Compiler::compile() {
@@ -548,8 +534,7 @@ llvm::Error Compiler::run() {
   if (choosesAccumulators())
     chooseAccumulators();
   startRemarks();
-  reportWraps();
-  reportAccumulators();
+  reportChoices();
   for (const Stage &stage : stages)
     if (llvm::Error error = stage.run())
       return error;

@@ -8,9 +8,9 @@
 #include "fsdp/Target/Planner.h"
 #include "AccumulateChoice.h"
 #include "StepSource.h"
+#include "Trials.h"
 #include "WrapChoice.h"
 #include "fsdp/Analysis/Cost/Cluster.h"
-#include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/PlanCompare.h"
 #include "fsdp/Target/PrintableText.h"
@@ -188,14 +188,13 @@ static AccumulateTrial getTrial(AccumulateIn in, const PlanReport &report) {
   AccumulateTrial trial;
   trial.in = in;
   int64_t least = report.leastBudget;
-  trial.arenaBytes = report.variants.back().arenaBytes;
+  auto add = [&](ProgramKind kind, const PlanVariant &variant) {
+    trial.add(kind, variant.timeline.step, variant.arenaBytes);
+  };
+  add(ProgramKind::train, report.variants.back());
   for (const FurtherProgram &it : report.further) {
     least = std::max(least, it.leastBudget);
-    trial.arenaBytes = std::max(trial.arenaBytes, it.variant.arenaBytes);
-    if (it.name == names::kAccumulate)
-      trial.microBatch = it.variant.timeline.step;
-    if (it.name == names::kTrainAccumulated)
-      trial.last = it.variant.timeline.step;
+    add(*symbolizeProgramKind(it.kind), it.variant);
   }
   trial.fits = least <= report.budget;
   trial.leastBudget = report.getBudgetFor(least);
@@ -219,7 +218,8 @@ planAccumulators(StepSource &source, const Cluster &cluster,
   }
   size_t picked = pickAccumulate(trials);
   options.accumulateIn = trials[picked].in;
-  plans[picked].report.notes.push_back(describeTrials(trials, picked));
+  plans[picked].report.notes.push_back(
+      describeTrials(ArrayRef(trials), picked));
   return std::move(plans[picked]);
 }
 

@@ -171,10 +171,12 @@ StepScheduler::choose(Frontend &frontend, ProgramOp program) const {
     return fit.takeError();
   if (!fit->fits()) {
     Choice none;
+    none.kind = program.getKind();
     none.leastBytes = fit->leastBudget;
     return none;
   }
-  return Choice{trials.getBest().budget,
+  return Choice{program.getKind(),
+                trials.getBest().budget,
                 std::make_shared<sched::PlannedStep>(trials.getBest().planned),
                 trials.getBestLimits(),
                 std::make_shared<sched::Schedule>(trials.getBestSchedule()),

@@ -7,6 +7,7 @@
 
 #include "StepSource.h"
 #include "AccumulateChoice.h"
+#include "Trials.h"
 #include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/Schedule/ClusterCost.h"
@@ -367,6 +368,6 @@ llvm::Expected<FastestPlan> fsdp::planFastest(const LoweredSteps &steps,
   PlanReport &report = reports[picked];
   if (trials.size() > 1)
     report.decisions.insert(report.decisions.begin(),
-                            describeWraps(trials, picked));
+                            describeTrials(ArrayRef(trials), picked));
   return FastestPlan{steps[picked], std::move(report)};
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "WrapChoice.h"
+#include "Trials.h"
 #include "fsdp/Analysis/FormatBytes.h"
 #include "fsdp/Analysis/WrapPolicy.h"
 
@@ -52,14 +53,9 @@ std::vector<std::string> fsdp::getWraps(ModuleOp traced, StringRef other) {
 }
 
 size_t fsdp::pickWrap(ArrayRef<WrapTrial> trials) {
-  auto rank = [](const WrapTrial &trial) {
+  return pickLeast(trials, [](const WrapTrial &trial) {
     return std::pair(!trial.fits, trial.fits ? trial.step : trial.leastBudget);
-  };
-  return llvm::min_element(trials,
-                           [&](const WrapTrial &a, const WrapTrial &b) {
-                             return rank(a) < rank(b);
-                           }) -
-         trials.begin();
+  });
 }
 
 std::string fsdp::describe(const WrapTrial &trial) {
@@ -68,12 +64,4 @@ std::string fsdp::describe(const WrapTrial &trial) {
                          toSeconds(trial.step) * 1e3);
   return "wrap " + trial.wrap + ": does not fit, " +
          formatBytes(trial.leastBudget) + " would";
-}
-
-std::string fsdp::describeWraps(ArrayRef<WrapTrial> trials, size_t picked) {
-  std::string text = describe(trials[picked]);
-  for (auto [i, trial] : llvm::enumerate(trials))
-    if (i != picked)
-      text += "; " + describe(trial);
-  return text;
 }

@@ -47,9 +47,6 @@ size_t pickWrap(llvm::ArrayRef<WrapTrial> trials);
 /// "wrap none: 0.360 ms" or "wrap none: does not fit, 81.20 GiB would".
 std::string describe(const WrapTrial &trial);
 
-/// All of them, @picked first.
-std::string describeWraps(llvm::ArrayRef<WrapTrial> trials, size_t picked);
-
 } // namespace mlir::fsdp
 
 #endif // FSDP_LIB_TARGET_WRAPCHOICE_H

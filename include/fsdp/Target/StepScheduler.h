@@ -54,6 +54,8 @@ public:
   /// is ordered for, and what its arena takes then. Bytes. With a plan, both
   /// answers, and the time that it takes.
   struct Choice {
+    /// Of the program that is planned.
+    ProgramKind kind = ProgramKind::train;
     int64_t plan = 0;
     std::shared_ptr<const sched::PlannedStep> planned;
     sched::OrderLimits order;
