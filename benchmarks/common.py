@@ -19,15 +19,16 @@ def run(command, **kwargs):
     return result.stdout
 
 
-def exported(name):
-    """The folder of the traced model, made once (needs torch)."""
-    folder = CACHE / name
+def exported(name, *options):
+    """The folder of the traced model, made once (needs torch); `options` are the exporter's."""
+    folder = CACHE / "".join([name, *map(str, options)])
     if not (folder / "model.mlir").exists():
         spec = MODELS[name]
         config = ",".join(f"{k}={v}" for k, v in spec["config"].items())
         env = os.environ | {"PYTHONPATH": str(ROOT / "tools" / "fsdp-export" / "src")}
         run([sys.executable, "-m", "fsdp_export", f"hf:{spec['arch']}", *(["--config", config] if config else []),
-             "--batch", spec["batch"], "--seq", spec["seq"], "--with-params", "-o", folder], env=env)
+             "--batch", spec["batch"], "--seq", spec["seq"], "--with-params", *options, "-o", folder],
+            env=env)
     return folder
 
 
