@@ -4,7 +4,7 @@
   memory.py [MODEL...] [--world 1 2]
 
 A row is a run: `train` trains, `evaluate` evaluates every second step too, on batches of 8, `shard` and
-`whole` train with two micro-batches a step and that kind of accumulators. The plan is the arena that the
+`whole` train with two micro-batches a step and that kind of accumulators. The plan is the arenas that the
 manifest describes: state (parameters, optimizer, accumulators: a W-th of each, but whole accumulators),
 and of the program that takes most, communicated (gathered units, gradients on their way) and transient
 (activations, gradients). A rank is a process here (MPI). Exits 1 where a rank holds more than 1.1 times
@@ -43,7 +43,8 @@ def main():
                 arena = manifest["arena"]
                 program = max(manifest["programs"], key=lambda program: program["arena"]["bytes"])
                 parts = {s["name"]: s["bytes"] / MIB for s in program["arena"]["segments"]}
-                plan = (arena["bytes"] + arena["scratch_bytes"]) / MIB
+                parts["state"] += arena["host_state_bytes"] / MIB
+                plan = (arena["bytes"] + arena["host_bytes"] + arena["scratch_bytes"]) / MIB
                 resident = max(row["mem_bytes"] for row in train(exe, world, 6, "--backend", "mpi", *running)
                                if "mem_bytes" in row) / MIB
                 allowed = 1.1 * plan + 60

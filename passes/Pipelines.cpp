@@ -83,6 +83,11 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addPass(createDeduplicateKernels());
   pm.addPass(createTieInits());
   pm.addNestedPass<ProgramOp>(createTieUpdates());
+  if (!options.offloadOptimizer)
+    return;
+  pm.addPass(createOffloadOptimizer());
+  pm.addNestedPass<ProgramOp>(createHoistUpdates());
+  pm.addPass(createLayoutState());
 }
 
 void fsdp::buildOptimizePipeline(OpPassManager &pm,

@@ -253,9 +253,13 @@ static int64_t getElementBytes(Type element) {
              : 8;
 }
 
-int64_t fsdp::getTensorBytes(Type type) {
+RankedTensorType fsdp::getTensor(Type type) {
   auto host = dyn_cast<HostType>(type);
-  auto tensor = host ? host.getTensor() : cast<RankedTensorType>(type);
+  return dyn_cast<RankedTensorType>(host ? host.getTensor() : type);
+}
+
+int64_t fsdp::getTensorBytes(Type type) {
+  RankedTensorType tensor = getTensor(type);
   return tensor.getNumElements() * getElementBytes(tensor.getElementType());
 }
 
@@ -265,8 +269,7 @@ bool fsdp::isOfCountableRank(Type type) {
 }
 
 bool fsdp::isOfCountableBytes(Type type) {
-  auto host = dyn_cast<HostType>(type);
-  auto tensor = dyn_cast<RankedTensorType>(host ? host.getTensor() : type);
+  RankedTensorType tensor = getTensor(type);
   if (!tensor || !tensor.hasStaticShape())
     return true;
   int64_t bytes = getElementBytes(tensor.getElementType());

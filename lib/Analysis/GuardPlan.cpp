@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepStructure.h"
 
@@ -117,13 +118,19 @@ void GuardPlanner::addEnds() {
   int64_t base = arena.getState() + arena.getInputs();
   result.atEntry.push_back({GuardAction::Fill, "all but state and inputs", base,
                             program.arenaBytes - base, 0});
-  if (program.hostBytes) {
+  int64_t hostState =
+      getHostStateBytes(step->getParentOfType<ModuleOp>(), arena.getBorder());
+  if (program.hostBytes > hostState) {
     auto guardHost = [&](GuardAction action, const Twine &name) {
-      return GuardedBuffer{action,         name.str(), 0, program.hostBytes, 0,
+      return GuardedBuffer{action,
+                           name.str(),
+                           hostState,
+                           program.hostBytes - hostState,
+                           0,
                            /*isHost=*/true};
     };
     result.atEntry.push_back(
-        guardHost(GuardAction::Fill, "the memory of the host"));
+        guardHost(GuardAction::Fill, "all but state in the host's memory"));
     result.atExit.push_back(
         guardHost(GuardAction::Begin,
                   "what is free in the memory of the host when the step ends"));
@@ -136,7 +143,7 @@ void GuardPlanner::addEnds() {
     int64_t end = keep.offset + keep.bytes;
     if (buffer.isArgument)
       result.atEntry.push_back({GuardAction::Fill, "the border of " + keep.name,
-                                end, keep.border, 0});
+                                end, keep.border, 0, keep.isHost});
     else
       kept.push_back({keep.offset, end + keep.border});
     result.atExit.push_back(std::move(keep));

@@ -53,8 +53,8 @@ private:
 
   ProgramOp step;
   ProgramStates states;
-  /// By place.
-  SmallVector<Idle> idle;
+  /// By place, on the device and on the host.
+  SmallVector<Idle> idleIn[2];
   int64_t arenaBytes = 0, hostBytes = 0;
 };
 } // namespace
@@ -97,15 +97,17 @@ LogicalResult PlaceChecker::checkStates() {
   for (auto state : module.getOps<StateOp>()) {
     int64_t offset = *state.getOffset();
     if (!used.contains(state))
-      idle.push_back({offset, offset + getTensorBytes(state.getType()), state});
+      idleIn[isa<HostType>(state.getType())].push_back(
+          {offset, offset + getTensorBytes(state.getType()), state});
   }
-  llvm::sort(idle, [](const Idle &a, const Idle &b) { return a.end < b.end; });
+  for (SmallVector<Idle> &idle : idleIn)
+    llvm::sort(idle,
+               [](const Idle &a, const Idle &b) { return a.end < b.end; });
   return success();
 }
 
 LogicalResult PlaceChecker::checkType(Location loc, Type type) {
-  auto host = dyn_cast<HostType>(type);
-  auto tensor = dyn_cast<RankedTensorType>(host ? host.getTensor() : type);
+  RankedTensorType tensor = getTensor(type);
   if (!tensor || !tensor.hasStaticShape() ||
       !tensor.getElementType().isIntOrFloat())
     return emitError(loc) << "expected tensors of numbers and static shape in "
@@ -119,19 +121,18 @@ LogicalResult PlaceChecker::checkType(Location loc, Type type) {
 
 LogicalResult PlaceChecker::checkPlace(Location loc, Type type,
                                        int64_t offset) {
-  auto host = dyn_cast<HostType>(type);
-  auto tensor = cast<RankedTensorType>(host ? host.getTensor() : type);
-  int64_t room = host ? hostBytes : arenaBytes, bytes = getTensorBytes(type);
+  bool isHost = isa<HostType>(type);
+  int64_t room = isHost ? hostBytes : arenaBytes, bytes = getTensorBytes(type);
   if (offset < 0 || bytes > room || offset > room - bytes)
     return emitError(loc) << "expected " << bytes << " bytes inside the arena"
-                          << (host ? " of the host" : "") << " of " << room
+                          << (isHost ? " of the host" : "") << " of " << room
                           << ", got a place at " << offset;
+  RankedTensorType tensor = getTensor(type);
   int64_t element = llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
   if (offset % element)
     return emitError(loc) << "expected a place at a multiple of " << element
                           << " bytes for " << tensor << ", got " << offset;
-  if (host)
-    return success();
+  ArrayRef<Idle> idle = idleIn[isHost];
   auto *after = llvm::upper_bound(
       idle, offset, [](int64_t at, const Idle &it) { return at < it.end; });
   if (after == idle.end() || after->begin >= offset + bytes)
@@ -291,7 +292,8 @@ static int64_t getPeakInOrder(const StepProgram &program) {
   SmallVector<int64_t> change(size + 1);
   int64_t used = 0;
   for (const StepBuffer &state : program.idleStates)
-    used += llvm::alignTo(state.bytes, kArenaAlignment);
+    if (!state.isHost)
+      used += llvm::alignTo(state.bytes, kArenaAlignment);
   for (auto [i, buffer] : llvm::enumerate(program.buffers)) {
     int64_t bytes = llvm::alignTo(buffer.bytes, kArenaAlignment);
     if (buffer.isHost)
@@ -320,8 +322,9 @@ static LogicalResult checkPeak(ProgramOp step, const StepProgram &program) {
   ArrayRef<int64_t> peak = arena.getPeak().asArrayRef();
   std::array<int64_t, kPurposeNames.size()> fixed = {};
   auto add = [&](const StepBuffer &buffer) {
-    fixed[unsigned(buffer.purpose)] +=
-        getPlaceBytes(buffer.bytes) + arena.getBorder();
+    if (!buffer.isHost)
+      fixed[unsigned(buffer.purpose)] +=
+          getPlaceBytes(buffer.bytes) + arena.getBorder();
   };
   for (const StepBuffer &buffer : program.buffers)
     if (buffer.isArgument)
@@ -353,11 +356,16 @@ LogicalResult fsdp::checkArenaSummary(ProgramOp step,
   int64_t border = arena.getBorder();
   ProgramStates states(step);
   Extent state, inputs, sent, all, host;
-  for (const StepBuffer &idle : program.idleStates)
-    state.end = std::max(state.end,
-                         idle.stateOffset + getPlaceBytes(idle.bytes) + border);
-  for (BlockArgument arg : step.getArguments())
-    (states.getRead(arg.getArgNumber()) ? state : inputs).add(arg, border);
+  for (const StepBuffer &idle : program.idleStates) {
+    int64_t &end = (idle.isHost ? host : state).end;
+    end = std::max(end, idle.stateOffset + getPlaceBytes(idle.bytes) + border);
+  }
+  for (BlockArgument arg : step.getArguments()) {
+    if (isa<HostType>(arg.getType()))
+      host.add(arg, border);
+    else
+      (states.getRead(arg.getArgNumber()) ? state : inputs).add(arg, border);
+  }
   inputs.end = std::max(inputs.end, state.end);
   all.end = inputs.end;
   step.walk([&](Operation *op) {

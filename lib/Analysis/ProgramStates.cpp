@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/ProgramStates.h"
+#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -37,8 +38,7 @@ LogicalResult fsdp::checkStateLayout(ModuleOp module, int64_t alignment,
                                      int64_t border) {
   SmallVector<StateOp> states;
   for (auto state : module.getOps<StateOp>()) {
-    if (!isa<RankedTensorType>(state.getType()) ||
-        !isOfCountableBytes(state.getType()))
+    if (!getTensor(state.getType()) || !isOfCountableBytes(state.getType()))
       return state.emitOpError("expected a local tensor of at most ")
              << kMostTensorBytes << " bytes, got " << state.getType();
     if (!state.getOffset())
@@ -49,8 +49,10 @@ LogicalResult fsdp::checkStateLayout(ModuleOp module, int64_t alignment,
   llvm::sort(states, [](StateOp a, StateOp b) {
     return *a.getOffset() < *b.getOffset();
   });
-  int64_t end = 0;
+  // On the device and on the host.
+  int64_t ends[2] = {0, 0};
   for (StateOp state : states) {
+    int64_t &end = ends[isa<HostType>(state.getType())];
     int64_t offset = *state.getOffset();
     if (offset < end || offset % alignment) {
       InFlightDiagnostic diag = state.emitOpError("expected its place at ");
@@ -70,6 +72,16 @@ LogicalResult fsdp::checkStateLayout(ModuleOp module, int64_t alignment,
              << offset;
   }
   return success();
+}
+
+int64_t fsdp::getHostStateBytes(ModuleOp module, int64_t border) {
+  int64_t end = 0;
+  for (auto state : module.getOps<StateOp>())
+    if (isa<HostType>(state.getType()))
+      end = std::max(end, int64_t(*state.getOffset()) +
+                              getPlaceBytes(getTensorBytes(state.getType())) +
+                              border);
+  return end;
 }
 
 Purpose fsdp::getPurpose(StateKind kind) {

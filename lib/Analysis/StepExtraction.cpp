@@ -223,6 +223,7 @@ void Extraction::addBuffers() {
       idle.offset = idle.stateOffset = *state.getOffset();
       idle.purpose = getPurpose(state.getKind());
       idle.isArgument = idle.isResult = true;
+      idle.isHost = isa<HostType>(state.getType());
     }
 
   if (!isPlaced)
@@ -286,10 +287,14 @@ void Extraction::nameUnits() {
         if (unit >= 0)
           unitOf.try_emplace(op, unit);
       }
-    if (isa<OffloadOp, ReloadOp>(op))
-      if (Operation *maker = getWholeValue(op->getOperand(0)).getDefiningOp();
-          unitOf.contains(maker))
+    if (isa<OffloadOp, ReloadOp>(op)) {
+      Value copied = getWholeValue(op->getOperand(0));
+      if (Operation *maker = copied.getDefiningOp(); unitOf.contains(maker))
         unitOf.try_emplace(op, unitOf.lookup(maker));
+      else if (auto arg = dyn_cast<BlockArgument>(copied))
+        if (StateOp state = states.getRead(arg.getArgNumber()))
+          unitOf.try_emplace(op, getUnit(*state.getFlatParam()));
+    }
   }
   // Backwards, so that a chain of reductions hands its unit up.
   for (Operation *reader : llvm::reverse(ops)) {
@@ -446,12 +451,6 @@ static std::optional<TransferClass> classify(Operation *op) {
       .Default([](auto) { return std::nullopt; });
 }
 
-static Type getElementType(Type type) {
-  auto host = dyn_cast<HostType>(type);
-  return cast<RankedTensorType>(host ? host.getTensor() : type)
-      .getElementType();
-}
-
 /// The start of @parts, which are of one kind and, if they communicate, group.
 LogicalResult Extraction::addTransfer(Operation &op,
                                       ArrayRef<TransferOpInterface> parts) {
@@ -485,7 +484,7 @@ LogicalResult Extraction::describe(ArrayRef<TransferOpInterface> parts,
   }
   for (TransferOpInterface part : parts) {
     llvm::raw_string_ostream(transfer.dtypes.emplace_back())
-        << getElementType(part.getSource().getType());
+        << getTensor(part.getSource().getType()).getElementType();
     transfer.divisors.push_back(getDivisor(part));
     Value whole = isa<ReduceScatterOp>(*part) ? part.getSource()
                                               : Value(part.getBrought());

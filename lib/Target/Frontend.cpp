@@ -204,6 +204,7 @@ llvm::Error Frontend::makeKernels(ModuleOp module, const StepOptions &options) {
   KernelOptions kernels;
   kernels.attention = options.attention;
   kernels.checkAll = options.checkAllIndices;
+  kernels.offloadOptimizer = options.offloadOptimizer;
   return runPipeline(module, "kernels", [&](OpPassManager &pm) {
     buildKernelPipeline(pm, kernels);
   });

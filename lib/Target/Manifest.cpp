@@ -7,7 +7,9 @@
 
 #include "fsdp/Target/Manifest.h"
 #include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
@@ -188,8 +190,9 @@ json::Array ManifestWriter::getStates(FlatParamOp flat) {
     auto init = cast<FloatAttr>(state.getInitAttr());
     states.push_back(json::Object{
         {"name", *state.getCheckpointName()},
-        {"dtype", getDtypeName(getElementTypeOrSelf(state.getType()))},
+        {"dtype", getDtypeName(getTensor(state.getType()).getElementType())},
         {"scalar", isShared},
+        {"memory", isa<HostType>(state.getType()) ? "host" : "device"},
         {"offset", int64_t(*state.getOffset())},
         {"init", toJson(init.getValueAsDouble())}});
   }
@@ -266,17 +269,19 @@ json::Array ManifestWriter::getAccumulators() {
 
 /// The largest program's, and what is common to all.
 json::Object ManifestWriter::getArena() {
-  int64_t bytes = 0, host = 0, state = 0;
+  int64_t bytes = 0, host = 0, state = 0, border = 0;
   for (auto program : module.getOps<ProgramOp>()) {
     ArenaAttr arena = program.getArenaAttr();
     bytes = std::max(bytes, arena.getBytes());
     host = std::max(host, arena.getHost());
     state = std::max(state, arena.getState());
+    border = std::max(border, arena.getBorder());
   }
   return json::Object{
       {"bytes", bytes},
       {"host_bytes", host},
       {"state_bytes", state},
+      {"host_state_bytes", getHostStateBytes(module, border)},
       {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))},
       {"budget_bytes", options.budgetBytes}};
 }

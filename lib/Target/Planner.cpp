@@ -128,6 +128,8 @@ static std::string describeOptions(const PlanOptions &options) {
     result.push_back("--clip-norm");
   if (options.skipNonfinite)
     result.push_back("--skip-nonfinite");
+  if (options.offloadOptimizer)
+    result.push_back("--offload-optimizer");
   if (options.evalFullPrecision)
     result.push_back("--eval-full-precision");
   if (options.accumulateIn != unset.accumulateIn)

@@ -75,6 +75,12 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       bucket("bucket", cl::init("auto"),
              cl::desc("auto | none: transfers that are issued together"),
              cl::cat(category)),
+      offloadOptimizer(
+          "offload-optimizer",
+          cl::desc(
+              "Optimizer states with an element per element of a parameter "
+              "are in the host's memory between updates"),
+          cl::cat(category)),
       evalFullPrecision(
           "eval-full-precision",
           cl::desc("Evaluations gather and compute as if --param-dtype were "
@@ -142,6 +148,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.recompute = recompute;
   options.offload = offload;
   options.bucket = bucket;
+  options.offloadOptimizer = offloadOptimizer;
   options.evalFullPrecision = evalFullPrecision;
   options.clip = clip;
   options.skipNonfinite = skipNonfinite;

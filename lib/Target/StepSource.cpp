@@ -127,7 +127,8 @@ StepSource::lowerQuietly(const StepOptions &settings) {
       std::initializer_list<StringRef>{
           settings.mesh, settings.strategy, settings.wrap, settings.paramDtype,
           settings.reduceDtype, settings.bufferDtype,
-          stringify(settings.accumulateIn)},
+          stringify(settings.accumulateIn),
+          settings.offloadOptimizer ? "offload-optimizer" : ""},
       "\n");
   auto [it, isNew] = lowered.try_emplace(key);
   Outcome &outcome = it->second;

@@ -242,15 +242,29 @@ void Candidates::addMeshes(int64_t world, int64_t now) {
   }
 }
 
+/// Whether the step would be faster, or possible at all, with more memory.
+static bool isShortOfMemory(const PlanReport &report) {
+  return !report.fits() ||
+         llvm::any_of(report.getBest().program.ops, [](const StepOp &op) {
+           return op.heldBy == Cause::Memory;
+         });
+}
+
+/// Whether the device holds states of an optimizer with an element per element
+/// of a parameter: more than numbers.
+static bool hasOptimizerStates(const sched::StepProgram &program) {
+  constexpr int64_t kNumber = 8;
+  return llvm::any_of(program.buffers, [&](const sched::StepBuffer &buffer) {
+    return buffer.purpose == Purpose::Optimizer && !buffer.isHost &&
+           buffer.bytes > kNumber;
+  });
+}
+
 /// What memory costs: where a budget below the device's was asked for, this is
 /// an option; else another machine.
 void Candidates::addMemory(const PlanReport &report) {
   std::optional<int64_t> budget = base.settings.budget;
-  bool isShort =
-      !report.fits() ||
-      llvm::any_of(report.getBest().program.ops,
-                   [](const StepOp &op) { return op.heldBy == Cause::Memory; });
-  if (!budget && !isShort)
+  if (!budget && !isShortOfMemory(report))
     return;
   bool isBelow = budget && *budget < cluster.device.getUsableBytes() +
                                          cluster.device.reservedBytes;
@@ -275,6 +289,9 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
       llvm::any_of(step.program.groups,
                    [](const RankGroup &group) { return group.size > 1; });
   const PlanOptions &given = base.options;
+  if (isShortOfMemory(report) && cluster.host &&
+      hasOptimizerStates(step.program))
+    addOption("--offload-optimizer").offloadOptimizer = true;
   if (communicates) {
     if (facts.hasWide && given.paramDtype.empty() &&
         given.reduceDtype.empty()) {

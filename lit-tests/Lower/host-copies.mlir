@@ -22,7 +22,7 @@
 
 // Buffers of the host are guarded in the host's arena: the last field. All of
 // it is filled first and free in the end.
-// GUARD-DAG: @[[ALL:.*]] = internal constant [{{.*}}] c"the memory of the host\00"
+// GUARD-DAG: @[[ALL:.*]] = internal constant [{{.*}}] c"all but state in the host's memory\00"
 // GUARD-DAG: @[[STORED:.*]] = internal constant [{{.*}}] c"result 0 of offload (op 0)\00"
 // GUARD-DAG: @[[FREE:.*]] = internal constant [{{.*}}] c"what is free in the memory of the host when the step ends\00"
 // GUARD-DAG: = internal constant { ptr, i64, i64, i64, i32, i32 } { ptr @[[ALL]], i64 0, i64 512, i64 0, i32 0, i32 1 }

@@ -38,6 +38,26 @@ fsdp.state @flag buffer "flag" : tensor<i1>
 
 // -----
 
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 256 [
+  <"w", tensor<256xf32> at 0>
+] {trainable, unit = ""}
+// The host's memory has places of its own.
+// CHECK:      fsdp.state @p parameter of @h0 : tensor<128xf32> at 0{{$}}
+// CHECK-NEXT: fsdp.state @m optimizer "m" of @h0 : !fsdp.host<tensor<128xf32>> at 0 init
+// CHECK-NEXT: fsdp.state @v optimizer "v" of @h0 : !fsdp.host<tensor<128xf32>> at 512 init
+// CHECK-NEXT: fsdp.state @step optimizer "step" : tensor<f32> at 512 init
+// GUARD:      fsdp.state @p {{.*}} at 0
+// GUARD-NEXT: fsdp.state @m {{.*}} at 0 init
+// GUARD-NEXT: fsdp.state @v {{.*}} at 768 init
+// GUARD-NEXT: fsdp.state @step {{.*}} at 768 init
+fsdp.state @p parameter of @h0 : tensor<128xf32>
+fsdp.state @m optimizer "m" of @h0 : !fsdp.host<tensor<128xf32>> init 0.0 : f64
+fsdp.state @v optimizer "v" of @h0 : !fsdp.host<tensor<128xf32>> init 0.0 : f64
+fsdp.state @step optimizer "step" : tensor<f32> init 0.0 : f64
+
+// -----
+
 // Without states nothing changes.
 // CHECK:      module {
 // CHECK-NEXT:   fsdp.program @step(%{{.*}}: tensor<4xf32> {fsdp.offset = 0 : i64})

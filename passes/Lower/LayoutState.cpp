@@ -28,8 +28,7 @@ struct LayoutState : fsdp::impl::LayoutStateBase<LayoutState> {
   void runOnOperation() override {
     SmallVector<StateOp> states;
     for (auto state : getOperation().getOps<StateOp>()) {
-      if (!isa<RankedTensorType>(state.getType()) ||
-          !isOfCountableBytes(state.getType())) {
+      if (!getTensor(state.getType()) || !isOfCountableBytes(state.getType())) {
         state.emitOpError("expected a local tensor of at most ")
             << kMostTensorBytes << " bytes, got " << state.getType();
         return signalPassFailure();
@@ -49,9 +48,11 @@ struct LayoutState : fsdp::impl::LayoutStateBase<LayoutState> {
       return std::make_pair(-getBytes(states[a]), a) <
              std::make_pair(-getBytes(states[b]), b);
     });
-    int64_t offset = 0;
+    // On the device and on the host.
+    int64_t ends[2] = {0, 0};
     for (unsigned i : order) {
       StateOp state = states[i];
+      int64_t &offset = ends[isa<HostType>(state.getType())];
       state.setOffset(offset);
       int64_t bytes = getBytes(state) + (guard ? kGuardBorder : 0);
       if (llvm::AddOverflow(offset, bytes, offset)) {

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/ProgramStates.h"
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -41,6 +42,26 @@ static LogicalResult checkSizes(ProgramOp step) {
   return failure(result.wasInterrupted());
 }
 
+/// Nothing copies within the host's memory: a state there is written in its
+/// place.
+static LogicalResult checkReplacedOnHost(ProgramOp step,
+                                         const ArenaPlan &plan) {
+  for (auto [result, arg] : getReplacedArguments(step)) {
+    Value value = step.getReturn().getOperand(result);
+    if (!isa<HostType>(arg.getType()) ||
+        plan.offsets.lookup(value) == plan.offsets.lookup(arg))
+      continue;
+    InFlightDiagnostic diag = step.emitError("expected the new value of ")
+                              << step.getWrittenState(result)
+                              << " to be written over the old one in the "
+                                 "host's memory, by fsdp.offload after the "
+                                 "last fsdp.reload of the old one";
+    diag.attachNote(value.getLoc()) << "the new value is here";
+    return diag;
+  }
+  return success();
+}
+
 /// The sizes. What a draft needs at once is not known.
 static ArenaAttr getSummary(MLIRContext *context, const ArenaPlan &plan,
                             bool isDraft, int64_t border) {
@@ -65,22 +86,13 @@ struct PlanArena : fsdp::impl::PlanArenaBase<PlanArena> {
                        "(run fsdp-outline-kernels first)");
         return signalPassFailure();
       }
-    // The host's memory holds nothing beyond a step.
-    for (Type type : llvm::concat<const Type>(step.getArgumentTypes(),
-                                              step.getResultTypes()))
-      if (isa<HostType>(type)) {
-        step.emitError("expected a step that takes and returns tensors of the "
-                       "device, got ")
-            << type;
-        return signalPassFailure();
-      }
     int64_t border = guard ? kGuardBorder : 0;
     if (failed(checkSizes(step)) ||
         failed(checkStateLayout(step->getParentOfType<ModuleOp>(),
                                 kArenaAlignment, border)))
       return signalPassFailure();
     FailureOr<ArenaPlan> plan = planArena(step, {draft, border});
-    if (failed(plan))
+    if (failed(plan) || failed(checkReplacedOnHost(step, *plan)))
       return signalPassFailure();
     Builder builder(&getContext());
     for (BlockArgument arg : step.getArguments())

@@ -88,7 +88,9 @@ public:
   const char *arena() const { return arena_.data(); }
   int64_t arenaBytes() const { return arena_.size(); }
 
-  /// Bytes of the second arena, which only copies of steps reach.
+  /// Base of the second arena, hostBytes() long, likewise. Of a program's calls
+  /// only copies reach it. Null where it has no bytes.
+  char *host() { return host_.data(); }
   int64_t hostBytes() const { return host_.size(); }
 
   /// Runs one step. The first call or transfer that fails becomes the returned

@@ -57,19 +57,19 @@ Rank::Rank(World &host, Consensus &ranks, const fsdp_rt_artifact &artifact,
 
 Status Rank::initialize(uint64_t seed) {
   return ranks_.agree(
-      initializeFromSeed(manifest_, number(), seed, threads_, arena()));
+      initializeFromSeed(manifest_, number(), seed, threads_, memory()));
 }
 
 Status Rank::loadParameters(const std::string &path, const Renaming &renaming,
                             bool cast, std::vector<std::string> &notes) {
   return ranks_.agree(data::loadParameters(manifest_, number(), path, renaming,
-                                           cast, arena(), notes));
+                                           cast, memory(), notes));
 }
 
 Status Rank::resume(const CheckpointInfo &checkpoint,
                     std::vector<std::string> &notes) {
   return ranks_.agree(
-      loadCheckpoint(checkpoint, manifest_, number(), arena(), notes));
+      loadCheckpoint(checkpoint, manifest_, number(), memory(), notes));
 }
 
 void Rank::setScalar(size_t program, const std::string &name, double value) {
@@ -88,9 +88,8 @@ Status Rank::run(size_t program) {
   if (running.kind == Program::Kind::Eval)
     return context_->run(code);
   const Scalar *accumulated = running.findScalar(Manifest::accumulated);
-  bool isFirst =
-      !accumulated ||
-      scalars_[program][accumulated - running.scalars.data()] == 0;
+  bool isFirst = !accumulated ||
+                 scalars_[program][accumulated - running.scalars.data()] == 0;
   return context_->step(code, isFirst,
                         running.kind != Program::Kind::Accumulate);
 }

@@ -13,6 +13,7 @@
 #include "core/data/Checkpoint.h"
 #include "core/data/Consensus.h"
 #include "core/data/Manifest.h"
+#include "core/data/StateMemory.h"
 #include "core/data/TensorFiles.h"
 
 #include <cstdint>
@@ -70,6 +71,7 @@ public:
 
   int number() const { return host_.rank(); }
   char *arena() { return context_->arena(); }
+  data::StateMemory memory() { return {context_->arena(), context_->host()}; }
   /// What the message of a failing check of the next step adds.
   void setCheckNote(std::string note) {
     context_->setCheckNote(std::move(note));

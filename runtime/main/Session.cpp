@@ -508,7 +508,7 @@ Status Session::save(const std::string &directory) {
         return made.status();
       writer = std::move(*made);
     }
-    return writer->save(steps_, rank.arena());
+    return writer->save(steps_, rank.memory());
   });
   if (status) {
     // The directory may be another one when it is tried again.

@@ -512,7 +512,7 @@ Status Trainer::stopOnNonfinite(int64_t step, uint32_t found) {
 Status Trainer::save(int64_t step, bool isEnd) {
   if (savedStep_ == step)
     return Status::ok();
-  unsaved_ = saves_->save(step, rank_->arena());
+  unsaved_ = saves_->save(step, rank_->memory());
   if (!unsaved_) {
     savedStep_ = step;
     mayPrune_ = true;

@@ -26,6 +26,14 @@ def run(tool, *words):
     return outcome.stdout
 
 
+def spread(every, *axes):
+    """Every so many of the combinations of the axes' values: a Latin square, in which each value of an axis still meets
+    each of another one."""
+    for places in itertools.product(*(range(len(axis)) for axis in axes)):
+        if sum(places) % every == 0:
+            yield tuple(axis[place] for axis, place in zip(axes, places))
+
+
 class Step:
     def __init__(self, model, *words):
         with tempfile.TemporaryDirectory() as folder:
@@ -61,10 +69,10 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
 
     def test_fixtures(self):
         self.assertTrue(MODELS)
-        for model, mesh, clip in itertools.product(MODELS, MESHES, ([], ["--clip-norm"])):
-            for cluster in ("h100-sxm", "a100-80g-pcie"):
-                with self.subTest(model=model.parent.name, mesh=mesh, clip=bool(clip), cluster=cluster):
-                    self.check(model, cluster, "--mesh", mesh, *clip)
+        for model, mesh, clip, cluster in spread(2, MODELS, MESHES, ([], ["--clip-norm"]),
+                                                 ("h100-sxm", "a100-80g-pcie")):
+            with self.subTest(model=model.parent.name, mesh=mesh, clip=bool(clip), cluster=cluster):
+                self.check(model, cluster, "--mesh", mesh, *clip)
 
     def test_where_nothing_is_planned(self):
         for model, clip in itertools.product(MODELS, ([], ["--clip-norm"])):
@@ -131,8 +139,8 @@ class SaidTwice(unittest.TestCase):
     """fsdp-plan says what fsdp-compile makes."""
 
     def test_steps_and_bounds(self):
-        for model, mesh, words in itertools.product(
-                MODELS, ("shard=2", "shard=8,replicate=3"),
+        for model, mesh, words in spread(
+                2, MODELS, ("shard=2", "shard=8,replicate=3"),
                 ([], ["--clip-norm"], ["--clip-norm", "--offload", "none", "--bucket", "none"], ["--wrap", "auto"],
                  ["--wrap", "none", "--replicate", "*.0.*"])):
             with self.subTest(model=model.parent.name, mesh=mesh, options=words):
@@ -146,8 +154,8 @@ class SaidTwice(unittest.TestCase):
 class WithPlentyOfMemory(unittest.TestCase):
     def test_parameters_that_are_not_sharded(self):
         planned = 0
-        for model, mesh, treatment, number, words in itertools.product(
-                MODELS, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
+        for model, mesh, treatment, number, words in spread(
+                2, MODELS, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
                 ([], ["--order", "fsdp"])):
             names = re.findall(r'fsdp\.param = {fqn = "([^"]+)"', model.read_text())
             pattern = (["*.bias", "*weight"] + names[::len(names) // 4 + 1] + names[-1:])[number]
@@ -160,7 +168,7 @@ class WithPlentyOfMemory(unittest.TestCase):
                     continue
                 planned += 1
                 self.assertLessEqual(step.bound, step.time)
-        self.assertGreater(planned, 200)
+        self.assertGreater(planned, 100)
 
     def test_is_close_to_the_bound(self):
         self.assertTrue(MODELS)
@@ -168,13 +176,13 @@ class WithPlentyOfMemory(unittest.TestCase):
                   "shard=4,replicate=16")
         options = ([], ["--clip-norm"], ["--param-dtype", "bf16", "--reduce-dtype", "f32"])
         gaps = []
-        for model, mesh, words in itertools.product(MODELS, meshes, options):
-            for cluster in ("h100-sxm", "a100-80g-sxm", "a100-80g-pcie"):
-                with self.subTest(model=model.parent.name, mesh=mesh, options=words, cluster=cluster):
-                    step = Step(model, "--mesh", mesh, "--cluster", cluster, *words)
-                    self.assertLessEqual(step.bound, step.time)
-                    gaps.append(step.time / step.bound - 1)
-                    self.assertLessEqual(gaps[-1], 0.02)
+        for model, mesh, words, cluster in spread(3, MODELS, meshes, options,
+                                                  ("h100-sxm", "a100-80g-sxm", "a100-80g-pcie")):
+            with self.subTest(model=model.parent.name, mesh=mesh, options=words, cluster=cluster):
+                step = Step(model, "--mesh", mesh, "--cluster", cluster, *words)
+                self.assertLessEqual(step.bound, step.time)
+                gaps.append(step.time / step.bound - 1)
+                self.assertLessEqual(gaps[-1], 0.02)
         print(f"{len(gaps)} plans: {sum(gaps) / len(gaps):.2%} over the bound, {max(gaps):.1%} at worst; "
               f"{sum(gap > 0.02 for gap in gaps)} over 2 %")
 

@@ -363,7 +363,7 @@ TEST(StepPlan, refusesWhatCannotBe) {
                     "norm1");
   plan = StepPlan(program);
   plan.group[find(program, "f0")] = 0;
-  expectError(plan, "expected a transfer in a group, got f0");
+  expectError(plan, "expected a collective in a group, got f0");
   plan.group.pop_back();
   expectError(plan, "expected a decision for each");
 }

@@ -15,6 +15,7 @@
 #include "core/data/Sharding.h"
 #include "main/RankTeam.h"
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -148,28 +149,66 @@ protected:
   Status save(const json &description, int64_t step) {
     Manifest manifest = parsed(description);
     return onRanks(manifest.worldSize(), [&](int rank, Consensus &ranks) {
-      std::vector<char> arena(manifest.arenaBytes);
-      EXPECT_OK(initializeFromSeed(manifest, rank, 3, 1, arena.data()));
+      Arenas arenas(manifest);
+      StateMemory memory = arenas.memory();
+      EXPECT_OK(initializeFromSeed(manifest, rank, 3, 1, memory));
       for (const FlatParam &flat : manifest.flatParams) {
-        // A state that tells where it stands in the whole.
-        int64_t begin =
-            placeAlong(manifest, rank, flat.shardAxes) * flat.shardNumel;
-        for (int64_t i = 0; i < flat.shardNumel; ++i) {
-          float value = float(begin + i);
-          std::memcpy(arena.data() + flat.states[0].offset + i * 4, &value, 4);
-        }
-        std::memcpy(arena.data() + flat.states[1].offset, &scalar, 4);
+        fillState(manifest, rank, flat, memory.at(flat.states[0]));
+        std::memcpy(memory.at(flat.states[1]), &scalar, 4);
       }
       CheckpointWriter::Options options;
       options.directory = dir.file("saves");
       std::vector<std::string> notes;
       auto writer =
           CheckpointWriter::create(manifest, rank, ranks, options, notes);
-      return writer.isOk() ? writer->save(step, arena.data()) : writer.status();
+      return writer.isOk() ? writer->save(step, memory) : writer.status();
     });
+  }
+  /// With values that tell where they stand in the whole; of what each rank has
+  /// for itself, whose it is.
+  void fillState(const Manifest &manifest, int rank, const FlatParam &flat,
+                 char *state) const {
+    int64_t begin = flat.perRank ? 100 * rank
+                                 : placeAlong(manifest, rank, flat.shardAxes) *
+                                       flat.shardNumel;
+    for (int64_t i = 0; i < flat.shardNumel; ++i) {
+      float value = i == flawed ? NAN : float(begin + i);
+      std::memcpy(state + i * 4, &value, 4);
+    }
+  }
+  /// Loads what save() saved for every rank and compares it with that.
+  void expectSaved(const json &description) {
+    Manifest manifest = parsed(description);
+    auto found = findCheckpoint(dir.file("saves"));
+    ASSERT_OK(found.status());
+    for (int rank = 0; rank < manifest.worldSize(); ++rank) {
+      Arenas drawn(manifest), read(manifest);
+      ASSERT_OK(initializeFromSeed(manifest, rank, 3, 1, drawn.memory()));
+      std::vector<std::string> notes;
+      ASSERT_OK(loadCheckpoint(*found, manifest, rank, read.memory(), notes));
+      EXPECT_TRUE(notes.empty());
+      for (const FlatParam &flat : manifest.flatParams) {
+        EXPECT_EQ(std::memcmp(drawn.device.data() + flat.offset,
+                              read.device.data() + flat.offset,
+                              flat.shardNumel * dtypeSize(flat.dtype)),
+                  0);
+        std::vector<char> saved(flat.shardNumel * 4);
+        fillState(manifest, rank, flat, saved.data());
+        for (const Piece &piece :
+             piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes)))
+          EXPECT_EQ(std::memcmp(saved.data() + piece.shardBegin * 4,
+                                read.memory().at(flat.states[0]) +
+                                    piece.shardBegin * 4,
+                                piece.count * 4),
+                    0)
+              << flat.name << " of rank " << rank;
+        EXPECT_EQ(std::memcmp(read.memory().at(flat.states[1]), &scalar, 4), 0);
+      }
+    }
   }
   TempDir dir;
   float scalar = 5;
+  int64_t flawed = -1; // element of each state that is no number
 };
 
 json twoUnits(int replicas, int shards) {
@@ -189,25 +228,48 @@ TEST_F(CheckpointTest, HoldsWholeTensorsByName) {
   json merged = makeManifest(1, 2,
                              {{"all", "BF16", {{"u.a", {3, 3}}, {"u.b", {5}}}},
                               {"v", "F32", {{"v.a", {7}}}}});
+  EXPECT_EQ(findCheckpoint(dir.file("saves"))->step, 12);
   for (const json &description :
-       {twoUnits(1, 1), twoUnits(1, 4), twoUnits(4, 2), merged}) {
-    Manifest manifest = parsed(description);
-    auto found = findCheckpoint(dir.file("saves"));
-    ASSERT_OK(found.status());
-    EXPECT_EQ(found->step, 12);
-    for (int rank = 0; rank < manifest.worldSize(); ++rank) {
-      std::vector<char> drawn(manifest.arenaBytes), read(manifest.arenaBytes);
-      ASSERT_OK(initializeFromSeed(manifest, rank, 3, 1, drawn.data()));
-      std::vector<std::string> notes;
-      ASSERT_OK(loadCheckpoint(*found, manifest, rank, read.data(), notes));
-      EXPECT_TRUE(notes.empty());
-      for (const FlatParam &flat : manifest.flatParams)
-        EXPECT_EQ(std::memcmp(drawn.data() + flat.offset,
-                              read.data() + flat.offset,
-                              flat.shardNumel * dtypeSize(flat.dtype)),
-                  0);
-    }
+       {twoUnits(1, 1), twoUnits(1, 4), twoUnits(4, 2), merged})
+    expectSaved(description);
+}
+
+json onHost(json description) {
+  moveStatesToHost(description);
+  return description;
+}
+
+TEST_F(CheckpointTest, StatesComeFromAndGoToEitherArena) {
+  ASSERT_OK(save(twoUnits(2, 3), 12));
+  std::string path = dir.file("saves/step-00000012/optimizer.safetensors");
+  std::string reference = readFile(path);
+  expectSaved(onHost(twoUnits(1, 4)));
+  ASSERT_OK(removeTree(dir.file("saves")));
+  ASSERT_OK(save(onHost(twoUnits(2, 2)), 12));
+  EXPECT_EQ(readFile(path), reference);
+  expectSaved(onHost(twoUnits(2, 2)));
+  expectSaved(twoUnits(1, 3));
+}
+
+TEST_F(CheckpointTest, StatesOfEachRankComeFromAndGoToEitherArena) {
+  FlatSpec own{"u", "F32", {{"a", {2}}, {"b", {3}}}};
+  own.isSharded = false;
+  json description = makeManifest(1, 2, {own, {"v", "F32", {{"c", {2}}}}});
+  description["flat_params"][0]["per_rank"] = true;
+  for (bool isSavedOnHost : {false, true}) {
+    ASSERT_OK(save(isSavedOnHost ? onHost(description) : description, 1));
+    for (const json &loaded : {description, onHost(description)})
+      expectSaved(loaded);
+    ASSERT_OK(removeTree(dir.file("saves")));
   }
+}
+
+TEST_F(CheckpointTest, StatesThatAreNotFiniteAreNotSaved) {
+  flawed = 1;
+  for (const json &description : {twoUnits(1, 2), onHost(twoUnits(1, 2))})
+    EXPECT_CONTAINS(messageOf(save(description, 4)),
+                    "cannot save step 4: 'u.a.exp_avg': expected finite state, "
+                    "got nan at element 1");
 }
 
 TEST_F(CheckpointTest, EveryByteIsChecked) {
@@ -219,10 +281,10 @@ TEST_F(CheckpointTest, EveryByteIsChecked) {
     if (!found.isOk())
       return found.status();
     for (int rank = 0; rank < manifest.worldSize(); ++rank) {
-      std::vector<char> arena(manifest.arenaBytes);
+      Arenas arenas(manifest);
       std::vector<std::string> notes;
       if (Status s =
-              loadCheckpoint(*found, manifest, rank, arena.data(), notes))
+              loadCheckpoint(*found, manifest, rank, arenas.memory(), notes))
         return s;
     }
     return Status::ok();
@@ -257,10 +319,10 @@ TEST_F(CheckpointTest, AFileOfAnotherStepIsRefused) {
   auto found = findCheckpoint(dir.file("saves"));
   ASSERT_OK(found.status());
   Manifest manifest = parsed(twoUnits(1, 1));
-  std::vector<char> arena(manifest.arenaBytes);
+  Arenas arenas(manifest);
   std::vector<std::string> notes;
   EXPECT_CONTAINS(
-      messageOf(loadCheckpoint(*found, manifest, 0, arena.data(), notes)),
+      messageOf(loadCheckpoint(*found, manifest, 0, arenas.memory(), notes)),
       path + ": 'u.a.step': expected bytes ");
 }
 
@@ -270,10 +332,10 @@ TEST_F(CheckpointTest, OneThatIsRemovedMeanwhileIsTold) {
   ASSERT_OK(found.status());
   ASSERT_OK(removeTree(found->path));
   Manifest manifest = parsed(twoUnits(1, 1));
-  std::vector<char> arena(manifest.arenaBytes);
+  Arenas arenas(manifest);
   std::vector<std::string> notes;
   EXPECT_CONTAINS(
-      messageOf(loadCheckpoint(*found, manifest, 0, arena.data(), notes)),
+      messageOf(loadCheckpoint(*found, manifest, 0, arenas.memory(), notes)),
       "removed meanwhile, as --keep of a run that saves there does");
 }
 
@@ -297,10 +359,10 @@ TEST_F(CheckpointTest, MembersOfAUnitMustShareItsScalars) {
       parsed(makeManifest(1, 1, {{"uv", "F32", {{"a", {2}}, {"b", {2}}}}}));
   auto found = findCheckpoint(dir.file("saves"));
   ASSERT_OK(found.status());
-  std::vector<char> arena(merged.arenaBytes);
+  Arenas arenas(merged);
   std::vector<std::string> notes;
   EXPECT_CONTAINS(
-      messageOf(loadCheckpoint(*found, merged, 0, arena.data(), notes)),
+      messageOf(loadCheckpoint(*found, merged, 0, arenas.memory(), notes)),
       "expected one value of 'step' for all of unit 'uv', got "
       "1.000000 for 'a' and 2.000000 for 'b'");
 }

@@ -47,13 +47,18 @@ protected:
 
 TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
   writeEvalData();
+  const std::vector<Words> environments = {
+      {},
+      {"LINEAR_QUEUES=1"},
+      {"LINEAR_HOST=1"},
+      {"LINEAR_QUEUES=1", "LINEAR_HOST=1"}};
   for (const char *mesh : {"1", "2", "4", "2x2"})
-    for (const char *queues : {"LINEAR_QUEUES=", "LINEAR_QUEUES=1"}) {
-      Words environment;
-      if (std::string(queues).back() == '1')
-        environment.push_back(queues);
-      std::string plain = dir.file(std::string("plain") + mesh + queues),
-                  other = dir.file(std::string("other") + mesh + queues);
+    for (const Words &environment : environments) {
+      std::string variant = mesh;
+      for (const std::string &word : environment)
+        variant += word;
+      std::string plain = dir.file("plain" + variant),
+                  other = dir.file("other" + variant);
       runWell(mesh,
               training(6, {"--metrics", plain, "--save", plain + "-save"}),
               environment);
@@ -69,11 +74,11 @@ TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
       ASSERT_EQ(b.size(), 6u);
       for (size_t i = 0; i < 6; ++i)
         for (const char *key : {"step", "loss", "grad_norm"})
-          EXPECT_EQ(a[i][key], b[i][key]) << mesh << queues << " step " << i;
+          EXPECT_EQ(a[i][key], b[i][key]) << variant << " step " << i;
       for (const char *file : {"params", "optimizer"}) {
         std::string at =
             std::string("-save/step-00000006/") + file + ".safetensors";
-        EXPECT_EQ(readFile(plain + at), readFile(other + at)) << mesh << at;
+        EXPECT_EQ(readFile(plain + at), readFile(other + at)) << variant << at;
       }
       std::vector<json> evaluations = linesWith(other, "eval_loss");
       ASSERT_EQ(evaluations.size(), 3u);

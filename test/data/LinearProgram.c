@@ -12,6 +12,8 @@
 //
 //   LINEAR_MESH=S or RxS      replicate x shard; 1 if unset
 //   LINEAR_QUEUES=1           the collectives run on queues beside the step
+//   LINEAR_HOST=1             the momentum is in the host's memory between
+//                             programs
 //   LINEAR_FLAW=manifest      the manifest is no JSON
 //               feature       needs a processor that does not exist
 //               check:N       step N fails a check
@@ -64,6 +66,12 @@ enum {
   LABELS = 3328,
   FLAG = 3584,
   ARENA = 3840,
+  /* with LINEAR_HOST: where a step has the momentum, and where it is between
+     programs, with bytes behind it that are no state's */
+  MOMENTUM_NOW = ARENA,
+  HOST_MOMENTUM = 0,
+  HOST_STATES = 256,
+  HOST_ARENA = 512,
   /* of the evaluation: over what the step has there */
   STATES = LR,
   EVAL_IDS = LR,
@@ -75,10 +83,11 @@ enum {
 
 static int replicas, shards, shard_numel, flaw_step;
 static char flaw[16];
-static int has_queues;
+static int has_queues, has_host;
 static unsigned delay; /* of a step, in microseconds */
 static char manifest[12288];
 #define QUEUES "\"all_gather\", \"reduce\", \"all_reduce\""
+#define HOST_QUEUES ", \"d2h\", \"h2d\""
 
 /* operands: whole, ids, labels, gradient, loss, count, flag */
 static void forward_backward(char *const *operands, char *scratch,
@@ -164,7 +173,18 @@ static int32_t launch(fsdp_rt_context *ctx, const char *name,
 /* The collectives, and how they run beside the step: constant once the mesh is
    known, as in a compiled object. Transfers read them when the step has ended
    with a failure, too. */
-enum { GATHERED, SCATTERED, REPLICATED, NORM_SUMMED, LOSS_SUMMED, EVENTS };
+enum {
+  GATHERED,
+  SCATTERED,
+  REPLICATED,
+  NORM_SUMMED,
+  LOSS_SUMMED,
+  EVENTS,
+  /* with LINEAR_HOST */
+  RELOADED = EVENTS,
+  OFFLOADED,
+  HOST_EVENTS
+};
 static fsdp_rt_collective_desc part[EVENTS];
 static const fsdp_rt_collective_desc *const parts[EVENTS] = {
     &part[0], &part[1], &part[2], &part[3], &part[4]};
@@ -183,6 +203,19 @@ static const fsdp_rt_wait_desc arrival[EVENTS] = {{"gathered", GATHERED},
                                                   {"replicated", REPLICATED},
                                                   {"norm", NORM_SUMMED},
                                                   {"loss", LOSS_SUMMED}};
+static fsdp_rt_host_copy_desc reload = {"momentum", HOST_MOMENTUM, MOMENTUM_NOW,
+                                        0},
+                              offload = {"momentum", MOMENTUM_NOW,
+                                         HOST_MOMENTUM, 0};
+static const fsdp_rt_host_copy_desc *const reloads[] = {&reload},
+                                           *const offloads[] = {&offload};
+static const fsdp_rt_start_desc
+    start_reload = {"reload",       reloads,          1, NULL, 0, RELOADED,
+                    FSDP_RT_RELOAD, FSDP_RT_QUEUE_H2D},
+    start_offload = {"offload",       offloads,         1, NULL, 0, OFFLOADED,
+                     FSDP_RT_OFFLOAD, FSDP_RT_QUEUE_D2H};
+static const fsdp_rt_wait_desc reloaded = {"reloaded", RELOADED},
+                               offloaded = {"offloaded", OFFLOADED};
 
 static void describe_collectives(void) {
   const fsdp_rt_collective_desc all[EVENTS] = {
@@ -200,13 +233,17 @@ static const int64_t forward_operands[] = {WHOLE, IDS,   LABELS, GRADIENT,
                                            LOSS,  COUNT, FLAG};
 static const int64_t square_operands[] = {GRADIENT_SHARD, NORM};
 static const int64_t update_operands[] = {SHARD, MOMENTUM, STEP, GRADIENT_SHARD,
-                                          NORM,  LR,       CLIP};
+                                          NORM,  LR,       CLIP},
+                     update_reloaded[] = {
+                         SHARD, MOMENTUM_NOW, STEP, GRADIENT_SHARD,
+                         NORM,  LR,           CLIP};
 static const fsdp_rt_check_desc check = {"the data is flawed", FLAG};
 
 /* Beside the step. */
 static int32_t queued_step(fsdp_rt_context *ctx) {
   int32_t rc;
   if ((rc = fsdp_rt_start(ctx, &start[GATHERED])) ||
+      (rc = has_host ? fsdp_rt_start(ctx, &start_reload) : 0) ||
       (rc = fsdp_rt_wait(ctx, &arrival[GATHERED])) ||
       (rc = launch(ctx, "forward_backward", forward_backward, forward_operands,
                    7)) ||
@@ -221,7 +258,13 @@ static int32_t queued_step(fsdp_rt_context *ctx) {
       (rc = fsdp_rt_wait(ctx, &arrival[LOSS_SUMMED])) ||
       (rc = fsdp_rt_wait(ctx, &arrival[NORM_SUMMED])))
     return rc;
-  return launch(ctx, "update", update, update_operands, 7);
+  if (!has_host)
+    return launch(ctx, "update", update, update_operands, 7);
+  if ((rc = fsdp_rt_wait(ctx, &reloaded)) ||
+      (rc = launch(ctx, "update", update, update_reloaded, 7)) ||
+      (rc = fsdp_rt_start(ctx, &start_offload)))
+    return rc;
+  return fsdp_rt_wait(ctx, &offloaded);
 }
 
 static int32_t step(fsdp_rt_context *ctx) {
@@ -238,7 +281,12 @@ static int32_t step(fsdp_rt_context *ctx) {
       (rc = fsdp_rt_all_reduce(ctx, &part[NORM_SUMMED])) ||
       (rc = fsdp_rt_all_reduce(ctx, &part[LOSS_SUMMED])))
     return rc;
-  return launch(ctx, "update", update, update_operands, 7);
+  if (!has_host)
+    return launch(ctx, "update", update, update_operands, 7);
+  if ((rc = fsdp_rt_reload(ctx, &reload)) ||
+      (rc = launch(ctx, "update", update, update_reloaded, 7)))
+    return rc;
+  return fsdp_rt_offload(ctx, &offload);
 }
 
 /* operands: whole, ids, labels, loss, prediction */
@@ -294,7 +342,7 @@ static void describe_evaluation(char *at, size_t size) {
       at, size,
       ", {\"name\": \"evaluate\", \"kind\": \"eval\","
       " \"events\": %d, \"queues\": [%s],"
-      " \"arena\": {\"bytes\": %d, \"host_bytes\": 0, \"segments\": []},"
+      " \"arena\": {\"bytes\": %d, \"host_bytes\": %d, \"segments\": []},"
       " \"plan\": {\"parameters\": 1, \"gradients\": 1, \"optimizer\": 1,"
       "  \"gathered\": 1, \"activations\": 1, \"other\": 1},"
       " \"traffic\": [], \"inputs\": ["
@@ -307,9 +355,9 @@ static void describe_evaluation(char *at, size_t size) {
       "   \"offset\": %d},"
       "  {\"name\": \"prediction\", \"dtype\": \"F32\", \"shape\": [%d],"
       "   \"offset\": %d}]}",
-      has_queues ? EVENTS : 0, has_queues ? QUEUES : "", EVAL_ARENA, BATCH,
-      SEQUENCE, EVAL_IDS, VOCABULARY, BATCH, SEQUENCE, EVAL_LABELS, VOCABULARY,
-      EVAL_LOSS, BATCH, PREDICTION);
+      has_queues ? EVENTS : 0, has_queues ? QUEUES : "", EVAL_ARENA,
+      has_host ? HOST_STATES : 0, BATCH, SEQUENCE, EVAL_IDS, VOCABULARY, BATCH,
+      SEQUENCE, EVAL_LABELS, VOCABULARY, EVAL_LOSS, BATCH, PREDICTION);
 }
 
 /* The manifest of this mesh; runs before main and when a library is opened. */
@@ -318,6 +366,7 @@ __attribute__((constructor)) static void write_manifest(void) {
              *budget = getenv("LINEAR_BUDGET"), *wait = getenv("LINEAR_DELAY");
   delay = wait ? (unsigned)atoi(wait) : 0;
   has_queues = getenv("LINEAR_QUEUES") != NULL;
+  has_host = getenv("LINEAR_HOST") != NULL;
   replicas = 1;
   if (!mesh || sscanf(mesh, "%dx%d", &replicas, &shards) != 2) {
     replicas = 1;
@@ -327,10 +376,14 @@ __attribute__((constructor)) static void write_manifest(void) {
     sscanf(want, "%15[a-z]:%d", flaw, &flaw_step);
   shard_numel = (PARAMETERS + shards - 1) / shards;
   describe_collectives();
+  reload.bytes = offload.bytes = (int64_t)sizeof(float) * shard_numel;
   if (strcmp(flaw, "manifest") == 0) {
     strcpy(manifest, "{\"format\": 2,");
     return;
   }
+  int arena = has_host ? MOMENTUM_NOW + 256 : ARENA,
+      host = has_host ? HOST_ARENA : 0,
+      events = has_host ? HOST_EVENTS : EVENTS;
   int length = snprintf(
       manifest, sizeof manifest,
       "{\"format\": 2, \"name\": \"linear\", \"fingerprint\": \"%s\","
@@ -343,8 +396,9 @@ __attribute__((constructor)) static void write_manifest(void) {
       " \"strategy\": \"hybrid_shard\", \"wrap\": \"none\","
       " \"groups\": [{\"axes\": [\"shard\"]}, {\"axes\": [\"replicate\"]},"
       "  {\"axes\": [\"replicate\", \"shard\"]}],"
-      " \"arena\": {\"bytes\": %d, \"host_bytes\": 0, \"state_bytes\": %d,"
-      "  \"scratch_bytes\": 64, \"budget_bytes\": %lld},"
+      " \"arena\": {\"bytes\": %d, \"host_bytes\": %d, \"state_bytes\": %d,"
+      "  \"host_state_bytes\": %d, \"scratch_bytes\": 64,"
+      "  \"budget_bytes\": %lld},"
       " \"flat_params\": ["
       "  {\"name\": \"linear\", \"unit\": \"linear\", \"dtype\": \"F32\","
       "   \"numel\": %d, \"shard_numel\": %d, \"shard_axes\": [\"shard\"],"
@@ -356,9 +410,9 @@ __attribute__((constructor)) static void write_manifest(void) {
       "     \"init\": {\"kind\": \"constant\", \"value\": 0.5}}],"
       "   \"states\": ["
       "    {\"name\": \"momentum\", \"dtype\": \"F32\", \"scalar\": false,"
-      "     \"offset\": %d, \"init\": 0.0},"
+      "     \"memory\": \"%s\", \"offset\": %d, \"init\": 0.0},"
       "    {\"name\": \"step\", \"dtype\": \"F32\", \"scalar\": true,"
-      "     \"offset\": %d, \"init\": 0.0}]},"
+      "     \"memory\": \"device\", \"offset\": %d, \"init\": 0.0}]},"
       "  {\"name\": \"frozen\", \"unit\": \"linear\", \"dtype\": \"F32\","
       "   \"numel\": 1, \"shard_numel\": 1, \"shard_axes\": [],"
       "   \"trainable\": false, \"per_rank\": false, \"offset\": %d,"
@@ -370,8 +424,8 @@ __attribute__((constructor)) static void write_manifest(void) {
       "  \"offset\": %d, \"per_rank\": %s,"
       "  \"init\": {\"kind\": \"values\", \"values\": [0]}}],"
       " \"programs\": [{\"name\": \"train\", \"kind\": \"train\","
-      " \"events\": %d, \"queues\": [%s],"
-      " \"arena\": {\"bytes\": %d, \"host_bytes\": 0, \"segments\": ["
+      " \"events\": %d, \"queues\": [%s%s],"
+      " \"arena\": {\"bytes\": %d, \"host_bytes\": %d, \"segments\": ["
       "  {\"name\": \"state\", \"offset\": 0, \"bytes\": %d},"
       "  {\"name\": \"inputs\", \"offset\": %d, \"bytes\": %d},"
       "  {\"name\": \"transient\", \"offset\": %d, \"bytes\": %d}]},"
@@ -398,16 +452,19 @@ __attribute__((constructor)) static void write_manifest(void) {
       strcmp(flaw, "optimizer") == 0 ? "0.9" : "0.5",
       strcmp(flaw, "skip") == 0 ? "true" : "false",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
-      shards, ARENA, STATES, budget ? atoll(budget) : 0LL, shard_numel * shards,
-      shard_numel, SHARD, SEQUENCE,
+      shards, arena, host, STATES, has_host ? HOST_STATES : 0,
+      budget ? atoll(budget) : 0LL, shard_numel * shards, shard_numel, SHARD,
+      SEQUENCE,
       strcmp(flaw, "noinit") == 0
           ? "null"
           : "{\"kind\": \"normal\", \"mean\": 0.0, \"std\": 0.1}",
-      SEQUENCE, MOMENTUM, STEP, GAIN, COUNT,
-      strcmp(flaw, "own") == 0 ? "true" : "false", has_queues ? EVENTS : 0,
-      has_queues ? QUEUES : "", ARENA, STATES, STATES, WHOLE - STATES, WHOLE,
-      ARENA - WHOLE, BATCH, SEQUENCE, IDS, VOCABULARY, BATCH, SEQUENCE, LABELS,
-      VOCABULARY, LR, strcmp(flaw, "nolr") == 0 ? "null" : "0.001",
+      SEQUENCE, has_host ? "host" : "device",
+      has_host ? HOST_MOMENTUM : MOMENTUM, STEP, GAIN, COUNT,
+      strcmp(flaw, "own") == 0 ? "true" : "false", has_queues ? events : 0,
+      has_queues ? QUEUES : "", has_queues && has_host ? HOST_QUEUES : "",
+      arena, host, STATES, STATES, WHOLE - STATES, WHOLE, arena - WHOLE, BATCH,
+      SEQUENCE, IDS, VOCABULARY, BATCH, SEQUENCE, LABELS, VOCABULARY, LR,
+      strcmp(flaw, "nolr") == 0 ? "null" : "0.001",
       strcmp(flaw, "noclip") == 0 ? "ceiling" : "clip_norm", CLIP,
       strcmp(flaw, "noclip") == 0 ? "1e30" : "null", LOSS, NORM);
   describe_evaluation(manifest + length, sizeof manifest - (size_t)length);

@@ -47,6 +47,8 @@ TEST(Manifest, ReadsEverything) {
   EXPECT_EQ(a.shardAxes, std::vector<int>{1});
   EXPECT_EQ(a.members[1].offset, 6);
   EXPECT_EQ(a.states[1].scalar, true);
+  EXPECT_EQ(a.states[0].memory, FSDP_RT_DEVICE);
+  EXPECT_EQ(m.hostStateBytes, 0);
   EXPECT_EQ(m.flatParams[1].dtype, FSDP_RT_BF16);
   ASSERT_EQ(m.buffers[0].init.values.size(), 8u);
   float values[2];
@@ -386,6 +388,11 @@ INSTANTIATE_TEST_SUITE_P(
                "trainable and has no shard_axes"},
         Broken{"/flat_params/0/states/1/name", "exp_avg", "got 'exp_avg' also"},
         Broken{"/flat_params/0/states/0/offset", 0, "overlaps"},
+        Broken{"/flat_params/0/states/0/memory", "host",
+               "of the host's arena: expected it to end within 0 bytes of "
+               "arena.host_state_bytes"},
+        Broken{"/arena/host_state_bytes", 256,
+               "arena.host_state_bytes: expected an integer from 0 to 0"},
         Broken{"/buffers/0/fqn", "a.w", "got 'a.w' also at"},
         Broken{"/buffers/0/init/values", {1.0}, "expected 2 values, got 1"},
         Broken{"/buffers/0/init/values/1", "minus", "init.values[1]"},

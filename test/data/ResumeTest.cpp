@@ -62,6 +62,27 @@ TEST_F(ResumeTest, EqualsAnUninterruptedRunOnAnyMesh) {
   }
 }
 
+/// Saved by a program with the momentum in one arena, resumed by one that has
+/// it in the other, and in the same.
+TEST_F(ResumeTest, StatesInTheHostsMemoryAreStatesAsAnyOthers) {
+  runWell("1", training(8, {"--save", other}));
+  std::string reference = stateAt(other, 8);
+  const Words device, host = {"LINEAR_HOST=1"},
+                      queues = {"LINEAR_HOST=1", "LINEAR_QUEUES=1"};
+  int run = 0;
+  for (const Words &before : {device, host, queues})
+    for (const Words &after : {device, host, queues})
+      for (auto [mesh, next] :
+           std::vector<std::pair<const char *, const char *>>{{"1", "2"},
+                                                              {"4", "2x2"}}) {
+        std::string first = dir.file("first" + std::to_string(run));
+        std::string second = dir.file("second" + std::to_string(run++));
+        runWell(mesh, training(5, {"--save", first}), before);
+        runWell(next, resuming(first, 8, {"--save", second}), after);
+        EXPECT_EQ(stateAt(second, 8), reference) << mesh << " to " << next;
+      }
+}
+
 TEST_F(ResumeTest, SamePlaceAndMetricsGoOn) {
   std::string metrics = dir.file("m");
   runWell("2", training(4, {"--save", saves, "--metrics", metrics}));

@@ -37,13 +37,12 @@ json model(int replicas, int shards, bool isSplit,
 
 /// Puts every rank's shards together again, by name; checks the padding.
 std::map<std::string, std::vector<float>>
-gathered(const Manifest &manifest,
-         const std::vector<std::vector<char>> &arenas) {
+gathered(const Manifest &manifest, const std::vector<Arenas> &arenas) {
   std::map<std::string, std::vector<float>> whole;
   for (int rank = 0; rank < int(arenas.size()); ++rank)
     for (const FlatParam &flat : manifest.flatParams) {
       std::vector<float> shard(flat.shardNumel);
-      std::memcpy(shard.data(), arenas[rank].data() + flat.offset,
+      std::memcpy(shard.data(), arenas[rank].device.data() + flat.offset,
                   shard.size() * 4);
       for (const Piece &piece :
            piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes))) {
@@ -61,9 +60,14 @@ gathered(const Manifest &manifest,
   return whole;
 }
 
-std::vector<std::vector<char>> dirtyArenas(const Manifest &manifest) {
-  return std::vector<std::vector<char>>(
-      manifest.worldSize(), std::vector<char>(manifest.arenaBytes, '\x7f'));
+std::vector<Arenas> dirtyArenas(const Manifest &manifest) {
+  return std::vector<Arenas>(manifest.worldSize(), Arenas(manifest, '\x7f'));
+}
+
+float floatAt(const char *bytes) {
+  float value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
 }
 
 std::map<std::string, std::vector<float>> drawn(const json &description,
@@ -71,8 +75,8 @@ std::map<std::string, std::vector<float>> drawn(const json &description,
   Manifest manifest = parsed(description);
   auto arenas = dirtyArenas(manifest);
   for (size_t rank = 0; rank < arenas.size(); ++rank)
-    EXPECT_OK(
-        initializeFromSeed(manifest, rank, seed, threads, arenas[rank].data()));
+    EXPECT_OK(initializeFromSeed(manifest, rank, seed, threads,
+                                 arenas[rank].memory()));
   return gathered(manifest, arenas);
 }
 
@@ -138,8 +142,8 @@ TEST(Initialize, EveryKind) {
   m["flat_params"][0]["states"][0]["init"] = 0.25;
   Manifest manifest = parsed(m);
   auto arenas = dirtyArenas(manifest);
-  char *arena = arenas[0].data();
-  ASSERT_OK(initializeFromSeed(manifest, 0, 1, 2, arena));
+  char *arena = arenas[0].device.data();
+  ASSERT_OK(initializeFromSeed(manifest, 0, 1, 2, arenas[0].memory()));
   auto got = gathered(manifest, arenas);
   EXPECT_EQ(got["c"], (std::vector<float>{3, 3}));
   EXPECT_TRUE(got["u"][0] >= 5 && got["u"][0] <= 6);
@@ -162,9 +166,9 @@ TEST(Initialize, NamesWhatHasNoInitialiser) {
   Manifest manifest = parsed(m);
   auto arenas = dirtyArenas(manifest);
   std::string text =
-      messageOf(initializeFromSeed(manifest, 0, 0, 1, arenas[0].data()));
+      messageOf(initializeFromSeed(manifest, 0, 0, 1, arenas[0].memory()));
   EXPECT_CONTAINS(text, "got none for 'b', 'buf'");
-  EXPECT_EQ(arenas[0][0], '\x7f');
+  EXPECT_EQ(arenas[0].device[0], '\x7f');
 }
 
 class ParametersTest : public testing::Test {
@@ -186,8 +190,8 @@ protected:
     manifest = parsed(description);
     if (arenas.size() != size_t(manifest.worldSize()))
       arenas = dirtyArenas(manifest);
-    arenas[rank].resize(manifest.arenaBytes);
-    return loadParameters(manifest, rank, path, {}, cast, arenas[rank].data(),
+    arenas[rank].device.resize(manifest.arenaBytes);
+    return loadParameters(manifest, rank, path, {}, cast, arenas[rank].memory(),
                           notes);
   }
   std::string refusal(const json &description, bool cast = false) {
@@ -201,7 +205,7 @@ protected:
   std::vector<float> numbers;
   std::vector<TensorSpec> specs;
   Manifest manifest;
-  std::vector<std::vector<char>> arenas;
+  std::vector<Arenas> arenas;
   std::vector<std::string> notes;
 };
 
@@ -211,6 +215,8 @@ TEST_F(ParametersTest, EveryRankGetsItsShards) {
     for (bool isSplit : {false, true}) {
       arenas.clear();
       json description = model(2, shards, isSplit);
+      if (shards > 2)
+        moveStatesToHost(description);
       for (int rank = 0; rank < 2 * shards; ++rank)
         ASSERT_OK(load(description, rank));
       auto got = gathered(manifest, arenas);
@@ -218,11 +224,9 @@ TEST_F(ParametersTest, EveryRankGetsItsShards) {
                 std::vector<float>(numbers.begin(), numbers.begin() + 21));
       EXPECT_EQ(got["b"], (std::vector<float>{2, 3}));
       EXPECT_EQ(got["v"], (std::vector<float>{3, 4, 5, 6, 7}));
-      float state;
-      std::memcpy(&state,
-                  arenas[0].data() + manifest.flatParams[0].states[0].offset,
-                  4);
-      EXPECT_EQ(state, 0);
+      for (const FlatParam &flat : manifest.flatParams)
+        for (const OptimizerState &state : flat.states)
+          EXPECT_EQ(floatAt(arenas[0].memory().at(state)), 0);
     }
 }
 
@@ -255,7 +259,7 @@ TEST_F(ParametersTest, CastsOnlyWhenAsked) {
   arenas.clear();
   EXPECT_OK(load(model(1, 1, false, "BF16"), 0, /*cast=*/true));
   uint16_t first;
-  std::memcpy(&first, arenas[0].data(), 2);
+  std::memcpy(&first, arenas[0].device.data(), 2);
   EXPECT_EQ(first, 0x3f80);
 
   specs[1].dtype = FSDP_RT_I32;
@@ -288,11 +292,9 @@ TEST_F(ParametersTest, BuffersMayBeAbsentWhereTheyHaveAnInitialiser) {
   EXPECT_OK(load(description, 0));
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_CONTAINS(notes[0], "no buffer 'inv_freq'");
-  float value;
-  std::memcpy(&value, arenas[0].data() + manifest.buffers[0].offset, 4);
-  EXPECT_EQ(value, 0.5f);
-  std::memcpy(&value, arenas[0].data() + manifest.buffers[1].offset, 4);
-  EXPECT_EQ(value, 4.0f);
+  const char *arena = arenas[0].device.data();
+  EXPECT_EQ(floatAt(arena + manifest.buffers[0].offset), 0.5f);
+  EXPECT_EQ(floatAt(arena + manifest.buffers[1].offset), 4.0f);
 }
 
 TEST_F(ParametersTest, RefusesBoolsThatAreNone) {

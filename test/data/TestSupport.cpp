@@ -82,6 +82,22 @@ int64_t bytesOf(const std::string &dtype, const Shape &shape) {
 
 } // namespace
 
+void moveStatesToHost(json &manifest) {
+  int64_t end = 0;
+  for (json &flat : manifest["flat_params"])
+    for (json &state : flat["states"])
+      if (!state["scalar"]) {
+        state["memory"] = "host";
+        state["offset"] = end;
+        end +=
+            (bytesOf(state["dtype"], {flat["shard_numel"]}) + 255) / 256 * 256;
+      }
+  manifest["arena"]["host_state_bytes"] = end;
+  manifest["arena"]["host_bytes"] = end + 256;
+  for (json &program : manifest["programs"])
+    program["arena"]["host_bytes"] = end + 256;
+}
+
 json makeManifest(int replicas, int shards,
                   const std::vector<FlatSpec> &flats) {
   json manifest = {
@@ -100,6 +116,7 @@ json makeManifest(int replicas, int shards,
        {{"bytes", 0},
         {"host_bytes", 0},
         {"state_bytes", 0},
+        {"host_state_bytes", 0},
         {"scratch_bytes", 0},
         {"budget_bytes", 0}}},
       {"flat_params", json::array()},
@@ -154,11 +171,13 @@ json makeManifest(int replicas, int shards,
     flat["states"] = {{{"name", "exp_avg"},
                        {"dtype", "F32"},
                        {"scalar", false},
+                       {"memory", "device"},
                        {"offset", reserve(manifest, shard * 4)},
                        {"init", 0.0}},
                       {{"name", "step"},
                        {"dtype", "F32"},
                        {"scalar", true},
+                       {"memory", "device"},
                        {"offset", reserve(manifest, 4)},
                        {"init", 0.0}}};
     manifest["flat_params"].push_back(flat);

@@ -11,6 +11,7 @@
 
 #include "core/data/Manifest.h"
 #include "core/data/Safetensors.h"
+#include "core/data/StateMemory.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -50,19 +51,31 @@ struct FlatSpec {
 };
 nlohmann::json makeManifest(int replicas, int shards,
                             const std::vector<FlatSpec> &flats);
+/// The arena, that of its program and of the states take so many bytes.
+void setArenaBytes(nlohmann::json &manifest, int64_t bytes);
+/// Gives every state that is no scalar a place in the host's arena, in which
+/// the program has 256 bytes beside them.
+void moveStatesToHost(nlohmann::json &manifest);
+
 /// Adds things at fresh offsets of the arena.
 void addBuffer(nlohmann::json &manifest, const std::string &fqn,
                const std::string &dtype, const Shape &shape,
                nlohmann::json init);
-/// The arena, that of its program and of the states take so many bytes.
-void setArenaBytes(nlohmann::json &manifest, int64_t bytes);
-
 void addInput(nlohmann::json &manifest, const std::string &name,
               const std::string &dtype, const Shape &shape, nlohmann::json low,
               nlohmann::json high, int shift = 0);
 
 /// Parses what must be right.
 Manifest parsed(const nlohmann::json &manifest);
+
+/// The arenas of one rank, of which every byte is `fill` at first.
+struct Arenas {
+  explicit Arenas(const Manifest &manifest, char fill = 0)
+      : device(manifest.arenaBytes, fill), host(manifest.hostBytes, fill) {}
+  StateMemory memory() { return {device.data(), host.data()}; }
+
+  std::vector<char> device, host;
+};
 
 /// Makes a checkpoint whole again after its files were changed: sizes, digests,
 /// and in meta.json what `changes` holds. With `isOld`, as versions without

@@ -68,6 +68,10 @@ int64_t getBodyCost(linalg::GenericOp op);
 /// Bytes of a tensor, of the device or the host; one per i1.
 int64_t getTensorBytes(Type type);
 
+/// The tensor that a value of @type is, on the device or on the host; null for
+/// types of other values.
+RankedTensorType getTensor(Type type);
+
 /// More than any machine has; sums over the tensors of a step stay far from
 /// what an int64_t counts.
 constexpr int64_t kMostTensorBytes = int64_t(1) << 53;

@@ -32,10 +32,14 @@ private:
 };
 
 /// Checks that all states of @module are of local types and have places that do
-/// not overlap: multiples of @alignment, and @border bytes after each that
-/// belong to nobody.
+/// not overlap in their memory: multiples of @alignment, and @border bytes
+/// after each that belong to nobody.
 LogicalResult checkStateLayout(ModuleOp module, int64_t alignment = 1,
                                int64_t border = 0);
+
+/// Where the states of @module in the host's memory end, in bytes from the
+/// begin of its arena, with the @border behind each; 0 without any.
+int64_t getHostStateBytes(ModuleOp module, int64_t border);
 
 /// The row of the memory report that a state's bytes belong to.
 Purpose getPurpose(StateKind kind);

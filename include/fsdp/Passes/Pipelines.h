@@ -83,6 +83,10 @@ struct KernelOptions : PassPipelineOptions<KernelOptions> {
       *this, "check-all",
       llvm::cl::desc("check indices that are known to be in range, too"),
       llvm::cl::init(false)};
+  Option<bool> offloadOptimizer{
+      *this, "offload-optimizer",
+      llvm::cl::desc("keep optimizer states in the host's memory"),
+      llvm::cl::init(false)};
 };
 
 /// Options of `fsdp-arena`.

@@ -46,7 +46,7 @@ struct StepOptions {
   /// As the option of fsdp-kernels.
   AttentionMode attention = AttentionMode::Fused;
   AccumulateIn accumulateIn = AccumulateIn::None;
-  bool checkAllIndices = false;
+  bool checkAllIndices = false, offloadOptimizer = false;
   /// Print how long each part took to stderr.
   bool timing = false;
 };

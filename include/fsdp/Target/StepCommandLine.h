@@ -68,7 +68,7 @@ private:
   llvm::cl::list<std::string> ignore, replicate;
   llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype, outputDtype;
   llvm::cl::opt<std::string> reshardAfterForward, recompute, offload, bucket;
-  llvm::cl::opt<bool> evalFullPrecision, clip, skipNonfinite;
+  llvm::cl::opt<bool> offloadOptimizer, evalFullPrecision, clip, skipNonfinite;
   llvm::cl::opt<AttentionMode> attention;
   llvm::cl::opt<AccumulateIn> accumulateIn;
   llvm::cl::opt<bool> timing;

@@ -225,11 +225,18 @@ void Sharing::placeChains() {
   }
 }
 
+/// Whether @op, which makes a new state, may write it over the old one: compute
+/// does, and what copies it to the host.
+static bool mayReplace(const StepOp &op) {
+  return op.kind == StepOpKind::Launch ||
+         (op.kind == StepOpKind::Start && op.queue == Queue::D2H);
+}
+
 /// A new state goes over the old one where nothing reads the old one any more.
 void Sharing::placeReplacements() {
   for (const ReplacedArgument &replaced : program.replaced) {
     Id value = replaced.value.value, from = maker[value];
-    if (from < 0 || program.ops[from].kind != StepOpKind::Launch ||
+    if (from < 0 || !mayReplace(program.ops[from]) ||
         !isWhole(replaced.value) || isPlaced(value) || getTiedInput(value) ||
         isReadBehind(replaced.argument, from))
       continue;

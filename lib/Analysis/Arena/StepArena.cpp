@@ -134,11 +134,13 @@ private:
   }
   std::vector<ArenaBuffer> getLives(llvm::ArrayRef<Id> buffers) const;
   int64_t pack(std::vector<ArenaBuffer> &lives) const;
-  int64_t placeStates(llvm::ArrayRef<Id> states);
+  int64_t placeStates(llvm::ArrayRef<Id> states, bool onHost);
   int64_t placeInputs(int64_t base, SmallVector<Id> &inputs);
-  void placeOnHost(llvm::ArrayRef<Id> host);
+  void placeOnHost(int64_t base, llvm::ArrayRef<Id> host);
   void placeMoving(int64_t base, llvm::ArrayRef<Id> moving);
   void use(const StepBuffer &buffer) {
+    if (buffer.isHost)
+      return;
     summary.atPeak[unsigned(buffer.purpose)] += getBytes(buffer);
   }
 
@@ -172,10 +174,13 @@ int64_t Placement::pack(std::vector<ArenaBuffer> &lives) const {
   return bytes;
 }
 
-/// States lie where all programs find them. Returns where the last one ends.
-int64_t Placement::placeStates(llvm::ArrayRef<Id> states) {
+/// States lie where all programs find them. Returns where the last one in the
+/// device's memory, or the host's, ends.
+int64_t Placement::placeStates(llvm::ArrayRef<Id> states, bool onHost) {
   int64_t end = 0;
   auto add = [&](const StepBuffer &state) {
+    if (state.isHost != onHost)
+      return;
     end = std::max(end, state.stateOffset + getBytes(state));
     use(state);
   };
@@ -201,14 +206,15 @@ int64_t Placement::placeInputs(int64_t base, SmallVector<Id> &inputs) {
   return base;
 }
 
-/// An arena of its own, from 0 on.
-void Placement::placeOnHost(llvm::ArrayRef<Id> host) {
+/// In an arena of its own, from @base on, where the states in it end.
+void Placement::placeOnHost(int64_t base, llvm::ArrayRef<Id> host) {
+  summary.hostBytes = base;
   if (host.empty())
     return;
   std::vector<ArenaBuffer> lives = getLives(host);
-  summary.hostBytes = pack(lives);
+  summary.hostBytes += pack(lives);
   for (auto [buffer, life] : llvm::zip_equal(host, lives))
-    offsets[buffer] = life.offset;
+    offsets[buffer] = base + life.offset;
 }
 
 /// Puts what moves on top of what does not, what is communicated low.
@@ -250,8 +256,8 @@ ArenaSummary Placement::run() {
     else if (!touches.ops[i].empty())
       (buffer.isHost ? host : moving).push_back(i);
   }
-  placeOnHost(host);
-  int64_t stateEnd = placeStates(states);
+  placeOnHost(placeStates(states, /*onHost=*/true), host);
+  int64_t stateEnd = placeStates(states, /*onHost=*/false);
   int64_t inputEnd = placeInputs(stateEnd, inputs);
   summary.segmentOffset[1] = stateEnd;
   summary.segmentBytes[0] = stateEnd;

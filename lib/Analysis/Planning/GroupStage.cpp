@@ -27,7 +27,9 @@ std::vector<SmallVector<Id>>
 mlir::fsdp::sched::getRows(const StepProgram &program, const StepPlan &plan) {
   std::map<TransferRow, SmallVector<Id>> rows;
   for (auto [i, op] : llvm::enumerate(program.ops))
-    if (op.kind == StepOpKind::Start && !plan.keep[i])
+    // Copies of states to and from the host are issued one by one.
+    if (op.kind == StepOpKind::Start && !plan.keep[i] &&
+        !program.transfers[op.transfer].isCopy())
       rows[getRow(program, op)].push_back(i);
   std::vector<SmallVector<Id>> result;
   for (auto &[key, row] : rows)

@@ -281,8 +281,9 @@ mlir::fsdp::sched::findPlanError(const StepProgram &program,
                               "where one is kept"};
     if (plan.group[i] < 0)
       continue;
-    if (op.kind != StepOpKind::Start || plan.keep[i])
-      return PlanError{Id(i), "expected a transfer in a group, got " + op.name +
+    if (op.kind != StepOpKind::Start || plan.keep[i] ||
+        program.transfers[op.transfer].isCopy())
+      return PlanError{Id(i), "expected a collective in a group, got " + op.name +
                                   (plan.keep[i] ? " that is kept" : "")};
     groups[plan.group[i]].push_back(i);
     const StepOp &other = program.ops[groups[plan.group[i]].front()];

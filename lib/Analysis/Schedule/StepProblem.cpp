@@ -116,7 +116,20 @@ bool Builder::isCast(Id op) const {
   return gather >= 0;
 }
 
+/// Whether the step fetches what an update reads from a state on the host.
+static bool fetchesStates(const StepProgram &program) {
+  return llvm::any_of(program.ops, [&](const StepOp &op) {
+    return op.queue == Queue::H2D &&
+           llvm::any_of(op.reads, [&](const ByteRange &range) {
+             return program.values[range.value].isArgument;
+           });
+  });
+}
+
 void Builder::classify() {
+  // A fetch brings what an op of the spine reads, and what is copied to the
+  // host is made by one: updates are in the spine where they need either.
+  bool hasTails = !fetchesStates(program);
   result.roles.assign(program.ops.size(), OpRole::Spine);
   // By buffer: what tails and the epilogue read of it.
   std::vector<SmallVector<std::pair<OpRole, ByteRange>, 2>> readLate(
@@ -139,7 +152,7 @@ void Builder::classify() {
       // What a tail made and is sent again ends the freedom of tails.
       if (source == OpRole::Tail && op.kind == StepOpKind::Start)
         source = OpRole::Epilogue;
-      if (isStart(from) && !isFetch(program.ops[from].queue) &&
+      if (hasTails && isStart(from) && !isFetch(program.ops[from].queue) &&
           source == OpRole::Spine && op.kind != StepOpKind::Start)
         source = OpRole::Tail;
       // What only a cast made does not bind a gather to anything.
@@ -400,7 +413,8 @@ void Builder::addMemory() {
   std::vector<int64_t> changes(spine.size() + 1);
   int64_t &fixed = result.problem.fixedBytes;
   for (const StepBuffer &state : program.idleStates)
-    fixed += state.bytes;
+    if (!state.isHost)
+      fixed += state.bytes;
   for (auto [b, buffer] : llvm::enumerate(program.buffers)) {
     const Use &use = uses[b];
     if (buffer.isHost)

@@ -103,8 +103,24 @@ func.func @state_in_a_function() {
 
 // -----
 
+// state_c7
+// expected-error @below {{expected an optimizer state of a flat parameter in the host's memory, got kind optimizer of no flat parameter}}
+fsdp.state @p optimizer "p" : !fsdp.host<tensor<4xf32>>
+
+// -----
+
+// expected-error @below {{expected an optimizer state of a flat parameter in the host's memory, got kind buffer of no flat parameter}}
+fsdp.state @p buffer "p" : !fsdp.host<tensor<4xf32>>
+
+// -----
+
+// expected-error @below {{expected an optimizer state of a flat parameter in the host's memory, got kind parameter}}
+fsdp.state @p parameter of @h0 : !fsdp.host<tensor<4xf32>>
+
+// -----
+
 // A place has one size.
-// expected-error @below {{attribute 'type' failed to satisfy constraint: type attribute of this rank's piece of a flat parameter, or of something like it or a whole flat parameter, gathered on this rank or statically shaped tensor}}
+// expected-error @below {{attribute 'type' failed to satisfy constraint: type attribute of this rank's piece of a flat parameter, or of something like it or a whole flat parameter, gathered on this rank or statically shaped tensor of floating-point or signless integer values or a tensor in the host's memory}}
 fsdp.state @p buffer "p" : tensor<?xf32>
 
 // -----
@@ -254,6 +270,23 @@ fsdp.state @s parameter of @h0 : !fsdp.sharded<@h0, f32>
 // expected-error @below {{expected an accumulate program to write accumulators and buffers alone, got @s as result 0}}
 fsdp.program accumulate @p(%x: !fsdp.sharded<@h0, f32> {fsdp.state = @s}) -> (!fsdp.sharded<@h0, f32> {fsdp.state = @s}) {
   fsdp.return %x : !fsdp.sharded<@h0, f32>
+}
+
+// -----
+
+// program_c9
+// expected-error @below {{expected a tensor of the device as argument 0, which is no state, got '!fsdp.host<tensor<4xf32>>'}}
+fsdp.program @p(%h: !fsdp.host<tensor<4xf32>> {fsdp.input = {name = "x"}}) -> tensor<4xf32> {
+  %x = fsdp.reload %h : !fsdp.host<tensor<4xf32>> -> tensor<4xf32>
+  fsdp.return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{expected a tensor of the device as result 0, which is no state, got '!fsdp.host<tensor<4xf32>>'}}
+fsdp.program @p(%x: tensor<4xf32>) -> !fsdp.host<tensor<4xf32>> {
+  %h = fsdp.offload %x : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
+  fsdp.return %h : !fsdp.host<tensor<4xf32>>
 }
 
 // -----

@@ -41,6 +41,7 @@
 #include "core/data/Manifest.h"
 #include "core/data/RunLock.h"
 #include "core/data/Safetensors.h"
+#include "core/data/StateMemory.h"
 
 #include <cstdint>
 #include <optional>
@@ -84,7 +85,7 @@ public:
   /// Saves the state after `step`. Collective; on failure, which is the same
   /// on all ranks, the checkpoints that were there are as they were. Refuses
   /// trained parameters and states that are not finite, and names one.
-  Status save(int64_t step, const char *arena);
+  Status save(int64_t step, const StateMemory &memory);
 
   /// Removes the checkpoints that are no longer to be kept. To be called on
   /// rank 0 once the newest one was found to be good.
@@ -102,11 +103,11 @@ private:
   Status removeLeftovers() const;
   Status checkIsShared() const;
   Status prepare(const std::string &temporary) const;
-  Status writeOwnRanges(const std::string &temporary, const char *arena,
+  Status writeOwnRanges(const std::string &temporary, const StateMemory &memory,
                         std::vector<SavedRange> &ranges) const;
-  Status writeParameters(RangeWriter &file, const char *arena) const;
-  Status writeStates(RangeWriter &file, const char *arena) const;
-  Status writeOwn(RangeWriter &file, const char *arena) const;
+  Status writeParameters(RangeWriter &file, const StateMemory &memory) const;
+  Status writeStates(RangeWriter &file, const StateMemory &memory) const;
+  Status writeOwn(RangeWriter &file, const StateMemory &memory) const;
   /// The files of this checkpoint, with what they hold.
   std::vector<std::pair<const char *, const SafetensorsLayout *>> files() const;
   Result<std::vector<SavedRange>>
@@ -151,7 +152,8 @@ Result<CheckpointInfo> findCheckpoint(const std::string &directory);
 /// or what they have for themselves is another one, all ranks take rank 0's and
 /// a line in `notes` says so.
 Status loadCheckpoint(const CheckpointInfo &checkpoint,
-                      const Manifest &manifest, int rank, char *arena,
+                      const Manifest &manifest, int rank,
+                      const StateMemory &memory,
                       std::vector<std::string> &notes);
 
 } // namespace fsdp::rt::data

@@ -108,13 +108,14 @@ Status readScalarState(const SafetensorsReader &file, const FlatParam &flat,
 
 Status readStates(const SafetensorsReader &file,
                   const std::vector<MatchedTensor> &matched,
-                  const Manifest &manifest, int rank, char *arena) {
+                  const Manifest &manifest, int rank,
+                  const StateMemory &memory) {
   size_t first = 0;
   for (const FlatParam &flat : manifest.flatParams) {
     std::vector<Piece> pieces =
         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
     for (const OptimizerState &state : flat.states) {
-      char *values = arena + state.offset;
+      char *values = memory.at(state);
       if (state.scalar) {
         if (Status s = readScalarState(file, flat, state,
                                        matched.data() + first, values))
@@ -142,7 +143,7 @@ public:
                                std::optional<SafetensorsReader> file,
                                const Manifest &manifest,
                                std::vector<std::string> &notes);
-  Status read(int rank, char *arena) const;
+  Status read(int rank, const StateMemory &memory) const;
   const std::optional<SafetensorsReader> &file() const { return file_; }
 
 private:
@@ -194,11 +195,11 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
   return state;
 }
 
-Status OwnState::read(int rank, char *arena) const {
+Status OwnState::read(int rank, const StateMemory &memory) const {
   for (const auto &[tensor, info] : found_)
     if (Status s = readElements(StoredTensor{&*file_, info}, tensor.dtype,
                                 rank * tensor.numel, tensor.numel,
-                                arena + tensor.offset))
+                                memory.at(tensor.memory, tensor.offset)))
       return s;
   return Status::ok();
 }
@@ -271,8 +272,8 @@ static Status checkShare(const Directory &directory,
 }
 
 static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
-                   const Manifest &manifest, int rank, char *arena,
-                   std::vector<std::string> &notes) {
+                   const Manifest &manifest, int rank,
+                   const StateMemory &memory, std::vector<std::string> &notes) {
   // All files are opened first: what another run's --keep removes meanwhile is
   // there until they are closed.
   Result<SafetensorsReader> params =
@@ -332,20 +333,21 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
       return s;
   }
 
-  initializeStates(manifest, arena);
-  if (Status s = readParameters(manifest, rank, *parameters, arena))
+  initializeStates(manifest, memory);
+  if (Status s = readParameters(manifest, rank, *parameters, memory.device))
     return s;
-  if (Status s = readStates(*optimizer, *states, manifest, rank, arena))
+  if (Status s = readStates(*optimizer, *states, manifest, rank, memory))
     return s;
-  return own->read(rank, arena);
+  return own->read(rank, memory);
 }
 
 Status loadCheckpoint(const CheckpointInfo &checkpoint,
-                      const Manifest &manifest, int rank, char *arena,
+                      const Manifest &manifest, int rank,
+                      const StateMemory &memory,
                       std::vector<std::string> &notes) {
   Result<Directory> directory = Directory::open(checkpoint.path);
   Status status = directory.isOk() ? load(checkpoint, *directory, manifest,
-                                          rank, arena, notes)
+                                          rank, memory, notes)
                                    : directory.status();
   if (status && !pathExists(checkpoint.path))
     return Status::failed(status.message() +

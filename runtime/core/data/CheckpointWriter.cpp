@@ -195,19 +195,19 @@ Status CheckpointWriter::checkIsShared() const {
   return file.status().withContext("--save");
 }
 
-Status CheckpointWriter::save(int64_t step, const char *arena) {
+Status CheckpointWriter::save(int64_t step, const StateMemory &memory) {
   std::string name = checkpointName(step);
   std::string temporary = name + "." + token_ + temporarySuffix;
   std::string context = "cannot save step " + std::to_string(step);
   std::vector<SavedRange> ranges;
   if (Status s = ranks_->agree(
-          checkFinite(*manifest_, rank_, arena).withContext(context)))
+          checkFinite(*manifest_, rank_, memory).withContext(context)))
     return s;
   Status status = ranks_->announce(
       (rank_ == 0 ? prepare(temporary) : Status::ok()).withContext(context));
   if (!status)
     status = ranks_->agree(
-        writeOwnRanges(temporary, arena, ranges).withContext(context));
+        writeOwnRanges(temporary, memory, ranges).withContext(context));
   if (!status) {
     Result<std::vector<SavedRange>> all = gatherRanges(ranges);
     if (!all.isOk())
@@ -247,7 +247,7 @@ Status CheckpointWriter::prepare(const std::string &temporary) const {
 }
 
 Status CheckpointWriter::writeOwnRanges(const std::string &temporary,
-                                        const char *arena,
+                                        const StateMemory &memory,
                                         std::vector<SavedRange> &ranges) const {
   // On other hosts than rank 0's the directory is opened anew.
   Result<Directory> directory = Directory::open(options_.directory);
@@ -261,7 +261,7 @@ Status CheckpointWriter::writeOwnRanges(const std::string &temporary,
     if (!file.isOk())
       return file.status();
     RangeWriter writer(*file, index, ranges);
-    if (Status s = (this->*body)(writer, arena))
+    if (Status s = (this->*body)(writer, memory))
       return s;
     if (Status s = file->sync())
       return s;
@@ -277,7 +277,8 @@ Status CheckpointWriter::writeOwnRanges(const std::string &temporary,
 }
 
 Status CheckpointWriter::writeParameters(RangeWriter &file,
-                                         const char *arena) const {
+                                         const StateMemory &memory) const {
+  const char *arena = memory.device;
   size_t first = 0;
   for (const FlatParam &flat : manifest_->flatParams) {
     int64_t size = dtypeSize(flat.dtype);
@@ -303,7 +304,7 @@ Status CheckpointWriter::writeParameters(RangeWriter &file,
 }
 
 Status CheckpointWriter::writeStates(RangeWriter &file,
-                                     const char *arena) const {
+                                     const StateMemory &memory) const {
   size_t first = 0;
   for (const FlatParam &flat : manifest_->flatParams) {
     bool isWriter = isFirstReplica(*manifest_, rank_, flat.shardAxes);
@@ -311,7 +312,7 @@ Status CheckpointWriter::writeStates(RangeWriter &file,
         piecesOf(flat, placeAlong(*manifest_, rank_, flat.shardAxes));
     for (const OptimizerState &state : flat.states) {
       int64_t size = dtypeSize(state.dtype);
-      const char *values = arena + state.offset;
+      const char *values = memory.at(state);
       for (size_t m = 0; state.scalar && rank_ == 0 && m < flat.members.size();
            ++m)
         if (Status s =
@@ -330,11 +331,13 @@ Status CheckpointWriter::writeStates(RangeWriter &file,
   return Status::ok();
 }
 
-Status CheckpointWriter::writeOwn(RangeWriter &file, const char *arena) const {
+Status CheckpointWriter::writeOwn(RangeWriter &file,
+                                  const StateMemory &memory) const {
   size_t index = 0;
   for (const OwnTensor &tensor : ownTensors(*manifest_))
     if (Status s = file.writeAt(own_.offsetOf(index++) + rank_ * tensor.bytes(),
-                                arena + tensor.offset, tensor.bytes()))
+                                memory.at(tensor.memory, tensor.offset),
+                                tensor.bytes()))
       return s;
   return Status::ok();
 }

@@ -59,15 +59,16 @@ int64_t findNonfinite(Dtype dtype, const char *elements, int64_t count) {
   }
 }
 
-Status checkFinite(const Manifest &manifest, int rank, const char *arena) {
+Status checkFinite(const Manifest &manifest, int rank,
+                   const StateMemory &memory) {
   for (const FlatParam &flat : manifest.flatParams) {
     if (!flat.trainable)
       continue;
     std::vector<Piece> pieces =
         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
-    auto check = [&](const Piece &piece, Dtype dtype, int64_t offset,
+    auto check = [&](const Piece &piece, Dtype dtype, const char *shard,
                      const std::string &suffix) -> Status {
-      const char *values = arena + offset + piece.shardBegin * dtypeSize(dtype);
+      const char *values = shard + piece.shardBegin * dtypeSize(dtype);
       int64_t at = findNonfinite(dtype, values, piece.count);
       if (at < 0)
         return Status::ok();
@@ -76,19 +77,18 @@ Status checkFinite(const Manifest &manifest, int rank, const char *arena) {
                     piece.memberBegin + at);
     };
     for (const Piece &piece : pieces) {
-      if (Status s = check(piece, flat.dtype, flat.offset, ""))
+      if (Status s = check(piece, flat.dtype, memory.device + flat.offset, ""))
         return s;
       for (const OptimizerState &state : flat.states)
         if (!state.scalar)
           if (Status s =
-                  check(piece, state.dtype, state.offset, "." + state.name))
+                  check(piece, state.dtype, memory.at(state), "." + state.name))
             return s;
     }
     for (const OptimizerState &state : flat.states)
-      if (state.scalar &&
-          findNonfinite(state.dtype, arena + state.offset, 1) == 0)
+      if (state.scalar && findNonfinite(state.dtype, memory.at(state), 1) == 0)
         return refuse(flat.name + "." + state.name,
-                      loadFloat(state.dtype, arena + state.offset), 0);
+                      loadFloat(state.dtype, memory.at(state)), 0);
   }
   return Status::ok();
 }

@@ -10,6 +10,7 @@
 
 #include "core/Status.h"
 #include "core/data/Manifest.h"
+#include "core/data/StateMemory.h"
 
 #include <cstdint>
 
@@ -22,7 +23,8 @@ int64_t findNonfinite(Dtype dtype, const char *elements, int64_t count);
 /// Refuses, with its name, a trained parameter or optimizer state of which
 /// `rank` holds an element that is not finite. (Frozen parameters and buffers
 /// may hold infinities, as masks do.)
-Status checkFinite(const Manifest &manifest, int rank, const char *arena);
+Status checkFinite(const Manifest &manifest, int rank,
+                   const StateMemory &memory);
 
 } // namespace fsdp::rt::data
 

@@ -98,7 +98,7 @@ void fillInitial(const Initializer &init, const std::string &fqn, uint64_t seed,
 }
 
 Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
-                          int threads, char *arena) {
+                          int threads, const StateMemory &memory) {
   std::vector<std::string> missing;
   for (const FlatParam &flat : manifest.flatParams)
     for (const Member &member : flat.members)
@@ -115,7 +115,7 @@ Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
   std::vector<Task> tasks;
   for (const FlatParam &flat : manifest.flatParams) {
     int64_t size = dtypeSize(flat.dtype);
-    char *shard = arena + flat.offset;
+    char *shard = memory.device + flat.offset;
     std::vector<Piece> pieces =
         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
     clearPadding(flat, pieces, shard);
@@ -127,17 +127,17 @@ Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
   }
   for (const Buffer &buffer : manifest.buffers)
     addTasks(tasks, {&buffer.init, &buffer.fqn, buffer.dtype, 0, buffer.numel,
-                     arena + buffer.offset});
+                     memory.device + buffer.offset});
   runTasks(tasks, seed, threads);
-  initializeStates(manifest, arena);
+  initializeStates(manifest, memory);
   return Status::ok();
 }
 
-void initializeStates(const Manifest &manifest, char *arena) {
+void initializeStates(const Manifest &manifest, const StateMemory &memory) {
   for (const FlatParam &flat : manifest.flatParams)
     for (const OptimizerState &state : flat.states)
       fillElements(state.dtype, state.init, state.scalar ? 1 : flat.shardNumel,
-                   arena + state.offset);
+                   memory.at(state));
 }
 
 } // namespace fsdp::rt::data

@@ -11,6 +11,7 @@
 
 #include "core/Status.h"
 #include "core/data/Manifest.h"
+#include "core/data/StateMemory.h"
 
 #include <cstdint>
 
@@ -26,10 +27,10 @@ void fillInitial(const Initializer &init, const std::string &fqn, uint64_t seed,
 /// `threads` threads. Fails, listing names, where a tensor has no initialiser;
 /// then nothing was written.
 Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
-                          int threads, char *arena);
+                          int threads, const StateMemory &memory);
 
 /// Sets the optimizer's states alone to their initial values.
-void initializeStates(const Manifest &manifest, char *arena);
+void initializeStates(const Manifest &manifest, const StateMemory &memory);
 
 } // namespace fsdp::rt::data
 

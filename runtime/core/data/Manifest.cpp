@@ -169,11 +169,21 @@ Member readMember(const JsonReader &json, Dtype dtype) {
   return member;
 }
 
+fsdp_rt_memory readMemory(const JsonReader &json) {
+  std::string name = json.string();
+  if (!json.failed() && name != "device" && name != "host")
+    json.fail("expected device or host, got '" + name + "'");
+  return name == "host" ? FSDP_RT_HOST : FSDP_RT_DEVICE;
+}
+
 OptimizerState readState(const JsonReader &json) {
   OptimizerState state;
   state.name = json["name"].nonEmptyString();
   state.dtype = readDtype(json["dtype"]);
   state.scalar = json["scalar"].boolean();
+  state.memory = readMemory(json["memory"]);
+  if (!json.failed() && state.scalar && state.memory != FSDP_RT_DEVICE)
+    json["memory"].fail("expected device for a scalar state, got 'host'");
   state.offset = readOffset(json["offset"]);
   state.init = readNumberOf(state.dtype, json["init"]);
   return state;
@@ -327,6 +337,8 @@ void readArena(const JsonReader &json, Manifest &manifest) {
   manifest.arenaBytes = json["bytes"].integer(0, maxBytes);
   manifest.hostBytes = json["host_bytes"].integer(0, maxBytes);
   manifest.stateBytes = json["state_bytes"].integer(0, manifest.arenaBytes);
+  manifest.hostStateBytes =
+      json["host_state_bytes"].integer(0, manifest.hostBytes);
   manifest.scratchBytes = json["scratch_bytes"].integer(0, maxBytes);
   manifest.budgetBytes =
       json["budget_bytes"].integer(0, std::numeric_limits<int64_t>::max());
@@ -341,7 +353,8 @@ void readProgramArena(const JsonReader &json, const Manifest &manifest,
                       Program &program) {
   program.arenaBytes =
       json["bytes"].integer(manifest.stateBytes, manifest.arenaBytes);
-  program.hostBytes = json["host_bytes"].integer(0, manifest.hostBytes);
+  program.hostBytes =
+      json["host_bytes"].integer(manifest.hostStateBytes, manifest.hostBytes);
   json["segments"].forEach([&](const JsonReader &entry) {
     Segment segment;
     segment.name = entry["name"].nonEmptyString();

@@ -60,7 +60,9 @@ struct OptimizerState {
   std::string name;
   Dtype dtype = FSDP_RT_F32;
   bool scalar = false; // one element; else shardNumel
-  int64_t offset = 0;  // bytes
+  /// The arena that the offset counts in; a scalar's is the device's.
+  fsdp_rt_memory memory = FSDP_RT_DEVICE;
+  int64_t offset = 0; // bytes
   double init = 0;
 };
 
@@ -198,8 +200,11 @@ struct Manifest {
   std::vector<MeshAxis> mesh; // outermost first
   std::string strategy, wrap;
   std::vector<std::vector<int>> groups; // axes as indices into mesh
-  /// Of the largest program; of the states, which lie at its begin.
-  int64_t arenaBytes = 0, hostBytes = 0, stateBytes = 0, scratchBytes = 0;
+  /// Of the largest program, in the device's memory and in the host's.
+  int64_t arenaBytes = 0, hostBytes = 0;
+  /// Of the states, which lie at the begin of each.
+  int64_t stateBytes = 0, hostStateBytes = 0;
+  int64_t scratchBytes = 0;
   /// What the arena may take of a rank's memory, but for what is reserved for
   /// others and one thread; 0: whatever it takes.
   int64_t budgetBytes = 0;

@@ -34,27 +34,26 @@ private:
   std::unordered_map<std::string, std::string> places_;
 };
 
-/// Bytes of the arena that something occupies.
+/// Bytes of an arena that something occupies.
 struct Range {
   int64_t begin, end;
   std::string path;
 };
 
-std::string describe(const Range &range) {
-  return range.path + " at bytes " + std::to_string(range.begin) + " to " +
-         std::to_string(range.end);
-}
-
+/// Those of one arena, which must end within the bytes that the manifest's key
+/// `limit` says.
 class Ranges {
 public:
-  explicit Ranges(int64_t arenaBytes) : arenaBytes_(arenaBytes) {}
+  Ranges(int64_t arenaBytes, const char *limit,
+         fsdp_rt_memory memory = FSDP_RT_DEVICE)
+      : arenaBytes_(arenaBytes), limit_(limit), memory_(memory) {}
 
   Status add(int64_t offset, int64_t bytes, std::string path) {
     Range range{offset, offset + bytes, std::move(path)};
     if (range.end > arenaBytes_)
       return Status::failed(describe(range) + ": expected it to end within " +
-                            std::to_string(arenaBytes_) +
-                            " bytes of arena.bytes");
+                            std::to_string(arenaBytes_) + " bytes of " +
+                            limit_);
     if (bytes > 0)
       ranges_.push_back(std::move(range));
     return Status::ok();
@@ -71,10 +70,21 @@ public:
   }
 
   /// From here on ranges may end within so many bytes.
-  void setEnd(int64_t arenaBytes) { arenaBytes_ = arenaBytes; }
+  void setEnd(int64_t arenaBytes, const char *limit) {
+    arenaBytes_ = arenaBytes;
+    limit_ = limit;
+  }
 
 private:
+  std::string describe(const Range &range) const {
+    return range.path + " at bytes " + std::to_string(range.begin) + " to " +
+           std::to_string(range.end) +
+           (memory_ == FSDP_RT_HOST ? " of the host's arena" : "");
+  }
+
   int64_t arenaBytes_;
+  const char *limit_;
+  fsdp_rt_memory memory_;
   std::vector<Range> ranges_;
 };
 
@@ -158,8 +168,9 @@ Status checkFlatParam(const Manifest &manifest, const FlatParam &flat,
   return Status::ok();
 }
 
-/// What lives from one program to the next.
-Status checkStates(const Manifest &manifest, Ranges &state) {
+/// What lives from one program to the next: `state` in the device's arena,
+/// `hostState` in the host's.
+Status checkStates(const Manifest &manifest, Ranges &state, Ranges &hostState) {
   // Scalar states that several flat parameters share: one place, once.
   std::unordered_map<int64_t, const OptimizerState *> shared;
   for (size_t i = 0; i < manifest.flatParams.size(); ++i) {
@@ -179,7 +190,8 @@ Status checkStates(const Manifest &manifest, Ranges &state) {
             first->second->dtype == it.dtype && first->second->init == it.init)
           continue;
       }
-      if (Status s = state.add(it.offset, count * dtypeSize(it.dtype),
+      Ranges &arena = it.memory == FSDP_RT_HOST ? hostState : state;
+      if (Status s = arena.add(it.offset, count * dtypeSize(it.dtype),
                                path + "." + indexed("states", k)))
         return s;
     }
@@ -197,13 +209,15 @@ Status checkStates(const Manifest &manifest, Ranges &state) {
                              indexed("accumulators", i)))
       return s;
   }
+  if (Status s = hostState.checkDisjoint())
+    return s;
   return state.checkDisjoint();
 }
 
 /// What else the runtime writes before a program and reads after it. Results
 /// may take the place of inputs, which are spent by then.
 Status checkPlaces(const Program &program, const Ranges &state) {
-  Ranges segments(program.arenaBytes);
+  Ranges segments(program.arenaBytes, "arena.bytes");
   for (size_t i = 0; i < program.segments.size(); ++i)
     if (Status s =
             segments.add(program.segments[i].offset, program.segments[i].bytes,
@@ -212,8 +226,8 @@ Status checkPlaces(const Program &program, const Ranges &state) {
   if (Status s = segments.checkDisjoint())
     return s;
   Ranges before = state, after = state;
-  before.setEnd(program.arenaBytes);
-  after.setEnd(program.arenaBytes);
+  before.setEnd(program.arenaBytes, "arena.bytes");
+  after.setEnd(program.arenaBytes, "arena.bytes");
   for (size_t i = 0; i < program.inputs.size(); ++i)
     if (Status s = before.add(program.inputs[i].offset,
                               program.inputs[i].bytes(), indexed("inputs", i)))
@@ -370,8 +384,10 @@ Status checkManifest(const Manifest &manifest) {
     return s;
   if (Status s = checkAccumulators(manifest))
     return s;
-  Ranges state(manifest.stateBytes);
-  if (Status s = checkStates(manifest, state))
+  Ranges state(manifest.stateBytes, "arena.state_bytes");
+  Ranges hostState(manifest.hostStateBytes, "arena.host_state_bytes",
+                   FSDP_RT_HOST);
+  if (Status s = checkStates(manifest, state, hostState))
     return s;
   for (size_t i = 0; i < manifest.programs.size(); ++i) {
     const Program &program = manifest.programs[i];

@@ -15,23 +15,24 @@ static std::vector<OwnTensor> collect(const Manifest &manifest, bool all) {
     if (!all && !flat.perRank)
       continue;
     auto add = [&](const std::string &kind, const Member &member,
-                   const std::string &suffix, Dtype dtype, int64_t offset) {
+                   const std::string &suffix, Dtype dtype,
+                   fsdp_rt_memory memory, int64_t offset) {
       tensors.push_back({kind + member.fqn + suffix, dtype, member.shape,
-                         member.numel,
+                         member.numel, memory,
                          offset + member.offset * dtypeSize(dtype)});
     };
     for (const Member &member : flat.members) {
-      add("params/", member, "", flat.dtype, flat.offset);
+      add("params/", member, "", flat.dtype, FSDP_RT_DEVICE, flat.offset);
       for (const OptimizerState &state : flat.states)
         if (!state.scalar)
-          add("optimizer/", member, "." + state.name, state.dtype,
+          add("optimizer/", member, "." + state.name, state.dtype, state.memory,
               state.offset);
     }
   }
   for (const Buffer &buffer : manifest.buffers)
     if (all || buffer.perRank)
       tensors.push_back({"params/" + buffer.fqn, buffer.dtype, buffer.shape,
-                         buffer.numel, buffer.offset});
+                         buffer.numel, FSDP_RT_DEVICE, buffer.offset});
   return tensors;
 }
 

@@ -24,7 +24,8 @@ struct OwnTensor {
   Dtype dtype = FSDP_RT_F32;
   Shape shape;
   int64_t numel = 0;
-  int64_t offset = 0; // bytes, in the arena
+  fsdp_rt_memory memory = FSDP_RT_DEVICE; // its arena
+  int64_t offset = 0;                     // bytes, in that
 
   int64_t bytes() const { return numel * dtypeSize(dtype); }
 };

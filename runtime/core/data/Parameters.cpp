@@ -54,7 +54,8 @@ Status readParameters(const Manifest &manifest, int rank,
 
 Status loadParameters(const Manifest &manifest, int rank,
                       const std::string &path, const Renaming &renaming,
-                      bool cast, char *arena, std::vector<std::string> &notes) {
+                      bool cast, const StateMemory &memory,
+                      std::vector<std::string> &notes) {
   Result<TensorFiles> file = TensorFiles::open(path, renaming);
   if (!file.isOk())
     return file.status();
@@ -75,8 +76,8 @@ Status loadParameters(const Manifest &manifest, int rank,
   if (!absent.empty())
     notes.push_back(path + ": no buffer " + listNames(absent) +
                     ": set to the initial value instead");
-  initializeStates(manifest, arena);
-  return readParameters(manifest, rank, *matched, arena);
+  initializeStates(manifest, memory);
+  return readParameters(manifest, rank, *matched, memory.device);
 }
 
 } // namespace fsdp::rt::data

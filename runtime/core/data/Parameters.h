@@ -11,6 +11,7 @@
 
 #include "core/Status.h"
 #include "core/data/Manifest.h"
+#include "core/data/StateMemory.h"
 #include "core/data/TensorMatch.h"
 
 #include <string>
@@ -26,11 +27,12 @@ std::vector<WantedTensor> wantedParameters(const Manifest &manifest);
 /// there, under its name or a tied one (under several it must be the same); so
 /// must buffers without an initialiser. Other buffers may be absent: they are
 /// initialised, and a line in `notes` says so. Only this rank's bytes are read.
-/// `cast`: see matchTensors. A failure while reading leaves the arena part
+/// `cast`: see matchTensors. A failure while reading leaves the memory part
 /// written; any other leaves it as it was.
 Status loadParameters(const Manifest &manifest, int rank,
                       const std::string &path, const Renaming &renaming,
-                      bool cast, char *arena, std::vector<std::string> &notes);
+                      bool cast, const StateMemory &memory,
+                      std::vector<std::string> &notes);
 
 /// The parameters and buffers alone, from tensors that matchTensors found for
 /// wantedParameters, in its order.

@@ -112,6 +112,13 @@ LogicalResult StateOp::verify() {
   if (getIsUnsigned() && !getElementTypeOrSelf(getType()).isInteger(8))
     return emitOpError("expected i8 elements in an unsigned buffer, got ")
            << getType();
+  // state_c7
+  if (isa<HostType>(getType()) &&
+      (kind != StateKind::optimizer || !getFlatParamAttr()))
+    return emitOpError("expected an optimizer state of a flat parameter in the "
+                       "host's memory, got kind ")
+           << stringifyStateKind(kind)
+           << (getFlatParamAttr() ? "" : " of no flat parameter");
   return success();
 }
 
@@ -147,9 +154,8 @@ ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
     std::optional<ProgramKind> kind = symbolizeProgramKind(keyword);
     if (!kind)
       return parser.emitError(loc)
-             << "expected a name, "
-             << listWords(ProgramKind::train_accumulated) << ", got "
-             << keyword;
+             << "expected a name, " << listWords(ProgramKind::train_accumulated)
+             << ", got " << keyword;
     result.getOrAddProperties<Properties>().setKind(
         ProgramKindAttr::get(parser.getContext(), *kind));
   }
@@ -201,6 +207,22 @@ LogicalResult ProgramOp::verify() {
     }
     return success();
   };
+  // program_c9
+  auto expectDevice = [&](Type type, bool isState,
+                          const Twine &where) -> LogicalResult {
+    if (isState || !isa<HostType>(type))
+      return success();
+    return emitOpError("expected a tensor of the device as ")
+           << where << ", which is no state, got " << type;
+  };
+  for (unsigned i = 0, e = getNumArguments(); i != e; ++i)
+    if (failed(expectDevice(getArgumentTypes()[i], bool(getReadState(i)),
+                            "argument " + Twine(i))))
+      return failure();
+  for (unsigned i = 0, e = getNumResults(); i != e; ++i)
+    if (failed(expectDevice(getResultTypes()[i], bool(getWrittenState(i)),
+                            "result " + Twine(i))))
+      return failure();
   // program_c5
   for (unsigned i = 0, e = getNumArguments(); i != e; ++i)
     if (failed(expectOne(getArgAttrDict(i),

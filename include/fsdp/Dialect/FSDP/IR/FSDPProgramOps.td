@@ -15,7 +15,8 @@
 //===----------------------------------------------------------------------===//
 
 def FSDP_StateType
-    : AnyTypeOf<[FSDP_ShardedType, FSDP_UnshardedType, FSDP_LocalTensor]>;
+    : AnyTypeOf<[FSDP_ShardedType, FSDP_UnshardedType, FSDP_LocalTensor,
+                 FSDP_HostType]>;
 
 def FSDP_StateOp : FSDP_Op<"state", [
     Symbol, HasParent<"::mlir::ModuleOp">, // state_c6
@@ -36,12 +37,16 @@ def FSDP_StateOp : FSDP_Op<"state", [
     another one: a number for optimizer states, an initialiser of
     docs/input-contract.md for buffers; members of the flat parameter carry
     their own. `tied` lists further names of a buffer, `unsigned` says that its
-    i8 elements hold 0 to 255. `offset` is its place in the arena, in bytes from
-    its start, which fsdp-layout-state decides for all states at once.
+    i8 elements hold 0 to 255. The type says where it lies: `!fsdp.host` in the
+    host's memory, all others on the device. `offset` is its place in the arena
+    of that memory, in bytes from its start, which fsdp-layout-state decides for
+    all states at once.
 
     ```
-    arena   | h0.param | h0.exp_avg | ... | what one program needs while it runs |
-             0          4096               state bytes
+    device  | h0.param | h1.param | ... | what one program needs while it runs |
+             0          4096             state bytes
+    host    | h0.exp_avg | ...   | what one program offloads while it runs |
+             0                    host state bytes
     ```
 
     Constraints:
@@ -56,11 +61,13 @@ def FSDP_StateOp : FSDP_Op<"state", [
       i8 elements is unsigned.
     - state_c5: `offset` is not negative.
     - state_c6: the op stands at the top of a module.
+    - state_c7: only an optimizer state of a flat parameter is on the host.
 
     Example:
     ```mlir
     fsdp.state @h0.param parameter of @h0 : !fsdp.sharded<@h0, f32>
     fsdp.state @h0.exp_avg optimizer "exp_avg" of @h0 : !fsdp.sharded<@h0, f32> init 0.0 : f64
+    fsdp.state @h1.exp_avg optimizer "exp_avg" of @h1 : !fsdp.host<tensor<8xf32>> init 0.0 : f64
     fsdp.state @step optimizer "step" : tensor<f32> at 4096 init 0.0 : f64
     fsdp.state @count buffer "bn.num_batches_tracked" : tensor<i64>
     ```
@@ -121,6 +128,7 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     - program_c7: an eval program writes no state.
     - program_c8: an accumulate program writes neither parameters nor states of
       the optimizer.
+    - program_c9: only states are arguments or results in the host's memory.
 
     Example:
     ```mlir

@@ -54,8 +54,8 @@ def FSDP_UnshardedType : FSDP_Type<"Unsharded", "unsharded"> {
 def FSDP_HostType : FSDP_Type<"Host", "host"> {
   let summary = "a tensor in the host's memory";
   let description = [{
-    Only fsdp.offload makes one and only fsdp.reload reads it, so that no kernel,
-    view or collective can take it for memory of the device.
+    fsdp.offload makes one, or a state holds it; only fsdp.reload reads it, so
+    that no kernel, view or collective can take it for memory of the device.
 
     Constraints:
     - host_c1: it is a local tensor: of static shape, with float or signless

@@ -1,0 +1,133 @@
+//===- HoistUpdates.cpp - Updates beside backward -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Passes/ArenaPlaces.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Analysis/SliceAnalysis.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_HOISTUPDATES
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// Analysis
+//===----------------------------------------------------------------------===//
+
+static bool isReduction(Operation *op) {
+  return isa<ReduceScatterOp, AllReduceOp>(op);
+}
+
+/// Launches that read what was reloaded of a state on the host.
+static SmallVector<LaunchOp> getUpdates(ProgramOp program) {
+  return llvm::filter_to_vector(
+      program.getBody().front().getOps<LaunchOp>(), [](LaunchOp launch) {
+        return llvm::any_of(launch->getOperands(), [](Value operand) {
+          auto reload = operand.getDefiningOp<ReloadOp>();
+          return reload && isa<BlockArgument>(reload.getInput());
+        });
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Decision
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Hoist {
+  /// In order, the update last.
+  SmallVector<Operation *> ops;
+  Operation *before = nullptr;
+};
+} // namespace
+
+/// Whether an op from @place on, which is none of @moved, reads @arg: the
+/// update would not find it in its place any more, and write elsewhere.
+static bool isReadBehind(Value value, Operation *place,
+                         const llvm::SetVector<Operation *> &moved) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isView(user))
+      return isReadBehind(user->getResult(0), place, moved);
+    return !isa<fsdp::ReturnOp>(user) && !moved.contains(user) &&
+           !user->isBeforeInBlock(place);
+  });
+}
+
+/// Where @update can run: before the first reduction behind the last one that
+/// it depends on, so that compute between the two hides that one. Nothing where
+/// there is none (the norm that clips is the last), or where its operands are
+/// needed longer.
+static Hoist decide(LaunchOp update) {
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.omitBlockArguments = true;
+  llvm::SetVector<Operation *> slice;
+  if (failed(getBackwardSlice(update, &slice, options)))
+    return {};
+  Operation *last = nullptr;
+  for (Operation *op : slice)
+    if (isReduction(op) && (!last || last->isBeforeInBlock(op)))
+      last = op;
+  if (!last)
+    return {};
+  Hoist hoist;
+  for (hoist.before = last->getNextNode();
+       hoist.before && !isReduction(hoist.before);
+       hoist.before = hoist.before->getNextNode())
+    ;
+  if (!hoist.before || update->isBeforeInBlock(hoist.before))
+    return {};
+  for (Operation *op : slice)
+    if (!op->isBeforeInBlock(hoist.before))
+      hoist.ops.push_back(op);
+  llvm::sort(hoist.ops,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  bool canMove = llvm::all_of(hoist.ops, [&](Operation *op) {
+    return isa<LaunchOp, ReloadOp>(op) || isView(op);
+  });
+  for (Value operand : update->getOperands())
+    canMove &= !isa<BlockArgument>(operand) ||
+               !isReadBehind(operand, hoist.before, slice);
+  return canMove ? hoist : Hoist();
+}
+
+//===----------------------------------------------------------------------===//
+// Application
+//===----------------------------------------------------------------------===//
+
+static void apply(LaunchOp update, const Hoist &hoist) {
+  for (Operation *op : hoist.ops)
+    op->moveBefore(hoist.before);
+  Operation *place = update;
+  for (Operation *user : llvm::to_vector(update->getUsers()))
+    if (isa<OffloadOp>(user)) {
+      user->moveAfter(place);
+      place = user;
+    }
+}
+
+namespace {
+struct HoistUpdates : fsdp::impl::HoistUpdatesBase<HoistUpdates> {
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    bool isChanged = false;
+    for (LaunchOp update : getUpdates(program))
+      if (Hoist hoist = decide(update); hoist.before) {
+        apply(update, hoist);
+        isChanged = true;
+      }
+    if (!isChanged)
+      return markAllAnalysesPreserved();
+    removeArenaPlaces(program);
+  }
+};
+} // namespace

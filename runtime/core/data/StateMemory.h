@@ -1,0 +1,31 @@
+//===- StateMemory.h - Where a rank's state lies ----------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CORE_DATA_STATEMEMORY_H
+#define FSDP_RT_CORE_DATA_STATEMEMORY_H
+
+#include "core/data/Manifest.h"
+
+namespace fsdp::rt::data {
+
+/// The bases of a rank's two arenas. Parameters, buffers and accumulators are
+/// in the device's, optimizer states where the manifest says.
+struct StateMemory {
+  char *device = nullptr;
+  char *host = nullptr; // may be null where no state is there
+
+  char *at(fsdp_rt_memory memory, int64_t offset) const {
+    return (memory == FSDP_RT_HOST ? host : device) + offset;
+  }
+  char *at(const OptimizerState &state) const {
+    return at(state.memory, state.offset);
+  }
+};
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_CORE_DATA_STATEMEMORY_H
