@@ -292,7 +292,8 @@ void Extraction::nameUnits() {
       if (Operation *maker = copied.getDefiningOp(); unitOf.contains(maker))
         unitOf.try_emplace(op, unitOf.lookup(maker));
       else if (auto arg = dyn_cast<BlockArgument>(copied))
-        if (StateOp state = states.getRead(arg.getArgNumber()))
+        if (StateOp state = states.getRead(arg.getArgNumber());
+            state && state.getFlatParam())
           unitOf.try_emplace(op, getUnit(*state.getFlatParam()));
     }
   }

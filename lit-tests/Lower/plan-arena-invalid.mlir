@@ -15,12 +15,29 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 r
 ] {trainable, unit = ""}
 fsdp.state @m optimizer "m" of @h0 : !fsdp.host<tensor<4xf32>> at 0 init 0.0 : f64
 // The old value is read behind the new one: it would have to be copied.
-// expected-error @below {{expected the new value of @m to be written over the old one in the host's memory, by fsdp.offload after the last fsdp.reload of the old one}}
+// expected-error @below {{expected the new value of @m, which is written over the old one in the host's memory, to depend on each fsdp.reload of the old one}}
 fsdp.program @step(%x: tensor<4xf32>, %m: !fsdp.host<tensor<4xf32>> {fsdp.state = @m})
     -> (tensor<4xf32>, !fsdp.host<tensor<4xf32>> {fsdp.state = @m}) {
   // expected-note @below {{the new value is here}}
   %h = fsdp.offload %x : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
   %y = fsdp.reload %m : !fsdp.host<tensor<4xf32>> -> tensor<4xf32>
+  fsdp.return %y, %h : tensor<4xf32>, !fsdp.host<tensor<4xf32>>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 8 [
+  <"w", tensor<8xf32> at 0>
+] {trainable, unit = ""}
+fsdp.state @m optimizer "m" of @h0 : !fsdp.host<tensor<4xf32>> at 0 init 0.0 : f64
+// The old value is read first, but no order of the queues is bound to that.
+// expected-error @below {{expected the new value of @m, which is written over the old one in the host's memory, to depend on each fsdp.reload of the old one}}
+fsdp.program @step(%x: tensor<4xf32>, %m: !fsdp.host<tensor<4xf32>> {fsdp.state = @m})
+    -> (tensor<4xf32>, !fsdp.host<tensor<4xf32>> {fsdp.state = @m}) {
+  %y = fsdp.reload %m : !fsdp.host<tensor<4xf32>> -> tensor<4xf32>
+  // expected-note @below {{the new value is here}}
+  %h = fsdp.offload %x : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
   fsdp.return %y, %h : tensor<4xf32>, !fsdp.host<tensor<4xf32>>
 }
 

@@ -92,3 +92,24 @@ fsdp.program @read_later(%w1: tensor<4xf32> {fsdp.state = @h1.param}, %s1: !fsdp
   %h1 = fsdp.offload %u1#1 : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
   fsdp.return %u1#0, %h1, %l : tensor<4xf32>, !fsdp.host<tensor<4xf32>>, tensor<f32>
 }
+
+// And one whose state is: it would be written before it is read.
+// CHECK-LABEL: fsdp.program @state_read_later
+// CHECK:         fsdp.reduce_scatter
+// CHECK:         fsdp.reduce_scatter
+// CHECK:         fsdp.launch @update
+fsdp.program @state_read_later(%w1: tensor<4xf32> {fsdp.state = @h1.param}, %s1: !fsdp.host<tensor<4xf32>> {fsdp.state = @h1.m},
+                               %x: tensor<8xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<4xf32> {fsdp.state = @h1.param}, !fsdp.host<tensor<4xf32>> {fsdp.state = @h1.m}, tensor<f32>) {
+  %b1 = fsdp.launch @backward(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %g1 = fsdp.reduce_scatter %b1 on @mesh["shard"] divisor 2 : tensor<8xf32> -> tensor<4xf32>
+  %b0 = fsdp.launch @backward(%b1) : (tensor<8xf32>) -> tensor<8xf32>
+  %g0 = fsdp.reduce_scatter %b0 on @mesh["shard"] divisor 2 : tensor<8xf32> -> tensor<4xf32>
+  %again = fsdp.reload %s1 : !fsdp.host<tensor<4xf32>> -> tensor<4xf32>
+  %l = fsdp.launch @look(%again) : (tensor<4xf32>) -> tensor<f32>
+  %r = fsdp.launch @rate() : () -> tensor<f32>
+  %m1 = fsdp.reload %s1 : !fsdp.host<tensor<4xf32>> -> tensor<4xf32>
+  %u1:2 = fsdp.launch @update(%w1, %g1, %m1, %r) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %h1 = fsdp.offload %u1#1 : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
+  fsdp.return %u1#0, %h1, %l : tensor<4xf32>, !fsdp.host<tensor<4xf32>>, tensor<f32>
+}

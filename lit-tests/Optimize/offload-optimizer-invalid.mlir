@@ -35,3 +35,31 @@ fsdp.state @h0.m optimizer "m" of @h0 : tensor<4xf32> init 0.0 : f64
 fsdp.program @show(%m: tensor<4xf32> {fsdp.state = @h0.m}) -> (tensor<4xf32> {fsdp.output = {name = "m"}}) {
   fsdp.return %m : tensor<4xf32>
 }
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 8 [
+  <"w", tensor<8xf32> at 0>
+] {trainable, unit = ""}
+fsdp.state @h0.m optimizer "m" of @h0 : tensor<4xf32> init 0.0 : f64
+func.func private @k(%g: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+// The old value may be read when the new one is there.
+// offload_optimizer_c3
+// expected-error @below {{expected a launch that computes the new value of @h0.m of the old one, to keep it in the host's memory}}
+fsdp.program @train(%m: tensor<4xf32> {fsdp.state = @h0.m}, %g: tensor<4xf32> {fsdp.input = {name = "g"}})
+    -> (tensor<4xf32> {fsdp.state = @h0.m}) {
+  // expected-note @below {{the new value is here}}
+  %n = fsdp.launch @k(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %old = fsdp.launch @k(%m) : (tensor<4xf32>) -> tensor<4xf32>
+  fsdp.return %n : tensor<4xf32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 8 [
+  <"w", tensor<8xf32> at 0>
+] {trainable, unit = ""}
+// expected-error @below {{expected a local tensor (run convert-fsdp-logical-to-collectives first), got '!fsdp.sharded<@h0, f32>'}}
+fsdp.state @h0.m optimizer "m" of @h0 : !fsdp.sharded<@h0, f32> init 0.0 : f64

@@ -1,5 +1,7 @@
 // RUN: fsdp-opt %s --fsdp-offload-optimizer | FileCheck %s
 // RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp-offload-optimizer,fsdp-layout-state,fsdp.program(fsdp-plan-arena,fsdp-schedule-step{order=in_order},fsdp-plan-arena,fsdp-verify-schedule))' | FileCheck %s --check-prefix=PLACED
+// Twice is once.
+// RUN: fsdp-opt %s --fsdp-offload-optimizer --fsdp-offload-optimizer | FileCheck %s
 
 // A state per element goes to the host, that of one element stays. Places are
 // given anew.

@@ -14,6 +14,8 @@
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_PLANARENA
 #include "fsdp/Passes/Passes.h.inc"
@@ -42,20 +44,35 @@ static LogicalResult checkSizes(ProgramOp step) {
   return failure(result.wasInterrupted());
 }
 
+/// Whether @value is computed of all that was read of @arg. Then no order of
+/// the program writes it over what is yet to be read.
+static bool dependsOnAllReads(Value value, BlockArgument arg) {
+  Operation *maker = value.getDefiningOp();
+  BackwardSliceOptions options;
+  options.inclusive = options.omitBlockArguments = true;
+  llvm::SetVector<Operation *> slice;
+  if (!maker || failed(getBackwardSlice(maker, &slice, options)))
+    return false;
+  return llvm::all_of(arg.getUsers(), [&](Operation *user) {
+    return isa<fsdp::ReturnOp>(user) || slice.contains(user);
+  });
+}
+
 /// Nothing copies within the host's memory: a state there is written in its
 /// place.
 static LogicalResult checkReplacedOnHost(ProgramOp step,
                                          const ArenaPlan &plan) {
   for (auto [result, arg] : getReplacedArguments(step)) {
     Value value = step.getReturn().getOperand(result);
-    if (!isa<HostType>(arg.getType()) ||
-        plan.offsets.lookup(value) == plan.offsets.lookup(arg))
+    bool isInPlace = plan.offsets.lookup(value) == plan.offsets.lookup(arg);
+    if (!isa<HostType>(arg.getType()) || value == arg ||
+        (isInPlace && dependsOnAllReads(value, arg)))
       continue;
     InFlightDiagnostic diag = step.emitError("expected the new value of ")
                               << step.getWrittenState(result)
-                              << " to be written over the old one in the "
-                                 "host's memory, by fsdp.offload after the "
-                                 "last fsdp.reload of the old one";
+                              << ", which is written over the old one in the "
+                                 "host's memory, to depend on each fsdp.reload "
+                                 "of the old one";
     diag.attachNote(value.getLoc()) << "the new value is here";
     return diag;
   }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
@@ -50,11 +51,12 @@ struct Hoist {
 };
 } // namespace
 
-/// Whether an op from @place on, which is none of @moved, reads @arg: the
-/// update would not find it in its place any more, and write elsewhere.
+/// Whether an op from @place on, which is none of @moved, reads @value or a
+/// view of it: an update before that op could not write over @value.
 static bool isReadBehind(Value value, Operation *place,
                          const llvm::SetVector<Operation *> &moved) {
-  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+  return llvm::any_of(value.getUsers(), [&](Operation *reader) {
+    Operation *user = place->getBlock()->findAncestorOpInBlock(*reader);
     if (isView(user))
       return isReadBehind(user->getResult(0), place, moved);
     return !isa<fsdp::ReturnOp>(user) && !moved.contains(user) &&
@@ -64,9 +66,9 @@ static bool isReadBehind(Value value, Operation *place,
 
 /// Where @update can run: before the first reduction behind the last one that
 /// it depends on, so that compute between the two hides that one. Nothing where
-/// there is none (the norm that clips is the last), or where its operands are
-/// needed longer.
-static Hoist decide(LaunchOp update) {
+/// there is none (the norm that clips is the last), or where states of flat
+/// parameters that it reads are needed longer.
+static Hoist decide(LaunchOp update, const ProgramStates &states) {
   BackwardSliceOptions options;
   options.inclusive = true;
   options.omitBlockArguments = true;
@@ -94,9 +96,12 @@ static Hoist decide(LaunchOp update) {
   bool canMove = llvm::all_of(hoist.ops, [&](Operation *op) {
     return isa<LaunchOp, ReloadOp>(op) || isView(op);
   });
-  for (Value operand : update->getOperands())
-    canMove &= !isa<BlockArgument>(operand) ||
-               !isReadBehind(operand, hoist.before, slice);
+  for (Operation *op : hoist.ops)
+    for (Value operand : op->getOperands())
+      if (auto arg = dyn_cast<BlockArgument>(getWholeValue(operand)))
+        if (StateOp state = states.getRead(arg.getArgNumber());
+            state && state.getFlatParamAttr())
+          canMove &= !isReadBehind(arg, hoist.before, slice);
   return canMove ? hoist : Hoist();
 }
 
@@ -119,9 +124,10 @@ namespace {
 struct HoistUpdates : fsdp::impl::HoistUpdatesBase<HoistUpdates> {
   void runOnOperation() override {
     ProgramOp program = getOperation();
+    ProgramStates states(program);
     bool isChanged = false;
     for (LaunchOp update : getUpdates(program))
-      if (Hoist hoist = decide(update); hoist.before) {
+      if (Hoist hoist = decide(update, states); hoist.before) {
         apply(update, hoist);
         isChanged = true;
       }

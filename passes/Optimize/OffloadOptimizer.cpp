@@ -5,8 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
+
+#include "mlir/Analysis/SliceAnalysis.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_OFFLOADOPTIMIZER
@@ -20,12 +23,11 @@ using namespace mlir::fsdp;
 // Decision
 //===----------------------------------------------------------------------===//
 
-/// Those with an element per element of a flat parameter. What all flat
-/// parameters share is a number that is read more often than it is large.
+/// Those of a flat parameter. What all flat parameters share is a number that
+/// is read more often than it is large.
 static SmallVector<StateOp> getOffloaded(ModuleOp module) {
   return llvm::filter_to_vector(module.getOps<StateOp>(), [](StateOp state) {
-    return state.getKind() == StateKind::optimizer &&
-           state.getFlatParamAttr() && isa<RankedTensorType>(state.getType());
+    return state.getKind() == StateKind::optimizer && state.getFlatParamAttr();
   });
 }
 
@@ -51,6 +53,35 @@ static LogicalResult checkReturned(ProgramOp program,
   return success();
 }
 
+/// Whether @value is made by a launch, of what @arg was.
+static bool isComputedOf(Value value, BlockArgument arg) {
+  auto maker = getWholeValue(value).getDefiningOp<LaunchOp>();
+  BackwardSliceOptions options;
+  options.inclusive = options.omitBlockArguments = true;
+  llvm::SetVector<Operation *> slice;
+  if (!maker || failed(getBackwardSlice(maker, &slice, options)))
+    return false;
+  return llvm::any_of(arg.getUsers(),
+                      [&](Operation *user) { return slice.contains(user); });
+}
+
+/// offload_optimizer_c3
+static LogicalResult checkComputed(ProgramOp program,
+                                   const Offloaded &offloaded) {
+  for (auto [result, arg] : getReplacedArguments(program)) {
+    FlatSymbolRefAttr state = program.getWrittenState(result);
+    Value value = program.getReturn().getOperand(result);
+    if (!offloaded.contains(state) || value == arg || isComputedOf(value, arg))
+      continue;
+    InFlightDiagnostic diag =
+        program.emitOpError("expected a launch that computes the new value of ")
+        << state << " of the old one, to keep it in the host's memory";
+    diag.attachNote(value.getLoc()) << "the new value is here";
+    return diag;
+  }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Application
 //===----------------------------------------------------------------------===//
@@ -60,8 +91,10 @@ static LogicalResult checkReturned(ProgramOp program,
 static void reload(BlockArgument arg, HostType type) {
   auto device = cast<RankedTensorType>(arg.getType());
   Operation *first = nullptr;
-  for (Operation *user : arg.getUsers())
-    if (!isa<fsdp::ReturnOp>(user) && (!first || user->isBeforeInBlock(first)))
+  for (Operation *reader : arg.getUsers())
+    // One in a region reads where the region's op stands.
+    if (Operation *user = arg.getOwner()->findAncestorOpInBlock(*reader);
+        !isa<fsdp::ReturnOp>(user) && (!first || user->isBeforeInBlock(first)))
       first = user;
   arg.setType(type);
   if (!first)
@@ -103,20 +136,32 @@ namespace {
 struct OffloadOptimizer : fsdp::impl::OffloadOptimizerBase<OffloadOptimizer> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    Offloaded offloaded;
-    for (StateOp state : getOffloaded(module)) {
-      auto type = cast<RankedTensorType>(state.getType());
-      offloaded[FlatSymbolRefAttr::get(state)] =
-          HostType::get(type.getContext(), type);
-    }
+    SmallVector<StateOp> states = getOffloaded(module);
     // offload_optimizer_c1
-    if (offloaded.empty()) {
+    if (states.empty()) {
       module.emitError("expected an optimizer with a state for each element of "
                        "a parameter, to be in the host's memory, got none");
       return signalPassFailure();
     }
+    Offloaded offloaded;
+    for (StateOp state : states) {
+      if (isa<HostType>(state.getType()))
+        continue;
+      auto type = dyn_cast<RankedTensorType>(state.getType());
+      if (!type) {
+        state.emitOpError("expected a local tensor (run "
+                          "convert-fsdp-logical-to-collectives first), got ")
+            << state.getType();
+        return signalPassFailure();
+      }
+      offloaded[FlatSymbolRefAttr::get(state)] =
+          HostType::get(type.getContext(), type);
+    }
+    if (offloaded.empty())
+      return markAllAnalysesPreserved();
     for (auto program : module.getOps<ProgramOp>()) {
-      if (failed(checkReturned(program, offloaded)))
+      if (failed(checkReturned(program, offloaded)) ||
+          failed(checkComputed(program, offloaded)))
         return signalPassFailure();
       moveStates(program, offloaded);
     }

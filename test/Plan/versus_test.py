@@ -27,8 +27,8 @@ def run(tool, *words):
 
 
 def spread(every, *axes):
-    """Every so many of the combinations of the axes' values: a Latin square, in which each value of an axis still meets
-    each of another one."""
+    """Every so many of the combinations of the axes' values, so that each value of an axis still meets each of another
+    one."""
     for places in itertools.product(*(range(len(axis)) for axis in axes)):
         if sum(places) % every == 0:
             yield tuple(axis[place] for axis, place in zip(axes, places))

@@ -22,10 +22,12 @@ class OffloadOptimizer(StepTest):
 
     def test_bits(self):
         cases = (((), ()), (("--guard",), ()), (("--clip-norm",), ("--clip-norm", 0.5)),
-                 (("--accumulate-in", "shard"), ("--accumulate", 2)), (("--param-dtype", "bf16"), ()))
+                 (("--accumulate-in", "shard"), ("--accumulate", 2)), (("--param-dtype", "bf16"), ()),
+                 (("--accumulate-in", "whole", "--skip-nonfinite"), ("--accumulate", 2)))
         for mesh, (options, run) in zip(itertools.cycle(MESHES), cases):
             want = self.result(self.compile(fixture, mesh, *options), mesh, *run, steps=2)
-            for planned, threads in (((), ()), (("--cluster", "h100-sxm"), ("--queue-threads", "on"))):
+            for planned, threads in (((), ()), (("--cluster", "h100-sxm"), ("--queue-threads", "on")),
+                                     (("--cluster", "h100-sxm", "--order", "fsdp"), ("--queue-threads", "on"))):
                 program = self.compile(fixture, mesh, *options, *planned, OPTION)
                 for backend in ("local", "mpi") if HAS_MPI else ("local",):
                     with self.subTest(mesh=mesh, options=options, planned=planned, backend=backend):

@@ -578,9 +578,9 @@ def OffloadActivations : Pass<"fsdp-offload-activations", "::mlir::fsdp::Program
 def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
   let summary = "Keeps optimizer states in the host's memory between programs";
   let description = [{
-    The optimizer states that have an element for each element of a flat
-    parameter (Adam's exp_avg and exp_avg_sq, the momentum of SGD) become states
-    on the host. A program that reads one copies it to the device right before
+    The optimizer states of flat parameters, which have an element for each
+    element of one (Adam's exp_avg and exp_avg_sq, the momentum of SGD), become
+    states on the host. A program that reads one copies it to the device right before
     the first op that does, and copies its new value back right behind the op
     that makes it. Programs that do not update are left alone. States lose their
     places (run fsdp-layout-state behind it).
@@ -594,6 +594,8 @@ def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
     - offload_optimizer_c1: the module has such a state.
     - offload_optimizer_c2: a program returns for one what it computes, or the
       value that it had, and that value for nothing else.
+    - offload_optimizer_c3: a launch computes the new value of the old one, so
+      that no order of the copies writes over what is yet to be read.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }

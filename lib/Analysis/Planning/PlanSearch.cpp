@@ -22,8 +22,8 @@ static constexpr size_t kWaysToFill = 2;
 static llvm::Error createHostError(int64_t hostBudget, int64_t bytes) {
   return llvm::createStringError(
       "expected at most " + std::to_string(hostBudget) +
-      " bytes of activations on the host (memory_gib of links.host in the "
-      "cluster file), got " +
+      " bytes of activations and optimizer states on the host (memory_gib of "
+      "links.host in the cluster file), got " +
       std::to_string(bytes));
 }
 

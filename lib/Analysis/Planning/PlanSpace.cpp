@@ -32,7 +32,7 @@ TransferRow mlir::fsdp::sched::getRow(const StepProgram &program,
 
 int64_t mlir::fsdp::sched::getHostBytes(const StepProgram &program,
                                         const StepPlan &plan) {
-  int64_t bytes = 0;
+  int64_t bytes = getHostStateBytes(program);
   for (auto [v, value] : llvm::enumerate(program.values))
     bytes += plan.offload[v] ? value.bytes : 0;
   return bytes;

@@ -59,6 +59,13 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
     return llvm::createStringError(
         "expected links.host in the description of cluster " + cluster.name +
         ", since the step offloads to the host, got none");
+  if (int64_t bytes = getHostStateBytes(program);
+      bytes && bytes > cluster.host->memoryBytes)
+    return llvm::createStringError(
+        "expected at most " + std::to_string(cluster.host->memoryBytes) +
+        " bytes of optimizer states on the host (memory_gib of links.host of "
+        "cluster " +
+        cluster.name + "), got " + std::to_string(bytes));
   QueueLinks links = getQueueLinks(
       cluster,
       getMainGroup(program, *placements,

@@ -23,6 +23,14 @@ int64_t StepTransfer::getBytes() const {
   return std::accumulate(atomBytes.begin(), atomBytes.end(), int64_t(0));
 }
 
+int64_t mlir::fsdp::sched::getHostStateBytes(const StepProgram &program) {
+  int64_t bytes = 0;
+  for (const StepBuffer &buffer :
+       llvm::concat<const StepBuffer>(program.buffers, program.idleStates))
+    bytes += buffer.isHost && buffer.isArgument ? buffer.bytes : 0;
+  return bytes;
+}
+
 ByteRange mlir::fsdp::sched::makeKeep(StepProgram &program, Id i, StepOp &op) {
   const auto &replaced = program.replaced[i];
   op.kind = StepOpKind::Copy;

@@ -171,6 +171,10 @@ struct StepProgram {
   int64_t hostBytes = 0;
 };
 
+/// Bytes of the states in the host's memory, those that @program does not use
+/// included.
+int64_t getHostStateBytes(const StepProgram &program);
+
 /// Makes @op the copy of a new state to the place of the old one, which is
 /// @program.replaced[@i]. Returns what it writes: what the step returns
 /// instead.
