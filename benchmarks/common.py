@@ -11,6 +11,15 @@ MODELS = json.loads((HERE / "models.json").read_text())
 CACHE = ROOT / "build" / "benchmarks"
 
 
+MEASURED = ["gpt2-tiny", "llama-20m", "gpt2-124m"]
+
+
+def add_models(parser, models=MEASURED):
+    """Adds what each benchmark of steps is given: models of models.json, and the build's folder."""
+    parser.add_argument("models", nargs="*", default=models, help="default: %(default)s")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
+
+
 def run(command, **kwargs):
     """The command's standard output; ends the benchmark with its errors if it fails."""
     result = subprocess.run([str(c) for c in command], text=True, capture_output=True, **kwargs)

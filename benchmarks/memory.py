@@ -12,10 +12,9 @@ its plan + 60 MiB.
 """
 import argparse
 import json
-import pathlib
 import sys
 
-from common import ROOT, compiled, exported, run, train
+from common import add_models, compiled, exported, run, train
 
 MIB = 1 << 20
 # How a run is traced, compiled and started.
@@ -29,9 +28,8 @@ RUNS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=["gpt2-tiny", "llama-20m", "gpt2-124m"])
+    add_models(parser)
     parser.add_argument("--world", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     args = parser.parse_args()
     print(f"{'model':12} {'ranks':>5} {'run':8} {'state':>8} {'commun.':>8} {'transient':>9} {'plan':>8} {'resident':>8} {'allowed':>8}  MiB")
     above = 0

@@ -12,36 +12,35 @@ import pathlib
 import statistics
 import sys
 
-from common import ROOT, compiled, exported, train
+from common import add_models, compiled, exported, train
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=pathlib.Path)
-    parser.add_argument("models", nargs="*", default=["gpt2-tiny", "llama-20m", "gpt2-124m"])
+    add_models(parser)
     parser.add_argument("--world", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     args = parser.parse_args()
-    print(f"{'model':12} {'ranks':>5} {'before':>9} {'now':>9} {'ratio':>6} {'low':>6} {'high':>6}")
+    print(f"{'model':12} {'ranks':>5} {'before':>9} {'after':>9} {'ratio':>6} {'low':>6} {'high':>6}")
     slow = 0
     for model in args.models:
         for world in args.world:
             executables = {}
-            for name, folder in (("before", args.before), ("now", args.bin)):
+            for name, folder in (("before", args.before), ("after", args.bin)):
                 exe = compiled(exported(model), world, folder)
                 executables[name] = exe.rename(exe.with_name(f"{exe.name}-{name}"))
-            steps = {"before": [], "now": []}
+            steps = {"before": [], "after": []}
             for pair in range(args.pairs):
                 for name in sorted(steps, reverse=bool(pair % 2)):
                     rows = train(executables[name], world, args.steps)
                     # The first step also touches the arena's pages.
                     steps[name].append(statistics.median(row["step_ms"] for row in rows[1:]))
-            ratios = [now / before for now, before in zip(steps["now"], steps["before"])]
+            ratios = [after / before for after, before in zip(steps["after"], steps["before"])]
             low, ratio, high = statistics.quantiles(ratios, n=4)
             slow += ratio > 1.05
-            print(f"{model:12} {world:5} {statistics.median(steps['before']):9.1f} {statistics.median(steps['now']):9.1f}"
+            print(f"{model:12} {world:5} {statistics.median(steps['before']):9.1f} {statistics.median(steps['after']):9.1f}"
                   f" {ratio:6.3f} {low:6.3f} {high:6.3f}", flush=True)
     sys.exit(1 if slow else 0)
 

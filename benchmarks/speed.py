@@ -9,10 +9,9 @@ meets all of them; a row gives the fastest step of all rounds. `ratio` is ours o
 """
 import argparse
 import json
-import pathlib
 import sys
 
-from common import HERE, ROOT, compiled, exported, run, train
+from common import HERE, add_models, compiled, exported, run, train
 
 TARGETS = {  # one rank with all cores; two ranks against FSDP2
     "gpt2-tiny": (1.1, 0.4),
@@ -28,10 +27,9 @@ def peer(model, mode, world, steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=list(TARGETS), help="default: %(default)s")
+    add_models(parser, list(TARGETS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     args = parser.parse_args()
     print(f"{'model':12} {'ranks':>5} {'ours':>9} {'eager':>9} {'compile':>9} {'fsdp2':>9} {'ratio':>6} {'target':>6}")
     slow = 0

@@ -14,10 +14,9 @@ Times are those of an undisturbed step: the sum over calls of each one's fastest
 import argparse
 import json
 import os
-import pathlib
 import sys
 
-from common import ROOT, compiled, exported, run, train
+from common import add_models, compiled, exported, run, train
 
 
 def memory_bytes(call, world):
@@ -30,10 +29,9 @@ def memory_bytes(call, world):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=["gpt2-tiny", "llama-20m", "gpt2-124m"])
+    add_models(parser)
     parser.add_argument("--world", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     args = parser.parse_args()
     print(f"{'model':12} {'ranks':>5} {'part':14} {'ms':>8} {'floor':>8} {'ratio':>6}")
     for model in args.models:
