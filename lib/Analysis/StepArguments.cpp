@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -141,16 +142,29 @@ SmallVector<TransferOpInterface> fsdp::getGroupFrom(TransferOpInterface op) {
   return group;
 }
 
-bool fsdp::isReadAfter(Value value, Operation *op) {
-  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+bool fsdp::isReadAfter(Value value, Operation *op,
+                       llvm::function_ref<bool(Operation *)> counts) {
+  return llvm::any_of(value.getUsers(), [&](Operation *reader) {
+    Operation *user = op->getBlock()->findAncestorOpInBlock(*reader);
     if (isView(user))
-      return isReadAfter(user->getResult(0), op);
+      return isReadAfter(user->getResult(0), op, counts);
+    if (counts && !counts(user))
+      return false;
     // A transfer reads until it is waited for.
     if (auto start = dyn_cast<StartOp>(user))
       if (WaitOp wait = start.getWait())
         user = wait;
     return op->isBeforeInBlock(user);
   });
+}
+
+bool fsdp::dependsOn(Value value, Operation *op) {
+  ForwardSliceOptions options;
+  options.inclusive = true;
+  llvm::SetVector<Operation *> slice;
+  getForwardSlice(op, &slice, options);
+  Operation *maker = value.getDefiningOp();
+  return maker && slice.contains(maker);
 }
 
 SmallVector<ArrayAttr> fsdp::getGroups(ModuleOp module) {

@@ -14,7 +14,7 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 r
   <"w", tensor<8xf32> at 0>
 ] {trainable, unit = ""}
 fsdp.state @m optimizer "m" of @h0 : !fsdp.host<tensor<4xf32>> at 0 init 0.0 : f64
-// The old value is read behind the new one: it would have to be copied.
+// The old value is read after the new one: it would have to be copied.
 // expected-error @below {{expected the new value of @m, which is written over the old one in the host's memory, to depend on each fsdp.reload of the old one}}
 fsdp.program @step(%x: tensor<4xf32>, %m: !fsdp.host<tensor<4xf32>> {fsdp.state = @m})
     -> (tensor<4xf32>, !fsdp.host<tensor<4xf32>> {fsdp.state = @m}) {

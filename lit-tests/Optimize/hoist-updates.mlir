@@ -1,6 +1,6 @@
 // RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp.program(fsdp-hoist-updates))' | FileCheck %s
 
-// Updates stand behind backward. One whose gradient is reduced while backward goes on moves up to before the next
+// Updates stand after backward. One whose gradient is reduced while backward goes on moves up to before the next
 // reduction, with the copies of its state and what else it alone waits for.
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]

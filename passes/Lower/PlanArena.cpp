@@ -14,8 +14,6 @@
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/Analysis/SliceAnalysis.h"
-
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_PLANARENA
 #include "fsdp/Passes/Passes.h.inc"
@@ -47,14 +45,8 @@ static LogicalResult checkSizes(ProgramOp step) {
 /// Whether @value is computed of all that was read of @arg. Then no order of
 /// the program writes it over what is yet to be read.
 static bool dependsOnAllReads(Value value, BlockArgument arg) {
-  Operation *maker = value.getDefiningOp();
-  BackwardSliceOptions options;
-  options.inclusive = options.omitBlockArguments = true;
-  llvm::SetVector<Operation *> slice;
-  if (!maker || failed(getBackwardSlice(maker, &slice, options)))
-    return false;
   return llvm::all_of(arg.getUsers(), [&](Operation *user) {
-    return isa<fsdp::ReturnOp>(user) || slice.contains(user);
+    return isa<fsdp::ReturnOp>(user) || dependsOn(value, user);
   });
 }
 

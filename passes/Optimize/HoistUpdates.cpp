@@ -51,34 +51,24 @@ struct Hoist {
 };
 } // namespace
 
-/// Whether an op from @place on, which is none of @moved, reads @value or a
-/// view of it: an update before that op could not write over @value.
-static bool isReadBehind(Value value, Operation *place,
-                         const llvm::SetVector<Operation *> &moved) {
-  return llvm::any_of(value.getUsers(), [&](Operation *reader) {
-    Operation *user = place->getBlock()->findAncestorOpInBlock(*reader);
-    if (isView(user))
-      return isReadBehind(user->getResult(0), place, moved);
-    return !isa<fsdp::ReturnOp>(user) && !moved.contains(user) &&
-           !user->isBeforeInBlock(place);
-  });
-}
-
-/// Where @update can run: before the first reduction behind the last one that
-/// it depends on, so that compute between the two hides that one. Nothing where
+/// Where @update can run: before the first reduction after the last one that it
+/// depends on, so that compute between the two hides that one. Nothing where
 /// there is none (the norm that clips is the last), or where states of flat
-/// parameters that it reads are needed longer.
+/// parameters that the moved ops read are read later, too: the update could not
+/// write over them.
 static Hoist decide(LaunchOp update, const ProgramStates &states) {
-  BackwardSliceOptions options;
-  options.inclusive = true;
-  options.omitBlockArguments = true;
-  llvm::SetVector<Operation *> slice;
-  if (failed(getBackwardSlice(update, &slice, options)))
-    return {};
   Operation *last = nullptr;
-  for (Operation *op : slice)
+  BackwardSliceOptions options;
+  options.inclusive = options.omitBlockArguments = true;
+  // What reductions are computed of is before them in the block.
+  options.filter = [&](Operation *op) {
     if (isReduction(op) && (!last || last->isBeforeInBlock(op)))
       last = op;
+    return !isReduction(op);
+  };
+  llvm::SetVector<Operation *> slice;
+  if (failed(getBackwardSlice(update.getOperation(), &slice, options)))
+    return {};
   if (!last)
     return {};
   Hoist hoist;
@@ -96,12 +86,15 @@ static Hoist decide(LaunchOp update, const ProgramStates &states) {
   bool canMove = llvm::all_of(hoist.ops, [&](Operation *op) {
     return isa<LaunchOp, ReloadOp>(op) || isView(op);
   });
+  auto isNotMoved = [&](Operation *reader) {
+    return !isa<fsdp::ReturnOp>(reader) && !slice.contains(reader);
+  };
   for (Operation *op : hoist.ops)
     for (Value operand : op->getOperands())
       if (auto arg = dyn_cast<BlockArgument>(getWholeValue(operand)))
         if (StateOp state = states.getRead(arg.getArgNumber());
             state && state.getFlatParamAttr())
-          canMove &= !isReadBehind(arg, hoist.before, slice);
+          canMove &= !isReadAfter(arg, hoist.before->getPrevNode(), isNotMoved);
   return canMove ? hoist : Hoist();
 }
 

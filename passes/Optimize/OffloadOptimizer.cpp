@@ -9,8 +9,6 @@
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/Analysis/SliceAnalysis.h"
-
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_OFFLOADOPTIMIZER
 #include "fsdp/Passes/Passes.h.inc"
@@ -53,16 +51,12 @@ static LogicalResult checkReturned(ProgramOp program,
   return success();
 }
 
-/// Whether @value is made by a launch, of what @arg was.
+/// Whether a launch makes @value, of @arg.
 static bool isComputedOf(Value value, BlockArgument arg) {
-  auto maker = getWholeValue(value).getDefiningOp<LaunchOp>();
-  BackwardSliceOptions options;
-  options.inclusive = options.omitBlockArguments = true;
-  llvm::SetVector<Operation *> slice;
-  if (!maker || failed(getBackwardSlice(maker, &slice, options)))
-    return false;
-  return llvm::any_of(arg.getUsers(),
-                      [&](Operation *user) { return slice.contains(user); });
+  Value made = getWholeValue(value);
+  return made.getDefiningOp<LaunchOp>() &&
+         llvm::any_of(arg.getUsers(),
+                      [&](Operation *user) { return dependsOn(made, user); });
 }
 
 /// offload_optimizer_c3
@@ -106,7 +100,7 @@ static void reload(BlockArgument arg, HostType type) {
   });
 }
 
-/// What @use returns is copied to the host behind the op that makes it.
+/// What @use returns is copied to the host after the op that makes it.
 static void offload(OpOperand &use, HostType type) {
   if (use.get().getType() == type)
     return;

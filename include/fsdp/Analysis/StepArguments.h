@@ -55,9 +55,15 @@ std::optional<int32_t> getGroup(Operation *op);
 /// @op and the transfers right behind it that are to be issued with it.
 SmallVector<TransferOpInterface> getGroupFrom(TransferOpInterface op);
 
-/// Whether the memory of `value` is read behind `op`: by a reader of the value,
-/// or of a view or reshape of it.
-bool isReadAfter(Value value, Operation *op);
+/// Whether the memory of `value` is read after `op`, in whose block or a region
+/// below it all readers are: by a reader of the value, or of a view or reshape
+/// of it, that @counts (all do without it).
+bool isReadAfter(Value value, Operation *op,
+                 llvm::function_ref<bool(Operation *)> counts = nullptr);
+
+/// Whether @value is a result of @op or computed, through any number of ops, of
+/// one. Cost: the ops that are computed of @op.
+bool dependsOn(Value value, Operation *op);
 
 /// The axes of every communicator that the programs of @module need, each once,
 /// in the order of first use: the manifest's groups.

@@ -580,10 +580,10 @@ def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
   let description = [{
     The optimizer states of flat parameters, which have an element for each
     element of one (Adam's exp_avg and exp_avg_sq, the momentum of SGD), become
-    states on the host. A program that reads one copies it to the device right before
-    the first op that does, and copies its new value back right behind the op
-    that makes it. Programs that do not update are left alone. States lose their
-    places (run fsdp-layout-state behind it).
+    states on the host. A program that reads one copies it to the device right
+    before the first op that does, and copies its new value back right after the
+    op that makes it. Programs that do not update are left alone. States lose
+    their places (run fsdp-layout-state after it).
 
     ```
     before   update(w, grad, m) -> w', m'
@@ -603,9 +603,10 @@ def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
 def HoistUpdates : Pass<"fsdp-hoist-updates", "::mlir::fsdp::ProgramOp"> {
   let summary = "Runs updates beside backward where states are on the host";
   let description = [{
-    An update that reloads a state moves up, with what it alone waits for, to
-    before the next reduction behind the one that brings its gradient: copies of
-    states then run beside backward, rather than behind it. An update that needs
+    An update that reloads a state moves up, with the launches, views and
+    reloads that it depends on, to before the first reduction after the one that
+    brings its gradient: copies of states then run beside backward, rather than
+    after it. An update that needs
     all gradients (clipping) or whose parameters are read later stays.
 
     ```

@@ -13,6 +13,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
@@ -134,7 +135,7 @@ private:
   }
   std::vector<ArenaBuffer> getLives(llvm::ArrayRef<Id> buffers) const;
   int64_t pack(std::vector<ArenaBuffer> &lives) const;
-  int64_t placeStates(llvm::ArrayRef<Id> states, bool onHost);
+  std::array<int64_t, 2> placeStates(llvm::ArrayRef<Id> states);
   int64_t placeInputs(int64_t base, SmallVector<Id> &inputs);
   void placeOnHost(int64_t base, llvm::ArrayRef<Id> host);
   void placeMoving(int64_t base, llvm::ArrayRef<Id> moving);
@@ -174,13 +175,12 @@ int64_t Placement::pack(std::vector<ArenaBuffer> &lives) const {
   return bytes;
 }
 
-/// States lie where all programs find them. Returns where the last one in the
-/// device's memory, or the host's, ends.
-int64_t Placement::placeStates(llvm::ArrayRef<Id> states, bool onHost) {
-  int64_t end = 0;
+/// States lie where all programs find them. Returns where the last one ends, in
+/// the device's memory and in the host's.
+std::array<int64_t, 2> Placement::placeStates(llvm::ArrayRef<Id> states) {
+  std::array<int64_t, 2> ends = {0, 0};
   auto add = [&](const StepBuffer &state) {
-    if (state.isHost != onHost)
-      return;
+    int64_t &end = ends[state.isHost];
     end = std::max(end, state.stateOffset + getBytes(state));
     use(state);
   };
@@ -189,7 +189,7 @@ int64_t Placement::placeStates(llvm::ArrayRef<Id> states, bool onHost) {
     add(program.buffers[buffer]);
   }
   llvm::for_each(program.idleStates, add);
-  return end;
+  return ends;
 }
 
 /// The runtime fills inputs before the program begins: from @base on, large
@@ -256,8 +256,8 @@ ArenaSummary Placement::run() {
     else if (!touches.ops[i].empty())
       (buffer.isHost ? host : moving).push_back(i);
   }
-  placeOnHost(placeStates(states, /*onHost=*/true), host);
-  int64_t stateEnd = placeStates(states, /*onHost=*/false);
+  auto [stateEnd, hostStateEnd] = placeStates(states);
+  placeOnHost(hostStateEnd, host);
   int64_t inputEnd = placeInputs(stateEnd, inputs);
   summary.segmentOffset[1] = stateEnd;
   summary.segmentBytes[0] = stateEnd;

@@ -51,21 +51,21 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
   auto placements = placeGroups(cluster, program);
   if (!placements)
     return placements.takeError();
-  auto copies =
-      llvm::find_if(program.transfers, [](const StepTransfer &transfer) {
-        return transfer.isCopy();
-      });
-  if (copies != program.transfers.end() && !cluster.host)
+  int64_t hostState = getHostStateBytes(program);
+  bool usesHost = hostState || llvm::any_of(program.transfers,
+                                            [](const StepTransfer &transfer) {
+                                              return transfer.isCopy();
+                                            });
+  if (usesHost && !cluster.host)
     return llvm::createStringError(
         "expected links.host in the description of cluster " + cluster.name +
         ", since the step offloads to the host, got none");
-  if (int64_t bytes = getHostStateBytes(program);
-      bytes && bytes > cluster.host->memoryBytes)
+  if (hostState && hostState > cluster.host->memoryBytes)
     return llvm::createStringError(
         "expected at most " + std::to_string(cluster.host->memoryBytes) +
         " bytes of optimizer states on the host (memory_gib of links.host of "
         "cluster " +
-        cluster.name + "), got " + std::to_string(bytes));
+        cluster.name + "), got " + std::to_string(hostState));
   QueueLinks links = getQueueLinks(
       cluster,
       getMainGroup(program, *placements,
