@@ -263,7 +263,8 @@ static PlanRules getFSDPRules(PlanRules::Recompute recompute,
 llvm::Error Planner::repeatAll(StepProgram &program) {
   PlanRules rules =
       getFSDPRules(PlanRules::Recompute::Full, PlanRules::Keep::Never);
-  auto planned = planStep(program, cost, placements, kNoBudget, rules);
+  auto planned = planStep(program, cost, placements,
+                          {kNoBudget, report.hostBudget}, rules);
   if (!planned)
     return planned.takeError();
   program = applyPlan(program, planned->plan);
@@ -298,7 +299,8 @@ llvm::Error Planner::addFSDP(const Task &task) {
 llvm::Error Planner::addKeepingFSDP(const Task &task) {
   PlanRules rules =
       getFSDPRules(PlanRules::Recompute::Never, PlanRules::Keep::Always);
-  auto planned = planStep(task.program, cost, placements, report.budget, rules);
+  auto planned = planStep(task.program, cost, placements,
+                          {report.budget, report.hostBudget}, rules);
   if (!planned)
     return planned.takeError();
   if (!planned->fits() || !llvm::is_contained(planned->plan.keep, true))
