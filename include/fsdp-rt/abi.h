@@ -23,7 +23,7 @@ extern "C" {
 
 /// Raised by one whenever a descriptor, a function or the manifest changes its
 /// meaning. A program and a runtime of different versions refuse each other.
-#define FSDP_RT_ABI_VERSION 6
+#define FSDP_RT_ABI_VERSION 7
 
 /// One rank of one running program. Owned by the runtime; a step may use it
 /// only on the thread that entered the step.
@@ -44,25 +44,21 @@ typedef enum {
   FSDP_RT_BOOL = 9  /* "BOOL", one byte, 0 or 1 */
 } fsdp_rt_dtype;
 
-/// What a transfer does: a collective among ranks, or a copy between the arenas
-/// of one rank.
+/// What a transfer does: a collective among the ranks of a group, or a copy
+/// between the two memories of one rank.
 typedef enum {
-  FSDP_RT_ALL_GATHER = 0,
-  FSDP_RT_REDUCE_SCATTER = 1,
-  FSDP_RT_ALL_REDUCE = 2,
-  FSDP_RT_BROADCAST = 3,
-  FSDP_RT_OFFLOAD = 4,
-  FSDP_RT_RELOAD = 5
+#define FSDP_RT_TRANSFER(number, NAME, Name, spelling, QUEUE)                  \
+  FSDP_RT_##NAME = number,
+#include "fsdp-rt/transfers.def"
 } fsdp_rt_transfer_kind;
 
-/// What runs transfers beside the step's own computation, each in its order.
-/// The manifest uses the names on the right; 0 is the computation itself.
+/// What runs beside each other, each in its order. The manifest uses the
+/// spellings of transfers.def.
 typedef enum {
-  FSDP_RT_QUEUE_ALL_GATHER = 1, /* "all_gather" */
-  FSDP_RT_QUEUE_REDUCE = 2,     /* "reduce"     */
-  FSDP_RT_QUEUE_ALL_REDUCE = 3, /* "all_reduce" */
-  FSDP_RT_QUEUE_D2H = 4,        /* "d2h"        */
-  FSDP_RT_QUEUE_H2D = 5         /* "h2d"        */
+  FSDP_RT_QUEUE_COMPUTE = 0,
+#define FSDP_RT_QUEUE(number, NAME, Name, spelling)                            \
+  FSDP_RT_QUEUE_##NAME = number,
+#include "fsdp-rt/transfers.def"
 } fsdp_rt_queue;
 
 /// Which arena of a rank an offset counts from.

@@ -79,6 +79,9 @@ private:
   Distribution getAccumulated(StateOp state);
   LogicalResult visit(Operation &op);
   LogicalResult visitCollective(CollectiveOpInterface op);
+  LogicalResult gather(CollectiveOpInterface op, Distribution &form);
+  LogicalResult reduce(CollectiveOpInterface op, bool isScattered,
+                       Distribution &form);
   void visitLaunch(LaunchOp op);
   Known getKnown(Value value) { return known.lookup(getWholeValue(value)); }
   Known joinOperands(Operation &op);
@@ -223,50 +226,71 @@ void GroupChecker::addArguments() {
 // Ops
 //===----------------------------------------------------------------------===//
 
-LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
+LogicalResult GroupChecker::gather(CollectiveOpInterface op,
+                                   Distribution &form) {
   Axes axes = getAxes(op.getAxesAttr());
-  Known source = getKnown(op.getInput());
-  Distribution &form = source.form;
+  if (axes & ~form.shard)
+    return fail(op, "to gather what is sharded", axes,
+                "shards along " + describe(form.shard));
+  form.shard &= ~axes;
+  form.partial &= ~axes;
+  form.batch &= ~axes;
+  return success();
+}
+
+LogicalResult GroupChecker::reduce(CollectiveOpInterface op, bool isScattered,
+                                   Distribution &form) {
+  Axes axes = getAxes(op.getAxesAttr());
   // Elements of a shard are no summands, what is computed of one may be.
   Axes parts = (form.shard | form.partial) & ~form.batch;
-  if (isa<AllGatherOp>(*op)) {
-    if (axes & ~form.shard)
-      return fail(op, "to gather what is sharded", axes,
-                  "shards along " + describe(form.shard));
-    form.shard &= ~axes;
-    form.partial &= ~axes;
-    form.batch &= ~axes;
-  } else {
-    bool isAllReduce = isa<AllReduceOp>(*op);
-    // What was equal from the start may be averaged; what a reduction has made
-    // equal would be counted several times. Parts of a sum over shards differ.
-    Axes differs = isAllReduce ? form.getDiffering() : form.batch;
-    if (axes & form.reduced & ~differs)
-      return fail(op, "to reduce what differs", axes,
-                  "what is reduced along " + describe(form.reduced) +
-                      " already");
-    if (isAllReduce && (axes & form.batch) && (axes & parts))
-      return fail(op, "to reduce batches or shards, not both", axes,
-                  "shards along " + describe(form.shard | form.partial));
-    if (isAllReduce && (axes & form.getShard()))
-      return fail(op, "to add up what ranks computed of their shards", axes,
-                  "the shards of " + nameUnits(op.getInput()));
-    if (axes & form.batch)
-      reducedBatches.insert(op->getResult(0));
-    // Equal results count, too; parts of a sum over shards do not.
-    Axes counted = isAllReduce ? axes & ~parts : axes;
-    RankSum &sum = form.sum;
-    if (llvm::MulOverflow(sum.ranks, countRanks(counted), sum.ranks) ||
-        llvm::MulOverflow(sum.divisor, getDivisor(op), sum.divisor))
-      return op.emitOpError("expected divisors whose product is below 2^63");
-    if (sum.isMean())
-      sum = RankSum();
-    form.batch &= ~axes;
-    form.partial &= ~axes;
-    form.reduced |= axes & differs;
-    form.shard = isAllReduce ? form.shard & ~axes : form.shard | axes;
-  }
-  form.isZero = false;
+  // What was equal from the start may be averaged; what a reduction has made
+  // equal would be counted several times. Parts of a sum over shards differ.
+  Axes differs = isScattered ? form.batch : form.getDiffering();
+  if (axes & form.reduced & ~differs)
+    return fail(op, "to reduce what differs", axes,
+                "what is reduced along " + describe(form.reduced) + " already");
+  if (!isScattered && (axes & form.batch) && (axes & parts))
+    return fail(op, "to reduce batches or shards, not both", axes,
+                "shards along " + describe(form.shard | form.partial));
+  if (!isScattered && (axes & form.getShard()))
+    return fail(op, "to add up what ranks computed of their shards", axes,
+                "the shards of " + nameUnits(op.getInput()));
+  if (axes & form.batch)
+    reducedBatches.insert(op->getResult(0));
+  // Equal results count, too; parts of a sum over shards do not.
+  Axes counted = isScattered ? axes : axes & ~parts;
+  RankSum &sum = form.sum;
+  if (llvm::MulOverflow(sum.ranks, countRanks(counted), sum.ranks) ||
+      llvm::MulOverflow(sum.divisor, op.getDivisor(), sum.divisor))
+    return op.emitOpError("expected divisors whose product is below 2^63");
+  if (sum.isMean())
+    sum = RankSum();
+  form.batch &= ~axes;
+  form.partial &= ~axes;
+  form.reduced |= axes & differs;
+  form.shard = isScattered ? form.shard | axes : form.shard & ~axes;
+  return success();
+}
+
+LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
+  Known source = getKnown(op.getInput());
+  auto distribute = [&]() -> LogicalResult {
+    switch (op.getKind()) {
+    case TransferKind::AllGather:
+      return gather(op, source.form);
+    case TransferKind::ReduceScatter:
+      return reduce(op, /*isScattered=*/true, source.form);
+    case TransferKind::AllReduce:
+      return reduce(op, /*isScattered=*/false, source.form);
+    case TransferKind::Offload:
+    case TransferKind::Reload:
+      break;
+    }
+    llvm_unreachable("a copy is no collective");
+  };
+  if (failed(distribute()))
+    return failure();
+  source.form.isZero = false;
   known[op->getResult(0)] = source;
   return success();
 }
@@ -439,7 +463,9 @@ InFlightDiagnostic GroupChecker::reportDivisor(Value value, const Twine &what) {
   if (!last.getDefiningOp())
     return step.emitOpError("expected ") << what << " to be a mean";
   auto [ranks, divisor] = known.lookup(last).form.sum;
-  int64_t own = getDivisor(last.getDefiningOp()), before = divisor / own;
+  auto collective = last.getDefiningOp<CollectiveOpInterface>();
+  int64_t own = collective ? collective.getDivisor() : 1,
+          before = divisor / own;
   InFlightDiagnostic diag = last.getDefiningOp()->emitOpError("expected ");
   if (ranks == 1)
     diag << "sums over the shards of " << nameUnits(last)

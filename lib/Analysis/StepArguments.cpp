@@ -61,13 +61,6 @@ func::FuncOp fsdp::getKernelWithMostScratch(ModuleOp module) {
   return most;
 }
 
-int64_t fsdp::getDivisor(Operation *transfer) {
-  return llvm::TypeSwitch<Operation *, int64_t>(transfer)
-      .Case<ReduceScatterOp, AllReduceOp>(
-          [](auto reduce) { return reduce.getDivisor(); })
-      .Default([](auto) { return 1; });
-}
-
 Value fsdp::getWholeValue(Value value) {
   while (true) {
     if (auto arg = dyn_cast<BlockArgument>(value)) {

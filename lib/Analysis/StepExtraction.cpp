@@ -424,52 +424,21 @@ FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
   return it->second;
 }
 
-namespace {
-struct TransferClass {
-  TransferKind kind;
-  /// Where it runs unless a start says otherwise.
-  Queue queue;
-};
-} // namespace
-
-static std::optional<TransferClass> classify(Operation *op) {
-  return llvm::TypeSwitch<Operation *, std::optional<TransferClass>>(op)
-      .Case<AllGatherOp>([](auto) {
-        return TransferClass{TransferKind::AllGather, Queue::AllGather};
-      })
-      .Case<ReduceScatterOp>([](auto) {
-        return TransferClass{TransferKind::ReduceScatter, Queue::Reduce};
-      })
-      .Case<AllReduceOp>([](auto) {
-        return TransferClass{TransferKind::AllReduce, Queue::AllReduce};
-      })
-      .Case<OffloadOp>([](auto) {
-        return TransferClass{TransferKind::DeviceToHost, Queue::D2H};
-      })
-      .Case<ReloadOp>([](auto) {
-        return TransferClass{TransferKind::HostToDevice, Queue::H2D};
-      })
-      .Default([](auto) { return std::nullopt; });
-}
-
 /// The start of @parts, which are of one kind and, if they communicate, group.
 LogicalResult Extraction::addTransfer(Operation &op,
                                       ArrayRef<TransferOpInterface> parts) {
   TransferOpInterface first = parts.front();
-  std::optional<TransferClass> what = classify(first);
-  if (!what)
-    return first->emitOpError("expected all_gather, reduce_scatter, "
-                              "all_reduce, offload or reload in a step");
+  TransferKind kind = first.getKind();
   StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
-  start.queue = what->queue;
-  if (what->kind == TransferKind::AllReduce)
+  start.queue = getQueue(kind);
+  if (kind == TransferKind::AllReduce)
     for (Id i = 0, e = parts.size(); i != e; ++i)
       start.inPlace.push_back({i, i});
   if (!isPlaced)
     return success();
   start.transfer = program.transfers.size();
   StepTransfer &transfer = program.transfers.emplace_back();
-  transfer.kind = what->kind;
+  transfer.kind = kind;
   return describe(parts, transfer);
 }
 
@@ -486,7 +455,8 @@ LogicalResult Extraction::describe(ArrayRef<TransferOpInterface> parts,
   for (TransferOpInterface part : parts) {
     llvm::raw_string_ostream(transfer.dtypes.emplace_back())
         << getTensor(part.getSource().getType()).getElementType();
-    transfer.divisors.push_back(getDivisor(part));
+    auto collective = dyn_cast<CollectiveOpInterface>(*part);
+    transfer.divisors.push_back(collective ? collective.getDivisor() : 1);
     Value whole = isa<ReduceScatterOp>(*part) ? part.getSource()
                                               : Value(part.getBrought());
     transfer.atomBytes.push_back(getTensorBytes(whole.getType()));

@@ -14,12 +14,12 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK:         llvm.icmp "eq"
 // CHECK:         llvm.cond_br
 // CHECK:         llvm.call @fsdp_rt_matmul
-// CHECK:         llvm.call @fsdp_rt_all_reduce
+// CHECK:         llvm.call @fsdp_rt_start
 // CHECK:         llvm.call @fsdp_rt_check
 // CHECK:       llvm.func @square_entry
 // CHECK:       llvm.func @fsdp_rt_launch(!llvm.ptr, !llvm.ptr) -> i32
 // CHECK:       llvm.func @fsdp_rt_matmul(!llvm.ptr, !llvm.ptr) -> i32
-// CHECK:       llvm.func @fsdp_rt_all_reduce(!llvm.ptr, !llvm.ptr) -> i32
+// CHECK:       llvm.func @fsdp_rt_start(!llvm.ptr, !llvm.ptr) -> i32
 // CHECK:       llvm.mlir.global private constant @fsdp_rt_programs
 // CHECK:         llvm.mlir.addressof @fsdp_run_step
 // CHECK:         llvm.mlir.zero : !llvm.ptr

@@ -2,23 +2,28 @@
 // RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp.program(fsdp-plan-arena,fsdp-schedule-step{order=in_order},fsdp-plan-arena),convert-fsdp-to-runtime)' | mlir-translate --mlir-to-llvmir | FileCheck %s --check-prefix=QUEUE
 // RUN: fsdp-opt %s --fsdp-plan-arena=guard=true --convert-fsdp-to-runtime | mlir-translate --mlir-to-llvmir | FileCheck %s --check-prefix=GUARD
 
-// A copy is one call with its two places and its bytes, in whichever arena they
-// lie; on a queue it is a part of a start, without a group.
+// A copy is a part of a start, without a group: its two places and its bytes,
+// in whichever arena they lie. In the order of the computation the start has
+// event -1 and queue 0.
 // CHECK-DAG: @[[OFFLOAD:.*]] = internal constant { ptr, i64, i64, i64 } { ptr {{.*}}, i64 0, i64 0, i64 256 }
 // CHECK-DAG: @[[RELOAD:.*]] = internal constant { ptr, i64, i64, i64 } { ptr {{.*}}, i64 0, i64 256, i64 256 }
+// CHECK-DAG: internal constant [1 x ptr] [ptr @[[OFFLOAD]]]
+// CHECK-DAG: internal constant [1 x ptr] [ptr @[[RELOAD]]]
+// CHECK-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 -1, i32 3, i32 0 }
+// CHECK-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 -1, i32 4, i32 0 }
 // CHECK-LABEL: define i32 @fsdp_run_step
-// CHECK:         call i32 @fsdp_rt_offload(ptr %0, ptr @[[OFFLOAD]])
-// CHECK:         call i32 @fsdp_rt_reload(ptr %0, ptr @[[RELOAD]])
+// CHECK:         call i32 @fsdp_rt_start(
+// CHECK:         call i32 @fsdp_rt_start(
+// CHECK-NOT:     call i32 @fsdp_rt_wait(
 
 // The start's last fields: event, kind (offload, reload), queue (d2h, h2d).
-// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 0, i32 4, i32 4 }
-// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 1, i32 5, i32 5 }
+// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 0, i32 3, i32 4 }
+// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32 } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 1, i32 4, i32 5 }
 // QUEUE-LABEL: define i32 @fsdp_run_step
 // QUEUE:         call i32 @fsdp_rt_start(
 // QUEUE:         call i32 @fsdp_rt_wait(
 // QUEUE:         call i32 @fsdp_rt_start(
 // QUEUE:         call i32 @fsdp_rt_wait(
-// QUEUE-NOT:     call i32 @fsdp_rt_offload(
 
 // Buffers of the host are guarded in the host's arena: the last field. All of
 // it is filled first and free in the end.

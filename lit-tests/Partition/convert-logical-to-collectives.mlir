@@ -3,7 +3,7 @@
 // RUN: fsdp-opt %t.once --split-input-file --allow-unregistered-dialect --convert-fsdp-logical-to-collectives -o %t.twice && diff %t.once %t.twice
 
 // The shard is cast and then gathered; the member is viewed and then cast back:
-// half the bytes travel. Phase and instance stay.
+// half the bytes travel. The phase stays.
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 4>]
 fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather bf16 reduce f32 numel 128 [
   <"a.w", tensor<2x4xf32> at 0>, <"a.b", tensor<4xf32> at 32>] {trainable, unit = "a"}
@@ -11,7 +11,7 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather bf16 r
 // CHECK-SAME:    (%[[A:.*]]: tensor<32xf32> {fsdp.state = @a.param}, %[[X:.*]]: tensor<f32>) -> (tensor<f32> {fsdp.loss})
 // CHECK:         %[[CAST:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<32xf32>) outs(%{{.*}} : tensor<32xbf16>)
 // CHECK:           arith.truncf
-// CHECK:         %[[W:.*]] = fsdp.all_gather %[[CAST]] on @mesh["shard"] for backward instance 1 : tensor<32xbf16> -> tensor<128xbf16>
+// CHECK:         %[[W:.*]] = fsdp.all_gather %[[CAST]] on @mesh["shard"] for backward : tensor<32xbf16> -> tensor<128xbf16>
 // CHECK:         %[[V:.*]] = fsdp.view %[[W]][32] : tensor<128xbf16> -> tensor<4xbf16>
 // CHECK:         %[[B:.*]] = linalg.generic {{.*}} ins(%[[V]] : tensor<4xbf16>) outs(%{{.*}} : tensor<4xf32>)
 // CHECK:           arith.extf
@@ -22,7 +22,7 @@ fsdp.flat_param @a on @mesh shard ["shard"] replicate [] state f32 gather bf16 r
 // CHECK:         return %[[L]]
 fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
 fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}, %x: tensor<f32>) -> (tensor<f32> {fsdp.loss}) {
-  %u = fsdp.unshard %a for backward instance 1 : <@a, f32> -> <@a, bf16>
+  %u = fsdp.unshard %a for backward : <@a, f32> -> <@a, bf16>
   %b = fsdp.member %u["a.b"] : <@a, bf16> -> tensor<4xf32>
   "test.use"(%b) : (tensor<4xf32>) -> ()
   fsdp.reshard %u : <@a, bf16>

@@ -6,6 +6,6 @@
 
 // CHECK: @fsdp_rt_artifact_entry = constant
 // CHECK: define i32 @fsdp_run_train(ptr %0)
-// CHECK: call i32 @fsdp_rt_all_gather(ptr %0,
+// CHECK: call i32 @fsdp_rt_start(ptr %0,
 // CHECK: call i32 @fsdp_rt_launch(ptr %0,
-// CHECK: call i32 @fsdp_rt_reduce_scatter(ptr %0,
+// CHECK: call i32 @fsdp_rt_start(ptr %0,

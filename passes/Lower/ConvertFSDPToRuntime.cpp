@@ -61,8 +61,8 @@ private:
                       Op attention);
   FailureOr<Descriptor> describe(CollectiveOpInterface op);
   FailureOr<Descriptor> describe(TransferOpInterface op);
-  LogicalResult lowerTransfer(TransferOpInterface op);
-  LogicalResult lowerStart(StartOp op);
+  LogicalResult lowerTransfers(ArrayRef<TransferOpInterface> parts,
+                               StartOp start);
   void lowerPack(PackOp op);
   void lowerReturn(Operation *ret);
 
@@ -360,14 +360,7 @@ FailureOr<Descriptor> StepLowering::describe(CollectiveOpInterface op) {
       "group", int64_t(llvm::find(groups, op.getAxesAttr()) - groups.begin()));
   descriptor.set("dtype", int64_t(*dtype));
   descriptor.set("name", op->getName().stripDialect().str());
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op.getOperation()))
-    descriptor.set("divisor", int64_t(reduce.getDivisor()));
-  else if (auto reduce = dyn_cast<AllReduceOp>(op.getOperation()))
-    descriptor.set("divisor", int64_t(reduce.getDivisor()));
-  else
-    descriptor.set("divisor", int64_t(1));
-  if (auto broadcast = dyn_cast<BroadcastOp>(op.getOperation()))
-    descriptor.set("root", int64_t(broadcast.getRoot()));
+  descriptor.set("divisor", op.getDivisor());
   return descriptor;
 }
 
@@ -383,44 +376,33 @@ FailureOr<Descriptor> StepLowering::describe(TransferOpInterface op) {
   return descriptor;
 }
 
-LogicalResult StepLowering::lowerTransfer(TransferOpInterface op) {
-  FailureOr<Descriptor> descriptor = describe(op);
-  if (failed(descriptor))
-    return failure();
-  call(op->getName().stripDialect(), *descriptor, op.getLoc());
-  return success();
-}
-
-LogicalResult StepLowering::lowerStart(StartOp op) {
-  Descriptor descriptor("start");
-  SmallVector<FlatSymbolRefAttr> parts;
-  for (Operation &part : op.getTransfers()) {
-    FailureOr<Descriptor> transfer = describe(cast<TransferOpInterface>(part));
+/// A start of @parts, which are of one kind: on queue 0, which computes, unless
+/// @start says otherwise.
+LogicalResult StepLowering::lowerTransfers(ArrayRef<TransferOpInterface> parts,
+                                           StartOp start) {
+  TransferOpInterface first = parts.front();
+  SmallVector<FlatSymbolRefAttr> descriptions;
+  for (TransferOpInterface part : parts) {
+    FailureOr<Descriptor> transfer = describe(part);
     if (failed(transfer))
       return failure();
-    parts.push_back(descriptors.createDescriptor(*transfer));
-    int kind =
-        llvm::TypeSwitch<Operation *, int>(&part)
-            .Case<AllGatherOp>([](auto) { return FSDP_RT_ALL_GATHER; })
-            .Case<ReduceScatterOp>([](auto) { return FSDP_RT_REDUCE_SCATTER; })
-            .Case<AllReduceOp>([](auto) { return FSDP_RT_ALL_REDUCE; })
-            .Case<OffloadOp>([](auto) { return FSDP_RT_OFFLOAD; })
-            .Case<ReloadOp>([](auto) { return FSDP_RT_RELOAD; })
-            .Default([](auto) { return FSDP_RT_BROADCAST; });
-    descriptor.set("kind", int64_t(kind));
-    descriptor.set("name", part.getName().stripDialect().str());
+    descriptions.push_back(descriptors.createDescriptor(*transfer));
   }
-  SmallVector<int64_t> after;
-  for (Value token : op.getAfter())
-    after.push_back(token.getDefiningOp<StartOp>().getEvent());
-  descriptor.set("parts", descriptors.createPointerArray(parts));
+  Descriptor descriptor("start");
+  descriptor.set("name", first->getName().stripDialect().str());
+  descriptor.set("kind", int64_t(first.getKind()));
+  descriptor.set("parts", descriptors.createPointerArray(descriptions));
   descriptor.set("part_count", int64_t(parts.size()));
+  SmallVector<int64_t> after;
+  if (start)
+    for (Value token : start.getAfter())
+      after.push_back(token.getDefiningOp<StartOp>().getEvent());
   if (!after.empty())
     descriptor.set("after", descriptors.createArray(after));
   descriptor.set("after_count", int64_t(after.size()));
-  descriptor.set("event", int64_t(op.getEvent()));
-  descriptor.set("queue", int64_t(op.getQueue()));
-  call("start", descriptor, op.getLoc());
+  descriptor.set("event", start ? int64_t(start.getEvent()) : -1);
+  descriptor.set("queue", start ? int64_t(start.getQueue()) : 0);
+  call("start", descriptor, start ? start.getLoc() : first.getLoc());
   return success();
 }
 
@@ -451,9 +433,13 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return lowerLaunch(launch);
   if (auto transfer = dyn_cast<TransferOpInterface>(op))
-    return lowerTransfer(transfer);
+    return lowerTransfers(transfer, /*start=*/{});
   if (auto start = dyn_cast<StartOp>(op))
-    return lowerStart(start);
+    return lowerTransfers(
+        llvm::map_to_vector(
+            start.getTransfers(),
+            [](Operation &part) { return cast<TransferOpInterface>(part); }),
+        start);
   if (auto wait = dyn_cast<WaitOp>(op)) {
     auto start = wait.getToken().getDefiningOp<StartOp>();
     Descriptor descriptor("wait");
@@ -677,7 +663,8 @@ struct ConvertFSDPToRuntime
     std::string kernelCode = getKernelCode(module);
     std::vector<sched::StepProgram> extracted;
     for (auto [program, result] : llvm::zip_equal(programs, lowered)) {
-      if (!writeManifest && !certified.contains(ProgramOp(program).getSymName()))
+      if (!writeManifest &&
+          !certified.contains(ProgramOp(program).getSymName()))
         continue;
       FailureOr<sched::StepProgram> of = extractStepProgram(program);
       if (failed(of))

@@ -97,7 +97,7 @@ struct UnshardPattern : LogicalPattern<UnshardOp> {
                              shardType.clone(op.getType().getElementType()));
     rewriter.replaceOpWithNewOp<AllGatherOp>(
         op, getLocalType(op.getType()), shard, flat.getMeshAttr(),
-        flat.getShardAxes(), op.getPhaseAttr(), op.getInstanceAttr());
+        flat.getShardAxes(), op.getPhaseAttr());
     return success();
   }
 };

@@ -208,7 +208,7 @@ private:
     auto type = flat.getUnshardedType(isFull ? flat.getElementType()
                                              : flat.getParamType());
     auto unshard =
-        UnshardOp::create(builder, first->getLoc(), type, shard, phase, 0);
+        UnshardOp::create(builder, first->getLoc(), type, shard, phase);
     llvm::MapVector<Value, Value> members;
     for (Use &use : uses) {
       Value &member = members[use.param];

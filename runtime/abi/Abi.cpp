@@ -37,28 +37,6 @@ int32_t invoke(attention_backward_call, Context &ctx,
                const fsdp_rt_attention_desc &desc) {
   return ctx.attention(desc, /*backward=*/true);
 }
-int32_t invoke(all_gather_call, Context &ctx,
-               const fsdp_rt_collective_desc &desc) {
-  return ctx.collective(CollectiveKind::AllGather, desc);
-}
-int32_t invoke(reduce_scatter_call, Context &ctx,
-               const fsdp_rt_collective_desc &desc) {
-  return ctx.collective(CollectiveKind::ReduceScatter, desc);
-}
-int32_t invoke(all_reduce_call, Context &ctx,
-               const fsdp_rt_collective_desc &desc) {
-  return ctx.collective(CollectiveKind::AllReduce, desc);
-}
-int32_t invoke(broadcast_call, Context &ctx,
-               const fsdp_rt_collective_desc &desc) {
-  return ctx.collective(CollectiveKind::Broadcast, desc);
-}
-int32_t invoke(offload_call, Context &ctx, const fsdp_rt_host_copy_desc &desc) {
-  return ctx.hostCopy(FSDP_RT_OFFLOAD, desc);
-}
-int32_t invoke(reload_call, Context &ctx, const fsdp_rt_host_copy_desc &desc) {
-  return ctx.hostCopy(FSDP_RT_RELOAD, desc);
-}
 int32_t invoke(start_call, Context &ctx, const fsdp_rt_start_desc &desc) {
   return ctx.start(desc);
 }

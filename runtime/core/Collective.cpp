@@ -13,7 +13,7 @@
 
 namespace fsdp::rt {
 
-Status checkCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
+Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                        int rank, int ranks, int64_t arenaBytes) {
   if (!isDtype(desc.dtype))
     return Status::internal("expected an element type, got " +
@@ -24,9 +24,8 @@ Status checkCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
     return Status::internal("expected 0 to " + std::to_string(arenaBytes) +
                             " elements, got " + std::to_string(desc.count));
   int64_t bytes = desc.count * size;
-  int64_t srcBytes =
-      kind == CollectiveKind::ReduceScatter ? bytes * ranks : bytes;
-  int64_t dstBytes = kind == CollectiveKind::AllGather ? bytes * ranks : bytes;
+  int64_t srcBytes = kind == FSDP_RT_REDUCE_SCATTER ? bytes * ranks : bytes;
+  int64_t dstBytes = kind == FSDP_RT_ALL_GATHER ? bytes * ranks : bytes;
   auto inArena = [&](int64_t offset, int64_t length) {
     return offset >= 0 && length <= arenaBytes - offset && offset % size == 0;
   };
@@ -39,17 +38,13 @@ Status checkCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
     return Status::internal("expected operands inside the arena of " +
                             std::to_string(arenaBytes) + " bytes, " +
                             operands());
-  if (kind == CollectiveKind::Broadcast &&
-      (desc.root < 0 || desc.root >= ranks))
-    return Status::internal("expected a root below " + std::to_string(ranks) +
-                            ", got " + std::to_string(desc.root));
 
   // Of the larger side, this rank's own part may be the smaller side.
   int64_t own = rank * bytes;
-  bool isApart = kind == CollectiveKind::AllGather
+  bool isApart = kind == FSDP_RT_ALL_GATHER
                      ? desc.src == desc.dst + own ||
                            !clash(desc.src, bytes, desc.dst, dstBytes)
-                 : kind == CollectiveKind::ReduceScatter
+                 : kind == FSDP_RT_REDUCE_SCATTER
                      ? desc.dst == desc.src + own ||
                            !clash(desc.src, srcBytes, desc.dst, bytes)
                      : !clash(desc.src, bytes, desc.dst, bytes);
@@ -59,32 +54,41 @@ Status checkCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
   return Status::ok();
 }
 
-Status runCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
+Status runCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                      Communicator &group, char *arena) {
   auto dtype = static_cast<Dtype>(desc.dtype);
   const char *src = arena + desc.src;
   char *dst = arena + desc.dst;
   int64_t bytes = desc.count * dtypeSize(dtype);
   switch (kind) {
-  case CollectiveKind::AllGather:
+  case FSDP_RT_ALL_GATHER:
     return group.allGather(src, dst, bytes);
-  case CollectiveKind::ReduceScatter:
+  case FSDP_RT_REDUCE_SCATTER:
     return group.reduceScatter(src, dst, desc.count, dtype, desc.divisor);
-  case CollectiveKind::AllReduce:
+  case FSDP_RT_ALL_REDUCE:
     return group.allReduce(src, dst, desc.count, dtype, desc.divisor);
-  case CollectiveKind::Broadcast:
-    return group.broadcast(src, dst, bytes, desc.root);
   }
   return Status::internal("expected a kind of collective, got " +
-                          std::to_string(static_cast<int>(kind)));
+                          std::to_string(kind));
 }
 
-int64_t collectiveBytes(CollectiveKind kind,
-                        const fsdp_rt_collective_desc &desc, int rank,
+Status runCollectives(int32_t kind, const fsdp_rt_collective_desc *const *parts,
+                      int64_t count, Communicator &group, char *arena,
+                      int64_t &waited) {
+  int64_t before = group.waitNanoseconds();
+  Status status;
+  group.beginTogether();
+  for (int64_t i = 0; i < count && status.isOk(); ++i)
+    status = runCollective(kind, *parts[i], group, arena);
+  group.endTogether();
+  waited = group.waitNanoseconds() - before;
+  return status;
+}
+
+int64_t collectiveBytes(int32_t kind, const fsdp_rt_collective_desc &desc,
                         int ranks) {
-  return collectiveBytes(
-      kind, ranks, desc.count, dtypeSize(static_cast<Dtype>(desc.dtype)),
-      kind == CollectiveKind::Broadcast && rank == desc.root);
+  return collectiveBytes(kind, ranks, desc.count,
+                         dtypeSize(static_cast<Dtype>(desc.dtype)));
 }
 
 } // namespace fsdp::rt

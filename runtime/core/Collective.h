@@ -18,19 +18,24 @@
 namespace fsdp::rt {
 
 /// Whether `desc` is one that runCollective() may run on rank `rank` of a group
-/// of `ranks`, in an arena of `arenaBytes`: element type, root, and operands
+/// of `ranks`, in an arena of `arenaBytes`: element type, and operands
 /// that lie in the arena, apart or in place. Allocates only to refuse.
-Status checkCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
+Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                        int rank, int ranks, int64_t arenaBytes);
 
 /// Of one that checkCollective() accepts; blocks until this rank's part is
 /// done.
-Status runCollective(CollectiveKind kind, const fsdp_rt_collective_desc &desc,
+Status runCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                      Communicator &group, char *arena);
 
+/// Those of `parts`, of one group, issued together. `waited`: nanoseconds in
+/// which other ranks had not come to them, or were not done.
+Status runCollectives(int32_t kind, const fsdp_rt_collective_desc *const *parts,
+                      int64_t count, Communicator &group, char *arena,
+                      int64_t &waited);
+
 /// collectiveBytes() of one that checkCollective() accepts.
-int64_t collectiveBytes(CollectiveKind kind,
-                        const fsdp_rt_collective_desc &desc, int rank,
+int64_t collectiveBytes(int32_t kind, const fsdp_rt_collective_desc &desc,
                         int ranks);
 
 /// Whether ranges of the arena overlap without being the same bytes.

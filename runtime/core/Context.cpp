@@ -323,7 +323,7 @@ int32_t Context::attention(const fsdp_rt_attention_desc &desc, bool backward) {
   return 0;
 }
 
-Status Context::checkPart(CollectiveKind kind,
+Status Context::checkPart(int32_t kind,
                           const fsdp_rt_collective_desc &desc) const {
   auto groups = static_cast<int64_t>(options_.groups.size());
   if (desc.group < 0 || desc.group >= groups)
@@ -337,70 +337,20 @@ Status Context::checkPart(CollectiveKind kind,
                          arena_.size());
 }
 
-int64_t Context::count(CollectiveKind kind,
-                       const fsdp_rt_collective_desc &desc) {
-  const Communicator &group = *groupOf(desc.group);
-  int64_t moved = collectiveBytes(kind, desc, group.rank(), group.size());
-  CollectiveCounter &counter =
-      counters_.groups[desc.group][static_cast<int>(kind)];
+int64_t Context::count(int32_t kind, const fsdp_rt_collective_desc &desc) {
+  int64_t moved = collectiveBytes(kind, desc, groupOf(desc.group)->size());
+  TransferCounter &counter = counters_.groups[desc.group][kind];
   ++counter.calls;
   counter.bytes += moved;
   return moved;
 }
 
-int32_t Context::collective(CollectiveKind kind,
-                            const fsdp_rt_collective_desc &desc) {
-  if (hasTransferFailed())
-    return failOfTransfer();
-  Status status;
-  if (queues_)
-    status = Status::internal("expected start in a program with queues, got a "
-                              "collective call");
-  else
-    status = checkPart(kind, desc);
-  if (status)
-    return fail(status.withContext(callName(collectiveName(kind), desc.name)));
-  Communicator &group = *communicators_[desc.group];
-  int64_t waited = group.waitNanoseconds();
-  int64_t begin = nowNanoseconds();
-  if (Status s = runCollective(kind, desc, group, arena_.data()))
-    return fail(std::move(s));
-  int64_t end = nowNanoseconds();
-  waited = group.waitNanoseconds() - waited;
-  counters_.lastStep.waiting += waited;
-  counters_.lastStep.communication += end - begin - waited;
-  record({&desc, desc.name, CallKind::Collective, 0, begin, end, waited,
-          count(kind, desc), 0, 0, static_cast<int32_t>(kind)});
-  return 0;
-}
-
 int64_t Context::count(int32_t kind, const fsdp_rt_host_copy_desc &desc) {
-  CollectiveCounter &counter =
+  TransferCounter &counter =
       kind == FSDP_RT_OFFLOAD ? counters_.offloads : counters_.reloads;
   ++counter.calls;
   counter.bytes += desc.bytes;
   return desc.bytes;
-}
-
-int32_t Context::hostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc) {
-  if (hasTransferFailed())
-    return failOfTransfer();
-  Status status;
-  if (queues_)
-    status = Status::internal("expected start in a program with queues, got a "
-                              "call of the copy");
-  else
-    status = checkHostCopy(kind, desc, memory());
-  if (status)
-    return fail(status.withContext(callName(hostCopyName(kind), desc.name)));
-  int64_t begin = nowNanoseconds();
-  runHostCopy(kind, desc, memory(), &pool_);
-  world_.crossHostLink(kind, desc.bytes, begin);
-  int64_t end = nowNanoseconds();
-  counters_.lastStep.communication += end - begin;
-  record({&desc, desc.name, CallKind::HostCopy, 0, begin, end, 0,
-          count(kind, desc), 0, 0, kind});
-  return 0;
 }
 
 static Status ofPart(int64_t i, Status status) {
@@ -423,7 +373,7 @@ Status Context::checkParts(const fsdp_rt_start_desc &desc) const {
   for (int64_t i = 0; i < desc.part_count; ++i) {
     if (!parts[i])
       return ofPart(i, Status::internal("expected a collective, got null"));
-    if (Status s = checkPart(static_cast<CollectiveKind>(desc.kind), *parts[i]))
+    if (Status s = checkPart(desc.kind, *parts[i]))
       return ofPart(i, std::move(s));
     if (parts[i]->group != parts[0]->group)
       return ofPart(i, Status::internal("expected group " +
@@ -435,10 +385,18 @@ Status Context::checkParts(const fsdp_rt_start_desc &desc) const {
 }
 
 Status Context::checkStart(const fsdp_rt_start_desc &desc) const {
-  if (!queues_)
+  bool isInOrder = desc.queue == FSDP_RT_QUEUE_COMPUTE;
+  if (!isInOrder && !queues_)
     return Status::internal("expected a manifest with events, got none");
-  if ((desc.kind < 0 || desc.kind >= numCollectiveKinds) &&
-      !isHostCopy(desc.kind))
+  if (isInOrder && queues_)
+    return Status::internal(
+        "expected a queue that the manifest names, got the computation's");
+  if (isInOrder && (desc.event != -1 || desc.after_count != 0))
+    return Status::internal("expected no events of a transfer in the order of "
+                            "the computation, got event " +
+                            std::to_string(desc.event) + " after " +
+                            std::to_string(desc.after_count));
+  if (!transferName(desc.kind))
     return Status::internal("expected a kind of transfer, got " +
                             std::to_string(desc.kind));
   if (!desc.parts || desc.part_count < 1)
@@ -457,18 +415,52 @@ int64_t Context::count(const fsdp_rt_start_desc &desc) {
   }
   auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
   for (int64_t i = 0; i < desc.part_count; ++i)
-    moved += count(static_cast<CollectiveKind>(desc.kind), *parts[i]);
+    moved += count(desc.kind, *parts[i]);
   return moved;
+}
+
+/// Runs the transfers of a start of queue 0 and sets @waited to the nanoseconds
+/// in which other ranks had not come to them.
+Status Context::runParts(const fsdp_rt_start_desc &desc, int64_t bytes,
+                         int64_t begin, int64_t &waited) {
+  if (isHostCopy(desc.kind)) {
+    auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
+    for (int64_t i = 0; i < desc.part_count; ++i)
+      runHostCopy(desc.kind, *parts[i], memory(), &pool_);
+    world_.crossHostLink(desc.kind, bytes, begin);
+    return Status::ok();
+  }
+  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  return runCollectives(desc.kind, parts, desc.part_count,
+                        *communicators_[parts[0]->group], arena_.data(),
+                        waited);
+}
+
+Status Context::runInOrder(const fsdp_rt_start_desc &desc) {
+  int64_t begin = nowNanoseconds(), waited = 0, bytes = count(desc);
+  if (Status s = runParts(desc, bytes, begin, waited))
+    return s;
+  int64_t end = nowNanoseconds();
+  counters_.lastStep.waiting += waited;
+  counters_.lastStep.communication += end - begin - waited;
+  CallKind kind =
+      isHostCopy(desc.kind) ? CallKind::HostCopy : CallKind::Collective;
+  record({&desc, desc.name, kind, 0, begin, end, waited, bytes, 0,
+          FSDP_RT_QUEUE_COMPUTE, desc.kind, begin});
+  return Status::ok();
 }
 
 int32_t Context::start(const fsdp_rt_start_desc &desc) {
   if (hasTransferFailed())
     return failOfTransfer();
-  Status status = checkStart(desc);
-  if (status.isOk())
-    status = queues_->start(desc, count(desc));
-  if (status)
-    return fail(status.withContext(callName("start", desc.name)));
+  if (Status s = checkStart(desc))
+    return fail(s.withContext(callName("start", desc.name)));
+  if (desc.queue == FSDP_RT_QUEUE_COMPUTE) {
+    Status status = runInOrder(desc);
+    return status.isOk() ? 0 : fail(std::move(status));
+  }
+  if (Status s = queues_->start(desc, count(desc)))
+    return fail(s.withContext(callName("start", desc.name)));
   if (queues_->hasThreads())
     return 0;
   if (hasTransferFailed())

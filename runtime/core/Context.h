@@ -126,9 +126,6 @@ public:
   int32_t launch(const fsdp_rt_launch_desc &desc);
   int32_t matmul(const fsdp_rt_matmul_desc &desc);
   int32_t attention(const fsdp_rt_attention_desc &desc, bool backward);
-  int32_t collective(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
-  /// `kind`: FSDP_RT_OFFLOAD or FSDP_RT_RELOAD.
-  int32_t hostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc);
   int32_t start(const fsdp_rt_start_desc &desc);
   int32_t wait(const fsdp_rt_wait_desc &desc);
   int32_t copy(const fsdp_rt_copy_desc &desc);
@@ -150,13 +147,16 @@ private:
   RankMemory memory() const {
     return {arena_.data(), arena_.size(), host_.data(), host_.size()};
   }
-  Status checkPart(CollectiveKind kind,
-                   const fsdp_rt_collective_desc &desc) const;
+  Status checkPart(int32_t kind, const fsdp_rt_collective_desc &desc) const;
   Status checkParts(const fsdp_rt_start_desc &desc) const;
   Status checkHostCopies(const fsdp_rt_start_desc &desc) const;
   Status checkStart(const fsdp_rt_start_desc &desc) const;
+  /// Runs transfers of queue 0.
+  Status runInOrder(const fsdp_rt_start_desc &desc);
+  Status runParts(const fsdp_rt_start_desc &desc, int64_t bytes, int64_t begin,
+                  int64_t &waited);
   /// Counts a collective, a copy, or what a start gives out; returns its bytes.
-  int64_t count(CollectiveKind kind, const fsdp_rt_collective_desc &desc);
+  int64_t count(int32_t kind, const fsdp_rt_collective_desc &desc);
   int64_t count(int32_t kind, const fsdp_rt_host_copy_desc &desc);
   int64_t count(const fsdp_rt_start_desc &desc);
   bool inArena(int64_t offset, int64_t bytes) const;

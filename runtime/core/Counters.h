@@ -8,34 +8,15 @@
 #ifndef FSDP_RT_CORE_COUNTERS_H
 #define FSDP_RT_CORE_COUNTERS_H
 
+#include "core/Transfers.h"
+
 #include <array>
 #include <cstdint>
 #include <vector>
 
 namespace fsdp::rt {
 
-/// The collectives of abi.def, in its order.
-enum class CollectiveKind : int {
-  AllGather = 0,
-  ReduceScatter = 1,
-  AllReduce = 2,
-  Broadcast = 3,
-};
-constexpr int numCollectiveKinds = 4;
-
-/// The manifest's name of a kind: "all_gather", ...
-const char *collectiveName(CollectiveKind kind);
-
-/// Bytes that one rank of a group of `ranks` must receive (or send) for one
-/// collective of `count` elements of `elementBytes` bytes:
-///   all_gather, reduce_scatter   (ranks - 1) * count
-///   all_reduce                   2 * (ranks - 1) * ceil(count / ranks)
-///   broadcast                    count, and nothing on the root
-/// elements each.
-int64_t collectiveBytes(CollectiveKind kind, int64_t ranks, int64_t count,
-                        int64_t elementBytes, bool isRoot);
-
-struct CollectiveCounter {
+struct TransferCounter {
   int64_t calls = 0;
   int64_t bytes = 0;
 };
@@ -64,9 +45,9 @@ struct Counters {
   StepTimes lastStep;
   StepTimes allSteps;
   /// Copies to the host and back: totals over all steps.
-  CollectiveCounter offloads, reloads;
+  TransferCounter offloads, reloads;
   /// groups[g][kind]: totals over all steps, by the manifest's group.
-  std::vector<std::array<CollectiveCounter, numCollectiveKinds>> groups;
+  std::vector<std::array<TransferCounter, numTransferKinds>> groups;
 };
 
 } // namespace fsdp::rt

@@ -26,10 +26,6 @@ Sides sidesOf(int32_t kind) {
 
 } // namespace
 
-const char *hostCopyName(int32_t kind) {
-  return kind == FSDP_RT_OFFLOAD ? "offload" : "reload";
-}
-
 Status checkHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc,
                      const RankMemory &memory) {
   Sides sides = sidesOf(kind);

@@ -14,6 +14,7 @@
 #define FSDP_RT_CORE_HOSTCOPY_H
 
 #include "core/Status.h"
+#include "core/Transfers.h"
 #include "fsdp-rt/abi.h"
 
 #include <cstdint>
@@ -37,14 +38,6 @@ struct RankMemory {
     return memory == FSDP_RT_HOST ? hostBytes : deviceBytes;
   }
 };
-
-/// Whether transfers of this fsdp_rt_transfer_kind are such copies.
-inline bool isHostCopy(int32_t kind) {
-  return kind == FSDP_RT_OFFLOAD || kind == FSDP_RT_RELOAD;
-}
-
-/// "offload" or "reload".
-const char *hostCopyName(int32_t kind);
 
 /// Whether `desc` is one that runHostCopy() may run: both sides lie in their
 /// arenas. Allocates only to refuse.

@@ -46,11 +46,11 @@ struct CallRecord {
   /// Operands read once and results written once; a collective's bytes.
   int64_t bytes;
   int64_t flops;
-  /// Of a transfer: its fsdp_rt_queue, and then the site is a start; else 0.
+  /// Of a transfer, whose site is a start: its fsdp_rt_queue.
   int32_t queue = 0;
   /// Of a collective or a copy to or from the host: fsdp_rt_transfer_kind.
   int32_t transfer = 0;
-  /// Of a transfer: when the step gave it to its queue.
+  /// Of a transfer: when the program gave it to its queue.
   int64_t given = 0;
 };
 

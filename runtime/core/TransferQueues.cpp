@@ -22,23 +22,6 @@ namespace fsdp::rt {
 
 namespace {
 
-constexpr const char *queueNames[] = {nullptr,      "all_gather", "reduce",
-                                      "all_reduce", "d2h",        "h2d"};
-constexpr int32_t numQueues = 6; // the computation, 0, included
-
-/// The only queues of copies, which run nothing else.
-constexpr bool isCopyQueue(int32_t queue) {
-  return queue == FSDP_RT_QUEUE_D2H || queue == FSDP_RT_QUEUE_H2D;
-}
-
-bool runsOn(int32_t kind, int32_t queue) {
-  if (kind == FSDP_RT_OFFLOAD)
-    return queue == FSDP_RT_QUEUE_D2H;
-  if (kind == FSDP_RT_RELOAD)
-    return queue == FSDP_RT_QUEUE_H2D;
-  return !isCopyQueue(queue);
-}
-
 int64_t powerOfTwo(int64_t atLeast) {
   int64_t power = 1;
   while (power < atLeast)
@@ -62,17 +45,6 @@ Status checkArguments(int64_t events, const std::vector<int32_t> &queues) {
 }
 
 } // namespace
-
-const char *queueName(int32_t queue) {
-  return queue > 0 && queue < numQueues ? queueNames[queue] : nullptr;
-}
-
-std::optional<int32_t> queueFromName(const std::string &name) {
-  for (int32_t queue = 1; queue < numQueues; ++queue)
-    if (name == queueNames[queue])
-      return queue;
-  return std::nullopt;
-}
 
 Result<QueueThreads> parseQueueThreads(const std::string &text) {
   if (text == "auto")
@@ -138,7 +110,7 @@ TransferQueues::openLane(const QueueOptions &options, bool communicates) {
 /// Copies need nobody else: they have no communicators.
 Status TransferQueues::openLanes(const QueueOptions &options) {
   for (int32_t queue : options.queues) {
-    bool communicates = !isCopyQueue(queue);
+    bool communicates = isCollectiveQueue(queue);
     if (!hasThreads() && communicates && collectives_) {
       laneOf_[queue] = collectives_;
       continue;
@@ -195,8 +167,8 @@ Status TransferQueues::start(const fsdp_rt_start_desc &desc, int64_t bytes) {
     return Status::internal("expected a queue that the manifest names, got " +
                             std::to_string(desc.queue));
   if (!runsOn(desc.kind, desc.queue))
-    return Status::internal("expected a queue of transfers of kind " +
-                            std::to_string(desc.kind) + ", got " +
+    return Status::internal(std::string("expected a queue of ") +
+                            transferName(desc.kind) + ", got " +
                             queueName(desc.queue));
   auto isEvent = [&](int64_t event) {
     return event >= 0 && event < eventCount_;
@@ -370,15 +342,9 @@ Status TransferQueues::runCollectives(Lane &lane,
                                       const fsdp_rt_start_desc &desc) {
   auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
   Communicator &group = *lane.communicators[parts[0]->group];
-  int64_t waited = group.waitNanoseconds();
-  Status status;
-  group.beginTogether();
-  for (int64_t i = 0; i < desc.part_count && status.isOk(); ++i)
-    status = runCollective(static_cast<CollectiveKind>(desc.kind), *parts[i],
-                           group, memory_.device);
-  group.endTogether();
-  events_[desc.event].record.waiting = group.waitNanoseconds() - waited;
-  return status;
+  return fsdp::rt::runCollectives(desc.kind, parts, desc.part_count, group,
+                                  memory_.device,
+                                  events_[desc.event].record.waiting);
 }
 
 void TransferQueues::runHostCopies(const fsdp_rt_start_desc &desc) {

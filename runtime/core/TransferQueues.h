@@ -45,10 +45,6 @@ namespace fsdp::rt {
 /// Events of a program, at most.
 constexpr int64_t maxEvents = 1 << 20;
 
-/// The manifest's name of a queue, "all_gather", ...; null where there is none.
-const char *queueName(int32_t queue);
-std::optional<int32_t> queueFromName(const std::string &name);
-
 /// Whether queues have threads. Auto: where that can gain something.
 enum class QueueThreads { Auto, Off, On };
 
@@ -76,7 +72,7 @@ struct QueueOptions {
 /// What became of one transfer.
 struct TransferRecord {
   const fsdp_rt_start_desc *desc = nullptr;
-  /// All its parts: CollectiveCounter's bytes.
+  /// All its parts: TransferCounter's bytes.
   int64_t bytes = 0;
   /// When the step gave it out and when it ran, in nowNanoseconds(), and how
   /// much of that was waiting for other ranks.

@@ -46,7 +46,7 @@ Json timesOf(const StepTimes &times) {
           {"transfers_ns", times.transfers}};
 }
 
-Json counterOf(const CollectiveCounter &counter) {
+Json counterOf(const TransferCounter &counter) {
   return {{"calls", counter.calls}, {"bytes", counter.bytes}};
 }
 
@@ -97,22 +97,7 @@ const char *kernelName(int32_t kind) {
   case FSDP_RT_RELOAD:
     return "Memcpy HtoD";
   }
-  return "ncclDevKernel_Broadcast";
-}
-
-/// The queue of what a program without queues calls.
-int32_t queueOf(int32_t kind) {
-  switch (kind) {
-  case FSDP_RT_ALL_GATHER:
-    return FSDP_RT_QUEUE_ALL_GATHER;
-  case FSDP_RT_REDUCE_SCATTER:
-    return FSDP_RT_QUEUE_REDUCE;
-  case FSDP_RT_OFFLOAD:
-    return FSDP_RT_QUEUE_D2H;
-  case FSDP_RT_RELOAD:
-    return FSDP_RT_QUEUE_H2D;
-  }
-  return FSDP_RT_QUEUE_ALL_REDUCE;
+  return "unknown";
 }
 
 /// As MLIR writes it.
@@ -255,26 +240,19 @@ private:
   }
 
   void addCollective(Json &args, const CallRecord &call) const {
-    const fsdp_rt_collective_desc *first;
+    auto &start = *static_cast<const fsdp_rt_start_desc *>(call.site);
+    auto parts =
+        static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
     int64_t bytes = 0;
-    if (call.queue) {
-      auto &start = *static_cast<const fsdp_rt_start_desc *>(call.site);
-      auto parts =
-          static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
-      first = parts[0];
-      for (int64_t i = 0; i < start.part_count; ++i)
-        bytes += wholeBytes(*parts[i], call.transfer);
-    } else {
-      first = static_cast<const fsdp_rt_collective_desc *>(call.site);
-      bytes = wholeBytes(*first, call.transfer);
-    }
+    for (int64_t i = 0; i < start.part_count; ++i)
+      bytes += wholeBytes(*parts[i], call.transfer);
     args["bytes"] = bytes;
-    args["Group size"] = groupSize(first->group);
-    args["dtype"] = typeName(first->dtype);
+    args["Group size"] = groupSize(parts[0]->group);
+    args["dtype"] = typeName(parts[0]->dtype);
   }
 
   void addTransfer(Json &args, const CallRecord &call, int64_t correlation) {
-    // What a transfer without a queue would be, if it had been started.
+    // What a transfer in the order of the computation would be elsewhere.
     int64_t event = transfers_++;
     if (call.queue)
       event = static_cast<const fsdp_rt_start_desc *>(call.site)->event;
@@ -396,10 +374,10 @@ Status writeProfile(const std::string &path, int rank, const Context &context) {
   const Counters &counters = context.counters();
   Json groups = Json::array();
   for (size_t g = 0; g < counters.groups.size(); ++g)
-    for (int k = 0; k < numCollectiveKinds; ++k)
+    for (int k = 0; k < numTransferKinds; ++k)
       if (counters.groups[g][k].calls > 0)
         groups.push_back({{"group", g},
-                          {"kind", collectiveName(CollectiveKind(k))},
+                          {"kind", transferName(k)},
                           {"calls", counters.groups[g][k].calls},
                           {"bytes", counters.groups[g][k].bytes}});
   Json profile = {{"rank", rank},

@@ -146,12 +146,11 @@ TEST_F(AnalyticCostTest, ABucketNeverCostsMoreThanItsAtoms) {
 }
 
 TEST_F(AnalyticCostTest, CopiesToTheHost) {
-  TransferCost down =
-      model.transfer({TransferKind::DeviceToHost, {25'000'000}, {}});
+  TransferCost down = model.transfer({TransferKind::Offload, {25'000'000}, {}});
   EXPECT_EQ(down.latency, 10 * kMicrosecond);
   EXPECT_EQ(down.work, 1000 * kMicrosecond);
   EXPECT_EQ(down.link, Link::DeviceToHost);
-  TransferKey up{TransferKind::HostToDevice, {25'000'000}, {}};
+  TransferKey up{TransferKind::Reload, {25'000'000}, {}};
   EXPECT_EQ(model.transfer(up).link, Link::HostToDevice);
   AnalyticCost shared = make(
       replaced("\"latency_us\": 10", "\"latency_us\": 10, \"duplex\": false"));
@@ -216,7 +215,7 @@ TEST_F(AnalyticCostTest, RoutesSayHowAndWhatTheLinkGives) {
     EXPECT_EQ(route.algorithm, "");
     EXPECT_EQ(route.bandwidth, 0);
   }
-  TransferRoute copy = routeOf(model, TransferKind::DeviceToHost, 1024, {});
+  TransferRoute copy = routeOf(model, TransferKind::Offload, 1024, {});
   EXPECT_EQ(copy.algorithm, "copy");
   EXPECT_EQ(copy.bandwidth, 25e9);
 

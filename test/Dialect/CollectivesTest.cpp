@@ -32,7 +32,7 @@ TEST_F(CollectivesTest, AllGatherReceivesWhatOthersHold) {
                                        ": tensor<6x2xf32> -> tensor<24x2xf32>");
   EXPECT_EQ(op.getTrafficBytes(4), 3 * 12 * 4);
   EXPECT_EQ(op.getTrafficBytes(1), 0);
-  EXPECT_TRUE(op.isIdentityOnOneRank());
+  EXPECT_EQ(op.getDivisor(), 1);
 }
 
 TEST_F(CollectivesTest, ReduceScatterReceivesItsPartFromOthers) {
@@ -40,7 +40,7 @@ TEST_F(CollectivesTest, ReduceScatterReceivesItsPartFromOthers) {
       parseOp("tensor<24xbf16>", "fsdp.reduce_scatter %a on @mesh[\"shard\"] : "
                                  "tensor<24xbf16> -> tensor<6xbf16>");
   EXPECT_EQ(op.getTrafficBytes(4), 3 * 6 * 2);
-  EXPECT_TRUE(op.isIdentityOnOneRank());
+  EXPECT_EQ(op.getDivisor(), 1);
 }
 
 TEST_F(CollectivesTest, AllReduceCountsTwoRoundsOfRoundedParts) {
@@ -49,14 +49,7 @@ TEST_F(CollectivesTest, AllReduceCountsTwoRoundsOfRoundedParts) {
   EXPECT_EQ(op.getTrafficBytes(4), 2 * 3 * 3 * 4);
   EXPECT_EQ(op.getTrafficBytes(1), 0);
   // It still divides.
-  EXPECT_FALSE(op.isIdentityOnOneRank());
-}
-
-TEST_F(CollectivesTest, BroadcastReceivesTheWhole) {
-  auto op = parseOp("tensor<10xi1>", "fsdp.broadcast %a from 3 on "
-                                     "@mesh[\"shard\"] : tensor<10xi1>");
-  EXPECT_EQ(op.getTrafficBytes(4), 10);
-  EXPECT_EQ(op.getTrafficBytes(1), 0);
+  EXPECT_EQ(op.getDivisor(), 8);
 }
 
 TEST_F(CollectivesTest, AxesCanBeReplaced) {
@@ -80,8 +73,7 @@ TEST_F(CollectivesTest, NoEffectsAndNoSpeculation) {
         "tensor<32xf32>",
         "fsdp.reduce_scatter %a on @mesh[\"shard\"] : tensor<8xf32> -> "
         "tensor<2xf32>",
-        "fsdp.all_reduce %a on @mesh[\"shard\"] : tensor<8xf32>",
-        "fsdp.broadcast %a from 0 on @mesh[\"shard\"] : tensor<8xf32>"}) {
+        "fsdp.all_reduce %a on @mesh[\"shard\"] : tensor<8xf32>"}) {
     auto op = parseOp("tensor<8xf32>", text);
     EXPECT_TRUE(isMemoryEffectFree(op)) << text.str();
     EXPECT_TRUE(isOpTriviallyDead(op)) << text.str();

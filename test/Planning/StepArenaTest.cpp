@@ -72,8 +72,8 @@ struct Writer {
     op.transfer = p.transfers.size();
     StepTransfer &transfer = p.transfers.emplace_back();
     transfer.kind = queue == Queue::AllReduce ? TransferKind::AllReduce
-                    : queue == Queue::D2H     ? TransferKind::DeviceToHost
-                    : queue == Queue::H2D     ? TransferKind::HostToDevice
+                    : queue == Queue::D2H     ? TransferKind::Offload
+                    : queue == Queue::H2D     ? TransferKind::Reload
                                               : TransferKind::AllGather;
     if (!transfer.isCopy())
       transfer.group = 0;

@@ -413,9 +413,9 @@ struct BytesCost : ConstantCost {
     int64_t bytes = 0;
     for (int64_t atom : key.atomBytes)
       bytes += atom;
-    if (key.kind == TransferKind::DeviceToHost)
+    if (key.kind == TransferKind::Offload)
       return {10, copyTime * bytes, Link::DeviceToHost};
-    if (key.kind == TransferKind::HostToDevice)
+    if (key.kind == TransferKind::Reload)
       return {10, copyTime * bytes, Link::HostToDevice};
     return {400, 12 * bytes, Link::Intra};
   }

@@ -153,14 +153,13 @@ Id StepMutant::offload(Id first, Id second) {
     int64_t bytes = p.values[from].bytes;
     there.push_back(addHostValue(p.hostBytes, bytes));
     p.hostBytes += bytes;
-    start("offload", Queue::D2H, TransferKind::DeviceToHost, {from},
-          {there.back()});
+    start("offload", Queue::D2H, TransferKind::Offload, {from}, {there.back()});
   }
   Id out = events - 2, back = value();
   bool knows = pick(2);
   if (knows)
     addWait(out);
-  start("reload", Queue::H2D, TransferKind::HostToDevice, {there[0]}, {back});
+  start("reload", Queue::H2D, TransferKind::Reload, {there[0]}, {back});
   if (!knows)
     p.ops.back().after = {out};
   addWait(events - 1);

@@ -61,7 +61,9 @@ TEST(StepProgram, rulesAreChecked) {
        "op 2: expected bytes inside of value 3"},
       {[](StepProgram &p) { p.values[0].bytes += 1; },
        "value 0: expected it inside of buffer 0"},
-      {[](StepProgram &p) { p.values[0].parts = {{1, 90, 20}}; },
+      {[](StepProgram &p) {
+         p.values[0].parts = {{1, 90, 20}};
+       },
        "value 0: expected parts of other values without parts inside of it, "
        "by offset and apart"},
       {[](StepProgram &p) {
@@ -73,19 +75,19 @@ TEST(StepProgram, rulesAreChecked) {
        "by offset and apart"},
       {[](StepProgram &p) { p.transfers[0].group = 1; },
        "transfer 0: expected a group of a collective, got 1"},
-      {[](StepProgram &p) { p.transfers[0].kind = TransferKind::DeviceToHost; },
+      {[](StepProgram &p) { p.transfers[0].kind = TransferKind::Offload; },
        "transfer 0: expected no group of a copy, got 0"},
       {[](StepProgram &p) { p.buffers[p.values[3].buffer].isHost = true; },
        "op 2: value 3: expected it in the device's memory"},
       {[](StepProgram &p) {
-         p.transfers[0] = {TransferKind::DeviceToHost, {4}};
+         p.transfers[0] = {TransferKind::Offload, {4}};
          p.ops[0].queue = Queue::D2H;
        },
        "op 0: value 4: expected it in the host's memory"},
       {[](StepProgram &p) {
-         p.transfers[0] = {TransferKind::DeviceToHost, {4}};
+         p.transfers[0] = {TransferKind::Offload, {4}};
        },
-       "op 0: expected copies on the queues of copies, got all_gather"},
+       "op 0: expected a queue of offload, got all_gather"},
   };
   for (const Case &c : cases) {
     StepProgram program = makeTwoUnitStep();

@@ -283,13 +283,13 @@ protected:
     addValue(24, 8);    // v5
     addValue(32, 8);    // v6
     addLaunch("make", {}, {0, 1});
-    addStart("offload", Queue::D2H, TransferKind::DeviceToHost, 0, 0, 2);
-    addStart("offload", Queue::D2H, TransferKind::DeviceToHost, 1, 1, 3);
+    addStart("offload", Queue::D2H, TransferKind::Offload, 0, 0, 2);
+    addStart("offload", Queue::D2H, TransferKind::Offload, 1, 1, 3);
     addLaunch("other", {}, {6});
     addWait(0);
     addWait(1);
-    addStart("reload", Queue::H2D, TransferKind::HostToDevice, 2, 2, 4);
-    addStart("reload", Queue::H2D, TransferKind::HostToDevice, 3, 3, 5);
+    addStart("reload", Queue::H2D, TransferKind::Reload, 2, 2, 4);
+    addStart("reload", Queue::H2D, TransferKind::Reload, 3, 3, 5);
     addWait(2);
     addWait(3);
     p.results = {range(4), range(5), range(6)};

@@ -26,6 +26,16 @@ inline rt::Status runStep(rt::Context &context, const Step &step) {
   return context.step(program);
 }
 
+/// The transfer @part of @kind in the order of the computation, as in a program
+/// without events.
+inline int32_t inOrder(fsdp_rt_context *ctx, int32_t kind, const void *part) {
+  const void *parts[] = {part};
+  fsdp_rt_start_desc desc = {
+      rt::transferName(kind), parts, 1,          nullptr, 0,
+      /*event=*/-1,           kind,  /*queue=*/0};
+  return fsdp_rt_start(ctx, &desc);
+}
+
 } // namespace fsdp::test
 
 #endif // FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H

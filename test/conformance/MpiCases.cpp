@@ -85,10 +85,10 @@ Status stepForever(World &world, const Step &last) {
     return context.status();
   bool isLast = world.rank() == world.size() - 1;
   (*context)->arena()[flag] = 0;
-  fsdp_rt_collective_desc gather = {"gather", 0,          bytes, bytes, 1,
-                                    0,        FSDP_RT_U8, 0,     0};
-  fsdp_rt_collective_desc sum = {"sum", 5 * bytes,   6 * bytes, bytes / 4, 1,
-                                 0,     FSDP_RT_F32, 0,         0};
+  fsdp_rt_collective_desc gather = {"gather", 0, bytes,     bytes,
+                                    1,        0, FSDP_RT_U8};
+  fsdp_rt_collective_desc sum = {"sum", 5 * bytes, 6 * bytes,  bytes / 4,
+                                 1,     0,         FSDP_RT_F32};
   const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
   fsdp_rt_start_desc starts[] = {{"gather", &parts[0], 1, nullptr, 0, 0,
                                   FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER},

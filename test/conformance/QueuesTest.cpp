@@ -74,9 +74,7 @@ struct Plan {
 
 class Planner {
 public:
-  Planner(uint64_t seed, int ranks) : random_(seed), ranks_(ranks) {
-    plan_.seed = seed;
-  }
+  explicit Planner(uint64_t seed) : random_(seed) { plan_.seed = seed; }
 
   Plan make() {
     for (int event = 0; event < numEvents; ++event) {
@@ -132,10 +130,12 @@ private:
     std::vector<int64_t> &after = plan_.after[size_t(event)];
     desc.name = "transfer";
     desc.event = event;
-    desc.kind = int32_t(random_.below(4));
-    desc.queue = 1 + int32_t(random_.below(3));
+    do {
+      desc.kind = int32_t(random_.below(rt::numTransferKinds));
+      desc.queue = 1 + int32_t(random_.below(rt::numQueues - 1));
+    } while (!rt::isCollective(desc.kind) ||
+             !rt::runsOn(desc.kind, desc.queue));
     auto group = int32_t(random_.below(numGroups));
-    int members = int(groupOf(group, 0, ranks_).size());
     std::vector<Use> mine[numRegions];
     // Distinct regions: the parts of a bucket run in no order.
     std::vector<int> free;
@@ -156,7 +156,6 @@ private:
       part.dtype = types[random_.below(3)];
       part.count = random_.below(200);
       part.divisor = 1 + random_.below(3);
-      part.root = int32_t(random_.below(members));
       int src = take();
       bool isInPlace = desc.kind >= FSDP_RT_ALL_REDUCE && random_.below(2);
       int dst = isInPlace ? src : take();
@@ -196,7 +195,6 @@ private:
 
   Plan plan_;
   Random random_;
-  int ranks_;
   std::vector<int> open_;
   std::vector<Use> uses_[numRegions];
 };
@@ -233,9 +231,6 @@ void apply(int32_t kind, const fsdp_rt_collective_desc &part,
     }
     if (kind == FSDP_RT_ALL_REDUCE)
       std::copy(sum.begin(), sum.end(), dst);
-    if (kind == FSDP_RT_BROADCAST)
-      std::copy(sources[size_t(part.root)].begin(),
-                sources[size_t(part.root)].end(), dst);
   }
 }
 
@@ -319,7 +314,7 @@ TEST_P(Queues, EveryInterleavingGivesTheSameBits) {
              uint64_t(region), r);
     std::memcpy(context.arena(), expected[size_t(rank)].data(), arenaBytes);
     for (uint64_t seed = 1; seed <= 20; ++seed) {
-      Plan plan = Planner(seed * 1000, size).make();
+      Plan plan = Planner(seed * 1000).make();
       simulate(plan, expected);
       if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
             return perform(plan, context, ctx);
@@ -351,11 +346,11 @@ TEST_P(Queues, MessagesBeyondAllLimits) {
       return made.status();
     Context &context = **made;
     // Two of them at once, on queues of their own.
-    fsdp_rt_collective_desc gather = {"gather", 0,          bytes, bytes, 1,
-                                      0,        FSDP_RT_U8, 0,     0};
+    fsdp_rt_collective_desc gather = {"gather", 0, bytes,     bytes,
+                                      1,        0, FSDP_RT_U8};
     int64_t at = bytes * (size + 1);
-    fsdp_rt_collective_desc sum = {"sum", at,          at + bytes, bytes / 4, 1,
-                                   0,     FSDP_RT_I32, 0,          0};
+    fsdp_rt_collective_desc sum = {"sum", at, at + bytes, bytes / 4,
+                                   1,     0,  FSDP_RT_I32};
     const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
     fsdp_rt_start_desc starts[] = {
         {"gather", &parts[0], 1, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
@@ -406,10 +401,10 @@ Status gatherAroundReduction(World &world, int64_t bytes) {
     return made.status();
   rt::TransferQueues &queues = **made;
 
-  fsdp_rt_collective_desc gather = {"gather", 0,          bytes, bytes, 1,
-                                    0,        FSDP_RT_U8, 0,     0};
-  fsdp_rt_collective_desc sum = {
-      "sum", sums, sums + bytes * size, count, 1, 0, FSDP_RT_I32, 0, 0};
+  fsdp_rt_collective_desc gather = {"gather", 0, bytes,     bytes,
+                                    1,        0, FSDP_RT_U8};
+  fsdp_rt_collective_desc sum = {"sum", sums, sums + bytes * size, count,
+                                 1,     0,    FSDP_RT_I32};
   const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
   const int64_t reduced[] = {1};
   bool isFirst = world.rank() == 0;

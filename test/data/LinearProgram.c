@@ -219,13 +219,12 @@ static const fsdp_rt_wait_desc reloaded = {"reloaded", RELOADED},
 
 static void describe_collectives(void) {
   const fsdp_rt_collective_desc all[EVENTS] = {
-      {"gather", SHARD, WHOLE, shard_numel, 1, 0, FSDP_RT_F32, 0, 0},
-      {"scatter", GRADIENT, GRADIENT_SHARD, shard_numel, shards, 0, FSDP_RT_F32,
-       0, 0},
+      {"gather", SHARD, WHOLE, shard_numel, 1, 0, FSDP_RT_F32},
+      {"scatter", GRADIENT, GRADIENT_SHARD, shard_numel, shards, 0, FSDP_RT_F32},
       {"replicate", GRADIENT_SHARD, GRADIENT_SHARD, shard_numel, replicas, 1,
-       FSDP_RT_F32, 0, 0},
-      {"norm", NORM, NORM, 1, 1, 0, FSDP_RT_F32, 0, 0},
-      {"loss", LOSS, LOSS, 1, replicas * shards, 2, FSDP_RT_F32, 0, 0}};
+       FSDP_RT_F32},
+      {"norm", NORM, NORM, 1, 1, 0, FSDP_RT_F32},
+      {"loss", LOSS, LOSS, 1, replicas * shards, 2, FSDP_RT_F32}};
   memcpy(part, all, sizeof part);
 }
 
@@ -238,6 +237,17 @@ static const int64_t update_operands[] = {SHARD, MOMENTUM, STEP, GRADIENT_SHARD,
                          SHARD, MOMENTUM_NOW, STEP, GRADIENT_SHARD,
                          NORM,  LR,           CLIP};
 static const fsdp_rt_check_desc check = {"the data is flawed", FLAG};
+
+/* The same transfers, in the order of the computation. */
+static int32_t in_order(fsdp_rt_context *ctx, const fsdp_rt_start_desc *desc) {
+  static _Thread_local fsdp_rt_start_desc starts[EVENTS + 2];
+  fsdp_rt_start_desc *it = &starts[desc->event];
+  *it = *desc;
+  it->queue = FSDP_RT_QUEUE_COMPUTE;
+  it->event = -1;
+  it->after_count = 0;
+  return fsdp_rt_start(ctx, it);
+}
 
 /* Beside the step. */
 static int32_t queued_step(fsdp_rt_context *ctx) {
@@ -271,22 +281,22 @@ static int32_t step(fsdp_rt_context *ctx) {
   int32_t rc;
   if (has_queues)
     return queued_step(ctx);
-  if ((rc = fsdp_rt_all_gather(ctx, &part[GATHERED])) ||
+  if ((rc = in_order(ctx, &start[GATHERED])) ||
       (rc = launch(ctx, "forward_backward", forward_backward, forward_operands,
                    7)) ||
       (rc = fsdp_rt_check(ctx, &check)) ||
-      (rc = fsdp_rt_reduce_scatter(ctx, &part[SCATTERED])) ||
-      (rc = fsdp_rt_all_reduce(ctx, &part[REPLICATED])) ||
+      (rc = in_order(ctx, &start[SCATTERED])) ||
+      (rc = in_order(ctx, &start[REPLICATED])) ||
       (rc = launch(ctx, "square", square, square_operands, 2)) ||
-      (rc = fsdp_rt_all_reduce(ctx, &part[NORM_SUMMED])) ||
-      (rc = fsdp_rt_all_reduce(ctx, &part[LOSS_SUMMED])))
+      (rc = in_order(ctx, &start[NORM_SUMMED])) ||
+      (rc = in_order(ctx, &start[LOSS_SUMMED])))
     return rc;
   if (!has_host)
     return launch(ctx, "update", update, update_operands, 7);
-  if ((rc = fsdp_rt_reload(ctx, &reload)) ||
+  if ((rc = in_order(ctx, &start_reload)) ||
       (rc = launch(ctx, "update", update, update_reloaded, 7)))
     return rc;
-  return fsdp_rt_offload(ctx, &offload);
+  return in_order(ctx, &start_offload);
 }
 
 /* operands: whole, ids, labels, loss, prediction */
@@ -315,11 +325,11 @@ static const int64_t evaluate_operands[] = {WHOLE, EVAL_IDS, EVAL_LABELS,
 static int32_t evaluate(fsdp_rt_context *ctx) {
   int32_t rc;
   if ((rc = has_queues ? fsdp_rt_start(ctx, &start[GATHERED])
-                       : fsdp_rt_all_gather(ctx, &part[GATHERED])) ||
+                       : in_order(ctx, &start[GATHERED])) ||
       (rc = has_queues ? fsdp_rt_wait(ctx, &arrival[GATHERED]) : 0) ||
       (rc = launch(ctx, "forward", forward, evaluate_operands, 5)) ||
       (rc = has_queues ? fsdp_rt_start(ctx, &start[LOSS_SUMMED])
-                       : fsdp_rt_all_reduce(ctx, &part[LOSS_SUMMED])))
+                       : in_order(ctx, &start[LOSS_SUMMED])))
     return rc;
   return has_queues ? fsdp_rt_wait(ctx, &arrival[LOSS_SUMMED]) : 0;
 }

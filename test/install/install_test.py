@@ -159,7 +159,7 @@ class Install(unittest.TestCase):
         self.assertIn("step: 3 loss: ", text)
         for file, what in [("partitioned.mlir", "fsdp.reduce_scatter"),
                            ("hybrid.mlir", "fsdp.all_reduce"),
-                           ("step.ll", "call i32 @fsdp_rt_reduce_scatter")]:
+                           ("step.ll", "call i32 @fsdp_rt_start")]:
             self.assertIn(what, (root / file).read_text())
 
     def test_runtime_without_mlir(self):

@@ -31,7 +31,7 @@ def difference(got, want):
     return max(abs(g - w) / max(abs(w), 1e-12) for g, w in zip(got, want))
 
 
-def total(traffic, kinds=("all_gather", "reduce_scatter", "all_reduce", "broadcast")):
+def total(traffic, kinds=("all_gather", "reduce_scatter", "all_reduce")):
     """Bytes per kind of collective; scalars (the loss, the squares of the norm) left out."""
     sums = dict.fromkeys(kinds, 0)
     for entry in traffic:
@@ -43,7 +43,7 @@ def formulas(manifest):
     """docs/traffic.md: bytes per kind that parameters and gradients need, per rank and step."""
     sizes = {axis["axis"]: axis["size"] for axis in manifest["mesh"]}
     world = math.prod(sizes.values())
-    sums = {"all_gather": 0, "reduce_scatter": 0, "all_reduce": 0, "broadcast": 0}
+    sums = {"all_gather": 0, "reduce_scatter": 0, "all_reduce": 0}
     for flat in manifest["flat_params"]:
         shards = math.prod(sizes[axis] for axis in flat["shard_axes"])
         replicas = world // shards

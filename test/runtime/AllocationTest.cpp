@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FunctionStep.h"
 #include "backends/local/LocalBackend.h"
 #include "backends/mpi/MpiBackend.h"
 #include "core/Context.h"
@@ -62,6 +63,7 @@ void operator delete(void *memory, std::size_t, std::align_val_t) noexcept {
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::inOrder;
 
 constexpr int64_t srcAt = 0, dstAt = 1 << 20, flagAt = (4 << 20) - 1;
 constexpr int64_t count = 50'000;
@@ -79,7 +81,7 @@ const fsdp_rt_launch_desc launchDesc = {
 const fsdp_rt_copy_desc copyDesc = {"copy", srcAt, dstAt, count * 4};
 const fsdp_rt_check_desc checkDesc = {"check", flagAt};
 const fsdp_rt_collective_desc collectiveDesc = {
-    "bucket", srcAt, dstAt, count, 3, 0, FSDP_RT_F32, 0, 0};
+    "bucket", srcAt, dstAt, count, 3, 0, FSDP_RT_F32};
 
 const fsdp_rt_host_copy_desc offloadDesc = {"offload", srcAt, 64, count * 4},
                              reloadDesc = {"reload", 64, dstAt, count * 4};
@@ -107,18 +109,19 @@ int32_t step(fsdp_rt_context *ctx) {
   return fsdp_rt_launch(ctx, &launchDesc) ||
          fsdp_rt_matmul(ctx, &matmulDescs[0]) ||
          fsdp_rt_matmul(ctx, &matmulDescs[1]) ||
-         fsdp_rt_all_gather(ctx, &collectiveDesc) ||
-         fsdp_rt_reduce_scatter(ctx, &collectiveDesc) ||
-         fsdp_rt_all_reduce(ctx, &collectiveDesc) ||
-         fsdp_rt_broadcast(ctx, &collectiveDesc) ||
-         fsdp_rt_copy(ctx, &copyDesc) || fsdp_rt_offload(ctx, &offloadDesc) ||
-         fsdp_rt_reload(ctx, &reloadDesc) || fsdp_rt_check(ctx, &checkDesc);
+         inOrder(ctx, FSDP_RT_ALL_GATHER, &collectiveDesc) ||
+         inOrder(ctx, FSDP_RT_REDUCE_SCATTER, &collectiveDesc) ||
+         inOrder(ctx, FSDP_RT_ALL_REDUCE, &collectiveDesc) ||
+         fsdp_rt_copy(ctx, &copyDesc) ||
+         inOrder(ctx, FSDP_RT_OFFLOAD, &offloadDesc) ||
+         inOrder(ctx, FSDP_RT_RELOAD, &reloadDesc) ||
+         fsdp_rt_check(ctx, &checkDesc);
 }
 
 const fsdp_rt_program program = {"step", step, nullptr};
 
 fsdp_rt_collective_desc partDesc(int64_t src, int64_t dst) {
-  return {"part", src, dst, count / 4, 3, 0, FSDP_RT_F32, 0, 0};
+  return {"part", src, dst, count / 4, 3, 0, FSDP_RT_F32};
 }
 const fsdp_rt_collective_desc gatherParts[] = {partDesc(0, 1 << 20),
                                                partDesc(1 << 19, 2 << 20)},

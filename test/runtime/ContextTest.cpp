@@ -21,6 +21,7 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::inOrder;
 using fsdp::test::runStep;
 using fsdp::test::Step;
 
@@ -137,17 +138,14 @@ TEST(Context, RunsEveryCallOfTheTable) {
           const float *a = floats(context, srcAt);
           EXPECT_EQ(floats(context, extraAt)[1],
                     a[0] * a[1] + a[1] * a[4] + a[2] * a[7]);
-          EXPECT_EQ(fsdp_rt_all_gather(ctx, &collective), 0);
+          EXPECT_EQ(inOrder(ctx, FSDP_RT_ALL_GATHER, &collective), 0);
           EXPECT_EQ(floats(context, dstAt)[count * (ranks - 1) + 3],
                     1000.0f * float(ranks - 1) + 3);
-          EXPECT_EQ(fsdp_rt_reduce_scatter(ctx, &collective), 0);
+          EXPECT_EQ(inOrder(ctx, FSDP_RT_REDUCE_SCATTER, &collective), 0);
           EXPECT_EQ(floats(context, dstAt)[7],
                     sum + float(ranks) * float(count * rank + 7));
-          EXPECT_EQ(fsdp_rt_all_reduce(ctx, &collective), 0);
+          EXPECT_EQ(inOrder(ctx, FSDP_RT_ALL_REDUCE, &collective), 0);
           EXPECT_EQ(floats(context, dstAt)[7], sum + float(ranks) * 7);
-          collective.root = ranks - 1;
-          EXPECT_EQ(fsdp_rt_broadcast(ctx, &collective), 0);
-          EXPECT_EQ(floats(context, dstAt)[7], 1000.0f * float(ranks - 1) + 7);
           return 0;
         });
       });
@@ -164,31 +162,27 @@ TEST(Context, CountsCallsBytesAndTime) {
     fsdp_rt_launch_desc launch = addOneDesc();
     for (int step = 0; step < 2; ++step)
       if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
-            return fsdp_rt_all_gather(ctx, &desc) ||
-                   fsdp_rt_all_gather(ctx, &desc) ||
-                   fsdp_rt_reduce_scatter(ctx, &desc) ||
-                   fsdp_rt_all_reduce(ctx, &desc) ||
-                   fsdp_rt_broadcast(ctx, &desc) ||
-                   fsdp_rt_all_reduce(ctx, &alone) ||
+            return inOrder(ctx, FSDP_RT_ALL_GATHER, &desc) ||
+                   inOrder(ctx, FSDP_RT_ALL_GATHER, &desc) ||
+                   inOrder(ctx, FSDP_RT_REDUCE_SCATTER, &desc) ||
+                   inOrder(ctx, FSDP_RT_ALL_REDUCE, &desc) ||
+                   inOrder(ctx, FSDP_RT_ALL_REDUCE, &alone) ||
                    fsdp_rt_launch(ctx, &launch);
           }))
         return s;
     const Counters &c = context.counters();
     EXPECT_EQ(c.steps, 2);
-    auto expect = [&](int group, CollectiveKind kind, int64_t calls,
-                      int64_t bytes) {
+    auto expect = [&](int group, int32_t kind, int64_t calls, int64_t bytes) {
       EXPECT_EQ(c.groups[size_t(group)][size_t(kind)].calls, calls)
-          << collectiveName(kind);
+          << transferName(kind);
       EXPECT_EQ(c.groups[size_t(group)][size_t(kind)].bytes, bytes)
-          << collectiveName(kind);
+          << transferName(kind);
     };
-    expect(0, CollectiveKind::AllGather, 4, 4 * 2 * count * 4);
-    expect(0, CollectiveKind::ReduceScatter, 2, 2 * 2 * count * 4);
+    expect(0, FSDP_RT_ALL_GATHER, 4, 4 * 2 * count * 4);
+    expect(0, FSDP_RT_REDUCE_SCATTER, 2, 2 * 2 * count * 4);
     // 2 * (ranks - 1) parts of 34 of the 100 elements.
-    expect(0, CollectiveKind::AllReduce, 2, 2 * 4 * 34 * 4);
-    bool isRoot = context.world().rank() == 0;
-    expect(0, CollectiveKind::Broadcast, 2, isRoot ? 0 : 2 * count * 4);
-    expect(1, CollectiveKind::AllReduce, 2, 0);
+    expect(0, FSDP_RT_ALL_REDUCE, 2, 2 * 4 * 34 * 4);
+    expect(1, FSDP_RT_ALL_REDUCE, 2, 0);
     for (const StepTimes &t : {c.lastStep, c.allSteps}) {
       EXPECT_GT(t.total, 0);
       EXPECT_GT(t.kernels, 0);
@@ -216,7 +210,7 @@ TEST(Context, WaitingForASlowRankIsWaiting) {
       if (isSlow)
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
       isThere = true;
-      return fsdp_rt_all_reduce(ctx, &desc);
+      return inOrder(ctx, FSDP_RT_ALL_REDUCE, &desc);
     });
     const StepTimes &t = context.counters().lastStep;
     if (!isSlow)
@@ -235,7 +229,8 @@ TEST(Context, AFailedCheckEndsTheStepOnAllRanks) {
     fsdp_rt_check_desc check = {"token id out of range", flagAt};
     fsdp_rt_collective_desc desc = collectiveDesc();
     auto step = [&](fsdp_rt_context *ctx) {
-      return fsdp_rt_check(ctx, &check) || fsdp_rt_all_reduce(ctx, &desc);
+      return fsdp_rt_check(ctx, &check) ||
+             inOrder(ctx, FSDP_RT_ALL_REDUCE, &desc);
     };
     Status first = runStep(context, step);
     EXPECT_FALSE(first.isOk());
@@ -293,10 +288,10 @@ TEST(Context, RefusesCollectivesOutsideOfItsMemory) {
     fsdp_rt_collective_desc desc = collectiveDesc();
     change(desc);
     expectRefused(part, [&](fsdp_rt_context *ctx) {
-      return fsdp_rt_all_reduce(ctx, &desc);
+      return inOrder(ctx, FSDP_RT_ALL_REDUCE, &desc);
     });
   };
-  refuse("all_reduce 'bucket': expected one of 2 groups, got 2",
+  refuse("start 'all_reduce': part 0: expected one of 2 groups, got 2",
          [](auto &d) { d.group = 2; });
   refuse("groups", [](auto &d) { d.group = -1; });
   refuse("element type", [](auto &d) { d.dtype = 77; });
@@ -307,15 +302,10 @@ TEST(Context, RefusesCollectivesOutsideOfItsMemory) {
   refuse("elements", [](auto &d) { d.count = int64_t(1) << 62; });
   refuse("apart or in place", [](auto &d) { d.dst = d.src + 8; });
   fsdp_rt_collective_desc desc = collectiveDesc();
-  desc.root = 1;
-  expectRefused("root", [&](fsdp_rt_context *ctx) {
-    return fsdp_rt_broadcast(ctx, &desc);
-  });
-  desc = collectiveDesc();
   desc.divisor = 0;
   Status status = onContexts(1, 1, [&](Context &context) {
     return runStep(context, [&](fsdp_rt_context *ctx) {
-      return fsdp_rt_all_reduce(ctx, &desc);
+      return inOrder(ctx, FSDP_RT_ALL_REDUCE, &desc);
     });
   });
   EXPECT_NE(status.message().find("divisor"), std::string::npos);
@@ -328,11 +318,11 @@ TEST(Context, AcceptsCollectivesInPlace) {
     desc.src = dstAt + rank * count * 4;
     floats(context, desc.src)[0] = float(rank + 1);
     return runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
-      EXPECT_EQ(fsdp_rt_all_gather(ctx, &desc), 0);
+      EXPECT_EQ(inOrder(ctx, FSDP_RT_ALL_GATHER, &desc), 0);
       EXPECT_EQ(floats(context, dstAt)[0], 1);
       EXPECT_EQ(floats(context, dstAt)[count], 2);
       std::swap(desc.src, desc.dst);
-      EXPECT_EQ(fsdp_rt_reduce_scatter(ctx, &desc), 0);
+      EXPECT_EQ(inOrder(ctx, FSDP_RT_REDUCE_SCATTER, &desc), 0);
       EXPECT_EQ(floats(context, desc.dst)[0], rank == 0 ? 2 : 4);
       return 0;
     });

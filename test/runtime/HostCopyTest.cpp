@@ -19,6 +19,7 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::inOrder;
 using fsdp::test::runStep;
 
 constexpr int64_t arenaBytes = 1 << 16, hostBytes = 1 << 14, bytes = 4096;
@@ -65,8 +66,8 @@ fsdp_rt_start_desc startBack() {
 }
 
 int32_t copyBoth(fsdp_rt_context *ctx) {
-  int32_t code = fsdp_rt_offload(ctx, &out);
-  return code ? code : fsdp_rt_reload(ctx, &back);
+  int32_t code = inOrder(ctx, FSDP_RT_OFFLOAD, &out);
+  return code ? code : inOrder(ctx, FSDP_RT_RELOAD, &back);
 }
 
 int32_t startBoth(fsdp_rt_context *ctx) {
@@ -139,12 +140,12 @@ TEST(HostCopy, RefusesWhatIsOutsideOfItsArenas) {
         {"x", 0, -1, 1},
         {"x", 0, 0, -1}})
     expectRefused(std::nullopt, message, [&](fsdp_rt_context *ctx) {
-      return fsdp_rt_offload(ctx, &desc);
+      return inOrder(ctx, FSDP_RT_OFFLOAD, &desc);
     });
   // The host's side is the other one.
   fsdp_rt_host_copy_desc desc = {"x", hostBytes, 0, 1};
   expectRefused(std::nullopt, message, [&](fsdp_rt_context *ctx) {
-    return fsdp_rt_reload(ctx, &desc);
+    return inOrder(ctx, FSDP_RT_RELOAD, &desc);
   });
   const fsdp_rt_host_copy_desc *parts[] = {&desc};
   expectRefused(QueueThreads::On, "part 0: expected operands inside",
@@ -157,21 +158,30 @@ TEST(HostCopy, RefusesWhatIsOutsideOfItsArenas) {
 }
 
 TEST(HostCopy, RefusesOtherQueuesAndCalls) {
-  expectRefused(QueueThreads::On,
-                "expected a queue of transfers of kind 4, got h2d",
+  expectRefused(QueueThreads::On, "expected a queue of offload, got h2d",
                 [](fsdp_rt_context *ctx) {
                   fsdp_rt_start_desc start = startOut();
                   start.queue = FSDP_RT_QUEUE_H2D;
                   return fsdp_rt_start(ctx, &start);
                 });
-  expectRefused(QueueThreads::On, "expected a kind of transfer, got 6",
+  expectRefused(QueueThreads::On, "expected a kind of transfer, got 99",
                 [](fsdp_rt_context *ctx) {
                   fsdp_rt_start_desc start = startOut();
-                  start.kind = 6;
+                  start.kind = 99;
                   return fsdp_rt_start(ctx, &start);
                 });
-  expectRefused(QueueThreads::On, "expected start in a program with queues",
-                copyBoth);
+  expectRefused(QueueThreads::On, "got the computation's", copyBoth);
+  // Nobody waits in the order of the computation.
+  for (int isEvent : {0, 1})
+    expectRefused(std::nullopt, "expected no events of a transfer in the order",
+                  [&](fsdp_rt_context *ctx) {
+                    fsdp_rt_start_desc start = startOut();
+                    start.queue = FSDP_RT_QUEUE_COMPUTE;
+                    start.event = isEvent - 1;
+                    start.after = afterOut;
+                    start.after_count = 1 - isEvent;
+                    return fsdp_rt_start(ctx, &start);
+                  });
   // No queue of this program has a communicator.
   expectRefused(
       QueueThreads::On, "expected a queue of collectives",

@@ -7,6 +7,7 @@
 
 #include "trace/Trace.h"
 
+#include "FunctionStep.h"
 #include "backends/local/LocalBackend.h"
 #include "core/Recorder.h"
 
@@ -24,6 +25,7 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::inOrder;
 using Json = nlohmann::json;
 
 CallRecord call(const void *site, const char *name, CallKind kind,
@@ -171,10 +173,10 @@ TEST_F(TraceTest, LinksAndPipesStayWhatTheyAre) {
 
 int32_t stepOf(fsdp_rt_context *ctx) {
   static const fsdp_rt_copy_desc copy = {"move", 0, 4096, 1024};
-  static const fsdp_rt_collective_desc sum = {"bucket",    0, 4096, 256, 2, 0,
-                                              FSDP_RT_F32, 0, 0};
+  static const fsdp_rt_collective_desc sum = {"bucket", 0, 4096,       256,
+                                              2,        0, FSDP_RT_F32};
   return fsdp_rt_copy(ctx, &copy) || fsdp_rt_copy(ctx, &copy) ||
-         fsdp_rt_all_reduce(ctx, &sum);
+         inOrder(ctx, FSDP_RT_ALL_REDUCE, &sum);
 }
 
 TEST_F(TraceTest, ProfileNamesWhatTookTheTime) {

@@ -28,6 +28,7 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::inOrder;
 using fsdp::test::runStep;
 using fsdp::test::Step;
 using Json = nlohmann::json;
@@ -182,11 +183,10 @@ TEST(TransferQueues, CountsEveryPartOnce) {
           }))
         return s;
     const Counters &c = context.counters();
-    EXPECT_EQ(c.groups[0][int(CollectiveKind::AllGather)].calls, 6);
-    EXPECT_EQ(c.groups[0][int(CollectiveKind::AllGather)].bytes, 6 * count * 4);
-    EXPECT_EQ(c.groups[0][int(CollectiveKind::ReduceScatter)].calls, 2);
-    EXPECT_EQ(c.groups[0][int(CollectiveKind::ReduceScatter)].bytes,
-              2 * count * 4);
+    EXPECT_EQ(c.groups[0][FSDP_RT_ALL_GATHER].calls, 6);
+    EXPECT_EQ(c.groups[0][FSDP_RT_ALL_GATHER].bytes, 6 * count * 4);
+    EXPECT_EQ(c.groups[0][FSDP_RT_REDUCE_SCATTER].calls, 2);
+    EXPECT_EQ(c.groups[0][FSDP_RT_REDUCE_SCATTER].bytes, 2 * count * 4);
     for (const StepTimes &t : {c.lastStep, c.allSteps}) {
       EXPECT_GT(t.transfers, 0);
       EXPECT_EQ(t.communication, 0);
@@ -592,9 +592,11 @@ TEST(TransferQueues, AStepHasToWaitForAllItStarted) {
 
 TEST(TransferQueues, RefusesCollectivesBesideStarts) {
   fsdp_rt_collective_desc part = partDesc();
-  expectRefused(
-      "all_gather 'part': expected start in a program with queues",
-      [&](fsdp_rt_context *ctx) { return fsdp_rt_all_gather(ctx, &part); });
+  expectRefused("start 'all_gather': expected a queue that the manifest names, "
+                "got the computation's",
+                [&](fsdp_rt_context *ctx) {
+                  return inOrder(ctx, FSDP_RT_ALL_GATHER, &part);
+                });
 }
 
 TEST(TransferQueues, RefusesImpossibleOptions) {
@@ -651,7 +653,7 @@ TEST(TransferQueues, ARankThatFailsEndsTheTransfersOfOthers) {
       context.arena()[flagAt] = !isBad;
       fsdp_rt_check_desc check = {"token id out of range", flagAt};
       Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE, {0}),
-          last(2, FSDP_RT_BROADCAST, FSDP_RT_QUEUE_ALL_REDUCE, {1});
+          last(2, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_ALL_REDUCE, {1});
       sum.parts[0].dst = extraAt;
       last.parts[0].dst = 1 << 19;
       auto step = [&](fsdp_rt_context *ctx) -> int32_t {

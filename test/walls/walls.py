@@ -24,6 +24,8 @@ DIALECT = r"fsdp/Dialect/"
 ANALYSIS = r"fsdp/Analysis/"
 PASSES = r"fsdp/Passes/"
 DTYPE = r"fsdp/Target/Dtype\.h"
+# The rows of the table of transfers, for those who know no runtime.
+TRANSFERS = r"fsdp/ABI/Transfers\.h|fsdp-rt/transfers\.def"
 ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
 # What a tile function is, to those who write and who call it.
 TILES = r"fsdp-rt/attention\.h"
@@ -55,12 +57,13 @@ class Room:
 
 ROOMS = [
     # The dialect knows neither analyses nor passes.
-    Room("lib/Dialect", [DIALECT, BESIDE], PASS_ROOM + "|mlir/Analysis/"),
-    Room("include/fsdp/Dialect", [DIALECT], PASS_ROOM + "|mlir/Analysis/"),
+    Room("lib/Dialect", [DIALECT, TRANSFERS, BESIDE], PASS_ROOM + "|mlir/Analysis/"),
+    Room("include/fsdp/Dialect", [DIALECT, TRANSFERS], PASS_ROOM + "|mlir/Analysis/"),
     # Analyses look, and take no options.
     Room("lib/Analysis", [DIALECT, ANALYSIS, BESIDE], OPTIONS + "|" + CODE,
          CHANGES),
-    Room("include/fsdp/Analysis", [DIALECT, ANALYSIS], OPTIONS + "|" + CODE,
+    Room("include/fsdp/ABI", [r"fsdp-rt/transfers\.def"], "mlir/"),
+    Room("include/fsdp/Analysis", [DIALECT, ANALYSIS, TRANSFERS], OPTIONS + "|" + CODE,
          CHANGES),
     # Passes up to L2 know no runtime, no streams and no LLVM.
     Room("passes/Partition", [DIALECT, ANALYSIS, PASSES, BESIDE],

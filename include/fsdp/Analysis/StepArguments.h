@@ -33,9 +33,6 @@ func::FuncOp getKernelWithMostScratch(ModuleOp module);
 /// Bytes of that; 0 for null.
 int64_t getScratchBytes(func::FuncOp kernel);
 
-/// What the sum that @transfer makes is divided by; 1 where it adds nothing up.
-int64_t getDivisor(Operation *transfer);
-
 /// The value that @value is a part of or another shape of: through views, and
 /// through what a transfer takes and brings.
 Value getWholeValue(Value value);

@@ -23,7 +23,7 @@ static Link getLink(const GroupPlacement &group) {
 
 /// Both directions are one link where they share it.
 static Link getHostLink(const Cluster &cluster, TransferKind kind) {
-  bool up = kind == TransferKind::HostToDevice;
+  bool up = kind == TransferKind::Reload;
   return up && cluster.host && cluster.host->duplex ? Link::HostToDevice
                                                     : Link::DeviceToHost;
 }
@@ -35,10 +35,8 @@ QueueLinks mlir::fsdp::getQueueLinks(const Cluster &cluster,
   links[unsigned(Queue::AllGather)] = getLink(shard);
   links[unsigned(Queue::Reduce)] = getLink(shard);
   links[unsigned(Queue::AllReduce)] = getLink(replicate);
-  links[unsigned(Queue::D2H)] =
-      getHostLink(cluster, TransferKind::DeviceToHost);
-  links[unsigned(Queue::H2D)] =
-      getHostLink(cluster, TransferKind::HostToDevice);
+  links[unsigned(Queue::D2H)] = getHostLink(cluster, TransferKind::Offload);
+  links[unsigned(Queue::H2D)] = getHostLink(cluster, TransferKind::Reload);
   return links;
 }
 
@@ -125,8 +123,8 @@ static double getMemoryTraffic(TransferKind kind, double bytes, double ranks) {
     return bytes * (ranks + 1) / ranks;
   case TransferKind::AllReduce:
     return 2 * bytes * (ranks + 1) / ranks;
-  case TransferKind::DeviceToHost:
-  case TransferKind::HostToDevice:
+  case TransferKind::Offload:
+  case TransferKind::Reload:
     return bytes;
   }
   llvm_unreachable("not a kind");
@@ -172,8 +170,7 @@ static bool isInMemory(const Cluster &cluster, const GroupPlacement &group) {
 
 static TransferMethod getMethod(const Cluster &cluster,
                                 const TransferKey &transfer) {
-  if (transfer.kind == TransferKind::DeviceToHost ||
-      transfer.kind == TransferKind::HostToDevice)
+  if (!isCollective(transfer.kind))
     return {TransferMethod::Copy};
   if (transfer.group.ranks == 1 || transfer.getBytes() == 0)
     return {TransferMethod::Nothing};

@@ -87,13 +87,13 @@ void CopyWriter::addCopy(TransferKind kind, bool backward, Id unit, Id from,
   };
   StepOp &start = result.ops.emplace_back();
   start.kind = StepOpKind::Start;
-  start.queue = kind == TransferKind::DeviceToHost ? Queue::D2H : Queue::H2D;
+  start.queue = kind == TransferKind::Offload ? Queue::D2H : Queue::H2D;
   start.event = events++;
   start.reads = {whole(from)};
   start.writes = {whole(to)};
   start.transfer = result.transfers.size();
   // As their ops are called.
-  start.name = kind == TransferKind::DeviceToHost ? "offload" : "reload";
+  start.name = kind == TransferKind::Offload ? "offload" : "reload";
   start.unit = unit;
   start.backward = backward;
   StepTransfer transfer;
@@ -120,7 +120,7 @@ void CopyWriter::sendAfter(Id op) {
     result.values.push_back({Id(result.buffers.size()), 0, buffer.bytes});
     result.buffers.push_back(buffer);
     // Behind the loss backward begins.
-    addCopy(TransferKind::DeviceToHost, /*backward=*/op == loss, unit[v], v,
+    addCopy(TransferKind::Offload, /*backward=*/op == loss, unit[v], v,
             onHost[v]);
   }
 }
@@ -133,7 +133,7 @@ void CopyWriter::fetchBefore(Id op) {
     again[v] = result.values.size();
     result.values.push_back(value);
     result.buffers.push_back(buffer);
-    addCopy(TransferKind::HostToDevice, /*backward=*/true, unit[v], onHost[v],
+    addCopy(TransferKind::Reload, /*backward=*/true, unit[v], onHost[v],
             again[v]);
   }
 }
@@ -234,8 +234,7 @@ OffloadOffers mlir::fsdp::sched::getOffloadOffers(const StepProgram &program,
     if (!choices.canOffload[v] || stretch[maker[v]] == last)
       continue;
     Time latency = 0, work = 0;
-    for (TransferKind kind :
-         {TransferKind::DeviceToHost, TransferKind::HostToDevice}) {
+    for (TransferKind kind : {TransferKind::Offload, TransferKind::Reload}) {
       TransferCost copy = cost.transfer({kind, {value.bytes}, {}});
       latency += copy.latency;
       work += copy.work;

@@ -96,11 +96,6 @@ EventOps mlir::fsdp::sched::getEventOps(const StepProgram &program) {
 
 static bool inRange(Id id, size_t size) { return id >= 0 && size_t(id) < size; }
 
-static bool isOnItsQueue(TransferKind kind, Queue queue) {
-  return (kind == TransferKind::DeviceToHost) == (queue == Queue::D2H) &&
-         (kind == TransferKind::HostToDevice) == (queue == Queue::H2D);
-}
-
 /// Only what d2h writes and h2d reads lies in the host's memory.
 static bool isHostRange(const StepOp &op, bool isWritten) {
   return op.queue == (isWritten ? Queue::D2H : Queue::H2D);
@@ -116,9 +111,10 @@ static std::string checkOp(const StepProgram &p, const StepOp &op) {
   if (isStart != (op.transfer >= 0) ||
       (isStart && !inRange(op.transfer, p.transfers.size())))
     return "expected a transfer on starts only";
-  if (isStart && !isOnItsQueue(p.transfers[op.transfer].kind, op.queue))
-    return ("expected copies on the queues of copies, got " +
-            kQueueNames[unsigned(op.queue)])
+  if (isStart && !runsOn(p.transfers[op.transfer].kind, op.queue))
+    return ("expected a queue of " +
+            kTransferKindNames[unsigned(p.transfers[op.transfer].kind)] +
+            ", got " + kQueueNames[unsigned(op.queue)])
         .str();
   if ((op.kind == StepOpKind::Launch) != (op.kernel >= 0) ||
       (op.kernel >= 0 && !inRange(op.kernel, p.kernels.size())))

@@ -36,9 +36,9 @@ static std::string getKernelName(const StepProgram &program, Id op) {
     return "ncclDevKernel_ReduceScatter_Sum";
   case TransferKind::AllReduce:
     return "ncclDevKernel_AllReduce_Sum";
-  case TransferKind::DeviceToHost:
+  case TransferKind::Offload:
     return "Memcpy DtoH";
-  case TransferKind::HostToDevice:
+  case TransferKind::Reload:
     return "Memcpy HtoD";
   }
   llvm_unreachable("not a kind");

@@ -4,14 +4,13 @@ fsdp.mesh @mesh [#fsdp.axis<"replicate" = 1>, #fsdp.axis<"shard" = 4>]
 
 // CHECK-LABEL: @one_rank_is_the_identity
 // CHECK-SAME:    (%[[A:.*]]: tensor<8xf32>)
-// CHECK-NEXT:    return %[[A]], %[[A]], %[[A]], %[[A]]
+// CHECK-NEXT:    return %[[A]], %[[A]], %[[A]]
 func.func @one_rank_is_the_identity(%a: tensor<8xf32>)
-    -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
   %0 = fsdp.all_gather %a on @mesh["replicate"] for forward : tensor<8xf32> -> tensor<8xf32>
   %1 = fsdp.reduce_scatter %a on @mesh["replicate"] : tensor<8xf32> -> tensor<8xf32>
   %2 = fsdp.all_reduce %a on @mesh["replicate"] : tensor<8xf32>
-  %3 = fsdp.broadcast %a from 0 on @mesh["replicate"] : tensor<8xf32>
-  return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
 // CHECK-LABEL: @no_axes_are_the_identity
@@ -23,17 +22,15 @@ func.func @no_axes_are_the_identity(%a: tensor<8xf32>) -> tensor<8xf32> {
 }
 
 // CHECK-LABEL: @axes_of_one_rank_go
-// CHECK-NEXT:    fsdp.all_gather %{{.*}} on @mesh["shard"] for backward instance 1 : tensor<8xf32> -> tensor<32xf32>
+// CHECK-NEXT:    fsdp.all_gather %{{.*}} on @mesh["shard"] for backward : tensor<8xf32> -> tensor<32xf32>
 // CHECK-NEXT:    fsdp.reduce_scatter %{{.*}} on @mesh["shard"] divisor 4 : tensor<8xf32> -> tensor<2xf32>
 // CHECK-NEXT:    fsdp.all_reduce %{{.*}} on @mesh["shard"] divisor 4 : tensor<8xf32>
-// CHECK-NEXT:    fsdp.broadcast %{{.*}} from 3 on @mesh["shard"] : tensor<8xf32>
 func.func @axes_of_one_rank_go(%a: tensor<8xf32>)
-    -> (tensor<32xf32>, tensor<2xf32>, tensor<8xf32>, tensor<8xf32>) {
-  %0 = fsdp.all_gather %a on @mesh["replicate", "shard"] for backward instance 1 : tensor<8xf32> -> tensor<32xf32>
+    -> (tensor<32xf32>, tensor<2xf32>, tensor<8xf32>) {
+  %0 = fsdp.all_gather %a on @mesh["replicate", "shard"] for backward : tensor<8xf32> -> tensor<32xf32>
   %1 = fsdp.reduce_scatter %a on @mesh["replicate", "shard"] divisor 4 : tensor<8xf32> -> tensor<2xf32>
   %2 = fsdp.all_reduce %a on @mesh["replicate", "shard"] divisor 4 : tensor<8xf32>
-  %3 = fsdp.broadcast %a from 3 on @mesh["replicate", "shard"] : tensor<8xf32>
-  return %0, %1, %2, %3 : tensor<32xf32>, tensor<2xf32>, tensor<8xf32>, tensor<8xf32>
+  return %0, %1, %2 : tensor<32xf32>, tensor<2xf32>, tensor<8xf32>
 }
 
 // CHECK-LABEL: @a_division_stays
@@ -103,11 +100,9 @@ fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
 // CHECK-NEXT:    fsdp.all_gather %{{.*}} on @mesh["replicate", "shard"] : tensor<8xf32> -> tensor<64xf32>
 // CHECK-NEXT:    %[[S:.*]] = fsdp.reduce_scatter %{{.*}} on @mesh["shard"] : tensor<8xf32> -> tensor<2xf32>
 // CHECK-NEXT:    fsdp.all_reduce %[[S]] on @mesh["replicate"] divisor 8 : tensor<2xf32>
-// CHECK-NEXT:    fsdp.broadcast %{{.*}} from 1 on @mesh["replicate"] : tensor<8xf32>
-func.func @several_ranks_stay(%a: tensor<8xf32>) -> (tensor<64xf32>, tensor<2xf32>, tensor<8xf32>) {
+func.func @several_ranks_stay(%a: tensor<8xf32>) -> (tensor<64xf32>, tensor<2xf32>) {
   %0 = fsdp.all_gather %a on @mesh["replicate", "shard"] : tensor<8xf32> -> tensor<64xf32>
   %1 = fsdp.reduce_scatter %a on @mesh["shard"] : tensor<8xf32> -> tensor<2xf32>
   %2 = fsdp.all_reduce %1 on @mesh["replicate"] divisor 8 : tensor<2xf32>
-  %3 = fsdp.broadcast %a from 1 on @mesh["replicate"] : tensor<8xf32>
-  return %0, %2, %3 : tensor<64xf32>, tensor<2xf32>, tensor<8xf32>
+  return %0, %2 : tensor<64xf32>, tensor<2xf32>
 }

@@ -27,16 +27,14 @@ func.func @even_equal_unshards_stay_two(%shard: !fsdp.sharded<@h0, f32>) -> (ten
   return %m0, %m1 : tensor<8xf32>, tensor<8xf32>
 }
 
-// At L2 gathers are values: phase and instance keep them apart, nothing else.
+// At L2 gathers are values: the phase keeps them apart, nothing else.
 // CHECK-LABEL: @gathers_of_two_phases_stay_two
 // CHECK-DAG:     fsdp.all_gather {{.*}} for forward :
 // CHECK-DAG:     fsdp.all_gather {{.*}} for backward :
-// CHECK-DAG:     fsdp.all_gather {{.*}} for backward instance 1 :
-func.func @gathers_of_two_phases_stay_two(%a: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+func.func @gathers_of_two_phases_stay_two(%a: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = fsdp.all_gather %a on @mesh["shard"] for forward : tensor<4xf32> -> tensor<8xf32>
   %1 = fsdp.all_gather %a on @mesh["shard"] for backward : tensor<4xf32> -> tensor<8xf32>
-  %2 = fsdp.all_gather %a on @mesh["shard"] for backward instance 1 : tensor<4xf32> -> tensor<8xf32>
-  return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
 
 // CHECK-LABEL: @equal_gathers_become_one
@@ -61,7 +59,6 @@ func.func @unused_values_go(%shard: !fsdp.sharded<@h0, f32>, %whole: !fsdp.unsha
   %5 = fsdp.all_gather %a on @mesh["shard"] : tensor<4xf32> -> tensor<8xf32>
   %6 = fsdp.reduce_scatter %a on @mesh["shard"] : tensor<4xf32> -> tensor<2xf32>
   %7 = fsdp.all_reduce %a on @mesh["shard"] : tensor<4xf32>
-  %8 = fsdp.broadcast %a from 0 on @mesh["shard"] : tensor<4xf32>
   %9 = fsdp.view %a[0] : tensor<4xf32> -> tensor<2xf32>
   %10 = fsdp.pack %a at 0 : tensor<4xf32> -> tensor<8xf32>
   %12 = fsdp.offload %a : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>

@@ -70,16 +70,6 @@ func.func @gather_of_too_much(%a: tensor<4611686018427387904xi8>) {
 // -----
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-// all_gather_c4
-func.func @gather_negative_instance(%a: tensor<4xf32>) {
-  // expected-error @below {{attribute 'instance' failed to satisfy constraint}}
-  %w = fsdp.all_gather %a on @mesh["shard"] for forward instance -1 : tensor<4xf32> -> tensor<8xf32>
-  return
-}
-
-// -----
-
-fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // local_tensor_c1
 func.func @gather_of_dynamic_shape(%a: tensor<?xf32>) {
   // expected-error @below {{operand #0 must be statically shaped tensor of floating-point or signless integer values, but got 'tensor<?xf32>'}}
@@ -185,55 +175,5 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 func.func @reduce_of_booleans(%a: tensor<i1>) {
   // expected-error @below {{operand #0 must be statically shaped tensor}}
   %w = fsdp.all_reduce %a on @mesh["shard"] : tensor<i1>
-  return
-}
-
-// -----
-
-// broadcast_c1
-func.func @broadcast_on_unknown_mesh(%a: tensor<8xf32>) {
-  // expected-error @below {{expected a mesh named @mesh in the module, got none}}
-  %w = fsdp.broadcast %a from 0 on @mesh["shard"] : tensor<8xf32>
-  return
-}
-
-// -----
-
-// expected-note @below {{the mesh is here}}
-fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-// broadcast_c2
-func.func @broadcast_over_unknown_axis(%a: tensor<8xf32>) {
-  // expected-error @below {{expected axes of mesh "mesh" in its order, each once, got ["shard", "tensor"]}}
-  %w = fsdp.broadcast %a from 0 on @mesh["shard", "tensor"] : tensor<8xf32>
-  return
-}
-
-// -----
-
-fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-// broadcast_c3
-func.func @broadcast_into_another_type(%a: tensor<8xf32>) {
-  // expected-error @below {{requires the same type for all operands and results}}
-  %w = "fsdp.broadcast"(%a) <{mesh = @mesh, axes = ["shard"], root = 0 : i64}> : (tensor<8xf32>) -> tensor<8xf64>
-  return
-}
-
-// -----
-
-// expected-note @below {{the mesh is here}}
-fsdp.mesh @mesh [#fsdp.axis<"replicate" = 4>, #fsdp.axis<"shard" = 2>]
-// broadcast_c4
-func.func @broadcast_from_outside_the_group(%a: tensor<8xf32>) {
-  // expected-error @below {{expected a root below the group's 2 ranks, got 2}}
-  %w = fsdp.broadcast %a from 2 on @mesh["shard"] : tensor<8xf32>
-  return
-}
-
-// -----
-
-fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-func.func @broadcast_from_a_negative_rank(%a: tensor<8xf32>) {
-  // expected-error @below {{attribute 'root' failed to satisfy constraint}}
-  %w = fsdp.broadcast %a from -1 on @mesh["shard"] : tensor<8xf32>
   return
 }

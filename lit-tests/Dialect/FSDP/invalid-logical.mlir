@@ -43,18 +43,6 @@ func.func @unshard_of_narrow_shard(%shard: !fsdp.sharded<@h0, bf16>) {
 // -----
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
-    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
-// unshard_c3
-func.func @unshard_negative_instance(%shard: !fsdp.sharded<@h0, f32>) {
-  // expected-error @below {{attribute 'instance' failed to satisfy constraint}}
-  %w = fsdp.unshard %shard for forward instance -1 : <@h0, f32> -> <@h0, f32>
-  return
-}
-
-// -----
-
-fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // expected-note @below {{the flat parameter is here}}
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0 tied ["head"]>] {trainable, unit = ""}

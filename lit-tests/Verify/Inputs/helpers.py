@@ -45,7 +45,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as file:
     file.write(model)
 names = example.replace('fqn = "linear.weight"', 'fqn = "malloc\\1B[2J\\22"')
 names = names.replace('fqn = "linear.scale"', 'fqn = "k0_elementwise"')
-names = names.replace('fqn = "count"', 'fqn = "fsdp_rt_all_gather"')
+names = names.replace('fqn = "count"', 'fqn = "fsdp_rt_start"')
 names = names.replace('fqn = "linear", class', 'fqn = "main", class')
 assert names.count("malloc") == 2
 with open(sys.argv[3], "w", encoding="utf-8") as file:

@@ -20,31 +20,13 @@ namespace fsdp::rt {
 
 namespace {
 
-using Kind = LocalRequest::Kind;
-
-const char *kindName(Kind kind) {
-  switch (kind) {
-  case Kind::AllGather:
-    return "all_gather";
-  case Kind::ReduceScatter:
-    return "reduce_scatter";
-  case Kind::AllReduce:
-    return "all_reduce";
-  case Kind::Broadcast:
-    return "broadcast";
-  case Kind::Barrier:
-    return "barrier";
-  }
-  return "unknown";
-}
-
 std::string describe(const LocalRequest &request) {
-  std::string text = kindName(request.kind);
+  std::string text = meetingName(request.kind);
   text +=
       " of " + std::to_string(request.count) + " x " + dtypeName(request.dtype);
   if (request.divisor != 1)
     text += " / " + std::to_string(request.divisor);
-  if (request.kind == Kind::Broadcast)
+  if (request.kind == controlBroadcast)
     text += " from root " + std::to_string(request.root);
   return text;
 }
@@ -64,14 +46,14 @@ LocalCommunicator::LocalCommunicator(LocalProgram &program,
     : program_(program), group_(std::move(group)), index_(index), pool_(pool),
       sources_(group_->size()) {}
 
-Status LocalCommunicator::brokenStatus(Kind kind) const {
+Status LocalCommunicator::brokenStatus(int32_t kind) const {
   Status failure = program_.failure();
   if (!failure.isOk())
     return failure;
   int self = group_->ranks()[index_], leaver = group_->leaver();
   return Status::failed(
-      "expected rank " + std::to_string(leaver) + " in the " + kindName(kind) +
-      " in which rank " + std::to_string(self) +
+      "expected rank " + std::to_string(leaver) + " in the " +
+      meetingName(kind) + " in which rank " + std::to_string(self) +
       " waits, got the end of that rank's part of the program");
 }
 
@@ -92,11 +74,10 @@ void LocalCommunicator::crossLink(const LocalRequest &request) {
   if (size() == 1 || !options.hasLink())
     return;
   int64_t onLink = 0;
-  if (options.linkBytesPerSecond > 0 && request.kind != Kind::Barrier)
+  if (options.linkBytesPerSecond > 0 && isCollective(request.kind))
     onLink = linkNanoseconds(
-        double(collectiveBytes(static_cast<CollectiveKind>(request.kind),
-                               size(), request.count, dtypeSize(request.dtype),
-                               request.root == index_)) /
+        double(collectiveBytes(request.kind, size(), request.count,
+                               dtypeSize(request.dtype))) /
         options.linkBytesPerSecond);
   int64_t from = group_->opened();
   if (!isLatencyPaid_ && options.linkLatencySeconds > 0) {
@@ -127,7 +108,7 @@ Status LocalCommunicator::barrier() {
 
 Status LocalCommunicator::allGather(const void *src, void *dst, int64_t bytes) {
   LocalRequest request;
-  request.kind = Kind::AllGather;
+  request.kind = FSDP_RT_ALL_GATHER;
   request.src = src;
   request.count = bytes;
   return meet(request, [&] {
@@ -145,7 +126,7 @@ Status LocalCommunicator::reduceScatter(const void *src, void *dst,
   if (Status s = checkReduction(dtype, divisor))
     return s.withContext("reduce_scatter");
   LocalRequest request;
-  request.kind = Kind::ReduceScatter;
+  request.kind = FSDP_RT_REDUCE_SCATTER;
   request.src = src;
   request.count = count;
   request.dtype = dtype;
@@ -190,7 +171,7 @@ Status LocalCommunicator::allReduce(const void *src, void *dst, int64_t count,
   if (Status s = checkReduction(dtype, divisor))
     return s.withContext("all_reduce");
   LocalRequest request;
-  request.kind = Kind::AllReduce;
+  request.kind = FSDP_RT_ALL_REDUCE;
   request.src = src;
   request.dst = dst;
   request.count = count;
@@ -209,7 +190,7 @@ Status LocalCommunicator::broadcast(const void *src, void *dst, int64_t bytes,
                           std::to_string(size()) + ", got " +
                           std::to_string(root));
   LocalRequest request;
-  request.kind = Kind::Broadcast;
+  request.kind = controlBroadcast;
   request.src = src;
   request.count = bytes;
   request.root = root;

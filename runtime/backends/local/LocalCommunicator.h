@@ -41,7 +41,7 @@ private:
   /// Meets the other ranks, runs `work` on their buffers and parts again.
   template <typename Work>
   Status meet(const LocalRequest &request, const Work &work);
-  Status brokenStatus(LocalRequest::Kind kind) const;
+  Status brokenStatus(int32_t kind) const;
   /// The request that differs from rank 0's, if any.
   Status mismatch() const;
   /// Stays until the bytes would have crossed the link, had they come to it

@@ -9,6 +9,7 @@
 #define FSDP_RT_BACKENDS_LOCAL_LOCALGROUP_H
 
 #include "core/Dtype.h"
+#include "core/Transfers.h"
 
 #include <atomic>
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace fsdp::rt {
 /// What a rank brings to a collective; the same on all ranks of the group but
 /// for the buffers.
 struct LocalRequest {
-  enum class Kind { AllGather, ReduceScatter, AllReduce, Broadcast, Barrier };
-  Kind kind = Kind::Barrier;
+  /// A collective of fsdp_rt_transfer_kind, or a ControlKind.
+  int32_t kind = controlBarrier;
   const void *src = nullptr;
   void *dst = nullptr;
   int64_t count = 0;

@@ -83,8 +83,7 @@ Status MpiCommunicator::reserve() {
   return status;
 }
 
-PacketHeader MpiCommunicator::header(PacketHeader::Kind kind,
-                                     int64_t count) const {
+PacketHeader MpiCommunicator::header(int32_t kind, int64_t count) const {
   PacketHeader header;
   header.group = group_.id;
   header.kind = kind;
@@ -101,7 +100,7 @@ Status MpiCommunicator::perform(Stages &...stages) {
 }
 
 Status MpiCommunicator::allGather(const void *src, void *dst, int64_t bytes) {
-  PacketHeader what = header(PacketHeader::AllGather, bytes);
+  PacketHeader what = header(FSDP_RT_ALL_GATHER, bytes);
   auto out = static_cast<char *>(dst);
   if (bytes <= Packet::maxPayload) {
     MpiExchange exchange(group_, what, src);
@@ -124,7 +123,7 @@ Status MpiCommunicator::reduceScatter(const void *src, void *dst, int64_t count,
                                       Dtype dtype, int64_t divisor) {
   if (Status s = checkReduction(dtype, divisor))
     return s.withContext("reduce_scatter");
-  PacketHeader what = header(PacketHeader::ReduceScatter, count);
+  PacketHeader what = header(FSDP_RT_REDUCE_SCATTER, count);
   what.dtype = dtype;
   what.divisor = divisor;
   MpiParts parts;
@@ -141,7 +140,7 @@ Status MpiCommunicator::allReduce(const void *src, void *dst, int64_t count,
                                   Dtype dtype, int64_t divisor) {
   if (Status s = checkReduction(dtype, divisor))
     return s.withContext("all_reduce");
-  PacketHeader what = header(PacketHeader::AllReduce, count);
+  PacketHeader what = header(FSDP_RT_ALL_REDUCE, count);
   what.dtype = dtype;
   what.divisor = divisor;
   MpiParts parts;
@@ -173,7 +172,7 @@ Status MpiCommunicator::broadcast(const void *src, void *dst, int64_t bytes,
     return Status::failed("broadcast: expected a root below " +
                           std::to_string(size()) + ", got " +
                           std::to_string(root));
-  PacketHeader what = header(PacketHeader::Broadcast, bytes);
+  PacketHeader what = header(controlBroadcast, bytes);
   what.root = root;
   if (rank() == root)
     copyBytes(group_.pool, dst, src, bytes);
@@ -183,7 +182,7 @@ Status MpiCommunicator::broadcast(const void *src, void *dst, int64_t bytes,
 }
 
 Status MpiCommunicator::barrier() {
-  MpiBarrier meeting(group_, header(PacketHeader::Barrier, 0));
+  MpiBarrier meeting(group_, header(controlBarrier, 0));
   return perform(meeting);
 }
 

@@ -41,7 +41,7 @@ public:
   Status barrier() override;
 
 private:
-  PacketHeader header(PacketHeader::Kind kind, int64_t count) const;
+  PacketHeader header(int32_t kind, int64_t count) const;
   template <typename... Stages>
   Status perform(Stages &...stages);
 

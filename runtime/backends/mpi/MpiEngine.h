@@ -28,6 +28,7 @@
 #include "HostResources.h"
 #include "MpiLibrary.h"
 #include "core/Status.h"
+#include "core/Transfers.h"
 
 #include <atomic>
 #include <cstdint>
@@ -38,17 +39,11 @@ namespace fsdp::rt {
 
 /// What a packet announces.
 struct PacketHeader {
-  enum Kind : int32_t {
-    AllGather,
-    ReduceScatter,
-    AllReduce,
-    Broadcast,
-    Barrier
-  };
   int64_t group = 0;
   int64_t count = 0;
   int64_t divisor = 1;
-  int32_t kind = Barrier;
+  /// A collective of fsdp_rt_transfer_kind, or a ControlKind.
+  int32_t kind = controlBarrier;
   int32_t dtype = 0;
   int32_t root = 0;
   /// Bytes of the packet's payload.

@@ -19,30 +19,14 @@ namespace {
 
 constexpr int64_t cacheLine = 64;
 
-const char *kindName(int32_t kind) {
-  switch (kind) {
-  case PacketHeader::AllGather:
-    return "all_gather";
-  case PacketHeader::ReduceScatter:
-    return "reduce_scatter";
-  case PacketHeader::AllReduce:
-    return "all_reduce";
-  case PacketHeader::Broadcast:
-    return "broadcast";
-  case PacketHeader::Barrier:
-    return "barrier";
-  }
-  return "unknown";
-}
-
 std::string describe(const PacketHeader &header) {
-  std::string text = kindName(header.kind);
+  std::string text = meetingName(header.kind);
   text += " of " + std::to_string(header.count);
   if (isDtype(header.dtype))
     text += std::string(" x ") + dtypeName(static_cast<Dtype>(header.dtype));
   if (header.divisor != 1)
     text += " / " + std::to_string(header.divisor);
-  if (header.kind == PacketHeader::Broadcast)
+  if (header.kind == controlBroadcast)
     text += " from root " + std::to_string(header.root);
   return text;
 }
@@ -119,7 +103,7 @@ bool MpiMeeting::isOver(MpiEngine &engine, Status &status) {
         !engine.willCome(group_.channels[peer], group_.awaited[peer]))
       status = Status::failed(
           "expected rank " + std::to_string(group_.ranks[peer]) + " in the " +
-          kindName(header_.kind) + " in which rank " +
+          meetingName(header_.kind) + " in which rank " +
           std::to_string(group_.ranks[group_.index]) +
           " waits, got the end of that rank's part of the program");
   return false;

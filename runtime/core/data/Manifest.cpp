@@ -400,14 +400,10 @@ void readTraffic(const JsonReader &json, const Manifest &manifest,
     row.kind = entry["kind"].string();
     row.calls = entry["calls"].integer(0);
     row.bytes = entry["bytes"].integer(0);
-    constexpr const char *kinds[] = {"all_gather", "reduce_scatter",
-                                     "all_reduce", "broadcast"};
-    if (!entry.failed() &&
-        std::none_of(std::begin(kinds), std::end(kinds),
-                     [&](const char *kind) { return row.kind == kind; }))
-      entry["kind"].fail("expected one of all_gather, reduce_scatter, "
-                         "all_reduce, broadcast, got '" +
-                         row.kind + "'");
+    std::optional<int32_t> kind = transferFromName(row.kind);
+    if (!entry.failed() && (!kind || !isCollective(*kind)))
+      entry["kind"].fail("expected a kind of collective, got '" + row.kind +
+                         "'");
     if (!entry.failed() && manifest.groups.empty())
       entry["group"].fail("expected a group, got none in 'groups'");
     program.traffic.push_back(std::move(row));

@@ -20,6 +20,8 @@
 #ifndef FSDP_ANALYSIS_COST_COSTMODEL_H
 #define FSDP_ANALYSIS_COST_COSTMODEL_H
 
+#include "fsdp/ABI/Transfers.h"
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -97,18 +99,6 @@ int64_t getDtypeBytes(CostDtype dtype);
 // Transfers
 //===----------------------------------------------------------------------===//
 
-enum class TransferKind : uint8_t {
-  AllGather,
-  ReduceScatter,
-  AllReduce,
-  DeviceToHost,
-  HostToDevice
-};
-constexpr unsigned kNumTransferKinds = 5;
-constexpr std::array<llvm::StringLiteral, kNumTransferKinds>
-    kTransferKindNames = {"all_gather", "reduce_scatter", "all_reduce",
-                          "device_to_host", "host_to_device"};
-
 /// Where the ranks of one group lie, and who shares their NICs.
 struct GroupPlacement {
   int64_t ranks = 1;
@@ -172,11 +162,6 @@ struct TransferRoute {
 //===----------------------------------------------------------------------===//
 // The model
 //===----------------------------------------------------------------------===//
-
-enum class Queue : uint8_t { Compute, AllGather, Reduce, AllReduce, D2H, H2D };
-constexpr unsigned kNumQueues = 6;
-constexpr std::array<llvm::StringLiteral, kNumQueues> kQueueNames = {
-    "compute", "all_gather", "reduce", "all_reduce", "d2h", "h2d"};
 
 /// Brings what compute reads, ahead of it; the others take what it made.
 constexpr bool isFetch(Queue queue) {

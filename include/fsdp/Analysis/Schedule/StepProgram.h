@@ -62,10 +62,7 @@ struct StepTransfer {
 
   int64_t getBytes() const;
 
-  bool isCopy() const {
-    return kind == TransferKind::DeviceToHost ||
-           kind == TransferKind::HostToDevice;
-  }
+  bool isCopy() const { return !isCollective(kind); }
 };
 
 struct StepOp {

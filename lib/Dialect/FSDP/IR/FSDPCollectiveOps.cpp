@@ -21,9 +21,9 @@ using namespace mlir::fsdp;
 /// The mesh, once the axes have been checked against it.
 static FailureOr<MeshOp> verifyGroup(CollectiveOpInterface op,
                                      SymbolTableCollection &symbolTable) {
-  // all_gather_c1, reduce_scatter_c1, all_reduce_c1, broadcast_c1
+  // all_gather_c1, reduce_scatter_c1, all_reduce_c1
   FailureOr<MeshOp> mesh = lookupMesh(op, op.getMeshAttr(), symbolTable);
-  // all_gather_c2, reduce_scatter_c2, all_reduce_c2, broadcast_c2
+  // all_gather_c2, reduce_scatter_c2, all_reduce_c2
   if (failed(mesh) || failed(verifyAxes(op, *mesh, op.getAxesAttr())))
     return failure();
   return mesh;
@@ -79,58 +79,6 @@ AllReduceOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   return verifyGroup(*this, symbolTable);
 }
 
-LogicalResult
-BroadcastOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
-  FailureOr<MeshOp> mesh = verifyGroup(*this, symbolTable);
-  if (failed(mesh))
-    return failure();
-  // broadcast_c4
-  int64_t ranks = mesh->getGroupSize(getAxes());
-  if (static_cast<int64_t>(getRoot()) < ranks)
-    return success();
-  InFlightDiagnostic diag = emitOpError("expected a root below the group's ")
-                            << ranks << " ranks, got " << getRoot();
-  diag.attachNote(mesh->getLoc()) << "the mesh is here: " << mesh->getAxes();
-  return diag;
-}
-
-//===----------------------------------------------------------------------===//
-// Transfers
-//===----------------------------------------------------------------------===//
-
-static bool isOfOneGroup(CollectiveOpInterface op, Operation *other) {
-  auto collective = dyn_cast<CollectiveOpInterface>(other);
-  return collective && op->getName() == other->getName() &&
-         op.getMeshAttr() == collective.getMeshAttr() &&
-         op.getAxesAttr() == collective.getAxesAttr();
-}
-
-bool AllGatherOp::isAlike(Operation *other) {
-  return isOfOneGroup(*this, other);
-}
-bool ReduceScatterOp::isAlike(Operation *other) {
-  return isOfOneGroup(*this, other);
-}
-bool AllReduceOp::isAlike(Operation *other) {
-  return isOfOneGroup(*this, other);
-}
-bool BroadcastOp::isAlike(Operation *other) {
-  return isOfOneGroup(*this, other);
-}
-
-bool AllGatherOp::runsOn(TransferQueue queue) {
-  return queue == TransferQueue::all_gather;
-}
-bool ReduceScatterOp::runsOn(TransferQueue queue) {
-  return queue == TransferQueue::reduce;
-}
-bool AllReduceOp::runsOn(TransferQueue queue) {
-  return queue == TransferQueue::reduce || queue == TransferQueue::all_reduce;
-}
-bool BroadcastOp::runsOn(TransferQueue queue) {
-  return queue == TransferQueue::all_gather;
-}
-
 //===----------------------------------------------------------------------===//
 // Traffic: docs/traffic.md
 //===----------------------------------------------------------------------===//
@@ -156,10 +104,6 @@ int64_t AllReduceOp::getTrafficBytes(int64_t ranks) {
          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-int64_t BroadcastOp::getTrafficBytes(int64_t ranks) {
-  return ranks > 1 ? getBytes(getInput().getType()) : 0;
-}
-
 //===----------------------------------------------------------------------===//
 // Canonicalization
 //===----------------------------------------------------------------------===//
@@ -182,7 +126,8 @@ struct FoldUnitAxes : OpRewritePattern<Op> {
     for (auto axis : op.getAxes().template getAsRange<StringAttr>())
       if (mesh.getAxisSize(axis) != 1)
         axes.push_back(axis);
-    if (axes.empty() && op.isIdentityOnOneRank()) {
+    // A reduction of one rank may still divide.
+    if (axes.empty() && op.getDivisor() == 1) {
       rewriter.replaceOp(op, op.getInput());
       return success();
     }
@@ -226,9 +171,4 @@ void ReduceScatterOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 void AllReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                               MLIRContext *context) {
   patterns.add<FoldUnitAxes<AllReduceOp>, MergeDivisor>(context);
-}
-
-void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
-                                              MLIRContext *context) {
-  patterns.add<FoldUnitAxes<BroadcastOp>>(context);
 }

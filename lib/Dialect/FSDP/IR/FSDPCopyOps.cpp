@@ -39,11 +39,3 @@ LogicalResult ReloadOp::verify() {
          << getInput().getType().getTensor() << ", got "
          << getResult().getType();
 }
-
-bool OffloadOp::runsOn(TransferQueue queue) {
-  return queue == TransferQueue::d2h;
-}
-
-bool ReloadOp::runsOn(TransferQueue queue) {
-  return queue == TransferQueue::h2d;
-}

@@ -22,6 +22,25 @@ LogicalResult TokenType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// The numbers that programs and the runtime use are those of the dialect.
+#define FSDP_RT_QUEUE(number, NAME, Name, spelling)                            \
+  static_assert(unsigned(TransferQueue::spelling) == number);
+#include "fsdp-rt/transfers.def"
+static_assert(getMaxEnumValForTransferQueue() + 1 == kNumQueues);
+
+/// Whether one start may hold both: they are of one kind and, if they
+/// communicate, of one group.
+static bool isAlike(TransferOpInterface op, TransferOpInterface other) {
+  if (op.getKind() != other.getKind())
+    return false;
+  auto collective = dyn_cast<CollectiveOpInterface>(*op);
+  if (!collective)
+    return true;
+  auto of = cast<CollectiveOpInterface>(*other);
+  return collective.getMeshAttr() == of.getMeshAttr() &&
+         collective.getAxesAttr() == of.getAxesAttr();
+}
+
 LogicalResult StartOp::verify() {
   // start_c6
   for (Value token : getAfter())
@@ -93,7 +112,7 @@ LogicalResult StartOp::verifyRegions() {
     }
     if (!first)
       first = transfer;
-    if (!transfer.isAlike(first)) {
+    if (!isAlike(transfer, first)) {
       InFlightDiagnostic diag =
           emitOpError("expected transfers of one kind and one group, got ");
       describe(diag, transfer);

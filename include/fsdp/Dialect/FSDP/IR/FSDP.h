@@ -20,6 +20,8 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "fsdp/ABI/Transfers.h"
+
 #include <optional>
 
 #include "fsdp/Dialect/FSDP/IR/FSDPDialect.h.inc"

@@ -22,13 +22,13 @@ def FSDP_TransferOpInterface : OpInterface<"TransferOpInterface"> {
                     "return $_op.getInput();">,
     InterfaceMethod<"What it brings.", "::mlir::OpResult", "getBrought",
                     (ins), "", "return $_op->getResult(0);">,
+    StaticInterfaceMethod<"Its row of include/fsdp-rt/transfers.def.",
+                          "::mlir::fsdp::TransferKind", "getKind">,
     InterfaceMethod<"Whether it may run on the queue.", "bool", "runsOn",
-                    (ins "::mlir::fsdp::TransferQueue":$queue)>,
-    InterfaceMethod<[{
-        Whether one start may hold both: they are of one kind and, if they
-        communicate, of one group.
-      }], "bool", "isAlike", (ins "::mlir::Operation *":$other), "",
-      "return $_op->getName() == other->getName();">
+                    (ins "::mlir::fsdp::TransferQueue":$queue), "", [{
+        return ::mlir::fsdp::runsOn(ConcreteOp::getKind(),
+                                    ::mlir::fsdp::Queue(queue));
+      }]>
   ];
 }
 
@@ -37,9 +37,7 @@ def FSDP_CollectiveOpInterface
   let cppNamespace = "::mlir::fsdp";
   let description = [{
     An L2 collective: one tensor in, one out, among the ranks that differ only
-    in the named axes of a mesh. To add a collective: implement this interface,
-    give it a row in the ABI table (include/fsdp-rt/abi.def), a case in every
-    backend and in the conformance suite (docs/architecture.md lists the steps).
+    in the named axes of a mesh. docs/architecture.md says how to add one.
   }];
   let methods = [
     InterfaceMethod<"The mesh.", "::mlir::FlatSymbolRefAttr", "getMeshAttr">,
@@ -52,9 +50,8 @@ def FSDP_CollectiveOpInterface
     InterfaceMethod<"What this rank receives.",
                     "::mlir::TypedValue<::mlir::RankedTensorType>", "getResult">,
     InterfaceMethod<[{
-        True where the op computes the identity on a group of one rank. (A
-        reduction that still divides does not.)
-      }], "bool", "isIdentityOnOneRank", (ins), "", "return true;">,
+        What a sum over the group is divided by; 1 where nothing is added up.
+      }], "int64_t", "getDivisor", (ins), "", "return 1;">,
     InterfaceMethod<[{
         Bytes that one rank must receive in a group of `ranks`: the formula of
         docs/traffic.md, which the runtime's counters are compared with.

@@ -42,8 +42,6 @@ def FSDP_FlatTensor // flat_tensor_c1
                 CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getRank() == 1">]>,
            "flat tensor (one static dimension)", "::mlir::RankedTensorType">;
 
-def FSDP_InstanceAttr
-    : DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">;
 def FSDP_DivisorAttr
     : DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">;
 
@@ -175,9 +173,9 @@ def FSDP_UnshardOp : FSDP_Op<"unshard", [
   let summary = "gathers a flat parameter";
   let description = [{
     Makes the whole flat parameter available on every rank until it is
-    resharded. Phase and instance tell gathers of the same shard apart: two of
-    them must never become one, or the parameter would stay gathered between
-    their uses.
+    resharded. The phase tells gathers of the same shard apart: those of forward
+    and backward must never become one, or the parameter would stay gathered
+    between their uses.
 
     ```
     before   rank 0 | a |      rank 1 | b |      rank 2 | c |
@@ -189,18 +187,16 @@ def FSDP_UnshardOp : FSDP_Op<"unshard", [
       exists.
     - unshard_c2: the shard has the flat parameter's state type, the result its
       gather type, or the state type for full precision.
-    - unshard_c3: `instance` is not negative.
 
     Example:
     ```mlir
     %w = fsdp.unshard %shard for forward : !fsdp.sharded<@h0, f32> -> !fsdp.unsharded<@h0, bf16>
     ```
   }];
-  let arguments = (ins FSDP_ShardedType:$shard, FSDP_PhaseAttr:$phase,
-                       FSDP_InstanceAttr:$instance); // unshard_c3
+  let arguments = (ins FSDP_ShardedType:$shard, FSDP_PhaseAttr:$phase);
   let results = (outs Res<FSDP_UnshardedType, "", [MemAlloc]>:$result);
   let assemblyFormat = [{
-    $shard `for` `` $phase (`instance` $instance^)? attr-dict `:` type($shard) `->` type($result)
+    $shard `for` `` $phase attr-dict `:` type($shard) `->` type($result)
   }];
 }
 
@@ -419,32 +415,42 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
 // A value until it has a place in the arena (fsdp.offsets): then where it stands
 // decides what its place holds meanwhile, so it has an effect on IssueOrder and
 // no upstream pass merges, moves or drops it.
+defvar placedEffects = [{
+  void $cppClass::getEffects(
+      ::llvm::SmallVectorImpl<::mlir::MemoryEffects::EffectInstance> &effects) {
+    ::mlir::fsdp::addEffectsIfPlaced(*this, effects);
+  }
+}];
 class FSDP_PlacedOp<string mnemonic, list<Trait> traits = []>
     : FSDP_Op<mnemonic, traits # [
         DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let extraClassDefinition = [{
-    void $cppClass::getEffects(
-        ::llvm::SmallVectorImpl<::mlir::MemoryEffects::EffectInstance> &effects) {
-      ::mlir::fsdp::addEffectsIfPlaced(*this, effects);
+  let extraClassDefinition = placedEffects;
+}
+
+// A row of include/fsdp-rt/transfers.def: `kind` is its Name.
+class FSDP_TransferOp<string mnemonic, string kind, list<Trait> traits = []>
+    : FSDP_PlacedOp<mnemonic, traits # [
+        DeclareOpInterfaceMethods<FSDP_TransferOpInterface>]> {
+  let extraClassDefinition = placedEffects # [{
+    ::mlir::fsdp::TransferKind $cppClass::getKind() {
+      return ::mlir::fsdp::TransferKind::}] # kind # [{;
     }
   }];
 }
 
-class FSDP_CollectiveOp<string mnemonic, list<Trait> traits = []>
-    : FSDP_PlacedOp<mnemonic, traits # [
+class FSDP_CollectiveOp<string mnemonic, string kind, list<Trait> traits = []>
+    : FSDP_TransferOp<mnemonic, kind, traits # [
         DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-        DeclareOpInterfaceMethods<FSDP_TransferOpInterface,
-                                  ["runsOn", "isAlike"]>,
         DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface,
                                   ["getTrafficBytes"]>]> {
   let hasCanonicalizer = 1;
 }
 
-def FSDP_AllGatherOp : FSDP_CollectiveOp<"all_gather"> {
+def FSDP_AllGatherOp : FSDP_CollectiveOp<"all_gather", "AllGather"> {
   let summary = "concatenates the tensors of all ranks of a group";
   let description = [{
-    Along the first dimension, in the order of ranks. `phase` and `instance`
-    keep two gathers of one shard apart, as on fsdp.unshard.
+    Along the first dimension, in the order of ranks. `phase` keeps
+    two gathers of one shard apart, as on fsdp.unshard.
 
     ```
     before   rank 0 | a |      rank 1 | b |      rank 2 | c |
@@ -456,7 +462,6 @@ def FSDP_AllGatherOp : FSDP_CollectiveOp<"all_gather"> {
     - all_gather_c2: `axes` are axes of the mesh, in its order, none twice.
     - all_gather_c3: the result's first dimension is the input's times the
       group's ranks; the other dimensions and the element type are equal.
-    - all_gather_c4: `instance` is not negative.
 
     Example:
     ```mlir
@@ -464,16 +469,15 @@ def FSDP_AllGatherOp : FSDP_CollectiveOp<"all_gather"> {
     ```
   }];
   let arguments = (ins FSDP_LocalTensor:$input, FlatSymbolRefAttr:$mesh,
-                       FSDP_AxesAttr:$axes, OptionalAttr<FSDP_PhaseAttr>:$phase,
-                       FSDP_InstanceAttr:$instance); // all_gather_c4
+                       FSDP_AxesAttr:$axes, OptionalAttr<FSDP_PhaseAttr>:$phase);
   let results = (outs FSDP_LocalTensor:$result);
   let assemblyFormat = [{
-    $input `on` $mesh `` $axes (`for` `` $phase^)? (`instance` $instance^)? attr-dict
+    $input `on` $mesh `` $axes (`for` `` $phase^)? attr-dict
     `:` type($input) `->` type($result)
   }];
 }
 
-def FSDP_ReduceScatterOp : FSDP_CollectiveOp<"reduce_scatter"> {
+def FSDP_ReduceScatterOp : FSDP_CollectiveOp<"reduce_scatter", "ReduceScatter"> {
   let summary = "sums over a group; each rank keeps its part";
   let description = [{
     The sum is divided by `divisor` at the end: the mean over N ranks has
@@ -505,12 +509,9 @@ def FSDP_ReduceScatterOp : FSDP_CollectiveOp<"reduce_scatter"> {
     $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict
     `:` type($input) `->` type($result)
   }];
-  let extraClassDeclaration = [{
-    bool isIdentityOnOneRank() { return getDivisor() == 1; }
-  }];
 }
 
-def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", [
+def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", "AllReduce", [
     SameOperandsAndResultType]> { // all_reduce_c3
   let summary = "sums over a group; every rank keeps the whole";
   let description = [{
@@ -540,49 +541,13 @@ def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", [
   let assemblyFormat = [{
     $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict `:` type($input)
   }];
-  let extraClassDeclaration = [{
-    bool isIdentityOnOneRank() { return getDivisor() == 1; }
-  }];
-}
-
-def FSDP_BroadcastOp : FSDP_CollectiveOp<"broadcast", [
-    SameOperandsAndResultType]> { // broadcast_c3
-  let summary = "every rank of a group receives one rank's tensor";
-  let description = [{
-    ```
-    before   rank 0 | a |      rank 1 | b |
-    after    rank 0 | a |      rank 1 | a |       (from 0)
-    ```
-
-    Constraints:
-    - broadcast_c1: `mesh` is a mesh of the module.
-    - broadcast_c2: `axes` are axes of the mesh, in its order, none twice.
-    - broadcast_c3: input and result have the same type.
-    - broadcast_c4: `root` is a rank of the group.
-
-    Example:
-    ```mlir
-    %b = fsdp.broadcast %buffer from 0 on @mesh["shard"] : tensor<64xf32>
-    ```
-  }];
-  let arguments = (ins FSDP_LocalTensor:$input,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$root,
-                       FlatSymbolRefAttr:$mesh, FSDP_AxesAttr:$axes);
-  let results = (outs FSDP_LocalTensor:$result);
-  let assemblyFormat = [{
-    $input `from` $root `on` $mesh `` $axes attr-dict `:` type($input)
-  }];
 }
 
 //===----------------------------------------------------------------------===//
 // L2: copies between the device and the host
 //===----------------------------------------------------------------------===//
 
-class FSDP_CopyOp<string mnemonic, list<Trait> traits = []>
-    : FSDP_PlacedOp<mnemonic, traits # [
-        DeclareOpInterfaceMethods<FSDP_TransferOpInterface, ["runsOn"]>]>;
-
-def FSDP_OffloadOp : FSDP_CopyOp<"offload"> {
+def FSDP_OffloadOp : FSDP_TransferOp<"offload", "Offload"> {
   let summary = "copies a tensor to the host's memory";
   let description = [{
     The device's memory is free behind it and the tensor's other readers;
@@ -607,7 +572,7 @@ def FSDP_OffloadOp : FSDP_CopyOp<"offload"> {
   let hasVerifier = 1;
 }
 
-def FSDP_ReloadOp : FSDP_CopyOp<"reload"> {
+def FSDP_ReloadOp : FSDP_TransferOp<"reload", "Reload"> {
   let summary = "copies a tensor from the host's memory";
   let description = [{
     The same bits in new memory of the device.
