@@ -107,6 +107,10 @@ public:
   /// What the message of a failing check says beside its own text.
   void setCheckNote(std::string note) { checkNote_ = std::move(note); }
 
+  /// What data moves through: the device's memory, and the host's.
+  hal::Memory &deviceMemory() { return deviceMemory_; }
+  hal::Memory &hostMemory() { return hostMemory_; }
+
   World &world() { return world_; }
   /// The communicator of the manifest's group `index`, of a program without
   /// queues.
@@ -168,6 +172,7 @@ private:
   Arena arena_;
   Arena host_;
   Arena scratch_;
+  ArenaMemory deviceMemory_{arena_}, hostMemory_{host_};
   int64_t scratchStride_ = 0;
   const Blas *blas_;
   ThreadPool pool_;

@@ -113,8 +113,8 @@ public:
       whole.resize(size_t(output.bytes()));
       for (int root = 0; root < ranks_; ++root) {
         if (Status s =
-                rank.pass(root, rank.arena() + output.offset,
-                          file_ ? whole.data() : nullptr, output.bytes()))
+                rank.pass(root, output.offset, file_ ? whole.data() : nullptr,
+                          output.bytes()))
           return s;
         int64_t row = (step - 1) * ranks_ + root;
         if (file_ && !failure_)
@@ -166,9 +166,12 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
     if (Status s = announce(isFirst ? file->open() : Status::ok()))
       return s;
   }
+  std::vector<std::vector<char>> batch;
   std::vector<char *> inputs;
-  for (const Input &input : program_.inputs)
-    inputs.push_back(rank.arena() + input.offset);
+  for (const Input &input : program_.inputs) {
+    batch.emplace_back(size_t(input.bytes()));
+    inputs.push_back(batch.back().data());
+  }
   const Output *loss = program_.findOutput("loss");
   EvaluationResult result;
   double sum = 0;
@@ -176,11 +179,18 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
     if (Status s = rank.ranks().agree(
             source_->read(step, inputs.data()).withContext("--eval-data")))
       return s;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (Status s = rank.device().upload(program_.inputs[i].offset, inputs[i],
+                                          program_.inputs[i].bytes()))
+        return s;
     rank.setCheckNote(findUnusualValue(program_, inputs.data()));
     if (Status s = rank.run(index_))
       return s;
+    double value = 0;
     if (loss)
-      sum += rank.load(*loss);
+      if (Status s = rank.load(*loss, value))
+        return s;
+    sum += value;
     if (file)
       if (Status s = file->add(rank, step))
         return s;

@@ -81,9 +81,14 @@ void Rank::setScalar(size_t program, const std::string &name, double value) {
 Status Rank::run(size_t program) {
   const Program &running = manifest_.programs[program];
   // A program may use a scalar's place for something else once it is read.
-  for (size_t i = 0; i < running.scalars.size(); ++i)
-    storeNumber(running.scalars[i].dtype, scalars_[program][i],
-                arena() + running.scalars[i].offset);
+  for (size_t i = 0; i < running.scalars.size(); ++i) {
+    const Scalar &scalar = running.scalars[i];
+    char value[8];
+    storeNumber(scalar.dtype, scalars_[program][i], value);
+    if (Status s =
+            device().upload(scalar.offset, value, dtypeSize(scalar.dtype)))
+      return s;
+  }
   const fsdp_rt_program &code = artifact_.programs[program];
   if (running.kind == Program::Kind::Eval)
     return context_->run(code);
@@ -94,18 +99,23 @@ Status Rank::run(size_t program) {
                         running.kind != Program::Kind::Accumulate);
 }
 
-double Rank::load(const Output &output) const {
-  return loadFloat(output.dtype, context_->arena() + output.offset);
+Status Rank::load(const Output &output, double &number) {
+  char value[8];
+  if (Status s =
+          device().download(output.offset, value, dtypeSize(output.dtype)))
+    return s;
+  number = loadFloat(output.dtype, value);
+  return Status::ok();
 }
 
-Status Rank::pass(int root, const char *src, char *dst, int64_t bytes) {
-  // Communicators move memory of the arena or the stack.
+Status Rank::pass(int root, int64_t offset, char *dst, int64_t bytes) {
   constexpr int64_t chunkBytes = 1 << 16;
   char chunk[chunkBytes];
   for (int64_t done = 0; done < bytes; done += chunkBytes) {
     int64_t now = std::min(chunkBytes, bytes - done);
     if (root == number())
-      std::memcpy(chunk, src + done, now);
+      if (Status s = device().download(offset + done, chunk, now))
+        return s;
     if (Status s = ranks_.world().broadcast(chunk, chunk, now, root))
       return s;
     if (dst)
@@ -119,7 +129,7 @@ Status Rank::readTensor(const std::string &name, char *whole) {
   if (!tensor.isOk())
     return tensor.status();
   if (!tensor->flat)
-    return pass(0, arena() + tensor->buffer->offset, whole, tensor->bytes());
+    return pass(0, tensor->buffer->offset, whole, tensor->bytes());
 
   const FlatParam &flat = *tensor->flat;
   int64_t size = dtypeSize(flat.dtype);
@@ -129,10 +139,9 @@ Status Rank::readTensor(const std::string &name, char *whole) {
     for (const Piece &piece :
          piecesOf(flat, placeAlong(manifest_, root, flat.shardAxes)))
       if (piece.member == tensor->member)
-        if (Status s =
-                pass(root, arena() + flat.offset + piece.shardBegin * size,
-                     whole ? whole + piece.memberBegin * size : nullptr,
-                     piece.count * size))
+        if (Status s = pass(root, flat.offset + piece.shardBegin * size,
+                            whole ? whole + piece.memberBegin * size : nullptr,
+                            piece.count * size))
           return s;
   }
   return Status::ok();
@@ -142,17 +151,17 @@ Status Rank::writeTensor(const std::string &name, const char *whole) {
   Result<NamedTensor> tensor = findTensor(manifest_, name);
   if (!tensor.isOk())
     return tensor.status();
-  if (!tensor->flat) {
-    std::memcpy(arena() + tensor->buffer->offset, whole, tensor->bytes());
-    return Status::ok();
-  }
+  if (!tensor->flat)
+    return device().upload(tensor->buffer->offset, whole, tensor->bytes());
   const FlatParam &flat = *tensor->flat;
   int64_t size = dtypeSize(flat.dtype);
   for (const Piece &piece :
        piecesOf(flat, placeAlong(manifest_, number(), flat.shardAxes)))
     if (piece.member == tensor->member)
-      std::memcpy(arena() + flat.offset + piece.shardBegin * size,
-                  whole + piece.memberBegin * size, piece.count * size);
+      if (Status s = device().upload(flat.offset + piece.shardBegin * size,
+                                     whole + piece.memberBegin * size,
+                                     piece.count * size))
+        return s;
   return Status::ok();
 }
 

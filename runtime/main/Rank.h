@@ -55,23 +55,27 @@ public:
   /// Runs the manifest's program `program` on the inputs in the arena; only
   /// training steps are counted, profiled and traced. Collective.
   Status run(size_t program);
-  /// A number that the program which ran last left in the arena.
-  double load(const data::Output &output) const;
+  /// Reads a number that the program which ran last left in the device's
+  /// memory.
+  Status load(const data::Output &output, double &number);
 
-  /// Copies a whole parameter or buffer (of rank 0) between the ranks' arenas
+  /// Copies a whole parameter or buffer (of rank 0) between the ranks' memories
   /// and `whole`, row-major. Collective; where `whole` is null, a rank takes
   /// part in reading without keeping the result.
   Status readTensor(const std::string &name, char *whole);
   /// `whole` must hold the same bytes on every rank of this process's.
   Status writeTensor(const std::string &name, const char *whole);
 
-  /// Copies `bytes` at `src` of rank `root` to `dst` of every rank that gives
-  /// one. Collective.
-  Status pass(int root, const char *src, char *dst, int64_t bytes);
+  /// Copies `bytes` at `offset` of rank `root`'s device to `dst` of every rank
+  /// that gives one. Collective.
+  Status pass(int root, int64_t offset, char *dst, int64_t bytes);
 
   int number() const { return host_.rank(); }
-  char *arena() { return context_->arena(); }
-  data::StateMemory memory() { return {context_->arena(), context_->host()}; }
+  /// The device's memory, and both.
+  hal::Memory &device() { return context_->deviceMemory(); }
+  data::StateMemory memory() {
+    return {&context_->deviceMemory(), &context_->hostMemory()};
+  }
   /// What the message of a failing check of the next step adds.
   void setCheckNote(std::string note) {
     context_->setCheckNote(std::move(note));

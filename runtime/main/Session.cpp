@@ -333,8 +333,10 @@ RankTeam::Call Session::copyInputs(size_t program) const {
     const auto &stored = inputs_[program][rank.number() - firstRank_];
     const std::vector<Input> &inputs = manifest_.programs[program].inputs;
     for (size_t i = 0; i < inputs.size(); ++i)
-      std::memcpy(rank.arena() + inputs[i].offset, stored[i].bytes.data(),
-                  stored[i].bytes.size());
+      if (Status s =
+              rank.device().upload(inputs[i].offset, stored[i].bytes.data(),
+                                   int64_t(stored[i].bytes.size())))
+        return s;
     return Status::ok();
   };
 }
@@ -369,10 +371,10 @@ Status Session::run(const std::string &name) {
     if (rank.number() != firstRank_)
       return Status::ok();
     if (isTrain || isMicroBatch)
-      loss = rank.load(*program.findOutput("loss"));
-    if (isTrain)
-      gradNorm_ = rank.load(*program.findOutput("grad_norm"));
-    return Status::ok();
+      if (Status s = rank.load(*program.findOutput("loss"), loss))
+        return s;
+    return isTrain ? rank.load(*program.findOutput("grad_norm"), gradNorm_)
+                   : Status::ok();
   });
   if (status)
     return status;
@@ -433,9 +435,9 @@ Status Session::readOutput(const std::string &programName, int rank,
                   : std::string("and none has")) +
         ", got program '" + manifest_.programs[*program].name + "'");
   return team_->call(OnFailure::Continue, [&](Rank &it) {
-    if (it.number() == rank)
-      std::memcpy(data, it.arena() + (*output)->offset, bytes);
-    return Status::ok();
+    return it.number() == rank
+               ? it.device().download((*output)->offset, data, int64_t(bytes))
+               : Status::ok();
   });
 }
 

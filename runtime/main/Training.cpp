@@ -279,7 +279,7 @@ Status Trainer::run() {
 Status Trainer::loop() {
   // The inputs of a step are read before any rank begins it: where they cannot
   // be, the state is still that of the step before, on all ranks.
-  if (Status s = ranks_->agree(loader_->next(firstOfStep(), rank_->arena()))) {
+  if (Status s = ranks_->agree(loader_->next(firstOfStep(), rank_->device()))) {
     run_.record.setStep(firstStep_);
     return s;
   }
@@ -307,7 +307,7 @@ Status Trainer::loop() {
       return s;
     }
     // Evaluations and the next inputs take the outputs' place.
-    Status batch = step < last ? loader_->next(firstOfStep(), rank_->arena())
+    Status batch = step < last ? loader_->next(firstOfStep(), rank_->device())
                                : Status::ok();
     if (batch)
       found |= BatchFailed;
@@ -365,13 +365,16 @@ Status Trainer::runStep(int64_t step, Status &unread) {
     setScalar(Manifest::accumulated, double(done - 1));
     if (Status s = rank_->run(&program - manifest_.programs.data()))
       return s;
-    losses += rank_->load(*program.findOutput("loss"));
+    double loss = 0;
+    if (Status s = rank_->load(*program.findOutput("loss"), loss))
+      return s;
+    losses += loss;
     if (isLast)
       break;
     // The inputs of the last micro-batch have the places of its own program.
     const Program &next =
         done + 1 == options_.accumulate ? last : firstOfStep();
-    Status batch = loader_->next(next, rank_->arena());
+    Status batch = loader_->next(next, rank_->device());
     Result<uint32_t> any = ranks_->any(batch ? BatchFailed : 0);
     if (!any.isOk())
       return any.status();
@@ -382,7 +385,8 @@ Status Trainer::runStep(int64_t step, Status &unread) {
   }
   std::chrono::duration<double> seconds = Clock::now() - begin;
   loss_ = losses / double(options_.accumulate);
-  gradNorm_ = rank_->load(*last.findOutput("grad_norm"));
+  if (Status s = rank_->load(*last.findOutput("grad_norm"), gradNorm_))
+    return s;
   nonfinite_ = nonfiniteText();
   report(step, seconds.count());
   return Status::ok();

@@ -448,8 +448,9 @@ TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
   auto loader = BatchLoader::start(open(path), manifest.train(), 5, 40);
   ASSERT_TRUE(loader.isOk());
   std::vector<char> arena(manifest.arenaBytes);
+  VectorMemory memory(arena);
   for (const Ints &batch : expected) {
-    ASSERT_OK((*loader)->next(manifest.train(), arena.data()));
+    ASSERT_OK((*loader)->next(manifest.train(), memory));
     for (size_t i = 0; i < 2; ++i)
       EXPECT_EQ(std::memcmp(arena.data() + manifest.train().inputs[i].offset,
                             batch[i].data(), 48),
@@ -463,10 +464,11 @@ TEST_F(BatchesTest, LoaderFailsAtTheStepThatIsBad) {
                                    manifest.train(), 1, 9);
   ASSERT_TRUE(loader.isOk());
   std::vector<char> arena(manifest.arenaBytes);
-  EXPECT_OK((*loader)->next(manifest.train(), arena.data()));
-  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), arena.data())),
+  VectorMemory memory(arena);
+  EXPECT_OK((*loader)->next(manifest.train(), memory));
+  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), memory)),
                   "token 122");
-  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), arena.data())),
+  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), memory)),
                   "token 122");
 }
 

@@ -153,8 +153,8 @@ protected:
       StateMemory memory = arenas.memory();
       EXPECT_OK(initializeFromSeed(manifest, rank, 3, 1, memory));
       for (const FlatParam &flat : manifest.flatParams) {
-        fillState(manifest, rank, flat, memory.at(flat.states[0]));
-        std::memcpy(memory.at(flat.states[1]), &scalar, 4);
+        fillState(manifest, rank, flat, arenas.at(flat.states[0]));
+        std::memcpy(arenas.at(flat.states[1]), &scalar, 4);
       }
       CheckpointWriter::Options options;
       options.directory = dir.file("saves");
@@ -197,12 +197,11 @@ protected:
         for (const Piece &piece :
              piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes)))
           EXPECT_EQ(std::memcmp(saved.data() + piece.shardBegin * 4,
-                                read.memory().at(flat.states[0]) +
-                                    piece.shardBegin * 4,
+                                read.at(flat.states[0]) + piece.shardBegin * 4,
                                 piece.count * 4),
                     0)
               << flat.name << " of rank " << rank;
-        EXPECT_EQ(std::memcmp(read.memory().at(flat.states[1]), &scalar, 4), 0);
+        EXPECT_EQ(std::memcmp(read.at(flat.states[1]), &scalar, 4), 0);
       }
     }
   }

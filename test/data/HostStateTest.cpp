@@ -97,7 +97,7 @@ TEST(HostState, IsInitialisedInItsArenaAlone) {
   const float quarter = 0.25f;
   Arenas arenas(manifest, '\x7f');
   std::vector<char> device = arenas.device, host = arenas.host;
-  initializeStates(manifest, arenas.memory());
+  ASSERT_OK(initializeStates(manifest, arenas.memory()));
   for (const FlatParam &flat : manifest.flatParams) {
     for (int64_t i = 0; i < flat.shardNumel; ++i)
       std::memcpy(host.data() + flat.states[0].offset + 4 * i, &quarter, 4);

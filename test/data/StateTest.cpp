@@ -226,7 +226,7 @@ TEST_F(ParametersTest, EveryRankGetsItsShards) {
       EXPECT_EQ(got["v"], (std::vector<float>{3, 4, 5, 6, 7}));
       for (const FlatParam &flat : manifest.flatParams)
         for (const OptimizerState &state : flat.states)
-          EXPECT_EQ(floatAt(arenas[0].memory().at(state)), 0);
+          EXPECT_EQ(floatAt(arenas[0].at(state)), 0);
     }
 }
 

@@ -68,13 +68,43 @@ void addInput(nlohmann::json &manifest, const std::string &name,
 /// Parses what must be right.
 Manifest parsed(const nlohmann::json &manifest);
 
-/// The arenas of one rank, of which every byte is `fill` at first.
+/// Bytes as a rank's memory.
+class VectorMemory final : public hal::Memory {
+public:
+  explicit VectorMemory(std::vector<char> &bytes) : bytes_(bytes) {}
+  int64_t size() const override { return int64_t(bytes_.size()); }
+  Status upload(int64_t offset, const void *src, int64_t bytes) override {
+    if (offset < 0 || bytes < 0 || bytes > size() - offset)
+      return Status::internal("upload outside of the memory");
+    if (bytes > 0)
+      std::memcpy(bytes_.data() + offset, src, size_t(bytes));
+    return Status::ok();
+  }
+  Status download(int64_t offset, void *dst, int64_t bytes) const override {
+    if (offset < 0 || bytes < 0 || bytes > size() - offset)
+      return Status::internal("download outside of the memory");
+    if (bytes > 0)
+      std::memcpy(dst, bytes_.data() + offset, size_t(bytes));
+    return Status::ok();
+  }
+
+private:
+  std::vector<char> &bytes_;
+};
+
+/// The memories of one rank, of which every byte is `fill` at first.
 struct Arenas {
   explicit Arenas(const Manifest &manifest, char fill = 0)
       : device(manifest.arenaBytes, fill), host(manifest.hostBytes, fill) {}
-  StateMemory memory() { return {device.data(), host.data()}; }
+  Arenas(const Arenas &other) : device(other.device), host(other.host) {}
+  StateMemory memory() { return {&deviceMemory, &hostMemory}; }
+  /// Where a state lies.
+  char *at(const OptimizerState &state) {
+    return (state.memory == FSDP_RT_HOST ? host : device).data() + state.offset;
+  }
 
   std::vector<char> device, host;
+  VectorMemory deviceMemory{device}, hostMemory{host};
 };
 
 /// Makes a checkpoint whole again after its files were changed: sizes, digests,

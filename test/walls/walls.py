@@ -95,7 +95,15 @@ ROOMS = [
     Room("include/fsdp/Target", [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/"]),
     # The runtime, which builds without the compiler.
     Room("include/fsdp-rt", [r"fsdp-rt/"], DEVICES),
-    Room("runtime/core", [r"core/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
+    # Interfaces of devices: no implementation.
+    Room("runtime/hal", [r"core/(Status|Dtype)\.h", r"hal/", r"fsdp-rt/"],
+         DEVICES, EXCEPTIONS),
+    Room("runtime/core", [r"core/", r"hal/", r"fsdp-rt/"], DEVICES,
+         EXCEPTIONS),
+    # Data has no address in a rank's memory.
+    Room("runtime/core/data",
+         [r"core/(?!Context|Arena)", r"hal/", r"fsdp-rt/"], DEVICES,
+         EXCEPTIONS),
     Room("runtime/trace", [r"core/", r"trace/", r"fsdp-rt/"], DEVICES,
          EXCEPTIONS),
     Room("runtime/abi", [r"core/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),

@@ -93,7 +93,7 @@ void BatchLoader::readAhead() {
   }
 }
 
-Status BatchLoader::next(const Program &program, char *arena) {
+Status BatchLoader::next(const Program &program, hal::Memory &memory) {
   Slot &slot = slots_[nextBatch_ % 2];
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -103,7 +103,8 @@ Status BatchLoader::next(const Program &program, char *arena) {
   }
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Input &input = program.inputs[i];
-    std::memcpy(arena + input.offset, slot.inputs[i], input.bytes());
+    if (Status s = memory.upload(input.offset, slot.inputs[i], input.bytes()))
+      return s;
   }
   unusualValue_ = std::move(slot.unusualValue);
   {

@@ -11,6 +11,7 @@
 
 #include "core/Status.h"
 #include "core/data/Batches.h"
+#include "hal/Memory.h"
 
 #include <condition_variable>
 #include <cstdint>
@@ -34,11 +35,11 @@ public:
   /// Ends the thread, after the read that it is in.
   ~BatchLoader();
 
-  /// Copies the next batch to the places in the arena of the inputs of
-  /// `program`, which are those of the one that start() was given; waits for it
-  /// if it has not come yet. A batch that could not be read fails here. At most
-  /// once per batch up to lastBatch.
-  Status next(const Program &program, char *arena);
+  /// Copies the next batch to the places in the device's memory of the inputs
+  /// of `program`, which are those of the one that start() was given; waits for
+  /// it if it has not come yet. A batch that could not be read fails here. At
+  /// most once per batch up to lastBatch.
+  Status next(const Program &program, hal::Memory &memory);
   /// findUnusualValue of the batch that `next` copied last.
   const std::string &unusualValue() const { return unusualValue_; }
 

@@ -8,6 +8,7 @@
 #include "core/data/CheckpointDigests.h"
 
 #include "core/data/Json.h"
+#include "core/data/Staging.h"
 
 #include <algorithm>
 #include <cstring>
@@ -79,17 +80,16 @@ Status checkRange(const DigestedFile &file, const ExpectedRange &range) {
 
 } // namespace
 
-Status RangeWriter::writeAt(int64_t offset, const void *src, int64_t bytes) {
+Status RangeWriter::writeAt(int64_t offset, hal::Location src, int64_t bytes) {
   if (bytes == 0)
     return Status::ok();
   Digest digest;
-  const char *from = static_cast<const char *>(src);
-  for (int64_t done = 0; done < bytes; done += chunkBytes) {
-    int64_t now = std::min(chunkBytes, bytes - done);
-    digest.add(from + done, now);
-    if (Status s = file_.writeAt(offset + done, from + done, now))
-      return s;
-  }
+  if (Status s = downloadElements(
+          src, bytes, 1, [&](int64_t begin, int64_t now, const char *from) {
+            digest.add(from, now);
+            return file_.writeAt(offset + begin, from, now);
+          }))
+    return s;
   ranges_.push_back({index_, offset, offset + bytes, digest.value()});
   return Status::ok();
 }

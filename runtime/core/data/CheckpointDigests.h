@@ -20,6 +20,7 @@
 #include "core/data/Digest.h"
 #include "core/data/File.h"
 #include "core/data/Safetensors.h"
+#include "hal/Memory.h"
 
 #include <cstdint>
 #include <string>
@@ -40,7 +41,7 @@ class RangeWriter {
 public:
   RangeWriter(const File &file, int64_t index, std::vector<SavedRange> &ranges)
       : file_(file), index_(index), ranges_(ranges) {}
-  Status writeAt(int64_t offset, const void *src, int64_t bytes);
+  Status writeAt(int64_t offset, hal::Location src, int64_t bytes);
 
 private:
   const File &file_;

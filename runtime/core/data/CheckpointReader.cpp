@@ -86,24 +86,25 @@ Result<SafetensorsReader> openComplete(const Directory &directory,
 
 Status readScalarState(const SafetensorsReader &file, const FlatParam &flat,
                        const OptimizerState &state,
-                       const MatchedTensor *members, char *dst) {
+                       const MatchedTensor *members, hal::Location dst) {
   int64_t size = dtypeSize(state.dtype);
+  char first[8];
   for (size_t m = 0; m < flat.members.size(); ++m) {
     char value[8];
     if (Status s = readElements(members[m], state.dtype, 0, 1, value))
       return s;
     if (m == 0)
-      std::memcpy(dst, value, size);
-    else if (std::memcmp(dst, value, size) != 0)
+      std::memcpy(first, value, size);
+    else if (std::memcmp(first, value, size) != 0)
       return Status::failed(file.path() + ": expected one value of '" +
                             state.name + "' for all of unit '" + flat.name +
                             "', got " +
-                            std::to_string(loadNumber(state.dtype, dst)) +
+                            std::to_string(loadNumber(state.dtype, first)) +
                             " for '" + flat.members[0].fqn + "' and " +
                             std::to_string(loadNumber(state.dtype, value)) +
                             " for '" + flat.members[m].fqn + "'");
   }
-  return Status::ok();
+  return dst.upload(first, size);
 }
 
 Status readStates(const SafetensorsReader &file,
@@ -115,14 +116,14 @@ Status readStates(const SafetensorsReader &file,
     std::vector<Piece> pieces =
         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
     for (const OptimizerState &state : flat.states) {
-      char *values = memory.at(state);
+      hal::Location values = memory.at(state);
       if (state.scalar) {
         if (Status s = readScalarState(file, flat, state,
                                        matched.data() + first, values))
           return s;
       } else {
         for (const Piece &piece : pieces)
-          if (Status s = readElements(
+          if (Status s = uploadTensor(
                   matched[first + piece.member], state.dtype, piece.memberBegin,
                   piece.count,
                   values + piece.shardBegin * dtypeSize(state.dtype)))
@@ -197,7 +198,7 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
 
 Status OwnState::read(int rank, const StateMemory &memory) const {
   for (const auto &[tensor, info] : found_)
-    if (Status s = readElements(StoredTensor{&*file_, info}, tensor.dtype,
+    if (Status s = uploadTensor(StoredTensor{&*file_, info}, tensor.dtype,
                                 rank * tensor.numel, tensor.numel,
                                 memory.at(tensor.memory, tensor.offset)))
       return s;
@@ -333,8 +334,9 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
       return s;
   }
 
-  initializeStates(manifest, memory);
-  if (Status s = readParameters(manifest, rank, *parameters, memory.device))
+  if (Status s = initializeStates(manifest, memory))
+    return s;
+  if (Status s = readParameters(manifest, rank, *parameters, memory))
     return s;
   if (Status s = readStates(*optimizer, *states, manifest, rank, memory))
     return s;

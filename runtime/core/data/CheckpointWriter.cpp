@@ -278,25 +278,23 @@ Status CheckpointWriter::writeOwnRanges(const std::string &temporary,
 
 Status CheckpointWriter::writeParameters(RangeWriter &file,
                                          const StateMemory &memory) const {
-  const char *arena = memory.device;
   size_t first = 0;
   for (const FlatParam &flat : manifest_->flatParams) {
     int64_t size = dtypeSize(flat.dtype);
     if (isFirstReplica(*manifest_, rank_, flat.shardAxes))
       for (const Piece &piece :
            piecesOf(flat, placeAlong(*manifest_, rank_, flat.shardAxes)))
-        if (Status s =
-                file.writeAt(params_.offsetOf(first + piece.member) +
-                                 piece.memberBegin * size,
-                             arena + flat.offset + piece.shardBegin * size,
-                             piece.count * size))
+        if (Status s = file.writeAt(params_.offsetOf(first + piece.member) +
+                                        piece.memberBegin * size,
+                                    memory.at(flat) + piece.shardBegin * size,
+                                    piece.count * size))
           return s;
     first += flat.members.size();
   }
   for (const Buffer &buffer : manifest_->buffers) {
     int64_t offset = params_.offsetOf(first++);
     if (rank_ == 0)
-      if (Status s = file.writeAt(offset, arena + buffer.offset,
+      if (Status s = file.writeAt(offset, memory.at(buffer),
                                   buffer.numel * dtypeSize(buffer.dtype)))
         return s;
   }
@@ -312,7 +310,7 @@ Status CheckpointWriter::writeStates(RangeWriter &file,
         piecesOf(flat, placeAlong(*manifest_, rank_, flat.shardAxes));
     for (const OptimizerState &state : flat.states) {
       int64_t size = dtypeSize(state.dtype);
-      const char *values = memory.at(state);
+      hal::Location values = memory.at(state);
       for (size_t m = 0; state.scalar && rank_ == 0 && m < flat.members.size();
            ++m)
         if (Status s =

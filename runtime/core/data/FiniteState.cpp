@@ -8,6 +8,7 @@
 #include "core/data/FiniteState.h"
 
 #include "core/data/Sharding.h"
+#include "core/data/Staging.h"
 
 #include <algorithm>
 #include <cmath>
@@ -59,25 +60,34 @@ int64_t findNonfinite(Dtype dtype, const char *elements, int64_t count) {
   }
 }
 
+/// Elements `first` onwards of the tensor `name`.
+static Status checkFinite(const std::string &name, Dtype dtype, int64_t first,
+                          int64_t count, hal::Location values) {
+  return downloadElements(
+      values, count, dtypeSize(dtype),
+      [&](int64_t begin, int64_t now, const char *elements) -> Status {
+        int64_t at = findNonfinite(dtype, elements, now);
+        if (at < 0)
+          return Status::ok();
+        return refuse(name, loadFloat(dtype, elements + at * dtypeSize(dtype)),
+                      first + begin + at);
+      });
+}
+
 Status checkFinite(const Manifest &manifest, int rank,
                    const StateMemory &memory) {
   for (const FlatParam &flat : manifest.flatParams) {
     if (!flat.trainable)
       continue;
-    std::vector<Piece> pieces =
-        piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
-    auto check = [&](const Piece &piece, Dtype dtype, const char *shard,
-                     const std::string &suffix) -> Status {
-      const char *values = shard + piece.shardBegin * dtypeSize(dtype);
-      int64_t at = findNonfinite(dtype, values, piece.count);
-      if (at < 0)
-        return Status::ok();
-      return refuse(flat.members[piece.member].fqn + suffix,
-                    loadFloat(dtype, values + at * dtypeSize(dtype)),
-                    piece.memberBegin + at);
+    auto check = [&](const Piece &piece, Dtype dtype, hal::Location shard,
+                     const std::string &suffix) {
+      return checkFinite(flat.members[piece.member].fqn + suffix, dtype,
+                         piece.memberBegin, piece.count,
+                         shard + piece.shardBegin * dtypeSize(dtype));
     };
-    for (const Piece &piece : pieces) {
-      if (Status s = check(piece, flat.dtype, memory.device + flat.offset, ""))
+    for (const Piece &piece :
+         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes))) {
+      if (Status s = check(piece, flat.dtype, memory.at(flat), ""))
         return s;
       for (const OptimizerState &state : flat.states)
         if (!state.scalar)
@@ -86,9 +96,10 @@ Status checkFinite(const Manifest &manifest, int rank,
             return s;
     }
     for (const OptimizerState &state : flat.states)
-      if (state.scalar && findNonfinite(state.dtype, memory.at(state), 1) == 0)
-        return refuse(flat.name + "." + state.name,
-                      loadFloat(state.dtype, memory.at(state)), 0);
+      if (state.scalar)
+        if (Status s = checkFinite(flat.name + "." + state.name, state.dtype, 0,
+                                   1, memory.at(state)))
+          return s;
   }
   return Status::ok();
 }

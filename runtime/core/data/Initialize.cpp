@@ -10,10 +10,12 @@
 #include "core/data/Names.h"
 #include "core/data/RandomFill.h"
 #include "core/data/Sharding.h"
+#include "core/data/Staging.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -29,7 +31,7 @@ struct Task {
   const std::string *fqn;
   Dtype dtype;
   int64_t begin, count;
-  char *dst;
+  hal::Location dst;
 };
 
 void addTasks(std::vector<Task> &tasks, Task whole) {
@@ -37,19 +39,33 @@ void addTasks(std::vector<Task> &tasks, Task whole) {
     Task task = whole;
     task.begin += done;
     task.count = std::min(taskElements, whole.count - done);
-    task.dst += done * dtypeSize(whole.dtype);
+    task.dst = whole.dst + done * dtypeSize(whole.dtype);
     tasks.push_back(task);
   }
 }
 
-void runTasks(const std::vector<Task> &tasks, uint64_t seed, int threads) {
+Status runTask(const Task &task, uint64_t seed) {
+  return uploadElements(task.dst, task.count, dtypeSize(task.dtype),
+                        [&](int64_t begin, int64_t count, char *buffer) {
+                          fillInitial(*task.init, *task.fqn, seed, task.dtype,
+                                      task.begin + begin, count, buffer);
+                          return Status::ok();
+                        });
+}
+
+/// Returns the first failure.
+Status runTasks(const std::vector<Task> &tasks, uint64_t seed, int threads) {
   std::atomic<size_t> next{0};
+  std::mutex mutex;
+  Status failure;
   auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < tasks.size();) {
-      const Task &task = tasks[i];
-      fillInitial(*task.init, *task.fqn, seed, task.dtype, task.begin,
-                  task.count, task.dst);
-    }
+    for (size_t i; (i = next.fetch_add(1)) < tasks.size();)
+      if (Status s = runTask(tasks[i], seed)) {
+        std::lock_guard<std::mutex> lock(mutex);
+        if (failure.isOk())
+          failure = std::move(s);
+        return;
+      }
   };
   std::vector<std::thread> helpers;
   // Helpers only shorten the wait: where the system grants no more threads,
@@ -62,6 +78,7 @@ void runTasks(const std::vector<Task> &tasks, uint64_t seed, int threads) {
   work();
   for (std::thread &helper : helpers)
     helper.join();
+  return failure;
 }
 
 void fillElements(Dtype dtype, double value, int64_t count, char *dst) {
@@ -115,10 +132,11 @@ Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
   std::vector<Task> tasks;
   for (const FlatParam &flat : manifest.flatParams) {
     int64_t size = dtypeSize(flat.dtype);
-    char *shard = memory.device + flat.offset;
+    hal::Location shard = memory.at(flat);
     std::vector<Piece> pieces =
         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
-    clearPadding(flat, pieces, shard);
+    if (Status s = clearPadding(flat, pieces, shard))
+      return s;
     for (const Piece &piece : pieces) {
       const Member &member = flat.members[piece.member];
       addTasks(tasks, {&member.init, &member.fqn, flat.dtype, piece.memberBegin,
@@ -127,17 +145,24 @@ Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
   }
   for (const Buffer &buffer : manifest.buffers)
     addTasks(tasks, {&buffer.init, &buffer.fqn, buffer.dtype, 0, buffer.numel,
-                     memory.device + buffer.offset});
-  runTasks(tasks, seed, threads);
-  initializeStates(manifest, memory);
-  return Status::ok();
+                     memory.at(buffer)});
+  if (Status s = runTasks(tasks, seed, threads))
+    return s;
+  return initializeStates(manifest, memory);
 }
 
-void initializeStates(const Manifest &manifest, const StateMemory &memory) {
+Status initializeStates(const Manifest &manifest, const StateMemory &memory) {
   for (const FlatParam &flat : manifest.flatParams)
     for (const OptimizerState &state : flat.states)
-      fillElements(state.dtype, state.init, state.scalar ? 1 : flat.shardNumel,
-                   memory.at(state));
+      if (Status s = uploadElements(
+              memory.at(state), state.scalar ? 1 : flat.shardNumel,
+              dtypeSize(state.dtype),
+              [&](int64_t, int64_t count, char *buffer) {
+                fillElements(state.dtype, state.init, count, buffer);
+                return Status::ok();
+              }))
+        return s;
+  return Status::ok();
 }
 
 } // namespace fsdp::rt::data

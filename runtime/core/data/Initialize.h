@@ -30,7 +30,7 @@ Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
                           int threads, const StateMemory &memory);
 
 /// Sets the optimizer's states alone to their initial values.
-void initializeStates(const Manifest &manifest, const StateMemory &memory);
+Status initializeStates(const Manifest &manifest, const StateMemory &memory);
 
 } // namespace fsdp::rt::data
 

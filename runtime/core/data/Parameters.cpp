@@ -10,6 +10,7 @@
 #include "core/data/Initialize.h"
 #include "core/data/Names.h"
 #include "core/data/Sharding.h"
+#include "core/data/Staging.h"
 
 namespace fsdp::rt::data {
 
@@ -25,15 +26,17 @@ std::vector<WantedTensor> wantedParameters(const Manifest &manifest) {
 }
 
 Status readParameters(const Manifest &manifest, int rank,
-                      const std::vector<MatchedTensor> &matched, char *arena) {
+                      const std::vector<MatchedTensor> &matched,
+                      const StateMemory &memory) {
   size_t first = 0;
   for (const FlatParam &flat : manifest.flatParams) {
-    char *shard = arena + flat.offset;
+    hal::Location shard = memory.at(flat);
     std::vector<Piece> pieces =
         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
-    clearPadding(flat, pieces, shard);
+    if (Status s = clearPadding(flat, pieces, shard))
+      return s;
     for (const Piece &piece : pieces)
-      if (Status s = readElements(
+      if (Status s = uploadTensor(
               matched[first + piece.member], flat.dtype, piece.memberBegin,
               piece.count, shard + piece.shardBegin * dtypeSize(flat.dtype)))
         return s;
@@ -41,12 +44,17 @@ Status readParameters(const Manifest &manifest, int rank,
   }
   for (const Buffer &buffer : manifest.buffers) {
     const MatchedTensor &tensor = matched[first++];
-    char *dst = arena + buffer.offset;
-    if (!tensor.stored)
-      fillInitial(buffer.init, buffer.fqn, /*seed=*/0, buffer.dtype, 0,
-                  buffer.numel, dst);
-    else if (Status s =
-                 readElements(tensor, buffer.dtype, 0, buffer.numel, dst))
+    hal::Location dst = memory.at(buffer);
+    auto fill = [&](int64_t begin, int64_t count, char *to) {
+      fillInitial(buffer.init, buffer.fqn, /*seed=*/0, buffer.dtype, begin,
+                  count, to);
+      return Status::ok();
+    };
+    if (Status s =
+            tensor.stored
+                ? uploadTensor(tensor, buffer.dtype, 0, buffer.numel, dst)
+                : uploadElements(dst, buffer.numel, dtypeSize(buffer.dtype),
+                                 fill))
       return s;
   }
   return Status::ok();
@@ -76,8 +84,9 @@ Status loadParameters(const Manifest &manifest, int rank,
   if (!absent.empty())
     notes.push_back(path + ": no buffer " + listNames(absent) +
                     ": set to the initial value instead");
-  initializeStates(manifest, memory);
-  return readParameters(manifest, rank, *matched, memory.device);
+  if (Status s = initializeStates(manifest, memory))
+    return s;
+  return readParameters(manifest, rank, *matched, memory);
 }
 
 } // namespace fsdp::rt::data

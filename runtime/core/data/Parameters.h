@@ -37,7 +37,8 @@ Status loadParameters(const Manifest &manifest, int rank,
 /// The parameters and buffers alone, from tensors that matchTensors found for
 /// wantedParameters, in its order.
 Status readParameters(const Manifest &manifest, int rank,
-                      const std::vector<MatchedTensor> &matched, char *arena);
+                      const std::vector<MatchedTensor> &matched,
+                      const StateMemory &memory);
 
 } // namespace fsdp::rt::data
 

@@ -7,6 +7,8 @@
 
 #include "core/data/Sharding.h"
 
+#include "core/data/Staging.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -93,17 +95,22 @@ std::vector<Piece> piecesOf(const FlatParam &flat, int64_t place) {
   return pieces;
 }
 
-void clearPadding(const FlatParam &flat, const std::vector<Piece> &pieces,
-                  char *shard) {
+Status clearPadding(const FlatParam &flat, const std::vector<Piece> &pieces,
+                    hal::Location shard) {
   int64_t size = dtypeSize(flat.dtype), end = 0;
   auto clearUntil = [&](int64_t element) {
-    std::memset(shard + end * size, 0, (element - end) * size);
+    return uploadElements(shard + end * size, element - end, size,
+                          [&](int64_t, int64_t count, char *buffer) {
+                            std::memset(buffer, 0, count * size);
+                            return Status::ok();
+                          });
   };
   for (const Piece &piece : pieces) {
-    clearUntil(piece.shardBegin);
+    if (Status s = clearUntil(piece.shardBegin))
+      return s;
     end = piece.shardBegin + piece.count;
   }
-  clearUntil(flat.shardNumel);
+  return clearUntil(flat.shardNumel);
 }
 
 } // namespace fsdp::rt::data

@@ -10,6 +10,7 @@
 #define FSDP_RT_CORE_DATA_SHARDING_H
 
 #include "core/data/Manifest.h"
+#include "hal/Memory.h"
 
 #include <cstdint>
 #include <vector>
@@ -46,8 +47,8 @@ struct Piece {
 std::vector<Piece> piecesOf(const FlatParam &flat, int64_t place);
 
 /// Zeroes what no piece covers of a shard of `shardNumel` elements.
-void clearPadding(const FlatParam &flat, const std::vector<Piece> &pieces,
-                  char *shard);
+Status clearPadding(const FlatParam &flat, const std::vector<Piece> &pieces,
+                    hal::Location shard);
 
 } // namespace fsdp::rt::data
 

@@ -9,19 +9,26 @@
 #define FSDP_RT_CORE_DATA_STATEMEMORY_H
 
 #include "core/data/Manifest.h"
+#include "hal/Memory.h"
 
 namespace fsdp::rt::data {
 
-/// The bases of a rank's two arenas. Parameters, buffers and accumulators are
-/// in the device's, optimizer states where the manifest says.
+/// A rank's two memories. Parameters, buffers and accumulators are in the
+/// device's, optimizer states where the manifest says.
 struct StateMemory {
-  char *device = nullptr;
-  char *host = nullptr; // may be null where no state is there
+  hal::Memory *device = nullptr;
+  hal::Memory *host = nullptr; // may be null where no state is there
 
-  char *at(fsdp_rt_memory memory, int64_t offset) const {
-    return (memory == FSDP_RT_HOST ? host : device) + offset;
+  hal::Location at(fsdp_rt_memory memory, int64_t offset) const {
+    return {memory == FSDP_RT_HOST ? host : device, offset};
   }
-  char *at(const OptimizerState &state) const {
+  hal::Location at(const FlatParam &flat) const {
+    return {device, flat.offset};
+  }
+  hal::Location at(const Buffer &buffer) const {
+    return {device, buffer.offset};
+  }
+  hal::Location at(const OptimizerState &state) const {
     return at(state.memory, state.offset);
   }
 };

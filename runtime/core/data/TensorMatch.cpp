@@ -8,6 +8,7 @@
 #include "core/data/TensorMatch.h"
 
 #include "core/data/Names.h"
+#include "core/data/Staging.h"
 
 #include <algorithm>
 #include <cstring>
@@ -193,6 +194,26 @@ Status readElements(const MatchedTensor &matched, Dtype dtype, int64_t begin,
             "leave one of them out of the file, or make them equal");
     }
   return Status::ok();
+}
+
+template <typename Tensor>
+static Status upload(const Tensor &tensor, Dtype dtype, int64_t begin,
+                     int64_t count, hal::Location dst) {
+  return uploadElements(dst, count, dtypeSize(dtype),
+                        [&](int64_t done, int64_t now, char *buffer) {
+                          return readElements(tensor, dtype, begin + done, now,
+                                              buffer);
+                        });
+}
+
+Status uploadTensor(const MatchedTensor &matched, Dtype dtype, int64_t begin,
+                    int64_t count, hal::Location dst) {
+  return upload(matched, dtype, begin, count, dst);
+}
+
+Status uploadTensor(const StoredTensor &stored, Dtype dtype, int64_t begin,
+                    int64_t count, hal::Location dst) {
+  return upload(stored, dtype, begin, count, dst);
 }
 
 } // namespace fsdp::rt::data

@@ -11,6 +11,7 @@
 
 #include "core/Status.h"
 #include "core/data/TensorFiles.h"
+#include "hal/Memory.h"
 
 #include <string>
 #include <vector>
@@ -50,6 +51,12 @@ Status readElements(const StoredTensor &stored, Dtype dtype, int64_t begin,
 /// The same of a matched tensor. Refuses values that differ between its names.
 Status readElements(const MatchedTensor &matched, Dtype dtype, int64_t begin,
                     int64_t count, char *dst);
+
+/// The same to a rank's memory.
+Status uploadTensor(const MatchedTensor &matched, Dtype dtype, int64_t begin,
+                    int64_t count, hal::Location dst);
+Status uploadTensor(const StoredTensor &stored, Dtype dtype, int64_t begin,
+                    int64_t count, hal::Location dst);
 
 } // namespace fsdp::rt::data
 

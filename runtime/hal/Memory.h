@@ -1,0 +1,54 @@
+//===- Memory.h - Memory of a rank -------------------------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A rank has two memories: its device's, and the host's that copies of programs
+// reach. Programs name places in them by offsets. Nobody outside of the device
+// has an address: data moves by upload and download.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_HAL_MEMORY_H
+#define FSDP_RT_HAL_MEMORY_H
+
+#include "core/Status.h"
+
+#include <cstdint>
+
+namespace fsdp::rt::hal {
+
+class Memory {
+public:
+  virtual ~Memory() = default;
+  virtual int64_t size() const = 0;
+
+  /// Bytes [offset, offset + bytes) become those at `src`, for every program
+  /// that is run later; `src` may be used again on return. Refuses what does
+  /// not lie in the memory. Callable from several threads on ranges apart, not
+  /// while a program runs.
+  virtual Status upload(int64_t offset, const void *src, int64_t bytes) = 0;
+  /// The same bytes, as the programs that were run before left them, to `dst`.
+  virtual Status download(int64_t offset, void *dst, int64_t bytes) const = 0;
+};
+
+/// A place in a memory, which must outlive it.
+struct Location {
+  Memory *memory = nullptr;
+  int64_t offset = 0;
+
+  Location operator+(int64_t bytes) const { return {memory, offset + bytes}; }
+  Status upload(const void *src, int64_t bytes) const {
+    return memory->upload(offset, src, bytes);
+  }
+  Status download(void *dst, int64_t bytes) const {
+    return memory->download(offset, dst, bytes);
+  }
+};
+
+} // namespace fsdp::rt::hal
+
+#endif // FSDP_RT_HAL_MEMORY_H
