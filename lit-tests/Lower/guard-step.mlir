@@ -2,7 +2,7 @@
 // RUN: fsdp-opt %s --fsdp-plan-arena --convert-fsdp-to-runtime | FileCheck %s --check-prefix=PLAIN
 
 // Lives begin right before what writes first and end behind what reads last;
-// those of a transfer go with it to its queue. What the first gather brings is
+// those of a transfer are a part of its start. What the first gather brings is
 // read last by the second one: it dies there, before compute has waited.
 
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
@@ -21,14 +21,14 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK-DAG: @[[END1:.*]] = internal constant { ptr, i64, i64, i64, i32, i32 } { ptr @[[SECOND]], i64 [[PLACE1]], i64 240, i64 272, i32 2, i32 0 }
 // CHECK-DAG: = internal constant [1 x ptr] [ptr @[[BEGIN0]]]
 // CHECK-DAG: @[[BOTH:.*]] = internal constant [2 x ptr] [ptr @[[END0]], ptr @[[BEGIN1]]]
-// CHECK-DAG: = internal constant { ptr, ptr, i64, i64 } { ptr {{.*}}, ptr @[[BOTH]], i64 2, i64 1 }
+// CHECK-DAG: @[[GUARD1:.*]] = internal constant { ptr, ptr, i64 } { ptr {{.*}}, ptr @[[BOTH]], i64 2 }
+// CHECK-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { {{.*}}, i64 1, i32 0, i32 1, ptr @[[GUARD1]] }
 // CHECK-DAG: = internal constant { ptr, i64, i64, i64, i32, i32 } { ptr @[[FREE]], i64
 
 // CHECK-LABEL: define i32 @fsdp_run_step
 // CHECK:         call i32 @fsdp_rt_guard(
-// CHECK:         call i32 @fsdp_rt_guard(
 // CHECK:         call i32 @fsdp_rt_start(
-// CHECK:         call i32 @fsdp_rt_guard(
+// CHECK-NOT:     call i32 @fsdp_rt_guard(
 // CHECK:         call i32 @fsdp_rt_start(
 // CHECK-NOT:     call i32 @fsdp_rt_guard(
 // CHECK:         call i32 @fsdp_rt_wait(

@@ -20,7 +20,6 @@
 #include "fsdp/Target/Dtype.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/SHA256.h"
 
@@ -50,8 +49,9 @@ public:
   LogicalResult lower(const GuardPlan *guards);
 
 private:
+  Descriptor describeGuard(StringRef name, ArrayRef<GuardedBuffer> buffers);
   void lowerGuard(StringRef name, ArrayRef<GuardedBuffer> buffers,
-                  Operation *op, int64_t event = -1);
+                  Location loc);
   LogicalResult lowerOp(Operation &op);
   LogicalResult lowerLaunch(LaunchOp op);
   void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
@@ -61,8 +61,10 @@ private:
                       Op attention);
   FailureOr<Descriptor> describe(CollectiveOpInterface op);
   FailureOr<Descriptor> describe(TransferOpInterface op);
-  LogicalResult lowerTransfers(ArrayRef<TransferOpInterface> parts,
-                               StartOp start);
+  FailureOr<Descriptor> describeStart(ArrayRef<TransferOpInterface> parts);
+  LogicalResult lowerTransfer(TransferOpInterface op);
+  LogicalResult lowerStart(StartOp op, StringRef name,
+                           ArrayRef<GuardedBuffer> guarded);
   void lowerPack(PackOp op);
   void lowerReturn(Operation *ret);
 
@@ -376,11 +378,9 @@ FailureOr<Descriptor> StepLowering::describe(TransferOpInterface op) {
   return descriptor;
 }
 
-/// A start of @parts, which are of one kind: on queue 0, which computes, unless
-/// @start says otherwise.
-LogicalResult StepLowering::lowerTransfers(ArrayRef<TransferOpInterface> parts,
-                                           StartOp start) {
-  TransferOpInterface first = parts.front();
+/// A start of @parts, which are of one kind, but for its queue and event.
+FailureOr<Descriptor>
+StepLowering::describeStart(ArrayRef<TransferOpInterface> parts) {
   SmallVector<FlatSymbolRefAttr> descriptions;
   for (TransferOpInterface part : parts) {
     FailureOr<Descriptor> transfer = describe(part);
@@ -388,21 +388,48 @@ LogicalResult StepLowering::lowerTransfers(ArrayRef<TransferOpInterface> parts,
       return failure();
     descriptions.push_back(descriptors.createDescriptor(*transfer));
   }
+  TransferOpInterface first = parts.front();
   Descriptor descriptor("start");
   descriptor.set("name", first->getName().stripDialect().str());
   descriptor.set("kind", int64_t(first.getKind()));
   descriptor.set("parts", descriptors.createPointerArray(descriptions));
   descriptor.set("part_count", int64_t(parts.size()));
+  return descriptor;
+}
+
+/// In the order of the computation.
+LogicalResult StepLowering::lowerTransfer(TransferOpInterface op) {
+  FailureOr<Descriptor> descriptor = describeStart(op);
+  if (failed(descriptor))
+    return failure();
+  descriptor->set("after_count", int64_t(0));
+  descriptor->set("event", int64_t(-1));
+  descriptor->set("queue", int64_t(FSDP_RT_QUEUE_COMPUTE));
+  call("start", *descriptor, op.getLoc());
+  return success();
+}
+
+/// @guarded: lives that begin or end with the transfers, at the op @name.
+LogicalResult StepLowering::lowerStart(StartOp op, StringRef name,
+                                       ArrayRef<GuardedBuffer> guarded) {
+  FailureOr<Descriptor> descriptor =
+      describeStart(llvm::map_to_vector(op.getTransfers(), [](Operation &part) {
+        return cast<TransferOpInterface>(part);
+      }));
+  if (failed(descriptor))
+    return failure();
   SmallVector<int64_t> after;
-  if (start)
-    for (Value token : start.getAfter())
-      after.push_back(token.getDefiningOp<StartOp>().getEvent());
+  for (Value token : op.getAfter())
+    after.push_back(token.getDefiningOp<StartOp>().getEvent());
   if (!after.empty())
-    descriptor.set("after", descriptors.createArray(after));
-  descriptor.set("after_count", int64_t(after.size()));
-  descriptor.set("event", start ? int64_t(start.getEvent()) : -1);
-  descriptor.set("queue", start ? int64_t(start.getQueue()) : 0);
-  call("start", descriptor, start ? start.getLoc() : first.getLoc());
+    descriptor->set("after", descriptors.createArray(after));
+  descriptor->set("after_count", int64_t(after.size()));
+  descriptor->set("event", int64_t(op.getEvent()));
+  descriptor->set("queue", int64_t(op.getQueue()));
+  if (!guarded.empty())
+    descriptor->set("guard",
+                    descriptors.createDescriptor(describeGuard(name, guarded)));
+  call("start", *descriptor, op.getLoc());
   return success();
 }
 
@@ -433,13 +460,7 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return lowerLaunch(launch);
   if (auto transfer = dyn_cast<TransferOpInterface>(op))
-    return lowerTransfers(transfer, /*start=*/{});
-  if (auto start = dyn_cast<StartOp>(op))
-    return lowerTransfers(
-        llvm::map_to_vector(
-            start.getTransfers(),
-            [](Operation &part) { return cast<TransferOpInterface>(part); }),
-        start);
+    return lowerTransfer(transfer);
   if (auto wait = dyn_cast<WaitOp>(op)) {
     auto start = wait.getToken().getDefiningOp<StartOp>();
     Descriptor descriptor("wait");
@@ -470,10 +491,8 @@ LogicalResult StepLowering::lowerOp(Operation &op) {
   return op.emitOpError("expected an op that the runtime does");
 }
 
-void StepLowering::lowerGuard(StringRef name, ArrayRef<GuardedBuffer> buffers,
-                              Operation *op, int64_t event) {
-  if (buffers.empty())
-    return;
+Descriptor StepLowering::describeGuard(StringRef name,
+                                       ArrayRef<GuardedBuffer> buffers) {
   SmallVector<FlatSymbolRefAttr> parts;
   for (const GuardedBuffer &buffer : buffers) {
     Descriptor part("guarded");
@@ -489,8 +508,13 @@ void StepLowering::lowerGuard(StringRef name, ArrayRef<GuardedBuffer> buffers,
   descriptor.set("name", name.str());
   descriptor.set("buffers", descriptors.createPointerArray(parts));
   descriptor.set("buffer_count", int64_t(parts.size()));
-  descriptor.set("event", event);
-  call("guard", descriptor, op->getLoc());
+  return descriptor;
+}
+
+void StepLowering::lowerGuard(StringRef name, ArrayRef<GuardedBuffer> buffers,
+                              Location loc) {
+  if (!buffers.empty())
+    call("guard", describeGuard(name, buffers), loc);
 }
 
 LogicalResult StepLowering::lower(const GuardPlan *guards) {
@@ -510,17 +534,21 @@ LogicalResult StepLowering::lower(const GuardPlan *guards) {
   static const GuardPlan none;
   const GuardPlan &guard = guards ? *guards : none;
   Operation *ret = step.getBody().front().getTerminator();
-  lowerGuard("the step's begin", guard.atEntry, step);
+  lowerGuard("the step's begin", guard.atEntry, loc);
   for (Operation &op : step.getBody().front()) {
-    auto start = dyn_cast<StartOp>(op);
     std::string name = guard.names.lookup(&op);
-    lowerGuard(name, guard.before.lookup(&op), &op,
-               start ? int64_t(start.getEvent()) : -1);
-    if (failed(lowerOp(op)))
-      return failure();
-    lowerGuard(name, guard.behind.lookup(&op), &op);
+    GuardPlan::Buffers before = guard.before.lookup(&op);
+    if (auto start = dyn_cast<StartOp>(op)) {
+      if (failed(lowerStart(start, name, before)))
+        return failure();
+    } else {
+      lowerGuard(name, before, op.getLoc());
+      if (failed(lowerOp(op)))
+        return failure();
+    }
+    lowerGuard(name, guard.behind.lookup(&op), op.getLoc());
   }
-  lowerGuard("the step's end", guard.atExit, ret);
+  lowerGuard("the step's end", guard.atExit, ret->getLoc());
   Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI32Type(),
                                         builder.getI32IntegerAttr(0));
   LLVM::BrOp::create(builder, loc, ValueRange{zero}, exit);

@@ -13,6 +13,30 @@
 
 namespace fsdp::rt {
 
+namespace {
+
+/// How many ranks' parts the sides of a collective hold.
+struct Parts {
+  int src, dst;
+};
+
+/// Of a kind for which isCollective() holds.
+Parts partsOf(int32_t kind, int ranks) {
+  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
+  case FSDP_RT_ALL_GATHER:
+    return {1, ranks};
+  case FSDP_RT_REDUCE_SCATTER:
+    return {ranks, 1};
+  case FSDP_RT_ALL_REDUCE:
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
+  }
+  return {1, 1};
+}
+
+} // namespace
+
 Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                        int rank, int ranks, int64_t arenaBytes) {
   if (!isDtype(desc.dtype))
@@ -24,8 +48,8 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
     return Status::internal("expected 0 to " + std::to_string(arenaBytes) +
                             " elements, got " + std::to_string(desc.count));
   int64_t bytes = desc.count * size;
-  int64_t srcBytes = kind == FSDP_RT_REDUCE_SCATTER ? bytes * ranks : bytes;
-  int64_t dstBytes = kind == FSDP_RT_ALL_GATHER ? bytes * ranks : bytes;
+  Parts parts = partsOf(kind, ranks);
+  int64_t srcBytes = bytes * parts.src, dstBytes = bytes * parts.dst;
   auto inArena = [&](int64_t offset, int64_t length) {
     return offset >= 0 && length <= arenaBytes - offset && offset % size == 0;
   };
@@ -41,13 +65,10 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
 
   // Of the larger side, this rank's own part may be the smaller side.
   int64_t own = rank * bytes;
-  bool isApart = kind == FSDP_RT_ALL_GATHER
-                     ? desc.src == desc.dst + own ||
-                           !clash(desc.src, bytes, desc.dst, dstBytes)
-                 : kind == FSDP_RT_REDUCE_SCATTER
-                     ? desc.dst == desc.src + own ||
-                           !clash(desc.src, srcBytes, desc.dst, bytes)
-                     : !clash(desc.src, bytes, desc.dst, bytes);
+  bool isInPlace = parts.dst > parts.src   ? desc.src == desc.dst + own
+                   : parts.src > parts.dst ? desc.dst == desc.src + own
+                                           : desc.src == desc.dst;
+  bool isApart = isInPlace || !clash(desc.src, srcBytes, desc.dst, dstBytes);
   if (!isApart)
     return Status::internal("expected operands apart or in place, " +
                             operands());
@@ -60,13 +81,16 @@ Status runCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
   const char *src = arena + desc.src;
   char *dst = arena + desc.dst;
   int64_t bytes = desc.count * dtypeSize(dtype);
-  switch (kind) {
+  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
   case FSDP_RT_ALL_GATHER:
     return group.allGather(src, dst, bytes);
   case FSDP_RT_REDUCE_SCATTER:
     return group.reduceScatter(src, dst, desc.count, dtype, desc.divisor);
   case FSDP_RT_ALL_REDUCE:
     return group.allReduce(src, dst, desc.count, dtype, desc.divisor);
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
   }
   return Status::internal("expected a kind of collective, got " +
                           std::to_string(kind));

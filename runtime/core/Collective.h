@@ -9,8 +9,8 @@
 #define FSDP_RT_CORE_COLLECTIVE_H
 
 #include "core/Backend.h"
-#include "core/Counters.h"
 #include "core/Status.h"
+#include "core/Transfers.h"
 #include "fsdp-rt/abi.h"
 
 #include <cstdint>

@@ -402,6 +402,9 @@ Status Context::checkStart(const fsdp_rt_start_desc &desc) const {
   if (!desc.parts || desc.part_count < 1)
     return Status::internal("expected at least 1 part, got " +
                             std::to_string(desc.parts ? desc.part_count : 0));
+  if (auto guard = static_cast<const fsdp_rt_guard_desc *>(desc.guard))
+    if (Status s = checkGuard(*guard, memory()))
+      return s.withContext("guard");
   return isHostCopy(desc.kind) ? checkHostCopies(desc) : checkParts(desc);
 }
 
@@ -438,7 +441,8 @@ Status Context::runParts(const fsdp_rt_start_desc &desc, int64_t bytes,
 
 Status Context::runInOrder(const fsdp_rt_start_desc &desc) {
   int64_t begin = nowNanoseconds(), waited = 0, bytes = count(desc);
-  if (Status s = runParts(desc, bytes, begin, waited))
+  if (Status s = runGuarded(
+          desc, memory(), [&] { return runParts(desc, bytes, begin, waited); }))
     return s;
   int64_t end = nowNanoseconds();
   counters_.lastStep.waiting += waited;
@@ -544,16 +548,10 @@ int32_t Context::check(const fsdp_rt_check_desc &desc) {
 int32_t Context::guard(const fsdp_rt_guard_desc &desc) {
   if (hasTransferFailed())
     return failOfTransfer();
-  Status status = checkGuard(desc, memory());
-  if (status.isOk() && desc.event != -1)
-    status = queues_ ? queues_->guard(desc)
-                     : Status::internal("expected a manifest with events, got "
-                                        "none");
-  if (status)
-    return fail(status.withContext(callName("guard", desc.name)));
-  if (desc.event == -1)
-    if (Status s = runGuard(desc, memory()))
-      return fail(std::move(s));
+  if (Status s = checkGuard(desc, memory()))
+    return fail(s.withContext(callName("guard", desc.name)));
+  if (Status s = runGuard(desc, memory()))
+    return fail(std::move(s));
   return 0;
 }
 

@@ -49,8 +49,8 @@ struct ContextOptions {
   /// instance that this rank belongs to, strictly increasing.
   std::vector<std::vector<int>> groups;
   /// The manifest's `events` and `queues` (fsdp_rt_queue, increasing). Of a
-  /// program without: 0 and none. One that has them starts all collectives, and
-  /// calls none.
+  /// program without, whose transfers are in the order of the computation: 0
+  /// and none.
   int64_t events = 0;
   std::vector<int32_t> queues;
   /// They have threads if one rank says so: all ranks do alike.
@@ -88,9 +88,7 @@ public:
   const char *arena() const { return arena_.data(); }
   int64_t arenaBytes() const { return arena_.size(); }
 
-  /// Base of the second arena, hostBytes() long, likewise. Of a program's calls
-  /// only copies reach it. Null where it has no bytes.
-  char *host() { return host_.data(); }
+  /// Bytes of the second arena, which of a program's calls only copies reach.
   int64_t hostBytes() const { return host_.size(); }
 
   /// Runs one step. The first call or transfer that fails becomes the returned

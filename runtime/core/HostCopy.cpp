@@ -19,9 +19,11 @@ struct Sides {
   int32_t from, to; // fsdp_rt_memory
 };
 
+/// Of a kind for which isHostCopy() holds.
 Sides sidesOf(int32_t kind) {
-  return kind == FSDP_RT_OFFLOAD ? Sides{FSDP_RT_DEVICE, FSDP_RT_HOST}
-                                 : Sides{FSDP_RT_HOST, FSDP_RT_DEVICE};
+  if (kind == FSDP_RT_OFFLOAD)
+    return {FSDP_RT_DEVICE, FSDP_RT_HOST};
+  return {FSDP_RT_HOST, FSDP_RT_DEVICE};
 }
 
 } // namespace

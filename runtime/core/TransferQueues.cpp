@@ -212,16 +212,6 @@ Status TransferQueues::start(const fsdp_rt_start_desc &desc, int64_t bytes) {
   return Status::ok();
 }
 
-Status TransferQueues::guard(const fsdp_rt_guard_desc &desc) {
-  if (desc.event < 0 || desc.event >= eventCount_ ||
-      events_[desc.event].started == step_)
-    return Status::internal(
-        "expected an event that this step has not started, got " +
-        std::to_string(desc.event));
-  events_[desc.event].guard = &desc;
-  return Status::ok();
-}
-
 Result<TransferRecord> TransferQueues::wait(int64_t event, bool &isFirst) {
   if (event < 0 || event >= eventCount_ || events_[event].started != step_)
     return Status::internal(
@@ -356,18 +346,12 @@ void TransferQueues::runHostCopies(const fsdp_rt_start_desc &desc) {
 }
 
 Status TransferQueues::run(Lane &lane, const fsdp_rt_start_desc &desc) {
-  const fsdp_rt_guard_desc *guard = events_[desc.event].guard;
-  Status status = guard ? runGuardBefore(*guard, memory_) : Status::ok();
-  if (status)
-    return status;
-  if (isHostCopy(desc.kind))
+  return runGuarded(desc, memory_, [&]() -> Status {
+    if (!isHostCopy(desc.kind))
+      return runCollectives(lane, desc);
     runHostCopies(desc);
-  else
-    status = runCollectives(lane, desc);
-  if (guard && status.isOk())
-    status = runGuardBehind(*guard, memory_);
-  events_[desc.event].guard = nullptr;
-  return status;
+    return Status::ok();
+  });
 }
 
 } // namespace fsdp::rt

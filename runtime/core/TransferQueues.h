@@ -106,8 +106,6 @@ public:
   /// must live until its event is complete. Without threads it is complete on
   /// return.
   Status start(const fsdp_rt_start_desc &desc, int64_t bytes);
-  /// What guards the transfer of its event, which this step starts next.
-  Status guard(const fsdp_rt_guard_desc &desc);
   bool hasThreads() const { return !stepPool_; }
   /// Of a transfer that is complete.
   const TransferRecord &record(int64_t event) const {
@@ -135,8 +133,6 @@ private:
     std::atomic<uint32_t> sleepers{0};
     /// Of the step's thread: when it was started and waited for last.
     uint32_t started = 0, waited = 0;
-    /// Of the transfer to come; null where nothing guards it.
-    const fsdp_rt_guard_desc *guard = nullptr;
     /// Its times are written before `step`, and read after it.
     TransferRecord record;
   };

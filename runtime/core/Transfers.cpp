@@ -9,6 +9,22 @@
 
 namespace fsdp::rt {
 
+// The rows of the table are numbered in its order.
+enum RowOfTransfer {
+#define FSDP_RT_TRANSFER(number, NAME, Name, spelling, QUEUE) NAME##_ROW,
+#include "fsdp-rt/transfers.def"
+};
+enum RowOfQueue {
+  COMPUTE_ROW,
+#define FSDP_RT_QUEUE(number, NAME, Name, spelling) NAME##_QUEUE_ROW,
+#include "fsdp-rt/transfers.def"
+};
+#define FSDP_RT_TRANSFER(number, NAME, Name, spelling, QUEUE)                  \
+  static_assert(number == NAME##_ROW);
+#define FSDP_RT_QUEUE(number, NAME, Name, spelling)                            \
+  static_assert(number == NAME##_QUEUE_ROW);
+#include "fsdp-rt/transfers.def"
+
 const char *transferName(int32_t kind) {
   switch (kind) {
 #define FSDP_RT_TRANSFER(number, NAME, Name, spelling, QUEUE)                  \
@@ -98,12 +114,15 @@ const char *meetingName(int32_t kind) {
 
 int64_t collectiveBytes(int32_t kind, int64_t ranks, int64_t count,
                         int64_t elementBytes) {
-  switch (kind) {
+  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
   case FSDP_RT_ALL_GATHER:
   case FSDP_RT_REDUCE_SCATTER:
     return (ranks - 1) * count * elementBytes;
   case FSDP_RT_ALL_REDUCE:
     return 2 * (ranks - 1) * ((count + ranks - 1) / ranks) * elementBytes;
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
   }
   return 0;
 }

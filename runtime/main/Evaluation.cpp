@@ -166,23 +166,23 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
     if (Status s = announce(isFirst ? file->open() : Status::ok()))
       return s;
   }
-  std::vector<std::vector<char>> batch;
+  std::vector<std::vector<char>> bytes;
   std::vector<char *> inputs;
   for (const Input &input : program_.inputs) {
-    batch.emplace_back(size_t(input.bytes()));
-    inputs.push_back(batch.back().data());
+    bytes.emplace_back(size_t(input.bytes()));
+    inputs.push_back(bytes.back().data());
   }
   const Output *loss = program_.findOutput("loss");
   EvaluationResult result;
   double sum = 0;
   for (int64_t step = 1; step <= steps_; ++step) {
-    if (Status s = rank.ranks().agree(
-            source_->read(step, inputs.data()).withContext("--eval-data")))
+    Status batch =
+        source_->read(step, inputs.data()).withContext("--eval-data");
+    for (size_t i = 0; i < inputs.size() && batch.isOk(); ++i)
+      batch = rank.device().upload(program_.inputs[i].offset, inputs[i],
+                                   program_.inputs[i].bytes());
+    if (Status s = rank.ranks().agree(batch))
       return s;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (Status s = rank.device().upload(program_.inputs[i].offset, inputs[i],
-                                          program_.inputs[i].bytes()))
-        return s;
     rank.setCheckNote(findUnusualValue(program_, inputs.data()));
     if (Status s = rank.run(index_))
       return s;

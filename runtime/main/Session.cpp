@@ -483,7 +483,8 @@ Status Session::writeParameter(const std::string &name, const void *data,
   Result<NamedTensor> tensor = findSized(name, bytes);
   if (!tensor.isOk())
     return tensor.status();
-  return team_->call(OnFailure::Continue, [&](Rank &rank) {
+  // Ranks that do not all have it are no longer one model.
+  return team_->call(OnFailure::End, [&](Rank &rank) {
     return rank.writeTensor(name, static_cast<const char *>(data));
   });
 }

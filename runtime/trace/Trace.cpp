@@ -85,7 +85,7 @@ Json productsOf(const std::vector<SiteTotals> &sites) {
 }
 
 const char *kernelName(int32_t kind) {
-  switch (kind) {
+  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
   case FSDP_RT_ALL_GATHER:
     return "ncclDevKernel_AllGather";
   case FSDP_RT_REDUCE_SCATTER:
@@ -133,7 +133,7 @@ private:
   /// in a table, in the smallest integers that hold them.
   static constexpr int64_t firstCorrelation = 1 << 17;
   /// What compute runs in, and the lane behind those of all queues.
-  static constexpr int32_t compute = 0, stepLane = 6;
+  static constexpr int32_t compute = 0, stepLane = numQueues;
 
   static int64_t launchOf(const CallRecord &call) {
     return call.queue ? call.given : call.begin;
@@ -252,7 +252,8 @@ private:
   }
 
   void addTransfer(Json &args, const CallRecord &call, int64_t correlation) {
-    // What a transfer in the order of the computation would be elsewhere.
+    // A transfer of queue 0 has no event: its number among the step's transfers
+    // is the event that it would have on a queue of its own.
     int64_t event = transfers_++;
     if (call.queue)
       event = static_cast<const fsdp_rt_start_desc *>(call.site)->event;

@@ -11,6 +11,8 @@
 #include "core/Context.h"
 
 #include <functional>
+#include <map>
+#include <utility>
 
 namespace fsdp::test {
 
@@ -27,13 +29,21 @@ inline rt::Status runStep(rt::Context &context, const Step &step) {
 }
 
 /// The transfer @part of @kind in the order of the computation, as in a program
-/// without events.
+/// without events. Its descriptor is constant data, one for each kind and part.
 inline int32_t inOrder(fsdp_rt_context *ctx, int32_t kind, const void *part) {
-  const void *parts[] = {part};
-  fsdp_rt_start_desc desc = {
-      rt::transferName(kind), parts, 1,          nullptr, 0,
-      /*event=*/-1,           kind,  /*queue=*/0};
-  return fsdp_rt_start(ctx, &desc);
+  struct Start {
+    const void *parts[1];
+    fsdp_rt_start_desc desc;
+  };
+  static thread_local std::map<std::pair<int32_t, const void *>, Start> starts;
+  auto [it, isNew] = starts.try_emplace({kind, part});
+  Start &start = it->second;
+  if (isNew) {
+    start.parts[0] = part;
+    start.desc = {rt::transferName(kind), start.parts, 1,           nullptr, 0,
+                  /*event=*/-1,           kind,        /*queue=*/0, nullptr};
+  }
+  return fsdp_rt_start(ctx, &start.desc);
 }
 
 } // namespace fsdp::test

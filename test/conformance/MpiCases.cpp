@@ -90,10 +90,11 @@ Status stepForever(World &world, const Step &last) {
   fsdp_rt_collective_desc sum = {"sum", 5 * bytes, 6 * bytes,  bytes / 4,
                                  1,     0,         FSDP_RT_F32};
   const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
-  fsdp_rt_start_desc starts[] = {{"gather", &parts[0], 1, nullptr, 0, 0,
-                                  FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER},
-                                 {"sum", &parts[1], 1, nullptr, 0, 1,
-                                  FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE}};
+  fsdp_rt_start_desc starts[] = {
+      {"gather", &parts[0], 1, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
+       FSDP_RT_QUEUE_ALL_GATHER, nullptr},
+      {"sum", &parts[1], 1, nullptr, 0, 1, FSDP_RT_ALL_REDUCE,
+       FSDP_RT_QUEUE_REDUCE, nullptr}};
   fsdp_rt_wait_desc waits[] = {{"gather", 0}, {"sum", 1}};
   fsdp_rt_check_desc check = {"disk on fire", flag};
   int64_t steps = 0;

@@ -157,7 +157,7 @@ private:
       part.count = random_.below(200);
       part.divisor = 1 + random_.below(3);
       int src = take();
-      bool isInPlace = desc.kind >= FSDP_RT_ALL_REDUCE && random_.below(2);
+      bool isInPlace = desc.kind == FSDP_RT_ALL_REDUCE && random_.below(2);
       int dst = isInPlace ? src : take();
       part.src = src * regionBytes;
       part.dst = dst * regionBytes;
@@ -354,9 +354,9 @@ TEST_P(Queues, MessagesBeyondAllLimits) {
     const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
     fsdp_rt_start_desc starts[] = {
         {"gather", &parts[0], 1, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
-         FSDP_RT_QUEUE_ALL_GATHER},
+         FSDP_RT_QUEUE_ALL_GATHER, nullptr},
         {"sum", &parts[1], 1, nullptr, 0, 1, FSDP_RT_ALL_REDUCE,
-         FSDP_RT_QUEUE_ALL_REDUCE}};
+         FSDP_RT_QUEUE_ALL_REDUCE, nullptr}};
     fsdp_rt_wait_desc waits[] = {{"gather", 0}, {"sum", 1}};
     auto numbers = [&](int64_t offset) {
       return reinterpret_cast<int32_t *>(context.arena() + offset);
@@ -410,9 +410,9 @@ Status gatherAroundReduction(World &world, int64_t bytes) {
   bool isFirst = world.rank() == 0;
   fsdp_rt_start_desc starts[] = {
       {"gather", &parts[0], 1, isFirst ? nullptr : reduced, isFirst ? 0 : 1, 0,
-       FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER},
+       FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, nullptr},
       {"sum", &parts[1], 1, nullptr, 0, 1, FSDP_RT_REDUCE_SCATTER,
-       FSDP_RT_QUEUE_REDUCE}};
+       FSDP_RT_QUEUE_REDUCE, nullptr}};
   for (uint32_t step = 1; step <= 5; ++step) {
     std::memset(arena.data(), int(10 * step) + world.rank(), size_t(bytes));
     std::vector<int32_t> numbers(size_t(count * size), world.rank() + 1);

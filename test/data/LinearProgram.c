@@ -190,7 +190,7 @@ static const fsdp_rt_collective_desc *const parts[EVENTS] = {
     &part[0], &part[1], &part[2], &part[3], &part[4]};
 static const int64_t scattered[] = {SCATTERED}, replicated[] = {REPLICATED};
 #define START(event, after, after_count, kind, queue)                          \
-  { "transfer", &parts[event], 1, after, after_count, event, kind, queue }
+  { "transfer", &parts[event], 1, after, after_count, event, kind, queue, NULL }
 static const fsdp_rt_start_desc start[EVENTS] = {
     START(GATHERED, NULL, 0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER),
     START(SCATTERED, NULL, 0, FSDP_RT_REDUCE_SCATTER, FSDP_RT_QUEUE_REDUCE),
@@ -210,17 +210,19 @@ static fsdp_rt_host_copy_desc reload = {"momentum", HOST_MOMENTUM, MOMENTUM_NOW,
 static const fsdp_rt_host_copy_desc *const reloads[] = {&reload},
                                            *const offloads[] = {&offload};
 static const fsdp_rt_start_desc
-    start_reload = {"reload",       reloads,          1, NULL, 0, RELOADED,
-                    FSDP_RT_RELOAD, FSDP_RT_QUEUE_H2D},
-    start_offload = {"offload",       offloads,         1, NULL, 0, OFFLOADED,
-                     FSDP_RT_OFFLOAD, FSDP_RT_QUEUE_D2H};
+    start_reload = {"reload",       reloads,           1,   NULL, 0, RELOADED,
+                    FSDP_RT_RELOAD, FSDP_RT_QUEUE_H2D, NULL},
+    start_offload = {
+        "offload",       offloads,          1,   NULL, 0, OFFLOADED,
+        FSDP_RT_OFFLOAD, FSDP_RT_QUEUE_D2H, NULL};
 static const fsdp_rt_wait_desc reloaded = {"reloaded", RELOADED},
                                offloaded = {"offloaded", OFFLOADED};
 
 static void describe_collectives(void) {
   const fsdp_rt_collective_desc all[EVENTS] = {
       {"gather", SHARD, WHOLE, shard_numel, 1, 0, FSDP_RT_F32},
-      {"scatter", GRADIENT, GRADIENT_SHARD, shard_numel, shards, 0, FSDP_RT_F32},
+      {"scatter", GRADIENT, GRADIENT_SHARD, shard_numel, shards, 0,
+       FSDP_RT_F32},
       {"replicate", GRADIENT_SHARD, GRADIENT_SHARD, shard_numel, replicas, 1,
        FSDP_RT_F32},
       {"norm", NORM, NORM, 1, 1, 0, FSDP_RT_F32},

@@ -85,12 +85,12 @@ TEST(Abi, LayoutOfVersionSevenStays) {
   EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 168u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 48u);
   EXPECT_EQ(sizeof(fsdp_rt_host_copy_desc), 32u);
-  EXPECT_EQ(sizeof(fsdp_rt_start_desc), 56u);
+  EXPECT_EQ(sizeof(fsdp_rt_start_desc), 64u);
   EXPECT_EQ(sizeof(fsdp_rt_wait_desc), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_copy_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_check_desc), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_guarded_desc), 40u);
-  EXPECT_EQ(sizeof(fsdp_rt_guard_desc), 32u);
+  EXPECT_EQ(sizeof(fsdp_rt_guard_desc), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_launch_desc, grid), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, batch), 80u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 208u);
@@ -100,6 +100,7 @@ TEST(Abi, LayoutOfVersionSevenStays) {
   EXPECT_EQ(offsetof(fsdp_rt_collective_desc, group), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, event), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, queue), 52u);
+  EXPECT_EQ(offsetof(fsdp_rt_start_desc, guard), 56u);
   EXPECT_EQ(offsetof(fsdp_rt_wait_desc, event), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, programs), 16u);

@@ -136,15 +136,15 @@ const int64_t afterGathers[] = {0}, afterScatter[] = {0, 1, 2},
               afterOffload[] = {3};
 const fsdp_rt_start_desc startDescs[] = {
     {"gathers", gathers, 2, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
-     FSDP_RT_QUEUE_ALL_GATHER},
+     FSDP_RT_QUEUE_ALL_GATHER, nullptr},
     {"sum", sums, 1, afterGathers, 1, 1, FSDP_RT_ALL_REDUCE,
-     FSDP_RT_QUEUE_ALL_REDUCE},
+     FSDP_RT_QUEUE_ALL_REDUCE, nullptr},
     {"scatter", scatters, 1, nullptr, 0, 2, FSDP_RT_REDUCE_SCATTER,
-     FSDP_RT_QUEUE_REDUCE},
+     FSDP_RT_QUEUE_REDUCE, nullptr},
     {"offload", offloads, 1, afterScatter, 3, 3, FSDP_RT_OFFLOAD,
-     FSDP_RT_QUEUE_D2H},
+     FSDP_RT_QUEUE_D2H, nullptr},
     {"reload", reloads, 1, afterOffload, 1, 4, FSDP_RT_RELOAD,
-     FSDP_RT_QUEUE_H2D}};
+     FSDP_RT_QUEUE_H2D, nullptr}};
 const fsdp_rt_wait_desc waitDescs[] = {
     {"gathers", 0}, {"sum", 1}, {"scatter", 2}, {"offload", 3}, {"reload", 4}};
 

@@ -29,10 +29,7 @@ constexpr int64_t stateAt = 0, bufferAt = 4096;
 /// A guard of some buffers, and the memory of its descriptors.
 class Guard {
 public:
-  explicit Guard(const char *name, int64_t event = -1) {
-    desc.name = name;
-    desc.event = event;
-  }
+  explicit Guard(const char *name) { desc.name = name; }
   Guard &add(int32_t action, const char *name, int64_t offset,
              int64_t size = bytes, int64_t behind = border,
              int32_t memory = FSDP_RT_DEVICE) {
@@ -269,8 +266,8 @@ Status runTransfers(QueueThreads threads, int64_t shift, const Act &late) {
       start[i].queue = FSDP_RT_QUEUE_ALL_GATHER;
     }
     // The first one's result dies with the second transfer, which reads it.
-    Guard entry("the step's begin"), first("all_gather (op 0)", 0),
-        second("all_gather (op 1)", 1), end("wait (op 3)");
+    Guard entry("the step's begin"), first("all_gather (op 0)"),
+        second("all_gather (op 1)"), end("wait (op 3)");
     entry.add(FSDP_RT_GUARD_FILL, "all", gatheredAt, arenaBytes - gatheredAt,
               0);
     first.add(FSDP_RT_GUARD_BEGIN, "one", part.dst, 2 * bytes);
@@ -278,17 +275,15 @@ Status runTransfers(QueueThreads threads, int64_t shift, const Act &late) {
     second.add(FSDP_RT_GUARD_END, "one", part.dst, 2 * bytes);
     end.add(FSDP_RT_GUARD_BEGIN, "one's place", part.dst, 2 * bytes);
     end.add(FSDP_RT_GUARD_END, "two", other.dst, 2 * bytes);
+    start[0].guard = &first.get();
+    start[1].guard = &second.get();
     for (int step = 0; step < 3; ++step) {
       std::memset(arena + stateAt, 5, bytes);
       fsdp_rt_wait_desc wait = {"all_gather", 1}, before = {"all_gather", 0};
       if (Status s = runStep(**context, [&](fsdp_rt_context *ctx) -> int32_t {
             if (int32_t code = entry(ctx))
               return code;
-            if (int32_t code = first(ctx))
-              return code;
             if (int32_t code = fsdp_rt_start(ctx, &start[0]))
-              return code;
-            if (int32_t code = second(ctx))
               return code;
             if (int32_t code = fsdp_rt_start(ctx, &start[1]))
               return code;
@@ -339,30 +334,41 @@ TEST(Guard, FindsTransfersThatShareBytes) {
   }
 }
 
-TEST(Guard, RefusesEventsThatHaveStartedOrDoNotExist) {
+TEST(Guard, RefusesStartsThatGuardWhatIsNotThere) {
   LocalBackendOptions local;
   local.ranks = 1;
   auto backend = createLocalBackend(local);
   ASSERT_TRUE(backend.isOk());
-  for (int64_t event : {int64_t(-2), int64_t(2)}) {
-    Status status = (*backend)->run([&](World &world) -> Status {
-      ContextOptions options;
-      options.arenaBytes = arenaBytes;
-      options.groups = {{0}};
-      options.events = 2;
-      options.queues = {FSDP_RT_QUEUE_ALL_GATHER};
-      auto context = Context::create(world, options);
-      if (!context.isOk())
-        return context.status();
-      Guard guard("op", event);
-      return runStep(**context,
-                     [&](fsdp_rt_context *ctx) { return guard(ctx); });
+  Status status = (*backend)->run([&](World &world) -> Status {
+    ContextOptions options;
+    options.arenaBytes = arenaBytes;
+    options.groups = {{0}};
+    auto context = Context::create(world, options);
+    if (!context.isOk())
+      return context.status();
+    Guard guard("op");
+    guard.add(FSDP_RT_GUARD_BEGIN, "one", arenaBytes - bytes);
+    fsdp_rt_collective_desc part = {};
+    part.name = "all_gather";
+    part.dst = gatheredAt;
+    part.count = count;
+    part.divisor = 1;
+    const fsdp_rt_collective_desc *parts[] = {&part};
+    fsdp_rt_start_desc start = {};
+    start.name = "all_gather";
+    start.parts = parts;
+    start.part_count = 1;
+    start.event = -1;
+    start.guard = &guard.get();
+    return runStep(**context, [&](fsdp_rt_context *ctx) {
+      return fsdp_rt_start(ctx, &start);
     });
-    EXPECT_EQ(status.code(), Code::Internal);
-    EXPECT_EQ(status.message(), "guard 'op': expected an event that this step "
-                                "has not started, got " +
-                                    std::to_string(event));
-  }
+  });
+  EXPECT_EQ(status.code(), Code::Internal);
+  EXPECT_NE(status.message().find("start 'all_gather': guard: expected a "
+                                  "buffer and"),
+            std::string::npos)
+      << status.message();
 }
 
 } // namespace

@@ -57,12 +57,12 @@ const fsdp_rt_host_copy_desc *const outParts[] = {&out}, *const backParts[] = {
 const int64_t afterOut[] = {0};
 
 fsdp_rt_start_desc startOut() {
-  return {"offload",       outParts,         1, nullptr, 0, 0,
-          FSDP_RT_OFFLOAD, FSDP_RT_QUEUE_D2H};
+  return {"offload",       outParts,          1,      nullptr, 0, 0,
+          FSDP_RT_OFFLOAD, FSDP_RT_QUEUE_D2H, nullptr};
 }
 fsdp_rt_start_desc startBack() {
-  return {"reload",       backParts,        1, afterOut, 1, 1,
-          FSDP_RT_RELOAD, FSDP_RT_QUEUE_H2D};
+  return {"reload",       backParts,         1,      afterOut, 1, 1,
+          FSDP_RT_RELOAD, FSDP_RT_QUEUE_H2D, nullptr};
 }
 
 int32_t copyBoth(fsdp_rt_context *ctx) {
@@ -164,12 +164,13 @@ TEST(HostCopy, RefusesOtherQueuesAndCalls) {
                   start.queue = FSDP_RT_QUEUE_H2D;
                   return fsdp_rt_start(ctx, &start);
                 });
-  expectRefused(QueueThreads::On, "expected a kind of transfer, got 99",
-                [](fsdp_rt_context *ctx) {
-                  fsdp_rt_start_desc start = startOut();
-                  start.kind = 99;
-                  return fsdp_rt_start(ctx, &start);
-                });
+  for (int32_t kind : {-1, numTransferKinds})
+    expectRefused(QueueThreads::On, "expected a kind of transfer, got",
+                  [=](fsdp_rt_context *ctx) {
+                    fsdp_rt_start_desc start = startOut();
+                    start.kind = kind;
+                    return fsdp_rt_start(ctx, &start);
+                  });
   expectRefused(QueueThreads::On, "got the computation's", copyBoth);
   // Nobody waits in the order of the computation.
   for (int isEvent : {0, 1})
@@ -190,8 +191,8 @@ TEST(HostCopy, RefusesOtherQueuesAndCalls) {
         part.divisor = 1;
         const fsdp_rt_collective_desc *parts[] = {&part};
         fsdp_rt_start_desc start = {
-            "gather",         parts, 1, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
-            FSDP_RT_QUEUE_D2H};
+            "gather",          parts,  1, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
+            FSDP_RT_QUEUE_D2H, nullptr};
         return fsdp_rt_start(ctx, &start);
       });
 }

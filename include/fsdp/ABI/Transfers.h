@@ -33,6 +33,18 @@ constexpr std::array kTransferKindNames = {
 };
 constexpr unsigned kNumTransferKinds = kTransferKindNames.size();
 
+/// Collectives come first.
+constexpr unsigned kNumCollectives = 0
+#define FSDP_RT_COLLECTIVE(number, NAME, Name, spelling, QUEUE) +1
+#define FSDP_RT_HOST_COPY(number, NAME, Name, spelling, QUEUE)
+#include "fsdp-rt/transfers.def"
+    ;
+#define FSDP_RT_COLLECTIVE(number, NAME, Name, spelling, QUEUE)                \
+  static_assert(number < kNumCollectives);
+#define FSDP_RT_HOST_COPY(number, NAME, Name, spelling, QUEUE)                 \
+  static_assert(number >= kNumCollectives);
+#include "fsdp-rt/transfers.def"
+
 /// Whether a transfer is among the ranks of a group; else it is a copy between
 /// the memories of one rank.
 constexpr bool isCollective(TransferKind kind) {

@@ -268,8 +268,9 @@ static void readCollectives(JsonArray list, Cluster &cluster) {
   for (size_t i = 0; i < list.size(); ++i) {
     JsonObject object = list.object(i);
     MeasuredCollective measured;
-    measured.kind = TransferKind(object.oneOf(
-        "kind", ArrayRef<StringLiteral>(kTransferKindNames).take_front(3)));
+    measured.kind = TransferKind(
+        object.oneOf("kind", ArrayRef<StringLiteral>(kTransferKindNames)
+                                 .take_front(kNumCollectives)));
     // More than there are would never be asked for.
     measured.nodes = object.integer("nodes", 1, cluster.nodes);
     measured.ranksPerNode =

@@ -7,10 +7,10 @@
 
 #include "LocalCommunicator.h"
 
-#include "core/Counters.h"
 #include "core/Group.h"
 #include "core/Reduce.h"
 #include "core/ThreadPool.h"
+#include "core/Transfers.h"
 
 #include <algorithm>
 #include <cstring>

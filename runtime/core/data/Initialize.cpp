@@ -64,6 +64,7 @@ Status runTasks(const std::vector<Task> &tasks, uint64_t seed, int threads) {
         std::lock_guard<std::mutex> lock(mutex);
         if (failure.isOk())
           failure = std::move(s);
+        next = tasks.size();
         return;
       }
   };

@@ -18,6 +18,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <string>
 
 namespace fsdp::rt::data {
 
@@ -29,7 +31,11 @@ constexpr int64_t stagingBytes = int64_t(1) << 18;
 template <typename Pass>
 Status passElements(int64_t count, int64_t size, const Pass &pass) {
   int64_t most = std::max<int64_t>(1, stagingBytes / size);
-  std::unique_ptr<char[]> buffer(new char[std::min(most, count) * size]);
+  int64_t bytes = std::min(most, count) * size;
+  std::unique_ptr<char[]> buffer(new (std::nothrow) char[size_t(bytes)]);
+  if (!buffer)
+    return Status::failed("cannot reserve " + std::to_string(bytes) +
+                          " bytes to move state through");
   for (int64_t begin = 0; begin < count; begin += most)
     if (Status s = pass(begin, std::min(most, count - begin), buffer.get()))
       return s;
