@@ -91,11 +91,6 @@ SmallVector<Operation *> fsdp::getReaders(Value value, Block *block) {
   return readers.takeVector();
 }
 
-void fsdp::replaceInside(Operation *user, Value from, Value to) {
-  // What it reads is less than all that reads the value.
-  user->walk([&](Operation *op) { op->replaceUsesOfWith(from, to); });
-}
-
 //===----------------------------------------------------------------------===//
 // StepPhases
 //===----------------------------------------------------------------------===//

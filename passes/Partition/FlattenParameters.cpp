@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/FlatLayout.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Passes/ReplaceInside.h"
 
 #include "llvm/Support/GlobPattern.h"
 

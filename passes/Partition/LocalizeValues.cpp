@@ -14,6 +14,7 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Passes/ReplaceInside.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -76,14 +76,6 @@ TEST_F(StepStructure, RegionsReadForTheirOp) {
   EXPECT_EQ(getNames(getReaders(block.getArgument(1), &block)), "branch");
 }
 
-TEST_F(StepStructure, ReplaceInsideReachesRegionsOfOneOpOnly) {
-  Block &block = parseBody(kRegions);
-  block.addArgument(block.getArgument(0).getType(), func.getLoc());
-  replaceInside(get("branch"), block.getArgument(0), block.getArgument(3));
-  EXPECT_EQ(getNames(getReaders(block.getArgument(0), &block)), "outside");
-  EXPECT_EQ(getNames(getReaders(block.getArgument(3), &block)), "branch");
-}
-
 TEST_F(StepStructure, ForwardIsWhatTheRootsNeed) {
   Block &block = parseBody(R"(
 func.func @f(%x: f32) -> (f32, f32, f32) {

@@ -42,7 +42,10 @@ DEVICES = r"mlir[-/]|llvm[-/]|cuda|nccl|mpi\.h|cublas|cudnn"
 # Stores into IR: ops made, moved, erased or renamed.
 CHANGES = (r"\b(OpBuilder|IRRewriter|PatternRewriter|ImplicitLocOpBuilder)\b"
            r"|->erase\(\)|\.replaceAllUsesWith\(|->moveBefore\(|->moveAfter\("
-           r"|->setAttr\(|->removeAttr\(|\bset(Arg|Result)Attr\(")
+           r"|->setAttr\(|->removeAttr\(|\bset(Arg|Result)Attr\("
+           r"|->replaceUsesOfWith\(|\.replaceAllUsesExcept\("
+           r"|\.replaceUsesWithIf\(|->setOperands?\(|->insertOperands\("
+           r"|->eraseOperands?\(")
 EXCEPTIONS = r"\bthrow\b(?! *\()"
 
 

@@ -45,6 +45,8 @@ BREACHES = [
      "got '->erase()'"),
     ("lib/Analysis/StepGraph.cpp", "OpBuilder builder(op);\n",
      "got 'OpBuilder'"),
+    ("lib/Analysis/StepGraph.cpp", "op->replaceUsesOfWith(from, to);\n",
+     "got '->replaceUsesOfWith('"),
     ("lib/Analysis/StepGraph.cpp", '#include "llvm/Support/CommandLine.h"\n',
      "no llvm/Support/CommandLine.h"),
     ("passes/Partition/AssignUnits.cpp",

@@ -41,9 +41,6 @@ SmallVector<Value> getReadValues(Operation *op);
 /// in no particular order.
 SmallVector<Operation *> getReaders(Value value, Block *block);
 
-/// Replaces `from` by `to` in `user`, its regions included.
-void replaceInside(Operation *user, Value from, Value to);
-
 /// Which ops of a step belong to the forward pass: those that the loss or a
 /// buffer update depends on, and checks of what they compute. Linear in ops.
 class StepPhases {
