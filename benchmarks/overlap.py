@@ -20,7 +20,7 @@ import tempfile
 import common
 
 FIXTURES = common.ROOT / "test" / "fixtures"
-CLUSTERS = common.ROOT / "lib" / "Analysis" / "Cost" / "clusters"
+CLUSTERS = common.ROOT / "lib" / "Cost" / "clusters"
 
 
 def cluster_of(bandwidth, latency, ranks):

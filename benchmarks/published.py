@@ -25,7 +25,7 @@ import tempfile
 from common import CACHE, HERE, ROOT, run
 
 TRACES = CACHE / "published"
-CLUSTER_DIR = ROOT / "lib" / "Analysis" / "Cost" / "clusters"
+CLUSTER_DIR = ROOT / "lib" / "Cost" / "clusters"
 MODELS = json.loads((HERE / "published-models.json").read_text())
 
 # The column fsdp says how it was set up where that is not FSDP's default. Composer, which llm-foundry runs on,

@@ -14,7 +14,7 @@ config.test_exec_root = config.fsdp_obj_root
 config.substitutions.append(("%fixtures", os.path.join(config.fsdp_source_dir, "test", "fixtures")))
 config.substitutions.append(("%plugin", os.path.join(config.fsdp_lib_dir, "FSDPPlugin.so")))
 
-config.substitutions.append(("%clusters", os.path.join(config.fsdp_source_dir, "lib", "Analysis", "Cost", "clusters")))
+config.substitutions.append(("%clusters", os.path.join(config.fsdp_source_dir, "lib", "Cost", "clusters")))
 config.substitutions.append(("%benchmarks", os.path.join(config.fsdp_source_dir, "benchmarks")))
 config.substitutions.append(("%bin", config.fsdp_bin_dir))
 config.substitutions.append(("%python", sys.executable))

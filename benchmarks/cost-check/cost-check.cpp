@@ -19,8 +19,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Cost/AnalyticCost.h"
-#include "fsdp/Analysis/Cost/NcclModel.h"
+#include "fsdp/Cost/AnalyticCost.h"
+#include "fsdp/Cost/NcclModel.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"

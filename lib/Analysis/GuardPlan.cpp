@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/GuardPlan.h"
-#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Arena/ArenaPacking.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;

@@ -6,13 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/PlacedStep.h"
-#include "fsdp/Analysis/ArenaPacking.h"
-#include "fsdp/Analysis/ArenaPurpose.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Arena/ArenaPacking.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Schedule/ArenaPurpose.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/ProgramStates.h"
-#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Arena/ArenaPacking.h"
 
 #include "llvm/Support/MathExtras.h"
 

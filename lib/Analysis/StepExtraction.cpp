@@ -7,13 +7,13 @@
 
 #include "fsdp/Analysis/StepExtraction.h"
 #include "StepModules.h"
-#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelCosts.h"
 #include "fsdp/Analysis/PlacedStep.h"
 #include "fsdp/Analysis/ProgramStates.h"
 #include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Arena/ArenaPacking.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -7,7 +7,7 @@
 
 #include "AccumulateChoice.h"
 #include "Trials.h"
-#include "fsdp/Analysis/FormatBytes.h"
+#include "fsdp/Cost/FormatBytes.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

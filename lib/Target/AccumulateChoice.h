@@ -15,7 +15,7 @@
 #ifndef FSDP_LIB_TARGET_ACCUMULATECHOICE_H
 #define FSDP_LIB_TARGET_ACCUMULATECHOICE_H
 
-#include "fsdp/Analysis/Cost/CostModel.h"
+#include "fsdp/Cost/CostModel.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/OptionTypes.h"
 

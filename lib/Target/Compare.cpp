@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepSource.h"
-#include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Schedule/ClusterCost.h"
 #include "fsdp/Target/PlanCompare.h"
 #include "fsdp/Target/StepScheduler.h"
 

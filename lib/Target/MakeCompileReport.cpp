@@ -8,9 +8,9 @@
 #include "MakeCompileReport.h"
 #include "StepSource.h"
 #include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Schedule/ClusterCost.h"
 
 #include "llvm/Support/Path.h"
 

@@ -10,7 +10,7 @@
 #include "StepSource.h"
 #include "Trials.h"
 #include "WrapChoice.h"
-#include "fsdp/Analysis/Cost/Cluster.h"
+#include "fsdp/Cost/Cluster.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/PlanCompare.h"
 #include "fsdp/Target/PrintableText.h"

@@ -10,10 +10,10 @@
 #include "Trials.h"
 #include "WrapChoice.h"
 #include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Schedule/ClusterCost.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"

@@ -8,8 +8,8 @@
 #ifndef FSDP_LIB_TARGET_STEPSOURCE_H
 #define FSDP_LIB_TARGET_STEPSOURCE_H
 
-#include "fsdp/Analysis/Cost/Cluster.h"
-#include "fsdp/Analysis/Cost/ScaledCost.h"
+#include "fsdp/Cost/Cluster.h"
+#include "fsdp/Cost/ScaledCost.h"
 #include "fsdp/Target/Plan.h"
 #include "fsdp/Target/Planner.h"
 

@@ -7,8 +7,8 @@
 
 #include "WrapChoice.h"
 #include "Trials.h"
-#include "fsdp/Analysis/FormatBytes.h"
 #include "fsdp/Analysis/WrapPolicy.h"
+#include "fsdp/Cost/FormatBytes.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -14,7 +14,7 @@
 #ifndef FSDP_LIB_TARGET_WRAPCHOICE_H
 #define FSDP_LIB_TARGET_WRAPCHOICE_H
 
-#include "fsdp/Analysis/Cost/CostModel.h"
+#include "fsdp/Cost/CostModel.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

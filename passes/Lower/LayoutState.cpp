@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Arena/ArenaPacking.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "llvm/Support/MathExtras.h"

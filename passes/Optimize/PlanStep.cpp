@@ -7,14 +7,14 @@
 
 #include "MarkedResults.h"
 #include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/Planning/PlanSearch.h"
-#include "fsdp/Analysis/Schedule/ClusterCost.h"
 #include "fsdp/Analysis/StepArguments.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Planning/PlanSearch.h"
+#include "fsdp/Schedule/ClusterCost.h"
 
 #include "mlir/IR/Remarks.h"
 

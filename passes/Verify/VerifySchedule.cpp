@@ -8,10 +8,10 @@
 #include "fsdp/Analysis/InputContract.h"
 #include "fsdp/Analysis/KernelTies.h"
 #include "fsdp/Analysis/PlacedStep.h"
-#include "fsdp/Analysis/Schedule/VerifyProgram.h"
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Schedule/VerifyProgram.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_VERIFYSCHEDULE

@@ -7,7 +7,7 @@
 
 #include "TestCluster.h"
 
-#include "fsdp/Analysis/Cost/MeasuredCost.h"
+#include "fsdp/Cost/MeasuredCost.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -7,8 +7,8 @@
 
 #include "TestCluster.h"
 
-#include "fsdp/Analysis/Cost/AnalyticCost.h"
-#include "fsdp/Analysis/Cost/MeasuredCost.h"
+#include "fsdp/Cost/AnalyticCost.h"
+#include "fsdp/Cost/MeasuredCost.h"
 
 using namespace mlir::fsdp;
 

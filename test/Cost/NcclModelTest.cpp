@@ -7,7 +7,7 @@
 
 #include "TestCluster.h"
 
-#include "fsdp/Analysis/Cost/NcclModel.h"
+#include "fsdp/Cost/NcclModel.h"
 
 #include <cmath>
 

@@ -7,8 +7,8 @@
 
 #include "TestCluster.h"
 
-#include "fsdp/Analysis/Cost/AnalyticCost.h"
-#include "fsdp/Analysis/Cost/ScaledCost.h"
+#include "fsdp/Cost/AnalyticCost.h"
+#include "fsdp/Cost/ScaledCost.h"
 
 using namespace mlir::fsdp;
 

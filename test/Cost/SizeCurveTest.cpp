@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Cost/SizeCurve.h"
+#include "fsdp/Cost/SizeCurve.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_COST_TESTCLUSTER_H
 #define FSDP_TEST_COST_TESTCLUSTER_H
 
-#include "fsdp/Analysis/Cost/Cluster.h"
+#include "fsdp/Cost/Cluster.h"
 
 #include <gtest/gtest.h>
 

@@ -34,7 +34,7 @@ def plan(*options):
 
 # Rows of what would help, without the titles between them.
 HELPS = "#helps tbody tr:not(.group)"
-CLUSTER = pathlib.Path(__file__).parents[2] / "lib" / "Analysis" / "Cost" / "clusters" / "h100-sxm.json"
+CLUSTER = pathlib.Path(__file__).parents[2] / "lib" / "Cost" / "clusters" / "h100-sxm.json"
 
 
 def milliseconds(text):

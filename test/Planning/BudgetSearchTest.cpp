@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Planning/BudgetSearch.h"
+#include "fsdp/Planning/BudgetSearch.h"
 
 #include <gtest/gtest.h>
 
@@ -41,9 +41,8 @@ TEST(BudgetSearch, TakesWhatFitsAtOnce) {
 
 TEST(BudgetSearch, ComesCloseWhereEverythingTakesMoreByTheSamePart) {
   for (double part : {1.001, 1.05, 1.3, 2.0}) {
-    Found found = search(1 << 20, [&](int64_t model) {
-      return int64_t(double(model) * part);
-    });
+    Found found = search(
+        1 << 20, [&](int64_t model) { return int64_t(double(model) * part); });
     EXPECT_LE(found.tried.size(), 4u) << part;
     EXPECT_GE(double(found.best) * part, (1 << 20) * 0.98) << part;
   }
@@ -51,9 +50,8 @@ TEST(BudgetSearch, ComesCloseWhereEverythingTakesMoreByTheSamePart) {
 
 TEST(BudgetSearch, GoesUpAgainWhereItWentTooFar) {
   // From 900 on the plan is another one, and far larger.
-  Found found = search(1000, [](int64_t model) {
-    return model >= 900 ? 2000 : model;
-  });
+  Found found =
+      search(1000, [](int64_t model) { return model >= 900 ? 2000 : model; });
   ASSERT_GE(found.tried.size(), 3u);
   EXPECT_EQ(found.tried[1], 500);
   EXPECT_GT(found.best, 500);
@@ -74,9 +72,8 @@ TEST(BudgetSearch, GoesOnWhereWhatFitsIsSlow) {
 
 TEST(BudgetSearch, LeavesAPlanThatStaysTheSame) {
   // A little too much down to 700, far less below.
-  Found found = search(1000, [](int64_t model) {
-    return model > 700 ? 1010 : 800;
-  });
+  Found found =
+      search(1000, [](int64_t model) { return model > 700 ? 1010 : 800; });
   EXPECT_GT(found.best, 0);
 }
 

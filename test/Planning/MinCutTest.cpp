@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Planning/MinCut.h"
+#include "fsdp/Planning/MinCut.h"
 
 #include "gtest/gtest.h"
 

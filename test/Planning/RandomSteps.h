@@ -9,7 +9,7 @@
 #define FSDP_TEST_PLANNING_RANDOMSTEPS_H
 
 #include "../Schedule/SmallPrograms.h"
-#include "fsdp/Analysis/Schedule/Timeline.h"
+#include "fsdp/Schedule/Timeline.h"
 
 #include <random>
 

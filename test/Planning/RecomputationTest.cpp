@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Planning/Recomputation.h"
+#include "fsdp/Planning/Recomputation.h"
 #include "../Schedule/ConstantCost.h"
 #include "RandomSteps.h"
 

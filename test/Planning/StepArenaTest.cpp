@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/StepArena.h"
+#include "fsdp/Arena/StepArena.h"
 
 #include "gtest/gtest.h"
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Planning/StepFit.h"
+#include "fsdp/Planning/StepFit.h"
 
 #include <gtest/gtest.h>
 

@@ -5,14 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Planning/StepPlan.h"
+#include "fsdp/Planning/StepPlan.h"
 #include "../Schedule/ConstantCost.h"
 #include "RandomSteps.h"
-#include "fsdp/Analysis/Planning/PlanSearch.h"
-#include "fsdp/Analysis/Planning/ProgramTrials.h"
-#include "fsdp/Analysis/Schedule/LowerBound.h"
-#include "fsdp/Analysis/Schedule/Scheduler.h"
-#include "fsdp/Analysis/Schedule/StepProblem.h"
+#include "fsdp/Planning/PlanSearch.h"
+#include "fsdp/Planning/ProgramTrials.h"
+#include "fsdp/Schedule/LowerBound.h"
+#include "fsdp/Schedule/Scheduler.h"
+#include "fsdp/Schedule/StepProblem.h"
 
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_SCHEDULE_ATMOSTFSDP_H
 #define FSDP_TEST_SCHEDULE_ATMOSTFSDP_H
 
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Schedule/FSDPSchedules.h"
 
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_SCHEDULE_CONSTANTCOST_H
 #define FSDP_TEST_SCHEDULE_CONSTANTCOST_H
 
-#include "fsdp/Analysis/Cost/CostModel.h"
+#include "fsdp/Cost/CostModel.h"
 
 namespace mlir::fsdp::sched::test {
 

@@ -25,7 +25,7 @@
 #ifndef FSDP_TEST_SCHEDULE_CONTENDEDSEARCH_H
 #define FSDP_TEST_SCHEDULE_CONTENDEDSEARCH_H
 
-#include "fsdp/Analysis/Schedule/ScheduleProblem.h"
+#include "fsdp/Schedule/ScheduleProblem.h"
 
 #include <optional>
 

@@ -10,10 +10,10 @@
 #include "RandomProblems.h"
 #include "SmallProblems.h"
 
-#include "fsdp/Analysis/Schedule/ExactSearch.h"
-#include "fsdp/Analysis/Schedule/LowerBound.h"
-#include "fsdp/Analysis/Schedule/Makespan.h"
-#include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "fsdp/Schedule/ExactSearch.h"
+#include "fsdp/Schedule/LowerBound.h"
+#include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/Scheduler.h"
 
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 #include "SmallProblems.h"
 
 #include "ConstantCost.h"
-#include "fsdp/Analysis/Schedule/Makespan.h"
+#include "fsdp/Schedule/Makespan.h"
 
 #include "gtest/gtest.h"
 
@@ -152,7 +152,9 @@ TEST(Makespan, refusesIllegalSchedules) {
        "expected 6 ops on the line, got 5"},
       {[](Schedule &s) { s.issue[1] = 0; },
        "start 1: expected each transfer once"},
-      {[](Schedule &s) { s.place = {1, 0, 0, 3, 4}; },
+      {[](Schedule &s) {
+         s.place = {1, 0, 0, 3, 4};
+       },
        "transfer 1: expected a place from 1 to 6, got 0"},
       {[](Schedule &s) {
          std::swap(s.issue[3], s.issue[4]);

@@ -8,7 +8,7 @@
 #include "Interpreter.h"
 #include "MutantCounts.h"
 #include "StepMutant.h"
-#include "fsdp/Analysis/Schedule/VerifyProgram.h"
+#include "fsdp/Schedule/VerifyProgram.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -10,11 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Schedule/ExactSearch.h"
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
-#include "fsdp/Analysis/Schedule/LowerBound.h"
-#include "fsdp/Analysis/Schedule/Makespan.h"
-#include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "fsdp/Schedule/ExactSearch.h"
+#include "fsdp/Schedule/FSDPSchedules.h"
+#include "fsdp/Schedule/LowerBound.h"
+#include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/Scheduler.h"
 
 #include "gtest/gtest.h"
 

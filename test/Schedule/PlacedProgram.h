@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_SCHEDULE_PLACEDPROGRAM_H
 #define FSDP_TEST_SCHEDULE_PLACEDPROGRAM_H
 
-#include "fsdp/Analysis/Schedule/StepProgram.h"
+#include "fsdp/Schedule/StepProgram.h"
 
 #include <algorithm>
 #include <vector>

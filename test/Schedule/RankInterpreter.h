@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_SCHEDULE_RANKINTERPRETER_H
 #define FSDP_TEST_SCHEDULE_RANKINTERPRETER_H
 
-#include "fsdp/Analysis/Schedule/StepProgram.h"
+#include "fsdp/Schedule/StepProgram.h"
 
 namespace mlir::fsdp::sched::test {
 

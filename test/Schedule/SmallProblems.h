@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_SCHEDULE_SMALLPROBLEMS_H
 #define FSDP_TEST_SCHEDULE_SMALLPROBLEMS_H
 
-#include "fsdp/Analysis/Schedule/ScheduleProblem.h"
+#include "fsdp/Schedule/ScheduleProblem.h"
 
 namespace mlir::fsdp::sched::test {
 

@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_SCHEDULE_SMALLPROGRAMS_H
 #define FSDP_TEST_SCHEDULE_SMALLPROGRAMS_H
 
-#include "fsdp/Analysis/Schedule/StepProgram.h"
+#include "fsdp/Schedule/StepProgram.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

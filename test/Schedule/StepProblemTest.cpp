@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Schedule/StepProblem.h"
+#include "fsdp/Schedule/StepProblem.h"
 #include "ConstantCost.h"
 #include "SmallPrograms.h"
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
-#include "fsdp/Analysis/Schedule/Makespan.h"
-#include "fsdp/Analysis/Schedule/Scheduler.h"
+#include "fsdp/Schedule/FSDPSchedules.h"
+#include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/Scheduler.h"
 
 #include "gtest/gtest.h"
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Schedule/Timeline.h"
+#include "fsdp/Schedule/Timeline.h"
 #include "ConstantCost.h"
 #include "SmallPrograms.h"
 

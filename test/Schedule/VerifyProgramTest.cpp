@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Schedule/VerifyProgram.h"
+#include "fsdp/Schedule/VerifyProgram.h"
 #include "PlacedProgram.h"
 
 #include <gtest/gtest.h>

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepChanger.h"
-#include "fsdp/Analysis/ArenaPacking.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Arena/ArenaPacking.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"

@@ -21,11 +21,17 @@ MAX_LINES = 800
 MEDIAN_PASS_LINES = 200
 
 DIALECT = r"fsdp/Dialect/"
+# Four rooms without IR, each of which may know those before it.
+COSTS = r"fsdp/Cost/"
+SCHEDULE = r"fsdp/Schedule/"
+ARENA = r"fsdp/Arena/"
+PLANNING = r"fsdp/Planning/"
 ANALYSIS = r"fsdp/Analysis/"
 PASSES = r"fsdp/Passes/"
 DTYPE = r"fsdp/Target/Dtype\.h"
-# The rows of the table of transfers, for those who know no runtime.
-TRANSFERS = r"fsdp/ABI/Transfers\.h|fsdp-rt/transfers\.def"
+# Kinds of transfers and queues, for those who know no runtime; their table.
+TRANSFERS = r"fsdp/ABI/Transfers\.h"
+TRANSFER_TABLE = r"fsdp-rt/transfers\.def"
 ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
 # What a tile function is, to those who write and who call it.
 TILES = r"fsdp-rt/attention\.h"
@@ -33,7 +39,10 @@ TILES = r"fsdp-rt/attention\.h"
 MEMORY = r"fsdp-rt/memory\.h"
 BESIDE = r"[^/]+$"  # in the same directory
 
-COST = r"fsdp/Analysis/.*Cost"
+# What tells how long anything takes.
+COST = r"fsdp/Cost/|fsdp/.*Cost[^/]*\.h"
+# Structs, LLVM's containers and what parses text: no IR.
+IR = r"mlir/|mlir-c/|llvm/(IR|CodeGen|Target|MC)/|llvm/Support/CommandLine"
 CODE = (r"mlir/Dialect/(LLVMIR|GPU|NVGPU|AMDGPU)/|mlir/(Conversion|Target)/"
         r"|llvm/(IR|CodeGen|Target|MC)/")
 PASS_ROOM = r"mlir/(Pass|Transforms|Conversion|Target|Tools)/"
@@ -60,19 +69,31 @@ class Room:
 
 ROOMS = [
     # The dialect knows neither analyses nor passes.
-    Room("lib/Dialect", [DIALECT, TRANSFERS, BESIDE], PASS_ROOM + "|mlir/Analysis/"),
-    Room("include/fsdp/Dialect", [DIALECT, TRANSFERS], PASS_ROOM + "|mlir/Analysis/"),
+    Room("lib/Dialect", [DIALECT, TRANSFERS, TRANSFER_TABLE, BESIDE],
+         PASS_ROOM + "|mlir/Analysis/"),
+    Room("include/fsdp/Dialect", [DIALECT, TRANSFERS],
+         PASS_ROOM + "|mlir/Analysis/"),
+    Room("include/fsdp/ABI", [TRANSFER_TABLE], IR),
+    # Costs, orders, places and plans are decided over plain structs.
+    Room("lib/Cost", [TRANSFERS, COSTS, BESIDE], IR),
+    Room("include/fsdp/Cost", [TRANSFERS, COSTS], IR),
+    Room("lib/Schedule", [COSTS, SCHEDULE, BESIDE], IR),
+    Room("include/fsdp/Schedule", [COSTS, SCHEDULE], IR),
+    Room("lib/Arena", [COSTS, SCHEDULE, ARENA, BESIDE], IR),
+    Room("include/fsdp/Arena", [COSTS, SCHEDULE, ARENA], IR),
+    Room("lib/Planning", [COSTS, SCHEDULE, ARENA, PLANNING, BESIDE], IR),
+    Room("include/fsdp/Planning", [COSTS, SCHEDULE, ARENA, PLANNING], IR),
     # Analyses look, and take no options.
-    Room("lib/Analysis", [DIALECT, ANALYSIS, BESIDE], OPTIONS + "|" + CODE,
-         CHANGES),
-    Room("include/fsdp/ABI", [r"fsdp-rt/transfers\.def"], "mlir/"),
-    Room("include/fsdp/Analysis", [DIALECT, ANALYSIS, TRANSFERS], OPTIONS + "|" + CODE,
-         CHANGES),
+    Room("lib/Analysis", [DIALECT, COSTS, SCHEDULE, ARENA, ANALYSIS, BESIDE],
+         OPTIONS + "|" + CODE, CHANGES),
+    Room("include/fsdp/Analysis", [DIALECT, COSTS, SCHEDULE, ARENA, ANALYSIS],
+         OPTIONS + "|" + CODE, CHANGES),
     # Passes up to L2 know no runtime, no streams and no LLVM.
     Room("passes/Partition", [DIALECT, ANALYSIS, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|\bstream"),
-    Room("passes/Optimize", [DIALECT, ANALYSIS, PASSES, BESIDE],
+    Room("passes/Optimize",
+         [DIALECT, SCHEDULE, PLANNING, ANALYSIS, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.
@@ -80,22 +101,27 @@ ROOMS = [
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     # The schedule orders and places.
-    Room("passes/Schedule", [DIALECT, ANALYSIS, PASSES, BESIDE],
+    Room("passes/Schedule",
+         [DIALECT, SCHEDULE, ARENA, ANALYSIS, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ANALYSIS, PASSES, DTYPE, ABI_TABLE, TILES, BESIDE],
+         [DIALECT, ARENA, ANALYSIS, PASSES, DTYPE, ABI_TABLE, TILES, BESIDE],
          COST),
     # This looks at everything and changes nothing.
-    Room("passes/Verify", [DIALECT, ANALYSIS, PASSES, BESIDE], "", CHANGES),
+    Room("passes/Verify", [DIALECT, SCHEDULE, ANALYSIS, PASSES, BESIDE], "",
+         CHANGES),
     Room("passes", [DIALECT, ANALYSIS, PASSES]),
-    Room("include/fsdp/Passes", [DIALECT, ANALYSIS, PASSES]),
+    Room("include/fsdp/Passes", [DIALECT, SCHEDULE, ANALYSIS, PASSES]),
     Room("lib/Target",
-         [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/", MEMORY, BESIDE],
+         [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, ANALYSIS, PASSES,
+          r"fsdp/Target/", MEMORY, BESIDE],
          r"core/|main/|backends/"),
     # One half of the bridge: the ABI's element types.
     Room("lib/Target/Dtype", [DTYPE, ABI_TABLE]),
-    Room("include/fsdp/Target", [DIALECT, ANALYSIS, PASSES, r"fsdp/Target/"]),
+    Room("include/fsdp/Target",
+         [DIALECT, COSTS, SCHEDULE, PLANNING, ANALYSIS, PASSES,
+          r"fsdp/Target/"]),
     # The runtime, which builds without the compiler.
     Room("include/fsdp-rt", [r"fsdp-rt/"], DEVICES),
     # Interfaces of devices: no implementation.

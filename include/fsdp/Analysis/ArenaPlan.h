@@ -12,8 +12,8 @@
 #ifndef FSDP_ANALYSIS_ARENAPLAN_H
 #define FSDP_ANALYSIS_ARENAPLAN_H
 
-#include "fsdp/Analysis/ArenaPacking.h"
-#include "fsdp/Analysis/StepArena.h"
+#include "fsdp/Arena/ArenaPacking.h"
+#include "fsdp/Arena/StepArena.h"
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 

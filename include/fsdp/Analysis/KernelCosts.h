@@ -8,7 +8,7 @@
 #ifndef FSDP_ANALYSIS_KERNELCOSTS_H
 #define FSDP_ANALYSIS_KERNELCOSTS_H
 
-#include "fsdp/Analysis/Cost/CostModel.h"
+#include "fsdp/Cost/CostModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -13,7 +13,7 @@
 #ifndef FSDP_ANALYSIS_PLACEDSTEP_H
 #define FSDP_ANALYSIS_PLACEDSTEP_H
 
-#include "fsdp/Analysis/Schedule/StepProgram.h"
+#include "fsdp/Schedule/StepProgram.h"
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 

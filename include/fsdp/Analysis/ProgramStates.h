@@ -8,8 +8,8 @@
 #ifndef FSDP_ANALYSIS_PROGRAMSTATES_H
 #define FSDP_ANALYSIS_PROGRAMSTATES_H
 
-#include "fsdp/Analysis/ArenaPurpose.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Schedule/ArenaPurpose.h"
 
 #include "llvm/ADT/DenseMap.h"
 

@@ -8,7 +8,7 @@
 #ifndef FSDP_ANALYSIS_STEPEXTRACTION_H
 #define FSDP_ANALYSIS_STEPEXTRACTION_H
 
-#include "fsdp/Analysis/Schedule/StepProgram.h"
+#include "fsdp/Schedule/StepProgram.h"
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 

@@ -8,7 +8,7 @@
 #ifndef FSDP_PASSES_LOWERWITHMANIFEST_H
 #define FSDP_PASSES_LOWERWITHMANIFEST_H
 
-#include "fsdp/Analysis/Schedule/StepProgram.h"
+#include "fsdp/Schedule/StepProgram.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

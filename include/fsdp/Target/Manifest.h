@@ -8,7 +8,7 @@
 #ifndef FSDP_TARGET_MANIFEST_H
 #define FSDP_TARGET_MANIFEST_H
 
-#include "fsdp/Analysis/Schedule/StepProgram.h"
+#include "fsdp/Schedule/StepProgram.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -12,12 +12,12 @@
 #ifndef FSDP_TARGET_PLAN_H
 #define FSDP_TARGET_PLAN_H
 
-#include "fsdp/Analysis/FormatBytes.h"
-#include "fsdp/Analysis/Planning/PlanSearch.h"
-#include "fsdp/Analysis/Planning/StepFit.h"
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
-#include "fsdp/Analysis/Schedule/StepProblem.h"
-#include "fsdp/Analysis/Schedule/TransferCauses.h"
+#include "fsdp/Cost/FormatBytes.h"
+#include "fsdp/Planning/PlanSearch.h"
+#include "fsdp/Planning/StepFit.h"
+#include "fsdp/Schedule/FSDPSchedules.h"
+#include "fsdp/Schedule/StepProblem.h"
+#include "fsdp/Schedule/TransferCauses.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -12,7 +12,7 @@
 #ifndef FSDP_TARGET_PLANNER_H
 #define FSDP_TARGET_PLANNER_H
 
-#include "fsdp/Analysis/Schedule/FSDPSchedules.h"
+#include "fsdp/Schedule/FSDPSchedules.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {

@@ -8,10 +8,10 @@
 #ifndef FSDP_TARGET_STEPSCHEDULER_H
 #define FSDP_TARGET_STEPSCHEDULER_H
 
-#include "fsdp/Analysis/Cost/Cluster.h"
-#include "fsdp/Analysis/Planning/PlanSearch.h"
-#include "fsdp/Analysis/Planning/StepFit.h"
+#include "fsdp/Cost/Cluster.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Planning/PlanSearch.h"
+#include "fsdp/Planning/StepFit.h"
 #include "fsdp/Target/Frontend.h"
 
 namespace mlir::fsdp {

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Planning/ProgramTrials.h"
-#include "fsdp/Analysis/Schedule/Scheduler.h"
-#include "fsdp/Analysis/StepArena.h"
+#include "fsdp/Arena/StepArena.h"
+#include "fsdp/Planning/ProgramTrials.h"
+#include "fsdp/Schedule/Scheduler.h"
 #include "fsdp/Target/Plan.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Cost/ParseJson.h"
+#include "fsdp/Cost/ParseJson.h"
 #include "fsdp/Target/PlanCompare.h"
 
 #include "llvm/ADT/STLExtras.h"

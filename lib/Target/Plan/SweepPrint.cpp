@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/FormatBytes.h"
+#include "fsdp/Cost/FormatBytes.h"
 #include "fsdp/Target/Sweep.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -40,7 +40,8 @@ static size_t getWidth(StringRef title, llvm::ArrayRef<SweepPoint> points,
 void mlir::fsdp::printSweepText(const SweepReport &report,
                                 llvm::raw_ostream &os) {
   os << report.model << " on " << report.cluster << ": " << report.points.size()
-     << (report.points.size() == 1 ? " point, " : " points, ") << report.count(SweepPoint::Fits) << " fit, "
+     << (report.points.size() == 1 ? " point, " : " points, ")
+     << report.count(SweepPoint::Fits) << " fit, "
      << report.count(SweepPoint::DoesNotFit) << " do not, "
      << report.count(SweepPoint::Refused) << " refused\n\n";
 
@@ -65,8 +66,8 @@ void mlir::fsdp::printSweepText(const SweepReport &report,
     }
     os << format("%6lld  %10.3f   %10.3f  ", (long long)point.ranks,
                  toMs(point.step), toMs(point.exposed))
-       << llvm::right_justify(formatRate(point.itemsPerSecond), 14)
-       << "  " << llvm::right_justify(formatBytes(point.peak), 11)
+       << llvm::right_justify(formatRate(point.itemsPerSecond), 14) << "  "
+       << llvm::right_justify(formatBytes(point.peak), 11)
        << (point.bestForMemory ? "  M" : "   ")
        << (point.bestForRanks ? " R" : "  ")
        << StringRef(point.plan).substr(StringRef(point.plan).find(':') + 1)

@@ -1,0 +1,70 @@
+//===- Makespan.h - What a schedule takes -----------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Plays a schedule on its problem, by the engine of Timeline.h. It shares no
+// code with the scheduler.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_MAKESPAN_H
+#define FSDP_SCHEDULE_MAKESPAN_H
+
+#include "fsdp/Schedule/ScheduleProblem.h"
+
+namespace mlir::fsdp::sched {
+
+struct Span {
+  Time begin = 0, end = 0;
+  /// Duration if nothing else ran.
+  Time alone = 0;
+  /// Compute: how long it waited. Transfer: how long its input waited for it.
+  Time stall = 0;
+  /// What ended last before it could begin: a transfer, or -1 for compute.
+  Cause cause = Cause::None;
+  Id blocker = -1;
+};
+
+struct Simulation {
+  /// By place in Schedule::line, and by transfer.
+  std::vector<Span> compute, transfers;
+  Time step = 0;
+  /// The step less its compute alone; split over the transfers without rest.
+  Time exposed = 0;
+  std::vector<Time> exposedBy;
+  /// Bytes from a time on, in the order of time.
+  std::vector<std::pair<Time, int64_t>> memory;
+  /// The most of them. (Schedule::peak, for every timing, is at least that.)
+  int64_t peak = 0;
+};
+
+/// The first rule that @schedule breaks, or an empty string. Memory apart.
+std::string checkSchedule(const ScheduleProblem &problem,
+                          const Schedule &schedule);
+
+/// By place on the line (the last entry: at the end) the transfers that compute
+/// waits for there; each of them once, where it must first be known.
+std::vector<llvm::SmallVector<Id, 2>> getWaits(const ScheduleProblem &problem,
+                                               const Schedule &schedule);
+
+/// @schedule must satisfy checkSchedule.
+Simulation simulate(const ScheduleProblem &problem, const Schedule &schedule);
+
+/// The most bytes in use at once in any timing of @schedule: everything may
+/// take as long as it likes, only the order holds. Exact where gathers make
+/// more of their inputs and reductions less; above it otherwise.
+int64_t getPeak(const ScheduleProblem &problem, const Schedule &schedule);
+
+/// Whether that is within the budget: sooner known than how much it is.
+bool fitsBudget(const ScheduleProblem &problem, const Schedule &schedule);
+
+/// The same by segment: while it runs and on its borders.
+std::vector<int64_t> getPeaks(const ScheduleProblem &problem,
+                              const Schedule &schedule);
+
+} // namespace mlir::fsdp::sched
+
+#endif // FSDP_SCHEDULE_MAKESPAN_H

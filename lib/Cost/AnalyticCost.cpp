@@ -1,0 +1,301 @@
+//===- AnalyticCost.cpp - Costs from a cluster file -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Cost/AnalyticCost.h"
+#include "fsdp/Cost/NcclModel.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+using namespace llvm;
+using namespace mlir::fsdp;
+
+static Link getLink(const GroupPlacement &group) {
+  return group.nodes > 1 ? Link::Inter : Link::Intra;
+}
+
+/// Both directions are one link where they share it.
+static Link getHostLink(const Cluster &cluster, TransferKind kind) {
+  bool up = kind == TransferKind::Reload;
+  return up && cluster.host && cluster.host->duplex ? Link::HostToDevice
+                                                    : Link::DeviceToHost;
+}
+
+QueueLinks mlir::fsdp::getQueueLinks(const Cluster &cluster,
+                                     const GroupPlacement &shard,
+                                     const GroupPlacement &replicate) {
+  QueueLinks links;
+  links[unsigned(Queue::AllGather)] = getLink(shard);
+  links[unsigned(Queue::Reduce)] = getLink(shard);
+  links[unsigned(Queue::AllReduce)] = getLink(replicate);
+  links[unsigned(Queue::D2H)] = getHostLink(cluster, TransferKind::Offload);
+  links[unsigned(Queue::H2D)] = getHostLink(cluster, TransferKind::Reload);
+  return links;
+}
+
+static Party getParty(std::optional<Link> link) {
+  if (!link)
+    return Party::Compute;
+  switch (*link) {
+  case Link::Intra:
+    return Party::Intra;
+  case Link::Inter:
+    return Party::Inter;
+  case Link::DeviceToHost:
+  case Link::HostToDevice:
+    return Party::Host;
+  }
+  llvm_unreachable("not a link");
+}
+
+/// A party that alone slows a queue to rate r adds 1 / r - 1 to the queue's
+/// time per unit of work; several parties add up. A party counts once, however
+/// many queues are on its link, since together they move no more than one.
+static int computeRate(const Cluster &cluster, const QueueLinks &links,
+                       unsigned queue, unsigned active) {
+  Party of = getParty(links[queue]);
+  std::array<bool, kNumParties> runs = {};
+  for (unsigned other = 0; other < kNumQueues; ++other)
+    // A queue without a link, other than compute, sends nothing.
+    if ((active & (1u << other)) &&
+        (links[other] || other == unsigned(Queue::Compute)))
+      runs[unsigned(getParty(links[other]))] = true;
+  double time = 1;
+  for (unsigned by = 0; by < kNumParties; ++by)
+    if (runs[by] && by != unsigned(of))
+      time += 1 / cluster.contention[unsigned(of)][by] - 1;
+  return std::max(1, int(double(kFullRate) / time));
+}
+
+AnalyticCost::AnalyticCost(Cluster description, const QueueLinks &links)
+    : cluster(std::move(description)) {
+  assert(!links[unsigned(Queue::Compute)] && "compute has no link");
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    for (unsigned active = 0; active < 1u << kNumQueues; ++active)
+      rates[queue][active] =
+          uint16_t(computeRate(cluster, links, queue, active));
+}
+
+Time AnalyticCost::kernel(const KernelCost &kernel) const {
+  const Device &device = cluster.device;
+  bool isAttention = kernel.kind == KernelKind::Attention ||
+                     kernel.kind == KernelKind::AttentionBackward;
+  bool usesMatrixUnits = isAttention || kernel.kind == KernelKind::Matmul;
+  double arithmetic = 0;
+  for (unsigned i = 0; i < kNumCostDtypes; ++i) {
+    double flops = double(kernel.flops[i]);
+    if (flops == 0)
+      continue;
+    bool matrix = usesMatrixUnits && CostDtype(i) == kernel.dtype &&
+                  device.matmul[i].peak > 0;
+    double attention = kernel.kind == KernelKind::Attention
+                           ? device.attentionForward[i]
+                           : device.attentionBackward[i];
+    if (matrix && isAttention && attention > 0)
+      arithmetic += flops / (device.matmul[i].peak * attention);
+    else if (matrix)
+      arithmetic += device.matmul[i].seconds(flops);
+    else if (device.vector[i].peak > 0)
+      arithmetic += device.vector[i].seconds(flops);
+    else
+      // Narrow types without units of their own are computed in f32.
+      arithmetic += device.vector[unsigned(CostDtype::F32)].seconds(flops);
+  }
+  double traffic = device.memory.seconds(double(kernel.bytes));
+  return toTime(device.launchSeconds + std::max(arithmetic, traffic));
+}
+
+/// What one rank reads and writes for a collective of @bytes among @ranks
+/// that copy in shared memory: gather writes all of it, a reduction reads its
+/// part of every rank's buffer and writes it (an all_reduce then gathers).
+static double getMemoryTraffic(TransferKind kind, double bytes, double ranks) {
+  switch (kind) {
+  case TransferKind::AllGather:
+    return 2 * bytes;
+  case TransferKind::ReduceScatter:
+    return bytes * (ranks + 1) / ranks;
+  case TransferKind::AllReduce:
+    return 2 * bytes * (ranks + 1) / ranks;
+  case TransferKind::Offload:
+  case TransferKind::Reload:
+    return bytes;
+  }
+  llvm_unreachable("not a kind");
+}
+
+TransferCost AnalyticCost::copy(const TransferKey &transfer) const {
+  assert(cluster.host && "offload needs links.host in the cluster file");
+  TransferCost cost;
+  cost.link = getHostLink(cluster, transfer.kind);
+  double bytes = double(transfer.getBytes());
+  cost.latency =
+      toTime(cluster.host->latencySeconds * double(transfer.atomBytes.size()));
+  cost.work = toTime(bytes / cluster.host->bandwidth);
+  return cost;
+}
+
+/// The cluster file's table of such collectives; null where it has none for the
+/// kind and group.
+static const MeasuredCollective *findMeasured(const Cluster &cluster,
+                                              const TransferKey &transfer) {
+  const GroupPlacement &group = transfer.group;
+  for (const MeasuredCollective &measured : cluster.collectives)
+    if (measured.kind == transfer.kind && measured.nodes == group.nodes &&
+        measured.ranksPerNode == group.ranksPerNode && !group.unevenness &&
+        measured.neighbours == group.neighbours)
+      return &measured;
+  return nullptr;
+}
+
+namespace {
+/// How a transfer is done, which says what its time is computed from.
+struct TransferMethod {
+  enum Kind { Nothing, Copy, Measured, Memory, Nccl };
+  Kind kind = Nothing;
+  /// Of Measured: the cluster file's table.
+  const MeasuredCollective *table = nullptr;
+};
+} // namespace
+
+static bool isInMemory(const Cluster &cluster, const GroupPlacement &group) {
+  return group.nodes == 1 && cluster.intra->kind == IntraKind::Memory;
+}
+
+static TransferMethod getMethod(const Cluster &cluster,
+                                const TransferKey &transfer) {
+  if (!isCollective(transfer.kind))
+    return {TransferMethod::Copy};
+  if (transfer.group.ranks == 1 || transfer.getBytes() == 0)
+    return {TransferMethod::Nothing};
+  if (const MeasuredCollective *table = findMeasured(cluster, transfer))
+    return {TransferMethod::Measured, table};
+  if (isInMemory(cluster, transfer.group))
+    return {TransferMethod::Memory};
+  return {TransferMethod::Nccl};
+}
+
+/// What the table says of a collective of @bytes.
+static TransferCost getMeasured(const MeasuredCollective &table,
+                                int64_t bytes) {
+  TransferCost cost;
+  cost.latency = toTime(table.seconds.smallestTime());
+  cost.work = toTime(table.seconds.time(double(bytes))) - cost.latency;
+  return cost;
+}
+
+/// What one rank reads and writes in a second there.
+static double getMemoryRate(const IntraLink &intra, double bytes,
+                            int64_t ranks) {
+  return intra.bandwidth * intra.efficiency.scale() *
+         intra.efficiency.ratio(bytes, ranks, intra.bandwidth);
+}
+
+static TransferCost getInMemory(const IntraLink &intra,
+                                const TransferKey &transfer, int64_t bytes) {
+  int64_t ranks = transfer.group.ranks;
+  TransferCost cost;
+  cost.latency = toTime(intra.latencySeconds);
+  cost.work =
+      toTime(getMemoryTraffic(transfer.kind, double(bytes), double(ranks)) /
+             getMemoryRate(intra, double(bytes), ranks));
+  return cost;
+}
+
+/// Of a bucket whose collectives run one by one: the sum of @getCost of each
+/// one's bytes.
+static TransferCost addAtoms(const TransferKey &transfer,
+                             function_ref<TransferCost(int64_t)> getCost) {
+  TransferCost sum;
+  // One may take the most that is counted at all, and there may be many.
+  const Time most = toTime(std::numeric_limits<double>::infinity());
+  for (int64_t bytes : transfer.atomBytes) {
+    if (bytes == 0)
+      continue;
+    TransferCost cost = getCost(bytes);
+    sum.latency = std::min(sum.latency + cost.latency, most);
+    sum.work = std::min(sum.work + cost.work, most);
+  }
+  return sum;
+}
+
+/// NCCL issues the collectives of a bucket as one.
+static NcclCandidate getNccl(const Cluster &cluster,
+                             const TransferKey &transfer) {
+  int64_t atoms =
+      llvm::count_if(transfer.atomBytes, [](int64_t atom) { return atom > 0; });
+  return getNcclChoice(cluster, transfer.kind, transfer.group,
+                       transfer.getBytes(), atoms);
+}
+
+TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
+  TransferMethod method = getMethod(cluster, transfer);
+  TransferCost cost;
+  switch (method.kind) {
+  case TransferMethod::Copy:
+    return copy(transfer);
+  case TransferMethod::Nothing:
+    break;
+  case TransferMethod::Measured: {
+    auto measure = [&](int64_t bytes) {
+      return getMeasured(*method.table, bytes);
+    };
+    cost = isInMemory(cluster, transfer.group) ? addAtoms(transfer, measure)
+                                               : measure(transfer.getBytes());
+    break;
+  }
+  case TransferMethod::Memory:
+    cost = addAtoms(transfer, [&](int64_t bytes) {
+      return getInMemory(*cluster.intra, transfer, bytes);
+    });
+    break;
+  case TransferMethod::Nccl: {
+    NcclCandidate choice = getNccl(cluster, transfer);
+    cost.latency = toTime(choice.latencySeconds);
+    cost.work = toTime(choice.seconds) - cost.latency;
+    break;
+  }
+  }
+  cost.link = getLink(transfer.group);
+  return cost;
+}
+
+/// Latencies do not count beside it.
+static constexpr int64_t kLargeTransfer = int64_t(1) << 40;
+
+TransferRoute AnalyticCost::route(const TransferKey &transfer) const {
+  TransferMethod method = getMethod(cluster, transfer);
+  int64_t ranks = transfer.group.ranks;
+  switch (method.kind) {
+  case TransferMethod::Copy:
+    return {"copy", "", cluster.host->bandwidth};
+  case TransferMethod::Nothing:
+    return {};
+  case TransferMethod::Measured:
+    return {"measured", "", method.table->seconds.bestRate()};
+  case TransferMethod::Memory:
+    return {"memory", "",
+            getMemoryRate(*cluster.intra, double(kLargeTransfer), ranks) /
+                getMemoryTraffic(transfer.kind, 1, double(ranks))};
+  case TransferMethod::Nccl: {
+    NcclCandidate choice = getNccl(cluster, transfer);
+    return {kNcclAlgorithmNames[unsigned(choice.algorithm)],
+            kNcclProtocolNames[unsigned(choice.protocol)],
+            double(kLargeTransfer) / getNcclChoice(cluster, transfer.kind,
+                                                   transfer.group,
+                                                   kLargeTransfer)
+                                         .seconds};
+  }
+  }
+  llvm_unreachable("not a method");
+}
+
+int AnalyticCost::rate(Queue queue, QueueMask active) const {
+  return rates[unsigned(queue)][active & ((1u << kNumQueues) - 1)];
+}

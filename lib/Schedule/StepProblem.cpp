@@ -1,0 +1,635 @@
+//===- StepProblem.cpp - From a program to a problem ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Schedule/StepProblem.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::SmallVector;
+
+namespace {
+class Builder {
+public:
+  Builder(const StepProgram &program, const TimedProgram &times, bool holds)
+      : program(program), times(times), holds(holds) {}
+
+  llvm::Expected<StepProblem> build();
+
+private:
+  /// Of a buffer: the first and last op of the spine that touches it, the
+  /// transfers that make and send it; whether tails or the epilogue touch it,
+  /// and whether the epilogue reads it.
+  struct Use {
+    Id first = -1, last = -1;
+    Id made = -1, sent = -1;
+    bool behind = false, atEnd = false;
+  };
+
+  bool isStart(Id op) const {
+    return program.ops[op].kind == StepOpKind::Start;
+  }
+  bool isWait(Id op) const { return program.ops[op].kind == StepOpKind::Wait; }
+  bool isSpine(Id op) const {
+    return !isStart(op) && !isWait(op) && result.roles[op] == OpRole::Spine;
+  }
+  Id getBuffer(Id value) const { return program.values[value].buffer; }
+
+  void collectAccesses();
+  void classify();
+  bool isCast(Id op) const;
+  std::vector<bool> findPrelude() const;
+  void number();
+  void addFloating();
+  void addTransfers();
+  void holdTails();
+  void hold(Id floating, Id spineIndex);
+  std::vector<Use> collectUses() const;
+  void addMemory();
+  void addTailMemory();
+  void cutStretches();
+  void cutSpine();
+  Id getSegment(Id spineIndex) const;
+
+  const StepProgram &program;
+  const TimedProgram &times;
+  bool holds;
+  StepProblem result;
+  /// By value: the op that makes it (-1: an argument), and who reads it.
+  std::vector<Id> maker;
+  std::vector<SmallVector<Id, 2>> readers;
+  /// Spine ops in order, and the place there of each op.
+  std::vector<Id> spine, spineIndex;
+  /// By op: number as a floating op, as a transfer.
+  std::vector<Id> floatingOf, transferOf;
+  /// Places where a segment begins.
+  std::vector<Id> marks;
+  std::vector<int64_t> live;
+  /// Places where a part of what a transfer brought is not needed any more.
+  std::vector<Id> freed;
+  /// Buffers that only tails and the epilogue touch.
+  std::vector<Id> ofTails;
+};
+} // namespace
+
+void Builder::collectAccesses() {
+  maker = getMakers(program);
+  readers.resize(program.values.size());
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    for (const ByteRange &range : op.reads)
+      readers[range.value].push_back(i);
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+bool Builder::isCast(Id op) const {
+  const StepOp &cast = program.ops[op];
+  if (cast.reads.empty() || cast.writes.empty())
+    return false;
+  for (const ByteRange &range : cast.reads)
+    if (maker[range.value] >= 0)
+      return false;
+  Id gather = -1;
+  for (const ByteRange &range : cast.writes) {
+    const StepBuffer &buffer = program.buffers[getBuffer(range.value)];
+    if (buffer.isArgument || buffer.isResult)
+      return false;
+    for (Id reader : readers[range.value]) {
+      if (!isStart(reader) || program.ops[reader].queue != Queue::AllGather ||
+          (gather >= 0 && gather != reader))
+        return false;
+      gather = reader;
+    }
+  }
+  return gather >= 0;
+}
+
+/// Whether the step fetches what an update reads from a state on the host.
+static bool fetchesStates(const StepProgram &program) {
+  return llvm::any_of(program.ops, [&](const StepOp &op) {
+    return op.queue == Queue::H2D &&
+           llvm::any_of(op.reads, [&](const ByteRange &range) {
+             return program.values[range.value].isArgument;
+           });
+  });
+}
+
+void Builder::classify() {
+  // A fetch brings what an op of the spine reads, and what is copied to the
+  // host is made by one: updates are in the spine where they need either.
+  bool hasTails = !fetchesStates(program);
+  result.roles.assign(program.ops.size(), OpRole::Spine);
+  // By buffer: what tails and the epilogue read of it.
+  std::vector<SmallVector<std::pair<OpRole, ByteRange>, 2>> readLate(
+      program.buffers.size());
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    if (op.kind == StepOpKind::Wait)
+      continue;
+    OpRole role = OpRole::Spine;
+    // Who writes over that comes behind it.
+    if (op.kind != StepOpKind::Start)
+      for (const ByteRange &written : op.writes)
+        for (auto &[reader, range] : readLate[getBuffer(written.value)])
+          if (range.overlaps(written))
+            role = std::max(role, reader);
+    for (const ByteRange &range : op.reads) {
+      Id from = maker[range.value];
+      if (from < 0 || from >= Id(i))
+        continue;
+      OpRole source = result.roles[from];
+      // What a tail made and is sent again ends the freedom of tails.
+      if (source == OpRole::Tail && op.kind == StepOpKind::Start)
+        source = OpRole::Epilogue;
+      if (hasTails && isStart(from) && !isFetch(program.ops[from].queue) &&
+          source == OpRole::Spine && op.kind != StepOpKind::Start)
+        source = OpRole::Tail;
+      // What only a cast made does not bind a gather to anything.
+      if (source != OpRole::Cast)
+        role = std::max(role, source);
+    }
+    if (role == OpRole::Spine && op.kind != StepOpKind::Start && isCast(i))
+      role = OpRole::Cast;
+    // The return makes the copies of the end, behind all else.
+    if (op.replaces >= 0)
+      role = OpRole::Epilogue;
+    result.roles[i] = role;
+    if (role == OpRole::Tail || role == OpRole::Epilogue)
+      for (const ByteRange &range : op.reads)
+        readLate[getBuffer(range.value)].push_back({role, range});
+  }
+}
+
+/// Compute that tails or the epilogue read and that needs arguments alone (what
+/// an optimizer makes of its step counter) runs first: at its place in L2,
+/// behind backward, all tails and their reductions would wait for it.
+std::vector<bool> Builder::findPrelude() const {
+  std::vector<bool> prelude(program.ops.size());
+  using Ranges = SmallVector<ByteRange, 4>;
+  std::vector<Ranges> touched(program.buffers.size()),
+      written(program.buffers.size());
+  auto isIn = [&](const std::vector<Ranges> &ranges, const ByteRange &range) {
+    return llvm::any_of(
+        ranges[getBuffer(range.value)],
+        [&](const ByteRange &other) { return other.overlaps(range); });
+  };
+  for (auto [i, op] : llvm::enumerate(program.ops)) {
+    bool isReadLate = false;
+    prelude[i] = op.kind != StepOpKind::Check && isSpine(i);
+    for (const ByteRange &range : op.reads)
+      if (Id from = maker[range.value];
+          (from >= 0 && !prelude[from]) || isIn(written, range))
+        prelude[i] = false;
+    for (const ByteRange &range : op.writes) {
+      if (isIn(touched, range))
+        prelude[i] = false;
+      for (Id reader : readers[range.value]) {
+        isReadLate |= result.roles[reader] > OpRole::Cast;
+        if (result.roles[reader] == OpRole::Cast)
+          prelude[i] = false;
+      }
+    }
+    if (!isReadLate)
+      prelude[i] = false;
+    if (prelude[i])
+      continue;
+    for (const ByteRange &range :
+         llvm::concat<const ByteRange>(op.reads, op.writes))
+      touched[getBuffer(range.value)].push_back(range);
+    for (const ByteRange &range : op.writes)
+      written[getBuffer(range.value)].push_back(range);
+  }
+  return prelude;
+}
+
+void Builder::number() {
+  spineIndex.assign(program.ops.size(), -1);
+  floatingOf.assign(program.ops.size(), -1);
+  transferOf.assign(program.ops.size(), -1);
+  std::vector<bool> prelude = findPrelude();
+  auto addSpine = [&](Id op) {
+    spineIndex[op] = spine.size();
+    spine.push_back(op);
+  };
+  for (size_t i = 0; i != program.ops.size(); ++i)
+    if (prelude[i])
+      addSpine(i);
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    if (isWait(i) || prelude[i])
+      continue;
+    if (result.roles[i] == OpRole::Epilogue) {
+      result.epilogue.push_back(i);
+      result.epilogueTime +=
+          isStart(i) ? times.ops[i].cost.total() : times.ops[i].work;
+    } else if (isStart(i)) {
+      transferOf[i] = result.transfers.size();
+      result.transfers.push_back(i);
+    } else if (result.roles[i] == OpRole::Spine) {
+      addSpine(i);
+    } else {
+      floatingOf[i] = result.floating.size();
+      result.floating.push_back(i);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Order. Until cutSpine, segments are places in the spine.
+//===----------------------------------------------------------------------===//
+
+void Builder::addTransfers() {
+  auto &transfers = result.problem.transfers;
+  for (Id op : result.transfers) {
+    Transfer &transfer = transfers.emplace_back();
+    transfer.cost = times.ops[op].cost;
+    transfer.queue = program.ops[op].queue;
+    for (const ByteRange &range : program.ops[op].reads)
+      if (Id from = maker[range.value]; from >= 0) {
+        if (isStart(from))
+          transfer.after.push_back(transferOf[from]);
+        else
+          transfer.ready = std::max(transfer.ready, spineIndex[from]);
+      }
+    // What goes to the host is held until it is there: it goes when forward has
+    // read it for the last time.
+    if (transfer.queue == Queue::D2H)
+      for (const ByteRange &range : program.ops[op].reads)
+        for (Id reader : readers[range.value])
+          if (reader < op)
+            transfer.ready = std::max(transfer.ready, spineIndex[reader]);
+    for (const ByteRange &range : program.ops[op].writes)
+      for (Id reader : readers[range.value])
+        if (Id place = spineIndex[reader]; place >= 0) {
+          transfer.firstUse = transfer.firstUse < 0
+                                  ? place
+                                  : std::min(transfer.firstUse, place);
+          transfer.lastUse = std::max(transfer.lastUse, place);
+        }
+  }
+}
+
+void Builder::addFloating() {
+  for (Id op : result.floating) {
+    FloatingOp &floating = result.problem.floating.emplace_back();
+    floating.work = times.ops[op].work;
+    if (result.roles[op] == OpRole::Cast) {
+      for (const ByteRange &range : program.ops[op].writes) {
+        for (Id gather : readers[range.value])
+          floating.before = transferOf[gather];
+        floating.heldBytes += program.buffers[getBuffer(range.value)].bytes;
+      }
+      continue;
+    }
+    llvm::SmallSetVector<Id, 2> after, afterFloating;
+    for (const ByteRange &range : program.ops[op].reads)
+      if (Id from = maker[range.value]; from >= 0) {
+        if (isStart(from))
+          after.insert(transferOf[from]);
+        else if (floatingOf[from] >= 0)
+          afterFloating.insert(floatingOf[from]);
+      }
+    floating.after.assign(after.begin(), after.end());
+    floating.afterFloating.assign(afterFloating.begin(), afterFloating.end());
+  }
+}
+
+/// Makes a tail come behind a place in the spine: one of the transfers that it
+/// comes after, the last one, does.
+void Builder::hold(Id floating, Id place) {
+  Id last = -1;
+  SmallVector<Id, 8> work = {floating};
+  std::set<Id> seen;
+  while (!work.empty()) {
+    Id f = work.pop_back_val();
+    if (!seen.insert(f).second)
+      continue;
+    for (Id t : result.problem.floating[f].after)
+      if (last < 0 || result.problem.transfers[t].ready >
+                          result.problem.transfers[last].ready)
+        last = t;
+    work.append(result.problem.floating[f].afterFloating.begin(),
+                result.problem.floating[f].afterFloating.end());
+  }
+  Id &ready = result.problem.transfers[last].ready;
+  if (place <= ready)
+    return;
+  result.isHeld |= holds;
+  if (holds)
+    ready = place;
+}
+
+/// Tails read more than reductions, and write over what others read.
+void Builder::holdTails() {
+  std::vector<SmallVector<std::pair<Id, ByteRange>, 4>> reads(
+      program.buffers.size());
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    const StepOp &op = program.ops[i];
+    Id f = floatingOf[i];
+    if (f >= 0 && result.roles[i] == OpRole::Tail) {
+      FloatingOp &tail = result.problem.floating[f];
+      // Places in the spine, for when all that it comes after is known.
+      SmallVector<Id, 8> places;
+      for (const ByteRange &range : op.reads)
+        if (Id from = maker[range.value]; from >= 0 && spineIndex[from] >= 0)
+          places.push_back(spineIndex[from]);
+      for (const ByteRange &written : op.writes)
+        for (auto &[reader, range] : reads[getBuffer(written.value)]) {
+          if (!range.overlaps(written))
+            continue;
+          Id gather = transferOf[reader];
+          if (floatingOf[reader] >= 0 && result.roles[reader] == OpRole::Cast)
+            gather = result.problem.floating[floatingOf[reader]].before;
+          if (gather >= 0 && result.problem.transfers[gather].firstUse >= 0)
+            places.push_back(result.problem.transfers[gather].firstUse);
+          else if (gather >= 0 && !llvm::is_contained(tail.after, gather))
+            tail.after.push_back(gather);
+          else if (spineIndex[reader] >= 0)
+            places.push_back(spineIndex[reader]);
+          else if (floatingOf[reader] >= 0 &&
+                   !llvm::is_contained(tail.afterFloating, floatingOf[reader]))
+            tail.afterFloating.push_back(floatingOf[reader]);
+        }
+      for (Id place : places)
+        hold(f, place);
+    }
+    for (const ByteRange &range : op.reads)
+      reads[getBuffer(range.value)].push_back({Id(i), range});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+std::vector<Builder::Use> Builder::collectUses() const {
+  std::vector<Use> uses(program.buffers.size());
+  for (size_t i = 0; i != program.ops.size(); ++i) {
+    if (isWait(i))
+      continue;
+    auto touch = [&](const ByteRange &range, bool writes) {
+      Use &use = uses[getBuffer(range.value)];
+      if (spineIndex[i] >= 0) {
+        if (use.first < 0)
+          use.first = spineIndex[i];
+        use.last = spineIndex[i];
+      } else if (transferOf[i] >= 0) {
+        Id &transfer = writes ? use.made : use.sent;
+        if (transfer < 0)
+          transfer = transferOf[i];
+      } else {
+        use.behind |= result.roles[i] != OpRole::Cast;
+      }
+    };
+    for (const ByteRange &range : program.ops[i].reads)
+      touch(range, false);
+    for (const ByteRange &range : program.ops[i].writes)
+      touch(range, true);
+  }
+  for (Id op : result.epilogue)
+    for (const ByteRange &range : program.ops[op].reads)
+      uses[getBuffer(range.value)].atEnd = true;
+  return uses;
+}
+
+/// Who holds each buffer: a transfer its result and its input, the spine what
+/// it reads itself; the rest counts all the time.
+void Builder::addMemory() {
+  std::vector<Use> uses = collectUses();
+  // By transfer: its inputs and where they begin.
+  std::vector<SmallVector<std::pair<Id, int64_t>, 1>> inputs(
+      result.transfers.size());
+  // Changes of what is alive in the spine.
+  std::vector<int64_t> changes(spine.size() + 1);
+  int64_t &fixed = result.problem.fixedBytes;
+  for (const StepBuffer &state : program.idleStates)
+    if (!state.isHost)
+      fixed += state.bytes;
+  for (auto [b, buffer] : llvm::enumerate(program.buffers)) {
+    const Use &use = uses[b];
+    if (buffer.isHost)
+      continue;
+    bool stays = use.behind || use.atEnd || buffer.isResult;
+    if (buffer.isArgument) {
+      fixed += buffer.bytes;
+    } else if (use.made >= 0 && use.first < 0) {
+      // A reduction's result: for tails, or for longer.
+      Transfer &transfer = result.problem.transfers[use.made];
+      transfer.dstBytes += buffer.bytes;
+      transfer.stays |= use.atEnd;
+    } else if (use.made >= 0 && use.sent < 0) {
+      Transfer &transfer = result.problem.transfers[use.made];
+      transfer.dstBytes += buffer.bytes;
+      // Of several results, as a group has them, those that are read for the
+      // last time before others do not stay as long.
+      if (!stays && use.last < transfer.lastUse) {
+        changes[use.last + 1] -= buffer.bytes;
+        changes[transfer.lastUse + 1] += buffer.bytes;
+        freed.push_back(use.last + 1);
+      }
+    } else if (use.sent >= 0 && use.first >= 0) {
+      // An input (or, with a transfer that works in place, input and result).
+      Transfer &transfer = result.problem.transfers[use.sent];
+      if (use.behind || use.atEnd) {
+        changes[use.first] += buffer.bytes;
+        changes.back() -= buffer.bytes;
+      } else if (use.last <= transfer.ready) {
+        inputs[use.sent].push_back({use.first, buffer.bytes});
+      } else {
+        changes[use.first] += buffer.bytes;
+        changes[std::max(use.last, transfer.ready) + 1] -= buffer.bytes;
+      }
+    } else if (use.first >= 0) {
+      changes[use.first] += buffer.bytes;
+      changes[stays ? spine.size() : use.last + 1] -= buffer.bytes;
+    } else if (use.behind) {
+      ofTails.push_back(b);
+    }
+  }
+  // Of several inputs, as a group has them, the last one begins with the
+  // transfer's; until then the spine holds the others.
+  for (auto [transfer, list] : llvm::zip(result.problem.transfers, inputs))
+    for (auto [begin, bytes] : list)
+      transfer.srcBegin = std::max(transfer.srcBegin, begin);
+  for (auto [transfer, list] : llvm::zip(result.problem.transfers, inputs))
+    for (auto [begin, bytes] : list) {
+      transfer.srcBytes += bytes;
+      changes[begin] += bytes;
+      changes[transfer.srcBegin] -= bytes;
+    }
+  live.resize(spine.size());
+  int64_t bytes = 0;
+  for (size_t s = 0; s != spine.size(); ++s)
+    live[s] = bytes += changes[s];
+}
+
+/// What tails and the epilogue make for each other counts all the time, as far
+/// as it is there at once: tails run in order, and the epilogue behind them.
+void Builder::addTailMemory() {
+  std::vector<Id> place(program.ops.size(), -1);
+  Id places = 0;
+  for (Id tail : getTailOrder(result.problem))
+    place[result.floating[tail]] = places++;
+  for (Id op : result.epilogue)
+    place[op] = places++;
+  std::vector<Id> first(program.buffers.size(), places),
+      last(program.buffers.size(), -1);
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (place[i] >= 0)
+      for (const ByteRange &range :
+           llvm::concat<const ByteRange>(op.reads, op.writes)) {
+        Id buffer = getBuffer(range.value);
+        first[buffer] = std::min(first[buffer], place[i]);
+        last[buffer] = std::max(last[buffer], place[i]);
+      }
+  std::vector<int64_t> changes(places + 1);
+  for (Id b : ofTails) {
+    const StepBuffer &buffer = program.buffers[b];
+    changes[first[b]] += buffer.bytes;
+    if (!buffer.isResult)
+      changes[last[b] + 1] -= buffer.bytes;
+  }
+  int64_t bytes = 0;
+  for (int64_t change : changes)
+    result.tailBytes = std::max(result.tailBytes, bytes += change);
+  result.problem.fixedBytes += result.tailBytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Segments
+//===----------------------------------------------------------------------===//
+
+Id Builder::getSegment(Id place) const {
+  if (place < 0)
+    return -1;
+  return std::distance(marks.begin(), llvm::upper_bound(marks, place)) - 1;
+}
+
+/// Transfers begin between segments. Those that compute does not wait for take
+/// least from it where they run into what it does wait for: so long stretches
+/// have places in them, too.
+void Builder::cutStretches() {
+  constexpr int kPieces = 32;
+  Time all = 0, piece = 0;
+  for (Id op : spine)
+    all += times.ops[op].work;
+  std::vector<bool> isMark(spine.size() + 1);
+  for (Id mark : marks)
+    isMark[mark] = true;
+  for (auto [place, op] : llvm::enumerate(spine)) {
+    Time work = times.ops[op].work;
+    if (isMark[place] || piece + work > all / kPieces) {
+      marks.push_back(place);
+      piece = 0;
+    }
+    piece += work;
+  }
+}
+
+/// Kernels between two places where something happens become one segment.
+void Builder::cutSpine() {
+  ScheduleProblem &problem = result.problem;
+  Id backward = spine.size();
+  while (backward > 0 && program.ops[spine[backward - 1]].backward)
+    --backward;
+  marks = {0, backward};
+  for (const Transfer &transfer : problem.transfers) {
+    marks.push_back(transfer.ready + 1);
+    if (transfer.firstUse >= 0)
+      marks.insert(marks.end(), {transfer.firstUse, transfer.lastUse + 1});
+    if (transfer.srcBytes)
+      marks.push_back(transfer.srcBegin);
+  }
+  llvm::append_range(marks, freed);
+  // The bound looks at what the epilogue needs.
+  for (Id op : result.epilogue)
+    for (const ByteRange &range : program.ops[op].reads)
+      if (Id from = maker[range.value]; from >= 0 && spineIndex[from] >= 0)
+        marks.push_back(spineIndex[from] + 1);
+  cutStretches();
+  llvm::sort(marks);
+  marks.erase(llvm::unique(marks), marks.end());
+  if (marks.back() == Id(spine.size()))
+    marks.pop_back();
+  result.segments.resize(marks.size());
+  problem.spine.resize(marks.size());
+  for (auto [place, op] : llvm::enumerate(spine)) {
+    Id s = getSegment(place);
+    result.segments[s].push_back(op);
+    SpineSegment &segment = problem.spine[s];
+    segment.work += times.ops[op].work;
+    bool isFirst = result.segments[s].size() == 1;
+    segment.live = isFirst ? live[place] : std::max(segment.live, live[place]);
+  }
+  problem.backwardBegin =
+      backward == Id(spine.size()) ? Id(marks.size()) : getSegment(backward);
+  for (Transfer &transfer : problem.transfers) {
+    transfer.ready = getSegment(transfer.ready);
+    transfer.firstUse = getSegment(transfer.firstUse);
+    transfer.lastUse = getSegment(transfer.lastUse);
+    transfer.srcBegin = transfer.srcBytes ? getSegment(transfer.srcBegin) : -1;
+  }
+}
+
+/// Times that the schedule's clock, or a sum of them, could not hold: each op
+/// is counted in 64 bits of scaled work, all of them one behind the other.
+static llvm::Error checkTimes(const StepProgram &program,
+                              const TimedProgram &times) {
+  constexpr Time kMostOfOp = 700'000'000'000'000;
+  constexpr Time kMostOfStep = 100'000'000'000'000'000;
+  Time sum = 0;
+  for (auto [op, timed] : llvm::zip(program.ops, times.ops)) {
+    Time time = timed.kind == TimedOp::Start ? timed.cost.total() : timed.work;
+    if (time > kMostOfOp)
+      return llvm::createStringError(
+          "expected " + op.name + " to take at most " +
+          llvm::formatv("{0:f0}", toSeconds(kMostOfOp)) + " s, got " +
+          llvm::formatv("{0:f0}", toSeconds(time)) +
+          " s by the cluster file, its table or the profile");
+    sum += time;
+    if (sum > kMostOfStep)
+      return llvm::createStringError(
+          "expected the step's kernels and transfers to take at most " +
+          llvm::formatv("{0:f0}", toSeconds(kMostOfStep)) +
+          " s one after the other, got more by the cluster file, its table or "
+          "the profile");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<StepProblem> Builder::build() {
+  if (llvm::Error error = checkTimes(program, times))
+    return std::move(error);
+  collectAccesses();
+  classify();
+  number();
+  if (spine.empty())
+    return llvm::createStringError("expected compute in the step, got none");
+  addTransfers();
+  addFloating();
+  holdTails();
+  addMemory();
+  cutSpine();
+  addTailMemory();
+  result.problem.numLinks = kNumLinks;
+  result.problem.cost = times.cost;
+  if (std::string error = checkProblem(result.problem); !error.empty())
+    return llvm::createStringError(error);
+  return std::move(result);
+}
+
+llvm::Expected<StepProblem>
+mlir::fsdp::sched::getStepProblem(const StepProgram &program,
+                                  const TimedProgram &times, bool holds) {
+  return Builder(program, times, holds).build();
+}
