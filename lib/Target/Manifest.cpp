@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Manifest.h"
+#include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/ArenaPlan.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/InputContract.h"
@@ -14,7 +15,6 @@
 #include "fsdp/Analysis/StepExtraction.h"
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
-#include "fsdp/Target/Dtype.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

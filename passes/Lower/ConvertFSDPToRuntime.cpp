@@ -8,6 +8,7 @@
 #include "RuntimeDescriptors.h"
 #include "fsdp-rt/abi.h"
 #include "fsdp-rt/attention.h"
+#include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/ComputeOps.h"
 #include "fsdp/Analysis/GuardPlan.h"
 #include "fsdp/Analysis/InputContract.h"
@@ -17,7 +18,6 @@
 #include "fsdp/Analysis/StepStructure.h"
 #include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Target/Dtype.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"

@@ -28,10 +28,13 @@ ARENA = r"fsdp/Arena/"
 PLANNING = r"fsdp/Planning/"
 ANALYSIS = r"fsdp/Analysis/"
 PASSES = r"fsdp/Passes/"
-DTYPE = r"fsdp/Target/Dtype\.h"
 # Kinds of transfers and queues, for those who know no runtime; their table.
 TRANSFERS = r"fsdp/ABI/Transfers\.h"
 TRANSFER_TABLE = r"fsdp-rt/transfers\.def"
+# What the compiler knows of the runtime.
+ABI = r"fsdp/ABI/"
+# Codes of the runtime, and the table of its calls and descriptors.
+CODES = r"fsdp-rt/abi\.h"
 ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
 # What a tile function is, to those who write and who call it.
 TILES = r"fsdp-rt/attention\.h"
@@ -73,7 +76,12 @@ ROOMS = [
          PASS_ROOM + "|mlir/Analysis/"),
     Room("include/fsdp/Dialect", [DIALECT, TRANSFERS],
          PASS_ROOM + "|mlir/Analysis/"),
-    Room("include/fsdp/ABI", [TRANSFER_TABLE], IR),
+    # The bridge: nothing else of the compiler expands the runtime's calls.
+    Room("lib/ABI", [ABI, ABI_TABLE, TRANSFER_TABLE, BESIDE],
+         PASS_ROOM + "|" + CODE),
+    Room("include/fsdp/ABI", [ABI], PASS_ROOM + "|" + CODE),
+    # Rooms without IR read it.
+    Room("include/fsdp/ABI/Transfers.h", [TRANSFER_TABLE], IR),
     # Costs, orders, places and plans are decided over plain structs.
     Room("lib/Cost", [TRANSFERS, COSTS, BESIDE], IR),
     Room("include/fsdp/Cost", [TRANSFERS, COSTS], IR),
@@ -97,7 +105,7 @@ ROOMS = [
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.
-    Room("passes/Kernels", [DIALECT, ANALYSIS, PASSES, DTYPE, TILES, BESIDE],
+    Room("passes/Kernels", [DIALECT, ANALYSIS, PASSES, TILES, BESIDE],
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     # The schedule orders and places.
@@ -106,7 +114,7 @@ ROOMS = [
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ARENA, ANALYSIS, PASSES, DTYPE, ABI_TABLE, TILES, BESIDE],
+         [DIALECT, ARENA, ANALYSIS, PASSES, ABI, CODES, TILES, BESIDE],
          COST),
     # This looks at everything and changes nothing.
     Room("passes/Verify", [DIALECT, SCHEDULE, ANALYSIS, PASSES, BESIDE], "",
@@ -114,11 +122,9 @@ ROOMS = [
     Room("passes", [DIALECT, ANALYSIS, PASSES]),
     Room("include/fsdp/Passes", [DIALECT, SCHEDULE, ANALYSIS, PASSES]),
     Room("lib/Target",
-         [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, ANALYSIS, PASSES,
+         [DIALECT, ABI, COSTS, SCHEDULE, ARENA, PLANNING, ANALYSIS, PASSES,
           r"fsdp/Target/", MEMORY, BESIDE],
          r"core/|main/|backends/"),
-    # One half of the bridge: the ABI's element types.
-    Room("lib/Target/Dtype", [DTYPE, ABI_TABLE]),
     Room("include/fsdp/Target",
          [DIALECT, COSTS, SCHEDULE, PLANNING, ANALYSIS, PASSES,
           r"fsdp/Target/"]),
@@ -175,8 +181,9 @@ def list_files(root):
 
 
 def find_room(relative):
-    """The room with the longest path; null outside of all."""
-    rooms = [room for room in ROOMS if relative.startswith(room.path + "/")]
+    """The room with the longest path, or the file's own; null outside of all."""
+    rooms = [room for room in ROOMS
+             if (relative + "/").startswith(room.path + "/")]
     return max(rooms, key=lambda room: len(room.path), default=None)
 
 

@@ -16,6 +16,9 @@ PASS = "#define GEN_PASS_DEF_{}\n"
 CLEAN = {
     "lib/Dialect/FSDP/IR/FSDPDialect.cpp":
         '#include "fsdp/Dialect/FSDP/IR/FSDP.h"\n#include "Verification.h"\n',
+    "lib/ABI/Descriptors.cpp":
+        '#include "fsdp/ABI/Descriptors.h"\n#include "fsdp-rt/abi.def"\n',
+    "include/fsdp/ABI/Transfers.h": '#include "fsdp-rt/transfers.def"\n',
     "lib/Cost/CostModel.cpp": '#include "fsdp/Cost/CostModel.h"\n',
     "lib/Schedule/Timeline.cpp": '#include "fsdp/Cost/CostModel.h"\n',
     "lib/Arena/StepArena.cpp":
@@ -28,7 +31,7 @@ CLEAN = {
         PASS.format("ASSIGNUNITS") + '#include "mlir/Dialect/Tensor/X.h"\n',
     "passes/Kernels/FormKernels.cpp": PASS.format("FORMKERNELS"),
     "passes/Lower/PlanArena.cpp":
-        PASS.format("PLANARENA") + '#include "fsdp-rt/abi.def"\n',
+        PASS.format("PLANARENA") + '#include "fsdp-rt/abi.h"\n',
     "passes/Verify/VerifyInput.cpp": PASS.format("VERIFYINPUT"),
     "passes/Pipelines.cpp": '#include "mlir/Conversion/Passes.h"\n',
     "runtime/core/Arena.cpp": '#include "core/Arena.h"\n#include <vector>\n',
@@ -46,6 +49,16 @@ BREACHES = [
      '#include "fsdp/Analysis/StepGraph.h"\n', "got fsdp/Analysis/StepGraph.h"),
     ("lib/Dialect/FSDP/IR/FSDPDialect.cpp", '#include "mlir/Pass/Pass.h"\n',
      "no mlir/Pass/Pass.h"),
+    ("lib/ABI/Descriptors.cpp", '#include "fsdp/Dialect/FSDP/IR/FSDP.h"\n',
+     "got fsdp/Dialect/FSDP/IR/FSDP.h"),
+    ("lib/ABI/Descriptors.cpp",
+     '#include "mlir/Dialect/LLVMIR/LLVMDialect.h"\n', "no mlir/Dialect/LLVMIR"),
+    ("include/fsdp/ABI/Transfers.h", '#include "mlir/IR/Types.h"\n',
+     "no mlir/IR/Types.h"),
+    ("include/fsdp/ABI/Transfers.h", '#include "fsdp/ABI/Dtype.h"\n',
+     "got fsdp/ABI/Dtype.h"),
+    ("lib/Cost/CostModel.cpp", '#include "fsdp/ABI/Dtype.h"\n',
+     "got fsdp/ABI/Dtype.h"),
     ("lib/Cost/CostModel.cpp", '#include "fsdp/Schedule/Timeline.h"\n',
      "got fsdp/Schedule/Timeline.h"),
     ("lib/Cost/CostModel.cpp", '#include "mlir/IR/Operation.h"\n',
@@ -96,6 +109,10 @@ BREACHES = [
      "no fsdp/Cost/CostModel.h"),
     ("passes/Lower/PlanArena.cpp", '#include "fsdp-rt/fsdp-rt.h"\n',
      "got fsdp-rt/fsdp-rt.h"),
+    ("passes/Lower/PlanArena.cpp", '#include "fsdp-rt/abi.def"\n',
+     "got fsdp-rt/abi.def"),
+    ("passes/Lower/PlanArena.cpp", '#include "fsdp/Target/Manifest.h"\n',
+     "got fsdp/Target/Manifest.h"),
     ("passes/Verify/VerifyInput.cpp", "IRRewriter rewriter(context);\n",
      "got 'IRRewriter'"),
     ("passes/Verify/VerifyInput.cpp", 'op->setAttr("x", y);\n',

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_TARGET_DTYPE_H
-#define FSDP_TARGET_DTYPE_H
+#ifndef FSDP_ABI_DTYPE_H
+#define FSDP_ABI_DTYPE_H
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -23,4 +23,4 @@ llvm::StringRef getDtypeName(Type type);
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_TARGET_DTYPE_H
+#endif // FSDP_ABI_DTYPE_H

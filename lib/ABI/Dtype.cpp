@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/Dtype.h"
+#include "fsdp/ABI/Dtype.h"
 #include "fsdp-rt/abi.h"
 
 using namespace mlir;
