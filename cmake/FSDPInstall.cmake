@@ -31,7 +31,9 @@ if(FSDP_BUILD_RUNTIME)
 endif()
 
 if(FSDP_BUILD_COMPILER)
-  foreach(library Dialect ABI Cost Schedule Arena Planning Analysis Passes Plan Tool Target)
+  foreach(library Dialect ABI Cost Schedule Arena Planning
+          AnalysisContract AnalysisStep AnalysisKernels AnalysisAttention
+          Analysis Passes Plan Tool Target)
     fsdp_export(FSDP${library} ${library} Compiler)
   endforeach()
   foreach(tool fsdp-compile fsdp-lsp-server fsdp-opt fsdp-plan fsdp-reduce)

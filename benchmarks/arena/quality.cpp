@@ -22,9 +22,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ArenaPlan.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/ArenaPlan.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Frontend.h"
 

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepSource.h"
-#include "fsdp/Analysis/StepExtraction.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Schedule/ClusterCost.h"
 #include "fsdp/Target/PlanCompare.h"
 #include "fsdp/Target/StepScheduler.h"

@@ -10,9 +10,9 @@
 #include "MakeCompileReport.h"
 #include "Trials.h"
 #include "WrapChoice.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepArguments.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
@@ -319,9 +319,9 @@ void Compiler::chooseWrap() {
   choices = planned[wrap];
 }
 
-/// Makes a remark @name of @pass for each trial, and prints all trials to stderr
-/// in a line. The reason of a trial that fits and was not taken is @why, a
-/// format string, with @takenName in it.
+/// Makes a remark @name of @pass for each trial, and prints all trials to
+/// stderr in a line. The reason of a trial that fits and was not taken is @why,
+/// a format string, with @takenName in it.
 template <typename Trial>
 static void reportTrials(Location loc, StringRef name, StringRef pass,
                          ArrayRef<Trial> trials, size_t taken, const char *why,

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Frontend.h"
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/CrashHandler.h"

@@ -7,9 +7,9 @@
 
 #include "MakeCompileReport.h"
 #include "StepSource.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepExtraction.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Schedule/ClusterCost.h"
 
 #include "llvm/Support/Path.h"

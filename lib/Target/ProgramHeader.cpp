@@ -7,7 +7,7 @@
 
 #include "fsdp/Target/ProgramHeader.h"
 
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -9,9 +9,9 @@
 #include "AccumulateChoice.h"
 #include "Trials.h"
 #include "WrapChoice.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepExtraction.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Schedule/ClusterCost.h"
 

@@ -7,9 +7,9 @@
 
 #include "fsdp/Target/Sweep.h"
 #include "StepSource.h"
-#include "fsdp/Analysis/FlatLayout.h"
-#include "fsdp/Analysis/Strategy.h"
-#include "fsdp/Analysis/WrapPolicy.h"
+#include "fsdp/Analysis/Step/FlatLayout.h"
+#include "fsdp/Analysis/Step/Strategy.h"
+#include "fsdp/Analysis/Step/WrapPolicy.h"
 #include "fsdp/Target/OutputFile.h"
 #include "fsdp/Target/PrintableText.h"
 #include "fsdp/Target/StepCommandLine.h"

@@ -13,8 +13,8 @@
 
 #include "StepSource.h"
 #include "WrapChoice.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/Strategy.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/Strategy.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"

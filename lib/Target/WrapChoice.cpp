@@ -7,7 +7,7 @@
 
 #include "WrapChoice.h"
 #include "Trials.h"
-#include "fsdp/Analysis/WrapPolicy.h"
+#include "fsdp/Analysis/Step/WrapPolicy.h"
 #include "fsdp/Cost/FormatBytes.h"
 
 #include "mlir/IR/Diagnostics.h"

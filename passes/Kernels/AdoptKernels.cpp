@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelUtils.h"
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

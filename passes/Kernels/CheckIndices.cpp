@@ -13,9 +13,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelUtils.h"
-#include "fsdp/Analysis/IndexRanges.h"
-#include "fsdp/Analysis/StepStructure.h"
-#include "fsdp/Analysis/StridedLayout.h"
+#include "fsdp/Analysis/Kernels/IndexRanges.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"

@@ -7,7 +7,7 @@
 
 #include "AttentionEmitter.h"
 #include "KernelUtils.h"
-#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/KernelFormation.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/KernelFormation.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Attention.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Attention/Attention.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"
-#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

@@ -16,7 +16,7 @@
 #ifndef FSDP_PASSES_KERNELS_KERNELEMITTER_H
 #define FSDP_PASSES_KERNELS_KERNELEMITTER_H
 
-#include "fsdp/Analysis/KernelLoops.h"
+#include "fsdp/Analysis/Kernels/KernelLoops.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelUtils.h"
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelUtils.h"
-#include "fsdp/Analysis/Contraction.h"
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/Contraction.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {

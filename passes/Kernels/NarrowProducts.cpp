@@ -23,8 +23,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ProgramStates.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Step/ProgramStates.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Elementwise.h"
 #include "fsdp/Passes/Passes.h"
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/Contraction.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/Contraction.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

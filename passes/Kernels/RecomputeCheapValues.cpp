@@ -12,10 +12,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepGraph.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/StepGraph.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelUtils.h"
-#include "fsdp/Analysis/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/KernelLoops.h"
-#include "fsdp/Analysis/StepArguments.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/KernelLoops.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {

@@ -7,7 +7,7 @@
 
 #include "KernelEmitter.h"
 #include "KernelUtils.h"
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

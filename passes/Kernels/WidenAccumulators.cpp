@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelUtils.h"
-#include "fsdp/Analysis/Accumulations.h"
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/Contraction.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/Accumulations.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/Contraction.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/GuardPlan.h"
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Analysis/Step/GuardPlan.h"
 #include "fsdp/Arena/ArenaPacking.h"
 #include "fsdp/Passes/Passes.h"
 

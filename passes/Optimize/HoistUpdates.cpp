@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ProgramStates.h"
-#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/Step/ProgramStates.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 

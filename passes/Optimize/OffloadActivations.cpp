@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "MarkedResults.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepArguments.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 

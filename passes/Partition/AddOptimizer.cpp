@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/OptimizerSpec.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/OptimizerSpec.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Parser/Parser.h"

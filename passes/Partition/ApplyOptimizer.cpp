@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "PartitionUtils.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/ProgramStates.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/ProgramStates.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "llvm/ADT/StringMap.h"

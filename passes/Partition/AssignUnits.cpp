@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/WrapPolicy.h"
+#include "fsdp/Analysis/Step/WrapPolicy.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/Remarks.h"

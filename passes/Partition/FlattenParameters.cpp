@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "PartitionUtils.h"
-#include "fsdp/Analysis/FlatLayout.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Step/FlatLayout.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/ReplaceInside.h"
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/IsolateStep.h"
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"

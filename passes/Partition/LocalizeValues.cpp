@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/ReplaceInside.h"
 

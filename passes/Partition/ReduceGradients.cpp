@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "PartitionUtils.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 namespace mlir::fsdp {

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepArguments.h"
-#include "fsdp/Analysis/StepExtraction.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Arena/StepArena.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/ArenaPlaces.h"

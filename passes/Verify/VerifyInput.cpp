@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/InputContract.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/IsolateStep.h"
 #include "fsdp/Passes/Passes.h"
 

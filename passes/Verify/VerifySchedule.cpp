@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/KernelTies.h"
-#include "fsdp/Analysis/PlacedStep.h"
-#include "fsdp/Analysis/StepExtraction.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/KernelTies.h"
+#include "fsdp/Analysis/Step/PlacedStep.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Schedule/VerifyProgram.h"
 

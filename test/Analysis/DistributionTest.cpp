@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Distribution.h"
+#include "fsdp/Analysis/Step/Distribution.h"
 #include "ModuleTest.h"
 
 using namespace mlir;

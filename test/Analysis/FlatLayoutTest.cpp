@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/FlatLayout.h"
+#include "fsdp/Analysis/Step/FlatLayout.h"
 
 #include "ModuleTest.h"
 #include "llvm/ADT/StringExtras.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/IndexSpace.h"
+#include "fsdp/Analysis/Kernels/IndexSpace.h"
 
 #include "gtest/gtest.h"
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ModuleTest.h"
-#include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;

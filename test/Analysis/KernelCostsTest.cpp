@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/KernelCosts.h"
+#include "fsdp/Analysis/Step/KernelCosts.h"
 #include "ModuleTest.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/OptimizerSpec.h"
+#include "fsdp/Analysis/Contract/OptimizerSpec.h"
 
 #include "TestSupport.h"
 

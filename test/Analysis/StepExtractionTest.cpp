@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/StepExtraction.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
 #include "ModuleTest.h"
 
 using namespace mlir;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 
 #include "ModuleTest.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/Strategy.h"
+#include "fsdp/Analysis/Step/Strategy.h"
 
 #include "TestSupport.h"
 #include "llvm/ADT/StringExtras.h"

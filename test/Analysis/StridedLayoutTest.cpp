@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/StridedLayout.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 
 #include "ModuleTest.h"
 #include "llvm/ADT/SmallBitVector.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/WrapPolicy.h"
+#include "fsdp/Analysis/Step/WrapPolicy.h"
 
 #include "TestSupport.h"
 #include "llvm/ADT/STLExtras.h"

@@ -7,7 +7,7 @@
 
 #include "Evaluator.h"
 
-#include "fsdp/Analysis/ArenaPlan.h"
+#include "fsdp/Analysis/Step/ArenaPlan.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include <gtest/gtest.h>

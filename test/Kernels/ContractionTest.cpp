@@ -7,7 +7,7 @@
 
 #include "Evaluator.h"
 
-#include "fsdp/Analysis/Contraction.h"
+#include "fsdp/Analysis/Kernels/Contraction.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "Evaluator.h"
 
-#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 
 #include "Evaluator.h"
 
-#include "fsdp/Analysis/StridedLayout.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 
 #include <gtest/gtest.h>
 

@@ -10,11 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/GuardPlan.h"
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepArguments.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Analysis/Step/GuardPlan.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/CodeGen.h"
 #include "fsdp/Target/Frontend.h"

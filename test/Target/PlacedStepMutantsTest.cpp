@@ -12,7 +12,7 @@
 
 #include "../Schedule/MutantCounts.h"
 #include "StepChanger.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/Frontend.h"
 #include "fsdp/Target/StepScheduler.h"

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepChanger.h"
-#include "fsdp/Analysis/ComputeOps.h"
-#include "fsdp/Analysis/StepStructure.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Arena/ArenaPacking.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -17,8 +17,8 @@
 #ifndef FSDP_TEST_TARGET_STEPCHANGER_H
 #define FSDP_TEST_TARGET_STEPCHANGER_H
 
-#include "fsdp/Analysis/InputContract.h"
-#include "fsdp/Analysis/StepArguments.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -26,6 +26,11 @@ COSTS = r"fsdp/Cost/"
 SCHEDULE = r"fsdp/Schedule/"
 ARENA = r"fsdp/Arena/"
 PLANNING = r"fsdp/Planning/"
+# Four rooms that look at IR, each of which may know those before it.
+CONTRACT = r"fsdp/Analysis/Contract/"
+STEP = r"fsdp/Analysis/Step/"
+KERNELS = r"fsdp/Analysis/Kernels/"
+ATTENTION = r"fsdp/Analysis/Attention/"
 ANALYSIS = r"fsdp/Analysis/"
 PASSES = r"fsdp/Passes/"
 # Kinds of transfers and queues, for those who know no runtime; their table.
@@ -49,7 +54,8 @@ IR = r"mlir/|mlir-c/|llvm/(IR|CodeGen|Target|MC)/|llvm/Support/CommandLine"
 CODE = (r"mlir/Dialect/(LLVMIR|GPU|NVGPU|AMDGPU)/|mlir/(Conversion|Target)/"
         r"|llvm/(IR|CodeGen|Target|MC)/")
 PASS_ROOM = r"mlir/(Pass|Transforms|Conversion|Target|Tools)/"
-OPTIONS = r"llvm/Support/CommandLine|mlir/Pass/"
+# What those who only look do without: options, passes, code.
+LOOKS = r"llvm/Support/CommandLine|mlir/Pass/|" + CODE
 DEVICES = r"mlir[-/]|llvm[-/]|cuda|nccl|mpi\.h|cublas|cudnn"
 # Stores into IR: ops made, moved, erased or renamed.
 CHANGES = (r"\b(OpBuilder|IRRewriter|PatternRewriter|ImplicitLocOpBuilder)\b"
@@ -91,17 +97,30 @@ ROOMS = [
     Room("include/fsdp/Arena", [COSTS, SCHEDULE, ARENA], IR),
     Room("lib/Planning", [COSTS, SCHEDULE, ARENA, PLANNING, BESIDE], IR),
     Room("include/fsdp/Planning", [COSTS, SCHEDULE, ARENA, PLANNING], IR),
-    # Analyses look, and take no options.
-    Room("lib/Analysis", [DIALECT, COSTS, SCHEDULE, ARENA, ANALYSIS, BESIDE],
-         OPTIONS + "|" + CODE, CHANGES),
-    Room("include/fsdp/Analysis", [DIALECT, COSTS, SCHEDULE, ARENA, ANALYSIS],
-         OPTIONS + "|" + CODE, CHANGES),
+    # Analyses look, and take no options. Step alone makes structs of IR and
+    # knows costs; kernels are formed without.
+    Room("lib/Analysis/Contract", [DIALECT, CONTRACT, BESIDE], LOOKS, CHANGES),
+    Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT], LOOKS, CHANGES),
+    Room("lib/Analysis/Step",
+         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, BESIDE], LOOKS,
+         CHANGES),
+    Room("include/fsdp/Analysis/Step",
+         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP], LOOKS, CHANGES),
+    Room("lib/Analysis/Kernels", [DIALECT, CONTRACT, STEP, KERNELS, BESIDE],
+         LOOKS + "|" + COST, CHANGES),
+    Room("include/fsdp/Analysis/Kernels", [DIALECT, CONTRACT, STEP, KERNELS],
+         LOOKS + "|" + COST, CHANGES),
+    Room("lib/Analysis/Attention",
+         [DIALECT, CONTRACT, KERNELS, ATTENTION, BESIDE], LOOKS + "|" + COST,
+         CHANGES),
+    Room("include/fsdp/Analysis/Attention",
+         [DIALECT, CONTRACT, KERNELS, ATTENTION], LOOKS + "|" + COST, CHANGES),
     # Passes up to L2 know no runtime, no streams and no LLVM.
-    Room("passes/Partition", [DIALECT, ANALYSIS, PASSES, BESIDE],
+    Room("passes/Partition", [DIALECT, CONTRACT, STEP, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|\bstream"),
     Room("passes/Optimize",
-         [DIALECT, SCHEDULE, PLANNING, ANALYSIS, PASSES, BESIDE],
+         [DIALECT, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.
@@ -110,17 +129,17 @@ ROOMS = [
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     # The schedule orders and places.
     Room("passes/Schedule",
-         [DIALECT, SCHEDULE, ARENA, ANALYSIS, PASSES, BESIDE],
+         [DIALECT, SCHEDULE, ARENA, CONTRACT, STEP, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ARENA, ANALYSIS, PASSES, ABI, CODES, TILES, BESIDE],
+         [DIALECT, ABI, CODES, TILES, ARENA, CONTRACT, STEP, PASSES, BESIDE],
          COST),
     # This looks at everything and changes nothing.
     Room("passes/Verify", [DIALECT, SCHEDULE, ANALYSIS, PASSES, BESIDE], "",
          CHANGES),
-    Room("passes", [DIALECT, ANALYSIS, PASSES]),
-    Room("include/fsdp/Passes", [DIALECT, SCHEDULE, ANALYSIS, PASSES]),
+    Room("passes", [DIALECT, CONTRACT, STEP, PASSES]),
+    Room("include/fsdp/Passes", [DIALECT, SCHEDULE, PASSES]),
     Room("lib/Target",
          [DIALECT, ABI, COSTS, SCHEDULE, ARENA, PLANNING, ANALYSIS, PASSES,
           r"fsdp/Target/", MEMORY, BESIDE],

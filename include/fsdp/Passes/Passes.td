@@ -366,8 +366,8 @@ def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
   let summary = "Decides which ops of the step become one kernel";
   let description = [{
     Writes the plan attribute `fsdp.kernel` (a number) on every compute op.
-    fsdp-outline-kernels applies it. The rules: include/fsdp/Analysis/
-    KernelFormation.h.
+    fsdp-outline-kernels applies it. The rules:
+    include/fsdp/Analysis/Kernels/KernelFormation.h.
   }];
 }
 

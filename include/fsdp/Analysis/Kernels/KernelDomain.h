@@ -1,0 +1,84 @@
+//===- KernelDomain.h - The loops of a fused kernel -------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A fused kernel runs its loop ops over one grid of independent work items;
+// inside an item, loops over the inner atoms follow each other:
+//
+//     for every item of the grid            (rows of a softmax)
+//       for every inner point: reduce ...   (its columns)
+//       for every inner point: reduce, store ...
+//
+// Which ops may share a kernel is decided here, from index spaces alone.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_KERNELS_KERNELDOMAIN_H
+#define FSDP_ANALYSIS_KERNELS_KERNELDOMAIN_H
+
+#include "fsdp/Analysis/Kernels/IndexSpace.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Utils/Utils.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <optional>
+
+namespace mlir::fsdp {
+
+/// The two levels of loops of a kernel.
+struct KernelGrid {
+  /// Loops every root is parallel in; items are independent.
+  IndexSpace::AtomList items;
+  /// Loops inside an item; a root runs over all of them or none.
+  IndexSpace::AtomList inner;
+};
+
+/// Loop ops (ComputeOps.h) and the atoms their loops are made of.
+class KernelDomain {
+public:
+  KernelDomain() = default;
+  explicit KernelDomain(linalg::GenericOp op) { add(op); }
+
+  /// Adds an op with loops of its own.
+  void add(linalg::GenericOp op);
+
+  /// Adds the ops of another domain; loops stay separate until connected.
+  void append(const KernelDomain &other);
+
+  /// Makes the points of two operands (or results) the same, in row-major
+  /// order. Fails where they do not fit, or where an op would read two
+  /// different points of a loop at once; the domain is then unusable.
+  bool connect(OpOperand &a, OpOperand &b);
+
+  /// The grid for the given roots (reductions, and ops whose results leave the
+  /// kernel); nullopt where the roots do not fit two levels.
+  std::optional<KernelGrid> getGrid(ArrayRef<Operation *> roots) const;
+
+  bool contains(Operation *op) const { return loops.contains(op); }
+  /// Atoms of all loops, outermost first.
+  IndexSpace::AtomList getAtoms(Operation *op) const;
+  /// Atoms of the loops that `map` (of `op`) walks over, in its order.
+  IndexSpace::AtomList getAtoms(Operation *op, AffineMap map) const;
+  /// Atoms of one loop.
+  IndexSpace::AtomList getLoopAtoms(Operation *op, unsigned loop) const;
+
+  IndexSpace &getSpace() { return space; }
+  const IndexSpace &getSpace() const { return space; }
+  /// The ops, in the order they were added.
+  auto getOps() const { return llvm::make_first_range(loops); }
+
+private:
+  /// No op runs over one atom in two of its loops.
+  bool hasDistinctLoops() const;
+
+  IndexSpace space;
+  llvm::MapVector<Operation *, SmallVector<IndexSpace::AtomList>> loops;
+};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_ANALYSIS_KERNELS_KERNELDOMAIN_H

@@ -1,0 +1,51 @@
+//===- SoftmaxPatterns.h - Softmax and its gradient -------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_ANALYSIS_ATTENTION_SOFTMAXPATTERNS_H
+#define FSDP_LIB_ANALYSIS_ATTENTION_SOFTMAXPATTERNS_H
+
+#include "fsdp/Analysis/Attention/PointExpressions.h"
+
+#include <optional>
+
+namespace mlir::fsdp {
+
+struct SoftmaxPattern {
+  /// The element that the softmax is of.
+  int input;
+  /// The probability, without casts.
+  int probability;
+  /// Rows whose inputs are all minus infinity give zeros.
+  bool zeroMasked = false;
+};
+
+/// Matches exp(x - max x) / sum of it over the keys.
+std::optional<SoftmaxPattern> matchSoftmax(const PointExpressions &points,
+                                           int node);
+
+struct SoftmaxGradientPattern {
+  int node;
+  /// The product that is the gradient at the probabilities.
+  int product;
+};
+
+/// The one gradient of the softmax whose probabilities are `probability` that
+/// `root` is computed from; nothing where there is none, or more than one.
+std::optional<SoftmaxGradientPattern>
+findSoftmaxGradient(const PointExpressions &points, int root, int probability);
+
+/// Whether an element is minus infinity at every key behind the query.
+bool isMaskedBehindQuery(const PointExpressions &points, int node);
+
+/// Visits what `root` is computed from, each node once; not below nodes for
+/// which `visit` returns false.
+void visitPoints(const PointExpressions &points, int root,
+                 llvm::function_ref<bool(int)> visit);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_LIB_ANALYSIS_ATTENTION_SOFTMAXPATTERNS_H

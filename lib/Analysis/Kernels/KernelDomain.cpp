@@ -1,0 +1,109 @@
+//===- KernelDomain.cpp - The loops of a fused kernel ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Kernels/KernelDomain.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+using AtomList = IndexSpace::AtomList;
+
+void KernelDomain::add(linalg::GenericOp op) {
+  SmallVector<AtomList> &opLoops = loops[op];
+  for (int64_t size : op.getStaticLoopRanges())
+    opLoops.push_back(space.create(size));
+}
+
+void KernelDomain::append(const KernelDomain &other) {
+  IndexSpace::Atom base = space.append(other.space);
+  for (auto &[op, otherLoops] : other.loops) {
+    SmallVector<AtomList> &opLoops = loops[op];
+    opLoops = otherLoops;
+    for (AtomList &atoms : opLoops)
+      for (IndexSpace::Atom &atom : atoms)
+        atom += base;
+  }
+}
+
+AtomList KernelDomain::getLoopAtoms(Operation *op, unsigned loop) const {
+  return space.resolve(loops.find(op)->second[loop]);
+}
+
+AtomList KernelDomain::getAtoms(Operation *op) const {
+  AtomList atoms;
+  for (const AtomList &loop : loops.find(op)->second)
+    llvm::append_range(atoms, loop);
+  return space.resolve(atoms);
+}
+
+AtomList KernelDomain::getAtoms(Operation *op, AffineMap map) const {
+  const SmallVector<AtomList> &opLoops = loops.find(op)->second;
+  AtomList atoms;
+  for (AffineExpr expr : map.getResults())
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      llvm::append_range(atoms, opLoops[dim.getPosition()]);
+  return space.resolve(atoms);
+}
+
+bool KernelDomain::hasDistinctLoops() const {
+  for (auto &[op, opLoops] : loops) {
+    llvm::SmallDenseSet<IndexSpace::Atom, 8> seen;
+    for (IndexSpace::Atom atom : getAtoms(op))
+      if (!seen.insert(atom).second)
+        return false;
+  }
+  return true;
+}
+
+bool KernelDomain::connect(OpOperand &a, OpOperand &b) {
+  auto getPoints = [&](OpOperand &operand) {
+    auto op = cast<linalg::LinalgOp>(operand.getOwner());
+    return getAtoms(op, op.getMatchingIndexingMap(&operand));
+  };
+  return space.unify(getPoints(a), getPoints(b)) && hasDistinctLoops();
+}
+
+std::optional<KernelGrid>
+KernelDomain::getGrid(ArrayRef<Operation *> roots) const {
+  // Atoms in which every root is parallel.
+  llvm::SmallDenseMap<IndexSpace::Atom, unsigned, 16> parallel;
+  AtomList all;
+  for (Operation *root : roots) {
+    auto op = cast<linalg::LinalgOp>(root);
+    SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
+    for (unsigned loop = 0, e = op.getNumLoops(); loop != e; ++loop)
+      for (IndexSpace::Atom atom : getLoopAtoms(root, loop)) {
+        if (!llvm::is_contained(all, atom))
+          all.push_back(atom);
+        if (linalg::isParallelIterator(iterators[loop]))
+          ++parallel[atom];
+      }
+  }
+  KernelGrid grid;
+  for (IndexSpace::Atom atom : all)
+    (parallel.lookup(atom) == roots.size() ? grid.items : grid.inner)
+        .push_back(atom);
+  // Two levels: a root has all inner atoms or none, and a reduction reduces
+  // over all of those it has.
+  for (Operation *root : roots) {
+    auto op = cast<linalg::LinalgOp>(root);
+    SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
+    bool reduces = op.getNumReductionLoops() != 0;
+    size_t count = 0;
+    for (unsigned loop = 0, e = op.getNumLoops(); loop != e; ++loop)
+      for (IndexSpace::Atom atom : getLoopAtoms(root, loop)) {
+        if (!llvm::is_contained(grid.inner, atom))
+          continue;
+        ++count;
+        if (reduces && linalg::isParallelIterator(iterators[loop]))
+          return std::nullopt;
+      }
+    if (count != 0 && count != grid.inner.size())
+      return std::nullopt;
+  }
+  return grid;
+}

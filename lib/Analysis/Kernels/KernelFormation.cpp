@@ -1,0 +1,303 @@
+//===- KernelFormation.cpp - Which ops become one kernel ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Kernels/KernelFormation.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Largest value first; equally large ones stay in order.
+template <typename T, typename GetValue>
+static void sortByBytes(SmallVector<T> &items, GetValue getValue) {
+  SmallVector<std::pair<int64_t, unsigned>> keys;
+  for (auto [i, item] : llvm::enumerate(items))
+    keys.push_back({-getTensorBytes(getValue(item).getType()), i});
+  llvm::sort(keys);
+  SmallVector<T> sorted;
+  for (auto [bytes, i] : keys)
+    sorted.push_back(items[i]);
+  items = std::move(sorted);
+}
+
+namespace {
+
+/// Nodes that are one kernel so far.
+struct Cluster {
+  SmallVector<int> nodes;
+  KernelDomain domain;
+  Value unit;
+  bool forward = false;
+  bool fusible = false;
+  /// Needs nothing but numbers that the step takes.
+  bool scalar = false;
+  /// Makes what gathers send, and nothing else.
+  bool sent = false;
+  /// First and last node.
+  int first = 0, last = 0;
+};
+
+class Former {
+public:
+  Former(const StepGraph &graph, const FusionLimits &limits);
+
+  void fuseProducers();
+  void fuseSiblings();
+  std::vector<int> number() const;
+
+private:
+  bool tryMerge(int a, int b);
+  bool isScalar(const StepGraph::Node &node) const;
+  void findSent();
+  bool haveSamePlace(const Cluster &a, const Cluster &b) const;
+  std::optional<KernelDomain> mergeDomains(int a, int b) const;
+  bool isWorthwhile(int a, int b, const KernelDomain &merged) const;
+  bool makesCycle(int a, int b) const;
+  SmallVector<Operation *> getRoots(ArrayRef<int> clusters) const;
+
+  const StepGraph &graph;
+  const FusionLimits &limits;
+  std::vector<Cluster> clusters;
+  /// The cluster of each node.
+  std::vector<int> clusterOf;
+  /// By node: the last node of all clusters that begin there or before.
+  std::vector<int> reach;
+};
+
+} // namespace
+
+Former::Former(const StepGraph &graph, const FusionLimits &limits)
+    : graph(graph), limits(limits) {
+  for (auto [i, node] : llvm::enumerate(graph.getNodes())) {
+    Cluster &cluster = clusters.emplace_back();
+    cluster.nodes = {static_cast<int>(i)};
+    cluster.unit = node.unit;
+    cluster.forward = node.forward;
+    cluster.first = cluster.last = i;
+    cluster.fusible = node.kind == ComputeKind::Elementwise ||
+                      node.kind == ComputeKind::Reduction;
+    if (cluster.fusible)
+      cluster.domain.add(cast<linalg::GenericOp>(node.op));
+    cluster.scalar = cluster.fusible && isScalar(node);
+    clusterOf.push_back(i);
+    reach.push_back(i);
+  }
+  findSent();
+}
+
+/// A cast runs whenever its gather is to begin. In one kernel with what also
+/// needs something else, an update say, it would wait for that.
+void Former::findSent() {
+  ArrayRef<StepGraph::Node> nodes = graph.getNodes();
+  for (int i = int(nodes.size()) - 1; i >= 0; --i)
+    clusters[i].sent =
+        !nodes[i].readers.empty() &&
+        llvm::all_of(nodes[i].readers, [&](int reader) {
+          return isa<AllGatherOp>(nodes[reader].op) || clusters[reader].sent;
+        });
+}
+
+/// Whether @node computes numbers of numbers that the step takes, directly or
+/// through nodes before it.
+bool Former::isScalar(const StepGraph::Node &node) const {
+  auto isNumber = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getRank() == 0;
+  };
+  return llvm::all_of(node.op->getResults(), isNumber) &&
+         llvm::all_of(node.reads, [&](const StepGraph::Edge &edge) {
+           return edge.producer < 0 ? isNumber(edge.value)
+                                    : clusters[edge.producer].scalar;
+         });
+}
+
+/// Reductions, and ops with a reader outside of the given clusters.
+SmallVector<Operation *> Former::getRoots(ArrayRef<int> within) const {
+  SmallVector<Operation *> roots;
+  for (int c : within)
+    for (int n : clusters[c].nodes) {
+      const StepGraph::Node &node = graph[n];
+      if (node.kind == ComputeKind::Reduction ||
+          llvm::any_of(node.readers, [&](int reader) {
+            return !llvm::is_contained(within, clusterOf[reader]);
+          }))
+        roots.push_back(node.op);
+    }
+  return roots;
+}
+
+bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
+  return a.fusible && b.fusible && a.forward == b.forward &&
+         (!a.unit || !b.unit || a.unit == b.unit) &&
+         (!limits.scalarsApart || a.scalar == b.scalar) && a.sent == b.sent &&
+         a.nodes.size() + b.nodes.size() <= limits.maxOps;
+}
+
+/// The domain of both, with everything that one reads of the other connected.
+/// Values that both read are connected too, where that is possible: a kernel
+/// then reads them once.
+std::optional<KernelDomain> Former::mergeDomains(int a, int b) const {
+  KernelDomain merged = clusters[a].domain;
+  merged.append(clusters[b].domain);
+  // Reads of values from outside, to be connected if nothing else is.
+  llvm::MapVector<Value, OpOperand *> outside;
+  SmallVector<std::pair<OpOperand *, OpOperand *>> shared;
+  bool connected = false;
+  for (int c : {a, b})
+    for (int n : clusters[c].nodes)
+      for (const StepGraph::Edge &edge : graph[n].reads) {
+        int producer = edge.producer < 0 ? -1 : clusterOf[edge.producer];
+        if (producer == c)
+          continue;
+        if (producer == a || producer == b) {
+          if (!edge.operand)
+            return std::nullopt;
+          auto op = cast<linalg::GenericOp>(graph[edge.producer].op);
+          OpOperand *init = op.getDpsInitOperand(
+              cast<OpResult>(edge.value).getResultNumber());
+          if (!merged.connect(*init, *edge.operand))
+            return std::nullopt;
+          connected = true;
+        } else if (edge.operand) {
+          auto [it, fresh] = outside.try_emplace(edge.value, edge.operand);
+          if (!fresh)
+            shared.push_back({it->second, edge.operand});
+        }
+      }
+  if (connected)
+    return merged;
+  // Siblings: the largest value that both read gives the common points.
+  sortByBytes(shared, [](auto &pair) { return pair.first->get(); });
+  for (auto &[x, y] : shared) {
+    if (clusters[a].domain.contains(x->getOwner()) ==
+        clusters[a].domain.contains(y->getOwner()))
+      continue;
+    if (merged.connect(*x, *y))
+      return merged;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool Former::isWorthwhile(int a, int b, const KernelDomain &merged) const {
+  std::optional<KernelGrid> grid = merged.getGrid(getRoots({a, b}));
+  if (!grid)
+    return false;
+  const IndexSpace &space = merged.getSpace();
+  int64_t items = space.getTotalSize(grid->items),
+          work = items * space.getTotalSize(grid->inner);
+  if (items >= limits.minItems || work <= limits.smallWork)
+    return true;
+  // Few items are no loss where there were no more before.
+  for (int c : {a, b}) {
+    auto before = clusters[c].domain.getGrid(getRoots({c}));
+    if (!before ||
+        clusters[c].domain.getSpace().getTotalSize(before->items) > items)
+      return false;
+  }
+  return true;
+}
+
+/// Whether a path leads from one of the two through a third back into them.
+/// Clusters are followed as a whole, and no further than to a node which no
+/// cluster has on both sides: no path leads back over it.
+bool Former::makesCycle(int a, int b) const {
+  int last = std::max(clusters[a].last, clusters[b].last);
+  while (reach[last] != last)
+    last = reach[last];
+  llvm::SmallDenseSet<int, 32> seen;
+  SmallVector<int> worklist;
+  auto visit = [&](int c) {
+    if (clusters[c].first <= last && seen.insert(c).second)
+      worklist.push_back(c);
+  };
+  for (int c : {a, b})
+    for (int n : clusters[c].nodes)
+      for (int reader : graph[n].readers)
+        if (clusterOf[reader] != a && clusterOf[reader] != b)
+          visit(clusterOf[reader]);
+  while (!worklist.empty())
+    for (int n : clusters[worklist.pop_back_val()].nodes)
+      for (int reader : graph[n].readers) {
+        int c = clusterOf[reader];
+        if (c == a || c == b)
+          return true;
+        visit(c);
+      }
+  return false;
+}
+
+bool Former::tryMerge(int a, int b) {
+  if (a == b || !haveSamePlace(clusters[a], clusters[b]))
+    return false;
+  std::optional<KernelDomain> merged = mergeDomains(a, b);
+  if (!merged || !isWorthwhile(a, b, *merged) || makesCycle(a, b))
+    return false;
+  Cluster &into = clusters[a], &from = clusters[b];
+  into.domain = std::move(*merged);
+  llvm::append_range(into.nodes, from.nodes);
+  llvm::sort(into.nodes);
+  if (!into.unit)
+    into.unit = from.unit;
+  into.first = std::min(into.first, from.first);
+  into.last = std::max(into.last, from.last);
+  for (int i = into.first; i <= into.last && reach[i] < into.last; ++i)
+    reach[i] = into.last;
+  for (int n : from.nodes)
+    clusterOf[n] = a;
+  from = Cluster();
+  return true;
+}
+
+/// Each op joins the kernels of what it reads, largest value first.
+void Former::fuseProducers() {
+  for (auto [i, node] : llvm::enumerate(graph.getNodes())) {
+    if (!clusters[clusterOf[i]].fusible)
+      continue;
+    SmallVector<const StepGraph::Edge *> edges;
+    for (const StepGraph::Edge &edge : node.reads)
+      if (edge.producer >= 0 && edge.operand)
+        edges.push_back(&edge);
+    sortByBytes(edges, [](auto *edge) { return edge->value; });
+    for (const StepGraph::Edge *edge : edges)
+      tryMerge(clusterOf[edge->producer], clusterOf[i]);
+  }
+}
+
+/// Kernels that read the same value at the same points become one.
+void Former::fuseSiblings() {
+  llvm::MapVector<Value, SmallVector<int>> readers;
+  for (auto [i, node] : llvm::enumerate(graph.getNodes()))
+    if (clusters[clusterOf[i]].fusible)
+      for (const StepGraph::Edge &edge : node.reads)
+        if (edge.operand)
+          readers[edge.value].push_back(i);
+  for (auto &[value, nodes] : readers)
+    for (int n : llvm::drop_begin(nodes))
+      tryMerge(clusterOf[nodes.front()], clusterOf[n]);
+}
+
+std::vector<int> Former::number() const {
+  std::vector<int> kernels(clusterOf.size(), -1);
+  llvm::SmallDenseMap<int, int> numbers;
+  for (auto [i, node] : llvm::enumerate(graph.getNodes()))
+    if (node.kind != ComputeKind::Boundary)
+      kernels[i] =
+          numbers.try_emplace(clusterOf[i], numbers.size()).first->second;
+  return kernels;
+}
+
+std::vector<int> fsdp::formKernels(const StepGraph &graph,
+                                   const FusionLimits &limits) {
+  Former former(graph, limits);
+  former.fuseProducers();
+  former.fuseSiblings();
+  return former.number();
+}

@@ -1,0 +1,546 @@
+//===- KernelLoops.cpp - How a fused kernel is run ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Kernels/KernelLoops.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
+
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/ScopeExit.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+using AtomList = IndexSpace::AtomList;
+
+static LogicalResult fail(std::string &why, const Twine &reason) {
+  why = reason.str();
+  return failure();
+}
+
+//===----------------------------------------------------------------------===//
+// What the kernel consists of
+//===----------------------------------------------------------------------===//
+
+OpResult KernelLoops::getProducer(Value value) const {
+  while (Operation *op = value.getDefiningOp()) {
+    if (domain.contains(op))
+      return cast<OpResult>(value);
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+      return {};
+    value = op->getOperand(0);
+  }
+  return {};
+}
+
+TypedAttr KernelLoops::getSplat(Value value) const {
+  return getSplatConstant(lookThroughViews(value).source);
+}
+
+LogicalResult KernelLoops::collectOps(std::string &why) {
+  for (Operation &op : kernel.getBody().front()) {
+    if (auto store = dyn_cast<bufferization::MaterializeInDestinationOp>(op)) {
+      continue;
+    }
+    switch (getComputeKind(&op)) {
+    case ComputeKind::Elementwise:
+    case ComputeKind::Reduction:
+      ops.push_back(cast<linalg::GenericOp>(op));
+      domain.add(ops.back());
+      break;
+    case ComputeKind::View:
+    case ComputeKind::Constant:
+    case ComputeKind::Scalar:
+      break;
+    default:
+      if (!isa<func::ReturnOp>(op))
+        return fail(why, "it contains " + op.getName().getStringRef());
+    }
+  }
+  for (Operation &op : kernel.getBody().front()) {
+    auto store = dyn_cast<bufferization::MaterializeInDestinationOp>(op);
+    if (!store)
+      continue;
+    OpResult producer = getProducer(store.getSource());
+    if (!producer)
+      return fail(why, "a result is not computed by a loop");
+    outputs.push_back({producer, store.getDest()});
+  }
+  if (ops.empty())
+    return fail(why, "it contains no loop");
+  return success();
+}
+
+/// Operands that a body really reads: inputs, and inits that it looks at.
+static SmallVector<OpOperand *> getReadOperands(linalg::GenericOp op) {
+  SmallVector<OpOperand *> operands;
+  bool reduces = op.getNumReductionLoops() != 0;
+  for (OpOperand &operand : op->getOpOperands())
+    if (op.payloadUsesValueFromOperand(&operand) &&
+        (op.isDpsInput(&operand) || !reduces))
+      operands.push_back(&operand);
+  return operands;
+}
+
+/// Ops that read nothing of each other but the same memory run over the same
+/// points of it, as they did when they were put together.
+void KernelLoops::connectSiblings(
+    llvm::EquivalenceClasses<Operation *> &parts) {
+  llvm::MapVector<Value, SmallVector<OpOperand *>> readers;
+  for (linalg::GenericOp op : ops)
+    for (OpOperand *operand : getReadOperands(op)) {
+      ViewedValue viewed = lookThroughViews(operand->get());
+      if (isa<BlockArgument>(viewed.source) && viewed.layout.isContiguous() &&
+          getTensorBytes(viewed.source.getType()) ==
+              getTensorBytes(operand->get().getType()))
+        readers[viewed.source].push_back(operand);
+    }
+  auto sorted = readers.takeVector();
+  llvm::sort(sorted, [](auto &a, auto &b) {
+    return std::make_pair(-getTensorBytes(a.first.getType()),
+                          cast<BlockArgument>(a.first).getArgNumber()) <
+           std::make_pair(-getTensorBytes(b.first.getType()),
+                          cast<BlockArgument>(b.first).getArgNumber());
+  });
+  for (auto &[source, operands] : sorted)
+    for (OpOperand *operand : llvm::drop_begin(operands)) {
+      Operation *first = operands.front()->getOwner(),
+                *second = operand->getOwner();
+      if (parts.isEquivalent(first, second))
+        continue;
+      KernelDomain trial = domain;
+      if (!trial.connect(*operands.front(), *operand))
+        continue;
+      domain = std::move(trial);
+      parts.unionSets(first, second);
+    }
+  connectStrangers(parts);
+}
+
+/// Parts that have nothing in common may run over any points together; those of
+/// their largest operands, if there are as many.
+void KernelLoops::connectStrangers(
+    llvm::EquivalenceClasses<Operation *> &parts) {
+  auto getLargest = [](linalg::GenericOp op) -> OpOperand * {
+    return &*llvm::max_element(op->getOpOperands(), [](auto &a, auto &b) {
+      return getTensorBytes(a.get().getType()) <
+             getTensorBytes(b.get().getType());
+    });
+  };
+  for (linalg::GenericOp op : llvm::drop_begin(ops)) {
+    if (parts.isEquivalent(ops.front(), op))
+      continue;
+    KernelDomain trial = domain;
+    if (!trial.connect(*getLargest(ops.front()), *getLargest(op)))
+      continue;
+    domain = std::move(trial);
+    parts.unionSets(ops.front(), op);
+  }
+}
+
+LogicalResult KernelLoops::connectOps(std::string &why) {
+  llvm::EquivalenceClasses<Operation *> parts;
+  for (linalg::GenericOp op : ops) {
+    parts.insert(op);
+    auto check = [&](OpOperand &operand) -> LogicalResult {
+      OpResult producer = getProducer(operand.get());
+      if (!producer)
+        return success();
+      auto owner = cast<linalg::GenericOp>(producer.getOwner());
+      if (!domain.connect(*owner.getDpsInitOperand(producer.getResultNumber()),
+                          operand))
+        return fail(why, "two of its loops do not fit each other");
+      parts.unionSets(owner, op);
+      return success();
+    };
+    for (OpOperand *operand : getReadOperands(op))
+      if (failed(check(*operand)))
+        return failure();
+    if (op.getNumReductionLoops() != 0)
+      for (OpOperand &init : op.getDpsInitsMutable())
+        if (failed(check(init)))
+          return failure();
+  }
+  connectSiblings(parts);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Where operands lie
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelLoops::addRead(linalg::GenericOp op, OpOperand &operand,
+                                   std::string &why) {
+  if (getProducer(operand.get()) || getSplat(operand.get()))
+    return success();
+  ViewedValue viewed = lookThroughViews(operand.get());
+  bool memory = isa<BlockArgument>(viewed.source) ||
+                matchPattern(viewed.source, m_Constant());
+  if (!memory) {
+    // An empty tensor has any value at all.
+    if (viewed.source.getDefiningOp<tensor::EmptyOp>())
+      return success();
+    return fail(why, "an operand is a part of what it computes itself");
+  }
+  AtomAccess read;
+  read.access.source = viewed.source;
+  read.access.offset = viewed.layout.offset;
+  read.atoms = domain.getAtoms(op, op.getMatchingIndexingMap(&operand));
+  for (const StridedLayout::Dim &dim : viewed.layout.dims)
+    llvm::append_range(read.dims, dim);
+  if (!domain.getSpace().splitAt(read.atoms, read.dims))
+    return fail(why, "an operand's layout does not fit its loops");
+  reads[&operand] = read;
+  return success();
+}
+
+LogicalResult KernelLoops::collectAccesses(std::string &why) {
+  for (linalg::GenericOp op : ops) {
+    for (OpOperand *operand : getReadOperands(op))
+      if (failed(addRead(op, *operand, why)))
+        return failure();
+    if (op.getNumReductionLoops() != 0)
+      for (OpOperand &init : op.getDpsInitsMutable())
+        if (failed(addRead(op, init, why)))
+          return failure();
+    for (Operation &inner : *op.getBody()) {
+      if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
+        unsigned loop = index.getDim();
+        AtomAccess access;
+        access.atoms = domain.getLoopAtoms(op, loop);
+        access.dims.push_back({op.getStaticLoopRanges()[loop], 1});
+        indices[{op, loop}] = access;
+      }
+      // Looked up at computed places: any memory but the kernel's own results.
+      for (Value captured : inner.getOperands()) {
+        if (!isa<RankedTensorType>(captured.getType()))
+          continue;
+        Value source = lookThroughViews(captured).source;
+        if (!isa<BlockArgument>(source) &&
+            !matchPattern(source, m_Constant()) && !getSplat(captured))
+          return fail(why, "it looks up what it computes itself");
+        if (llvm::any_of(
+                lookThroughViews(captured).layout.dims,
+                [](const StridedLayout::Dim &dim) { return dim.size() > 1; }))
+          return fail(why, "it looks up a tensor that is not in one piece");
+      }
+    }
+  }
+  for (auto [result, dest] : outputs) {
+    if (writes.contains(result))
+      return fail(why, "a value is written to two places");
+    auto op = cast<linalg::GenericOp>(result.getOwner());
+    AtomAccess write;
+    write.access.source = dest;
+    write.atoms = domain.getAtoms(op, op.getIndexingMapMatchingResult(result));
+    write.dims.push_back(
+        {cast<RankedTensorType>(result.getType()).getNumElements(), 1});
+    writes[result] = write;
+  }
+  return success();
+}
+
+SmallVector<KernelLoops::AtomAccess *> KernelLoops::getAccesses() {
+  SmallVector<AtomAccess *> all;
+  for (auto &entry : reads)
+    all.push_back(&entry.second);
+  for (auto &entry : writes)
+    all.push_back(&entry.second);
+  for (auto &entry : indices)
+    all.push_back(&entry.second);
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelLoops::chooseGrid(std::string &why) {
+  SmallVector<Operation *> roots;
+  for (linalg::GenericOp op : ops)
+    if (op.getNumReductionLoops() != 0 || llvm::any_of(outputs, [&](auto &out) {
+          return out.first.getOwner() == op;
+        }))
+      roots.push_back(op);
+  std::optional<KernelGrid> grid = domain.getGrid(roots);
+  if (!grid)
+    return fail(why, "its results need more than two levels of loops");
+  const IndexSpace &space = domain.getSpace();
+  for (IndexSpace::Atom atom : grid->items) {
+    loops.push_back({space.getSize(atom), false});
+    loopAtoms.push_back({atom});
+  }
+  for (IndexSpace::Atom atom : grid->inner) {
+    loops.push_back({space.getSize(atom), true});
+    loopAtoms.push_back({atom});
+  }
+  // Strides, now that atoms are final.
+  for (AtomAccess *access : getAccesses()) {
+    AtomList atoms = space.resolve(access->atoms);
+    SmallVector<int64_t, 4> strides = space.getStrides(atoms, access->dims);
+    access->access.strides.assign(loops.size(), 0);
+    for (auto [atom, stride] : llvm::zip(atoms, strides))
+      for (auto [i, loop] : llvm::enumerate(loopAtoms))
+        if (loop.front() == atom)
+          access->access.strides[i] = stride;
+  }
+  for (linalg::GenericOp op : ops) {
+    AtomList atoms = domain.getAtoms(op);
+    if (llvm::any_of(grid->inner, [&](IndexSpace::Atom atom) {
+          return llvm::is_contained(atoms, atom);
+        }))
+      innerOps.insert(op);
+  }
+  return success();
+}
+
+/// The loop along which most elements lie side by side.
+void KernelLoops::chooseLane() {
+  int64_t best = 0;
+  for (unsigned i = 0, e = loops.size(); i != e; ++i) {
+    const KernelLoop &loop = loops[i];
+    int64_t score = 0;
+    auto weigh = [&](AtomAccess &access, int64_t weight) {
+      int64_t stride = access.access.strides[i];
+      // A strided operand costs a gather per element, which outweighs several
+      // contiguous ones.
+      score += stride == 1 ? 2 * weight : stride == 0 ? 0 : -6 * weight;
+    };
+    for (auto &entry : reads)
+      weigh(entry.second, 1);
+    for (auto &entry : writes)
+      weigh(entry.second, 2);
+    // Short loops fill few lanes.
+    if (loop.size < 8)
+      score -= 8;
+    // Reducing in lanes costs a horizontal sum per work item.
+    score = 2 * score - (loop.inner ? 1 : 0);
+    if (lane < 0 || score > best) {
+      best = score;
+      lane = i;
+    }
+  }
+}
+
+/// Neighbouring loops that lie as one in every operand become one.
+void KernelLoops::mergeLoops() {
+  SmallVector<AtomAccess *> accesses = getAccesses();
+  auto canMerge = [&](unsigned major, unsigned minor) {
+    if (loops[major].inner != loops[minor].inner)
+      return false;
+    return llvm::all_of(accesses, [&](AtomAccess *access) {
+      return access->access.strides[major] ==
+             access->access.strides[minor] * loops[minor].size;
+    });
+  };
+  for (unsigned i = 0; i + 1 < loops.size();) {
+    if (!canMerge(i, i + 1)) {
+      ++i;
+      continue;
+    }
+    loops[i].size *= loops[i + 1].size;
+    loops.erase(loops.begin() + i + 1);
+    for (AtomAccess *access : accesses) {
+      access->access.strides[i] = access->access.strides[i + 1];
+      access->access.strides.erase(access->access.strides.begin() + i + 1);
+    }
+    i = 0;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// The first stage in which all reductions that `op` depends on are done; for a
+/// reduction, the stage it runs in.
+unsigned KernelLoops::getStage(Operation *op) {
+  if (auto it = stageOf.find(op); it != stageOf.end())
+    return it->second;
+  unsigned stage = 0;
+  for (Value operand : op->getOperands())
+    if (OpResult producer = getProducer(operand)) {
+      unsigned before = getStage(producer.getOwner());
+      if (reducesInner(producer.getOwner()))
+        ++before;
+      stage = std::max(stage, before);
+    }
+  return stageOf[op] = stage;
+}
+
+void KernelLoops::assignStages() {
+  auto at = [&](unsigned stage) -> KernelStage & {
+    if (stages.size() <= stage)
+      stages.resize(stage + 1);
+    return stages[stage];
+  };
+  for (linalg::GenericOp op : ops)
+    if (reducesInner(op))
+      at(getStage(op)).reductions.push_back(op);
+  for (auto &[result, write] : writes) {
+    Operation *op = result.getOwner();
+    if (!reducesInner(op) && dependsOnInner(op))
+      at(getStage(op)).stores.push_back(result);
+    else
+      itemStores.push_back(result);
+  }
+}
+
+/// Elementwise results at inner points that a stage needs, down to what it can
+/// load.
+void KernelLoops::collectDemand(Value value, unsigned stage,
+                                llvm::SetVector<OpResult> &demand) const {
+  OpResult producer = getProducer(value);
+  if (!producer)
+    return;
+  auto op = cast<linalg::GenericOp>(producer.getOwner());
+  if (reducesInner(op) || !dependsOnInner(op) ||
+      getAvailableFrom(producer) <= stage || !demand.insert(producer))
+    return;
+  for (OpOperand *operand : getReadOperands(op))
+    collectDemand(operand->get(), stage, demand);
+}
+
+unsigned KernelLoops::getAvailableFrom(OpResult result) const {
+  auto it = availableFrom.find(result);
+  return it == availableFrom.end() ? stages.size() : it->second;
+}
+
+/// Operations per point to compute a result again.
+int64_t KernelLoops::getRecomputeCost(OpResult result) const {
+  auto op = cast<linalg::GenericOp>(result.getOwner());
+  int64_t cost = getBodyCost(op);
+  for (OpOperand *operand : getReadOperands(op)) {
+    OpResult producer = getProducer(operand->get());
+    if (!producer)
+      cost += 1;
+    else if (!reducesInner(producer.getOwner()))
+      cost += getRecomputeCost(producer);
+  }
+  return cost;
+}
+
+void KernelLoops::chooseScratch() {
+  // What is written anyway can be read back.
+  for (auto [i, stage] : llvm::enumerate(stages))
+    for (OpResult result : stage.stores)
+      availableFrom[result] = i + 1;
+  constexpr int64_t kExpensive = 10;
+  for (unsigned s = 0; s < stages.size(); ++s) {
+    llvm::SetVector<OpResult> now;
+    auto demandOf = [&](unsigned stage, llvm::SetVector<OpResult> &demand) {
+      for (linalg::GenericOp op : stages[stage].reductions)
+        for (OpOperand *operand : getReadOperands(op))
+          collectDemand(operand->get(), stage, demand);
+      for (OpResult result : stages[stage].stores) {
+        demand.insert(result);
+        for (OpOperand *operand :
+             getReadOperands(cast<linalg::GenericOp>(result.getOwner())))
+          collectDemand(operand->get(), stage, demand);
+      }
+    };
+    demandOf(s, now);
+    for (OpResult result : now) {
+      bool later = false;
+      for (unsigned t = s + 1; t < stages.size() && !later; ++t) {
+        llvm::SetVector<OpResult> then;
+        demandOf(t, then);
+        later = then.contains(result) && getAvailableFrom(result) > t;
+      }
+      // Outermost first: what it is made of is then not needed again.
+      if (later && getRecomputeCost(result) >= kExpensive) {
+        availableFrom[result] = s + 1;
+        scratch.push_back(result);
+      }
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// KernelLoops
+//===----------------------------------------------------------------------===//
+
+std::optional<KernelLoops> KernelLoops::create(func::FuncOp kernel,
+                                               std::string &why) {
+  for (Operation &op : kernel.getBody().front())
+    if (auto generic = dyn_cast<linalg::LinalgOp>(op))
+      if (hasEmptyLoop(generic)) {
+        why = "a loop has no iterations";
+        return std::nullopt;
+      }
+  KernelLoops result(kernel);
+  if (failed(result.collectOps(why)) || failed(result.connectOps(why)) ||
+      failed(result.collectAccesses(why)) || failed(result.chooseGrid(why)))
+    return std::nullopt;
+  result.mergeLoops();
+  result.chooseLane();
+  result.assignStages();
+  result.chooseScratch();
+  return result;
+}
+
+const KernelAccess *KernelLoops::getRead(OpOperand &operand) const {
+  auto it = reads.find(&operand);
+  return it == reads.end() ? nullptr : &it->second.access;
+}
+
+const KernelAccess *KernelLoops::getWrite(OpResult result) const {
+  auto it = writes.find(result);
+  return it == writes.end() ? nullptr : &it->second.access;
+}
+
+KernelAccess KernelLoops::getIndex(Operation *op, unsigned loop) const {
+  return indices.find({op, loop})->second.access;
+}
+
+bool KernelLoops::reducesInner(Operation *op) const {
+  return dependsOnInner(op) &&
+         cast<linalg::GenericOp>(op).getNumReductionLoops() != 0;
+}
+
+int64_t KernelLoops::getInnerSize() const {
+  int64_t size = 1;
+  for (const KernelLoop &loop : loops)
+    if (loop.inner)
+      size *= loop.size;
+  return size;
+}
+
+int64_t KernelLoops::getTrafficBytes() const {
+  // Elements that one access touches: a point per loop it depends on.
+  auto getTouched = [&](const KernelAccess &access) {
+    int64_t count = 1;
+    for (auto [loop, stride] : llvm::zip(loops, access.strides))
+      if (stride != 0)
+        count *= loop.size;
+    return count;
+  };
+  llvm::MapVector<Value, int64_t> bySource;
+  auto touch = [&](const KernelAccess &access) {
+    auto type = cast<RankedTensorType>(access.source.getType());
+    int64_t bytes = getTensorBytes(type),
+            element = bytes / std::max<int64_t>(1, type.getNumElements());
+    int64_t &total = bySource[access.source];
+    total = std::min(bytes, total + getTouched(access) * element);
+  };
+  for (auto &entry : reads)
+    touch(entry.second.access);
+  for (auto &entry : writes)
+    touch(entry.second.access);
+  int64_t bytes = 0;
+  for (auto &[source, count] : bySource)
+    bytes += count;
+  // Lookups touch an element per point, from anywhere.
+  for (linalg::GenericOp op : ops)
+    for (auto lookup : op.getBody()->getOps<tensor::ExtractOp>()) {
+      auto result = cast<RankedTensorType>(op->getResult(0).getType());
+      bytes += getTensorBytes(result.clone(lookup.getType()));
+    }
+  return bytes;
+}

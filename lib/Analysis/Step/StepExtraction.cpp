@@ -1,0 +1,695 @@
+//===- StepExtraction.cpp - A step's program from its IR ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Step/StepExtraction.h"
+#include "StepModules.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Analysis/Step/KernelCosts.h"
+#include "fsdp/Analysis/Step/PlacedStep.h"
+#include "fsdp/Analysis/Step/ProgramStates.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Arena/ArenaPacking.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+
+namespace {
+class Extraction {
+public:
+  Extraction(ProgramOp step, SmallVectorImpl<Operation *> &origins)
+      : module(step->getParentOfType<ModuleOp>()), step(step), states(step),
+        block(step.getBody().front()), origins(origins) {}
+
+  FailureOr<StepProgram> extract();
+  /// Without what only costs and readers want, of a step without places.
+  FailureOr<StepMemory> extractMemory();
+
+private:
+  void addPlaces();
+  int64_t getOffset(Value value) const {
+    return isPlaced ? getArenaOffset(value) : offsets.lookup(value);
+  }
+  void addBuffers();
+  LogicalResult addOps();
+  Id getUnit(StringRef name);
+  void nameUnits();
+  void addMembers();
+  void nameModules();
+  ByteRange getRange(Value value);
+  StepOp &addOp(StepOpKind kind, Operation &op, StringRef name);
+  LogicalResult addTransfer(Operation &op, ArrayRef<TransferOpInterface> parts);
+  void addWait(Id event, Id unit);
+  LogicalResult addAlone(TransferOpInterface op);
+  LogicalResult addStart(StartOp op);
+  void addLaunch(LaunchOp op);
+  void addPack(PackOp op);
+  void addReturn(Operation &op);
+  FailureOr<Id> getGroup(CollectiveOpInterface op);
+  LogicalResult describe(ArrayRef<TransferOpInterface> parts,
+                         StepTransfer &transfer);
+
+  ModuleOp module;
+  ProgramOp step;
+  ProgramStates states;
+  Block &block;
+  SmallVectorImpl<Operation *> &origins;
+  StepProgram program;
+  /// Whether the IR says where values lie; else @offsets does, where no two
+  /// values share memory.
+  bool isPlaced = true;
+  llvm::DenseMap<Value, int64_t> offsets;
+  llvm::DenseMap<Value, Id> values;
+  /// Of starts in the IR.
+  llvm::DenseMap<Operation *, Id> eventOf;
+  llvm::StringMap<Id> kernels, units;
+  llvm::DenseMap<Operation *, Id> unitOf, moduleOf;
+  llvm::DenseMap<ArrayAttr, Id> groups;
+  Id events = 0;
+};
+} // namespace
+
+ByteRange Extraction::getRange(Value value) {
+  return {values.lookup(getWholeValue(value)), getOffset(value),
+          getTensorBytes(value.getType())};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Places for a step that has none: each value behind the one before it, and
+/// what gives bytes another name where they are.
+void Extraction::addPlaces() {
+  isPlaced = false;
+  int64_t next = 0;
+  auto add = [&](Value value) {
+    offsets[value] = next;
+    next += getPlaceBytes(getTensorBytes(value.getType()));
+  };
+  auto alias = [&](Value value, Value base, int64_t distance) {
+    offsets[value] = offsets.lookup(base) + distance;
+  };
+  for (BlockArgument arg : step.getArguments())
+    add(arg);
+  for (Operation &op : block) {
+    if (auto start = dyn_cast<StartOp>(op)) {
+      for (BlockArgument arg : start.getBody().getArguments())
+        alias(arg, start.getSource(arg), 0);
+      for (Operation &transfer : start.getTransfers())
+        add(transfer.getResult(0));
+    } else if (auto wait = dyn_cast<WaitOp>(op)) {
+      auto start = wait.getToken().getDefiningOp<StartOp>();
+      for (auto [result, value] :
+           llvm::zip_equal(wait.getResults(), start.getYielded()))
+        alias(result, value, 0);
+    } else if (auto view = dyn_cast<ViewOp>(op)) {
+      alias(view.getResult(), view.getSource(),
+            view.getOffset() *
+                llvm::divideCeil(view.getType().getElementTypeBitWidth(), 8));
+    } else if (isView(&op)) {
+      alias(op.getResult(0), op.getOperand(0), 0);
+    } else {
+      for (Value result : op.getResults())
+        add(result);
+    }
+  }
+}
+
+/// Values that the plan put into one place although both are needed at once are
+/// one buffer: results over tied inputs, parts inside of a pack, a reduction
+/// over its input, a new state over the old one.
+void Extraction::addBuffers() {
+  llvm::EquivalenceClasses<Id> classes;
+  SmallVector<Value> order;
+  auto add = [&](Value value) {
+    Id id = order.size();
+    values[value] = id;
+    order.push_back(value);
+    classes.insert(id);
+    program.values.push_back(
+        {-1, getOffset(value), getTensorBytes(value.getType())});
+  };
+  for (BlockArgument arg : step.getArguments())
+    add(arg);
+  // What a wait gives is what its start's collectives brought.
+  step.walk([&](Operation *op) {
+    if (op != step && !isView(op) && !isa<StartOp, WaitOp>(op))
+      for (Value result : op->getResults())
+        add(result);
+  });
+
+  auto join = [&](Value a, Value b) {
+    classes.unionSets(values.lookup(getWholeValue(a)),
+                      values.lookup(getWholeValue(b)));
+  };
+  auto joinIfEqual = [&](Value a, Value b) {
+    if (getOffset(a) == getOffset(b))
+      join(a, b);
+  };
+  step.walk([&](Operation *op) {
+    if (auto launch = dyn_cast<LaunchOp>(op)) {
+      for (OpResult result : op->getResults())
+        if (int64_t tied = launch.getTiedInput(result.getResultNumber());
+            tied >= 0)
+          joinIfEqual(result, launch.getInputs()[tied]);
+    } else if (auto pack = dyn_cast<PackOp>(op)) {
+      int64_t bytes =
+          llvm::divideCeil(pack.getType().getElementTypeBitWidth(), 8);
+      for (auto [part, offset] : llvm::zip(pack.getParts(), pack.getOffsets()))
+        if (getOffset(part) == getOffset(pack.getResult()) + offset * bytes)
+          join(part, pack.getResult());
+    } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+      joinIfEqual(reduce.getInput(), reduce.getResult());
+    }
+  });
+  for (auto [result, arg] : getReplacedArguments(step))
+    joinIfEqual(block.getTerminator()->getOperand(result), arg);
+
+  auto isSent = [&](Value value) {
+    return isa_and_nonnull<CollectiveOpInterface>(value.getDefiningOp());
+  };
+  llvm::DenseMap<Id, Id> bufferOf;
+  for (auto [id, value] : llvm::enumerate(order)) {
+    auto [it, isNew] = bufferOf.try_emplace(classes.getLeaderValue(id),
+                                            program.buffers.size());
+    StepValue &place = program.values[id];
+    place.buffer = it->second;
+    if (isNew)
+      program.buffers.push_back({place.offset, place.bytes});
+    StepBuffer &buffer = program.buffers[it->second];
+    buffer.isHost = isa<HostType>(value.getType());
+    int64_t end =
+        std::max(buffer.offset + buffer.bytes, place.offset + place.bytes);
+    buffer.offset = std::min(buffer.offset, place.offset);
+    buffer.bytes = end - buffer.offset;
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      unsigned i = arg.getArgNumber();
+      buffer.isArgument = place.isArgument = true;
+      buffer.purpose = Purpose::Other;
+      if (StateOp state = states.getRead(i)) {
+        buffer.purpose = getPurpose(state.getKind());
+        if (state.getOffset())
+          buffer.stateOffset = *state.getOffset();
+      }
+    } else if (!buffer.isArgument) {
+      if (value.getDefiningOp<AllGatherOp>())
+        buffer.purpose = Purpose::Gathered;
+      else if (isSent(value) || value.getDefiningOp<PackOp>())
+        buffer.purpose = Purpose::Gradients;
+    }
+  }
+  for (Value value : block.getTerminator()->getOperands())
+    program.buffers[program.values[values.lookup(getWholeValue(value))].buffer]
+        .isResult = true;
+
+  llvm::SmallDenseSet<Operation *> used;
+  for (unsigned i = 0, e = step.getNumArguments(); i != e; ++i)
+    used.insert(states.getRead(i));
+  for (auto state : module.getOps<StateOp>())
+    if (state.getOffset() && !used.contains(state)) {
+      StepBuffer &idle = program.idleStates.emplace_back();
+      idle.bytes = getTensorBytes(state.getType());
+      idle.offset = idle.stateOffset = *state.getOffset();
+      idle.purpose = getPurpose(state.getKind());
+      idle.isArgument = idle.isResult = true;
+      idle.isHost = isa<HostType>(state.getType());
+    }
+
+  if (!isPlaced)
+    return;
+  program.arenaBytes = step.getArenaAttr().getBytes();
+  program.hostBytes = step.getArenaAttr().getHost();
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
+Id Extraction::getUnit(StringRef name) {
+  auto [it, isNew] = units.try_emplace(name, program.units.size());
+  if (isNew)
+    program.units.push_back(name.str());
+  return it->second;
+}
+
+/// What each unit's flat parameter holds, by name.
+void Extraction::addMembers() {
+  program.unitMembers.resize(program.units.size());
+  for (auto flat : module.getOps<FlatParamOp>())
+    if (auto unit = units.find(flat.getSymName()); unit != units.end())
+      for (auto member : flat.getMembers().getAsRange<MemberAttr>())
+        program.unitMembers[unit->second].push_back(
+            member.getFqn().getValue().str());
+}
+
+/// A gather belongs to the shard that it gathers, a reduction to the shard that
+/// is updated with it, a kernel to what it reads of a gathered unit, a copy to
+/// what made the value.
+void Extraction::nameUnits() {
+  auto getShardUnit = [&](Value value) -> Id {
+    auto arg = dyn_cast<BlockArgument>(value);
+    auto shard =
+        arg ? states.getShard(arg.getArgNumber()) : FlatSymbolRefAttr();
+    return shard ? getUnit(shard.getValue()) : -1;
+  };
+  SmallVector<Operation *> ops;
+  step.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op != step)
+      ops.push_back(op);
+  });
+  for (Operation *op : ops) {
+    if (isa<LaunchOp>(op)) {
+      for (Value operand : op->getOperands())
+        if (Id unit = getShardUnit(operand); unit >= 0)
+          unitOf.try_emplace(op, unit);
+    }
+    if (isa<LaunchOp, CollectiveOpInterface>(op))
+      for (Value operand : op->getOperands()) {
+        Value whole = getWholeValue(operand);
+        Id unit = getShardUnit(whole);
+        if (auto gather = whole.getDefiningOp<AllGatherOp>())
+          unit = unitOf.contains(gather) ? unitOf.lookup(gather) : -1;
+        // The cast before a gather.
+        else if (auto cast = whole.getDefiningOp<LaunchOp>();
+                 cast && isa<AllGatherOp>(op) && unitOf.contains(cast))
+          unit = unitOf.lookup(cast);
+        if (unit >= 0)
+          unitOf.try_emplace(op, unit);
+      }
+    if (isa<OffloadOp, ReloadOp>(op)) {
+      Value copied = getWholeValue(op->getOperand(0));
+      if (Operation *maker = copied.getDefiningOp(); unitOf.contains(maker))
+        unitOf.try_emplace(op, unitOf.lookup(maker));
+      else if (auto arg = dyn_cast<BlockArgument>(copied))
+        if (StateOp state = states.getRead(arg.getArgNumber());
+            state && state.getFlatParam())
+          unitOf.try_emplace(op, getUnit(*state.getFlatParam()));
+    }
+  }
+  // Backwards, so that a chain of reductions hands its unit up.
+  for (Operation *reader : llvm::reverse(ops)) {
+    if (!isa<LaunchOp, ReduceScatterOp, AllReduceOp>(reader) ||
+        !unitOf.contains(reader))
+      continue;
+    for (Value operand : reader->getOperands())
+      if (Operation *def = getWholeValue(operand).getDefiningOp();
+          isa_and_nonnull<ReduceScatterOp, AllReduceOp, PackOp>(def))
+        unitOf.try_emplace(def, unitOf.lookup(reader));
+  }
+  for (Operation *op : ops)
+    if (auto start = dyn_cast<StartOp>(op))
+      if (Operation *first = &*start.getTransfers().begin();
+          unitOf.contains(first))
+        unitOf.try_emplace(start, unitOf.lookup(first));
+}
+
+void Extraction::nameModules() {
+  llvm::StringMap<FlatParamOp> flats;
+  for (auto flat : module.getOps<FlatParamOp>())
+    flats[flat.getSymName()] = flat;
+  llvm::StringMap<Id> ids;
+  auto getFlat = [&](Operation *op) -> FlatParamOp {
+    return unitOf.contains(op) ? flats.lookup(program.units[unitOf.lookup(op)])
+                               : nullptr;
+  };
+  auto modules = getModules(step, getFlat);
+  for (Operation &op : block) {
+    auto start = dyn_cast<StartOp>(op);
+    auto named = modules.find(start ? &*start.getTransfers().begin() : &op);
+    if (named == modules.end())
+      continue;
+    auto [id, isNew] = ids.try_emplace(named->second, program.modules.size());
+    if (isNew)
+      program.modules.push_back(named->second);
+    moduleOf[&op] = id->second;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
+  StepOp &result = program.ops.emplace_back();
+  result.kind = kind;
+  result.name = name.str();
+  result.source = program.ops.size() - 1;
+  result.unit = unitOf.contains(&op) ? unitOf.lookup(&op) : -1;
+  result.module = moduleOf.contains(&op) ? moduleOf.lookup(&op) : -1;
+  if (isa<fsdp::ReturnOp, StartOp>(op))
+    return result;
+  for (Value operand : op.getOperands())
+    result.reads.push_back(getRange(operand));
+  for (Value value : op.getResults())
+    result.writes.push_back(getRange(value));
+  return result;
+}
+
+void Extraction::addLaunch(LaunchOp op) {
+  StepOp &launch = addOp(StepOpKind::Launch, *op, op.getKernel());
+  if (isPlaced) {
+    auto [it, isNew] =
+        kernels.try_emplace(op.getKernel(), program.kernels.size());
+    if (isNew)
+      program.kernels.push_back(
+          getKernelCost(module.lookupSymbol<func::FuncOp>(op.getKernel())));
+    launch.kernel = it->second;
+  }
+  // A tied result that got a place of its own starts as a copy of the input.
+  for (OpResult result : op.getResults()) {
+    int64_t tied = op.getTiedInput(result.getResultNumber());
+    if (tied < 0)
+      continue;
+    launch.inPlace.push_back({Id(tied), Id(result.getResultNumber())});
+    if (getOffset(result) != getOffset(op.getInputs()[tied]))
+      launch.copiedBytes += 2 * getTensorBytes(result.getType());
+  }
+}
+
+void Extraction::addPack(PackOp op) {
+  StepOp &pack = addOp(StepOpKind::Copy, *op, "pack");
+  int64_t element = llvm::divideCeil(op.getType().getElementTypeBitWidth(), 8);
+  int64_t gaps = getTensorBytes(op.getType());
+  for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
+    int64_t bytes = getTensorBytes(part.getType());
+    gaps -= bytes;
+    pack.places.push_back(getOffset(op.getResult()) + offset * element);
+    if (getOffset(part) != pack.places.back())
+      pack.copiedBytes += 2 * bytes;
+    else
+      program.values[values.lookup(op.getResult())].parts.push_back(
+          getRange(part));
+  }
+  pack.copiedBytes += gaps;
+}
+
+FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
+  auto [it, isNew] =
+      groups.try_emplace(op.getAxesAttr(), program.groups.size());
+  if (!isNew)
+    return it->second;
+  // Ranks of neighbouring axes are equally far apart; those of others are not.
+  auto mesh = module.lookupSymbol<MeshOp>(op.getMeshAttr());
+  RankGroup group;
+  bool begun = false, ended = false;
+  for (auto axis : llvm::reverse(mesh.getAxes().getAsRange<MeshAxisAttr>())) {
+    if (axis.getSize() == 1)
+      continue;
+    if (!llvm::is_contained(op.getAxesAttr(), axis.getName())) {
+      if (begun)
+        ended = true;
+      else
+        group.stride *= axis.getSize();
+      continue;
+    }
+    if (ended)
+      return op->emitOpError("expected axes that are neighbours in the mesh, "
+                             "got ")
+             << op.getAxesAttr();
+    begun = true;
+    group.size *= axis.getSize();
+  }
+  program.groups.push_back(group);
+  return it->second;
+}
+
+/// The start of @parts, which are of one kind and, if they communicate, group.
+LogicalResult Extraction::addTransfer(Operation &op,
+                                      ArrayRef<TransferOpInterface> parts) {
+  TransferOpInterface first = parts.front();
+  TransferKind kind = first.getKind();
+  StepOp &start = addOp(StepOpKind::Start, op, first->getName().stripDialect());
+  start.queue = getQueue(kind);
+  if (kind == TransferKind::AllReduce)
+    for (Id i = 0, e = parts.size(); i != e; ++i)
+      start.inPlace.push_back({i, i});
+  if (!isPlaced)
+    return success();
+  start.transfer = program.transfers.size();
+  StepTransfer &transfer = program.transfers.emplace_back();
+  transfer.kind = kind;
+  return describe(parts, transfer);
+}
+
+/// What @parts send, and to whom.
+LogicalResult Extraction::describe(ArrayRef<TransferOpInterface> parts,
+                                   StepTransfer &transfer) {
+  TransferOpInterface first = parts.front();
+  if (auto collective = dyn_cast<CollectiveOpInterface>(*first)) {
+    FailureOr<Id> group = getGroup(collective);
+    if (failed(group))
+      return failure();
+    transfer.group = *group;
+  }
+  for (TransferOpInterface part : parts) {
+    llvm::raw_string_ostream(transfer.dtypes.emplace_back())
+        << getTensor(part.getSource().getType()).getElementType();
+    auto collective = dyn_cast<CollectiveOpInterface>(*part);
+    transfer.divisors.push_back(collective ? collective.getDivisor() : 1);
+    Value whole = isa<ReduceScatterOp>(*part) ? part.getSource()
+                                              : Value(part.getBrought());
+    transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
+    transfer.atomUnits.push_back(unitOf.contains(part) ? unitOf.lookup(part)
+                                                       : -1);
+  }
+  return success();
+}
+
+void Extraction::addWait(Id event, Id unit) {
+  StepOp &wait = program.ops.emplace_back();
+  wait.kind = StepOpKind::Wait;
+  wait.name = "wait";
+  wait.event = event;
+  wait.source = program.ops.size() - 1;
+  wait.unit = unit;
+}
+
+/// Whether @op, of @group, can be issued with the first of it.
+static LogicalResult verifyTogether(ArrayRef<TransferOpInterface> group,
+                                    TransferOpInterface op) {
+  auto report = [&](TransferOpInterface other, const llvm::Twine &what,
+                    const llvm::Twine &got) {
+    auto error = op->emitOpError("expected ")
+                 << what << " in " << names::kGroup << " "
+                 << op->getAttr(names::kGroup) << ", got " << got;
+    error.attachNote(other->getLoc()) << "the other one is here";
+    return error;
+  };
+  auto first = cast<CollectiveOpInterface>(*group.front());
+  auto collective = dyn_cast<CollectiveOpInterface>(*op);
+  if (!collective || op->getName() != first->getName() ||
+      collective.getMeshAttr() != first.getMeshAttr() ||
+      collective.getAxesAttr() != first.getAxesAttr())
+    return report(group.front(), "collectives of one kind and group of ranks",
+                  "another one");
+  for (TransferOpInterface other : group)
+    if (op.getSource() == other.getBrought())
+      return report(other, "collectives that are independent of each other",
+                    "one that sends what another one brings");
+  return success();
+}
+
+/// A transfer that compute waits for at once.
+LogicalResult Extraction::addAlone(TransferOpInterface op) {
+  SmallVector<TransferOpInterface> group = getGroupFrom(op);
+  for (TransferOpInterface other : llvm::drop_begin(group))
+    if (failed(verifyTogether(group, other)))
+      return failure();
+  if (failed(addTransfer(*op, group)))
+    return failure();
+  StepOp &start = program.ops.back();
+  for (TransferOpInterface other : llvm::drop_begin(group)) {
+    start.reads.push_back(getRange(other.getSource()));
+    start.writes.push_back(getRange(other.getBrought()));
+  }
+  start.event = events++;
+  addWait(start.event, start.unit);
+  return success();
+}
+
+std::optional<Hold> fsdp::getHold(Cause cause) {
+  switch (cause) {
+  case Cause::Memory:
+    return Hold::Memory;
+  case Cause::Limit:
+    return Hold::Limit;
+  default:
+    return std::nullopt;
+  }
+}
+
+Cause fsdp::getCause(Hold hold) {
+  switch (hold) {
+  case Hold::Memory:
+    return Cause::Memory;
+  case Hold::Limit:
+    return Cause::Limit;
+  }
+  llvm_unreachable("unknown hold");
+}
+
+LogicalResult Extraction::addStart(StartOp op) {
+  SmallVector<TransferOpInterface> parts;
+  for (Operation &part : op.getTransfers())
+    parts.push_back(cast<TransferOpInterface>(part));
+  if (failed(addTransfer(*op, parts)))
+    return failure();
+  StepOp &start = program.ops.back();
+  // start_c8: one of its words.
+  if (auto hold = op->getAttrOfType<StringAttr>(names::kHeldBy))
+    start.heldBy = getCause(*symbolizeHold(hold));
+  start.queue = Queue(op.getQueue());
+  start.event = eventOf[op] = isPlaced ? Id(op.getEvent()) : events++;
+  for (Value token : op.getAfter())
+    start.after.push_back(eventOf.lookup(token.getDefiningOp()));
+  for (TransferOpInterface part : parts) {
+    start.reads.push_back(getRange(part.getSource()));
+    start.writes.push_back(getRange(part.getBrought()));
+  }
+  return success();
+}
+
+/// What the next step finds in an argument's place must have been put there.
+void Extraction::addReturn(Operation &op) {
+  llvm::DenseMap<unsigned, ByteRange> kept;
+  llvm::SmallDenseSet<Value> replaced;
+  for (auto [result, arg] : getReplacedArguments(step)) {
+    replaced.insert(arg);
+    Value value = op.getOperand(result);
+    program.replaced.push_back(
+        {Id(result), values.lookup(arg), getRange(value)});
+    if (getOffset(value) == getOffset(arg))
+      continue;
+    StepOp &keep = addOp(StepOpKind::Copy, op, "keep");
+    kept[result] = makeKeep(program, program.replaced.size() - 1, keep);
+  }
+  for (OpOperand &operand : op.getOpOperands()) {
+    auto it = kept.find(operand.getOperandNumber());
+    program.results.push_back(it == kept.end() ? getRange(operand.get())
+                                               : it->second);
+  }
+  // What nothing replaces is there for the next step, too.
+  for (BlockArgument arg : step.getArguments()) {
+    if (states.getRead(arg.getArgNumber()) && !replaced.contains(arg))
+      program.results.push_back(getRange(arg));
+  }
+}
+
+LogicalResult Extraction::addOps() {
+  // An evaluation has no backward.
+  Operation *loss =
+      step.getKind() == ProgramKind::eval ? nullptr : getLossOp(step);
+  bool backward = false;
+  // Collectives of a group that has been added.
+  llvm::SmallPtrSet<Operation *, 4> added;
+  for (Operation &op : block) {
+    if (added.contains(&op))
+      continue;
+    size_t first = program.ops.size();
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      addLaunch(launch);
+    else if (auto pack = dyn_cast<PackOp>(op))
+      addPack(pack);
+    else if (isa<CheckOp>(op))
+      addOp(StepOpKind::Check, op, "check");
+    else if (isa<fsdp::ReturnOp>(op))
+      addReturn(op);
+    else if (auto transfer = dyn_cast<TransferOpInterface>(op)) {
+      if (failed(addAlone(transfer)))
+        return failure();
+      added.insert_range(getGroupFrom(transfer));
+    } else if (auto start = dyn_cast<StartOp>(op)) {
+      if (failed(addStart(start)))
+        return failure();
+    } else if (auto wait = dyn_cast<WaitOp>(op)) {
+      auto start = wait.getToken().getDefiningOp<StartOp>();
+      addWait(eventOf.lookup(start),
+              unitOf.contains(start) ? unitOf.lookup(start) : -1);
+    }
+    for (StepOp &made : llvm::drop_begin(program.ops, first))
+      made.backward = backward;
+    origins.resize(program.ops.size(), &op);
+    backward |= &op == loss;
+  }
+  return success();
+}
+
+FailureOr<StepProgram> Extraction::extract() {
+  // What has no event yet gets one behind those that there are.
+  for (auto start : block.getOps<StartOp>())
+    events = std::max(events, Id(start.getEvent()) + 1);
+  addBuffers();
+  nameUnits();
+  addMembers();
+  nameModules();
+  if (failed(addOps()))
+    return failure();
+  return std::move(program);
+}
+
+FailureOr<StepMemory> Extraction::extractMemory() {
+  addPlaces();
+  addBuffers();
+  if (failed(addOps()))
+    return failure();
+  StepMemory memory;
+  for (auto [value, offset] : offsets) {
+    Id whole = values.lookup(getWholeValue(value));
+    memory.places[value] = {whole, offset - program.values[whole].offset};
+  }
+  memory.program = std::move(program);
+  return std::move(memory);
+}
+
+FailureOr<StepMemory> fsdp::extractStepMemory(ProgramOp step) {
+  SmallVector<Operation *> origins;
+  return Extraction(step, origins).extractMemory();
+}
+
+/// What kernels cost, and what they do, is in their bodies.
+static LogicalResult checkKernels(ProgramOp step) {
+  auto module = step->getParentOfType<ModuleOp>();
+  llvm::StringMap<func::FuncOp> declared;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (kernel.isDeclaration())
+      declared[kernel.getSymName()] = kernel;
+  for (auto launch : step.getOps<LaunchOp>())
+    if (auto kernel = declared.find(launch.getKernel());
+        kernel != declared.end()) {
+      InFlightDiagnostic diag =
+          launch.emitOpError("expected a kernel with a body, got a "
+                             "declaration");
+      diag.attachNote(kernel->second.getLoc()) << "that is here";
+      return diag;
+    }
+  return success();
+}
+
+FailureOr<StepProgram>
+fsdp::extractStepProgram(ProgramOp step,
+                         SmallVectorImpl<Operation *> *origins) {
+  if (failed(checkPlacedStep(step)) || failed(checkKernels(step)))
+    return failure();
+  auto meshes = step->getParentOfType<ModuleOp>().getOps<MeshOp>();
+  SmallVector<Operation *> ignored;
+  if (origins)
+    origins->clear();
+  FailureOr<StepProgram> program =
+      Extraction(step, origins ? *origins : ignored).extract();
+  if (failed(program))
+    return failure();
+  if (!meshes.empty())
+    program->worldSize = (*meshes.begin()).getWorldSize();
+  program->isStep = step.getKind() == ProgramKind::train;
+  return program;
+}

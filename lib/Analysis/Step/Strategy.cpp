@@ -1,0 +1,110 @@
+//===- Strategy.cpp - Meshes and sharding strategies ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Step/Strategy.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <limits>
+
+using namespace mlir::fsdp;
+using llvm::Expected;
+using llvm::StringRef;
+
+Expected<MeshShape> MeshShape::parse(StringRef text) {
+  MeshShape mesh;
+  bool hasShard = false;
+  for (StringRef part : llvm::split(text, ',')) {
+    auto [name, number] = part.split('=');
+    int64_t size;
+    if ((name != "shard" && name != "replicate") ||
+        number.getAsInteger(10, size))
+      return llvm::createStringError("expected a mesh such as shard=4 or "
+                                     "shard=4,replicate=2, got '" +
+                                     text + "'");
+    if (size < 1 || size > std::numeric_limits<int32_t>::max())
+      return llvm::createStringError(
+          "expected 1 to " + llvm::Twine(std::numeric_limits<int32_t>::max()) +
+          " ranks on axis " + name + ", got " + number);
+    bool &seen = name == "shard" ? hasShard : mesh.hasReplicate;
+    if (seen)
+      return llvm::createStringError("expected axis " + name + " once, got '" +
+                                     text + "'");
+    seen = true;
+    (name == "shard" ? mesh.shard : mesh.replicate) = size;
+  }
+  if (mesh.shard > std::numeric_limits<int32_t>::max() / mesh.replicate)
+    return llvm::createStringError(
+        "expected at most " + llvm::Twine(std::numeric_limits<int32_t>::max()) +
+        " ranks in all, got '" + text + "'");
+  return mesh;
+}
+
+static constexpr std::pair<llvm::StringLiteral, Strategy> kStrategies[] = {
+    {"full_shard", Strategy::FullShard},
+    {"shard_grad_op", Strategy::ShardGradOp},
+    {"no_shard", Strategy::NoShard},
+    {"hybrid_shard", Strategy::HybridShard},
+    {"hybrid_shard_zero2", Strategy::HybridShardZero2},
+};
+
+Expected<Strategy> mlir::fsdp::parseStrategy(StringRef text,
+                                             const MeshShape &mesh) {
+  if (text.empty() || text == "auto")
+    return mesh.hasReplicate ? Strategy::HybridShard : Strategy::FullShard;
+  for (auto [name, strategy] : kStrategies) {
+    if (name != text)
+      continue;
+    bool hybrid = strategy == Strategy::HybridShard ||
+                  strategy == Strategy::HybridShardZero2;
+    if (hybrid && !mesh.hasReplicate)
+      return llvm::createStringError(
+          "expected a mesh with a replicate axis for " + text +
+          ", got one with shard=" + llvm::Twine(mesh.shard) + " alone");
+    return strategy;
+  }
+  return llvm::createStringError(
+      "expected full_shard, shard_grad_op, no_shard, hybrid_shard "
+      "or hybrid_shard_zero2 as strategy, got '" +
+      text + "'");
+}
+
+StringRef mlir::fsdp::stringifyStrategy(Strategy strategy) {
+  for (auto [name, value] : kStrategies)
+    if (value == strategy)
+      return name;
+  llvm_unreachable("every strategy has a name");
+}
+
+Sharding mlir::fsdp::getSharding(Strategy strategy, const MeshShape &mesh) {
+  Sharding sharding;
+  auto add = [&](bool replicateToo, auto &axes) {
+    if (replicateToo && mesh.hasReplicate)
+      axes.push_back("replicate");
+    axes.push_back("shard");
+  };
+  switch (strategy) {
+  case Strategy::ShardGradOp:
+    sharding.keep = true;
+    [[fallthrough]];
+  case Strategy::FullShard:
+    add(/*replicateToo=*/true, sharding.shardAxes);
+    break;
+  case Strategy::NoShard:
+    sharding.keep = true;
+    add(/*replicateToo=*/true, sharding.replicateAxes);
+    break;
+  case Strategy::HybridShardZero2:
+    sharding.keep = true;
+    [[fallthrough]];
+  case Strategy::HybridShard:
+    sharding.shardAxes.push_back("shard");
+    sharding.replicateAxes.push_back("replicate");
+    break;
+  }
+  return sharding;
+}
