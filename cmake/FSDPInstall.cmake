@@ -33,7 +33,7 @@ endif()
 if(FSDP_BUILD_COMPILER)
   foreach(library Dialect ABI Cost Schedule Arena Planning
           AnalysisContract AnalysisStep AnalysisKernels AnalysisAttention
-          Analysis Passes Plan Tool Target)
+          Analysis Passes Tool Target PlanReport Driver Plan)
     fsdp_export(FSDP${library} ${library} Compiler)
   endforeach()
   foreach(tool fsdp-compile fsdp-lsp-server fsdp-opt fsdp-plan fsdp-reduce)

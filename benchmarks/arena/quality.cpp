@@ -25,8 +25,8 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/ArenaPlan.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Driver/Frontend.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Target/Frontend.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Linker.h"
-#include "fsdp/Target/OutputFile.h"
-#include "fsdp/Target/PrintableText.h"
+#include "fsdp/Tool/OutputFile.h"
+#include "fsdp/Tool/PrintableText.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/PlanCompare.h"
+#include "fsdp/Plan/Report/PlanCompare.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"

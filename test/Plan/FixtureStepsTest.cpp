@@ -14,6 +14,7 @@
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Arena/StepArena.h"
+#include "fsdp/Driver/Frontend.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Planning/StepPlan.h"
@@ -22,7 +23,6 @@
 #include "fsdp/Schedule/Makespan.h"
 #include "fsdp/Schedule/Scheduler.h"
 #include "fsdp/Schedule/StepProblem.h"
-#include "fsdp/Target/Frontend.h"
 
 #include "gtest/gtest.h"
 

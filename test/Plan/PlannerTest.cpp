@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/Planner.h"
-#include "fsdp/Target/Plan.h"
+#include "fsdp/Plan/Planner.h"
+#include "fsdp/Driver/OptionValues.h"
+#include "fsdp/Plan/Report/PlanReport.h"
 
 #include "gtest/gtest.h"
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/Sweep.h"
+#include "fsdp/Plan/Sweep.h"
 
 #include "gtest/gtest.h"
 

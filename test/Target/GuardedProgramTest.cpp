@@ -15,9 +15,9 @@
 #include "fsdp/Analysis/Step/GuardPlan.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Driver/Frontend.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/CodeGen.h"
-#include "fsdp/Target/Frontend.h"
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/Manifest.h"
 

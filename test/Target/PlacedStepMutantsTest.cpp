@@ -13,9 +13,9 @@
 #include "../Schedule/MutantCounts.h"
 #include "StepChanger.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Driver/Frontend.h"
+#include "fsdp/Driver/StepScheduler.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Target/Frontend.h"
-#include "fsdp/Target/StepScheduler.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/CrashHandler.h"
-#include "fsdp/Target/InputFile.h"
-#include "fsdp/Target/PrintableText.h"
+#include "fsdp/Driver/InputFile.h"
+#include "fsdp/Tool/CrashHandler.h"
+#include "fsdp/Tool/PrintableText.h"
 
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"

@@ -31,8 +31,12 @@ CONTRACT = r"fsdp/Analysis/Contract/"
 STEP = r"fsdp/Analysis/Step/"
 KERNELS = r"fsdp/Analysis/Kernels/"
 ATTENTION = r"fsdp/Analysis/Attention/"
-ANALYSIS = r"fsdp/Analysis/"
 PASSES = r"fsdp/Passes/"
+TOOL = r"fsdp/Tool/"
+TARGET = r"fsdp/Target/"
+REPORT = r"fsdp/Plan/Report/"
+DRIVER = r"fsdp/Driver/"
+PLAN = r"fsdp/Plan/"
 # Kinds of transfers and queues, for those who know no runtime; their table.
 TRANSFERS = r"fsdp/ABI/Transfers\.h"
 TRANSFER_TABLE = r"fsdp-rt/transfers\.def"
@@ -124,7 +128,8 @@ ROOMS = [
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.
-    Room("passes/Kernels", [DIALECT, ANALYSIS, PASSES, TILES, BESIDE],
+    Room("passes/Kernels",
+         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, TILES, BESIDE],
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     # The schedule orders and places.
@@ -136,17 +141,38 @@ ROOMS = [
          [DIALECT, ABI, CODES, TILES, ARENA, CONTRACT, STEP, PASSES, BESIDE],
          COST),
     # This looks at everything and changes nothing.
-    Room("passes/Verify", [DIALECT, SCHEDULE, ANALYSIS, PASSES, BESIDE], "",
+    Room("passes/Verify",
+         [DIALECT, SCHEDULE, CONTRACT, STEP, KERNELS, PASSES, BESIDE], "",
          CHANGES),
     Room("passes", [DIALECT, CONTRACT, STEP, PASSES]),
     Room("include/fsdp/Passes", [DIALECT, SCHEDULE, PASSES]),
+    # What all tools share: crashes, files, text for a terminal.
+    Room("lib/Tool", [TOOL, BESIDE], CODE),
+    Room("include/fsdp/Tool", [TOOL], CODE),
     Room("lib/Target",
-         [DIALECT, ABI, COSTS, SCHEDULE, ARENA, PLANNING, ANALYSIS, PASSES,
-          r"fsdp/Target/", MEMORY, BESIDE],
-         r"core/|main/|backends/"),
+         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET, BESIDE],
+         COST),
     Room("include/fsdp/Target",
-         [DIALECT, COSTS, SCHEDULE, PLANNING, ANALYSIS, PASSES,
-          r"fsdp/Target/"]),
+         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET], COST),
+    # Reports are made of plain structs, of any tool's step.
+    Room("lib/Plan/Report",
+         [COSTS, SCHEDULE, ARENA, PLANNING, REPORT, BESIDE], IR),
+    Room("include/fsdp/Plan/Report",
+         [COSTS, SCHEDULE, ARENA, PLANNING, REPORT], IR),
+    # From files to a program: fsdp-compile, and what fsdp-plan reads with.
+    Room("lib/Driver",
+         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
+          TARGET, REPORT, DRIVER, MEMORY, BESIDE]),
+    Room("include/fsdp/Driver",
+         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
+          TARGET, REPORT, DRIVER]),
+    # fsdp-plan: makes no code.
+    Room("lib/Plan",
+         [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, CONTRACT, STEP, PASSES,
+          TOOL, DRIVER, PLAN, BESIDE], CODE),
+    Room("include/fsdp/Plan",
+         [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, CONTRACT, STEP, PASSES,
+          TOOL, DRIVER, PLAN], CODE),
     # The runtime, which builds without the compiler.
     Room("include/fsdp-rt", [r"fsdp-rt/"], DEVICES),
     # Interfaces of devices: no implementation.

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/Compiler.h"
-#include "fsdp/Target/CrashHandler.h"
-#include "fsdp/Target/StepCommandLine.h"
-#include "fsdp/Target/ToolProcess.h"
+#include "fsdp/Driver/Compiler.h"
+#include "fsdp/Driver/StepCommandLine.h"
+#include "fsdp/Tool/CrashHandler.h"
+#include "fsdp/Tool/ToolProcess.h"
 
 #include "llvm/Support/InitLLVM.h"
 

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
-#include "fsdp/Target/CrashHandler.h"
-#include "fsdp/Target/ToolProcess.h"
+#include "fsdp/Tool/CrashHandler.h"
+#include "fsdp/Tool/ToolProcess.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"

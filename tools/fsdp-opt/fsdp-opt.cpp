@@ -6,15 +6,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Driver/DiagnosticPrinter.h"
+#include "fsdp/Driver/InputFile.h"
+#include "fsdp/Driver/RemarkLog.h"
+#include "fsdp/Driver/SourcePlaces.h"
+#include "fsdp/Driver/StepCommandLine.h"
 #include "fsdp/Passes/Pipelines.h"
-#include "fsdp/Target/CrashHandler.h"
-#include "fsdp/Target/DiagnosticPrinter.h"
-#include "fsdp/Target/InputFile.h"
-#include "fsdp/Target/OutputFile.h"
-#include "fsdp/Target/RemarkLog.h"
-#include "fsdp/Target/SourcePlaces.h"
-#include "fsdp/Target/StepCommandLine.h"
-#include "fsdp/Target/ToolProcess.h"
+#include "fsdp/Tool/CrashHandler.h"
+#include "fsdp/Tool/OutputFile.h"
+#include "fsdp/Tool/ToolProcess.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"

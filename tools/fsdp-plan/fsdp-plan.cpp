@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/CrashHandler.h"
-#include "fsdp/Target/Planner.h"
-#include "fsdp/Target/StepCommandLine.h"
-#include "fsdp/Target/Sweep.h"
-#include "fsdp/Target/ToolProcess.h"
+#include "fsdp/Driver/StepCommandLine.h"
+#include "fsdp/Plan/Planner.h"
+#include "fsdp/Plan/Sweep.h"
+#include "fsdp/Tool/CrashHandler.h"
+#include "fsdp/Tool/ToolProcess.h"
 
 #include "llvm/Support/InitLLVM.h"
 

@@ -7,8 +7,8 @@
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Pipelines.h"
-#include "fsdp/Target/CrashHandler.h"
-#include "fsdp/Target/ToolProcess.h"
+#include "fsdp/Tool/CrashHandler.h"
+#include "fsdp/Tool/ToolProcess.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/InitAllDialects.h"

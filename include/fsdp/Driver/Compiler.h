@@ -1,0 +1,43 @@
+//===- Compiler.h - From a traced step to an executable ---------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What fsdp-compile does, without its command line.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DRIVER_COMPILER_H
+#define FSDP_DRIVER_COMPILER_H
+
+#include "fsdp/Driver/StepScheduler.h"
+
+namespace mlir::fsdp {
+
+struct CompileOptions : StepOptions {
+  /// Report: what was decided and why, as text; needs a cluster.
+  enum class Emit { Executable, SharedLibrary, L1, L2, L3, LLVM, Report };
+
+  std::string output;
+  Emit emit = Emit::Executable;
+  std::string march = "native";
+  /// Which remarks of passes to print. A report holds all.
+  RemarkFilters remarks;
+  /// Without a cluster every collective stands where its result is needed.
+  ScheduleOptions schedule;
+  /// The program checks at run time that nobody touches memory outside of its
+  /// planned life.
+  bool guard = false;
+  /// Directory of the tool, to find the runtime from.
+  std::string toolDir;
+};
+
+/// Compiles. MLIR's diagnostics have been printed when it fails; the error says
+/// what else there is to say. The output is written whole or not at all.
+llvm::Error compile(const CompileOptions &options);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_DRIVER_COMPILER_H

@@ -1,0 +1,128 @@
+//===- Frontend.h - From files to a partitioned step ------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the tools that read a traced step share.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_DRIVER_FRONTEND_H
+#define FSDP_DRIVER_FRONTEND_H
+
+#include "fsdp/Driver/InputFile.h"
+#include "fsdp/Driver/RemarkLog.h"
+#include "fsdp/Passes/Pipelines.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir::fsdp {
+
+/// Which step, and how it is spread over the ranks.
+struct StepOptions {
+  std::string input, optimizerFile;
+  /// Bytes of each of the two, once decompressed.
+  int64_t inputLimit = kDefaultInputLimit;
+  /// As the options of fsdp-partition.
+  std::string mesh = "shard=1", strategy = "auto", wrap = "blocks";
+  std::string paramDtype, reduceDtype, bufferDtype, outputDtype, optimizer;
+  std::vector<std::string> ignore, replicate;
+  bool evalFullPrecision = false;
+  bool clip = false, skipNonfinite = false;
+  /// As the options of fsdp-plan-step.
+  std::string reshardAfterForward = "auto", recompute = "auto",
+              offload = "auto", bucket = "auto";
+  /// As the option of fsdp-kernels.
+  AttentionMode attention = AttentionMode::Fused;
+  AccumulateIn accumulateIn = AccumulateIn::None;
+  bool checkAllIndices = false, offloadOptimizer = false;
+  /// Print how long each part took to stderr.
+  bool timing = false;
+};
+
+/// A failure whose reason has been printed: there is nothing more to say.
+class ReportedError : public llvm::ErrorInfo<ReportedError> {
+public:
+  static char ID;
+  explicit ReportedError(std::string message) : text(std::move(message)) {}
+  void log(llvm::raw_ostream &os) const override { os << text; }
+  std::error_code convertToErrorCode() const override {
+    return llvm::inconvertibleErrorCode();
+  }
+
+private:
+  std::string text;
+};
+
+/// Everything the compiler loads and registers.
+void registerCompilerDialects(DialectRegistry &registry);
+
+/// Says how long the part since the last call took.
+class Stopwatch {
+public:
+  explicit Stopwatch(bool enabled) : enabled(enabled) {}
+  void lap(llvm::StringRef what);
+
+private:
+  bool enabled;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
+/// Reads a step and runs passes on it. Prints MLIR's diagnostics while it
+/// lives.
+class Frontend {
+public:
+  explicit Frontend(const StepOptions &options);
+  ~Frontend();
+
+  /// Keeps what passes remark from now on; @filters have been checked.
+  void logRemarks(const RemarkFilters &filters);
+  RemarkLog &getRemarks() { return remarks; }
+  /// As diagnostics, in the order in which they were made.
+  void printRemarks();
+
+  /// Reads the step, with its optimizer.
+  llvm::Error read();
+  void fill(PartitionOptions &partition) const;
+  llvm::Error runPipeline(llvm::StringRef what,
+                          llvm::function_ref<void(OpPassManager &)> build);
+  /// On a module of the same context, such as a copy of the step.
+  llvm::Error runPipeline(Operation *op, llvm::StringRef what,
+                          llvm::function_ref<void(OpPassManager &)> build);
+
+  /// Brings a traced step to L2, and then its compute into kernels. @options
+  /// may be others than those that it was read with.
+  llvm::Error partition(ModuleOp module, const StepOptions &options);
+  llvm::Error makeKernels(ModuleOp module, const StepOptions &options);
+
+  ModuleOp getModule() { return *module; }
+  Stopwatch &getWatch() { return watch; }
+
+private:
+  llvm::Expected<OwningOpRef<ModuleOp>> parse(llvm::StringRef file);
+  llvm::Error addOptimizer();
+
+  const StepOptions &options;
+  Stopwatch watch;
+  RemarkLog remarks;
+  MLIRContext context;
+  /// Keeps texts alive for diagnostics, which print the line they speak of.
+  llvm::SourceMgr sources;
+  std::unique_ptr<class DiagnosticPrinter> diagnostics;
+  OwningOpRef<ModuleOp> module;
+};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_DRIVER_FRONTEND_H

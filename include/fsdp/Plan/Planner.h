@@ -1,0 +1,60 @@
+//===- Planner.h - From a traced step to a plan -----------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What fsdp-plan does, without its command line.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PLAN_PLANNER_H
+#define FSDP_PLAN_PLANNER_H
+
+#include "fsdp/Driver/Frontend.h"
+#include "fsdp/Schedule/FSDPSchedules.h"
+
+namespace mlir::fsdp {
+
+struct PlanOptions : StepOptions {
+  /// A cluster file, or the name of one that is installed.
+  std::string cluster;
+  /// What --timeline shows: in_order, fsdp, scheduled or planned.
+  std::string order = "planned";
+  /// "24GiB"; empty: what the device has.
+  std::string memoryBudget;
+  /// Costs products as if they were computed in this type; empty: as traced.
+  std::string computeDtype;
+  /// What an executable of this step wrote with --profile: its kernels' times.
+  /// Empty: none.
+  std::string profile;
+  /// Folder that such an executable wrote with --trace: it is shown beside the
+  /// simulation of the program that fsdp-compile makes in the run's order.
+  /// Empty: none.
+  std::string compare;
+  /// How FSDP is set up that the plan is compared with (parseFSDPOptions).
+  std::string fsdp;
+  /// Where to write; empty: nowhere.
+  std::string timeline, html;
+  /// Print JSON instead of text.
+  bool json = false;
+  /// Options and the values that they take (parseSweep); empty: one plan.
+  std::vector<std::string> sweep;
+  /// Also plan what could make the step faster; with `html` in any case.
+  bool whatIf = false;
+  /// Directory of the tool, to find cluster files from.
+  std::string toolDir;
+};
+
+/// Plans, and prints the result to stdout. As for compile(), MLIR's diagnostics
+/// have been printed when it fails.
+llvm::Error plan(const PlanOptions &options);
+
+/// "forward_prefetch=false,backward_prefetch=post,limit_all_gathers=true,
+/// all_reduce_stream=false": any of them, the rest as FSDP has it.
+llvm::Expected<sched::FSDPOptions> parseFSDPOptions(llvm::StringRef text);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PLAN_PLANNER_H

@@ -1,0 +1,211 @@
+//===- Frontend.cpp - From files to a partitioned step --------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Driver/Frontend.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Driver/DiagnosticPrinter.h"
+#include "fsdp/Driver/InputFile.h"
+#include "fsdp/Driver/SourcePlaces.h"
+#include "fsdp/Passes/Passes.h"
+#include "fsdp/Tool/CrashHandler.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+void fsdp::registerCompilerDialects(DialectRegistry &registry) {
+  registerAllDialects(registry);
+  registerAllExtensions(registry);
+  registry.insert<FSDPDialect>();
+}
+
+char ReportedError::ID;
+
+void Stopwatch::lap(StringRef what) {
+  auto now = std::chrono::steady_clock::now();
+  if (enabled)
+    llvm::errs() << llvm::format(
+                        "%8.3f s  ",
+                        std::chrono::duration<double>(now - last).count())
+                 << what << "\n";
+  last = now;
+}
+
+Frontend::Frontend(const StepOptions &options)
+    : options(options), watch(options.timing) {
+  DialectRegistry registry;
+  registerCompilerDialects(registry);
+  context.appendDialectRegistry(registry);
+  // Sources are printed with what is wrong in them; a whole step is too long to
+  // be printed with it.
+  context.printOpOnDiagnostic(false);
+  // A step is one function and belongs to one thread: each type and attribute
+  // would be looked up behind a lock for nothing.
+  context.disableMultithreading();
+  diagnostics = std::make_unique<DiagnosticPrinter>(sources, &context);
+}
+
+Frontend::~Frontend() = default;
+
+void Frontend::logRemarks(const RemarkFilters &filters) {
+  remarks.attach(context, filters);
+}
+
+void Frontend::printRemarks() {
+  for (const LoggedRemark &remark : remarks.take())
+    emitRemark(remark.loc) << remark.full;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
+  setCrashFile(file);
+  setCrashActivity("reading");
+  auto buffer = readInputFile(file, options.inputLimit);
+  if (!buffer)
+    return buffer.takeError();
+  unsigned id = sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+  // The parser reads the main buffer; a source manager of its own for each
+  // file.
+  llvm::SourceMgr fileSources;
+  fileSources.AddNewSourceBuffer(
+      llvm::MemoryBuffer::getMemBuffer(*sources.getMemoryBuffer(id)),
+      llvm::SMLoc());
+  OwningOpRef<ModuleOp> module;
+  {
+    ParsingScope parsing(sources.getMemoryBuffer(id)->getBufferSize());
+    module = SourcePlaces().parse(fileSources, &context);
+  }
+  if (!module)
+    return llvm::createStringError("expected " + file +
+                                   " to hold an MLIR module");
+  return module;
+}
+
+/// The optimizer may come in a file of its own.
+llvm::Error Frontend::addOptimizer() {
+  if (options.optimizerFile.empty())
+    return llvm::Error::success();
+  if (!options.optimizer.empty())
+    return llvm::createStringError(
+        "expected either --optimizer or --optimizer-file, got "
+        "both");
+  if (options.input == "-" && options.optimizerFile == "-")
+    return llvm::createStringError(
+        "expected the step or --optimizer-file from the standard input, got "
+        "both");
+  if (module->lookupSymbol(names::kOptimizer))
+    return llvm::createStringError("expected a step without @optimizer beside "
+                                   "--optimizer-file, got one in " +
+                                   options.input);
+  auto other = parse(options.optimizerFile);
+  if (!other)
+    return other.takeError();
+  auto func = (*other)->lookupSymbol<func::FuncOp>(names::kOptimizer);
+  if (!func)
+    return llvm::createStringError("expected a function @optimizer in " +
+                                   options.optimizerFile + ", got none");
+  if ((*other)->lookupSymbol(names::kForwardBackward))
+    return llvm::createStringError(
+        "expected no step beside @optimizer in " + options.optimizerFile +
+        " (name it as the input alone), got @forward_backward");
+  // Its helpers are its own: names of the step's may be the same.
+  if (llvm::Error error =
+          runPipeline(**other, "optimizer", [](OpPassManager &pm) {
+            pm.addPass(createIsolateStep());
+          }))
+    return error;
+  setCrashFile(options.input);
+  func->remove();
+  module->getBody()->push_back(func);
+  return llvm::Error::success();
+}
+
+llvm::Error
+Frontend::runPipeline(StringRef what,
+                      llvm::function_ref<void(OpPassManager &)> build) {
+  return runPipeline(*module, what, build);
+}
+
+llvm::Error
+Frontend::runPipeline(Operation *op, StringRef what,
+                      llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager pm(op->getName());
+  // Verified is what a level ends with. A check of the whole step behind each
+  // pass takes longer than the passes; tests run them through fsdp-opt, which
+  // does it.
+  pm.enableVerifier(false);
+  pm.addInstrumentation(createCrashInstrumentation());
+  build(pm);
+  int64_t numErrors = diagnostics->getNumErrors();
+  bool failedToRun = failed(pm.run(op)) || failed(verify(op));
+  watch.lap(what);
+  if (!failedToRun)
+    return llvm::Error::success();
+  std::string message = "could not compile " + options.input;
+  if (diagnostics->getNumErrors() > numErrors)
+    return llvm::make_error<ReportedError>(std::move(message));
+  return llvm::createStringError(message);
+}
+
+llvm::Error Frontend::read() {
+  auto parsed = parse(options.input);
+  if (!parsed)
+    return parsed.takeError();
+  module = std::move(*parsed);
+  if (llvm::Error error = addOptimizer())
+    return error;
+  watch.lap("read");
+  return llvm::Error::success();
+}
+
+static void fillPartition(const StepOptions &options,
+                          PartitionOptions &partition) {
+  partition.mesh = options.mesh;
+  partition.strategy = options.strategy;
+  partition.wrap = options.wrap;
+  partition.paramDtype = options.paramDtype;
+  partition.evalFullPrecision = options.evalFullPrecision;
+  partition.accumulateIn = options.accumulateIn;
+  partition.reduceDtype = options.reduceDtype;
+  partition.bufferDtype = options.bufferDtype;
+  partition.outputDtype = options.outputDtype;
+  partition.optimizer = options.optimizer;
+  partition.clip = options.clip;
+  partition.skipNonfinite = options.skipNonfinite;
+  for (const std::string &pattern : options.ignore)
+    partition.ignore.push_back(pattern);
+  for (const std::string &pattern : options.replicate)
+    partition.replicate.push_back(pattern);
+}
+
+void Frontend::fill(PartitionOptions &partition) const {
+  fillPartition(options, partition);
+}
+
+llvm::Error Frontend::partition(ModuleOp module, const StepOptions &options) {
+  PartitionOptions partition;
+  fillPartition(options, partition);
+  return runPipeline(module, "partition", [&](OpPassManager &pm) {
+    buildPartitionPipeline(pm, partition);
+  });
+}
+
+llvm::Error Frontend::makeKernels(ModuleOp module, const StepOptions &options) {
+  KernelOptions kernels;
+  kernels.attention = options.attention;
+  kernels.checkAll = options.checkAllIndices;
+  kernels.offloadOptimizer = options.offloadOptimizer;
+  return runPipeline(module, "kernels", [&](OpPassManager &pm) {
+    buildKernelPipeline(pm, kernels);
+  });
+}

@@ -1,0 +1,234 @@
+//===- PlanReport.cpp - What a step will do, and why ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Plan/Report/PlanReport.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+using namespace mlir::fsdp;
+using namespace mlir::fsdp::sched;
+using llvm::Twine;
+
+std::vector<ReportedTransfer>
+mlir::fsdp::getTransfers(const PlanVariant &variant) {
+  const Timeline &timeline = variant.timeline;
+  auto explain = [&](Id op) -> std::string {
+    if (timeline.exposedBy[op] <= 0)
+      return "hidden behind compute";
+    return variant.reasons.empty() ? getCause(variant.program, timeline, op)
+                                   : variant.reasons[op];
+  };
+  std::vector<ReportedTransfer> result;
+  for (auto [i, op] : llvm::enumerate(variant.program.ops))
+    if (op.kind == StepOpKind::Start)
+      result.push_back({Id(i), timeline.exposedBy[i], explain(i)});
+  llvm::sort(result, [](const auto &a, const auto &b) {
+    return std::make_pair(-a.exposed, a.op) < std::make_pair(-b.exposed, b.op);
+  });
+  return result;
+}
+
+bool mlir::fsdp::hasTransfers(const PlanVariant &variant) {
+  return llvm::any_of(variant.program.ops, [](const StepOp &op) {
+    return op.kind == StepOpKind::Start;
+  });
+}
+
+std::vector<ReportedTransfer> mlir::fsdp::getExposed(const PlanVariant &variant,
+                                                     size_t most) {
+  std::vector<ReportedTransfer> result = getTransfers(variant);
+  auto hidden = llvm::find_if(
+      result, [](const ReportedTransfer &it) { return it.exposed <= 0; });
+  result.resize(std::min<size_t>(most, hidden - result.begin()));
+  return result;
+}
+
+std::vector<ExposedKind>
+mlir::fsdp::getExposedKinds(const PlanVariant &variant) {
+  std::map<std::string, ExposedKind> kinds;
+  for (const ReportedTransfer &transfer : getExposed(variant)) {
+    std::string name = getKindTitle(variant.program.ops[transfer.op]);
+    ExposedKind &kind = kinds[name];
+    kind.name = name;
+    kind.exposed += transfer.exposed;
+    ++kind.count;
+  }
+  std::vector<ExposedKind> result;
+  for (auto &entry : kinds)
+    result.push_back(std::move(entry.second));
+  llvm::sort(result, [](const auto &a, const auto &b) {
+    return std::make_pair(-a.exposed, a.name) <
+           std::make_pair(-b.exposed, b.name);
+  });
+  return result;
+}
+
+double PlanReport::getMfu() const {
+  return secondsAtPeak / std::max(1e-12, toSeconds(getBest().timeline.step));
+}
+
+double mlir::fsdp::getReachedBandwidth(const PlanVariant &variant, Id op) {
+  const OpSpan &span = variant.timeline.spans[op];
+  const StepOp &start = variant.program.ops[op];
+  return span.end <= span.begin
+             ? 0.0
+             : double(variant.program.transfers[start.transfer].getBytes()) /
+                   toSeconds(span.end - span.begin);
+}
+
+bool mlir::fsdp::isLatencyBound(const PlanVariant &variant, Id op) {
+  const TransferCost &cost =
+      variant.transfers[variant.program.ops[op].transfer].cost;
+  return cost.latency > cost.work;
+}
+
+std::vector<std::string>
+mlir::fsdp::getTransferUnits(const StepProgram &program, Id op) {
+  std::vector<std::string> names;
+  for (Id unit : program.transfers[program.ops[op].transfer].atomUnits)
+    if (unit >= 0 && !llvm::is_contained(names, program.units[unit]))
+      names.push_back(program.units[unit]);
+  return names;
+}
+
+std::string mlir::fsdp::getKernelTitle(const KernelCost &kernel) {
+  switch (kernel.kind) {
+  case KernelKind::Vector:
+    return "elementwise or reduction";
+  case KernelKind::Copy:
+    return "copy";
+  case KernelKind::Matmul:
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+    break;
+  }
+  std::string batch =
+      kernel.batch > 1 ? " in a batch of " + std::to_string(kernel.batch) : "";
+  return ((kernel.kind == KernelKind::Matmul ? "product " : "attention ") +
+          Twine(kernel.m) + " x " + Twine(kernel.n) + " x " + Twine(kernel.k) +
+          batch + ", " + kCostDtypeNames[unsigned(kernel.dtype)])
+      .str();
+}
+
+std::vector<std::string>
+mlir::fsdp::foldModules(llvm::ArrayRef<llvm::StringRef> modules) {
+  using Parts = llvm::SmallVector<llvm::StringRef>;
+  auto isNumber = [](llvm::StringRef part) {
+    return !part.empty() && llvm::all_of(part, llvm::isDigit);
+  };
+  // By name with numbers left out: the first one's parts, then the common ones.
+  llvm::MapVector<Parts, Parts> folded;
+  for (llvm::StringRef module : modules) {
+    Parts parts, key;
+    module.split(parts, '.');
+    for (llvm::StringRef part : parts)
+      key.push_back(isNumber(part) ? "*" : part);
+    auto [it, isNew] = folded.try_emplace(key, parts);
+    for (auto [common, mine] : llvm::zip_equal(it->second, parts))
+      if (common != mine)
+        common = "*";
+  }
+  std::vector<std::string> names;
+  for (const auto &[key, parts] : folded)
+    names.push_back(llvm::join(parts, "."));
+  return names;
+}
+
+std::string mlir::fsdp::describeModules(const KernelShare &kernel) {
+  constexpr size_t kShown = 3;
+  size_t count = kernel.modules.size();
+  std::string text =
+      llvm::join(llvm::ArrayRef(kernel.modules).take_front(kShown), ", ");
+  if (count > kShown)
+    text += " and " + std::to_string(count - kShown) + " more";
+  return text;
+}
+
+double PlanReport::getItemsPerSecond() const {
+  return double(items.perRank) * double(worldSize) /
+         std::max(1e-12, toSeconds(getBest().timeline.step));
+}
+
+double PlanReport::getRoomForItems() const {
+  if (!fits())
+    return 1;
+  // With more of them, another moment may be the fullest. Gaps stay.
+  int64_t gaps = leastBudget - getMemoryPeak(getBest().memory).getTotal();
+  double room = std::numeric_limits<double>::infinity();
+  for (const MemoryPoint &point : getBest().memory)
+    if (int64_t bytes = point.bytes[unsigned(Purpose::Activations)])
+      room = std::min(room, 1 + double(budget - gaps - point.getTotal()) /
+                                    double(bytes));
+  return std::isinf(room) ? 1 : std::max(room, 1.0);
+}
+
+Time mlir::fsdp::getLaunchTime(const PlanReport &report,
+                               const KernelShare &kernel) {
+  return std::min(kernel.time, kernel.calls * report.launch);
+}
+
+std::array<Time, 4> mlir::fsdp::getTimeByKind(const PlanReport &report) {
+  std::array<Time, 4> times = {};
+  for (const KernelShare &kernel : report.kernels) {
+    Time launch = getLaunchTime(report, kernel);
+    times[kernel.cost.kind == KernelKind::Vector ? 1
+          : kernel.cost.kind == KernelKind::Copy ? 2
+                                                 : 0] += kernel.time - launch;
+    times[3] += launch;
+  }
+  return times;
+}
+
+namespace {
+/// A budget in as many steps of a @part of its unit as it is printed with.
+struct RoundedBudget {
+  bool isSmall;
+  int64_t unit, part, count;
+
+  explicit RoundedBudget(int64_t bytes)
+      : isSmall(bytes < 1 << 30), unit(int64_t(1) << (isSmall ? 20 : 30)),
+        part(isSmall ? 10 : 100), count(llvm::divideCeil(bytes * part, unit)) {}
+};
+} // namespace
+
+std::string mlir::fsdp::formatBudget(int64_t bytes) {
+  RoundedBudget budget(bytes);
+  return llvm::formatv(budget.isSmall ? "{0}.{1}MiB" : "{0}.{1,0+2}GiB",
+                       budget.count / budget.part, budget.count % budget.part);
+}
+
+int64_t mlir::fsdp::roundBudget(int64_t bytes) {
+  RoundedBudget budget(bytes);
+  return std::llround(double(budget.count) / double(budget.part) *
+                      double(budget.unit));
+}
+
+int64_t PlanReport::getPlannedBudget() const {
+  return fits() ? budget : roundBudget(getBudgetFor(leastBudget)) - reserved;
+}
+
+std::string mlir::fsdp::describeMisfit(const PlanReport &report,
+                                       llvm::StringRef program) {
+  // Not rounded: what is there may look like what is needed.
+  return llvm::formatv(
+      "expected a memory budget of at least {0}{1} bytes ({2} for the "
+      "arena{5}, {3} for driver and libraries), got {4}",
+      report.isLeastPacked ? "" : "about ",
+      report.getBudgetFor(report.leastBudget), formatBytes(report.leastBudget),
+      formatBytes(report.reserved), report.given,
+      program.empty() ? "" : (" of " + program).str());
+}
