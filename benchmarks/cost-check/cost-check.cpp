@@ -20,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Cost/AnalyticCost.h"
+#include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Cost/NcclModel.h"
 
 #include "llvm/Support/Format.h"

@@ -17,6 +17,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Arena/ArenaBound.h"
 #include "fsdp/Arena/ArenaPacking.h"
 
 #include "llvm/ADT/STLExtras.h"

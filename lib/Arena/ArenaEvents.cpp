@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Arena/ArenaEvents.h"
 #include "fsdp/Arena/ArenaPacking.h"
 
 #include <algorithm>

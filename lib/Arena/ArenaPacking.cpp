@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ArenaLives.h"
+#include "fsdp/Arena/ArenaBound.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Arena/SharedBuffers.h"
 #include "MoveValues.h"
 #include "fsdp/Arena/ArenaPacking.h"
 #include "fsdp/Arena/StepArena.h"

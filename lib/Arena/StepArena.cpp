@@ -7,6 +7,7 @@
 
 #include "fsdp/Arena/StepArena.h"
 #include "MoveValues.h"
+#include "fsdp/Arena/ArenaBound.h"
 #include "fsdp/Arena/ArenaPacking.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Cost/ClusterFile.h"
 #include "JsonReader.h"
 
 #include "fsdp/Cost/Cluster.h"

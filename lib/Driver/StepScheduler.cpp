@@ -12,6 +12,7 @@
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Cost/Cluster.h"
+#include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Cost/FormatBytes.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Passes/Passes.h"

@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Driver/AccumulateChoice.h"
 #include "fsdp/Driver/Trials.h"
 #include "fsdp/Driver/WrapChoice.h"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Planning/PlanRules.h"
 #include "fsdp/Planning/PlanSearch.h"
 
 #include "llvm/ADT/StringSwitch.h"

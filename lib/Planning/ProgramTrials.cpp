@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Planning/ProgramTrials.h"
+#include "fsdp/Arena/SharedBuffers.h"
 #include "fsdp/Arena/StepArena.h"
 #include "fsdp/Schedule/FSDPSchedules.h"
 #include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/ScheduleProblem.h"
 #include "fsdp/Schedule/Scheduler.h"
+#include "fsdp/Schedule/StepSchedule.h"
 #include "fsdp/Schedule/Timeline.h"
 
 #include "llvm/ADT/STLExtras.h"

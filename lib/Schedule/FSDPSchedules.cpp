@@ -7,6 +7,7 @@
 
 #include "fsdp/Schedule/FSDPSchedules.h"
 #include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/SchedulePeak.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"

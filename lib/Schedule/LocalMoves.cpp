@@ -7,6 +7,7 @@
 
 #include "LocalMoves.h"
 #include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/SchedulePeak.h"
 
 #include "llvm/ADT/STLExtras.h"
 

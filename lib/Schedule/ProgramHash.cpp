@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Schedule/ProgramHash.h"
 #include "fsdp/Schedule/StepProgram.h"
 
 #include "llvm/ADT/STLExtras.h"

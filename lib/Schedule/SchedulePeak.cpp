@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Schedule/SchedulePeak.h"
 #include "RangeSum.h"
 #include "fsdp/Schedule/Makespan.h"
 

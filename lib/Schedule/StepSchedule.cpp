@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Schedule/StepSchedule.h"
 #include "fsdp/Schedule/Makespan.h"
 #include "fsdp/Schedule/StepProblem.h"
 

@@ -10,11 +10,13 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Step/ArenaPlan.h"
+#include "fsdp/Analysis/Step/KernelCode.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Schedule/ProgramHash.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

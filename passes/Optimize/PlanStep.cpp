@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"

@@ -7,6 +7,7 @@
 
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/OptimizerContract.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"

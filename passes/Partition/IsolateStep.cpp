@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/IsolateStep.h"
+#include "fsdp/Analysis/Contract/BodyContract.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/ModuleContract.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"

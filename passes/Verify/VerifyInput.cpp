@@ -5,7 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Contract/BodyContract.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/ModuleContract.h"
+#include "fsdp/Analysis/Contract/OptimizerContract.h"
 #include "fsdp/Passes/IsolateStep.h"
 #include "fsdp/Passes/Passes.h"
 

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Kernels/KernelTies.h"
+#include "fsdp/Analysis/Step/GroupCheck.h"
 #include "fsdp/Analysis/Step/PlacedStep.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Step/KernelCode.h"
 #include "ModuleTest.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 

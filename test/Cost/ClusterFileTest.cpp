@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Cost/ClusterFile.h"
 #include "TestCluster.h"
 
 #include "fsdp/Cost/MeasuredCost.h"

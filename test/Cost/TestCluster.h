@@ -9,6 +9,7 @@
 #define FSDP_TEST_COST_TESTCLUSTER_H
 
 #include "fsdp/Cost/Cluster.h"
+#include "fsdp/Cost/ClusterFile.h"
 
 #include <gtest/gtest.h>
 

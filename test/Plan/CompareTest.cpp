@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Plan/Report/PlanCompare.h"
+#include "fsdp/Schedule/ProgramHash.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"

@@ -13,7 +13,9 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Arena/SharedBuffers.h"
 #include "fsdp/Arena/StepArena.h"
+#include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Driver/Frontend.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
@@ -21,8 +23,10 @@
 #include "fsdp/Schedule/ClusterCost.h"
 #include "fsdp/Schedule/FSDPSchedules.h"
 #include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/SchedulePeak.h"
 #include "fsdp/Schedule/Scheduler.h"
 #include "fsdp/Schedule/StepProblem.h"
+#include "fsdp/Schedule/StepSchedule.h"
 
 #include "gtest/gtest.h"
 

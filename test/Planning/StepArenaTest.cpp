@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Arena/StepArena.h"
+#include "fsdp/Arena/SharedBuffers.h"
 
 #include "gtest/gtest.h"
 

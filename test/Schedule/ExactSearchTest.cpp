@@ -11,6 +11,7 @@
 #include "fsdp/Schedule/ExactSearch.h"
 #include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/SchedulePeak.h"
 #include "fsdp/Schedule/Scheduler.h"
 
 #include "gtest/gtest.h"

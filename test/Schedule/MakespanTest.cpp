@@ -9,6 +9,7 @@
 
 #include "ConstantCost.h"
 #include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/SchedulePeak.h"
 
 #include "gtest/gtest.h"
 

@@ -14,6 +14,7 @@
 #include "fsdp/Schedule/FSDPSchedules.h"
 #include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/SchedulePeak.h"
 #include "fsdp/Schedule/Scheduler.h"
 
 #include "gtest/gtest.h"

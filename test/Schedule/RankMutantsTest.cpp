@@ -14,6 +14,7 @@
 #include "MutantCounts.h"
 #include "RankInterpreter.h"
 #include "StepMutant.h"
+#include "fsdp/Schedule/ProgramHash.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,9 @@
 #include "SmallPrograms.h"
 #include "fsdp/Schedule/FSDPSchedules.h"
 #include "fsdp/Schedule/Makespan.h"
+#include "fsdp/Schedule/SchedulePeak.h"
 #include "fsdp/Schedule/Scheduler.h"
+#include "fsdp/Schedule/StepSchedule.h"
 
 #include "gtest/gtest.h"
 

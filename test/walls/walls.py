@@ -6,7 +6,8 @@
 Every room, a directory, says what it may include of this project (`ours`),
 what it must not include of others (`never`) and what its code must not say
 (`words`). Beyond that: no file over 800 lines, one pass in one file of its
-name, and half of the passes under 200 lines.
+name, and half of the passes under 200 lines. A header include/fsdp/ROOM/X.h is
+implemented by lib/ROOM/X.cpp, where there is an X.cpp in lib.
 
 A room's rule holds for files below it, unless a longer path has a rule of its
 own. Prints each breach as FILE:LINE: expected X, got Y; exits with 1 if any.
@@ -15,7 +16,7 @@ own. Prints each breach as FILE:LINE: expected X, got Y; exits with 1 if any.
 import re
 import statistics
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 MAX_LINES = 800
 MEDIAN_PASS_LINES = 200
@@ -124,7 +125,7 @@ ROOMS = [
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|\bstream"),
     Room("passes/Optimize",
-         [DIALECT, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, BESIDE],
+         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.
@@ -134,11 +135,12 @@ ROOMS = [
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     # The schedule orders and places.
     Room("passes/Schedule",
-         [DIALECT, SCHEDULE, ARENA, CONTRACT, STEP, PASSES, BESIDE],
+         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, PASSES, BESIDE],
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ABI, CODES, TILES, ARENA, CONTRACT, STEP, PASSES, BESIDE],
+         [DIALECT, ABI, CODES, TILES, SCHEDULE, ARENA, CONTRACT, STEP, PASSES,
+          BESIDE],
          COST),
     # This looks at everything and changes nothing.
     Room("passes/Verify",
@@ -280,9 +282,20 @@ def check_passes(relative, text):
                    f"pass, got {stem} and {name}")
 
 
+def check_mirrors(headers, sources):
+    """Of paths below include/fsdp and lib, by their stems."""
+    for header in headers:
+        own = [s for s in sources if s.stem == header.stem]
+        if own and header.with_suffix(".cpp") not in own:
+            yield (f"include/fsdp/{header.as_posix()}:1: expected the file to "
+                   "lie as its implementation does, got "
+                   f"lib/{own[0].as_posix()}")
+
+
 def check(root):
     """All breaches below `root`."""
     breaches, passes, known = [], [], 0
+    headers, sources = [], []
     for path in list_files(root):
         relative = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -299,12 +312,17 @@ def check(root):
                             "rooms, got one in none")
             continue
         known += 1
+        if relative.startswith("include/fsdp/") and path.suffix == ".h":
+            headers.append(PurePosixPath(relative).relative_to("include/fsdp"))
+        if relative.startswith("lib/") and path.suffix == ".cpp":
+            sources.append(PurePosixPath(relative).relative_to("lib"))
         breaches += check_includes(relative, lines, room)
         breaches += check_words(relative, lines, room)
         if relative.startswith("passes/"):
             breaches += check_passes(relative, text)
             if PASS_DEF.search(text):
                 passes.append(len(lines))
+    breaches += check_mirrors(headers, sources)
     if passes and statistics.median(passes) >= MEDIAN_PASS_LINES:
         breaches.append(f"passes:1: expected a median of under "
                         f"{MEDIAN_PASS_LINES} lines for a pass, got "

@@ -258,6 +258,13 @@ class Walls(unittest.TestCase):
                                   "rooms, got one in none"])
                 (self.root / name).unlink()
 
+    def test_header_in_another_room_than_its_code(self):
+        self.write("include/fsdp/Analysis/Step/StepFit.h", "")
+        self.assertEqual(check(self.root),
+                         ["include/fsdp/Analysis/Step/StepFit.h:1: expected "
+                          "the file to lie as its implementation does, got "
+                          "lib/Planning/StepFit.cpp"])
+
     def test_build_trees_and_fixtures_do_not_count(self):
         self.write("out/CMakeCache.txt", "")
         self.write("out/Any.cpp", "\n" * 900)

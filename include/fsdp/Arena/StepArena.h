@@ -50,14 +50,6 @@ struct ArenaSummary {
   int64_t hostBytes = 0;
 };
 
-/// Decides which values of @program are one buffer in the order of its ops,
-/// whatever it says now: parts are computed inside of their pack, results over
-/// what they are tied to, a new state over the old one, an all_reduce over its
-/// input, where nothing reads what was there any more. What is not so is
-/// copied: ops get the bytes of that, and the end copies of states. Buffers lie
-/// one behind the other until placeBuffers places them.
-void shareBuffers(sched::StepProgram &program);
-
 /// Gives the buffers of @program, as shareBuffers leaves them, their places.
 ArenaSummary placeBuffers(sched::StepProgram &program,
                           const ArenaOptions &options = {});

@@ -179,13 +179,6 @@ struct Cluster {
   Cluster();
 };
 
-/// Reads a cluster file. Errors name the file, the place in it, what was
-/// expected and what was found.
-llvm::Expected<Cluster> loadCluster(llvm::StringRef path);
-/// The same from text; @path only serves messages and relative names.
-llvm::Expected<Cluster> parseCluster(llvm::StringRef text,
-                                     llvm::StringRef path);
-
 /// Where the groups of one mesh axis lie: those of @size ranks, @stride apart,
 /// in a world of @world ranks (the shard axis has stride 1, the replicate axis
 /// that of the shard axis's size, both together stride 1). Of groups that lie

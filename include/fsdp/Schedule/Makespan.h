@@ -41,10 +41,6 @@ struct Simulation {
   int64_t peak = 0;
 };
 
-/// The first rule that @schedule breaks, or an empty string. Memory apart.
-std::string checkSchedule(const ScheduleProblem &problem,
-                          const Schedule &schedule);
-
 /// By place on the line (the last entry: at the end) the transfers that compute
 /// waits for there; each of them once, where it must first be known.
 std::vector<llvm::SmallVector<Id, 2>> getWaits(const ScheduleProblem &problem,
@@ -52,18 +48,6 @@ std::vector<llvm::SmallVector<Id, 2>> getWaits(const ScheduleProblem &problem,
 
 /// @schedule must satisfy checkSchedule.
 Simulation simulate(const ScheduleProblem &problem, const Schedule &schedule);
-
-/// The most bytes in use at once in any timing of @schedule: everything may
-/// take as long as it likes, only the order holds. Exact where gathers make
-/// more of their inputs and reductions less; above it otherwise.
-int64_t getPeak(const ScheduleProblem &problem, const Schedule &schedule);
-
-/// Whether that is within the budget: sooner known than how much it is.
-bool fitsBudget(const ScheduleProblem &problem, const Schedule &schedule);
-
-/// The same by segment: while it runs and on its borders.
-std::vector<int64_t> getPeaks(const ScheduleProblem &problem,
-                              const Schedule &schedule);
 
 } // namespace mlir::fsdp::sched
 

@@ -194,16 +194,6 @@ EventOps getEventOps(const StepProgram &program);
 /// earlier starts, ranges inside of their buffers.
 std::string checkProgram(const StepProgram &program);
 
-/// SHA-256, in hexadecimal, of all that decides what a step does and where: ops
-/// in their order, events, transfers with groups, bytes, element types and
-/// divisors, kernels by name with the code of all, what results start from and
-/// every address. What only readers and planners see (values, units, costs) is
-/// no part of it.
-std::string getProgramHash(const StepProgram &program);
-/// The same of launches, starts and waits alone, without addresses: a program
-/// has it before and after its buffers are placed.
-std::string getIssueHash(const StepProgram &program);
-
 /// @changed has the ops of @original (by their `source`) in another order, with
 /// other waits and events. Two ops that touch the same bytes of a buffer, one
 /// of them writing, must be ordered as they were. Returns the first pair that

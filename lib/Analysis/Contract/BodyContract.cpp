@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Contract/BodyContract.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Contract/ModuleContract.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 
 #include "mlir/IR/SymbolTable.h"

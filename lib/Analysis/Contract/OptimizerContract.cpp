@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Contract/OptimizerContract.h"
 #include "Initialiser.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 

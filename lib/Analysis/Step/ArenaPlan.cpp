@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Step/ArenaPlan.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
+#include "fsdp/Arena/SharedBuffers.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;

@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Step/GroupCheck.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/Distribution.h"
 #include "fsdp/Analysis/Step/PlacedStep.h"

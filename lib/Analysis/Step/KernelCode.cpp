@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Step/KernelCode.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Arena/SharedBuffers.h"
 #include "fsdp/Arena/StepArena.h"
 #include "fsdp/Plan/Report/PlanReport.h"
 #include "fsdp/Planning/ProgramTrials.h"
 #include "fsdp/Schedule/Scheduler.h"
+#include "fsdp/Schedule/StepSchedule.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Plan/Report/PlanReport.h"
+#include "fsdp/Schedule/ProgramHash.h"
 
 #include "llvm/Support/JSON.h"
 

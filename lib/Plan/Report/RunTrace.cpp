@@ -7,6 +7,7 @@
 
 #include "fsdp/Cost/ParseJson.h"
 #include "fsdp/Plan/Report/PlanCompare.h"
+#include "fsdp/Schedule/ProgramHash.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -151,33 +151,10 @@ struct TracedStep {
   SmallVector<Value> getForwardRoots();
 };
 
-/// An argument or a result of the optimizer.
-struct OptimizerValue {
-  OptimizerRole role;
-  StringAttr name;
-  RankedTensorType type;
-  /// Initial value of a state, default of a scalar; null where there is none.
-  FloatAttr init;
-  /// A state with one element instead of one per parameter element.
-  bool isScalarShaped() const { return type.getRank() == 0; }
-};
-
-/// The optimizer, read. `results` has roles Param and State only.
-struct OptimizerFunction {
-  func::FuncOp func;
-  SmallVector<OptimizerValue> args;
-  SmallVector<OptimizerValue> results;
-};
-
 /// Begins an error about what the user gave as a whole: an option, the step,
 /// the optimizer. It stands where `op` begins in a file, if it comes from one,
 /// and does not print `op`, which may be the whole step.
 InFlightDiagnostic emitInputError(Operation *op, const Twine &message = {});
-
-/// Checks what the module of a step, or of an optimizer alone, holds:
-/// functions, whom they call, attributes (input_c16, input_c17, input_c18);
-/// linear in them.
-LogicalResult verifyInputModule(ModuleOp module);
 
 /// Whether @func is traced: @forward_backward, or what fsdp.program stands on.
 bool isTraced(func::FuncOp func);
@@ -190,23 +167,6 @@ FailureOr<TracedStep> readTracedStep(ModuleOp module);
 /// The same of all traced functions, `@forward_backward` first; they agree on
 /// what they share.
 FailureOr<std::vector<TracedStep>> readTracedSteps(ModuleOp module);
-
-/// Checks the ops of a traced function, without calls (input_c13, input_c15,
-/// input_c19, input_c20); linear in them.
-LogicalResult verifyStepBody(func::FuncOp func);
-
-/// The elements of a resource of a file; null where they are not those of its
-/// type.
-DenseElementsAttr readResource(DenseResourceElementsAttr resource);
-
-/// Reads `@optimizer` of `module`, which must be there.
-FailureOr<OptimizerFunction> readOptimizer(ModuleOp module);
-
-/// Checks the ops of an optimizer that has been read (optimizer_c7).
-LogicalResult verifyOptimizerBody(func::FuncOp func);
-
-/// Reads an optimizer function that is already known to be one (later levels).
-FailureOr<OptimizerFunction> readOptimizer(func::FuncOp func);
 
 } // namespace mlir::fsdp
 

@@ -33,16 +33,6 @@ LogicalResult checkArenaSummary(ProgramOp step,
                                 const sched::StepProgram &program,
                                 int64_t budget);
 
-/// Collectives join the ranks that differ in what they join: a gather those
-/// that hold the other shards, a reduction those with other batches or shards.
-/// What ranks compute of their shards is added up before it meets anything
-/// else. Behind the step ranks agree on what they are replicas of, on the loss
-/// and on the gradient's norm, all of which are means over the ranks; and the
-/// norm counts every gradient. @program and @origins are what
-/// extractStepProgram makes of @step: they name the units.
-LogicalResult checkGroups(ProgramOp step, const sched::StepProgram &program,
-                          ArrayRef<Operation *> origins);
-
 } // namespace mlir::fsdp
 
 #endif // FSDP_ANALYSIS_STEP_PLACEDSTEP_H

@@ -49,14 +49,6 @@ FailureOr<StepMemory> extractStepMemory(ProgramOp step);
 std::optional<Hold> getHold(sched::Cause cause);
 sched::Cause getCause(Hold hold);
 
-/// SHA-256, in hexadecimal, of all code of @module but its programs: kernels,
-/// their descriptions, and what they call and read. Names of values and
-/// locations are no part of it.
-std::string getKernelCode(ModuleOp module);
-
-/// What a certificate is about: the program with its kernels' code.
-FailureOr<sched::StepProgram> extractCertifiedProgram(ProgramOp step);
-
 } // namespace mlir::fsdp
 
 #endif // FSDP_ANALYSIS_STEP_STEPEXTRACTION_H
