@@ -359,7 +359,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"/programs/0/traffic/0/group", 2,
                "traffic[0].group: expected an integer"},
         Broken{"/programs/0/traffic/0/kind", "all",
-               "traffic[0].kind: expected one of"},
+               "traffic[0].kind: expected a kind of collective"},
         Broken{"/flat_params/0/dtype", "F8", "flat_params[0].dtype"},
         Broken{"/flat_params/0/dtype", "I64",
                "flat_params[0].members[0].init.kind: expected constant or"},
