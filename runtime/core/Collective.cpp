@@ -63,12 +63,11 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                             std::to_string(arenaBytes) + " bytes, " +
                             operands());
 
-  // Of the larger side, this rank's own part may be the smaller side.
-  int64_t own = rank * bytes;
-  bool isInPlace = parts.dst > parts.src   ? desc.src == desc.dst + own
-                   : parts.src > parts.dst ? desc.dst == desc.src + own
-                                           : desc.src == desc.dst;
-  bool isApart = isInPlace || !clash(desc.src, srcBytes, desc.dst, dstBytes);
+  // In place: this rank's part of the larger side is the smaller side.
+  int64_t srcOwn = desc.src + (parts.src > 1 ? rank * bytes : 0);
+  int64_t dstOwn = desc.dst + (parts.dst > 1 ? rank * bytes : 0);
+  bool isApart =
+      srcOwn == dstOwn || !clash(desc.src, srcBytes, desc.dst, dstBytes);
   if (!isApart)
     return Status::internal("expected operands apart or in place, " +
                             operands());
@@ -94,19 +93,6 @@ Status runCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
   }
   return Status::internal("expected a kind of collective, got " +
                           std::to_string(kind));
-}
-
-Status runCollectives(int32_t kind, const fsdp_rt_collective_desc *const *parts,
-                      int64_t count, Communicator &group, char *arena,
-                      int64_t &waited) {
-  int64_t before = group.waitNanoseconds();
-  Status status;
-  group.beginTogether();
-  for (int64_t i = 0; i < count && status.isOk(); ++i)
-    status = runCollective(kind, *parts[i], group, arena);
-  group.endTogether();
-  waited = group.waitNanoseconds() - before;
-  return status;
 }
 
 int64_t collectiveBytes(int32_t kind, const fsdp_rt_collective_desc &desc,

@@ -28,12 +28,6 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
 Status runCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                      Communicator &group, char *arena);
 
-/// Those of `parts`, of one group, issued together. `waited`: nanoseconds in
-/// which other ranks had not come to them, or were not done.
-Status runCollectives(int32_t kind, const fsdp_rt_collective_desc *const *parts,
-                      int64_t count, Communicator &group, char *arena,
-                      int64_t &waited);
-
 /// collectiveBytes() of one that checkCollective() accepts.
 int64_t collectiveBytes(int32_t kind, const fsdp_rt_collective_desc &desc,
                         int ranks);

@@ -422,35 +422,22 @@ int64_t Context::count(const fsdp_rt_start_desc &desc) {
   return moved;
 }
 
-/// Runs the transfers of a start of queue 0 and sets @waited to the nanoseconds
-/// in which other ranks had not come to them.
-Status Context::runParts(const fsdp_rt_start_desc &desc, int64_t bytes,
-                         int64_t begin, int64_t &waited) {
-  if (isHostCopy(desc.kind)) {
-    auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
-    for (int64_t i = 0; i < desc.part_count; ++i)
-      runHostCopy(desc.kind, *parts[i], memory(), &pool_);
-    world_.crossHostLink(desc.kind, bytes, begin);
-    return Status::ok();
-  }
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
-  return runCollectives(desc.kind, parts, desc.part_count,
-                        *communicators_[parts[0]->group], arena_.data(),
-                        waited);
+void Context::addToStep(const TransferRecord &done) {
+  counters_.lastStep.waiting += done.waiting;
+  counters_.lastStep.communication += done.end - done.begin - done.waiting;
 }
 
 Status Context::runInOrder(const fsdp_rt_start_desc &desc) {
-  int64_t begin = nowNanoseconds(), waited = 0, bytes = count(desc);
-  if (Status s = runGuarded(
-          desc, memory(), [&] { return runParts(desc, bytes, begin, waited); }))
+  TransferRecord done;
+  done.desc = &desc;
+  done.bytes = count(desc);
+  done.given = done.begin = nowNanoseconds();
+  if (Status s =
+          runTransfers(desc, world_, communicators_, memory(), &pool_, done))
     return s;
-  int64_t end = nowNanoseconds();
-  counters_.lastStep.waiting += waited;
-  counters_.lastStep.communication += end - begin - waited;
-  CallKind kind =
-      isHostCopy(desc.kind) ? CallKind::HostCopy : CallKind::Collective;
-  record({&desc, desc.name, kind, 0, begin, end, waited, bytes, 0,
-          FSDP_RT_QUEUE_COMPUTE, desc.kind, begin});
+  done.end = nowNanoseconds();
+  addToStep(done);
+  record(done);
   return Status::ok();
 }
 
@@ -469,9 +456,7 @@ int32_t Context::start(const fsdp_rt_start_desc &desc) {
     return 0;
   if (hasTransferFailed())
     return failOfTransfer();
-  const TransferRecord &done = queues_->record(desc.event);
-  counters_.lastStep.waiting += done.waiting;
-  counters_.lastStep.communication += done.end - done.begin - done.waiting;
+  addToStep(queues_->record(desc.event));
   return 0;
 }
 
@@ -491,11 +476,7 @@ int32_t Context::wait(const fsdp_rt_wait_desc &desc) {
   counters_.lastStep.waiting += end - begin;
   if (isFirst) {
     counters_.lastStep.transfers += done->end - done->begin;
-    CallKind kind = isHostCopy(done->desc->kind) ? CallKind::HostCopy
-                                                 : CallKind::Collective;
-    record({done->desc, done->desc->name, kind, 0, done->begin, done->end,
-            done->waiting, done->bytes, 0, done->desc->queue, done->desc->kind,
-            done->given});
+    record(*done);
   }
   record({&desc, desc.name, CallKind::Wait, 0, begin, end, end - begin, 0, 0});
   return 0;
@@ -562,6 +543,14 @@ void Context::record(CallRecord call) {
   if (!call.name)
     call.name = "";
   recorder_.record(call);
+}
+
+void Context::record(const TransferRecord &done) {
+  const fsdp_rt_start_desc &desc = *done.desc;
+  CallKind kind =
+      isHostCopy(desc.kind) ? CallKind::HostCopy : CallKind::Collective;
+  record({&desc, desc.name, kind, 0, done.begin, done.end, done.waiting,
+          done.bytes, 0, desc.queue, desc.kind, done.given});
 }
 
 } // namespace fsdp::rt

@@ -155,8 +155,6 @@ private:
   Status checkStart(const fsdp_rt_start_desc &desc) const;
   /// Runs transfers of queue 0.
   Status runInOrder(const fsdp_rt_start_desc &desc);
-  Status runParts(const fsdp_rt_start_desc &desc, int64_t bytes, int64_t begin,
-                  int64_t &waited);
   /// Counts a collective, a copy, or what a start gives out; returns its bytes.
   int64_t count(int32_t kind, const fsdp_rt_collective_desc &desc);
   int64_t count(int32_t kind, const fsdp_rt_host_copy_desc &desc);
@@ -164,6 +162,9 @@ private:
   bool inArena(int64_t offset, int64_t bytes) const;
   /// Adds the running step's number; nothing where no record is kept.
   void record(CallRecord call);
+  void record(const TransferRecord &done);
+  /// Adds a transfer that ran on the step's thread to the step's times.
+  void addToStep(const TransferRecord &done);
 
   World &world_;
   ContextOptions options_;

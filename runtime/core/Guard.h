@@ -32,20 +32,6 @@ Status runGuard(const fsdp_rt_guard_desc &desc, const RankMemory &memory);
 Status runGuardBefore(const fsdp_rt_guard_desc &desc, const RankMemory &memory);
 Status runGuardBehind(const fsdp_rt_guard_desc &desc, const RankMemory &memory);
 
-/// `run`, which runs the transfers of `start`, inside the guard of the start,
-/// if it has one. Nothing of it is left out but after a failure.
-template <typename Run>
-Status runGuarded(const fsdp_rt_start_desc &start, const RankMemory &memory,
-                  const Run &run) {
-  auto guard = static_cast<const fsdp_rt_guard_desc *>(start.guard);
-  if (guard)
-    if (Status s = runGuardBefore(*guard, memory))
-      return s;
-  if (Status s = run())
-    return s;
-  return guard ? runGuardBehind(*guard, memory) : Status::ok();
-}
-
 } // namespace fsdp::rt
 
 #endif // FSDP_RT_CORE_GUARD_H

@@ -64,6 +64,43 @@ QueueThreads decideQueueThreads(QueueThreads wish, bool hasLink,
   return hasLink || hasIdleCores ? QueueThreads::On : QueueThreads::Off;
 }
 
+static Status
+runParts(const fsdp_rt_start_desc &desc, World &world,
+         const std::vector<std::unique_ptr<Communicator>> &communicators,
+         const RankMemory &memory, ThreadPool *pool, TransferRecord &record) {
+  if (isHostCopy(desc.kind)) {
+    auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
+    for (int64_t i = 0; i < desc.part_count; ++i)
+      runHostCopy(desc.kind, *parts[i], memory, pool);
+    world.crossHostLink(desc.kind, record.bytes, record.begin);
+    return Status::ok();
+  }
+  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  Communicator &group = *communicators[parts[0]->group];
+  int64_t waited = group.waitNanoseconds();
+  Status status;
+  group.beginTogether();
+  for (int64_t i = 0; i < desc.part_count && status.isOk(); ++i)
+    status = runCollective(desc.kind, *parts[i], group, memory.device);
+  group.endTogether();
+  record.waiting = group.waitNanoseconds() - waited;
+  return status;
+}
+
+Status
+runTransfers(const fsdp_rt_start_desc &desc, World &world,
+             const std::vector<std::unique_ptr<Communicator>> &communicators,
+             const RankMemory &memory, ThreadPool *pool,
+             TransferRecord &record) {
+  auto guard = static_cast<const fsdp_rt_guard_desc *>(desc.guard);
+  if (guard)
+    if (Status s = runGuardBefore(*guard, memory))
+      return s;
+  if (Status s = runParts(desc, world, communicators, memory, pool, record))
+    return s;
+  return guard ? runGuardBehind(*guard, memory) : Status::ok();
+}
+
 TransferQueues::TransferQueues(World &world, const RankMemory &memory,
                                const QueueOptions &options)
     : world_(world), memory_(memory), stepPool_(options.stepPool),
@@ -320,38 +357,13 @@ void TransferQueues::perform(Lane &lane, const fsdp_rt_start_desc &desc) {
   event.record.begin = nowNanoseconds();
   event.record.waiting = 0;
   if (!hasFailed())
-    if (Status status = run(lane, desc))
+    if (Status status = runTransfers(desc, world_, lane.communicators, memory_,
+                                     stepPool_, event.record))
       fail(status);
   event.record.end = nowNanoseconds();
   event.step.store(step);
   if (event.sleepers.load() > 0)
     futexWakeAll(event.step);
-}
-
-Status TransferQueues::runCollectives(Lane &lane,
-                                      const fsdp_rt_start_desc &desc) {
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
-  Communicator &group = *lane.communicators[parts[0]->group];
-  return fsdp::rt::runCollectives(desc.kind, parts, desc.part_count, group,
-                                  memory_.device,
-                                  events_[desc.event].record.waiting);
-}
-
-void TransferQueues::runHostCopies(const fsdp_rt_start_desc &desc) {
-  auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
-  const TransferRecord &record = events_[desc.event].record;
-  for (int64_t i = 0; i < desc.part_count; ++i)
-    runHostCopy(desc.kind, *parts[i], memory_, stepPool_);
-  world_.crossHostLink(desc.kind, record.bytes, record.begin);
-}
-
-Status TransferQueues::run(Lane &lane, const fsdp_rt_start_desc &desc) {
-  return runGuarded(desc, memory_, [&]() -> Status {
-    if (!isHostCopy(desc.kind))
-      return runCollectives(lane, desc);
-    runHostCopies(desc);
-    return Status::ok();
-  });
 }
 
 } // namespace fsdp::rt

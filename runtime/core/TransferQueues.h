@@ -79,6 +79,17 @@ struct TransferRecord {
   int64_t given = 0, begin = 0, end = 0, waiting = 0;
 };
 
+/// Runs the transfers of `desc`, which Context has checked, inside the start's
+/// guard, if it has one. Collectives use `communicators`, by group; copies take
+/// as long as a link of World::crossHostLink() for record.bytes from
+/// record.begin on. Both copy and add on `pool`, where given. Sets
+/// record.waiting.
+Status
+runTransfers(const fsdp_rt_start_desc &desc, World &world,
+             const std::vector<std::unique_ptr<Communicator>> &communicators,
+             const RankMemory &memory, ThreadPool *pool,
+             TransferRecord &record);
+
 class TransferQueues {
 public:
   /// Starts a thread for each of the queues, those of collectives with a
@@ -156,9 +167,6 @@ private:
   Status startThreads(const std::vector<int32_t> &queues);
   void serve(Lane &lane);
   void perform(Lane &lane, const fsdp_rt_start_desc &desc);
-  Status run(Lane &lane, const fsdp_rt_start_desc &desc);
-  Status runCollectives(Lane &lane, const fsdp_rt_start_desc &desc);
-  void runHostCopies(const fsdp_rt_start_desc &desc);
   void waitFor(Event &event, uint32_t step);
   void fail(const Status &status);
 

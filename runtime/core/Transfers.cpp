@@ -9,6 +9,7 @@
 
 namespace fsdp::rt {
 
+namespace {
 // The rows of the table are numbered in its order.
 enum RowOfTransfer {
 #define FSDP_RT_TRANSFER(number, NAME, Name, spelling, QUEUE) NAME##_ROW,
@@ -24,6 +25,7 @@ enum RowOfQueue {
 #define FSDP_RT_QUEUE(number, NAME, Name, spelling)                            \
   static_assert(number == NAME##_QUEUE_ROW);
 #include "fsdp-rt/transfers.def"
+} // namespace
 
 const char *transferName(int32_t kind) {
   switch (kind) {
