@@ -67,6 +67,8 @@ typedef struct fsdp_session_options {
                           null: local, but refused in one of several
                           processes of a launcher */
   const char *blas;    /* "auto", "openblas" or "onednn"; null: auto */
+  const char *device;  /* what runs the program, "cpu"; null: the first that
+                          can */
 } fsdp_session_options;
 
 /* Starts the ranks and reserves their memory. `artifact` must outlive the

@@ -292,8 +292,8 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
     if (!isNew)
       entry->second = std::min(entry->second, best);
   }
-  finish(root, {"rank", "blas", "threads", "times", "traffic", "host_copies",
-                "arena_bytes", "host_bytes"});
+  finish(root, {"rank", "device", "blas", "threads", "times", "traffic",
+                "host_copies", "arena_bytes", "host_bytes"});
   if (Error error = file.takeError())
     return std::move(error);
   return profile;

@@ -64,29 +64,4 @@ void Arena::touch(ThreadPool &pool) const {
   pool.parallelFor((size_ + alignment - 1) / alignment, 1, part);
 }
 
-Status ArenaMemory::check(int64_t offset, int64_t bytes) const {
-  if (offset >= 0 && bytes >= 0 && bytes <= size() - offset)
-    return Status::ok();
-  return Status::internal("expected bytes inside the " +
-                          std::to_string(size()) + " of a memory, got " +
-                          std::to_string(bytes) + " at " +
-                          std::to_string(offset));
-}
-
-Status ArenaMemory::upload(int64_t offset, const void *src, int64_t bytes) {
-  if (Status s = check(offset, bytes))
-    return s;
-  if (bytes > 0)
-    std::memcpy(arena_.data() + offset, src, bytes);
-  return Status::ok();
-}
-
-Status ArenaMemory::download(int64_t offset, void *dst, int64_t bytes) const {
-  if (Status s = check(offset, bytes))
-    return s;
-  if (bytes > 0)
-    std::memcpy(dst, arena_.data() + offset, bytes);
-  return Status::ok();
-}
-
 } // namespace fsdp::rt

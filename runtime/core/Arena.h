@@ -9,7 +9,6 @@
 #define FSDP_RT_CORE_ARENA_H
 
 #include "core/Status.h"
-#include "hal/Memory.h"
 
 #include <cstdint>
 #include <utility>
@@ -54,21 +53,6 @@ private:
   int64_t size_ = 0;
   void *base_ = nullptr;
   int64_t mapped_ = 0;
-};
-
-/// An arena as what programs name by offsets.
-class ArenaMemory final : public hal::Memory {
-public:
-  /// `arena` must outlive it.
-  explicit ArenaMemory(const Arena &arena) : arena_(arena) {}
-
-  int64_t size() const override { return arena_.size(); }
-  Status upload(int64_t offset, const void *src, int64_t bytes) override;
-  Status download(int64_t offset, void *dst, int64_t bytes) const override;
-
-private:
-  Status check(int64_t offset, int64_t bytes) const;
-  const Arena &arena_;
 };
 
 } // namespace fsdp::rt

@@ -8,7 +8,7 @@
 #include "main/Console.h"
 
 #include "core/Printable.h"
-#include "core/data/Numbers.h"
+#include "data/Numbers.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -10,7 +10,7 @@
 #define FSDP_RT_MAIN_CONSOLE_H
 
 #include "core/Status.h"
-#include "core/data/Metrics.h"
+#include "data/Metrics.h"
 
 #include <chrono>
 #include <cstdint>

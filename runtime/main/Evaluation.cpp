@@ -7,8 +7,8 @@
 
 #include "main/Evaluation.h"
 
-#include "core/data/File.h"
-#include "core/data/Safetensors.h"
+#include "data/File.h"
+#include "data/Safetensors.h"
 #include "main/Interrupt.h"
 
 #include <cstdio>

@@ -8,8 +8,8 @@
 #ifndef FSDP_RT_MAIN_EVALUATION_H
 #define FSDP_RT_MAIN_EVALUATION_H
 
-#include "core/data/Batches.h"
-#include "core/data/Consensus.h"
+#include "control/Consensus.h"
+#include "data/Batches.h"
 #include "main/Options.h"
 #include "main/Rank.h"
 
@@ -39,7 +39,7 @@ public:
   /// fails all. `manifest` and `options` must outlive it.
   static Result<std::unique_ptr<Evaluation>>
   create(const data::Manifest &manifest, const Options &options, int rank,
-         data::Consensus &ranks, std::vector<std::string> &notes);
+         Consensus &ranks, std::vector<std::string> &notes);
 
   /// Whether it is due after `step`.
   bool isDue(int64_t step, bool isLast) const {

@@ -7,8 +7,6 @@
 
 #include "main/Main.h"
 
-#include "backends/local/LocalBackend.h"
-#include "backends/mpi/MpiBackend.h"
 #include "core/Host.h"
 #include "core/Printable.h"
 #include "fsdp-rt/fsdp-rt.h"
@@ -16,6 +14,7 @@
 #include "main/Options.h"
 #include "main/Process.h"
 #include "main/Training.h"
+#include "registry/Registry.h"
 
 #include <chrono>
 #include <csignal>
@@ -47,22 +46,37 @@ int describe(const data::Manifest &manifest) {
 
 /// How the ranks of this run come to be.
 struct Plan {
-  enum class Kind { Local, Mpi, Relaunch };
-  Kind kind = Kind::Local;
+  const BackendKind *backend = nullptr;
+  /// This process starts those of a job, each of which is a rank.
+  bool isRelaunch = false;
   int ranks = 1;
   int threadsPerRank = 1;
 };
 
+/// The backend that was asked for, or the one that fits how this process was
+/// started.
+Result<const BackendKind *> chooseBackend(const Options &options,
+                                          bool isOneOfMany) {
+  if (!options.backend.empty())
+    return findBackend(options.backend);
+  return &defaultBackend(/*isRankPerProcess=*/isOneOfMany);
+}
+
 Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
                        const LaunchInfo &launch) {
-  using BackendKind = Options::BackendKind;
   const int64_t world = manifest.worldSize();
   bool isLaunched = launch.launcher != Launcher::None;
-  Plan plan;
   // A single process that a launcher started may still hold all ranks itself.
   bool isOneOfMany = isLaunched && launch.size > 1;
-  if (isOneOfMany && options.backend == BackendKind::Local)
-    return Status::failed("--backend local: expected one process, got " +
+  Result<const BackendKind *> backend = chooseBackend(options, isOneOfMany);
+  if (!backend.isOk())
+    return backend.status();
+  Plan plan;
+  plan.backend = *backend;
+  const std::string name = plan.backend->name;
+  bool isRankPerProcess = plan.backend->isRankPerProcess;
+  if (isOneOfMany && !isRankPerProcess)
+    return Status::failed("--backend " + name + ": expected one process, got " +
                           std::to_string(launch.size) + " started by " +
                           launcherName(launch.launcher) + " (" +
                           launch.variables +
@@ -70,35 +84,35 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
   if (isOneOfMany)
     if (Status s = checkConnected(launch))
       return s;
-  if (isOneOfMany ||
-      (isLaunched && options.backend == BackendKind::Mpi && world == 1)) {
-    if (launch.size != world)
-      return Status::failed("expected " + std::to_string(world) +
-                            " processes, the size of the mesh that the program "
-                            "was compiled for, got " +
-                            std::to_string(launch.size) + " started by " +
-                            launcherName(launch.launcher));
-    plan.kind = Plan::Kind::Mpi;
-  } else if (options.backend == BackendKind::Mpi) {
+  bool isRank = isOneOfMany || (isLaunched && isRankPerProcess && world == 1);
+  if (isRank && launch.size != world)
+    return Status::failed("expected " + std::to_string(world) +
+                          " processes, the size of the mesh that the program "
+                          "was compiled for, got " +
+                          std::to_string(launch.size) + " started by " +
+                          launcherName(launch.launcher));
+  if (!isRank && isRankPerProcess) {
     if (isLaunched)
-      return Status::failed("--backend mpi: expected " + std::to_string(world) +
+      return Status::failed("--backend " + name + ": expected " +
+                            std::to_string(world) +
                             " processes, the size of the mesh, got 1 started "
                             "by " +
                             launcherName(launch.launcher));
-    plan.kind = Plan::Kind::Relaunch;
+    plan.isRelaunch = true;
   }
-  bool isOnThisHost = plan.kind != Plan::Kind::Mpi;
-  if (isOnThisHost && world > maxRanksOnHost)
+  if (!isRank && world > maxRanksOnHost)
     return Status::failed("expected at most " + std::to_string(maxRanksOnHost) +
                           " ranks on one host, got a program compiled for " +
                           std::to_string(world) +
                           ": start it on several hosts with mpirun or srun");
   plan.ranks = static_cast<int>(world);
-  if (options.link && plan.kind != Plan::Kind::Local)
-    return Status::failed("--link: expected the local backend, got mpi");
-  Result<int> threads = chooseThreads(
-      manifest, options.threads.value_or(0),
-      isOnThisHost ? plan.ranks : launch.localSize, availableCores());
+  if (options.link && isRankPerProcess)
+    return Status::failed(std::string("--link: expected the ") +
+                          defaultBackend(/*isRankPerProcess=*/false).name +
+                          " backend, got " + name);
+  Result<int> threads =
+      chooseThreads(manifest, options.threads.value_or(0),
+                    isRank ? launch.localSize : plan.ranks, availableCores());
   if (!threads.isOk())
     return threads.status().withContext("--threads");
   plan.threadsPerRank = *threads;
@@ -107,7 +121,7 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
 
 /// Starts what this process is again, as many ranks. The system's own record
 /// of its command line also holds what came before the program's arguments.
-Result<int> relaunch(int ranks) {
+Result<int> relaunch(const Plan &plan) {
   std::error_code error;
   std::vector<std::string> words = {
       std::filesystem::read_symlink("/proc/self/exe", error).string()};
@@ -118,36 +132,12 @@ Result<int> relaunch(int ranks) {
     words.push_back(word);
   if (error || words[0].empty() || !record.eof())
     return Status::failed("cannot read this process's own command line from "
-                          "/proc, to start it under mpirun");
+                          "/proc, to start it again");
   std::vector<char *> argv;
   for (std::string &each : words)
     argv.push_back(each.data());
   argv.push_back(nullptr);
-  return launchUnderMpirun(ranks, argv.data());
-}
-
-Result<std::unique_ptr<Backend>> createBackend(const Plan &plan,
-                                               const Options &options,
-                                               const data::Manifest &manifest,
-                                               const LaunchInfo &launch) {
-  if (plan.kind == Plan::Kind::Mpi) {
-    MpiBackendOptions wanted;
-    wanted.threadsPerRank =
-        busyThreads(manifest, options.queueThreads,
-                    /*hasLink=*/launch.localSize < launch.size,
-                    launch.localSize, plan.threadsPerRank);
-    return createMpiBackend(launch, wanted);
-  }
-  LocalBackendOptions wanted;
-  wanted.ranks = plan.ranks;
-  if (options.link) {
-    wanted.linkBytesPerSecond = options.link->bytesPerSecond;
-    wanted.linkLatencySeconds = options.link->latencySeconds;
-  }
-  wanted.threadsPerRank =
-      busyThreads(manifest, options.queueThreads, wanted.hasLink(), plan.ranks,
-                  plan.threadsPerRank);
-  return createLocalBackend(wanted);
+  return plan.backend->relaunch(plan.ranks, argv.data());
 }
 
 /// Refuses to run before the ranks can talk to each other. What all processes
@@ -183,13 +173,17 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
     return refuse(manifest.status());
   if (options->describe)
     return launch->rank == 0 ? describe(*manifest) : 0;
-  if (Status s = checkOptions(*options, *manifest))
+  Result<const hal::DeviceKind *> device =
+      findDevice(options->device, manifest->targetKind);
+  if (!device.isOk())
+    return refuse(device.status());
+  if (Status s = checkOptions(*options, *manifest, **device))
     return refuse(s);
   Result<Plan> plan = planRanks(*options, *manifest, *launch);
   if (!plan.isOk())
     return refuse(plan.status());
-  if (plan->kind == Plan::Kind::Relaunch) {
-    Result<int> status = relaunch(plan->ranks);
+  if (plan->isRelaunch) {
+    Result<int> status = relaunch(*plan);
     return status.isOk() ? *status : reportFailure(status.status());
   }
 
@@ -197,17 +191,24 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   std::optional<PipeGuard> pipes(std::in_place);
   if (Status s = guard.start())
     return refuse(s);
-  Result<std::unique_ptr<Backend>> backend =
-      createBackend(*plan, *options, *manifest, *launch);
+  hal::DeviceOptions wanted;
+  wanted.threads = plan->threadsPerRank;
+  wanted.settings = options->deviceSettings;
+  BackendRequest request;
+  request.launch = *launch;
+  request.link = options->link;
+  Result<std::unique_ptr<Backend>> backend = createBackend(
+      *plan->backend, *manifest, **device, std::move(wanted), request);
   if (!backend.isOk())
     return refuse(backend.status());
   // mpirun gives its processes terminals, whatever it writes to itself.
-  bool isLocal = plan->kind == Plan::Kind::Local;
+  bool isLocal = !plan->backend->isRankPerProcess;
   bool isOnTerminal = isLocal && ::isatty(STDOUT_FILENO) == 1;
   FailureRecord record;
   TrainingRun training{*program,
                        *manifest,
                        *options,
+                       **device,
                        plan->threadsPerRank,
                        isLocal ? plan->ranks : 1,
                        isOnTerminal,

@@ -9,12 +9,15 @@
 #ifndef FSDP_RT_MAIN_MAIN_H
 #define FSDP_RT_MAIN_MAIN_H
 
-#include "core/Launch.h"
+#include "control/Backend.h"
+#include "control/Launch.h"
 #include "core/Status.h"
-#include "core/TransferQueues.h"
-#include "core/data/Manifest.h"
+#include "data/Manifest.h"
 #include "fsdp-rt/abi.h"
+#include "hal/DeviceKind.h"
+#include "hal/Layout.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,19 +36,23 @@ int reportFailure(const Status &failure);
 /// manifest breaks its rules.
 Result<data::Manifest> readArtifact(const fsdp_rt_artifact *program);
 
-/// Refuses a program compiled for another kind of machine or processor.
-Status checkMachine(const data::Manifest &manifest);
-
 /// Threads for each of `ranksOnHost` ranks: as `asked`, or, where that is 0,
 /// `cores` / ranks, at least 1. Refuses far more than there are cores. What the
 /// arena leaves of the program's budget must have room for all but the first,
 /// and the default is no more than that.
 Result<int> chooseThreads(const data::Manifest &manifest, int asked,
                           int ranksOnHost, int cores);
-/// Threads of a rank that may be busy at once, those of queues included, where
-/// it has `threads` of its own: what the backends ask for.
-int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,
-                int ranksOnHost, int threads);
+/// What the program asks of the device of rank `rank`.
+hal::Layout layoutOf(const data::Manifest &manifest, int rank);
+
+/// The backend of this process, for ranks with a device of `device` and
+/// `options` (whose layout is filled in here). Of `request`, the launch and the
+/// link are given.
+Result<std::unique_ptr<Backend>> createBackend(const BackendKind &kind,
+                                               const data::Manifest &manifest,
+                                               const hal::DeviceKind &device,
+                                               hal::DeviceOptions options,
+                                               BackendRequest request);
 
 } // namespace fsdp::rt
 

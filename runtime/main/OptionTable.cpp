@@ -7,7 +7,8 @@
 
 #include "main/OptionTable.h"
 
-#include "core/data/Numbers.h"
+#include "data/Numbers.h"
+#include "registry/Registry.h"
 
 #include <algorithm>
 #include <cmath>
@@ -72,17 +73,9 @@ auto setInteger(T Options::*member, int64_t min, int64_t max) {
 }
 
 Status setBackend(Options &options, const std::string &value) {
-  if (value == "local")
-    options.backend = Options::BackendKind::Local;
-  else if (value == "mpi")
-    options.backend = Options::BackendKind::Mpi;
-  else if (value == "nccl")
-    return Status::failed("expected local or mpi: this runtime runs programs "
-                          "compiled for processors, nccl moves data between "
-                          "GPUs");
-  else
-    return Status::failed("expected local or mpi, got '" + value + "'");
-  return Status::ok();
+  Result<const BackendKind *> backend = findBackend(value);
+  options.backend = value;
+  return backend.status();
 }
 
 Status addScalar(Options &options, const std::string &name, double value) {
@@ -135,7 +128,7 @@ Status setLink(Options &options, const std::string &value) {
                           "5e-6, of at least 1 byte a second and less than an "
                           "hour, got '" +
                           value + "'");
-  options.link = Options::Link{*bandwidth, *latency};
+  options.link = LinkModel{*bandwidth, *latency};
   return Status::ok();
 }
 
@@ -164,16 +157,27 @@ OptionSpec ofTraining(OptionSpec spec) {
   return spec;
 }
 
+/// For the device, which checks it once it is known.
+auto setOfDevice(const char *name) {
+  return [=](Options &options, const std::string &value) {
+    options.deviceSettings[name] = value;
+    return Status::ok();
+  };
+}
+
 std::vector<OptionSpec> makeTable() {
   using O = Options;
   return {
       {"-n", "N", "ranks; default: as many as the program was compiled for",
        // The mesh and the host say what is too many.
        setInteger(&O::ranks, 1, std::numeric_limits<int>::max())},
-      {"--backend", "local|mpi",
+      {"--backend", backendNames(),
        "ranks are threads of this process, or processes under mpirun; default: "
        "mpi where mpirun, srun or torchrun started this process, else local",
        setBackend},
+      {"--device", deviceNames(),
+       "what runs the program; default: the first that can",
+       setText(&O::device)},
       {"--params", "FILE",
        "start from the parameters in a safetensors file, or in those of a "
        "model.safetensors.index.json",
@@ -234,14 +238,10 @@ std::vector<OptionSpec> makeTable() {
       {"--queue-threads", "auto|off|on",
        "whether each queue of a scheduled step has a thread; default: auto, "
        "not where every core computes and transfers only copy memory",
-       [](O &options, const std::string &value) {
-         return assign(options.queueThreads, parseQueueThreads(value));
-       }},
+       setOfDevice("queue-threads")},
       {"--blas", "auto|openblas|onednn",
        "library for matrix products; default: auto, onednn where it is there",
-       [](O &options, const std::string &value) {
-         return assign(options.blas, parseBlasKind(value));
-       }},
+       setOfDevice("blas")},
       {"--metrics", "FILE",
        "write one line of JSON per step; with --resume, go on after the lines "
        "of the steps up to the checkpoint's; where nothing is trained, after "

@@ -7,8 +7,9 @@
 
 #include "main/Options.h"
 
-#include "core/data/Names.h"
+#include "data/Names.h"
 #include "main/OptionTable.h"
+#include "registry/Registry.h"
 
 #include <algorithm>
 #include <limits>
@@ -151,8 +152,13 @@ Status checkTogether(const Options &options,
   if (Status s = needs(!options.saveOutputs.empty(), "--save-outputs",
                        evaluates, "--eval-data SOURCE"))
     return s;
-  if (options.link && options.backend == Options::BackendKind::Mpi)
-    return Status::failed("--link: expected the local backend, got mpi");
+  if (options.link && !options.backend.empty() &&
+      options.backend !=
+          std::string(defaultBackend(/*isRankPerProcess=*/false).name))
+    return Status::failed(
+        "--link: expected the " +
+        std::string(defaultBackend(/*isRankPerProcess=*/false).name) +
+        " backend, got " + options.backend);
   return Status::ok();
 }
 
@@ -179,7 +185,11 @@ Result<Options> parseOptions(const std::vector<std::string> &arguments) {
   return options;
 }
 
-Status checkOptions(const Options &options, const data::Manifest &manifest) {
+Status checkOptions(const Options &options, const data::Manifest &manifest,
+                    const hal::DeviceKind &device) {
+  for (const auto &[name, value] : options.deviceSettings)
+    if (Status s = device.checkSetting(name, value))
+      return s.withContext("--" + name);
   int64_t world = manifest.worldSize();
   if (options.ranks && *options.ranks != world) {
     std::string mesh;

@@ -9,13 +9,14 @@
 #ifndef FSDP_RT_MAIN_OPTIONS_H
 #define FSDP_RT_MAIN_OPTIONS_H
 
-#include "core/Blas.h"
+#include "control/Backend.h"
 #include "core/Status.h"
-#include "core/TransferQueues.h"
-#include "core/data/Manifest.h"
-#include "core/data/TensorFiles.h"
+#include "data/Manifest.h"
+#include "data/TensorFiles.h"
+#include "hal/DeviceKind.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,13 +25,8 @@
 namespace fsdp::rt {
 
 struct Options {
-  enum class BackendKind { Auto, Local, Mpi };
-  struct Link {
-    double bytesPerSecond = 0, latencySeconds = 0;
-  };
-
   std::optional<int> ranks;
-  BackendKind backend = BackendKind::Auto;
+  std::string backend, device;  // empty: whatever fits
   std::string params;           // empty: not given, here and below
   std::optional<uint64_t> seed; // --init
   std::string resume;
@@ -44,15 +40,15 @@ struct Options {
   /// --lr, --clip-norm and --scalar, by the scalar's name.
   std::vector<std::pair<std::string, double>> scalars;
   std::optional<int> threads; // per rank
-  BlasKind blas = BlasKind::Auto;
-  QueueThreads queueThreads = QueueThreads::Auto;
+  /// --blas and --queue-threads: what DeviceOptions has.
+  std::map<std::string, std::string> deviceSettings;
   std::string metrics, trace, profile;
   std::string save;
   std::optional<int64_t> saveEvery, keep;
   int64_t logEvery = 1;
   bool stopOnNan = false, quiet = false;
   bool help = false, describe = false;
-  std::optional<Link> link;
+  std::optional<LinkModel> link;
 
   /// No training step is asked for, but an evaluation of the initial state.
   bool evaluatesOnly() const {
@@ -65,8 +61,10 @@ struct Options {
 /// another option. With --help or --describe nothing else need be given.
 Result<Options> parseOptions(const std::vector<std::string> &arguments);
 
-/// What the options ask of this program: ranks, scalars.
-Status checkOptions(const Options &options, const data::Manifest &manifest);
+/// What the options ask of this program, ranks and scalars, and of the device
+/// that is to run it.
+Status checkOptions(const Options &options, const data::Manifest &manifest,
+                    const hal::DeviceKind &device);
 
 /// The text of --help.
 std::string helpText(const std::string &program);

@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/Host.h"
-#include "core/data/Sha256.h"
+#include "data/Sha256.h"
 #include "fsdp-rt/memory.h"
 #include "main/Main.h"
 
+#include "data/Sharding.h"
 #include <algorithm>
 
 namespace fsdp::rt {
@@ -99,15 +100,6 @@ Result<data::Manifest> readArtifact(const fsdp_rt_artifact *artifact) {
   return manifest;
 }
 
-Status checkMachine(const data::Manifest &manifest) {
-  if (manifest.targetKind != "cpu")
-    return Status::failed("expected a program compiled for cpu, which is what "
-                          "this runtime runs, got " +
-                          manifest.targetKind);
-  return checkCpu(manifest.targetFeatures)
-      .withContext("this program was compiled for " + manifest.targetCpu);
-}
-
 Result<int> chooseThreads(const data::Manifest &manifest, int asked,
                           int ranksOnHost, int cores) {
   // Each takes memory, and waits for its turn.
@@ -135,12 +127,27 @@ Result<int> chooseThreads(const data::Manifest &manifest, int asked,
   return static_cast<int>(std::min<int64_t>(threads, most));
 }
 
-int busyThreads(const data::Manifest &manifest, QueueThreads wish, bool hasLink,
-                int ranksOnHost, int threads) {
-  bool haveThreads = decideQueueThreads(wish, hasLink, ranksOnHost, threads) ==
-                     QueueThreads::On;
-  return threads +
-         (haveThreads ? static_cast<int>(manifest.allQueues().size()) : 0);
+hal::Layout layoutOf(const data::Manifest &manifest, int rank) {
+  hal::Layout layout;
+  layout.memory = {manifest.arenaBytes, manifest.hostBytes};
+  layout.scratchBytes = manifest.scratchBytes;
+  layout.groups = data::groupRanks(manifest, rank);
+  layout.events = manifest.mostEvents();
+  layout.queues = manifest.allQueues();
+  return layout;
+}
+
+Result<std::unique_ptr<Backend>> createBackend(const BackendKind &kind,
+                                               const data::Manifest &manifest,
+                                               const hal::DeviceKind &device,
+                                               hal::DeviceOptions options,
+                                               BackendRequest request) {
+  request.ranks = static_cast<int>(manifest.worldSize());
+  options.layout = layoutOf(manifest, /*rank=*/0);
+  request.countBusyThreads = [&](bool hasLink, int ranksOnHost) {
+    return device.countBusyThreads(options, hasLink, ranksOnHost);
+  };
+  return kind.create(request);
 }
 
 } // namespace fsdp::rt

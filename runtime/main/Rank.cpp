@@ -7,10 +7,12 @@
 
 #include "main/Rank.h"
 
-#include "core/data/Elements.h"
-#include "core/data/Initialize.h"
-#include "core/data/Parameters.h"
-#include "core/data/Sharding.h"
+#include "main/Main.h"
+
+#include "data/Elements.h"
+#include "data/Initialize.h"
+#include "data/Parameters.h"
+#include "data/Sharding.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,30 +26,35 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
                                            const fsdp_rt_artifact &artifact,
                                            const Manifest &manifest,
                                            const RankOptions &options) {
-  ContextOptions wanted;
-  wanted.arenaBytes = manifest.arenaBytes;
-  wanted.hostBytes = manifest.hostBytes;
-  wanted.scratchBytes = manifest.scratchBytes;
-  wanted.threads = options.threads;
-  wanted.groups = groupRanks(manifest, host.rank());
-  wanted.events = manifest.mostEvents();
-  wanted.queues = manifest.allQueues();
-  wanted.blas = options.blas;
-  wanted.queueThreads = options.queueThreads;
+  ExecutorOptions wanted;
+  wanted.layout = layoutOf(manifest, host.rank());
   wanted.profile = options.profile;
   wanted.traceEvents = options.traceEvents;
-  Result<std::unique_ptr<Context>> context = Context::create(host, wanted);
-  if (!context.isOk())
-    return context.status();
-  return std::unique_ptr<Rank>(new Rank(host, ranks, artifact, manifest,
-                                        std::move(*context), options.threads));
+  Result<std::unique_ptr<hal::Device>> device = options.device->create(
+      host, {wanted.layout, options.threads, options.settings});
+  if (!device.isOk())
+    return device.status();
+  Result<std::unique_ptr<Executor>> executor =
+      Executor::create(host, std::move(*device), wanted);
+  if (!executor.isOk())
+    return executor.status();
+  std::unique_ptr<Rank> rank(
+      new Rank(host, ranks, manifest, std::move(*executor), options.threads));
+  for (uint32_t i = 0; i < artifact.program_count; ++i) {
+    Result<std::unique_ptr<hal::Executable>> program =
+        rank->executor_->load(artifact.programs[i]);
+    if (!program.isOk())
+      return program.status().withContext(std::string("program '") +
+                                          artifact.programs[i].name + "'");
+    rank->programs_.push_back(std::move(*program));
+  }
+  return rank;
 }
 
-Rank::Rank(World &host, Consensus &ranks, const fsdp_rt_artifact &artifact,
-           const Manifest &manifest, std::unique_ptr<Context> context,
-           int threads)
-    : host_(host), ranks_(ranks), artifact_(artifact), manifest_(manifest),
-      context_(std::move(context)), threads_(threads) {
+Rank::Rank(World &host, Consensus &ranks, const Manifest &manifest,
+           std::unique_ptr<Executor> executor, int threads)
+    : host_(host), ranks_(ranks), manifest_(manifest),
+      executor_(std::move(executor)), threads_(threads) {
   for (const Program &program : manifest.programs) {
     std::vector<double> &scalars = scalars_.emplace_back();
     for (const Scalar &scalar : program.scalars)
@@ -89,14 +96,14 @@ Status Rank::run(size_t program) {
             device().upload(scalar.offset, value, dtypeSize(scalar.dtype)))
       return s;
   }
-  const fsdp_rt_program &code = artifact_.programs[program];
+  hal::Executable &code = *programs_[program];
   if (running.kind == Program::Kind::Eval)
-    return context_->run(code);
+    return executor_->run(code);
   const Scalar *accumulated = running.findScalar(Manifest::accumulated);
   bool isFirst = !accumulated ||
                  scalars_[program][accumulated - running.scalars.data()] == 0;
-  return context_->step(code, isFirst,
-                        running.kind != Program::Kind::Accumulate);
+  return executor_->step(code, isFirst,
+                         running.kind != Program::Kind::Accumulate);
 }
 
 Status Rank::load(const Output &output, double &number) {

@@ -9,14 +9,16 @@
 #ifndef FSDP_RT_MAIN_RANK_H
 #define FSDP_RT_MAIN_RANK_H
 
-#include "core/Context.h"
-#include "core/data/Checkpoint.h"
-#include "core/data/Consensus.h"
-#include "core/data/Manifest.h"
-#include "core/data/StateMemory.h"
-#include "core/data/TensorFiles.h"
+#include "control/Consensus.h"
+#include "data/Checkpoint.h"
+#include "data/Manifest.h"
+#include "data/StateMemory.h"
+#include "data/TensorFiles.h"
+#include "hal/DeviceKind.h"
+#include "program/Executor.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,9 +26,10 @@
 namespace fsdp::rt {
 
 struct RankOptions {
+  const hal::DeviceKind *device = nullptr;
+  /// hal::DeviceOptions.
   int threads = 1;
-  BlasKind blas = BlasKind::Auto;
-  QueueThreads queueThreads = QueueThreads::Auto;
+  std::map<std::string, std::string> settings;
   bool profile = false;
   int64_t traceEvents = 0;
 };
@@ -36,9 +39,10 @@ struct RankOptions {
 class Rank {
 public:
   /// Collective. All but `options` must outlive the rank.
-  static Result<std::unique_ptr<Rank>>
-  create(World &host, data::Consensus &ranks, const fsdp_rt_artifact &artifact,
-         const data::Manifest &manifest, const RankOptions &options);
+  static Result<std::unique_ptr<Rank>> create(World &host, Consensus &ranks,
+                                              const fsdp_rt_artifact &artifact,
+                                              const data::Manifest &manifest,
+                                              const RankOptions &options);
 
   /// Each gives this rank its initial state. Collective in that a failure of
   /// one rank fails all, with the same status.
@@ -72,27 +76,27 @@ public:
 
   int number() const { return host_.rank(); }
   /// The device's memory, and both.
-  hal::Memory &device() { return context_->deviceMemory(); }
+  hal::Memory &device() { return executor_->device().memory(FSDP_RT_DEVICE); }
   data::StateMemory memory() {
-    return {&context_->deviceMemory(), &context_->hostMemory()};
+    return {&device(), &executor_->device().memory(FSDP_RT_HOST)};
   }
   /// What the message of a failing check of the next step adds.
   void setCheckNote(std::string note) {
-    context_->setCheckNote(std::move(note));
+    executor_->setCheckNote(std::move(note));
   }
-  data::Consensus &ranks() { return ranks_; }
+  Consensus &ranks() { return ranks_; }
   const data::Manifest &manifest() const { return manifest_; }
-  const Context &context() const { return *context_; }
+  const Executor &executor() const { return *executor_; }
 
 private:
-  Rank(World &host, data::Consensus &ranks, const fsdp_rt_artifact &artifact,
-       const data::Manifest &manifest, std::unique_ptr<Context> context,
-       int threads);
+  Rank(World &host, Consensus &ranks, const data::Manifest &manifest,
+       std::unique_ptr<Executor> executor, int threads);
   World &host_;
-  data::Consensus &ranks_;
-  const fsdp_rt_artifact &artifact_;
+  Consensus &ranks_;
   const data::Manifest &manifest_;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<Executor> executor_;
+  /// By program; they end before the device.
+  std::vector<std::unique_ptr<hal::Executable>> programs_;
   int threads_;
   std::vector<std::vector<double>> scalars_; // by program
 };

@@ -92,11 +92,10 @@ Status RankTeam::serve(World &host, const fsdp_rt_artifact &artifact,
                        const RankOptions &options) {
   std::vector<int> everyone(host.size());
   std::iota(everyone.begin(), everyone.end(), 0);
-  Result<std::unique_ptr<Communicator>> world =
-      host.createCommunicator(everyone);
+  Result<std::unique_ptr<hal::HostChannel>> world = host.openChannel(everyone);
   if (!world.isOk())
     return world.status();
-  data::Consensus ranks(**world);
+  Consensus ranks(**world);
   if (Status s = ranks.agreeOn({programSetting(manifest)}))
     return s;
   Result<std::unique_ptr<Rank>> rank =

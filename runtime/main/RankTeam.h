@@ -9,7 +9,7 @@
 #ifndef FSDP_RT_MAIN_RANKTEAM_H
 #define FSDP_RT_MAIN_RANKTEAM_H
 
-#include "core/Backend.h"
+#include "control/Backend.h"
 #include "main/Rank.h"
 
 #include <condition_variable>

@@ -8,8 +8,8 @@
 #include "main/Reports.h"
 
 #include "core/Printable.h"
-#include "core/data/File.h"
-#include "core/data/Metrics.h"
+#include "data/File.h"
+#include "data/Metrics.h"
 #include "trace/Trace.h"
 
 #include <algorithm>
@@ -135,13 +135,13 @@ bool Reports::isUnread() const {
   return isFirst() && run_.endsWithOutput && console_->isUnread();
 }
 
-Status Reports::writeRecords(const Context &context) const {
+Status Reports::writeRecords(const Executor &executor) const {
   if (!options_.profile.empty() && isFirst())
-    if (Status s = writeProfile(options_.profile, rank_, context))
+    if (Status s = writeProfile(options_.profile, rank_, executor))
       return s.withContext("--profile");
   if (options_.trace.empty())
     return Status::ok();
-  const Recorder &recorder = context.recorder();
+  const Recorder &recorder = executor.recorder();
   if (recorder.droppedEvents() > 0)
     tell({"--trace: only the first " + std::to_string(traceCapacity(options_)) +
           " calls of each rank were kept, " +

@@ -8,11 +8,11 @@
 #ifndef FSDP_RT_MAIN_REPORTS_H
 #define FSDP_RT_MAIN_REPORTS_H
 
-#include "core/Context.h"
-#include "core/data/DirectoryClaim.h"
-#include "core/data/MetricsLog.h"
+#include "data/DirectoryClaim.h"
+#include "data/MetricsLog.h"
 #include "main/Console.h"
 #include "main/Training.h"
+#include "program/Executor.h"
 
 #include <cstdint>
 #include <memory>
@@ -55,7 +55,7 @@ public:
   bool isUnread() const;
 
   /// Writes profile and trace.
-  Status writeRecords(const Context &context) const;
+  Status writeRecords(const Executor &executor) const;
   /// Refuses where lines of --metrics were lost.
   Status checkMetrics() const;
   /// The console's last line.

@@ -7,15 +7,14 @@
 
 #include "main/Session.h"
 
-#include "backends/local/LocalBackend.h"
-#include "backends/mpi/MpiBackend.h"
 #include "core/Host.h"
-#include "core/data/Batches.h"
-#include "core/data/CheckpointFiles.h"
-#include "core/data/Elements.h"
-#include "core/data/File.h"
-#include "core/data/Names.h"
+#include "data/Batches.h"
+#include "data/CheckpointFiles.h"
+#include "data/Elements.h"
+#include "data/File.h"
+#include "data/Names.h"
 #include "main/Main.h"
+#include "registry/Registry.h"
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +33,9 @@ struct Ranks {
 };
 
 Result<Ranks> createRanks(const Manifest &manifest,
-                          const fsdp_session_options &options) {
+                          const fsdp_session_options &options,
+                          const hal::DeviceKind &device,
+                          const std::map<std::string, std::string> &settings) {
   auto world = static_cast<int>(manifest.worldSize());
   if (options.ranks != 0 && options.ranks != world)
     return Status::failed("expected " + std::to_string(world) +
@@ -44,7 +45,6 @@ Result<Ranks> createRanks(const Manifest &manifest,
   if (options.threads < 0)
     return Status::failed("expected at least 0 threads, got " +
                           std::to_string(options.threads));
-  std::string kind = options.backend ? options.backend : "local";
   Result<LaunchInfo> launch = detectLaunch(currentEnvironment());
   if (!options.backend && launch.isOk() && launch->size > 1)
     return Status::failed(
@@ -52,49 +52,57 @@ Result<Ranks> createRanks(const Manifest &manifest,
         " processes of " + launcherName(launch->launcher) + " (" +
         launch->variables +
         "), got none: \"mpi\", or \"local\" where each is to be all ranks");
-  Ranks ranks;
-  if (kind == "local") {
-    ranks.count = world;
-    Result<int> threads =
-        chooseThreads(manifest, options.threads, world, availableCores());
-    if (!threads.isOk())
-      return threads.status();
-    ranks.threads = *threads;
-    LocalBackendOptions wanted;
-    wanted.ranks = world;
-    wanted.threadsPerRank = busyThreads(
-        manifest, QueueThreads::Auto, /*hasLink=*/false, world, ranks.threads);
-    Result<std::unique_ptr<Backend>> backend = createLocalBackend(wanted);
-    if (!backend.isOk())
-      return backend.status();
-    ranks.backend = std::move(*backend);
-    return ranks;
+  const BackendKind *kind = &defaultBackend(/*isRankPerProcess=*/false);
+  if (options.backend) {
+    Result<const BackendKind *> found = findBackend(options.backend);
+    if (!found.isOk())
+      return found.status().withContext("backend");
+    kind = *found;
   }
-  if (kind != "mpi")
-    return Status::failed("expected backend local or mpi, got '" + kind + "'");
-  if (!launch.isOk())
-    return launch.status();
-  if (launch->size != world)
-    return Status::failed("expected " + std::to_string(world) +
-                          " processes, the size of the mesh that the program "
-                          "was compiled for, got " +
-                          std::to_string(launch->size));
-  ranks.first = launch->rank;
-  Result<int> threads = chooseThreads(manifest, options.threads,
-                                      launch->localSize, availableCores());
+  BackendRequest request;
+  Ranks ranks;
+  ranks.count = world;
+  int ranksOnHost = world;
+  if (kind->isRankPerProcess) {
+    if (!launch.isOk())
+      return launch.status();
+    if (launch->size != world)
+      return Status::failed("expected " + std::to_string(world) +
+                            " processes, the size of the mesh that the program "
+                            "was compiled for, got " +
+                            std::to_string(launch->size));
+    request.launch = *launch;
+    ranks.first = launch->rank;
+    ranks.count = 1;
+    ranksOnHost = launch->localSize;
+  }
+  Result<int> threads =
+      chooseThreads(manifest, options.threads, ranksOnHost, availableCores());
   if (!threads.isOk())
     return threads.status();
   ranks.threads = *threads;
-  MpiBackendOptions wanted;
-  wanted.threadsPerRank =
-      busyThreads(manifest, QueueThreads::Auto,
-                  /*hasLink=*/launch->localSize < launch->size,
-                  launch->localSize, ranks.threads);
-  Result<std::unique_ptr<Backend>> backend = createMpiBackend(*launch, wanted);
+  hal::DeviceOptions wanted;
+  wanted.threads = ranks.threads;
+  wanted.settings = settings;
+  Result<std::unique_ptr<Backend>> backend =
+      createBackend(*kind, manifest, device, std::move(wanted), request);
   if (!backend.isOk())
     return backend.status();
   ranks.backend = std::move(*backend);
   return ranks;
+}
+
+/// The settings of the device that a session's options name.
+Result<std::map<std::string, std::string>>
+readSettings(const hal::DeviceKind &device,
+             const fsdp_session_options &options) {
+  std::map<std::string, std::string> settings;
+  if (options.blas)
+    settings["blas"] = options.blas;
+  for (const auto &[name, value] : settings)
+    if (Status s = device.checkSetting(name, value))
+      return s;
+  return settings;
 }
 
 } // namespace
@@ -106,20 +114,26 @@ Session::create(const fsdp_rt_artifact *artifact,
   Result<Manifest> manifest = readArtifact(artifact);
   if (!manifest.isOk())
     return manifest.status();
-  if (Status s = checkMachine(*manifest))
+  Result<const hal::DeviceKind *> device =
+      findDevice(options.device ? options.device : "", manifest->targetKind);
+  if (!device.isOk())
+    return device.status();
+  if (Status s =
+          (*device)->checkHost(manifest->targetCpu, manifest->targetFeatures))
     return s;
   session->manifest_ = std::move(*manifest);
-  RankOptions wanted;
-  if (options.blas) {
-    Result<BlasKind> blas = parseBlasKind(options.blas);
-    if (!blas.isOk())
-      return blas.status();
-    wanted.blas = *blas;
-  }
-  Result<Ranks> ranks = createRanks(session->manifest_, options);
+  Result<std::map<std::string, std::string>> settings =
+      readSettings(**device, options);
+  if (!settings.isOk())
+    return settings.status();
+  Result<Ranks> ranks =
+      createRanks(session->manifest_, options, **device, *settings);
   if (!ranks.isOk())
     return ranks.status();
+  RankOptions wanted;
+  wanted.device = *device;
   wanted.threads = ranks->threads;
+  wanted.settings = *settings;
   session->firstRank_ = ranks->first;
   session->rankCount_ = ranks->count;
   for (const Program &program : session->manifest_.programs) {

@@ -13,7 +13,7 @@
 #ifndef FSDP_RT_MAIN_SESSION_H
 #define FSDP_RT_MAIN_SESSION_H
 
-#include "core/data/Manifest.h"
+#include "data/Manifest.h"
 #include "fsdp-rt/fsdp-rt.h"
 #include "main/RankTeam.h"
 

@@ -7,11 +7,9 @@
 
 #include "main/SharedSettings.h"
 
-#include "core/data/Numbers.h"
+#include "data/Numbers.h"
 
 namespace fsdp::rt {
-
-using data::Setting;
 
 namespace {
 

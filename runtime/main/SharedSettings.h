@@ -31,8 +31,8 @@
 #ifndef FSDP_RT_MAIN_SHAREDSETTINGS_H
 #define FSDP_RT_MAIN_SHAREDSETTINGS_H
 
-#include "core/data/Consensus.h"
-#include "core/data/Manifest.h"
+#include "control/Consensus.h"
+#include "data/Manifest.h"
 #include "main/Options.h"
 
 #include <vector>
@@ -40,12 +40,12 @@
 namespace fsdp::rt {
 
 /// Which program a rank runs.
-data::Setting programSetting(const data::Manifest &manifest);
+Setting programSetting(const data::Manifest &manifest);
 
 /// The program and what the command line says of a run. What only its files
 /// tell, the kind of data and the step to go on from, is not among them.
-std::vector<data::Setting> sharedSettings(const Options &options,
-                                          const data::Manifest &manifest);
+std::vector<Setting> sharedSettings(const Options &options,
+                                    const data::Manifest &manifest);
 
 } // namespace fsdp::rt
 

@@ -7,9 +7,9 @@
 
 #include "main/Training.h"
 
-#include "core/data/BatchLoader.h"
-#include "core/data/Checkpoint.h"
-#include "core/data/Consensus.h"
+#include "control/Consensus.h"
+#include "data/BatchLoader.h"
+#include "data/Checkpoint.h"
 #include "main/Evaluation.h"
 #include "main/Interrupt.h"
 #include "main/Main.h"
@@ -78,7 +78,7 @@ private:
   const Manifest &manifest_;
   const Program &program_; // the one that trains
   Reports reports_;
-  std::unique_ptr<Communicator> world_;
+  std::unique_ptr<hal::HostChannel> world_;
   std::optional<Consensus> ranks_;
   std::optional<CheckpointInfo> resumed_;
   int64_t firstStep_ = 1, savedStep_ = 0;
@@ -100,8 +100,7 @@ private:
 Status Trainer::prepare() {
   std::vector<int> everyone(host_.size());
   std::iota(everyone.begin(), everyone.end(), 0);
-  Result<std::unique_ptr<Communicator>> world =
-      host_.createCommunicator(everyone);
+  Result<std::unique_ptr<hal::HostChannel>> world = host_.openChannel(everyone);
   if (!world.isOk())
     return world.status();
   world_ = std::move(*world);
@@ -111,7 +110,8 @@ Status Trainer::prepare() {
   if (Status s = ranks_->agreeOn(sharedSettings(options_, manifest_)))
     return s;
   // On every rank: hosts of one job may differ.
-  if (Status s = ranks_->agree(checkMachine(manifest_)))
+  if (Status s = ranks_->agree(
+          run_.device.checkHost(manifest_.targetCpu, manifest_.targetFeatures)))
     return s;
   if (Status s = ranks_->agree(findStart()))
     return s;
@@ -216,9 +216,9 @@ Status Trainer::openSaves() {
 
 Status Trainer::createRank() {
   RankOptions wanted;
+  wanted.device = &run_.device;
   wanted.threads = run_.threadsPerRank;
-  wanted.blas = options_.blas;
-  wanted.queueThreads = options_.queueThreads;
+  wanted.settings = options_.deviceSettings;
   wanted.profile = !options_.profile.empty() && isFirst();
   wanted.traceEvents = traceCapacity(options_);
   Result<std::unique_ptr<Rank>> rank =
@@ -451,7 +451,7 @@ Status Trainer::evaluateOnly() {
 
 void Trainer::report(int64_t step, double seconds) {
   reports_.step(step, loss_, gradNorm_, seconds,
-                rank_->context().counters().lastStep);
+                rank_->executor().counters().lastStep);
   bool isSkipped = manifest_.skipsNonfinite && !std::isfinite(gradNorm_);
   skipped_ += isSkipped;
   if (!nonfinite_.empty() && !options_.stopOnNan)
@@ -543,7 +543,7 @@ Status Trainer::finish(Status end) {
     reports_.tell({std::to_string(skipped_) +
                    " steps had a gradient that was not "
                    "finite: their updates were skipped"});
-  Status records = reports_.writeRecords(rank_->context());
+  Status records = reports_.writeRecords(rank_->executor());
   if (isUnread_ && !unsaved_)
     run_.record.setUnread();
   if (end && unsaved_)

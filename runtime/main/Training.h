@@ -9,9 +9,9 @@
 #ifndef FSDP_RT_MAIN_TRAINING_H
 #define FSDP_RT_MAIN_TRAINING_H
 
-#include "core/Backend.h"
+#include "control/Backend.h"
 #include "core/Status.h"
-#include "core/data/Manifest.h"
+#include "data/Manifest.h"
 #include "fsdp-rt/abi.h"
 #include "main/Options.h"
 
@@ -46,6 +46,7 @@ struct TrainingRun {
   const fsdp_rt_artifact &artifact;
   const data::Manifest &manifest;
   const Options &options;
+  const hal::DeviceKind &device;
   int threadsPerRank;
   int ranksPerProcess;
   /// Whether standard output is a terminal.

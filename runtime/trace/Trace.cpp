@@ -8,9 +8,10 @@
 #include "trace/Trace.h"
 
 #include "core/Dtype.h"
-#include "core/TransferQueues.h"
-#include "core/data/File.h"
+#include "data/File.h"
 #include "fsdp-rt/abi.h"
+#include "hal/Layout.h"
+#include "hal/Transfers.h"
 
 #include <algorithm>
 #include <cctype>
@@ -353,8 +354,8 @@ Status writeTrace(const std::string &path, const TraceHeader &header,
   return data::replaceFile(path, dump(trace));
 }
 
-Status writeProfile(const std::string &path, int rank, const Context &context) {
-  std::vector<ProfileRow> rows = context.profile();
+Status writeProfile(const std::string &path, int rank, const Executor &executor) {
+  std::vector<ProfileRow> rows = executor.profile();
   std::sort(rows.begin(), rows.end(),
             [](const ProfileRow &a, const ProfileRow &b) {
               return std::make_pair(-a.nanoseconds, a.name) <
@@ -372,7 +373,7 @@ Status writeProfile(const std::string &path, int rank, const Context &context) {
                      {"flops", row.flops},
                      {"gb_per_s", perSecond(row.bytes, row.nanoseconds)},
                      {"gflops_per_s", perSecond(row.flops, row.nanoseconds)}});
-  const Counters &counters = context.counters();
+  const Counters &counters = executor.counters();
   Json groups = Json::array();
   for (size_t g = 0; g < counters.groups.size(); ++g)
     for (int k = 0; k < numTransferKinds; ++k)
@@ -381,19 +382,21 @@ Status writeProfile(const std::string &path, int rank, const Context &context) {
                           {"kind", transferName(k)},
                           {"calls", counters.groups[g][k].calls},
                           {"bytes", counters.groups[g][k].bytes}});
+  hal::DeviceFacts facts = executor.device().facts();
   Json profile = {{"rank", rank},
                   {"steps", counters.steps},
-                  {"blas", context.blas().name()},
-                  {"threads", context.threads()},
+                  {"device", facts.name},
+                  {"blas", facts.products},
+                  {"threads", facts.threads},
                   {"times", timesOf(counters.allSteps)},
                   {"traffic", std::move(groups)},
                   {"host_copies",
                    {{"offload", counterOf(counters.offloads)},
                     {"reload", counterOf(counters.reloads)}}},
-                  {"arena_bytes", context.arenaBytes()},
-                  {"host_bytes", context.hostBytes()},
+                  {"arena_bytes", executor.layout().memory.device},
+                  {"host_bytes", executor.layout().memory.host},
                   {"calls", std::move(calls)},
-                  {"products", productsOf(context.recorder().sites())}};
+                  {"products", productsOf(executor.recorder().sites())}};
   return data::replaceFile(path, dump(profile));
 }
 

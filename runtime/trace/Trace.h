@@ -8,9 +8,9 @@
 #ifndef FSDP_RT_TRACE_TRACE_H
 #define FSDP_RT_TRACE_TRACE_H
 
-#include "core/Context.h"
 #include "core/Status.h"
-#include "core/data/Manifest.h"
+#include "data/Manifest.h"
+#include "program/Executor.h"
 
 #include <optional>
 #include <string>
@@ -48,7 +48,7 @@ Status writeTrace(const std::string &path, const TraceHeader &header,
 /// object per name, the most expensive first, with calls, nanoseconds (in all,
 /// and of an undisturbed step), bytes, flops, GB/s and GFLOP/s; then every
 /// matrix product with its shape and place. Written as data::replaceFile does.
-Status writeProfile(const std::string &path, int rank, const Context &context);
+Status writeProfile(const std::string &path, int rank, const Executor &context);
 
 } // namespace fsdp::rt
 

@@ -7,8 +7,8 @@
 
 #include "Backends.h"
 
-#include "backends/local/LocalBackend.h"
-#include "backends/mpi/MpiBackend.h"
+#include "channels/local/LocalBackend.h"
+#include "channels/mpi/MpiBackend.h"
 
 #include <cstdlib>
 #include <numeric>

@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_CONFORMANCE_BACKENDS_H
 #define FSDP_TEST_CONFORMANCE_BACKENDS_H
 
-#include "core/Backend.h"
+#include "control/Backend.h"
 
 #include <functional>
 #include <memory>

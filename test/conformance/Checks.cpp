@@ -11,9 +11,9 @@
 
 namespace fsdp::test {
 
-using rt::Communicator;
 using rt::Dtype;
 using rt::Status;
+using rt::hal::HostChannel;
 
 namespace {
 
@@ -24,7 +24,7 @@ uint64_t seedOf(uint64_t seed, int rank) {
   return seed * 1000003 + static_cast<uint64_t>(rank);
 }
 
-std::vector<Bytes> sourcesOf(const Communicator &group, Dtype dtype,
+std::vector<Bytes> sourcesOf(const HostChannel &group, Dtype dtype,
                              int64_t count, uint64_t seed) {
   std::vector<Bytes> sources;
   for (int rank = 0; rank < group.size(); ++rank)
@@ -63,7 +63,7 @@ private:
   int64_t size_;
 };
 
-std::string describe(const char *kind, const Communicator &group, Dtype dtype,
+std::string describe(const char *kind, const HostChannel &group, Dtype dtype,
                      int64_t count, bool inPlace) {
   return std::string(kind) + " of " + std::to_string(count) + " " +
          nameOf(dtype) + (inPlace ? " in place" : "") + " on rank " +
@@ -72,7 +72,7 @@ std::string describe(const char *kind, const Communicator &group, Dtype dtype,
 
 } // namespace
 
-Status checkAllGather(Communicator &group, int64_t bytes, bool inPlace,
+Status checkAllGather(HostChannel &group, int64_t bytes, bool inPlace,
                       uint64_t seed) {
   std::vector<Bytes> sources = sourcesOf(group, FSDP_RT_U8, bytes, seed);
   Guarded dst(bytes * group.size()), src(bytes);
@@ -90,7 +90,7 @@ Status checkAllGather(Communicator &group, int64_t bytes, bool inPlace,
   return Status::ok();
 }
 
-Status checkReduceScatter(Communicator &group, Dtype dtype, int64_t count,
+Status checkReduceScatter(HostChannel &group, Dtype dtype, int64_t count,
                           int64_t divisor, bool inPlace, uint64_t seed) {
   std::vector<Bytes> sources =
       sourcesOf(group, dtype, count * group.size(), seed);
@@ -109,7 +109,7 @@ Status checkReduceScatter(Communicator &group, Dtype dtype, int64_t count,
   return dst.compare(what, 0, expected);
 }
 
-Status checkAllReduce(Communicator &group, Dtype dtype, int64_t count,
+Status checkAllReduce(HostChannel &group, Dtype dtype, int64_t count,
                       int64_t divisor, bool inPlace, uint64_t seed) {
   std::vector<Bytes> sources = sourcesOf(group, dtype, count, seed);
   int64_t bytes = count * sizeOf(dtype);
@@ -127,8 +127,8 @@ Status checkAllReduce(Communicator &group, Dtype dtype, int64_t count,
   return result;
 }
 
-Status checkBroadcast(Communicator &group, int64_t bytes, int root,
-                      bool inPlace, uint64_t seed) {
+Status checkBroadcast(HostChannel &group, int64_t bytes, int root, bool inPlace,
+                      uint64_t seed) {
   Bytes content = randomElements(FSDP_RT_U8, bytes, seed);
   Guarded src(bytes), dst(bytes);
   Guarded &out = inPlace ? src : dst;
@@ -142,7 +142,7 @@ Status checkBroadcast(Communicator &group, int64_t bytes, int root,
   return result;
 }
 
-Status checkRandom(Communicator &group, Random &random) {
+Status checkRandom(HostChannel &group, Random &random) {
   const std::vector<fsdp_rt_dtype> &types = numberTypes();
   int64_t kind = random.below(5);
   bool isLarge = random.below(8) == 0;

@@ -15,25 +15,25 @@
 #define FSDP_TEST_CONFORMANCE_CHECKS_H
 
 #include "Reference.h"
-#include "core/Backend.h"
+#include "control/Backend.h"
 
 #include <cstdint>
 
 namespace fsdp::test {
 
-rt::Status checkAllGather(rt::Communicator &group, int64_t bytes, bool inPlace,
-                          uint64_t seed);
-rt::Status checkReduceScatter(rt::Communicator &group, rt::Dtype dtype,
+rt::Status checkAllGather(rt::hal::HostChannel &group, int64_t bytes,
+                          bool inPlace, uint64_t seed);
+rt::Status checkReduceScatter(rt::hal::HostChannel &group, rt::Dtype dtype,
                               int64_t count, int64_t divisor, bool inPlace,
                               uint64_t seed);
-rt::Status checkAllReduce(rt::Communicator &group, rt::Dtype dtype,
+rt::Status checkAllReduce(rt::hal::HostChannel &group, rt::Dtype dtype,
                           int64_t count, int64_t divisor, bool inPlace,
                           uint64_t seed);
-rt::Status checkBroadcast(rt::Communicator &group, int64_t bytes, int root,
+rt::Status checkBroadcast(rt::hal::HostChannel &group, int64_t bytes, int root,
                           bool inPlace, uint64_t seed);
 
 /// A random one of the above.
-rt::Status checkRandom(rt::Communicator &group, Random &random);
+rt::Status checkRandom(rt::hal::HostChannel &group, Random &random);
 
 } // namespace fsdp::test
 

@@ -19,11 +19,11 @@
 namespace fsdp::test {
 namespace {
 
-using rt::Communicator;
 using rt::Dtype;
 using rt::Result;
 using rt::Status;
 using rt::World;
+using rt::hal::HostChannel;
 
 class Conformance : public testing::TestWithParam<BackendCase> {
 protected:
@@ -32,9 +32,9 @@ protected:
     EXPECT_TRUE(status.isOk()) << status.message();
   }
   /// With a communicator over all ranks.
-  void runOnAll(const std::function<Status(World &, Communicator &)> &body) {
+  void runOnAll(const std::function<Status(World &, HostChannel &)> &body) {
     run([&](World &world) -> Status {
-      auto group = world.createCommunicator(allRanks(world));
+      auto group = world.openChannel(allRanks(world));
       if (!group.isOk())
         return group.status();
       return body(world, **group);
@@ -63,7 +63,7 @@ TEST_P(Conformance, WorldSaysWhoIsWho) {
 }
 
 TEST_P(Conformance, AllGather) {
-  runOnAll([](World &, Communicator &group) {
+  runOnAll([](World &, HostChannel &group) {
     for (int64_t bytes : sizes)
       for (bool inPlace : {false, true})
         if (Status s = checkAllGather(group, bytes, inPlace, uint64_t(bytes)))
@@ -73,7 +73,7 @@ TEST_P(Conformance, AllGather) {
 }
 
 TEST_P(Conformance, ReduceScatterOfEveryType) {
-  runOnAll([](World &, Communicator &group) {
+  runOnAll([](World &, HostChannel &group) {
     for (fsdp_rt_dtype dtype : numberTypes())
       for (int64_t count : {0, 1, 2, 65, 301})
         for (int64_t divisor : {1, group.size(), 7})
@@ -86,7 +86,7 @@ TEST_P(Conformance, ReduceScatterOfEveryType) {
 }
 
 TEST_P(Conformance, ReduceScatterOfEverySize) {
-  runOnAll([](World &, Communicator &group) {
+  runOnAll([](World &, HostChannel &group) {
     for (int64_t count : sizes)
       if (Status s = checkReduceScatter(group, FSDP_RT_F32, count, 1, false, 7))
         return s;
@@ -95,7 +95,7 @@ TEST_P(Conformance, ReduceScatterOfEverySize) {
 }
 
 TEST_P(Conformance, AllReduceOfEveryType) {
-  runOnAll([](World &, Communicator &group) {
+  runOnAll([](World &, HostChannel &group) {
     for (fsdp_rt_dtype dtype : numberTypes())
       for (int64_t count : {0, 1, 2, 65, 301})
         for (int64_t divisor : {1, group.size(), 7})
@@ -108,7 +108,7 @@ TEST_P(Conformance, AllReduceOfEveryType) {
 }
 
 TEST_P(Conformance, AllReduceOfEverySize) {
-  runOnAll([](World &, Communicator &group) {
+  runOnAll([](World &, HostChannel &group) {
     for (int64_t count : sizes)
       for (bool inPlace : {false, true})
         if (Status s = checkAllReduce(group, FSDP_RT_F32, count, 1, inPlace, 7))
@@ -118,7 +118,7 @@ TEST_P(Conformance, AllReduceOfEverySize) {
 }
 
 TEST_P(Conformance, BroadcastFromEveryRoot) {
-  runOnAll([](World &, Communicator &group) {
+  runOnAll([](World &, HostChannel &group) {
     for (int root = 0; root < group.size(); ++root)
       for (int64_t bytes : sizes)
         for (bool inPlace : {false, true})
@@ -130,7 +130,7 @@ TEST_P(Conformance, BroadcastFromEveryRoot) {
 }
 
 TEST_P(Conformance, NansAndInfinitiesStay) {
-  runOnAll([](World &, Communicator &group) -> Status {
+  runOnAll([](World &, HostChannel &group) -> Status {
     float infinity = std::numeric_limits<float>::infinity();
     float values[2] = {group.rank() == 0 ? infinity : 1.0f,
                        group.rank() == group.size() - 1 ? NAN : 1.0f};
@@ -152,7 +152,7 @@ TEST_P(Conformance, NansAndInfinitiesStay) {
 
 TEST_P(Conformance, BarrierWaitsForAll) {
   // Everybody's last broadcast arrives although nobody waits for it.
-  runOnAll([](World &, Communicator &group) {
+  runOnAll([](World &, HostChannel &group) {
     for (int i = 0; i < 50; ++i) {
       if (Status s = group.barrier())
         return s;
@@ -169,8 +169,8 @@ TEST_P(Conformance, RowsAndColumnsOfMeshes) {
     for (int columns = 1; columns <= world.size(); ++columns) {
       if (world.size() % columns != 0)
         continue;
-      auto row = world.createCommunicator(rowOf(world, columns));
-      auto column = world.createCommunicator(columnOf(world, columns));
+      auto row = world.openChannel(rowOf(world, columns));
+      auto column = world.openChannel(columnOf(world, columns));
       if (!row.isOk() || !column.isOk())
         return row.isOk() ? column.status() : row.status();
       if ((*row)->size() != columns ||
@@ -204,8 +204,8 @@ TEST_P(Conformance, HybridStepGivesTheMeanOfAll) {
     for (int columns = 1; columns <= world.size(); ++columns) {
       if (world.size() % columns != 0)
         continue;
-      auto row = world.createCommunicator(rowOf(world, columns));
-      auto column = world.createCommunicator(columnOf(world, columns));
+      auto row = world.openChannel(rowOf(world, columns));
+      auto column = world.openChannel(columnOf(world, columns));
       if (!row.isOk() || !column.isOk())
         return row.isOk() ? column.status() : row.status();
       constexpr int64_t count = 37;
@@ -238,8 +238,8 @@ TEST_P(Conformance, GroupsOfSomeRanks) {
     std::vector<int> alike;
     for (int r = world.rank() % 2; r < world.size(); r += 2)
       alike.push_back(r);
-    auto some = world.createCommunicator(alike);
-    auto alone = world.createCommunicator({world.rank()});
+    auto some = world.openChannel(alike);
+    auto alone = world.openChannel({world.rank()});
     if (!some.isOk() || !alone.isOk())
       return some.isOk() ? alone.status() : some.status();
     Random random(3 + uint64_t(world.rank() % 2));
@@ -254,13 +254,13 @@ TEST_P(Conformance, GroupsOfSomeRanks) {
 }
 
 TEST_P(Conformance, MessagesBeyondAllLimits) {
-  runOnAll([](World &, Communicator &group) -> Status {
+  runOnAll([](World &, HostChannel &group) -> Status {
     int64_t bytes = largeBytes();
     if (Status s = checkAllGather(group, bytes, false, 1))
       return s;
     return checkBroadcast(group, bytes, group.size() - 1, true, 2);
   });
-  runOnAll([](World &, Communicator &group) -> Status {
+  runOnAll([](World &, HostChannel &group) -> Status {
     int64_t count = largeBytes() / int64_t(sizeof(float));
     // Whole numbers: exact in every order, so that a plain sum is enough.
     std::vector<float> src(size_t(count * group.size())), dst(src.size());
@@ -288,7 +288,7 @@ TEST_P(Conformance, MessagesBeyondAllLimits) {
 }
 
 TEST_P(Conformance, ManySmallCalls) {
-  runOnAll([](World &, Communicator &group) -> Status {
+  runOnAll([](World &, HostChannel &group) -> Status {
     int64_t total = 0;
     for (int64_t i = 0; i < 500; ++i) {
       int64_t value = i + group.rank();
@@ -309,9 +309,9 @@ TEST_P(Conformance, RandomOrderAcrossGroups) {
     for (int columns = 1; columns <= world.size(); ++columns)
       if (world.size() % columns == 0)
         columnCounts.push_back(columns);
-    std::vector<std::unique_ptr<Communicator>> groups;
+    std::vector<std::unique_ptr<HostChannel>> groups;
     for (int columns : columnCounts) {
-      auto row = world.createCommunicator(rowOf(world, columns));
+      auto row = world.openChannel(rowOf(world, columns));
       if (!row.isOk())
         return row.status();
       groups.push_back(std::move(*row));
@@ -330,8 +330,8 @@ TEST_P(Conformance, RandomOrderAcrossGroups) {
 
 TEST_P(Conformance, GroupsOfTheSameRanksAreApart) {
   run([](World &world) -> Status {
-    auto first = world.createCommunicator(allRanks(world));
-    auto second = world.createCommunicator(allRanks(world));
+    auto first = world.openChannel(allRanks(world));
+    auto second = world.openChannel(allRanks(world));
     if (!first.isOk() || !second.isOk())
       return first.isOk() ? second.status() : first.status();
     Random random(5);
@@ -344,7 +344,7 @@ TEST_P(Conformance, GroupsOfTheSameRanksAreApart) {
 
 /// Hashes of everything that one rank receives in a long random sequence.
 Status hashSequence(World &world, uint64_t &hash) {
-  auto group = world.createCommunicator(allRanks(world));
+  auto group = world.openChannel(allRanks(world));
   if (!group.isOk())
     return group.status();
   Bytes all;
@@ -372,7 +372,7 @@ TEST_P(Conformance, ManyCommunicatorsInARunAndInTheNext) {
   for (uint64_t seed : {1, 2})
     run([&](World &world) -> Status {
       for (int i = 0; i < 100; ++i) {
-        auto made = world.createCommunicator(allRanks(world));
+        auto made = world.openChannel(allRanks(world));
         if (!made.isOk())
           return made.status();
         if (Status s = checkAllReduce(**made, FSDP_RT_I32, 5, 1, false, seed))
@@ -401,7 +401,7 @@ TEST_P(Conformance, BitsAreThoseOfTheLocalBackendTwentyTimes) {
 }
 
 TEST_P(Conformance, WaitingIsCounted) {
-  runOnAll([](World &, Communicator &group) -> Status {
+  runOnAll([](World &, HostChannel &group) -> Status {
     int64_t before = group.waitNanoseconds();
     if (before < 0)
       return Status::failed("negative");
@@ -417,7 +417,7 @@ TEST_P(Conformance, RefusesWhatHasNoMeaning) {
   run([](World &world) -> Status {
     int rank = world.rank(), size = world.size();
     auto refuses = [&](const std::vector<int> &ranks, const char *what) {
-      auto group = world.createCommunicator(ranks);
+      auto group = world.openChannel(ranks);
       EXPECT_FALSE(group.isOk());
       EXPECT_NE(group.status().message().find(what), std::string::npos)
           << group.status().message();
@@ -429,7 +429,7 @@ TEST_P(Conformance, RefusesWhatHasNoMeaning) {
     if (size > 1)
       refuses({(rank + 1) % size}, "among its own");
 
-    auto group = world.createCommunicator(allRanks(world));
+    auto group = world.openChannel(allRanks(world));
     if (!group.isOk())
       return group.status();
     float value = 0;

@@ -4,28 +4,147 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// A step of a test is a function that makes calls. It is recorded, as every
+// program is, and run once: descriptors must outlive the step, and what is to
+// happen between two calls when it runs is a call itself, compute().
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H
 #define FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H
 
-#include "core/Context.h"
+#include "devices/cpu/CpuDevice.h"
+#include "hal/Transfers.h"
+#include "program/Executor.h"
 
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 namespace fsdp::test {
 
 using Step = std::function<int32_t(fsdp_rt_context *)>;
 
-/// Runs @step as a compiled program's, on the calling thread's rank.
-inline rt::Status runStep(rt::Context &context, const Step &step) {
+struct TestRankOptions {
+  int64_t arenaBytes = 0, hostBytes = 0, scratchBytes = 0;
+  int threads = 1;
+  std::vector<std::vector<int>> groups;
+  int64_t events = 0;
+  std::vector<int32_t> queues;
+  rt::QueueThreads queueThreads = rt::QueueThreads::Auto;
+  rt::BlasKind blas = rt::BlasKind::Auto;
+  int64_t matmulWorkspaceBytes = rt::defaultMatmulWorkspaceBytes;
+  bool profile = false;
+  int64_t traceEvents = 0;
+
+  rt::hal::Layout layout() const {
+    return {{arenaBytes, hostBytes}, scratchBytes, groups, events, queues};
+  }
+};
+
+/// A rank with a device of its own, the processors of this host unless another
+/// one is given.
+class TestRank {
+public:
+  static rt::Result<std::unique_ptr<TestRank>>
+  create(rt::World &world, const TestRankOptions &options) {
+    rt::CpuOptions cpu;
+    cpu.threads = options.threads;
+    cpu.queueThreads = options.queueThreads;
+    cpu.blas = options.blas;
+    cpu.matmulWorkspaceBytes = options.matmulWorkspaceBytes;
+    auto device = rt::CpuDevice::create(world, options.layout(), cpu);
+    if (!device.isOk())
+      return device.status();
+    char *arena = (*device)->rank().arena();
+    return create(world, options, std::move(*device), arena);
+  }
+  static rt::Result<std::unique_ptr<TestRank>>
+  create(rt::World &world, const TestRankOptions &options,
+         std::unique_ptr<rt::hal::Device> device, char *arena = nullptr) {
+    rt::ExecutorOptions wanted;
+    wanted.layout = options.layout();
+    wanted.profile = options.profile;
+    wanted.traceEvents = options.traceEvents;
+    auto executor = rt::Executor::create(world, std::move(device), wanted);
+    if (!executor.isOk())
+      return executor.status();
+    return std::unique_ptr<TestRank>(new TestRank(std::move(*executor), arena));
+  }
+
+  rt::Status step(const fsdp_rt_program &program) {
+    auto loaded = executor_->load(program);
+    return loaded.isOk() ? executor_->step(**loaded) : loaded.status();
+  }
+
+  /// The memory of a device that the host can address.
+  char *arena() { return arena_; }
+  rt::hal::Memory &memory() {
+    return executor_->device().memory(FSDP_RT_DEVICE);
+  }
+  rt::Executor &executor() { return *executor_; }
+  rt::World &world() { return executor_->world(); }
+  const rt::Counters &counters() const { return executor_->counters(); }
+  const rt::Recorder &recorder() const { return executor_->recorder(); }
+  std::vector<rt::ProfileRow> profile() const { return executor_->profile(); }
+
+private:
+  TestRank(std::unique_ptr<rt::Executor> executor, char *arena)
+      : executor_(std::move(executor)), arena_(arena) {}
+  std::unique_ptr<rt::Executor> executor_;
+  char *arena_;
+};
+
+/// Records @step and runs it once.
+inline rt::Status runStep(TestRank &rank, const Step &step) {
   static thread_local const Step *current = nullptr;
   current = &step;
   fsdp_rt_program program = {
       "step", [](fsdp_rt_context *ctx) -> int32_t { return (*current)(ctx); },
       nullptr};
-  return context.step(program);
+  return rank.step(program);
+}
+
+/// Work of queue 0 on the device's memory, which begins at the address it is
+/// given: a launch whose kernel finds @work by its number of items.
+inline int32_t computeIn(fsdp_rt_context *ctx,
+                         std::function<void(char *arena)> work) {
+  struct Work {
+    std::function<void(char *)> work;
+    fsdp_rt_launch_desc desc;
+  };
+  // For ever: recorded calls point into it.
+  static auto *all = new std::deque<Work>;
+  static std::mutex mutex;
+  static const int64_t operands[] = {0};
+  fsdp_rt_kernel_fn kernel = [](char *const *arena, char *, int64_t,
+                                int64_t end) {
+    const Work *mine;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      mine = &(*all)[size_t(end - 1)];
+    }
+    mine->work(arena[0]);
+  };
+  const fsdp_rt_launch_desc *desc;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto items = int64_t(all->size()) + 1;
+    all->push_back({std::move(work),
+                    {"work", reinterpret_cast<const void *>(kernel), operands,
+                     1, items, /*grain=*/items, 0, 0}});
+    desc = &all->back().desc;
+  }
+  return fsdp_rt_launch(ctx, desc);
+}
+
+inline int32_t compute(fsdp_rt_context *ctx, std::function<void()> work) {
+  return computeIn(ctx, [=](char *) { work(); });
 }
 
 /// The transfer @part of @kind in the order of the computation, as in a program
@@ -44,6 +163,14 @@ inline int32_t inOrder(fsdp_rt_context *ctx, int32_t kind, const void *part) {
                   /*event=*/-1,           kind,        /*queue=*/0, nullptr};
   }
   return fsdp_rt_start(ctx, &start.desc);
+}
+
+/// A wait of the name "arrived".
+inline int32_t waitFor(fsdp_rt_context *ctx, int64_t event) {
+  static thread_local std::map<int64_t, fsdp_rt_wait_desc> waits;
+  auto [it, isNew] = waits.try_emplace(event);
+  it->second = {"arrived", event};
+  return fsdp_rt_wait(ctx, &it->second);
 }
 
 } // namespace fsdp::test

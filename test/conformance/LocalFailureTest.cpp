@@ -7,7 +7,7 @@
 
 #include "Backends.h"
 #include "Checks.h"
-#include "backends/local/LocalBackend.h"
+#include "channels/local/LocalBackend.h"
 #include "core/Clock.h"
 #include "core/ThreadPool.h"
 
@@ -20,20 +20,20 @@
 namespace fsdp::test {
 namespace {
 
-using rt::Communicator;
 using rt::Status;
 using rt::World;
+using rt::hal::HostChannel;
 
 /// Runs `body` with a communicator over all ranks.
 Status runOnAll(int ranks,
-                const std::function<Status(World &, Communicator &)> &body) {
+                const std::function<Status(World &, HostChannel &)> &body) {
   return runLocally(ranks, [&](World &world) -> Status {
-    auto group = world.createCommunicator(allRanks(world));
+    auto group = world.openChannel(allRanks(world));
     return group.isOk() ? body(world, **group) : group.status();
   });
 }
 
-Status reduceForever(Communicator &group) {
+Status reduceForever(HostChannel &group) {
   float value = 1;
   while (true)
     if (Status s = group.allReduce(&value, &value, 1, FSDP_RT_F32, 1))
@@ -43,7 +43,7 @@ Status reduceForever(Communicator &group) {
 TEST(LocalFailure, FirstReasonReachesEveryRank) {
   for (int ranks : {2, 3, 8}) {
     std::vector<std::string> seen(static_cast<size_t>(ranks));
-    Status status = runOnAll(ranks, [&](World &world, Communicator &group) {
+    Status status = runOnAll(ranks, [&](World &world, HostChannel &group) {
       for (int i = 0; i < 3; ++i)
         if (Status s = group.barrier())
           return s;
@@ -68,7 +68,7 @@ TEST(LocalFailure, ASingleRankNeedsNoNumber) {
 }
 
 TEST(LocalFailure, ExceptionsBecomeFailures) {
-  Status status = runOnAll(3, [](World &world, Communicator &group) {
+  Status status = runOnAll(3, [](World &world, HostChannel &group) {
     if (world.rank() == 2)
       throw std::runtime_error("surprise");
     return reduceForever(group);
@@ -80,7 +80,7 @@ TEST(LocalFailure, ExceptionsBecomeFailures) {
 }
 
 TEST(LocalFailure, AbortFromAnotherThreadWakesEverybody) {
-  Status status = runOnAll(4, [](World &world, Communicator &group) {
+  Status status = runOnAll(4, [](World &world, HostChannel &group) {
     if (world.rank() != 3)
       return reduceForever(group);
     std::thread other([&] { world.abort(Status::failed("enough")); });
@@ -103,7 +103,7 @@ TEST(LocalFailure, AbortIsIdempotentAndNeedsAReason) {
 }
 
 TEST(LocalFailure, WaitingForARankThatHasEndedFails) {
-  Status status = runOnAll(3, [](World &world, Communicator &group) {
+  Status status = runOnAll(3, [](World &world, HostChannel &group) {
     return world.rank() == 0 ? Status::ok() : group.barrier();
   });
   EXPECT_NE(status.message().find("expected rank 0 in the barrier"),
@@ -115,7 +115,7 @@ TEST(LocalFailure, AGroupThatOneRankNeverMakesFails) {
   Status status = runLocally(2, [](World &world) -> Status {
     if (world.rank() == 0)
       return Status::ok();
-    auto group = world.createCommunicator({0, 1});
+    auto group = world.openChannel({0, 1});
     if (!group.isOk())
       return group.status();
     return (*group)->barrier();
@@ -126,7 +126,7 @@ TEST(LocalFailure, AGroupThatOneRankNeverMakesFails) {
 }
 
 TEST(LocalFailure, DifferentCollectivesAreNamed) {
-  Status status = runOnAll(2, [](World &world, Communicator &group) {
+  Status status = runOnAll(2, [](World &world, HostChannel &group) {
     std::vector<char> buffer(64);
     return world.rank() == 0
                ? group.allGather(buffer.data(), buffer.data(), 8)
@@ -140,7 +140,7 @@ TEST(LocalFailure, DifferentCollectivesAreNamed) {
 }
 
 TEST(LocalFailure, DifferentSizesAreNamed) {
-  Status status = runOnAll(3, [](World &world, Communicator &group) {
+  Status status = runOnAll(3, [](World &world, HostChannel &group) {
     std::vector<float> buffer(64);
     int64_t count = world.rank() == 2 ? 3 : 4;
     return group.reduceScatter(buffer.data(), buffer.data(), count, FSDP_RT_F32,
@@ -156,7 +156,7 @@ TEST(LocalFailure, NobodyReadsMemoryOfARankThatLeft) {
   // Every rank owns its buffers during one attempt only; under a sanitizer a
   // late reader would be caught.
   for (int attempt = 0; attempt < 30; ++attempt) {
-    Status status = runOnAll(4, [&](World &world, Communicator &group) {
+    Status status = runOnAll(4, [&](World &world, HostChannel &group) {
       std::vector<float> src(30000, 1), dst(30000);
       for (int i = 0;; ++i) {
         if (world.rank() == attempt % 4 && i == attempt % 7)
@@ -179,7 +179,7 @@ TEST(LocalFailure, RunsAgainAfterAFailure) {
   auto backend = rt::createLocalBackend(options);
   ASSERT_TRUE(backend.isOk());
   auto once = [](World &world) -> Status {
-    auto group = world.createCommunicator(allRanks(world));
+    auto group = world.openChannel(allRanks(world));
     return group.isOk() ? (*group)->barrier() : group.status();
   };
   EXPECT_FALSE(
@@ -215,7 +215,7 @@ TEST(LocalBackend, ALinkTakesItsTime) {
   auto backend = rt::createLocalBackend(options);
   ASSERT_TRUE(backend.isOk());
   Status status = (*backend)->run([](World &world) -> Status {
-    auto group = world.createCommunicator(allRanks(world));
+    auto group = world.openChannel(allRanks(world));
     if (!group.isOk())
       return group.status();
     std::vector<char> buffer(40000);
@@ -239,7 +239,7 @@ TEST(LocalBackend, PoolsOfSeveralThreadsGiveTheSameBits) {
     rt::ThreadPool pool;
     if (Status s = pool.start(3, false))
       return s;
-    auto group = world.createCommunicator(allRanks(world), &pool);
+    auto group = world.openChannel(allRanks(world), &pool);
     if (!group.isOk())
       return group.status();
     for (int64_t count : {1000, 200000}) {

@@ -9,7 +9,7 @@
 
 #include "Backends.h"
 #include "Checks.h"
-#include "core/Context.h"
+#include "FunctionStep.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -24,16 +24,16 @@
 
 namespace fsdp::test {
 
-using rt::Communicator;
 using rt::Status;
 using rt::World;
+using rt::hal::HostChannel;
 
 namespace {
 
 volatile sig_atomic_t isInterrupted = 0;
 
 /// `times` collectives on buffers that go away with the caller.
-Status reduce(Communicator &group, int64_t count, int times) {
+Status reduce(HostChannel &group, int64_t count, int times) {
   std::vector<float> src(static_cast<size_t>(count), 1), dst(src.size());
   for (int i = 0; i < times; ++i)
     if (Status s =
@@ -42,11 +42,11 @@ Status reduce(Communicator &group, int64_t count, int times) {
   return Status::ok();
 }
 
-Status reduceForever(Communicator &group, int64_t count) {
+Status reduceForever(HostChannel &group, int64_t count) {
   return reduce(group, count, std::numeric_limits<int>::max());
 }
 
-Status waitForInterrupt(World &world, Communicator &group,
+Status waitForInterrupt(World &world, HostChannel &group,
                         const std::string &directory) {
   signal(SIGINT, [](int) { isInterrupted = 1; });
   if (Status s = group.barrier())
@@ -66,25 +66,22 @@ Status waitForInterrupt(World &world, Communicator &group,
   return Status::ok();
 }
 
-using Step = std::function<int32_t(fsdp_rt_context *)>;
-const Step *currentStep = nullptr;
-
 /// Steps that have transfers under way, until one fails. In its third, the last
 /// rank calls `last` before it comes to a transfer that the others wait for;
 /// or, where there is none, fails a check.
-Status stepForever(World &world, const Step &last) {
+Status stepForever(World &world, const std::function<void()> &last) {
   constexpr int64_t bytes = 1 << 20, flag = 8 * bytes - 1;
-  rt::ContextOptions options;
+  TestRankOptions options;
   options.arenaBytes = 8 * bytes;
   options.groups = {allRanks(world)};
   options.events = 2;
   options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE};
   options.queueThreads = rt::QueueThreads::On;
-  auto context = rt::Context::create(world, options);
+  auto context = TestRank::create(world, options);
   if (!context.isOk())
     return context.status();
   bool isLast = world.rank() == world.size() - 1;
-  (*context)->arena()[flag] = 0;
+  (*context)->arena()[flag] = 1;
   fsdp_rt_collective_desc gather = {"gather", 0, bytes,     bytes,
                                     1,        0, FSDP_RT_U8};
   fsdp_rt_collective_desc sum = {"sum", 5 * bytes, 6 * bytes,  bytes / 4,
@@ -98,31 +95,30 @@ Status stepForever(World &world, const Step &last) {
   fsdp_rt_wait_desc waits[] = {{"gather", 0}, {"sum", 1}};
   fsdp_rt_check_desc check = {"disk on fire", flag};
   int64_t steps = 0;
-  Step step = [&](fsdp_rt_context *ctx) -> int32_t {
-    if (fsdp_rt_start(ctx, &starts[0]))
-      return 1;
-    if (isLast && ++steps == 3)
-      if (int32_t rc = last ? last(ctx) : fsdp_rt_check(ctx, &check))
-        return rc;
-    return fsdp_rt_start(ctx, &starts[1]) || fsdp_rt_wait(ctx, &waits[1]) ||
-           fsdp_rt_wait(ctx, &waits[0]);
+  auto disturb = [&](char *arena) {
+    if (!isLast || ++steps < 3)
+      return;
+    if (last)
+      last();
+    else
+      arena[flag] = 0;
   };
-  currentStep = &step;
-  fsdp_rt_program program = {
-      "step",
-      [](fsdp_rt_context *ctx) -> int32_t { return (*currentStep)(ctx); },
-      nullptr};
+  Step step = [&](fsdp_rt_context *ctx) {
+    return fsdp_rt_start(ctx, &starts[0]) || computeIn(ctx, disturb) ||
+           fsdp_rt_check(ctx, &check) || fsdp_rt_start(ctx, &starts[1]) ||
+           fsdp_rt_wait(ctx, &waits[1]) || fsdp_rt_wait(ctx, &waits[0]);
+  };
   while (true)
-    if (Status s = (*context)->step(program))
+    if (Status s = runStep(**context, step))
       return s;
 }
 
 Status body(const std::string &name, const std::string &directory,
             World &world) {
-  auto made = world.createCommunicator(allRanks(world));
+  auto made = world.openChannel(allRanks(world));
   if (!made.isOk())
     return made.status();
-  Communicator &group = **made;
+  HostChannel &group = **made;
   bool isLast = world.rank() == world.size() - 1;
   constexpr int64_t large = 3'000'000;
   if (Status s = checkAllReduce(group, FSDP_RT_F32, 100, 1, true, 1))
@@ -141,15 +137,14 @@ Status body(const std::string &name, const std::string &directory,
   if (name == "queues-fail")
     return stepForever(world, nullptr);
   if (name == "queues-abort")
-    return stepForever(world, [&](fsdp_rt_context *) {
+    return stepForever(world, [&] {
       // The others wait for a transfer that this rank comes to too late.
       usleep(50'000);
       std::thread other([&] { world.abort(Status::failed("enough")); });
       other.join();
-      return 0;
     });
   if (name == "queues-kill")
-    return stepForever(world, [](fsdp_rt_context *) { return raise(SIGKILL); });
+    return stepForever(world, [] { raise(SIGKILL); });
   if (name == "fail-all")
     return Status::failed("params.safetensors: truncated");
   if (name == "abort") {
@@ -176,7 +171,7 @@ Status body(const std::string &name, const std::string &directory,
       return Status::ok();
     // One that the last rank has never heard of.
     for (int i = 0; i < 100; ++i) {
-      made = world.createCommunicator(allRanks(world));
+      made = world.openChannel(allRanks(world));
       if (!made.isOk())
         return made.status();
     }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "backends/mpi/MpiBackend.h"
+#include "channels/mpi/MpiBackend.h"
 
 #include <gtest/gtest.h>
 

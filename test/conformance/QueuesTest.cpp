@@ -15,8 +15,7 @@
 #include "Backends.h"
 #include "FunctionStep.h"
 #include "Reference.h"
-#include "core/Context.h"
-#include "core/TransferQueues.h"
+#include "devices/cpu/TransferQueues.h"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +28,6 @@
 namespace fsdp::test {
 namespace {
 
-using rt::Context;
 using rt::Status;
 using rt::World;
 
@@ -257,20 +255,23 @@ void simulate(const Plan &plan, std::vector<Bytes> &arenas) {
 }
 
 /// The plan's actions on this rank, with pauses that differ between ranks.
-int32_t perform(const Plan &plan, Context &context, fsdp_rt_context *ctx) {
-  int rank = context.world().rank();
+int32_t perform(const Plan &plan, int rank, fsdp_rt_context *ctx) {
   Random pauses(plan.seed * 77 + uint64_t(rank));
   for (size_t at = 0; at < plan.actions.size(); ++at) {
     const Action &action = plan.actions[at];
-    if (pauses.below(8) == 0)
-      usleep(useconds_t(pauses.below(300)));
     int32_t rc = 0;
-    if (action.kind == Action::Start)
+    if (pauses.below(8) == 0) {
+      auto pause = useconds_t(pauses.below(300));
+      rc = compute(ctx, [=] { usleep(pause); });
+    }
+    if (rc == 0 && action.kind == Action::Start)
       rc = fsdp_rt_start(ctx, &plan.starts[size_t(action.event)]);
-    if (action.kind == Action::Wait)
+    if (rc == 0 && action.kind == Action::Wait)
       rc = fsdp_rt_wait(ctx, &plan.waits[size_t(action.event)]);
-    if (action.kind == Action::Compute)
-      fill(context.arena() + action.region * regionBytes, plan.seed + at, rank);
+    if (rc == 0 && action.kind == Action::Compute)
+      rc = computeIn(ctx, [=, &plan](char *arena) {
+        fill(arena + action.region * regionBytes, plan.seed + at, rank);
+      });
     if (rc != 0)
       return rc;
   }
@@ -280,16 +281,16 @@ int32_t perform(const Plan &plan, Context &context, fsdp_rt_context *ctx) {
 class Queues : public testing::TestWithParam<BackendCase> {
 protected:
   /// With queues that have threads, then with ones that have none.
-  void run(const std::function<Status(Context &)> &body) {
+  void run(const std::function<Status(TestRank &)> &body) {
     runWith(rt::QueueThreads::On, body);
     runWith(rt::QueueThreads::Off, body);
   }
 
 private:
   void runWith(rt::QueueThreads queueThreads,
-               const std::function<Status(Context &)> &body) {
+               const std::function<Status(TestRank &)> &body) {
     Status status = runOn(GetParam(), [&](World &world) -> Status {
-      rt::ContextOptions options;
+      TestRankOptions options;
       options.arenaBytes = arenaBytes;
       for (int group = 0; group < numGroups; ++group)
         options.groups.push_back(groupOf(group, world.rank(), world.size()));
@@ -297,7 +298,7 @@ private:
       options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
                         FSDP_RT_QUEUE_ALL_REDUCE};
       options.queueThreads = queueThreads;
-      auto context = Context::create(world, options);
+      auto context = TestRank::create(world, options);
       return context.isOk() ? body(**context) : context.status();
     });
     EXPECT_TRUE(status.isOk()) << status.message();
@@ -305,24 +306,29 @@ private:
 };
 
 TEST_P(Queues, EveryInterleavingGivesTheSameBits) {
-  run([](Context &context) -> Status {
+  run([](TestRank &context) -> Status {
     int rank = context.world().rank(), size = context.world().size();
     std::vector<Bytes> expected(static_cast<size_t>(size), Bytes(arenaBytes));
     for (int r = 0; r < size; ++r)
       for (int region = 0; region < numRegions; ++region)
         fill(expected[size_t(r)].data() + region * regionBytes,
              uint64_t(region), r);
-    std::memcpy(context.arena(), expected[size_t(rank)].data(), arenaBytes);
+    if (Status s = context.memory().upload(0, expected[size_t(rank)].data(),
+                                           arenaBytes))
+      return s;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       Plan plan = Planner(seed * 1000).make();
       simulate(plan, expected);
       if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
-            return perform(plan, context, ctx);
+            return perform(plan, rank, ctx);
           }))
         return s;
       const Bytes &own = expected[size_t(rank)];
+      Bytes found(arenaBytes);
+      if (Status s = context.memory().download(0, found.data(), arenaBytes))
+        return s;
       for (int64_t i = 0; i < arenaBytes; ++i)
-        if (context.arena()[i] != own[size_t(i)])
+        if (found[size_t(i)] != own[size_t(i)])
           return Status::failed("seed " + std::to_string(seed) + ": byte " +
                                 std::to_string(i % regionBytes) +
                                 " of region " +
@@ -335,16 +341,16 @@ TEST_P(Queues, EveryInterleavingGivesTheSameBits) {
 TEST_P(Queues, MessagesBeyondAllLimits) {
   Status status = runOn(GetParam(), [](World &world) -> Status {
     int64_t bytes = largeBytes() / 4 * 4, size = world.size();
-    rt::ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = 2 * bytes * (size + 1);
     options.groups = {allRanks(world)};
     options.events = 2;
     options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_ALL_REDUCE};
     options.queueThreads = rt::QueueThreads::On;
-    auto made = Context::create(world, options);
+    auto made = TestRank::create(world, options);
     if (!made.isOk())
       return made.status();
-    Context &context = **made;
+    TestRank &context = **made;
     // Two of them at once, on queues of their own.
     fsdp_rt_collective_desc gather = {"gather", 0, bytes,     bytes,
                                       1,        0, FSDP_RT_U8};
@@ -391,12 +397,12 @@ Status gatherAroundReduction(World &world, int64_t bytes) {
   int64_t size = world.size(), sums = bytes * (size + 1);
   int64_t count = bytes / int64_t(sizeof(int32_t));
   Bytes arena(size_t(sums + bytes * (size + 1)));
-  rt::QueueOptions options;
-  options.events = 2;
-  options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE};
-  options.groups = {allRanks(world)};
-  auto made = rt::TransferQueues::create(
-      world, {arena.data(), int64_t(arena.size())}, options);
+  rt::hal::Layout layout;
+  layout.events = 2;
+  layout.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE};
+  layout.groups = {allRanks(world)};
+  auto made = rt::TransferQueues::create(world, {arena.data()}, layout,
+                                         /*pool=*/nullptr, /*spin=*/false);
   if (!made.isOk())
     return made.status();
   rt::TransferQueues &queues = **made;
@@ -413,21 +419,20 @@ Status gatherAroundReduction(World &world, int64_t bytes) {
        FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, nullptr},
       {"sum", &parts[1], 1, nullptr, 0, 1, FSDP_RT_REDUCE_SCATTER,
        FSDP_RT_QUEUE_REDUCE, nullptr}};
+  for (const fsdp_rt_start_desc &start : starts)
+    if (Status s = queues.open(start))
+      return s;
   for (uint32_t step = 1; step <= 5; ++step) {
     std::memset(arena.data(), int(10 * step) + world.rank(), size_t(bytes));
     std::vector<int32_t> numbers(size_t(count * size), world.rank() + 1);
     std::memcpy(arena.data() + sums, numbers.data(), size_t(bytes * size));
-    queues.beginStep(step);
+    queues.beginRun(step);
     for (int event : {isFirst ? 0 : 1, isFirst ? 1 : 0})
-      if (Status s = queues.start(starts[event], bytes))
-        return s;
+      queues.start(starts[event], bytes);
     rt::TransferRecord records[2];
     for (int event : {0, 1}) {
       bool isFirstWait = false;
-      auto record = queues.wait(event, isFirstWait);
-      if (!record.isOk())
-        return record.status();
-      records[event] = *record;
+      records[event] = queues.wait(event, isFirstWait);
     }
     if (queues.hasFailed())
       return queues.failure();

@@ -7,8 +7,8 @@
 
 #include "TestSupport.h"
 
-#include "core/data/BatchLoader.h"
-#include "core/data/Batches.h"
+#include "data/BatchLoader.h"
+#include "data/Batches.h"
 
 #include <cmath>
 #include <cstring>

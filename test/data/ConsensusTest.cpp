@@ -7,12 +7,12 @@
 
 #include "TestSupport.h"
 
-#include "backends/local/LocalBackend.h"
-#include "core/data/Checkpoint.h"
-#include "core/data/Consensus.h"
-#include "core/data/File.h"
-#include "core/data/Initialize.h"
-#include "core/data/Sharding.h"
+#include "channels/local/LocalBackend.h"
+#include "control/Consensus.h"
+#include "data/Checkpoint.h"
+#include "data/File.h"
+#include "data/Initialize.h"
+#include "data/Sharding.h"
 #include "main/RankTeam.h"
 
 #include <cmath>
@@ -40,7 +40,7 @@ Status onRanks(int ranks, const std::function<Status(int, Consensus &)> &body) {
   return localRanks(ranks)->run([&](World &host) -> Status {
     std::vector<int> everyone(host.size());
     std::iota(everyone.begin(), everyone.end(), 0);
-    auto world = host.createCommunicator(everyone);
+    auto world = host.openChannel(everyone);
     if (!world.isOk())
       return world.status();
     Consensus consensus(**world);

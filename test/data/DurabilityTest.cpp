@@ -8,9 +8,9 @@
 #include "LinearProgram.h"
 
 #include "core/Printable.h"
-#include "core/data/File.h"
-#include "core/data/FiniteState.h"
-#include "core/data/MetricsLog.h"
+#include "data/File.h"
+#include "data/FiniteState.h"
+#include "data/MetricsLog.h"
 
 #include <algorithm>
 #include <chrono>

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearProgram.h"
-#include "core/data/Safetensors.h"
+#include "data/Safetensors.h"
 
 #include <cmath>
 #include <fstream>

@@ -7,7 +7,7 @@
 
 #include "TestSupport.h"
 
-#include "core/data/Initialize.h"
+#include "data/Initialize.h"
 
 #include <algorithm>
 #include <cstring>

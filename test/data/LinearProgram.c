@@ -157,9 +157,11 @@ static void update(char *const *operands, char *scratch, int64_t begin,
   *(float *)operands[2] += 1;
 }
 
+/* Descriptors outlive the call: there is one for each kernel and operands. */
 static int32_t launch(fsdp_rt_context *ctx, const char *name,
                       fsdp_rt_kernel_fn kernel, const int64_t *operands,
                       int64_t count) {
+  static _Thread_local fsdp_rt_launch_desc all[8];
   fsdp_rt_launch_desc desc = {.name = name,
                               .kernel = NULL,
                               .operands = operands,
@@ -167,7 +169,13 @@ static int32_t launch(fsdp_rt_context *ctx, const char *name,
                               .grid = 1,
                               .grain = 1};
   memcpy(&desc.kernel, &kernel, sizeof kernel);
-  return fsdp_rt_launch(ctx, &desc);
+  for (fsdp_rt_launch_desc *it = all; it < all + 8; ++it) {
+    if (it->kernel && (it->kernel != desc.kernel || it->operands != operands))
+      continue;
+    *it = desc;
+    return fsdp_rt_launch(ctx, it);
+  }
+  return 2;
 }
 
 /* The collectives, and how they run beside the step: constant once the mesh is

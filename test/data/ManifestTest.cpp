@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TestSupport.h"
-#include "core/data/Sha256.h"
+#include "data/Sha256.h"
 #include "main/Main.h"
 #include "main/SharedSettings.h"
 

@@ -7,9 +7,9 @@
 
 #include "TestSupport.h"
 
-#include "core/data/File.h"
-#include "core/data/Metrics.h"
-#include "core/data/Numbers.h"
+#include "data/File.h"
+#include "data/Metrics.h"
+#include "data/Numbers.h"
 
 #include <cmath>
 #include <fcntl.h>

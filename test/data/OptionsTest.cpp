@@ -11,6 +11,7 @@
 #include "main/OptionTable.h"
 #include "main/Options.h"
 #include "main/SharedSettings.h"
+#include "registry/Registry.h"
 
 #include <cmath>
 
@@ -57,7 +58,7 @@ TEST(Options, ReadsAll) {
                                     "--quiet"});
   ASSERT_OK(o.status());
   EXPECT_EQ(o->ranks, 4);
-  EXPECT_EQ(o->backend, Options::BackendKind::Mpi);
+  EXPECT_EQ(o->backend, "mpi");
   EXPECT_EQ(o->params, "p");
   EXPECT_TRUE(o->castParams && o->stopOnNan && o->quiet);
   EXPECT_EQ(o->steps, 7);
@@ -65,11 +66,11 @@ TEST(Options, ReadsAll) {
             (std::vector<std::pair<std::string, double>>{
                 {"lr", 1e-3}, {"clip_norm", 2}, {"a", -1}, {"b", INFINITY}}));
   EXPECT_EQ(o->threads, 3);
-  EXPECT_EQ(o->blas, BlasKind::OpenBlas);
+  EXPECT_EQ(o->deviceSettings.at("blas"), "openblas");
   EXPECT_EQ(o->saveEvery, 50);
   EXPECT_EQ(o->keep, 1);
   EXPECT_EQ(o->logEvery, 2);
-  EXPECT_EQ(o->queueThreads, QueueThreads::On);
+  EXPECT_EQ(o->deviceSettings.at("queue-threads"), "on");
   o = parseOptions(enough({"-n", "2", "--link", "1e9,0.5"}));
   ASSERT_OK(o.status());
   EXPECT_EQ(*o->seed, 0u);
@@ -126,15 +127,13 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--keep", "2"}), "--keep: expected --save DIR"},
         Bad{enough({"--save=x", "--keep", "0"}), "--keep: expected an integer"},
         Bad{enough({"--cast-params"}), "--cast-params: expected --params"},
-        Bad{enough({"--backend", "nccl"}), "nccl moves data between GPUs"},
+        Bad{enough({"--backend", "nccl"}),
+            "--backend: expected local or mpi, got 'nccl'"},
         Bad{enough({"--backend", "gloo"}), "expected local or mpi, got 'gloo'"},
         Bad{enough({"--backend=mpi", "--link=1"}),
             "--link: expected the local"},
         Bad{enough({"--link", "0"}), "--link: expected BYTES_PER_SECOND"},
         Bad{enough({"--link", "1,x"}), "--link: expected BYTES_PER_SECOND"},
-        Bad{enough({"--blas", "mkl"}), "mkl"},
-        Bad{enough({"--queue-threads", "4"}),
-            "--queue-threads: expected auto, off or on, got '4'"},
         Bad{enough({"--lr", "nan"}),
             "--lr: expected a number from 0 to 3.4e38"},
         Bad{enough({"--lr", "-1"}), "--lr: expected a number from 0 to 3.4e38"},
@@ -209,6 +208,40 @@ TEST(Options, WithoutStepsNothingOfStepsIsAskedFor) {
                 .status());
 }
 
+const hal::DeviceKind &firstDevice() { return **findDevice("", "cpu"); }
+
+TEST(Options, OfDevicesAreCheckedByTheDevice) {
+  Manifest manifest;
+  manifest.mesh = {{"shard", 1}};
+  manifest.programs.resize(1);
+  auto refusal = [&](const char *option, const char *value) {
+    Result<Options> options = parseOptions(enough({option, value}));
+    EXPECT_OK(options.status());
+    return messageOf(checkOptions(*options, manifest, firstDevice()));
+  };
+  EXPECT_CONTAINS(refusal("--blas", "mkl"), "--blas: expected");
+  EXPECT_CONTAINS(refusal("--queue-threads", "4"),
+                  "--queue-threads: expected auto, off or on, got '4'");
+  EXPECT_OK(checkOptions(*parseOptions(enough({"--blas", "auto"})), manifest,
+                         firstDevice()));
+}
+
+TEST(Registry, RefusesWithWhatThereIs) {
+  EXPECT_CONTAINS(messageOf(findDevice("tpu", "cpu").status()),
+                  "expected device cpu, got 'tpu'");
+  EXPECT_CONTAINS(messageOf(findDevice("cpu", "cuda").status()),
+                  "device cpu: expected a program compiled for cpu, got one "
+                  "for cuda");
+  EXPECT_CONTAINS(messageOf(findDevice("", "cuda").status()),
+                  "expected a program compiled for cpu, which is what this "
+                  "runtime runs, got cuda");
+  EXPECT_CONTAINS(messageOf(findBackend("nccl").status()),
+                  "expected local or mpi, got 'nccl'");
+  EXPECT_EQ(findDevice("cpu", "cpu").isOk() && findBackend("mpi").isOk(), true);
+  EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/true).name, "mpi");
+  EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/false).name, "local");
+}
+
 TEST(Options, WhatFollowsFromAccumulateIsNotSet) {
   Manifest manifest;
   manifest.mesh = {{"shard", 1}};
@@ -217,7 +250,7 @@ TEST(Options, WhatFollowsFromAccumulateIsNotSet) {
   auto refusal = [&](const char *scalar) {
     Result<Options> options = parseOptions(enough({"--scalar", scalar}));
     EXPECT_OK(options.status());
-    return messageOf(checkOptions(*options, manifest));
+    return messageOf(checkOptions(*options, manifest, firstDevice()));
   };
   // Of a program that accumulates nothing, they are names like others.
   for (const char *scalar : {"accumulated=1", "accumulation_weight=2"})

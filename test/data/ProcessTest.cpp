@@ -7,7 +7,7 @@
 
 #include "LinearProgram.h"
 
-#include "core/data/File.h"
+#include "data/File.h"
 #include "main/Process.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 #include "LinearProgram.h"
 
-#include "core/data/File.h"
+#include "data/File.h"
 #include "fsdp-rt/memory.h"
 #include "main/Main.h"
 

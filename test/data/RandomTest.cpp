@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/data/Elements.h"
-#include "core/data/RandomFill.h"
+#include "data/Elements.h"
+#include "data/RandomFill.h"
 
 #include <algorithm>
 #include <cmath>

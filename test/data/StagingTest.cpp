@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/data/Staging.h"
+#include "data/Staging.h"
 
 #include "TestSupport.h"
-#include "core/Arena.h"
-#include "core/data/Initialize.h"
+#include "data/Initialize.h"
+#include "devices/cpu/ArenaMemory.h"
 
 #include <numeric>
 

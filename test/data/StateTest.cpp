@@ -7,9 +7,9 @@
 
 #include "TestSupport.h"
 
-#include "core/data/Initialize.h"
-#include "core/data/Parameters.h"
-#include "core/data/Sharding.h"
+#include "data/Initialize.h"
+#include "data/Parameters.h"
+#include "data/Sharding.h"
 
 #include <cmath>
 #include <cstring>

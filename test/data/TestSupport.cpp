@@ -7,9 +7,9 @@
 
 #include "TestSupport.h"
 
-#include "core/data/Digest.h"
-#include "core/data/Elements.h"
-#include "core/data/File.h"
+#include "data/Digest.h"
+#include "data/Elements.h"
+#include "data/File.h"
 
 #include <cstdlib>
 #include <filesystem>

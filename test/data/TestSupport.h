@@ -9,9 +9,9 @@
 #ifndef FSDP_TEST_DATA_TESTSUPPORT_H
 #define FSDP_TEST_DATA_TESTSUPPORT_H
 
-#include "core/data/Manifest.h"
-#include "core/data/Safetensors.h"
-#include "core/data/StateMemory.h"
+#include "data/Manifest.h"
+#include "data/Safetensors.h"
+#include "data/StateMemory.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

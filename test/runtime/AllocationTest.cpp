@@ -10,9 +10,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "FunctionStep.h"
-#include "backends/local/LocalBackend.h"
-#include "backends/mpi/MpiBackend.h"
-#include "core/Context.h"
+#include "channels/local/LocalBackend.h"
+#include "channels/mpi/MpiBackend.h"
 
 #include <gtest/gtest.h>
 
@@ -64,6 +63,8 @@ namespace {
 
 using namespace fsdp::rt;
 using fsdp::test::inOrder;
+using fsdp::test::TestRank;
+using fsdp::test::TestRankOptions;
 
 constexpr int64_t srcAt = 0, dstAt = 1 << 20, flagAt = (4 << 20) - 1;
 constexpr int64_t count = 50'000;
@@ -194,7 +195,7 @@ void expectNoAllocations(BlasKind blas, bool isRecorded,
   bool isMpi = (*backend)->name() == "mpi";
   Status status = (*backend)->run([&](World &world) -> Status {
     bool counts = isMpi || world.rank() == 0;
-    ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = 4 << 20;
     options.hostBytes = 1 << 20;
     options.threads = 2;
@@ -210,21 +211,25 @@ void expectNoAllocations(BlasKind blas, bool isRecorded,
     const fsdp_rt_program &tested = queues ? queuedProgram : program;
     options.profile = isRecorded;
     options.traceEvents = isRecorded ? 50 : 0;
-    auto made = world.createCommunicator({0, 1, 2});
-    auto context = Context::create(world, options);
+    auto made = world.openChannel({0, 1, 2});
+    auto context = TestRank::create(world, options);
     if (!context.isOk() || !made.isOk())
       return context.isOk() ? made.status() : context.status();
     (*context)->arena()[flagAt] = 1;
+    Executor &executor = (*context)->executor();
+    auto loaded = executor.load(tested);
+    if (!loaded.isOk())
+      return loaded.status();
     // Libraries set up what they need in their first call.
-    if (Status s = (*context)->step(tested))
+    if (Status s = executor.step(**loaded))
       return s;
-    Communicator &group = **made;
+    hal::HostChannel &group = **made;
     if (Status s = group.barrier())
       return s;
     if (counts)
       before = allocations;
     for (int i = 0; i < 10; ++i)
-      if (Status s = (*context)->step(tested))
+      if (Status s = executor.step(**loaded))
         return s;
     if (Status s = group.barrier())
       return s;

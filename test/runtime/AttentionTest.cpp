@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/Attention.h"
+#include "devices/cpu/Attention.h"
 #include "Reference.h"
 #include "core/ThreadPool.h"
 #include "fsdp-rt/attention.h"

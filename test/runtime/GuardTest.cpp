@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/Guard.h"
+#include "devices/cpu/Guard.h"
 #include "FunctionStep.h"
-#include "backends/local/LocalBackend.h"
+#include "channels/local/LocalBackend.h"
+#include "hal/CallRules.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,12 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::compute;
 using fsdp::test::runStep;
+using fsdp::test::TestRank;
+using fsdp::test::TestRankOptions;
+using hal::checkGuard;
+using hal::MemorySizes;
 
 constexpr int64_t arenaBytes = 1 << 14, border = 256, count = 64;
 constexpr int64_t bytes = count * 4;
@@ -78,10 +84,10 @@ Status run(const Act &inLife, const Act &between) {
   auto backend = createLocalBackend(local);
   EXPECT_TRUE(backend.isOk());
   return (*backend)->run([&](World &world) -> Status {
-    ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = arenaBytes;
     options.groups = {{0}};
-    auto context = Context::create(world, options);
+    auto context = TestRank::create(world, options);
     if (!context.isOk())
       return context.status();
     char *arena = (*context)->arena();
@@ -90,14 +96,16 @@ Status run(const Act &inLife, const Act &between) {
       if (Status s = runStep(**context, [&](fsdp_rt_context *ctx) -> int32_t {
             if (program.entry(ctx) || program.first(ctx))
               return 1;
-            std::memset(arena + bufferAt, 1, bytes);
-            inLife(arena);
+            compute(ctx, [=] {
+              std::memset(arena + bufferAt, 1, bytes);
+              inLife(arena);
+            });
             if (program.afterFirst(ctx))
               return 1;
-            between(arena);
+            compute(ctx, [=] { between(arena); });
             if (program.second(ctx))
               return 1;
-            std::memset(arena + bufferAt, 2, bytes);
+            compute(ctx, [=] { std::memset(arena + bufferAt, 2, bytes); });
             return program.afterSecond(ctx);
           }))
         return s;
@@ -156,7 +164,7 @@ TEST(Guard, FindsAnOverrun) {
 
 TEST(Guard, KeepsWhatTheNextStepNeeds) {
   std::vector<char> arena(arenaBytes, 3);
-  RankMemory memory = {arena.data(), arenaBytes};
+  RankMemory memory = {arena.data()};
   Guard fill("begin"), keep("end");
   fill.add(FSDP_RT_GUARD_FILL, "border", stateAt + bytes, border, 0);
   keep.add(FSDP_RT_GUARD_KEEP, "argument 0", stateAt);
@@ -173,12 +181,13 @@ TEST(Guard, KeepsWhatTheNextStepNeeds) {
 
 TEST(Guard, LooksIntoTheMemoryOfTheHost) {
   std::vector<char> arena(arenaBytes, 3), host(1024, 3);
-  RankMemory memory = {arena.data(), arenaBytes, host.data(), 1024};
+  RankMemory memory = {arena.data(), host.data()};
+  MemorySizes sizes = {arenaBytes, 1024};
   Guard fill("begin"), begin("offload"), end("reload");
   fill.add(FSDP_RT_GUARD_FILL, "all", 0, 1024, 0, FSDP_RT_HOST);
   begin.add(FSDP_RT_GUARD_BEGIN, "one", 256, 256, 256, FSDP_RT_HOST);
   end.add(FSDP_RT_GUARD_END, "one", 256, 256, 256, FSDP_RT_HOST);
-  ASSERT_TRUE(checkGuard(begin.get(), memory).isOk());
+  ASSERT_TRUE(checkGuard(begin.get(), sizes).isOk());
   ASSERT_TRUE(runGuard(fill.get(), memory).isOk());
   EXPECT_EQ(arena[256], 3);
   ASSERT_TRUE(runGuard(begin.get(), memory).isOk());
@@ -192,14 +201,14 @@ TEST(Guard, LooksIntoTheMemoryOfTheHost) {
                 "0x03 at 512");
   Guard outside("op"), nowhere("op");
   outside.add(FSDP_RT_GUARD_FILL, "all", 0, 1025, 0, FSDP_RT_HOST);
-  EXPECT_EQ(checkGuard(outside.get(), memory).code(), Code::Internal);
+  EXPECT_EQ(checkGuard(outside.get(), sizes).code(), Code::Internal);
   nowhere.add(FSDP_RT_GUARD_FILL, "all", 0, 1, 0, 2);
-  EXPECT_EQ(checkGuard(nowhere.get(), memory).message(),
+  EXPECT_EQ(checkGuard(nowhere.get(), sizes).message(),
             "expected memory of the device or the host, got 2");
 }
 
 TEST(Guard, RefusesWhatIsOutsideOfTheArena) {
-  RankMemory memory = {nullptr, arenaBytes};
+  MemorySizes sizes = {arenaBytes};
   for (auto [offset, size, behind] : {std::array<int64_t, 3>{-1, 1, 0},
                                       {arenaBytes, 1, 0},
                                       {0, arenaBytes, 1},
@@ -208,16 +217,16 @@ TEST(Guard, RefusesWhatIsOutsideOfTheArena) {
                                       {arenaBytes + 1, 0, 0}}) {
     Guard guard("op");
     guard.add(FSDP_RT_GUARD_FILL, "buffer", offset, size, behind);
-    Status status = checkGuard(guard.get(), memory);
+    Status status = checkGuard(guard.get(), sizes);
     EXPECT_EQ(status.code(), Code::Internal) << offset;
   }
   Guard guard("op");
   guard.add(4, "buffer", 0);
-  EXPECT_EQ(checkGuard(guard.get(), memory).message(),
+  EXPECT_EQ(checkGuard(guard.get(), sizes).message(),
             "expected an action from 0 to 3, got 4");
   Guard whole("op");
   whole.add(FSDP_RT_GUARD_FILL, "buffer", 0, arenaBytes, 0);
-  EXPECT_TRUE(checkGuard(whole.get(), memory).isOk());
+  EXPECT_TRUE(checkGuard(whole.get(), sizes).isOk());
 }
 
 //===----------------------------------------------------------------------===//
@@ -235,13 +244,13 @@ Status runTransfers(QueueThreads threads, int64_t shift, const Act &late) {
   auto backend = createLocalBackend(local);
   EXPECT_TRUE(backend.isOk());
   return (*backend)->run([&](World &world) -> Status {
-    ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = arenaBytes;
     options.groups = {{0, 1}};
     options.events = 2;
     options.queues = {FSDP_RT_QUEUE_ALL_GATHER};
     options.queueThreads = threads;
-    auto context = Context::create(world, options);
+    auto context = TestRank::create(world, options);
     if (!context.isOk())
       return context.status();
     char *arena = (*context)->arena();
@@ -291,10 +300,12 @@ Status runTransfers(QueueThreads threads, int64_t shift, const Act &late) {
               return code;
             if (int32_t code = fsdp_rt_wait(ctx, &wait))
               return code;
-            // The second came behind the first's end of its life.
-            EXPECT_EQ(arena[other.dst], 5);
-            EXPECT_EQ(arena[part.dst], '\xff');
-            late(arena);
+            compute(ctx, [=] {
+              // The second came behind the first's end of its life.
+              EXPECT_EQ(arena[other.dst], 5);
+              EXPECT_EQ(arena[part.dst], '\xff');
+              late(arena);
+            });
             return end(ctx);
           }))
         return s;
@@ -340,10 +351,10 @@ TEST(Guard, RefusesStartsThatGuardWhatIsNotThere) {
   auto backend = createLocalBackend(local);
   ASSERT_TRUE(backend.isOk());
   Status status = (*backend)->run([&](World &world) -> Status {
-    ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = arenaBytes;
     options.groups = {{0}};
-    auto context = Context::create(world, options);
+    auto context = TestRank::create(world, options);
     if (!context.isOk())
       return context.status();
     Guard guard("op");

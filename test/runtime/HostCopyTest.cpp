@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/HostCopy.h"
 #include "FunctionStep.h"
-#include "backends/local/LocalBackend.h"
+#include "channels/local/LocalBackend.h"
 #include "core/Clock.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +20,12 @@ namespace {
 using namespace fsdp::rt;
 using fsdp::test::inOrder;
 using fsdp::test::runStep;
+using fsdp::test::TestRank;
+using fsdp::test::TestRankOptions;
 
 constexpr int64_t arenaBytes = 1 << 16, hostBytes = 1 << 14, bytes = 4096;
 
-using Body = std::function<Status(Context &)>;
+using Body = std::function<Status(TestRank &)>;
 
 /// @body on each of two ranks, whose copies run on queues where @threads says
 /// of what kind, else as calls.
@@ -36,7 +37,7 @@ Status run(std::optional<QueueThreads> threads, const Body &body,
   auto backend = createLocalBackend(local);
   EXPECT_TRUE(backend.isOk());
   return (*backend)->run([&](World &world) -> Status {
-    ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = arenaBytes;
     options.hostBytes = hostBytes;
     options.groups = {{0, 1}};
@@ -45,7 +46,7 @@ Status run(std::optional<QueueThreads> threads, const Body &body,
       options.queues = {FSDP_RT_QUEUE_D2H, FSDP_RT_QUEUE_H2D};
       options.queueThreads = *threads;
     }
-    auto context = Context::create(world, options);
+    auto context = TestRank::create(world, options);
     return context.isOk() ? body(**context) : context.status();
   });
 }
@@ -86,7 +87,7 @@ TEST(HostCopy, BringsBackWhatItTook) {
   for (std::optional<QueueThreads> threads :
        {std::optional<QueueThreads>(), std::optional(QueueThreads::On),
         std::optional(QueueThreads::Off)}) {
-    Status status = run(threads, [&](Context &context) -> Status {
+    Status status = run(threads, [&](TestRank &context) -> Status {
       for (int step = 1; step <= 3; ++step) {
         std::memset(context.arena(), step, bytes);
         if (Status s = runStep(context, threads ? startBoth : copyBoth))
@@ -97,7 +98,8 @@ TEST(HostCopy, BringsBackWhatItTook) {
       EXPECT_EQ(context.counters().offloads.calls, 3);
       EXPECT_EQ(context.counters().offloads.bytes, 3 * bytes);
       EXPECT_EQ(context.counters().reloads.bytes, 3 * bytes);
-      EXPECT_EQ(context.hostBytes(), hostBytes);
+      EXPECT_EQ(context.executor().device().memory(FSDP_RT_HOST).size(),
+                hostBytes);
       return Status::ok();
     });
     EXPECT_TRUE(status.isOk()) << status.message();
@@ -108,7 +110,7 @@ TEST(HostCopy, CrossesALinkInEachDirection) {
   for (bool isStarted : {false, true}) {
     Status status = run(
         isStarted ? std::optional(QueueThreads::On) : std::nullopt,
-        [&](Context &context) -> Status {
+        [&](TestRank &context) -> Status {
           int64_t begin = nowNanoseconds();
           if (Status s = runStep(context, isStarted ? startBoth : copyBoth))
             return s;
@@ -124,7 +126,7 @@ TEST(HostCopy, CrossesALinkInEachDirection) {
 void expectRefused(std::optional<QueueThreads> threads, const char *part,
                    const fsdp::test::Step &step) {
   Status status =
-      run(threads, [&](Context &context) { return runStep(context, step); });
+      run(threads, [&](TestRank &context) { return runStep(context, step); });
   EXPECT_FALSE(status.isOk());
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }
@@ -185,7 +187,7 @@ TEST(HostCopy, RefusesOtherQueuesAndCalls) {
                   });
   // No queue of this program has a communicator.
   expectRefused(
-      QueueThreads::On, "expected a queue of collectives",
+      QueueThreads::On, "expected a queue of all_gather, got d2h",
       [](fsdp_rt_context *ctx) {
         fsdp_rt_collective_desc part = {};
         part.divisor = 1;
@@ -202,11 +204,11 @@ TEST(HostCopy, ArenasMustFitTheHost) {
   auto backend = createLocalBackend(local);
   ASSERT_TRUE(backend.isOk());
   Status status = (*backend)->run([](World &world) -> Status {
-    ContextOptions options;
+    TestRankOptions options;
     options.hostBytes = -1;
-    return Context::create(world, options).status();
+    return TestRank::create(world, options).status();
   });
-  EXPECT_NE(status.message().find("bytes of the host's arena, got -1"),
+  EXPECT_NE(status.message().find("an arena of the host of 0 to"),
             std::string::npos)
       << status.message();
 }

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/Host.h"
-#include "core/Arena.h"
 #include "core/ThreadPool.h"
+#include "core/Arena.h"
 
 #include <gtest/gtest.h>
 

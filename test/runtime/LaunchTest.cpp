@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/Launch.h"
+#include "control/Launch.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/Matmul.h"
+#include "devices/cpu/Matmul.h"
 #include "Reference.h"
 #include "core/Dtype.h"
 #include "core/ThreadPool.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "backends/mpi/MpirunOutput.h"
+#include "channels/mpi/MpirunOutput.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include "trace/Trace.h"
 
 #include "FunctionStep.h"
-#include "backends/local/LocalBackend.h"
-#include "core/Recorder.h"
+#include "channels/local/LocalBackend.h"
+#include "program/Recorder.h"
 
 #include <gtest/gtest.h>
 
@@ -26,6 +26,8 @@ namespace {
 
 using namespace fsdp::rt;
 using fsdp::test::inOrder;
+using fsdp::test::TestRank;
+using fsdp::test::TestRankOptions;
 using Json = nlohmann::json;
 
 CallRecord call(const void *site, const char *name, CallKind kind,
@@ -185,12 +187,12 @@ TEST_F(TraceTest, ProfileNamesWhatTookTheTime) {
   auto backend = createLocalBackend(backendOptions);
   ASSERT_TRUE(backend.isOk());
   Status status = (*backend)->run([&](World &world) -> Status {
-    ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = 16384;
     options.groups = {{0, 1}};
     options.profile = true;
     options.traceEvents = 4;
-    auto context = Context::create(world, options);
+    auto context = TestRank::create(world, options);
     if (!context.isOk())
       return context.status();
     fsdp_rt_program program = {"step", stepOf, nullptr};
@@ -202,7 +204,7 @@ TEST_F(TraceTest, ProfileNamesWhatTookTheTime) {
     EXPECT_EQ((*context)->recorder().droppedEvents(), 5);
     std::string file =
         path("profile-" + std::to_string(world.rank()) + ".json");
-    return writeProfile(file, world.rank(), **context);
+    return writeProfile(file, world.rank(), (*context)->executor());
   });
   ASSERT_TRUE(status.isOk()) << status.message();
   Json profile = read("profile-1.json");

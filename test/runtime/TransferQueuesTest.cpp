@@ -5,12 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/TransferQueues.h"
+#include "devices/cpu/TransferQueues.h"
 #include "FunctionStep.h"
-#include "backends/local/LocalBackend.h"
-#include "backends/local/SharedLink.h"
+#include "channels/local/LocalBackend.h"
+#include "channels/local/SharedLink.h"
 #include "core/Clock.h"
-#include "core/Context.h"
 #include "core/Host.h"
 #include "trace/Trace.h"
 
@@ -28,9 +27,13 @@
 namespace {
 
 using namespace fsdp::rt;
+using fsdp::test::compute;
 using fsdp::test::inOrder;
 using fsdp::test::runStep;
 using fsdp::test::Step;
+using fsdp::test::TestRank;
+using fsdp::test::TestRankOptions;
+using fsdp::test::waitFor;
 using Json = nlohmann::json;
 
 constexpr int64_t arenaBytes = 1 << 20, flagAt = arenaBytes - 1;
@@ -41,7 +44,7 @@ constexpr int64_t numEvents = 4;
 /// Runs `body` on each rank with a context that has all queues, over links of
 /// this bandwidth and latency. A machine of any size gives the queues threads.
 Status onContexts(
-    int ranks, const std::function<Status(Context &)> &body,
+    int ranks, const std::function<Status(TestRank &)> &body,
     double bandwidth = 0, double latency = 0,
     const std::function<QueueThreads(int rank)> &queueThreads = [](int) {
       return QueueThreads::On;
@@ -54,7 +57,7 @@ Status onContexts(
   if (!backend.isOk())
     return backend.status();
   return (*backend)->run([&](World &world) -> Status {
-    ContextOptions options;
+    TestRankOptions options;
     options.arenaBytes = arenaBytes;
     options.groups.resize(2);
     for (int rank = 0; rank < ranks; ++rank)
@@ -66,7 +69,7 @@ Status onContexts(
     options.queueThreads = queueThreads(world.rank());
     options.profile = true;
     options.traceEvents = 100;
-    auto context = Context::create(world, options);
+    auto context = TestRank::create(world, options);
     if (!context.isOk())
       return context.status();
     (*context)->arena()[flagAt] = 1;
@@ -116,11 +119,6 @@ struct Start {
   fsdp_rt_start_desc desc = {};
 };
 
-int32_t waitFor(fsdp_rt_context *ctx, int64_t event) {
-  fsdp_rt_wait_desc desc = {"arrived", event};
-  return fsdp_rt_wait(ctx, &desc);
-}
-
 void sleepFor(int64_t milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
@@ -141,7 +139,7 @@ TEST(TransferQueues, NamesOfQueues) {
 }
 
 TEST(TransferQueues, MovesWhatItWasGivenInEveryStep) {
-  expectOk(onContexts(3, [](Context &context) -> Status {
+  expectOk(onContexts(3, [](TestRank &context) -> Status {
     auto at = [&](int64_t offset) {
       return reinterpret_cast<float *>(context.arena() + offset);
     };
@@ -152,8 +150,10 @@ TEST(TransferQueues, MovesWhatItWasGivenInEveryStep) {
       sum.parts[0].src = dstAt;
       sum.parts[0].dst = extraAt;
       Status s = runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
-        for (int64_t i = 0; i < count; ++i)
-          at(srcAt)[i] = float(step * 100 + rank);
+        compute(ctx, [=] {
+          for (int64_t i = 0; i < count; ++i)
+            at(srcAt)[i] = float(step * 100 + rank);
+        });
         if (int32_t rc = gather(ctx))
           return rc;
         if (int32_t rc = sum(ctx))
@@ -171,7 +171,7 @@ TEST(TransferQueues, MovesWhatItWasGivenInEveryStep) {
 }
 
 TEST(TransferQueues, CountsEveryPartOnce) {
-  expectOk(onContexts(2, [](Context &context) -> Status {
+  expectOk(onContexts(2, [](TestRank &context) -> Status {
     Start bucket(0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, {}, 3);
     Start sum(2, FSDP_RT_REDUCE_SCATTER, FSDP_RT_QUEUE_REDUCE);
     sum.parts[0].dst = 1 << 19;
@@ -214,14 +214,17 @@ TEST(TransferQueues, ATransferRunsBesideComputation) {
   std::atomic<bool> hasArrived{false};
   expectOk(onContexts(
       2,
-      [&](Context &context) -> Status {
+      [&](TestRank &context) -> Status {
         Start gather(0);
         bool isReceiver = context.world().rank() == 1;
         Status s = runStep(context, [&](fsdp_rt_context *ctx) {
-          int32_t rc = gather(ctx);
-          while (rc == 0 && !isReceiver && !hasArrived)
-            sleepFor(1);
-          return rc ? rc : waitFor(ctx, 0);
+          return gather(ctx) ||
+                 compute(ctx,
+                         [&] {
+                           while (!isReceiver && !hasArrived)
+                             sleepFor(1);
+                         }) ||
+                 waitFor(ctx, 0);
         });
         if (isReceiver)
           hasArrived = true;
@@ -234,7 +237,7 @@ TEST(TransferQueues, ATransferRunsBesideComputation) {
 TEST(TransferQueues, WhatComputationDoesNotHideIsWaiting) {
   expectOk(onContexts(
       2,
-      [](Context &context) -> Status {
+      [](TestRank &context) -> Status {
         Start gather(0);
         Status s = runStep(context, [&](fsdp_rt_context *ctx) {
           return gather(ctx) || waitFor(ctx, 0);
@@ -251,7 +254,7 @@ TEST(TransferQueues, WhatComputationDoesNotHideIsWaiting) {
 TEST(TransferQueues, QueuesShareTheRanksLink) {
   expectOk(onContexts(
       2,
-      [](Context &context) -> Status {
+      [](TestRank &context) -> Status {
         Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE);
         sum.parts[0].dst = extraAt;
         Status s = runStep(context, [&](fsdp_rt_context *ctx) {
@@ -317,7 +320,7 @@ TEST(SharedLink, TakesItsTime) {
 TEST(TransferQueues, ABucketPaysOneLatency) {
   expectOk(onContexts(
       2,
-      [](Context &context) -> Status {
+      [](TestRank &context) -> Status {
         constexpr int parts = 8;
         Start bucket(0, FSDP_RT_ALL_GATHER, FSDP_RT_QUEUE_ALL_GATHER, {},
                      parts);
@@ -335,7 +338,7 @@ TEST(TransferQueues, ABucketPaysOneLatency) {
 
 TEST(TransferQueues, TheTraceHasATrackForEachQueue) {
   std::string path = testing::TempDir() + "/fsdp-queues-trace.json";
-  expectOk(onContexts(2, [&](Context &context) -> Status {
+  expectOk(onContexts(2, [&](TestRank &context) -> Status {
     Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_ALL_REDUCE);
     sum.parts[0].dst = extraAt;
     fsdp_rt_copy_desc copy = {"copy", -1, 1 << 19, 64};
@@ -410,12 +413,12 @@ TEST(TransferQueues, TheTraceHasATrackForEachQueue) {
 }
 
 Status onContextsWithoutThreads(int ranks,
-                                const std::function<Status(Context &)> &body) {
+                                const std::function<Status(TestRank &)> &body) {
   return onContexts(ranks, body, 0, 0, [](int) { return QueueThreads::Off; });
 }
 
 TEST(TransferQueues, WithoutThreadsTheStartIsTheTransfer) {
-  expectOk(onContextsWithoutThreads(2, [](Context &context) -> Status {
+  expectOk(onContextsWithoutThreads(2, [](TestRank &context) -> Status {
     int rank = context.world().rank();
     auto out = reinterpret_cast<float *>(context.arena() + dstAt);
     for (int step = 1; step <= 3; ++step) {
@@ -424,16 +427,18 @@ TEST(TransferQueues, WithoutThreadsTheStartIsTheTransfer) {
       sum.parts[0].dst = extraAt;
       auto total = reinterpret_cast<float *>(context.arena() + extraAt);
       if (Status s = runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
-            auto in = reinterpret_cast<float *>(context.arena() + srcAt);
-            for (int64_t i = 0; i < count; ++i)
-              in[i] = float(10 * step + rank);
-            if (int32_t rc = gather(ctx))
-              return rc;
-            EXPECT_EQ(out[0], float(10 * step));
-            EXPECT_EQ(out[count], float(10 * step + 1));
-            if (int32_t rc = sum(ctx))
-              return rc;
-            EXPECT_EQ(total[0], float(20 * step));
+            compute(ctx, [&] {
+              auto in = reinterpret_cast<float *>(context.arena() + srcAt);
+              for (int64_t i = 0; i < count; ++i)
+                in[i] = float(10 * step + rank);
+            });
+            gather(ctx);
+            compute(ctx, [&] {
+              EXPECT_EQ(out[0], float(10 * step));
+              EXPECT_EQ(out[count], float(10 * step + 1));
+            });
+            sum(ctx);
+            compute(ctx, [&] { EXPECT_EQ(total[0], float(20 * step)); });
             return waitFor(ctx, 1) || waitFor(ctx, 0);
           }))
         return s;
@@ -470,7 +475,7 @@ TEST(TransferQueues, RanksAgreeOnThreads) {
     };
     expectOk(onContexts(
         3,
-        [&](Context &context) -> Status {
+        [&](TestRank &context) -> Status {
           Start gather(0);
           Status s = runStep(context, [&](fsdp_rt_context *ctx) {
             return gather(ctx) || waitFor(ctx, 0);
@@ -484,15 +489,16 @@ TEST(TransferQueues, RanksAgreeOnThreads) {
 }
 
 TEST(TransferQueues, WithoutThreadsAFailureEndsAllRanks) {
-  Status status = onContextsWithoutThreads(3, [](Context &context) -> Status {
+  Status status = onContextsWithoutThreads(3, [](TestRank &context) -> Status {
     Start gather(0);
     gather.parts[0].count -= context.world().rank() == 1;
+    bool hasGoneOn = false;
     Status s = runStep(context, [&](fsdp_rt_context *ctx) {
-      int32_t rc = gather(ctx);
-      EXPECT_NE(rc, 0);
-      return 0; // a step that hides it does not hide it
+      return gather(ctx) || compute(ctx, [&] { hasGoneOn = true; }) ||
+             waitFor(ctx, 0);
     });
     EXPECT_FALSE(s.isOk());
+    EXPECT_FALSE(hasGoneOn);
     return s;
   });
   EXPECT_EQ(status.code(), Code::Internal);
@@ -500,13 +506,15 @@ TEST(TransferQueues, WithoutThreadsAFailureEndsAllRanks) {
             std::string::npos)
       << status.message();
 
-  status = onContextsWithoutThreads(2, [](Context &context) -> Status {
+  status = onContextsWithoutThreads(2, [](TestRank &context) -> Status {
     if (context.world().rank() == 1) {
       sleepFor(20);
       return Status::failed("enough");
     }
     Start gather(0);
-    return runStep(context, [&](fsdp_rt_context *ctx) { return gather(ctx); });
+    return runStep(context, [&](fsdp_rt_context *ctx) {
+      return gather(ctx) || waitFor(ctx, 0);
+    });
   });
   EXPECT_EQ(status.message(), "rank 1: enough");
 }
@@ -514,7 +522,7 @@ TEST(TransferQueues, WithoutThreadsAFailureEndsAllRanks) {
 /// A step on one rank fails with `part` in its message.
 void expectRefused(const char *part, const Step &step) {
   Status status =
-      onContexts(1, [&](Context &context) { return runStep(context, step); });
+      onContexts(1, [&](TestRank &context) { return runStep(context, step); });
   EXPECT_EQ(status.code(), Code::Internal) << part;
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }
@@ -557,7 +565,7 @@ TEST(TransferQueues, RefusesEventsOutOfPlace) {
                   "started, got",
                   [&](fsdp_rt_context *ctx) { return waitFor(ctx, event); });
   // Nor one of the step before.
-  Status status = onContexts(1, [&](Context &context) -> Status {
+  Status status = onContexts(1, [&](TestRank &context) -> Status {
     if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
           return first(ctx) || waitFor(ctx, 0);
         }))
@@ -573,7 +581,7 @@ TEST(TransferQueues, RefusesEventsOutOfPlace) {
 TEST(TransferQueues, AStepHasToWaitForAllItStarted) {
   Status status = onContexts(
       2,
-      [&](Context &context) -> Status {
+      [&](TestRank &context) -> Status {
         Start gather(0), sum(3, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE);
         sum.parts[0].dst = extraAt;
         sum.desc.name = "forgotten";
@@ -600,16 +608,17 @@ TEST(TransferQueues, RefusesCollectivesBesideStarts) {
 }
 
 TEST(TransferQueues, RefusesImpossibleOptions) {
+  using hal::maxEvents;
   auto refuse = [](const char *part, int64_t events,
                    std::vector<int32_t> queues) {
     auto backend = createLocalBackend({});
     ASSERT_TRUE(backend.isOk());
     Status status = (*backend)->run([&](World &world) {
-      ContextOptions options;
+      TestRankOptions options;
       options.groups = {{0}};
       options.events = events;
       options.queues = queues;
-      return Context::create(world, options).status();
+      return TestRank::create(world, options).status();
     });
     EXPECT_NE(status.message().find(part), std::string::npos)
         << status.message();
@@ -629,10 +638,10 @@ TEST(TransferQueues, StartsAndWaitsNeedEvents) {
   Start gather(0);
   for (bool isWait : {false, true}) {
     Status status = (*backend)->run([&](World &world) -> Status {
-      ContextOptions options;
+      TestRankOptions options;
       options.arenaBytes = arenaBytes;
       options.groups = {{0}};
-      auto context = Context::create(world, options);
+      auto context = TestRank::create(world, options);
       if (!context.isOk())
         return context.status();
       return runStep(**context, [&](fsdp_rt_context *ctx) {
@@ -648,7 +657,7 @@ TEST(TransferQueues, StartsAndWaitsNeedEvents) {
 TEST(TransferQueues, ARankThatFailsEndsTheTransfersOfOthers) {
   for (int64_t delay : {0, 20}) {
     std::atomic<int> failed{0};
-    Status status = onContexts(3, [&](Context &context) -> Status {
+    Status status = onContexts(3, [&](TestRank &context) -> Status {
       bool isBad = context.world().rank() == 1;
       context.arena()[flagAt] = !isBad;
       fsdp_rt_check_desc check = {"token id out of range", flagAt};
@@ -658,13 +667,10 @@ TEST(TransferQueues, ARankThatFailsEndsTheTransfersOfOthers) {
       last.parts[0].dst = 1 << 19;
       auto step = [&](fsdp_rt_context *ctx) -> int32_t {
         // All but one rank have transfers under way that wait for it.
-        if (isBad) {
-          sleepFor(delay);
-          int32_t rc = gather(ctx);
-          return rc ? rc : fsdp_rt_check(ctx, &check);
-        }
-        return gather(ctx) || sum(ctx) || last(ctx) || waitFor(ctx, 2) ||
-               waitFor(ctx, 1) || waitFor(ctx, 0);
+        return compute(ctx, [=] { sleepFor(isBad ? delay : 0); }) ||
+               gather(ctx) || fsdp_rt_check(ctx, &check) || sum(ctx) ||
+               last(ctx) || waitFor(ctx, 2) || waitFor(ctx, 1) ||
+               waitFor(ctx, 0);
       };
       Status first = runStep(context, step);
       EXPECT_FALSE(first.isOk());
@@ -680,23 +686,19 @@ TEST(TransferQueues, ARankThatFailsEndsTheTransfersOfOthers) {
   }
 }
 
-TEST(TransferQueues, ATransferThatFailsFailsEveryLaterCall) {
+TEST(TransferQueues, ATransferThatFailsEndsTheStep) {
   // Ranks disagree, which a transfer finds out while the step computes.
-  Status status = onContexts(2, [](Context &context) -> Status {
+  Status status = onContexts(2, [](TestRank &context) -> Status {
     Start gather(0), sum(1, FSDP_RT_ALL_REDUCE, FSDP_RT_QUEUE_REDUCE, {0});
     sum.parts[0].dst = extraAt;
     gather.parts[0].count -= context.world().rank();
-    fsdp_rt_check_desc check = {"never", flagAt};
-    return runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
-      if (int32_t rc = gather(ctx))
-        return rc;
-      while (fsdp_rt_check(ctx, &check) == 0)
-        sleepFor(1);
-      EXPECT_EQ(sum(ctx), 2);
-      EXPECT_EQ(waitFor(ctx, 0), 2);
-      EXPECT_EQ(fsdp_rt_check(ctx, &check), 2);
-      return 0; // a step that hides it does not hide it
+    bool hasGoneOn = false;
+    Status s = runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
+      return gather(ctx) || waitFor(ctx, 0) || sum(ctx) ||
+             compute(ctx, [&] { hasGoneOn = true; }) || waitFor(ctx, 1);
     });
+    EXPECT_FALSE(hasGoneOn);
+    return s;
   });
   EXPECT_EQ(status.code(), Code::Internal);
   EXPECT_NE(status.message().find("expected the same collective on all ranks"),
@@ -705,7 +707,7 @@ TEST(TransferQueues, ATransferThatFailsFailsEveryLaterCall) {
 }
 
 TEST(TransferQueues, AbortWakesAStepThatWaits) {
-  Status status = onContexts(2, [](Context &context) -> Status {
+  Status status = onContexts(2, [](TestRank &context) -> Status {
     if (context.world().rank() == 1) {
       sleepFor(20);
       context.world().abort(Status::failed("enough"));

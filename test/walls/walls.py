@@ -177,32 +177,41 @@ ROOMS = [
           TOOL, DRIVER, PLAN], CODE),
     # The runtime, which builds without the compiler.
     Room("include/fsdp-rt", [r"fsdp-rt/"], DEVICES),
-    # Interfaces of devices: no implementation.
-    Room("runtime/hal", [r"core/(Status|Dtype)\.h", r"hal/", r"fsdp-rt/"],
+    # What all rooms of the runtime share: status, types, threads, sums.
+    Room("runtime/core", [r"core/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
+    # Interfaces of devices and channels: no implementation.
+    Room("runtime/hal", [r"core/(Status|Dtype|Group)\.h", r"hal/", r"fsdp-rt/"],
          DEVICES, EXCEPTIONS),
-    Room("runtime/core", [r"core/", r"hal/", r"fsdp-rt/"], DEVICES,
+    # How ranks come to be and agree: the host only.
+    Room("runtime/control", [r"core/", r"hal/", r"control/", r"fsdp-rt/"],
+         DEVICES, EXCEPTIONS),
+    # Each device and channel is alone.
+    Room("runtime/devices/cpu",
+         [r"core/", r"hal/", r"devices/cpu/", r"fsdp-rt/"], DEVICES,
          EXCEPTIONS),
-    # Data has no address in a rank's memory.
-    Room("runtime/core/data",
-         [r"core/(?!Context|Arena)", r"hal/", r"fsdp-rt/"], DEVICES,
-         EXCEPTIONS),
-    Room("runtime/trace", [r"core/", r"trace/", r"fsdp-rt/"], DEVICES,
-         EXCEPTIONS),
-    Room("runtime/abi", [r"core/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
-    Room("runtime/backends/local",
-         [r"core/", r"fsdp-rt/", r"backends/local/", BESIDE], DEVICES,
-         EXCEPTIONS),
-    Room("runtime/backends/mpi",
-         [r"core/", r"fsdp-rt/", r"backends/mpi/", BESIDE],
-         DEVICES.replace(r"|mpi\.h", ""), EXCEPTIONS),
-    Room("runtime/backends/cuda",
-         [r"core/", r"fsdp-rt/", r"backends/cuda/", BESIDE],
-         r"mlir[-/]|llvm[-/]|mpi\.h", EXCEPTIONS),
+    Room("runtime/channels/local",
+         [r"core/", r"hal/", r"control/", r"channels/local/", r"fsdp-rt/",
+          BESIDE], DEVICES, EXCEPTIONS),
+    Room("runtime/channels/mpi",
+         [r"core/", r"hal/", r"control/", r"channels/mpi/", r"fsdp-rt/",
+          BESIDE], DEVICES.replace(r"|mpi\.h", ""), EXCEPTIONS),
+    # Names them all, by their definitions.
+    Room("runtime/registry", [r"core/", r"hal/", r"control/", r"registry/"],
+         DEVICES, EXCEPTIONS),
+    # What uses devices through the interfaces knows none of them.
+    Room("runtime/program", [r"core/", r"hal/", r"program/", r"fsdp-rt/"],
+         DEVICES, EXCEPTIONS),
+    Room("runtime/data", [r"core/", r"hal/", r"control/", r"data/",
+                          r"fsdp-rt/"], DEVICES, EXCEPTIONS),
+    Room("runtime/trace",
+         [r"core/", r"hal/", r"data/", r"program/", r"trace/", r"fsdp-rt/"],
+         DEVICES, EXCEPTIONS),
+    Room("runtime/abi", [r"hal/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
     Room("runtime/main",
-         [r"core/", r"fsdp-rt/", r"main/", r"trace/", r"abi/", r"backends/"],
-         DEVICES, EXCEPTIONS),
+         [r"core/", r"hal/", r"control/", r"program/", r"data/", r"trace/",
+          r"registry/", r"main/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
     # Tools: thin, over lib and passes; those that run, over the runtime's ABI.
-    Room("tools", [r"fsdp/", BESIDE], r"core/|main/|backends/|fsdp-rt/"),
+    Room("tools", [r"fsdp/", BESIDE], r"core/|main/|devices/|channels/|fsdp-rt/"),
     Room("tools/fsdp-run", [r"fsdp-rt/"], DEVICES + "|fsdp/"),
 ]
 

@@ -1,0 +1,188 @@
+//===- MpiChannel.cpp - Collectives by messages ----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "MpiChannel.h"
+
+#include "core/Clock.h"
+#include "core/Reduce.h"
+#include "core/ThreadPool.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace fsdp::rt {
+
+namespace {
+
+constexpr int64_t cacheLine = 64;
+
+/// FNV-1a over the group's ranks and how often a group of these was made.
+int64_t groupId(const std::vector<int> &ranks, int nth) {
+  uint64_t hash = 0xcbf29ce484222325;
+  auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  for (int rank : ranks)
+    add(static_cast<uint64_t>(rank));
+  add(~static_cast<uint64_t>(nth));
+  return static_cast<int64_t>(hash);
+}
+
+} // namespace
+
+MpiChannel::MpiChannel(MpiWorker &worker, const MpiBackendOptions &options,
+                       std::vector<int> ranks, int index, int nth,
+                       ThreadPool *pool)
+    : worker_(worker), stagingBytes_(options.stagingBytes) {
+  group_.id = groupId(ranks, nth);
+  group_.ranks = std::move(ranks);
+  group_.index = index;
+  group_.pool = pool;
+  group_.chunkBytes = options.chunkBytes;
+}
+
+Status MpiChannel::reserve() {
+  int64_t peers = size() - 1;
+  if (stagingBytes_ < 2 * peers * cacheLine)
+    return Status::failed("expected staging memory of at least " +
+                          std::to_string(2 * peers * cacheLine) +
+                          " bytes for a group of " + std::to_string(size()) +
+                          " ranks, got " + std::to_string(stagingBytes_));
+  Result<Arena> staging =
+      Arena::map(peers > 0 ? stagingBytes_ : 0, "staging memory");
+  if (!staging.isOk())
+    return staging.status();
+  group_.staging = std::move(*staging);
+  ThreadPool none;
+  group_.staging.touch(group_.pool ? *group_.pool : none);
+  group_.packets.resize(size());
+  group_.awaited.assign(size(), -1);
+  group_.sources.resize(size());
+  group_.packetRequests.reserve(2 * peers + 2);
+  for (RequestSet &set : group_.dataRequests)
+    // A binomial tree's root has fewer children than an int has bits.
+    set.reserve(std::max<int64_t>(2 * peers, 32));
+  group_.routes.resize(size());
+  Status status;
+  auto open = [&](MpiEngine &engine) {
+    for (int peer = 0; peer < size() && status.isOk(); ++peer) {
+      if (peer == rank())
+        continue;
+      Result<Route> route = engine.openRoute(group_.ranks[peer]);
+      if (route.isOk())
+        group_.routes[peer] = *route;
+      else
+        status = route.status();
+    }
+  };
+  worker_.run(open);
+  return status;
+}
+
+PacketHeader MpiChannel::header(int32_t kind, int64_t count) const {
+  PacketHeader header;
+  header.group = group_.id;
+  header.kind = kind;
+  header.count = count;
+  header.dtype = FSDP_RT_U8;
+  return header;
+}
+
+template <typename... Stages>
+Status MpiChannel::perform(Stages &...stages) {
+  MpiTransfer transfer(group_, stages...);
+  worker_.execute(transfer);
+  return transfer.status();
+}
+
+Status MpiChannel::allGather(const void *src, void *dst, int64_t bytes) {
+  PacketHeader what = header(FSDP_RT_ALL_GATHER, bytes);
+  auto out = static_cast<char *>(dst);
+  if (bytes <= Packet::maxPayload) {
+    MpiExchange exchange(group_, what, src);
+    if (Status s = perform(exchange))
+      return s;
+    for (int i = 0; i < size() && bytes > 0; ++i)
+      std::memcpy(out + i * bytes, group_.packets[i].payload, bytes);
+    return Status::ok();
+  }
+  MpiParts parts;
+  parts.count = bytes;
+  parts.size = size();
+  copyBytes(group_.pool, out + parts.bytesOf(rank()).begin, src, bytes);
+  MpiExchange exchange(group_, what, nullptr);
+  MpiGather gather(group_, parts, out);
+  return perform(exchange, gather);
+}
+
+Status MpiChannel::reduceScatter(const void *src, void *dst, int64_t count,
+                                 Dtype dtype, int64_t divisor) {
+  if (Status s = checkReduction(dtype, divisor))
+    return s.withContext("reduce_scatter");
+  PacketHeader what = header(FSDP_RT_REDUCE_SCATTER, count);
+  what.dtype = dtype;
+  what.divisor = divisor;
+  MpiParts parts;
+  parts.count = count;
+  parts.elementBytes = dtypeSize(dtype);
+  parts.size = size();
+  MpiExchange exchange(group_, what, nullptr);
+  MpiReduction reduction(group_, parts, src, static_cast<char *>(dst), dtype,
+                         divisor);
+  return perform(exchange, reduction);
+}
+
+Status MpiChannel::allReduce(const void *src, void *dst, int64_t count,
+                             Dtype dtype, int64_t divisor) {
+  if (Status s = checkReduction(dtype, divisor))
+    return s.withContext("all_reduce");
+  PacketHeader what = header(FSDP_RT_ALL_REDUCE, count);
+  what.dtype = dtype;
+  what.divisor = divisor;
+  MpiParts parts;
+  parts.count = count;
+  parts.elementBytes = dtypeSize(dtype);
+  parts.size = size();
+  parts.isShared = true;
+  // One rank's whole contribution fits the packet: everybody adds up all.
+  if (count * parts.elementBytes <= Packet::maxPayload) {
+    MpiExchange exchange(group_, what, src);
+    if (Status s = perform(exchange))
+      return s;
+    for (int i = 0; i < size(); ++i)
+      group_.sources[i] = group_.packets[i].payload;
+    treeSum(group_.sources.data(), size(), dst, 0, count, dtype, divisor);
+    return Status::ok();
+  }
+  auto out = static_cast<char *>(dst);
+  MpiExchange exchange(group_, what, nullptr);
+  MpiReduction reduction(group_, parts, src, out + parts.bytesOf(rank()).begin,
+                         dtype, divisor);
+  MpiGather gather(group_, parts, out);
+  return perform(exchange, reduction, gather);
+}
+
+Status MpiChannel::broadcast(const void *src, void *dst, int64_t bytes,
+                             int root) {
+  if (root < 0 || root >= size())
+    return Status::failed("broadcast: expected a root below " +
+                          std::to_string(size()) + ", got " +
+                          std::to_string(root));
+  PacketHeader what = header(controlBroadcast, bytes);
+  what.root = root;
+  if (rank() == root)
+    copyBytes(group_.pool, dst, src, bytes);
+  MpiTreeMeeting meeting(group_, what);
+  MpiSpread spread(group_, static_cast<char *>(dst), bytes, root);
+  return perform(meeting, spread);
+}
+
+Status MpiChannel::barrier() {
+  MpiBarrier meeting(group_, header(controlBarrier, 0));
+  return perform(meeting);
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,361 @@
+//===- CheckpointReader.cpp - Going on from a saved state -----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Checkpoint.h"
+#include "data/CheckpointFiles.h"
+#include "data/Digest.h"
+#include "data/Directory.h"
+#include "data/Initialize.h"
+#include "data/Json.h"
+#include "data/Names.h"
+#include "data/Numbers.h"
+#include "data/OwnTensors.h"
+#include "data/Parameters.h"
+#include "data/Sharding.h"
+
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+namespace fsdp::rt::data {
+
+namespace {
+
+/// meta.json carries the digest of what else it holds.
+Status checkOwnDigest(nlohmann::json json, const std::string &expected) {
+  json.erase("digest");
+  std::string digest = toHex(digestOf(dumpJson(json)));
+  if (digest == expected)
+    return Status::ok();
+  return Status::failed("expected contents of digest " + expected + ", got " +
+                        digest + ": the file was damaged or edited");
+}
+
+Result<CheckpointInfo> readMeta(const Directory &directory) {
+  std::string file = directory.path() + "/" + metaFile;
+  Result<std::string> text = directory.readFile(metaFile, maxMetaBytes);
+  if (!text.isOk())
+    return text.status();
+  Result<nlohmann::json> json = parseJson(*text);
+  if (!json.isOk())
+    return json.status().withContext(file);
+  Status status;
+  JsonReader meta(*json, status);
+  CheckpointInfo info;
+  info.path = directory.path();
+  int64_t format = meta["format"].integer();
+  if (!meta.failed() &&
+      (format < formatWithoutDigests || format > checkpointFormat))
+    meta["format"].fail("expected 1 or " + std::to_string(checkpointFormat) +
+                        ", got " + std::to_string(format));
+  if (!meta.failed() && format != formatWithoutDigests) {
+    std::string digest = meta["digest"].nonEmptyString();
+    if (!meta.failed())
+      status = checkOwnDigest(*json, digest);
+    info.digests = meta["digests"].nonEmptyString();
+    info.origin = readOrigin(meta);
+  }
+  info.step = meta["step"].integer(0, maxStep);
+  info.shapes = meta["shapes"].string();
+  info.ranks = meta["ranks"].integer(1);
+  info.paramsBytes = meta["files"][paramsFile].integer(0);
+  info.optimizerBytes = meta["files"][optimizerFile].integer(0);
+  if (!meta.failed() && meta["files"].has(ranksFile))
+    info.ranksBytes = meta["files"][ranksFile].integer(0);
+  if (status)
+    return status.withContext(file);
+  return info;
+}
+
+Result<SafetensorsReader> openComplete(const Directory &directory,
+                                       const char *name, int64_t bytes) {
+  Result<File> opened = directory.openForReading(name);
+  if (!opened.isOk())
+    return opened.status();
+  Result<SafetensorsReader> file = SafetensorsReader::open(std::move(*opened));
+  if (file.isOk() && file->fileBytes() != bytes)
+    return Status::failed(file->path() + ": expected " + std::to_string(bytes) +
+                          " bytes as in " + metaFile + ", got " +
+                          std::to_string(file->fileBytes()));
+  return file;
+}
+
+Status readScalarState(const SafetensorsReader &file, const FlatParam &flat,
+                       const OptimizerState &state,
+                       const MatchedTensor *members, hal::Location dst) {
+  int64_t size = dtypeSize(state.dtype);
+  char first[8];
+  for (size_t m = 0; m < flat.members.size(); ++m) {
+    char value[8];
+    if (Status s = readElements(members[m], state.dtype, 0, 1, value))
+      return s;
+    if (m == 0)
+      std::memcpy(first, value, size);
+    else if (std::memcmp(first, value, size) != 0)
+      return Status::failed(file.path() + ": expected one value of '" +
+                            state.name + "' for all of unit '" + flat.name +
+                            "', got " +
+                            std::to_string(loadNumber(state.dtype, first)) +
+                            " for '" + flat.members[0].fqn + "' and " +
+                            std::to_string(loadNumber(state.dtype, value)) +
+                            " for '" + flat.members[m].fqn + "'");
+  }
+  return dst.upload(first, size);
+}
+
+Status readStates(const SafetensorsReader &file,
+                  const std::vector<MatchedTensor> &matched,
+                  const Manifest &manifest, int rank,
+                  const StateMemory &memory) {
+  size_t first = 0;
+  for (const FlatParam &flat : manifest.flatParams) {
+    std::vector<Piece> pieces =
+        piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
+    for (const OptimizerState &state : flat.states) {
+      hal::Location values = memory.at(state);
+      if (state.scalar) {
+        if (Status s = readScalarState(file, flat, state,
+                                       matched.data() + first, values))
+          return s;
+      } else {
+        for (const Piece &piece : pieces)
+          if (Status s = uploadTensor(
+                  matched[first + piece.member], state.dtype, piece.memberBegin,
+                  piece.count,
+                  values + piece.shardBegin * dtypeSize(state.dtype)))
+            return s;
+      }
+      first += flat.members.size();
+    }
+  }
+  return Status::ok();
+}
+
+/// What each rank has for itself, found in a checkpoint of as many ranks.
+class OwnState {
+public:
+  /// Finds the tensors of `manifest`'s ranks; names those of which there is
+  /// only rank 0's in `notes`.
+  static Result<OwnState> open(const CheckpointInfo &checkpoint,
+                               std::optional<SafetensorsReader> file,
+                               const Manifest &manifest,
+                               std::vector<std::string> &notes);
+  Status read(int rank, const StateMemory &memory) const;
+  const std::optional<SafetensorsReader> &file() const { return file_; }
+
+private:
+  std::optional<SafetensorsReader> file_;
+  std::vector<std::pair<OwnTensor, const TensorInfo *>> found_;
+};
+
+Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
+                                std::optional<SafetensorsReader> file,
+                                const Manifest &manifest,
+                                std::vector<std::string> &notes) {
+  OwnState state;
+  state.file_ = std::move(file);
+  int64_t ranks = manifest.worldSize();
+  std::vector<OwnTensor> own = ownTensors(manifest);
+  // The other files hold all of the only rank.
+  if (own.empty() || (ranks == 1 && checkpoint.ranks == 1))
+    return state;
+  std::vector<std::string> absent;
+  if (checkpoint.ranks == ranks && state.file_) {
+    std::vector<WantedTensor> wanted;
+    for (const OwnTensor &tensor : possibleOwnTensors(manifest))
+      wanted.push_back({tensor.name,
+                        {},
+                        tensor.dtype,
+                        stackedShape(tensor, ranks),
+                        /*isOptional=*/true});
+    // Where the file moves, the tensors that it holds do not.
+    Result<std::vector<MatchedTensor>> matched =
+        matchTensors(TensorFiles::of(*state.file_), wanted, /*cast=*/false);
+    if (!matched.isOk())
+      return matched.status();
+    for (OwnTensor &tensor : own)
+      if (const TensorInfo *info = state.file_->find(tensor.name))
+        state.found_.push_back({std::move(tensor), info});
+      else
+        absent.push_back(tensor.name);
+  } else {
+    for (const OwnTensor &tensor : own)
+      absent.push_back(tensor.name);
+  }
+  if (!absent.empty())
+    notes.push_back(
+        checkpoint.path + " (of " + std::to_string(checkpoint.ranks) +
+        (checkpoint.ranks == 1 ? " rank)" : " ranks)") + ": each of " +
+        std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
+        " starts from rank 0's " + listNames(absent, 2) +
+        ", which differ between ranks");
+  return state;
+}
+
+Status OwnState::read(int rank, const StateMemory &memory) const {
+  for (const auto &[tensor, info] : found_)
+    if (Status s = uploadTensor(StoredTensor{&*file_, info}, tensor.dtype,
+                                rank * tensor.numel, tensor.numel,
+                                memory.at(tensor.memory, tensor.offset)))
+      return s;
+  return Status::ok();
+}
+
+} // namespace
+
+std::string checkpointName(int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
+  return name;
+}
+
+std::optional<int64_t> stepOfName(const std::string &name) {
+  constexpr const char *prefix = "step-";
+  if (name.compare(0, std::strlen(prefix), prefix) != 0)
+    return std::nullopt;
+  Result<int64_t> step =
+      parseInteger(name.substr(std::strlen(prefix)), 0, maxStep);
+  // Only as we write it: not "step-50", not "step-00000050.old".
+  if (!step.isOk() || checkpointName(*step) != name)
+    return std::nullopt;
+  return *step;
+}
+
+Result<CheckpointInfo> findCheckpoint(const std::string &path) {
+  Result<Directory> directory = Directory::open(path);
+  bool hasMeta = directory.isOk() && directory->has(metaFile);
+  if (hasMeta)
+    return readMeta(*directory);
+  if (!directory.isOk() || !directory->has(latestFile))
+    return Status::failed("'" + path + "': expected a checkpoint, or a " +
+                          "directory with a file '" + latestFile +
+                          "' that names one, got neither");
+  Result<std::string> text = directory->readFile(latestFile, /*maxBytes=*/256);
+  if (!text.isOk())
+    return text.status();
+  std::string name = text->substr(0, text->find('\n'));
+  std::optional<int64_t> step = stepOfName(name);
+  if (!step)
+    return Status::failed(directory->path() + "/" + latestFile +
+                          ": expected a name like " + checkpointName(50) +
+                          ", got '" + name + "'");
+  Result<Directory> named = directory->openDirectory(name);
+  if (!named.isOk())
+    return named.status();
+  Result<CheckpointInfo> info = readMeta(*named);
+  if (info.isOk() && info->step != *step)
+    return Status::failed(info->path + "/" + metaFile + ": expected step " +
+                          std::to_string(*step) + ", got " +
+                          std::to_string(info->step));
+  return info;
+}
+
+/// This rank's share of all bytes, against what digests.json says of them.
+static Status checkShare(const Directory &directory,
+                         const CheckpointInfo &checkpoint,
+                         const std::vector<DigestedFile> &files, int rank,
+                         int64_t ranks) {
+  std::string path = directory.path() + "/" + digestsFile;
+  Result<std::string> text =
+      directory.readFile(digestsFile, std::numeric_limits<int32_t>::max());
+  if (!text.isOk())
+    return text.status();
+  if (std::string got = toHex(digestOf(*text)); got != checkpoint.digests)
+    return Status::failed(path + ": expected contents of digest " +
+                          checkpoint.digests + " as in " + metaFile + ", got " +
+                          got);
+  Status status = checkDigests(*text, files, rank, ranks);
+  return status;
+}
+
+static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
+                   const Manifest &manifest, int rank,
+                   const StateMemory &memory, std::vector<std::string> &notes) {
+  // All files are opened first: what another run's --keep removes meanwhile is
+  // there until they are closed.
+  Result<SafetensorsReader> params =
+      openComplete(directory, paramsFile, checkpoint.paramsBytes);
+  if (!params.isOk())
+    return params.status();
+  Result<SafetensorsReader> optimizer =
+      openComplete(directory, optimizerFile, checkpoint.optimizerBytes);
+  if (!optimizer.isOk())
+    return optimizer.status();
+  std::optional<SafetensorsReader> ranksOwn;
+  if (checkpoint.ranksBytes) {
+    Result<SafetensorsReader> file =
+        openComplete(directory, ranksFile, *checkpoint.ranksBytes);
+    if (!file.isOk())
+      return file.status();
+    ranksOwn = std::move(*file);
+  }
+
+  std::vector<WantedTensor> wanted = wantedParameters(manifest), wantedStates;
+  // A checkpoint was written under the first names alone.
+  for (WantedTensor &want : wanted)
+    want.aliases.clear();
+  for (TensorSpec &spec : optimizerTensors(manifest))
+    wantedStates.push_back(
+        {std::move(spec.name), {}, spec.dtype, std::move(spec.shape), false});
+  Result<std::vector<MatchedTensor>> parameters =
+      matchTensors(TensorFiles::of(*params), wanted, /*cast=*/false);
+  if (!parameters.isOk())
+    return parameters.status();
+  Result<std::vector<MatchedTensor>> states =
+      matchTensors(TensorFiles::of(*optimizer), wantedStates, /*cast=*/false);
+  if (!states.isOk())
+    return states.status();
+  std::string shapes = shapesFingerprint(manifest);
+  if (checkpoint.shapes != shapes)
+    return Status::failed(checkpoint.path + "/" + metaFile +
+                          ": expected shapes " + shapes + ", got " +
+                          checkpoint.shapes);
+
+  Result<OwnState> own =
+      OwnState::open(checkpoint, std::move(ranksOwn), manifest, notes);
+  if (!own.isOk())
+    return own.status();
+
+  if (checkpoint.digests.empty()) {
+    notes.push_back(checkpoint.path +
+                    ": it has no digests, as an older "
+                    "version saved it: its bytes are not checked");
+  } else {
+    std::vector<DigestedFile> files = {{paramsFile, &*params},
+                                       {optimizerFile, &*optimizer}};
+    if (own->file())
+      files.push_back({ranksFile, &*own->file()});
+    if (Status s = checkShare(directory, checkpoint, files, rank,
+                              manifest.worldSize()))
+      return s;
+  }
+
+  if (Status s = initializeStates(manifest, memory))
+    return s;
+  if (Status s = readParameters(manifest, rank, *parameters, memory))
+    return s;
+  if (Status s = readStates(*optimizer, *states, manifest, rank, memory))
+    return s;
+  return own->read(rank, memory);
+}
+
+Status loadCheckpoint(const CheckpointInfo &checkpoint,
+                      const Manifest &manifest, int rank,
+                      const StateMemory &memory,
+                      std::vector<std::string> &notes) {
+  Result<Directory> directory = Directory::open(checkpoint.path);
+  Status status = directory.isOk() ? load(checkpoint, *directory, manifest,
+                                          rank, memory, notes)
+                                   : directory.status();
+  if (status && !pathExists(checkpoint.path))
+    return Status::failed(status.message() +
+                          ": the checkpoint was removed meanwhile, as --keep "
+                          "of a run that saves there does: resume again");
+  return status;
+}
+
+} // namespace fsdp::rt::data

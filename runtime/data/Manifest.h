@@ -1,0 +1,247 @@
+//===- Manifest.h - What a compiled program says of itself -------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// docs/manifest.md as plain structs. A Manifest that parseManifest returned
+// keeps every rule of that page; code that reads one need not check again.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DATA_MANIFEST_H
+#define FSDP_RT_DATA_MANIFEST_H
+
+#include "core/Status.h"
+#include "data/Elements.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fsdp::rt::data {
+
+using Shape = std::vector<int64_t>;
+
+/// Product of the extents; the caller knows that it does not overflow.
+int64_t numelOf(const Shape &shape);
+/// "[4, 64]".
+std::string toString(const Shape &shape);
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+};
+
+struct Initializer {
+  enum class Kind { None, Constant, Normal, Uniform, TruncatedNormal, Values };
+  Kind kind = Kind::None;
+  double value = 0;         // Constant
+  double mean = 0, std = 1; // Normal, TruncatedNormal
+  double low = 0, high = 1; // Uniform, TruncatedNormal
+  std::vector<char> values; // Values: the elements in the tensor's dtype
+};
+
+struct Member {
+  std::string fqn;
+  std::vector<std::string> tied; // further names of the same parameter
+  Shape shape;
+  int64_t numel = 0;
+  int64_t offset = 0; // in elements, in the whole
+  Initializer init;
+};
+
+struct OptimizerState {
+  std::string name;
+  Dtype dtype = FSDP_RT_F32;
+  bool scalar = false; // one element; else shardNumel
+  /// The arena that the offset counts in; a scalar's is the device's.
+  fsdp_rt_memory memory = FSDP_RT_DEVICE;
+  int64_t offset = 0; // bytes
+  double init = 0;
+};
+
+struct FlatParam {
+  std::string name, unit;
+  Dtype dtype = FSDP_RT_F32;
+  int64_t numel = 0;          // elements of the whole, padding included
+  int64_t shardNumel = 0;     // elements of one rank
+  std::vector<int> shardAxes; // indices into mesh, increasing
+  bool trainable = true;
+  bool perRank = false; // each rank trains its own; shardAxes are empty
+  int64_t offset = 0;   // bytes, of this rank's shard
+  std::vector<Member> members;
+  std::vector<OptimizerState> states;
+};
+
+struct Buffer {
+  std::string fqn;
+  Dtype dtype = FSDP_RT_F32;
+  Shape shape;
+  int64_t numel = 0;
+  int64_t offset = 0;   // bytes
+  bool perRank = false; // each rank changes its own
+  Initializer init;
+};
+
+/// Gradients of micro-batches, summed up; between two steps it may hold
+/// anything.
+struct Accumulator {
+  std::string flatParam;
+  Dtype dtype = FSDP_RT_F32;
+  int64_t numel = 0;  // elements of this rank
+  int64_t offset = 0; // bytes
+
+  int64_t bytes() const { return numel * dtypeSize(dtype); }
+};
+
+struct Input {
+  std::string name;
+  Dtype dtype = FSDP_RT_I64;
+  Shape shape;
+  int64_t numel = 0;
+  int64_t offset = 0;               // bytes
+  std::optional<int64_t> low, high; // low <= value < high
+  std::vector<int64_t> allowed;     // legal beside that range
+  /// low <= value < high of random data; where absent, the range above.
+  std::optional<std::pair<int64_t, int64_t>> draw;
+  int64_t shift = 0; // tokens
+  /// Token data is refused where the shift is not known.
+  bool isShiftKnown = true;
+
+  int64_t bytes() const { return numel * dtypeSize(dtype); }
+};
+
+struct Scalar {
+  std::string name;
+  Dtype dtype = FSDP_RT_F32;
+  int64_t offset = 0;         // bytes
+  std::optional<double> init; // "default"; infinity for clip_norm's null
+};
+
+struct Output {
+  std::string name;
+  Dtype dtype = FSDP_RT_F32;
+  Shape shape;
+  int64_t numel = 1;
+  int64_t offset = 0; // bytes
+
+  int64_t bytes() const { return numel * dtypeSize(dtype); }
+};
+
+struct Segment {
+  std::string name;
+  int64_t offset = 0, bytes = 0;
+};
+
+struct TrafficRow {
+  int64_t group = 0;
+  std::string kind;
+  int64_t calls = 0, bytes = 0;
+};
+
+/// What the code is that the manifest belongs to.
+struct Certificate {
+  struct Transfer {
+    std::string unit; // empty: of none
+    bool isBackward = false;
+  };
+  /// SHA-256 of the program, and of its order alone: hexadecimal.
+  std::string program, issue;
+  std::string order;
+  int64_t peakBytes = 0, hostBytes = 0;
+  std::vector<Transfer> transfers; // by event, or by place in the step
+};
+
+/// What the program was before anything was decided about ranks: equal for all
+/// meshes, strategies, wrappings and orders of one traced step.
+struct TracedProgram {
+  /// SHA-256 of the step and of the optimizer: hexadecimal.
+  std::string step, optimizer;
+  /// The optimizer's float constants, each once, in the order of its text.
+  std::vector<std::string> constants;
+};
+
+/// A program of the artifact.
+struct Program {
+  enum class Kind { Train, Eval, Accumulate, TrainAccumulated };
+  std::string name;
+  Kind kind = Kind::Train;
+  int64_t events = 0;
+  std::vector<int32_t> queues; // fsdp_rt_queue, increasing
+  /// States included, which all programs share.
+  int64_t arenaBytes = 0, hostBytes = 0;
+  std::optional<Certificate> certificate;
+  std::vector<Segment> segments;
+  std::vector<TrafficRow> traffic;
+  std::vector<Input> inputs;
+  std::vector<Scalar> scalars;
+  std::vector<Output> outputs;
+
+  /// The named one, or null.
+  const Input *findInput(std::string_view name) const;
+  const Scalar *findScalar(std::string_view name) const;
+  const Output *findOutput(std::string_view name) const;
+};
+
+struct Manifest {
+  std::string name, fingerprint;
+  std::optional<TracedProgram> traced; // none: not written by our compiler
+  /// The step changes no parameter and no state where the gradient's norm is
+  /// not finite.
+  bool skipsNonfinite = false;
+  std::string targetKind, targetCpu;
+  std::vector<std::string> targetFeatures;
+  std::vector<MeshAxis> mesh; // outermost first
+  std::string strategy, wrap;
+  std::vector<std::vector<int>> groups; // axes as indices into mesh
+  /// Of the largest program, in the device's memory and in the host's.
+  int64_t arenaBytes = 0, hostBytes = 0;
+  /// Of the states, which lie at the begin of each.
+  int64_t stateBytes = 0, hostStateBytes = 0;
+  int64_t scratchBytes = 0;
+  /// What the arena may take of a rank's memory, but for what is reserved for
+  /// others and one thread; 0: whatever it takes.
+  int64_t budgetBytes = 0;
+  std::vector<FlatParam> flatParams;
+  std::vector<Buffer> buffers;
+  std::vector<Accumulator> accumulators;
+  std::vector<Program> programs;
+  std::string text; // the JSON it was parsed from
+
+  /// Ranks of the mesh.
+  int64_t worldSize() const;
+  /// The program of kind train; parseManifest sees to it that there is one.
+  const Program &train() const;
+  /// The first program of that kind, or null.
+  const Program *findKind(Program::Kind kind) const;
+  const Program *evaluation() const { return findKind(Program::Kind::Eval); }
+  /// The scalar of a program of kind TrainAccumulated that divides what was
+  /// accumulated.
+  static constexpr const char *weight = "accumulation_weight";
+  /// The scalar of such a program, and of one of kind Accumulate, that is the
+  /// number of micro-batches accumulated before. With 0, accumulators are not
+  /// read.
+  static constexpr const char *accumulated = "accumulated";
+  /// The named program, or null.
+  const Program *findProgram(std::string_view name) const;
+  /// Events of the program that has most; queues of any program, increasing.
+  int64_t mostEvents() const;
+  std::vector<int32_t> allQueues() const;
+};
+
+/// Parses and checks `text`; an error begins with "manifest: " and the path of
+/// the key that is at fault.
+Result<Manifest> parseManifest(std::string_view text);
+
+/// The rules that concern more than one key. parseManifest calls it.
+Status checkManifest(const Manifest &manifest);
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_DATA_MANIFEST_H

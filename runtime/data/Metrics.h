@@ -1,0 +1,85 @@
+//===- Metrics.h - What a step tells -----------------------------*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DATA_METRICS_H
+#define FSDP_RT_DATA_METRICS_H
+
+#include "core/Status.h"
+#include "data/Manifest.h"
+
+#include <cstdint>
+#include <string>
+
+namespace fsdp::rt::data {
+
+/// One step, as rank 0 saw it.
+struct StepMetrics {
+  int64_t step = 0; // from 1
+  double loss = 0, gradNorm = 0;
+  double stepMs = 0;
+  double tokensPerSecond = 0; // of all ranks together
+  double exposedCommMs = 0;   // the rank's thread spent in collectives
+  int64_t memBytes = 0;       // resident
+};
+
+/// One line of JSON, without its end. Numbers read back as what they were:
+/// loss and gradient norm with the digits of `lossDtype` and `gradNormDtype`.
+/// What is not finite is null, and named in the list "nonfinite".
+std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
+                       Dtype gradNormDtype);
+
+/// "step: 1 loss: 6.9427 grad_norm: 0.7 memory: 1.23MiB tps: 12,345".
+std::string toConsoleLine(const StepMetrics &metrics);
+
+/// Tokens that one step of all ranks sees: the elements of the first integer
+/// input, or the first extent of the first input where there is none, times
+/// the ranks.
+int64_t tokensPerStep(const Manifest &manifest);
+
+/// A line of an evaluation after `step`: the step, the loss (in the digits of
+/// its type) and how many batches it is the mean of.
+std::string toJsonLine(int64_t step, double loss, Dtype lossDtype,
+                       int64_t batches);
+
+/// Bytes of this process that are in memory; 0 where the system does not say.
+int64_t residentBytes();
+
+/// A file of lines, each of which is complete as soon as it was written. A file
+/// that did not exist and got no line is removed at the end.
+class LineFile {
+public:
+  LineFile() = default;
+  LineFile(LineFile &&other) noexcept { swap(other); }
+  LineFile &operator=(LineFile &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~LineFile();
+
+  /// Opens or creates `path`, which may be a pipe or a device. What it holds
+  /// stays.
+  static Result<LineFile> open(const std::string &path);
+  /// Keeps the first `bytes` alone, where it is a file that can be cut.
+  Status cut(int64_t bytes);
+  /// Appends `line` and its end; on failure the file is as it was.
+  Status append(const std::string &line);
+
+private:
+  void swap(LineFile &other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(path_, other.path_);
+    std::swap(isNew_, other.isNew_);
+  }
+  int fd_ = -1;
+  std::string path_;
+  bool isNew_ = false; // made by open(), and without a line
+};
+
+} // namespace fsdp::rt::data
+
+#endif // FSDP_RT_DATA_METRICS_H

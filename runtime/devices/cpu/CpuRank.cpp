@@ -1,0 +1,310 @@
+//===- CpuRank.cpp - The part of a host that computes for one rank --------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cpu/CpuRank.h"
+
+#include "core/Clock.h"
+#include "core/Host.h"
+#include "core/Reduce.h"
+#include "devices/cpu/Attention.h"
+#include "devices/cpu/Guard.h"
+#include "devices/cpu/Matmul.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+namespace {
+
+using hal::Function;
+
+std::string callName(const char *kind, const char *name) {
+  return std::string(kind) + " '" + (name ? name : "") + "'";
+}
+
+const char *attentionName(bool backward) {
+  return backward ? "attention_backward" : "attention";
+}
+
+Status checkOptions(const CpuOptions &options) {
+  constexpr int64_t maxThreads = 4096, maxBytes = int64_t(1) << 46;
+  if (options.threads < 1 || options.threads > maxThreads)
+    return Status::failed("expected 1 to " + std::to_string(maxThreads) +
+                          " threads per rank, got " +
+                          std::to_string(options.threads));
+  if (options.matmulWorkspaceBytes < minMatmulWorkspaceBytes ||
+      options.matmulWorkspaceBytes > maxBytes)
+    return Status::failed("expected a matmul workspace of " +
+                          std::to_string(minMatmulWorkspaceBytes) + " to " +
+                          std::to_string(maxBytes) + " bytes, got " +
+                          std::to_string(options.matmulWorkspaceBytes));
+  return Status::ok();
+}
+
+/// Every rank of this host is about to reserve as much.
+Status checkFits(const hal::MemorySizes &memory, int localSize) {
+  int64_t limit = memoryLimit();
+  int64_t share = limit / localSize;
+  if (limit == 0 ||
+      (memory.device <= share && memory.host <= share - memory.device))
+    return Status::ok();
+  return Status::failed(
+      "expected arenas of " + std::to_string(localSize) +
+      " ranks that fit the " + std::to_string(limit) +
+      " bytes of this host, got " + std::to_string(memory.device) +
+      " bytes per rank" +
+      (memory.host > 0
+           ? " and " + std::to_string(memory.host) + " for what it offloads"
+           : ""));
+}
+
+void record(const hal::RunRequest &request, CallRecord call) {
+  if (request.log)
+    request.log->record(call);
+}
+
+} // namespace
+
+static Status setOption(CpuOptions &options, const std::string &name,
+                        const std::string &value) {
+  auto set = [](auto &option, auto parsed) {
+    if (parsed.isOk())
+      option = *parsed;
+    return parsed.status();
+  };
+  if (name == "blas")
+    return set(options.blas, parseBlasKind(value));
+  if (name == "queue-threads")
+    return set(options.queueThreads, parseQueueThreads(value));
+  return Status::failed("expected a setting of processors, blas or "
+                        "queue-threads");
+}
+
+Result<CpuOptions> parseCpuOptions(const hal::DeviceOptions &options) {
+  CpuOptions wanted;
+  wanted.threads = options.threads;
+  for (const auto &[name, value] : options.settings)
+    if (Status s = setOption(wanted, name, value))
+      return s.withContext("--" + name);
+  return wanted;
+}
+
+Status checkCpuHost(const std::string &cpu,
+                    const std::vector<std::string> &features) {
+  return checkCpu(features).withContext("this program was compiled for " + cpu);
+}
+
+Status checkCpuSetting(const std::string &name, const std::string &value) {
+  CpuOptions options;
+  return setOption(options, name, value);
+}
+
+int countBusyCpuThreads(const hal::DeviceOptions &options, bool hasLink,
+                        int ranksOnHost) {
+  Result<CpuOptions> wanted = parseCpuOptions(options);
+  QueueThreads wish = wanted.isOk() ? wanted->queueThreads : QueueThreads::Auto;
+  bool haveThreads = decideQueueThreads(wish, hasLink, ranksOnHost,
+                                        options.threads) == QueueThreads::On;
+  auto queues = static_cast<int>(options.layout.queues.size());
+  return options.threads + (haveThreads ? queues : 0);
+}
+
+CpuRank::CpuRank(Arena arena, Arena host, Arena scratch, const Blas *blas,
+                 int64_t scratchBytes, const CpuOptions &options)
+    : arena_(std::move(arena)), host_(std::move(host)),
+      scratch_(std::move(scratch)), blas_(blas), scratchBytes_(scratchBytes),
+      scratchStride_(
+          getThreadBytes(scratchBytes, options.matmulWorkspaceBytes)),
+      workspaceBytes_(options.matmulWorkspaceBytes / 64 * 64) {}
+
+Result<std::unique_ptr<CpuRank>> CpuRank::create(int localSize,
+                                                 const hal::Layout &layout,
+                                                 const CpuOptions &options) {
+  if (Status s = checkOptions(options))
+    return s;
+  if (Status s = checkFits(layout.memory, localSize))
+    return s;
+  Result<const Blas *> blas = Blas::open(options.blas);
+  if (!blas.isOk())
+    return blas.status();
+  Result<Arena> arena = Arena::map(layout.memory.device, "arena");
+  if (!arena.isOk())
+    return arena.status();
+  Result<Arena> host = Arena::map(layout.memory.host, "arena of the host");
+  if (!host.isOk())
+    return host.status();
+  int64_t stride =
+      getThreadBytes(layout.scratchBytes, options.matmulWorkspaceBytes);
+  Result<Arena> scratch = Arena::map(stride * options.threads, "scratch");
+  if (!scratch.isOk())
+    return scratch.status();
+  std::unique_ptr<CpuRank> rank(new CpuRank(std::move(*arena), std::move(*host),
+                                            std::move(*scratch), *blas,
+                                            layout.scratchBytes, options));
+  bool hasCores = int64_t(localSize) * options.threads <= availableCores();
+  if (Status s = rank->pool_.start(options.threads, hasCores))
+    return s;
+  rank->arena_.touch(rank->pool_);
+  rank->host_.touch(rank->pool_);
+  rank->scratch_.touch(rank->pool_);
+  return rank;
+}
+
+hal::DeviceFacts CpuRank::facts(const char *name) const {
+  return {name, blas_->name(), pool_.threads()};
+}
+
+Status CpuRank::checkProducts(const hal::Recording &recording) const {
+  for (const hal::Call &call : recording.calls()) {
+    if (call.function == Function::matmul) {
+      auto &desc = call.as<fsdp_rt_matmul_desc>();
+      if (Status s = checkMatmul(desc, arena_.size(), *blas_))
+        return s.withContext(callName("matmul", desc.name));
+    }
+    bool isBackward = call.function == Function::attention_backward;
+    if (call.function == Function::attention || isBackward) {
+      auto &desc = call.as<fsdp_rt_attention_desc>();
+      if (Status s = checkAttention(desc, isBackward, arena_.size(),
+                                    scratchBytes_, *blas_))
+        return s.withContext(callName(attentionName(isBackward), desc.name));
+    }
+  }
+  return Status::ok();
+}
+
+Result<std::unique_ptr<CpuExecutable>> CpuRank::load(hal::Recording recording) {
+  if (Status s = checkProducts(recording))
+    return s;
+  auto made = std::make_unique<CpuExecutable>(std::move(recording));
+  const std::vector<hal::Call> &calls = made->recording().calls();
+  size_t operands = 0;
+  for (const hal::Call &call : calls)
+    if (call.function == Function::launch)
+      operands += call.as<fsdp_rt_launch_desc>().operand_count;
+  // Calls point into it: it does not grow.
+  made->operands_.reserve(operands);
+  made->calls_.reserve(calls.size());
+  for (const hal::Call &call : calls) {
+    CpuCall &mine = made->calls_.emplace_back();
+    mine.call = call;
+    if (call.function != Function::launch)
+      continue;
+    auto &desc = call.as<fsdp_rt_launch_desc>();
+    auto offsets = static_cast<const int64_t *>(desc.operands);
+    mine.operands = made->operands_.data() + made->operands_.size();
+    for (int64_t i = 0; i < desc.operand_count; ++i)
+      made->operands_.push_back(arena_.data() + offsets[i]);
+  }
+  return made;
+}
+
+Status CpuRank::run(const CpuCall &call, const hal::RunRequest &request,
+                    hal::RunTimes &times) {
+  switch (call.call.function) {
+  case Function::launch:
+    return launch(call, request, times);
+  case Function::matmul:
+    return matmul(call.call.as<fsdp_rt_matmul_desc>(), request, times);
+  case Function::attention:
+  case Function::attention_backward:
+    return attention(call.call.as<fsdp_rt_attention_desc>(),
+                     call.call.function == Function::attention_backward,
+                     request, times);
+  case Function::copy:
+    return copy(call.call.as<fsdp_rt_copy_desc>(), request);
+  case Function::check:
+    return check(call.call.as<fsdp_rt_check_desc>(), request);
+  case Function::guard:
+    return runGuard(call.call.as<fsdp_rt_guard_desc>(), memory());
+  case Function::start:
+  case Function::wait:
+    break;
+  }
+  return Status::internal("expected a call that computes, got a transfer's");
+}
+
+Status CpuRank::launch(const CpuCall &call, const hal::RunRequest &request,
+                       hal::RunTimes &times) {
+  auto &desc = call.call.as<fsdp_rt_launch_desc>();
+  auto kernel =
+      reinterpret_cast<fsdp_rt_kernel_fn>(const_cast<void *>(desc.kernel));
+  int64_t begin = nowNanoseconds();
+  auto part = [&](int thread, int64_t from, int64_t to) {
+    kernel(call.operands, scratch_.data() + thread * scratchStride_, from, to);
+  };
+  pool_.parallelFor(desc.grid, desc.grain, part);
+  int64_t end = nowNanoseconds();
+  times.kernels += end - begin;
+  record(request, {&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
+                   desc.traffic_bytes, 0});
+  return Status::ok();
+}
+
+Status CpuRank::matmul(const fsdp_rt_matmul_desc &desc,
+                       const hal::RunRequest &request, hal::RunTimes &times) {
+  int64_t begin = nowNanoseconds();
+  MatmulWorkspace workspace;
+  workspace.base = scratch_.data() + scratchStride_ - workspaceBytes_;
+  workspace.stride = scratchStride_;
+  workspace.bytes = workspaceBytes_;
+  if (Status s = runMatmul(desc, arena_.data(), *blas_, pool_, workspace))
+    return s.withContext(callName("matmul", desc.name));
+  int64_t end = nowNanoseconds();
+  times.matmul += end - begin;
+  int64_t batch = matmulBatch(desc);
+  int64_t elements = desc.m * desc.k + desc.k * desc.n +
+                     desc.m * desc.n * (desc.accumulate ? 2 : 1);
+  record(request, {&desc, desc.name, CallKind::Matmul, 0, begin, end, 0,
+                   batch * elements * dtypeSize(static_cast<Dtype>(desc.dtype)),
+                   2 * batch * desc.m * desc.n * desc.k});
+  return Status::ok();
+}
+
+Status CpuRank::attention(const fsdp_rt_attention_desc &desc, bool backward,
+                          const hal::RunRequest &request,
+                          hal::RunTimes &times) {
+  int64_t begin = nowNanoseconds();
+  AttentionMemory memory;
+  memory.base = scratch_.data();
+  memory.stride = scratchStride_;
+  if (Status s =
+          runAttention(desc, backward, arena_.data(), *blas_, pool_, memory))
+    return s.withContext(callName(attentionName(backward), desc.name));
+  int64_t end = nowNanoseconds();
+  times.kernels += end - begin;
+  record(request,
+         {&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
+          attentionBytes(desc, backward), attentionFlops(desc, backward)});
+  return Status::ok();
+}
+
+Status CpuRank::copy(const fsdp_rt_copy_desc &desc,
+                     const hal::RunRequest &request) {
+  int64_t begin = nowNanoseconds();
+  char *dst = arena_.data() + desc.dst;
+  if (desc.src == -1)
+    fillZero(&pool_, dst, desc.bytes);
+  else
+    copyBytes(&pool_, dst, arena_.data() + desc.src, desc.bytes);
+  if (request.log)
+    record(request,
+           {&desc, desc.name, CallKind::Copy, 0, begin, nowNanoseconds(), 0,
+            desc.bytes * (desc.src == -1 ? 1 : 2), 0});
+  return Status::ok();
+}
+
+Status CpuRank::check(const fsdp_rt_check_desc &desc,
+                      const hal::RunRequest &request) {
+  if (arena_.data()[desc.flag] == 1)
+    return Status::ok();
+  const std::string &note = request.checkNote;
+  return Status::failed(
+      std::string(desc.message ? desc.message : "a check of the step failed") +
+      (note.empty() ? "" : "; " + note));
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,57 @@
+//===- CallRules.h - Whether arguments of calls are in place ----*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What abi.def says of each descriptor, apart from events: bounds of offsets in
+// the memories, known kinds and types, operands apart. A device relies on it.
+// None of them allocates but to refuse.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_HAL_CALLRULES_H
+#define FSDP_RT_HAL_CALLRULES_H
+
+#include "core/Status.h"
+#include "fsdp-rt/abi.h"
+#include "hal/Layout.h"
+
+#include <cstdint>
+
+namespace fsdp::rt::hal {
+
+/// Operands of a launch, at most.
+constexpr int64_t maxOperands = 4096;
+
+Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout);
+Status checkCopy(const fsdp_rt_copy_desc &desc, const MemorySizes &memory);
+Status checkFlag(const fsdp_rt_check_desc &desc, const MemorySizes &memory);
+
+/// Whether a guard's buffers are in their memories, and its actions are known.
+Status checkGuard(const fsdp_rt_guard_desc &desc, const MemorySizes &memory);
+
+/// Of rank `rank` of a group of `ranks`: element type, and operands that lie in
+/// the device's memory, apart or in place.
+Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
+                       int rank, int ranks, int64_t deviceBytes);
+
+/// Of a kind for which isHostCopy() holds: whether it stays inside both
+/// memories.
+Status checkHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc,
+                     const MemorySizes &memory);
+
+/// Kind, queue, parts and guard of a start, run by world rank `rank`; not its
+/// events.
+Status checkStart(const fsdp_rt_start_desc &desc, const Layout &layout,
+                  int rank);
+
+/// Whether ranges overlap without being the same bytes.
+inline bool clash(int64_t a, int64_t aBytes, int64_t b, int64_t bBytes) {
+  return a < b + bBytes && b < a + aBytes && !(a == b && aBytes == bBytes);
+}
+
+} // namespace fsdp::rt::hal
+
+#endif // FSDP_RT_HAL_CALLRULES_H

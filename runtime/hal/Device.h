@@ -1,0 +1,122 @@
+//===- Device.h - What runs programs ----------------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A device belongs to one rank and is used on that rank's thread. It runs
+// programs that were loaded; docs/devices.md has the contract of calls.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_HAL_DEVICE_H
+#define FSDP_RT_HAL_DEVICE_H
+
+#include "core/Status.h"
+#include "hal/CallRecord.h"
+#include "hal/Layout.h"
+#include "hal/Memory.h"
+#include "hal/Recording.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace fsdp::rt::hal {
+
+struct DeviceOptions {
+  Layout layout;
+  /// Threads of the host for this rank, its own included; at least 1.
+  int threads = 1;
+  /// By name, as the registry's entry of the device has them.
+  std::map<std::string, std::string> settings;
+};
+
+/// A program as a device keeps it.
+class Executable {
+public:
+  virtual ~Executable() = default;
+  const Recording &recording() const { return recording_; }
+
+protected:
+  explicit Executable(Recording recording) : recording_(std::move(recording)) {}
+
+private:
+  Recording recording_;
+};
+
+/// Nanoseconds that a run took on queue 0, and beside it.
+struct RunTimes {
+  int64_t matmul = 0;
+  int64_t kernels = 0;
+  /// Moving and adding the bytes of transfers of queue 0.
+  int64_t communication = 0;
+  /// Blocked until other ranks had come to a transfer or were done, or until
+  /// an event was complete.
+  int64_t waiting = 0;
+  /// What the other queues' transfers took, each by itself.
+  int64_t transfers = 0;
+
+  RunTimes &operator+=(const RunTimes &other) {
+    matmul += other.matmul;
+    kernels += other.kernels;
+    communication += other.communication;
+    waiting += other.waiting;
+    transfers += other.transfers;
+    return *this;
+  }
+};
+
+/// Takes records of what has run, on the device's caller's thread.
+class RunLog {
+public:
+  virtual ~RunLog() = default;
+  virtual void record(const CallRecord &call) = 0;
+};
+
+struct RunRequest {
+  /// Null: nobody wants records.
+  RunLog *log = nullptr;
+  /// What the message of a failing check adds to its own text.
+  std::string checkNote;
+};
+
+/// What reports say of a device.
+struct DeviceFacts {
+  /// The registry's.
+  std::string name;
+  /// The library that multiplies matrices.
+  std::string products;
+  /// Of the host, for this rank.
+  int threads = 1;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual DeviceFacts facts() const = 0;
+
+  virtual Memory &memory(fsdp_rt_memory which) = 0;
+
+  /// Looks up what the calls need: kernels, plans, channels. Refuses what this
+  /// device cannot run. Collective over the ranks that run the program: it may
+  /// open channels. The executable must not outlive the device.
+  virtual Result<std::unique_ptr<Executable>> load(Recording recording) = 0;
+
+  /// Puts one run on the queues. `request` must live until synchronize() is
+  /// over. What cannot even be enqueued fails the device.
+  virtual Status execute(Executable &executable, const RunRequest &request) = 0;
+
+  /// Returns when all that was put on queues is complete and every record has
+  /// been given to its log, with the device's first failure. A device that has
+  /// failed aborts the other ranks (World::abort) and stays failed. Adds to
+  /// `times` what the runs took.
+  virtual Status synchronize(RunTimes &times) = 0;
+};
+
+} // namespace fsdp::rt::hal
+
+#endif // FSDP_RT_HAL_DEVICE_H

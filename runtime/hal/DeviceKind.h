@@ -1,0 +1,46 @@
+//===- DeviceKind.h - How devices are made ----------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_HAL_DEVICEKIND_H
+#define FSDP_RT_HAL_DEVICEKIND_H
+
+#include "core/Status.h"
+#include "hal/Device.h"
+#include "hal/World.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt::hal {
+
+/// What a registry knows of a kind of devices.
+struct DeviceKind {
+  const char *name;
+  /// Programs compiled for it run: the manifest's `target.kind`.
+  std::string target;
+  /// Refuses a host that cannot run code compiled for the processor `cpu` with
+  /// `features`: the manifest's `target`.
+  Status (*checkHost)(const std::string &cpu,
+                      const std::vector<std::string> &features);
+  /// Refuses a setting (DeviceOptions) that the device does not have, and
+  /// values that it cannot take.
+  Status (*checkSetting)(const std::string &name, const std::string &value);
+  /// How many threads of this host one rank keeps busy at a time, if its
+  /// collectives cross a link, or do not, and `ranksOnHost` ranks share the
+  /// host.
+  int (*countBusyThreads)(const DeviceOptions &options, bool hasLink,
+                          int ranksOnHost);
+  /// Makes the device of one rank. Collective over all ranks; `world` must
+  /// outlive the device.
+  Result<std::unique_ptr<Device>> (*create)(World &world,
+                                            const DeviceOptions &options);
+};
+
+} // namespace fsdp::rt::hal
+
+#endif // FSDP_RT_HAL_DEVICEKIND_H

@@ -1,0 +1,209 @@
+//===- Recording.cpp - The calls of a program -----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "hal/Recording.h"
+
+#include "core/Dtype.h"
+#include "hal/CallRules.h"
+
+#include <string>
+
+namespace fsdp::rt::hal {
+
+/// What a program sees while it is recorded.
+class ProgramRecorder final : public fsdp_rt_context {
+public:
+  ProgramRecorder(const Layout &layout, int rank)
+      : layout_(layout), rank_(rank), events_(layout.events) {
+    recording_.traffic_.groups.resize(layout.groups.size());
+  }
+
+  int32_t add(Function function, const void *desc);
+  Result<Recording> finish(int32_t code);
+
+private:
+  /// What became of an event so far.
+  struct Event {
+    const fsdp_rt_start_desc *start = nullptr;
+    bool isAwaited = false;
+  };
+
+  Status check(Call &call);
+  Status check(const fsdp_rt_start_desc &desc);
+  Status check(const fsdp_rt_wait_desc &desc);
+  Status checkAllAwaited() const;
+  bool hasStarted(int64_t event) const {
+    return event >= 0 && event < layout_.events && events_[event].start;
+  }
+  int64_t count(const fsdp_rt_start_desc &desc);
+
+  const Layout &layout_;
+  int rank_;
+  std::vector<Event> events_;
+  Recording recording_;
+  Status failure_;
+};
+
+namespace {
+
+std::string callName(const char *kind, const char *name) {
+  return std::string(kind) + " '" + (name ? name : "") + "'";
+}
+
+} // namespace
+
+Status ProgramRecorder::check(const fsdp_rt_start_desc &desc) {
+  if (Status s = checkStart(desc, layout_, rank_))
+    return s;
+  if (desc.queue == FSDP_RT_QUEUE_COMPUTE)
+    return Status::ok();
+  if (desc.event < 0 || desc.event >= layout_.events)
+    return Status::internal("expected an event below " +
+                            std::to_string(layout_.events) + ", got " +
+                            std::to_string(desc.event));
+  if (hasStarted(desc.event))
+    return Status::internal("expected event " + std::to_string(desc.event) +
+                            " to be started once in a step, got it twice");
+  if (desc.after_count < 0 || desc.after_count > layout_.events ||
+      (!desc.after && desc.after_count > 0))
+    return Status::internal("expected 0 to " + std::to_string(layout_.events) +
+                            " events to be after, got " +
+                            std::to_string(desc.after_count));
+  auto after = static_cast<const int64_t *>(desc.after);
+  for (int64_t i = 0; i < desc.after_count; ++i)
+    if (!hasStarted(after[i]))
+      return Status::internal("expected to be after an event that this step "
+                              "has started, got " +
+                              std::to_string(after[i]));
+  events_[desc.event].start = &desc;
+  return Status::ok();
+}
+
+Status ProgramRecorder::check(const fsdp_rt_wait_desc &desc) {
+  if (!layout_.hasQueues())
+    return Status::internal("expected a manifest with events, got none");
+  if (!hasStarted(desc.event))
+    return Status::internal(
+        "expected an event that this step has started, got " +
+        std::to_string(desc.event));
+  events_[desc.event].isAwaited = true;
+  return Status::ok();
+}
+
+/// Bytes of all parts, added to the traffic of a run.
+int64_t ProgramRecorder::count(const fsdp_rt_start_desc &desc) {
+  Traffic &traffic = recording_.traffic_;
+  int64_t moved = 0;
+  if (isHostCopy(desc.kind)) {
+    auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
+    for (int64_t i = 0; i < desc.part_count; ++i)
+      moved += parts[i]->bytes;
+    (desc.kind == FSDP_RT_OFFLOAD ? traffic.offloads : traffic.reloads) +=
+        {desc.part_count, moved};
+    return moved;
+  }
+  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  auto ranks = static_cast<int64_t>(layout_.groups[parts[0]->group].size());
+  for (int64_t i = 0; i < desc.part_count; ++i)
+    moved += collectiveBytes(desc.kind, ranks, parts[i]->count,
+                             dtypeSize(static_cast<Dtype>(parts[i]->dtype)));
+  traffic.groups[parts[0]->group][desc.kind] += {desc.part_count, moved};
+  return moved;
+}
+
+Status ProgramRecorder::check(Call &call) {
+  switch (call.function) {
+  case Function::launch: {
+    auto &desc = call.as<fsdp_rt_launch_desc>();
+    return checkLaunch(desc, layout_)
+        .withContext(callName("launch", desc.name));
+  }
+  case Function::start: {
+    auto &desc = call.as<fsdp_rt_start_desc>();
+    if (Status s = check(desc))
+      return s.withContext(callName("start", desc.name));
+    call.bytes = count(desc);
+    return Status::ok();
+  }
+  case Function::wait: {
+    auto &desc = call.as<fsdp_rt_wait_desc>();
+    return check(desc).withContext(callName("wait", desc.name));
+  }
+  case Function::copy: {
+    auto &desc = call.as<fsdp_rt_copy_desc>();
+    return checkCopy(desc, layout_.memory)
+        .withContext(callName("copy", desc.name));
+  }
+  case Function::check:
+    return checkFlag(call.as<fsdp_rt_check_desc>(), layout_.memory)
+        .withContext("check");
+  case Function::guard: {
+    auto &desc = call.as<fsdp_rt_guard_desc>();
+    return checkGuard(desc, layout_.memory)
+        .withContext(callName("guard", desc.name));
+  }
+  // Their tiles and workspaces are the device's: it checks them when it loads.
+  case Function::matmul:
+  case Function::attention:
+  case Function::attention_backward:
+    return Status::ok();
+  }
+  return Status::internal("expected a function of the ABI, got " +
+                          std::to_string(static_cast<int>(call.function)));
+}
+
+int32_t ProgramRecorder::add(Function function, const void *desc) {
+  if (!failure_.isOk())
+    return static_cast<int32_t>(failure_.code());
+  Call call = {function, desc};
+  failure_ = check(call);
+  if (failure_.isOk())
+    recording_.calls_.push_back(call);
+  return static_cast<int32_t>(failure_.code());
+}
+
+Status ProgramRecorder::checkAllAwaited() const {
+  int64_t started = 0;
+  const fsdp_rt_start_desc *missed = nullptr;
+  for (const Event &event : events_) {
+    started += event.start != nullptr;
+    if (event.start && !event.isAwaited && !missed)
+      missed = event.start;
+  }
+  if (!missed)
+    return Status::ok();
+  return Status::internal("expected the step to wait for all " +
+                          std::to_string(started) +
+                          " transfers that it started, got no wait for '" +
+                          (missed->name ? missed->name : "") + "', event " +
+                          std::to_string(missed->event));
+}
+
+Result<Recording> ProgramRecorder::finish(int32_t code) {
+  if (!failure_.isOk())
+    return failure_;
+  if (code != 0)
+    return Status::internal("the compiled step returned " +
+                            std::to_string(code) +
+                            " although no call of it failed");
+  if (Status s = checkAllAwaited())
+    return s;
+  return std::move(recording_);
+}
+
+Result<Recording> Recording::record(const fsdp_rt_program &program,
+                                    const Layout &layout, int rank) {
+  ProgramRecorder recorder(layout, rank);
+  int32_t code = program.run(&recorder);
+  return recorder.finish(code);
+}
+
+int32_t recordCall(fsdp_rt_context *ctx, Function function, const void *desc) {
+  return static_cast<ProgramRecorder *>(ctx)->add(function, desc);
+}
+
+} // namespace fsdp::rt::hal

@@ -1,0 +1,75 @@
+//===- Recording.h - The calls of a program ---------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A program is a straight line of calls whose arguments are the same in each
+// run. It is called once, when it is loaded, with a context that appends each
+// call to a list; a device executes the list.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_HAL_RECORDING_H
+#define FSDP_RT_HAL_RECORDING_H
+
+#include "core/Status.h"
+#include "fsdp-rt/abi.h"
+#include "hal/Layout.h"
+#include "hal/Traffic.h"
+
+#include <cstdint>
+#include <vector>
+
+/// Completes the ABI's opaque type; what records is its only derived class.
+struct fsdp_rt_context {};
+
+namespace fsdp::rt::hal {
+
+/// The functions of abi.def.
+enum class Function : int32_t {
+#define FSDP_RT_FUNCTION(name, desc) name,
+#include "fsdp-rt/abi.def"
+};
+
+struct Call {
+  Function function;
+  /// The descriptor that the function takes, constant data of the program.
+  const void *desc;
+  /// Of a start: what it moves (TransferCounter).
+  int64_t bytes = 0;
+
+  template <typename Desc>
+  const Desc &as() const {
+    return *static_cast<const Desc *>(desc);
+  }
+};
+
+class Recording {
+public:
+  /// Calls the program and keeps what it calls. Refuses calls with arguments
+  /// outside of `layout`, starts and waits whose events are not those of
+  /// abi.def's contract, and programs that fail of themselves. `rank` is the
+  /// world rank that will run it.
+  static Result<Recording> record(const fsdp_rt_program &program,
+                                  const Layout &layout, int rank);
+
+  /// In the order of the program.
+  const std::vector<Call> &calls() const { return calls_; }
+  /// Of one run.
+  const Traffic &traffic() const { return traffic_; }
+
+private:
+  friend class ProgramRecorder;
+  std::vector<Call> calls_;
+  Traffic traffic_;
+};
+
+/// Appends a call to the recording behind `ctx`: what the ABI's functions do.
+/// Returns 0, or the code of the status with which recording failed.
+int32_t recordCall(fsdp_rt_context *ctx, Function function, const void *desc);
+
+} // namespace fsdp::rt::hal
+
+#endif // FSDP_RT_HAL_RECORDING_H

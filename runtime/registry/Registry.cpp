@@ -1,0 +1,94 @@
+//===- Registry.cpp - Devices and backends of this runtime ----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "registry/Registry.h"
+
+namespace fsdp::rt {
+
+#define FSDP_RT_DEVICE(definition) extern const hal::DeviceKind definition;
+#define FSDP_RT_BACKEND(definition) extern const BackendKind definition;
+#include "registry/Registry.def"
+
+namespace {
+
+const hal::DeviceKind *const devices[] = {
+#define FSDP_RT_DEVICE(definition) &definition,
+#include "registry/Registry.def"
+};
+
+const BackendKind *const backends[] = {
+#define FSDP_RT_BACKEND(definition) &definition,
+#include "registry/Registry.def"
+};
+
+/// "a", "a or b", "a, b or c".
+template <typename Kinds>
+std::string listNames(const Kinds &kinds) {
+  std::string text;
+  size_t left = std::size(kinds);
+  for (const auto *kind : kinds) {
+    --left;
+    text += kind->name;
+    text += left > 1 ? ", " : left == 1 ? " or " : "";
+  }
+  return text;
+}
+
+template <typename Kinds>
+std::string joinNames(const Kinds &kinds) {
+  std::string text;
+  for (const auto *kind : kinds)
+    text += (text.empty() ? "" : "|") + std::string(kind->name);
+  return text;
+}
+
+} // namespace
+
+Result<const hal::DeviceKind *> findDevice(const std::string &name,
+                                           const std::string &target) {
+  for (const hal::DeviceKind *device : devices) {
+    if (name.empty() ? device->target != target : name != device->name)
+      continue;
+    if (device->target != target)
+      return Status::failed("device " + name +
+                            ": expected a program compiled for " +
+                            device->target + ", got one for " + target);
+    return device;
+  }
+  if (!name.empty())
+    return Status::failed("expected device " + listNames(devices) + ", got '" +
+                          name + "'");
+  std::string targets;
+  for (const hal::DeviceKind *device : devices)
+    if (targets.find(device->target) == std::string::npos)
+      targets += (targets.empty() ? "" : " or ") + std::string(device->target);
+  return Status::failed("expected a program compiled for " + targets +
+                        ", which is what this runtime runs, got " + target);
+}
+
+Result<const BackendKind *> findBackend(const std::string &name) {
+  for (const BackendKind *backend : backends)
+    if (name == backend->name)
+      return backend;
+  return Status::failed("expected " + listNames(backends) + ", got '" + name +
+                        "'");
+}
+
+const BackendKind &defaultBackend(bool isRankPerProcess) {
+  const BackendKind *found = backends[0];
+  for (const BackendKind *backend : backends)
+    if (backend->isRankPerProcess == isRankPerProcess) {
+      found = backend;
+      break;
+    }
+  return *found;
+}
+
+std::string deviceNames() { return joinNames(devices); }
+std::string backendNames() { return joinNames(backends); }
+
+} // namespace fsdp::rt

@@ -1,0 +1,36 @@
+//===- Registry.h - Devices and backends of this runtime --------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_REGISTRY_REGISTRY_H
+#define FSDP_RT_REGISTRY_REGISTRY_H
+
+#include "control/Backend.h"
+#include "core/Status.h"
+#include "hal/DeviceKind.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+/// The device called `name`; where that is empty, the first that runs programs
+/// compiled for `target`. Refuses others with the names that there are.
+Result<const hal::DeviceKind *> findDevice(const std::string &name,
+                                           const std::string &target);
+
+/// The backend called `name`. Refuses others with the names that there are.
+Result<const BackendKind *> findBackend(const std::string &name);
+
+/// The first whose processes are, or are not, one rank each.
+const BackendKind &defaultBackend(bool isRankPerProcess);
+
+/// "cpu", "local|mpi": for help.
+std::string deviceNames();
+std::string backendNames();
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_REGISTRY_REGISTRY_H
