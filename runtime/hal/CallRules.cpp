@@ -35,26 +35,6 @@ std::string describe(const fsdp_rt_guarded_desc &buffer) {
                                         : " of the arena)");
 }
 
-/// How many ranks' parts the sides of a collective hold.
-struct Parts {
-  int src, dst;
-};
-
-/// Of a kind for which isCollective() holds.
-Parts partsOf(int32_t kind, int ranks) {
-  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
-  case FSDP_RT_ALL_GATHER:
-    return {1, ranks};
-  case FSDP_RT_REDUCE_SCATTER:
-    return {ranks, 1};
-  case FSDP_RT_ALL_REDUCE:
-  case FSDP_RT_OFFLOAD:
-  case FSDP_RT_RELOAD:
-    break;
-  }
-  return {1, 1};
-}
-
 Status ofPart(int64_t i, const Status &status) {
   return status.withContext("part " + std::to_string(i));
 }
@@ -126,6 +106,20 @@ Status checkQueue(const fsdp_rt_start_desc &desc, const Layout &layout) {
 }
 
 } // namespace
+
+OperandCounts countOperands(int32_t kind, int64_t ranks) {
+  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
+  case FSDP_RT_ALL_GATHER:
+    return {1, ranks};
+  case FSDP_RT_REDUCE_SCATTER:
+    return {ranks, 1};
+  case FSDP_RT_ALL_REDUCE:
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
+  }
+  return {1, 1};
+}
 
 Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout) {
   if (!desc.kernel || (!desc.operands && desc.operand_count > 0))
@@ -209,7 +203,7 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
     return Status::internal("expected 0 to " + std::to_string(deviceBytes) +
                             " elements, got " + std::to_string(desc.count));
   int64_t bytes = desc.count * size;
-  Parts parts = partsOf(kind, ranks);
+  OperandCounts parts = countOperands(kind, ranks);
   int64_t srcBytes = bytes * parts.src, dstBytes = bytes * parts.dst;
   auto inArena = [&](int64_t offset, int64_t length) {
     return offset >= 0 && length <= deviceBytes - offset && offset % size == 0;

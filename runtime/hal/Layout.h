@@ -31,6 +31,10 @@ struct MemorySizes {
 struct Layout {
   /// `arena.bytes` and `arena.host_bytes`.
   MemorySizes memory;
+  /// `arena.state_bytes` and `arena.host_state_bytes`: what outlives a run of a
+  /// program, at the begin of each memory. Inputs and scalars are uploaded
+  /// before each run; all else is the run's own.
+  MemorySizes state;
   /// Kernel scratch per thread: `arena.scratch_bytes`.
   int64_t scratchBytes = 0;
   /// For every group, in the manifest's order: the world ranks of the instance

@@ -130,6 +130,7 @@ Result<int> chooseThreads(const data::Manifest &manifest, int asked,
 hal::Layout layoutOf(const data::Manifest &manifest, int rank) {
   hal::Layout layout;
   layout.memory = {manifest.arenaBytes, manifest.hostBytes};
+  layout.state = {manifest.stateBytes, manifest.hostStateBytes};
   layout.scratchBytes = manifest.scratchBytes;
   layout.groups = data::groupRanks(manifest, rank);
   layout.events = manifest.mostEvents();

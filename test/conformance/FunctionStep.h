@@ -14,7 +14,7 @@
 #ifndef FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H
 #define FSDP_TEST_CONFORMANCE_FUNCTIONSTEP_H
 
-#include "devices/cpu/CpuDevice.h"
+#include "devices/cpu/CpuRank.h"
 #include "hal/Transfers.h"
 #include "program/Executor.h"
 
@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,39 +43,53 @@ struct TestRankOptions {
   bool profile = false;
   int64_t traceEvents = 0;
 
+  /// How much of the arena outlives a step: the rest may hold anything when
+  /// one begins.
+  std::optional<int64_t> stateBytes;
+
+  rt::CpuOptions cpu() const {
+    return {threads, queueThreads, blas, matmulWorkspaceBytes};
+  }
   rt::hal::Layout layout() const {
-    return {{arenaBytes, hostBytes}, scratchBytes, groups, events, queues};
+    return {{arenaBytes, hostBytes},
+            {stateBytes.value_or(arenaBytes), hostBytes},
+            scratchBytes,
+            groups,
+            events,
+            queues};
   }
 };
 
-/// A rank with a device of its own, the processors of this host unless another
-/// one is given.
+/// The device under test, and the address of its memory where the host may use
+/// it. Defined by the program: CpuTestDevice.cpp, or a device's own tests.
+struct TestDevice {
+  std::unique_ptr<rt::hal::Device> device;
+  char *arena = nullptr;
+};
+rt::Result<TestDevice> makeTestDevice(rt::World &world,
+                                      const TestRankOptions &options);
+
+/// A rank with a device of its own.
 class TestRank {
 public:
   static rt::Result<std::unique_ptr<TestRank>>
   create(rt::World &world, const TestRankOptions &options) {
-    rt::CpuOptions cpu;
-    cpu.threads = options.threads;
-    cpu.queueThreads = options.queueThreads;
-    cpu.blas = options.blas;
-    cpu.matmulWorkspaceBytes = options.matmulWorkspaceBytes;
-    auto device = rt::CpuDevice::create(world, options.layout(), cpu);
-    if (!device.isOk())
-      return device.status();
-    char *arena = (*device)->rank().arena();
-    return create(world, options, std::move(*device), arena);
+    auto device = makeTestDevice(world, options);
+    return device.isOk() ? create(world, options, std::move(*device))
+                         : device.status();
   }
   static rt::Result<std::unique_ptr<TestRank>>
-  create(rt::World &world, const TestRankOptions &options,
-         std::unique_ptr<rt::hal::Device> device, char *arena = nullptr) {
+  create(rt::World &world, const TestRankOptions &options, TestDevice device) {
     rt::ExecutorOptions wanted;
     wanted.layout = options.layout();
     wanted.profile = options.profile;
     wanted.traceEvents = options.traceEvents;
-    auto executor = rt::Executor::create(world, std::move(device), wanted);
+    auto executor =
+        rt::Executor::create(world, std::move(device.device), wanted);
     if (!executor.isOk())
       return executor.status();
-    return std::unique_ptr<TestRank>(new TestRank(std::move(*executor), arena));
+    return std::unique_ptr<TestRank>(
+        new TestRank(std::move(*executor), device.arena));
   }
 
   rt::Status step(const fsdp_rt_program &program) {
