@@ -96,7 +96,8 @@ Status RankTeam::serve(World &host, const fsdp_rt_artifact &artifact,
   if (!world.isOk())
     return world.status();
   Consensus ranks(**world);
-  if (Status s = ranks.agreeOn({programSetting(manifest)}))
+  if (Status s = ranks.agreeOn(
+          {programSetting(manifest), {"device", options.device->name}}))
     return s;
   Result<std::unique_ptr<Rank>> rank =
       Rank::create(host, ranks, artifact, manifest, options);

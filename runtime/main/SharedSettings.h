@@ -23,6 +23,7 @@
 //   --queue-threads the ranks agree on it when they start
 //   --cast-params   without it a file of another type is refused, not read
 //                   otherwise
+//   --device        compared where it is known what runs the program
 //   -n, --backend   checked against the mesh and the launcher on every rank
 //   --metrics, --profile, --log-every, --quiet   rank 0's alone count
 //

@@ -107,7 +107,9 @@ Status Trainer::prepare() {
   ranks_.emplace(*world_);
 
   // Before anything else that the ranks do together: it depends on these.
-  if (Status s = ranks_->agreeOn(sharedSettings(options_, manifest_)))
+  std::vector<Setting> settings = sharedSettings(options_, manifest_);
+  settings.push_back({"--device", run_.device.name});
+  if (Status s = ranks_->agreeOn(settings))
     return s;
   // On every rank: hosts of one job may differ.
   if (Status s = ranks_->agree(

@@ -51,18 +51,22 @@ void poisonResults(const fsdp_rt_start_desc &desc, const RankMemory &memory,
 } // namespace
 
 LateDevice::LateDevice(World &world, const hal::Layout &layout,
-                       std::unique_ptr<CpuRank> rank, uint64_t seed)
+                       std::unique_ptr<CpuRank> rank, uint64_t seed,
+                       Fault fault)
     : world_(world), layout_(layout), rank_(std::move(rank)),
+      fault_(std::move(fault)),
       device_(rank_->memory(FSDP_RT_DEVICE), rank_->memory().device,
-              layout.state.device),
+              layout.state.device, fault_),
       host_(rank_->memory(FSDP_RT_HOST), rank_->memory().host,
-            layout.state.host),
+            layout.state.host, fault_),
       random_(seed * 1000003 + static_cast<uint64_t>(world.rank())),
       lanes_(numQueues), events_(layout.events) {}
 
 Result<std::unique_ptr<LateDevice>>
 LateDevice::create(World &world, const hal::Layout &layout,
-                   const CpuOptions &options, uint64_t seed) {
+                   const CpuOptions &options, uint64_t seed, Fault fault) {
+  if (Status s = fault.pass(Fault::Place::Create))
+    return s;
   if (Status s = hal::checkLayout(layout, world.rank(), world.size()))
     return s;
   Result<std::unique_ptr<CpuRank>> rank =
@@ -70,7 +74,7 @@ LateDevice::create(World &world, const hal::Layout &layout,
   if (!rank.isOk())
     return rank.status();
   std::unique_ptr<LateDevice> device(
-      new LateDevice(world, layout, std::move(*rank), seed));
+      new LateDevice(world, layout, std::move(*rank), seed, std::move(fault)));
   device->startThreads();
   return device;
 }
@@ -150,6 +154,13 @@ Status LateDevice::play(const CpuExecutable &executable,
                              : playInOrder(executable, request);
 }
 
+Status LateDevice::compute(const CpuCall &call,
+                           const hal::RunRequest &request) {
+  if (Status s = fault_.pass(Fault::Place::Call))
+    return s;
+  return rank_->run(call, request, times_);
+}
+
 Status LateDevice::runTransfer(const hal::Call &call,
                                const HostChannels &channels, ThreadPool *pool,
                                TransferRecord &record) {
@@ -169,7 +180,7 @@ Status LateDevice::playInOrder(const CpuExecutable &executable,
                                const hal::RunRequest &request) {
   for (const CpuCall &call : executable.calls()) {
     if (call.call.function != hal::Function::start) {
-      if (Status s = rank_->run(call, request, times_))
+      if (Status s = compute(call, request))
         return s;
       continue;
     }
@@ -279,7 +290,7 @@ Status LateDevice::playQueues(const CpuExecutable &executable,
       }
       if (call.call.function != hal::Function::wait) {
         lock.unlock();
-        Status status = rank_->run(call, request, times_);
+        Status status = compute(call, request);
         lock.lock();
         if (status && failure_.isOk())
           failure_ = status;
@@ -325,7 +336,8 @@ create(World &world, const hal::DeviceOptions &options) {
   const char *seed = std::getenv("FSDP_LATE_SEED");
   Result<std::unique_ptr<LateDevice>> device =
       LateDevice::create(world, options.layout, *wanted,
-                         seed ? std::strtoull(seed, nullptr, 10) : 1);
+                         seed ? std::strtoull(seed, nullptr, 10) : 1,
+                         Fault::ofEnvironment(world.rank()));
   if (!device.isOk())
     return device.status();
   return std::unique_ptr<hal::Device>(std::move(*device));

@@ -19,6 +19,7 @@
 #ifndef FSDP_TEST_DEVICES_CPU_LATE_LATEDEVICE_H
 #define FSDP_TEST_DEVICES_CPU_LATE_LATEDEVICE_H
 
+#include "Fault.h"
 #include "LateMemory.h"
 #include "devices/cpu/CpuRank.h"
 #include "hal/Device.h"
@@ -37,10 +38,9 @@ namespace fsdp::rt {
 
 class LateDevice final : public hal::Device {
 public:
-  static Result<std::unique_ptr<LateDevice>> create(World &world,
-                                                    const hal::Layout &layout,
-                                                    const CpuOptions &options,
-                                                    uint64_t seed);
+  static Result<std::unique_ptr<LateDevice>>
+  create(World &world, const hal::Layout &layout, const CpuOptions &options,
+         uint64_t seed, Fault fault = {});
   ~LateDevice() override;
 
   hal::DeviceFacts facts() const override { return rank_->facts("cpu-late"); }
@@ -71,11 +71,13 @@ private:
   };
 
   LateDevice(World &world, const hal::Layout &layout,
-             std::unique_ptr<CpuRank> rank, uint64_t seed);
+             std::unique_ptr<CpuRank> rank, uint64_t seed, Fault fault);
   void startThreads();
   void serve(Lane &lane);
   Status runTransfer(const hal::Call &call, const HostChannels &channels,
                      ThreadPool *pool, TransferRecord &record);
+  /// A call of queue 0 other than a start or a wait.
+  Status compute(const CpuCall &call, const hal::RunRequest &request);
   Status play(const CpuExecutable &executable, const hal::RunRequest &request);
   Status playInOrder(const CpuExecutable &executable,
                      const hal::RunRequest &request);
@@ -91,6 +93,7 @@ private:
   World &world_;
   hal::Layout layout_;
   std::unique_ptr<CpuRank> rank_;
+  Fault fault_;
   LateMemory device_, host_;
   struct Run {
     CpuExecutable *executable;

@@ -23,8 +23,9 @@ static void protect(char *base, int64_t bytes, int access) {
     std::abort();
 }
 
-LateMemory::LateMemory(hal::Memory &inner, char *base, int64_t state)
-    : inner_(inner), base_(base), state_(state) {
+LateMemory::LateMemory(hal::Memory &inner, char *base, int64_t state,
+                       Fault &fault)
+    : inner_(inner), base_(base), state_(state), fault_(fault) {
   protect(base_, size(), PROT_NONE);
 }
 
@@ -58,6 +59,8 @@ Status LateMemory::checkIdle(const char *what) const {
 
 Status LateMemory::upload(int64_t offset, const void *src, int64_t bytes) {
   if (Status s = checkIdle("an upload"))
+    return s;
+  if (Status s = fault_.pass(Fault::Place::Upload))
     return s;
   open();
   Status status = inner_.upload(offset, src, bytes);

@@ -14,6 +14,7 @@
 #ifndef FSDP_TEST_DEVICES_CPU_LATE_LATEMEMORY_H
 #define FSDP_TEST_DEVICES_CPU_LATE_LATEMEMORY_H
 
+#include "Fault.h"
 #include "hal/Memory.h"
 
 #include <cstdint>
@@ -27,7 +28,7 @@ class LateMemory final : public hal::Memory {
 public:
   /// Closes `inner`, whose bytes begin at `base`, a page's. The first `state`
   /// bytes outlive programs.
-  LateMemory(hal::Memory &inner, char *base, int64_t state);
+  LateMemory(hal::Memory &inner, char *base, int64_t state, Fault &fault);
   ~LateMemory() override;
 
   int64_t size() const override { return inner_.size(); }
@@ -51,6 +52,7 @@ private:
   hal::Memory &inner_;
   char *base_;
   int64_t state_;
+  Fault &fault_;
   mutable std::mutex mutex_;
   mutable int users_ = 0;
   bool isPending_ = false;
