@@ -23,7 +23,7 @@ extern "C" {
 
 /// Raised by one whenever a descriptor, a function or the manifest changes its
 /// meaning. A program and a runtime of different versions refuse each other.
-#define FSDP_RT_ABI_VERSION 7
+#define FSDP_RT_ABI_VERSION 8
 
 /// One rank of one running program. Owned by the runtime; a step may use it
 /// only on the thread that entered the step.
@@ -71,10 +71,10 @@ typedef enum {
   FSDP_RT_GUARD_KEEP = 3
 } fsdp_rt_guard_action;
 
-/// A compiled kernel: handles work items [begin, end). `operands` are
-/// addresses, in the order of the launch's offsets. `scratch` is this thread's
-/// own, 64-byte aligned, of the launch's scratch_bytes. Never fails, never
-/// allocates.
+/// A kernel compiled for processors: handles work items [begin, end).
+/// `operands` are addresses, in the order of the launch's offsets. `scratch` is
+/// this thread's own, 64-byte aligned, of the kernel's scratch_bytes. Never
+/// fails, never allocates.
 typedef void (*fsdp_rt_kernel_fn)(char *const *operands, char *scratch,
                                   int64_t begin, int64_t end);
 

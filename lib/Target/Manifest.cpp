@@ -488,12 +488,12 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     programs.push_back(
         ProgramWriter(program, groups, getMeshOp()).write(of, options.order));
   json::Object manifest{
-      {"format", 2},
+      {"format", 3},
       {"name", options.name},
       {"fingerprint", getFingerprint()},
-      {"target", json::Object{{"kind", "cpu"},
-                              {"cpu", options.cpu},
-                              {"features", std::move(features)}}},
+      {"targets", json::Array{json::Object{{"kind", "cpu"},
+                                           {"cpu", options.cpu},
+                                           {"features", std::move(features)}}}},
       {"mesh", getMesh()},
       {"verified", text(names::kVerified)},
       {"strategy", text(names::kStrategy)},

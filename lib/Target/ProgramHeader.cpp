@@ -209,7 +209,9 @@ void HeaderWriter::writeTitle() {
      << " *   memory       "
      << *manifest.getObject("arena")->getInteger("bytes") << " bytes per rank\n"
      << " *   processor    "
-     << toComment(getString(*manifest.getObject("target"), "cpu")) << "\n"
+     << toComment(
+            getString(*(*manifest.getArray("targets"))[0].getAsObject(), "cpu"))
+     << "\n"
      << " *   fingerprint  " << getString(manifest, "fingerprint") << "\n";
 }
 

@@ -9,7 +9,7 @@ fsdp.program @step(%x: tensor<4xf32>, %flags: tensor<4xi1>) {
 // Two buffers get places in scratch memory, 64 bytes apart.
 
 // CHECK-LABEL: func.func private @buffers(
-// CHECK-SAME:    fsdp.impl = #fsdp.kernel_impl<@buffers_cpu, grid = 1, grain = 1, scratch = 128, traffic = 32>
+// CHECK-SAME:    fsdp.impl = {cpu = #fsdp.cpu_kernel<@buffers_cpu, grid = 1, grain = 1, scratch = 128, traffic = 32>}
 // CHECK:       func.func private @buffers_cpu(%{{.*}}: index, %{{.*}}: index, %[[SCRATCH:.*]]: memref<128xi8>, %{{.*}}: memref<4xf32>, %{{.*}}: memref<4xf32>) {
 // CHECK:         %[[AT0:.*]] = arith.constant 0 : index
 // CHECK-NEXT:    memref.view %[[SCRATCH]][%[[AT0]]]

@@ -11,7 +11,7 @@ fsdp.program @step(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x
   fsdp.return
 }
 // CHECK-LABEL: func.func private @forward(
-// CHECK-SAME:    fsdp.impl = #fsdp.kernel_impl<@forward_cpu, grid = 2, grain = 1, scratch = {{[1-9][0-9]*}}, traffic = 664>
+// CHECK-SAME:    fsdp.impl = {cpu = #fsdp.cpu_kernel<@forward_cpu, grid = 2, grain = 1, scratch = {{[1-9][0-9]*}}, traffic = 664>}
 // CHECK:         fsdp.attention
 // CHECK-LABEL: func.func private @forward_cpu(%{{.*}}: index, %{{.*}}: index, %{{.*}}: memref<1xi8>
 // CHECK:         scf.for
@@ -27,7 +27,7 @@ func.func private @forward(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: ten
   return %a, %b : tensor<2x3x6xf32>, tensor<12xf32>
 }
 // CHECK-LABEL: func.func private @backward(
-// CHECK-SAME:    fsdp.impl = #fsdp.kernel_impl<@backward_cpu, grid = 2,
+// CHECK-SAME:    fsdp.impl = {cpu = #fsdp.cpu_kernel<@backward_cpu, grid = 2,
 // CHECK-LABEL: func.func private @backward_cpu(
 // CHECK:         math.exp
 func.func private @backward(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %out: tensor<2x3x6xf32>, %dout: tensor<2x3x6xf32>, %stats: tensor<12xf32>, %o: tensor<2x4x6xf32>) -> tensor<2x4x6xf32> {
@@ -42,10 +42,10 @@ func.func private @backward(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: te
   return %r : tensor<2x4x6xf32>
 }
 // CHECK-LABEL: func.func private @done(
-// CHECK-SAME:    fsdp.impl = #fsdp.kernel_impl<@code,
+// CHECK-SAME:    fsdp.impl = {cpu = #fsdp.cpu_kernel<@code,
 // CHECK-NOT:   @done_cpu
 func.func private @done(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>, %o: tensor<2x3x6xf32>, %s: tensor<12xf32>) -> (tensor<2x3x6xf32>, tensor<12xf32>)
-    attributes {fsdp.impl = #fsdp.kernel_impl<@code, grid = 1, grain = 1, scratch = 0, traffic = 32>} {
+    attributes {fsdp.impl = {cpu = #fsdp.cpu_kernel<@code, grid = 1, grain = 1, scratch = 0, traffic = 32>}} {
   %out, %stats = fsdp.attention <batch = [2], queries = 3, keys = 4, head = 5, value = 6> q(%q <0, [15, 5, 1]> : tensor<2x3x5xf32>) k(%k <0, [20, 5, 1]> : tensor<2x4x5xf32>) v(%v <0, [24, 6, 1]> : tensor<2x4x6xf32>) captured() [] scale 0.5 {
   ^bb0(%x: f32, %b0: index, %i: index, %j: index):
     fsdp.yield %x : f32

@@ -10,7 +10,7 @@ fsdp.program @step(%x: tensor<4xf32>) {
   fsdp.return
 }
 func.func private @done(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32>
-    attributes {fsdp.impl = #fsdp.kernel_impl<@done_cpu, grid = 1, grain = 1, scratch = 0, traffic = 32>} {
+    attributes {fsdp.impl = {cpu = #fsdp.cpu_kernel<@done_cpu, grid = 1, grain = 1, scratch = 0, traffic = 32>}} {
   %s = bufferization.materialize_in_destination %x in %out : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %s : tensor<4xf32>
 }

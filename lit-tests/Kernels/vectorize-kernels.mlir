@@ -18,7 +18,7 @@ fsdp.program @step(%x: tensor<37xf32>, %y: tensor<37xi32>, %flag: tensor<i1>) {
 // One vector of 32, and a masked rest of 5.
 
 // CHECK-LABEL: func.func private @tanh
-// CHECK-SAME:    fsdp.impl = #fsdp.kernel_impl<{{.*}}@tanh_cpu
+// CHECK-SAME:    fsdp.impl = {cpu = #fsdp.cpu_kernel<{{.*}}@tanh_cpu
 // CHECK-LABEL: func.func private @tanh_cpu
 // CHECK:         scf.for
 // CHECK:           scf.if

@@ -215,7 +215,7 @@ module {
   // expected-error @below {{input_c18: expected attributes of fsdp among fsdp.param, fsdp.buffer, fsdp.input, fsdp.optimizer, and none of llvm or dlti, got 'fsdp.offset' on argument #0 of @forward_backward}}
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.offset = 0 : i64, fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}})
-      attributes {fsdp.impl = #fsdp.kernel_impl<@forward_backward, grid = 1, grain = 1, scratch = 0, traffic = 0>} {
+      attributes {fsdp.impl = {cpu = #fsdp.cpu_kernel<@forward_backward, grid = 1, grain = 1, scratch = 0, traffic = 0>}} {
     // expected-error @below {{input_c18: expected attributes of fsdp nowhere but on the module, arguments and results, and none of llvm or dlti, got 'fsdp.kernel' on arith.constant}}
     %loss = arith.constant {fsdp.kernel = 1 : i64} dense<0.0> : tensor<f32>
     return %loss, %w : tensor<f32>, tensor<4xf32>

@@ -42,10 +42,10 @@ func::FuncOp fsdp::createImplementation(func::FuncOp kernel, OpBuilder &builder,
                                    (kernel.getSymName() + "_cpu").str(),
                                    builder.getFunctionType(types, {}));
   impl.setPrivate();
-  kernel->setAttr(names::kImpl,
-                  KernelImplAttr::get(kernel.getContext(),
-                                      FlatSymbolRefAttr::get(impl), grid, grain,
-                                      scratch, traffic));
+  setImplementation(kernel, kCpuTarget,
+                    CpuKernelAttr::get(kernel.getContext(),
+                                       FlatSymbolRefAttr::get(impl), grid,
+                                       grain, scratch, traffic));
   return impl;
 }
 

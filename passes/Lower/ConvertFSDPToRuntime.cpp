@@ -57,9 +57,9 @@ private:
   LogicalResult lowerOp(Operation &op);
   LogicalResult lowerLaunch(LaunchOp op);
   void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
-  void lowerKernel(LaunchOp op, func::FuncOp kernel, KernelImplAttr impl);
+  void lowerKernel(LaunchOp op, func::FuncOp kernel, CpuKernelAttr impl);
   template <typename Op>
-  void lowerAttention(LaunchOp op, func::FuncOp kernel, KernelImplAttr impl,
+  void lowerAttention(LaunchOp op, func::FuncOp kernel, CpuKernelAttr impl,
                       Op attention);
   FailureOr<Descriptor> describe(CollectiveOpInterface op);
   FailureOr<Descriptor> describe(TransferOpInterface op);
@@ -73,7 +73,8 @@ private:
   void call(StringRef function, const Descriptor &descriptor, Location loc);
   void copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
             Location loc);
-  FlatSymbolRefAttr getEntry(func::FuncOp kernel, KernelImplAttr impl);
+  FlatSymbolRefAttr getEntry(func::FuncOp kernel, CpuKernelAttr impl);
+  FlatSymbolRefAttr createImplementations(const Descriptor &cpu);
 
   ModuleOp module;
   ProgramOp step;
@@ -135,7 +136,7 @@ void StepLowering::copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
 
 /// `<kernel>_entry`, declared; fsdp-define-kernel-entries gives it a body.
 FlatSymbolRefAttr StepLowering::getEntry(func::FuncOp kernel,
-                                         KernelImplAttr impl) {
+                                         CpuKernelAttr impl) {
   FlatSymbolRefAttr &entry = entries[kernel];
   if (entry)
     return entry;
@@ -154,8 +155,13 @@ FlatSymbolRefAttr StepLowering::getEntry(func::FuncOp kernel,
   return entry = FlatSymbolRefAttr::get(function);
 }
 
+/// Code for the targets of the artifact: processors.
+FlatSymbolRefAttr StepLowering::createImplementations(const Descriptor &cpu) {
+  return descriptors.createPointerArray({descriptors.createDescriptor(cpu)});
+}
+
 void StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel,
-                               KernelImplAttr impl) {
+                               CpuKernelAttr impl) {
   SmallVector<int64_t> offsets;
   for (Value input : op.getInputs())
     offsets.push_back(getArenaOffset(input));
@@ -168,12 +174,14 @@ void StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel,
   }
   Descriptor descriptor("launch");
   descriptor.set("name", kernel.getSymName().str());
-  descriptor.set("kernel", getEntry(kernel, impl));
+  Descriptor code("cpu_kernel");
+  code.set("function", getEntry(kernel, impl));
+  code.set("grid", impl.getGrid());
+  code.set("grain", impl.getGrain());
+  code.set("scratch_bytes", impl.getScratch());
+  descriptor.set("implementations", createImplementations(code));
   descriptor.set("operands", descriptors.createArray(offsets));
   descriptor.set("operand_count", int64_t(offsets.size()));
-  descriptor.set("grid", impl.getGrid());
-  descriptor.set("grain", impl.getGrain());
-  descriptor.set("scratch_bytes", impl.getScratch());
   descriptor.set("traffic_bytes", impl.getTraffic());
   call("launch", descriptor, op.getLoc());
 }
@@ -232,7 +240,7 @@ static void appendTensor(SmallVector<int64_t> &fields, int64_t offset,
 
 template <typename Op>
 void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
-                                  KernelImplAttr impl, Op attention) {
+                                  CpuKernelAttr impl, Op attention) {
   constexpr bool backward = std::is_same_v<Op, AttentionBackwardOp>;
   // What the kernel reads are its arguments; what of the op's results it
   // stores tell its destinations. What is not stored is not wanted.
@@ -284,7 +292,14 @@ void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   llvm::copy(shape.getBatch().asArrayRef(),
              batch.end() - shape.getBatch().size());
   descriptor.set("name", kernel.getSymName().str());
-  descriptor.set("tile", getEntry(kernel, impl));
+  Descriptor code("cpu_attention");
+  code.set("tile", getEntry(kernel, impl));
+  code.set("tile_queries",
+           ::fsdp::rt::getQueryTile(shape.getQueries(), shape.getBatchSize()));
+  code.set("tile_keys",
+           ::fsdp::rt::getTileSize(shape.getKeys(), ::fsdp::rt::kMaxTileKeys));
+  code.set("scratch_bytes", impl.getScratch());
+  descriptor.set("implementations", createImplementations(code));
   descriptor.set("tensors", descriptors.createArray(tensors));
   if (!captured.empty())
     descriptor.set("captured", descriptors.createArray(captured));
@@ -293,11 +308,6 @@ void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   descriptor.set("keys", shape.getKeys());
   descriptor.set("head", shape.getHead());
   descriptor.set("value", shape.getValue());
-  descriptor.set("tile_queries", ::fsdp::rt::getQueryTile(
-                                     shape.getQueries(), shape.getBatchSize()));
-  descriptor.set("tile_keys", ::fsdp::rt::getTileSize(
-                                  shape.getKeys(), ::fsdp::rt::kMaxTileKeys));
-  descriptor.set("scratch_bytes", impl.getScratch());
   descriptor.set("batch", batch);
   descriptor.set("scale", attention.getScale().convertToDouble());
   descriptor.set("causal", int64_t(attention.getCausal()));
@@ -324,7 +334,7 @@ LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
     lowerMatmul(op, kernel, matmul);
     return success();
   }
-  auto impl = kernel->getAttrOfType<KernelImplAttr>(names::kImpl);
+  auto impl = getCpuKernel(kernel);
   if (!impl)
     return op.emitOpError("expected a kernel with code, got ")
            << op.getKernelAttr() << " without fsdp.impl or fsdp.matmul";

@@ -413,20 +413,22 @@ void readTraffic(const JsonReader &json, const Manifest &manifest,
 
 void readHeader(const JsonReader &json, Manifest &manifest) {
   int64_t format = json["format"].integer();
-  if (!json.failed() && format != 2)
-    json["format"].fail("expected 2, got " + std::to_string(format));
+  if (!json.failed() && format != 3)
+    json["format"].fail("expected 3, got " + std::to_string(format));
   manifest.name = json["name"].nonEmptyString();
   manifest.fingerprint = json["fingerprint"].nonEmptyString();
-  JsonReader target = json["target"];
-  manifest.targetKind = target["kind"].string();
-  if (!json.failed() && manifest.targetKind != "cpu" &&
-      manifest.targetKind != "cuda")
-    target["kind"].fail("expected cpu or cuda, got '" + manifest.targetKind +
-                        "'");
-  manifest.targetCpu = target["cpu"].string();
-  target["features"].forEach([&](const JsonReader &feature) {
-    manifest.targetFeatures.push_back(feature.nonEmptyString());
+  json["targets"].forEach([&](const JsonReader &entry) {
+    CodeTarget &target = manifest.targets.emplace_back();
+    target.kind = entry["kind"].nonEmptyString();
+    if (target.kind != "cpu")
+      return;
+    target.cpu = entry["cpu"].string();
+    entry["features"].forEach([&](const JsonReader &feature) {
+      target.features.push_back(feature.nonEmptyString());
+    });
   });
+  if (!json.failed() && manifest.targets.empty())
+    json["targets"].fail("expected what there is code for, got none");
   manifest.strategy = json["strategy"].string();
   manifest.wrap = json["wrap"].string();
 }

@@ -189,14 +189,22 @@ struct Program {
   const Output *findOutput(std::string_view name) const;
 };
 
+/// What code was made for.
+struct CodeTarget {
+  std::string kind;
+  /// Of cpu: the processor and what code may use of it, in LLVM's words.
+  std::string cpu;
+  std::vector<std::string> features;
+};
+
 struct Manifest {
   std::string name, fingerprint;
   std::optional<TracedProgram> traced; // none: not written by our compiler
   /// The step changes no parameter and no state where the gradient's norm is
   /// not finite.
   bool skipsNonfinite = false;
-  std::string targetKind, targetCpu;
-  std::vector<std::string> targetFeatures;
+  /// What it has code for, in the order of kernels' implementations.
+  std::vector<CodeTarget> targets;
   std::vector<MeshAxis> mesh; // outermost first
   std::string strategy, wrap;
   std::vector<std::vector<int>> groups; // axes as indices into mesh

@@ -122,17 +122,12 @@ OperandCounts countOperands(int32_t kind, int64_t ranks) {
 }
 
 Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout) {
-  if (!desc.kernel || (!desc.operands && desc.operand_count > 0))
+  if (!desc.implementations || (!desc.operands && desc.operand_count > 0))
     return Status::internal("expected a kernel and operands, got null");
   if (desc.operand_count < 0 || desc.operand_count > maxOperands)
     return Status::internal("expected 0 to " + std::to_string(maxOperands) +
                             " operands, got " +
                             std::to_string(desc.operand_count));
-  if (desc.scratch_bytes < 0 || desc.scratch_bytes > layout.scratchBytes)
-    return Status::internal("expected at most the " +
-                            std::to_string(layout.scratchBytes) +
-                            " bytes of scratch that the manifest names, got " +
-                            std::to_string(desc.scratch_bytes));
   auto offsets = static_cast<const int64_t *>(desc.operands);
   for (int64_t i = 0; i < desc.operand_count; ++i)
     if (!isIn(offsets[i], 0, layout.memory.device))

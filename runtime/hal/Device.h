@@ -29,6 +29,8 @@ namespace fsdp::rt::hal {
 
 struct DeviceOptions {
   Layout layout;
+  /// Which of the artifact's targets, by number, its code is for.
+  int target = 0;
   /// Threads of the host for this rank, its own included; at least 1.
   int threads = 1;
   /// By name, as the registry's entry of the device has them.

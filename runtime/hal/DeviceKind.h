@@ -21,10 +21,11 @@ namespace fsdp::rt::hal {
 /// What a registry knows of a kind of devices.
 struct DeviceKind {
   const char *name;
-  /// Programs compiled for it run: the manifest's `target.kind`.
+  /// Programs with code for it run: the `kind` of one of the manifest's
+  /// `targets`.
   std::string target;
   /// Refuses a host that cannot run code compiled for the processor `cpu` with
-  /// `features`: the manifest's `target`.
+  /// `features`: the manifest's entry of the target.
   Status (*checkHost)(const std::string &cpu,
                       const std::vector<std::string> &features);
   /// Refuses a setting (DeviceOptions) that the device does not have, and

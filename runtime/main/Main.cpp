@@ -173,11 +173,10 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
     return refuse(manifest.status());
   if (options->describe)
     return launch->rank == 0 ? describe(*manifest) : 0;
-  Result<const hal::DeviceKind *> device =
-      findDevice(options->device, manifest->targetKind);
+  Result<DeviceChoice> device = chooseDevice(options->device, *manifest);
   if (!device.isOk())
     return refuse(device.status());
-  if (Status s = checkOptions(*options, *manifest, **device))
+  if (Status s = checkOptions(*options, *manifest, *device->device))
     return refuse(s);
   Result<Plan> plan = planRanks(*options, *manifest, *launch);
   if (!plan.isOk())
@@ -198,7 +197,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   request.launch = *launch;
   request.link = options->link;
   Result<std::unique_ptr<Backend>> backend = createBackend(
-      *plan->backend, *manifest, **device, std::move(wanted), request);
+      *plan->backend, *manifest, *device->device, std::move(wanted), request);
   if (!backend.isOk())
     return refuse(backend.status());
   // mpirun gives its processes terminals, whatever it writes to itself.
@@ -208,7 +207,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   TrainingRun training{*program,
                        *manifest,
                        *options,
-                       **device,
+                       *device,
                        plan->threadsPerRank,
                        isLocal ? plan->ranks : 1,
                        isOnTerminal,

@@ -16,6 +16,7 @@
 #include "fsdp-rt/abi.h"
 #include "hal/DeviceKind.h"
 #include "hal/Layout.h"
+#include "registry/Registry.h"
 
 #include <memory>
 #include <string>
@@ -44,6 +45,13 @@ Result<int> chooseThreads(const data::Manifest &manifest, int asked,
                           int ranksOnHost, int cores);
 /// What the program asks of the device of rank `rank`.
 hal::Layout layoutOf(const data::Manifest &manifest, int rank);
+
+/// The device called `name`, or the first that can run the program.
+Result<DeviceChoice> chooseDevice(const std::string &name,
+                                  const data::Manifest &manifest);
+
+/// Refuses a host that cannot run the program's code for the device.
+Status checkHost(const DeviceChoice &choice, const data::Manifest &manifest);
 
 /// The backend of this process, for ranks with a device of `device` and
 /// `options` (whose layout is filled in here). Of `request`, the launch and the

@@ -138,6 +138,19 @@ hal::Layout layoutOf(const data::Manifest &manifest, int rank) {
   return layout;
 }
 
+Result<DeviceChoice> chooseDevice(const std::string &name,
+                                  const data::Manifest &manifest) {
+  std::vector<std::string> targets;
+  for (const data::CodeTarget &target : manifest.targets)
+    targets.push_back(target.kind);
+  return findDevice(name, targets);
+}
+
+Status checkHost(const DeviceChoice &choice, const data::Manifest &manifest) {
+  const data::CodeTarget &target = manifest.targets[choice.target];
+  return choice.device->checkHost(target.cpu, target.features);
+}
+
 Result<std::unique_ptr<Backend>> createBackend(const BackendKind &kind,
                                                const data::Manifest &manifest,
                                                const hal::DeviceKind &device,

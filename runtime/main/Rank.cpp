@@ -30,8 +30,9 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
   wanted.layout = layoutOf(manifest, host.rank());
   wanted.profile = options.profile;
   wanted.traceEvents = options.traceEvents;
-  Result<std::unique_ptr<hal::Device>> device = options.device->create(
-      host, {wanted.layout, options.threads, options.settings});
+  Result<std::unique_ptr<hal::Device>> device =
+      options.device.device->create(host, {wanted.layout, options.device.target,
+                                           options.threads, options.settings});
   if (!device.isOk())
     return device.status();
   Result<std::unique_ptr<Executor>> executor =

@@ -14,8 +14,8 @@
 #include "data/Manifest.h"
 #include "data/StateMemory.h"
 #include "data/TensorFiles.h"
-#include "hal/DeviceKind.h"
 #include "program/Executor.h"
+#include "registry/Registry.h"
 
 #include <cstdint>
 #include <map>
@@ -26,7 +26,7 @@
 namespace fsdp::rt {
 
 struct RankOptions {
-  const hal::DeviceKind *device = nullptr;
+  DeviceChoice device;
   /// hal::DeviceOptions.
   int threads = 1;
   std::map<std::string, std::string> settings;

@@ -97,7 +97,7 @@ Status RankTeam::serve(World &host, const fsdp_rt_artifact &artifact,
     return world.status();
   Consensus ranks(**world);
   if (Status s = ranks.agreeOn(
-          {programSetting(manifest), {"device", options.device->name}}))
+          {programSetting(manifest), {"device", options.device.device->name}}))
     return s;
   Result<std::unique_ptr<Rank>> rank =
       Rank::create(host, ranks, artifact, manifest, options);

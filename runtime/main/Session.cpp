@@ -114,20 +114,19 @@ Session::create(const fsdp_rt_artifact *artifact,
   Result<Manifest> manifest = readArtifact(artifact);
   if (!manifest.isOk())
     return manifest.status();
-  Result<const hal::DeviceKind *> device =
-      findDevice(options.device ? options.device : "", manifest->targetKind);
+  Result<DeviceChoice> device =
+      chooseDevice(options.device ? options.device : "", *manifest);
   if (!device.isOk())
     return device.status();
-  if (Status s =
-          (*device)->checkHost(manifest->targetCpu, manifest->targetFeatures))
+  if (Status s = checkHost(*device, *manifest))
     return s;
   session->manifest_ = std::move(*manifest);
   Result<std::map<std::string, std::string>> settings =
-      readSettings(**device, options);
+      readSettings(*device->device, options);
   if (!settings.isOk())
     return settings.status();
   Result<Ranks> ranks =
-      createRanks(session->manifest_, options, **device, *settings);
+      createRanks(session->manifest_, options, *device->device, *settings);
   if (!ranks.isOk())
     return ranks.status();
   RankOptions wanted;

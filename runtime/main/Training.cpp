@@ -108,12 +108,11 @@ Status Trainer::prepare() {
 
   // Before anything else that the ranks do together: it depends on these.
   std::vector<Setting> settings = sharedSettings(options_, manifest_);
-  settings.push_back({"--device", run_.device.name});
+  settings.push_back({"--device", run_.device.device->name});
   if (Status s = ranks_->agreeOn(settings))
     return s;
   // On every rank: hosts of one job may differ.
-  if (Status s = ranks_->agree(
-          run_.device.checkHost(manifest_.targetCpu, manifest_.targetFeatures)))
+  if (Status s = ranks_->agree(checkHost(run_.device, manifest_)))
     return s;
   if (Status s = ranks_->agree(findStart()))
     return s;
@@ -218,7 +217,7 @@ Status Trainer::openSaves() {
 
 Status Trainer::createRank() {
   RankOptions wanted;
-  wanted.device = &run_.device;
+  wanted.device = run_.device;
   wanted.threads = run_.threadsPerRank;
   wanted.settings = options_.deviceSettings;
   wanted.profile = !options_.profile.empty() && isFirst();

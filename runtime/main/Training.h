@@ -14,6 +14,7 @@
 #include "data/Manifest.h"
 #include "fsdp-rt/abi.h"
 #include "main/Options.h"
+#include "registry/Registry.h"
 
 #include <cstdint>
 #include <mutex>
@@ -46,7 +47,7 @@ struct TrainingRun {
   const fsdp_rt_artifact &artifact;
   const data::Manifest &manifest;
   const Options &options;
-  const hal::DeviceKind &device;
+  DeviceChoice device;
   int threadsPerRank;
   int ranksPerProcess;
   /// Whether standard output is a terminal.

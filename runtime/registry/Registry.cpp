@@ -7,6 +7,8 @@
 
 #include "registry/Registry.h"
 
+#include <algorithm>
+
 namespace fsdp::rt {
 
 #define FSDP_RT_DEVICE(definition) extern const hal::DeviceKind definition;
@@ -48,26 +50,33 @@ std::string joinNames(const Kinds &kinds) {
 
 } // namespace
 
-Result<const hal::DeviceKind *> findDevice(const std::string &name,
-                                           const std::string &target) {
+Result<DeviceChoice> findDevice(const std::string &name,
+                                const std::vector<std::string> &targets) {
+  std::string got;
+  for (const std::string &target : targets)
+    got += (got.empty() ? "" : ", ") + target;
+  bool isKnown = name.empty();
   for (const hal::DeviceKind *device : devices) {
-    if (name.empty() ? device->target != target : name != device->name)
+    if (!name.empty() && name != device->name)
       continue;
-    if (device->target != target)
+    isKnown = true;
+    auto found = std::find(targets.begin(), targets.end(), device->target);
+    if (found != targets.end())
+      return DeviceChoice{device, static_cast<int>(found - targets.begin())};
+    if (!name.empty())
       return Status::failed("device " + name +
                             ": expected a program compiled for " +
-                            device->target + ", got one for " + target);
-    return device;
+                            device->target + ", got one for " + got);
   }
-  if (!name.empty())
+  if (!isKnown)
     return Status::failed("expected device " + listNames(devices) + ", got '" +
                           name + "'");
-  std::string targets;
+  std::string runs;
   for (const hal::DeviceKind *device : devices)
-    if (targets.find(device->target) == std::string::npos)
-      targets += (targets.empty() ? "" : " or ") + std::string(device->target);
-  return Status::failed("expected a program compiled for " + targets +
-                        ", which is what this runtime runs, got " + target);
+    if (runs.find(device->target) == std::string::npos)
+      runs += (runs.empty() ? "" : " or ") + device->target;
+  return Status::failed("expected a program compiled for " + runs +
+                        ", which is what this runtime runs, got " + got);
 }
 
 Result<const BackendKind *> findBackend(const std::string &name) {

@@ -13,13 +13,21 @@
 #include "hal/DeviceKind.h"
 
 #include <string>
+#include <vector>
 
 namespace fsdp::rt {
 
+/// A device, and which of the targets that were asked for it runs, by number.
+struct DeviceChoice {
+  const hal::DeviceKind *device = nullptr;
+  int target = 0;
+};
+
 /// The device called `name`; where that is empty, the first that runs programs
-/// compiled for `target`. Refuses others with the names that there are.
-Result<const hal::DeviceKind *> findDevice(const std::string &name,
-                                           const std::string &target);
+/// with code for one of `targets`. Refuses others with the names that there
+/// are.
+Result<DeviceChoice> findDevice(const std::string &name,
+                                const std::vector<std::string> &targets);
 
 /// The backend called `name`. Refuses others with the names that there are.
 Result<const BackendKind *> findBackend(const std::string &name);

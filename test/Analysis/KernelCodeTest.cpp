@@ -41,10 +41,11 @@ TEST_F(KernelCode, changesWithBodiesAndDescriptions) {
   EXPECT_EQ(code.size(), 64u);
   EXPECT_EQ(get(kernel), code);
   EXPECT_NE(get(makeKernel("dense<3.0>")), code);
-  EXPECT_NE(get(makeKernel("dense<2.0>",
-                           "attributes {fsdp.impl = #fsdp.kernel_impl<@k_cpu, "
-                           "grid = 1, grain = 1, scratch = 0, traffic = 8>}")),
-            code);
+  EXPECT_NE(
+      get(makeKernel("dense<2.0>",
+                     "attributes {fsdp.impl = {cpu = #fsdp.cpu_kernel<@k_cpu, "
+                     "grid = 1, grain = 1, scratch = 0, traffic = 8>}}")),
+      code);
   // What it calls.
   EXPECT_NE(get(kernel + "func.func private @k_cpu()"), code);
 }

@@ -48,7 +48,7 @@ struct TestRankOptions {
   std::optional<int64_t> stateBytes;
 
   rt::CpuOptions cpu() const {
-    return {threads, queueThreads, blas, matmulWorkspaceBytes};
+    return {/*target=*/0, threads, queueThreads, blas, matmulWorkspaceBytes};
   }
   rt::hal::Layout layout() const {
     return {{arenaBytes, hostBytes},
@@ -131,6 +131,8 @@ inline int32_t computeIn(fsdp_rt_context *ctx,
                          std::function<void(char *arena)> work) {
   struct Work {
     std::function<void(char *)> work;
+    fsdp_rt_cpu_kernel_desc code;
+    const void *implementations[1];
     fsdp_rt_launch_desc desc;
   };
   // For ever: recorded calls point into it.
@@ -150,9 +152,12 @@ inline int32_t computeIn(fsdp_rt_context *ctx,
   {
     std::lock_guard<std::mutex> lock(mutex);
     auto items = int64_t(all->size()) + 1;
-    all->push_back({std::move(work),
-                    {"work", reinterpret_cast<const void *>(kernel), operands,
-                     1, items, /*grain=*/items, 0, 0}});
+    Work &mine = all->emplace_back();
+    mine.work = std::move(work);
+    mine.code = {reinterpret_cast<const void *>(kernel), items,
+                 /*grain=*/items, 0};
+    mine.implementations[0] = &mine.code;
+    mine.desc = {"work", mine.implementations, operands, 1, 0};
     desc = &all->back().desc;
   }
   return fsdp_rt_launch(ctx, desc);

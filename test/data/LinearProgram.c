@@ -161,19 +161,25 @@ static void update(char *const *operands, char *scratch, int64_t begin,
 static int32_t launch(fsdp_rt_context *ctx, const char *name,
                       fsdp_rt_kernel_fn kernel, const int64_t *operands,
                       int64_t count) {
-  static _Thread_local fsdp_rt_launch_desc all[8];
-  fsdp_rt_launch_desc desc = {.name = name,
-                              .kernel = NULL,
-                              .operands = operands,
-                              .operand_count = count,
-                              .grid = 1,
-                              .grain = 1};
-  memcpy(&desc.kernel, &kernel, sizeof kernel);
-  for (fsdp_rt_launch_desc *it = all; it < all + 8; ++it) {
-    if (it->kernel && (it->kernel != desc.kernel || it->operands != operands))
+  static _Thread_local struct {
+    fsdp_rt_cpu_kernel_desc code;
+    const void *implementations[1];
+    fsdp_rt_launch_desc desc;
+  } all[8];
+  const void *function;
+  memcpy(&function, &kernel, sizeof kernel);
+  for (int i = 0; i < 8; ++i) {
+    if (all[i].code.function &&
+        (all[i].code.function != function || all[i].desc.operands != operands))
       continue;
-    *it = desc;
-    return fsdp_rt_launch(ctx, it);
+    all[i].code.function = function;
+    all[i].code.grid = all[i].code.grain = 1;
+    all[i].implementations[0] = &all[i].code;
+    all[i].desc.name = name;
+    all[i].desc.implementations = all[i].implementations;
+    all[i].desc.operands = operands;
+    all[i].desc.operand_count = count;
+    return fsdp_rt_launch(ctx, &all[i].desc);
   }
   return 2;
 }
@@ -398,7 +404,7 @@ __attribute__((constructor)) static void write_manifest(void) {
   describe_collectives();
   reload.bytes = offload.bytes = (int64_t)sizeof(float) * shard_numel;
   if (strcmp(flaw, "manifest") == 0) {
-    strcpy(manifest, "{\"format\": 2,");
+    strcpy(manifest, "{\"format\": 3,");
     return;
   }
   int arena = has_host ? MOMENTUM_NOW + 256 : ARENA,
@@ -406,11 +412,11 @@ __attribute__((constructor)) static void write_manifest(void) {
       events = has_host ? HOST_EVENTS : EVENTS;
   int length = snprintf(
       manifest, sizeof manifest,
-      "{\"format\": 2, \"name\": \"linear\", \"fingerprint\": \"%s\","
+      "{\"format\": 3, \"name\": \"linear\", \"fingerprint\": \"%s\","
       " \"traced\": {\"step\": \"%064d\", \"optimizer\": \"%064d\","
       "  \"constants\": [%s]}, \"skips_nonfinite\": %s,"
-      " \"target\": {\"kind\": \"cpu\", \"cpu\": \"generic\","
-      "  \"features\": [%s]},"
+      " \"targets\": [{\"kind\": \"cpu\", \"cpu\": \"generic\","
+      "  \"features\": [%s]}],"
       " \"mesh\": [{\"axis\": \"replicate\", \"size\": %d},"
       "            {\"axis\": \"shard\", \"size\": %d}],"
       " \"strategy\": \"hybrid_shard\", \"wrap\": \"none\","

@@ -320,7 +320,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Broken{"/format", 1, "format: expected 2, got 1"},
         Broken{"/name", "", "name: expected a string that is not empty"},
-        Broken{"/target/kind", "tpu", "target.kind: expected cpu or cuda"},
+        Broken{"/targets", json::array(),
+               "targets: expected what there is code for"},
         Broken{"/mesh/0/size", 0, "mesh[0].size: expected an integer from 1"},
         Broken{"/mesh/0/size", 9007199254740993, "mesh[0].size"},
         Broken{"/mesh/0/axis", "shard", "expected distinct axes"},

@@ -208,7 +208,9 @@ TEST(Options, WithoutStepsNothingOfStepsIsAskedFor) {
                 .status());
 }
 
-const hal::DeviceKind &firstDevice() { return **findDevice("", "cpu"); }
+const hal::DeviceKind &firstDevice() {
+  return *findDevice("", {"cpu"})->device;
+}
 
 TEST(Options, OfDevicesAreCheckedByTheDevice) {
   Manifest manifest;
@@ -227,17 +229,18 @@ TEST(Options, OfDevicesAreCheckedByTheDevice) {
 }
 
 TEST(Registry, RefusesWithWhatThereIs) {
-  EXPECT_CONTAINS(messageOf(findDevice("tpu", "cpu").status()),
+  EXPECT_CONTAINS(messageOf(findDevice("tpu", {"cpu"}).status()),
                   "expected device cpu, got 'tpu'");
-  EXPECT_CONTAINS(messageOf(findDevice("cpu", "cuda").status()),
+  EXPECT_CONTAINS(messageOf(findDevice("cpu", {"cuda"}).status()),
                   "device cpu: expected a program compiled for cpu, got one "
                   "for cuda");
-  EXPECT_CONTAINS(messageOf(findDevice("", "cuda").status()),
+  EXPECT_CONTAINS(messageOf(findDevice("", {"cuda"}).status()),
                   "expected a program compiled for cpu, which is what this "
                   "runtime runs, got cuda");
   EXPECT_CONTAINS(messageOf(findBackend("nccl").status()),
                   "expected local or mpi, got 'nccl'");
-  EXPECT_EQ(findDevice("cpu", "cpu").isOk() && findBackend("mpi").isOk(), true);
+  EXPECT_EQ(findDevice("cpu", {"cuda", "cpu"})->target, 1);
+  EXPECT_OK(findBackend("mpi").status());
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/true).name, "mpi");
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/false).name, "local");
 }

@@ -163,7 +163,7 @@ TEST_F(ProgramTest, DescribesItself) {
   Outcome outcome = runWell("2x2", {"--describe"});
   json manifest = json::parse(outcome.out);
   EXPECT_EQ(manifest["mesh"][0]["axis"], "replicate");
-  EXPECT_EQ(outcome.out.compare(0, 15, "{\n  \"format\": 2"), 0);
+  EXPECT_EQ(outcome.out.compare(0, 15, "{\n  \"format\": 3"), 0);
   EXPECT_EQ(runProgram({LINEAR_EXE, "--describe"}, {}, "/dev/full").err,
             "error: cannot write to standard output\n");
 }
@@ -429,7 +429,7 @@ TEST_F(ProgramTest, ARefusalTakesBackWhatItPrepared) {
 TEST_F(ProgramTest, AnotherAbiIsRefused) {
   Outcome outcome = runProgram({OTHER_ABI_EXE, "--describe"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 7, "
+  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 8, "
                                "got version 99");
 }
 

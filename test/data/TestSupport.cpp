@@ -101,11 +101,11 @@ void moveStatesToHost(json &manifest) {
 json makeManifest(int replicas, int shards,
                   const std::vector<FlatSpec> &flats) {
   json manifest = {
-      {"format", 2},
+      {"format", 3},
       {"name", "test"},
       {"fingerprint", "0123456789abcdef"},
-      {"target",
-       {{"kind", "cpu"}, {"cpu", "generic"}, {"features", json::array()}}},
+      {"targets",
+       {{{"kind", "cpu"}, {"cpu", "generic"}, {"features", json::array()}}}},
       {"mesh",
        {{{"axis", "replicate"}, {"size", replicas}},
         {{"axis", "shard"}, {"size", shards}}}},

@@ -59,7 +59,7 @@ std::vector<Descriptor> descriptors() {
 
 TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   std::vector<Descriptor> all = descriptors();
-  ASSERT_EQ(all.size(), 11u);
+  ASSERT_EQ(all.size(), 13u);
   for (const Descriptor &d : all) {
     size_t offset = 0;
     for (const Field &field : d.fields) {
@@ -71,18 +71,20 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionSevenStays) {
+TEST(Abi, LayoutOfVersionEightStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 7);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 8);
   EXPECT_EQ(sizeof(fsdp_rt_artifact), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest_digest), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_program, run), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 16u);
-  EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 64u);
+  EXPECT_EQ(sizeof(fsdp_rt_cpu_kernel_desc), 32u);
+  EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 40u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
-  EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 168u);
+  EXPECT_EQ(sizeof(fsdp_rt_cpu_attention_desc), 32u);
+  EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 144u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 48u);
   EXPECT_EQ(sizeof(fsdp_rt_host_copy_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_start_desc), 64u);
@@ -91,12 +93,12 @@ TEST(Abi, LayoutOfVersionSevenStays) {
   EXPECT_EQ(sizeof(fsdp_rt_check_desc), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_guarded_desc), 40u);
   EXPECT_EQ(sizeof(fsdp_rt_guard_desc), 24u);
-  EXPECT_EQ(offsetof(fsdp_rt_launch_desc, grid), 32u);
+  EXPECT_EQ(offsetof(fsdp_rt_launch_desc, operands), 16u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, batch), 80u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 208u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, dtype), 228u);
-  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, batch), 104u);
-  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, causal), 160u);
+  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, batch), 80u);
+  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, causal), 136u);
   EXPECT_EQ(offsetof(fsdp_rt_collective_desc, group), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, event), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, queue), 52u);

@@ -132,8 +132,8 @@ public:
     desc.keys = c.keys;
     desc.head = c.head;
     desc.value = c.value;
-    desc.tile_queries = getQueryTile(c.queries, c.sequences * c.heads);
-    desc.tile_keys = getTileSize(c.keys, kMaxTileKeys);
+    code.tile_queries = getQueryTile(c.queries, c.sequences * c.heads);
+    code.tile_keys = getTileSize(c.keys, kMaxTileKeys);
     desc.scale = 0.3;
     desc.dq_scale = 0.3;
     desc.dk_scale = 0.3;
@@ -176,32 +176,33 @@ public:
   }
 
   void setScratch(bool backward) {
-    desc.scratch_bytes = layOutAttention(backward, c.keys, c.head, c.value,
-                                         desc.tile_queries, desc.tile_keys)
+    code.scratch_bytes = layOutAttention(backward, c.keys, c.head, c.value,
+                                         code.tile_queries, code.tile_keys)
                              .size *
                          4;
   }
 
   Status run(bool backward, int threads) {
     currentFunction = c.function;
-    currentTileKeys = desc.tile_keys;
-    currentTileQueries = desc.tile_queries;
+    currentTileKeys = code.tile_keys;
+    currentTileQueries = code.tile_queries;
     currentKeys = c.keys;
-    desc.tile =
+    code.tile =
         reinterpret_cast<const void *>(backward ? &backwardTile : &forwardTile);
     ThreadPool pool;
     if (Status s = pool.start(threads, false))
       return s;
     const Blas *blas = *Blas::open(BlasKind::Auto);
     setScratch(backward);
-    if (Status s = checkAttention(desc, backward, int64_t(arena.size()),
-                                  desc.scratch_bytes, *blas))
+    if (Status s = checkAttention(desc, code, backward, int64_t(arena.size()),
+                                  code.scratch_bytes, *blas))
       return s;
-    std::vector<float> scratch(size_t(desc.scratch_bytes / 4 * threads));
+    std::vector<float> scratch(size_t(code.scratch_bytes / 4 * threads));
     AttentionMemory memory;
     memory.base = reinterpret_cast<char *>(scratch.data());
-    memory.stride = desc.scratch_bytes;
-    return runAttention(desc, backward, arena.data(), *blas, pool, memory);
+    memory.stride = code.scratch_bytes;
+    return runAttention(desc, code, backward, arena.data(), *blas, pool,
+                        memory);
   }
 
   /// Element of a tensor at a place of the batch.
@@ -234,6 +235,7 @@ public:
 
   Case c;
   fsdp_rt_attention_desc desc = {};
+  fsdp_rt_cpu_attention_desc code = {};
   std::vector<int64_t> tensors;
   std::vector<int64_t> captured;
   std::vector<char> arena;
@@ -494,7 +496,7 @@ TEST(AttentionTest, RefusesWhatLiesOutside) {
   refuses([](Problem &p) { p.tensors[0] = -1; }, false,
           "q: expected an arena offset");
   refuses([](Problem &p) { p.desc.keys = 0; }, false, "expected sizes");
-  refuses([](Problem &p) { p.desc.tile_keys = 24; }, false, "expected tiles");
+  refuses([](Problem &p) { p.code.tile_keys = 24; }, false, "expected tiles");
   refuses([](Problem &p) { p.captured[1] = -8; }, false, "captured tensor 1");
   refuses([](Problem &p) { p.desc.stats = -1; }, true, "expected statistics");
   refuses([](Problem &p) { p.tensors[6 * 8 + 4] = 0; }, true,

@@ -78,15 +78,11 @@ void addOne(char *const *operands, char *scratch, int64_t begin, int64_t end) {
 }
 
 const int64_t addOneOperands[] = {srcAt, dstAt};
+const fsdp_rt_cpu_kernel_desc addOneCode = {
+    reinterpret_cast<const void *>(addOne), count, 7, 256};
+const void *const addOneImplementations[] = {&addOneCode};
 fsdp_rt_launch_desc addOneDesc() {
-  return {"add_one",
-          reinterpret_cast<const void *>(addOne),
-          addOneOperands,
-          2,
-          count,
-          7,
-          256,
-          2 * count * 4};
+  return {"add_one", addOneImplementations, addOneOperands, 2, 2 * count * 4};
 }
 
 fsdp_rt_collective_desc collectiveDesc() {
@@ -280,9 +276,7 @@ TEST(Executor, RefusesLaunchesOutsideOfItsMemory) {
   static const int64_t negative[] = {0, -1};
   refuse("launch 'add_one': operand 1", [](auto &d) { d.operands = outside; });
   refuse("operand 1", [](auto &d) { d.operands = negative; });
-  refuse("1024 bytes of scratch", [](auto &d) { d.scratch_bytes = 1025; });
-  refuse("scratch", [](auto &d) { d.scratch_bytes = -1; });
-  refuse("null", [](auto &d) { d.kernel = nullptr; });
+  refuse("null", [](auto &d) { d.implementations = nullptr; });
   refuse("null", [](auto &d) { d.operands = nullptr; });
   refuse("operands", [](auto &d) { d.operand_count = int64_t(1) << 40; });
   refuse("operands", [](auto &d) { d.operand_count = -1; });
@@ -290,6 +284,32 @@ TEST(Executor, RefusesLaunchesOutsideOfItsMemory) {
     d.name = nullptr;
     d.operands = outside;
   });
+}
+
+TEST(Executor, RefusesCodeThatItCannotRun) {
+  auto refuse = [](const char *part, const fsdp_rt_cpu_kernel_desc *code) {
+    const void *implementations[] = {code};
+    fsdp_rt_launch_desc desc = addOneDesc();
+    desc.implementations = implementations;
+    Status status = onContexts(1, 1, [&](TestRank &context) {
+      return runStep(context, [&](fsdp_rt_context *ctx) {
+        return fsdp_rt_launch(ctx, &desc);
+      });
+    });
+    EXPECT_EQ(status.code(), Code::Internal);
+    EXPECT_NE(status.message().find(part), std::string::npos)
+        << status.message();
+  };
+  refuse("launch 'add_one': expected a kernel with code for processors",
+         nullptr);
+  fsdp_rt_cpu_kernel_desc code = addOneCode;
+  code.function = nullptr;
+  refuse("with code for processors", &code);
+  code = addOneCode;
+  code.scratch_bytes = 1025;
+  refuse("1024 bytes of scratch", &code);
+  code.scratch_bytes = -1;
+  refuse("scratch", &code);
 }
 
 TEST(Executor, RefusesCollectivesOutsideOfItsMemory) {

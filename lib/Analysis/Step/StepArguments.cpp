@@ -47,8 +47,7 @@ int64_t fsdp::getArenaOffset(Value value) {
 }
 
 int64_t fsdp::getScratchBytes(func::FuncOp kernel) {
-  auto impl = kernel ? kernel->getAttrOfType<KernelImplAttr>(names::kImpl)
-                     : KernelImplAttr();
+  CpuKernelAttr impl = kernel ? getCpuKernel(kernel) : CpuKernelAttr();
   return impl ? impl.getScratch() : 0;
 }
 

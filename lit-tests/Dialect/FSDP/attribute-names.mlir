@@ -40,7 +40,7 @@ module attributes {fsdp.pipeline = 4 : i64} {
 // Each in its place, in functions of any name and on ops of any dialect.
 module attributes {fsdp.modules = [], fsdp.strategy = "full_shard", fsdp.wrap = "none"} {
   fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
-  func.func private @kernel(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> attributes {fsdp.impl = #fsdp.kernel_impl<@cpu, grid = 1, grain = 1, scratch = 0, traffic = 0>}
+  func.func private @kernel(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> attributes {fsdp.impl = {cpu = #fsdp.cpu_kernel<@cpu, grid = 1, grain = 1, scratch = 0, traffic = 0>}}
   func.func @other(%x: tensor<2xf32> {fsdp.param = {fqn = "w"}, fsdp.unit = "", fsdp.offset = 0 : i64}, %y: tensor<4xf32> {fsdp.optimizer = {}})
       -> (tensor<4xf32> {fsdp.optimizer = {}}) {
     %f = fsdp.all_gather %x on @mesh["shard"] for forward {fsdp.group = 1 : i64, fsdp.offsets = array<i64: 0>} : tensor<2xf32> -> tensor<4xf32>

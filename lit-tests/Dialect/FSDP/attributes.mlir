@@ -17,9 +17,9 @@ func.func private @members() attributes {
 }
 
 // CHECK-LABEL: @kernel
-// CHECK-SAME:    fsdp.impl = #fsdp.kernel_impl<@kernel_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>
+// CHECK-SAME:    fsdp.impl = {cpu = #fsdp.cpu_kernel<@kernel_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>}
 func.func private @kernel() attributes {
-  fsdp.impl = #fsdp.kernel_impl<@kernel_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>
+  fsdp.impl = {cpu = #fsdp.cpu_kernel<@kernel_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>}
 }
 
 // CHECK-LABEL: @product

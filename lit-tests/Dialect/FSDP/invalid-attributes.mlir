@@ -37,15 +37,27 @@ func.func private @tied_to_a_number() attributes {a = #fsdp.member<"a", tensor<8
 // -----
 
 func.func private @no_grain() attributes {
-    // kernel_impl_c1
+    // cpu_kernel_c1
     // expected-error @below {{expected a grain of at least 1 for @k, got 0}}
-    fsdp.impl = #fsdp.kernel_impl<@k, grid = 4, grain = 0, scratch = 0, traffic = 0>}
+    fsdp.impl = {cpu = #fsdp.cpu_kernel<@k, grid = 4, grain = 0, scratch = 0, traffic = 0>}}
 
 // -----
 
 func.func private @negative_scratch() attributes {
     // expected-error @below {{expected a scratch of at least 0 for @k, got -64}}
-    fsdp.impl = #fsdp.kernel_impl<@k, grid = 4, grain = 1, scratch = -64, traffic = 0>}
+    fsdp.impl = {cpu = #fsdp.cpu_kernel<@k, grid = 4, grain = 1, scratch = -64, traffic = 0>}}
+
+// -----
+
+// cpu_kernel_c2
+// expected-error @below {{expected code by target in "fsdp.impl", got #fsdp.cpu_kernel<@k, grid = 4, grain = 1, scratch = 0, traffic = 0>}}
+func.func private @no_target() attributes {
+    fsdp.impl = #fsdp.cpu_kernel<@k, grid = 4, grain = 1, scratch = 0, traffic = 0>}
+
+// -----
+
+// expected-error @below {{expected #fsdp.cpu_kernel for cpu in "fsdp.impl", got 1 : i64 for tpu}}
+func.func private @unknown_target() attributes {fsdp.impl = {tpu = 1 : i64}}
 
 // -----
 

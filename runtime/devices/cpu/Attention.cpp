@@ -211,7 +211,8 @@ struct Group {
   int dim = 3;
   int64_t size = 1;
 
-  Group(const fsdp_rt_attention_desc &desc, bool backward);
+  Group(const fsdp_rt_attention_desc &desc,
+        const fsdp_rt_cpu_attention_desc &code, bool backward);
   /// Steps that it takes to go through dimension `d`.
   int64_t steps(const fsdp_rt_attention_desc &desc, int d) const {
     return d == dim ? (desc.batch[d] + size - 1) / size : desc.batch[d];
@@ -221,13 +222,16 @@ struct Group {
 /// What one thread works with on one descriptor.
 class Worker {
 public:
-  Worker(const fsdp_rt_attention_desc &desc, bool backward, char *arena,
+  Worker(const fsdp_rt_attention_desc &desc,
+         const fsdp_rt_cpu_attention_desc &code, bool backward, char *arena,
          const Blas &blas, char **operands, char *memory)
-      : desc_(desc), arena_(arena), blas_(blas), operands_(operands),
+      : desc_(desc), code_(code), arena_(arena), blas_(blas),
+        operands_(operands),
         at_(layOutAttention(backward, desc.keys, desc.head, desc.value,
-                            desc.tile_queries, desc.tile_keys)),
-        group_(desc, backward), memory_(reinterpret_cast<float *>(memory)),
-        q_(desc, Q), k_(desc, K), v_(desc, V), out_(desc, Out) {
+                            code.tile_queries, code.tile_keys)),
+        group_(desc, code, backward),
+        memory_(reinterpret_cast<float *>(memory)), q_(desc, Q), k_(desc, K),
+        v_(desc, V), out_(desc, Out) {
     operands_[0] = reinterpret_cast<char *>(position_);
   }
 
@@ -239,7 +243,8 @@ public:
   /// Whether products of that dimension share dk or dv.
   static bool isShared(const fsdp_rt_attention_desc &desc, int dim);
   static int64_t backwardItems(const fsdp_rt_attention_desc &desc);
-  static int64_t forwardItems(const fsdp_rt_attention_desc &desc);
+  static int64_t forwardItems(const fsdp_rt_attention_desc &desc,
+                              const fsdp_rt_cpu_attention_desc &code);
 
 private:
   bool runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
@@ -298,7 +303,7 @@ private:
   }
   static Matrix transpose(Matrix m) { return {m.data, m.ld, !m.transposed}; }
   Matrix tile(const float *data) const {
-    return {data, desc_.tile_keys, false};
+    return {data, code_.tile_keys, false};
   }
   void setPosition(const int64_t *index, int64_t product, int64_t query) {
     std::copy_n(index, 4, position_);
@@ -309,7 +314,7 @@ private:
     position_[kFirstKey] = key;
     position_[kTileColumns] = columns;
     auto function =
-        reinterpret_cast<fsdp_rt_kernel_fn>(const_cast<void *>(desc_.tile));
+        reinterpret_cast<fsdp_rt_kernel_fn>(const_cast<void *>(code_.tile));
     function(operands_, nullptr, 0, rows);
   }
   /// One past the last key that the queries see.
@@ -328,6 +333,7 @@ private:
   int64_t batchRows() const { return batchOf(desc_) * desc_.queries; }
 
   const fsdp_rt_attention_desc &desc_;
+  const fsdp_rt_cpu_attention_desc &code_;
   char *arena_;
   const Blas &blas_;
   char **operands_;
@@ -338,10 +344,11 @@ private:
   int64_t position_[kPositionSize] = {};
 };
 
-Group::Group(const fsdp_rt_attention_desc &desc, bool backward) {
+Group::Group(const fsdp_rt_attention_desc &desc,
+             const fsdp_rt_cpu_attention_desc &code, bool backward) {
   // The function of a tile writes whole vectors of rows.
-  int64_t room = desc.tile_queries - roundUpToTile(desc.queries);
-  if (desc.keys > desc.tile_keys || room < desc.queries)
+  int64_t room = code.tile_queries - roundUpToTile(desc.queries);
+  if (desc.keys > code.tile_keys || room < desc.queries)
     return;
   View k(desc, K), v(desc, V);
   for (int d = 3; d >= 0; --d) {
@@ -354,41 +361,42 @@ Group::Group(const fsdp_rt_attention_desc &desc, bool backward) {
   }
 }
 
-int64_t Worker::forwardItems(const fsdp_rt_attention_desc &desc) {
-  Group group(desc, /*backward=*/false);
-  int64_t items = (desc.queries + desc.tile_queries - 1) / desc.tile_queries;
+int64_t Worker::forwardItems(const fsdp_rt_attention_desc &desc,
+                             const fsdp_rt_cpu_attention_desc &code) {
+  Group group(desc, code, /*backward=*/false);
+  int64_t items = (desc.queries + code.tile_queries - 1) / code.tile_queries;
   for (int d = 0; d < 4; ++d)
     items *= group.steps(desc, d);
   return items;
 }
 
 bool Worker::runForward(int64_t item) {
-  int64_t tiles = (desc_.queries + desc_.tile_queries - 1) / desc_.tile_queries;
-  int64_t query = item % tiles * desc_.tile_queries, rest = item / tiles;
+  int64_t tiles = (desc_.queries + code_.tile_queries - 1) / code_.tile_queries;
+  int64_t query = item % tiles * code_.tile_queries, rest = item / tiles;
   int64_t index[4];
   for (int d = 3; d >= 0; --d) {
     int64_t steps = group_.steps(desc_, d);
     index[d] = rest % steps * (d == group_.dim ? group_.size : 1);
     rest /= steps;
   }
-  int64_t rows = std::min(desc_.tile_queries, desc_.queries - query);
+  int64_t rows = std::min(code_.tile_queries, desc_.queries - query);
   int64_t products = productsAt(index), allRows = rows * products;
   float *scores = memory_ + at_.scores;
   Sum sum = sumRows(out_, index, query, rows, products, desc_.value,
                     memory_ + at_.out);
-  float *maxima = memory_ + at_.rows, *sums = maxima + desc_.tile_queries,
-        *corrections = sums + desc_.tile_queries;
+  float *maxima = memory_ + at_.rows, *sums = maxima + code_.tile_queries,
+        *corrections = sums + code_.tile_queries;
   constexpr float infinity = std::numeric_limits<float>::infinity();
 
   Matrix q =
       readRows(q_, index, query, rows, products, desc_.head, memory_ + at_.q);
   int64_t end = keysOf(query, rows);
-  for (int64_t key = 0; key < end; key += desc_.tile_keys) {
-    int64_t columns = std::min(desc_.tile_keys, end - key);
+  for (int64_t key = 0; key < end; key += code_.tile_keys) {
+    int64_t columns = std::min(code_.tile_keys, end - key);
     Matrix k = readMatrix(k_, arena_, k_.at(index) + key * k_.row, columns,
                           desc_.head, memory_ + at_.k);
     if (!multiply(allRows, columns, desc_.head, desc_.scale, q, transpose(k),
-                  /*accumulate=*/false, scores, desc_.tile_keys))
+                  /*accumulate=*/false, scores, code_.tile_keys))
       return false;
     for (int64_t i = 0; i < products; ++i) {
       // Behind its last row the function may write into the next product's.
@@ -398,7 +406,7 @@ bool Worker::runForward(int64_t item) {
       }
       setPosition(index, i, query);
       operands_[1] =
-          reinterpret_cast<char *>(scores + i * rows * desc_.tile_keys);
+          reinterpret_cast<char *>(scores + i * rows * code_.tile_keys);
       operands_[2] = reinterpret_cast<char *>(maxima + i * rows);
       callTile(key, rows, columns);
     }
@@ -476,7 +484,7 @@ bool Worker::runBackward(int64_t item) {
       index[d] = rest % steps * (d == group_.dim ? group_.size : 1);
       rest /= steps;
     }
-    for (int64_t query = 0; query < desc_.queries; query += desc_.tile_queries)
+    for (int64_t query = 0; query < desc_.queries; query += code_.tile_queries)
       if (!runQueries(index, query, dkSum, dvSum))
         return false;
   }
@@ -490,12 +498,12 @@ bool Worker::runBackward(int64_t item) {
 /// Adds what a tile of queries contributes to dk and dv, and writes its dq.
 bool Worker::runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
                         const Sum &dvSum) {
-  int64_t rows = std::min(desc_.tile_queries, desc_.queries - query);
+  int64_t rows = std::min(code_.tile_queries, desc_.queries - query);
   int64_t products = productsAt(index), allRows = rows * products;
   View doutView(desc_, Dout), dq(desc_, Dq), dk(desc_, Dk), dv(desc_, Dv);
   float *scores = memory_ + at_.scores, *gradients = memory_ + at_.gradients;
-  float *maxima = memory_ + at_.rows, *inverses = maxima + desc_.tile_queries,
-        *deltas = inverses + desc_.tile_queries;
+  float *maxima = memory_ + at_.rows, *inverses = maxima + code_.tile_queries,
+        *deltas = inverses + code_.tile_queries;
   Sum dqSum =
       sumRows(dq, index, query, rows, products, desc_.head, memory_ + at_.dq);
   for (int64_t i = 0; i < products; ++i) {
@@ -514,23 +522,23 @@ bool Worker::runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
     deltas[r] = multiplyRows(dout, out, r, desc_.value);
 
   int64_t end = keysOf(query, rows);
-  for (int64_t key = 0; key < end; key += desc_.tile_keys) {
-    int64_t columns = std::min(desc_.tile_keys, end - key);
+  for (int64_t key = 0; key < end; key += code_.tile_keys) {
+    int64_t columns = std::min(code_.tile_keys, end - key);
     Matrix k = readMatrix(k_, arena_, k_.at(index) + key * k_.row, columns,
                           desc_.head, memory_ + at_.k);
     Matrix v = readMatrix(v_, arena_, v_.at(index) + key * v_.row, columns,
                           desc_.value, memory_ + at_.v);
     if (!multiply(allRows, columns, desc_.head, desc_.scale, q, transpose(k),
-                  /*accumulate=*/false, scores, desc_.tile_keys) ||
+                  /*accumulate=*/false, scores, code_.tile_keys) ||
         !multiply(allRows, columns, desc_.value, 1.0, dout, transpose(v),
-                  /*accumulate=*/false, gradients, desc_.tile_keys))
+                  /*accumulate=*/false, gradients, code_.tile_keys))
       return false;
     for (int64_t i = 0; i < products; ++i) {
       int64_t first = i * rows;
       setPosition(index, i, query);
-      operands_[1] = reinterpret_cast<char *>(scores + first * desc_.tile_keys);
+      operands_[1] = reinterpret_cast<char *>(scores + first * code_.tile_keys);
       operands_[2] =
-          reinterpret_cast<char *>(gradients + first * desc_.tile_keys);
+          reinterpret_cast<char *>(gradients + first * code_.tile_keys);
       operands_[3] = reinterpret_cast<char *>(maxima + first);
       callTile(key, rows, columns);
     }
@@ -587,10 +595,11 @@ Status checkTensor(const fsdp_rt_attention_desc &desc, int tensor,
 
 } // namespace
 
-Status checkAttention(const fsdp_rt_attention_desc &desc, bool backward,
+Status checkAttention(const fsdp_rt_attention_desc &desc,
+                      const fsdp_rt_cpu_attention_desc &code, bool backward,
                       int64_t arenaBytes, int64_t scratchBytes,
                       const Blas &blas) {
-  if (!desc.tile || !desc.tensors || (desc.captured_count && !desc.captured))
+  if (!code.tile || !desc.tensors || (desc.captured_count && !desc.captured))
     return Status::internal("expected a tile function and tensors, got null");
   if (desc.captured_count < 0 || desc.captured_count > maxCaptured)
     return Status::internal("expected 0 to " + std::to_string(maxCaptured) +
@@ -604,7 +613,7 @@ Status checkAttention(const fsdp_rt_attention_desc &desc, bool backward,
       return Status::internal("expected sizes from 1 to " +
                               std::to_string(limit) + ", got " +
                               std::to_string(size));
-  for (int64_t tile : {desc.tile_queries, desc.tile_keys})
+  for (int64_t tile : {code.tile_queries, code.tile_keys})
     if (tile < kTileUnit || tile > kMaxTileQueries * kMaxTileKeys ||
         tile % kTileUnit != 0)
       return Status::internal("expected tiles of a multiple of " +
@@ -635,17 +644,18 @@ Status checkAttention(const fsdp_rt_attention_desc &desc, bool backward,
                                 std::to_string(d) + " in one of them");
   AttentionScratch at =
       layOutAttention(backward, desc.keys, desc.head, desc.value,
-                      desc.tile_queries, desc.tile_keys);
+                      code.tile_queries, code.tile_keys);
   int64_t bytes = at.size * int64_t(sizeof(float));
-  if (bytes > desc.scratch_bytes || desc.scratch_bytes > scratchBytes)
+  if (bytes > code.scratch_bytes || code.scratch_bytes > scratchBytes)
     return Status::internal("expected at least " + std::to_string(bytes) +
                             " and at most the " + std::to_string(scratchBytes) +
                             " bytes of scratch that the manifest names, got " +
-                            std::to_string(desc.scratch_bytes));
+                            std::to_string(code.scratch_bytes));
   return Status::ok();
 }
 
-Status runAttention(const fsdp_rt_attention_desc &desc, bool backward,
+Status runAttention(const fsdp_rt_attention_desc &desc,
+                    const fsdp_rt_cpu_attention_desc &code, bool backward,
                     char *arena, const Blas &blas, ThreadPool &pool,
                     const AttentionMemory &memory) {
   std::atomic<bool> hasFailed{false};
@@ -655,14 +665,14 @@ Status runAttention(const fsdp_rt_attention_desc &desc, bool backward,
     char *operands[4 + maxCaptured];
     for (int64_t i = 0; i < desc.captured_count; ++i)
       operands[first + i] = arena + captured[i];
-    Worker worker(desc, backward, arena, blas, operands,
+    Worker worker(desc, code, backward, arena, blas, operands,
                   memory.base + thread * memory.stride);
     for (int64_t i = begin; i < end; ++i)
       if (!(backward ? worker.runBackward(i) : worker.runForward(i)))
         hasFailed.store(true, std::memory_order_relaxed);
   };
   int64_t items =
-      backward ? Worker::backwardItems(desc) : Worker::forwardItems(desc);
+      backward ? Worker::backwardItems(desc) : Worker::forwardItems(desc, code);
   pool.parallelFor(items, /*grain=*/1, part);
   if (hasFailed.load(std::memory_order_relaxed))
     return Status::failed(blas.name() + " failed: out of memory");

@@ -37,13 +37,15 @@ struct AttentionMemory {
 
 /// Refuses a descriptor whose tensors do not lie in an arena of `arenaBytes`,
 /// or that needs more than `scratchBytes` per thread.
-Status checkAttention(const fsdp_rt_attention_desc &desc, bool backward,
+Status checkAttention(const fsdp_rt_attention_desc &desc,
+                      const fsdp_rt_cpu_attention_desc &code, bool backward,
                       int64_t arenaBytes, int64_t scratchBytes,
                       const Blas &blas);
 
 /// Runs a descriptor that checkAttention accepts. Fails only where the library
 /// does.
-Status runAttention(const fsdp_rt_attention_desc &desc, bool backward,
+Status runAttention(const fsdp_rt_attention_desc &desc,
+                    const fsdp_rt_cpu_attention_desc &code, bool backward,
                     char *arena, const Blas &blas, ThreadPool &pool,
                     const AttentionMemory &memory);
 

@@ -30,6 +30,10 @@ const char *attentionName(bool backward) {
   return backward ? "attention_backward" : "attention";
 }
 
+bool isBackward(const CpuCall &call) {
+  return call.call.function == Function::attention_backward;
+}
+
 Status checkOptions(const CpuOptions &options) {
   constexpr int64_t maxThreads = 4096, maxBytes = int64_t(1) << 46;
   if (options.threads < 1 || options.threads > maxThreads)
@@ -86,6 +90,7 @@ static Status setOption(CpuOptions &options, const std::string &name,
 
 Result<CpuOptions> parseCpuOptions(const hal::DeviceOptions &options) {
   CpuOptions wanted;
+  wanted.target = options.target;
   wanted.threads = options.threads;
   for (const auto &[name, value] : options.settings)
     if (Status s = setOption(wanted, name, value))
@@ -116,7 +121,8 @@ int countBusyCpuThreads(const hal::DeviceOptions &options, bool hasLink,
 CpuRank::CpuRank(Arena arena, Arena host, Arena scratch, const Blas *blas,
                  int64_t scratchBytes, const CpuOptions &options)
     : arena_(std::move(arena)), host_(std::move(host)),
-      scratch_(std::move(scratch)), blas_(blas), scratchBytes_(scratchBytes),
+      scratch_(std::move(scratch)), blas_(blas), target_(options.target),
+      scratchBytes_(scratchBytes),
       scratchStride_(
           getThreadBytes(scratchBytes, options.matmulWorkspaceBytes)),
       workspaceBytes_(options.matmulWorkspaceBytes / 64 * 64) {}
@@ -158,27 +164,67 @@ hal::DeviceFacts CpuRank::facts(const char *name) const {
   return {name, blas_->name(), pool_.threads()};
 }
 
-Status CpuRank::checkProducts(const hal::Recording &recording) const {
-  for (const hal::Call &call : recording.calls()) {
-    if (call.function == Function::matmul) {
-      auto &desc = call.as<fsdp_rt_matmul_desc>();
-      if (Status s = checkMatmul(desc, arena_.size(), *blas_))
-        return s.withContext(callName("matmul", desc.name));
-    }
-    bool isBackward = call.function == Function::attention_backward;
-    if (call.function == Function::attention || isBackward) {
-      auto &desc = call.as<fsdp_rt_attention_desc>();
-      if (Status s = checkAttention(desc, isBackward, arena_.size(),
-                                    scratchBytes_, *blas_))
-        return s.withContext(callName(attentionName(isBackward), desc.name));
-    }
+/// The descriptor of a kernel's code for target `target`; null: none.
+static const void *findCode(const void *implementations, int target) {
+  return implementations
+             ? static_cast<const void *const *>(implementations)[target]
+             : nullptr;
+}
+
+Status CpuRank::resolveKernel(CpuCall &call) const {
+  auto &desc = call.call.as<fsdp_rt_launch_desc>();
+  call.code = findCode(desc.implementations, target_);
+  auto code = static_cast<const fsdp_rt_cpu_kernel_desc *>(call.code);
+  if (!code || !code->function)
+    return Status::internal("expected a kernel with code for processors, got "
+                            "null");
+  if (code->scratch_bytes < 0 || code->scratch_bytes > scratchBytes_)
+    return Status::internal("expected at most the " +
+                            std::to_string(scratchBytes_) +
+                            " bytes of scratch that the manifest names, got " +
+                            std::to_string(code->scratch_bytes));
+  return Status::ok();
+}
+
+Status CpuRank::resolveAttention(CpuCall &call) const {
+  auto &desc = call.call.as<fsdp_rt_attention_desc>();
+  call.code = findCode(desc.implementations, target_);
+  auto code = static_cast<const fsdp_rt_cpu_attention_desc *>(call.code);
+  if (!code)
+    return Status::internal("expected attention with code for processors, got "
+                            "null");
+  return checkAttention(desc, *code, isBackward(call), arena_.size(),
+                        scratchBytes_, *blas_);
+}
+
+Status CpuRank::resolve(CpuCall &call) const {
+  switch (call.call.function) {
+  case Function::launch: {
+    auto &desc = call.call.as<fsdp_rt_launch_desc>();
+    return resolveKernel(call).withContext(callName("launch", desc.name));
+  }
+  case Function::matmul: {
+    auto &desc = call.call.as<fsdp_rt_matmul_desc>();
+    return checkMatmul(desc, arena_.size(), *blas_)
+        .withContext(callName("matmul", desc.name));
+  }
+  case Function::attention:
+  case Function::attention_backward: {
+    auto &desc = call.call.as<fsdp_rt_attention_desc>();
+    return resolveAttention(call).withContext(
+        callName(attentionName(isBackward(call)), desc.name));
+  }
+  case Function::start:
+  case Function::wait:
+  case Function::copy:
+  case Function::check:
+  case Function::guard:
+    break;
   }
   return Status::ok();
 }
 
 Result<std::unique_ptr<CpuExecutable>> CpuRank::load(hal::Recording recording) {
-  if (Status s = checkProducts(recording))
-    return s;
   auto made = std::make_unique<CpuExecutable>(std::move(recording));
   const std::vector<hal::Call> &calls = made->recording().calls();
   size_t operands = 0;
@@ -191,6 +237,8 @@ Result<std::unique_ptr<CpuExecutable>> CpuRank::load(hal::Recording recording) {
   for (const hal::Call &call : calls) {
     CpuCall &mine = made->calls_.emplace_back();
     mine.call = call;
+    if (Status s = resolve(mine))
+      return s;
     if (call.function != Function::launch)
       continue;
     auto &desc = call.as<fsdp_rt_launch_desc>();
@@ -211,9 +259,7 @@ Status CpuRank::run(const CpuCall &call, const hal::RunRequest &request,
     return matmul(call.call.as<fsdp_rt_matmul_desc>(), request, times);
   case Function::attention:
   case Function::attention_backward:
-    return attention(call.call.as<fsdp_rt_attention_desc>(),
-                     call.call.function == Function::attention_backward,
-                     request, times);
+    return attention(call, request, times);
   case Function::copy:
     return copy(call.call.as<fsdp_rt_copy_desc>(), request);
   case Function::check:
@@ -230,13 +276,14 @@ Status CpuRank::run(const CpuCall &call, const hal::RunRequest &request,
 Status CpuRank::launch(const CpuCall &call, const hal::RunRequest &request,
                        hal::RunTimes &times) {
   auto &desc = call.call.as<fsdp_rt_launch_desc>();
+  auto &code = *static_cast<const fsdp_rt_cpu_kernel_desc *>(call.code);
   auto kernel =
-      reinterpret_cast<fsdp_rt_kernel_fn>(const_cast<void *>(desc.kernel));
+      reinterpret_cast<fsdp_rt_kernel_fn>(const_cast<void *>(code.function));
   int64_t begin = nowNanoseconds();
   auto part = [&](int thread, int64_t from, int64_t to) {
     kernel(call.operands, scratch_.data() + thread * scratchStride_, from, to);
   };
-  pool_.parallelFor(desc.grid, desc.grain, part);
+  pool_.parallelFor(code.grid, code.grain, part);
   int64_t end = nowNanoseconds();
   times.kernels += end - begin;
   record(request, {&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
@@ -264,15 +311,17 @@ Status CpuRank::matmul(const fsdp_rt_matmul_desc &desc,
   return Status::ok();
 }
 
-Status CpuRank::attention(const fsdp_rt_attention_desc &desc, bool backward,
-                          const hal::RunRequest &request,
+Status CpuRank::attention(const CpuCall &call, const hal::RunRequest &request,
                           hal::RunTimes &times) {
+  auto &desc = call.call.as<fsdp_rt_attention_desc>();
+  auto &code = *static_cast<const fsdp_rt_cpu_attention_desc *>(call.code);
+  bool backward = isBackward(call);
   int64_t begin = nowNanoseconds();
   AttentionMemory memory;
   memory.base = scratch_.data();
   memory.stride = scratchStride_;
-  if (Status s =
-          runAttention(desc, backward, arena_.data(), *blas_, pool_, memory))
+  if (Status s = runAttention(desc, code, backward, arena_.data(), *blas_,
+                              pool_, memory))
     return s.withContext(callName(attentionName(backward), desc.name));
   int64_t end = nowNanoseconds();
   times.kernels += end - begin;

@@ -31,6 +31,8 @@
 namespace fsdp::rt {
 
 struct CpuOptions {
+  /// Which of the artifact's targets is processors.
+  int target = 0;
   /// Threads of this rank, the caller's included; at least 1.
   int threads = 1;
   /// Queues have threads if one rank says so: all ranks do alike.
@@ -53,6 +55,9 @@ int countBusyCpuThreads(const hal::DeviceOptions &options, bool hasLink,
 
 struct CpuCall {
   hal::Call call;
+  /// Of a launch, fsdp_rt_cpu_kernel_desc; of an attention,
+  /// fsdp_rt_cpu_attention_desc.
+  const void *code = nullptr;
   /// Of a launch: the addresses of its operands.
   char *const *operands = nullptr;
 };
@@ -98,13 +103,17 @@ private:
   CpuRank(Arena arena, Arena host, Arena scratch, const Blas *blas,
           int64_t scratchBytes, const CpuOptions &options);
 
-  Status checkProducts(const hal::Recording &recording) const;
+  /// Finds the code of a call, and refuses what it or the BLAS library cannot
+  /// do.
+  Status resolve(CpuCall &call) const;
+  Status resolveKernel(CpuCall &call) const;
+  Status resolveAttention(CpuCall &call) const;
   Status launch(const CpuCall &call, const hal::RunRequest &request,
                 hal::RunTimes &times);
   Status matmul(const fsdp_rt_matmul_desc &desc, const hal::RunRequest &request,
                 hal::RunTimes &times);
-  Status attention(const fsdp_rt_attention_desc &desc, bool backward,
-                   const hal::RunRequest &request, hal::RunTimes &times);
+  Status attention(const CpuCall &call, const hal::RunRequest &request,
+                   hal::RunTimes &times);
   Status copy(const fsdp_rt_copy_desc &desc, const hal::RunRequest &request);
   Status check(const fsdp_rt_check_desc &desc, const hal::RunRequest &request);
 
@@ -114,6 +123,7 @@ private:
   ArenaMemory deviceMemory_{arena_}, hostMemory_{host_};
   const Blas *blas_;
   ThreadPool pool_;
+  int target_;
   int64_t scratchBytes_;
   int64_t scratchStride_;
   int64_t workspaceBytes_;

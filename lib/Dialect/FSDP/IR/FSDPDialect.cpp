@@ -68,10 +68,10 @@ LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult
-KernelImplAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                       FlatSymbolRefAttr function, int64_t grid, int64_t grain,
-                       int64_t scratch, int64_t traffic) {
-  // kernel_impl_c1
+CpuKernelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      FlatSymbolRefAttr function, int64_t grid, int64_t grain,
+                      int64_t scratch, int64_t traffic) {
+  // cpu_kernel_c1
   if (grain < 1)
     return emitError() << "expected a grain of at least 1 for " << function
                        << ", got " << grain;
@@ -371,6 +371,35 @@ static LogicalResult verifyKeep(Operation *op, NamedAttribute attr) {
   return success();
 }
 
+CpuKernelAttr fsdp::getCpuKernel(Operation *kernel) {
+  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
+  return byTarget ? byTarget.getAs<CpuKernelAttr>(kCpuTarget) : CpuKernelAttr();
+}
+
+void fsdp::setImplementation(Operation *kernel, StringRef target,
+                             Attribute code) {
+  NamedAttrList byTarget(kernel->getAttrOfType<DictionaryAttr>(names::kImpl));
+  byTarget.set(target, code);
+  kernel->setAttr(names::kImpl, byTarget.getDictionary(kernel->getContext()));
+}
+
+/// cpu_kernel_c2
+static LogicalResult verifyImplementations(Operation *op, NamedAttribute attr) {
+  // An entry in LLVM names the function that it calls.
+  if (isa<FlatSymbolRefAttr>(attr.getValue()))
+    return success();
+  auto byTarget = dyn_cast<DictionaryAttr>(attr.getValue());
+  if (!byTarget)
+    return op->emitOpError("expected code by target in ")
+           << attr.getName() << ", got " << attr.getValue();
+  for (NamedAttribute of : byTarget)
+    if (of.getName() != kCpuTarget || !isa<CpuKernelAttr>(of.getValue()))
+      return op->emitOpError("expected #fsdp.cpu_kernel for cpu in ")
+             << attr.getName() << ", got " << of.getValue() << " for "
+             << of.getName().getValue();
+  return success();
+}
+
 LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
   if (failed(verifyName(op, attr.getName(), getPlaces(op), "")))
@@ -378,6 +407,8 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
   StringRef name = attr.getName().getValue();
   if (name == names::kKernel || name == names::kGroup)
     return verifyNumber(op, attr);
+  if (name == names::kImpl)
+    return verifyImplementations(op, attr);
   if (name == names::kRecompute)
     return verifyResults(op, attr, names::kOffload);
   if (name == names::kOffload)

@@ -53,6 +53,16 @@ struct IssueOrder : SideEffects::Resource::Base<IssueOrder> {
   StringRef getName() final { return "fsdp.issue_order"; }
 };
 
+/// The target of a host's processors, in fsdp.impl and in the manifest.
+constexpr llvm::StringLiteral kCpuTarget = "cpu";
+
+/// A kernel's code for processors, its `cpu` of fsdp.impl; null where it has
+/// none.
+CpuKernelAttr getCpuKernel(Operation *kernel);
+
+/// Gives a kernel code for @target, beside what it has for others.
+void setImplementation(Operation *kernel, StringRef target, Attribute code);
+
 /// Whether @op has a place in the arena (fsdp.offsets): it stands where it was
 /// put.
 bool isPlaced(Operation *op);

@@ -189,20 +189,23 @@ def FSDP_ScheduleAttr : FSDP_Attr<"Schedule", "schedule"> {
   let genVerifyDecl = 1;
 }
 
-def FSDP_KernelImplAttr : FSDP_Attr<"KernelImpl", "kernel_impl"> {
-  let summary = "code for a kernel";
+def FSDP_CpuKernelAttr : FSDP_Attr<"CpuKernel", "cpu_kernel"> {
+  let summary = "a kernel's code for processors";
   let description = [{
-    Stands on a kernel as `fsdp.impl`. The function takes the first and the last
+    Stands on a kernel as `cpu` of `fsdp.impl`, which has an entry for each
+    target that the kernel has code for. The function takes the first and the last
     work item (index), scratch memory of `scratch` bytes, and a memref per
     argument of the kernel; items [0, grid) are independent, and fewer than
     `grain` of them are not worth a thread. `traffic` counts the bytes that all
     items together must read and write at least once.
 
     Constraints:
-    - kernel_impl_c1: `grain` is at least 1, the other numbers at least 0.
+    - cpu_kernel_c1: `grain` is at least 1, the other numbers at least 0.
+    - cpu_kernel_c2: as `fsdp.impl` it stands in a dictionary of targets, of
+      which `cpu` is the only one.
 
     ```mlir
-    #fsdp.kernel_impl<@k0_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>
+    #fsdp.cpu_kernel<@k0_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>
     ```
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$function, "int64_t":$grid,
