@@ -48,7 +48,8 @@ struct BackendRequest {
   LaunchInfo launch;
   /// Of the program, at least 1.
   int ranks = 1;
-  /// Threads of a rank that are busy at once, given whether its collectives
+  /// Valid while the backend is created: threads of a rank that are busy at
+  /// once, given whether its collectives
   /// cross a link and how many ranks share its host.
   std::function<int(bool hasLink, int ranksOnHost)> countBusyThreads;
   std::optional<LinkModel> link;

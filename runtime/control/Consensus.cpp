@@ -100,7 +100,7 @@ Status Consensus::agreeOn(const std::vector<Setting> &mine) {
   return agree(compare(mine, unpack(*text)));
 }
 
-/// Through the stack: communicators move memory of the arena or the stack.
+/// Through the stack: channels move memory of the arena or the stack.
 Result<std::string> Consensus::readFrom(int rank, const std::string &mine,
                                         bool isWanted) {
   constexpr int64_t chunkBytes = 1 << 14;

@@ -28,7 +28,7 @@ struct Setting {
 /// returns before everybody has called, so it is a barrier as well.
 class Consensus {
 public:
-  /// `world` is a communicator of all ranks and must outlive this.
+  /// `world` is a channel of all ranks and must outlive this.
   explicit Consensus(hal::HostChannel &world) : world_(world) {}
 
   /// Success if `mine` is success on all ranks, else, on all of them, the

@@ -8,6 +8,7 @@
 #include "hal/CallRules.h"
 
 #include "core/Dtype.h"
+#include "core/Reduce.h"
 #include "hal/Transfers.h"
 
 #include <algorithm>
@@ -105,6 +106,10 @@ Status checkQueue(const fsdp_rt_start_desc &desc, const Layout &layout) {
   return Status::ok();
 }
 
+bool isReduction(int32_t kind) {
+  return kind == FSDP_RT_REDUCE_SCATTER || kind == FSDP_RT_ALL_REDUCE;
+}
+
 } // namespace
 
 OperandCounts countOperands(int32_t kind, int64_t ranks) {
@@ -197,6 +202,9 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
   if (desc.count < 0 || desc.count > deviceBytes)
     return Status::internal("expected 0 to " + std::to_string(deviceBytes) +
                             " elements, got " + std::to_string(desc.count));
+  if (isReduction(kind))
+    if (Status s = checkReduction(static_cast<Dtype>(desc.dtype), desc.divisor))
+      return s;
   int64_t bytes = desc.count * size;
   OperandCounts parts = countOperands(kind, ranks);
   int64_t srcBytes = bytes * parts.src, dstBytes = bytes * parts.dst;

@@ -7,7 +7,9 @@
 //
 // What abi.def says of each descriptor, apart from events: bounds of offsets in
 // the memories, known kinds and types, operands apart. A device relies on it.
-// None of them allocates but to refuse.
+// What depends on its code and its library, kernels' implementations, products
+// and attention, a device checks itself when it loads. None of them allocates
+// but to refuse.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,8 +42,8 @@ struct OperandCounts {
 /// Of a kind for which isCollective() holds.
 OperandCounts countOperands(int32_t kind, int64_t ranks);
 
-/// Of rank `rank` of a group of `ranks`: element type, and operands that lie in
-/// the device's memory, apart or in place.
+/// Of rank `rank` of a group of `ranks`: element type, divisor, and operands
+/// that lie in the device's memory, apart or in place.
 Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                        int rank, int ranks, int64_t deviceBytes);
 

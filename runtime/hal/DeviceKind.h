@@ -23,7 +23,7 @@ struct DeviceKind {
   const char *name;
   /// Programs with code for it run: the `kind` of one of the manifest's
   /// `targets`.
-  std::string target;
+  const char *target;
   /// Refuses a host that cannot run code compiled for the processor `cpu` with
   /// `features`: the manifest's entry of the target.
   Status (*checkHost)(const std::string &cpu,
@@ -36,8 +36,8 @@ struct DeviceKind {
   /// host.
   int (*countBusyThreads)(const DeviceOptions &options, bool hasLink,
                           int ranksOnHost);
-  /// Makes the device of one rank. Collective over all ranks; `world` must
-  /// outlive the device.
+  /// Makes the device of one rank, for a layout that checkLayout() accepts.
+  /// Collective over all ranks; `world` must outlive the device.
   Result<std::unique_ptr<Device>> (*create)(World &world,
                                             const DeviceOptions &options);
 };

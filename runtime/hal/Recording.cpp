@@ -10,6 +10,7 @@
 #include "core/Dtype.h"
 #include "hal/CallRules.h"
 
+#include <new>
 #include <string>
 
 namespace fsdp::rt::hal {
@@ -159,10 +160,16 @@ Status ProgramRecorder::check(Call &call) {
 int32_t ProgramRecorder::add(Function function, const void *desc) {
   if (!failure_.isOk())
     return static_cast<int32_t>(failure_.code());
-  Call call = {function, desc};
-  failure_ = check(call);
-  if (failure_.isOk())
-    recording_.calls_.push_back(call);
+  // Nothing may leave through the program's code, which cannot unwind.
+  try {
+    Call call = {function, desc};
+    failure_ = check(call);
+    if (failure_.isOk())
+      recording_.calls_.push_back(call);
+  } catch (const std::bad_alloc &) {
+    // Short enough to need no memory.
+    failure_ = Status::failed("out of memory");
+  }
   return static_cast<int32_t>(failure_.code());
 }
 

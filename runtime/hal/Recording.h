@@ -48,8 +48,9 @@ struct Call {
 
 class Recording {
 public:
-  /// Calls the program and keeps what it calls. Refuses calls with arguments
-  /// outside of `layout`, starts and waits whose events are not those of
+  /// Calls the program and keeps what it calls. `layout` is one that
+  /// checkLayout() accepts. Refuses calls that break CallRules.h, starts and
+  /// waits whose events are not those of
   /// abi.def's contract, and programs that fail of themselves. `rank` is the
   /// world rank that will run it.
   static Result<Recording> record(const fsdp_rt_program &program,

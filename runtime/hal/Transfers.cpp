@@ -104,13 +104,6 @@ bool runsOn(int32_t kind, int32_t queue) {
   return queue == queueOf(kind);
 }
 
-bool isCollectiveQueue(int32_t queue) {
-  for (int32_t kind = 0; kind < numTransferKinds; ++kind)
-    if (isCollective(kind) && runsOn(kind, queue))
-      return true;
-  return false;
-}
-
 const char *meetingName(int32_t kind) {
   if (kind == controlBroadcast)
     return "broadcast";

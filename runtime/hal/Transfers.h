@@ -55,8 +55,6 @@ std::optional<int32_t> queueFromName(const std::string &name);
 int32_t queueOf(int32_t kind);
 /// Whether a queue beside the computation may run transfers of this kind.
 bool runsOn(int32_t kind, int32_t queue);
-/// Whether it runs collectives, and so needs communicators.
-bool isCollectiveQueue(int32_t queue);
 
 /// What ranks do together beside transfers: the meetings of control. Numbered
 /// after the kinds of transfers.

@@ -49,6 +49,10 @@ public:
   /// Makes every other rank fail with this rank's number and `why`. Idempotent;
   /// the first reason in the program wins. Callable from any thread.
   virtual void abort(const Status &why) = 0;
+  /// The program's failure, as this rank has heard of it; success while there
+  /// is none. Does not wait for other ranks. Callable from any thread: what
+  /// waits for a device polls it.
+  virtual Status failure() = 0;
 };
 
 } // namespace fsdp::rt

@@ -157,12 +157,17 @@ OptionSpec ofTraining(OptionSpec spec) {
   return spec;
 }
 
-/// For the device, which checks it once it is known.
+/// What any device may take; the one that runs the program checks it again.
 auto setOfDevice(const char *name) {
   return [=](Options &options, const std::string &value) {
     options.deviceSettings[name] = value;
-    return Status::ok();
+    return checkSetting(name, value);
   };
+}
+
+Status setDevice(Options &options, const std::string &value) {
+  options.device = value;
+  return checkDevice(value);
 }
 
 std::vector<OptionSpec> makeTable() {
@@ -176,8 +181,7 @@ std::vector<OptionSpec> makeTable() {
        "mpi where mpirun, srun or torchrun started this process, else local",
        setBackend},
       {"--device", deviceNames(),
-       "what runs the program; default: the first that can",
-       setText(&O::device)},
+       "what runs the program; default: the first that can", setDevice},
       {"--params", "FILE",
        "start from the parameters in a safetensors file, or in those of a "
        "model.safetensors.index.json",

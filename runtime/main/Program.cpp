@@ -143,7 +143,10 @@ Result<DeviceChoice> chooseDevice(const std::string &name,
   std::vector<std::string> targets;
   for (const data::CodeTarget &target : manifest.targets)
     targets.push_back(target.kind);
-  return findDevice(name, targets);
+  Result<DeviceChoice> found = findDevice(name, targets);
+  return found.isOk() || name.empty()
+             ? found
+             : Result<DeviceChoice>(found.status().withContext("device"));
 }
 
 Status checkHost(const DeviceChoice &choice, const data::Manifest &manifest) {

@@ -30,6 +30,8 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
   wanted.layout = layoutOf(manifest, host.rank());
   wanted.profile = options.profile;
   wanted.traceEvents = options.traceEvents;
+  if (Status s = hal::checkLayout(wanted.layout, host.rank(), host.size()))
+    return s;
   Result<std::unique_ptr<hal::Device>> device =
       options.device.device->create(host, {wanted.layout, options.device.target,
                                            options.threads, options.settings});

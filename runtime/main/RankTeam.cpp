@@ -106,7 +106,7 @@ Status RankTeam::serve(World &host, const fsdp_rt_artifact &artifact,
   finish(host.rank(), Status::ok());
   Status status = serveCalls(**rank);
   if (status)
-    // Before the communicators go: the others should hear why, not that this
+    // Before the channels go: the others should hear why, not that this
     // rank is gone.
     host.abort(status);
   return status;

@@ -271,7 +271,7 @@ Status Trainer::run() {
   if (ranks_ && ranks_->failure())
     run_.record.setFailure(*ranks_->failure());
   else
-    // Before the communicators go: the others should hear why, not that this
+    // Before the channels go: the others should hear why, not that this
     // rank is gone.
     host_.abort(status);
   return status;

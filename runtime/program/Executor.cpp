@@ -51,7 +51,7 @@ Status Executor::run(hal::Executable &program) {
   hal::RunTimes times;
   Status enqueued = device_->execute(program, request_);
   Status status = device_->synchronize(times);
-  return enqueued ? enqueued : status;
+  return status ? status : enqueued;
 }
 
 Status Executor::step(hal::Executable &program, bool isFirst, bool isLast) {
@@ -66,7 +66,7 @@ Status Executor::step(hal::Executable &program, bool isFirst, bool isLast) {
   times.other = times.total - times.matmul - times.kernels -
                 times.communication - times.waiting;
   if (enqueued || status)
-    return enqueued ? enqueued : status;
+    return status ? status : enqueued;
   counters_ += program.recording().traffic();
   if (isLast) {
     ++counters_.steps;

@@ -50,31 +50,49 @@ std::string joinNames(const Kinds &kinds) {
 
 } // namespace
 
+Status checkDevice(const std::string &name) {
+  for (const hal::DeviceKind *device : devices)
+    if (name == device->name)
+      return Status::ok();
+  return Status::failed("expected " + listNames(devices) + ", got '" + name +
+                        "'");
+}
+
+Status checkSetting(const std::string &name, const std::string &value) {
+  Status first;
+  for (const hal::DeviceKind *device : devices) {
+    Status status = device->checkSetting(name, value);
+    if (status.isOk())
+      return status;
+    if (first.isOk())
+      first = status;
+  }
+  return first;
+}
+
 Result<DeviceChoice> findDevice(const std::string &name,
                                 const std::vector<std::string> &targets) {
   std::string got;
   for (const std::string &target : targets)
     got += (got.empty() ? "" : ", ") + target;
-  bool isKnown = name.empty();
+  if (!name.empty())
+    if (Status s = checkDevice(name))
+      return s;
   for (const hal::DeviceKind *device : devices) {
     if (!name.empty() && name != device->name)
       continue;
-    isKnown = true;
     auto found = std::find(targets.begin(), targets.end(), device->target);
     if (found != targets.end())
       return DeviceChoice{device, static_cast<int>(found - targets.begin())};
     if (!name.empty())
-      return Status::failed("device " + name +
-                            ": expected a program compiled for " +
-                            device->target + ", got one for " + got);
+      return Status::failed(std::string("expected a program compiled for ") +
+                            device->target + ", which is what " + name +
+                            " runs, got " + got);
   }
-  if (!isKnown)
-    return Status::failed("expected device " + listNames(devices) + ", got '" +
-                          name + "'");
   std::string runs;
   for (const hal::DeviceKind *device : devices)
     if (runs.find(device->target) == std::string::npos)
-      runs += (runs.empty() ? "" : " or ") + device->target;
+      runs += (runs.empty() ? "" : " or ") + std::string(device->target);
   return Status::failed("expected a program compiled for " + runs +
                         ", which is what this runtime runs, got " + got);
 }

@@ -29,6 +29,13 @@ struct DeviceChoice {
 Result<DeviceChoice> findDevice(const std::string &name,
                                 const std::vector<std::string> &targets);
 
+/// Refuses a setting that no device has, or a value that none of those which
+/// have it can take.
+Status checkSetting(const std::string &name, const std::string &value);
+
+/// Refuses a device that there is not.
+Status checkDevice(const std::string &name);
+
 /// The backend called `name`. Refuses others with the names that there are.
 Result<const BackendKind *> findBackend(const std::string &name);
 

@@ -48,7 +48,8 @@ Status writeTrace(const std::string &path, const TraceHeader &header,
 /// object per name, the most expensive first, with calls, nanoseconds (in all,
 /// and of an undisturbed step), bytes, flops, GB/s and GFLOP/s; then every
 /// matrix product with its shape and place. Written as data::replaceFile does.
-Status writeProfile(const std::string &path, int rank, const Executor &context);
+Status writeProfile(const std::string &path, int rank,
+                    const Executor &executor);
 
 } // namespace fsdp::rt
 

@@ -87,6 +87,23 @@ Status runOn(const BackendCase &backend,
   return mpi.isOk() ? (*mpi)->run(body) : mpi.status();
 }
 
+std::string whyBitsVary(const BackendCase &backend) {
+  std::string why;
+  Status status = runOn(backend, [&](World &world) -> Status {
+    auto channel = world.openChannel(allRanks(world));
+    if (!channel.isOk())
+      return channel.status();
+    rt::hal::Numerics numerics = (*channel)->numerics();
+    if (world.rank() != 0 || numerics.hasFixedBits())
+      return Status::ok();
+    using Order = rt::hal::Numerics::Order;
+    why = numerics.order == Order::Unordered ? "sums are added up in any order"
+                                             : "sums are rounded at every hop";
+    return Status::ok();
+  });
+  return status.isOk() ? why : status.message();
+}
+
 std::vector<int> allRanks(const World &world) {
   std::vector<int> ranks(static_cast<size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);

@@ -40,6 +40,10 @@ rt::Status runOn(const BackendCase &backend,
 rt::Status runLocally(int ranks,
                       const std::function<rt::Status(rt::World &)> &body);
 
+/// Why the bits of a sum do not follow from its terms' on the case; empty: they
+/// do.
+std::string whyBitsVary(const BackendCase &backend);
+
 /// The mpi backend of this process, made at first use.
 rt::Result<rt::Backend *> mpiBackend();
 /// Ends MPI, if it was begun.

@@ -74,6 +74,9 @@ class TestRank {
 public:
   static rt::Result<std::unique_ptr<TestRank>>
   create(rt::World &world, const TestRankOptions &options) {
+    if (rt::Status s =
+            rt::hal::checkLayout(options.layout(), world.rank(), world.size()))
+      return s;
     auto device = makeTestDevice(world, options);
     return device.isOk() ? create(world, options, std::move(*device))
                          : device.status();

@@ -24,7 +24,7 @@ using rt::Status;
 using rt::World;
 using rt::hal::HostChannel;
 
-/// Runs `body` with a communicator over all ranks.
+/// Runs `body` with a channel over all ranks.
 Status runOnAll(int ranks,
                 const std::function<Status(World &, HostChannel &)> &body) {
   return runLocally(ranks, [&](World &world) -> Status {

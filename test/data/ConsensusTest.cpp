@@ -14,6 +14,7 @@
 #include "data/Initialize.h"
 #include "data/Sharding.h"
 #include "main/RankTeam.h"
+#include "registry/Registry.h"
 
 #include <cmath>
 #include <cstring>
@@ -390,6 +391,12 @@ TEST_F(CheckpointTest, FingerprintSeesShapesAlone) {
 }
 
 /// A program whose arena no machine has: its ranks cannot be created.
+RankOptions onFirstDevice() {
+  RankOptions options;
+  options.device = *findDevice("", {"cpu"});
+  return options;
+}
+
 TEST(RankTeam, RanksThatCannotBeCreatedAreTold) {
   json description = makeManifest(1, 2, {});
   setArenaBytes(description, int64_t(1) << 55);
@@ -400,7 +407,7 @@ TEST(RankTeam, RanksThatCannotBeCreatedAreTold) {
                               nullptr};
   Manifest manifest = parsed(description);
   EXPECT_CONTAINS(messageOf(RankTeam::start(localRanks(2), 2, program, manifest,
-                                            RankOptions())),
+                                            onFirstDevice())),
                   "arena");
 }
 
@@ -413,7 +420,7 @@ TEST(RankTeam, CallsReachEveryRank) {
                               nullptr};
   Manifest manifest = parsed(description);
   auto team =
-      RankTeam::start(localRanks(3), 3, program, manifest, RankOptions());
+      RankTeam::start(localRanks(3), 3, program, manifest, onFirstDevice());
   ASSERT_OK(team.status());
   using OnFailure = RankTeam::OnFailure;
   for (int i = 0; i < 50; ++i) {

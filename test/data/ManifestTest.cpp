@@ -318,7 +318,7 @@ TEST_P(Rule, IsChecked) {
 INSTANTIATE_TEST_SUITE_P(
     Manifest, Rule,
     testing::Values(
-        Broken{"/format", 1, "format: expected 2, got 1"},
+        Broken{"/format", 1, "format: expected 3, got 1"},
         Broken{"/name", "", "name: expected a string that is not empty"},
         Broken{"/targets", json::array(),
                "targets: expected what there is code for"},

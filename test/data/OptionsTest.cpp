@@ -127,6 +127,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--keep", "2"}), "--keep: expected --save DIR"},
         Bad{enough({"--save=x", "--keep", "0"}), "--keep: expected an integer"},
         Bad{enough({"--cast-params"}), "--cast-params: expected --params"},
+        Bad{enough({"--device", "tpu"}), "--device: expected cpu, got 'tpu'"},
+        Bad{enough({"--blas", "mkl"}), "--blas: expected"},
+        Bad{enough({"--queue-threads", "4"}),
+            "--queue-threads: expected auto, off or on, got '4'"},
         Bad{enough({"--backend", "nccl"}),
             "--backend: expected local or mpi, got 'nccl'"},
         Bad{enough({"--backend", "gloo"}), "expected local or mpi, got 'gloo'"},
@@ -212,35 +216,22 @@ const hal::DeviceKind &firstDevice() {
   return *findDevice("", {"cpu"})->device;
 }
 
-TEST(Options, OfDevicesAreCheckedByTheDevice) {
-  Manifest manifest;
-  manifest.mesh = {{"shard", 1}};
-  manifest.programs.resize(1);
-  auto refusal = [&](const char *option, const char *value) {
-    Result<Options> options = parseOptions(enough({option, value}));
-    EXPECT_OK(options.status());
-    return messageOf(checkOptions(*options, manifest, firstDevice()));
-  };
-  EXPECT_CONTAINS(refusal("--blas", "mkl"), "--blas: expected");
-  EXPECT_CONTAINS(refusal("--queue-threads", "4"),
-                  "--queue-threads: expected auto, off or on, got '4'");
-  EXPECT_OK(checkOptions(*parseOptions(enough({"--blas", "auto"})), manifest,
-                         firstDevice()));
-}
-
 TEST(Registry, RefusesWithWhatThereIs) {
   EXPECT_CONTAINS(messageOf(findDevice("tpu", {"cpu"}).status()),
-                  "expected device cpu, got 'tpu'");
-  EXPECT_CONTAINS(messageOf(findDevice("cpu", {"cuda"}).status()),
-                  "device cpu: expected a program compiled for cpu, got one "
-                  "for cuda");
-  EXPECT_CONTAINS(messageOf(findDevice("", {"cuda"}).status()),
+                  "expected cpu, got 'tpu'");
+  EXPECT_CONTAINS(
+      messageOf(findDevice("cpu", {"cuda"}).status()),
+      "expected a program compiled for cpu, which is what cpu runs, "
+      "got cuda");
+  EXPECT_CONTAINS(messageOf(findDevice("", {"cuda", "tpu"}).status()),
                   "expected a program compiled for cpu, which is what this "
-                  "runtime runs, got cuda");
+                  "runtime runs, got cuda, tpu");
+  EXPECT_EQ(findDevice("cpu", {"cuda", "cpu"})->target, 1);
+  EXPECT_CONTAINS(messageOf(checkSetting("clock", "fast")),
+                  "expected a setting of processors");
+  EXPECT_OK(checkSetting("blas", "auto"));
   EXPECT_CONTAINS(messageOf(findBackend("nccl").status()),
                   "expected local or mpi, got 'nccl'");
-  EXPECT_EQ(findDevice("cpu", {"cuda", "cpu"})->target, 1);
-  EXPECT_OK(findBackend("mpi").status());
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/true).name, "mpi");
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/false).name, "local");
 }

@@ -1,4 +1,4 @@
-//===- ContextTest.cpp - One rank of a running program --------------------===//
+//===- ExecutorTest.cpp - One rank of a running program -------------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -185,7 +185,7 @@ TEST(HostCopy, RefusesOtherQueuesAndCalls) {
                     start.after_count = 1 - isEvent;
                     return fsdp_rt_start(ctx, &start);
                   });
-  // No queue of this program has a communicator.
+  // No queue of this program runs collectives.
   expectRefused(
       QueueThreads::On, "expected a queue of all_gather, got d2h",
       [](fsdp_rt_context *ctx) {

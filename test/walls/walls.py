@@ -180,7 +180,7 @@ ROOMS = [
     # What all rooms of the runtime share: status, types, threads, sums.
     Room("runtime/core", [r"core/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
     # Interfaces of devices and channels: no implementation.
-    Room("runtime/hal", [r"core/(Status|Dtype|Group)\.h", r"hal/", r"fsdp-rt/"],
+    Room("runtime/hal", [r"core/(Status|Dtype|Group|Reduce)\.h", r"hal/", r"fsdp-rt/"],
          DEVICES, EXCEPTIONS),
     # How ranks come to be and agree: the host only.
     Room("runtime/control", [r"core/", r"hal/", r"control/", r"fsdp-rt/"],

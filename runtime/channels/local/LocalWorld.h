@@ -71,11 +71,12 @@ public:
   bool hasLink() const override { return program_.options().hasLink(); }
   void crossHostLink(int32_t kind, int64_t bytes, int64_t begin) override;
   void abort(const Status &why) override { program_.abort(rank_, why); }
+  Status failure() override { return program_.failure(); }
 
 private:
   LocalProgram &program_;
   int rank_;
-  /// How many communicators this rank has made over the same ranks.
+  /// How many channels this rank has opened over the same ranks.
   std::map<std::vector<int>, int> created_;
 };
 

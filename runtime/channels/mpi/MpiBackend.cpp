@@ -35,6 +35,15 @@ public:
   int localSize() const override { return launch_.localSize; }
   bool hasLink() const override { return launch_.localSize < launch_.size; }
   void abort(const Status &why) override { worker_.requestAbort(why); }
+  Status failure() override {
+    Status status;
+    auto ask = [&](MpiEngine &engine) {
+      if (engine.hasFailed())
+        status = engine.failure();
+    };
+    worker_.run(ask);
+    return status;
+  }
 
   Result<std::unique_ptr<hal::HostChannel>>
   openChannel(const std::vector<int> &ranks, ThreadPool *pool) override {
@@ -42,18 +51,18 @@ public:
     if (!place.isOk())
       return place.status();
     // No message is needed: the ranks alone name a group.
-    auto communicator = std::make_unique<MpiChannel>(
+    auto channel = std::make_unique<MpiChannel>(
         worker_, options_, ranks, *place, created_[ranks]++, pool);
-    if (Status s = communicator->reserve())
+    if (Status s = channel->reserve())
       return s;
-    return Result<std::unique_ptr<hal::HostChannel>>(std::move(communicator));
+    return Result<std::unique_ptr<hal::HostChannel>>(std::move(channel));
   }
 
 private:
   MpiWorker &worker_;
   const LaunchInfo &launch_;
   const MpiBackendOptions &options_;
-  /// How many communicators this rank has made over the same ranks.
+  /// How many channels this rank has opened over the same ranks.
   std::map<std::vector<int>, int> created_;
 };
 

@@ -24,7 +24,7 @@ namespace fsdp::rt {
 struct MpiBackendOptions {
   /// Threads of a rank that are busy at once; see LocalBackendOptions.
   int threadsPerRank = 1;
-  /// Bytes in which a communicator receives what it adds up; reserved when it
+  /// Bytes in which a channel receives what it adds up; reserved when it
   /// is created.
   int64_t stagingBytes = int64_t(4) << 20;
   /// Largest single message.

@@ -215,7 +215,7 @@ Result<Route> MpiEngine::openRoute(int rank) {
   if (static_cast<int64_t>(routes_[rank].size()) >
       int64_t(maxTag_) - firstTags_[rank])
     return Status::failed("expected at most " + std::to_string(maxTag_) +
-                          " communicators with rank " + std::to_string(rank) +
+                          " channels with rank " + std::to_string(rank) +
                           ", got one more");
   route.tag = firstTags_[rank] + static_cast<int>(routes_[rank].size());
   routes_[rank].emplace_back();
@@ -276,8 +276,7 @@ void MpiEngine::sendPacket(RequestSet &set, Route to, const Packet &packet) {
                   packets_, &set.handles[set.count]));
 }
 
-int64_t MpiEngine::receivePacket(RequestSet &set, Route from,
-                                 Packet &packet) {
+int64_t MpiEngine::receivePacket(RequestSet &set, Route from, Packet &packet) {
   post(set, true, "MPI_Irecv",
        mpi_.Irecv(&packet, sizeof packet, mpi_.byte, from.rank, from.tag,
                   packets_, &set.handles[set.count]));
@@ -407,7 +406,7 @@ void MpiEngine::beginNextRun() {
   ended_ = 0;
   for (int peer = 0; peer < size_; ++peer) {
     // No tag twice, and the same one next on both sides, even where one did
-    // not come to create a communicator.
+    // not come to open a channel.
     firstTags_[peer] += static_cast<int>(
         std::max(routes_[peer].size(), ends_[peer].packets.size()));
     routes_[peer].clear();

@@ -8,15 +8,15 @@
 // Everything here runs on the rank's communication thread, the only one that
 // calls MPI, except for requestAbort().
 //
-// Every communicator has a channel to each of its ranks, which is a tag: so
-// messages of one communicator never meet those of another, and several can be
-// under way at once. Two streams of messages run over a channel. The packet
-// stream carries one packet per collective and says what is about to happen;
-// the data stream carries the bytes.
+// Every channel has a route to each of its ranks, which is a tag: so messages
+// of one channel never meet those of another, and several can be under way at
+// once. Two streams of messages run over a route. The packet stream carries one
+// packet per collective and says what is about to happen; the data stream
+// carries the bytes.
 //
 // A third stream, from any rank to any rank, tells of failures and of the end
 // of a rank's part of the program, with how many packets that rank has sent
-// over each channel. Whoever waits for a packet beyond that number learns that
+// over each route. Whoever waits for a packet beyond that number learns that
 // the peer went elsewhere instead of waiting forever, in whatever order
 // messages arrive.
 //
@@ -56,7 +56,7 @@ struct Packet {
   char payload[maxPayload];
 };
 
-/// One communicator's way to another rank.
+/// One channel's way to another rank.
 struct Route {
   int rank = 0;
   int tag = 0;
@@ -106,8 +106,8 @@ public:
   /// What hasFailed() saw last; looks for nothing.
   bool isFailed() const { return !failure_.isOk(); }
 
-  /// The next channel to `rank`: both ranks number them alike, since both
-  /// create communicators in one order. Fails where MPI has no tags left.
+  /// The next route to `rank`: both ranks number them alike, since both open
+  /// channels in one order. Fails where MPI has no tags left.
   Result<Route> openRoute(int rank);
 
   /// Post messages of the data stream, at most INT_MAX bytes each.

@@ -9,7 +9,7 @@
 // move. A stage keeps its place in members and does in each turn what can be
 // done without waiting, as the proxy threads of NCCL do. In a turn at most one
 // chunk is handed to MPI, or one block added up, so that the transfers of
-// several communicators share the communication thread evenly. MPI serves
+// several channels share the communication thread evenly. MPI serves
 // messages between two ranks in the order in which they were handed to it:
 // up to MpiGroup::window chunks of one transfer may be ahead of another's.
 //
@@ -19,17 +19,17 @@
 #define FSDP_RT_CHANNELS_MPI_MPITRANSFER_H
 
 #include "MpiWorker.h"
+#include "core/Arena.h"
 #include "core/Dtype.h"
 #include "core/Group.h"
 #include "core/ThreadPool.h"
-#include "core/Arena.h"
 
 #include <array>
 #include <vector>
 
 namespace fsdp::rt {
 
-/// The ranks of a communicator and what its transfers, one at a time, need.
+/// The ranks of a channel and what its transfers, one at a time, need.
 struct MpiGroup {
   std::vector<int> ranks;
   /// To the others; this rank's own is not used.

@@ -34,8 +34,6 @@ static Result<bool> agreeOnThreads(World &world, const CpuOptions &options) {
 Result<std::unique_ptr<CpuDevice>>
 CpuDevice::create(World &world, const hal::Layout &layout,
                   const CpuOptions &options) {
-  if (Status s = hal::checkLayout(layout, world.rank(), world.size()))
-    return s;
   Result<std::unique_ptr<CpuRank>> rank =
       CpuRank::create(world.localSize(), layout, options);
   if (!rank.isOk())

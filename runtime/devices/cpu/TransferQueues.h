@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------===//
 //
 // A queue is an order in which transfers run, and a thread that runs them. One
-// thread, that of the step, gives out transfers and waits for their events; an
-// event holds the number of the step that completed it, so that nothing is
-// reset between steps. Everything is reserved at the start.
+// thread, the rank's, gives out transfers and waits for their events; an event
+// holds the number of the run that completed it, so that nothing is reset
+// between runs. Everything is reserved at the start.
 //
 // Where every core computes and transfers only copy memory, threads of queues
-// gain nothing and take cores from the computation. There the step's thread
+// gain nothing and take cores from the computation. There the rank's thread
 // runs each transfer in its start, which is the earliest of the moments at
 // which a queue may run it. All transfers of a rank are then in the order of
 // the program, as on every other rank, so that none waits for one behind it.
@@ -36,7 +36,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>

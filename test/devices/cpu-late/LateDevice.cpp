@@ -67,8 +67,6 @@ LateDevice::create(World &world, const hal::Layout &layout,
                    const CpuOptions &options, uint64_t seed, Fault fault) {
   if (Status s = fault.pass(Fault::Place::Create))
     return s;
-  if (Status s = hal::checkLayout(layout, world.rank(), world.size()))
-    return s;
   Result<std::unique_ptr<CpuRank>> rank =
       CpuRank::create(world.localSize(), layout, options);
   if (!rank.isOk())

@@ -57,7 +57,7 @@ class Faults(unittest.TestCase):
     def test_other_devices(self):
         outcome = self.run_with("none", "--device", "tpu")
         self.assertEqual(outcome.returncode, 1)
-        self.assertIn("error: expected device cpu-late or cpu, got 'tpu'", outcome.stderr)
+        self.assertIn("error: --device: expected cpu-late or cpu, got 'tpu'", outcome.stderr)
         # This one knows no faults.
         outcome = self.run_with("call:1:40", "--device", "cpu")
         self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
