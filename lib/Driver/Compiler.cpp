@@ -241,11 +241,11 @@ llvm::Error Compiler::compile() {
 /// What an input that goes on from a level may break by an edit.
 static std::optional<Stage> getVerifyStage(Level from) {
   if (from == Level::L1)
-    return Stage{"verify lifetimes", from, [](OpPassManager &pm) {
+    return Stage{"verify lifetimes", [](OpPassManager &pm) {
                    pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
                  }};
   if (from == Level::L3)
-    return Stage{"verify schedule", from, [](OpPassManager &pm) {
+    return Stage{"verify schedule", [](OpPassManager &pm) {
                    pm.addNestedPass<ProgramOp>(createVerifySchedule());
                  }};
   return std::nullopt;
@@ -254,7 +254,6 @@ static std::optional<Stage> getVerifyStage(Level from) {
 /// Without a cluster every collective stands where its result is needed.
 static Stage getUnplannedStage(bool guard) {
   return {"arena",
-          Level::L3,
           [=](OpPassManager &pm) {
             buildArenaPipeline(pm, guard);
             pm.addNestedPass<ProgramOp>(createVerifySchedule());
@@ -268,7 +267,7 @@ static Stage getUnplannedStage(bool guard) {
 }
 
 static Stage getLowerStage(const TargetCpu &cpu) {
-  return {"lower to LLVM", Level::LLVM, [&](OpPassManager &pm) {
+  return {"lower to LLVM", [&](OpPassManager &pm) {
             LowerOptions lower;
             lower.cpu = cpu.name;
             lower.features = ArrayRef(cpu.features);
@@ -278,28 +277,23 @@ static Stage getLowerStage(const TargetCpu &cpu) {
 
 /// From the level of the input to that of the output.
 SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
-  SmallVector<Stage> all = getPartitionStages(options);
-  all.front().remarking.push_back(
-      {"fsdp-assign-units", true,
-       options.wrap == kChosenWrap && !options.schedule.cluster.empty()});
-  if (options.accumulateIn == AccumulateIn::Auto)
-    all.front().remarking.push_back({"fsdp-add-accumulation", true, true});
-  if (options.attention == AttentionMode::Fused)
-    all.back().remarking.push_back({"fsdp-fuse-attention", true, true});
-  all.push_back(getKernelCodeStage());
-  if (schedule)
-    llvm::append_range(all, schedule->getStages(options.guard));
-  else
-    all.push_back(getUnplannedStage(options.guard));
-  all.push_back(getLowerStage(cpu));
-
+  Level to = getLevel(options.emit);
   SmallVector<Stage> stages;
   if (std::optional<Stage> verify = getVerifyStage(options.from))
     stages.push_back(*verify);
-  Level to = getLevel(options.emit);
-  llvm::copy_if(all, std::back_inserter(stages), [&](const Stage &stage) {
-    return options.from < stage.to && stage.to <= to;
-  });
+  llvm::append_range(stages, getPartitionStages(options, options.from, to));
+  // Wraps that were not taken.
+  if (schedule && options.wrap == kChosenWrap)
+    stages.front().remarking.push_back({"fsdp-assign-units", false, true});
+  if (options.from < Level::L3 && to >= Level::L3) {
+    stages.push_back(getKernelCodeStage());
+    if (schedule)
+      llvm::append_range(stages, schedule->getStages(options.guard));
+    else
+      stages.push_back(getUnplannedStage(options.guard));
+  }
+  if (to == Level::LLVM)
+    stages.push_back(getLowerStage(cpu));
   return stages;
 }
 
@@ -328,7 +322,11 @@ llvm::Error Compiler::write(const TargetCpu &cpu) {
     return writeProgram(cpu);
   default:
     return output.write([&](raw_ostream &os) {
-      frontend.getModule().print(os);
+      OpPrintingFlags flags;
+      // As what was read has them.
+      if (options.emit == Emit::L0)
+        flags.enableDebugInfo();
+      frontend.getModule().print(os, flags);
       os << "\n";
     });
   }

@@ -209,27 +209,53 @@ void Frontend::fill(PartitionOptions &partition) const {
   fillPartition(options, partition);
 }
 
-SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options) {
-  return {{"logical", Level::L1,
-           [&](OpPassManager &pm) {
-             PartitionOptions partition;
-             fillPartition(options, partition);
-             buildLogicalPipeline(pm, partition);
-           }},
-          {"collectives", Level::L2, buildCollectivesPipeline},
-          {"kernels", Level::L2, [&](OpPassManager &pm) {
-             KernelOptions kernels;
-             kernels.attention = options.attention;
-             kernels.checkAll = options.checkAllIndices;
-             kernels.offloadOptimizer = options.offloadOptimizer;
-             buildKernelPipeline(pm, kernels);
-           }}};
+/// To verify a step takes about as long as to partition it: what passes L1 by
+/// is one stage.
+static Stage getPartitionStage(const StepOptions &options, Level from,
+                               Level to) {
+  if (from == Level::L1)
+    return {"collectives", buildCollectivesPipeline};
+  bool isLogical = to == Level::L1;
+  return {isLogical ? "logical" : "partition",
+          [=, &options](OpPassManager &pm) {
+            PartitionOptions partition;
+            fillPartition(options, partition);
+            buildLogicalPipeline(pm, partition);
+            if (!isLogical)
+              buildCollectivesPipeline(pm);
+          }};
+}
+
+static Stage getKernelStage(const StepOptions &options) {
+  return {"kernels", [&](OpPassManager &pm) {
+            KernelOptions kernels;
+            kernels.attention = options.attention;
+            kernels.checkAll = options.checkAllIndices;
+            kernels.offloadOptimizer = options.offloadOptimizer;
+            buildKernelPipeline(pm, kernels);
+          }};
+}
+
+SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options,
+                                            Level from, Level to) {
+  if (from >= Level::L2 || to == from)
+    return {};
+  Stage partition = getPartitionStage(options, from, to);
+  if (from == Level::L0)
+    partition.remarking.push_back({"fsdp-assign-units", true, false});
+  if (options.accumulateIn == AccumulateIn::Auto)
+    partition.remarking.push_back({"fsdp-add-accumulation", true, true});
+  if (to == Level::L1)
+    return {partition};
+  Stage kernels = getKernelStage(options);
+  if (options.attention == AttentionMode::Fused)
+    kernels.remarking.push_back({"fsdp-fuse-attention", true, true});
+  return {partition, kernels};
 }
 
 Stage fsdp::getKernelCodeStage() {
   // Before the step is planned: what code needs beside the arena is known then.
   return {"code for kernels",
-          Level::L3,
           buildCpuKernelPipeline,
           {{"fsdp-vectorize-kernels", false, true}}};
 }
@@ -243,13 +269,9 @@ llvm::Error Frontend::runStage(ModuleOp module, const Stage &stage) {
 }
 
 llvm::Error Frontend::partition(ModuleOp module, const StepOptions &options) {
-  SmallVector<Stage> stages = getPartitionStages(options);
-  for (const Stage &stage : ArrayRef(stages).drop_back())
-    if (llvm::Error error = runStage(module, stage))
-      return error;
-  return llvm::Error::success();
+  return runStage(module, getPartitionStage(options, Level::L0, Level::L2));
 }
 
 llvm::Error Frontend::makeKernels(ModuleOp module, const StepOptions &options) {
-  return runStage(module, getPartitionStages(options).back());
+  return runStage(module, getKernelStage(options));
 }

@@ -23,7 +23,7 @@ StepChoices::tryStep(const StepOptions &changed,
   OwningOpRef<ModuleOp> module = frontend.getModule().clone();
   ScopedDiagnosticHandler quiet(module->getContext(),
                                 [](Diagnostic &) { return success(); });
-  SmallVector<Stage> stages = getPartitionStages(changed);
+  SmallVector<Stage> stages = getPartitionStages(changed, Level::L0, Level::L2);
   stages.push_back(getKernelCodeStage());
   for (const Stage &stage : stages)
     if (llvm::Error error = frontend.runStage(*module, stage))

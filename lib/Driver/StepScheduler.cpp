@@ -105,28 +105,26 @@ static void reportGuarded(ModuleOp module) {
 
 SmallVector<Stage> StepScheduler::getStages(bool guard) const {
   SmallVector<Stage> stages;
-  stages.push_back(
-      {"budget", Level::L3, [&](OpPassManager &pm) { reserve(pm); }});
   if (options.hasPlan())
     stages.push_back({kPlanStage,
-                      Level::L3,
                       [&](OpPassManager &pm) {
                         SchedulePipelineOptions pipeline;
                         fill(pipeline);
+                        reserve(pm);
                         buildOptimizePipeline(pm, pipeline);
                       },
                       {{"fsdp-plan-step", true, true},
                        {"fsdp-offload-activations", true, false}}});
   stages.push_back({"schedule",
-                    Level::L3,
                     [&](OpPassManager &pm) {
                       SchedulePipelineOptions pipeline;
                       fill(pipeline);
+                      if (!options.hasPlan())
+                        reserve(pm);
                       buildOrderPipeline(pm, pipeline);
                     },
                     {{"fsdp-schedule-step", true, true}}});
   stages.push_back({"arena",
-                    Level::L3,
                     [&](OpPassManager &pm) {
                       SchedulePipelineOptions pipeline;
                       fill(pipeline);
@@ -136,7 +134,6 @@ SmallVector<Stage> StepScheduler::getStages(bool guard) const {
                     [&](ModuleOp module) { report(module); }});
   if (guard)
     stages.push_back({"guarded arena",
-                      Level::L3,
                       [](OpPassManager &pm) {
                         buildArenaPipeline(pm, /*guard=*/true);
                         pm.addNestedPass<ProgramOp>(createVerifySchedule());
@@ -144,7 +141,7 @@ SmallVector<Stage> StepScheduler::getStages(bool guard) const {
                       {},
                       reportGuarded});
   else
-    stages.push_back({"verify schedule", Level::L3, [](OpPassManager &pm) {
+    stages.push_back({"verify schedule", [](OpPassManager &pm) {
                         pm.addNestedPass<ProgramOp>(createVerifySchedule());
                       }});
   return stages;
@@ -162,19 +159,20 @@ llvm::Error StepScheduler::run(Frontend &frontend) const {
   return llvm::Error::success();
 }
 
-/// The planner wants to know how large things are and which share memory.
-static void makeDrafts(OpPassManager &pm) {
-  pm.addNestedPass<ProgramOp>(createPlanArena({/*draft=*/true}));
+/// The planner wants to know how large things are and which share memory, and
+/// what there is for it.
+llvm::Error StepScheduler::makeDrafts(Frontend &frontend,
+                                      ModuleOp module) const {
+  return frontend.runPipeline(module, "draft", [&](OpPassManager &pm) {
+    reserve(pm);
+    pm.addNestedPass<ProgramOp>(createPlanArena({/*draft=*/true}));
+  });
 }
 
 llvm::Expected<StepScheduler::Plans>
 StepScheduler::findPlans(Frontend &frontend, ModuleOp module,
                          llvm::function_ref<bool(ProgramOp)> wants) const {
-  if (llvm::Error error =
-          frontend.runPipeline(module, "draft", [&](OpPassManager &pm) {
-            reserve(pm);
-            makeDrafts(pm);
-          }))
+  if (llvm::Error error = makeDrafts(frontend, module))
     return std::move(error);
   Plans plans;
   for (auto program : module.getOps<ProgramOp>()) {
@@ -194,7 +192,7 @@ llvm::Error StepScheduler::writePlans(Frontend &frontend,
   ModuleOp module = frontend.getModule();
   if (plans.empty())
     return llvm::Error::success();
-  if (llvm::Error error = frontend.runPipeline(module, "draft", makeDrafts))
+  if (llvm::Error error = makeDrafts(frontend, module))
     return error;
   for (auto program : module.getOps<ProgramOp>()) {
     auto plan = plans.find(program.getSymName());

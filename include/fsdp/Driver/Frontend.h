@@ -13,6 +13,7 @@
 #define FSDP_DRIVER_FRONTEND_H
 
 #include "fsdp/Driver/InputFile.h"
+#include "fsdp/Driver/Level.h"
 #include "fsdp/Driver/RemarkLog.h"
 #include "fsdp/Driver/Stage.h"
 #include "fsdp/Passes/Pipelines.h"
@@ -67,9 +68,10 @@ private:
   std::string text;
 };
 
-/// The stages of a step with @options that end at L1 and L2, in their order.
-/// @options must outlive them.
-llvm::SmallVector<Stage> getPartitionStages(const StepOptions &options);
+/// The stages of a step with @options from @from to at most L2, in their order,
+/// where @to is at least @from. @options must outlive them.
+llvm::SmallVector<Stage> getPartitionStages(const StepOptions &options,
+                                            Level from, Level to);
 /// Code for the kernels that L2 has.
 Stage getKernelCodeStage();
 

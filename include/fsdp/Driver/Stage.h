@@ -8,7 +8,6 @@
 #ifndef FSDP_DRIVER_STAGE_H
 #define FSDP_DRIVER_STAGE_H
 
-#include "fsdp/Driver/Level.h"
 #include "fsdp/Driver/RemarkLog.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -24,8 +23,6 @@ namespace mlir::fsdp {
 /// verified.
 struct Stage {
   llvm::StringRef what;
-  /// The level that it leads to; of several stages the last one is at it.
-  Level to;
   std::function<void(OpPassManager &)> build;
   /// Its passes that remark.
   llvm::SmallVector<RemarkingPass> remarking = {};

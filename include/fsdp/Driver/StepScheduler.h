@@ -79,6 +79,7 @@ public:
 private:
   void fill(SchedulePipelineOptions &pipeline) const;
   void reserve(OpPassManager &pm) const;
+  llvm::Error makeDrafts(Frontend &frontend, ModuleOp module) const;
   void report(ModuleOp module) const;
 
   ScheduleOptions options;
