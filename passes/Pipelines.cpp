@@ -26,7 +26,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addPass(createVerifyInput());
   pm.addPass(createIsolateStep());
   pm.addPass(createAddOptimizer({options.optimizer}));
-  pm.addPass(createDigestTrace());
+  pm.addPass(createDigestTrace({options.name}));
   pm.addPass(createLocalizeValues());
   pm.addPass(createAssignUnits({options.wrap}));
 
@@ -54,7 +54,10 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
 void fsdp::buildPartitionPipeline(OpPassManager &pm,
                                   const PartitionOptions &options) {
   buildLogicalPipeline(pm, options);
+  buildCollectivesPipeline(pm);
+}
 
+void fsdp::buildCollectivesPipeline(OpPassManager &pm) {
   //===--------------------------------------------------------------------===//
   // L2
   //===--------------------------------------------------------------------===//
@@ -92,8 +95,7 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
 
 void fsdp::buildOptimizePipeline(OpPassManager &pm,
                                  const OptimizeOptions &options) {
-  bool isOfModule = pm.getOpName() != ProgramOp::getOperationName();
-  OpPassManager &programs = isOfModule ? pm.nest<ProgramOp>() : pm;
+  OpPassManager &programs = pm.nest<ProgramOp>();
   // The planner wants to know how large things are and which share memory.
   programs.addPass(createPlanArena({/*draft=*/true}));
   PlanStepOptions plan;
@@ -104,11 +106,45 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   plan.recompute = options.recompute;
   plan.offload = options.offload;
   plan.bucket = options.bucket;
-  programs.addPass(createPlanStep(plan, options.planned));
+  programs.addPass(createPlanStep(plan));
   programs.addPass(createKeepGathered());
   programs.addPass(createRecomputeActivations());
   programs.addPass(createOffloadActivations());
   programs.addPass(createGroupCollectives());
+}
+
+void fsdp::buildOrderPipeline(OpPassManager &pm,
+                              const SchedulePipelineOptions &options) {
+  ScheduleStepOptions schedule;
+  schedule.cluster = options.cluster;
+  schedule.profile = options.profile;
+  schedule.order = options.order;
+  schedule.forwardPrefetch = options.forwardPrefetch;
+  schedule.backwardPrefetch = options.backwardPrefetch;
+  schedule.limitAllGathers = options.limitAllGathers;
+  OpPassManager &programs = pm.nest<ProgramOp>();
+  programs.addPass(createPlanArena({/*draft=*/true}));
+  programs.addPass(createScheduleStep(schedule));
+}
+
+void fsdp::buildTimedArenaPipeline(OpPassManager &pm,
+                                   const OptimizeOptions &options) {
+  OpPassManager &programs = pm.nest<ProgramOp>();
+  programs.addPass(createPlanArena());
+  programs.addPass(createTimeStep({options.cluster, options.profile}));
+}
+
+void fsdp::buildSchedulePipeline(OpPassManager &pm,
+                                 const SchedulePipelineOptions &options) {
+  pm.addPass(createReserveMemory({options.cluster, options.memoryBudget}));
+  if (options.order == "scheduled")
+    buildOptimizePipeline(pm, options);
+  buildOrderPipeline(pm, options);
+  buildTimedArenaPipeline(pm, options);
+  // Borders come on top of what was packed within the budget.
+  if (options.guard)
+    buildArenaPipeline(pm, /*guard=*/true);
+  pm.addNestedPass<ProgramOp>(createVerifySchedule());
 }
 
 void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {
@@ -165,6 +201,15 @@ void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16) {
   pm.addPass(createDefineKernelEntries());
 }
 
+void fsdp::buildLowerPipeline(OpPassManager &pm, const LowerOptions &options) {
+  ConvertFSDPToRuntimeOptions convert;
+  convert.cpu = options.cpu;
+  llvm::append_range(convert.features, options.features);
+  pm.addPass(createConvertFSDPToRuntime(convert));
+  buildLowerToLLVMPipeline(pm,
+                           !llvm::is_contained(convert.features, "avx512bf16"));
+}
+
 void fsdp::registerAllPasses() {
   static bool once = [] {
     registerFSDPPasses();
@@ -174,12 +219,22 @@ void fsdp::registerAllPasses() {
     PassPipelineRegistration<PartitionOptions>(
         "fsdp-partition", "L0 to L2: a traced step for all ranks of a mesh",
         buildPartitionPipeline);
+    PassPipelineRegistration<>("fsdp-collectives",
+                               "L1 to L2: collectives on local tensors",
+                               buildCollectivesPipeline);
     PassPipelineRegistration<KernelOptions>(
         "fsdp-kernels", "L2: compute ops become kernels and launches",
         buildKernelPipeline);
     PassPipelineRegistration<OptimizeOptions>(
         "fsdp-optimize", "L2: keeps, repeats and groups what pays on a cluster",
         buildOptimizePipeline);
+    PassPipelineRegistration<SchedulePipelineOptions>(
+        "fsdp-schedule",
+        "L2 with kernels' code to L3: budget, plan, order and arena",
+        buildSchedulePipeline);
+    PassPipelineRegistration<LowerOptions>(
+        "fsdp-lower", "L3 to LLVM: runtime calls, manifest and kernels",
+        buildLowerPipeline);
     PassPipelineRegistration<>("fsdp-cpu-kernels", "code for kernels on CPUs",
                                buildCpuKernelPipeline);
     PassPipelineRegistration<ArenaPipelineOptions>(

@@ -67,11 +67,17 @@ static llvm::Error build(Frontend &frontend, StringRef order, int64_t room) {
   optimize.offload = "full";
   // What is kept gathered would hide the rest.
   optimize.reshardAfterForward = "true";
-  return frontend.runPipeline("step", [&](OpPassManager &pm) {
-    buildPartitionPipeline(pm, partition);
-    buildKernelPipeline(pm);
-    if (isOffloaded)
-      buildOptimizePipeline(pm, optimize);
+  if (llvm::Error error = frontend.runPipeline("plan", [&](OpPassManager &pm) {
+        buildPartitionPipeline(pm, partition);
+        buildKernelPipeline(pm);
+        if (isOffloaded)
+          buildOptimizePipeline(pm, optimize);
+      }))
+    return error;
+  // Another order is what is packed here.
+  for (auto program : frontend.getModule().getOps<ProgramOp>())
+    program->removeAttr(names::kOrder);
+  return frontend.runPipeline("order", [&](OpPassManager &pm) {
     pm.addNestedPass<ProgramOp>(createPlanArena());
     pm.addNestedPass<ProgramOp>(createScheduleStep(schedule));
   });

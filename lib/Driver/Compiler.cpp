@@ -7,25 +7,18 @@
 
 #include "fsdp/Driver/Compiler.h"
 #include "MakeCompileReport.h"
-#include "fsdp/Analysis/Contract/InputContract.h"
-#include "fsdp/Analysis/Step/StepArguments.h"
-#include "fsdp/Analysis/Step/StepStructure.h"
-#include "fsdp/Driver/AccumulateChoice.h"
+#include "StepChoices.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Driver/StepCommandLine.h"
-#include "fsdp/Driver/Trials.h"
-#include "fsdp/Driver/WrapChoice.h"
-#include "fsdp/Passes/LowerWithManifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/CodeGen.h"
 #include "fsdp/Target/Linker.h"
-#include "fsdp/Target/Manifest.h"
 #include "fsdp/Target/ProgramHeader.h"
 #include "fsdp/Tool/OutputFile.h"
 #include "fsdp/Tool/PrintableText.h"
 
-#include "mlir/IR/Remarks.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -36,12 +29,6 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 namespace {
-/// A part of compiling, with its passes that remark.
-struct Stage {
-  std::function<llvm::Error()> run;
-  SmallVector<RemarkingPass> remarking = {};
-};
-
 class Compiler {
 public:
   explicit Compiler(const CompileOptions &options)
@@ -52,47 +39,13 @@ public:
 private:
   llvm::Error run();
   SmallVector<Stage> getStages(const TargetCpu &cpu);
-  llvm::Error makeLogical();
-  llvm::Error makeKernelCode(ModuleOp module, StepScheduler *scheduler);
-  /// 0: whatever it takes. The borders of a guarded arena come on top of what
-  /// it was packed for.
-  int64_t getArenaBudget() const {
-    return schedule && !options.guard ? schedule->getBudget() : 0;
-  }
-  llvm::Error makeArena();
-  llvm::Error print();
-  llvm::Error lowerAndWrite(const TargetCpu &cpu);
+  llvm::Error runStages(ArrayRef<Stage> stages, const StepChoices &choices);
+  llvm::Error write(const TargetCpu &cpu);
   void startRemarks();
   llvm::Error writeReport();
   llvm::Error openOutput();
   llvm::Error readSchedule();
-  bool hasCode() const {
-    return options.emit == CompileOptions::Emit::Executable ||
-           options.emit == CompileOptions::Emit::SharedLibrary ||
-           options.emit == CompileOptions::Emit::LLVM;
-  }
-  bool choosesWrap() const {
-    return options.wrap == kChosenWrap && !options.schedule.cluster.empty();
-  }
-  bool choosesAccumulators() const {
-    return options.accumulateIn == AccumulateIn::Auto &&
-           !options.schedule.cluster.empty();
-  }
-  /// What came of planning programs of a copy of the step.
-  struct Trial {
-    StepScheduler::Choices choices;
-    /// A memory budget that would do for all of them, in bytes.
-    int64_t leastBudget = 0;
-  };
-  llvm::Expected<Trial> tryStep(const StepOptions &changed,
-                                llvm::function_ref<bool(ProgramOp)> isTried);
-  llvm::Error tryWrap(StringRef wrap);
-  void chooseWrap();
-  llvm::Error tryAccumulators(AccumulateIn in);
-  void chooseAccumulators();
-  void reportChoices();
-  llvm::Error writeProgram(ModuleOp module, const TargetCpu &cpu,
-                           StringRef manifest);
+  llvm::Error writeProgram(const TargetCpu &cpu);
 
   /// With the wrap and the accumulators that were chosen, once they are.
   CompileOptions options;
@@ -101,25 +54,28 @@ private:
   OutputFile output, header;
   /// Set where the step is scheduled.
   std::optional<StepScheduler> schedule;
-  /// Wraps and accumulators that were tried, and what was planned for each; the
-  /// ones that were taken, and what was planned for these.
-  SmallVector<WrapTrial> wraps;
-  SmallVector<AccumulateTrial> accumulators;
-  SmallVector<StepScheduler::Choices> planned;
-  size_t wrap = 0, accumulator = 0;
-  StepScheduler::Choices choices;
 };
 } // namespace
 
-/// Borders come on top of what was packed within the budget: they are for
-/// finding mistakes, so what they take beyond it is said, not refused.
-static void reportGuarded(ModuleOp module, int64_t budget) {
-  int64_t bytes = 0;
-  for (auto program : module.getOps<ProgramOp>())
-    bytes = std::max(bytes, program.getArenaAttr().getBytes());
-  if (bytes > budget)
-    llvm::errs() << "guarded arena " << bytes << " bytes, " << bytes - budget
-                 << " over the budget\n";
+Level fsdp::getLevel(CompileOptions::Emit emit) {
+  using Emit = CompileOptions::Emit;
+  switch (emit) {
+  case Emit::L0:
+    return Level::L0;
+  case Emit::L1:
+    return Level::L1;
+  case Emit::L2:
+    return Level::L2;
+  case Emit::L3:
+  case Emit::Report:
+    return Level::L3;
+  case Emit::LLVMDialect:
+  case Emit::LLVM:
+  case Emit::Executable:
+  case Emit::SharedLibrary:
+    return Level::LLVM;
+  }
+  llvm_unreachable("not an Emit");
 }
 
 /// What would fail at the end is refused before it takes time.
@@ -127,6 +83,8 @@ llvm::Error Compiler::openOutput() {
   using Emit = CompileOptions::Emit;
   bool isLibrary = options.emit == Emit::SharedLibrary;
   bool isProgram = isLibrary || options.emit == Emit::Executable;
+  if (options.printsPipeline)
+    isLibrary = isProgram = false;
   if (isProgram)
     if (auto driver = findLinkDriver(); !driver)
       return driver.takeError();
@@ -150,8 +108,23 @@ llvm::Error Compiler::openOutput() {
   return llvm::Error::success();
 }
 
-llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
-                                   StringRef manifest) {
+/// The manifest that the entry of @module, which is at LLVM, points to.
+static std::string getManifest(ModuleOp module) {
+  auto entry = module.lookupSymbol<LLVM::GlobalOp>("fsdp_rt_artifact_entry");
+  constexpr int64_t kManifestField = 2;
+  std::string manifest;
+  entry.walk([&](LLVM::InsertValueOp insert) {
+    auto address = insert.getValue().getDefiningOp<LLVM::AddressOfOp>();
+    if (insert.getPosition() != ArrayRef<int64_t>(kManifestField) || !address)
+      return;
+    auto text = module.lookupSymbol<LLVM::GlobalOp>(address.getGlobalName());
+    manifest = cast<StringAttr>(text.getValueOrNull()).getValue().rtrim('\0');
+  });
+  return manifest;
+}
+
+llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
+  ModuleOp module = frontend.getModule();
   bool shared = options.emit == CompileOptions::Emit::SharedLibrary;
   auto machine = createTargetMachine(cpu);
   if (!machine)
@@ -197,7 +170,7 @@ llvm::Error Compiler::writeProgram(ModuleOp module, const TargetCpu &cpu,
   if (!shared)
     return llvm::Error::success();
   return header.write([&](raw_ostream &os) {
-    os << createProgramHeader(options.output, manifest);
+    os << createProgramHeader(options.output, getManifest(module));
   });
 }
 
@@ -209,7 +182,7 @@ static llvm::Error expectCluster(StringRef option) {
 llvm::Error Compiler::readSchedule() {
   using Emit = CompileOptions::Emit;
   const ScheduleOptions &wanted = options.schedule;
-  bool isUnplanned = options.emit == Emit::L1 || options.emit == Emit::L2;
+  bool isUnplanned = getLevel(options.emit) < Level::L3;
   if (wanted.cluster.empty()) {
     if (options.emit == Emit::Report)
       return expectCluster("--emit report");
@@ -224,18 +197,16 @@ llvm::Error Compiler::readSchedule() {
     return created.takeError();
   schedule = std::move(*created);
   for (auto [isChosen, option] :
-       {std::pair(choosesWrap(), "--wrap auto"),
-        std::pair(choosesAccumulators(), "--accumulate-in auto")})
+       {std::pair(options.wrap == kChosenWrap, "--wrap auto"),
+        std::pair(options.accumulateIn == AccumulateIn::Auto,
+                  "--accumulate-in auto")})
     if (isChosen && !wanted.hasPlan())
       return llvm::createStringError(llvm::Twine("expected --order scheduled "
                                                  "beside ") +
                                      option + ", got " + wanted.order +
                                      ": nothing else makes a plan");
-  if (!wanted.memoryBudget.empty()) {
-    const Cluster &cluster = schedule->getCluster();
-    warnAboveDevice(schedule->getBudget() + cluster.device.reservedBytes,
-                    cluster);
-  }
+  if (!wanted.memoryBudget.empty())
+    warnAboveDevice(schedule->getMemoryBudget(), schedule->getCluster());
   return llvm::Error::success();
 }
 
@@ -258,135 +229,6 @@ llvm::Error Compiler::writeReport() {
   });
 }
 
-/// Plans programs of a copy of the step as they would be compiled with these
-/// options. Says nothing: where one choice cannot be, others can.
-llvm::Expected<Compiler::Trial>
-Compiler::tryStep(const StepOptions &changed,
-                  llvm::function_ref<bool(ProgramOp)> isTried) {
-  OwningOpRef<ModuleOp> module = frontend.getModule().clone();
-  ScopedDiagnosticHandler quiet(module->getContext(),
-                                [](Diagnostic &) { return success(); });
-  if (llvm::Error error = frontend.partition(*module, changed))
-    return std::move(error);
-  if (llvm::Error error = frontend.makeKernels(*module, changed))
-    return std::move(error);
-  StepScheduler scheduler = *schedule;
-  if (hasCode())
-    if (llvm::Error error = makeKernelCode(*module, &scheduler))
-      return std::move(error);
-  Trial trial;
-  for (auto program : module->getOps<ProgramOp>()) {
-    if (!isTried(program))
-      continue;
-    auto choice = scheduler.choose(frontend, program);
-    if (!choice)
-      return choice.takeError();
-    trial.leastBudget =
-        std::max(trial.leastBudget, scheduler.getBudgetFor(choice->leastBytes));
-    trial.choices[program.getSymName()] = std::move(*choice);
-  }
-  return trial;
-}
-
-/// Plans the program that trains with that wrap.
-llvm::Error Compiler::tryWrap(StringRef wrap) {
-  CompileOptions changed = options;
-  changed.wrap = wrap.str();
-  // What is chosen afterwards takes at least as much memory.
-  if (choosesAccumulators())
-    changed.accumulateIn = AccumulateIn::Shard;
-  auto trial = tryStep(changed, [](ProgramOp program) {
-    return program.getKind() == ProgramKind::train;
-  });
-  if (!trial)
-    return trial.takeError();
-  const StepScheduler::Choice &choice = trial->choices.begin()->second;
-  wraps.push_back(
-      {wrap.str(), choice.fits(), choice.outcome.time, trial->leastBudget});
-  planned.push_back(std::move(trial->choices));
-  return llvm::Error::success();
-}
-
-void Compiler::chooseWrap() {
-  std::vector<std::string> all = getWraps(frontend.getModule());
-  for (const std::string &wrap : all)
-    llvm::consumeError(tryWrap(wrap));
-  // Where none can be, compiling the first says why.
-  options.wrap = all.front();
-  if (wraps.empty())
-    return;
-  wrap = pickWrap(wraps);
-  options.wrap = wraps[wrap].wrap;
-  choices = planned[wrap];
-}
-
-/// Makes a remark @name of @pass for each trial, and prints all trials to
-/// stderr in a line. The reason of a trial that fits and was not taken is @why,
-/// a format string, with @takenName in it.
-template <typename Trial>
-static void reportTrials(Location loc, StringRef name, StringRef pass,
-                         ArrayRef<Trial> trials, size_t taken, const char *why,
-                         StringRef takenName) {
-  auto remarkOn = remark::RemarkOpts::name(name).category(pass);
-  for (auto [i, trial] : llvm::enumerate(trials)) {
-    if (i == taken && trial.fits) {
-      remark::passed(loc, remarkOn) << describe(trial);
-      continue;
-    }
-    auto missed = remark::missed(loc, remarkOn);
-    missed << describe(trial);
-    if (trial.fits)
-      missed << remark::reason(why, takenName);
-  }
-  llvm::errs() << makePrintable(describeTrials(trials, taken)) << "\n";
-}
-
-void Compiler::reportChoices() {
-  Location loc = frontend.getModule().getLoc();
-  // One wrap alone was no choice.
-  if (wraps.size() > 1)
-    reportTrials(loc, "Wrap", "fsdp-assign-units", ArrayRef(wraps), wrap,
-                 "{0} is no slower", wraps[wrap].wrap);
-  if (!accumulators.empty())
-    reportTrials(loc, "AccumulateIn", "fsdp-add-accumulation",
-                 ArrayRef(accumulators), accumulator,
-                 "micro-batches in {0} are no slower",
-                 stringify(accumulators[accumulator].in));
-}
-
-/// Plans all programs with such accumulators, whose memory each of them needs.
-llvm::Error Compiler::tryAccumulators(AccumulateIn in) {
-  CompileOptions changed = options;
-  changed.accumulateIn = in;
-  auto trial = tryStep(changed, [](ProgramOp) { return true; });
-  if (!trial)
-    return trial.takeError();
-  AccumulateTrial tried;
-  tried.in = in;
-  tried.fits = llvm::all_of(trial->choices,
-                            [](const auto &it) { return it.second.fits(); });
-  tried.leastBudget = trial->leastBudget;
-  for (const auto &[name, choice] : trial->choices)
-    tried.add(choice.kind, choice.outcome.time, choice.outcome.bytes);
-  accumulators.push_back(tried);
-  planned.push_back(std::move(trial->choices));
-  return llvm::Error::success();
-}
-
-void Compiler::chooseAccumulators() {
-  planned.clear();
-  // Where none can be, compiling the first says why.
-  choices.clear();
-  for (AccumulateIn in : {AccumulateIn::Shard, AccumulateIn::Whole})
-    llvm::consumeError(tryAccumulators(in));
-  options.accumulateIn = AccumulateIn::Shard;
-  if (accumulators.empty())
-    return;
-  accumulator = pickAccumulate(accumulators);
-  options.accumulateIn = accumulators[accumulator].in;
-  choices = planned[accumulator];
-}
-
 llvm::Error Compiler::compile() {
   llvm::Error error = run();
   // Also of a step that failed: they may say why. Nobody asked for those that
@@ -396,150 +238,132 @@ llvm::Error Compiler::compile() {
   return error;
 }
 
-llvm::Error Compiler::makeLogical() {
-  PartitionOptions partition;
-  frontend.fill(partition);
-  return frontend.runPipeline("partition", [&](OpPassManager &pm) {
-    buildLogicalPipeline(pm, partition);
-  });
+/// What an input that goes on from a level may break by an edit.
+static std::optional<Stage> getVerifyStage(Level from) {
+  if (from == Level::L1)
+    return Stage{"verify lifetimes", [](OpPassManager &pm) {
+                   pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
+                 }};
+  if (from == Level::L3)
+    return Stage{"verify schedule", [](OpPassManager &pm) {
+                   pm.addNestedPass<ProgramOp>(createVerifySchedule());
+                 }};
+  return std::nullopt;
 }
 
-/// Before the step is planned: what code needs beside the arena is known then.
-llvm::Error Compiler::makeKernelCode(ModuleOp module,
-                                     StepScheduler *scheduler) {
-  if (llvm::Error error = frontend.runPipeline(module, "code for kernels",
-                                               buildCpuKernelPipeline))
-    return error;
-  if (scheduler)
-    scheduler->reserveScratch(module);
-  return llvm::Error::success();
+/// Without a cluster every collective stands where its result is needed.
+static Stage getUnplannedStage(bool guard) {
+  return {"arena",
+          [=](OpPassManager &pm) {
+            buildArenaPipeline(pm, guard);
+            pm.addNestedPass<ProgramOp>(createVerifySchedule());
+          },
+          {},
+          [](ModuleOp) {
+            llvm::errs() << "not planned: collectives run where they stand; "
+                            "with --cluster they are ordered, and step and "
+                            "bound said\n";
+          }};
 }
 
-llvm::Error Compiler::makeArena() {
-  bool isGuardedPlan = schedule && options.guard;
-  StringRef what = !schedule       ? "arena"
-                   : isGuardedPlan ? "guarded arena"
-                                   : "verify schedule";
-  auto build = [&](OpPassManager &pm) {
-    // The scheduler has packed it within the budget; borders come on top.
-    if (!schedule || options.guard)
-      buildArenaPipeline(pm, options.guard);
-    VerifyScheduleOptions verify;
-    verify.budget = getArenaBudget();
-    pm.addNestedPass<ProgramOp>(createVerifySchedule(verify));
-  };
-  if (llvm::Error error = frontend.runPipeline(what, build))
-    return error;
-  if (isGuardedPlan)
-    reportGuarded(frontend.getModule(), schedule->getBudget());
-  if (!schedule)
-    llvm::errs() << "not planned: collectives run where they stand; with "
-                    "--cluster they are ordered, and step and bound said\n";
-  return llvm::Error::success();
+static Stage getLowerStage(const TargetCpu &cpu) {
+  return {"lower to LLVM", [&](OpPassManager &pm) {
+            LowerOptions lower;
+            lower.cpu = cpu.name;
+            lower.features = ArrayRef(cpu.features);
+            buildLowerPipeline(pm, lower);
+          }};
 }
 
-llvm::Error Compiler::print() {
-  return output.write([&](raw_ostream &os) { frontend.getModule().print(os); });
-}
-
-llvm::Error Compiler::lowerAndWrite(const TargetCpu &cpu) {
-  ManifestOptions manifest;
-  std::string text;
-  manifest.name = llvm::sys::path::stem(options.input).str();
-  manifest.cpu = cpu.name;
-  manifest.features = cpu.features;
-  manifest.budgetBytes = getArenaBudget();
-  if (schedule)
-    manifest.order = options.schedule.order;
-  auto writeManifest = [&](ModuleOp module,
-                           ArrayRef<sched::StepProgram> programs) {
-    return text = createManifest(module, programs, manifest);
-  };
-  if (llvm::Error error =
-          frontend.runPipeline("lower to LLVM", [&](OpPassManager &pm) {
-            pm.addPass(createConvertFSDPToRuntime(writeManifest));
-            buildLowerToLLVMPipeline(
-                pm, !llvm::is_contained(cpu.features, "avx512bf16"));
-          }))
-    return error;
-  return writeProgram(frontend.getModule(), cpu, text);
-}
-
-/// From the step that was read to the output that was asked for.
+/// From the level of the input to that of the output.
 SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
-  using Emit = CompileOptions::Emit;
-  SmallVector<RemarkingPass> choosing = {
-      {"fsdp-assign-units", true, choosesWrap()}};
-  if (choosesAccumulators())
-    choosing.push_back({"fsdp-add-accumulation", true, true});
-  if (options.emit == Emit::L1)
-    return {{[&] { return makeLogical(); }, choosing},
-            {[&] { return print(); }}};
-
+  Level to = getLevel(options.emit);
   SmallVector<Stage> stages;
-  stages.push_back(
-      {[&] { return frontend.partition(frontend.getModule(), options); },
-       choosing});
-  Stage kernels{
-      [&] { return frontend.makeKernels(frontend.getModule(), options); }};
-  if (options.attention == AttentionMode::Fused)
-    kernels.remarking.push_back({"fsdp-fuse-attention", true, true});
-  stages.push_back(std::move(kernels));
-  if (options.emit == Emit::L2) {
-    stages.push_back({[&] { return print(); }});
-    return stages;
+  if (std::optional<Stage> verify = getVerifyStage(options.from))
+    stages.push_back(*verify);
+  llvm::append_range(stages, getPartitionStages(options, options.from, to));
+  // Wraps that were not taken.
+  if (schedule && options.wrap == kChosenWrap)
+    stages.front().remarking.push_back({"fsdp-assign-units", false, true});
+  if (options.from < Level::L3 && to >= Level::L3) {
+    stages.push_back(getKernelCodeStage());
+    if (schedule)
+      llvm::append_range(stages, schedule->getStages(options.guard));
+    else
+      stages.push_back(getUnplannedStage(options.guard));
   }
-
-  if (hasCode())
-    stages.push_back({[&] {
-                        return makeKernelCode(frontend.getModule(),
-                                              schedule ? &*schedule : nullptr);
-                      },
-                      {{"fsdp-vectorize-kernels", false, true}}});
-  if (!options.schedule.cluster.empty())
-    stages.push_back({[&]() -> llvm::Error {
-                        if (llvm::Error error =
-                                schedule->run(frontend, choices))
-                          return error;
-                        schedule->report(frontend.getModule());
-                        return llvm::Error::success();
-                      },
-                      StepScheduler::getRemarkingPasses(options.schedule)});
-  stages.push_back({[&] { return makeArena(); }});
-  if (hasCode())
-    stages.push_back({[&] { return lowerAndWrite(cpu); }});
-  else
-    stages.push_back(
-        {[&] { return options.emit == Emit::L3 ? print() : writeReport(); }});
+  if (to == Level::LLVM)
+    stages.push_back(getLowerStage(cpu));
   return stages;
+}
+
+llvm::Error Compiler::runStages(ArrayRef<Stage> stages,
+                                const StepChoices &choices) {
+  for (const Stage &stage : stages) {
+    // What was planned for a choice is not planned again.
+    if (stage.what == kPlanStage)
+      if (llvm::Error error =
+              schedule->writePlans(frontend, choices.getPlans()))
+        return error;
+    if (llvm::Error error = frontend.runStage(frontend.getModule(), stage))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Compiler::write(const TargetCpu &cpu) {
+  using Emit = CompileOptions::Emit;
+  switch (options.emit) {
+  case Emit::Report:
+    return writeReport();
+  case Emit::LLVM:
+  case Emit::Executable:
+  case Emit::SharedLibrary:
+    return writeProgram(cpu);
+  default:
+    return output.write([&](raw_ostream &os) {
+      OpPrintingFlags flags;
+      // As what was read has them.
+      if (options.emit == Emit::L0)
+        flags.enableDebugInfo();
+      frontend.getModule().print(os, flags);
+      os << "\n";
+    });
+  }
 }
 
 llvm::Error Compiler::run() {
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
-  SmallVector<Stage> stages = getStages(*cpu);
+  if (llvm::Error error = readSchedule())
+    return error;
   SmallVector<RemarkingPass> remarking;
-  for (const Stage &stage : stages)
+  for (const Stage &stage : getStages(*cpu))
     llvm::append_range(remarking, stage.remarking);
   if (llvm::Error error = options.remarks.check(remarking))
-    return error;
-  if (llvm::Error error = readSchedule())
     return error;
   if (llvm::Error error = openOutput())
     return error;
   if (llvm::Error error = frontend.read())
     return error;
-  if (choosesWrap())
-    chooseWrap();
-  if (choosesAccumulators())
-    chooseAccumulators();
+  if (llvm::Error error =
+          expectLevel(frontend.getModule(), options.from, options.input))
+    return error;
+  StepChoices choices(options, frontend, schedule ? &*schedule : nullptr);
+  choices.choose();
   startRemarks();
-  reportChoices();
-  for (const Stage &stage : stages)
-    if (llvm::Error error = stage.run())
-      return error;
-  return llvm::Error::success();
+  choices.report();
+  SmallVector<Stage> stages = getStages(*cpu);
+  if (options.printsPipeline) {
+    auto text = printPipeline(stages);
+    if (!text)
+      return text.takeError();
+    return output.write([&](raw_ostream &os) { os << *text << "\n"; });
+  }
+  if (llvm::Error error = runStages(stages, choices))
+    return error;
+  return write(*cpu);
 }
 
 llvm::Error fsdp::compile(const CompileOptions &options) {

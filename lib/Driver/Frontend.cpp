@@ -19,7 +19,9 @@
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -54,6 +56,8 @@ Frontend::Frontend(const StepOptions &options)
   // would be looked up behind a lock for nothing.
   context.disableMultithreading();
   diagnostics = std::make_unique<DiagnosticPrinter>(sources, &context);
+  applyDefaultTimingManagerCLOptions(timing);
+  total = timing.getRootScope();
 }
 
 Frontend::~Frontend() = default;
@@ -130,6 +134,13 @@ llvm::Error Frontend::addOptimizer() {
   return llvm::Error::success();
 }
 
+/// MLIR's options for pass managers, of tools that have them.
+static LogicalResult applyOptions(PassManager &pm) {
+  if (!llvm::cl::getRegisteredOptions().contains("mlir-pass-statistics"))
+    return success();
+  return applyPassManagerCLOptions(pm);
+}
+
 llvm::Error
 Frontend::runPipeline(StringRef what,
                       llvm::function_ref<void(OpPassManager &)> build) {
@@ -144,10 +155,15 @@ Frontend::runPipeline(Operation *op, StringRef what,
   // pass takes longer than the passes; tests run them through fsdp-opt, which
   // does it.
   pm.enableVerifier(false);
-  pm.addInstrumentation(createCrashInstrumentation());
-  build(pm);
+  TimingScope scope = total.nest(what);
+  pm.enableTiming(scope);
   int64_t numErrors = diagnostics->getNumErrors();
-  bool failedToRun = failed(pm.run(op)) || failed(verify(op));
+  bool failedToRun = failed(applyOptions(pm));
+  if (!failedToRun) {
+    pm.addInstrumentation(createCrashInstrumentation());
+    build(pm);
+    failedToRun = failed(pm.run(op)) || failed(verify(op));
+  }
   watch.lap(what);
   if (!failedToRun)
     return llvm::Error::success();
@@ -170,6 +186,7 @@ llvm::Error Frontend::read() {
 
 static void fillPartition(const StepOptions &options,
                           PartitionOptions &partition) {
+  partition.name = llvm::sys::path::stem(options.input).str();
   partition.mesh = options.mesh;
   partition.strategy = options.strategy;
   partition.wrap = options.wrap;
@@ -192,20 +209,69 @@ void Frontend::fill(PartitionOptions &partition) const {
   fillPartition(options, partition);
 }
 
+/// To verify a step takes about as long as to partition it: what passes L1 by
+/// is one stage.
+static Stage getPartitionStage(const StepOptions &options, Level from,
+                               Level to) {
+  if (from == Level::L1)
+    return {"collectives", buildCollectivesPipeline};
+  bool isLogical = to == Level::L1;
+  return {isLogical ? "logical" : "partition",
+          [=, &options](OpPassManager &pm) {
+            PartitionOptions partition;
+            fillPartition(options, partition);
+            buildLogicalPipeline(pm, partition);
+            if (!isLogical)
+              buildCollectivesPipeline(pm);
+          }};
+}
+
+static Stage getKernelStage(const StepOptions &options) {
+  return {"kernels", [&](OpPassManager &pm) {
+            KernelOptions kernels;
+            kernels.attention = options.attention;
+            kernels.checkAll = options.checkAllIndices;
+            kernels.offloadOptimizer = options.offloadOptimizer;
+            buildKernelPipeline(pm, kernels);
+          }};
+}
+
+SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options,
+                                            Level from, Level to) {
+  if (from >= Level::L2 || to == from)
+    return {};
+  Stage partition = getPartitionStage(options, from, to);
+  if (from == Level::L0)
+    partition.remarking.push_back({"fsdp-assign-units", true, false});
+  if (options.accumulateIn == AccumulateIn::Auto)
+    partition.remarking.push_back({"fsdp-add-accumulation", true, true});
+  if (to == Level::L1)
+    return {partition};
+  Stage kernels = getKernelStage(options);
+  if (options.attention == AttentionMode::Fused)
+    kernels.remarking.push_back({"fsdp-fuse-attention", true, true});
+  return {partition, kernels};
+}
+
+Stage fsdp::getKernelCodeStage() {
+  // Before the step is planned: what code needs beside the arena is known then.
+  return {"code for kernels",
+          buildCpuKernelPipeline,
+          {{"fsdp-vectorize-kernels", false, true}}};
+}
+
+llvm::Error Frontend::runStage(ModuleOp module, const Stage &stage) {
+  if (llvm::Error error = runPipeline(module, stage.what, stage.build))
+    return error;
+  if (stage.report)
+    stage.report(module);
+  return llvm::Error::success();
+}
+
 llvm::Error Frontend::partition(ModuleOp module, const StepOptions &options) {
-  PartitionOptions partition;
-  fillPartition(options, partition);
-  return runPipeline(module, "partition", [&](OpPassManager &pm) {
-    buildPartitionPipeline(pm, partition);
-  });
+  return runStage(module, getPartitionStage(options, Level::L0, Level::L2));
 }
 
 llvm::Error Frontend::makeKernels(ModuleOp module, const StepOptions &options) {
-  KernelOptions kernels;
-  kernels.attention = options.attention;
-  kernels.checkAll = options.checkAllIndices;
-  kernels.offloadOptimizer = options.offloadOptimizer;
-  return runPipeline(module, "kernels", [&](OpPassManager &pm) {
-    buildKernelPipeline(pm, kernels);
-  });
+  return runStage(module, getKernelStage(options));
 }

@@ -7,6 +7,7 @@
 
 #include "MakeCompileReport.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Driver/OptionValues.h"
@@ -57,7 +58,7 @@ fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
     report.strategy = strategy.str();
   report.cluster = scheduler.getCluster().name;
   report.order = options.schedule.order;
-  report.budget = scheduler.getBudget();
+  report.budget = getArenaBudget(module).value_or(0);
   ProgramOp train = getTrainProgram(module);
   for (auto program : module.getOps<ProgramOp>()) {
     auto variant = simulate(program, report.order, scheduler.getCluster());

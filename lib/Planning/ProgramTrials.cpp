@@ -37,7 +37,7 @@ static llvm::SmallVector<PlanDecision::Kind> getKinds(const StepPlan &plan,
 llvm::Expected<StepTrials::Planned>
 ProgramTrials::search(int64_t budget, const PlanRules &rules) {
   auto planned = planStep(program, cost, placements, {budget, hostBudget},
-                          rules, /*given=*/nullptr, &needs);
+                          rules, given, &needs);
   if (!planned)
     return planned.takeError();
   plain.try_emplace(budget, planned->plain);

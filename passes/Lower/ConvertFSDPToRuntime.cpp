@@ -17,7 +17,7 @@
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
-#include "fsdp/Passes/LowerWithManifest.h"
+#include "fsdp/Passes/Manifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Schedule/ProgramHash.h"
 
@@ -683,15 +683,15 @@ namespace {
 struct ConvertFSDPToRuntime
     : mlir::fsdp::impl::ConvertFSDPToRuntimeBase<ConvertFSDPToRuntime> {
   using ConvertFSDPToRuntimeBase::ConvertFSDPToRuntimeBase;
-  explicit ConvertFSDPToRuntime(ManifestWriterFunction writeManifest)
-      : writeManifest(std::move(writeManifest)) {}
 
-  /// The programs' certificates. Fills `manifest`, if it is this pass that
-  /// writes it.
+  /// The programs' certificates. Writes the manifest with them, where a
+  /// processor is named: programs are extracted and kernels' code is hashed
+  /// once for both.
   LogicalResult certify(ModuleOp module, ArrayRef<ProgramOp> programs,
                         MutableArrayRef<LoweredProgram> lowered) {
+    bool writesManifest = !cpu.empty();
     llvm::StringSet<> certified;
-    if (!writeManifest) {
+    if (!writesManifest) {
       FailureOr<llvm::StringSet<>> names = getCertified(module, manifest);
       if (failed(names))
         return failure();
@@ -703,7 +703,7 @@ struct ConvertFSDPToRuntime
     std::string kernelCode = getKernelCode(module);
     std::vector<sched::StepProgram> extracted;
     for (auto [program, result] : llvm::zip_equal(programs, lowered)) {
-      if (!writeManifest &&
+      if (!writesManifest &&
           !certified.contains(ProgramOp(program).getSymName()))
         continue;
       FailureOr<sched::StepProgram> of = extractStepProgram(program);
@@ -713,12 +713,21 @@ struct ConvertFSDPToRuntime
       result.certificate = sched::getProgramHash(*of);
       extracted.push_back(std::move(*of));
     }
-    if (!writeManifest)
-      return success();
-    FailureOr<std::string> text = writeManifest(module, extracted);
-    if (failed(text))
-      return failure();
-    manifest = std::move(*text);
+    if (writesManifest) {
+      ManifestOptions options;
+      options.cpu = cpu;
+      llvm::append_range(options.features, features);
+      manifest = createManifest(module, extracted, options);
+    }
+    return success();
+  }
+
+  LogicalResult checkOptions(ModuleOp module) {
+    if (!cpu.empty() && !manifest.empty())
+      return emitInputError(module,
+                            "expected either manifest or cpu, got both");
+    if (cpu.empty() && !features.empty())
+      return emitInputError(module, "expected cpu beside features, got none");
     return success();
   }
 
@@ -739,6 +748,10 @@ struct ConvertFSDPToRuntime
     auto programs = llvm::to_vector(module.getOps<ProgramOp>());
     if (programs.empty())
       return markAllAnalysesPreserved();
+    if (failed(checkOptions(module)))
+      return signalPassFailure();
+    if (cpu.empty() && manifest.empty())
+      manifest = "{}";
     SmallVector<LoweredProgram> lowered;
     for (ProgramOp program : programs) {
       // Places are read below without another question.
@@ -770,13 +783,5 @@ struct ConvertFSDPToRuntime
       if (attr.getName().strref().starts_with("fsdp."))
         module->removeDiscardableAttr(attr.getName());
   }
-
-  /// Empty: the option is the manifest.
-  ManifestWriterFunction writeManifest;
 };
 } // namespace
-
-std::unique_ptr<Pass>
-mlir::fsdp::createConvertFSDPToRuntime(ManifestWriterFunction writeManifest) {
-  return std::make_unique<ConvertFSDPToRuntime>(std::move(writeManifest));
-}

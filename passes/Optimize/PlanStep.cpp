@@ -5,19 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "MarkedResults.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
-#include "fsdp/Analysis/Step/StepArguments.h"
-#include "fsdp/Analysis/Step/StepExtraction.h"
-#include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Passes/Pipelines.h"
-#include "fsdp/Planning/PlanSearch.h"
-#include "fsdp/Schedule/ClusterCost.h"
-
-#include "mlir/IR/Remarks.h"
+#include "fsdp/Passes/ProgramPlan.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_PLANSTEP
@@ -28,77 +21,9 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
-static void report(const PlanDecision &decision, Location loc) {
-  static constexpr llvm::StringLiteral kNames[] = {"Keep", "Recompute",
-                                                   "Offload", "Group"};
-  remark::RemarkOpts options = remark::RemarkOpts::name(kNames[decision.kind])
-                                   .category("fsdp-plan-step");
-  if (decision.taken)
-    remark::passed(loc, options) << decision.why;
-  else
-    remark::missed(loc, options) << remark::reason("{0}", decision.why);
-}
-
-/// Writes the plan on the ops of the IR that @program's ops come from.
-static void write(const StepProgram &program, const StepPlan &plan,
-                  ArrayRef<Operation *> origins) {
-  for (auto [i, op] : llvm::enumerate(program.ops)) {
-    Builder builder(origins[i]->getContext());
-    if (plan.keep[i])
-      origins[i]->setAttr(names::kKeep, builder.getUnitAttr());
-    if (plan.group[i] >= 0)
-      origins[i]->setAttr(names::kGroup,
-                          builder.getI64IntegerAttr(plan.group[i]));
-    if (op.kind != StepOpKind::Launch)
-      continue;
-    auto writeResults = [&, i = i](StringRef name,
-                                   const std::vector<bool> &chosen) {
-      SmallVector<int64_t> results;
-      for (auto [result, range] : llvm::enumerate(program.ops[i].writes))
-        if (chosen[range.value])
-          results.push_back(result);
-      if (!results.empty())
-        origins[i]->setAttr(name, builder.getDenseI64ArrayAttr(results));
-    };
-    writeResults(names::kRecompute, plan.recompute);
-    writeResults(names::kOffload, plan.offload);
-  }
-}
-
-/// The decisions that the IR holds already.
-static FailureOr<StepPlan> read(const StepProgram &program,
-                                ArrayRef<Operation *> origins) {
-  StepPlan plan(program);
-  for (auto [i, op] : llvm::enumerate(program.ops)) {
-    Operation *origin = origins[i];
-    if (op.kind == StepOpKind::Start) {
-      plan.keep[i] = origin->hasAttr(names::kKeep);
-      plan.group[i] = getGroup(origin).value_or(-1);
-    }
-    if (op.kind != StepOpKind::Launch)
-      continue;
-    auto readResults = [&, &op = op](StringRef name,
-                                     std::vector<bool> &chosen) {
-      for (Value value : getMarkedResults(origin, name))
-        chosen[op.writes[cast<OpResult>(value).getResultNumber()].value] = true;
-    };
-    readResults(names::kRecompute, plan.recompute);
-    readResults(names::kOffload, plan.offload);
-  }
-  if (std::optional<PlanError> error = findPlanError(program, plan)) {
-    if (error->op >= 0)
-      return origins[error->op]->emitOpError() << error->what;
-    return failure();
-  }
-  return plan;
-}
-
 namespace {
 struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
   using PlanStepBase::PlanStepBase;
-  PlanStep(const PlanStepOptions &options,
-           std::shared_ptr<const PlannedStep> known)
-      : PlanStepBase(options), known(std::move(known)) {}
 
   void runOnOperation() override {
     ProgramOp step = getOperation();
@@ -108,11 +33,23 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     }
   }
 
-  static void apply(const StepProgram &program, const PlannedStep &planned,
-                    ArrayRef<Operation *> origins) {
-    write(program, planned.plan, origins);
-    for (const PlanDecision &decision : planned.decisions)
-      ::report(decision, origins[decision.op]->getLoc());
+  /// The option, what the module may take, or what the device has.
+  int64_t getBudget(ProgramOp step, const Cluster &cluster) {
+    if (budget)
+      return budget;
+    auto module = step->getParentOfType<ModuleOp>();
+    return getArenaBudget(module).value_or(cluster.device.getUsableBytes());
+  }
+
+  llvm::Error refuse(ProgramOp step, int64_t needed,
+                     const Cluster &description) {
+    auto module = step->getParentOfType<ModuleOp>();
+    if (!budget && getArenaBudget(module))
+      return llvm::createStringError(
+          describeMisfit(step, needed, description, cluster));
+    return llvm::createStringError("expected a budget of at least " +
+                                   llvm::Twine(needed) + " bytes, got " +
+                                   llvm::Twine(getBudget(step, description)));
   }
 
   llvm::Error run(ProgramOp step) {
@@ -132,41 +69,20 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     if (!description)
       return description.takeError();
     description->stepProfile = profile;
-    SmallVector<Operation *> origins;
-    FailureOr<StepProgram> program = failure();
-    if (succeeded(expectUnscheduled(step)))
-      program = extractStepProgram(step, &origins);
-    if (failed(program))
-      return llvm::createStringError("expected a step that can be planned");
-    auto cost = createClusterCost(*description, *program);
-    if (!cost)
-      return cost.takeError();
-    FailureOr<StepPlan> given = read(*program, origins);
-    if (failed(given))
-      return llvm::createStringError("expected a plan that can be made");
-    PlanLimits limits(budget ? budget : description->device.getUsableBytes(),
-                      description->host ? description->host->memoryBytes : 0);
-    if (known && *given == StepPlan(*program)) {
-      apply(*program, *known, origins);
-    } else {
-      auto planned = planStep(*program, *cost->model, cost->placements, limits,
-                              *rules, &*given, /*needs=*/nullptr,
-                              getContext().isMultithreadingEnabled());
-      if (!planned)
-        return planned.takeError();
-      apply(*program, *planned, origins);
+    // A program that has its order has been planned.
+    if (!step->hasAttr(names::kOrder)) {
+      auto plan =
+          findPlan(step, *description, getBudget(step, *description), *rules);
+      if (!plan)
+        return plan.takeError();
+      if (!plan->fits())
+        return refuse(step, plan->leastBytes, *description);
+      if (failed(writePlan(step, *plan)))
+        return llvm::createStringError("expected a plan that can be written");
     }
     // They hold for the step as it was.
     removeArenaPlaces(step);
     return llvm::Error::success();
   }
-
-  std::shared_ptr<const PlannedStep> known;
 };
 } // namespace
-
-std::unique_ptr<Pass>
-fsdp::createPlanStep(const PlanStepOptions &options,
-                     std::shared_ptr<const PlannedStep> planned) {
-  return std::make_unique<PlanStep>(options, std::move(planned));
-}

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/KernelCode.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -46,7 +47,7 @@ private:
 /// Text without locations and names of values: what two tracings of one module
 /// have in common.
 static void print(Operation &op, llvm::raw_ostream &os) {
-  op.print(os, OpPrintingFlags().useLocalScope().assumeVerified());
+  op.print(os, getHashedForm().useLocalScope());
   os << '\n';
 }
 
@@ -72,6 +73,8 @@ static ArrayAttr getConstants(func::FuncOp optimizer) {
 
 namespace {
 struct DigestTrace : fsdp::impl::DigestTraceBase<DigestTrace> {
+  using DigestTraceBase::DigestTraceBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto optimizer = module.lookupSymbol<func::FuncOp>(names::kOptimizer);
@@ -83,6 +86,8 @@ struct DigestTrace : fsdp::impl::DigestTraceBase<DigestTrace> {
       if (!op.hasAttr(names::kProgram))
         print(op, &op == optimizer ? update : step);
     Builder builder(module.getContext());
+    if (!name.empty())
+      module->setAttr(names::kName, builder.getStringAttr(name));
     module->setAttr(
         names::kTraced,
         builder.getDictionaryAttr(

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Arena/SharedBuffers.h"
@@ -15,7 +16,6 @@
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Schedule/ClusterCost.h"
 #include "fsdp/Schedule/FSDPSchedules.h"
 #include "fsdp/Schedule/Makespan.h"
@@ -54,12 +54,45 @@ struct OrderedStep {
 };
 } // namespace
 
-/// Whether it fits is for its arena to say: it may take less than the problem
-/// knows of.
-static bool isScheduleOf(const ScheduleProblem &problem,
-                         const Schedule &schedule) {
-  return checkSchedule(problem, schedule).empty() &&
-         simulate(problem, schedule).step == schedule.makespan;
+/// The order that @attr says, of as many transfers as it has.
+static Schedule readOrder(StepOrderAttr attr) {
+  Schedule schedule;
+  for (int32_t op : attr.getLine().asArrayRef())
+    schedule.line.push_back(op < 0 ? LineOp{true, -1 - op} : LineOp{false, op});
+  auto read = [](DenseI32ArrayAttr list, std::vector<Id> &values) {
+    values.assign(list.asArrayRef().begin(), list.asArrayRef().end());
+  };
+  read(attr.getIssue(), schedule.issue);
+  read(attr.getPlace(), schedule.place);
+  read(attr.getKnown(), schedule.known);
+  schedule.after.resize(schedule.issue.size());
+  ArrayRef<int32_t> after = attr.getAfter();
+  for (size_t i = 0; i + 1 < after.size(); i += 2)
+    if (after[i] >= 0 && size_t(after[i]) < schedule.after.size())
+      schedule.after[after[i]].push_back(after[i + 1]);
+  for (int32_t cause : attr.getCauses().asArrayRef())
+    schedule.placeCause.push_back(Cause(cause));
+  schedule.makespan = attr.getMakespan();
+  schedule.peak = attr.getPeak();
+  return schedule;
+}
+
+/// The order that was found for @problem; an error where it is another's. What
+/// it takes is for its arena to say: that may be less than the problem knows
+/// of.
+static llvm::Expected<Schedule> readOrderOf(const ScheduleProblem &problem,
+                                            StepOrderAttr attr) {
+  Schedule schedule = readOrder(attr);
+  if (std::string error = checkSchedule(problem, schedule); !error.empty())
+    return llvm::createStringError(
+        "expected fsdp.order to be an order of this program, got another: " +
+        error);
+  Time makespan = simulate(problem, schedule).step;
+  if (makespan != schedule.makespan)
+    return llvm::createStringError(
+        "expected fsdp.order to take " + Twine(makespan) +
+        " picoseconds on this cluster, got " + Twine(schedule.makespan));
+  return std::move(schedule);
 }
 
 /// Why no order of @program fits in the budget of @step. What fits by the model
@@ -90,10 +123,10 @@ static llvm::Error refuseBudget(const StepProgram &program, StepProblem step) {
 }
 
 /// The schedule that the options name; an error where the budget is too small.
-/// @known: what was found for order scheduled, or null.
+/// @known: the one that was found with the plan, or null.
 static llvm::Expected<Schedule>
 choose(const StepProgram &program, StepProblem &step, const Cluster &cluster,
-       const ScheduleStepOptions &options, const Schedule *known) {
+       const ScheduleStepOptions &options, StepOrderAttr known) {
   ScheduleProblem &problem = step.problem;
   if (options.order == "fsdp") {
     FSDPOptions fsdp;
@@ -102,13 +135,13 @@ choose(const StepProgram &program, StepProblem &step, const Cluster &cluster,
     fsdp.backwardPrefetch = *parseBackwardPrefetch(options.backwardPrefetch);
     return scheduleLikeFSDP(problem, fsdp);
   }
+  if (known)
+    return readOrderOf(problem, known);
   problem.budget =
       options.budget ? options.budget : cluster.device.getUsableBytes();
   problem.room = options.room;
   if (options.shrink)
     problem.budget = std::max(problem.budget, getLeastBudget(problem));
-  if (known && isScheduleOf(problem, *known))
-    return *known;
   if (std::optional<Schedule> found = schedule(problem))
     return std::move(*found);
   return refuseBudget(program, step);
@@ -117,7 +150,7 @@ choose(const StepProgram &program, StepProblem &step, const Cluster &cluster,
 static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
                                            const Cluster &cluster,
                                            const ScheduleStepOptions &options,
-                                           const Schedule *known) {
+                                           StepOrderAttr known) {
   llvm::Expected<ClusterCost> cost = createClusterCost(cluster, program);
   if (!cost)
     return cost.takeError();
@@ -352,48 +385,47 @@ void Rewriter::apply(const StepProgram &program) {
 namespace {
 struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
   using ScheduleStepBase::ScheduleStepBase;
-  ScheduleStep(const ScheduleStepOptions &options,
-               std::shared_ptr<const Schedule> known)
-      : ScheduleStepBase(options), known(std::move(known)) {}
 
   void runOnOperation() override {
     if (failed(run(getOperation())))
       signalPassFailure();
   }
 
-  LogicalResult run(ProgramOp step) {
-    auto fail = [&](llvm::Error error) -> LogicalResult {
-      return emitInputError(step, llvm::toString(std::move(error)));
+  LogicalResult checkOptions(ProgramOp step, StepOrderAttr known) {
+    auto fail = [&](const Twine &message) -> LogicalResult {
+      return emitError(step.getLoc()) << message;
     };
     if (!symbolizeOrder(order))
-      return emitError(step.getLoc())
-             << "expected scheduled, fsdp or in_order as order, got '" << order
-             << "'";
+      return fail("expected scheduled, fsdp or in_order as order, got '" +
+                  Twine(order.getValue()) + "'");
     if (!parseBackwardPrefetch(backwardPrefetch))
-      return emitError(step.getLoc())
-             << "expected pre, post or none as backward-prefetch, got '"
-             << backwardPrefetch << "'";
+      return fail("expected pre, post or none as backward-prefetch, got '" +
+                  Twine(backwardPrefetch.getValue()) + "'");
     if (budget < 0)
-      return emitError(step.getLoc())
-             << "expected a budget of at least 0 bytes (0: what the device "
-                "has), got "
-             << int64_t(budget);
+      return fail("expected a budget of at least 0 bytes (0: what the device "
+                  "has), got " +
+                  Twine(int64_t(budget)));
     if (room < 0)
-      return emitError(step.getLoc())
-             << "expected room of at least 0 bytes, got " << int64_t(room);
+      return fail("expected room of at least 0 bytes, got " +
+                  Twine(int64_t(room)));
     if (room && order != "scheduled")
-      return emitError(step.getLoc())
-             << "expected order scheduled beside room, got " << order;
+      return fail("expected order scheduled beside room, got " +
+                  Twine(order.getValue()));
     if (available < 0)
-      return emitError(step.getLoc())
-             << "expected available bytes of at least 0, got "
-             << int64_t(available);
-    if (failed(expectUnscheduled(step)) || failed(expectAppliedPlan(step)))
-      return failure();
-    SmallVector<Operation *> origins;
-    FailureOr<StepProgram> program = extractStepProgram(step, &origins);
-    if (failed(program))
-      return failure();
+      return fail("expected available bytes of at least 0, got " +
+                  Twine(int64_t(available)));
+    if (known && order != "scheduled")
+      return fail("expected order scheduled beside fsdp.order, got " +
+                  Twine(order.getValue()));
+    if (known && (budget || room || shrink))
+      return fail("expected no budget, room and shrink beside fsdp.order, got "
+                  "one: the order has been found");
+    return success();
+  }
+
+  /// As the options say. What no budget is given for may take what the module's
+  /// arenas may; an order that is not searched for takes what it takes.
+  ScheduleStepOptions getOptions(ProgramOp step) {
     ScheduleStepOptions options;
     options.order = order;
     options.budget = budget;
@@ -403,6 +435,28 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     options.forwardPrefetch = forwardPrefetch;
     options.backwardPrefetch = backwardPrefetch;
     options.limitAllGathers = limitAllGathers;
+    if (auto bytes = getArenaBudget(step->getParentOfType<ModuleOp>())) {
+      // 0 would be what the device has.
+      int64_t least = std::max<int64_t>(*bytes, 1);
+      options.budget = budget ? int64_t(budget) : least;
+      options.available = available ? int64_t(available) : least;
+    }
+    return options;
+  }
+
+  LogicalResult run(ProgramOp step) {
+    auto fail = [&](llvm::Error error) -> LogicalResult {
+      return emitInputError(step, llvm::toString(std::move(error)));
+    };
+    auto known = step->getAttrOfType<StepOrderAttr>(names::kOrder);
+    if (failed(checkOptions(step, known)))
+      return failure();
+    if (failed(expectUnscheduled(step)) || failed(expectAppliedPlan(step)))
+      return failure();
+    SmallVector<Operation *> origins;
+    FailureOr<StepProgram> program = extractStepProgram(step, &origins);
+    if (failed(program))
+      return failure();
     // In order and without a cluster nothing is asked of the cost model.
     OrderedStep ordered;
     if (order == "in_order" && cluster.empty()) {
@@ -417,7 +471,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       if (!description)
         return fail(description.takeError());
       description->stepProfile = profile;
-      auto found = reorder(*program, *description, options, known.get());
+      auto found = reorder(*program, *description, getOptions(step), known);
       if (!found)
         return fail(found.takeError());
       ordered = std::move(*found);
@@ -434,13 +488,5 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     Rewriter(step, origins).apply(ordered.program);
     return success();
   }
-
-  std::shared_ptr<const Schedule> known;
 };
 } // namespace
-
-std::unique_ptr<Pass>
-fsdp::createScheduleStep(const ScheduleStepOptions &options,
-                         std::shared_ptr<const Schedule> schedule) {
-  return std::make_unique<ScheduleStep>(options, std::move(schedule));
-}

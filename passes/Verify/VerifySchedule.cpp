@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Kernels/KernelTies.h"
 #include "fsdp/Analysis/Step/GroupCheck.h"
 #include "fsdp/Analysis/Step/PlacedStep.h"
+#include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
@@ -25,6 +26,16 @@ using namespace mlir::fsdp;
 namespace {
 struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
   using VerifyScheduleBase::VerifyScheduleBase;
+
+  /// What no budget is given for may take what the module's arenas may. Borders
+  /// come on top of that.
+  int64_t getBudget(ProgramOp step) {
+    std::optional<int64_t> bytes =
+        getArenaBudget(step->getParentOfType<ModuleOp>());
+    if (budget || !bytes || step.getArenaAttr().getBorder())
+      return budget;
+    return std::max<int64_t>(*bytes, 1);
+  }
 
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -43,7 +54,7 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
       return signalPassFailure();
     std::optional<sched::ProgramFault> fault = sched::verifyProgram(*program);
     if (!fault) {
-      if (failed(checkArenaSummary(step, *program, budget)) ||
+      if (failed(checkArenaSummary(step, *program, getBudget(step))) ||
           failed(checkGroups(step, *program, origins)))
         signalPassFailure();
       return;

@@ -16,10 +16,10 @@
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Driver/Frontend.h"
+#include "fsdp/Passes/Manifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/CodeGen.h"
 #include "fsdp/Target/Linker.h"
-#include "fsdp/Target/Manifest.h"
 
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -125,7 +125,6 @@ int GuardedProgram::run() {
   auto cpu = TargetCpu::parse("native");
   EXPECT_TRUE(bool(cpu));
   ManifestOptions manifest;
-  manifest.name = "gpt2";
   manifest.cpu = cpu->name;
   manifest.features = cpu->features;
   FailureOr<std::string> text = createManifest(frontend->getModule(), manifest);

@@ -16,10 +16,10 @@
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Driver/StepCommandLine.h"
+#include "fsdp/Passes/Manifest.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Target/CodeGen.h"
 #include "fsdp/Target/Linker.h"
-#include "fsdp/Target/Manifest.h"
 
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -155,11 +155,8 @@ static llvm::Error run(const StepOptions &options, StringRef toolDir) {
   if (!cpu)
     return cpu.takeError();
   ManifestOptions manifest;
-  manifest.name = "offload-all";
   manifest.cpu = cpu->name;
   manifest.features = cpu->features;
-  if (!cluster.empty())
-    manifest.order = order;
   FailureOr<std::string> text = createManifest(module, manifest);
   if (failed(text))
     return llvm::createStringError("expected a step that has a manifest");

@@ -107,8 +107,8 @@ ROOMS = [
     Room("lib/Analysis/Contract", [DIALECT, CONTRACT, BESIDE], LOOKS, CHANGES),
     Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT], LOOKS, CHANGES),
     Room("lib/Analysis/Step",
-         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, BESIDE], LOOKS,
-         CHANGES),
+         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, MEMORY, BESIDE],
+         LOOKS, CHANGES),
     Room("include/fsdp/Analysis/Step",
          [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP], LOOKS, CHANGES),
     Room("lib/Analysis/Kernels", [DIALECT, CONTRACT, STEP, KERNELS, BESIDE],
@@ -148,6 +148,9 @@ ROOMS = [
          CHANGES),
     Room("passes", [DIALECT, CONTRACT, STEP, PASSES]),
     Room("include/fsdp/Passes", [DIALECT, SCHEDULE, PASSES]),
+    # What fsdp-plan-step decides, for those who compare plans.
+    Room("include/fsdp/Passes/ProgramPlan.h",
+         [DIALECT, COSTS, SCHEDULE, PLANNING]),
     # What all tools share: crashes, files, text for a terminal.
     Room("lib/Tool", [TOOL, BESIDE], CODE),
     Room("include/fsdp/Tool", [TOOL], CODE),
@@ -164,7 +167,7 @@ ROOMS = [
     # From files to a program: fsdp-compile, and what fsdp-plan reads with.
     Room("lib/Driver",
          [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
-          TARGET, REPORT, DRIVER, MEMORY, BESIDE]),
+          TARGET, REPORT, DRIVER, BESIDE]),
     Room("include/fsdp/Driver",
          [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
           TARGET, REPORT, DRIVER]),

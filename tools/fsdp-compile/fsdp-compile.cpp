@@ -10,6 +10,10 @@
 #include "fsdp/Tool/CrashHandler.h"
 #include "fsdp/Tool/ToolProcess.h"
 
+#include "mlir/IR/AsmState.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
 #include "llvm/Support/InitLLVM.h"
 
 using namespace mlir::fsdp;
@@ -31,9 +35,19 @@ static cl::opt<std::string>
           cl::cat(category));
 static cl::opt<std::string>
     emit("emit", cl::init("exe"),
-         cl::desc("exe | so | ir:L1 | ir:L2 | ir:L3 | llvm | report (what was "
-                  "decided for --cluster, and why)"),
+         cl::desc("exe | so | ir:L0 | ir:L1 | ir:L2 | ir:L3 | ir:llvm | llvm | "
+                  "report (what was decided for --cluster, and why)"),
          cl::cat(category));
+static cl::opt<std::string>
+    from("from", cl::init("L0"), cl::value_desc("level"),
+         cl::desc("Go on from a module at L1, L2 or L3, as --emit ir:LEVEL "
+                  "prints it (default: L0, a traced step)"),
+         cl::cat(category));
+static cl::opt<bool> printsPipeline(
+    "print-pipeline",
+    cl::desc("Compile nothing; print what fsdp-opt takes as --pass-pipeline "
+             "to do the same"),
+    cl::cat(category));
 static cl::opt<std::string> cluster(
     "cluster", cl::value_desc("file.json | name"),
     cl::desc("Let transfers run beside the computation, as is best on this "
@@ -84,9 +98,31 @@ static cl::opt<bool> guard(
              "at run time that nobody writes there or behind a buffer"),
     cl::cat(category));
 
+/// What each option that acts before a level needs: an input that is not there
+/// yet.
+static void addLevelRules(llvm::SmallVector<OptionRule> &rules) {
+  using Options = llvm::ArrayRef<const cl::Option *>;
+  auto needFrom = [&](Options options,
+                      std::initializer_list<llvm::StringRef> levels,
+                      llvm::StringRef reason) {
+    for (const cl::Option *option : options)
+      rules.push_back({option, "--from", from, levels, reason});
+  };
+  needFrom(step.getPartitionOptions(), {"L0"},
+           "the step is partitioned already");
+  needFrom(step.getKernelOptions(), {"L0", "L1"},
+           "its kernels are there already");
+  llvm::StringRef placed = "its order and places are there already";
+  needFrom(step.getPlanOptions(), {"L0", "L1", "L2"}, placed);
+  needFrom({&cluster, &profile, &order, &memoryBudget, &forwardPrefetch,
+            &backwardPrefetch, &limitAllGathers, &guard},
+           {"L0", "L1", "L2"}, placed);
+}
+
 /// What each option needs to have an effect.
 static llvm::SmallVector<OptionRule> getRules() {
   llvm::SmallVector<OptionRule> rules;
+  addLevelRules(rules);
   using Values = std::initializer_list<llvm::StringRef>;
   auto needEmit = [&](const cl::Option &option, Values emits,
                       llvm::StringRef reason) {
@@ -94,19 +130,20 @@ static llvm::SmallVector<OptionRule> getRules() {
   };
   for (const cl::Option *option :
        std::initializer_list<const cl::Option *>{&target, &march})
-    needEmit(*option, {"exe", "so", "llvm"},
+    needEmit(*option, {"exe", "so", "llvm", "ir:llvm"},
              "nothing else holds code for a processor");
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &remarks, &passedRemarks, &missedRemarks})
-    needEmit(*option, {"exe", "so", "ir:L1", "ir:L2", "ir:L3", "llvm"},
+    needEmit(*option,
+             {"exe", "so", "ir:L1", "ir:L2", "ir:L3", "ir:llvm", "llvm"},
              "the report holds all remarks");
-  needEmit(guard, {"exe", "so", "ir:L3", "llvm"},
+  needEmit(guard, {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm"},
            emit == "report" ? "the report is of the arena without borders"
-                            : "there is no arena yet");
+                            : "there are neither kernels nor an arena yet");
   needEmit(step.getAttention(),
-           {"exe", "so", "ir:L2", "ir:L3", "llvm", "report"},
+           {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "report"},
            "there are no kernels yet");
-  needEmit(cluster, {"exe", "so", "ir:L3", "llvm", "report"},
+  needEmit(cluster, {"exe", "so", "ir:L3", "ir:llvm", "llvm", "report"},
            "nothing has been planned or put in order there");
 
   auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
@@ -132,20 +169,45 @@ static llvm::SmallVector<OptionRule> getRules() {
   return rules;
 }
 
+/// Levels are reached in their order, and a report is of decisions that the
+/// input does not hold yet.
+static llvm::Error checkLevels(const CompileOptions &options) {
+  bool isReport = options.emit == CompileOptions::Emit::Report;
+  Level to = getLevel(options.emit);
+  if (to < options.from)
+    return llvm::createStringError("expected --emit of " + from +
+                                   " or a later level beside --from " + from +
+                                   ", got " + emit);
+  if (isReport && options.from == Level::L3)
+    return llvm::createStringError(
+        "expected --from L0, L1 or L2 beside --emit report, got L3: what was "
+        "decided before is not said again");
+  return llvm::Error::success();
+}
+
 static int compileStep(int argc, char **argv) {
   // The linker's driver looks for its parts there.
   setenv("PATH", "/usr/local/bin:/usr/bin:/bin", /*overwrite=*/0);
+  mlir::registerAllPasses();
+  registerAllPasses();
+  mlir::registerAsmPrinterCLOptions();
+  mlir::registerPassManagerCLOptions();
+  mlir::registerDefaultTimingManagerCLOptions();
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(
       argc, argv, "Compiles a traced training step for all ranks of a mesh\n");
 
   CompileOptions options;
   using Emit = CompileOptions::Emit;
-  std::pair<llvm::StringRef, Emit> kinds[] = {
-      {"exe", Emit::Executable}, {"so", Emit::SharedLibrary},
-      {"ir:L1", Emit::L1},       {"ir:L2", Emit::L2},
-      {"ir:L3", Emit::L3},       {"llvm", Emit::LLVM},
-      {"report", Emit::Report}};
+  std::pair<llvm::StringRef, Emit> kinds[] = {{"exe", Emit::Executable},
+                                              {"so", Emit::SharedLibrary},
+                                              {"ir:L0", Emit::L0},
+                                              {"ir:L1", Emit::L1},
+                                              {"ir:L2", Emit::L2},
+                                              {"ir:L3", Emit::L3},
+                                              {"ir:llvm", Emit::LLVMDialect},
+                                              {"llvm", Emit::LLVM},
+                                              {"report", Emit::Report}};
   if (llvm::Error error =
           expectOneOf(emit, llvm::to_vector(llvm::make_first_range(kinds))))
     return reportError(std::move(error));
@@ -161,6 +223,9 @@ static int compileStep(int argc, char **argv) {
     return reportError(std::move(error));
   if (llvm::Error error = step.check())
     return reportError(std::move(error));
+  if (llvm::Error error = expectOneOf(from, {"L0", "L1", "L2", "L3"}))
+    return reportError(std::move(error));
+  options.from = *parseLevel(from);
   if (llvm::Error error = expectOneOf(order, {"scheduled", "fsdp", "in_order"}))
     return reportError(std::move(error));
   if (llvm::Error error =
@@ -168,7 +233,10 @@ static int compileStep(int argc, char **argv) {
     return reportError(std::move(error));
   if (llvm::Error error = checkRules(getRules()))
     return reportError(std::move(error));
-  if (output.empty() && options.emit != Emit::Report)
+  if (llvm::Error error = checkLevels(options))
+    return reportError(std::move(error));
+  options.printsPipeline = printsPipeline;
+  if (output.empty() && options.emit != Emit::Report && !printsPipeline)
     return reportError("expected -o, the file to write, beside --emit " + emit +
                        ", got none");
   step.fill(options);

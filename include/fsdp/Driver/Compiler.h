@@ -17,9 +17,24 @@
 namespace mlir::fsdp {
 
 struct CompileOptions : StepOptions {
-  /// Report: what was decided and why, as text; needs a cluster.
-  enum class Emit { Executable, SharedLibrary, L1, L2, L3, LLVM, Report };
+  /// L0 to LLVMDialect: the module at that level, as text. Report: what was
+  /// decided and why, as text; needs a cluster.
+  enum class Emit {
+    Executable,
+    SharedLibrary,
+    L0,
+    L1,
+    L2,
+    L3,
+    LLVMDialect,
+    LLVM,
+    Report
+  };
 
+  /// The level of the input; options that have an effect before it have none.
+  Level from = Level::L0;
+  /// Print the pipeline instead of running it; the output may be empty.
+  bool printsPipeline = false;
   std::string output;
   Emit emit = Emit::Executable;
   std::string march = "native";
@@ -33,6 +48,9 @@ struct CompileOptions : StepOptions {
   /// Directory of the tool, to find the runtime from.
   std::string toolDir;
 };
+
+/// The level that what is to be emitted is made of.
+Level getLevel(CompileOptions::Emit emit);
 
 /// Compiles. MLIR's diagnostics have been printed when it fails; the error says
 /// what else there is to say. The output is written whole or not at all.

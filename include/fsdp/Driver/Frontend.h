@@ -13,12 +13,15 @@
 #define FSDP_DRIVER_FRONTEND_H
 
 #include "fsdp/Driver/InputFile.h"
+#include "fsdp/Driver/Level.h"
 #include "fsdp/Driver/RemarkLog.h"
+#include "fsdp/Driver/Stage.h"
 #include "fsdp/Passes/Pipelines.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Support/Timing.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -65,6 +68,13 @@ private:
   std::string text;
 };
 
+/// The stages of a step with @options from @from to at most L2, in their order,
+/// where @to is at least @from. @options must outlive them.
+llvm::SmallVector<Stage> getPartitionStages(const StepOptions &options,
+                                            Level from, Level to);
+/// Code for the kernels that L2 has.
+Stage getKernelCodeStage();
+
 /// Everything the compiler loads and registers.
 void registerCompilerDialects(DialectRegistry &registry);
 
@@ -95,6 +105,8 @@ public:
   /// Reads the step, with its optimizer.
   llvm::Error read();
   void fill(PartitionOptions &partition) const;
+  /// Runs passes, as MLIR's options for pass managers say where the tool has
+  /// registered these, and verifies what they leave.
   llvm::Error runPipeline(llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
   /// On a module of the same context, such as a copy of the step.
@@ -105,6 +117,7 @@ public:
   /// may be others than those that it was read with.
   llvm::Error partition(ModuleOp module, const StepOptions &options);
   llvm::Error makeKernels(ModuleOp module, const StepOptions &options);
+  llvm::Error runStage(ModuleOp module, const Stage &stage);
 
   ModuleOp getModule() { return *module; }
   Stopwatch &getWatch() { return watch; }
@@ -115,6 +128,9 @@ private:
 
   const StepOptions &options;
   Stopwatch watch;
+  /// --mlir-timing.
+  DefaultTimingManager timing;
+  TimingScope total;
   RemarkLog remarks;
   MLIRContext context;
   /// Keeps texts alive for diagnostics, which print the line they speak of.

@@ -59,6 +59,28 @@ public:
   std::array<const llvm::cl::Option *, 4> getPlanOptions() const {
     return {&reshardAfterForward, &recompute, &offload, &bucket};
   }
+  /// Those that act before L1.
+  std::array<const llvm::cl::Option *, 15> getPartitionOptions() const {
+    return {&optimizerFile,
+            &optimizer,
+            &mesh,
+            &strategy,
+            &wrap,
+            std::addressof(ignore),
+            std::addressof(replicate),
+            &paramDtype,
+            &reduceDtype,
+            &bufferDtype,
+            &outputDtype,
+            &evalFullPrecision,
+            &clip,
+            &skipNonfinite,
+            &accumulateIn};
+  }
+  /// Those that act between L1 and L2.
+  std::array<const llvm::cl::Option *, 2> getKernelOptions() const {
+    return {&attention, &offloadOptimizer};
+  }
   const llvm::cl::Option &getAttention() const { return attention; }
   /// Kernels were measured with units of one wrap.
   OptionRule getProfileRule(const llvm::cl::Option &profile) const;

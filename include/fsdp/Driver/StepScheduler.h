@@ -11,8 +11,8 @@
 #include "fsdp/Cost/Cluster.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Driver/Frontend.h"
-#include "fsdp/Planning/PlanSearch.h"
-#include "fsdp/Planning/StepFit.h"
+#include "fsdp/Driver/Stage.h"
+#include "fsdp/Passes/ProgramPlan.h"
 
 namespace mlir::fsdp {
 
@@ -37,6 +37,9 @@ struct ScheduleOptions {
   bool hasPlan() const { return order == "scheduled"; }
 };
 
+/// The stage that plans.
+inline constexpr llvm::StringLiteral kPlanStage = "plan and order";
+
 /// Plans and orders the programs of a frontend, which is at L2 with kernels, so
 /// that their arenas fit: one budget, of which states take their part in each.
 class StepScheduler {
@@ -46,64 +49,38 @@ public:
                                               const StepOptions &step,
                                               llvm::StringRef toolDir);
 
-  /// The passes of run() that remark with @options.
-  static llvm::SmallVector<RemarkingPass>
-  getRemarkingPasses(const ScheduleOptions &options);
+  /// Plans by the names of programs.
+  using Plans = llvm::StringMap<ProgramPlan>;
 
-  /// The budget of the model of memory for which the step is planned, what it
-  /// is ordered for, and what its arena takes then. Bytes. With a plan, both
-  /// answers, and the time that it takes.
-  struct Choice {
-    /// Of the program that is planned.
-    ProgramKind kind = ProgramKind::train;
-    int64_t plan = 0;
-    std::shared_ptr<const sched::PlannedStep> planned;
-    sched::OrderLimits order;
-    std::shared_ptr<const sched::Schedule> schedule;
-    sched::StepTrials::Outcome outcome;
-    /// Bytes of a smallest arena, where none fits; else 0.
-    int64_t leastBytes = 0;
+  /// From L2 with kernels' code to L3, with the plan and in the order that
+  /// fitStep finds for the budget, as fsdp-plan does: fsdp-schedule in parts.
+  /// If none fits, the error says which budget would do. @guard: with borders,
+  /// which come on top of what was packed within the budget. The scheduler must
+  /// outlive them.
+  llvm::SmallVector<Stage> getStages(bool guard) const;
+  /// Runs all of them, with code for kernels before.
+  llvm::Error run(Frontend &frontend) const;
 
-    bool fits() const { return leastBytes == 0; }
-  };
+  /// Looks for plans of the programs of @module that @wants names, and orders
+  /// of them, as fsdp-plan-step does. @module is at L2 with kernels' code;
+  /// arenas become drafts.
+  llvm::Expected<Plans>
+  findPlans(Frontend &frontend, ModuleOp module,
+            llvm::function_ref<bool(ProgramOp)> wants) const;
 
-  /// By the names of programs.
-  using Choices = llvm::StringMap<Choice>;
+  /// Writes such plans on the programs of these names, which are then not
+  /// planned again. Refuses the first that does not fit.
+  llvm::Error writePlans(Frontend &frontend, const Plans &plans) const;
 
-  /// Brings each program to L3 and places its arena: with the plan and in the
-  /// order that fitStep finds for the budget, as fsdp-plan does. If none fits,
-  /// the error says which budget would do. @known: what choose() gave for
-  /// copies of some.
-  llvm::Error run(Frontend &frontend, const Choices &known = {}) const;
-
-  /// Says on stderr what the programs that run() made take by the cost model,
-  /// and what no order could beat.
-  void report(ModuleOp module) const;
-
-  /// Looks for a plan of @program, which gets a draft of its arena, and an
-  /// order that fit.
-  llvm::Expected<Choice> choose(Frontend &frontend, ProgramOp program) const;
-
-  /// Leaves room beside the arena for what one thread takes with the kernels of
-  /// @module, whose code is known, where that is more than the cluster
-  /// reserves.
-  void reserveScratch(ModuleOp module);
-
-  /// Bytes that the arena may take.
-  int64_t getBudget() const { return budget; }
-  /// The --memory-budget that leaves @bytes for it.
-  int64_t getBudgetFor(int64_t bytes) const { return bytes + reserved; }
   const Cluster &getCluster() const { return cluster; }
+  /// What --memory-budget says, in bytes; 0: what the device has.
+  int64_t getMemoryBudget() const { return memoryBudget; }
 
 private:
-  void fillPlan(OpPassManager &pm, const Choice &choice) const;
-  void fillOrder(OpPassManager &pm, const Choice &choice) const;
-  llvm::Error run(Frontend &frontend, ProgramOp program,
-                  const Choice *known) const;
-  /// Orders @program as it is, and places its arena.
-  llvm::Error order(Frontend &frontend, ProgramOp program,
-                    const Choice &choice) const;
-  llvm::Error refuse(ProgramOp program, int64_t needed) const;
+  void fill(SchedulePipelineOptions &pipeline) const;
+  void reserve(OpPassManager &pm) const;
+  llvm::Error makeDrafts(Frontend &frontend, ModuleOp module) const;
+  void report(ModuleOp module) const;
 
   ScheduleOptions options;
   /// For order scheduled: options of fsdp-plan-step.
@@ -111,10 +88,7 @@ private:
   sched::PlanRules rules;
   std::string clusterFile;
   Cluster cluster;
-  /// Bytes for the arena, and what others take of a rank's memory.
-  int64_t budget = 0, reserved = 0;
-  /// Who the others are.
-  std::string reservedFor;
+  int64_t memoryBudget = 0;
 };
 
 } // namespace mlir::fsdp

@@ -15,8 +15,12 @@
 
 namespace mlir::fsdp {
 
-/// Options of `fsdp-partition`, with the names and defaults of the passes.
+/// Options of `fsdp-logical` and `fsdp-partition`, with the names and defaults
+/// of the passes.
 struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
+  Option<std::string> name{*this, "name",
+                           llvm::cl::desc("what the manifest calls the module"),
+                           llvm::cl::init("")};
   Option<std::string> mesh{*this, "mesh",
                            llvm::cl::desc("shard=N or shard=N,replicate=M"),
                            llvm::cl::init("shard=2")};
@@ -104,29 +108,14 @@ void buildLogicalPipeline(OpPassManager &pm, const PartitionOptions &options);
 /// `fsdp-partition`.
 void buildPartitionPipeline(OpPassManager &pm, const PartitionOptions &options);
 
+/// L1 to L2: what the logical pipeline leaves becomes collectives on local
+/// tensors. Registered as `fsdp-collectives`.
+void buildCollectivesPipeline(OpPassManager &pm);
+
 /// Still L2: what computes becomes kernels and launches of them. Registered as
 /// `fsdp-kernels`.
 void buildKernelPipeline(OpPassManager &pm,
                          const KernelOptions &options = KernelOptions());
-
-namespace sched {
-struct PlannedStep;
-struct Schedule;
-} // namespace sched
-struct PlanStepOptions;
-struct ScheduleStepOptions;
-
-/// fsdp-plan-step that writes @planned, which was made of the same step with
-/// the same options, unless the step has a plan of its own.
-std::unique_ptr<Pass>
-createPlanStep(const PlanStepOptions &options,
-               std::shared_ptr<const sched::PlannedStep> planned);
-
-/// fsdp-schedule-step, order scheduled, that does not search again where
-/// @schedule is one of its step and fits.
-std::unique_ptr<Pass>
-createScheduleStep(const ScheduleStepOptions &options,
-                   std::shared_ptr<const sched::Schedule> schedule);
 
 /// What fsdp-optimize plans for.
 struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
@@ -139,7 +128,8 @@ struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
                               llvm::cl::init("")};
   Option<int64_t> budget{
       *this, "budget",
-      llvm::cl::desc("bytes for the arena; 0: what the device has"),
+      llvm::cl::desc("bytes for the arena; 0: what fsdp.budget of the module "
+                     "leaves, else what the device has"),
       llvm::cl::init(0)};
   Option<std::string> reshardAfterForward{*this, "reshard-after-forward",
                                           llvm::cl::desc("auto, true or false"),
@@ -152,14 +142,64 @@ struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
                               llvm::cl::init("auto")};
   Option<std::string> bucket{*this, "bucket", llvm::cl::desc("auto or none"),
                              llvm::cl::init("auto")};
-  /// The plan, where it is known; not an option of the command line.
-  std::shared_ptr<const sched::PlannedStep> planned;
 };
 
-/// Still L2: plans what is kept, computed again and issued together, and does
-/// it. Registered as `fsdp-optimize`; runs behind the kernels, on all programs
-/// of a module or, where @pm is of fsdp.program, on one.
+/// Options of `fsdp-schedule`.
+struct SchedulePipelineOptions : OptimizeOptions {
+  Option<int64_t> memoryBudget{
+      *this, "memory-budget",
+      llvm::cl::desc("bytes that a rank may use; 0: what the device has"),
+      llvm::cl::init(0)};
+  Option<std::string> order{*this, "order",
+                            llvm::cl::desc("scheduled, fsdp or in_order"),
+                            llvm::cl::init("scheduled")};
+  Option<bool> forwardPrefetch{
+      *this, "forward-prefetch",
+      llvm::cl::desc("order=fsdp: gather the next unit of forward early"),
+      llvm::cl::init(true)};
+  Option<std::string> backwardPrefetch{
+      *this, "backward-prefetch",
+      llvm::cl::desc("order=fsdp: pre, post or none"), llvm::cl::init("pre")};
+  Option<bool> limitAllGathers{
+      *this, "limit-all-gathers",
+      llvm::cl::desc("order=fsdp: at most two units are gathered at once"),
+      llvm::cl::init(true)};
+  Option<bool> guard{
+      *this, "guard",
+      llvm::cl::desc("leave bytes free behind each state and buffer"),
+      llvm::cl::init(false)};
+};
+
+/// Options of `fsdp-lower`.
+struct LowerOptions : PassPipelineOptions<LowerOptions> {
+  Option<std::string> cpu{
+      *this, "cpu",
+      llvm::cl::desc("write the manifest for code for this processor"),
+      llvm::cl::init("")};
+  ListOption<std::string> features{
+      *this, "features",
+      llvm::cl::desc("processor features that the code needs, in LLVM's words; "
+                     "without avx512bf16, casts to bf16 become integer "
+                     "arithmetic")};
+};
+
+/// Still L2: plans what is kept, computed again and issued together, and when,
+/// and does all but the last. Registered as `fsdp-optimize`; runs behind the
+/// kernels.
 void buildOptimizePipeline(OpPassManager &pm, const OptimizeOptions &options);
+
+/// L2 to L3: orders programs, by the orders that were found with their plans or
+/// as the options say.
+void buildOrderPipeline(OpPassManager &pm,
+                        const SchedulePipelineOptions &options);
+
+/// L3: a place for every value of an ordered program, and what it takes then.
+void buildTimedArenaPipeline(OpPassManager &pm, const OptimizeOptions &options);
+
+/// L2 with kernels' code to L3: the budget, the plan where order is scheduled,
+/// the order and the arena, verified. Registered as `fsdp-schedule`.
+void buildSchedulePipeline(OpPassManager &pm,
+                           const SchedulePipelineOptions &options);
 
 /// Code for every kernel: a BLAS call, vector loops, or bufferized loops.
 /// Registered as `fsdp-cpu-kernels`.
@@ -173,6 +213,10 @@ void buildArenaPipeline(OpPassManager &pm, bool guard = false);
 /// `fsdp-lower-to-llvm`. `expandBf16`: the processor does not round to bf16, so
 /// casts become integer arithmetic.
 void buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16 = false);
+
+/// L3 to the LLVM dialect: runtime calls, the manifest where a processor is
+/// named, and kernels. Registered as `fsdp-lower`.
+void buildLowerPipeline(OpPassManager &pm, const LowerOptions &options);
 
 /// Registers all passes and pipelines of fsdp-mlir. Idempotent.
 void registerAllPasses();

@@ -34,12 +34,13 @@ public:
     Time bound = 0;
   };
 
-  /// All that is given must outlive it. @hostBudget: bytes of the host.
+  /// All that is given must outlive it. @hostBudget: bytes of the host. @given:
+  /// decisions that stand in each plan, or null.
   ProgramTrials(const StepProgram &program, const CostModel &cost,
                 llvm::ArrayRef<GroupPlacement> placements, int64_t hostBudget,
-                const PlanRules &rules)
+                const PlanRules &rules, const StepPlan *given = nullptr)
       : program(program), cost(cost), placements(placements),
-        hostBudget(hostBudget), rules(rules) {}
+        hostBudget(hostBudget), rules(rules), given(given) {}
 
   llvm::Expected<Planned> plan(int64_t budget) override;
   llvm::Expected<Planned> planWithout(PlanDecision::Kind kind,
@@ -84,6 +85,7 @@ private:
   llvm::ArrayRef<GroupPlacement> placements;
   int64_t hostBudget;
   const PlanRules &rules;
+  const StepPlan *given;
   PlanNeeds needs;
   /// By budget: the step without changes.
   std::map<int64_t, std::shared_ptr<const PlannedStep>> plain;

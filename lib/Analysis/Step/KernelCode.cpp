@@ -41,11 +41,27 @@ private:
 };
 } // namespace
 
+OpPrintingFlags fsdp::getHashedForm() {
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  OpPrintingFlags flags;
+  // The generic form has properties at their defaults where a pass has set
+  // them, and not where a text leaves them out.
+  flags.printGenericOpForm(false)
+      .enableDebugInfo(false)
+      .printNameLocAsPrefix(false)
+      .printUniqueSSAIDs(false)
+      .printValueUsers(false)
+      .skipRegions(false)
+      .elideLargeElementsAttrs(kAll)
+      .elideLargeResourceString(kAll)
+      .assumeVerified();
+  return flags;
+}
+
 std::string fsdp::getKernelCode(ModuleOp module) {
   HashStream os;
   // Names of attributes and maps depend on what else is in the module.
-  OpPrintingFlags flags;
-  flags.useLocalScope().printGenericOpForm().assumeVerified();
+  OpPrintingFlags flags = getHashedForm().useLocalScope();
   // One for all: each has to look through the dialects.
   AsmState state(module, flags);
   for (Operation &op : *module.getBody()) {

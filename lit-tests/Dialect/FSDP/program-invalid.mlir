@@ -374,3 +374,66 @@ fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = -1
 fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = 3, step = 2>} {
   fsdp.return
 }
+
+// -----
+
+// step_order_c1
+// expected-error @below {{expected an entry of known for each of 1 transfers in an order, got 0}}
+fsdp.program @p() attributes {fsdp.order = #fsdp.step_order<line = [0], issue = [0], place = [0], known = [], after = [], causes = [0], makespan = 1, peak = 1, arena = 1>} {
+  fsdp.return
+}
+
+// -----
+
+// expected-error @below {{expected pairs of transfers in after, got 1 entries}}
+fsdp.program @p() attributes {fsdp.order = #fsdp.step_order<line = [0], issue = [0], place = [0], known = [0], after = [0], causes = [0], makespan = 1, peak = 1, arena = 1>} {
+  fsdp.return
+}
+
+// -----
+
+// step_order_c2
+// expected-error @below {{expected causes from 0 to 5 in an order, got 6}}
+fsdp.program @p() attributes {fsdp.order = #fsdp.step_order<line = [0], issue = [0], place = [0], known = [0], after = [], causes = [6], makespan = 1, peak = 1, arena = 1>} {
+  fsdp.return
+}
+
+// -----
+
+// expected-error @below {{expected a peak of at least 0 in an order, got -1}}
+fsdp.program @p() attributes {fsdp.order = #fsdp.step_order<line = [], issue = [], place = [], known = [], after = [], causes = [], makespan = 1, peak = -1, arena = 1>} {
+  fsdp.return
+}
+
+// -----
+
+// budget_c1
+// expected-error @below {{expected memory of at least 1 byte in a budget, got 0}}
+module attributes {fsdp.budget = #fsdp.budget<memory = 0, reserved = 0>} {
+}
+
+// -----
+
+// expected-error @below {{expected at least 0 reserved bytes in a budget, got -1}}
+module attributes {fsdp.budget = #fsdp.budget<memory = 1, reserved = -1>} {
+}
+
+// -----
+
+// discardable_c6
+// expected-error @below {{expected fsdp.budget with a #fsdp.budget, got 4096 : i64}}
+module attributes {fsdp.budget = 4096} {
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.order with a #fsdp.step_order, got [0]}}
+fsdp.program @p() attributes {fsdp.order = [0]} {
+  fsdp.return
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.name with a string, got 1 : i64}}
+module attributes {fsdp.name = 1} {
+}

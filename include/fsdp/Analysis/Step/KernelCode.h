@@ -12,10 +12,15 @@
 #include "fsdp/Schedule/StepProgram.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OperationSupport.h"
 
 #include <string>
 
 namespace mlir::fsdp {
+
+/// How text is printed that is hashed: the same whatever the command line says
+/// of printing, for a module that was made by passes and one that was parsed.
+OpPrintingFlags getHashedForm();
 
 /// SHA-256, in hexadecimal, of all code of @module but its programs: kernels,
 /// their descriptions, and what they call and read. Names of values and

@@ -68,6 +68,50 @@ LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult
+StepOrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      DenseI32ArrayAttr, DenseI32ArrayAttr issue,
+                      DenseI32ArrayAttr place, DenseI32ArrayAttr known,
+                      DenseI32ArrayAttr after, DenseI32ArrayAttr causes,
+                      int64_t makespan, int64_t peak, int64_t arena) {
+  // step_order_c1
+  std::pair<StringRef, DenseI32ArrayAttr> lists[] = {
+      {"place", place}, {"known", known}, {"causes", causes}};
+  for (auto [name, list] : lists)
+    if (list.size() != issue.size())
+      return emitError() << "expected an entry of " << name << " for each of "
+                         << issue.size() << " transfers in an order, got "
+                         << list.size();
+  if (after.size() % 2)
+    return emitError() << "expected pairs of transfers in after, got "
+                       << after.size() << " entries";
+  // step_order_c2
+  constexpr int32_t kLastCause = 5;
+  for (int32_t cause : causes.asArrayRef())
+    if (cause < 0 || cause > kLastCause)
+      return emitError() << "expected causes from 0 to " << kLastCause
+                         << " in an order, got " << cause;
+  std::pair<StringRef, int64_t> numbers[] = {
+      {"makespan", makespan}, {"peak", peak}, {"arena", arena}};
+  for (auto [name, number] : numbers)
+    if (number < 0)
+      return emitError() << "expected a " << name
+                         << " of at least 0 in an order, got " << number;
+  return success();
+}
+
+LogicalResult BudgetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 int64_t memory, int64_t reserved) {
+  // budget_c1
+  if (memory < 1)
+    return emitError() << "expected memory of at least 1 byte in a budget, got "
+                       << memory;
+  if (reserved < 0)
+    return emitError() << "expected at least 0 reserved bytes in a budget, got "
+                       << reserved;
+  return success();
+}
+
+LogicalResult
 CpuKernelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FlatSymbolRefAttr function, int64_t grid, int64_t grain,
                       int64_t scratch, int64_t traffic) {
@@ -238,7 +282,8 @@ enum AttributePlaces : unsigned {
   /// anything nor launch kernels.
   Compute = 1 << 8,
   /// What has results in memory.
-  Placed = 1 << 9
+  Placed = 1 << 9,
+  Program = 1 << 10
 };
 
 struct KnownAttribute {
@@ -257,7 +302,8 @@ static constexpr std::pair<AttributePlaces, llvm::StringLiteral> kPlaceNames[] =
      {Launch, "fsdp.launch"},
      {Start, "fsdp.start"},
      {Compute, "an op that computes in a function"},
-     {Placed, "an op with results in memory"}};
+     {Placed, "an op with results in memory"},
+     {Program, "fsdp.program"}};
 
 static constexpr KnownAttribute kKnownAttributes[] = {
 #define FSDP_ATTRIBUTE(constant, name, places) {names::constant, places},
@@ -276,7 +322,8 @@ static unsigned getPlaces(Operation *op) {
                   op->getParentOfType<FunctionOpInterface>()
               ? Compute
               : 0) |
-         (llvm::any_of(op->getResultTypes(), isInMemory) ? Placed : 0);
+         (llvm::any_of(op->getResultTypes(), isInMemory) ? Placed : 0) |
+         (isa<ProgramOp>(op) ? Program : 0);
 }
 
 /// A name that nothing reads says nothing, nor does one that is read elsewhere;
@@ -400,6 +447,17 @@ static LogicalResult verifyImplementations(Operation *op, NamedAttribute attr) {
   return success();
 }
 
+/// What is of one type wherever it stands.
+template <typename Attr>
+static LogicalResult verifyType(Operation *op, NamedAttribute attr,
+                                StringRef what) {
+  if (isa<Attr>(attr.getValue()))
+    return success();
+  // discardable_c6
+  return op->emitError("expected ") << attr.getName().getValue() << " with "
+                                    << what << ", got " << attr.getValue();
+}
+
 LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
   if (failed(verifyName(op, attr.getName(), getPlaces(op), "")))
@@ -413,6 +471,12 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyResults(op, attr, names::kOffload);
   if (name == names::kOffload)
     return verifyResults(op, attr, names::kRecompute);
+  if (name == names::kOrder)
+    return verifyType<StepOrderAttr>(op, attr, "a #fsdp.step_order");
+  if (name == names::kBudget)
+    return verifyType<BudgetAttr>(op, attr, "a #fsdp.budget");
+  if (name == names::kName)
+    return verifyType<StringAttr>(op, attr, "a string");
   return name == names::kKeep ? verifyKeep(op, attr) : success();
 }
 

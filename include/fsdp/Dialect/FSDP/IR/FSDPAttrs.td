@@ -189,6 +189,73 @@ def FSDP_ScheduleAttr : FSDP_Attr<"Schedule", "schedule"> {
   let genVerifyDecl = 1;
 }
 
+def FSDP_StepOrderAttr : FSDP_Attr<"StepOrder", "step_order"> {
+  let summary = "an order that was found for a program";
+  let description = [{
+    Stands on a program as `fsdp.order`; fsdp-plan-step writes it,
+    fsdp-schedule-step applies it and fsdp-time-step takes it away. It numbers
+    what the scheduler tells apart in the program as its plan leaves it:
+    segments of the spine, floating ops (casts and updates) and transfers.
+
+    | | |
+    |---|---|
+    | `line` | the compute queue: N >= 0 is segment N, -1 - N floating op N |
+    | `issue` | transfers as they are issued |
+    | `place` | of each transfer, how many entries of `line` come before its start |
+    | `known` | of each transfer, how many come before its wait |
+    | `after` | pairs: a transfer, and another that it comes after beside its data |
+    | `causes` | of each transfer, why it does not start earlier: 0 nothing, 1 data, 2 its queue, 3 its link, 4 memory, 5 a limit |
+
+    `makespan` are picoseconds by the cost model, `peak` the bytes of its
+    fullest moment, `arena` those of its packed arena.
+
+    Constraints:
+    - step_order_c1: `issue`, `place`, `known` and `causes` have as many entries,
+      one for each transfer; those of `after` are pairs.
+    - step_order_c2: `causes` are numbers from 0 to 5; `makespan`, `peak` and
+      `arena` are at least 0.
+
+    ```mlir
+    #fsdp.step_order<line = [-1, 0, 1], issue = [0, 1], place = [1, 3],
+                     known = [1, 3], after = [], causes = [0, 1],
+                     makespan = 412000000, peak = 4096, arena = 8192>
+    ```
+  }];
+  let parameters = (ins
+    "::mlir::DenseI32ArrayAttr":$line,
+    "::mlir::DenseI32ArrayAttr":$issue,
+    "::mlir::DenseI32ArrayAttr":$place,
+    "::mlir::DenseI32ArrayAttr":$known,
+    "::mlir::DenseI32ArrayAttr":$after,
+    "::mlir::DenseI32ArrayAttr":$causes,
+    "int64_t":$makespan, "int64_t":$peak, "int64_t":$arena);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def FSDP_BudgetAttr : FSDP_Attr<"Budget", "budget"> {
+  let summary = "the memory of a rank";
+  let description = [{
+    Stands on a module as `fsdp.budget`. Bytes of the device: what a rank may
+    use, and what of it is not for arenas, because driver and libraries take it,
+    or kernels beside their operands.
+
+    Constraints:
+    - budget_c1: `memory` is at least 1, `reserved` at least 0.
+
+    ```mlir
+    #fsdp.budget<memory = 85899345920, reserved = 2147483648>
+    ```
+  }];
+  let parameters = (ins "int64_t":$memory, "int64_t":$reserved);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bytes for an arena; 0 or less where there is room for none.
+    int64_t getArenaBytes() const { return getMemory() - getReserved(); }
+  }];
+}
+
 def FSDP_CpuKernelAttr : FSDP_Attr<"CpuKernel", "cpu_kernel"> {
   let summary = "a kernel's code for processors";
   let description = [{

@@ -43,6 +43,8 @@ def FSDP_Dialect : Dialect {
     - discardable_c4: fsdp.recompute and fsdp.offload are arrays of numbers of
       the op's results, each once and in one of both.
     - discardable_c5: fsdp.keep has no value, and no fsdp.group beside it.
+    - discardable_c6: fsdp.order is a #fsdp.step_order, fsdp.budget a
+      #fsdp.budget, and fsdp.name a string.
 
     The rank is never a value: every op means the same on every rank, and what
     differs (which part of a flat parameter a rank holds) is bound at load.

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_TARGET_MANIFEST_H
-#define FSDP_TARGET_MANIFEST_H
+#ifndef FSDP_PASSES_MANIFEST_H
+#define FSDP_PASSES_MANIFEST_H
 
 #include "fsdp/Schedule/StepProgram.h"
 
@@ -19,14 +19,9 @@ namespace mlir::fsdp {
 
 /// What the module itself does not say.
 struct ManifestOptions {
-  /// Stem of the input file.
-  std::string name;
+  /// The processor that there is code for; features that the code needs, in
+  /// LLVM's words.
   std::string cpu;
-  /// How the step was ordered: "synchronous", "in_order", "fsdp", "scheduled".
-  std::string order = "synchronous";
-  /// What the arena may take; 0: whatever it takes.
-  int64_t budgetBytes = 0;
-  /// Processor features the code needs, in LLVM's words.
   std::vector<std::string> features;
 };
 
@@ -41,4 +36,4 @@ std::string createManifest(ModuleOp module,
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_TARGET_MANIFEST_H
+#endif // FSDP_PASSES_MANIFEST_H

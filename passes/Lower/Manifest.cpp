@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Target/Manifest.h"
+#include "fsdp/Passes/Manifest.h"
 #include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
@@ -13,6 +13,7 @@
 #include "fsdp/Analysis/Step/KernelCode.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
@@ -57,14 +58,15 @@ public:
   ProgramWriter(ProgramOp step, ArrayRef<ArrayAttr> groups, MeshOp mesh)
       : step(step), groups(groups), mesh(mesh), arena(step.getArenaAttr()) {}
 
-  json::Object write(const sched::StepProgram &program, StringRef order);
+  json::Object write(const sched::StepProgram &program);
 
 private:
   int64_t getEventCount();
   json::Array getQueues();
   json::Array getTraffic();
-  json::Object getCertificate(const sched::StepProgram &program,
-                              StringRef order);
+  json::Object getCertificate(const sched::StepProgram &program);
+  /// How it was ordered.
+  StringRef getOrder();
   json::Array getInputs();
   json::Array getScalars();
   json::Object getArena();
@@ -147,7 +149,7 @@ static json::Value getInit(Attribute attr, bool isUnsigned = false) {
 std::string ManifestWriter::getFingerprint() {
   std::string text;
   llvm::raw_string_ostream os(text);
-  module.print(os, OpPrintingFlags().elideLargeElementsAttrs(1 << 20));
+  module.print(os, getHashedForm().elideLargeElementsAttrs(1 << 20));
   llvm::SHA1 hash;
   hash.update(text);
   return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
@@ -285,7 +287,8 @@ json::Object ManifestWriter::getArena() {
       {"state_bytes", state},
       {"host_state_bytes", getHostStateBytes(module, border)},
       {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))},
-      {"budget_bytes", options.budgetBytes}};
+      // Borders come on top of what the budget was for.
+      {"budget_bytes", border ? 0 : getArenaBudget(module).value_or(0)}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -329,9 +332,13 @@ json::Array ProgramWriter::getTraffic() {
   return traffic;
 }
 
+StringRef ProgramWriter::getOrder() {
+  ScheduleAttr schedule = step.getScheduleAttr();
+  return schedule ? stringifyOrder(schedule.getOrder()) : "synchronous";
+}
+
 /// What the code must be, and for people what each event is.
-json::Object ProgramWriter::getCertificate(const sched::StepProgram &program,
-                                           StringRef order) {
+json::Object ProgramWriter::getCertificate(const sched::StepProgram &program) {
   json::Array transfers;
   for (sched::Id start : sched::getEventOps(program).start) {
     // An event that no start has is refused by the verifier.
@@ -348,7 +355,7 @@ json::Object ProgramWriter::getCertificate(const sched::StepProgram &program,
   }
   return json::Object{{"program", sched::getProgramHash(program)},
                       {"issue", sched::getIssueHash(program)},
-                      {"order", order},
+                      {"order", getOrder()},
                       {"peak_bytes", program.arenaBytes},
                       {"host_bytes", program.hostBytes},
                       {"transfers", std::move(transfers)}};
@@ -458,13 +465,12 @@ json::Array ProgramWriter::getOutputs() {
   return outputs;
 }
 
-json::Object ProgramWriter::write(const sched::StepProgram &program,
-                                  StringRef order) {
+json::Object ProgramWriter::write(const sched::StepProgram &program) {
   return json::Object{{"name", step.getSymName()},
                       {"kind", stringifyProgramKind(step.getKind())},
                       {"arena", getArena()},
                       {"plan", getPlan()},
-                      {"certificate", getCertificate(program, order)},
+                      {"certificate", getCertificate(program)},
                       {"events", getEventCount()},
                       {"queues", getQueues()},
                       {"traffic", getTraffic()},
@@ -478,6 +484,7 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     auto attr = module->getAttrOfType<StringAttr>(key);
     return attr ? attr.getValue() : StringRef();
   };
+  StringRef name = text(names::kName);
   json::Array features;
   for (const std::string &feature : options.features)
     features.push_back(feature);
@@ -485,11 +492,10 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
   json::Array programs;
   for (auto [program, of] :
        llvm::zip_equal(module.getOps<ProgramOp>(), extracted))
-    programs.push_back(
-        ProgramWriter(program, groups, getMeshOp()).write(of, options.order));
+    programs.push_back(ProgramWriter(program, groups, getMeshOp()).write(of));
   json::Object manifest{
       {"format", 3},
-      {"name", options.name},
+      {"name", name.empty() ? "step" : name},
       {"fingerprint", getFingerprint()},
       {"targets", json::Array{json::Object{{"kind", "cpu"},
                                            {"cpu", options.cpu},

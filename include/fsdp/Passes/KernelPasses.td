@@ -1,0 +1,273 @@
+//===- KernelPasses.td - Passes that make kernels ----------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_KERNELPASSES_TD
+#define FSDP_PASSES_KERNELPASSES_TD
+
+// Included by Passes.td.
+
+//===----------------------------------------------------------------------===//
+// Kernels: still L2
+//===----------------------------------------------------------------------===//
+
+def CheckIndices : Pass<"fsdp-check-indices", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Asserts that indices computed from data are in range";
+  let description = [{
+    An access of an element or a slice of a tensor at an index that is neither
+    known to be in range (IndexRanges: loops, bounds of the step's inputs, what
+    arithmetic makes of them) nor asserted to be gets an assertion, and 0 for an
+    index that is out of range. In scf.for, scf.while and scf.if, whether all were
+    in range is carried through these ops to an fsdp.check. An access where
+    neither can be, such as in scf.index_switch, is refused.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::cf::ControlFlowDialect"];
+  let options = [
+    Option<"all", "all", "bool", /*default=*/"false",
+           "also where the index is known to be in range, unless it is a "
+           "constant, the index of a loop itself, or in a loop or branch">
+  ];
+}
+
+def HoistChecks : Pass<"fsdp-hoist-checks", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Moves assertions out of loops";
+  let description = [{
+    Exporters guard every lookup with cf.assert inside the loop that does it.
+    The condition is computed once, by a loop of its own over what it depends
+    on, and handed to fsdp.check; the lookup's index is replaced by 0 where the
+    condition fails, so that no order of ops can read out of bounds.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Brings compute ops into the forms that kernels are made of";
+  let description = [{
+    Named linalg ops that are no contractions, convolutions or poolings, and
+    elementwise ops on whole tensors, become linalg.generic; bodies are
+    simplified (powers with small exponents, comparisons widened for a constant's
+    sake); a scatter into zeros that is added to a tensor accumulates into that
+    tensor instead; contractions whose operands no stride can describe read
+    copies.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def WidenAccumulators : Pass<"fsdp-widen-accumulators", "::mlir::ModuleOp"> {
+  let summary = "Adds up narrow floats in f32";
+  let description = [{
+    A value of a float type of fewer than 32 bits that an iteration of a loop
+    makes from that of the iteration before, by an op that rounds, becomes one
+    of f32: it is rounded to its own type once, where it leaves the loop. Loops
+    are the reduction loops of structured ops and those of scf; the value is a
+    number, or lies in the elements of a tensor. Numbers that are only read to
+    be added, such as products, are not rounded either.
+
+    Products that a BLAS takes stay as they are: it adds in f32. So do floats
+    that are only compared and moved.
+
+    ```mlir
+    %sum = linalg.generic {iterator_types = ["reduction"], ..}
+        ins(%x : tensor<4096xbf16>) outs(%zero : tensor<bf16>) {
+    ^bb0(%a: bf16, %s: bf16):
+      %0 = arith.addf %s, %a : bf16
+      linalg.yield %0 : bf16
+    } -> tensor<bf16>
+    // becomes
+    %wide = linalg.generic {iterator_types = ["reduction"], ..}
+        ins(%x : tensor<4096xbf16>) outs(%zero_f32 : tensor<f32>) {
+    ^bb0(%a: bf16, %s: f32):
+      %0 = arith.extf %a : bf16 to f32
+      %1 = arith.addf %s, %0 : f32
+      linalg.yield %1 : f32
+    } -> tensor<f32>
+    %sum = linalg.generic .. ins(%wide : tensor<f32>) .. arith.truncf ..
+    ```
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def FuseAttention : Pass<"fsdp-fuse-attention", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Makes attention one op, forward and backward";
+  let description = [{
+    Products, softmax and everything elementwise between them become
+    fsdp.attention, and what computes their gradients fsdp.attention_backward:
+    the matrix of scores is no value of the step any more. A softmax between two
+    products that is left as it is gets a remark that says why.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def NarrowProducts : Pass<"fsdp-narrow-products", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Computes products in the program's product type (L2)";
+  let description = [{
+    Rounds the operands of products, convolutions and attention of wider floats
+    to the type that `product_type` of the program names, and widens what they
+    give; without that attribute nothing is changed. A product of values that
+    depend on no parameter stays as it is; so does everything else: norms,
+    softmax, losses, sums. A value that was widened from that type, and moved, is
+    read as it was before. A program that computes a product of parameters in
+    that type, or in a narrower one, as it was traced is left alone.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Decides which ops of the step become one kernel";
+  let description = [{
+    Writes the plan attribute `fsdp.kernel` (a number) on every compute op.
+    fsdp-outline-kernels applies it. The rules:
+    include/fsdp/Analysis/Kernels/KernelFormation.h.
+  }];
+}
+
+def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Lets kernels compute what is cheaper to compute than to read";
+  let description = [{
+    An elementwise op whose result another kernel reads is repeated there, if
+    its body costs less than a load and if that moves less memory: the kernel
+    reads the op's operands anyway, or instead. A shard that is cast to be
+    gathered is cast before each gather. Results do not change; what forward
+    keeps for backward shrinks.
+  }];
+}
+
+def OutlineKernels : Pass<"fsdp-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "Turns kernels into functions and launches";
+  let description = [{
+    Every set of ops with the same `fsdp.kernel` becomes a private function in
+    destination-passing style, with the views, constants and scalars that it
+    reads repeated inside, and an fsdp.launch. What is left of the step is a
+    straight list of launches, collectives, views and packs.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::bufferization::BufferizationDialect"];
+}
+
+def DeduplicateKernels : Pass<"fsdp-deduplicate-kernels", "::mlir::ModuleOp"> {
+  let summary = "Merges kernels that are structurally equal";
+  let description = [{
+    Equal layers launch the same functions: 126 layers cost as much to compile
+    as one. Locations and names do not count.
+  }];
+}
+
+def TieInits : Pass<"fsdp-tie-inits", "::mlir::ModuleOp"> {
+  let summary = "Lets kernels that accumulate work in place";
+  let description = [{
+    A kernel whose result starts as one of its inputs (a scatter into a table, a
+    product added to a tensor) takes the destination for that input, and its
+    launches are tied to it. Where the input is needed later, the arena plan
+    gives the result a place of its own and it is copied there first.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def TieUpdates : Pass<"fsdp-tie-updates", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Lets the optimizer write shards and states in place";
+  let description = [{
+    A launch whose result replaces an argument of the step (a shard, a state, a
+    buffer) is tied to that argument, if nothing reads the old value later and
+    the kernel reads each element before it writes it.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels: code for CPUs
+//===----------------------------------------------------------------------===//
+
+def MatchMatmuls : Pass<"fsdp-match-matmuls", "::mlir::ModuleOp"> {
+  let summary = "Finds kernels that are one matrix product";
+  let description = [{
+    Writes `fsdp.matmul` on kernels that a single call of a BLAS can do, with
+    transposes, slices and broadcasts as strides. The kernel's body stays as the
+    statement of what is computed.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
+def EmitAttention : Pass<"fsdp-emit-attention", "::mlir::ModuleOp"> {
+  let summary = "Emits the tile functions of attentions";
+  let description = [{
+    Adds, for each kernel that is an attention, the function that the runtime
+    calls between its products, tile by tile (include/fsdp-rt/attention.h), and
+    records it as `fsdp.impl`. Scratch memory is that of a whole work item.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def VectorizeKernels : Pass<"fsdp-vectorize-kernels", "::mlir::ModuleOp"> {
+  let summary = "Emits vector code for loop kernels";
+  let description = [{
+    Adds a function of scf loops over vectors for each kernel of loop ops and
+    records it as `fsdp.impl`. Kernels it does not understand are left alone,
+    with a remark that says why; fsdp-bufferize-kernels takes those.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def IsolateKernels : Pass<"fsdp-isolate-kernels", "::mlir::ModuleOp"> {
+  let summary = "Copies kernels that have no code yet into a module of their own";
+  let description = [{
+    The nested module `@fallback` holds one function `<kernel>_cpu` per kernel
+    that neither a BLAS nor the vector emitter can do, so that upstream passes
+    can bufferize and lower them without touching the step.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def BufferizeKernels : Pass<"fsdp-bufferize-kernels", "::mlir::ModuleOp"> {
+  let summary = "One-shot bufferization of the functions of a module";
+  let description = [{
+    Tensors become memrefs of identity layout, results are written to the
+    destinations, copies become linalg ops (a shipped kernel calls no helper).
+    Runs on the nested module that fsdp-isolate-kernels makes.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+def AdoptKernels : Pass<"fsdp-adopt-kernels", "::mlir::ModuleOp"> {
+  let summary = "Makes bufferized functions the code of their kernels";
+  let description = [{
+    Moves the functions of `@fallback` back, gives their temporary buffers
+    places in scratch memory, and records them as `fsdp.impl`. An op that was
+    not lowered is refused by name and location.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+#endif // FSDP_PASSES_KERNELPASSES_TD
