@@ -79,29 +79,9 @@ AllReduceOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   return verifyGroup(*this, symbolTable);
 }
 
-//===----------------------------------------------------------------------===//
-// Traffic: docs/traffic.md
-//===----------------------------------------------------------------------===//
-
-static int64_t getBytes(RankedTensorType type) {
-  return type.getNumElements() *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
-int64_t AllGatherOp::getTrafficBytes(int64_t ranks) {
-  return (ranks - 1) * getBytes(getInput().getType());
-}
-
-int64_t ReduceScatterOp::getTrafficBytes(int64_t ranks) {
-  return (ranks - 1) * getBytes(getResult().getType());
-}
-
-int64_t AllReduceOp::getTrafficBytes(int64_t ranks) {
-  // A reduce-scatter and an all-gather of equal parts, the last one short.
-  RankedTensorType type = getInput().getType();
-  int64_t part = llvm::divideCeil(type.getNumElements(), ranks);
-  return 2 * (ranks - 1) * part *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+bool fsdp::isReduction(Operation *op) {
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  return collective && !isFetch(getQueue(collective.getKind()));
 }
 
 //===----------------------------------------------------------------------===//

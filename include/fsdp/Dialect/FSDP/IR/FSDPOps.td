@@ -441,8 +441,7 @@ class FSDP_TransferOp<string mnemonic, string kind, list<Trait> traits = []>
 class FSDP_CollectiveOp<string mnemonic, string kind, list<Trait> traits = []>
     : FSDP_TransferOp<mnemonic, kind, traits # [
         DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-        DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface,
-                                  ["getTrafficBytes"]>]> {
+        DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface>]> {
   let hasCanonicalizer = 1;
 }
 
