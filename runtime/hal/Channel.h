@@ -89,6 +89,11 @@ public:
                    int64_t divisor) {
     return run({FSDP_RT_ALL_REDUCE, src, dst, count, dtype, divisor});
   }
+  /// dst[i * bytes ..] = src[rank() * bytes ..] of rank i; src and dst are
+  /// apart.
+  Status allToAll(const void *src, void *dst, int64_t bytes) {
+    return run({FSDP_RT_ALL_TO_ALL, src, dst, bytes, FSDP_RT_U8});
+  }
   /// dst = src of `root`; src may equal dst.
   virtual Status broadcast(const void *src, void *dst, int64_t bytes,
                            int root) = 0;

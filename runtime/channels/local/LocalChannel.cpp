@@ -155,6 +155,13 @@ void LocalChannel::move(const hal::HostCollective &what) {
     sumPart(part.begin, part.end, what.dtype, what.divisor);
     break;
   }
+  case FSDP_RT_ALL_TO_ALL:
+    for (int i = 0; i < size(); ++i) {
+      int peer = (index_ + i) % size();
+      copyBytes(pool_, at(what.dst, peer * bytes),
+                at(group_->request(peer).src, index_ * bytes), bytes);
+    }
+    break;
   case FSDP_RT_OFFLOAD:
   case FSDP_RT_RELOAD:
     break;

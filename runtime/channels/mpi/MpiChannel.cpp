@@ -117,6 +117,16 @@ Status MpiChannel::run(const hal::HostCollective &what) {
   }
   case FSDP_RT_ALL_REDUCE:
     return allReduce(what, packet);
+  case FSDP_RT_ALL_TO_ALL: {
+    MpiParts parts = partsOf(what);
+    auto src = static_cast<const char *>(what.src);
+    auto dst = static_cast<char *>(what.dst);
+    Part own = parts.bytesOf(rank());
+    copyBytes(group_.pool, dst + own.begin, src + own.begin, parts.maxBytes());
+    MpiExchange exchange(group_, packet, nullptr);
+    MpiDelivery delivery(group_, parts, src, dst, MpiDelivery::PartOfReceiver);
+    return perform(exchange, delivery);
+  }
   case FSDP_RT_OFFLOAD:
   case FSDP_RT_RELOAD:
     break;

@@ -21,9 +21,9 @@ using namespace mlir::fsdp;
 /// The mesh, once the axes have been checked against it.
 static FailureOr<MeshOp> verifyGroup(CollectiveOpInterface op,
                                      SymbolTableCollection &symbolTable) {
-  // all_gather_c1, reduce_scatter_c1, all_reduce_c1
+  // all_gather_c1, reduce_scatter_c1, all_reduce_c1, all_to_all_c1
   FailureOr<MeshOp> mesh = lookupMesh(op, op.getMeshAttr(), symbolTable);
-  // all_gather_c2, reduce_scatter_c2, all_reduce_c2
+  // all_gather_c2, reduce_scatter_c2, all_reduce_c2, all_to_all_c2
   if (failed(mesh) || failed(verifyAxes(op, *mesh, op.getAxesAttr())))
     return failure();
   return mesh;
@@ -77,6 +77,22 @@ ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 LogicalResult
 AllReduceOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   return verifyGroup(*this, symbolTable);
+}
+
+LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  FailureOr<MeshOp> mesh = verifyGroup(*this, symbolTable);
+  if (failed(mesh))
+    return failure();
+  // all_to_all_c4
+  RankedTensorType type = getInput().getType();
+  int64_t ranks = mesh->getGroupSize(getAxes());
+  if (type.getRank() > 0 && type.getDimSize(0) % ranks == 0)
+    return success();
+  InFlightDiagnostic diag =
+      emitOpError("expected a first dimension that is a multiple of ")
+      << ranks << " ranks, got " << type;
+  diag.attachNote(mesh->getLoc()) << "the mesh is here: " << mesh->getAxes();
+  return diag;
 }
 
 bool fsdp::isReduction(Operation *op) {
@@ -146,6 +162,11 @@ void AllGatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 void ReduceScatterOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                                   MLIRContext *context) {
   patterns.add<FoldUnitAxes<ReduceScatterOp>>(context);
+}
+
+void AllToAllOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                             MLIRContext *context) {
+  patterns.add<FoldUnitAxes<AllToAllOp>>(context);
 }
 
 void AllReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
