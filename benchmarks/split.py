@@ -22,9 +22,9 @@ from common import add_models, compiled, exported, run, train
 def memory_bytes(call, world):
     """Bytes that a rank reads and writes for collectives that moved `bytes` to it."""
     moved = call["bytes"] / call["calls"]
-    return {"all_gather": 2 * moved * world / (world - 1),
-            "reduce_scatter": moved * (world + 1) / (world - 1),
-            "all_reduce": moved * (world + 1) / (world - 1)}.get(call["name"], 2 * moved)
+    if call["name"] in ("reduce_scatter", "all_reduce"):
+        return moved * (world + 1) / (world - 1)
+    return 2 * moved * world / (world - 1)
 
 
 def main():

@@ -21,10 +21,6 @@
 extern "C" {
 #endif
 
-/// Raised by one whenever a descriptor, a function or the manifest changes its
-/// meaning. A program and a runtime of different versions refuse each other.
-#define FSDP_RT_ABI_VERSION 8
-
 /// One rank of one running program. Owned by the runtime; a step may use it
 /// only on the thread that entered the step.
 typedef struct fsdp_rt_context fsdp_rt_context;

@@ -113,21 +113,15 @@ Time AnalyticCost::kernel(const KernelCost &kernel) const {
 }
 
 /// What one rank reads and writes for a collective of @bytes among @ranks
-/// that copy in shared memory: gather writes all of it, a reduction reads its
-/// part of every rank's buffer and writes it (an all_reduce then gathers).
+/// that copy in shared memory: what is copied is read and written once, a sum
+/// reads its part of every rank's buffer and writes it. Where each rank gets
+/// the sum of all parts, those are gathered afterwards.
 static double getMemoryTraffic(TransferKind kind, double bytes, double ranks) {
-  switch (kind) {
-  case TransferKind::AllGather:
+  CollectiveShape shape = getShape(kind);
+  if (shape.work == ElementWork::Copies)
     return 2 * bytes;
-  case TransferKind::ReduceScatter:
-    return bytes * (ranks + 1) / ranks;
-  case TransferKind::AllReduce:
-    return 2 * bytes * (ranks + 1) / ranks;
-  case TransferKind::Offload:
-  case TransferKind::Reload:
-    return bytes;
-  }
-  llvm_unreachable("not a kind");
+  double sum = bytes * (ranks + 1) / ranks;
+  return shape.source == shape.result ? 2 * sum : sum;
 }
 
 TransferCost AnalyticCost::copy(const TransferKey &transfer) const {

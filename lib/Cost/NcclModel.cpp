@@ -174,6 +174,26 @@ struct Model {
                 bus * ratio, bus);
   }
 
+  /// Each rank sends every other one its part: over the links of its node, and
+  /// over the node's NICs what belongs to other nodes, which no other rank
+  /// carries for it. Both move at once. A channel serves one peer at a time.
+  NcclCandidate p2p(unsigned protocol, double intraBus, double interBus) const {
+    double ranks = double(group.ranks), local = double(group.ranksPerNode);
+    // Seconds for a giga of whole buffer.
+    double inside = local > 1 ? (local - 1) / ranks / intraBus : 0;
+    double outside =
+        group.nodes > 1 ? local * (ranks - local) / ranks / interBus : 0;
+    double simple = 1 / std::max(inside, outside), bandwidth = simple;
+    if (protocol == kLL)
+      bandwidth = std::min(simple * .5, llMost() * ranks / (ranks - 1));
+    double hop = std::max(intraLatency(kRingNVLink, kRingPCI, protocol),
+                          interLatency(kRingNet, protocol));
+    double rounds = double(divideCeil(group.ranks - 1, cluster.nccl.channels));
+    return make(NcclAlgorithm::P2P, protocol,
+                kRingBase[protocol] + rounds * hop, bandwidth, simple,
+                outside > inside ? interBus : intraBus);
+  }
+
   NcclCandidate tree(unsigned protocol, double bus) const {
     unsigned column = nodeColumn();
     double channels = double(cluster.nccl.channels);
@@ -277,6 +297,17 @@ mlir::fsdp::getNcclCandidates(const Cluster &cluster, TransferKind kind,
   double bus = getBusBandwidth(cluster, group) / kGiga;
 
   SmallVector<NcclCandidate> result;
+  if (kind == TransferKind::AllToAll) {
+    // NCCL sends between pairs by these two, and by no other.
+    double intraBus =
+        group.ranksPerNode > 1 ? getIntraBandwidth(cluster) / kGiga : 0;
+    double interBus =
+        group.nodes > 1 ? getInterBandwidth(cluster, group) / kGiga : 0;
+    for (unsigned protocol : {kLL, kSimple})
+      if (model.isEnabled(protocol) || protocol == kSimple)
+        result.push_back(model.p2p(protocol, intraBus, interBus));
+    return result;
+  }
   for (unsigned protocol : {kLL, kLL128, kSimple})
     if (model.isEnabled(protocol))
       result.push_back(model.ring(protocol, bus));

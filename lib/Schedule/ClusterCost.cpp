@@ -31,13 +31,14 @@ placeGroups(const Cluster &cluster, const StepProgram &program) {
   return placements;
 }
 
-/// The group that moves most bytes by collectives of @kinds.
+/// The group that moves most bytes by collectives whose own queue is in
+/// @queues.
 static GroupPlacement getMainGroup(const StepProgram &program,
                                    llvm::ArrayRef<GroupPlacement> placements,
-                                   llvm::ArrayRef<TransferKind> kinds) {
+                                   llvm::ArrayRef<Queue> queues) {
   std::vector<int64_t> bytes(program.groups.size());
   for (const StepTransfer &transfer : program.transfers)
-    if (llvm::is_contained(kinds, transfer.kind))
+    if (llvm::is_contained(queues, getQueue(transfer.kind)))
       for (int64_t atom : transfer.atomBytes)
         bytes[transfer.group] += atom;
   auto most = llvm::max_element(bytes);
@@ -68,9 +69,8 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
         cluster.name + "), got " + std::to_string(hostState));
   QueueLinks links = getQueueLinks(
       cluster,
-      getMainGroup(program, *placements,
-                   {TransferKind::AllGather, TransferKind::ReduceScatter}),
-      getMainGroup(program, *placements, {TransferKind::AllReduce}));
+      getMainGroup(program, *placements, {Queue::AllGather, Queue::Reduce}),
+      getMainGroup(program, *placements, {Queue::AllReduce}));
   Cluster measuredCluster = cluster;
   std::optional<DeviceTable> table;
   if (!cluster.deviceTable.empty()) {

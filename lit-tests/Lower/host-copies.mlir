@@ -9,16 +9,16 @@
 // CHECK-DAG: @[[RELOAD:.*]] = internal constant { ptr, i64, i64, i64 } { ptr {{.*}}, i64 0, i64 256, i64 256 }
 // CHECK-DAG: internal constant [1 x ptr] [ptr @[[OFFLOAD]]]
 // CHECK-DAG: internal constant [1 x ptr] [ptr @[[RELOAD]]]
-// CHECK-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 -1, i32 3, i32 0, ptr null }
 // CHECK-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 -1, i32 4, i32 0, ptr null }
+// CHECK-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 -1, i32 5, i32 0, ptr null }
 // CHECK-LABEL: define i32 @fsdp_run_step
 // CHECK:         call i32 @fsdp_rt_start(
 // CHECK:         call i32 @fsdp_rt_start(
 // CHECK-NOT:     call i32 @fsdp_rt_wait(
 
 // The start's last fields: event, kind (offload, reload), queue (d2h, h2d).
-// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 0, i32 3, i32 4, ptr null }
-// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 1, i32 4, i32 5, ptr null }
+// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 0, i32 4, i32 4, ptr null }
+// QUEUE-DAG: = internal constant { ptr, ptr, i64, ptr, i64, i64, i32, i32, ptr } { ptr {{.*}}, ptr {{.*}}, i64 1, ptr null, i64 0, i64 1, i32 5, i32 5, ptr null }
 // QUEUE-LABEL: define i32 @fsdp_run_step
 // QUEUE:         call i32 @fsdp_rt_start(
 // QUEUE:         call i32 @fsdp_rt_wait(

@@ -357,8 +357,7 @@ LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
 //===----------------------------------------------------------------------===//
 
 FailureOr<Descriptor> StepLowering::describe(CollectiveOpInterface op) {
-  RankedTensorType input = op.getInput().getType(),
-                   result = op.getResult().getType();
+  RankedTensorType result = op.getResult().getType();
   std::optional<int> dtype = getRuntimeDtype(result.getElementType());
   if (!dtype)
     return op.emitOpError("expected an element type that ranks can exchange, "
@@ -367,9 +366,8 @@ FailureOr<Descriptor> StepLowering::describe(CollectiveOpInterface op) {
   Descriptor descriptor("collective");
   descriptor.set("src", getArenaOffset(op.getInput()));
   descriptor.set("dst", getArenaOffset(op.getResult()));
-  // Per rank: what one contributes to a gather, or keeps of a reduction.
-  descriptor.set("count",
-                 std::min(input.getNumElements(), result.getNumElements()));
+  auto mesh = symbols.lookup<MeshOp>(op.getMeshAttr().getValue());
+  descriptor.set("count", op.getCount(mesh.getGroupSize(op.getAxesAttr())));
   descriptor.set(
       "group", int64_t(llvm::find(groups, op.getAxesAttr()) - groups.begin()));
   descriptor.set("dtype", int64_t(*dtype));

@@ -24,10 +24,6 @@ using namespace mlir::fsdp;
 // Analysis
 //===----------------------------------------------------------------------===//
 
-static bool isReduction(Operation *op) {
-  return isa<ReduceScatterOp, AllReduceOp>(op);
-}
-
 /// Launches that read what was reloaded of a state on the host.
 static SmallVector<LaunchOp> getUpdates(ProgramOp program) {
   return llvm::filter_to_vector(

@@ -106,25 +106,7 @@ Status checkQueue(const fsdp_rt_start_desc &desc, const Layout &layout) {
   return Status::ok();
 }
 
-bool isReduction(int32_t kind) {
-  return kind == FSDP_RT_REDUCE_SCATTER || kind == FSDP_RT_ALL_REDUCE;
-}
-
 } // namespace
-
-OperandCounts countOperands(int32_t kind, int64_t ranks) {
-  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
-  case FSDP_RT_ALL_GATHER:
-    return {1, ranks};
-  case FSDP_RT_REDUCE_SCATTER:
-    return {ranks, 1};
-  case FSDP_RT_ALL_REDUCE:
-  case FSDP_RT_OFFLOAD:
-  case FSDP_RT_RELOAD:
-    break;
-  }
-  return {1, 1};
-}
 
 Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout) {
   if (!desc.implementations || (!desc.operands && desc.operand_count > 0))
@@ -202,12 +184,13 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
   if (desc.count < 0 || desc.count > deviceBytes)
     return Status::internal("expected 0 to " + std::to_string(deviceBytes) +
                             " elements, got " + std::to_string(desc.count));
-  if (isReduction(kind))
+  int64_t bytes = desc.count * size;
+  CollectiveShape shape = shapeOf(kind);
+  if (shape.isSum)
     if (Status s = checkReduction(static_cast<Dtype>(desc.dtype), desc.divisor))
       return s;
-  int64_t bytes = desc.count * size;
-  OperandCounts parts = countOperands(kind, ranks);
-  int64_t srcBytes = bytes * parts.src, dstBytes = bytes * parts.dst;
+  int64_t srcBytes = bytes * shape.srcParts(ranks);
+  int64_t dstBytes = bytes * shape.dstParts(ranks);
   auto inArena = [&](int64_t offset, int64_t length) {
     return offset >= 0 && length <= deviceBytes - offset && offset % size == 0;
   };
@@ -221,12 +204,15 @@ Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                             std::to_string(deviceBytes) + " bytes, " +
                             operands());
 
+  if (desc.src >= desc.dst + dstBytes || desc.dst >= desc.src + srcBytes)
+    return Status::ok();
+  // Between two wholes, a rank would overwrite parts that others have not read.
+  if (shape.isSrcWhole && shape.isDstWhole)
+    return Status::internal("expected operands apart, " + operands());
   // In place: this rank's part of the larger side is the smaller side.
-  int64_t srcOwn = desc.src + (parts.src > 1 ? rank * bytes : 0);
-  int64_t dstOwn = desc.dst + (parts.dst > 1 ? rank * bytes : 0);
-  bool isApart =
-      srcOwn == dstOwn || !clash(desc.src, srcBytes, desc.dst, dstBytes);
-  if (!isApart)
+  int64_t srcOwn = desc.src + (shape.isSrcWhole ? rank * bytes : 0);
+  int64_t dstOwn = desc.dst + (shape.isDstWhole ? rank * bytes : 0);
+  if (srcOwn != dstOwn)
     return Status::internal("expected operands apart or in place, " +
                             operands());
   return Status::ok();

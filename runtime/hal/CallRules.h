@@ -34,14 +34,6 @@ Status checkFlag(const fsdp_rt_check_desc &desc, const MemorySizes &memory);
 /// Whether a guard's buffers are in their memories, and its actions are known.
 Status checkGuard(const fsdp_rt_guard_desc &desc, const MemorySizes &memory);
 
-/// How many ranks' parts, each of `count` elements, the sides of a collective
-/// hold, in a group of `ranks`.
-struct OperandCounts {
-  int64_t src = 1, dst = 1;
-};
-/// Of a kind for which isCollective() holds.
-OperandCounts countOperands(int32_t kind, int64_t ranks);
-
 /// Of rank `rank` of a group of `ranks`: element type, divisor, and operands
 /// that lie in the device's memory, apart or in place.
 Status checkCollective(int32_t kind, const fsdp_rt_collective_desc &desc,

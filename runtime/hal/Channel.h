@@ -10,6 +10,7 @@
 
 #include "core/Dtype.h"
 #include "core/Status.h"
+#include "fsdp-rt/abi.h"
 
 #include <cstdint>
 
@@ -51,6 +52,18 @@ public:
   virtual Numerics numerics() const = 0;
 };
 
+/// A collective of a channel's ranks on memory that the host reaches: `src`,
+/// `dst`, `count`, `dtype` and `divisor` are what the descriptor of abi.def
+/// says of the kind. What adds nothing up ignores the divisor.
+struct HostCollective {
+  fsdp_rt_transfer_kind kind;
+  const void *src;
+  void *dst;
+  int64_t count;
+  Dtype dtype;
+  int64_t divisor = 1;
+};
+
 /// Contract: every rank of the group makes the same calls in the same order,
 /// one at a time. Several channels may be used at once, each by a thread of its
 /// own: a call that waits for other ranks keeps none of another channel from
@@ -60,14 +73,27 @@ public:
 /// others fail with that rank's number and reason.
 class HostChannel : public Channel {
 public:
+  /// Any collective of transfers.def; a kind of copy fails.
+  virtual Status run(const HostCollective &what) = 0;
   /// dst[i * bytes ..] = src of rank i. `src` may be dst + rank() * bytes.
-  virtual Status allGather(const void *src, void *dst, int64_t bytes) = 0;
+  Status allGather(const void *src, void *dst, int64_t bytes) {
+    return run({FSDP_RT_ALL_GATHER, src, dst, bytes, FSDP_RT_U8});
+  }
   /// dst = sum over ranks of src[rank() * count ..] / divisor.
-  virtual Status reduceScatter(const void *src, void *dst, int64_t count,
-                               Dtype dtype, int64_t divisor) = 0;
+  Status reduceScatter(const void *src, void *dst, int64_t count, Dtype dtype,
+                       int64_t divisor) {
+    return run({FSDP_RT_REDUCE_SCATTER, src, dst, count, dtype, divisor});
+  }
   /// dst = sum over ranks of src / divisor; src may equal dst.
-  virtual Status allReduce(const void *src, void *dst, int64_t count,
-                           Dtype dtype, int64_t divisor) = 0;
+  Status allReduce(const void *src, void *dst, int64_t count, Dtype dtype,
+                   int64_t divisor) {
+    return run({FSDP_RT_ALL_REDUCE, src, dst, count, dtype, divisor});
+  }
+  /// dst[i * bytes ..] = src[rank() * bytes ..] of rank i; src and dst are
+  /// apart.
+  Status allToAll(const void *src, void *dst, int64_t bytes) {
+    return run({FSDP_RT_ALL_TO_ALL, src, dst, bytes, FSDP_RT_U8});
+  }
   /// dst = src of `root`; src may equal dst.
   virtual Status broadcast(const void *src, void *dst, int64_t bytes,
                            int root) = 0;

@@ -25,6 +25,9 @@ enum RowOfQueue {
 #define FSDP_RT_QUEUE(number, NAME, Name, spelling)                            \
   static_assert(number == NAME##_QUEUE_ROW);
 #include "fsdp-rt/transfers.def"
+
+// The words of FSDP_RT_OPERANDS as fields of CollectiveShape.
+constexpr bool PART = false, WHOLE = true, COPIES = false, SUMS = true;
 } // namespace
 
 const char *transferName(int32_t kind) {
@@ -113,17 +116,33 @@ const char *meetingName(int32_t kind) {
   return name ? name : "unknown";
 }
 
+CollectiveShape shapeOf(int32_t kind) {
+  switch (kind) {
+#define FSDP_RT_OPERANDS(NAME, SRC, DST, WORK, received)                       \
+  case FSDP_RT_##NAME:                                                         \
+    return {SRC, DST, WORK};
+#include "fsdp-rt/transfers.def"
+  }
+  return {};
+}
+
+const char *kernelName(int32_t kind) {
+  switch (kind) {
+#define FSDP_RT_KERNEL_NAME(NAME, name)                                        \
+  case FSDP_RT_##NAME:                                                         \
+    return name;
+#include "fsdp-rt/transfers.def"
+  }
+  return nullptr;
+}
+
 int64_t collectiveBytes(int32_t kind, int64_t ranks, int64_t count,
                         int64_t elementBytes) {
-  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
-  case FSDP_RT_ALL_GATHER:
-  case FSDP_RT_REDUCE_SCATTER:
-    return (ranks - 1) * count * elementBytes;
-  case FSDP_RT_ALL_REDUCE:
-    return 2 * (ranks - 1) * ((count + ranks - 1) / ranks) * elementBytes;
-  case FSDP_RT_OFFLOAD:
-  case FSDP_RT_RELOAD:
-    break;
+  switch (kind) {
+#define FSDP_RT_OPERANDS(NAME, SRC, DST, WORK, received)                       \
+  case FSDP_RT_##NAME:                                                         \
+    return (received)*elementBytes;
+#include "fsdp-rt/transfers.def"
   }
   return 0;
 }

@@ -65,6 +65,23 @@ enum ControlKind : int32_t {
 /// The name of a kind of transfer or control; "unknown" of none.
 const char *meetingName(int32_t kind);
 
+/// What a collective's row of FSDP_RT_OPERANDS says.
+struct CollectiveShape {
+  /// Whether an operand holds a part for each rank, or one part.
+  bool isSrcWhole = false, isDstWhole = false;
+  /// Whether elements of different ranks are added up.
+  bool isSum = false;
+  /// How many parts an operand holds in a group of `ranks`.
+  int64_t srcParts(int64_t ranks) const { return isSrcWhole ? ranks : 1; }
+  int64_t dstParts(int64_t ranks) const { return isDstWhole ? ranks : 1; }
+};
+/// Of a kind for which isCollective() holds.
+CollectiveShape shapeOf(int32_t kind);
+
+/// What PyTorch's profiler calls the kernel or copy; null where there is no
+/// such kind.
+const char *kernelName(int32_t kind);
+
 /// Bytes that one rank of `ranks` receives in a collective of `count` elements
 /// a rank: docs/traffic.md.
 int64_t collectiveBytes(int32_t kind, int64_t ranks, int64_t count,

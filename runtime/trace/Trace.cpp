@@ -85,22 +85,6 @@ Json productsOf(const std::vector<SiteTotals> &sites) {
   return products;
 }
 
-const char *kernelName(int32_t kind) {
-  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
-  case FSDP_RT_ALL_GATHER:
-    return "ncclDevKernel_AllGather";
-  case FSDP_RT_REDUCE_SCATTER:
-    return "ncclDevKernel_ReduceScatter_Sum";
-  case FSDP_RT_ALL_REDUCE:
-    return "ncclDevKernel_AllReduce_Sum";
-  case FSDP_RT_OFFLOAD:
-    return "Memcpy DtoH";
-  case FSDP_RT_RELOAD:
-    return "Memcpy HtoD";
-  }
-  return "unknown";
-}
-
 /// As MLIR writes it.
 std::string typeName(int32_t dtype) {
   if (dtype == FSDP_RT_BOOL)
@@ -235,9 +219,10 @@ private:
   /// What the compiler counts as its bytes: whole buffers.
   int64_t wholeBytes(const fsdp_rt_collective_desc &part, int32_t kind) const {
     int64_t size = dtypeSize(static_cast<Dtype>(part.dtype));
-    bool isSharded =
-        kind == FSDP_RT_ALL_GATHER || kind == FSDP_RT_REDUCE_SCATTER;
-    return part.count * size * (isSharded ? groupSize(part.group) : 1);
+    CollectiveShape shape = shapeOf(kind);
+    int64_t ranks = groupSize(part.group);
+    return part.count * size *
+           std::max(shape.srcParts(ranks), shape.dstParts(ranks));
   }
 
   void addCollective(Json &args, const CallRecord &call) const {
@@ -354,7 +339,8 @@ Status writeTrace(const std::string &path, const TraceHeader &header,
   return data::replaceFile(path, dump(trace));
 }
 
-Status writeProfile(const std::string &path, int rank, const Executor &executor) {
+Status writeProfile(const std::string &path, int rank,
+                    const Executor &executor) {
   std::vector<ProfileRow> rows = executor.profile();
   std::sort(rows.begin(), rows.end(),
             [](const ProfileRow &a, const ProfileRow &b) {

@@ -143,6 +143,39 @@ TEST_F(StepExtraction, launchesWorkForTheModuleOfTheirLocationOrParameter) {
                                                "", "", "layers.0.down", ""}));
 }
 
+TEST_F(StepExtraction, anExchangeIsOfTheUnitThatItsSumUpdates) {
+  std::string step = makeStep(R"(
+    %d = fsdp.launch @copy(%p) {fsdp.offsets = array<i64: 64>} : (tensor<16xf32>) -> tensor<16xf32>
+    %k = fsdp.pack %d at 0 {fsdp.offsets = array<i64: 320>} : tensor<16xf32> -> tensor<64xf32>
+    %e = fsdp.all_to_all %k on @mesh["shard"] divisor 4 {fsdp.offsets = array<i64: 576>} : tensor<64xf32>
+    %v = fsdp.view %e[16] {fsdp.offsets = array<i64: 640>} : tensor<64xf32> -> tensor<16xf32>
+    %s = fsdp.launch @copy(%v) {fsdp.offsets = array<i64: 2240>} : (tensor<16xf32>) -> tensor<16xf32>
+    %n = fsdp.launch @update(%s, %p) {fsdp.offsets = array<i64: 2368>} : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+    fsdp.return %n, %n : tensor<16xf32>, tensor<16xf32>
+  )",
+                              R"(
+    func.func private @update(%x: tensor<16xf32>, %y: tensor<16xf32>, %d: tensor<16xf32>) -> tensor<16xf32> {
+      return %d : tensor<16xf32>
+    }
+    fsdp.flat_param @w on @mesh shard ["shard"] replicate ["replicate", "inner"] state f32 gather f32 reduce f32 numel 64 [
+      <"layers.0.down.weight", tensor<16xf32> at 0 tied []>
+    ] {trainable, unit = "layers.0"})");
+  FailureOr<StepProgram> p = extractStepProgram(getProgram(parse(step)));
+  ASSERT_TRUE(succeeded(p));
+  ASSERT_EQ(p->transfers.size(), 1u);
+  const StepTransfer &transfer = p->transfers[0];
+  EXPECT_EQ(transfer.kind, TransferKind::AllToAll);
+  EXPECT_EQ(transfer.atomBytes, (llvm::SmallVector<int64_t, 1>{256}));
+  EXPECT_EQ(transfer.divisors, (llvm::SmallVector<int64_t, 1>{4}));
+  for (const StepOp &op : p->ops)
+    if (op.kind == StepOpKind::Start) {
+      EXPECT_EQ(op.queue, Queue::Reduce);
+      EXPECT_TRUE(op.inPlace.empty());
+      ASSERT_GE(op.unit, 0);
+      EXPECT_EQ(p->units[op.unit], "w");
+    }
+}
+
 TEST_F(StepExtraction, copiesAreTransfersWithoutAGroup) {
   // Alone, they wait at once; started, one comes after the other.
   StepProgram alone = extract(R"(

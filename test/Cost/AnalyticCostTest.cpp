@@ -191,6 +191,8 @@ TEST_F(AnalyticCostTest, CollectivesInMemoryAreItsTraffic) {
   EXPECT_EQ(workOf(TransferKind::AllGather), 2000 * kMicrosecond);
   EXPECT_EQ(workOf(TransferKind::ReduceScatter), 1500 * kMicrosecond);
   EXPECT_EQ(workOf(TransferKind::AllReduce), 3000 * kMicrosecond);
+  // Each rank reads a part of every buffer and writes a whole one.
+  EXPECT_EQ(workOf(TransferKind::AllToAll), 2000 * kMicrosecond);
 }
 
 TEST_F(AnalyticCostTest, RoutesSayHowAndWhatTheLinkGives) {
@@ -246,7 +248,7 @@ TEST_F(AnalyticCostTest, NoTransferIsFasterThanItsLink) {
     GroupPlacement group = placeOrFail(file, ranks, ranks, 1);
     for (TransferKind kind :
          {TransferKind::AllGather, TransferKind::ReduceScatter,
-          TransferKind::AllReduce})
+          TransferKind::AllReduce, TransferKind::AllToAll})
       for (int64_t bytes = 256; bytes < 1ll << 34; bytes *= 3) {
         TransferKey key{kind, {bytes, bytes}, group};
         double reached =

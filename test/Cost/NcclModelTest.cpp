@@ -66,6 +66,27 @@ TEST_F(NcclModel, RingInsideANode) {
   EXPECT_NEAR(ll128.algorithmBandwidth, 0.92 * 370e9 * 8 / 7, 1);
 }
 
+TEST_F(NcclModel, AllToAllBetweenPairsOfRanks) {
+  auto of = [&](const GroupPlacement &group) {
+    return find(cluster, TransferKind::AllToAll, group, 512 * kMiB,
+                NcclAlgorithm::P2P, NcclProtocol::Simple);
+  };
+  // One hop; 7/8 of the buffer leave each GPU.
+  EXPECT_NEAR(of(node).latencySeconds, (8.4 + 3.4) * 1e-6, 1e-12);
+  EXPECT_NEAR(of(node).algorithmBandwidth, 370e9 * 8 / 7, 1);
+  // 8/16 of each of 8 buffers leave the node, through NICs of 400 GB/s; a ring
+  // brings 15/16 of one there.
+  EXPECT_NEAR(of(twoNodes).latencySeconds, (8.4 + 14) * 1e-6, 1e-12);
+  EXPECT_NEAR(of(twoNodes).algorithmBandwidth, 400e9 / 4, 1);
+  // 24/32 of each of 8; 31 peers take two rounds of 16 channels.
+  EXPECT_NEAR(of(all).latencySeconds, (8.4 + 2 * 14) * 1e-6, 1e-12);
+  EXPECT_NEAR(of(all).algorithmBandwidth, 400e9 / 6, 1);
+  // Neither rings nor the switch do it.
+  for (const NcclCandidate &candidate :
+       getNcclCandidates(cluster, TransferKind::AllToAll, node, kMiB))
+    EXPECT_EQ(candidate.algorithm, NcclAlgorithm::P2P);
+}
+
 TEST_F(NcclModel, AllReduceRingBetweenTwoNodes) {
   // 30 steps, 2 of them between nodes. NICs: 400 GB/s, less than 370 * 8/7.
   auto simple = find(cluster, TransferKind::AllReduce, twoNodes, 512 * kMiB,
@@ -229,7 +250,7 @@ TEST(NcclModelFiles, TimesRiseWithBytesAndHaveALatency) {
     for (const GroupPlacement &group : groups)
       for (TransferKind kind :
            {TransferKind::AllGather, TransferKind::ReduceScatter,
-            TransferKind::AllReduce}) {
+            TransferKind::AllReduce, TransferKind::AllToAll}) {
         double last = 0;
         for (double bytes = 4; bytes < 4e10; bytes *= 1.13) {
           NcclCandidate choice =

@@ -52,6 +52,35 @@ TEST_F(CollectivesTest, AllReduceCountsTwoRoundsOfRoundedParts) {
   EXPECT_EQ(op.getDivisor(), 8);
 }
 
+TEST_F(CollectivesTest, AllToAllReceivesAPartFromEachOther) {
+  auto op =
+      parseOp("tensor<8x3xbf16>", "fsdp.all_to_all %a on @mesh[\"shard\"] "
+                                  "divisor 8 : tensor<8x3xbf16>");
+  EXPECT_EQ(op.getCount(4), 2 * 3);
+  EXPECT_EQ(op.getTrafficBytes(4), 3 * 2 * 3 * 2);
+  EXPECT_EQ(op.getTrafficBytes(1), 0);
+  EXPECT_EQ(op.getDivisor(), 8);
+  EXPECT_TRUE(isReduction(op));
+}
+
+TEST_F(CollectivesTest, CountsAreOfOnePart) {
+  auto gather =
+      parseOp("tensor<6xf32>", "fsdp.all_gather %a on @mesh[\"shard\"] "
+                               ": tensor<6xf32> -> tensor<24xf32>");
+  EXPECT_EQ(gather.getCount(4), 6);
+  EXPECT_FALSE(isReduction(gather));
+  auto scatter =
+      parseOp("tensor<24xf32>", "fsdp.reduce_scatter %a on @mesh[\"shard\"] : "
+                                "tensor<24xf32> -> tensor<6xf32>");
+  EXPECT_EQ(scatter.getCount(4), 6);
+  EXPECT_TRUE(isReduction(scatter));
+  auto sum =
+      parseOp("tensor<10xf32>", "fsdp.all_reduce %a on @mesh[\"shard\"] : "
+                                "tensor<10xf32>");
+  EXPECT_EQ(sum.getCount(4), 10);
+  EXPECT_TRUE(isReduction(sum));
+}
+
 TEST_F(CollectivesTest, AxesCanBeReplaced) {
   auto op = parseOp("tensor<10xf32>",
                     "fsdp.all_reduce %a on @mesh[\"replicate\", \"shard\"] : "
@@ -73,7 +102,8 @@ TEST_F(CollectivesTest, NoEffectsAndNoSpeculation) {
         "tensor<32xf32>",
         "fsdp.reduce_scatter %a on @mesh[\"shard\"] : tensor<8xf32> -> "
         "tensor<2xf32>",
-        "fsdp.all_reduce %a on @mesh[\"shard\"] : tensor<8xf32>"}) {
+        "fsdp.all_reduce %a on @mesh[\"shard\"] : tensor<8xf32>",
+        "fsdp.all_to_all %a on @mesh[\"shard\"] : tensor<8xf32>"}) {
     auto op = parseOp("tensor<8xf32>", text);
     EXPECT_TRUE(isMemoryEffectFree(op)) << text.str();
     EXPECT_TRUE(isOpTriviallyDead(op)) << text.str();

@@ -176,7 +176,8 @@ void Ranks::bring(const Communicator &communicator, unsigned member,
       all.add(other[a]);
     if (transfer.kind != TransferKind::AllGather)
       all.add(transfer.divisors[a]);
-    if (transfer.kind == TransferKind::ReduceScatter)
+    // Which part of all wholes it is.
+    if (getShape(transfer.kind).source == OperandSize::Whole)
       all.add(member);
     for (int64_t i = op.writes[a].offset; i < op.writes[a].end(); i += kGranule)
       at(rank, op.writes[a], i) =

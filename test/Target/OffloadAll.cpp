@@ -7,7 +7,9 @@
 //
 // For tests: fsdp-compile, but that every result of forward's launches that may
 // wait on the host does, whether it pays or not. Says on stdout how many there
-// are and what the two arenas take.
+// are and what the two arenas take. With --exchange, instead, every
+// reduce_scatter becomes an all_to_all and a kernel that adds the parts up;
+// says how many there were.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +23,7 @@
 #include "fsdp/Target/CodeGen.h"
 #include "fsdp/Target/Linker.h"
 
+#include "mlir/Parser/Parser.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
@@ -38,6 +41,7 @@ static cl::opt<std::string> cluster("cluster", cl::cat(category));
 static cl::opt<std::string> order("order", cl::init("scheduled"),
                                   cl::cat(category));
 static cl::opt<bool> guard("guard", cl::cat(category));
+static cl::opt<bool> exchange("exchange", cl::cat(category));
 
 /// Whether backward reads @value, and nothing keeps it on the device.
 static bool canWait(Value value, Operation *loss, bool &isRead) {
@@ -73,6 +77,90 @@ static int64_t mark(ProgramOp step) {
     count += results.size();
   }
   return count;
+}
+
+/// Adds terms [@lo, @hi) up in the tree of abi.def; returns the sum's name.
+static std::string addUp(raw_ostream &os, int64_t lo, int64_t hi) {
+  if (hi - lo == 1)
+    return "%term" + std::to_string(lo);
+  int64_t mid = lo + (hi - lo + 1) / 2;
+  std::string a = addUp(os, lo, mid), b = addUp(os, mid, hi),
+              sum = "%sum" + std::to_string(lo) + "_" + std::to_string(hi);
+  os << sum << " = arith.addf " << a << ", " << b << " : f32\n";
+  return sum;
+}
+
+/// A kernel named @name of @ranks parts of type @part: their sum in f32,
+/// divided and rounded once.
+static std::string getSumKernel(StringRef name, int64_t ranks,
+                                RankedTensorType part, int64_t divisor) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  Type element = part.getElementType();
+  auto join = [&](auto write) {
+    llvm::interleaveComma(llvm::seq<int64_t>(0, ranks), os, write);
+  };
+  os << "func.func private @" << name << "(";
+  join([&](int64_t i) { os << "%part" << i << ": " << part; });
+  os << ", %out: " << part << ") -> " << part << " {\n"
+     << "%empty = tensor.empty() : " << part << "\n"
+     << "%divisor = arith.constant " << divisor << ".0 : f32\n"
+     << "%mean = linalg.generic {indexing_maps = [";
+  for (int64_t i = 0; i <= ranks; ++i)
+    os << (i ? ", " : "") << "affine_map<(i) -> (i)>";
+  os << "], iterator_types = [\"parallel\"]} ins(";
+  join([&](int64_t i) { os << "%part" << i; });
+  os << " : ";
+  join([&](int64_t) { os << part; });
+  os << ") outs(%empty : " << part << ") {\n^bb0(";
+  StringRef in = element.isF32() ? "%term" : "%in";
+  join([&](int64_t i) { os << in << i << ": " << element; });
+  os << ", %before: " << element << "):\n";
+  if (!element.isF32())
+    for (int64_t i = 0; i < ranks; ++i)
+      os << "%term" << i << " = arith.extf %in" << i << " : " << element
+         << " to f32\n";
+  std::string sum = addUp(os, 0, ranks);
+  os << "%exact = arith.divf " << sum << ", %divisor : f32\n";
+  if (!element.isF32())
+    os << "%rounded = arith.truncf %exact : f32 to " << element << "\n";
+  os << "linalg.yield " << (element.isF32() ? "%exact" : "%rounded") << " : "
+     << element << "\n} -> " << part << "\n"
+     << "%placed = bufferization.materialize_in_destination %mean in %out : ("
+     << part << ", " << part << ") -> " << part << "\n"
+     << "return %placed : " << part << "\n}\n";
+  return text;
+}
+
+/// Replaces all; returns how many there were.
+static int64_t exchangeAll(ModuleOp module) {
+  SmallVector<ReduceScatterOp> scatters;
+  module.walk([&](ReduceScatterOp op) { scatters.push_back(op); });
+  for (auto [i, op] : llvm::enumerate(scatters)) {
+    auto mesh = module.lookupSymbol<MeshOp>(op.getMesh());
+    int64_t ranks = mesh.getGroupSize(op.getAxes());
+    RankedTensorType part = op.getResult().getType();
+    std::string name = "sum_of_parts_" + std::to_string(i);
+    auto kernel = parseSourceString<ModuleOp>(
+        getSumKernel(name, ranks, part, op.getDivisor()), module.getContext());
+    OpBuilder builder(op);
+    Value parts =
+        AllToAllOp::create(builder, op.getLoc(), op.getInput(), op.getMesh(),
+                           op.getAxes(), op.getDivisor());
+    SmallVector<Value> views;
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      views.push_back(ViewOp::create(builder, op.getLoc(), part, parts,
+                                     rank * part.getNumElements()));
+    auto launch = LaunchOp::create(builder, op.getLoc(), TypeRange(part), name,
+                                   views, DenseI64ArrayAttr());
+    op.replaceAllUsesWith(launch->getResult(0));
+    op.erase();
+    for (Operation &made : llvm::make_early_inc_range(*kernel->getBody())) {
+      made.remove();
+      module.push_back(&made);
+    }
+  }
+  return scatters.size();
 }
 
 static llvm::Error plan(Frontend &frontend, StringRef toolDir) {
@@ -144,13 +232,13 @@ static llvm::Error run(const StepOptions &options, StringRef toolDir) {
   if (llvm::Error error = frontend.makeKernels(module, options))
     return error;
   ProgramOp program = getTrainProgram(module);
-  int64_t count = mark(program);
+  int64_t count = exchange ? exchangeAll(module) : mark(program);
   if (llvm::Error error = plan(frontend, toolDir))
     return error;
   ArenaAttr arena = program.getArenaAttr();
-  llvm::outs() << count << " values, " << arena.getBytes()
-               << " bytes of the device, " << arena.getHost()
-               << " of the host\n";
+  llvm::outs() << count << (exchange ? " exchanges, " : " values, ")
+               << arena.getBytes() << " bytes of the device, "
+               << arena.getHost() << " of the host\n";
   auto cpu = TargetCpu::parse("native");
   if (!cpu)
     return cpu.takeError();

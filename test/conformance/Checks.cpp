@@ -127,6 +127,26 @@ Status checkAllReduce(HostChannel &group, Dtype dtype, int64_t count,
   return result;
 }
 
+Status checkAllToAll(HostChannel &group, int64_t bytes, uint64_t seed) {
+  int64_t whole = bytes * group.size();
+  std::vector<Bytes> sources = sourcesOf(group, FSDP_RT_U8, whole, seed);
+  Guarded src(whole), dst(whole);
+  src.fill(sources[group.rank()], 0);
+  if (Status s = group.allToAll(src.data(), dst.data(), bytes))
+    return s;
+  std::string what = describe("all_to_all", group, FSDP_RT_U8, bytes, false);
+  // The source is what it was, until whoever is late must not see it.
+  if (Status s = src.compare(what, 0, sources[group.rank()]))
+    return s;
+  std::memset(src.data(), 0, size_t(whole));
+  for (int rank = 0; rank < group.size(); ++rank) {
+    auto part = sources[rank].begin() + group.rank() * bytes;
+    if (Status s = dst.compare(what, rank * bytes, Bytes(part, part + bytes)))
+      return s;
+  }
+  return Status::ok();
+}
+
 Status checkBroadcast(HostChannel &group, int64_t bytes, int root, bool inPlace,
                       uint64_t seed) {
   Bytes content = randomElements(FSDP_RT_U8, bytes, seed);
@@ -144,7 +164,7 @@ Status checkBroadcast(HostChannel &group, int64_t bytes, int root, bool inPlace,
 
 Status checkRandom(HostChannel &group, Random &random) {
   const std::vector<fsdp_rt_dtype> &types = numberTypes();
-  int64_t kind = random.below(5);
+  int64_t kind = random.below(6);
   bool isLarge = random.below(8) == 0;
   int64_t count = random.below(isLarge ? 20000 : 300);
   int64_t divisor = 1 + random.below(5);
@@ -164,6 +184,8 @@ Status checkRandom(HostChannel &group, Random &random) {
     return checkAllReduce(group, dtype, count, divisor, inPlace, seed);
   case 3:
     return checkBroadcast(group, count, root, inPlace, seed);
+  case 4:
+    return checkAllToAll(group, count, seed);
   default:
     return group.barrier();
   }

@@ -29,6 +29,8 @@ rt::Status checkReduceScatter(rt::hal::HostChannel &group, rt::Dtype dtype,
 rt::Status checkAllReduce(rt::hal::HostChannel &group, rt::Dtype dtype,
                           int64_t count, int64_t divisor, bool inPlace,
                           uint64_t seed);
+rt::Status checkAllToAll(rt::hal::HostChannel &group, int64_t bytes,
+                         uint64_t seed);
 rt::Status checkBroadcast(rt::hal::HostChannel &group, int64_t bytes, int root,
                           bool inPlace, uint64_t seed);
 

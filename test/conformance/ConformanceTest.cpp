@@ -72,6 +72,36 @@ TEST_P(Conformance, AllGather) {
   });
 }
 
+TEST_P(Conformance, AllToAll) {
+  runOnAll([](World &, HostChannel &group) {
+    for (int64_t bytes : sizes)
+      if (Status s = checkAllToAll(group, bytes, uint64_t(bytes)))
+        return s;
+    return Status::ok();
+  });
+}
+
+/// What a device does that adds up in a type and an order of its own.
+TEST_P(Conformance, AllToAllAndASumAreAReduceScatter) {
+  runOnAll([](World &, HostChannel &group) -> Status {
+    constexpr int64_t count = 1001;
+    int64_t size = group.size();
+    std::vector<int32_t> src(size_t(count * size)), parts(src.size());
+    std::vector<int32_t> sum(count), expected(count);
+    for (size_t i = 0; i < src.size(); ++i)
+      src[i] = int32_t(i) * (group.rank() + 1);
+    if (Status s = group.run(
+            {FSDP_RT_ALL_TO_ALL, src.data(), parts.data(), count, FSDP_RT_I32}))
+      return s;
+    for (int64_t i = 0; i < count * size; ++i)
+      sum[size_t(i % count)] += parts[size_t(i)];
+    if (Status s = group.reduceScatter(src.data(), expected.data(), count,
+                                       FSDP_RT_I32, 1))
+      return s;
+    return sum == expected ? Status::ok() : Status::failed("another sum");
+  });
+}
+
 TEST_P(Conformance, ReduceScatterOfEveryType) {
   runOnAll([](World &, HostChannel &group) {
     for (fsdp_rt_dtype dtype : numberTypes())
@@ -189,6 +219,8 @@ TEST_P(Conformance, RowsAndColumnsOfMeshes) {
         if (Status s = checkReduceScatter(**row, FSDP_RT_BF16, count, 3, false,
                                           rowSeed))
           return s;
+        if (Status s = checkAllToAll(**column, count, columnSeed))
+          return s;
         if (Status s = checkBroadcast(**column, count, 0, true, columnSeed))
           return s;
       }
@@ -257,6 +289,8 @@ TEST_P(Conformance, MessagesBeyondAllLimits) {
   runOnAll([](World &, HostChannel &group) -> Status {
     int64_t bytes = largeBytes();
     if (Status s = checkAllGather(group, bytes, false, 1))
+      return s;
+    if (Status s = checkAllToAll(group, bytes, 3))
       return s;
     return checkBroadcast(group, bytes, group.size() - 1, true, 2);
   });
@@ -440,6 +474,9 @@ TEST_P(Conformance, RefusesWhatHasNoMeaning) {
     EXPECT_FALSE((*group)->allReduce(&value, &value, 1, FSDP_RT_F32, 0).isOk());
     EXPECT_FALSE(
         (*group)->reduceScatter(&value, &value, 1, FSDP_RT_I8, 200).isOk());
+    EXPECT_FALSE((*group)
+                     ->run({FSDP_RT_OFFLOAD, &value, &value, 1, FSDP_RT_F32})
+                     .isOk());
     EXPECT_FALSE((*group)->broadcast(&value, &value, 4, size).isOk());
     EXPECT_FALSE((*group)->broadcast(&value, &value, 4, -1).isOk());
     // And goes on as if nothing had been asked.

@@ -208,7 +208,8 @@ void apply(int32_t kind, const fsdp_rt_collective_desc &part,
   auto dtype = static_cast<fsdp_rt_dtype>(part.dtype);
   int64_t bytes = part.count * sizeOf(dtype), n = int64_t(ranks.size());
   std::vector<Bytes> sources;
-  int64_t srcBytes = kind == FSDP_RT_REDUCE_SCATTER ? bytes * n : bytes;
+  bool isWhole = kind == FSDP_RT_REDUCE_SCATTER || kind == FSDP_RT_ALL_TO_ALL;
+  int64_t srcBytes = isWhole ? bytes * n : bytes;
   for (int rank : ranks) {
     auto begin = arenas[size_t(rank)].begin() + part.src;
     sources.emplace_back(begin, begin + srcBytes);
@@ -221,6 +222,9 @@ void apply(int32_t kind, const fsdp_rt_collective_desc &part,
     if (kind == FSDP_RT_ALL_GATHER)
       for (const Bytes &source : sources)
         dst = std::copy(source.begin(), source.end(), dst);
+    if (kind == FSDP_RT_ALL_TO_ALL)
+      for (const Bytes &source : sources)
+        dst = std::copy_n(source.begin() + i * bytes, bytes, dst);
     if (kind == FSDP_RT_REDUCE_SCATTER) {
       Bytes own =
           expectedSum(sources, i * part.count, part.count, dtype, part.divisor);
@@ -343,41 +347,55 @@ TEST_P(Queues, MessagesBeyondAllLimits) {
   Status status = runOn(GetParam(), [](World &world) -> Status {
     int64_t bytes = largeBytes() / 4 * 4, size = world.size();
     TestRankOptions options;
-    options.arenaBytes = 2 * bytes * (size + 1);
+    options.arenaBytes = 2 * bytes * (2 * size + 1);
     options.groups = {allRanks(world)};
-    options.events = 2;
-    options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_ALL_REDUCE};
+    options.events = 3;
+    options.queues = {FSDP_RT_QUEUE_ALL_GATHER, FSDP_RT_QUEUE_REDUCE,
+                      FSDP_RT_QUEUE_ALL_REDUCE};
     options.queueThreads = rt::QueueThreads::On;
     auto made = TestRank::create(world, options);
     if (!made.isOk())
       return made.status();
     TestRank &context = **made;
-    // Two of them at once, on queues of their own.
+    // Three of them at once, on queues of their own.
     fsdp_rt_collective_desc gather = {"gather", 0, bytes,     bytes,
                                       1,        0, FSDP_RT_U8};
     int64_t at = bytes * (size + 1);
     fsdp_rt_collective_desc sum = {"sum", at, at + bytes, bytes / 4,
                                    1,     0,  FSDP_RT_I32};
-    const fsdp_rt_collective_desc *parts[] = {&gather, &sum};
+    int64_t wholeAt = at + 2 * bytes, receivedAt = wholeAt + bytes * size;
+    fsdp_rt_collective_desc exchange = {
+        "exchange", wholeAt, receivedAt, bytes / 4, 1, 0, FSDP_RT_I32};
+    const fsdp_rt_collective_desc *parts[] = {&gather, &sum, &exchange};
     fsdp_rt_start_desc starts[] = {
         {"gather", &parts[0], 1, nullptr, 0, 0, FSDP_RT_ALL_GATHER,
          FSDP_RT_QUEUE_ALL_GATHER, nullptr},
         {"sum", &parts[1], 1, nullptr, 0, 1, FSDP_RT_ALL_REDUCE,
-         FSDP_RT_QUEUE_ALL_REDUCE, nullptr}};
-    fsdp_rt_wait_desc waits[] = {{"gather", 0}, {"sum", 1}};
+         FSDP_RT_QUEUE_ALL_REDUCE, nullptr},
+        {"exchange", &parts[2], 1, nullptr, 0, 2, FSDP_RT_ALL_TO_ALL,
+         FSDP_RT_QUEUE_REDUCE, nullptr}};
+    fsdp_rt_wait_desc waits[] = {{"gather", 0}, {"sum", 1}, {"exchange", 2}};
     for (int step = 0; step < 3; ++step) {
       Bytes sent(size_t(bytes), char(10 * step + world.rank()));
       std::vector<int32_t> terms(size_t(bytes / 4));
       for (int64_t i = 0; i < bytes / 4; ++i)
         terms[size_t(i)] = int32_t(i) + world.rank() + step;
+      std::vector<int32_t> whole(size_t(bytes / 4 * size));
+      for (size_t i = 0; i < whole.size(); ++i)
+        whole[i] = int32_t(3 * i) + world.rank() * 7 + step;
       if (Status s = context.memory().upload(0, sent.data(), bytes))
         return s;
       if (Status s = context.memory().upload(at, terms.data(), bytes))
         return s;
+      if (Status s =
+              context.memory().upload(wholeAt, whole.data(), bytes * size))
+        return s;
       if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
             return fsdp_rt_start(ctx, &starts[0]) ||
+                   fsdp_rt_start(ctx, &starts[2]) ||
                    fsdp_rt_start(ctx, &starts[1]) ||
-                   fsdp_rt_wait(ctx, &waits[1]) || fsdp_rt_wait(ctx, &waits[0]);
+                   fsdp_rt_wait(ctx, &waits[1]) ||
+                   fsdp_rt_wait(ctx, &waits[0]) || fsdp_rt_wait(ctx, &waits[2]);
           }))
         return s;
       Bytes gathered(size_t(bytes * size));
@@ -386,6 +404,9 @@ TEST_P(Queues, MessagesBeyondAllLimits) {
         return s;
       if (Status s = context.memory().download(at + bytes, terms.data(), bytes))
         return s;
+      if (Status s =
+              context.memory().download(receivedAt, whole.data(), bytes * size))
+        return s;
       for (int64_t i = 0; i < bytes * size; ++i)
         if (gathered[size_t(i)] != char(10 * step + i / bytes))
           return Status::failed("all_gather: byte " + std::to_string(i));
@@ -393,6 +414,12 @@ TEST_P(Queues, MessagesBeyondAllLimits) {
         if (terms[size_t(i)] !=
             int32_t(size * (i + step) + size * (size - 1) / 2))
           return Status::failed("all_reduce: element " + std::to_string(i));
+      for (int64_t i = 0; i < bytes / 4 * size; ++i) {
+        int64_t from = i / (bytes / 4), part = i % (bytes / 4);
+        int64_t place = world.rank() * (bytes / 4) + part;
+        if (whole[size_t(i)] != int32_t(3 * place) + from * 7 + step)
+          return Status::failed("all_to_all: element " + std::to_string(i));
+      }
     }
     return Status::ok();
   });

@@ -66,7 +66,7 @@ LIKE = [
     ["i1", "i8", "i32", "i64", "index"],
     ["true", "false"],
     ["for", "backward", "forward"],
-    ["all_gather", "reduce_scatter", "all_reduce"],
+    ["all_gather", "reduce_scatter", "all_reduce", "all_to_all"],
     ["fsdp.param", "fsdp.buffer", "fsdp.input"],
     ["fsdp.loss", "fsdp.grad", "fsdp.buffer_update"],
 ]

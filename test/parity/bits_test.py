@@ -115,6 +115,28 @@ class Bits(StepTest):
                     self.expect_same(want, self.result(program, mesh, "--backend", backend,
                                                        "--queue-threads", threads))
 
+    def test_exchanged(self):
+        # A reduce_scatter, or an all_to_all and a kernel that adds the parts up in the same tree.
+        scheduled = ("--cluster", "h100-sxm")
+        for mesh, options, threads in (("shard=2", (), "auto"),
+                                       ("shard=4", (*scheduled, "--order", "fsdp"), "on"),
+                                       ("shard=2,replicate=2", scheduled, "off"),
+                                       ("shard=2", ("--guard", *scheduled), "on")):
+            want = self.reference(mesh)
+            program = self.place("train")
+            outcome = self.execute([BIN / "fsdp-offload-all", fixture.model, "--optimizer-file",
+                                    fixture.dir / "optimizer.mlir", "--mesh", mesh, "--exchange", *options,
+                                    "-o", program])
+            self.assertEqual(outcome.returncode, 0, outcome.stderr)
+            said = re.match(r"(\d+) exchanges, ", outcome.stdout)
+            self.assertTrue(said and int(said[1]) > 0, outcome.stdout)
+            kinds = {row["kind"] for row in self.described(program)[1]["traffic"]}
+            self.assertTrue("all_to_all" in kinds and "reduce_scatter" not in kinds, kinds)
+            for backend in ("local", "mpi") if HAS_MPI else ("local",):
+                with self.subTest(mesh=mesh, options=options, backend=backend):
+                    self.expect_same(want, self.result(program, mesh, "--backend", backend,
+                                                       "--queue-threads", threads))
+
     def test_budgets(self):
         # From as little memory as there can be to all that the step uses.
         want, mesh = self.reference("shard=2"), "shard=2"

@@ -71,10 +71,10 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionEightStays) {
+TEST(Abi, LayoutOfVersionNineStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 8);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 9);
   EXPECT_EQ(sizeof(fsdp_rt_artifact), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest_digest), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
@@ -112,8 +112,9 @@ TEST(Abi, NumbersThatProgramsHold) {
   EXPECT_EQ(FSDP_RT_ALL_GATHER, 0);
   EXPECT_EQ(FSDP_RT_REDUCE_SCATTER, 1);
   EXPECT_EQ(FSDP_RT_ALL_REDUCE, 2);
-  EXPECT_EQ(FSDP_RT_OFFLOAD, 3);
-  EXPECT_EQ(FSDP_RT_RELOAD, 4);
+  EXPECT_EQ(FSDP_RT_ALL_TO_ALL, 3);
+  EXPECT_EQ(FSDP_RT_OFFLOAD, 4);
+  EXPECT_EQ(FSDP_RT_RELOAD, 5);
   EXPECT_EQ(FSDP_RT_QUEUE_COMPUTE, 0);
   EXPECT_EQ(FSDP_RT_QUEUE_D2H, 4);
   EXPECT_EQ(FSDP_RT_QUEUE_H2D, 5);

@@ -364,6 +364,55 @@ TEST(Executor, AcceptsCollectivesInPlace) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
+TEST(Executor, ExchangesPartsApart) {
+  Status status = onContexts(2, 1, [&](TestRank &context) {
+    int rank = context.world().rank();
+    fsdp_rt_collective_desc desc = collectiveDesc();
+    for (int64_t i = 0; i < 2 * count; ++i)
+      floats(context, srcAt)[i] = float(1000 * rank + i);
+    Status s = runStep(context, [&](fsdp_rt_context *ctx) -> int32_t {
+      return inOrder(ctx, FSDP_RT_ALL_TO_ALL, &desc);
+    });
+    // Part `rank` of rank 0, then that of rank 1.
+    for (int64_t i = 0; i < 2 * count; ++i)
+      EXPECT_EQ(floats(context, dstAt)[i],
+                float(1000 * (i / count) + rank * count + i % count));
+    const Counters &c = context.counters();
+    EXPECT_EQ(c.groups[0][FSDP_RT_ALL_TO_ALL].calls, 1);
+    EXPECT_EQ(c.groups[0][FSDP_RT_ALL_TO_ALL].bytes, count * 4);
+    return s;
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+  // Even where a part stays where it is, the others do not.
+  for (int64_t apart : {int64_t(0), count * 4, -count * 4})
+    expectRefused("expected operands apart, got src",
+                  [&](fsdp_rt_context *ctx) {
+                    fsdp_rt_collective_desc desc = collectiveDesc();
+                    desc.src = dstAt + apart;
+                    desc.count = 2 * count;
+                    return inOrder(ctx, FSDP_RT_ALL_TO_ALL, &desc);
+                  });
+}
+
+TEST(Transfers, EveryCollectiveHasItsRows) {
+  for (int32_t kind = 0; kind < numTransferKinds; ++kind) {
+    ASSERT_NE(kernelName(kind), nullptr) << transferName(kind);
+    EXPECT_EQ(collectiveBytes(kind, 1, 100, 4), 0) << transferName(kind);
+    EXPECT_EQ(collectiveBytes(kind, 4, 100, 4) > 0, isCollective(kind))
+        << transferName(kind);
+  }
+  EXPECT_EQ(kernelName(numTransferKinds), nullptr);
+  EXPECT_STREQ(kernelName(FSDP_RT_ALL_TO_ALL), "ncclDevKernel_SendRecv");
+  EXPECT_EQ(collectiveBytes(FSDP_RT_ALL_TO_ALL, 4, 100, 2), 3 * 100 * 2);
+  CollectiveShape shape = shapeOf(FSDP_RT_ALL_TO_ALL);
+  EXPECT_EQ(shape.srcParts(4), 4);
+  EXPECT_EQ(shape.dstParts(4), 4);
+  EXPECT_FALSE(shape.isSum);
+  EXPECT_EQ(shapeOf(FSDP_RT_ALL_GATHER).srcParts(4), 1);
+  EXPECT_EQ(shapeOf(FSDP_RT_REDUCE_SCATTER).dstParts(4), 1);
+  EXPECT_TRUE(shapeOf(FSDP_RT_ALL_REDUCE).isSum);
+}
+
 TEST(Executor, RefusesCopiesAndChecksOutsideOfItsMemory) {
   auto copy = [](const char *part, int64_t src, int64_t dst, int64_t bytes) {
     fsdp_rt_copy_desc desc = {"move", src, dst, bytes};

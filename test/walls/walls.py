@@ -132,7 +132,7 @@ ROOMS = [
     Room("passes/Kernels",
          [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, TILES, BESIDE],
          CODE + "|" + COST,
-         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
+         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
     # The schedule orders and places.
     Room("passes/Schedule",
          [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, PASSES, BESIDE],

@@ -111,6 +111,71 @@ constexpr bool runsOn(TransferKind kind, Queue queue) {
   return queue == getQueue(kind);
 }
 
+/// Whether @queue brings what compute reads, ahead of it; the others take what
+/// compute made.
+constexpr bool isFetch(Queue queue) {
+  return queue == Queue::AllGather || queue == Queue::H2D;
+}
+
+/// How large a collective's operands are: one part, or a part for each rank.
+enum class OperandSize : uint8_t { Part, Whole };
+/// What happens to the elements that ranks receive.
+enum class ElementWork : uint8_t { Copies, Sums };
+
+/// A collective's row of FSDP_RT_OPERANDS.
+struct CollectiveShape {
+  OperandSize source, result;
+  ElementWork work;
+};
+
+namespace abi_detail {
+constexpr OperandSize PARTSize = OperandSize::Part,
+                      WHOLESize = OperandSize::Whole;
+constexpr ElementWork COPIESWork = ElementWork::Copies,
+                      SUMSWork = ElementWork::Sums;
+} // namespace abi_detail
+
+/// Of a kind for which isCollective() holds; a copy's sides are equal parts.
+constexpr CollectiveShape getShape(TransferKind kind) {
+#define FSDP_RT_OPERANDS(NAME, SRC, DST, WORK, received)                       \
+  if (kind == abi_detail::NAME##Kind)                                          \
+    return {abi_detail::SRC##Size, abi_detail::DST##Size,                      \
+            abi_detail::WORK##Work};
+#include "fsdp-rt/transfers.def"
+  return {OperandSize::Part, OperandSize::Part, ElementWork::Copies};
+}
+
+/// Elements that one of @ranks receives in a collective of @count a rank:
+/// docs/traffic.md. Of a kind for which isCollective() holds.
+constexpr int64_t getReceived(TransferKind kind, int64_t ranks, int64_t count) {
+#define FSDP_RT_OPERANDS(NAME, SRC, DST, WORK, received)                       \
+  if (kind == abi_detail::NAME##Kind)                                          \
+    return received;
+#include "fsdp-rt/transfers.def"
+  return 0;
+}
+
+/// Every collective has one row.
+constexpr unsigned kNumShapes = 0
+#define FSDP_RT_OPERANDS(NAME, SRC, DST, WORK, received) +1
+#include "fsdp-rt/transfers.def"
+    ;
+static_assert(kNumShapes == kNumCollectives);
+
+/// What PyTorch's profiler calls it.
+constexpr llvm::StringLiteral getKernelName(TransferKind kind) {
+#define FSDP_RT_KERNEL_NAME(NAME, name)                                        \
+  if (kind == abi_detail::NAME##Kind)                                          \
+    return name;
+#include "fsdp-rt/transfers.def"
+  return "";
+}
+constexpr unsigned kNumKernelNames = 0
+#define FSDP_RT_KERNEL_NAME(NAME, name) +1
+#include "fsdp-rt/transfers.def"
+    ;
+static_assert(kNumKernelNames == kNumTransferKinds);
+
 } // namespace mlir::fsdp
 
 #endif // FSDP_ABI_TRANSFERS_H

@@ -124,8 +124,8 @@ struct GroupPlacement {
 /// Collectives of one kind and group issued together, or one copy.
 struct TransferKey {
   TransferKind kind = TransferKind::AllGather;
-  /// Per collective the bytes of the whole buffer: of what all_gather
-  /// produces, reduce_scatter consumes, all_reduce sums; of a copy its bytes.
+  /// Per collective the bytes of the whole buffer, its larger operand; of a
+  /// copy its bytes.
   llvm::SmallVector<int64_t, 4> atomBytes;
   GroupPlacement group;
 
@@ -162,11 +162,6 @@ struct TransferRoute {
 //===----------------------------------------------------------------------===//
 // The model
 //===----------------------------------------------------------------------===//
-
-/// Brings what compute reads, ahead of it; the others take what it made.
-constexpr bool isFetch(Queue queue) {
-  return queue == Queue::AllGather || queue == Queue::H2D;
-}
 
 /// Bit i: queue i is active.
 using QueueMask = uint8_t;

@@ -19,9 +19,10 @@
 
 namespace mlir::fsdp {
 
-enum class NcclAlgorithm : uint8_t { Tree, Ring, NVLS, NVLSTree };
-constexpr std::array<llvm::StringLiteral, 4> kNcclAlgorithmNames = {
-    "tree", "ring", "nvls", "nvls_tree"};
+/// P2P: sends and receives between all pairs of ranks, in one kernel.
+enum class NcclAlgorithm : uint8_t { Tree, Ring, NVLS, NVLSTree, P2P };
+constexpr std::array<llvm::StringLiteral, 5> kNcclAlgorithmNames = {
+    "tree", "ring", "nvls", "nvls_tree", "p2p"};
 enum class NcclProtocol : uint8_t { LL, LL128, Simple };
 constexpr std::array<llvm::StringLiteral, 3> kNcclProtocolNames = {
     "ll", "ll128", "simple"};

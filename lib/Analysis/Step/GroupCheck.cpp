@@ -83,6 +83,7 @@ private:
   LogicalResult gather(CollectiveOpInterface op, Distribution &form);
   LogicalResult reduce(CollectiveOpInterface op, bool isScattered,
                        Distribution &form);
+  LogicalResult exchange(CollectiveOpInterface op, Distribution &form);
   void visitLaunch(LaunchOp op);
   Known getKnown(Value value) { return known.lookup(getWholeValue(value)); }
   Known joinOperands(Operation &op);
@@ -273,6 +274,18 @@ LogicalResult GroupChecker::reduce(CollectiveOpInterface op, bool isScattered,
   return success();
 }
 
+/// The parts that ranks send are the terms of a reduce-scatter's sum, which
+/// somebody else adds up. A sum over a dimension of them may be that one or one
+/// of a part's elements: nobody knows whether its result is a shard or a
+/// partial sum over shards.
+LogicalResult GroupChecker::exchange(CollectiveOpInterface op,
+                                     Distribution &form) {
+  if (failed(reduce(op, /*isScattered=*/true, form)))
+    return failure();
+  form.partial |= getAxes(op.getAxesAttr());
+  return success();
+}
+
 LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
   Known source = getKnown(op.getInput());
   auto distribute = [&]() -> LogicalResult {
@@ -283,6 +296,8 @@ LogicalResult GroupChecker::visitCollective(CollectiveOpInterface op) {
       return reduce(op, /*isScattered=*/true, source.form);
     case TransferKind::AllReduce:
       return reduce(op, /*isScattered=*/false, source.form);
+    case TransferKind::AllToAll:
+      return exchange(op, source.form);
     case TransferKind::Offload:
     case TransferKind::Reload:
       break;
@@ -456,8 +471,9 @@ InFlightDiagnostic GroupChecker::report(const StepFault &fault) {
 InFlightDiagnostic GroupChecker::reportDivisor(Value value, const Twine &what) {
   Value last = value;
   walkBack(value, [&](Value next) {
-    if (isa_and_nonnull<ReduceScatterOp, AllReduceOp>(next.getDefiningOp()) &&
-        !known.lookup(next).form.sum.isMean() && last == value)
+    Operation *maker = next.getDefiningOp();
+    if (maker && isReduction(maker) && !known.lookup(next).form.sum.isMean() &&
+        last == value)
       last = next;
     return last == value;
   });
@@ -544,7 +560,7 @@ LogicalResult GroupChecker::checkAccumulated(Operation *maker, Value whole,
            << (readsBatch ? "gradients alone" : "no gradients of a batch");
   Distribution wanted = getAccumulated(state);
   if (form.batch == wanted.batch && form.shard == wanted.shard &&
-      !form.partial && form.sum == wanted.sum)
+      !form.getPartial() && form.sum == wanted.sum)
     return success();
   InFlightDiagnostic diag =
       maker->emitOpError("expected gradients of ")

@@ -252,6 +252,16 @@ void Extraction::addMembers() {
             member.getFqn().getValue().str());
 }
 
+/// Whether @op is a kernel of what a reduction brought without adding it up.
+static bool addsTerms(Operation *op) {
+  return isa<LaunchOp>(op) && llvm::any_of(op->getOperands(), [](Value value) {
+           Operation *def = getWholeValue(value).getDefiningOp();
+           return def && isReduction(def) &&
+                  getShape(cast<TransferOpInterface>(def).getKind()).work ==
+                      ElementWork::Copies;
+         });
+}
+
 /// A gather belongs to the shard that it gathers, a reduction to the shard that
 /// is updated with it, a kernel to what it reads of a gathered unit, a copy to
 /// what made the value.
@@ -298,12 +308,12 @@ void Extraction::nameUnits() {
   }
   // Backwards, so that a chain of reductions hands its unit up.
   for (Operation *reader : llvm::reverse(ops)) {
-    if (!isa<LaunchOp, ReduceScatterOp, AllReduceOp>(reader) ||
+    if ((!isa<LaunchOp>(reader) && !isReduction(reader)) ||
         !unitOf.contains(reader))
       continue;
     for (Value operand : reader->getOperands())
       if (Operation *def = getWholeValue(operand).getDefiningOp();
-          isa_and_nonnull<ReduceScatterOp, AllReduceOp, PackOp>(def))
+          def && (isa<PackOp>(def) || isReduction(def) || addsTerms(def)))
         unitOf.try_emplace(def, unitOf.lookup(reader));
   }
   for (Operation *op : ops)
@@ -456,8 +466,9 @@ LogicalResult Extraction::describe(ArrayRef<TransferOpInterface> parts,
         << getTensor(part.getSource().getType()).getElementType();
     auto collective = dyn_cast<CollectiveOpInterface>(*part);
     transfer.divisors.push_back(collective ? collective.getDivisor() : 1);
-    Value whole = isa<ReduceScatterOp>(*part) ? part.getSource()
-                                              : Value(part.getBrought());
+    Value whole = getShape(part.getKind()).source == OperandSize::Whole
+                      ? part.getSource()
+                      : Value(part.getBrought());
     transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
     transfer.atomUnits.push_back(unitOf.contains(part) ? unitOf.lookup(part)
                                                        : -1);

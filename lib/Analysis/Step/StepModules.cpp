@@ -66,7 +66,7 @@ static void nameLaunches(ProgramOp step,
   };
   step.walk([&](Operation *op) {
     FlatParamOp flat =
-        isa<PackOp, ReduceScatterOp, AllReduceOp>(op) ? getUnit(op) : nullptr;
+        isa<PackOp>(op) || isReduction(op) ? getUnit(op) : nullptr;
     if (!flat)
       return;
     if (auto pack = dyn_cast<PackOp>(op))

@@ -30,19 +30,7 @@ static std::string getKernelName(const StepProgram &program, Id op) {
   const StepOp &it = program.ops[op];
   if (it.kind != StepOpKind::Start)
     return it.name;
-  switch (program.transfers[it.transfer].kind) {
-  case TransferKind::AllGather:
-    return "ncclDevKernel_AllGather";
-  case TransferKind::ReduceScatter:
-    return "ncclDevKernel_ReduceScatter_Sum";
-  case TransferKind::AllReduce:
-    return "ncclDevKernel_AllReduce_Sum";
-  case TransferKind::Offload:
-    return "Memcpy DtoH";
-  case TransferKind::Reload:
-    return "Memcpy HtoD";
-  }
-  llvm_unreachable("not a kind");
+  return getKernelName(program.transfers[it.transfer].kind).str();
 }
 
 static void writeName(llvm::json::OStream &json, llvm::StringRef what,

@@ -4,13 +4,14 @@ fsdp.mesh @mesh [#fsdp.axis<"replicate" = 1>, #fsdp.axis<"shard" = 4>]
 
 // CHECK-LABEL: @one_rank_is_the_identity
 // CHECK-SAME:    (%[[A:.*]]: tensor<8xf32>)
-// CHECK-NEXT:    return %[[A]], %[[A]], %[[A]]
+// CHECK-NEXT:    return %[[A]], %[[A]], %[[A]], %[[A]]
 func.func @one_rank_is_the_identity(%a: tensor<8xf32>)
-    -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
   %0 = fsdp.all_gather %a on @mesh["replicate"] for forward : tensor<8xf32> -> tensor<8xf32>
   %1 = fsdp.reduce_scatter %a on @mesh["replicate"] : tensor<8xf32> -> tensor<8xf32>
   %2 = fsdp.all_reduce %a on @mesh["replicate"] : tensor<8xf32>
-  return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  %3 = fsdp.all_to_all %a on @mesh["replicate"] : tensor<8xf32>
+  return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
 // CHECK-LABEL: @no_axes_are_the_identity
@@ -25,12 +26,14 @@ func.func @no_axes_are_the_identity(%a: tensor<8xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:    fsdp.all_gather %{{.*}} on @mesh["shard"] for backward : tensor<8xf32> -> tensor<32xf32>
 // CHECK-NEXT:    fsdp.reduce_scatter %{{.*}} on @mesh["shard"] divisor 4 : tensor<8xf32> -> tensor<2xf32>
 // CHECK-NEXT:    fsdp.all_reduce %{{.*}} on @mesh["shard"] divisor 4 : tensor<8xf32>
+// CHECK-NEXT:    fsdp.all_to_all %{{.*}} on @mesh["shard"] divisor 4 : tensor<8xf32>
 func.func @axes_of_one_rank_go(%a: tensor<8xf32>)
-    -> (tensor<32xf32>, tensor<2xf32>, tensor<8xf32>) {
+    -> (tensor<32xf32>, tensor<2xf32>, tensor<8xf32>, tensor<8xf32>) {
   %0 = fsdp.all_gather %a on @mesh["replicate", "shard"] for backward : tensor<8xf32> -> tensor<32xf32>
   %1 = fsdp.reduce_scatter %a on @mesh["replicate", "shard"] divisor 4 : tensor<8xf32> -> tensor<2xf32>
   %2 = fsdp.all_reduce %a on @mesh["replicate", "shard"] divisor 4 : tensor<8xf32>
-  return %0, %1, %2 : tensor<32xf32>, tensor<2xf32>, tensor<8xf32>
+  %3 = fsdp.all_to_all %a on @mesh["replicate", "shard"] divisor 4 : tensor<8xf32>
+  return %0, %1, %2, %3 : tensor<32xf32>, tensor<2xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
 // CHECK-LABEL: @a_division_stays

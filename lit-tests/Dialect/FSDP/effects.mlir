@@ -59,6 +59,7 @@ func.func @unused_values_go(%shard: !fsdp.sharded<@h0, f32>, %whole: !fsdp.unsha
   %5 = fsdp.all_gather %a on @mesh["shard"] : tensor<4xf32> -> tensor<8xf32>
   %6 = fsdp.reduce_scatter %a on @mesh["shard"] : tensor<4xf32> -> tensor<2xf32>
   %7 = fsdp.all_reduce %a on @mesh["shard"] : tensor<4xf32>
+  %8 = fsdp.all_to_all %a on @mesh["shard"] : tensor<4xf32>
   %9 = fsdp.view %a[0] : tensor<4xf32> -> tensor<2xf32>
   %10 = fsdp.pack %a at 0 : tensor<4xf32> -> tensor<8xf32>
   %12 = fsdp.offload %a : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>

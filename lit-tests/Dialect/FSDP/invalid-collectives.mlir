@@ -177,3 +177,64 @@ func.func @reduce_of_booleans(%a: tensor<i1>) {
   %w = fsdp.all_reduce %a on @mesh["shard"] : tensor<i1>
   return
 }
+
+// -----
+
+// all_to_all_c1
+func.func @exchange_on_unknown_mesh(%a: tensor<8xf32>) {
+  // expected-error @below {{expected a mesh named @mesh in the module, got none}}
+  %w = fsdp.all_to_all %a on @mesh["shard"] : tensor<8xf32>
+  return
+}
+
+// -----
+
+// expected-note @below {{the mesh is here}}
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// all_to_all_c2
+func.func @exchange_over_unknown_axis(%a: tensor<8xf32>) {
+  // expected-error @below {{expected axes of mesh "mesh" in its order, each once, got ["replicate"]}}
+  %w = fsdp.all_to_all %a on @mesh["replicate"] : tensor<8xf32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// all_to_all_c3
+func.func @exchange_into_another_shape(%a: tensor<8xf32>) {
+  // expected-error @below {{requires the same type for all operands and results}}
+  %w = "fsdp.all_to_all"(%a) <{mesh = @mesh, axes = ["shard"]}> : (tensor<8xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// expected-note @below {{the mesh is here: [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]}}
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 4>]
+// all_to_all_c4
+func.func @exchange_of_six_parts_among_four(%a: tensor<6x4xf32>) {
+  // expected-error @below {{expected a first dimension that is a multiple of 4 ranks, got 'tensor<6x4xf32>'}}
+  %w = fsdp.all_to_all %a on @mesh["shard"] : tensor<6x4xf32>
+  return
+}
+
+// -----
+
+// expected-note @below {{the mesh is here}}
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+func.func @exchange_of_a_scalar(%a: tensor<f32>) {
+  // expected-error @below {{expected a first dimension that is a multiple of 2 ranks, got 'tensor<f32>'}}
+  %w = fsdp.all_to_all %a on @mesh["shard"] : tensor<f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// all_to_all_c5
+func.func @exchange_divided_by_zero(%a: tensor<8xf32>) {
+  // expected-error @below {{attribute 'divisor' failed to satisfy constraint}}
+  %w = fsdp.all_to_all %a on @mesh["shard"] divisor 0 : tensor<8xf32>
+  return
+}

@@ -66,6 +66,10 @@ func.func @collectives(%shard: tensor<288xf32>, %gw: tensor<32x32xf32>, %gb: ten
   %s = fsdp.reduce_scatter %g on @mesh["shard"] : tensor<1152xf32> -> tensor<288xf32>
   // CHECK: %[[R:.*]] = fsdp.all_reduce %[[S]] on @mesh["replicate"] divisor 8 : tensor<288xf32>
   %r = fsdp.all_reduce %s on @mesh["replicate"] divisor 8 : tensor<288xf32>
+  // CHECK: %[[X:.*]] = fsdp.all_to_all %[[G]] on @mesh["shard"] divisor 4 : tensor<1152xf32>
+  %x = fsdp.all_to_all %g on @mesh["shard"] divisor 4 : tensor<1152xf32>
+  // CHECK: fsdp.all_to_all %[[X]] on @mesh["replicate", "shard"] : tensor<1152xf32>
+  %y = fsdp.all_to_all %x on @mesh["replicate", "shard"] : tensor<1152xf32>
   // CHECK: fsdp.check %{{.*}}, "index in range" : tensor<i1>
   fsdp.check %ok, "index in range" : tensor<i1>
   // CHECK: fsdp.launch @k0(%{{.*}}, %{{.*}}) tied [0] : (tensor<288xf32>, tensor<32xf32>) -> tensor<288xf32>
@@ -107,4 +111,5 @@ func.func private @k0(%a: tensor<288xf32>, %b: tensor<32xf32>, %out: tensor<288x
 // GENERIC-DAG: "fsdp.flat_param"() <{{{.*}}members = [#fsdp.member<"h.0.weight", tensor<32x32xf32> at 0 tied ["head.weight"] init {kind = "normal"}>, #fsdp.member<"h.0.bias", tensor<32xf32> at 1024>]{{.*}}}> : () -> ()
 // GENERIC-DAG: "fsdp.unshard"({{.*}}) <{phase = #fsdp<phase backward>}> : (!fsdp.sharded<@h0, f32>) -> !fsdp.unsharded<@h0, bf16>
 // GENERIC-DAG: "fsdp.all_reduce"({{.*}}) <{axes = ["replicate"], divisor = 8 : i64, mesh = @mesh}> : (tensor<288xf32>) -> tensor<288xf32>
+// GENERIC-DAG: "fsdp.all_to_all"({{.*}}) <{axes = ["shard"], divisor = 4 : i64, mesh = @mesh}> : (tensor<1152xf32>) -> tensor<1152xf32>
 // GENERIC-DAG: "fsdp.pack"({{.*}}) <{offsets = array<i64: 0, 1024>}> : (tensor<32x32xf32>, tensor<32xf32>) -> tensor<1152xf32>

@@ -23,6 +23,13 @@ fsdp.program @step(%a: tensor<8xf32>, %b: tensor<4xf32>, %g: tensor<32xf32>) -> 
     %0 = fsdp.reduce_scatter %x on @mesh["shard"] divisor 8 : tensor<32xf32> -> tensor<8xf32>
     fsdp.yield %0 : tensor<8xf32>
   } : (tensor<32xf32>) -> !fsdp.token<tensor<8xf32>>
+  // CHECK: %[[P:.*]] = fsdp.start(%{{.*}}) on reduce event 3 {
+  // CHECK: fsdp.all_to_all
+  %p = fsdp.start(%g) on reduce event 3 {
+  ^bb0(%x: tensor<32xf32>):
+    %0 = fsdp.all_to_all %x on @mesh["shard"] : tensor<32xf32>
+    fsdp.yield %0 : tensor<32xf32>
+  } : (tensor<32xf32>) -> !fsdp.token<tensor<32xf32>>
   // A transfer reads what another one brings.
   // CHECK: %[[R:.*]] = fsdp.start() on all_reduce event 2 after(%[[S]] : !fsdp.token<tensor<8xf32>>) {
   // CHECK: ^bb0(%[[X:.*]]: tensor<8xf32>):
@@ -36,6 +43,8 @@ fsdp.program @step(%a: tensor<8xf32>, %b: tensor<4xf32>, %g: tensor<32xf32>) -> 
   %2:2 = fsdp.wait %w : !fsdp.token<tensor<32xf32>, tensor<16xf32>> -> tensor<32xf32>, tensor<16xf32>
   // CHECK: fsdp.wait %[[S]]
   %3 = fsdp.wait %s : !fsdp.token<tensor<8xf32>> -> tensor<8xf32>
+  // CHECK: fsdp.wait %[[P]]
+  %5 = fsdp.wait %p : !fsdp.token<tensor<32xf32>> -> tensor<32xf32>
   // CHECK: fsdp.wait %[[R]]
   %4 = fsdp.wait %r : !fsdp.token<tensor<8xf32>> -> tensor<8xf32>
   fsdp.return %4 : tensor<8xf32>

@@ -106,38 +106,6 @@ Status LocalChannel::barrier() {
   return meet(LocalRequest(), [] {});
 }
 
-Status LocalChannel::allGather(const void *src, void *dst, int64_t bytes) {
-  LocalRequest request;
-  request.kind = FSDP_RT_ALL_GATHER;
-  request.src = src;
-  request.count = bytes;
-  return meet(request, [&] {
-    // Ranks begin at different shards, so that they do not queue for one.
-    for (int i = 0; i < size(); ++i) {
-      int peer = (index_ + i) % size();
-      copyBytes(pool_, at(dst, peer * bytes), group_->request(peer).src, bytes);
-    }
-  });
-}
-
-Status LocalChannel::reduceScatter(const void *src, void *dst, int64_t count,
-                                   Dtype dtype, int64_t divisor) {
-  if (Status s = checkReduction(dtype, divisor))
-    return s.withContext("reduce_scatter");
-  LocalRequest request;
-  request.kind = FSDP_RT_REDUCE_SCATTER;
-  request.src = src;
-  request.count = count;
-  request.dtype = dtype;
-  request.divisor = divisor;
-  return meet(request, [&] {
-    for (int i = 0; i < size(); ++i)
-      sources_[i] =
-          at(group_->request(i).src, index_ * count * dtypeSize(dtype));
-    treeSum(pool_, sources_.data(), size(), dst, count, dtype, divisor);
-  });
-}
-
 /// Adds up elements [begin, end) of all ranks and hands them to all, in pieces
 /// that are still cached when they are handed out. No other rank writes these
 /// elements anywhere, so that src may be dst on any rank.
@@ -165,21 +133,56 @@ void LocalChannel::sumPart(int64_t begin, int64_t end, Dtype dtype,
   pool_->parallelFor(numPieces, 2, pieces);
 }
 
-Status LocalChannel::allReduce(const void *src, void *dst, int64_t count,
-                               Dtype dtype, int64_t divisor) {
-  if (Status s = checkReduction(dtype, divisor))
-    return s.withContext("all_reduce");
+void LocalChannel::move(const hal::HostCollective &what) {
+  int64_t bytes = what.count * dtypeSize(what.dtype);
+  switch (what.kind) {
+  case FSDP_RT_ALL_GATHER:
+    // Ranks begin at different shards, so that they do not queue for one.
+    for (int i = 0; i < size(); ++i) {
+      int peer = (index_ + i) % size();
+      copyBytes(pool_, at(what.dst, peer * bytes), group_->request(peer).src,
+                bytes);
+    }
+    break;
+  case FSDP_RT_REDUCE_SCATTER:
+    for (int i = 0; i < size(); ++i)
+      sources_[i] = at(group_->request(i).src, index_ * bytes);
+    treeSum(pool_, sources_.data(), size(), what.dst, what.count, what.dtype,
+            what.divisor);
+    break;
+  case FSDP_RT_ALL_REDUCE: {
+    Part part = reducePart(what.count, dtypeSize(what.dtype), size(), index_);
+    sumPart(part.begin, part.end, what.dtype, what.divisor);
+    break;
+  }
+  case FSDP_RT_ALL_TO_ALL:
+    for (int i = 0; i < size(); ++i) {
+      int peer = (index_ + i) % size();
+      copyBytes(pool_, at(what.dst, peer * bytes),
+                at(group_->request(peer).src, index_ * bytes), bytes);
+    }
+    break;
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
+  }
+}
+
+Status LocalChannel::run(const hal::HostCollective &what) {
+  if (!isCollective(what.kind))
+    return Status::internal("expected a kind of collective, got " +
+                            std::to_string(what.kind));
+  if (shapeOf(what.kind).isSum)
+    if (Status s = checkReduction(what.dtype, what.divisor))
+      return s.withContext(transferName(what.kind));
   LocalRequest request;
-  request.kind = FSDP_RT_ALL_REDUCE;
-  request.src = src;
-  request.dst = dst;
-  request.count = count;
-  request.dtype = dtype;
-  request.divisor = divisor;
-  return meet(request, [&] {
-    Part part = reducePart(count, dtypeSize(dtype), size(), index_);
-    sumPart(part.begin, part.end, dtype, divisor);
-  });
+  request.kind = what.kind;
+  request.src = what.src;
+  request.dst = what.dst;
+  request.count = what.count;
+  request.dtype = what.dtype;
+  request.divisor = what.divisor;
+  return meet(request, [&] { move(what); });
 }
 
 Status LocalChannel::broadcast(const void *src, void *dst, int64_t bytes,

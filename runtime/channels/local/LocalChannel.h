@@ -28,11 +28,7 @@ public:
   hal::Numerics numerics() const override { return {}; }
   int64_t waitNanoseconds() const override { return waited_; }
 
-  Status allGather(const void *src, void *dst, int64_t bytes) override;
-  Status reduceScatter(const void *src, void *dst, int64_t count, Dtype dtype,
-                       int64_t divisor) override;
-  Status allReduce(const void *src, void *dst, int64_t count, Dtype dtype,
-                   int64_t divisor) override;
+  Status run(const hal::HostCollective &what) override;
   Status broadcast(const void *src, void *dst, int64_t bytes,
                    int root) override;
   Status barrier() override;
@@ -50,6 +46,8 @@ private:
   /// when the last rank came.
   void crossLink(const LocalRequest &request);
 
+  /// What this rank does once all have come to `what`.
+  void move(const hal::HostCollective &what);
   void sumPart(int64_t begin, int64_t end, Dtype dtype, int64_t divisor);
 
   LocalProgram &program_;

@@ -98,70 +98,92 @@ Status MpiChannel::perform(Stages &...stages) {
   return transfer.status();
 }
 
-Status MpiChannel::allGather(const void *src, void *dst, int64_t bytes) {
-  PacketHeader what = header(FSDP_RT_ALL_GATHER, bytes);
-  auto out = static_cast<char *>(dst);
+Status MpiChannel::run(const hal::HostCollective &what) {
+  if (shapeOf(what.kind).isSum)
+    if (Status s = checkReduction(what.dtype, what.divisor))
+      return s.withContext(transferName(what.kind));
+  PacketHeader packet = header(what.kind, what.count);
+  packet.dtype = what.dtype;
+  packet.divisor = what.divisor;
+  switch (what.kind) {
+  case FSDP_RT_ALL_GATHER:
+    return allGather(what, packet);
+  case FSDP_RT_REDUCE_SCATTER: {
+    MpiExchange exchange(group_, packet, nullptr);
+    MpiReduction reduction(group_, partsOf(what), what.src,
+                           static_cast<char *>(what.dst), what.dtype,
+                           what.divisor);
+    return perform(exchange, reduction);
+  }
+  case FSDP_RT_ALL_REDUCE:
+    return allReduce(what, packet);
+  case FSDP_RT_ALL_TO_ALL: {
+    MpiParts parts = partsOf(what);
+    auto src = static_cast<const char *>(what.src);
+    auto dst = static_cast<char *>(what.dst);
+    Part own = parts.bytesOf(rank());
+    copyBytes(group_.pool, dst + own.begin, src + own.begin, parts.maxBytes());
+    MpiExchange exchange(group_, packet, nullptr);
+    MpiDelivery delivery(group_, parts, src, dst, MpiDelivery::PartOfReceiver);
+    return perform(exchange, delivery);
+  }
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
+  }
+  return Status::internal("expected a kind of collective, got " +
+                          std::to_string(what.kind));
+}
+
+MpiParts MpiChannel::partsOf(const hal::HostCollective &what) const {
+  MpiParts parts;
+  parts.count = what.count;
+  parts.elementBytes = dtypeSize(what.dtype);
+  parts.size = size();
+  return parts;
+}
+
+Status MpiChannel::allGather(const hal::HostCollective &what,
+                             const PacketHeader &header) {
+  MpiParts parts = partsOf(what);
+  int64_t bytes = parts.maxBytes();
+  auto out = static_cast<char *>(what.dst);
   if (bytes <= Packet::maxPayload) {
-    MpiExchange exchange(group_, what, src);
+    MpiExchange exchange(group_, header, what.src);
     if (Status s = perform(exchange))
       return s;
     for (int i = 0; i < size() && bytes > 0; ++i)
       std::memcpy(out + i * bytes, group_.packets[i].payload, bytes);
     return Status::ok();
   }
-  MpiParts parts;
-  parts.count = bytes;
-  parts.size = size();
-  copyBytes(group_.pool, out + parts.bytesOf(rank()).begin, src, bytes);
-  MpiExchange exchange(group_, what, nullptr);
-  MpiGather gather(group_, parts, out);
+  char *own = out + parts.bytesOf(rank()).begin;
+  copyBytes(group_.pool, own, what.src, bytes);
+  MpiExchange exchange(group_, header, nullptr);
+  MpiDelivery gather(group_, parts, out, out, MpiDelivery::OwnPart);
   return perform(exchange, gather);
 }
 
-Status MpiChannel::reduceScatter(const void *src, void *dst, int64_t count,
-                                 Dtype dtype, int64_t divisor) {
-  if (Status s = checkReduction(dtype, divisor))
-    return s.withContext("reduce_scatter");
-  PacketHeader what = header(FSDP_RT_REDUCE_SCATTER, count);
-  what.dtype = dtype;
-  what.divisor = divisor;
-  MpiParts parts;
-  parts.count = count;
-  parts.elementBytes = dtypeSize(dtype);
-  parts.size = size();
-  MpiExchange exchange(group_, what, nullptr);
-  MpiReduction reduction(group_, parts, src, static_cast<char *>(dst), dtype,
-                         divisor);
-  return perform(exchange, reduction);
-}
-
-Status MpiChannel::allReduce(const void *src, void *dst, int64_t count,
-                             Dtype dtype, int64_t divisor) {
-  if (Status s = checkReduction(dtype, divisor))
-    return s.withContext("all_reduce");
-  PacketHeader what = header(FSDP_RT_ALL_REDUCE, count);
-  what.dtype = dtype;
-  what.divisor = divisor;
-  MpiParts parts;
-  parts.count = count;
-  parts.elementBytes = dtypeSize(dtype);
-  parts.size = size();
+Status MpiChannel::allReduce(const hal::HostCollective &what,
+                             const PacketHeader &header) {
+  MpiParts parts = partsOf(what);
   parts.isShared = true;
   // One rank's whole contribution fits the packet: everybody adds up all.
-  if (count * parts.elementBytes <= Packet::maxPayload) {
-    MpiExchange exchange(group_, what, src);
+  if (what.count * parts.elementBytes <= Packet::maxPayload) {
+    MpiExchange exchange(group_, header, what.src);
     if (Status s = perform(exchange))
       return s;
     for (int i = 0; i < size(); ++i)
       group_.sources[i] = group_.packets[i].payload;
-    treeSum(group_.sources.data(), size(), dst, 0, count, dtype, divisor);
+    treeSum(group_.sources.data(), size(), what.dst, 0, what.count, what.dtype,
+            what.divisor);
     return Status::ok();
   }
-  auto out = static_cast<char *>(dst);
-  MpiExchange exchange(group_, what, nullptr);
-  MpiReduction reduction(group_, parts, src, out + parts.bytesOf(rank()).begin,
-                         dtype, divisor);
-  MpiGather gather(group_, parts, out);
+  auto out = static_cast<char *>(what.dst);
+  MpiExchange exchange(group_, header, nullptr);
+  MpiReduction reduction(group_, parts, what.src,
+                         out + parts.bytesOf(rank()).begin, what.dtype,
+                         what.divisor);
+  MpiDelivery gather(group_, parts, out, out, MpiDelivery::OwnPart);
   return perform(exchange, reduction, gather);
 }
 

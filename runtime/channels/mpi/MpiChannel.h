@@ -33,17 +33,16 @@ public:
   hal::Numerics numerics() const override { return {}; }
   int64_t waitNanoseconds() const override { return group_.waited; }
 
-  Status allGather(const void *src, void *dst, int64_t bytes) override;
-  Status reduceScatter(const void *src, void *dst, int64_t count, Dtype dtype,
-                       int64_t divisor) override;
-  Status allReduce(const void *src, void *dst, int64_t count, Dtype dtype,
-                   int64_t divisor) override;
+  Status run(const hal::HostCollective &what) override;
   Status broadcast(const void *src, void *dst, int64_t bytes,
                    int root) override;
   Status barrier() override;
 
 private:
   PacketHeader header(int32_t kind, int64_t count) const;
+  MpiParts partsOf(const hal::HostCollective &what) const;
+  Status allGather(const hal::HostCollective &what, const PacketHeader &header);
+  Status allReduce(const hal::HostCollective &what, const PacketHeader &header);
   template <typename... Stages>
   Status perform(Stages &...stages);
 

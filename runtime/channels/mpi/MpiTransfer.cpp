@@ -251,14 +251,15 @@ MpiStage::Progress MpiReduction::advance(MpiEngine &engine, Status &) {
   return Progress::Moved;
 }
 
-MpiGather::MpiGather(MpiGroup &group, const MpiParts &parts, char *dst)
-    : MpiStage(group), parts_(parts), dst_(dst),
+MpiDelivery::MpiDelivery(MpiGroup &group, const MpiParts &parts,
+                         const char *src, char *dst, Sent sent)
+    : MpiStage(group), parts_(parts), src_(src), dst_(dst), sent_(sent),
       chunks_((parts.maxBytes() + group.chunkBytes - 1) / group.chunkBytes) {}
 
 /// In step i everybody sends to the i-th next rank and receives from the i-th
 /// previous one, chunk after chunk: all ranks walk through the same sequence,
 /// so the one that is furthest behind is never waiting for another.
-MpiStage::Progress MpiGather::advance(MpiEngine &engine, Status &) {
+MpiStage::Progress MpiDelivery::advance(MpiEngine &engine, Status &) {
   int size = group_.size(), index = group_.index;
   int64_t turns = (size - 1) * chunks_;
   if (turn_ >= turns + MpiGroup::window)
@@ -269,14 +270,15 @@ MpiStage::Progress MpiGather::advance(MpiEngine &engine, Status &) {
   if (turn_ < turns) {
     int i = 1 + static_cast<int>(turn_ / chunks_);
     int to = (index + i) % size, from = (index - i + size) % size;
-    Part mine = parts_.bytesOf(index), theirs = parts_.bytesOf(from);
+    Part sent = parts_.bytesOf(sent_ == OwnPart ? index : to);
+    Part theirs = parts_.bytesOf(from);
     int64_t at = turn_ % chunks_ * group_.chunkBytes;
     int64_t in = std::min(group_.chunkBytes, theirs.end - theirs.begin - at);
-    int64_t out = std::min(group_.chunkBytes, mine.end - mine.begin - at);
+    int64_t out = std::min(group_.chunkBytes, sent.end - sent.begin - at);
     if (in > 0)
       engine.receive(set, group_.routes[from], dst_ + theirs.begin + at, in);
     if (out > 0)
-      engine.send(set, group_.routes[to], dst_ + mine.begin + at, out);
+      engine.send(set, group_.routes[to], src_ + sent.begin + at, out);
   }
   ++turn_;
   return Progress::Moved;

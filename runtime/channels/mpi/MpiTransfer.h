@@ -207,15 +207,22 @@ private:
   int64_t posted_ = 0, added_ = 0;
 };
 
-/// Every rank gets all parts into `dst`, which holds its own already.
-class MpiGather final : public MpiStage {
+/// Every rank gets a part from each other one into `dst`, in the order of
+/// ranks; this rank's own is there already.
+class MpiDelivery final : public MpiStage {
 public:
-  MpiGather(MpiGroup &group, const MpiParts &parts, char *dst);
+  /// Which part of `src` a rank is sent: the sender's own, the same for all, or
+  /// the one that belongs to the receiver.
+  enum Sent { OwnPart, PartOfReceiver };
+  MpiDelivery(MpiGroup &group, const MpiParts &parts, const char *src,
+              char *dst, Sent sent);
   Progress advance(MpiEngine &engine, Status &status) override;
 
 private:
   MpiParts parts_;
+  const char *src_;
   char *dst_;
+  Sent sent_;
   int64_t chunks_;
   int64_t turn_ = 0;
 };

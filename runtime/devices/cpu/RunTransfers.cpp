@@ -27,23 +27,9 @@ void runHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc,
 
 Status runCollective(int32_t kind, const fsdp_rt_collective_desc &desc,
                      hal::HostChannel &group, char *arena) {
-  auto dtype = static_cast<Dtype>(desc.dtype);
-  const char *src = arena + desc.src;
-  char *dst = arena + desc.dst;
-  int64_t bytes = desc.count * dtypeSize(dtype);
-  switch (static_cast<fsdp_rt_transfer_kind>(kind)) {
-  case FSDP_RT_ALL_GATHER:
-    return group.allGather(src, dst, bytes);
-  case FSDP_RT_REDUCE_SCATTER:
-    return group.reduceScatter(src, dst, desc.count, dtype, desc.divisor);
-  case FSDP_RT_ALL_REDUCE:
-    return group.allReduce(src, dst, desc.count, dtype, desc.divisor);
-  case FSDP_RT_OFFLOAD:
-  case FSDP_RT_RELOAD:
-    break;
-  }
-  return Status::internal("expected a kind of collective, got " +
-                          std::to_string(kind));
+  return group.run({static_cast<fsdp_rt_transfer_kind>(kind), arena + desc.src,
+                    arena + desc.dst, desc.count,
+                    static_cast<Dtype>(desc.dtype), desc.divisor});
 }
 
 Status runParts(const fsdp_rt_start_desc &desc, World &world,

@@ -9,7 +9,6 @@
 
 #include "core/Clock.h"
 #include "core/Dtype.h"
-#include "hal/CallRules.h"
 #include "hal/Transfers.h"
 
 #include <unistd.h>
@@ -37,9 +36,10 @@ void poisonResults(const fsdp_rt_start_desc &desc, const RankMemory &memory,
   auto ranks = static_cast<int64_t>(layout.groups[parts[0]->group].size());
   for (int64_t i = 0; i < desc.part_count; ++i) {
     const fsdp_rt_collective_desc &part = *parts[i];
-    hal::OperandCounts counts = hal::countOperands(desc.kind, ranks);
+    CollectiveShape shape = shapeOf(desc.kind);
     int64_t bytes = part.count * dtypeSize(static_cast<Dtype>(part.dtype));
-    int64_t srcBytes = bytes * counts.src, dstBytes = bytes * counts.dst;
+    int64_t srcBytes = bytes * shape.srcParts(ranks);
+    int64_t dstBytes = bytes * shape.dstParts(ranks);
     bool isApart =
         part.src + srcBytes <= part.dst || part.dst + dstBytes <= part.src;
     if (isApart)

@@ -21,9 +21,9 @@ using namespace mlir::fsdp;
 /// The mesh, once the axes have been checked against it.
 static FailureOr<MeshOp> verifyGroup(CollectiveOpInterface op,
                                      SymbolTableCollection &symbolTable) {
-  // all_gather_c1, reduce_scatter_c1, all_reduce_c1
+  // all_gather_c1, reduce_scatter_c1, all_reduce_c1, all_to_all_c1
   FailureOr<MeshOp> mesh = lookupMesh(op, op.getMeshAttr(), symbolTable);
-  // all_gather_c2, reduce_scatter_c2, all_reduce_c2
+  // all_gather_c2, reduce_scatter_c2, all_reduce_c2, all_to_all_c2
   if (failed(mesh) || failed(verifyAxes(op, *mesh, op.getAxesAttr())))
     return failure();
   return mesh;
@@ -79,29 +79,25 @@ AllReduceOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   return verifyGroup(*this, symbolTable);
 }
 
-//===----------------------------------------------------------------------===//
-// Traffic: docs/traffic.md
-//===----------------------------------------------------------------------===//
-
-static int64_t getBytes(RankedTensorType type) {
-  return type.getNumElements() *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
-int64_t AllGatherOp::getTrafficBytes(int64_t ranks) {
-  return (ranks - 1) * getBytes(getInput().getType());
-}
-
-int64_t ReduceScatterOp::getTrafficBytes(int64_t ranks) {
-  return (ranks - 1) * getBytes(getResult().getType());
-}
-
-int64_t AllReduceOp::getTrafficBytes(int64_t ranks) {
-  // A reduce-scatter and an all-gather of equal parts, the last one short.
+LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  FailureOr<MeshOp> mesh = verifyGroup(*this, symbolTable);
+  if (failed(mesh))
+    return failure();
+  // all_to_all_c4
   RankedTensorType type = getInput().getType();
-  int64_t part = llvm::divideCeil(type.getNumElements(), ranks);
-  return 2 * (ranks - 1) * part *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  int64_t ranks = mesh->getGroupSize(getAxes());
+  if (type.getRank() > 0 && type.getDimSize(0) % ranks == 0)
+    return success();
+  InFlightDiagnostic diag =
+      emitOpError("expected a first dimension that is a multiple of ")
+      << ranks << " ranks, got " << type;
+  diag.attachNote(mesh->getLoc()) << "the mesh is here: " << mesh->getAxes();
+  return diag;
+}
+
+bool fsdp::isReduction(Operation *op) {
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  return collective && !isFetch(getQueue(collective.getKind()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -166,6 +162,11 @@ void AllGatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 void ReduceScatterOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                                   MLIRContext *context) {
   patterns.add<FoldUnitAxes<ReduceScatterOp>>(context);
+}
+
+void AllToAllOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                             MLIRContext *context) {
+  patterns.add<FoldUnitAxes<AllToAllOp>>(context);
 }
 
 void AllReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns,

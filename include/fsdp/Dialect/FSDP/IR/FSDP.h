@@ -22,6 +22,8 @@
 
 #include "fsdp/ABI/Transfers.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <optional>
 
 #include "fsdp/Dialect/FSDP/IR/FSDPDialect.h.inc"
@@ -74,5 +76,11 @@ void addEffectsIfPlaced(
 
 #define GET_OP_CLASSES
 #include "fsdp/Dialect/FSDP/IR/FSDPOps.h.inc"
+
+namespace mlir::fsdp {
+/// Whether @op is a collective that takes what kernels made, gradients mostly,
+/// to the ranks that need it: one of a queue that fetches nothing.
+bool isReduction(Operation *op);
+} // namespace mlir::fsdp
 
 #endif // FSDP_DIALECT_FSDP_IR_FSDP_H

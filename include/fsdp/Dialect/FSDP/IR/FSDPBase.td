@@ -26,8 +26,8 @@ def FSDP_Dialect : Dialect {
      |
     L1  logical       fsdp.program, state, flat_param, unshard, member, reshard, reduce_grad,
      |                grad_norm, update            on !fsdp.sharded / !fsdp.unsharded
-    L2  collectives   fsdp.all_gather, reduce_scatter, all_reduce, offload,
-                      reload, view, pack, launch          on local tensors; values, no time
+    L2  collectives   fsdp.all_gather, reduce_scatter, ..., offload, reload,
+                      view, pack, launch          on local tensors; values, no time
      |
     L3  schedule      fsdp.start, wait             order, queues and events
     ```

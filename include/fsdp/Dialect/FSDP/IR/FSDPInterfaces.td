@@ -53,9 +53,23 @@ def FSDP_CollectiveOpInterface
         What a sum over the group is divided by; 1 where nothing is added up.
       }], "int64_t", "getDivisor", (ins), "", "return 1;">,
     InterfaceMethod<[{
+        Elements of one part in a group of `ranks`: the count of the runtime's
+        descriptor.
+      }], "int64_t", "getCount", (ins "int64_t":$ranks), "", [{
+        int64_t elements = $_op.getInput().getType().getNumElements();
+        bool isWhole = ::mlir::fsdp::getShape(ConcreteOp::getKind()).source ==
+                       ::mlir::fsdp::OperandSize::Whole;
+        return isWhole ? elements / ranks : elements;
+      }]>,
+    InterfaceMethod<[{
         Bytes that one rank must receive in a group of `ranks`: the formula of
         docs/traffic.md, which the runtime's counters are compared with.
-      }], "int64_t", "getTrafficBytes", (ins "int64_t":$ranks)>
+      }], "int64_t", "getTrafficBytes", (ins "int64_t":$ranks), "", [{
+        unsigned bits = $_op.getInput().getType().getElementTypeBitWidth();
+        return ::mlir::fsdp::getReceived(ConcreteOp::getKind(), ranks,
+                                         $_op.getCount(ranks)) *
+               ::llvm::divideCeil(bits, 8);
+      }]>
   ];
 }
 

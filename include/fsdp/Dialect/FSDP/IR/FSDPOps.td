@@ -441,8 +441,7 @@ class FSDP_TransferOp<string mnemonic, string kind, list<Trait> traits = []>
 class FSDP_CollectiveOp<string mnemonic, string kind, list<Trait> traits = []>
     : FSDP_TransferOp<mnemonic, kind, traits # [
         DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-        DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface,
-                                  ["getTrafficBytes"]>]> {
+        DeclareOpInterfaceMethods<FSDP_CollectiveOpInterface>]> {
   let hasCanonicalizer = 1;
 }
 
@@ -537,6 +536,45 @@ def FSDP_AllReduceOp : FSDP_CollectiveOp<"all_reduce", "AllReduce", [
   let arguments = (ins FSDP_NumberTensor:$input, // all_reduce_c5
                        FlatSymbolRefAttr:$mesh, FSDP_AxesAttr:$axes,
                        FSDP_DivisorAttr:$divisor); // all_reduce_c4
+  let results = (outs FSDP_LocalTensor:$result);
+  let assemblyFormat = [{
+    $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict `:` type($input)
+  }];
+}
+
+def FSDP_AllToAllOp : FSDP_CollectiveOp<"all_to_all", "AllToAll", [
+    SameOperandsAndResultType]> { // all_to_all_c3
+  let summary = "each rank sends every other one a part of its own";
+  let description = [{
+    The input is cut along the first dimension into one part for each rank of
+    the group: part i goes to rank i. The result holds the parts that this rank
+    was sent, in the order of ranks. Nothing is added up: where the parts are
+    terms of a sum, a kernel adds them, as a reduce_scatter would have done, in
+    a type and an order of its own.
+
+    `divisor` says what that kernel divides the sum of its group's terms by, for
+    whoever checks that sums over batches end as means; no byte depends on it.
+
+    ```
+    before   rank 0 | a0 b0 c0 |   rank 1 | a1 b1 c1 |   rank 2 | a2 b2 c2 |
+    after    rank 0 | a0 a1 a2 |   rank 1 | b0 b1 b2 |   rank 2 | c0 c1 c2 |
+    ```
+
+    Constraints:
+    - all_to_all_c1: `mesh` is a mesh of the module.
+    - all_to_all_c2: `axes` are axes of the mesh, in its order, none twice.
+    - all_to_all_c3: input and result have the same type.
+    - all_to_all_c4: the first dimension is a multiple of the group's ranks.
+    - all_to_all_c5: the divisor is positive.
+
+    Example:
+    ```mlir
+    %parts = fsdp.all_to_all %grads on @mesh["shard"] divisor 4 : tensor<1536xbf16>
+    ```
+  }];
+  let arguments = (ins FSDP_LocalTensor:$input,
+                       FlatSymbolRefAttr:$mesh, FSDP_AxesAttr:$axes,
+                       FSDP_DivisorAttr:$divisor); // all_to_all_c5
   let results = (outs FSDP_LocalTensor:$result);
   let assemblyFormat = [{
     $input `on` $mesh `` $axes (`divisor` $divisor^)? attr-dict `:` type($input)

@@ -42,9 +42,8 @@ def FSDP_StartOp : FSDP_Op<"start", [
     Constraints:
     - start_c1: the body holds transfers, at least one, and nothing else; all
       are of one kind and, if they are collectives, of one group.
-    - start_c2: transfers stand on a queue of their kind: all_gather
-      on all_gather, reduce_scatter on reduce, all_reduce on all_reduce or
-      reduce, offload on d2h, reload on h2d.
+    - start_c2: transfers stand on a queue that include/fsdp-rt/transfers.def
+      names for their kind.
     - start_c3: the body's arguments have the inputs' types, and behind them the
       types of what the tokens in `after` bring: a transfer may read what
       another one brought without compute's help.
