@@ -80,7 +80,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.attention == AttentionMode::Fused)
     pm.addNestedPass<ProgramOp>(createFuseAttention());
   pm.addNestedPass<ProgramOp>(createNarrowProducts());
-  pm.addNestedPass<ProgramOp>(createFormKernels());
+  pm.addNestedPass<ProgramOp>(
+      createFormKernels({options.minItems, options.smallWork}));
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());
   pm.addPass(createDeduplicateKernels());

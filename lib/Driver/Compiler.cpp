@@ -12,9 +12,10 @@
 #include "fsdp/Driver/StepCommandLine.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
-#include "fsdp/Target/CodeGen.h"
+#include "fsdp/Target/CPU/CodeGen.h"
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/ProgramHeader.h"
+#include "fsdp/Target/Target.h"
 #include "fsdp/Tool/OutputFile.h"
 #include "fsdp/Tool/PrintableText.h"
 
@@ -38,8 +39,9 @@ public:
 
 private:
   llvm::Error run();
-  SmallVector<Stage> getStages(const TargetCpu &cpu);
+  SmallVector<Stage> getStages();
   llvm::Error runStages(ArrayRef<Stage> stages, const StepChoices &choices);
+  llvm::Error createTargets();
   llvm::Error write(const TargetCpu &cpu);
   void startRemarks();
   llvm::Error writeReport();
@@ -49,6 +51,7 @@ private:
 
   /// With the wrap and the accumulators that were chosen, once they are.
   CompileOptions options;
+  std::vector<std::unique_ptr<Target>> targets;
   Frontend frontend;
   Stopwatch &watch;
   OutputFile output, header;
@@ -129,6 +132,9 @@ llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
   auto machine = createTargetMachine(cpu);
   if (!machine)
     return machine.takeError();
+  for (const std::unique_ptr<Target> &target : targets)
+    if (llvm::Error error = target->serializeKernels(module))
+      return error;
   llvm::LLVMContext llvmContext;
   auto llvmModule = translateToLLVM(module, llvmContext, **machine, cpu);
   if (!llvmModule)
@@ -266,17 +272,36 @@ static Stage getUnplannedStage(bool guard) {
           }};
 }
 
-static Stage getLowerStage(const TargetCpu &cpu) {
+using Targets = std::vector<std::unique_ptr<Target>>;
+
+static Stage getLowerStage(const Targets &targets) {
   return {"lower to LLVM", [&](OpPassManager &pm) {
             LowerOptions lower;
-            lower.cpu = cpu.name;
-            lower.features = ArrayRef(cpu.features);
+            for (const std::unique_ptr<Target> &target : targets)
+              target->describe(lower);
             buildLowerPipeline(pm, lower);
           }};
 }
 
+/// Kernels are formed once for all targets: as coarse as one of them needs.
+llvm::Error Compiler::createTargets() {
+  auto created = fsdp::createTargets(options.targets, options.march);
+  if (!created)
+    return created.takeError();
+  targets = std::move(*created);
+  options.kernelLimits = targets.front()->getKernelLimits();
+  for (const std::unique_ptr<Target> &target : targets) {
+    KernelLimits limits = target->getKernelLimits();
+    options.kernelLimits.minItems =
+        std::max(options.kernelLimits.minItems, limits.minItems);
+    options.kernelLimits.smallWork =
+        std::min(options.kernelLimits.smallWork, limits.smallWork);
+  }
+  return llvm::Error::success();
+}
+
 /// From the level of the input to that of the output.
-SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
+SmallVector<Stage> Compiler::getStages() {
   Level to = getLevel(options.emit);
   SmallVector<Stage> stages;
   if (std::optional<Stage> verify = getVerifyStage(options.from))
@@ -286,14 +311,16 @@ SmallVector<Stage> Compiler::getStages(const TargetCpu &cpu) {
   if (schedule && options.wrap == kChosenWrap)
     stages.front().remarking.push_back({"fsdp-assign-units", false, true});
   if (options.from < Level::L3 && to >= Level::L3) {
-    stages.push_back(getKernelCodeStage());
+    for (const std::unique_ptr<Target> &target : targets)
+      stages.push_back(getKernelCodeStage(
+          [&](OpPassManager &pm) { target->buildKernelPipeline(pm); }));
     if (schedule)
       llvm::append_range(stages, schedule->getStages(options.guard));
     else
       stages.push_back(getUnplannedStage(options.guard));
   }
   if (to == Level::LLVM)
-    stages.push_back(getLowerStage(cpu));
+    stages.push_back(getLowerStage(targets));
   return stages;
 }
 
@@ -336,10 +363,12 @@ llvm::Error Compiler::run() {
   auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
+  if (llvm::Error error = createTargets())
+    return error;
   if (llvm::Error error = readSchedule())
     return error;
   SmallVector<RemarkingPass> remarking;
-  for (const Stage &stage : getStages(*cpu))
+  for (const Stage &stage : getStages())
     llvm::append_range(remarking, stage.remarking);
   if (llvm::Error error = options.remarks.check(remarking))
     return error;
@@ -354,7 +383,7 @@ llvm::Error Compiler::run() {
   choices.choose();
   startRemarks();
   choices.report();
-  SmallVector<Stage> stages = getStages(*cpu);
+  SmallVector<Stage> stages = getStages();
   if (options.printsPipeline) {
     auto text = printPipeline(stages);
     if (!text)

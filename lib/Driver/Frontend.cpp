@@ -232,6 +232,8 @@ static Stage getKernelStage(const StepOptions &options) {
             kernels.attention = options.attention;
             kernels.checkAll = options.checkAllIndices;
             kernels.offloadOptimizer = options.offloadOptimizer;
+            kernels.minItems = options.kernelLimits.minItems;
+            kernels.smallWork = options.kernelLimits.smallWork;
             buildKernelPipeline(pm, kernels);
           }};
 }
@@ -253,10 +255,10 @@ SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options,
   return {partition, kernels};
 }
 
-Stage fsdp::getKernelCodeStage() {
+Stage fsdp::getKernelCodeStage(std::function<void(OpPassManager &)> build) {
   // Before the step is planned: what code needs beside the arena is known then.
   return {"code for kernels",
-          buildCpuKernelPipeline,
+          std::move(build),
           {{"fsdp-vectorize-kernels", false, true}}};
 }
 

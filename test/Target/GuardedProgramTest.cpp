@@ -18,7 +18,7 @@
 #include "fsdp/Driver/Frontend.h"
 #include "fsdp/Passes/Manifest.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Target/CodeGen.h"
+#include "fsdp/Target/CPU/CodeGen.h"
 #include "fsdp/Target/Linker.h"
 
 #include "llvm/IR/LLVMContext.h"

@@ -20,7 +20,7 @@
 #include "fsdp/Driver/StepCommandLine.h"
 #include "fsdp/Passes/Manifest.h"
 #include "fsdp/Passes/Passes.h"
-#include "fsdp/Target/CodeGen.h"
+#include "fsdp/Target/CPU/CodeGen.h"
 #include "fsdp/Target/Linker.h"
 
 #include "mlir/Parser/Parser.h"

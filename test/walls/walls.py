@@ -130,7 +130,13 @@ ROOMS = [
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.
     Room("passes/Kernels",
-         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, TILES, BESIDE],
+         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, BESIDE],
+         CODE + "|" + COST,
+         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
+    # What one target makes of them knows no other target.
+    Room("passes/Kernels/CPU",
+         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, TILES,
+          r"Kernels/Common/", BESIDE],
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
     # The schedule orders and places.

@@ -214,9 +214,6 @@ static int compileStep(int argc, char **argv) {
   options.emit = llvm::find_if(kinds, [](auto &kind) {
                    return kind.first == emit;
                  })->second;
-  if (target != "cpu")
-    return reportError("expected --target cpu, got '" + target +
-                       "' (no other target is supported)");
   if (llvm::Error error =
           expectTexts({&output, &cluster, &profile, &memoryBudget, &order,
                        &remarks, &passedRemarks, &missedRemarks}))
@@ -251,6 +248,7 @@ static int compileStep(int argc, char **argv) {
   fillFilter(options.remarks.all, remarks);
   fillFilter(options.remarks.passed, passedRemarks);
   fillFilter(options.remarks.missed, missedRemarks);
+  options.targets = target;
   options.march = march;
   options.guard = options.checkAllIndices = guard;
   ScheduleOptions &schedule = options.schedule;

@@ -37,6 +37,9 @@ struct CompileOptions : StepOptions {
   bool printsPipeline = false;
   std::string output;
   Emit emit = Emit::Executable;
+  /// What kernels get code for: a list.
+  std::string targets = "cpu";
+  /// The processor that the host's code is made for.
   std::string march = "native";
   /// Which remarks of passes to print. A report holds all.
   RemarkFilters remarks;

@@ -50,6 +50,8 @@ struct StepOptions {
   AttentionMode attention = AttentionMode::Fused;
   AccumulateIn accumulateIn = AccumulateIn::None;
   bool checkAllIndices = false, offloadOptimizer = false;
+  /// Of the targets that kernels are made for.
+  KernelLimits kernelLimits = getCpuKernelLimits();
   /// Print how long each part took to stderr.
   bool timing = false;
 };
@@ -73,7 +75,8 @@ private:
 llvm::SmallVector<Stage> getPartitionStages(const StepOptions &options,
                                             Level from, Level to);
 /// Code for the kernels that L2 has.
-Stage getKernelCodeStage();
+Stage getKernelCodeStage(
+    std::function<void(OpPassManager &)> build = buildCpuKernelPipeline);
 
 /// Everything the compiler loads and registers.
 void registerCompilerDialects(DialectRegistry &registry);

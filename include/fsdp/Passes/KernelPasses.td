@@ -135,8 +135,17 @@ def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
   let description = [{
     Writes the plan attribute `fsdp.kernel` (a number) on every compute op.
     fsdp-outline-kernels applies it. The rules:
-    include/fsdp/Analysis/Kernels/KernelFormation.h.
+    include/fsdp/Analysis/Kernels/KernelFormation.h. How fine kernels may be is
+    the target's: the defaults are those of processors.
   }];
+  let options = [
+    Option<"minItems", "min-items", "int64_t",
+           /*default=*/"getCpuKernelLimits().minItems",
+           "work items that a kernel is not made smaller than">,
+    Option<"smallWork", "small-work", "int64_t",
+           /*default=*/"getCpuKernelLimits().smallWork",
+           "work below which few items do no harm">
+  ];
 }
 
 def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::fsdp::ProgramOp"> {

@@ -8,6 +8,8 @@
 #ifndef FSDP_PASSES_OPTIONTYPES_H
 #define FSDP_PASSES_OPTIONTYPES_H
 
+#include <cstdint>
+
 namespace mlir::fsdp {
 
 /// What becomes of softmax(f(q k^T)) v.
@@ -16,6 +18,17 @@ enum class AttentionMode { Fused, Decomposed };
 /// What an accumulator of gradients holds (fsdp-add-accumulation). `Auto`
 /// leaves it to whoever plans; no pass takes it.
 enum class AccumulateIn { None, Shard, Whole, Auto };
+
+/// How fine kernels may be that a target runs well: what fsdp-form-kernels
+/// takes as options of these names.
+struct KernelLimits {
+  int64_t minItems, smallWork;
+};
+
+/// Of processors, which hand work items to threads.
+inline KernelLimits getCpuKernelLimits() {
+  return {/*minItems=*/32, /*smallWork=*/32768};
+}
 
 } // namespace mlir::fsdp
 

@@ -91,6 +91,16 @@ struct KernelOptions : PassPipelineOptions<KernelOptions> {
       *this, "offload-optimizer",
       llvm::cl::desc("keep optimizer states in the host's memory"),
       llvm::cl::init(false)};
+  Option<int64_t> minItems{
+      *this, "min-items",
+      llvm::cl::desc("work items that a kernel is not made smaller than; "
+                     "default: of processors"),
+      llvm::cl::init(getCpuKernelLimits().minItems)};
+  Option<int64_t> smallWork{
+      *this, "small-work",
+      llvm::cl::desc("work below which few items do no harm; default: of "
+                     "processors"),
+      llvm::cl::init(getCpuKernelLimits().smallWork)};
 };
 
 /// Options of `fsdp-arena`.

@@ -15,11 +15,12 @@ namespace mlir::fsdp {
 
 /// Limits of a fused kernel, to keep registers and compile time in bounds.
 struct FusionLimits {
+  FusionLimits(int64_t minItems, int64_t smallWork)
+      : minItems(minItems), smallWork(smallWork) {}
   unsigned maxOps = 96;
-  /// Fewer work items are acceptable only where fusion does not make them
-  /// fewer, or where there is little work at all.
-  int64_t minItems = 32;
-  int64_t smallWork = 32768;
+  /// Of the target. Fewer work items than that are acceptable only where fusion
+  /// does not make them fewer, or where there is little work at all.
+  int64_t minItems, smallWork;
   /// What needs nothing but numbers that the step takes (an optimizer makes its
   /// factors of a counter) is not computed with anything else: whoever reads it
   /// does not wait for that.
@@ -32,7 +33,7 @@ struct FusionLimits {
 /// path leads out of the kernel and back, they read at most one flat parameter,
 /// and they belong to one phase. Deterministic; near linear in ops.
 std::vector<int> formKernels(const StepGraph &graph,
-                             const FusionLimits &limits = {});
+                             const FusionLimits &limits);
 
 } // namespace mlir::fsdp
 

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_PASSES_KERNELS_ATTENTIONEMITTER_H
-#define FSDP_PASSES_KERNELS_ATTENTIONEMITTER_H
+#ifndef FSDP_PASSES_KERNELS_CPU_ATTENTIONEMITTER_H
+#define FSDP_PASSES_KERNELS_CPU_ATTENTIONEMITTER_H
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -40,4 +40,4 @@ void emitAttentionTile(Operation *op, OpBuilder &builder, Value begin,
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_PASSES_KERNELS_ATTENTIONEMITTER_H
+#endif // FSDP_PASSES_KERNELS_CPU_ATTENTIONEMITTER_H

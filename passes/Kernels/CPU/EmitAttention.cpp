@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionEmitter.h"
-#include "KernelUtils.h"
+#include "CpuKernels.h"
+#include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -37,7 +38,7 @@ namespace {
 struct EmitAttention : fsdp::impl::EmitAttentionBase<EmitAttention> {
   void runOnOperation() override {
     for (func::FuncOp kernel : getKernels(getOperation())) {
-      if (hasImplementation(kernel))
+      if (hasCpuCode(kernel))
         continue;
       for (Operation &op : kernel.getBody().front())
         if (isa<AttentionOp, AttentionBackwardOp>(op)) {
@@ -64,7 +65,7 @@ private:
     int64_t traffic = 0;
     for (Type type : kernel.getArgumentTypes())
       traffic += getTensorBytes(type);
-    auto impl = createImplementation(
+    auto impl = createCpuKernel(
         kernel, builder, types, /*grid=*/shape.getBatchSize(), /*grain=*/1,
         getAttentionScratch(shape, bool(backward)), traffic);
     Block *body = impl.addEntryBlock();

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_TARGET_CODEGEN_H
-#define FSDP_TARGET_CODEGEN_H
+#ifndef FSDP_TARGET_CPU_CODEGEN_H
+#define FSDP_TARGET_CPU_CODEGEN_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
@@ -50,4 +50,4 @@ llvm::Error emitObject(llvm::Module &module, llvm::TargetMachine &machine,
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_TARGET_CODEGEN_H
+#endif // FSDP_TARGET_CPU_CODEGEN_H

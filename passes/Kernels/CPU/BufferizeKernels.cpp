@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelUtils.h"
+#include "CpuKernels.h"
+#include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"

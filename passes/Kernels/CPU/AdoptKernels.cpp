@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelUtils.h"
+#include "CpuKernels.h"
+#include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
@@ -116,7 +117,7 @@ struct AdoptKernels : fsdp::impl::AdoptKernelsBase<AdoptKernels> {
     if (!nested)
       return markAllAnalysesPreserved();
     for (func::FuncOp kernel : getKernels(module)) {
-      if (hasImplementation(kernel))
+      if (hasCpuCode(kernel))
         continue;
       auto body = nested.lookupSymbol<func::FuncOp>(
           (kernel.getSymName() + "_cpu").str());
@@ -166,9 +167,9 @@ private:
     int64_t traffic = 0;
     for (Type type : kernel.getArgumentTypes())
       traffic += getTensorBytes(type);
-    auto impl = createImplementation(kernel, builder,
-                                     llvm::to_vector(block.getArgumentTypes()),
-                                     /*grid=*/1, /*grain=*/1, *bytes, traffic);
+    auto impl = createCpuKernel(kernel, builder,
+                                llvm::to_vector(block.getArgumentTypes()),
+                                /*grid=*/1, /*grain=*/1, *bytes, traffic);
     impl.getBody().takeBody(body.getBody());
     body.erase();
     return success();

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelUtils.h"
+#include "CpuKernels.h"
+#include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Tensor/Transforms/Transforms.h"
@@ -34,7 +35,7 @@ struct IsolateKernels : fsdp::impl::IsolateKernelsBase<IsolateKernels> {
     ModuleOp module = getOperation();
     ModuleOp nested;
     for (func::FuncOp kernel : getKernels(module)) {
-      if (hasImplementation(kernel))
+      if (hasCpuCode(kernel))
         continue;
       if (!nested) {
         if (Operation *other =

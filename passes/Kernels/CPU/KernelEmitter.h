@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_PASSES_KERNELS_KERNELEMITTER_H
-#define FSDP_PASSES_KERNELS_KERNELEMITTER_H
+#ifndef FSDP_PASSES_KERNELS_CPU_KERNELEMITTER_H
+#define FSDP_PASSES_KERNELS_CPU_KERNELEMITTER_H
 
 #include "fsdp/Analysis/Kernels/KernelLoops.h"
 
@@ -136,4 +136,4 @@ private:
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_PASSES_KERNELS_KERNELEMITTER_H
+#endif // FSDP_PASSES_KERNELS_CPU_KERNELEMITTER_H

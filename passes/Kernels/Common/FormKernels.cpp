@@ -20,12 +20,13 @@ using namespace mlir::fsdp;
 
 namespace {
 struct FormKernels : fsdp::impl::FormKernelsBase<FormKernels> {
+  using FormKernelsBase::FormKernelsBase;
   void runOnOperation() override {
     ProgramOp step = getOperation();
     StepGraph graph(step);
     // Updates of ignored parameters are part of backward, all others wait for
     // reductions: neither may wait for the other.
-    FusionLimits limits;
+    FusionLimits limits(minItems, smallWork);
     limits.scalarsApart = llvm::any_of(
         step->getParentOfType<ModuleOp>().getOps<FlatParamOp>(),
         [](FlatParamOp p) { return p.getTrainable() && p.isRankOwn(); });

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CpuKernels.h"
 #include "KernelEmitter.h"
-#include "KernelUtils.h"
+#include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -59,7 +60,7 @@ namespace {
 struct VectorizeKernels : fsdp::impl::VectorizeKernelsBase<VectorizeKernels> {
   void runOnOperation() override {
     for (func::FuncOp kernel : getKernels(getOperation())) {
-      if (hasImplementation(kernel))
+      if (hasCpuCode(kernel))
         continue;
       std::string why;
       std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
@@ -89,8 +90,8 @@ private:
                             getScratchType(context, scratch)};
     for (Type type : kernel.getArgumentTypes())
       types.push_back(getFlatMemRef(type));
-    auto impl = createImplementation(kernel, builder, types, grid, grain,
-                                     scratch, loops.getTrafficBytes());
+    auto impl = createCpuKernel(kernel, builder, types, grid, grain, scratch,
+                                loops.getTrafficBytes());
     Block *body = impl.addEntryBlock();
     builder.setInsertionPointToStart(body);
     IRMapping memory;

@@ -1,12 +1,13 @@
-//===- KernelUtils.cpp - Kernels and their implementations ----------------===//
+//===- CpuKernels.cpp - Code of kernels for processors --------------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelUtils.h"
-#include "fsdp/Analysis/Contract/InputContract.h"
+#include "CpuKernels.h"
+
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -14,19 +15,8 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-SmallVector<func::FuncOp> fsdp::getKernels(ModuleOp module) {
-  SymbolTable symbols(module);
-  llvm::SetVector<func::FuncOp> kernels;
-  module.walk([&](LaunchOp op) {
-    auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
-    if (kernel && !kernel.isExternal())
-      kernels.insert(kernel);
-  });
-  return kernels.takeVector();
-}
-
-bool fsdp::hasImplementation(func::FuncOp kernel) {
-  return kernel->hasAttr(names::kImpl) || kernel->hasAttr(names::kMatmul);
+bool fsdp::hasCpuCode(func::FuncOp kernel) {
+  return getCpuKernel(kernel) || kernel->hasAttr(names::kMatmul);
 }
 
 MemRefType fsdp::getScratchType(MLIRContext *context, int64_t bytes) {
@@ -34,10 +24,10 @@ MemRefType fsdp::getScratchType(MLIRContext *context, int64_t bytes) {
                          IntegerType::get(context, 8));
 }
 
-func::FuncOp fsdp::createImplementation(func::FuncOp kernel, OpBuilder &builder,
-                                        ArrayRef<Type> types, int64_t grid,
-                                        int64_t grain, int64_t scratch,
-                                        int64_t traffic) {
+func::FuncOp fsdp::createCpuKernel(func::FuncOp kernel, OpBuilder &builder,
+                                   ArrayRef<Type> types, int64_t grid,
+                                   int64_t grain, int64_t scratch,
+                                   int64_t traffic) {
   auto impl = func::FuncOp::create(builder, kernel.getLoc(),
                                    (kernel.getSymName() + "_cpu").str(),
                                    builder.getFunctionType(types, {}));

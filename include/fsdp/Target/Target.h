@@ -1,0 +1,48 @@
+//===- Target.h - What code is made for -------------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TARGET_TARGET_H
+#define FSDP_TARGET_TARGET_H
+
+#include "fsdp/Passes/Pipelines.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir::fsdp {
+
+/// One entry of an artifact's `targets`: a kind of devices that it has code
+/// for. The code of programs (descriptors and calls) is the host's whatever the
+/// targets; a target makes that of kernels.
+class Target {
+public:
+  virtual ~Target();
+  /// The manifest's `kind`, which names the target's code in fsdp.impl.
+  virtual StringRef getKind() const = 0;
+  /// How fine kernels may be that the target runs well.
+  virtual KernelLimits getKernelLimits() const = 0;
+  /// Passes that give every kernel its code, from L2's launches.
+  virtual void buildKernelPipeline(OpPassManager &pm) const = 0;
+  /// What the manifest says of the target.
+  virtual void describe(LowerOptions &options) const = 0;
+  /// Makes of the kernels' code in a module of the LLVM dialect what the host's
+  /// object carries.
+  virtual llvm::Error serializeKernels(ModuleOp module) const = 0;
+};
+
+/// The targets of a list such as "cpu", in its order. Refuses others with those
+/// that there are. `march` is the processor that the host's code is made for.
+llvm::Expected<std::vector<std::unique_ptr<Target>>>
+createTargets(StringRef kinds, StringRef march);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_TARGET_TARGET_H

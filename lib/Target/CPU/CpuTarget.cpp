@@ -1,0 +1,31 @@
+//===- CpuTarget.cpp - Code of kernels for processors ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Target/CPU/CpuTarget.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+void CpuTarget::buildKernelPipeline(OpPassManager &pm) const {
+  buildCpuKernelPipeline(pm);
+}
+
+void CpuTarget::describe(LowerOptions &options) const {
+  options.cpu = cpu.name;
+  options.features = ArrayRef(cpu.features);
+}
+
+llvm::Error CpuTarget::serializeKernels(ModuleOp) const {
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::unique_ptr<Target>> fsdp::createCpuTarget(StringRef march) {
+  auto cpu = TargetCpu::parse(march);
+  if (!cpu)
+    return cpu.takeError();
+  return std::make_unique<CpuTarget>(std::move(*cpu));
+}

@@ -1,0 +1,30 @@
+//===- KernelUtils.cpp - Kernels and their implementations ----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelUtils.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+SmallVector<func::FuncOp> fsdp::getKernels(ModuleOp module) {
+  SymbolTable symbols(module);
+  llvm::SetVector<func::FuncOp> kernels;
+  module.walk([&](LaunchOp op) {
+    auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
+    if (kernel && !kernel.isExternal())
+      kernels.insert(kernel);
+  });
+  return kernels.takeVector();
+}
+
+bool fsdp::hasImplementation(func::FuncOp kernel) {
+  return kernel->hasAttr(names::kImpl) || kernel->hasAttr(names::kMatmul);
+}

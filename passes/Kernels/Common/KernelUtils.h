@@ -1,0 +1,30 @@
+//===- KernelUtils.h - Kernels and their implementations --------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_KERNELS_COMMON_KERNELUTILS_H
+#define FSDP_PASSES_KERNELS_COMMON_KERNELUTILS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::fsdp {
+
+/// torch-mlir guards reciprocals with an assertion of this text, which is
+/// dropped: PyTorch divides as IEEE says.
+constexpr llvm::StringLiteral kReciprocalGuard =
+    "unimplemented: tensor with zero element";
+
+/// The functions that the module launches and has, each once, in order of first
+/// launch.
+SmallVector<func::FuncOp> getKernels(ModuleOp module);
+
+/// Whether a kernel already has code for some target or is a matrix product.
+bool hasImplementation(func::FuncOp kernel);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_KERNELS_COMMON_KERNELUTILS_H
