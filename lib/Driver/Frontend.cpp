@@ -158,7 +158,9 @@ Frontend::runPipeline(Operation *op, StringRef what,
   TimingScope scope = total.nest(what);
   pm.enableTiming(scope);
   int64_t numErrors = diagnostics->getNumErrors();
-  bool failedToRun = failed(applyOptions(pm));
+  // Copies are tried and thrown away: nobody wants their dumps or reproducers.
+  bool isCompiled = module && op == module->getOperation();
+  bool failedToRun = isCompiled && failed(applyOptions(pm));
   if (!failedToRun) {
     pm.addInstrumentation(createCrashInstrumentation());
     build(pm);

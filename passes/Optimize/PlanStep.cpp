@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepBudget.h"
+#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
@@ -69,6 +70,8 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
     if (!description)
       return description.takeError();
     description->stepProfile = profile;
+    if (failed(expectUnscheduled(step)))
+      return llvm::createStringError("expected a step that can be planned");
     // A program that has its order has been planned.
     if (!step->hasAttr(names::kOrder)) {
       auto plan =

@@ -10,7 +10,6 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
-#include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Planning/ProgramTrials.h"
 #include "fsdp/Schedule/ClusterCost.h"
 
@@ -117,9 +116,7 @@ llvm::Expected<ProgramPlan> fsdp::findPlan(ProgramOp program,
                                            int64_t budget,
                                            const PlanRules &rules) {
   SmallVector<Operation *> origins;
-  FailureOr<StepProgram> extracted = failure();
-  if (succeeded(expectUnscheduled(program)))
-    extracted = extractStepProgram(program, &origins);
+  FailureOr<StepProgram> extracted = extractStepProgram(program, &origins);
   if (failed(extracted))
     return llvm::createStringError("expected a step that can be planned");
   auto cost = createClusterCost(cluster, *extracted);

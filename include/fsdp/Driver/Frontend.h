@@ -108,8 +108,8 @@ public:
   /// Reads the step, with its optimizer.
   llvm::Error read();
   void fill(PartitionOptions &partition) const;
-  /// Runs passes, as MLIR's options for pass managers say where the tool has
-  /// registered these, and verifies what they leave.
+  /// Runs passes and verifies what they leave. MLIR's options for pass managers
+  /// act where the tool has registered them and @op is the step, not a copy.
   llvm::Error runPipeline(llvm::StringRef what,
                           llvm::function_ref<void(OpPassManager &)> build);
   /// On a module of the same context, such as a copy of the step.
