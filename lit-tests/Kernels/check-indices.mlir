@@ -321,3 +321,19 @@ fsdp.program @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
   %sums = tensor.from_elements %unsigned, %wraps : tensor<2xf32>
   fsdp.return %allowed, %low_bits, %negative_limit, %sums : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<2xf32>
 }
+
+// -----
+
+// A slice of no elements accesses nothing, wherever it begins: at the end of a
+// dimension, whose length is a legal offset then, or past it.
+
+// CHECK-LABEL: fsdp.program @empty_slice
+// CHECK-NOT:     cf.assert
+// CHECK:         tensor.extract_slice %{{.*}}[%{{.*}}, 0] [0, 3] [1, 1]
+// CHECK-NOT:     cf.assert
+// CHECK:         return
+fsdp.program @empty_slice(%x: tensor<5x3xf32>) -> tensor<0x3xf32> {
+  %end = arith.constant 5 : index
+  %r = tensor.extract_slice %x[%end, 0] [0, 3] [1, 1] : tensor<5x3xf32> to tensor<0x3xf32>
+  fsdp.return %r : tensor<0x3xf32>
+}

@@ -56,10 +56,13 @@ static void collect(OperandRange indices, MutableOperandRange operands,
 
 /// Of @slice, a part of @tensor with static positive strides
 /// (verifyStaticPlaces): the computed offsets, and how many offsets keep it
-/// within the dimension (0: its size is not static, or it is larger).
+/// within the dimension (0: its size is not static, or it is larger). A slice
+/// of no elements accesses nothing: it has none.
 template <typename SliceOp>
 static void collectSlice(SliceOp slice, RankedTensorType tensor,
                          SmallVector<Index> &found) {
+  if (llvm::is_contained(slice.getStaticSizes(), 0))
+    return;
   unsigned next = 0;
   MutableOperandRange offsets = slice.getOffsetsMutable();
   for (unsigned i = 0; i != unsigned(tensor.getRank()); ++i) {
