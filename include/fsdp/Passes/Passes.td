@@ -132,7 +132,7 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
     Creates the mesh and one flat parameter per unit (several where a unit
     mixes element types, or trainable and frozen parameters). The step takes
     shards instead of parameters, and gathers each flat parameter before its
-    first reader of a phase. From here on the function is called `@step`.
+    first reader of a phase.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",
