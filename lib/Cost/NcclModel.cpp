@@ -85,15 +85,42 @@ double getTreeCorrection(unsigned protocol, double bytes) {
          kTreeCorrection[protocol][index + 1] * part;
 }
 
+/// How the bytes of a collective travel, which tells NCCL's algorithms for it.
+enum class Travel {
+  /// Once around the ranks: n - 1 steps of a ring.
+  Once,
+  /// Reduced, then distributed: 2 (n - 1) steps of a ring, or up and down a
+  /// tree.
+  Twice,
+  /// From each rank to each other one.
+  Pairs
+};
+
+Travel getTravel(TransferKind kind) {
+  switch (kind) {
+  case TransferKind::AllGather:
+  case TransferKind::ReduceScatter:
+    return Travel::Once;
+  case TransferKind::AllReduce:
+    return Travel::Twice;
+  case TransferKind::AllToAll:
+    return Travel::Pairs;
+  case TransferKind::Offload:
+  case TransferKind::Reload:
+    break;
+  }
+  llvm_unreachable("expected a collective");
+}
+
 /// One collective under NCCL's model.
 struct Model {
   const Cluster &cluster;
-  TransferKind kind;
+  Travel travel;
   const GroupPlacement &group;
   double bytes;
   int64_t latencyCount;
 
-  bool isAllReduce() const { return kind == TransferKind::AllReduce; }
+  bool isAllReduce() const { return travel == Travel::Twice; }
   unsigned arch() const { return unsigned(cluster.nccl.arch); }
   unsigned nodeColumn() const { return group.nodes <= 2 ? group.nodes - 1 : 2; }
   double steps() const {
@@ -293,11 +320,11 @@ mlir::fsdp::getNcclCandidates(const Cluster &cluster, TransferKind kind,
   assert(group.ranks > 1 && bytes > 0 && atoms > 0 && "nothing to communicate");
   // NCCL spreads the collectives of one group call over its channels.
   int64_t latencyCount = divideCeil(atoms, cluster.nccl.channels);
-  Model model{cluster, kind, group, double(bytes), latencyCount};
+  Model model{cluster, getTravel(kind), group, double(bytes), latencyCount};
   double bus = getBusBandwidth(cluster, group) / kGiga;
 
   SmallVector<NcclCandidate> result;
-  if (kind == TransferKind::AllToAll) {
+  if (model.travel == Travel::Pairs) {
     // NCCL sends between pairs by these two, and by no other.
     double intraBus =
         group.ranksPerNode > 1 ? getIntraBandwidth(cluster) / kGiga : 0;

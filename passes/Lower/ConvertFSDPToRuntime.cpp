@@ -7,7 +7,7 @@
 
 #include "RuntimeDescriptors.h"
 #include "fsdp-rt/abi.h"
-#include "fsdp-rt/attention.h"
+#include "fsdp-rt/cpu-attention.h"
 #include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"

@@ -13,7 +13,7 @@
 #include "devices/cpu/Attention.h"
 #include "Reference.h"
 #include "core/ThreadPool.h"
-#include "fsdp-rt/attention.h"
+#include "fsdp-rt/cpu-attention.h"
 
 #include <gtest/gtest.h>
 

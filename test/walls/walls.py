@@ -47,7 +47,7 @@ ABI = r"fsdp/ABI/"
 CODES = r"fsdp-rt/abi\.h"
 ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
 # What a tile function is, to those who write and who call it.
-TILES = r"fsdp-rt/attention\.h"
+TILES = r"fsdp-rt/cpu-attention\.h"
 # What a thread takes, to those who leave room and who start them.
 MEMORY = r"fsdp-rt/memory\.h"
 BESIDE = r"[^/]+$"  # in the same directory

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionEmitter.h"
-#include "fsdp-rt/attention.h"
+#include "fsdp-rt/cpu-attention.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits what include/fsdp-rt/attention.h calls a tile function: scf loops over
+// Emits what include/fsdp-rt/cpu-attention.h calls a tile function: scf loops over
 // rows and vectors of keys, with the bodies of the op at each point.
 //
 //===----------------------------------------------------------------------===//

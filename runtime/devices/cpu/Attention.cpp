@@ -11,7 +11,7 @@
 #include "core/NarrowFloat.h"
 #include "core/Reduce.h"
 #include "core/ThreadPool.h"
-#include "fsdp-rt/attention.h"
+#include "fsdp-rt/cpu-attention.h"
 
 #include <algorithm>
 #include <atomic>

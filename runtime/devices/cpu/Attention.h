@@ -7,7 +7,7 @@
 //
 // Walks over (batch, queries, keys) in tiles, so that no more than one tile of
 // scores per thread is ever in memory. Products go to the BLAS; what happens to
-// scores between them is a compiled function (fsdp-rt/attention.h).
+// scores between them is a compiled function (fsdp-rt/cpu-attention.h).
 //
 // Forward, work items are the tiles of queries of each product of the batch;
 // backward, those products themselves, with all that share keys in one item:

@@ -1,11 +1,11 @@
-//===- attention.h - How attention is cut into tiles ------------*- C++ -*-===//
+//===- cpu-attention.h - How processors cut attention into tiles -*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// What the compiler, which writes the function of a tile, and the runtime,
+// What code for processors, which has the function of a tile, and the runtime,
 // which walks over the tiles and multiplies, have in common. C++17, included by
 // both; no other includes.
 //
@@ -38,8 +38,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RT_ATTENTION_H
-#define FSDP_RT_ATTENTION_H
+#ifndef FSDP_RT_CPU_ATTENTION_H
+#define FSDP_RT_CPU_ATTENTION_H
 
 #include <cstdint>
 
@@ -108,4 +108,4 @@ constexpr AttentionScratch layOutAttention(bool backward, int64_t keys,
 
 } // namespace fsdp::rt
 
-#endif // FSDP_RT_ATTENTION_H
+#endif // FSDP_RT_CPU_ATTENTION_H
