@@ -13,6 +13,7 @@
 #include "fsdp/Cost/NcclModel.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -85,42 +86,15 @@ double getTreeCorrection(unsigned protocol, double bytes) {
          kTreeCorrection[protocol][index + 1] * part;
 }
 
-/// How the bytes of a collective travel, which tells NCCL's algorithms for it.
-enum class Travel {
-  /// Once around the ranks: n - 1 steps of a ring.
-  Once,
-  /// Reduced, then distributed: 2 (n - 1) steps of a ring, or up and down a
-  /// tree.
-  Twice,
-  /// From each rank to each other one.
-  Pairs
-};
-
-Travel getTravel(TransferKind kind) {
-  switch (kind) {
-  case TransferKind::AllGather:
-  case TransferKind::ReduceScatter:
-    return Travel::Once;
-  case TransferKind::AllReduce:
-    return Travel::Twice;
-  case TransferKind::AllToAll:
-    return Travel::Pairs;
-  case TransferKind::Offload:
-  case TransferKind::Reload:
-    break;
-  }
-  llvm_unreachable("expected a collective");
-}
-
 /// One collective under NCCL's model.
 struct Model {
   const Cluster &cluster;
-  Travel travel;
+  TransferKind kind;
   const GroupPlacement &group;
   double bytes;
   int64_t latencyCount;
 
-  bool isAllReduce() const { return travel == Travel::Twice; }
+  bool isAllReduce() const { return kind == TransferKind::AllReduce; }
   unsigned arch() const { return unsigned(cluster.nccl.arch); }
   unsigned nodeColumn() const { return group.nodes <= 2 ? group.nodes - 1 : 2; }
   double steps() const {
@@ -313,28 +287,27 @@ double mlir::fsdp::getBusBandwidth(const Cluster &cluster,
   return std::min(inter, getIntraBandwidth(cluster) * n / (n - 1));
 }
 
-SmallVector<NcclCandidate>
-mlir::fsdp::getNcclCandidates(const Cluster &cluster, TransferKind kind,
-                              const GroupPlacement &group, int64_t bytes,
-                              int64_t atoms) {
-  assert(group.ranks > 1 && bytes > 0 && atoms > 0 && "nothing to communicate");
-  // NCCL spreads the collectives of one group call over its channels.
-  int64_t latencyCount = divideCeil(atoms, cluster.nccl.channels);
-  Model model{cluster, getTravel(kind), group, double(bytes), latencyCount};
-  double bus = getBusBandwidth(cluster, group) / kGiga;
-
+/// Sends between all pairs of ranks, by the protocols that NCCL has for them.
+static SmallVector<NcclCandidate> getPairwise(const Model &model) {
+  const Cluster &cluster = model.cluster;
+  const GroupPlacement &group = model.group;
+  double intraBus =
+      group.ranksPerNode > 1 ? getIntraBandwidth(cluster) / kGiga : 0;
+  double interBus =
+      group.nodes > 1 ? getInterBandwidth(cluster, group) / kGiga : 0;
   SmallVector<NcclCandidate> result;
-  if (model.travel == Travel::Pairs) {
-    // NCCL sends between pairs by these two, and by no other.
-    double intraBus =
-        group.ranksPerNode > 1 ? getIntraBandwidth(cluster) / kGiga : 0;
-    double interBus =
-        group.nodes > 1 ? getInterBandwidth(cluster, group) / kGiga : 0;
-    for (unsigned protocol : {kLL, kSimple})
-      if (model.isEnabled(protocol) || protocol == kSimple)
-        result.push_back(model.p2p(protocol, intraBus, interBus));
-    return result;
-  }
+  for (unsigned protocol : {kLL, kSimple})
+    if (model.isEnabled(protocol) || protocol == kSimple)
+      result.push_back(model.p2p(protocol, intraBus, interBus));
+  return result;
+}
+
+/// Rings and NVLS and, of an all-reduce, trees.
+static SmallVector<NcclCandidate> getRingsAndTrees(const Model &model) {
+  const Cluster &cluster = model.cluster;
+  const GroupPlacement &group = model.group;
+  double bus = getBusBandwidth(cluster, group) / kGiga;
+  SmallVector<NcclCandidate> result;
   for (unsigned protocol : {kLL, kLL128, kSimple})
     if (model.isEnabled(protocol))
       result.push_back(model.ring(protocol, bus));
@@ -361,6 +334,28 @@ mlir::fsdp::getNcclCandidates(const Cluster &cluster, TransferKind kind,
     result.push_back(model.nvlsTree(getIntraBandwidth(cluster) / kGiga,
                                     getInterBandwidth(cluster, group) / kGiga));
   return result;
+}
+
+SmallVector<NcclCandidate>
+mlir::fsdp::getNcclCandidates(const Cluster &cluster, TransferKind kind,
+                              const GroupPlacement &group, int64_t bytes,
+                              int64_t atoms) {
+  assert(group.ranks > 1 && bytes > 0 && atoms > 0 && "nothing to communicate");
+  // NCCL spreads the collectives of one group call over its channels.
+  int64_t latencyCount = divideCeil(atoms, cluster.nccl.channels);
+  Model model{cluster, kind, group, double(bytes), latencyCount};
+  switch (kind) {
+  case TransferKind::AllGather:
+  case TransferKind::ReduceScatter:
+  case TransferKind::AllReduce:
+    return getRingsAndTrees(model);
+  case TransferKind::AllToAll:
+    return getPairwise(model);
+  case TransferKind::Offload:
+  case TransferKind::Reload:
+    break;
+  }
+  llvm_unreachable("expected a collective, got a copy to or from the host");
 }
 
 NcclCandidate mlir::fsdp::getNcclChoice(const Cluster &cluster,
