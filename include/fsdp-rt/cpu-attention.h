@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What code for processors, which has the function of a tile, and the runtime,
-// which walks over the tiles and multiplies, have in common. C++17, included by
-// both; no other includes.
+// The interface between the compiler, which emits a function of a tile of scores
+// (fsdp-emit-attention), and the runtime's device `cpu`, which multiplies tile by
+// tile and calls that function in between. C++17, included by both; no other
+// includes.
 //
 // A tile function is an fsdp_rt_kernel_fn. It handles rows [begin, end) of a
 // tile of scores, float32, `tileKeys` apart. Its operands are, of the forward

@@ -324,8 +324,8 @@ fsdp.program @step(%table: tensor<8xf32>, %rows: tensor<5xi64>,
 
 // -----
 
-// A slice of no elements accesses nothing, wherever it begins: at the end of a
-// dimension, whose length is a legal offset then, or past it.
+// A slice without elements accesses nothing: its offset may be the size of the
+// dimension.
 
 // CHECK-LABEL: fsdp.program @empty_slice
 // CHECK-NOT:     cf.assert

@@ -218,8 +218,8 @@ def EmitAttention : Pass<"fsdp-emit-attention", "::mlir::ModuleOp"> {
   let summary = "Emits the tile functions of attentions";
   let description = [{
     Adds, for each kernel that is an attention, the function that the runtime
-    calls between its products, tile by tile (include/fsdp-rt/cpu-attention.h), and
-    records it as `fsdp.impl`. Scratch memory is that of a whole work item.
+    calls between its products, tile by tile (include/fsdp-rt/cpu-attention.h),
+    and records it as `fsdp.impl`. Scratch memory is that of a whole work item.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::scf::SCFDialect",

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits what include/fsdp-rt/cpu-attention.h calls a tile function: scf loops over
-// rows and vectors of keys, with the bodies of the op at each point.
+// Emits what include/fsdp-rt/cpu-attention.h calls a tile function: scf loops
+// over rows and vectors of keys, with the bodies of the op at each point.
 //
 //===----------------------------------------------------------------------===//
 

@@ -56,8 +56,8 @@ static void collect(OperandRange indices, MutableOperandRange operands,
 
 /// Of @slice, a part of @tensor with static positive strides
 /// (verifyStaticPlaces): the computed offsets, and how many offsets keep it
-/// within the dimension (0: its size is not static, or it is larger). A slice
-/// of no elements accesses nothing: it has none.
+/// within the dimension (0: its size is not static, or it is larger). No offset
+/// of a slice without elements, which accesses nothing.
 template <typename SliceOp>
 static void collectSlice(SliceOp slice, RankedTensorType tensor,
                          SmallVector<Index> &found) {
@@ -69,7 +69,7 @@ static void collectSlice(SliceOp slice, RankedTensorType tensor,
     if (!slice.isDynamicOffset(i))
       continue;
     int64_t room = 0, span;
-    if (!slice.isDynamicSize(i) && slice.getStaticSize(i) > 0 &&
+    if (!slice.isDynamicSize(i) &&
         !llvm::MulOverflow<int64_t>(slice.getStaticSize(i) - 1,
                                     slice.getStaticStride(i), span))
       room = std::max<int64_t>(tensor.getDimSize(i) - span, 0);
