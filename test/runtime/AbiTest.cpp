@@ -59,7 +59,7 @@ std::vector<Descriptor> descriptors() {
 
 TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   std::vector<Descriptor> all = descriptors();
-  ASSERT_EQ(all.size(), 13u);
+  ASSERT_EQ(all.size(), 16u);
   for (const Descriptor &d : all) {
     size_t offset = 0;
     for (const Field &field : d.fields) {
@@ -71,16 +71,20 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionNineStays) {
+TEST(Abi, LayoutOfVersionTenStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 9);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 10);
   EXPECT_EQ(sizeof(fsdp_rt_artifact), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest_digest), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_program, run), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_kernel_desc), 32u);
+  EXPECT_EQ(sizeof(fsdp_rt_cuda_image_desc), 16u);
+  EXPECT_EQ(sizeof(fsdp_rt_cuda_kernel_desc), 40u);
+  EXPECT_EQ(sizeof(fsdp_rt_cuda_code_desc), 16u);
+  EXPECT_EQ(offsetof(fsdp_rt_cuda_kernel_desc, grid), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 40u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_attention_desc), 32u);
