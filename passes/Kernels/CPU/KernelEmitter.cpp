@@ -16,8 +16,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -26,13 +24,10 @@ using namespace mlir::fsdp;
 // Sizes
 //===----------------------------------------------------------------------===//
 
-int64_t KernelEmitter::getLaneSize() const {
-  return loops.getLane() < 0 ? 1 : loops.getLoops()[loops.getLane()].size;
-}
-
-/// Points computed at once along the lane.
-int64_t KernelEmitter::getVectorSize() const {
-  return std::min<int64_t>(kLanes, llvm::PowerOf2Ceil(getLaneSize()));
+int64_t KernelEmitter::getVectorSize(const KernelLoops &loops) {
+  int64_t size =
+      loops.getLane() < 0 ? 1 : loops.getLoops()[loops.getLane()].size;
+  return std::min<int64_t>(kLanes, llvm::PowerOf2Ceil(size));
 }
 
 /// Vectors of one work item, where items run over the lane: enough work to pay
@@ -40,34 +35,27 @@ int64_t KernelEmitter::getVectorSize() const {
 int64_t KernelEmitter::getBlockVectors() const {
   if (!loops.getStages().empty())
     return 1;
-  int64_t whole = std::max<int64_t>(1, getLaneSize() / getVectorSize());
-  return std::min<int64_t>(whole, 4096 / getVectorSize());
+  int64_t whole = std::max<int64_t>(1, getLaneSize() / lanes);
+  return std::min<int64_t>(whole, 4096 / lanes);
 }
 
 int64_t KernelEmitter::getItemCount() const {
   int64_t count = 1;
   for (auto [i, loop] : llvm::enumerate(loops.getLoops()))
-    if (!loop.inner && int(i) != loops.getLane())
+    if (!loop.inner && int(i) != lane)
       count *= loop.size;
-  if (!loops.isLaneOuter())
+  if (!isLaneOuter())
     return count;
-  int64_t vectors = getLaneSize() / getVectorSize();
-  bool rest = getLaneSize() % getVectorSize() != 0;
+  int64_t vectors = getLaneSize() / lanes;
+  bool rest = getLaneSize() % lanes != 0;
   return count * (llvm::divideCeil(vectors, getBlockVectors()) + rest);
 }
 
 int64_t KernelEmitter::getItemCost() const {
   int64_t points = loops.getInnerSize();
-  if (loops.isLaneOuter())
-    points *= getBlockVectors() * getVectorSize();
+  if (isLaneOuter())
+    points *= getBlockVectors() * lanes;
   return points * std::max<size_t>(1, loops.getStages().size());
-}
-
-int64_t KernelEmitter::getScratchBytes() const {
-  int64_t bytes = 0;
-  for (OpResult result : loops.getScratch())
-    bytes += getRowBytes(result);
-  return bytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -76,7 +64,6 @@ int64_t KernelEmitter::getScratchBytes() const {
 
 void KernelEmitter::emit(Value begin, Value end) {
   point.assign(loops.getLoops().size(), Value());
-  lanes = activeLanes = getVectorSize();
   Value one = getIndexConstant(1, outer);
   auto loop = scf::ForOp::create(outer, loc, begin, end, one);
   outer.setInsertionPointToStart(loop.getBody());
@@ -98,9 +85,9 @@ void KernelEmitter::emitItem(Value item) {
   };
   SmallVector<unsigned> items;
   for (auto [i, loop] : llvm::enumerate(loops.getLoops()))
-    if (!loop.inner && int(i) != loops.getLane())
+    if (!loop.inner && int(i) != lane)
       items.push_back(i);
-  if (loops.isLaneOuter()) {
+  if (isLaneOuter()) {
     int64_t count = getItemCount();
     for (unsigned i : items)
       count /= loops.getLoops()[i].size;
@@ -117,7 +104,7 @@ void KernelEmitter::emitItem(Value item) {
 /// The vectors of one block of lanes; the rest that fills no vector is a block
 /// of its own, masked.
 void KernelEmitter::emitLaneBlock(Value block) {
-  int64_t size = getVectorSize(), vectors = getLaneSize() / size,
+  int64_t size = lanes, vectors = getLaneSize() / size,
           rest = getLaneSize() % size, perBlock = getBlockVectors();
   Value step = getIndexConstant(size, outer);
   auto emitRest = [&] {
@@ -153,10 +140,10 @@ void KernelEmitter::emitLaneBlock(Value block) {
   outer.setInsertionPointAfter(branch);
 }
 
-void KernelEmitter::emitLanes(Value lane, int64_t count) {
+void KernelEmitter::emitLanes(Value first, int64_t count) {
   outerKnown.clear();
   activeLanes = count;
-  point[loops.getLane()] = lane;
+  point[lane] = first;
   emitStages();
   emitItemStores();
   activeLanes = lanes;
@@ -165,35 +152,6 @@ void KernelEmitter::emitLanes(Value lane, int64_t count) {
 //===----------------------------------------------------------------------===//
 // Stages
 //===----------------------------------------------------------------------===//
-
-static vector::CombiningKind getKind(Operation *combiner) {
-  using vector::CombiningKind;
-  return llvm::TypeSwitch<Operation *, CombiningKind>(combiner)
-      .Case<arith::AddFOp, arith::AddIOp>(
-          [](auto) { return CombiningKind::ADD; })
-      .Case<arith::MulFOp, arith::MulIOp>(
-          [](auto) { return CombiningKind::MUL; })
-      .Case<arith::MaximumFOp>([](auto) { return CombiningKind::MAXIMUMF; })
-      .Case<arith::MaxNumFOp>([](auto) { return CombiningKind::MAXNUMF; })
-      .Case<arith::MinimumFOp>([](auto) { return CombiningKind::MINIMUMF; })
-      .Case<arith::MinNumFOp>([](auto) { return CombiningKind::MINNUMF; })
-      .Case<arith::MaxSIOp>([](auto) { return CombiningKind::MAXSI; })
-      .Case<arith::MaxUIOp>([](auto) { return CombiningKind::MAXUI; })
-      .Case<arith::MinSIOp>([](auto) { return CombiningKind::MINSI; })
-      .Case<arith::MinUIOp>([](auto) { return CombiningKind::MINUI; })
-      .Case<arith::AndIOp>([](auto) { return CombiningKind::AND; })
-      .Case<arith::OrIOp>([](auto) { return CombiningKind::OR; })
-      .Case<arith::XOrIOp>([](auto) { return CombiningKind::XOR; });
-}
-
-/// What a reduction begins with in the original program, at this work item.
-Value KernelEmitter::getInit(linalg::GenericOp op, unsigned i) {
-  OpOperand &init = *op.getDpsInitOperand(i);
-  LaneValue value = getOperand(op, init, /*atInner=*/false);
-  if (loops.isLaneOuter())
-    value = toVector(value, outer);
-  return value.value;
-}
 
 void KernelEmitter::emitStages() {
   for (unsigned stage = 0, e = loops.getStages().size(); stage != e; ++stage)
@@ -205,7 +163,7 @@ void KernelEmitter::emitStage(unsigned stage) {
   const KernelStage &work = loops.getStages()[stage];
   // Lanes that are reduced over begin at the neutral element and meet the
   // init at the end.
-  bool lanesReduce = loops.getLane() >= 0 && !loops.isLaneOuter();
+  bool lanesReduce = lane >= 0 && !isLaneOuter();
   SmallVector<Value> accumulators;
   for (linalg::GenericOp op : work.reductions)
     for (unsigned i = 0, e = op->getNumResults(); i != e; ++i) {
@@ -231,8 +189,7 @@ void KernelEmitter::emitStage(unsigned stage) {
 void KernelEmitter::emitInnerLoops(unsigned stage, unsigned loop,
                                    MutableArrayRef<Value> accumulators) {
   ArrayRef<KernelLoop> all = loops.getLoops();
-  while (loop < all.size() &&
-         (!all[loop].inner || int(loop) == loops.getLane()))
+  while (loop < all.size() && (!all[loop].inner || int(loop) == lane))
     ++loop;
   auto emitLoop = [&](unsigned which, int64_t size, int64_t step,
                       llvm::function_ref<void()> body) {
@@ -251,21 +208,20 @@ void KernelEmitter::emitInnerLoops(unsigned stage, unsigned loop,
   if (loop < all.size())
     return emitLoop(loop, all[loop].size, 1,
                     [&] { emitInnerLoops(stage, loop + 1, accumulators); });
-  if (loops.getLane() < 0 || loops.isLaneOuter())
+  if (lane < 0 || isLaneOuter())
     return emitPoints(stage, accumulators);
 
   int64_t size = getLaneSize(), whole = size / lanes * lanes;
   if (whole == lanes) {
-    point[loops.getLane()] = getIndexConstant(0, inner);
+    point[lane] = getIndexConstant(0, inner);
     emitPoints(stage, accumulators);
   } else if (whole != 0) {
-    emitLoop(loops.getLane(), whole, lanes,
-             [&] { emitPoints(stage, accumulators); });
+    emitLoop(lane, whole, lanes, [&] { emitPoints(stage, accumulators); });
   }
   if (whole == size)
     return;
   activeLanes = size - whole;
-  point[loops.getLane()] = getIndexConstant(whole, inner);
+  point[lane] = getIndexConstant(whole, inner);
   emitPoints(stage, accumulators);
   activeLanes = lanes;
 }
@@ -275,41 +231,17 @@ void KernelEmitter::emitPoints(unsigned stage,
                                MutableArrayRef<Value> accumulators) {
   innerKnown.clear();
   const KernelStage &work = loops.getStages()[stage];
-  bool masked = activeLanes != lanes && !loops.isLaneOuter();
-  unsigned next = 0;
   for (linalg::GenericOp op : work.reductions) {
-    SmallVector<LaneValue> args;
-    for (OpOperand *operand : op.getDpsInputOperands())
-      args.push_back(op.payloadUsesValueFromOperand(operand)
-                         ? getOperand(op, *operand, /*atInner=*/true)
-                         : LaneValue());
-    MutableArrayRef<Value> current =
-        accumulators.slice(next, op->getNumResults());
-    next += op->getNumResults();
-    for (Value accumulator : current)
-      args.push_back({accumulator, isa<VectorType>(accumulator.getType())});
-    SmallVector<LaneValue> results = evaluateBody(op, args, /*atInner=*/true);
-    for (auto [accumulator, result] : llvm::zip(current, results)) {
-      Value value = isa<VectorType>(accumulator.getType())
-                        ? toVector(result, inner).value
-                        : result.value;
-      if (masked)
-        value = arith::SelectOp::create(inner, loc, getMask(inner), value,
-                                        accumulator);
-      accumulator = value;
-    }
+    accumulate(op, accumulators.take_front(op->getNumResults()));
+    accumulators = accumulators.drop_front(op->getNumResults());
   }
   storeResults(work.stores, /*atInner=*/true);
-  for (OpResult result : loops.getScratch())
-    if (loops.getAvailableFrom(result) == stage + 1)
-      storeAt(getScratchRow(result, inner), getScratchAddress(inner),
-              loops.getLane() < 0 ? 0 : 1, getResult(result, /*atInner=*/true),
-              inner);
+  storeScratch(stage);
 }
 
 void KernelEmitter::finishReductions(unsigned stage,
                                      ArrayRef<Value> accumulators) {
-  bool lanesReduce = loops.getLane() >= 0 && !loops.isLaneOuter();
+  bool lanesReduce = lane >= 0 && !isLaneOuter();
   unsigned next = 0;
   for (linalg::GenericOp op : loops.getStages()[stage].reductions)
     for (unsigned i = 0, e = op->getNumResults(); i != e; ++i) {
@@ -320,17 +252,12 @@ void KernelEmitter::finishReductions(unsigned stage,
         continue;
       }
       Operation *combiner = getCombiner(op, i);
-      vector::CombiningKind kind = getKind(combiner);
+      vector::CombiningKind kind = getCombiningKind(combiner);
       // A tree over the lanes: the one place where the order of additions is
       // left to the code generator, which sees the same vector every time.
       value = vector::ReductionOp::create(outer, loc, kind, value,
                                           arith::FastMathFlags::reassoc);
-      TypedAttr init = loops.getSplat(op.getDpsInits()[i]);
-      bool neutral = init && (init == *arith::getNeutralElement(combiner) ||
-                              (kind == vector::CombiningKind::ADD &&
-                               (matchPattern(init, m_AnyZeroFloat()) ||
-                                matchPattern(init, m_Zero()))));
-      if (!neutral)
+      if (!beginsAtNeutral(loops, op, i))
         value =
             vector::makeArithReduction(outer, loc, kind, value, getInit(op, i));
       outerKnown.results[op->getResult(i)] = {value};
@@ -339,13 +266,4 @@ void KernelEmitter::finishReductions(unsigned stage,
 
 void KernelEmitter::emitItemStores() {
   storeResults(loops.getItemStores(), /*atInner=*/false);
-}
-
-/// All values first: a result may lie where another one still reads.
-void KernelEmitter::storeResults(ArrayRef<OpResult> results, bool atInner) {
-  SmallVector<LaneValue> values;
-  for (OpResult result : results)
-    values.push_back(getResult(result, atInner));
-  for (auto [result, value] : llvm::zip(results, values))
-    store(*loops.getWrite(result), value, atInner ? inner : outer);
 }

@@ -1,4 +1,4 @@
-//===- KernelValues.cpp - Vector code for loop kernels: values ------------===//
+//===- KernelValues.cpp - Values of loop kernels --------------------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,38 +10,111 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelEmitter.h"
+#include "Kernels/Common/KernelValues.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
 
 //===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+vector::CombiningKind fsdp::getCombiningKind(Operation *combiner) {
+  using vector::CombiningKind;
+  return llvm::TypeSwitch<Operation *, CombiningKind>(combiner)
+      .Case<arith::AddFOp, arith::AddIOp>(
+          [](auto) { return CombiningKind::ADD; })
+      .Case<arith::MulFOp, arith::MulIOp>(
+          [](auto) { return CombiningKind::MUL; })
+      .Case<arith::MaximumFOp>([](auto) { return CombiningKind::MAXIMUMF; })
+      .Case<arith::MaxNumFOp>([](auto) { return CombiningKind::MAXNUMF; })
+      .Case<arith::MinimumFOp>([](auto) { return CombiningKind::MINIMUMF; })
+      .Case<arith::MinNumFOp>([](auto) { return CombiningKind::MINNUMF; })
+      .Case<arith::MaxSIOp>([](auto) { return CombiningKind::MAXSI; })
+      .Case<arith::MaxUIOp>([](auto) { return CombiningKind::MAXUI; })
+      .Case<arith::MinSIOp>([](auto) { return CombiningKind::MINSI; })
+      .Case<arith::MinUIOp>([](auto) { return CombiningKind::MINUI; })
+      .Case<arith::AndIOp>([](auto) { return CombiningKind::AND; })
+      .Case<arith::OrIOp>([](auto) { return CombiningKind::OR; })
+      .Case<arith::XOrIOp>([](auto) { return CombiningKind::XOR; });
+}
+
+bool fsdp::beginsAtNeutral(const KernelLoops &loops, linalg::GenericOp op,
+                           unsigned i) {
+  TypedAttr init = loops.getSplat(op.getDpsInits()[i]);
+  if (!init)
+    return false;
+  Operation *combiner = getCombiner(op, i);
+  return init == *arith::getNeutralElement(combiner) ||
+         (getCombiningKind(combiner) == vector::CombiningKind::ADD &&
+          (matchPattern(init, m_AnyZeroFloat()) ||
+           matchPattern(init, m_Zero())));
+}
+
+Value KernelValues::getInit(linalg::GenericOp op, unsigned i) {
+  OpOperand &init = *op.getDpsInitOperand(i);
+  LaneValue value = getOperand(op, init, /*atInner=*/false);
+  if (isLaneOuter())
+    value = toVector(value, outer);
+  return value.value;
+}
+
+void KernelValues::accumulate(linalg::GenericOp op,
+                              MutableArrayRef<Value> partials) {
+  SmallVector<LaneValue> args;
+  for (OpOperand *operand : op.getDpsInputOperands())
+    args.push_back(op.payloadUsesValueFromOperand(operand)
+                       ? getOperand(op, *operand, /*atInner=*/true)
+                       : LaneValue());
+  for (Value partial : partials)
+    args.push_back({partial, isa<VectorType>(partial.getType())});
+  SmallVector<LaneValue> results = evaluateBody(op, args, /*atInner=*/true);
+  bool masked = activeLanes != lanes && !isLaneOuter();
+  for (auto [partial, result] : llvm::zip(partials, results)) {
+    Value value = isa<VectorType>(partial.getType())
+                      ? toVector(result, inner).value
+                      : result.value;
+    if (masked)
+      value =
+          arith::SelectOp::create(inner, loc, getMask(inner), value, partial);
+    partial = value;
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Small pieces
 //===----------------------------------------------------------------------===//
 
-VectorType KernelEmitter::getVectorType(Type type) const {
+int64_t KernelValues::getLaneSize() const {
+  return lane < 0 ? 1 : loops.getLoops()[lane].size;
+}
+
+VectorType KernelValues::getVectorType(Type type) const {
   return VectorType::get({lanes}, type);
 }
 
-Value KernelEmitter::getIndexConstant(int64_t value, OpBuilder &builder) {
+Value KernelValues::getIndexConstant(int64_t value, OpBuilder &builder) {
   return arith::ConstantIndexOp::create(builder, loc, value);
 }
 
 /// True in the lanes that exist.
-Value KernelEmitter::getMask(OpBuilder &builder) {
+Value KernelValues::getMask(OpBuilder &builder) {
   return vector::ConstantMaskOp::create(
       builder, loc, getVectorType(builder.getI1Type()), {activeLanes});
 }
 
-int64_t KernelEmitter::getLaneStride(const KernelAccess &access) const {
-  return loops.getLane() < 0 ? 0 : access.strides[loops.getLane()];
+int64_t KernelValues::getLaneStride(const KernelAccess &access) const {
+  return lane < 0 ? 0 : access.strides[lane];
 }
 
-LaneValue KernelEmitter::toVector(LaneValue value, OpBuilder &builder) {
-  if (value.isVector || loops.getLane() < 0)
+LaneValue KernelValues::toVector(LaneValue value, OpBuilder &builder) {
+  if (value.isVector || lane < 0)
     return value;
   Type type = getVectorType(value.value.getType());
   Value wide = vector::BroadcastOp::create(builder, loc, type, value.value);
@@ -64,12 +137,11 @@ static Type getStorageType(Type type) {
   return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
 }
 
-Value KernelEmitter::getMemory(Value source, OpBuilder &) {
+Value KernelValues::getMemory(Value source, OpBuilder &) {
   return memory.lookup(source);
 }
 
-Value KernelEmitter::getAddress(const KernelAccess &access,
-                                OpBuilder &builder) {
+Value KernelValues::getAddress(const KernelAccess &access, OpBuilder &builder) {
   Value address = getIndexConstant(access.offset, builder);
   for (auto [index, stride] : llvm::zip(point, access.strides)) {
     if (stride == 0)
@@ -85,8 +157,8 @@ Value KernelEmitter::getAddress(const KernelAccess &access,
 }
 
 /// Element or elements at `address`, which is that of the first lane.
-LaneValue KernelEmitter::loadAt(Value base, Value address, int64_t laneStride,
-                                Type type, OpBuilder &builder) {
+LaneValue KernelValues::loadAt(Value base, Value address, int64_t laneStride,
+                               Type type, OpBuilder &builder) {
   Type storage = getStorageType(type);
   LaneValue loaded;
   if (laneStride == 0) {
@@ -126,8 +198,8 @@ LaneValue KernelEmitter::loadAt(Value base, Value address, int64_t laneStride,
   return loaded;
 }
 
-LaneValue KernelEmitter::load(const KernelAccess &access, Type type,
-                              bool atInner) {
+LaneValue KernelValues::load(const KernelAccess &access, Type type,
+                             bool atInner) {
   bool varies = false;
   for (auto [loop, stride] : llvm::zip(loops.getLoops(), access.strides))
     varies |= loop.inner && stride != 0;
@@ -144,8 +216,8 @@ LaneValue KernelEmitter::load(const KernelAccess &access, Type type,
   return value;
 }
 
-void KernelEmitter::storeAt(Value base, Value address, int64_t stride,
-                            LaneValue value, OpBuilder &builder) {
+void KernelValues::storeAt(Value base, Value address, int64_t stride,
+                           LaneValue value, OpBuilder &builder) {
   if (stride != 0)
     value = toVector(value, builder);
   if (getElementTypeOrSelf(value.value).isInteger(1)) {
@@ -172,43 +244,59 @@ void KernelEmitter::storeAt(Value base, Value address, int64_t stride,
   }
 }
 
-void KernelEmitter::store(const KernelAccess &access, LaneValue value,
-                          OpBuilder &builder) {
+void KernelValues::store(const KernelAccess &access, LaneValue value,
+                         OpBuilder &builder) {
   storeAt(getMemory(access.source, builder), getAddress(access, builder),
           getLaneStride(access), value, builder);
 }
 
+/// All values first: a result may lie where another one still reads.
+void KernelValues::storeResults(ArrayRef<OpResult> results, bool atInner) {
+  SmallVector<LaneValue> values;
+  for (OpResult result : results)
+    values.push_back(getResult(result, atInner));
+  for (auto [result, value] : llvm::zip(results, values))
+    store(*loops.getWrite(result), value, atInner ? inner : outer);
+}
+
 /// The current point in a scratch row: row-major over the inner loops, with the
 /// lanes innermost.
-Value KernelEmitter::getScratchAddress(OpBuilder &builder) {
+Value KernelValues::getScratchAddress(OpBuilder &builder) {
   KernelAccess access;
   access.strides.assign(loops.getLoops().size(), 0);
   int64_t stride = 1;
-  if (loops.isLaneOuter())
+  if (isLaneOuter())
     stride = lanes;
-  else if (loops.getLane() >= 0) {
-    access.strides[loops.getLane()] = 1;
+  else if (lane >= 0) {
+    access.strides[lane] = 1;
     stride = getLaneSize();
   }
   for (int i = loops.getLoops().size() - 1; i >= 0; --i)
-    if (loops.getLoops()[i].inner && i != loops.getLane()) {
+    if (loops.getLoops()[i].inner && i != lane) {
       access.strides[i] = stride;
       stride *= loops.getLoops()[i].size;
     }
   return getAddress(access, builder);
 }
 
-int64_t KernelEmitter::getRowElements() const {
-  return loops.getInnerSize() * (loops.isLaneOuter() ? getVectorSize() : 1);
+int64_t KernelValues::getRowElements() const {
+  return loops.getInnerSize() * (isLaneOuter() ? lanes : 1);
 }
 
-int64_t KernelEmitter::getRowBytes(OpResult result) const {
+int64_t KernelValues::getRowBytes(OpResult result) const {
   unsigned bits =
       cast<RankedTensorType>(result.getType()).getElementTypeBitWidth();
   return llvm::alignTo(getRowElements() * llvm::divideCeil(bits, 8), 64);
 }
 
-Value KernelEmitter::getScratchRow(OpResult result, OpBuilder &builder) {
+int64_t KernelValues::getScratchBytes() const {
+  int64_t bytes = 0;
+  for (OpResult result : loops.getScratch())
+    bytes += getRowBytes(result);
+  return bytes;
+}
+
+Value KernelValues::getScratchRow(OpResult result, OpBuilder &builder) {
   int64_t offset = 0;
   for (OpResult other : loops.getScratch()) {
     if (other == result)
@@ -222,12 +310,21 @@ Value KernelEmitter::getScratchRow(OpResult result, OpBuilder &builder) {
       getIndexConstant(offset, builder), ValueRange{});
 }
 
+void KernelValues::storeScratch(unsigned stage) {
+  if (!scratchMemory)
+    return;
+  for (OpResult result : loops.getScratch())
+    if (loops.getAvailableFrom(result) == stage + 1)
+      storeAt(getScratchRow(result, inner), getScratchAddress(inner),
+              lane < 0 ? 0 : 1, getResult(result, /*atInner=*/true), inner);
+}
+
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
 
-LaneValue KernelEmitter::getOperand(linalg::GenericOp op, OpOperand &operand,
-                                    bool atInner) {
+LaneValue KernelValues::getOperand(linalg::GenericOp op, OpOperand &operand,
+                                   bool atInner) {
   Type type = getElementTypeOrSelf(operand.get());
   if (OpResult producer = loops.getProducer(operand.get()))
     return getResult(producer, atInner);
@@ -241,7 +338,7 @@ LaneValue KernelEmitter::getOperand(linalg::GenericOp op, OpOperand &operand,
       arith::ConstantOp::create(builder, loc, type, builder.getZeroAttr(type))};
 }
 
-LaneValue KernelEmitter::getResult(OpResult result, bool atInner) {
+LaneValue KernelValues::getResult(OpResult result, bool atInner) {
   auto op = cast<linalg::GenericOp>(result.getOwner());
   if (loops.reducesInner(op))
     return outerKnown.results.find(result)->second;
@@ -250,14 +347,16 @@ LaneValue KernelEmitter::getResult(OpResult result, bool atInner) {
   if (auto it = known.results.find(result); it != known.results.end())
     return it->second;
   // An earlier stage left it in memory.
-  if (atInner && loops.getAvailableFrom(result) <= currentStage) {
+  const KernelAccess *write = loops.getWrite(result);
+  if (atInner && loops.getAvailableFrom(result) <= currentStage &&
+      (write || scratchMemory)) {
     Type type = getElementTypeOrSelf(result.getType());
     LaneValue value;
-    if (const KernelAccess *write = loops.getWrite(result)) {
+    if (write) {
       value = load(*write, type, /*atInner=*/true);
     } else {
       value = loadAt(getScratchRow(result, inner), getScratchAddress(inner),
-                     loops.getLane() < 0 ? 0 : 1, type, inner);
+                     lane < 0 ? 0 : 1, type, inner);
     }
     known.results[result] = value;
     return value;
@@ -273,9 +372,9 @@ LaneValue KernelEmitter::getResult(OpResult result, bool atInner) {
   return values[result.getResultNumber()];
 }
 
-SmallVector<LaneValue> KernelEmitter::evaluateBody(linalg::GenericOp op,
-                                                   ArrayRef<LaneValue> args,
-                                                   bool atInner) {
+SmallVector<LaneValue> KernelValues::evaluateBody(linalg::GenericOp op,
+                                                  ArrayRef<LaneValue> args,
+                                                  bool atInner) {
   OpBuilder &builder = atInner ? inner : outer;
   LaneValues values;
   for (auto [arg, value] : llvm::zip(op.getBody()->getArguments(), args))
@@ -294,7 +393,7 @@ SmallVector<LaneValue> KernelEmitter::evaluateBody(linalg::GenericOp op,
 }
 
 /// A scalar from outside of any body: a constant, or made of such.
-Value KernelEmitter::getScalar(Value value, OpBuilder &builder) {
+Value KernelValues::getScalar(Value value, OpBuilder &builder) {
   Operation *op = value.getDefiningOp();
   if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
     LaneValues values;
@@ -309,9 +408,9 @@ Value KernelEmitter::getScalar(Value value, OpBuilder &builder) {
   return copy->getResult(cast<OpResult>(value).getResultNumber());
 }
 
-LaneValue KernelEmitter::evaluateIndex(linalg::IndexOp op,
-                                       linalg::GenericOp owner,
-                                       OpBuilder &builder) {
+LaneValue KernelValues::evaluateIndex(linalg::IndexOp op,
+                                      linalg::GenericOp owner,
+                                      OpBuilder &builder) {
   KernelAccess index = loops.getIndex(owner, op.getDim());
   Value base = getAddress(index, builder);
   int64_t stride = getLaneStride(index);
@@ -326,9 +425,8 @@ LaneValue KernelEmitter::evaluateIndex(linalg::IndexOp op,
           /*isVector=*/true};
 }
 
-LaneValue KernelEmitter::evaluateLookup(tensor::ExtractOp op,
-                                        LaneValues &values,
-                                        OpBuilder &builder) {
+LaneValue KernelValues::evaluateLookup(tensor::ExtractOp op, LaneValues &values,
+                                       OpBuilder &builder) {
   Type type = op.getType();
   if (TypedAttr splat = loops.getSplat(op.getTensor()))
     return {arith::ConstantOp::create(builder, loc, splat)};
@@ -387,8 +485,8 @@ static bool isIntegerDivision(Operation &op) {
              arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>(op);
 }
 
-LaneValue KernelEmitter::evaluateOp(Operation &op, linalg::GenericOp owner,
-                                    LaneValues &values, OpBuilder &builder) {
+LaneValue KernelValues::evaluateOp(Operation &op, linalg::GenericOp owner,
+                                   LaneValues &values, OpBuilder &builder) {
   if (op.hasTrait<OpTrait::ConstantLike>())
     return {builder.clone(op)->getResult(0)};
   if (auto index = dyn_cast<linalg::IndexOp>(op))
