@@ -173,7 +173,43 @@ void fsdp::buildArenaPipeline(OpPassManager &pm, bool guard) {
   pm.addNestedPass<ProgramOp>(createPlanArena(arena));
 }
 
+void fsdp::buildCudaKernelPipeline(OpPassManager &pm) {
+  pm.addPass(createMatchMatmuls());
+  pm.addPass(createEmitCudaAttention());
+  // Products that no BLAS takes.
+  pm.addPass(createWidenAccumulators());
+  pm.addPass(createEmitCudaKernels());
+  pm.addPass(createIsolateKernels({kCudaTarget.str()}));
+  OpPassManager &fallback = pm.nest<ModuleOp>();
+  fallback.addPass(createBufferizeKernels());
+  // Copies of a destination to itself go.
+  fallback.addPass(createCanonicalizerPass());
+  fallback.addNestedPass<func::FuncOp>(
+      createConvertLinalgToParallelLoopsPass());
+  fallback.addPass(createCanonicalizerPass());
+  fallback.addPass(createCSEPass());
+  pm.addPass(createAdoptCudaKernels());
+}
+
+void fsdp::buildLowerCudaKernelsPipeline(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(createExpandMath());
+  pm.addPass(createCSEPass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(memref::createExpandStridedMetadataPass());
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(createConvertDeviceMath());
+  pm.addPass(arith::createArithExpandOpsPass());
+  ConvertGpuOpsToNVVMOpsOptions nvvm;
+  nvvm.useBarePtrCallConv = true;
+  pm.addPass(createConvertGpuOpsToNVVMOps(nvvm));
+  pm.addPass(createReconcileUnrealizedCastsPass());
+}
+
 void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16) {
+  buildLowerCudaKernelsPipeline(pm.nest<gpu::GPUModuleOp>());
   OpPassManager &kernels = pm.nest<func::FuncOp>();
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
@@ -206,6 +242,7 @@ void fsdp::buildLowerPipeline(OpPassManager &pm, const LowerOptions &options) {
   ConvertFSDPToRuntimeOptions convert;
   convert.cpu = options.cpu;
   llvm::append_range(convert.features, options.features);
+  convert.cuda = options.cuda;
   pm.addPass(createConvertFSDPToRuntime(convert));
   buildLowerToLLVMPipeline(pm,
                            !llvm::is_contained(convert.features, "avx512bf16"));
@@ -238,6 +275,13 @@ void fsdp::registerAllPasses() {
         buildLowerPipeline);
     PassPipelineRegistration<>("fsdp-cpu-kernels", "code for kernels on CPUs",
                                buildCpuKernelPipeline);
+    PassPipelineRegistration<>("fsdp-cuda-kernels",
+                               "code for kernels on CUDA devices",
+                               buildCudaKernelPipeline);
+    PassPipelineRegistration<>(
+        "fsdp-lower-cuda-kernels",
+        "functions of a gpu.module to the LLVM and NVVM dialects",
+        buildLowerCudaKernelsPipeline);
     PassPipelineRegistration<ArenaPipelineOptions>(
         "fsdp-arena", "L2 to L3: a place for every state and value",
         [](OpPassManager &pm, const ArenaPipelineOptions &options) {

@@ -13,6 +13,7 @@
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/CPU/CodeGen.h"
+#include "fsdp/Target/CUDA/CudaTarget.h"
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/ProgramHeader.h"
 #include "fsdp/Target/Target.h"
@@ -47,6 +48,7 @@ private:
   llvm::Error writeReport();
   llvm::Error openOutput();
   llvm::Error readSchedule();
+  llvm::Error writePtx();
   llvm::Error writeProgram(const TargetCpu &cpu);
 
   /// With the wrap and the accumulators that were chosen, once they are.
@@ -74,6 +76,7 @@ Level fsdp::getLevel(CompileOptions::Emit emit) {
     return Level::L3;
   case Emit::LLVMDialect:
   case Emit::LLVM:
+  case Emit::Ptx:
   case Emit::Executable:
   case Emit::SharedLibrary:
     return Level::LLVM;
@@ -126,6 +129,14 @@ static std::string getManifest(ModuleOp module) {
   return manifest;
 }
 
+llvm::Error Compiler::writePtx() {
+  auto ptx = createPtx(frontend.getModule());
+  if (!ptx)
+    return ptx.takeError();
+  watch.lap("LLVM: PTX");
+  return output.write([&](raw_ostream &os) { os << *ptx; });
+}
+
 llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
   ModuleOp module = frontend.getModule();
   bool shared = options.emit == CompileOptions::Emit::SharedLibrary;
@@ -135,6 +146,7 @@ llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
   for (const std::unique_ptr<Target> &target : targets)
     if (llvm::Error error = target->serializeKernels(module))
       return error;
+  watch.lap("LLVM: kernels of other targets");
   llvm::LLVMContext llvmContext;
   auto llvmModule = translateToLLVM(module, llvmContext, **machine, cpu);
   if (!llvmModule)
@@ -289,6 +301,13 @@ llvm::Error Compiler::createTargets() {
   if (!created)
     return created.takeError();
   targets = std::move(*created);
+  if (options.emit == CompileOptions::Emit::Ptx &&
+      llvm::none_of(targets, [](const std::unique_ptr<Target> &target) {
+        return target->getKind() == kCudaTarget;
+      }))
+    return llvm::createStringError("expected cuda among the targets (--target) "
+                                   "for --emit ptx, got " +
+                                   options.targets);
   options.kernelLimits = targets.front()->getKernelLimits();
   for (const std::unique_ptr<Target> &target : targets) {
     KernelLimits limits = target->getKernelLimits();
@@ -343,6 +362,8 @@ llvm::Error Compiler::write(const TargetCpu &cpu) {
   switch (options.emit) {
   case Emit::Report:
     return writeReport();
+  case Emit::Ptx:
+    return writePtx();
   case Emit::LLVM:
   case Emit::Executable:
   case Emit::SharedLibrary:

@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/Target.h"
 #include "fsdp/Target/CPU/CpuTarget.h"
+#include "fsdp/Target/CUDA/CudaTarget.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -23,7 +24,8 @@ struct TargetKind {
 } // namespace
 
 /// The one place that names them.
-static constexpr TargetKind kKinds[] = {{kCpuTarget, createCpuTarget}};
+static constexpr TargetKind kKinds[] = {{kCpuTarget, createCpuTarget},
+                                        {kCudaTarget, createCudaTarget}};
 
 llvm::Expected<std::vector<std::unique_ptr<Target>>>
 fsdp::createTargets(StringRef kinds, StringRef march) {

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelImplementations.h"
 #include "RuntimeDescriptors.h"
 #include "fsdp-rt/abi.h"
-#include "fsdp-rt/cpu-attention.h"
 #include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
@@ -43,9 +43,11 @@ namespace {
 /// Emits the calls of one step.
 class StepLowering {
 public:
-  StepLowering(ModuleOp module, ProgramOp step, DescriptorBuilder &descriptors)
+  StepLowering(ModuleOp module, ProgramOp step, DescriptorBuilder &descriptors,
+               KernelImplementations &implementations)
       : module(module), step(step), symbols(module), descriptors(descriptors),
-        builder(module.getContext()), groups(getGroups(module)) {}
+        implementations(implementations), builder(module.getContext()),
+        groups(getGroups(module)) {}
 
   /// @guards: null for a step without.
   LogicalResult lower(const GuardPlan *guards);
@@ -57,10 +59,9 @@ private:
   LogicalResult lowerOp(Operation &op);
   LogicalResult lowerLaunch(LaunchOp op);
   void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
-  void lowerKernel(LaunchOp op, func::FuncOp kernel, CpuKernelAttr impl);
+  LogicalResult lowerKernel(LaunchOp op, func::FuncOp kernel);
   template <typename Op>
-  void lowerAttention(LaunchOp op, func::FuncOp kernel, CpuKernelAttr impl,
-                      Op attention);
+  LogicalResult lowerAttention(LaunchOp op, func::FuncOp kernel, Op attention);
   FailureOr<Descriptor> describe(CollectiveOpInterface op);
   FailureOr<Descriptor> describe(TransferOpInterface op);
   FailureOr<Descriptor> describeStart(ArrayRef<TransferOpInterface> parts);
@@ -73,18 +74,16 @@ private:
   void call(StringRef function, const Descriptor &descriptor, Location loc);
   void copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
             Location loc);
-  FlatSymbolRefAttr getEntry(func::FuncOp kernel, CpuKernelAttr impl);
-  FlatSymbolRefAttr createImplementations(const Descriptor &cpu);
 
   ModuleOp module;
   ProgramOp step;
   SymbolTable symbols;
   DescriptorBuilder &descriptors;
+  KernelImplementations &implementations;
   OpBuilder builder;
   SmallVector<ArrayAttr> groups;
   LLVM::LLVMFuncOp func;
   Block *exit = nullptr;
-  llvm::DenseMap<Operation *, FlatSymbolRefAttr> entries;
 };
 
 } // namespace
@@ -134,34 +133,17 @@ void StepLowering::copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
 // Launches
 //===----------------------------------------------------------------------===//
 
-/// `<kernel>_entry`, declared; fsdp-define-kernel-entries gives it a body.
-FlatSymbolRefAttr StepLowering::getEntry(func::FuncOp kernel,
-                                         CpuKernelAttr impl) {
-  FlatSymbolRefAttr &entry = entries[kernel];
-  if (entry)
-    return entry;
-  std::string name = (kernel.getSymName() + "_entry").str();
-  // Of a program that was lowered before.
-  if (auto known = symbols.lookup<LLVM::LLVMFuncOp>(name))
-    return entry = FlatSymbolRefAttr::get(known);
-  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  Type i64 = builder.getI64Type();
-  OpBuilder outside = OpBuilder::atBlockEnd(module.getBody());
-  auto function = LLVM::LLVMFuncOp::create(
-      outside, kernel.getLoc(), name,
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
-                                  {pointer, pointer, i64, i64}));
-  function->setAttr(names::kImpl, impl.getFunction());
-  return entry = FlatSymbolRefAttr::get(function);
+/// Bytes that a kernel must move at least, as the first of its targets says.
+static int64_t getTraffic(func::FuncOp kernel) {
+  if (CpuKernelAttr code = getCpuKernel(kernel))
+    return code.getTraffic();
+  return getCudaCode(kernel).getTraffic();
 }
 
-/// Code for the targets of the artifact: processors.
-FlatSymbolRefAttr StepLowering::createImplementations(const Descriptor &cpu) {
-  return descriptors.createPointerArray({descriptors.createDescriptor(cpu)});
-}
-
-void StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel,
-                               CpuKernelAttr impl) {
+LogicalResult StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel) {
+  FailureOr<FlatSymbolRefAttr> code = implementations.create(kernel);
+  if (failed(code))
+    return failure();
   SmallVector<int64_t> offsets;
   for (Value input : op.getInputs())
     offsets.push_back(getArenaOffset(input));
@@ -174,16 +156,12 @@ void StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel,
   }
   Descriptor descriptor("launch");
   descriptor.set("name", kernel.getSymName().str());
-  Descriptor code("cpu_kernel");
-  code.set("function", getEntry(kernel, impl));
-  code.set("grid", impl.getGrid());
-  code.set("grain", impl.getGrain());
-  code.set("scratch_bytes", impl.getScratch());
-  descriptor.set("implementations", createImplementations(code));
+  descriptor.set("implementations", *code);
   descriptor.set("operands", descriptors.createArray(offsets));
   descriptor.set("operand_count", int64_t(offsets.size()));
-  descriptor.set("traffic_bytes", impl.getTraffic());
+  descriptor.set("traffic_bytes", getTraffic(kernel));
   call("launch", descriptor, op.getLoc());
+  return success();
 }
 
 void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
@@ -239,8 +217,12 @@ static void appendTensor(SmallVector<int64_t> &fields, int64_t offset,
 }
 
 template <typename Op>
-void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
-                                  CpuKernelAttr impl, Op attention) {
+LogicalResult StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
+                                           Op attention) {
+  FailureOr<FlatSymbolRefAttr> code =
+      implementations.create(kernel, attention.getShape());
+  if (failed(code))
+    return failure();
   constexpr bool backward = std::is_same_v<Op, AttentionBackwardOp>;
   // What the kernel reads are its arguments; what of the op's results it
   // stores tell its destinations. What is not stored is not wanted.
@@ -292,14 +274,7 @@ void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   llvm::copy(shape.getBatch().asArrayRef(),
              batch.end() - shape.getBatch().size());
   descriptor.set("name", kernel.getSymName().str());
-  Descriptor code("cpu_attention");
-  code.set("tile", getEntry(kernel, impl));
-  code.set("tile_queries",
-           ::fsdp::rt::getQueryTile(shape.getQueries(), shape.getBatchSize()));
-  code.set("tile_keys",
-           ::fsdp::rt::getTileSize(shape.getKeys(), ::fsdp::rt::kMaxTileKeys));
-  code.set("scratch_bytes", impl.getScratch());
-  descriptor.set("implementations", createImplementations(code));
+  descriptor.set("implementations", *code);
   descriptor.set("tensors", descriptors.createArray(tensors));
   if (!captured.empty())
     descriptor.set("captured", descriptors.createArray(captured));
@@ -312,6 +287,7 @@ void StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   descriptor.set("scale", attention.getScale().convertToDouble());
   descriptor.set("causal", int64_t(attention.getCausal()));
   call(backward ? "attention_backward" : "attention", descriptor, op.getLoc());
+  return success();
 }
 
 LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
@@ -334,22 +310,16 @@ LogicalResult StepLowering::lowerLaunch(LaunchOp op) {
     lowerMatmul(op, kernel, matmul);
     return success();
   }
-  auto impl = getCpuKernel(kernel);
-  if (!impl)
+  if (!kernel->hasAttr(names::kImpl))
     return op.emitOpError("expected a kernel with code, got ")
            << op.getKernelAttr() << " without fsdp.impl or fsdp.matmul";
   for (Operation &inner : kernel.getBody().front()) {
-    if (auto attention = dyn_cast<AttentionOp>(inner)) {
-      lowerAttention(op, kernel, impl, attention);
-      return success();
-    }
-    if (auto attention = dyn_cast<AttentionBackwardOp>(inner)) {
-      lowerAttention(op, kernel, impl, attention);
-      return success();
-    }
+    if (auto attention = dyn_cast<AttentionOp>(inner))
+      return lowerAttention(op, kernel, attention);
+    if (auto attention = dyn_cast<AttentionBackwardOp>(inner))
+      return lowerAttention(op, kernel, attention);
   }
-  lowerKernel(op, kernel, impl);
-  return success();
+  return lowerKernel(op, kernel);
 }
 
 //===----------------------------------------------------------------------===//
@@ -682,12 +652,30 @@ struct ConvertFSDPToRuntime
     : mlir::fsdp::impl::ConvertFSDPToRuntimeBase<ConvertFSDPToRuntime> {
   using ConvertFSDPToRuntimeBase::ConvertFSDPToRuntimeBase;
 
+  bool writesManifest() const { return !cpu.empty() || !cuda.empty(); }
+
+  /// Kinds of the manifest's targets, in its order; cpu where it has none.
+  std::vector<std::string> getTargets() {
+    std::vector<std::string> kinds;
+    llvm::Expected<llvm::json::Value> json = llvm::json::parse(manifest);
+    if (!json)
+      llvm::consumeError(json.takeError());
+    else if (auto *object = json->getAsObject())
+      if (auto *targets = object->getArray("targets"))
+        for (const llvm::json::Value &target : *targets)
+          if (auto *entry = target.getAsObject())
+            kinds.push_back(entry->getString("kind").value_or("").str());
+    if (kinds.empty())
+      kinds.push_back(kCpuTarget.str());
+    return kinds;
+  }
+
   /// The programs' certificates. Writes the manifest with them, where a
   /// processor is named: programs are extracted and kernels' code is hashed
   /// once for both.
   LogicalResult certify(ModuleOp module, ArrayRef<ProgramOp> programs,
                         MutableArrayRef<LoweredProgram> lowered) {
-    bool writesManifest = !cpu.empty();
+    bool writesManifest = this->writesManifest();
     llvm::StringSet<> certified;
     if (!writesManifest) {
       FailureOr<llvm::StringSet<>> names = getCertified(module, manifest);
@@ -713,23 +701,29 @@ struct ConvertFSDPToRuntime
     }
     if (writesManifest) {
       ManifestOptions options;
-      options.cpu = cpu;
-      llvm::append_range(options.features, features);
+      if (!cpu.empty())
+        options.targets.push_back({kCpuTarget.str(), cpu, {}});
+      if (!cpu.empty())
+        llvm::append_range(options.targets.back().features, features);
+      if (!cuda.empty())
+        options.targets.push_back(
+            {kCudaTarget.str(), cuda, {kPtxFeature.str()}});
       manifest = createManifest(module, extracted, options);
     }
     return success();
   }
 
   LogicalResult checkOptions(ModuleOp module) {
-    if (!cpu.empty() && !manifest.empty())
-      return emitInputError(module,
-                            "expected either manifest or cpu, got both");
+    if (writesManifest() && !manifest.empty())
+      return emitInputError(
+          module, "expected either manifest or cpu and cuda, got both");
     if (cpu.empty() && !features.empty())
       return emitInputError(module, "expected cpu beside features, got none");
     return success();
   }
 
-  LogicalResult lower(ProgramOp program, DescriptorBuilder &descriptors) {
+  LogicalResult lower(ProgramOp program, DescriptorBuilder &descriptors,
+                      KernelImplementations &implementations) {
     std::optional<GuardPlan> guards;
     if (program.getArenaAttr().getBorder()) {
       FailureOr<GuardPlan> planned = planGuards(program);
@@ -737,7 +731,7 @@ struct ConvertFSDPToRuntime
         return failure();
       guards = std::move(*planned);
     }
-    return StepLowering(getOperation(), program, descriptors)
+    return StepLowering(getOperation(), program, descriptors, implementations)
         .lower(guards ? &*guards : nullptr);
   }
 
@@ -748,7 +742,7 @@ struct ConvertFSDPToRuntime
       return markAllAnalysesPreserved();
     if (failed(checkOptions(module)))
       return signalPassFailure();
-    if (cpu.empty() && manifest.empty())
+    if (!writesManifest() && manifest.empty())
       manifest = "{}";
     SmallVector<LoweredProgram> lowered;
     for (ProgramOp program : programs) {
@@ -762,8 +756,10 @@ struct ConvertFSDPToRuntime
     if (failed(certify(module, programs, lowered)))
       return signalPassFailure();
     DescriptorBuilder descriptors(module);
+    std::vector<std::string> kinds = getTargets();
+    KernelImplementations implementations(module, descriptors, kinds);
     for (ProgramOp program : programs)
-      if (failed(lower(program, descriptors)))
+      if (failed(lower(program, descriptors, implementations)))
         return signalPassFailure();
     createEntry(module, manifest, lowered, descriptors);
     // Kernels as tensor functions, and everything symbolic, have served.

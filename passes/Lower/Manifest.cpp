@@ -485,31 +485,30 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     return attr ? attr.getValue() : StringRef();
   };
   StringRef name = text(names::kName);
-  json::Array features;
-  for (const std::string &feature : options.features)
-    features.push_back(feature);
+  json::Array targets;
+  for (const CodeTarget &target : options.targets)
+    targets.push_back(json::Object{{"kind", target.kind},
+                                   {"cpu", target.cpu},
+                                   {"features", json::Array(target.features)}});
   SmallVector<ArrayAttr> groups = getGroups(module);
   json::Array programs;
   for (auto [program, of] :
        llvm::zip_equal(module.getOps<ProgramOp>(), extracted))
     programs.push_back(ProgramWriter(program, groups, getMeshOp()).write(of));
-  json::Object manifest{
-      {"format", 3},
-      {"name", name.empty() ? "step" : name},
-      {"fingerprint", getFingerprint()},
-      {"targets", json::Array{json::Object{{"kind", "cpu"},
-                                           {"cpu", options.cpu},
-                                           {"features", std::move(features)}}}},
-      {"mesh", getMesh()},
-      {"verified", text(names::kVerified)},
-      {"strategy", text(names::kStrategy)},
-      {"wrap", text(names::kWrap)},
-      {"groups", getGroupList()},
-      {"arena", getArena()},
-      {"flat_params", getFlatParams()},
-      {"buffers", getBuffers()},
-      {"accumulators", getAccumulators()},
-      {"programs", std::move(programs)}};
+  json::Object manifest{{"format", 3},
+                        {"name", name.empty() ? "step" : name},
+                        {"fingerprint", getFingerprint()},
+                        {"targets", std::move(targets)},
+                        {"mesh", getMesh()},
+                        {"verified", text(names::kVerified)},
+                        {"strategy", text(names::kStrategy)},
+                        {"wrap", text(names::kWrap)},
+                        {"groups", getGroupList()},
+                        {"arena", getArena()},
+                        {"flat_params", getFlatParams()},
+                        {"buffers", getBuffers()},
+                        {"accumulators", getAccumulators()},
+                        {"programs", std::move(programs)}};
   if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))
     manifest["traced"] = getTraced(traced);
   if (module->hasAttr(names::kSkipsNonfinite))

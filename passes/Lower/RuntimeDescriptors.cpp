@@ -100,10 +100,10 @@ Value DescriptorBuilder::createField(const FieldInfo &info,
   case FieldKind::STR: {
     if (!field)
       return LLVM::ZeroOp::create(body, loc, type);
-    FlatSymbolRefAttr symbol = info.kind == FieldKind::STR
-                                   ? createString(std::get<std::string>(*field))
-                                   : std::get<FlatSymbolRefAttr>(*field);
-    return LLVM::AddressOfOp::create(body, loc, type, symbol);
+    auto *text = std::get_if<std::string>(field);
+    return LLVM::AddressOfOp::create(
+        body, loc, type,
+        text ? createString(*text) : std::get<FlatSymbolRefAttr>(*field));
   }
   case FieldKind::I32:
     return constant(body.getI32IntegerAttr(getInteger()));
@@ -131,8 +131,8 @@ DescriptorBuilder::createDescriptor(const Descriptor &descriptor) {
   // Texts come first, so that the global's initializer finds them.
   for (const FieldInfo &info : fields)
     if (auto *field = descriptor.lookup(info.name))
-      if (info.kind == FieldKind::STR)
-        (void)createString(std::get<std::string>(*field));
+      if (auto *text = std::get_if<std::string>(field))
+        (void)createString(*text);
   return createAggregate(
       descriptor.getName(),
       LLVM::LLVMStructType::getLiteral(builder.getContext(), types),

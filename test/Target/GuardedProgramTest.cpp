@@ -125,8 +125,7 @@ int GuardedProgram::run() {
   auto cpu = TargetCpu::parse("native");
   EXPECT_TRUE(bool(cpu));
   ManifestOptions manifest;
-  manifest.cpu = cpu->name;
-  manifest.features = cpu->features;
+  manifest.targets = {{"cpu", cpu->name, cpu->features}};
   FailureOr<std::string> text = createManifest(frontend->getModule(), manifest);
   EXPECT_TRUE(succeeded(text));
   check(frontend->runPipeline("lower", [&](OpPassManager &pm) {

@@ -243,8 +243,7 @@ static llvm::Error run(const StepOptions &options, StringRef toolDir) {
   if (!cpu)
     return cpu.takeError();
   ManifestOptions manifest;
-  manifest.cpu = cpu->name;
-  manifest.features = cpu->features;
+  manifest.targets = {{"cpu", cpu->name, cpu->features}};
   FailureOr<std::string> text = createManifest(module, manifest);
   if (failed(text))
     return llvm::createStringError("expected a step that has a manifest");

@@ -133,11 +133,22 @@ ROOMS = [
          [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, BESIDE],
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
+    Room("passes/Kernels/Common",
+         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES,
+          r"Kernels/Common/", BESIDE],
+         CODE + "|" + COST,
+         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     # What one target makes of them knows no other target.
     Room("passes/Kernels/CPU",
          [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, TILES,
           r"Kernels/Common/", BESIDE],
          CODE + "|" + COST,
+         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
+    # (NVVM's dialect, for names of its attributes.)
+    Room("passes/Kernels/CUDA",
+         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES,
+          r"Kernels/Common/", BESIDE],
+         r"mlir/(Conversion|Target)/|llvm/(IR|CodeGen|Target|MC)/|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
     # The schedule orders and places.
     Room("passes/Schedule",

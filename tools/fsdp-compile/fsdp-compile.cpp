@@ -27,8 +27,10 @@ static cl::opt<std::string>
            cl::desc("Output file; - is the standard output, and the default "
                     "for a report"),
            cl::cat(category));
-static cl::opt<std::string> target("target", cl::init("cpu"), cl::desc("cpu"),
-                                   cl::cat(category));
+static cl::opt<std::string>
+    target("target", cl::init("cpu"),
+           cl::desc("What kernels get code for: cpu, cuda, or both: cpu,cuda"),
+           cl::cat(category));
 static cl::opt<std::string>
     march("march", cl::init("native"),
           cl::desc("Processor to compile for (default: native)"),
@@ -36,7 +38,8 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     emit("emit", cl::init("exe"),
          cl::desc("exe | so | ir:L0 | ir:L1 | ir:L2 | ir:L3 | ir:llvm | llvm | "
-                  "report (what was decided for --cluster, and why)"),
+                  "ptx (code for CUDA devices) | report (what was decided for "
+                  "--cluster, and why)"),
          cl::cat(category));
 static cl::opt<std::string>
     from("from", cl::init("L0"), cl::value_desc("level"),
@@ -128,22 +131,22 @@ static llvm::SmallVector<OptionRule> getRules() {
                       llvm::StringRef reason) {
     rules.push_back({&option, "--emit", emit, emits, reason});
   };
-  for (const cl::Option *option :
-       std::initializer_list<const cl::Option *>{&target, &march})
-    needEmit(*option, {"exe", "so", "llvm", "ir:llvm"},
-             "nothing else holds code for a processor");
+  needEmit(target, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm"},
+           "nothing else holds code of kernels");
+  needEmit(march, {"exe", "so", "llvm", "ir:llvm"},
+           "nothing else holds code for a processor");
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &remarks, &passedRemarks, &missedRemarks})
     needEmit(*option,
-             {"exe", "so", "ir:L1", "ir:L2", "ir:L3", "ir:llvm", "llvm"},
+             {"exe", "so", "ir:L1", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx"},
              "the report holds all remarks");
-  needEmit(guard, {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm"},
+  needEmit(guard, {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx"},
            emit == "report" ? "the report is of the arena without borders"
                             : "there are neither kernels nor an arena yet");
   needEmit(step.getAttention(),
-           {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "report"},
+           {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
            "there are no kernels yet");
-  needEmit(cluster, {"exe", "so", "ir:L3", "ir:llvm", "llvm", "report"},
+  needEmit(cluster, {"exe", "so", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
            "nothing has been planned or put in order there");
 
   auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
@@ -207,6 +210,7 @@ static int compileStep(int argc, char **argv) {
                                               {"ir:L3", Emit::L3},
                                               {"ir:llvm", Emit::LLVMDialect},
                                               {"llvm", Emit::LLVM},
+                                              {"ptx", Emit::Ptx},
                                               {"report", Emit::Report}};
   if (llvm::Error error =
           expectOneOf(emit, llvm::to_vector(llvm::make_first_range(kinds))))

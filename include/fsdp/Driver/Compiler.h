@@ -18,7 +18,8 @@ namespace mlir::fsdp {
 
 struct CompileOptions : StepOptions {
   /// L0 to LLVMDialect: the module at that level, as text. Report: what was
-  /// decided and why, as text; needs a cluster.
+  /// decided and why, as text; needs a cluster. Ptx: the kernels' code for CUDA
+  /// devices, as text; needs the target cuda.
   enum class Emit {
     Executable,
     SharedLibrary,
@@ -28,6 +29,7 @@ struct CompileOptions : StepOptions {
     L3,
     LLVMDialect,
     LLVM,
+    Ptx,
     Report
   };
 

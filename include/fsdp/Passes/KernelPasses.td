@@ -247,10 +247,14 @@ def VectorizeKernels : Pass<"fsdp-vectorize-kernels", "::mlir::ModuleOp"> {
 def IsolateKernels : Pass<"fsdp-isolate-kernels", "::mlir::ModuleOp"> {
   let summary = "Copies kernels that have no code yet into a module of their own";
   let description = [{
-    The nested module `@fallback` holds one function `<kernel>_cpu` per kernel
-    that neither a BLAS nor the vector emitter can do, so that upstream passes
-    can bufferize and lower them without touching the step.
+    The nested module `@fallback` holds one function `<kernel>_<target>` per
+    kernel that is no product and has no code for the target, so that upstream
+    passes can bufferize and lower them without touching the step.
   }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"",
+           "the target, as fsdp.impl names it">
+  ];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];
 }
@@ -275,6 +279,61 @@ def AdoptKernels : Pass<"fsdp-adopt-kernels", "::mlir::ModuleOp"> {
     not lowered is refused by name and location.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels: code for CUDA devices
+//===----------------------------------------------------------------------===//
+
+def EmitCudaKernels : Pass<"fsdp-emit-cuda-kernels", "::mlir::ModuleOp"> {
+  let summary = "Emits code for CUDA devices for loop kernels";
+  let description = [{
+    Adds a gpu.func to `@cuda_kernels` for each kernel of loop ops, with a thread
+    or a block per work item, and records it as `cuda` of `fsdp.impl`. Kernels it
+    does not understand are left alone, with a remark that says why.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::gpu::GPUDialect",
+                           
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def EmitCudaAttention : Pass<"fsdp-emit-cuda-attention", "::mlir::ModuleOp"> {
+  let summary = "Emits code for CUDA devices for attention";
+  let description = [{
+    Adds the functions of each fsdp.attention (one) and fsdp.attention_backward
+    (one for dq, one for dk and dv) to `@cuda_kernels` and records them as `cuda`
+    of `fsdp.impl`: a block per query, or per key, that computes in float32.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::gpu::GPUDialect",
+                           
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def AdoptCudaKernels : Pass<"fsdp-adopt-cuda-kernels", "::mlir::ModuleOp"> {
+  let summary = "Makes bufferized functions code for CUDA devices";
+  let description = [{
+    A function of `@fallback` that is a list of parallel loops becomes a gpu.func
+    per loop, with a thread per point. Any other becomes one that one block runs:
+    all threads execute what is sequential, points of a parallel loop go round
+    them, and barriers lie around what writes. Temporary buffers lie in shared
+    memory; more than 48 KiB of them, and ops that were not lowered, are refused.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::gpu::GPUDialect",
+                           
+                           "::mlir::scf::SCFDialect",
                            "::mlir::memref::MemRefDialect",
                            "::mlir::arith::ArithDialect"];
 }

@@ -17,12 +17,16 @@
 
 namespace mlir::fsdp {
 
+/// What there is code for: a kind of devices, the processor (of cuda: the least
+/// one, as sm_80) and features that the code needs, in LLVM's words.
+struct CodeTarget {
+  std::string kind, cpu;
+  std::vector<std::string> features;
+};
+
 /// What the module itself does not say.
 struct ManifestOptions {
-  /// The processor that there is code for; features that the code needs, in
-  /// LLVM's words.
-  std::string cpu;
-  std::vector<std::string> features;
+  std::vector<CodeTarget> targets;
 };
 
 /// The manifest (docs/manifest.md) of a module whose programs have planned

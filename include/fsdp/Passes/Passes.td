@@ -525,31 +525,48 @@ def ConvertFSDPToRuntime : Pass<"convert-fsdp-to-runtime", "::mlir::ModuleOp"> {
     artifact's entry are added. Kernels keep their code, the tensor functions
     they were made from go.
 
-    With `cpu`, the manifest is written from the module alone: its name
-    (`fsdp.name`), states, arenas, orders, budget and certificates.
+    With `cpu` or `cuda`, the manifest is written from the module alone: its name
+    (`fsdp.name`), states, arenas, orders, budget and certificates. Launches get
+    the code of its targets.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
   let options = [
     Option<"manifest", "manifest", "std::string", /*default=*/"\"\"",
-           "the manifest's text (docs/manifest.md); {} where neither this nor cpu "
-           "is given">,
+           "the manifest's text (docs/manifest.md); {} where neither this nor a "
+           "target is given">,
     Option<"cpu", "cpu", "std::string", /*default=*/"\"\"",
            "write the manifest for code for this processor">,
     ListOption<"features", "features", "std::string",
                "with cpu: processor features that the code needs, in LLVM's "
-               "words">
+               "words">,
+    Option<"cuda", "cuda", "std::string", /*default=*/"\"\"",
+           "write the manifest for code for CUDA devices from this one on, as "
+           "sm_80">
   ];
 }
 
-def ExpandMath : Pass<"fsdp-expand-math", "::mlir::func::FuncOp"> {
+def ExpandMath : Pass<"fsdp-expand-math"> {
   let summary = "Replaces math functions by polynomials";
   let description = [{
-    Vectors of exp, tanh, erf, log, sin, cos, ... in f32 (and narrower, through
+    Vectors and scalars of exp, tanh, erf, log, sin, cos, ... in f32 (and narrower, through
     f32) become arithmetic. What has no polynomial is left to libm.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
                            "::mlir::vector::VectorDialect"];
+}
+
+def ConvertDeviceMath
+    : Pass<"fsdp-convert-device-math", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Turns math functions into intrinsics and calls of libclc";
+  let description = [{
+    What NVPTX has as an instruction that rounds as IEEE 754 says (square root,
+    floor, fma, ...) becomes an intrinsic, other functions of f32 and f64 calls
+    of OpenCL's, which Target::serializeKernels links from libclc. Runs before
+    convert-gpu-to-nvvm, which would call CUDA's libdevice.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::arith::ArithDialect"];
 }
 
 def DefineKernelEntries : Pass<"fsdp-define-kernel-entries", "::mlir::ModuleOp"> {

@@ -191,6 +191,11 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
       llvm::cl::desc("processor features that the code needs, in LLVM's words; "
                      "without avx512bf16, casts to bf16 become integer "
                      "arithmetic")};
+  Option<std::string> cuda{
+      *this, "cuda",
+      llvm::cl::desc("write the manifest for code for CUDA devices from this "
+                     "one on, as sm_80"),
+      llvm::cl::init("")};
 };
 
 /// Still L2: plans what is kept, computed again and issued together, and when,
@@ -214,6 +219,13 @@ void buildSchedulePipeline(OpPassManager &pm,
 /// Code for every kernel: a BLAS call, vector loops, or bufferized loops.
 /// Registered as `fsdp-cpu-kernels`.
 void buildCpuKernelPipeline(OpPassManager &pm);
+
+/// Code for every kernel on CUDA devices. Registered as `fsdp-cuda-kernels`.
+void buildCudaKernelPipeline(OpPassManager &pm);
+
+/// Functions of a gpu.module to the LLVM and NVVM dialects. Registered as
+/// `fsdp-lower-cuda-kernels`, for a gpu.module.
+void buildLowerCudaKernelsPipeline(OpPassManager &pm);
 
 /// L2 to L3: a place for every state and value, whatever places there were.
 /// @guard: with borders behind all of them. Registered as `fsdp-arena`.

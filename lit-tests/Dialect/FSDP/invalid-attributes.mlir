@@ -56,8 +56,35 @@ func.func private @no_target() attributes {
 
 // -----
 
-// expected-error @below {{expected #fsdp.cpu_kernel for cpu in "fsdp.impl", got 1 : i64 for tpu}}
+// expected-error @below {{expected #fsdp.cpu_kernel for cpu or #fsdp.cuda_code for cuda in "fsdp.impl", got 1 : i64 for tpu}}
 func.func private @unknown_target() attributes {fsdp.impl = {tpu = 1 : i64}}
+
+// -----
+
+// cuda_code_c2
+// expected-error @below {{expected #fsdp.cpu_kernel for cpu or #fsdp.cuda_code for cuda in "fsdp.impl", got #fsdp.cpu_kernel<@k, grid = 4, grain = 1, scratch = 0, traffic = 0> for cuda}}
+func.func private @code_of_another_target() attributes {
+    fsdp.impl = {cuda = #fsdp.cpu_kernel<@k, grid = 4, grain = 1, scratch = 0, traffic = 0>}}
+
+// -----
+
+func.func private @negative_traffic() attributes {
+    // cuda_code_c1
+    // expected-error @below {{expected a traffic of at least 0, got -8}}
+    a = #fsdp.cuda_code<[<@m::@k, grid = 1, block = 32, shared = 0>], traffic = -8>}
+
+// -----
+
+func.func private @large_block() attributes {
+    // cuda_kernel_c1
+    // expected-error @below {{expected a block of 1 to 1024 for @m::@k, got 2048}}
+    a = #fsdp.cuda_kernel<@m::@k, grid = 1, block = 2048, shared = 0>}
+
+// -----
+
+func.func private @no_blocks() attributes {
+    // expected-error @below {{expected a grid of 1 to 2147483647 for @m::@k, got 0}}
+    a = #fsdp.cuda_kernel<@m::@k, grid = 0, block = 32, shared = 0>}
 
 // -----
 

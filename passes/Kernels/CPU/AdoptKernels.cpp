@@ -6,15 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "CpuKernels.h"
+#include "Kernels/Common/BufferizedKernels.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_ADOPTKERNELS
@@ -24,91 +22,6 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Whether a buffer that is made in a loop is still in use when the next
-/// iteration makes its own: then one place for all of them is not enough.
-static bool outlivesIteration(Value buffer) {
-  return llvm::any_of(buffer.getUses(), [](OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (!user->hasTrait<OpTrait::IsTerminator>())
-      return llvm::any_of(user->getResults(), [](Value result) {
-        return isa<BaseMemRefType>(result.getType()) &&
-               outlivesIteration(result);
-      });
-    // What a branch yields stays in the iteration.
-    Operation *parent = user->getParentOp();
-    if (isa<scf::IfOp, scf::IndexSwitchOp, scf::ExecuteRegionOp>(parent))
-      return outlivesIteration(parent->getResult(use.getOperandNumber()));
-    return true;
-  });
-}
-
-/// A place in scratch memory for every temporary buffer. They are few and
-/// small; none shares its place.
-static FailureOr<int64_t> placeBuffers(func::FuncOp func, Value scratch) {
-  int64_t bytes = 0;
-  SmallVector<memref::AllocOp> allocs;
-  func.walk([&](memref::AllocOp op) { allocs.push_back(op); });
-  for (memref::AllocOp op : allocs) {
-    MemRefType type = op.getType();
-    if (!type.hasStaticShape() || !type.getLayout().isIdentity())
-      return op.emitOpError("expected a buffer of static size in a kernel, "
-                            "got ")
-             << type;
-    if (op->getParentOfType<LoopLikeOpInterface>() && outlivesIteration(op))
-      return op.emitOpError("expected a buffer that is not handed from one "
-                            "iteration to the next");
-    OpBuilder builder(op);
-    Value offset = arith::ConstantIndexOp::create(builder, op.getLoc(), bytes);
-    Value view = memref::ViewOp::create(builder, op.getLoc(), type, scratch,
-                                        offset, ValueRange{});
-    int64_t elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-    bytes = llvm::alignTo(bytes + type.getNumElements() * elementBytes, 64);
-    op.replaceAllUsesWith(view);
-    op.erase();
-  }
-  return bytes;
-}
-
-/// Results are the destinations; callers know those.
-static LogicalResult dropResults(func::FuncOp func) {
-  Operation *ret = func.getBody().front().getTerminator();
-  unsigned inputs = func.getNumArguments() - func.getNumResults();
-  for (auto [i, value] : llvm::enumerate(ret->getOperands()))
-    if (value != func.getArgument(inputs + i))
-      return func.emitError("expected result #")
-             << i << " of kernel to lie in its destination";
-  ret->setOperands({});
-  func.setType(
-      FunctionType::get(func.getContext(), func.getArgumentTypes(), {}));
-  return success();
-}
-
-/// LLVM's conversion takes no type without elements but one of one dimension.
-/// Nothing reads what has none.
-static void flattenEmpty(func::FuncOp func) {
-  for (BlockArgument arg : func.getArguments()) {
-    auto type = dyn_cast<MemRefType>(arg.getType());
-    if (type && arg.use_empty() && type.getNumElements() == 0)
-      arg.setType(MemRefType::get({0}, type.getElementType()));
-  }
-}
-
-/// The first op that no later pass lowers.
-static Operation *findUnlowered(func::FuncOp func) {
-  Operation *found = nullptr;
-  func.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    static constexpr StringLiteral kLowered[] = {
-        "arith", "math",   "memref", "scf",   "cf",
-        "func",  "vector", "affine", "index", "ub"};
-    if (!llvm::is_contained(kLowered, op->getName().getDialectNamespace())) {
-      found = op;
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return found;
-}
-
 namespace {
 struct AdoptKernels : fsdp::impl::AdoptKernelsBase<AdoptKernels> {
   void runOnOperation() override {
@@ -117,40 +30,22 @@ struct AdoptKernels : fsdp::impl::AdoptKernelsBase<AdoptKernels> {
     if (!nested)
       return markAllAnalysesPreserved();
     for (func::FuncOp kernel : getKernels(module)) {
-      if (hasCpuCode(kernel))
+      if (hasCodeFor(kernel, kCpuTarget))
         continue;
-      auto body = nested.lookupSymbol<func::FuncOp>(
-          (kernel.getSymName() + "_cpu").str());
-      if (!body) {
-        nested.emitError() << "expected an implementation of @"
-                           << kernel.getSymName() << " in @" << kFallbackModule
-                           << ", got none";
+      func::FuncOp body = getBufferized(nested, kernel, kCpuTarget);
+      if (!body)
         return signalPassFailure();
-      }
       if (failed(adopt(kernel, body)))
         return signalPassFailure();
     }
-    // Constants that the kernels read.
-    for (auto global :
-         llvm::make_early_inc_range(nested.getOps<memref::GlobalOp>())) {
-      global.setSymName(("fallback_" + global.getSymName()).str());
-      global->moveBefore(&module.getBody()->front());
-    }
-    module.walk([&](memref::GetGlobalOp op) {
-      std::string name = ("fallback_" + op.getName()).str();
-      if (!module.lookupSymbol(op.getName()) && module.lookupSymbol(name))
-        op.setName(name);
-    });
+    moveConstants(nested, module);
     nested.erase();
   }
 
 private:
   LogicalResult adopt(func::FuncOp kernel, func::FuncOp body) {
-    if (Operation *op = findUnlowered(body))
-      return op->emitOpError("cannot be lowered for this target");
-    if (failed(dropResults(body)))
+    if (failed(prepareBufferized(body)))
       return failure();
-    flattenEmpty(body);
     OpBuilder builder(kernel);
     builder.setInsertionPointAfter(kernel);
     Type index = builder.getIndexType();
@@ -160,7 +55,11 @@ private:
         block.insertArgument(0u, getScratchType(&getContext(), 0), loc);
     block.insertArgument(0u, index, loc);
     block.insertArgument(0u, index, loc);
-    FailureOr<int64_t> bytes = placeBuffers(body, scratch);
+    FailureOr<int64_t> bytes = placeBuffers(
+        body, [&](OpBuilder &builder, MemRefType type, Value offset) -> Value {
+          return memref::ViewOp::create(builder, loc, type, scratch, offset,
+                                        ValueRange{});
+        });
     if (failed(bytes))
       return failure();
     scratch.setType(getScratchType(&getContext(), *bytes));

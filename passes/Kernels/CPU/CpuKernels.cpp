@@ -15,10 +15,6 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-bool fsdp::hasCpuCode(func::FuncOp kernel) {
-  return getCpuKernel(kernel) || kernel->hasAttr(names::kMatmul);
-}
-
 MemRefType fsdp::getScratchType(MLIRContext *context, int64_t bytes) {
   return MemRefType::get({std::max<int64_t>(bytes, 1)},
                          IntegerType::get(context, 8));
@@ -37,26 +33,4 @@ func::FuncOp fsdp::createCpuKernel(func::FuncOp kernel, OpBuilder &builder,
                                        FlatSymbolRefAttr::get(impl), grid,
                                        grain, scratch, traffic));
   return impl;
-}
-
-Value fsdp::createGlobalConstant(ModuleOp module, OpBuilder &builder,
-                                 Location loc, MemRefType type,
-                                 DenseElementsAttr values) {
-  unsigned count = 0;
-  StringAttr name;
-  for (auto global : module.getOps<memref::GlobalOp>()) {
-    ++count;
-    if (global.getType() == type && global.getInitialValueAttr() == values)
-      name = global.getSymNameAttr();
-  }
-  if (!name) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(module.getBody());
-    name = builder.getStringAttr("constant_" + Twine(count));
-    memref::GlobalOp::create(builder, loc, name,
-                             builder.getStringAttr("private"),
-                             TypeAttr::get(type), values, builder.getUnitAttr(),
-                             builder.getI64IntegerAttr(64));
-  }
-  return memref::GetGlobalOp::create(builder, loc, type, name.getValue());
 }

@@ -12,13 +12,6 @@
 
 namespace mlir::fsdp {
 
-/// The nested module of fsdp-isolate-kernels.
-constexpr llvm::StringLiteral kFallbackModule = "fallback";
-
-/// Whether a kernel already has code for processors or is a matrix product,
-/// which their libraries have.
-bool hasCpuCode(func::FuncOp kernel);
-
 /// Scratch memory of at least `bytes` as an argument (never empty).
 MemRefType getScratchType(MLIRContext *context, int64_t bytes);
 
@@ -27,10 +20,6 @@ MemRefType getScratchType(MLIRContext *context, int64_t bytes);
 func::FuncOp createCpuKernel(func::FuncOp kernel, OpBuilder &builder,
                              ArrayRef<Type> types, int64_t grid, int64_t grain,
                              int64_t scratch, int64_t traffic);
-
-/// A constant in the module's read-only memory; equal ones are shared.
-Value createGlobalConstant(ModuleOp module, OpBuilder &builder, Location loc,
-                           MemRefType type, DenseElementsAttr values);
 
 } // namespace mlir::fsdp
 

@@ -38,7 +38,7 @@ namespace {
 struct EmitAttention : fsdp::impl::EmitAttentionBase<EmitAttention> {
   void runOnOperation() override {
     for (func::FuncOp kernel : getKernels(getOperation())) {
-      if (hasCpuCode(kernel))
+      if (hasCodeFor(kernel, kCpuTarget))
         continue;
       for (Operation &op : kernel.getBody().front())
         if (isa<AttentionOp, AttentionBackwardOp>(op)) {

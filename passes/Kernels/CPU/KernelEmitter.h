@@ -36,7 +36,9 @@ public:
   /// Independent work items.
   int64_t getItemCount() const;
   /// Bytes of `scratch` that one thread needs.
-  using KernelValues::getScratchBytes;
+  int64_t getScratchBytes() const {
+    return fsdp::getScratchBytes(loops, isLaneOuter() ? lanes : 1);
+  }
   /// Operations of one work item, roughly.
   int64_t getItemCost() const;
 

@@ -7,6 +7,7 @@
 
 #include "CpuKernels.h"
 #include "KernelEmitter.h"
+#include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/Passes.h"
@@ -26,41 +27,11 @@ using namespace mlir::fsdp;
 /// A thread is worth waking for this many element operations.
 constexpr int64_t kGrainCost = 16384;
 
-/// Memory of `type`, as one dimension; bools take a byte.
-static MemRefType getFlatMemRef(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  Type element = tensor.getElementType();
-  if (element.isInteger(1))
-    element = IntegerType::get(type.getContext(), 8);
-  return MemRefType::get({tensor.getNumElements()}, element);
-}
-
-/// The constants a kernel reads from memory, as globals of the module.
-static void createConstants(func::FuncOp kernel, OpBuilder &builder,
-                            IRMapping &memory) {
-  auto module = kernel->getParentOfType<ModuleOp>();
-  for (auto constant : kernel.getBody().front().getOps<arith::ConstantOp>()) {
-    auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
-    if (!dense || dense.isSplat())
-      continue;
-    MemRefType type = getFlatMemRef(constant.getType());
-    auto flat = RankedTensorType::get(type.getShape(), type.getElementType());
-    DenseElementsAttr values = dense;
-    if (dense.getElementType().isInteger(1))
-      values = dense.mapValues(type.getElementType(),
-                               [](const APInt &v) { return v.zext(8); });
-    values = values.reshape(flat);
-    memory.map(
-        constant.getResult(),
-        createGlobalConstant(module, builder, constant.getLoc(), type, values));
-  }
-}
-
 namespace {
 struct VectorizeKernels : fsdp::impl::VectorizeKernelsBase<VectorizeKernels> {
   void runOnOperation() override {
     for (func::FuncOp kernel : getKernels(getOperation())) {
-      if (hasCpuCode(kernel))
+      if (hasCodeFor(kernel, kCpuTarget))
         continue;
       std::string why;
       std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
@@ -98,7 +69,8 @@ private:
     for (auto [arg, buffer] :
          llvm::zip(kernel.getArguments(), body->getArguments().drop_front(3)))
       memory.map(arg, buffer);
-    createConstants(kernel, builder, memory);
+    createConstants(kernel, kernel->getParentOfType<ModuleOp>(), builder,
+                    memory);
     Operation *ret = func::ReturnOp::create(builder, kernel.getLoc());
     builder.setInsertionPoint(ret);
     KernelEmitter(loops, builder, kernel.getLoc(), memory, body->getArgument(2))

@@ -28,3 +28,13 @@ SmallVector<func::FuncOp> fsdp::getKernels(ModuleOp module) {
 bool fsdp::hasImplementation(func::FuncOp kernel) {
   return kernel->hasAttr(names::kImpl) || kernel->hasAttr(names::kMatmul);
 }
+
+bool fsdp::hasCodeFor(func::FuncOp kernel, StringRef target) {
+  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
+  return (byTarget && byTarget.contains(target)) ||
+         kernel->hasAttr(names::kMatmul);
+}
+
+std::string fsdp::getFallbackName(func::FuncOp kernel, StringRef target) {
+  return (kernel.getSymName() + "_" + target).str();
+}

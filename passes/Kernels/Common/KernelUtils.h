@@ -25,6 +25,16 @@ SmallVector<func::FuncOp> getKernels(ModuleOp module);
 /// Whether a kernel already has code for some target or is a matrix product.
 bool hasImplementation(func::FuncOp kernel);
 
+/// Whether a kernel has code for `target` or is a matrix product, which the
+/// devices' libraries have.
+bool hasCodeFor(func::FuncOp kernel, StringRef target);
+
+/// The nested module of fsdp-isolate-kernels.
+constexpr llvm::StringLiteral kFallbackModule = "fallback";
+
+/// The function of that module for `kernel` and `target`.
+std::string getFallbackName(func::FuncOp kernel, StringRef target);
+
 } // namespace mlir::fsdp
 
 #endif // FSDP_PASSES_KERNELS_COMMON_KERNELUTILS_H

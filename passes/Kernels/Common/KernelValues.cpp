@@ -283,16 +283,16 @@ int64_t KernelValues::getRowElements() const {
   return loops.getInnerSize() * (isLaneOuter() ? lanes : 1);
 }
 
-int64_t KernelValues::getRowBytes(OpResult result) const {
+static int64_t getRowBytes(OpResult result, int64_t elements) {
   unsigned bits =
       cast<RankedTensorType>(result.getType()).getElementTypeBitWidth();
-  return llvm::alignTo(getRowElements() * llvm::divideCeil(bits, 8), 64);
+  return llvm::alignTo(elements * llvm::divideCeil(bits, 8), 64);
 }
 
-int64_t KernelValues::getScratchBytes() const {
+int64_t fsdp::getScratchBytes(const KernelLoops &loops, int64_t lanes) {
   int64_t bytes = 0;
   for (OpResult result : loops.getScratch())
-    bytes += getRowBytes(result);
+    bytes += getRowBytes(result, loops.getInnerSize() * lanes);
   return bytes;
 }
 
@@ -301,13 +301,16 @@ Value KernelValues::getScratchRow(OpResult result, OpBuilder &builder) {
   for (OpResult other : loops.getScratch()) {
     if (other == result)
       break;
-    offset += getRowBytes(other);
+    offset += getRowBytes(other, getRowElements());
   }
   Type element =
       getStorageType(cast<RankedTensorType>(result.getType()).getElementType());
   return memref::ViewOp::create(
-      builder, loc, MemRefType::get({getRowElements()}, element), scratchMemory,
-      getIndexConstant(offset, builder), ValueRange{});
+      builder, loc,
+      MemRefType::get(
+          {getRowElements()}, element, MemRefLayoutAttrInterface(),
+          cast<MemRefType>(scratchMemory.getType()).getMemorySpace()),
+      scratchMemory, getIndexConstant(offset, builder), ValueRange{});
 }
 
 void KernelValues::storeScratch(unsigned stage) {

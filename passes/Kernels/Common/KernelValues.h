@@ -40,11 +40,11 @@ vector::CombiningKind getCombiningKind(Operation *combiner);
 bool beginsAtNeutral(const KernelLoops &loops, linalg::GenericOp op,
                      unsigned i);
 
-class KernelValues {
-public:
-  /// Bytes of `scratch` for all rows of KernelLoops::getScratch().
-  int64_t getScratchBytes() const;
+/// Bytes of scratch memory for all rows of KernelLoops::getScratch(), where
+/// each has `lanes` elements for every inner point.
+int64_t getScratchBytes(const KernelLoops &loops, int64_t lanes);
 
+class KernelValues {
 protected:
   /// Emits at `builder`'s position. The kernel's arguments lie in `memory` (one
   /// rank-1 memref per argument, i1 as i8), its temporary rows in `scratch`
@@ -92,7 +92,6 @@ protected:
   Value getScratchRow(OpResult result, OpBuilder &builder);
   Value getScratchAddress(OpBuilder &builder);
   int64_t getRowElements() const;
-  int64_t getRowBytes(OpResult result) const;
 
   // Small pieces.
   VectorType getVectorType(Type type) const;

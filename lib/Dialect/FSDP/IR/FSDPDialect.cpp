@@ -128,6 +128,35 @@ CpuKernelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult
+CudaKernelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                       SymbolRefAttr function, int64_t grid, int64_t block,
+                       int64_t shared) {
+  // cuda_kernel_c1
+  std::tuple<StringRef, int64_t, int64_t> counts[] = {
+      {"grid", grid, std::numeric_limits<int32_t>::max()},
+      {"block", block, 1024}};
+  for (auto [name, count, most] : counts)
+    if (count < 1 || count > most)
+      return emitError() << "expected a " << name << " of 1 to " << most
+                         << " for " << function << ", got " << count;
+  if (shared < 0)
+    return emitError() << "expected shared memory of at least 0 bytes for "
+                       << function << ", got " << shared;
+  return success();
+}
+
+LogicalResult CudaCodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   ArrayRef<CudaKernelAttr> kernels,
+                                   int64_t traffic) {
+  // cuda_code_c1
+  if (kernels.empty())
+    return emitError() << "expected at least one function, got none";
+  if (traffic < 0)
+    return emitError() << "expected a traffic of at least 0, got " << traffic;
+  return success();
+}
+
 LogicalResult MatmulAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  int64_t a, int64_t b, int64_t m, int64_t n,
                                  int64_t k, int64_t, int64_t, int64_t, bool,
@@ -423,6 +452,11 @@ CpuKernelAttr fsdp::getCpuKernel(Operation *kernel) {
   return byTarget ? byTarget.getAs<CpuKernelAttr>(kCpuTarget) : CpuKernelAttr();
 }
 
+CudaCodeAttr fsdp::getCudaCode(Operation *kernel) {
+  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
+  return byTarget ? byTarget.getAs<CudaCodeAttr>(kCudaTarget) : CudaCodeAttr();
+}
+
 void fsdp::setImplementation(Operation *kernel, StringRef target,
                              Attribute code) {
   NamedAttrList byTarget(kernel->getAttrOfType<DictionaryAttr>(names::kImpl));
@@ -430,7 +464,7 @@ void fsdp::setImplementation(Operation *kernel, StringRef target,
   kernel->setAttr(names::kImpl, byTarget.getDictionary(kernel->getContext()));
 }
 
-/// cpu_kernel_c2
+/// cpu_kernel_c2, cuda_code_c2
 static LogicalResult verifyImplementations(Operation *op, NamedAttribute attr) {
   // An entry in LLVM names the function that it calls.
   if (isa<FlatSymbolRefAttr>(attr.getValue()))
@@ -439,11 +473,17 @@ static LogicalResult verifyImplementations(Operation *op, NamedAttribute attr) {
   if (!byTarget)
     return op->emitOpError("expected code by target in ")
            << attr.getName() << ", got " << attr.getValue();
-  for (NamedAttribute of : byTarget)
-    if (of.getName() != kCpuTarget || !isa<CpuKernelAttr>(of.getValue()))
-      return op->emitOpError("expected #fsdp.cpu_kernel for cpu in ")
+  for (NamedAttribute of : byTarget) {
+    bool isCpu =
+        of.getName() == kCpuTarget && isa<CpuKernelAttr>(of.getValue());
+    bool isCuda =
+        of.getName() == kCudaTarget && isa<CudaCodeAttr>(of.getValue());
+    if (!isCpu && !isCuda)
+      return op->emitOpError("expected #fsdp.cpu_kernel for cpu or "
+                             "#fsdp.cuda_code for cuda in ")
              << attr.getName() << ", got " << of.getValue() << " for "
              << of.getName().getValue();
+  }
   return success();
 }
 

@@ -55,12 +55,29 @@ struct IssueOrder : SideEffects::Resource::Base<IssueOrder> {
   StringRef getName() final { return "fsdp.issue_order"; }
 };
 
-/// The target of a host's processors, in fsdp.impl and in the manifest.
+/// Targets in fsdp.impl and in the manifest: a host's processors, CUDA devices.
 constexpr llvm::StringLiteral kCpuTarget = "cpu";
+constexpr llvm::StringLiteral kCudaTarget = "cuda";
+
+/// The gpu.module that holds the functions which #fsdp.cuda_code names.
+constexpr llvm::StringLiteral kCudaModule = "cuda_kernels";
+
+/// What PTX is made for: compute capability 8.0, in the words of LLVM, and the
+/// least version of PTX, which CUDA 12.0 brought.
+constexpr int64_t kPtxCapability = 80;
+constexpr llvm::StringLiteral kPtxProcessor = "sm_80";
+constexpr llvm::StringLiteral kPtxFeature = "ptx80";
+
+/// The global with an artifact's PTX, which Target::serializeKernels defines.
+constexpr llvm::StringLiteral kPtxGlobal = "fsdp_cuda_ptx";
 
 /// A kernel's code for processors, its `cpu` of fsdp.impl; null where it has
 /// none.
 CpuKernelAttr getCpuKernel(Operation *kernel);
+
+/// A kernel's code for CUDA devices, its `cuda` of fsdp.impl; null where it has
+/// none.
+CudaCodeAttr getCudaCode(Operation *kernel);
 
 /// Gives a kernel code for @target, beside what it has for others.
 void setImplementation(Operation *kernel, StringRef target, Attribute code);

@@ -268,8 +268,7 @@ def FSDP_CpuKernelAttr : FSDP_Attr<"CpuKernel", "cpu_kernel"> {
 
     Constraints:
     - cpu_kernel_c1: `grain` is at least 1, the other numbers at least 0.
-    - cpu_kernel_c2: as `fsdp.impl` it stands in a dictionary of targets, of
-      which `cpu` is the only one.
+    - cpu_kernel_c2: it stands as `cpu` of `fsdp.impl`, and nothing else does.
 
     ```mlir
     #fsdp.cpu_kernel<@k0_cpu, grid = 256, grain = 16, scratch = 0, traffic = 8192>
@@ -281,6 +280,54 @@ def FSDP_CpuKernelAttr : FSDP_Attr<"CpuKernel", "cpu_kernel"> {
   let assemblyFormat = [{
     `<` $function `,` `grid` `=` $grid `,` `grain` `=` $grain `,`
     `scratch` `=` $scratch `,` `traffic` `=` $traffic `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def FSDP_CudaKernelAttr : FSDP_Attr<"CudaKernel", "cuda_kernel"> {
+  let summary = "a launch of a function on CUDA devices";
+  let description = [{
+    `grid` blocks of `block` threads, both in x, run `function`, a gpu.func or
+    what became of it; each block has `shared` bytes of dynamic shared memory.
+
+    Constraints:
+    - cuda_kernel_c1: `grid` is in [1, 2^31 - 1], `block` in [1, 1024], `shared`
+      at least 0.
+
+    ```mlir
+    #fsdp.cuda_kernel<@cuda_kernels::@k0, grid = 8, block = 128, shared = 0>
+    ```
+  }];
+  let parameters = (ins "::mlir::SymbolRefAttr":$function, "int64_t":$grid,
+                        "int64_t":$block, "int64_t":$shared);
+  let assemblyFormat = [{
+    `<` $function `,` `grid` `=` $grid `,` `block` `=` $block `,`
+    `shared` `=` $shared `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def FSDP_CudaCodeAttr : FSDP_Attr<"CudaCode", "cuda_code"> {
+  let summary = "a kernel's code for CUDA devices";
+  let description = [{
+    Stands on a kernel as `cuda` of `fsdp.impl`. Its functions run one after
+    another; each takes the addresses of the kernel's arguments. Those of an
+    attention take its tensors, its statistics and its captured values instead,
+    in the order of fsdp_rt_attention (include/fsdp-rt/abi.def). `traffic` is as
+    in #fsdp.cpu_kernel.
+
+    Constraints:
+    - cuda_code_c1: there is at least one function; `traffic` is at least 0.
+    - cuda_code_c2: it stands as `cuda` of `fsdp.impl`, and nothing else does.
+
+    ```mlir
+    #fsdp.cuda_code<[#fsdp.cuda_kernel<@cuda_kernels::@k0, grid = 8, block = 128, shared = 0>], traffic = 8192>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"CudaKernelAttr">:$kernels,
+                        "int64_t":$traffic);
+  let assemblyFormat = [{
+    `<` `[` $kernels `]` `,` `traffic` `=` $traffic `>`
   }];
   let genVerifyDecl = 1;
 }

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CpuKernels.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Passes/Passes.h"
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CpuKernels.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/Transforms/Transforms.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -31,11 +31,13 @@ static void markWritable(func::FuncOp func) {
 
 namespace {
 struct IsolateKernels : fsdp::impl::IsolateKernelsBase<IsolateKernels> {
+  using IsolateKernelsBase::IsolateKernelsBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     ModuleOp nested;
     for (func::FuncOp kernel : getKernels(module)) {
-      if (hasCpuCode(kernel))
+      if (hasCodeFor(kernel, target))
         continue;
       if (!nested) {
         if (Operation *other =
@@ -50,7 +52,7 @@ struct IsolateKernels : fsdp::impl::IsolateKernelsBase<IsolateKernels> {
       }
       OpBuilder builder = OpBuilder::atBlockEnd(nested.getBody());
       auto copy = cast<func::FuncOp>(builder.clone(*kernel));
-      copy.setSymName((kernel.getSymName() + "_cpu").str());
+      copy.setSymName(getFallbackName(kernel, target));
       // Private functions without callers would be removed on the way.
       copy.setPublic();
       markWritable(copy);
@@ -59,6 +61,7 @@ struct IsolateKernels : fsdp::impl::IsolateKernelsBase<IsolateKernels> {
       return markAllAnalysesPreserved();
     RewritePatternSet patterns(&getContext());
     tensor::populateDecomposeTensorConcatPatterns(patterns);
+    linalg::populateDecomposePadPatterns(patterns);
     if (failed(applyPatternsGreedily(nested, std::move(patterns))))
       signalPassFailure();
   }

@@ -1,0 +1,59 @@
+// RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp-cuda-kernels)' | FileCheck %s
+// RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp-cuda-kernels,gpu.module(fsdp-lower-cuda-kernels))' | FileCheck %s --check-prefix=NVVM
+
+fsdp.program @step(%x: tensor<4x100xf32>, %rows: tensor<3xi64>, %table: tensor<10x100xf32>) {
+  %0 = fsdp.launch @join(%x, %x) : (tensor<4x100xf32>, tensor<4x100xf32>) -> tensor<8x100xf32>
+  %1 = fsdp.launch @scatter(%rows, %x, %table) : (tensor<3xi64>, tensor<4x100xf32>, tensor<10x100xf32>) -> tensor<10x100xf32>
+  fsdp.return
+}
+
+// A function per parallel loop, a thread per point.
+
+// CHECK-LABEL: func.func private @join
+// CHECK-SAME:    cuda_code<[<@cuda_kernels::@join_0, grid = 4, block = 128, shared = 0>, <@cuda_kernels::@join_1, grid = 4, block = 128, shared = 0>], traffic = 6400>
+func.func private @join(%x: tensor<4x100xf32>, %y: tensor<4x100xf32>, %out: tensor<8x100xf32>) -> tensor<8x100xf32> {
+  %c = tensor.concat dim(0) %x, %y : (tensor<4x100xf32>, tensor<4x100xf32>) -> tensor<8x100xf32>
+  %s = bufferization.materialize_in_destination %c in %out : (tensor<8x100xf32>, tensor<8x100xf32>) -> tensor<8x100xf32>
+  return %s : tensor<8x100xf32>
+}
+
+// Rows of a table, one after the other: one block, whose threads share a row.
+// Since the table is not updated in place, there is a copy in shared memory.
+
+// CHECK-LABEL: func.func private @scatter
+// CHECK-SAME:    cuda_code<[<@cuda_kernels::@scatter, grid = 1, block = 1024, shared = 4032>]
+func.func private @scatter(%rows: tensor<3xi64>, %x: tensor<4x100xf32>, %table: tensor<10x100xf32>,
+                           %out: tensor<10x100xf32>) -> tensor<10x100xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %sum = scf.for %i = %c0 to %c3 step %c1 iter_args(%t = %table) -> (tensor<10x100xf32>) {
+    %n = tensor.extract %rows[%i] : tensor<3xi64>
+    %r = arith.index_cast %n : i64 to index
+    %old = tensor.extract_slice %t[%r, 0] [1, 100] [1, 1] : tensor<10x100xf32> to tensor<100xf32>
+    %new = tensor.extract_slice %x[%i, 0] [1, 100] [1, 1] : tensor<4x100xf32> to tensor<100xf32>
+    %both = linalg.add ins(%old, %new : tensor<100xf32>, tensor<100xf32>) outs(%old : tensor<100xf32>) -> tensor<100xf32>
+    %next = tensor.insert_slice %both into %t[%r, 0] [1, 100] [1, 1] : tensor<100xf32> into tensor<10x100xf32>
+    scf.yield %next : tensor<10x100xf32>
+  }
+  %s = bufferization.materialize_in_destination %sum in %out : (tensor<10x100xf32>, tensor<10x100xf32>) -> tensor<10x100xf32>
+  return %s : tensor<10x100xf32>
+}
+
+// CHECK-LABEL: gpu.func @join_0(
+// CHECK:         gpu.block_id
+// CHECK:         scf.if
+// CHECK:           memref.load
+// CHECK:           memref.store
+
+// CHECK-LABEL: gpu.func @scatter(
+// CHECK:         %[[THREAD:.*]] = gpu.thread_id x
+// CHECK:         scf.for
+// CHECK:           memref.load %{{.*}} : memref<3xi64>
+// CHECK:           gpu.barrier
+// CHECK:           scf.for %{{.*}} = %[[THREAD]] to
+// CHECK:             arith.addf
+// CHECK:           gpu.barrier
+
+// NVVM-LABEL: llvm.func @scatter(
+// NVVM:         nvvm.barrier

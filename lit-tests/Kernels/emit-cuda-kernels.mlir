@@ -1,0 +1,118 @@
+// RUN: fsdp-opt %s --fsdp-emit-cuda-kernels --remarks-filter='.*' 2>&1 | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-emit-cuda-kernels | fsdp-opt --pass-pipeline='builtin.module(gpu.module(fsdp-lower-cuda-kernels))' | FileCheck %s --check-prefix=NVVM
+
+#id = affine_map<(d0) -> (d0)>
+#id2 = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+#column = affine_map<(d0, d1) -> (d1)>
+
+// CHECK: remark: [Missed] Emitted | Category:fsdp-emit-cuda-kernels | Function=pad | Reason="it contains tensor.pad"
+
+fsdp.program @step(%x: tensor<300xf32>, %m: tensor<8x1000xf32>) {
+  %0 = fsdp.launch @tanh(%x) : (tensor<300xf32>) -> tensor<300xf32>
+  %1 = fsdp.launch @rows(%m) : (tensor<8x1000xf32>) -> tensor<8xf32>
+  %2 = fsdp.launch @columns(%m) : (tensor<8x1000xf32>) -> tensor<1000xf32>
+  %3 = fsdp.launch @pad(%x) : (tensor<300xf32>) -> tensor<301xf32>
+  fsdp.return
+}
+
+// A thread per element; the last block has threads without one.
+
+// CHECK-LABEL: func.func private @tanh
+// CHECK-SAME:    fsdp.impl = {cuda = #fsdp.cuda_code<[<@cuda_kernels::@tanh, grid = 3, block = 128, shared = 0>], traffic = 2400>}
+func.func private @tanh(%x: tensor<300xf32>, %out: tensor<300xf32>) -> tensor<300xf32> {
+  %e = tensor.empty() : tensor<300xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<300xf32>) outs(%e : tensor<300xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = math.tanh %v : f32
+    linalg.yield %s : f32
+  } -> tensor<300xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<300xf32>, tensor<300xf32>) -> tensor<300xf32>
+  return %s : tensor<300xf32>
+}
+
+// A block per row; 1000 points of 256 threads.
+
+// CHECK-LABEL: func.func private @rows
+// CHECK-SAME:    <@cuda_kernels::@rows, grid = 8, block = 256, shared = 0>
+func.func private @rows(%x: tensor<8x1000xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%one : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id2, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<8x1000xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// A thread per column, one addition after the other.
+
+// CHECK-LABEL: func.func private @columns
+// CHECK-SAME:    <@cuda_kernels::@columns, grid = 8, block = 128, shared = 0>
+func.func private @columns(%x: tensor<8x1000xf32>, %out: tensor<1000xf32>) -> tensor<1000xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1000xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1000xf32>) -> tensor<1000xf32>
+  %r = linalg.generic {indexing_maps = [#id2, #column], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<8x1000xf32>) outs(%f : tensor<1000xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<1000xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<1000xf32>, tensor<1000xf32>) -> tensor<1000xf32>
+  return %s : tensor<1000xf32>
+}
+
+func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301xf32> {
+  %zero = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[0] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %zero : f32
+  } : tensor<300xf32> to tensor<301xf32>
+  %s = bufferization.materialize_in_destination %p in %out : (tensor<301xf32>, tensor<301xf32>) -> tensor<301xf32>
+  return %s : tensor<301xf32>
+}
+
+// CHECK: gpu.module @cuda_kernels
+
+// CHECK-LABEL: gpu.func @tanh(
+// CHECK-SAME:    memref<300xf32, #gpu.address_space<global>>, %{{.*}}: memref<300xf32, #gpu.address_space<global>>) kernel
+// CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
+// CHECK:         %[[EXISTS:.*]] = arith.cmpi ult, %{{.*}}, %c300
+// CHECK:         scf.if %[[EXISTS]]
+// CHECK:           math.tanh
+
+// Eight warps: five exchanges in each, and three of their results, which begin
+// with the neutral element and meet the 1 at the end.
+
+// CHECK-LABEL: gpu.func @rows(
+// CHECK-SAME:    workgroup(%{{.*}} : memref<8xi64, #gpu.address_space<workgroup>>) kernel
+// CHECK:         %[[ROW:.*]] = gpu.block_id x
+// CHECK:         %[[THREAD:.*]] = gpu.thread_id x
+// CHECK:         scf.for %{{.*}} = %[[THREAD]] to %c1000{{.*}} step %c256
+// CHECK-COUNT-5: gpu.shuffle xor
+// CHECK:         gpu.barrier
+// CHECK-COUNT-3: gpu.shuffle xor
+// CHECK-NOT:     gpu.shuffle
+// CHECK:         arith.addf %{{.*}}, %cst
+// CHECK:         scf.if
+// CHECK:           memref.store
+
+// CHECK-LABEL: gpu.func @columns(
+// CHECK:         scf.if
+// CHECK:           scf.for
+// CHECK:             arith.addf
+// CHECK-NOT:     gpu.barrier
+
+// Nothing but LLVM and NVVM is left; parameters are addresses.
+
+// NVVM-LABEL: llvm.func @tanh(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>) attributes {{.*}}nvvm.kernel
+// NVVM-NOT:     {{(math|arith|scf|memref)\.}}
+// NVVM-LABEL: llvm.func @rows(
+// NVVM:         nvvm.shfl.sync  bfly
+// NVVM:         nvvm.barrier

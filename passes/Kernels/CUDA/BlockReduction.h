@@ -1,0 +1,35 @@
+//===- BlockReduction.h - One value of those of a block's threads -*- C++
+//-*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_KERNELS_CUDA_BLOCKREDUCTION_H
+#define FSDP_PASSES_KERNELS_CUDA_BLOCKREDUCTION_H
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Builders.h"
+
+namespace mlir::fsdp {
+
+constexpr int64_t kWarpThreads = 32;
+
+/// Elements of `slots` that one reduction over so many threads needs.
+int64_t getSlotsPerReduction(int64_t threads);
+
+/// Combines the `value`, a scalar of up to 64 bits, of each of a block's
+/// `threads` threads (32 to 1024, a power of two): a butterfly of shuffles in
+/// each warp, then one over the warps' results, which lie in `slots` (i64,
+/// shared memory) from `firstSlot` on. Every thread gets the result, the same
+/// bits. All threads must get here; there is one barrier, in front of which
+/// slots are written: another reduction in the same slots needs one of its own
+/// before.
+Value reduceInBlock(OpBuilder &builder, Location loc, Value value,
+                    vector::CombiningKind kind, Value thread, int64_t threads,
+                    Value slots, int64_t firstSlot);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_KERNELS_CUDA_BLOCKREDUCTION_H

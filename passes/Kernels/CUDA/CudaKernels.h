@@ -1,0 +1,39 @@
+//===- CudaKernels.h - Kernels' code for CUDA devices -----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_KERNELS_CUDA_CUDAKERNELS_H
+#define FSDP_PASSES_KERNELS_CUDA_CUDAKERNELS_H
+
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace mlir::fsdp {
+
+/// `@cuda_kernels`, which holds all device code of a module; made where there
+/// is none. Null, with an error, where something else has the name.
+gpu::GPUModuleOp getCudaModule(ModuleOp module);
+
+/// Memory spaces of a kernel's operands and of a block.
+Attribute getGlobalSpace(MLIRContext *context);
+Attribute getSharedSpace(MLIRContext *context);
+
+/// A kernel function `name` of `device` for blocks of `block` threads, with a
+/// block, which returns. `slots` i64 of shared memory come behind the arguments
+/// if that is not 0.
+gpu::GPUFuncOp createCudaFunction(gpu::GPUModuleOp device, Location loc,
+                                  StringRef name, ArrayRef<Type> arguments,
+                                  int64_t block, int64_t slots = 0);
+
+/// Its launch, as an entry of #fsdp.cuda_code.
+CudaKernelAttr getCudaLaunch(gpu::GPUFuncOp function, int64_t grid,
+                             int64_t block, int64_t shared);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_KERNELS_CUDA_CUDAKERNELS_H

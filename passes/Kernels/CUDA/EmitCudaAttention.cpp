@@ -1,0 +1,125 @@
+//===- EmitCudaAttention.cpp - Code of attention for CUDA devices ---------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionRows.h"
+#include "BlockReduction.h"
+#include "CudaKernels.h"
+#include "Kernels/Common/KernelMemory.h"
+#include "Kernels/Common/KernelUtils.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_EMITCUDAATTENTION
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// What every card has without being asked for more.
+constexpr int64_t kMostShared = 48 * 1024;
+
+/// Parameters in the order of fsdp_rt_attention. A tensor that is not wanted is
+/// an address that nothing reads.
+static SmallVector<Type> getParameters(const AttentionParts &parts) {
+  MLIRContext *context = parts.statsType.getContext();
+  Attribute space = getGlobalSpace(context);
+  SmallVector<Type> types;
+  for (RankedTensorType type : parts.types)
+    types.push_back(getFlatMemRef(type ? type : parts.statsType, space));
+  types.push_back(getFlatMemRef(parts.statsType, space));
+  for (Value captured : parts.captured)
+    types.push_back(getFlatMemRef(captured.getType(), space));
+  return types;
+}
+
+static FailureOr<CudaKernelAttr>
+emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
+             func::FuncOp kernel, gpu::GPUModuleOp device) {
+  Location loc = kernel.getLoc();
+  int64_t floats = getAttentionShared(parts, rows), bytes = floats * 4,
+          grid = getAttentionGrid(parts, rows);
+  if (bytes > kMostShared)
+    return kernel.emitError("expected features of attention that take at most ")
+           << kMostShared << " bytes of shared memory on CUDA devices, got "
+           << bytes;
+  if (grid > std::numeric_limits<int32_t>::max())
+    return kernel.emitError("expected an attention of at most 2^31 - 1 rows on "
+                            "CUDA devices, got ")
+           << grid;
+  int64_t slots =
+      kAttentionReductions * getSlotsPerReduction(kAttentionThreads);
+  gpu::GPUFuncOp function = createCudaFunction(
+      device, loc, name, getParameters(parts), kAttentionThreads, slots);
+  Block *body = &function.getBody().front();
+  OpBuilder builder(body->getTerminator());
+  Attribute space = getSharedSpace(kernel.getContext());
+  Value memory = gpu::DynamicSharedMemoryOp::create(
+      builder, loc,
+      MemRefType::get({ShapedType::kDynamic}, builder.getI8Type(),
+                      MemRefLayoutAttrInterface(), space));
+  Value shared = memref::ViewOp::create(
+      builder, loc,
+      MemRefType::get({floats}, builder.getF32Type(),
+                      MemRefLayoutAttrInterface(), space),
+      memory, arith::ConstantIndexOp::create(builder, loc, 0), ValueRange{});
+  emitAttentionRows(parts, rows, builder, loc, body->getArguments().drop_back(),
+                    body->getArguments().back(), shared);
+  return getCudaLaunch(function, grid, kAttentionThreads, bytes);
+}
+
+static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,
+                                gpu::GPUModuleOp device) {
+  AttentionParts parts(op);
+  SmallVector<CudaKernelAttr> launches;
+  auto emit = [&](AttentionRows rows, StringRef suffix) -> LogicalResult {
+    FailureOr<CudaKernelAttr> launch = emitFunction(
+        parts, rows, (kernel.getSymName() + suffix).str(), kernel, device);
+    if (succeeded(launch))
+      launches.push_back(*launch);
+    return launch;
+  };
+  if (!parts.isBackward() && failed(emit(AttentionRows::Out, "")))
+    return failure();
+  if (parts.isBackward() && parts.exists(kDq) &&
+      failed(emit(AttentionRows::Dq, "_dq")))
+    return failure();
+  if (parts.isBackward() && (parts.exists(kDk) || parts.exists(kDv)) &&
+      failed(emit(AttentionRows::DkDv, "_dkdv")))
+    return failure();
+  int64_t traffic = 0;
+  for (Type type : kernel.getArgumentTypes())
+    traffic += getTensorBytes(type);
+  setImplementation(kernel, kCudaTarget,
+                    CudaCodeAttr::get(kernel.getContext(), launches, traffic));
+  return success();
+}
+
+namespace {
+struct EmitCudaAttention
+    : fsdp::impl::EmitCudaAttentionBase<EmitCudaAttention> {
+  void runOnOperation() override {
+    for (func::FuncOp kernel : getKernels(getOperation())) {
+      if (hasCodeFor(kernel, kCudaTarget))
+        continue;
+      Operation *attention = nullptr;
+      for (Operation &op : kernel.getBody().front())
+        if (isa<AttentionOp, AttentionBackwardOp>(op))
+          attention = &op;
+      if (!attention)
+        continue;
+      gpu::GPUModuleOp device = getCudaModule(getOperation());
+      if (!device || failed(emitKernel(kernel, attention, device)))
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace

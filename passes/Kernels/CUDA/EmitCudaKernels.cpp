@@ -1,0 +1,94 @@
+//===- EmitCudaKernels.cpp - Code of loop kernels for CUDA devices --------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaKernels.h"
+#include "Kernels/Common/KernelMemory.h"
+#include "Kernels/Common/KernelUtils.h"
+#include "SimtEmitter.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Remarks.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_EMITCUDAKERNELS
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Why no grid can have a kernel's shape; empty where one can.
+static std::string findTooLarge(const SimtShape &shape) {
+  constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
+  if (shape.grid <= kMostBlocks)
+    return "";
+  return "expected at most " + std::to_string(kMostBlocks) + " blocks, got " +
+         std::to_string(shape.grid);
+}
+
+static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
+                       const KernelLoops &loops, const SimtShape &shape) {
+  MLIRContext *context = kernel.getContext();
+  Location loc = kernel.getLoc();
+  int64_t slotCount = getSlotCount(loops, shape);
+  SmallVector<Type> types;
+  for (Type type : kernel.getArgumentTypes())
+    types.push_back(getFlatMemRef(type, getGlobalSpace(context)));
+  gpu::GPUFuncOp function = createCudaFunction(device, loc, kernel.getSymName(),
+                                               types, shape.block, slotCount);
+  Block *body = &function.getBody().front();
+  OpBuilder builder(body->getTerminator());
+  IRMapping memory;
+  for (auto [arg, buffer] :
+       llvm::zip(kernel.getArguments(), function.getArguments()))
+    memory.map(arg, buffer);
+  createConstants(kernel, device, builder, memory, getGlobalSpace(context));
+  Value slots = slotCount != 0 ? body->getArguments().back() : Value(), scratch;
+  if (shape.shared != 0)
+    scratch = gpu::DynamicSharedMemoryOp::create(
+        builder, loc,
+        MemRefType::get({ShapedType::kDynamic}, builder.getI8Type(),
+                        MemRefLayoutAttrInterface(), getSharedSpace(context)));
+  SimtEmitter(loops, shape, builder, loc, std::move(memory), slots, scratch)
+      .emit();
+  CudaKernelAttr launch =
+      getCudaLaunch(function, shape.grid, shape.block, shape.shared);
+  setImplementation(
+      kernel, kCudaTarget,
+      CudaCodeAttr::get(context, launch, loops.getTrafficBytes()));
+}
+
+namespace {
+struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
+  void runOnOperation() override {
+    for (func::FuncOp kernel : getKernels(getOperation())) {
+      if (hasCodeFor(kernel, kCudaTarget))
+        continue;
+      std::string why;
+      std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
+      SimtShape shape = {};
+      if (loops) {
+        shape = chooseSimtShape(*loops);
+        why = findTooLarge(shape);
+      }
+      if (!why.empty()) {
+        remark::missed(kernel.getLoc(), remark::RemarkOpts::name("Emitted")
+                                            .category("fsdp-emit-cuda-kernels")
+                                            .function(kernel.getSymName()))
+            << remark::reason("{0}", why);
+        continue;
+      }
+      gpu::GPUModuleOp device = getCudaModule(getOperation());
+      if (!device)
+        return signalPassFailure();
+      emitKernel(kernel, device, *loops, shape);
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,180 @@
+//===- ParallelLoops.cpp - Parallel loops over threads --------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ParallelLoops.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+static std::optional<int64_t> getTripCount(Value lower, Value upper,
+                                           Value step) {
+  std::optional<int64_t> from = getConstantIntValue(lower),
+                         to = getConstantIntValue(upper),
+                         by = getConstantIntValue(step);
+  if (!from || !to || !by)
+    return std::nullopt;
+  return *to <= *from ? 0 : llvm::divideCeil(*to - *from, *by);
+}
+
+std::optional<int64_t> fsdp::getPointCount(scf::ParallelOp loop) {
+  int64_t points = 1;
+  for (auto [lower, upper, step] :
+       llvm::zip(loop.getLowerBound(), loop.getUpperBound(), loop.getStep())) {
+    std::optional<int64_t> count = getTripCount(lower, upper, step);
+    if (!count)
+      return std::nullopt;
+    points *= *count;
+  }
+  return points;
+}
+
+/// Clones the body of `loop` at `builder`, for the point `number`.
+static void clonePoint(scf::ParallelOp loop, Value number,
+                       ArrayRef<Value> extents, OpBuilder &builder) {
+  Location loc = loop.getLoc();
+  IRMapping mapping;
+  for (int i = extents.size() - 1; i >= 0; --i) {
+    Value index = number;
+    if (i != 0) {
+      index = arith::RemUIOp::create(builder, loc, number, extents[i]);
+      number = arith::DivUIOp::create(builder, loc, number, extents[i]);
+    }
+    index = arith::MulIOp::create(builder, loc, index, loop.getStep()[i]);
+    index = arith::AddIOp::create(builder, loc, index, loop.getLowerBound()[i]);
+    mapping.map(loop.getInductionVars()[i], index);
+  }
+  for (Operation &op : loop.getBody()->without_terminator())
+    builder.clone(op, mapping);
+}
+
+/// Iterations of each dimension.
+static SmallVector<Value> createExtents(scf::ParallelOp loop,
+                                        OpBuilder &builder) {
+  SmallVector<Value> extents;
+  for (auto [lower, upper, step] :
+       llvm::zip(loop.getLowerBound(), loop.getUpperBound(), loop.getStep())) {
+    Value distance =
+        arith::SubIOp::create(builder, loop.getLoc(), upper, lower);
+    Value zero = arith::ConstantIndexOp::create(builder, loop.getLoc(), 0);
+    distance = arith::MaxSIOp::create(builder, loop.getLoc(), distance, zero);
+    extents.push_back(
+        arith::CeilDivUIOp::create(builder, loop.getLoc(), distance, step));
+  }
+  return extents;
+}
+
+void fsdp::runPoints(scf::ParallelOp loop, Value first, Value step) {
+  OpBuilder builder(loop);
+  Location loc = loop.getLoc();
+  SmallVector<Value> extents = createExtents(loop, builder);
+  Value count = arith::ConstantIndexOp::create(builder, loc, 1);
+  for (Value extent : extents)
+    count = arith::MulIOp::create(builder, loc, count, extent);
+  auto serial = scf::ForOp::create(builder, loc, first, count, step);
+  builder.setInsertionPointToStart(serial.getBody());
+  clonePoint(loop, serial.getInductionVar(), extents, builder);
+  loop.erase();
+}
+
+void fsdp::runPoint(scf::ParallelOp loop, Value number, int64_t count) {
+  OpBuilder builder(loop);
+  Location loc = loop.getLoc();
+  SmallVector<Value> extents = createExtents(loop, builder);
+  Value last = arith::ConstantIndexOp::create(builder, loc, count);
+  Value isPoint = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
+                                        number, last);
+  auto branch =
+      scf::IfOp::create(builder, loc, isPoint, /*withElseRegion=*/false);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  clonePoint(loop, number, extents, builder);
+  loop.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// One block
+//===----------------------------------------------------------------------===//
+
+/// A buffer of each iteration, which threads that run iterations beside each
+/// other would share.
+static bool allocates(scf::ParallelOp loop) {
+  return loop.walk([](memref::AllocOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+/// Thread by thread, memory of its own needs neither barriers nor a first one.
+static bool isPrivate(Operation *op) {
+  auto store = dyn_cast<memref::StoreOp>(op);
+  return store && store.getMemRef().getDefiningOp<memref::AllocaOp>();
+}
+
+static void surroundByBarriers(Operation *op) {
+  OpBuilder builder(op);
+  if (!isa_and_nonnull<gpu::BarrierOp>(op->getPrevNode()))
+    gpu::BarrierOp::create(builder, op->getLoc());
+  builder.setInsertionPointAfter(op);
+  gpu::BarrierOp::create(builder, op->getLoc());
+}
+
+static void runOnFirstThread(Operation *op, Value thread) {
+  OpBuilder builder(op);
+  Value zero = arith::ConstantIndexOp::create(builder, op->getLoc(), 0);
+  Value isFirst = arith::CmpIOp::create(builder, op->getLoc(),
+                                        arith::CmpIPredicate::eq, thread, zero);
+  auto branch = scf::IfOp::create(builder, op->getLoc(), isFirst,
+                                  /*withElseRegion=*/false);
+  op->moveBefore(branch.thenBlock()->getTerminator());
+  surroundByBarriers(branch);
+}
+
+/// Every thread runs all iterations, together.
+static void runInOrder(scf::ParallelOp loop) {
+  OpBuilder builder(loop);
+  Value zero = arith::ConstantIndexOp::create(builder, loop.getLoc(), 0);
+  Value one = arith::ConstantIndexOp::create(builder, loop.getLoc(), 1);
+  runPoints(loop, zero, one);
+}
+
+LogicalResult fsdp::distribute(Region &region, Value thread, int64_t threads) {
+  for (Block &block : region) {
+    for (Operation *op = block.empty() ? nullptr : &block.front(); op;) {
+      Operation *next = op->getNextNode();
+      if (auto loop = dyn_cast<scf::ParallelOp>(op)) {
+        if (loop.getNumReductions() != 0)
+          return loop.emitOpError("expected a loop that reduces nothing");
+        if (allocates(loop)) {
+          Operation *before = loop->getPrevNode();
+          runInOrder(loop);
+          // The loop that it became, with loops inside that may be parallel.
+          next = before ? before->getNextNode() : &block.front();
+        } else {
+          surroundByBarriers(loop);
+          next = loop->getNextNode();
+          OpBuilder builder(loop);
+          runPoints(
+              loop, thread,
+              arith::ConstantIndexOp::create(builder, loop.getLoc(), threads));
+        }
+      } else if (op->getNumRegions() != 0) {
+        for (Region &inner : op->getRegions())
+          if (failed(distribute(inner, thread, threads)))
+            return failure();
+      } else if (hasEffect<MemoryEffects::Write>(op) && !isPrivate(op) &&
+                 !isa<gpu::BarrierOp>(op)) {
+        runOnFirstThread(op, thread);
+      }
+      op = next;
+    }
+  }
+  return success();
+}

@@ -1,0 +1,36 @@
+//===- ParallelLoops.h - Parallel loops over threads ------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_KERNELS_CUDA_PARALLELLOOPS_H
+#define FSDP_PASSES_KERNELS_CUDA_PARALLELLOOPS_H
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <optional>
+
+namespace mlir::fsdp {
+
+/// Points of `loop` where its bounds are constant.
+std::optional<int64_t> getPointCount(scf::ParallelOp loop);
+
+/// Replaces `loop`, which reduces nothing, by points `first`, `first + step`,
+/// ... of it, the last dimension fastest. Parallel loops inside run in order.
+void runPoints(scf::ParallelOp loop, Value first, Value step);
+
+/// Replaces `loop` by one iteration, that of point `number`, where it is below
+/// `count`.
+void runPoint(scf::ParallelOp loop, Value number, int64_t count);
+
+/// Makes the ops of `region` code that the `threads` threads of one block run:
+/// all threads execute what is sequential, `thread` computes every so manieth
+/// point of a parallel loop, and the first one stores scalars. Barriers order
+/// what is written with what others read. Refuses loops that reduce.
+LogicalResult distribute(Region &region, Value thread, int64_t threads);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_KERNELS_CUDA_PARALLELLOOPS_H
