@@ -9,6 +9,7 @@
 #include "Reference.h"
 #include "core/Dtype.h"
 #include "core/ThreadPool.h"
+#include "hal/ComputeRules.h"
 
 #include <gtest/gtest.h>
 
@@ -96,7 +97,7 @@ struct Problem {
                   : desc.dtype == FSDP_RT_BF16 ? 0x1p-7
                                                : 0;
     double worst = 0;
-    int64_t count = matmulBatch(desc),
+    int64_t count = hal::matmulBatch(desc),
             bytes = fsdp::test::sizeOf(Dtype(desc.dtype));
     std::vector<double> before = numbersOf(arena, desc.dtype);
     std::vector<double> after = numbersOf(result, desc.dtype);

@@ -12,6 +12,7 @@
 #include "core/Reduce.h"
 #include "core/ThreadPool.h"
 #include "fsdp-rt/cpu-attention.h"
+#include "hal/ComputeRules.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,50 +23,8 @@ namespace fsdp::rt {
 
 namespace {
 
-constexpr int64_t maxCaptured = 64;
-enum Tensor { Q, K, V, Out, Dout, Dq, Dk, Dv };
-constexpr const char *tensorNames[] = {"q",    "k",  "v",  "out",
-                                       "dout", "dq", "dk", "dv"};
-
-int tensorCount(bool backward) { return backward ? 8 : 4; }
-
-/// One tensor of a descriptor.
-struct View {
-  int64_t offset;
-  Dtype dtype;
-  const int64_t *batch;
-  int64_t row, column;
-
-  View(const fsdp_rt_attention_desc &desc, int tensor) {
-    auto fields =
-        static_cast<const int64_t *>(desc.tensors) + tensor * kTensorFields;
-    offset = fields[0];
-    dtype = static_cast<Dtype>(fields[1]);
-    batch = fields + 2;
-    row = fields[6];
-    column = fields[7];
-  }
-  bool exists() const { return offset >= 0; }
-  int64_t at(const int64_t *index) const {
-    int64_t element = 0;
-    for (int d = 0; d < 4; ++d)
-      element += index[d] * batch[d];
-    return element;
-  }
-};
-
-int64_t rowsOf(const fsdp_rt_attention_desc &desc, int tensor) {
-  bool isOfKeys = tensor == K || tensor == V || tensor == Dk || tensor == Dv;
-  return isOfKeys ? desc.keys : desc.queries;
-}
-int64_t columnsOf(const fsdp_rt_attention_desc &desc, int tensor) {
-  bool isOfHead = tensor == Q || tensor == K || tensor == Dq || tensor == Dk;
-  return isOfHead ? desc.head : desc.value;
-}
-
-int64_t batchOf(const fsdp_rt_attention_desc &desc) {
-  return desc.batch[0] * desc.batch[1] * desc.batch[2] * desc.batch[3];
-}
+using hal::maxCaptured;
+using View = hal::AttentionView;
 
 /// A rows x columns matrix of floats, or its transpose in memory.
 struct Matrix {
@@ -230,8 +189,8 @@ public:
         at_(layOutAttention(backward, desc.keys, desc.head, desc.value,
                             code.tile_queries, code.tile_keys)),
         group_(desc, code, backward),
-        memory_(reinterpret_cast<float *>(memory)), q_(desc, Q), k_(desc, K),
-        v_(desc, V), out_(desc, Out) {
+        memory_(reinterpret_cast<float *>(memory)), q_(desc, View::Q),
+        k_(desc, View::K), v_(desc, View::V), out_(desc, View::Out) {
     operands_[0] = reinterpret_cast<char *>(position_);
   }
 
@@ -330,7 +289,9 @@ private:
     return reinterpret_cast<float *>(arena_ + desc_.stats) +
            number * desc_.queries + query;
   }
-  int64_t batchRows() const { return batchOf(desc_) * desc_.queries; }
+  int64_t batchRows() const {
+    return hal::attentionBatch(desc_) * desc_.queries;
+  }
 
   const fsdp_rt_attention_desc &desc_;
   const fsdp_rt_cpu_attention_desc &code_;
@@ -350,7 +311,7 @@ Group::Group(const fsdp_rt_attention_desc &desc,
   int64_t room = code.tile_queries - roundUpToTile(desc.queries);
   if (desc.keys > code.tile_keys || room < desc.queries)
     return;
-  View k(desc, K), v(desc, V);
+  View k(desc, View::K), v(desc, View::V);
   for (int d = 3; d >= 0; --d) {
     if (desc.batch[d] == 1 || k.batch[d] != 0 || v.batch[d] != 0 ||
         (backward && !Worker::isShared(desc, d)))
@@ -446,7 +407,7 @@ bool Worker::runForward(int64_t item) {
 bool Worker::isShared(const fsdp_rt_attention_desc &desc, int dim) {
   if (desc.batch[dim] == 1)
     return false;
-  for (int tensor : {Dk, Dv})
+  for (int tensor : {View::Dk, View::Dv})
     if (View view(desc, tensor); view.exists() && view.batch[dim] == 0)
       return true;
   return false;
@@ -470,7 +431,7 @@ bool Worker::runBackward(int64_t item) {
     index[d] = item % desc_.batch[d];
     item /= desc_.batch[d];
   }
-  View dk(desc_, Dk), dv(desc_, Dv);
+  View dk(desc_, View::Dk), dv(desc_, View::Dv);
   Sum dkSum(dk, arena_, dk.at(index), desc_.head, memory_ + at_.dk);
   Sum dvSum(dv, arena_, dv.at(index), desc_.value, memory_ + at_.dv);
   dkSum.fill(desc_.keys, desc_.head);
@@ -500,7 +461,8 @@ bool Worker::runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
                         const Sum &dvSum) {
   int64_t rows = std::min(code_.tile_queries, desc_.queries - query);
   int64_t products = productsAt(index), allRows = rows * products;
-  View doutView(desc_, Dout), dq(desc_, Dq), dk(desc_, Dk), dv(desc_, Dv);
+  View doutView(desc_, View::Dout), dq(desc_, View::Dq), dk(desc_, View::Dk),
+      dv(desc_, View::Dv);
   float *scores = memory_ + at_.scores, *gradients = memory_ + at_.gradients;
   float *maxima = memory_ + at_.rows, *inverses = maxima + code_.tile_queries,
         *deltas = inverses + code_.tile_queries;
@@ -562,86 +524,23 @@ bool Worker::runQueries(const int64_t *index, int64_t query, const Sum &dkSum,
   return true;
 }
 
-Status checkTensor(const fsdp_rt_attention_desc &desc, int tensor,
-                   int64_t arenaBytes) {
-  View view(desc, tensor);
-  auto refuse = [&](const char *expected) {
-    return Status::internal(std::string(tensorNames[tensor]) + ": expected " +
-                            expected);
-  };
-  auto fields =
-      static_cast<const int64_t *>(desc.tensors) + tensor * kTensorFields;
-  if (!view.exists())
-    return tensor >= Dq ? Status::ok() : refuse("an arena offset, got none");
-  if (view.dtype != FSDP_RT_F32 && view.dtype != FSDP_RT_BF16 &&
-      view.dtype != FSDP_RT_F16)
-    return refuse("F32, BF16 or F16");
-  __int128 last = 0;
-  int64_t sizes[6];
-  std::copy_n(desc.batch, 4, sizes);
-  sizes[4] = rowsOf(desc, tensor);
-  sizes[5] = columnsOf(desc, tensor);
-  for (int d = 0; d < 6; ++d) {
-    if (fields[2 + d] < 0 || fields[2 + d] > arenaBytes)
-      return refuse("strides from 0 to the arena's size");
-    last += __int128(sizes[d] - 1) * fields[2 + d];
-  }
-  int64_t size = dtypeSize(view.dtype);
-  if (view.offset % size != 0 ||
-      (last + 1) * size > __int128(arenaBytes) - view.offset)
-    return refuse("it inside the arena");
-  return Status::ok();
-}
-
 } // namespace
 
 Status checkAttention(const fsdp_rt_attention_desc &desc,
                       const fsdp_rt_cpu_attention_desc &code, bool backward,
                       int64_t arenaBytes, int64_t scratchBytes,
                       const Blas &blas) {
-  if (!code.tile || !desc.tensors || (desc.captured_count && !desc.captured))
-    return Status::internal("expected a tile function and tensors, got null");
-  if (desc.captured_count < 0 || desc.captured_count > maxCaptured)
-    return Status::internal("expected 0 to " + std::to_string(maxCaptured) +
-                            " captured tensors, got " +
-                            std::to_string(desc.captured_count));
-  int64_t limit = std::min(blas.maxDimension(), arenaBytes);
-  for (int64_t size :
-       {desc.queries, desc.keys, desc.head, desc.value, desc.batch[0],
-        desc.batch[1], desc.batch[2], desc.batch[3]})
-    if (size < 1 || size > limit)
-      return Status::internal("expected sizes from 1 to " +
-                              std::to_string(limit) + ", got " +
-                              std::to_string(size));
+  if (!code.tile)
+    return Status::internal("expected a tile function, got null");
+  if (Status s =
+          hal::checkAttention(desc, backward, arenaBytes, blas.maxDimension()))
+    return s;
   for (int64_t tile : {code.tile_queries, code.tile_keys})
     if (tile < kTileUnit || tile > kMaxTileQueries * kMaxTileKeys ||
         tile % kTileUnit != 0)
       return Status::internal("expected tiles of a multiple of " +
                               std::to_string(kTileUnit) + ", got " +
                               std::to_string(tile));
-  for (int tensor = 0; tensor < tensorCount(backward); ++tensor)
-    if (Status s = checkTensor(desc, tensor, arenaBytes))
-      return s;
-  auto captured = static_cast<const int64_t *>(desc.captured);
-  for (int64_t i = 0; i < desc.captured_count; ++i)
-    if (captured[i] < 0 || captured[i] > arenaBytes)
-      return Status::internal("captured tensor " + std::to_string(i) +
-                              ": expected it inside the arena");
-  __int128 rows = __int128(desc.batch[0]) * desc.batch[1] * desc.batch[2] *
-                  desc.batch[3] * desc.queries;
-  if ((backward && desc.stats < 0) ||
-      (desc.stats >= 0 &&
-       (desc.stats % 4 != 0 || rows * 8 > __int128(arenaBytes) - desc.stats)))
-    return Status::internal(
-        "expected statistics inside the arena, got offset " +
-        std::to_string(desc.stats));
-  if (backward && View(desc, Dk).exists() && View(desc, Dv).exists())
-    for (int d = 0; d < 4; ++d)
-      if (desc.batch[d] > 1 &&
-          (View(desc, Dk).batch[d] == 0) != (View(desc, Dv).batch[d] == 0))
-        return Status::internal("expected dk and dv summed over the same "
-                                "dimensions, got batch dimension " +
-                                std::to_string(d) + " in one of them");
   AttentionScratch at =
       layOutAttention(backward, desc.keys, desc.head, desc.value,
                       code.tile_queries, code.tile_keys);
@@ -677,28 +576,6 @@ Status runAttention(const fsdp_rt_attention_desc &desc,
   if (hasFailed.load(std::memory_order_relaxed))
     return Status::failed(blas.name() + " failed: out of memory");
   return Status::ok();
-}
-
-int64_t attentionFlops(const fsdp_rt_attention_desc &desc, bool backward) {
-  int64_t points = batchOf(desc) * desc.queries * desc.keys;
-  int64_t flops = backward ? 2 * points * (3 * desc.head + 2 * desc.value)
-                           : 2 * points * (desc.head + desc.value);
-  return desc.causal ? flops / 2 : flops;
-}
-
-int64_t attentionBytes(const fsdp_rt_attention_desc &desc, bool backward) {
-  int64_t bytes = 0;
-  for (int tensor = 0; tensor < tensorCount(backward); ++tensor) {
-    View view(desc, tensor);
-    if (!view.exists())
-      continue;
-    int64_t elements = rowsOf(desc, tensor) * columnsOf(desc, tensor);
-    for (int d = 0; d < 4; ++d)
-      if (view.batch[d] != 0)
-        elements *= desc.batch[d];
-    bytes += elements * dtypeSize(view.dtype);
-  }
-  return bytes;
 }
 
 } // namespace fsdp::rt

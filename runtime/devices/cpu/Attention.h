@@ -49,12 +49,6 @@ Status runAttention(const fsdp_rt_attention_desc &desc,
                     char *arena, const Blas &blas, ThreadPool &pool,
                     const AttentionMemory &memory);
 
-/// Multiplications and additions of its products.
-int64_t attentionFlops(const fsdp_rt_attention_desc &desc, bool backward);
-
-/// Bytes of its tensors, each once.
-int64_t attentionBytes(const fsdp_rt_attention_desc &desc, bool backward);
-
 } // namespace fsdp::rt
 
 #endif // FSDP_RT_DEVICES_CPU_ATTENTION_H

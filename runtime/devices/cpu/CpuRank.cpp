@@ -13,6 +13,7 @@
 #include "devices/cpu/Attention.h"
 #include "devices/cpu/Guard.h"
 #include "devices/cpu/Matmul.h"
+#include "hal/ComputeRules.h"
 
 #include <string>
 
@@ -302,12 +303,8 @@ Status CpuRank::matmul(const fsdp_rt_matmul_desc &desc,
     return s.withContext(callName("matmul", desc.name));
   int64_t end = nowNanoseconds();
   times.matmul += end - begin;
-  int64_t batch = matmulBatch(desc);
-  int64_t elements = desc.m * desc.k + desc.k * desc.n +
-                     desc.m * desc.n * (desc.accumulate ? 2 : 1);
   record(request, {&desc, desc.name, CallKind::Matmul, 0, begin, end, 0,
-                   batch * elements * dtypeSize(static_cast<Dtype>(desc.dtype)),
-                   2 * batch * desc.m * desc.n * desc.k});
+                   hal::matmulBytes(desc), hal::matmulFlops(desc)});
   return Status::ok();
 }
 
@@ -325,9 +322,9 @@ Status CpuRank::attention(const CpuCall &call, const hal::RunRequest &request,
     return s.withContext(callName(attentionName(backward), desc.name));
   int64_t end = nowNanoseconds();
   times.kernels += end - begin;
-  record(request,
-         {&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
-          attentionBytes(desc, backward), attentionFlops(desc, backward)});
+  record(request, {&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
+                   hal::attentionBytes(desc, backward),
+                   hal::attentionFlops(desc, backward)});
   return Status::ok();
 }
 

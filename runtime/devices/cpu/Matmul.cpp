@@ -10,6 +10,7 @@
 #include "core/Dtype.h"
 #include "core/Reduce.h"
 #include "core/ThreadPool.h"
+#include "hal/ComputeRules.h"
 
 #include <algorithm>
 #include <atomic>
@@ -50,7 +51,7 @@ struct Block {
 class Product {
 public:
   Product(const fsdp_rt_matmul_desc &desc, MatmulCut cut)
-      : desc_(desc), batch_(matmulBatch(desc)), cut_(cut),
+      : desc_(desc), batch_(hal::matmulBatch(desc)), cut_(cut),
         columnBlocks_(ceilDiv(desc.n, cut_.columns)),
         blocks_(ceilDiv(desc.m, cut_.rows) * columnBlocks_) {}
 
@@ -190,112 +191,14 @@ void clear(const fsdp_rt_matmul_desc &desc, const Block &block, char *arena) {
                   block.columns * size);
 }
 
-/// One stored matrix and its repetition over the batch.
-struct Operand {
-  const char *name;
-  int64_t offset, ld;
-  const int64_t *stride;
-  int64_t rows = 0, columns = 0;
-
-  void setShape(int64_t r, int64_t c) {
-    rows = r;
-    columns = c;
-  }
-};
-
-Status checkOperand(const Operand &operand, const int64_t *batch, Dtype dtype,
-                    int64_t arenaBytes) {
-  auto refuse = [&](const char *expected, int64_t bound, const char *got,
-                    int64_t found) {
-    return Status::internal(std::string("operand ") + operand.name +
-                            ": expected " + expected + std::to_string(bound) +
-                            ", got " + got + std::to_string(found));
-  };
-  // The libraries insist on it even where there is nothing to read.
-  int64_t minLd = std::max<int64_t>(operand.columns, 1);
-  if (operand.ld < minLd)
-    return refuse("a leading dimension of at least ", minLd, "", operand.ld);
-  bool isEmpty = operand.rows == 0 || operand.columns == 0;
-  // Wider than any product of two of these.
-  __int128 elements = __int128(operand.rows - 1) * operand.ld + operand.columns;
-  for (int d = 0; d < 4; ++d) {
-    if (operand.stride[d] < 0)
-      return refuse("strides of at least ", 0, "", operand.stride[d]);
-    if (batch[d] > 1 && operand.stride[d] > arenaBytes)
-      return refuse("strides of at most ", arenaBytes, "", operand.stride[d]);
-    isEmpty |= batch[d] == 0;
-    elements += __int128(batch[d] - 1) * operand.stride[d];
-  }
-  if (isEmpty)
-    return Status::ok();
-  int64_t size = dtypeSize(dtype);
-  if (operand.offset < 0 || operand.offset % size != 0 ||
-      elements * size > __int128(arenaBytes) - operand.offset)
-    return refuse("it inside an arena of bytes: ", arenaBytes, "offset ",
-                  operand.offset);
-  return Status::ok();
-}
-
 } // namespace
-
-int64_t matmulBatch(const fsdp_rt_matmul_desc &desc) {
-  return desc.batch[0] * desc.batch[1] * desc.batch[2] * desc.batch[3];
-}
 
 Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t arenaBytes,
                    const Blas &blas) {
-  if (!isDtype(desc.dtype))
-    return Status::internal("expected an element type, got " +
-                            std::to_string(desc.dtype));
-  auto dtype = static_cast<Dtype>(desc.dtype);
-  switch (dtype) {
-  case FSDP_RT_F32:
-  case FSDP_RT_F16:
-  case FSDP_RT_BF16:
-    break;
-  case FSDP_RT_F64:
-    if (!blas.hasF64())
-      return Status::failed("expected OpenBLAS for a product in F64, got " +
-                            blas.name());
-    break;
-  default:
-    return Status::internal(
-        std::string("expected a floating-point type, got ") + dtypeName(dtype));
-  }
-  for (int64_t extent : {desc.m, desc.n, desc.k, desc.batch[0], desc.batch[1],
-                         desc.batch[2], desc.batch[3]})
-    if (extent < 0)
-      return Status::internal("expected extents of at least 0, got " +
-                              std::to_string(extent));
-  for (int64_t extent :
-       {desc.m, desc.n, desc.k, desc.lda, desc.ldb, desc.ldc, desc.batch[0],
-        desc.batch[1], desc.batch[2], desc.batch[3]})
-    if (extent > blas.maxDimension())
-      return Status::failed("expected extents of at most " +
-                            std::to_string(blas.maxDimension()) + ", got " +
-                            std::to_string(extent));
-  // Extents fit 32 bits here, and the product of four 128.
-  __int128 batch = 1;
-  for (int d = 0; d < 4; ++d) {
-    batch *= desc.batch[d];
-    if (desc.batch[d] > 1 && desc.c_stride[d] == 0)
-      return Status::internal("expected products of a batch apart in C, got "
-                              "stride 0");
-  }
-  if (batch > arenaBytes)
-    return Status::internal("expected products of a batch apart in C, got more "
-                            "products than an arena of " +
-                            std::to_string(arenaBytes) + " bytes can hold");
-  Operand a = {"A", desc.a, desc.lda, desc.a_stride};
-  Operand b = {"B", desc.b, desc.ldb, desc.b_stride};
-  Operand c = {"C", desc.c, desc.ldc, desc.c_stride};
-  a.setShape(desc.trans_a ? desc.k : desc.m, desc.trans_a ? desc.m : desc.k);
-  b.setShape(desc.trans_b ? desc.n : desc.k, desc.trans_b ? desc.k : desc.n);
-  c.setShape(desc.m, desc.n);
-  for (const Operand &operand : {a, b, c})
-    if (Status s = checkOperand(operand, desc.batch, dtype, arenaBytes))
-      return s;
-  return Status::ok();
+  if (desc.dtype == FSDP_RT_F64 && !blas.hasF64())
+    return Status::failed("expected OpenBLAS for a product in F64, got " +
+                          blas.name());
+  return hal::checkMatmul(desc, arenaBytes, blas.maxDimension());
 }
 
 MatmulCut cutMatmul(int64_t m, int64_t n, int64_t k, int64_t batch) {
@@ -322,7 +225,7 @@ MatmulCut cutMatmul(int64_t m, int64_t n, int64_t k, int64_t batch) {
 
 Status runMatmul(const fsdp_rt_matmul_desc &desc, char *arena, const Blas &blas,
                  ThreadPool &pool, const MatmulWorkspace &workspace) {
-  int64_t batch = matmulBatch(desc);
+  int64_t batch = hal::matmulBatch(desc);
   if (desc.m == 0 || desc.n == 0 || batch == 0)
     return Status::ok();
   Panels panels(workspace.bytes, desc.m, desc.n);

@@ -47,13 +47,8 @@ struct MatmulCut {
 /// F64. Narrow types are cut into the tiles that fit the workspace.
 MatmulCut cutMatmul(int64_t m, int64_t n, int64_t k, int64_t batch);
 
-/// Number of products in the batch.
-int64_t matmulBatch(const fsdp_rt_matmul_desc &desc);
-
-/// Refuses a descriptor with negative extents, leading dimensions or strides
-/// that make rows or products of C overlap, operands that do not lie in an
-/// arena of `arenaBytes`, types without a product, and sizes or types that
-/// `blas` does not take.
+/// What hal::checkMatmul() refuses, and sizes or types that `blas` does not
+/// take.
 Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t arenaBytes,
                    const Blas &blas);
 
