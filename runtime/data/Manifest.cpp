@@ -420,8 +420,6 @@ void readHeader(const JsonReader &json, Manifest &manifest) {
   json["targets"].forEach([&](const JsonReader &entry) {
     CodeTarget &target = manifest.targets.emplace_back();
     target.kind = entry["kind"].nonEmptyString();
-    if (target.kind != "cpu")
-      return;
     target.cpu = entry["cpu"].string();
     entry["features"].forEach([&](const JsonReader &feature) {
       target.features.push_back(feature.nonEmptyString());

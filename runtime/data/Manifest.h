@@ -192,7 +192,8 @@ struct Program {
 /// What code was made for.
 struct CodeTarget {
   std::string kind;
-  /// Of cpu: the processor and what code may use of it, in LLVM's words.
+  /// The processor and what code may use of it, in LLVM's words: of cuda,
+  /// "sm_80" and "+ptx80".
   std::string cpu;
   std::vector<std::string> features;
 };

@@ -37,6 +37,17 @@ json good() {
   return manifest;
 }
 
+TEST(Manifest, NamesWhatThereIsCodeFor) {
+  json m = good();
+  m["targets"].push_back(
+      {{"kind", "cuda"}, {"cpu", "sm_80"}, {"features", {"+ptx80"}}});
+  Manifest read = parsed(m);
+  ASSERT_EQ(read.targets.size(), 2u);
+  EXPECT_EQ(read.targets[1].kind, "cuda");
+  EXPECT_EQ(read.targets[1].cpu, "sm_80");
+  EXPECT_EQ(read.targets[1].features, std::vector<std::string>{"+ptx80"});
+}
+
 TEST(Manifest, ReadsEverything) {
   Manifest m = parsed(good());
   EXPECT_EQ(m.worldSize(), 4);
@@ -322,6 +333,9 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"/name", "", "name: expected a string that is not empty"},
         Broken{"/targets", json::array(),
                "targets: expected what there is code for"},
+        Broken{"/targets/0/kind", "",
+               "targets[0].kind: expected a string that is not empty"},
+        Broken{"/targets/0/cpu", 80, "targets[0].cpu: expected a string"},
         Broken{"/mesh/0/size", 0, "mesh[0].size: expected an integer from 1"},
         Broken{"/mesh/0/size", 9007199254740993, "mesh[0].size"},
         Broken{"/mesh/0/axis", "shard", "expected distinct axes"},

@@ -127,7 +127,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--keep", "2"}), "--keep: expected --save DIR"},
         Bad{enough({"--save=x", "--keep", "0"}), "--keep: expected an integer"},
         Bad{enough({"--cast-params"}), "--cast-params: expected --params"},
-        Bad{enough({"--device", "tpu"}), "--device: expected cpu, got 'tpu'"},
+        Bad{enough({"--device", "tpu"}),
+            "--device: expected cpu or cuda, got 'tpu'"},
         Bad{enough({"--blas", "mkl"}), "--blas: expected"},
         Bad{enough({"--queue-threads", "4"}),
             "--queue-threads: expected auto, off or on, got '4'"},
@@ -218,14 +219,15 @@ const hal::DeviceKind &firstDevice() {
 
 TEST(Registry, RefusesWithWhatThereIs) {
   EXPECT_CONTAINS(messageOf(findDevice("tpu", {"cpu"}).status()),
-                  "expected cpu, got 'tpu'");
+                  "expected cpu or cuda, got 'tpu'");
   EXPECT_CONTAINS(
       messageOf(findDevice("cpu", {"cuda"}).status()),
       "expected a program compiled for cpu, which is what cpu runs, "
       "got cuda");
-  EXPECT_CONTAINS(messageOf(findDevice("", {"cuda", "tpu"}).status()),
-                  "expected a program compiled for cpu, which is what this "
-                  "runtime runs, got cuda, tpu");
+  EXPECT_CONTAINS(messageOf(findDevice("", {"npu", "tpu"}).status()),
+                  "expected a program compiled for cpu or cuda, which is what "
+                  "this runtime runs, got npu, tpu");
+  EXPECT_STREQ(findDevice("", {"cuda"})->device->name, "cuda");
   EXPECT_EQ(findDevice("cpu", {"cuda", "cpu"})->target, 1);
   EXPECT_CONTAINS(messageOf(checkSetting("clock", "fast")),
                   "expected a setting of processors");

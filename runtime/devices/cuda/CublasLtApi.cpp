@@ -1,0 +1,79 @@
+//===- CublasLtApi.cpp - cuBLASLt, opened at run time ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/CublasLtApi.h"
+
+#include "devices/cuda/Library.h"
+
+#include <glob.h>
+
+#include <cstdlib>
+
+namespace fsdp::rt {
+
+namespace {
+
+/// Where pip puts the libraries of NVIDIA's wheels.
+void addWheels(std::vector<std::string> &directories) {
+  const char *environment = std::getenv("VIRTUAL_ENV");
+  if (!environment)
+    return;
+  std::string pattern =
+      std::string(environment) + "/lib/python3*/site-packages/nvidia/*/lib";
+  glob_t found = {};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    for (size_t i = 0; i < found.gl_pathc; ++i)
+      directories.push_back(found.gl_pathv[i]);
+  globfree(&found);
+}
+
+} // namespace
+
+Result<CublasLtApi>
+CublasLtApi::open(const std::vector<std::string> &directories) {
+  Result<Library> library =
+      Library::open("cuBLASLt, which multiplies matrices",
+                    {"libcublasLt.so.13", "libcublasLt.so.12"}, directories);
+  if (!library.isOk())
+    return library.status();
+  CublasLtApi api;
+#define FSDP_RT_CUBLASLT_FIND(name, symbol, result, parameters)                \
+  if (Status s = library->find(#symbol, api.name))                             \
+    return s;
+  FSDP_RT_CUBLASLT_FUNCTIONS(FSDP_RT_CUBLASLT_FIND)
+#undef FSDP_RT_CUBLASLT_FIND
+  return api;
+}
+
+Result<const CublasLtApi *> CublasLtApi::ofProcess() {
+  static const Result<CublasLtApi> opened = [] {
+    std::vector<std::string> directories = cudaLibraryDirectories();
+    addWheels(directories);
+    return open(directories);
+  }();
+  if (!opened.isOk())
+    return opened.status();
+  return &*opened;
+}
+
+Status CublasLtApi::check(lt::Error error, const char *call) const {
+  if (error == lt::success)
+    return Status::ok();
+  const char *name = getStatusName(error), *text = getStatusString(error);
+  return Status::failed(std::string(call) + ": " + (name ? name : "error") +
+                        " (" + (text ? text : std::to_string(error)) + ")");
+}
+
+std::string CublasLtApi::describe() const {
+  // 10000 * major + 100 * minor + patch.
+  size_t version = getVersion();
+  return "cuBLASLt " + std::to_string(version / 10000) + "." +
+         std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,338 @@
+//===- CudaDevice.cpp - Programs on a CUDA device -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/CudaDevice.h"
+
+#include "core/Clock.h"
+#include "hal/Transfers.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace fsdp::rt {
+
+namespace {
+
+/// For so long the host asks again and again, which answers soonest; then it
+/// leaves its core to others in between.
+constexpr int64_t spinNanoseconds = 50'000;
+constexpr std::chrono::microseconds pause(50);
+
+bool wantsBlocking() {
+  const char *value = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return value && *value && std::strcmp(value, "0") != 0;
+}
+
+} // namespace
+
+CudaDevice::CudaDevice(World &world, const hal::Layout &layout, int threads)
+    : world_(world), layout_(layout), threads_(threads),
+      isBlocking_(wantsBlocking()) {}
+
+Result<std::unique_ptr<CudaDevice>>
+CudaDevice::create(World &world, const DriverApi &api,
+                   const hal::Layout &layout, int target, int threads) {
+  if (world.localRank() >= api.deviceCount)
+    return Status::failed("expected a CUDA device for each of the " +
+                          std::to_string(world.localSize()) +
+                          " ranks of this host, got " +
+                          std::to_string(api.deviceCount));
+  std::unique_ptr<CudaDevice> made(new CudaDevice(world, layout, threads));
+  Result<std::unique_ptr<CudaRank>> rank =
+      CudaRank::create(api, world.localRank(), made->layout_, target);
+  if (!rank.isOk())
+    return rank.status();
+  made->rank_ = std::move(*rank);
+  if (Status s = made->openQueues())
+    return s;
+  return made;
+}
+
+Status CudaDevice::openQueues() {
+  const CudaContext &context = rank_->context();
+  streams_.resize(numQueues);
+  std::vector<int32_t> queues = layout_.queues;
+  queues.push_back(FSDP_RT_QUEUE_COMPUTE);
+  for (int32_t queue : queues) {
+    Result<CudaStream> stream = CudaStream::create(context);
+    if (!stream.isOk())
+      return stream.status();
+    streams_[queue].emplace(std::move(*stream));
+  }
+  for (int64_t i = 0; i < layout_.events + 1; ++i) {
+    Result<CudaEvent> event =
+        CudaEvent::create(context, cu::eventDisableTiming);
+    if (!event.isOk())
+      return event.status();
+    if (i < layout_.events)
+      events_.push_back(std::move(*event));
+    else
+      position_.emplace(std::move(*event));
+  }
+  return Status::ok();
+}
+
+CudaDevice::~CudaDevice() {
+  // What still runs uses the memory.
+  if (!rank_ || !pending_)
+    return;
+  (void)rank_->context().makeCurrent();
+  (void)api().contextSynchronize();
+}
+
+hal::DeviceFacts CudaDevice::facts() const {
+  return {"cuda", rank_->products().describe(), threads_};
+}
+
+hal::Memory &CudaDevice::memory(fsdp_rt_memory which) {
+  if (which == FSDP_RT_HOST)
+    return rank_->host();
+  return rank_->device();
+}
+
+Result<std::unique_ptr<hal::Executable>>
+CudaDevice::load(hal::Recording recording) {
+  Result<std::unique_ptr<CudaExecutable>> made =
+      rank_->load(std::move(recording));
+  if (!made.isOk())
+    return made.status();
+  return std::unique_ptr<hal::Executable>(std::move(*made));
+}
+
+void CudaDevice::fail(const Status &status) {
+  failure_ = status;
+  world_.abort(status);
+}
+
+//===----------------------------------------------------------------------===//
+// Issue
+//===----------------------------------------------------------------------===//
+
+Status CudaDevice::execute(hal::Executable &executable,
+                           const hal::RunRequest &request) {
+  if (!failure_.isOk())
+    return failure_;
+  Status status = rank_->context().makeCurrent();
+  // Flags of checks and times are those of one run.
+  if (status.isOk() && pending_)
+    status = finish(times_);
+  if (status.isOk()) {
+    pending_ = &static_cast<CudaExecutable &>(executable);
+    request_ = &request;
+    status = issue(*pending_, request);
+  }
+  if (status)
+    fail(status);
+  return status;
+}
+
+Status CudaDevice::issue(CudaExecutable &executable,
+                         const hal::RunRequest &request) {
+  executable.clearReports();
+  RunRecords *records = nullptr;
+  if (request.log) {
+    records = &executable.records();
+    if (Status s = records->prepare(rank_->context(), executable.recording()))
+      return s;
+    if (Status s = records->begin(stream(FSDP_RT_QUEUE_COMPUTE)))
+      return s;
+  }
+  for (size_t i = 0; i < executable.calls().size(); ++i) {
+    Status status = issueCall(executable, i, records);
+    if (status.isOk() && isBlocking_)
+      status = waitForStreams();
+    if (status)
+      return status.withContext(nameOf(executable.calls()[i].call));
+  }
+  return Status::ok();
+}
+
+Status CudaDevice::issueCall(const CudaExecutable &executable, size_t index,
+                             RunRecords *records) {
+  const CudaCall &call = executable.calls()[index];
+  cu::Stream compute = stream(FSDP_RT_QUEUE_COMPUTE);
+  Status status;
+  if (call.call.function == hal::Function::wait)
+    status = check(
+        api().streamWaitEvent(
+            compute, events_[call.call.as<fsdp_rt_wait_desc>().event].get(), 0),
+        "cuStreamWaitEvent");
+  else if (call.call.function == hal::Function::start &&
+           call.call.as<fsdp_rt_start_desc>().queue != FSDP_RT_QUEUE_COMPUTE)
+    status = issueStart(executable, index, records);
+  else
+    status = issueWorks(executable, call, compute);
+  return status.isOk() && records ? records->mark(index, compute) : status;
+}
+
+Status CudaDevice::issueStart(const CudaExecutable &executable, size_t index,
+                              RunRecords *records) {
+  const CudaCall &call = executable.calls()[index];
+  auto &desc = call.call.as<fsdp_rt_start_desc>();
+  cu::Stream queue = stream(desc.queue);
+  if (Status s = check(
+          api().eventRecord(position_->get(), stream(FSDP_RT_QUEUE_COMPUTE)),
+          "cuEventRecord"))
+    return s;
+  if (Status s = check(api().streamWaitEvent(queue, position_->get(), 0),
+                       "cuStreamWaitEvent"))
+    return s;
+  auto after = static_cast<const int64_t *>(desc.after);
+  for (int64_t i = 0; i < desc.after_count; ++i)
+    if (Status s =
+            check(api().streamWaitEvent(queue, events_[after[i]].get(), 0),
+                  "cuStreamWaitEvent"))
+      return s;
+  if (records)
+    if (Status s = records->beginTransfer(index, queue))
+      return s;
+  if (Status s = issueWorks(executable, call, queue))
+    return s;
+  if (records)
+    if (Status s = records->endTransfer(index, queue))
+      return s;
+  return check(api().eventRecord(events_[desc.event].get(), queue),
+               "cuEventRecord");
+}
+
+Status CudaDevice::issueWorks(const CudaExecutable &executable,
+                              const CudaCall &call, cu::Stream stream) {
+  for (size_t i = call.begin; i < call.end; ++i)
+    if (Status s = issueWork(executable.works()[i], stream))
+      return s;
+  return Status::ok();
+}
+
+Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {
+  switch (work.kind) {
+  case CudaWork::Kind::Launch:
+    return check(api().launch(work.kernel.function, work.kernel.grid, 1, 1,
+                              work.kernel.block, 1, 1, work.kernel.sharedBytes,
+                              stream, work.parameters, nullptr),
+                 "cuLaunchKernel");
+  case CudaWork::Kind::Product:
+    return work.product->enqueue(stream);
+  case CudaWork::Kind::Fill:
+    return check(api().fillBytes(work.dst, work.value, work.bytes, stream),
+                 "cuMemsetD8Async");
+  case CudaWork::Kind::CopyOnDevice:
+    return check(api().copyOnDevice(work.dst, work.src, work.bytes, stream),
+                 "cuMemcpyDtoDAsync");
+  case CudaWork::Kind::CopyToHost:
+    return check(api().copyToHost(work.host, work.src, work.bytes, stream),
+                 "cuMemcpyDtoHAsync");
+  case CudaWork::Kind::CopyToDevice:
+    return check(api().copyToDevice(work.dst, work.host, work.bytes, stream),
+                 "cuMemcpyHtoDAsync");
+  }
+  return Status::ok();
+}
+
+//===----------------------------------------------------------------------===//
+// The end of a run
+//===----------------------------------------------------------------------===//
+
+Status CudaDevice::waitForStreams() {
+  int64_t begin = nowNanoseconds();
+  for (const std::optional<CudaStream> &stream : streams_) {
+    if (!stream)
+      continue;
+    for (;;) {
+      cu::Error error = api().streamQuery(stream->get());
+      if (error == cu::success)
+        break;
+      if (error != cu::notReady)
+        return check(error, "cuStreamQuery");
+      if (Status s = world_.failure())
+        return s;
+      if (nowNanoseconds() - begin > spinNanoseconds)
+        std::this_thread::sleep_for(pause);
+    }
+  }
+  return Status::ok();
+}
+
+Status CudaDevice::finish(hal::RunTimes &times) {
+  Status status = waitForStreams();
+  // A check that failed comes before what failed behind it.
+  if (Status s = pending_->findFailure(request_->checkNote))
+    return s;
+  if (status)
+    return isBlocking_ || !world_.failure().isOk()
+               ? status
+               : Status::failed(status.message() +
+                                " in a call of the program, which runs with "
+                                "CUDA_LAUNCH_BLOCKING=1 name");
+  if (request_->log)
+    if (Status s = pending_->records().report(pending_->recording(),
+                                              *request_->log, times))
+      return s;
+  pending_ = nullptr;
+  return Status::ok();
+}
+
+Status CudaDevice::synchronize(hal::RunTimes &times) {
+  if (failure_.isOk() && pending_) {
+    Status status = rank_->context().makeCurrent();
+    if (status.isOk())
+      status = finish(times_);
+    if (status)
+      fail(status);
+  }
+  times += times_;
+  times_ = {};
+  return failure_;
+}
+
+//===----------------------------------------------------------------------===//
+// In the registry
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// `cpu` is "sm_80"; `features` are what its text needs of the driver's
+/// compiler, which says so itself when it loads it.
+Status checkHost(const std::string &cpu, const std::vector<std::string> &) {
+  if (cpu.rfind("sm_", 0) != 0)
+    return Status::failed("expected a program compiled for CUDA devices of "
+                          "sm_N, got '" +
+                          cpu + "'");
+  Status opened = DriverApi::ofProcess().status();
+  return opened.withContext("this program was compiled for CUDA devices of " +
+                            cpu);
+}
+
+Status checkSetting(const std::string &, const std::string &) {
+  return Status::failed("expected no settings of CUDA devices");
+}
+
+/// The thread that issues.
+int countBusyThreads(const hal::DeviceOptions &, bool, int) { return 1; }
+
+Result<std::unique_ptr<hal::Device>> create(World &world,
+                                            const hal::DeviceOptions &options) {
+  for (const auto &[name, value] : options.settings)
+    if (Status s = checkSetting(name, value))
+      return s.withContext("--" + name);
+  Result<const DriverApi *> api = DriverApi::ofProcess();
+  if (!api.isOk())
+    return api.status();
+  Result<std::unique_ptr<CudaDevice>> device = CudaDevice::create(
+      world, **api, options.layout, options.target, options.threads);
+  if (!device.isOk())
+    return device.status();
+  return std::unique_ptr<hal::Device>(std::move(*device));
+}
+
+} // namespace
+
+const hal::DeviceKind cudaDevice = {"cuda",       "cuda",           checkHost,
+                                    checkSetting, countBusyThreads, create};
+
+} // namespace fsdp::rt

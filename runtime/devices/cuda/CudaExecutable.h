@@ -1,0 +1,105 @@
+//===- CudaExecutable.h - A program on a CUDA device ------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each call of a program becomes work for a stream, with all addresses and
+// parameters in place: a run gives it to the driver and looks up nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_CUDAEXECUTABLE_H
+#define FSDP_RT_DEVICES_CUDA_CUDAEXECUTABLE_H
+
+#include "devices/cuda/CudaImages.h"
+#include "devices/cuda/CudaMemory.h"
+#include "devices/cuda/CudaProducts.h"
+#include "devices/cuda/RunRecords.h"
+#include "hal/Device.h"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// What a stream is given at once.
+struct CudaWork {
+  enum class Kind {
+    Launch,
+    Product,
+    Fill,
+    CopyOnDevice,
+    CopyToHost,
+    CopyToDevice
+  };
+  Kind kind = Kind::Launch;
+  /// Of a launch.
+  CudaKernel kernel;
+  void **parameters = nullptr;
+  const CudaProduct *product = nullptr;
+  /// Of copies and fills; the host's side is `host`.
+  cu::Pointer dst = 0, src = 0;
+  void *host = nullptr;
+  size_t bytes = 0;
+  unsigned char value = 0;
+};
+
+/// A call and its work: [begin, end) of the executable's.
+struct CudaCall {
+  hal::Call call;
+  size_t begin = 0, end = 0;
+};
+
+/// What a check found: a byte in memory of the host. It is 1 until the check
+/// has run.
+struct CudaReport {
+  const fsdp_rt_check_desc *check = nullptr;
+  char *flag = nullptr;
+};
+
+/// "launch 'name'" of a call.
+std::string nameOf(const hal::Call &call);
+
+class CudaExecutable final : public hal::Executable {
+public:
+  explicit CudaExecutable(hal::Recording recording)
+      : Executable(std::move(recording)) {}
+
+  const std::vector<CudaCall> &calls() const { return calls_; }
+  const std::vector<CudaWork> &works() const { return works_; }
+
+  /// Before a run: no check has failed.
+  void clearReports();
+  /// After a run, or what of it came to its end: the first check that failed.
+  Status findFailure(const std::string &checkNote) const;
+
+  /// Times of its calls; made for the first run that is recorded.
+  RunRecords &records() { return records_; }
+
+private:
+  friend class CudaLoader;
+
+  struct Parameters {
+    std::vector<cu::Pointer> values;
+    std::vector<void *> addresses;
+  };
+
+  std::vector<CudaCall> calls_;
+  std::vector<CudaWork> works_;
+  /// Work points into these.
+  std::deque<Parameters> parameters_;
+  std::vector<std::unique_ptr<CudaProduct>> products_;
+  std::unique_ptr<PinnedMemory> flags_;
+  /// In the order of the program.
+  std::vector<CudaReport> reports_;
+  RunRecords records_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_CUDAEXECUTABLE_H

@@ -1,0 +1,52 @@
+//===- CudaImages.h - Code on a CUDA device ---------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_CUDAIMAGES_H
+#define FSDP_RT_DEVICES_CUDA_CUDAIMAGES_H
+
+#include "core/Status.h"
+#include "devices/cuda/CudaContext.h"
+#include "fsdp-rt/abi.h"
+
+#include <map>
+
+namespace fsdp::rt {
+
+/// What a launch needs beside its parameters.
+struct CudaKernel {
+  cu::Function function = nullptr;
+  unsigned grid = 0, block = 0, sharedBytes = 0;
+};
+
+/// Images, each loaded when a kernel first names it.
+class CudaImages {
+public:
+  /// `context` must outlive it.
+  explicit CudaImages(const CudaContext &context) : context_(context) {}
+  ~CudaImages();
+  CudaImages(const CudaImages &) = delete;
+  CudaImages &operator=(const CudaImages &) = delete;
+
+  /// Refuses images that are for other devices or that the driver cannot
+  /// compile, with its log, and launches that the function or the device cannot
+  /// take.
+  Result<CudaKernel> find(const fsdp_rt_cuda_kernel_desc &kernel);
+
+private:
+  Result<cu::Module> load(const fsdp_rt_cuda_image_desc &image);
+  Status checkShape(const fsdp_rt_cuda_kernel_desc &kernel,
+                    cu::Function function) const;
+  Status grantShared(const fsdp_rt_cuda_kernel_desc &kernel,
+                     cu::Function function) const;
+
+  const CudaContext &context_;
+  std::map<const void *, cu::Module> modules_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_CUDAIMAGES_H

@@ -1,0 +1,298 @@
+//===- CudaLoader.cpp - From recorded calls to work -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/CudaLoader.h"
+
+#include "core/Dtype.h"
+#include "devices/cuda/OwnKernels.h"
+#include "hal/ComputeRules.h"
+#include "hal/Transfers.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace fsdp::rt {
+
+namespace {
+
+using hal::Function;
+
+constexpr int64_t maxKernels = 1024;
+/// What cuBLASLt's descriptors hold.
+constexpr int64_t maxDimension = std::numeric_limits<int32_t>::max();
+
+} // namespace
+
+cu::Pointer CudaLoader::at(int64_t offset) const {
+  return rank_.device().base() + static_cast<cu::Pointer>(offset);
+}
+
+Status CudaLoader::load() {
+  const std::vector<hal::Call> &calls = made_.recording().calls();
+  int64_t checks =
+      std::count_if(calls.begin(), calls.end(), [](const hal::Call &call) {
+        return call.function == Function::check;
+      });
+  Result<std::unique_ptr<PinnedMemory>> flags =
+      PinnedMemory::allocate(rank_.context(), checks, "flags of checks");
+  if (!flags.isOk())
+    return flags.status();
+  made_.flags_ = std::move(*flags);
+  made_.calls_.reserve(calls.size());
+  for (const hal::Call &call : calls) {
+    CudaCall mine;
+    mine.call = call;
+    mine.begin = made_.works_.size();
+    if (Status s = addCall(call))
+      return s.withContext(nameOf(call));
+    mine.end = made_.works_.size();
+    made_.calls_.push_back(mine);
+  }
+  return Status::ok();
+}
+
+Status CudaLoader::addCall(const hal::Call &call) {
+  switch (call.function) {
+  case Function::launch:
+    return addLaunch(call.as<fsdp_rt_launch_desc>());
+  case Function::matmul:
+    return addMatmul(call.as<fsdp_rt_matmul_desc>());
+  case Function::attention:
+  case Function::attention_backward:
+    return addAttention(call.as<fsdp_rt_attention_desc>(),
+                        call.function == Function::attention_backward);
+  case Function::start:
+    return addStart(call.as<fsdp_rt_start_desc>());
+  case Function::copy:
+    addCopy(call.as<fsdp_rt_copy_desc>());
+    return Status::ok();
+  case Function::check:
+    addCheck(call.as<fsdp_rt_check_desc>());
+    return Status::ok();
+  case Function::wait:
+    return Status::ok();
+  case Function::guard:
+    break;
+  }
+  return Status::failed("expected a program without guards, which CUDA devices "
+                        "do not run yet");
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+void **CudaLoader::keep(std::vector<cu::Pointer> parameters) {
+  CudaExecutable::Parameters &kept = made_.parameters_.emplace_back();
+  kept.values = std::move(parameters);
+  for (cu::Pointer &value : kept.values)
+    kept.addresses.push_back(&value);
+  return kept.addresses.data();
+}
+
+Status CudaLoader::addKernel(const fsdp_rt_cuda_kernel_desc &kernel,
+                             void **parameters) {
+  Result<CudaKernel> found = rank_.images().find(kernel);
+  if (!found.isOk())
+    return found.status();
+  // The driver refuses launches of no blocks.
+  if (found->grid == 0)
+    return Status::ok();
+  CudaWork work;
+  work.kind = CudaWork::Kind::Launch;
+  work.kernel = *found;
+  work.parameters = parameters;
+  made_.works_.push_back(work);
+  return Status::ok();
+}
+
+Status CudaLoader::addCode(const void *implementations,
+                           std::vector<cu::Pointer> parameters) {
+  auto code = implementations ? static_cast<const fsdp_rt_cuda_code_desc *>(
+                                    static_cast<const void *const *>(
+                                        implementations)[rank_.target()])
+                              : nullptr;
+  if (!code || !code->kernels)
+    return Status::internal("expected code for CUDA devices, got null");
+  if (code->kernel_count < 1 || code->kernel_count > maxKernels)
+    return Status::internal("expected 1 to " + std::to_string(maxKernels) +
+                            " functions, got " +
+                            std::to_string(code->kernel_count));
+  void **kept = keep(std::move(parameters));
+  auto kernels =
+      static_cast<const fsdp_rt_cuda_kernel_desc *const *>(code->kernels);
+  for (int64_t i = 0; i < code->kernel_count; ++i) {
+    if (!kernels[i])
+      return Status::internal("expected code for CUDA devices, got null");
+    if (Status s = addKernel(*kernels[i], kept))
+      return s;
+  }
+  return Status::ok();
+}
+
+Status CudaLoader::addLaunch(const fsdp_rt_launch_desc &desc) {
+  auto operands = static_cast<const int64_t *>(desc.operands);
+  std::vector<cu::Pointer> parameters;
+  for (int64_t i = 0; i < desc.operand_count; ++i)
+    parameters.push_back(at(operands[i]));
+  return addCode(desc.implementations, std::move(parameters));
+}
+
+Status CudaLoader::addAttention(const fsdp_rt_attention_desc &desc,
+                                bool backward) {
+  if (Status s = hal::checkAttention(desc, backward, rank_.device().size(),
+                                     maxDimension))
+    return s;
+  std::vector<cu::Pointer> parameters;
+  auto add = [&](int64_t offset) {
+    parameters.push_back(offset < 0 ? 0 : at(offset));
+  };
+  for (int tensor = 0; tensor < hal::attentionTensors(backward); ++tensor)
+    add(hal::AttentionView(desc, tensor).offset);
+  add(desc.stats);
+  auto captured = static_cast<const int64_t *>(desc.captured);
+  for (int64_t i = 0; i < desc.captured_count; ++i)
+    add(captured[i]);
+  return addCode(desc.implementations, std::move(parameters));
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+Status CudaLoader::addMatmul(const fsdp_rt_matmul_desc &desc) {
+  if (Status s = hal::checkMatmul(desc, rank_.device().size(), maxDimension))
+    return s;
+  if (desc.m == 0 || desc.n == 0 || hal::matmulBatch(desc) == 0)
+    return Status::ok();
+  if (desc.k == 0) {
+    // A sum of nothing.
+    if (desc.accumulate)
+      return Status::ok();
+    if (desc.ldc != desc.n || hal::matmulBatch(desc) != 1)
+      return Status::failed("expected a product over at least 1 element, or "
+                            "one whose result lies in one piece, got k = 0");
+    int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+    addFill(at(desc.c), 0, desc.m * desc.n * size);
+    return Status::ok();
+  }
+  Result<std::unique_ptr<CudaProduct>> product =
+      rank_.products().prepare(desc, rank_.device().base());
+  if (!product.isOk())
+    return product.status();
+  CudaWork work;
+  work.kind = CudaWork::Kind::Product;
+  work.product = product->get();
+  made_.works_.push_back(work);
+  made_.products_.push_back(std::move(*product));
+  return Status::ok();
+}
+
+//===----------------------------------------------------------------------===//
+// Transfers, copies, checks
+//===----------------------------------------------------------------------===//
+
+void CudaLoader::addFill(cu::Pointer dst, unsigned char value, int64_t bytes) {
+  if (bytes == 0)
+    return;
+  CudaWork work;
+  work.kind = CudaWork::Kind::Fill;
+  work.dst = dst;
+  work.value = value;
+  work.bytes = static_cast<size_t>(bytes);
+  made_.works_.push_back(work);
+}
+
+void CudaLoader::addCopyOnDevice(cu::Pointer dst, cu::Pointer src,
+                                 int64_t bytes) {
+  if (bytes == 0 || dst == src)
+    return;
+  CudaWork work;
+  work.kind = CudaWork::Kind::CopyOnDevice;
+  work.dst = dst;
+  work.src = src;
+  work.bytes = static_cast<size_t>(bytes);
+  made_.works_.push_back(work);
+}
+
+void CudaLoader::addCopy(const fsdp_rt_copy_desc &desc) {
+  if (desc.src == -1)
+    addFill(at(desc.dst), 0, desc.bytes);
+  else
+    addCopyOnDevice(at(desc.dst), at(desc.src), desc.bytes);
+}
+
+void CudaLoader::addCheck(const fsdp_rt_check_desc &desc) {
+  char *flag = made_.flags_->data() + made_.reports_.size();
+  made_.reports_.push_back({&desc, flag});
+  CudaWork work;
+  work.kind = CudaWork::Kind::CopyToHost;
+  work.src = at(desc.flag);
+  work.host = flag;
+  work.bytes = 1;
+  made_.works_.push_back(work);
+}
+
+void CudaLoader::addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc) {
+  if (desc.bytes == 0)
+    return;
+  CudaWork work;
+  work.bytes = static_cast<size_t>(desc.bytes);
+  char *host = rank_.host().data();
+  if (sidesOf(kind).to == FSDP_RT_HOST) {
+    work.kind = CudaWork::Kind::CopyToHost;
+    work.src = at(desc.src);
+    work.host = host + desc.dst;
+  } else {
+    work.kind = CudaWork::Kind::CopyToDevice;
+    work.dst = at(desc.dst);
+    work.host = host + desc.src;
+  }
+  made_.works_.push_back(work);
+}
+
+Status CudaLoader::addCollective(int32_t kind,
+                                 const fsdp_rt_collective_desc &desc) {
+  size_t ranks = rank_.layout().groups[desc.group].size();
+  if (ranks != 1)
+    return Status::failed("expected a group of 1 rank, since CUDA devices do "
+                          "not communicate yet, got " +
+                          std::to_string(ranks) + " ranks");
+  // What one rank gathers, exchanges or adds up is its own part.
+  auto dtype = static_cast<Dtype>(desc.dtype);
+  if (!shapeOf(kind).isSum || desc.divisor == 1 || desc.count == 0) {
+    addCopyOnDevice(at(desc.dst), at(desc.src), desc.count * dtypeSize(dtype));
+    return Status::ok();
+  }
+  std::string name = divideKernel(dtype);
+  int64_t grid = (desc.count + ownKernelBlock - 1) / ownKernelBlock;
+  fsdp_rt_cuda_kernel_desc kernel = {&ownKernels(), name.c_str(), grid,
+                                     ownKernelBlock, 0};
+  return addKernel(kernel, keep({at(desc.src), at(desc.dst),
+                                 static_cast<cu::Pointer>(desc.count),
+                                 static_cast<cu::Pointer>(desc.divisor)}));
+}
+
+Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {
+  if (desc.guard)
+    return Status::failed("expected a transfer without guards, which CUDA "
+                          "devices do not run yet");
+  if (isHostCopy(desc.kind)) {
+    auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
+    for (int64_t i = 0; i < desc.part_count; ++i)
+      addHostCopy(desc.kind, *parts[i]);
+    return Status::ok();
+  }
+  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  for (int64_t i = 0; i < desc.part_count; ++i)
+    if (Status s = addCollective(desc.kind, *parts[i]))
+      return s;
+  return Status::ok();
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,53 @@
+//===- CudaLoader.h - From recorded calls to work ---------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_CUDALOADER_H
+#define FSDP_RT_DEVICES_CUDA_CUDALOADER_H
+
+#include "core/Status.h"
+#include "devices/cuda/CudaExecutable.h"
+#include "devices/cuda/CudaRank.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// Fills an executable whose recording is there.
+class CudaLoader {
+public:
+  CudaLoader(CudaRank &rank, CudaExecutable &made) : rank_(rank), made_(made) {}
+  Status load();
+
+private:
+  Status addCall(const hal::Call &call);
+  Status addLaunch(const fsdp_rt_launch_desc &desc);
+  Status addMatmul(const fsdp_rt_matmul_desc &desc);
+  Status addAttention(const fsdp_rt_attention_desc &desc, bool backward);
+  Status addStart(const fsdp_rt_start_desc &desc);
+  Status addCollective(int32_t kind, const fsdp_rt_collective_desc &desc);
+  void addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc);
+  void addCopy(const fsdp_rt_copy_desc &desc);
+  void addCheck(const fsdp_rt_check_desc &desc);
+
+  /// The launches of a call's code, which all have these parameters.
+  Status addCode(const void *implementations,
+                 std::vector<cu::Pointer> parameters);
+  Status addKernel(const fsdp_rt_cuda_kernel_desc &kernel, void **parameters);
+  void **keep(std::vector<cu::Pointer> parameters);
+  void addFill(cu::Pointer dst, unsigned char value, int64_t bytes);
+  void addCopyOnDevice(cu::Pointer dst, cu::Pointer src, int64_t bytes);
+
+  cu::Pointer at(int64_t offset) const;
+
+  CudaRank &rank_;
+  CudaExecutable &made_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_CUDALOADER_H

@@ -1,0 +1,75 @@
+//===- CudaMemory.h - The memories of a rank with a CUDA device -*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_CUDAMEMORY_H
+#define FSDP_RT_DEVICES_CUDA_CUDAMEMORY_H
+
+#include "core/Status.h"
+#include "devices/cuda/CudaContext.h"
+#include "hal/Memory.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace fsdp::rt {
+
+/// A range of the device's addresses with memory of its own behind it, in whole
+/// pages of the driver's allocations. Nobody has written to it.
+class DeviceArena final : public hal::Memory {
+public:
+  /// Refuses what the device's free memory cannot hold. `context` and `stream`,
+  /// on which uploads and downloads run, must outlive it.
+  static Result<std::unique_ptr<DeviceArena>>
+  map(const CudaContext &context, cu::Stream stream, int64_t bytes);
+  ~DeviceArena() override;
+
+  cu::Pointer base() const { return base_; }
+  int64_t size() const override { return size_; }
+  Status upload(int64_t offset, const void *src, int64_t bytes) override;
+  Status download(int64_t offset, void *dst, int64_t bytes) const override;
+
+private:
+  DeviceArena(const CudaContext &context, cu::Stream stream, int64_t bytes)
+      : context_(context), stream_(stream), size_(bytes) {}
+  Status open();
+  /// Waits for what this thread put on the stream.
+  Status finish() const;
+
+  const CudaContext &context_;
+  cu::Stream stream_;
+  int64_t size_;
+  size_t mapped_ = 0;
+  cu::Pointer base_ = 0;
+  cu::AllocationHandle handle_ = 0;
+  bool hasHandle_ = false, isMapped_ = false;
+};
+
+/// Memory of the host that the device reads and writes in place: its pages
+/// stay where they are.
+class PinnedMemory final : public hal::Memory {
+public:
+  /// `what` names it in errors.
+  static Result<std::unique_ptr<PinnedMemory>>
+  allocate(const CudaContext &context, int64_t bytes, const char *what);
+  ~PinnedMemory() override;
+
+  char *data() const { return data_; }
+  int64_t size() const override { return size_; }
+  Status upload(int64_t offset, const void *src, int64_t bytes) override;
+  Status download(int64_t offset, void *dst, int64_t bytes) const override;
+
+private:
+  PinnedMemory(const CudaContext &context, int64_t bytes)
+      : context_(context), size_(bytes) {}
+  const CudaContext &context_;
+  int64_t size_;
+  char *data_ = nullptr;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_CUDAMEMORY_H

@@ -1,0 +1,267 @@
+//===- CudaProducts.cpp - Matrix products by cuBLASLt ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/CudaProducts.h"
+
+#include "core/Dtype.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace fsdp::rt {
+
+namespace {
+
+struct Dimension {
+  int64_t extent = 1;
+  std::array<int64_t, 3> stride = {};
+};
+
+/// Whether the step from one `outer` to the next is that behind the last
+/// `inner`.
+bool isOne(const Dimension &outer, const Dimension &inner) {
+  for (size_t i = 0; i < 3; ++i)
+    if (outer.stride[i] != inner.stride[i] * inner.extent)
+      return false;
+  return outer.extent * inner.extent <= std::numeric_limits<int32_t>::max();
+}
+
+/// The bytes that `pointers` are multiples of, at most 256, which is what the
+/// library takes for granted.
+uint32_t alignmentOf(cu::Pointer pointers) {
+  uint32_t bytes = 256;
+  while (pointers % bytes != 0)
+    bytes /= 2;
+  return bytes;
+}
+
+int libraryType(Dtype dtype) {
+  switch (dtype) {
+  case FSDP_RT_F64:
+    return lt::real64;
+  case FSDP_RT_F16:
+    return lt::real16;
+  case FSDP_RT_BF16:
+    return lt::brain16;
+  default:
+    return lt::real32;
+  }
+}
+
+const void *address(cu::Pointer pointer) {
+  return reinterpret_cast<const void *>(static_cast<uintptr_t>(pointer));
+}
+
+} // namespace
+
+BatchCalls cutBatch(const fsdp_rt_matmul_desc &desc) {
+  std::vector<Dimension> dimensions; // the innermost first
+  for (int d = 3; d >= 0; --d) {
+    Dimension dimension;
+    dimension.extent = desc.batch[d];
+    dimension.stride = {desc.a_stride[d], desc.b_stride[d], desc.c_stride[d]};
+    if (dimension.extent == 1)
+      continue;
+    if (!dimensions.empty() && isOne(dimension, dimensions.back()))
+      dimensions.back().extent *= dimension.extent;
+    else
+      dimensions.push_back(dimension);
+  }
+  BatchCalls calls;
+  auto longest = std::max_element(dimensions.begin(), dimensions.end(),
+                                  [](const Dimension &x, const Dimension &y) {
+                                    return x.extent < y.extent;
+                                  });
+  if (longest != dimensions.end()) {
+    calls.count = longest->extent;
+    calls.stride = longest->stride;
+    dimensions.erase(longest);
+  }
+  calls.starts.push_back({});
+  for (auto outer = dimensions.rbegin(); outer != dimensions.rend(); ++outer) {
+    std::vector<std::array<int64_t, 3>> starts;
+    for (const std::array<int64_t, 3> &start : calls.starts)
+      for (int64_t i = 0; i < outer->extent; ++i)
+        starts.push_back({start[0] + i * outer->stride[0],
+                          start[1] + i * outer->stride[1],
+                          start[2] + i * outer->stride[2]});
+    calls.starts = std::move(starts);
+  }
+  return calls;
+}
+
+//===----------------------------------------------------------------------===//
+// CudaProduct
+//===----------------------------------------------------------------------===//
+
+CudaProduct::~CudaProduct() {
+  for (lt::Matrix matrix : {a_, b_, c_})
+    if (matrix)
+      (void)api_.matrixDestroy(matrix);
+  if (operation_)
+    (void)api_.operationDestroy(operation_);
+}
+
+Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
+                             const BatchCalls &calls) {
+  isDouble_ = desc.dtype == FSDP_RT_F64;
+  alpha32_ = static_cast<float>(desc.alpha);
+  alpha64_ = desc.alpha;
+  beta32_ = desc.accumulate ? 1.0f : 0.0f;
+  beta64_ = beta32_;
+  if (Status s =
+          api_.check(api_.operationCreate(
+                         &operation_, isDouble_ ? lt::compute64 : lt::compute32,
+                         isDouble_ ? lt::real64 : lt::real32),
+                     "cublasLtMatmulDescCreate"))
+    return s;
+  struct {
+    int attribute;
+    int value;
+  } const operations[] = {
+      {lt::operationTransA, desc.trans_b ? lt::transposed : lt::plain},
+      {lt::operationTransB, desc.trans_a ? lt::transposed : lt::plain}};
+  for (const auto &[attribute, value] : operations)
+    if (Status s = api_.check(
+            api_.operationSet(operation_, attribute, &value, sizeof(value)),
+            "cublasLtMatmulDescSetAttribute"))
+      return s;
+
+  int type = libraryType(static_cast<Dtype>(desc.dtype));
+  struct {
+    lt::Matrix *matrix;
+    int64_t rows, columns, ld; // as they lie in memory, in rows
+    int64_t stride;
+  } const matrices[] = {
+      {&a_, desc.trans_b ? desc.n : desc.k, desc.trans_b ? desc.k : desc.n,
+       desc.ldb, calls.stride[1]},
+      {&b_, desc.trans_a ? desc.k : desc.m, desc.trans_a ? desc.m : desc.k,
+       desc.lda, calls.stride[0]},
+      {&c_, desc.m, desc.n, desc.ldc, calls.stride[2]}};
+  auto count = static_cast<int32_t>(calls.count);
+  for (const auto &m : matrices) {
+    if (Status s = api_.check(
+            api_.matrixCreate(m.matrix, type, m.columns, m.rows, m.ld),
+            "cublasLtMatrixLayoutCreate"))
+      return s;
+    lt::Error error =
+        api_.matrixSet(*m.matrix, lt::matrixBatchCount, &count, sizeof(count));
+    if (error == lt::success)
+      error = api_.matrixSet(*m.matrix, lt::matrixBatchStride, &m.stride,
+                             sizeof(m.stride));
+    if (Status s = api_.check(error, "cublasLtMatrixLayoutSetAttribute"))
+      return s;
+  }
+  return Status::ok();
+}
+
+Status CudaProduct::chooseAlgorithm(const CudaContext &context) {
+  cu::Pointer a = 0, b = 0, c = 0;
+  for (const Call &call : calls_) {
+    a |= call.a;
+    b |= call.b;
+    c |= call.c;
+  }
+  uint64_t workspace = 0;
+  // Partial sums in a narrower type would depend on how often a product is
+  // split.
+  uint32_t reductions = lt::reduceInComputeType;
+  uint32_t alignA = alignmentOf(a), alignB = alignmentOf(b),
+           alignC = alignmentOf(c);
+  struct {
+    int attribute;
+    const void *value;
+    size_t bytes;
+  } const wishes[] = {{lt::preferWorkspaceBytes, &workspace, sizeof(workspace)},
+                      {lt::preferReductions, &reductions, sizeof(reductions)},
+                      {lt::preferAlignmentA, &alignA, sizeof(alignA)},
+                      {lt::preferAlignmentB, &alignB, sizeof(alignB)},
+                      {lt::preferAlignmentC, &alignC, sizeof(alignC)},
+                      {lt::preferAlignmentD, &alignC, sizeof(alignC)}};
+  lt::Preference preference = nullptr;
+  if (Status s = api_.check(api_.preferenceCreate(&preference),
+                            "cublasLtMatmulPreferenceCreate"))
+    return s;
+  lt::Error error = lt::success;
+  for (const auto &wish : wishes)
+    if (error == lt::success)
+      error = api_.preferenceSet(preference, wish.attribute, wish.value,
+                                 wish.bytes);
+  lt::Heuristic found = {};
+  int count = 0;
+  if (error == lt::success)
+    error = api_.getHeuristic(handle_, operation_, a_, b_, c_, c_, preference,
+                              1, &found, &count);
+  (void)api_.preferenceDestroy(preference);
+  if (Status s = api_.check(error, "cublasLtMatmulAlgoGetHeuristic"))
+    return s;
+  if (count < 1)
+    return Status::failed("expected " + api_.describe() +
+                          " to multiply this without a workspace on " +
+                          context.describe() + ", got no algorithm");
+  algorithm_ = found.algorithm;
+  return api_.check(found.state, "cublasLtMatmulAlgoGetHeuristic");
+}
+
+Status CudaProduct::enqueue(cu::Stream stream) const {
+  const void *alpha = isDouble_ ? static_cast<const void *>(&alpha64_)
+                                : static_cast<const void *>(&alpha32_);
+  const void *beta = isDouble_ ? static_cast<const void *>(&beta64_)
+                               : static_cast<const void *>(&beta32_);
+  for (const Call &call : calls_) {
+    void *c = const_cast<void *>(address(call.c));
+    lt::Error error = api_.matmul(handle_, operation_, alpha, address(call.a),
+                                  a_, address(call.b), b_, beta, c, c_, c, c_,
+                                  &algorithm_, nullptr, 0, stream);
+    if (Status s = api_.check(error, "cublasLtMatmul"))
+      return s;
+  }
+  return Status::ok();
+}
+
+//===----------------------------------------------------------------------===//
+// CudaProducts
+//===----------------------------------------------------------------------===//
+
+CudaProducts::~CudaProducts() {
+  if (!handle_)
+    return;
+  (void)context_.makeCurrent();
+  (void)api_->destroy(handle_);
+}
+
+Status CudaProducts::open() {
+  if (handle_)
+    return Status::ok();
+  Result<const CublasLtApi *> api = CublasLtApi::ofProcess();
+  if (!api.isOk())
+    return api.status();
+  api_ = *api;
+  return api_->check(api_->create(&handle_), "cublasLtCreate");
+}
+
+Result<std::unique_ptr<CudaProduct>>
+CudaProducts::prepare(const fsdp_rt_matmul_desc &desc, cu::Pointer base) {
+  if (Status s = open())
+    return s;
+  std::unique_ptr<CudaProduct> made(new CudaProduct(*api_));
+  made->handle_ = handle_;
+  BatchCalls calls = cutBatch(desc);
+  int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+  for (const std::array<int64_t, 3> &start : calls.starts)
+    made->calls_.push_back({base + desc.b + start[1] * size,
+                            base + desc.a + start[0] * size,
+                            base + desc.c + start[2] * size});
+  if (Status s = made->describe(desc, calls))
+    return s;
+  if (Status s = made->chooseAlgorithm(context_))
+    return s;
+  return made;
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,65 @@
+//===- CudaRank.h - What one rank has of a CUDA device ----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_CUDARANK_H
+#define FSDP_RT_DEVICES_CUDA_CUDARANK_H
+
+#include "core/Status.h"
+#include "devices/cuda/CudaContext.h"
+#include "devices/cuda/CudaExecutable.h"
+#include "devices/cuda/CudaImages.h"
+#include "devices/cuda/CudaMemory.h"
+#include "devices/cuda/CudaProducts.h"
+#include "hal/Layout.h"
+#include "hal/Recording.h"
+
+#include <memory>
+#include <optional>
+
+namespace fsdp::rt {
+
+/// Memory, code and products of one rank.
+class CudaRank {
+public:
+  /// On device `ordinal`, whose context becomes the thread's. `target` is the
+  /// number of the artifact's target of which its code is. `layout` must
+  /// outlive it.
+  static Result<std::unique_ptr<CudaRank>> create(const DriverApi &api,
+                                                  int ordinal,
+                                                  const hal::Layout &layout,
+                                                  int target);
+
+  /// Finds the code of every call and prepares its work. Refuses what this
+  /// device cannot run.
+  Result<std::unique_ptr<CudaExecutable>> load(hal::Recording recording);
+
+  const CudaContext &context() const { return *context_; }
+  const hal::Layout &layout() const { return layout_; }
+  int target() const { return target_; }
+  DeviceArena &device() { return *device_; }
+  PinnedMemory &host() { return *host_; }
+  CudaImages &images() { return *images_; }
+  CudaProducts &products() { return *products_; }
+
+private:
+  CudaRank(const hal::Layout &layout, int target)
+      : layout_(layout), target_(target) {}
+
+  const hal::Layout &layout_;
+  int target_;
+  std::unique_ptr<CudaContext> context_;
+  /// Of uploads and downloads.
+  std::optional<CudaStream> memoryStream_;
+  std::unique_ptr<DeviceArena> device_;
+  std::unique_ptr<PinnedMemory> host_;
+  std::unique_ptr<CudaImages> images_;
+  std::unique_ptr<CudaProducts> products_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_CUDARANK_H

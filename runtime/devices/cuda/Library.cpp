@@ -1,0 +1,83 @@
+//===- Library.cpp - Libraries opened at run time -------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/Library.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace fsdp::rt {
+
+namespace {
+
+constexpr int openMode = RTLD_NOW | RTLD_LOCAL;
+
+std::string lastError() {
+  const char *why = dlerror();
+  return why ? why : "no reason given";
+}
+
+/// "a", "a or b".
+std::string join(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : " or ") + name;
+  return text;
+}
+
+} // namespace
+
+Result<Library> Library::open(const std::string &what,
+                              const std::vector<std::string> &names,
+                              const std::vector<std::string> &directories) {
+  Library library;
+  std::string places;
+  for (const std::string &directory : directories) {
+    places += directory + ", ";
+    for (const std::string &name : names) {
+      library.path_ = directory + "/" + name;
+      if (access(library.path_.c_str(), F_OK) != 0)
+        continue;
+      library.handle_ = dlopen(library.path_.c_str(), openMode);
+      if (library.handle_)
+        return library;
+      return Status::failed("cannot open " + what + ": " + lastError());
+    }
+  }
+  std::string why;
+  for (const std::string &name : names) {
+    library.path_ = name;
+    library.handle_ = dlopen(name.c_str(), openMode);
+    if (library.handle_)
+      return library;
+    std::string reason = lastError();
+    why = why.empty() ? reason : why;
+  }
+  return Status::failed("cannot open " + what + ": expected " + join(names) +
+                        " in " + places + (places.empty() ? "" : "or ") +
+                        "where the system looks for libraries, got: " + why);
+}
+
+void *Library::lookUp(const char *name) const { return dlsym(handle_, name); }
+
+std::vector<std::string> cudaLibraryDirectories() {
+  std::vector<std::string> directories;
+  const char *value = std::getenv("FSDP_CUDA_LIBS");
+  std::string text = value ? value : "";
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = std::min(text.find(':', begin), text.size());
+    if (end > begin)
+      directories.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return directories;
+}
+
+} // namespace fsdp::rt

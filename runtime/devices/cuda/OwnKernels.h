@@ -1,0 +1,37 @@
+//===- OwnKernels.h - Kernels of the runtime itself -------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What calls of programs ask of the device beyond the compiler's kernels and
+// the driver's copies. One image of PTX holds all of it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_OWNKERNELS_H
+#define FSDP_RT_DEVICES_CUDA_OWNKERNELS_H
+
+#include "core/Dtype.h"
+#include "fsdp-rt/abi.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+/// Blocks of all of these.
+constexpr int64_t ownKernelBlock = 256;
+/// Least capability: conversions to bfloat16.
+constexpr int64_t ownKernelCapability = 80;
+
+/// The image, whose text lives as long as the process.
+const fsdp_rt_cuda_image_desc &ownKernels();
+
+/// fsdp_divide_T(src, dst, count, divisor): dst[i] = src[i] / divisor, a thread
+/// for each element; as treeSum() of one source divides. `dst` may be `src`.
+std::string divideKernel(Dtype dtype);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_OWNKERNELS_H
