@@ -65,6 +65,8 @@ struct TestRankOptions {
 struct TestDevice {
   std::unique_ptr<rt::hal::Device> device;
   char *arena = nullptr;
+  /// Whether kernels may be functions of the test: compute().
+  bool runsFunctions = true;
 };
 rt::Result<TestDevice> makeTestDevice(rt::World &world,
                                       const TestRankOptions &options);
@@ -92,7 +94,7 @@ public:
     if (!executor.isOk())
       return executor.status();
     return std::unique_ptr<TestRank>(
-        new TestRank(std::move(*executor), device.arena));
+        new TestRank(std::move(*executor), device.arena, device.runsFunctions));
   }
 
   rt::Status step(const fsdp_rt_program &program) {
@@ -102,6 +104,7 @@ public:
 
   /// The memory of a device that the host can address.
   char *arena() { return arena_; }
+  bool runsFunctions() const { return runsFunctions_; }
   rt::hal::Memory &memory() {
     return executor_->device().memory(FSDP_RT_DEVICE);
   }
@@ -112,10 +115,13 @@ public:
   std::vector<rt::ProfileRow> profile() const { return executor_->profile(); }
 
 private:
-  TestRank(std::unique_ptr<rt::Executor> executor, char *arena)
-      : executor_(std::move(executor)), arena_(arena) {}
+  TestRank(std::unique_ptr<rt::Executor> executor, char *arena,
+           bool runsFunctions)
+      : executor_(std::move(executor)), arena_(arena),
+        runsFunctions_(runsFunctions) {}
   std::unique_ptr<rt::Executor> executor_;
   char *arena_;
+  bool runsFunctions_;
 };
 
 /// Records @step and runs it once.

@@ -31,7 +31,11 @@ using rt::Status;
 using rt::World;
 
 constexpr int numRegions = 14, numEvents = 24;
-constexpr int64_t regionBytes = 16384, arenaBytes = numRegions * regionBytes;
+constexpr int64_t regionBytes = 16384, regionsBytes = numRegions * regionBytes;
+/// Behind the regions lies what the computation fills them with, a place for
+/// each of its actions.
+constexpr int maxComputes = numEvents;
+constexpr int64_t arenaBytes = regionsBytes + maxComputes * regionBytes;
 
 /// The ranks of group `index` that `rank` belongs to: all, its row, its column,
 /// itself.
@@ -47,11 +51,12 @@ std::vector<int> groupOf(int index, int rank, int size) {
 constexpr int numGroups = 4;
 
 /// What a rank does next: hand over a transfer, wait for one, or compute, which
-/// fills a region with numbers of its own.
+/// fills a region with numbers of its own that lie elsewhere.
 struct Action {
   enum Kind { Start, Wait, Compute } kind;
   int event = 0;
-  int region = 0;
+  /// Of Plan::copies.
+  int copy = 0;
 };
 
 /// A step, the same on all ranks.
@@ -60,6 +65,8 @@ struct Plan {
   std::vector<fsdp_rt_start_desc> starts =
       std::vector<fsdp_rt_start_desc>(numEvents);
   std::vector<fsdp_rt_wait_desc> waits;
+  /// Of the actions that compute, in their order.
+  std::vector<fsdp_rt_copy_desc> copies;
   std::vector<std::vector<fsdp_rt_collective_desc>> parts =
       std::vector<std::vector<fsdp_rt_collective_desc>>(numEvents);
   std::vector<std::vector<const fsdp_rt_collective_desc *>> pointers =
@@ -111,7 +118,14 @@ private:
   void compute() {
     int region = int(random_.below(numRegions));
     if (uses_[size_t(region)].empty())
-      plan_.actions.push_back({Action::Compute, 0, region});
+      plan_.actions.push_back({Action::Compute, 0, addCopy(region)});
+  }
+
+  int addCopy(int region) {
+    auto copy = int64_t(plan_.copies.size());
+    plan_.copies.push_back({"compute", regionsBytes + copy * regionBytes,
+                            region * regionBytes, regionBytes});
+    return int(copy);
   }
 
   /// The transfers that have to be complete before a part touches `region`.
@@ -241,9 +255,12 @@ void simulate(const Plan &plan, std::vector<Bytes> &arenas) {
   for (size_t at = 0; at < plan.actions.size(); ++at) {
     const Action &action = plan.actions[at];
     for (int rank = 0; rank < size; ++rank) {
-      if (action.kind == Action::Compute)
-        fill(arenas[size_t(rank)].data() + action.region * regionBytes,
-             plan.seed + at, rank);
+      if (action.kind == Action::Compute) {
+        const fsdp_rt_copy_desc &copy = plan.copies[size_t(action.copy)];
+        char *arena = arenas[size_t(rank)].data();
+        fill(arena + copy.src, plan.seed + at, rank);
+        std::memcpy(arena + copy.dst, arena + copy.src, size_t(copy.bytes));
+      }
       if (action.kind != Action::Start)
         continue;
       const std::vector<fsdp_rt_collective_desc> &parts =
@@ -257,13 +274,28 @@ void simulate(const Plan &plan, std::vector<Bytes> &arenas) {
   }
 }
 
-/// The plan's actions on this rank, with pauses that differ between ranks.
-int32_t perform(const Plan &plan, int rank, fsdp_rt_context *ctx) {
-  Random pauses(plan.seed * 77 + uint64_t(rank));
+/// Puts what the plan's computation fills regions with where it takes it.
+Status provide(const Plan &plan, TestRank &context) {
+  Bytes numbers(regionBytes);
   for (size_t at = 0; at < plan.actions.size(); ++at) {
-    const Action &action = plan.actions[at];
+    if (plan.actions[at].kind != Action::Compute)
+      continue;
+    const fsdp_rt_copy_desc &copy = plan.copies[size_t(plan.actions[at].copy)];
+    fill(numbers.data(), plan.seed + at, context.world().rank());
+    if (Status s =
+            context.memory().upload(copy.src, numbers.data(), copy.bytes))
+      return s;
+  }
+  return Status::ok();
+}
+
+/// The plan's actions on this rank, with pauses that differ between ranks.
+int32_t perform(const Plan &plan, const TestRank &context, int rank,
+                fsdp_rt_context *ctx) {
+  Random pauses(plan.seed * 77 + uint64_t(rank));
+  for (const Action &action : plan.actions) {
     int32_t rc = 0;
-    if (pauses.below(8) == 0) {
+    if (pauses.below(8) == 0 && context.runsFunctions()) {
       auto pause = useconds_t(pauses.below(300));
       rc = compute(ctx, [=] { usleep(pause); });
     }
@@ -272,9 +304,7 @@ int32_t perform(const Plan &plan, int rank, fsdp_rt_context *ctx) {
     if (rc == 0 && action.kind == Action::Wait)
       rc = fsdp_rt_wait(ctx, &plan.waits[size_t(action.event)]);
     if (rc == 0 && action.kind == Action::Compute)
-      rc = computeIn(ctx, [=, &plan](char *arena) {
-        fill(arena + action.region * regionBytes, plan.seed + at, rank);
-      });
+      rc = fsdp_rt_copy(ctx, &plan.copies[size_t(action.copy)]);
     if (rc != 0)
       return rc;
   }
@@ -324,8 +354,10 @@ TEST_P(Queues, EveryInterleavingGivesTheSameBits) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       Plan plan = Planner(seed * 1000).make();
       simulate(plan, expected);
+      if (Status s = provide(plan, context))
+        return s;
       if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {
-            return perform(plan, rank, ctx);
+            return perform(plan, context, rank, ctx);
           }))
         return s;
       const Bytes &own = expected[size_t(rank)];

@@ -61,7 +61,7 @@ Result<Library> Library::open(const std::string &what,
     why = why.empty() ? reason : why;
   }
   return Status::failed("cannot open " + what + ": expected " + join(names) +
-                        " in " + places + (places.empty() ? "" : "or ") +
+                        (places.empty() ? " " : " in " + places + "or ") +
                         "where the system looks for libraries, got: " + why);
 }
 

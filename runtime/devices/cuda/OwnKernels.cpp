@@ -87,7 +87,8 @@ constexpr const char *index = "  mov.u32 %r1, %ctaid.x;\n"
                               "  mov.u32 %r2, %ntid.x;\n"
                               "  mov.u32 %r3, %tid.x;\n"
                               "  cvt.u64.u32 %rd5, %r3;\n"
-                              "  mad.wide.u32 %rd6, %r1, %r2, %rd5;\n"
+                              "  mul.wide.u32 %rd6, %r1, %r2;\n"
+                              "  add.s64 %rd6, %rd6, %rd5;\n"
                               "  setp.ge.u64 %p1, %rd6, %rd3;\n"
                               "  @%p1 bra $done;\n";
 

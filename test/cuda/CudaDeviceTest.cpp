@@ -1,0 +1,230 @@
+//===- CudaDeviceTest.cpp - Calls on a CUDA device ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaTest.h"
+
+#include "Reference.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace fsdp::test {
+namespace {
+
+using rt::Status;
+
+constexpr int64_t count = 256, bytes = count * 4;
+
+TestRankOptions options() {
+  TestRankOptions wanted;
+  wanted.arenaBytes = 64 << 10;
+  wanted.groups = {{0}};
+  return wanted;
+}
+
+std::vector<float> numbers(float first) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST(CudaDevice, LaunchesFunctionsInTheirOrder) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    CudaLaunch add("add", {{"add", 2, 128}}, {0, bytes, 2 * bytes});
+    CudaLaunch twice("twice", {{"double_it", 2, 128}, {"double_it", 4, 64}},
+                     {2 * bytes});
+    CudaLaunch nothing("nothing", {{"double_it", 0, 128}}, {2 * bytes});
+    if (Status s = put(rank, 0, numbers(1)))
+      return s;
+    if (Status s = put(rank, bytes, numbers(1000)))
+      return s;
+    for (int step = 0; step < 2; ++step)
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_launch(ctx, &add.desc) ||
+                   fsdp_rt_launch(ctx, &twice.desc) ||
+                   fsdp_rt_launch(ctx, &nothing.desc);
+          }))
+        return s;
+    std::vector<float> found(count);
+    if (Status s = get(rank, 2 * bytes, found))
+      return s;
+    for (int64_t i = 0; i < count; ++i)
+      EXPECT_EQ(found[size_t(i)], 4 * float(1001 + 2 * i));
+    return Status::ok();
+  }));
+}
+
+TEST(CudaDevice, GrantsSharedMemoryBeyondTheUsual) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    CudaLaunch small("small", {{"scale_shared", 2, 128, 512}}, {0});
+    CudaLaunch large("large", {{"scale_shared", 1, 256, 100 << 10}}, {0});
+    if (Status s = put(rank, 0, numbers(1)))
+      return s;
+    if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+          return fsdp_rt_launch(ctx, &small.desc) ||
+                 fsdp_rt_launch(ctx, &large.desc);
+        }))
+      return s;
+    std::vector<float> found(count);
+    if (Status s = get(rank, 0, found))
+      return s;
+    for (int64_t i = 0; i < count; ++i)
+      EXPECT_EQ(found[size_t(i)], 9 * float(1 + i));
+    return Status::ok();
+  }));
+}
+
+TEST(CudaDevice, CopiesAndFills) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    fsdp_rt_copy_desc copy = {"copy", 0, bytes, bytes};
+    fsdp_rt_copy_desc fill = {"fill", -1, 8, 16};
+    fsdp_rt_copy_desc none = {"none", -1, 0, 0};
+    if (Status s = put(rank, 0, numbers(1)))
+      return s;
+    if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+          return fsdp_rt_copy(ctx, &copy) || fsdp_rt_copy(ctx, &fill) ||
+                 fsdp_rt_copy(ctx, &none);
+        }))
+      return s;
+    std::vector<float> from(count), to(count), expected = numbers(1);
+    if (Status s = get(rank, 0, from))
+      return s;
+    if (Status s = get(rank, bytes, to))
+      return s;
+    EXPECT_EQ(to, expected);
+    std::fill(expected.begin() + 2, expected.begin() + 6, 0);
+    EXPECT_EQ(from, expected);
+    return Status::ok();
+  }));
+}
+
+TEST(CudaDevice, ChecksAreReadAtTheEnd) {
+  Status status = onCuda(options(), [](TestRank &rank) -> Status {
+    CudaLaunch positive("positive", {{"positive", 1, 1}}, {0, bytes});
+    CudaLaunch twice("twice", {{"double_it", 1, 1}}, {0});
+    fsdp_rt_check_desc check = {"the number is not positive", bytes};
+    fsdp_rt_check_desc other = {"other", bytes};
+    rank.executor().setCheckNote("step 7");
+    auto step = [&](fsdp_rt_context *ctx) {
+      return fsdp_rt_launch(ctx, &positive.desc) ||
+             fsdp_rt_check(ctx, &check) || fsdp_rt_check(ctx, &other) ||
+             fsdp_rt_launch(ctx, &twice.desc);
+    };
+    if (Status s = put(rank, 0, numbers(3)))
+      return s;
+    if (Status s = runStep(rank, step))
+      return s;
+    if (Status s = put(rank, 0, numbers(-3)))
+      return s;
+    Status failed = runStep(rank, step);
+    EXPECT_EQ(failed.message(), "the number is not positive; step 7");
+    EXPECT_EQ(rank.world().failure().message().empty(), false);
+    // It stays failed.
+    Status again = runStep(rank, step);
+    EXPECT_EQ(again.message(), failed.message());
+    return failed;
+  });
+  EXPECT_HAS(status.message(), "the number is not positive");
+}
+
+/// Queues: part of a program's memory goes to the host and comes back while
+/// queue 0 overwrites its place.
+TEST(CudaDevice, OffloadsAndReloadsBesideComputation) {
+  TestRankOptions wanted = options();
+  wanted.hostBytes = 2 * bytes;
+  wanted.events = 3;
+  wanted.queues = {FSDP_RT_QUEUE_D2H, FSDP_RT_QUEUE_H2D};
+  wanted.profile = true;
+  wanted.traceEvents = 100;
+  EXPECT_CUDA_OK(onCuda(wanted, [](TestRank &rank) -> Status {
+    fsdp_rt_host_copy_desc out = {"out", 0, bytes, bytes};
+    fsdp_rt_host_copy_desc in = {"in", bytes, 4 * bytes, bytes};
+    const void *outs[] = {&out}, *ins[] = {&in};
+    int64_t after[] = {0};
+    fsdp_rt_start_desc starts[] = {
+        {"offload", outs, 1, nullptr, 0, 0, FSDP_RT_OFFLOAD, FSDP_RT_QUEUE_D2H,
+         nullptr},
+        {"reload", ins, 1, after, 1, 1, FSDP_RT_RELOAD, FSDP_RT_QUEUE_H2D,
+         nullptr}};
+    fsdp_rt_copy_desc clear = {"clear", -1, 0, bytes};
+    CudaLaunch twice("twice", {{"double_it", 2, 128}}, {0});
+    CudaLaunch again("again", {{"double_it", 2, 128}}, {4 * bytes});
+    if (Status s = put(rank, 0, numbers(1)))
+      return s;
+    for (int step = 0; step < 2; ++step) {
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_launch(ctx, &twice.desc) ||
+                   fsdp_rt_start(ctx, &starts[0]) ||
+                   fsdp_rt_start(ctx, &starts[1]) || waitFor(ctx, 0) ||
+                   fsdp_rt_copy(ctx, &clear) || waitFor(ctx, 1) ||
+                   fsdp_rt_launch(ctx, &again.desc);
+          }))
+        return s;
+      std::vector<float> found(count), cleared(count, 1);
+      if (Status s = get(rank, 4 * bytes, found))
+        return s;
+      if (Status s = get(rank, 0, cleared))
+        return s;
+      for (int64_t i = 0; i < count; ++i) {
+        EXPECT_EQ(found[size_t(i)], step == 0 ? 4 * float(1 + i) : 0);
+        EXPECT_EQ(cleared[size_t(i)], 0);
+      }
+    }
+    std::vector<std::string> names;
+    for (const rt::CallRecord &call : rank.recorder().trace())
+      if (call.step == 0) {
+        names.push_back(call.name);
+        EXPECT_LE(call.begin, call.end) << call.name;
+      }
+    EXPECT_EQ(names,
+              (std::vector<std::string>{"twice", "offload", "arrived", "clear",
+                                        "reload", "arrived", "again"}));
+    EXPECT_EQ(rank.counters().offloads.bytes, 2 * bytes);
+    return Status::ok();
+  }));
+}
+
+/// Collectives of one rank: copies, and sums of one term that are divided.
+TEST(CudaDevice, DividesSumsOfOneRank) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    for (fsdp_rt_dtype dtype :
+         {FSDP_RT_F32, FSDP_RT_F16, FSDP_RT_BF16, FSDP_RT_F64, FSDP_RT_I64,
+          FSDP_RT_I32, FSDP_RT_I16, FSDP_RT_I8, FSDP_RT_U8})
+      for (int64_t divisor : {1, 3}) {
+        int64_t elements = 300, size = elements * sizeOf(dtype);
+        Bytes src = randomElements(dtype, elements, uint64_t(dtype) + 1);
+        fsdp_rt_collective_desc sum = {"sum",   0, 4096, elements,
+                                       divisor, 0, dtype};
+        fsdp_rt_collective_desc own = {"own",   8192, 8192, elements,
+                                       divisor, 0,    dtype};
+        fsdp_rt_collective_desc gather = {"gather", 0, 12288, elements,
+                                          divisor,  0, dtype};
+        for (int64_t at : {0, 8192})
+          if (Status s = rank.memory().upload(at, src.data(), size))
+            return s;
+        if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+              return inOrder(ctx, FSDP_RT_REDUCE_SCATTER, &sum) ||
+                     inOrder(ctx, FSDP_RT_ALL_REDUCE, &own) ||
+                     inOrder(ctx, FSDP_RT_ALL_GATHER, &gather);
+            }))
+          return s;
+        Bytes expected = expectedSum({src}, 0, elements, dtype, divisor);
+        for (int64_t at : {4096, 8192, 12288}) {
+          Bytes found(static_cast<size_t>(size));
+          if (Status s = rank.memory().download(at, found.data(), size))
+            return s;
+          EXPECT_EQ(found == (at == 12288 ? src : expected), true)
+              << rt::dtypeName(dtype) << " / " << divisor << " at " << at;
+        }
+      }
+    return Status::ok();
+  }));
+}
+
+} // namespace
+} // namespace fsdp::test

@@ -1,0 +1,160 @@
+//===- CudaErrorsTest.cpp - What a CUDA device refuses --------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaTest.h"
+
+#include "devices/cuda/CudaDevice.h"
+#include "devices/cuda/DriverApi.h"
+#include "devices/cuda/Library.h"
+
+#include <chrono>
+#include <tuple>
+
+namespace fsdp::test {
+namespace {
+
+using rt::Status;
+
+TestRankOptions options() {
+  TestRankOptions wanted;
+  wanted.arenaBytes = 64 << 10;
+  return wanted;
+}
+
+std::string messageOf(const Status &status) {
+  EXPECT_FALSE(status.isOk());
+  return status.message();
+}
+
+/// Of a program of one launch.
+std::string failureOf(const CudaLaunch &launch) {
+  return messageOf(onCuda(options(), [&](TestRank &rank) {
+    return runStep(rank, [&](fsdp_rt_context *ctx) {
+      return fsdp_rt_launch(ctx, &launch.desc);
+    });
+  }));
+}
+
+TEST(CudaErrors, DriversThatAreOfNoUse) {
+  const std::string drivers = FSDP_TEST_BROKEN_DRIVERS;
+  auto open = [&](const char *name) {
+    return messageOf(rt::DriverApi::open({drivers + "/" + name}).status());
+  };
+  EXPECT_HAS(open("old"), "old/libcuda.so.1: expected a driver of CUDA 12.0 or "
+                          "later, got 11.8");
+  EXPECT_HAS(open("partial"), "partial/libcuda.so.1: expected a function "
+                              "cuLaunchKernel, found none");
+  EXPECT_HAS(open("empty"),
+             "empty/libcuda.so.1: expected a CUDA device, got none");
+  EXPECT_HAS(open("unfit"),
+             "unfit/libcuda.so.1: cuInit: CUDA_ERROR_NO_DEVICE (no "
+             "CUDA-capable device is detected)");
+}
+
+TEST(CudaErrors, LibrariesThatAreNowhere) {
+  auto opened = rt::Library::open(
+      "cuBLASLt", {"libfsdp-nowhere.so.13", "libfsdp-nowhere.so.12"},
+      {"/nowhere", "/neither"});
+  std::string message = messageOf(opened.status());
+  EXPECT_HAS(message, "cannot open cuBLASLt: expected libfsdp-nowhere.so.13 or "
+                      "libfsdp-nowhere.so.12 in /nowhere, /neither, or where "
+                      "the system looks for libraries, got: "
+                      "libfsdp-nowhere.so.13: cannot open shared object file");
+}
+
+TEST(CudaErrors, MemoryThatIsTooSmall) {
+  TestRankOptions wanted = options();
+  wanted.arenaBytes = int64_t(1) << 45;
+  std::string message =
+      messageOf(onCuda(wanted, [](TestRank &) { return Status::ok(); }));
+  EXPECT_HAS(message, "expected an arena that fits the ");
+  EXPECT_HAS(message, " free bytes (of ");
+  EXPECT_HAS(message, "of device 0 (");
+  EXPECT_HAS(message, "got 35184372088832 bytes");
+}
+
+TEST(CudaErrors, ImagesThatDoNotLoad) {
+  fsdp_rt_cuda_image_desc broken = {"this is no PTX", 80};
+  std::string message =
+      failureOf(CudaLaunch("broken", {{"add", 1, 1}}, {}, &broken));
+  EXPECT_HAS(message, "launch 'broken': cannot load code on CUDA device 0 (");
+  EXPECT_HAS(message, "cuModuleLoadDataEx: ");
+  EXPECT_HAS(message, "; its log: ");
+  fsdp_rt_cuda_image_desc later = {testKernels().ptx, 1000};
+  EXPECT_HAS(failureOf(CudaLaunch("later", {{"add", 1, 1}}, {}, &later)),
+             "launch 'later': expected a CUDA device of sm_1000 or later, got "
+             "sm_");
+  EXPECT_HAS(failureOf(CudaLaunch("absent", {{"subtract", 1, 1}}, {})),
+             "launch 'absent': function 'subtract': cuModuleGetFunction: "
+             "CUDA_ERROR_NOT_FOUND");
+}
+
+TEST(CudaErrors, LaunchesThatNoDeviceTakes) {
+  EXPECT_HAS(failureOf(CudaLaunch("wide", {{"trap", 1, 4096}}, {})),
+             "launch 'wide': function 'trap': expected 1 to 1024 threads of a "
+             "block, as its registers allow, got 4096");
+  EXPECT_HAS(failureOf(CudaLaunch("long", {{"trap", int64_t(1) << 31, 1}}, {})),
+             "expected 0 to 2147483647 blocks, got 2147483648");
+  EXPECT_HAS(failureOf(CudaLaunch("deep", {{"trap", 1, 1, 1 << 20}}, {})),
+             "bytes of a block's shared memory, got 1048576");
+  CudaLaunch none("none", {}, {});
+  EXPECT_HAS(failureOf(none), "launch 'none': expected ");
+}
+
+TEST(CudaErrors, GuardsAndSeveralRanks) {
+  fsdp_rt_guard_desc guard = {"guard", nullptr, 0};
+  EXPECT_HAS(messageOf(onCuda(options(),
+                              [&](TestRank &rank) {
+                                return runStep(rank, [&](fsdp_rt_context *ctx) {
+                                  return fsdp_rt_guard(ctx, &guard);
+                                });
+                              })),
+             "guard 'guard': expected a program without guards");
+}
+
+TEST(CudaErrors, SettingsAndTargets) {
+  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("blas", "auto")),
+             "expected no settings of CUDA devices");
+  EXPECT_HAS(messageOf(rt::cudaDevice.checkHost("sapphirerapids", {})),
+             "expected a program compiled for CUDA devices of sm_N, got "
+             "'sapphirerapids'");
+  EXPECT_CUDA_OK(rt::cudaDevice.checkHost("sm_80", {"+ptx80"}));
+}
+
+/// Ends within seconds, with the driver's reason; which call it was is known
+/// where the host waits after each. A failure lasts as long as the process:
+/// each case has one of its own.
+class CudaFailure
+    : public testing::TestWithParam<std::tuple<std::string, bool>> {};
+
+TEST_P(CudaFailure, EndsTheRun) {
+  const auto &[function, isBlocking] = GetParam();
+  std::vector<int64_t> operands;
+  if (function == "outside")
+    operands.push_back(0);
+  CudaLaunch launch("bad", {{function.c_str(), 1, 1}}, operands);
+  auto begin = std::chrono::steady_clock::now();
+  if (isBlocking)
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  std::string message = failureOf(launch);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_HAS(message, "CUDA_ERROR_");
+  EXPECT_HAS(message, isBlocking ? "launch 'bad': "
+                                 : "in a call of the program, which runs with "
+                                   "CUDA_LAUNCH_BLOCKING=1 name");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , CudaFailure,
+    testing::Combine(testing::Values("trap", "outside"), testing::Bool()),
+    [](const testing::TestParamInfo<CudaFailure::ParamType> &info) {
+      return std::get<0>(info.param) +
+             (std::get<1>(info.param) ? "Blocking" : "");
+    });
+
+} // namespace
+} // namespace fsdp::test

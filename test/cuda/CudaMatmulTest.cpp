@@ -1,0 +1,229 @@
+//===- CudaMatmulTest.cpp - Products on a CUDA device ---------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaTest.h"
+
+#include "core/Reduce.h"
+#include "devices/cuda/CudaProducts.h"
+#include "hal/ComputeRules.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace fsdp::test {
+namespace {
+
+using rt::Status;
+
+constexpr int64_t matrixBytes = 64 << 10;
+constexpr int64_t bAt = matrixBytes, cAt = 2 * matrixBytes;
+
+/// Numbers that every type of these tests holds exactly.
+std::vector<double> randomNumbers(int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<double> values(static_cast<size_t>(count));
+  for (double &value : values)
+    value = int(random() % 17) - 8;
+  return values;
+}
+
+std::vector<char> encode(const std::vector<double> &values, int32_t dtype) {
+  auto count = int64_t(values.size());
+  if (dtype == FSDP_RT_F64) {
+    std::vector<char> bytes(values.size() * 8);
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+  std::vector<float> floats(values.begin(), values.end());
+  std::vector<char> bytes(values.size() * (dtype == FSDP_RT_F32 ? 4 : 2));
+  if (dtype == FSDP_RT_F32)
+    std::memcpy(bytes.data(), floats.data(), bytes.size());
+  else
+    rt::floatToNarrow(floats.data(), bytes.data(), count, rt::Dtype(dtype));
+  return bytes;
+}
+
+std::vector<double> decode(const std::vector<char> &bytes, int64_t count,
+                           int32_t dtype) {
+  std::vector<double> values(static_cast<size_t>(count));
+  if (dtype == FSDP_RT_F64) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  std::vector<float> floats(static_cast<size_t>(count));
+  if (dtype == FSDP_RT_F32)
+    std::memcpy(floats.data(), bytes.data(), bytes.size());
+  else
+    rt::narrowToFloat(bytes.data(), floats.data(), count, rt::Dtype(dtype));
+  return {floats.begin(), floats.end()};
+}
+
+fsdp_rt_matmul_desc plain(int64_t m, int64_t n, int64_t k, int32_t dtype) {
+  fsdp_rt_matmul_desc desc = {};
+  desc.name = "product";
+  desc.b = bAt;
+  desc.c = cAt;
+  desc.m = m;
+  desc.n = n;
+  desc.k = k;
+  desc.lda = k;
+  desc.ldb = desc.ldc = n;
+  for (int d = 0; d < 4; ++d)
+    desc.batch[d] = 1;
+  desc.alpha = 1;
+  desc.dtype = dtype;
+  return desc;
+}
+
+/// Every product of the batch by three loops, on numbers.
+void multiply(const fsdp_rt_matmul_desc &desc, const std::vector<double> &a,
+              const std::vector<double> &b, std::vector<double> &c) {
+  for (int64_t item = 0; item < rt::hal::matmulBatch(desc); ++item) {
+    int64_t rest = item, aFrom = 0, bFrom = 0, cFrom = 0;
+    for (int d = 3; d >= 0; --d) {
+      int64_t i = rest % desc.batch[d];
+      rest /= desc.batch[d];
+      aFrom += i * desc.a_stride[d];
+      bFrom += i * desc.b_stride[d];
+      cFrom += i * desc.c_stride[d];
+    }
+    for (int64_t i = 0; i < desc.m; ++i)
+      for (int64_t j = 0; j < desc.n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < desc.k; ++l)
+          sum += a[size_t(aFrom + (desc.trans_a ? l * desc.lda + i
+                                                : i * desc.lda + l))] *
+                 b[size_t(bFrom + (desc.trans_b ? j * desc.ldb + l
+                                                : l * desc.ldb + j))];
+        double &to = c[size_t(cFrom + i * desc.ldc + j)];
+        to = desc.alpha * sum + (desc.accumulate ? to : 0);
+      }
+  }
+}
+
+/// Runs it on the device, twice where it does not accumulate, and compares.
+void expectProduct(const fsdp_rt_matmul_desc &desc) {
+  TestRankOptions options;
+  options.arenaBytes = 3 * matrixBytes;
+  int64_t count = 8192;
+  std::vector<double> a = randomNumbers(count, 1), b = randomNumbers(count, 2),
+                      c = randomNumbers(count, 3), expected = c;
+  multiply(desc, a, b, expected);
+  EXPECT_CUDA_OK(onCuda(options, [&](TestRank &rank) -> Status {
+    for (const auto &[offset, values] :
+         {std::pair(desc.a, &a), {desc.b, &b}, {desc.c, &c}})
+      if (Status s = put(rank, offset, encode(*values, desc.dtype)))
+        return s;
+    for (int step = 0; step < (desc.accumulate ? 1 : 2); ++step)
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_matmul(ctx, &desc);
+          }))
+        return s;
+    std::vector<char> bytes = encode(c, desc.dtype);
+    if (Status s = get(rank, desc.c, bytes))
+      return s;
+    std::vector<double> found = decode(bytes, count, desc.dtype);
+    double tolerance = desc.dtype == FSDP_RT_BF16  ? 1. / 128
+                       : desc.dtype == FSDP_RT_F16 ? 1. / 1024
+                                                   : 1e-6;
+    for (size_t i = 0; i < found.size(); ++i) {
+      double allowed = tolerance * std::fabs(expected[i]);
+      EXPECT_NEAR(found[i], expected[i], allowed) << "element " << i;
+      if (std::fabs(found[i] - expected[i]) > allowed)
+        break;
+    }
+    return Status::ok();
+  }));
+}
+
+TEST(CudaMatmul, EveryTypeAndOrder) {
+  for (int32_t dtype : {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_F16, FSDP_RT_BF16})
+    for (int transA : {0, 1})
+      for (int transB : {0, 1}) {
+        SCOPED_TRACE(testing::Message()
+                     << dtype << " " << transA << " " << transB);
+        fsdp_rt_matmul_desc desc = plain(17, 23, 31, dtype);
+        desc.trans_a = transA;
+        desc.trans_b = transB;
+        desc.lda = transA ? 20 : 40;
+        desc.ldb = transB ? 33 : 24;
+        desc.ldc = 29;
+        desc.alpha = 0.5;
+        desc.accumulate = transA;
+        expectProduct(desc);
+      }
+}
+
+TEST(CudaMatmul, OffsetsOfFewBytes) {
+  fsdp_rt_matmul_desc desc = plain(5, 7, 3, FSDP_RT_BF16);
+  desc.a = 2;
+  desc.b = bAt + 6;
+  desc.c = cAt + 4;
+  expectProduct(desc);
+}
+
+TEST(CudaMatmul, BatchesOfFourDimensions) {
+  fsdp_rt_matmul_desc desc = plain(4, 5, 6, FSDP_RT_F32);
+  // q k^T of [batch, rows, heads, 6]: heads lie inside rows.
+  desc.trans_b = 1;
+  desc.lda = desc.ldb = 18;
+  desc.ldc = 5;
+  int64_t batch[4] = {2, 1, 5, 3};
+  int64_t aStride[4] = {1000, 7, 90, 6}, bStride[4] = {500, 7, 0, 6},
+          cStride[4] = {300, 7, 60, 20};
+  std::memcpy(desc.batch, batch, sizeof(batch));
+  std::memcpy(desc.a_stride, aStride, sizeof(batch));
+  std::memcpy(desc.b_stride, bStride, sizeof(batch));
+  std::memcpy(desc.c_stride, cStride, sizeof(batch));
+  expectProduct(desc);
+  // The longest dimension is the library's.
+  rt::BatchCalls calls = rt::cutBatch(desc);
+  EXPECT_EQ(calls.count, 5);
+  EXPECT_EQ(calls.stride, (std::array<int64_t, 3>{90, 0, 60}));
+  EXPECT_EQ(calls.starts.size(), 6u);
+}
+
+TEST(CudaMatmul, DimensionsThatAreOneInMemoryBecomeOne) {
+  fsdp_rt_matmul_desc desc = plain(4, 5, 6, FSDP_RT_F32);
+  int64_t batch[4] = {2, 3, 1, 5};
+  int64_t aStride[4] = {15 * 24, 5 * 24, 0, 24}, bStride[4] = {0, 0, 0, 0},
+          cStride[4] = {15 * 20, 5 * 20, 0, 20};
+  std::memcpy(desc.batch, batch, sizeof(batch));
+  std::memcpy(desc.a_stride, aStride, sizeof(batch));
+  std::memcpy(desc.b_stride, bStride, sizeof(batch));
+  std::memcpy(desc.c_stride, cStride, sizeof(batch));
+  rt::BatchCalls calls = rt::cutBatch(desc);
+  EXPECT_EQ(calls.count, 30);
+  EXPECT_EQ(calls.starts.size(), 1u);
+  expectProduct(desc);
+}
+
+TEST(CudaMatmul, ProductsOfNothing) {
+  expectProduct(plain(0, 5, 6, FSDP_RT_F32));
+  fsdp_rt_matmul_desc desc = plain(4, 5, 0, FSDP_RT_F32);
+  desc.lda = 1;
+  expectProduct(desc);
+  desc.accumulate = 1;
+  expectProduct(desc);
+}
+
+TEST(CudaMatmul, RefusesWhatDoesNotFit) {
+  TestRankOptions options;
+  options.arenaBytes = 3 * matrixBytes;
+  Status status = onCuda(options, [&](TestRank &rank) -> Status {
+    fsdp_rt_matmul_desc desc = plain(4, 5, 6, FSDP_RT_F32);
+    desc.lda = 5;
+    return runStep(
+        rank, [&](fsdp_rt_context *ctx) { return fsdp_rt_matmul(ctx, &desc); });
+  });
+  EXPECT_HAS(status.message(), "matmul 'product': operand A: expected a "
+                               "leading dimension of at least 6, got 5");
+}
+
+} // namespace
+} // namespace fsdp::test

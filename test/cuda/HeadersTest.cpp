@@ -1,0 +1,153 @@
+//===- HeadersTest.cpp - Own declarations and the toolkit's ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The declarations in runtime/devices/cuda have the binary interface of those
+// in cuda.h and cublasLt.h. Most of this is checked when it is compiled.
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/CublasLtApi.h"
+#include "devices/cuda/DriverApi.h"
+
+#include <cublasLt.h>
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <type_traits>
+
+namespace fsdp::rt {
+namespace {
+
+/// What a call passes for a type: any pointer is one, an enumeration or a
+/// number is its size and sign.
+template <typename T, typename = void>
+struct Passed {
+  using Type = T;
+};
+template <typename T>
+struct Passed<T, std::enable_if_t<std::is_pointer_v<T>>> {
+  using Type = void *;
+};
+template <size_t Size, bool IsSigned>
+struct Integer {};
+template <typename T>
+struct Passed<T, std::enable_if_t<std::is_integral_v<T>>> {
+  using Type = Integer<sizeof(T), std::is_signed_v<T>>;
+};
+/// Enumerations of C without negative values: ours are int.
+template <typename T>
+struct Passed<T, std::enable_if_t<std::is_enum_v<T>>> {
+  using Type = Integer<sizeof(T), true>;
+};
+
+template <typename F>
+struct Signature;
+template <typename R, typename... P>
+struct Signature<R (*)(P...)> {
+  using Type = typename Passed<R>::Type (*)(typename Passed<P>::Type...);
+};
+
+template <typename A, typename B>
+constexpr bool isSame =
+    std::is_same_v<typename Signature<A>::Type, typename Signature<B>::Type>;
+
+#define CHECK(name, symbol, parameters)                                        \
+  static_assert(isSame<decltype(DriverApi::name), decltype(&::symbol)>,        \
+                #symbol);
+FSDP_RT_CUDA_FUNCTIONS(CHECK)
+#undef CHECK
+#define CHECK(name, symbol, result, parameters)                                \
+  static_assert(isSame<decltype(CublasLtApi::name), decltype(&::symbol)>,      \
+                #symbol);
+FSDP_RT_CUBLASLT_FUNCTIONS(CHECK)
+#undef CHECK
+
+static_assert(cu::success == CUDA_SUCCESS);
+static_assert(cu::notReady == CUDA_ERROR_NOT_READY);
+static_assert(cu::attributeMaxGridX == CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
+static_assert(cu::attributeMajor ==
+              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(cu::attributeMinor ==
+              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(cu::attributeMaxSharedOptIn ==
+              CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+static_assert(cu::attributeVirtualMemory ==
+              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+static_assert(cu::functionMaxThreads ==
+              CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+static_assert(cu::functionSharedBytes == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+static_assert(cu::functionMaxDynamicShared ==
+              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+static_assert(cu::streamNonBlocking == CU_STREAM_NON_BLOCKING);
+static_assert(cu::eventDefault == CU_EVENT_DEFAULT);
+static_assert(cu::eventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(cu::hostPortable == CU_MEMHOSTALLOC_PORTABLE);
+static_assert(cu::jitErrorLog == CU_JIT_ERROR_LOG_BUFFER);
+static_assert(cu::jitErrorLogBytes == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+static_assert(cu::allocationPinned == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(cu::locationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(cu::accessReadWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(cu::granularityMinimum == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+static_assert(sizeof(cu::AllocationProperties) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(cu::AllocationProperties, location) ==
+              offsetof(CUmemAllocationProp, location));
+static_assert(offsetof(cu::AllocationProperties, flags) ==
+              offsetof(CUmemAllocationProp, allocFlags));
+static_assert(sizeof(cu::Access) == sizeof(CUmemAccessDesc));
+static_assert(offsetof(cu::Access, flags) == offsetof(CUmemAccessDesc, flags));
+static_assert(sizeof(cu::Location) == sizeof(CUmemLocation));
+
+static_assert(lt::success == CUBLAS_STATUS_SUCCESS);
+static_assert(lt::real32 == CUDA_R_32F && lt::real64 == CUDA_R_64F &&
+              lt::real16 == CUDA_R_16F && lt::brain16 == CUDA_R_16BF);
+static_assert(lt::compute32 == CUBLAS_COMPUTE_32F &&
+              lt::compute64 == CUBLAS_COMPUTE_64F);
+static_assert(lt::plain == CUBLAS_OP_N && lt::transposed == CUBLAS_OP_T);
+static_assert(lt::operationTransA == CUBLASLT_MATMUL_DESC_TRANSA &&
+              lt::operationTransB == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(lt::matrixBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+static_assert(lt::matrixBatchStride ==
+              CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+static_assert(lt::preferWorkspaceBytes ==
+              CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(lt::preferReductions ==
+              CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+static_assert(
+    lt::preferAlignmentA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+    lt::preferAlignmentB == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES &&
+    lt::preferAlignmentC == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES &&
+    lt::preferAlignmentD == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(lt::reduceInComputeType ==
+              CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+static_assert(sizeof(lt::Heuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
+static_assert(offsetof(lt::Heuristic, workspaceBytes) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
+static_assert(offsetof(lt::Heuristic, state) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, state));
+static_assert(sizeof(lt::Algorithm) == sizeof(cublasLtMatmulAlgo_t));
+
+/// The symbol of a function: cuda.h redirects names to newer versions of them.
+#define TEXT(name) #name
+#define NAME_OF(symbol) TEXT(symbol)
+
+TEST(Headers, SymbolsAreTheNewestButWhereTheyAreTooNew) {
+  // The driver of CUDA 12.0 has no cuEventElapsedTime_v2, which differs in what
+  // it says of events that are not complete.
+  EXPECT_STREQ(NAME_OF(cuEventElapsedTime), CUDA_VERSION >= 13000
+                                                ? "cuEventElapsedTime_v2"
+                                                : "cuEventElapsedTime");
+#define CHECK(name, symbol, parameters)                                        \
+  if (std::string(#symbol) != "cuEventElapsedTime")                            \
+    EXPECT_STREQ(#symbol, NAME_OF(symbol));
+  FSDP_RT_CUDA_FUNCTIONS(CHECK)
+#undef CHECK
+}
+
+} // namespace
+} // namespace fsdp::rt

@@ -1,0 +1,239 @@
+//===- CublasLt.cpp - A double of libcublasLt.so.13 -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Multiplies on the emulated driver's memory, as work of the stream, and from
+// descriptors alone: matrices lie in columns, as the library has them. Refuses
+// what the library refuses: types that do not go together, shapes that do not
+// fit, leading dimensions that are too small, an algorithm that was chosen for
+// other descriptors, and operands that are less aligned than was said when it
+// was chosen.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Multiply.h"
+
+#include <cstring>
+#include <vector>
+
+using namespace fsdp::test::lt;
+
+namespace {
+
+/// What an algorithm remembers of the descriptors that it was chosen for.
+struct Choice {
+  uint64_t mark;
+  uint64_t shapes;
+  uint32_t alignment[4]; // of A, B, C, D
+  uint64_t unused[4];
+};
+static_assert(sizeof(Choice) == 64, "of cublasLtMatmulAlgo_t");
+
+constexpr uint64_t mark = 0x6c74416c676f7269;
+
+struct Preference {
+  uint64_t workspaceBytes = 0;
+  uint32_t reductions = 7;
+  uint32_t alignment[4] = {256, 256, 256, 256};
+};
+
+struct Heuristic {
+  Choice choice;
+  size_t workspaceBytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+uint64_t hashOf(const Product &product) {
+  uint64_t hash = 1469598103934665603u;
+  auto add = [&](int64_t value) {
+    for (int shift = 0; shift < 64; shift += 8)
+      hash = (hash ^ ((uint64_t(value) >> shift) & 255)) * 1099511628211u;
+  };
+  add(product.operation.compute);
+  add(product.operation.scale);
+  add(product.operation.transA);
+  add(product.operation.transB);
+  for (const Matrix *m : {&product.a, &product.b, &product.c, &product.d})
+    for (int64_t value : {int64_t(m->type), m->rows, m->columns, m->ld,
+                          int64_t(m->batch), m->stride})
+      add(value);
+  return hash;
+}
+
+/// A value of an attribute, whose size must be the library's.
+template <typename T>
+int take(T &value, const void *from, size_t bytes) {
+  if (!from || bytes != sizeof(T))
+    return invalidValue;
+  std::memcpy(&value, from, sizeof(T));
+  return success;
+}
+
+bool isAligned(uint64_t address, uint32_t bytes) {
+  return address % bytes == 0;
+}
+
+} // namespace
+
+#define API extern "C" __attribute__((visibility("default")))
+
+API int cublasLtCreate(void **handle) {
+  if (!hooks())
+    return notInitialized;
+  *handle = new int(0);
+  return success;
+}
+API int cublasLtDestroy(void *handle) {
+  delete static_cast<int *>(handle);
+  return success;
+}
+API size_t cublasLtGetVersion() { return 130000; }
+API const char *cublasLtGetStatusName(int status) {
+  switch (status) {
+  case success:
+    return "CUBLAS_STATUS_SUCCESS";
+  case notInitialized:
+    return "CUBLAS_STATUS_NOT_INITIALIZED";
+  case invalidValue:
+    return "CUBLAS_STATUS_INVALID_VALUE";
+  case notSupported:
+    return "CUBLAS_STATUS_NOT_SUPPORTED";
+  }
+  return "CUBLAS_STATUS_EXECUTION_FAILED";
+}
+API const char *cublasLtGetStatusString(int status) {
+  switch (status) {
+  case notInitialized:
+    return "the emulated driver is not loaded";
+  case invalidValue:
+    return "an unsupported value or parameter was passed to the function";
+  case notSupported:
+    return "the functionality requested is not supported";
+  }
+  return "the function failed to launch on the device";
+}
+
+API int cublasLtMatmulDescCreate(void **made, int compute, int scale) {
+  auto *operation = new Operation;
+  operation->compute = compute;
+  operation->scale = scale;
+  *made = operation;
+  return success;
+}
+API int cublasLtMatmulDescDestroy(void *operation) {
+  delete static_cast<Operation *>(operation);
+  return success;
+}
+API int cublasLtMatmulDescSetAttribute(void *desc, int attribute,
+                                       const void *value, size_t bytes) {
+  auto &operation = *static_cast<Operation *>(desc);
+  int32_t &field = attribute == 3 ? operation.transA : operation.transB;
+  if (attribute != 3 && attribute != 4)
+    return notSupported;
+  if (int status = take(field, value, bytes))
+    return status;
+  return field == 0 || field == 1 ? success : invalidValue;
+}
+
+API int cublasLtMatrixLayoutCreate(void **made, int type, uint64_t rows,
+                                   uint64_t columns, int64_t ld) {
+  if (sizeOfType(type) == 0)
+    return invalidValue;
+  auto *matrix = new Matrix;
+  matrix->type = type;
+  matrix->rows = int64_t(rows);
+  matrix->columns = int64_t(columns);
+  matrix->ld = ld;
+  *made = matrix;
+  return success;
+}
+API int cublasLtMatrixLayoutDestroy(void *matrix) {
+  delete static_cast<Matrix *>(matrix);
+  return success;
+}
+API int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute,
+                                         const void *value, size_t bytes) {
+  auto &matrix = *static_cast<Matrix *>(layout);
+  if (attribute == 5)
+    return take(matrix.batch, value, bytes);
+  if (attribute == 6)
+    return take(matrix.stride, value, bytes);
+  return notSupported;
+}
+
+API int cublasLtMatmulPreferenceCreate(void **made) {
+  *made = new Preference;
+  return success;
+}
+API int cublasLtMatmulPreferenceDestroy(void *preference) {
+  delete static_cast<Preference *>(preference);
+  return success;
+}
+API int cublasLtMatmulPreferenceSetAttribute(void *desc, int attribute,
+                                             const void *value, size_t bytes) {
+  auto &preference = *static_cast<Preference *>(desc);
+  if (attribute == 1)
+    return take(preference.workspaceBytes, value, bytes);
+  if (attribute == 3)
+    return take(preference.reductions, value, bytes);
+  if (attribute >= 5 && attribute <= 8)
+    return take(preference.alignment[attribute - 5], value, bytes);
+  return notSupported;
+}
+
+API int cublasLtMatmulAlgoGetHeuristic(void *, void *operation, void *a,
+                                       void *b, void *c, void *d,
+                                       void *preference, int wanted,
+                                       Heuristic *found, int *count) {
+  *count = 0;
+  if (!operation || !a || !b || !c || !d || !preference || wanted < 1)
+    return invalidValue;
+  Product product = {*static_cast<Operation *>(operation),
+                     *static_cast<Matrix *>(a), *static_cast<Matrix *>(b),
+                     *static_cast<Matrix *>(c), *static_cast<Matrix *>(d)};
+  if (int status = checkProduct(product))
+    return status;
+  *found = {};
+  found->choice.mark = mark;
+  found->choice.shapes = hashOf(product);
+  std::memcpy(found->choice.alignment,
+              static_cast<Preference *>(preference)->alignment,
+              sizeof(found->choice.alignment));
+  *count = 1;
+  return success;
+}
+
+API int cublasLtMatmul(void *handle, void *operation, const void *alpha,
+                       const void *a, void *aMatrix, const void *b,
+                       void *bMatrix, const void *beta, const void *c,
+                       void *cMatrix, void *d, void *dMatrix,
+                       const Choice *choice, void *, size_t, void *stream) {
+  if (!handle || !operation || !alpha || !beta || !aMatrix || !bMatrix ||
+      !cMatrix || !dMatrix)
+    return invalidValue;
+  Product product = {
+      *static_cast<Operation *>(operation), *static_cast<Matrix *>(aMatrix),
+      *static_cast<Matrix *>(bMatrix), *static_cast<Matrix *>(cMatrix),
+      *static_cast<Matrix *>(dMatrix)};
+  if (int status = checkProduct(product))
+    return status;
+  product.a.address = reinterpret_cast<uint64_t>(a);
+  product.b.address = reinterpret_cast<uint64_t>(b);
+  product.c.address = reinterpret_cast<uint64_t>(c);
+  product.d.address = reinterpret_cast<uint64_t>(d);
+  if (!choice || choice->mark != mark || choice->shapes != hashOf(product))
+    return invalidValue;
+  if (!isAligned(product.a.address, choice->alignment[0]) ||
+      !isAligned(product.b.address, choice->alignment[1]) ||
+      !isAligned(product.c.address, choice->alignment[2]) ||
+      !isAligned(product.d.address, choice->alignment[3]))
+    return notSupported;
+  product.alpha = readScale(product.operation, alpha);
+  product.beta = readScale(product.operation, beta);
+  return enqueue(product, stream);
+}

@@ -1,0 +1,242 @@
+//===- Multiply.cpp - Products of a double of cuBLASLt --------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Multiply.h"
+
+#include "core/Reduce.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace fsdp::test::lt {
+
+namespace {
+
+constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
+constexpr int compute32 = 68, compute64 = 70;
+
+/// The path of the libcuda.so.1 of this process.
+std::string findDriver() {
+  std::string found;
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *data) {
+        std::string path = info->dlpi_name ? info->dlpi_name : "";
+        if (path.find("libcuda.so.1") != std::string::npos)
+          *static_cast<std::string *>(data) = path;
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+bool isNarrow(int type) { return type == real16 || type == brain16; }
+
+/// Elements from the first to behind the last.
+int64_t extentOf(const Matrix &matrix) {
+  return (matrix.columns - 1) * matrix.ld + matrix.rows;
+}
+
+bool checkMatrix(const Matrix &matrix) {
+  return matrix.rows > 0 && matrix.columns > 0 && matrix.ld >= matrix.rows &&
+         matrix.batch > 0 && matrix.stride >= 0;
+}
+
+/// A column of a matrix in memory, widened.
+template <typename T>
+void loadColumn(const char *from, int type, int64_t count, T *to) {
+  if (isNarrow(type)) {
+    std::vector<float> wide(size_t(count), 0);
+    rt::narrowToFloat(from, wide.data(), count,
+                      type == real16 ? FSDP_RT_F16 : FSDP_RT_BF16);
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = wide[size_t(i)];
+  } else {
+    std::memcpy(to, from, size_t(count) * sizeof(T));
+  }
+}
+
+template <typename T>
+void storeColumn(char *to, int type, int64_t count, const T *from) {
+  if (isNarrow(type)) {
+    std::vector<float> wide(from, from + count);
+    rt::floatToNarrow(wide.data(), to, count,
+                      type == real16 ? FSDP_RT_F16 : FSDP_RT_BF16);
+  } else {
+    std::memcpy(to, from, size_t(count) * sizeof(T));
+  }
+}
+
+/// op(M) in columns without gaps.
+template <typename T>
+std::vector<T> pack(const Matrix &matrix, const char *base, bool transposed) {
+  std::vector<T> packed(size_t(matrix.rows * matrix.columns));
+  std::vector<T> column(size_t(matrix.rows));
+  int64_t size = int64_t(sizeOfType(matrix.type));
+  for (int64_t c = 0; c < matrix.columns; ++c) {
+    loadColumn(base + c * matrix.ld * size, matrix.type, matrix.rows,
+               column.data());
+    for (int64_t r = 0; r < matrix.rows; ++r)
+      packed[size_t(transposed ? r * matrix.columns + c
+                               : c * matrix.rows + r)] = column[size_t(r)];
+  }
+  return packed;
+}
+
+template <typename T>
+void multiply(const Product &product, const char *a, const char *b,
+              const char *c, char *d) {
+  int64_t m = product.d.rows, n = product.d.columns;
+  int64_t k = product.operation.transA ? product.a.rows : product.a.columns;
+  std::vector<T> left = pack<T>(product.a, a, product.operation.transA);
+  std::vector<T> right = pack<T>(product.b, b, product.operation.transB);
+  std::vector<T> sum(static_cast<size_t>(m)), before(static_cast<size_t>(m));
+  int64_t size = int64_t(sizeOfType(product.d.type));
+  T alpha = T(product.alpha), beta = T(product.beta);
+  for (int64_t j = 0; j < n; ++j) {
+    std::fill(sum.begin(), sum.end(), T(0));
+    for (int64_t i = 0; i < k; ++i) {
+      T factor = right[size_t(j * k + i)];
+      const T *column = left.data() + i * m;
+      for (int64_t r = 0; r < m; ++r)
+        sum[size_t(r)] += column[r] * factor;
+    }
+    for (T &value : sum)
+      value *= alpha;
+    if (beta != T(0)) {
+      loadColumn(c + j * product.c.ld * size, product.c.type, m, before.data());
+      for (int64_t r = 0; r < m; ++r)
+        sum[size_t(r)] += beta * before[size_t(r)];
+    }
+    storeColumn(d + j * product.d.ld * size, product.d.type, m, sum.data());
+  }
+}
+
+const char *hostOf(const Matrix &matrix, int64_t index) {
+  int64_t size = int64_t(sizeOfType(matrix.type));
+  return static_cast<const char *>(hooks()->hostAddress(
+      matrix.address + uint64_t(index * matrix.stride * size),
+      size_t(extentOf(matrix) * size)));
+}
+
+void run(void *data) {
+  auto *product = static_cast<Product *>(data);
+  for (int64_t i = 0; i < product->d.batch; ++i) {
+    const char *a = hostOf(product->a, i), *b = hostOf(product->b, i),
+               *c = hostOf(product->c, i), *d = hostOf(product->d, i);
+    if (!a || !b || !c || !d)
+      break;
+    if (product->operation.compute == compute64)
+      multiply<double>(*product, a, b, c, const_cast<char *>(d));
+    else
+      multiply<float>(*product, a, b, c, const_cast<char *>(d));
+  }
+  delete product;
+}
+
+/// What a matrix of a batch covers, without the gaps between its columns.
+void addRanges(const Matrix &matrix, bool isWrite,
+               std::vector<FsdpEmulatorRange> &ranges) {
+  uint64_t size = sizeOfType(matrix.type);
+  bool isDense = matrix.ld == matrix.rows;
+  int64_t batch = matrix.stride == 0 ? 1 : matrix.batch;
+  for (int64_t i = 0; i < batch; ++i)
+    for (int64_t c = 0; c < (isDense ? 1 : matrix.columns); ++c)
+      ranges.push_back(
+          {matrix.address + uint64_t(i * matrix.stride + c * matrix.ld) * size,
+           size_t(matrix.rows * (isDense ? matrix.columns : 1)) * size,
+           isWrite});
+}
+
+} // namespace
+
+const Hooks *hooks() {
+  static const Hooks found = [] {
+    Hooks hooks = {};
+    void *driver = dlopen(findDriver().c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (!driver)
+      return hooks;
+    hooks.enqueue = reinterpret_cast<decltype(hooks.enqueue)>(
+        dlsym(driver, "fsdpEmulatorEnqueue"));
+    hooks.hostAddress = reinterpret_cast<decltype(hooks.hostAddress)>(
+        dlsym(driver, "fsdpEmulatorHostAddress"));
+    return hooks;
+  }();
+  return found.enqueue && found.hostAddress ? &found : nullptr;
+}
+
+size_t sizeOfType(int type) {
+  switch (type) {
+  case real32:
+    return 4;
+  case real64:
+    return 8;
+  case real16:
+  case brain16:
+    return 2;
+  }
+  return 0;
+}
+
+int checkProduct(const Product &product) {
+  const Operation &operation = product.operation;
+  for (const Matrix *matrix : {&product.a, &product.b, &product.c, &product.d})
+    if (!checkMatrix(*matrix))
+      return invalidValue;
+  // One type of all matrices, added up in a type of its own or wider.
+  int type = product.a.type;
+  for (const Matrix *matrix : {&product.b, &product.c, &product.d})
+    if (matrix->type != type)
+      return notSupported;
+  bool isDouble = type == real64;
+  if (operation.compute != (isDouble ? compute64 : compute32) ||
+      operation.scale != (isDouble ? real64 : real32))
+    return notSupported;
+  auto rowsOf = [](const Matrix &m, bool t) { return t ? m.columns : m.rows; };
+  if (rowsOf(product.a, operation.transA) != product.d.rows ||
+      rowsOf(product.b, !operation.transB) != product.d.columns ||
+      rowsOf(product.a, !operation.transA) !=
+          rowsOf(product.b, operation.transB) ||
+      product.c.rows != product.d.rows ||
+      product.c.columns != product.d.columns)
+    return invalidValue;
+  for (const Matrix *matrix : {&product.a, &product.b, &product.c})
+    if (matrix->batch != product.d.batch)
+      return invalidValue;
+  // Results of a batch must not overlap.
+  if (product.d.batch > 1 && product.d.stride == 0)
+    return invalidValue;
+  return success;
+}
+
+double readScale(const Operation &operation, const void *value) {
+  return operation.scale == real64 ? *static_cast<const double *>(value)
+                                   : *static_cast<const float *>(value);
+}
+
+int enqueue(const Product &product, void *stream) {
+  if (!hooks())
+    return notInitialized;
+  std::vector<FsdpEmulatorRange> ranges;
+  addRanges(product.a, false, ranges);
+  addRanges(product.b, false, ranges);
+  if (product.beta != 0)
+    addRanges(product.c, false, ranges);
+  addRanges(product.d, true, ranges);
+  auto *kept = new Product(product);
+  int error = hooks()->enqueue(stream, "cublasLtMatmul", run, kept,
+                               ranges.data(), ranges.size());
+  if (error == 0)
+    return success;
+  delete kept;
+  return executionFailed;
+}
+
+} // namespace fsdp::test::lt

@@ -1,0 +1,62 @@
+//===- Multiply.h - Products of a double of cuBLASLt ------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_CUDA_CUBLASLT_MULTIPLY_H
+#define FSDP_TEST_CUDA_CUBLASLT_MULTIPLY_H
+
+#include "EmulatorHooks.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fsdp::test::lt {
+
+/// cublasStatus_t.
+constexpr int success = 0, notInitialized = 1, invalidValue = 7,
+              executionFailed = 13, notSupported = 15;
+
+struct Operation {
+  int compute = 0, scale = 0;
+  int32_t transA = 0, transB = 0;
+};
+
+struct Matrix {
+  int type = 0;
+  int64_t rows = 0, columns = 0, ld = 0;
+  int32_t batch = 1;
+  int64_t stride = 0;
+  uint64_t address = 0;
+};
+
+/// D = alpha op(A) op(B) + beta C.
+struct Product {
+  Operation operation;
+  Matrix a, b, c, d;
+  double alpha = 1, beta = 0;
+};
+
+/// The emulated driver that this process has loaded; null: none.
+struct Hooks {
+  decltype(&fsdpEmulatorEnqueue) enqueue;
+  decltype(&fsdpEmulatorHostAddress) hostAddress;
+};
+const Hooks *hooks();
+
+/// Bytes of an element of a cudaDataType_t; 0: not one of these.
+size_t sizeOfType(int type);
+
+/// What the library would say to these descriptors.
+int checkProduct(const Product &product);
+
+double readScale(const Operation &operation, const void *value);
+
+/// Puts a product that checkProduct() accepts on a stream.
+int enqueue(const Product &product, void *stream);
+
+} // namespace fsdp::test::lt
+
+#endif // FSDP_TEST_CUDA_CUBLASLT_MULTIPLY_H
