@@ -9,6 +9,7 @@
 
 #include "core/Dtype.h"
 #include "core/Reduce.h"
+#include "hal/GuardRules.h"
 #include "hal/Transfers.h"
 
 #include <algorithm>
@@ -26,14 +27,6 @@ bool isIn(int64_t offset, int64_t bytes, int64_t size) {
 std::string describe(int64_t src, int64_t dst, int64_t bytes) {
   return "src " + std::to_string(src) + " and dst " + std::to_string(dst) +
          " of " + std::to_string(bytes) + " bytes";
-}
-
-std::string describe(const fsdp_rt_guarded_desc &buffer) {
-  return std::string(buffer.name ? buffer.name : "") + " (" +
-         std::to_string(buffer.bytes) + " bytes at " +
-         std::to_string(buffer.offset) +
-         (buffer.memory == FSDP_RT_HOST ? " of the host's arena)"
-                                        : " of the arena)");
 }
 
 Status ofPart(int64_t i, const Status &status) {

@@ -7,6 +7,7 @@
 
 #include "CudaTest.h"
 
+#include "Backends.h"
 #include "devices/cuda/CudaDevice.h"
 #include "devices/cuda/DriverApi.h"
 #include "devices/cuda/Library.h"
@@ -105,15 +106,20 @@ TEST(CudaErrors, LaunchesThatNoDeviceTakes) {
   EXPECT_HAS(failureOf(none), "launch 'none': expected ");
 }
 
-TEST(CudaErrors, GuardsAndSeveralRanks) {
-  fsdp_rt_guard_desc guard = {"guard", nullptr, 0};
-  EXPECT_HAS(messageOf(onCuda(options(),
-                              [&](TestRank &rank) {
-                                return runStep(rank, [&](fsdp_rt_context *ctx) {
-                                  return fsdp_rt_guard(ctx, &guard);
-                                });
-                              })),
-             "guard 'guard': expected a program without guards");
+TEST(CudaErrors, SeveralRanks) {
+  std::string message = messageOf(runLocally(2, [](rt::World &world) -> Status {
+    TestRankOptions wanted = options();
+    wanted.groups = {{0, 1}};
+    auto rank = TestRank::create(world, wanted);
+    if (!rank.isOk())
+      return rank.status();
+    fsdp_rt_collective_desc gather = {"gather", 0, 4096, 1, 1, 0, FSDP_RT_F32};
+    return runStep(**rank, [&](fsdp_rt_context *ctx) {
+      return inOrder(ctx, FSDP_RT_ALL_GATHER, &gather);
+    });
+  }));
+  EXPECT_HAS(message, "start 'all_gather': expected a group of 1 rank, since "
+                      "CUDA devices do not communicate yet, got 2 ranks");
 }
 
 TEST(CudaErrors, SettingsAndTargets) {

@@ -230,6 +230,9 @@ Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {
   case CudaWork::Kind::CopyToDevice:
     return check(api().copyToDevice(work.dst, work.host, work.bytes, stream),
                  "cuMemcpyHtoDAsync");
+  case CudaWork::Kind::HostFunction:
+    return check(api().launchHostFunction(stream, work.function, work.host),
+                 "cuLaunchHostFunc");
   }
   return Status::ok();
 }

@@ -7,6 +7,9 @@
 
 #include "devices/cuda/CudaExecutable.h"
 
+#include "devices/cuda/OwnKernels.h"
+#include "hal/GuardRules.h"
+
 namespace fsdp::rt {
 
 namespace {
@@ -55,17 +58,35 @@ std::string nameOf(const hal::Call &call) {
 
 void CudaExecutable::clearReports() {
   for (const CudaReport &report : reports_)
-    *report.flag = 1;
+    if (report.check)
+      *report.flag = 1;
+    else
+      *report.found = untouched;
+}
+
+static Status failureOf(const CudaReport &report,
+                        const std::string &checkNote) {
+  if (report.check) {
+    if (*report.flag == 1)
+      return Status::ok();
+    const char *message = report.check->message;
+    return Status::failed(
+        std::string(message ? message : "a check of the step failed") +
+        (checkNote.empty() ? "" : "; " + checkNote));
+  }
+  if (*report.found == untouched)
+    return Status::ok();
+  int64_t begin =
+      report.buffer->offset + (report.isBehind ? report.buffer->bytes : 0);
+  return hal::touched(*report.guard, *report.buffer, report.isBehind,
+                      begin + static_cast<int64_t>(*report.found >> 8),
+                      static_cast<unsigned char>(*report.found & 255));
 }
 
 Status CudaExecutable::findFailure(const std::string &checkNote) const {
   for (const CudaReport &report : reports_)
-    if (*report.flag != 1) {
-      const char *message = report.check->message;
-      return Status::failed(
-          std::string(message ? message : "a check of the step failed") +
-          (checkNote.empty() ? "" : "; " + checkNote));
-    }
+    if (Status s = failureOf(report, checkNote))
+      return s;
   return Status::ok();
 }
 

@@ -35,7 +35,8 @@ struct CudaWork {
     Fill,
     CopyOnDevice,
     CopyToHost,
-    CopyToDevice
+    CopyToDevice,
+    HostFunction
   };
   Kind kind = Kind::Launch;
   /// Of a launch.
@@ -47,6 +48,8 @@ struct CudaWork {
   void *host = nullptr;
   size_t bytes = 0;
   unsigned char value = 0;
+  /// Of a function of the host, which is given `host`.
+  cu::HostFunction function = nullptr;
 };
 
 /// A call and its work: [begin, end) of the executable's.
@@ -55,11 +58,24 @@ struct CudaCall {
   size_t begin = 0, end = 0;
 };
 
-/// What a check found: a byte in memory of the host. It is 1 until the check
-/// has run.
+/// What a check or a guard found, in memory of the host.
 struct CudaReport {
+  /// Of a check: its byte, 1 until the check has run.
   const fsdp_rt_check_desc *check = nullptr;
   char *flag = nullptr;
+  /// Of a guard: what searchKernel finds in a buffer, or behind it.
+  const fsdp_rt_guard_desc *guard = nullptr;
+  const fsdp_rt_guarded_desc *buffer = nullptr;
+  bool isBehind = false;
+  uint64_t *found = nullptr;
+};
+
+/// A part of the host's memory that a guard fills or searches.
+struct HostGuard {
+  unsigned char *at = nullptr;
+  int64_t bytes = 0;
+  /// Null: it fills.
+  uint64_t *found = nullptr;
 };
 
 /// "launch 'name'" of a call.
@@ -73,9 +89,9 @@ public:
   const std::vector<CudaCall> &calls() const { return calls_; }
   const std::vector<CudaWork> &works() const { return works_; }
 
-  /// Before a run: no check has failed.
+  /// Before a run: no check and no guard has failed.
   void clearReports();
-  /// After a run, or what of it came to its end: the first check that failed.
+  /// After a run, or what of it came to its end: the first that failed.
   Status findFailure(const std::string &checkNote) const;
 
   /// Times of its calls; made for the first run that is recorded.
@@ -94,7 +110,11 @@ private:
   /// Work points into these.
   std::deque<Parameters> parameters_;
   std::vector<std::unique_ptr<CudaProduct>> products_;
+  std::deque<HostGuard> hostGuards_;
   std::unique_ptr<PinnedMemory> flags_;
+  /// What guards found, on the device and then on the host.
+  std::unique_ptr<DeviceArena> foundOnDevice_;
+  std::unique_ptr<PinnedMemory> found_;
   /// In the order of the program.
   std::vector<CudaReport> reports_;
   RunRecords records_;

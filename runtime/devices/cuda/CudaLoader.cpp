@@ -12,7 +12,6 @@
 #include "hal/ComputeRules.h"
 #include "hal/Transfers.h"
 
-#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -34,15 +33,8 @@ cu::Pointer CudaLoader::at(int64_t offset) const {
 
 Status CudaLoader::load() {
   const std::vector<hal::Call> &calls = made_.recording().calls();
-  int64_t checks =
-      std::count_if(calls.begin(), calls.end(), [](const hal::Call &call) {
-        return call.function == Function::check;
-      });
-  Result<std::unique_ptr<PinnedMemory>> flags =
-      PinnedMemory::allocate(rank_.context(), checks, "flags of checks");
-  if (!flags.isOk())
-    return flags.status();
-  made_.flags_ = std::move(*flags);
+  if (Status s = makeReports())
+    return s;
   made_.calls_.reserve(calls.size());
   for (const hal::Call &call : calls) {
     CudaCall mine;
@@ -74,13 +66,12 @@ Status CudaLoader::addCall(const hal::Call &call) {
   case Function::check:
     addCheck(call.as<fsdp_rt_check_desc>());
     return Status::ok();
-  case Function::wait:
-    return Status::ok();
   case Function::guard:
+    return addGuards(call.as<fsdp_rt_guard_desc>(), true, true);
+  case Function::wait:
     break;
   }
-  return Status::failed("expected a program without guards, which CUDA devices "
-                        "do not run yet");
+  return Status::ok();
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,8 +219,11 @@ void CudaLoader::addCopy(const fsdp_rt_copy_desc &desc) {
 }
 
 void CudaLoader::addCheck(const fsdp_rt_check_desc &desc) {
-  char *flag = made_.flags_->data() + made_.reports_.size();
-  made_.reports_.push_back({&desc, flag});
+  char *flag = made_.flags_->data() + checks_++;
+  CudaReport report;
+  report.check = &desc;
+  report.flag = flag;
+  made_.reports_.push_back(report);
   CudaWork work;
   work.kind = CudaWork::Kind::CopyToHost;
   work.src = at(desc.flag);
@@ -278,10 +272,7 @@ Status CudaLoader::addCollective(int32_t kind,
                                  static_cast<cu::Pointer>(desc.divisor)}));
 }
 
-Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {
-  if (desc.guard)
-    return Status::failed("expected a transfer without guards, which CUDA "
-                          "devices do not run yet");
+Status CudaLoader::addTransfers(const fsdp_rt_start_desc &desc) {
   if (isHostCopy(desc.kind)) {
     auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
     for (int64_t i = 0; i < desc.part_count; ++i)
@@ -293,6 +284,17 @@ Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {
     if (Status s = addCollective(desc.kind, *parts[i]))
       return s;
   return Status::ok();
+}
+
+Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {
+  auto guard = static_cast<const fsdp_rt_guard_desc *>(desc.guard);
+  if (guard)
+    if (Status s = addGuards(*guard, /*before=*/true, /*behind=*/false))
+      return s;
+  if (Status s = addTransfers(desc))
+    return s;
+  return guard ? addGuards(*guard, /*before=*/false, /*behind=*/true)
+               : Status::ok();
 }
 
 } // namespace fsdp::rt

@@ -29,10 +29,20 @@ private:
   Status addMatmul(const fsdp_rt_matmul_desc &desc);
   Status addAttention(const fsdp_rt_attention_desc &desc, bool backward);
   Status addStart(const fsdp_rt_start_desc &desc);
+  Status addTransfers(const fsdp_rt_start_desc &desc);
   Status addCollective(int32_t kind, const fsdp_rt_collective_desc &desc);
   void addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc);
   void addCopy(const fsdp_rt_copy_desc &desc);
   void addCheck(const fsdp_rt_check_desc &desc);
+
+  /// Memory for what checks and guards find.
+  Status makeReports();
+  Status addGuards(const fsdp_rt_guard_desc &desc, bool before, bool behind);
+  Status addGuard(const fsdp_rt_guard_desc &desc,
+                  const fsdp_rt_guarded_desc &buffer);
+  void addDead(const fsdp_rt_guarded_desc &buffer, int64_t bytes);
+  Status addSearch(const CudaReport &report, int64_t offset, int64_t bytes);
+  void addHostGuard(int64_t offset, int64_t bytes, uint64_t *found);
 
   /// The launches of a call's code, which all have these parameters.
   Status addCode(const void *implementations,
@@ -46,6 +56,7 @@ private:
 
   CudaRank &rank_;
   CudaExecutable &made_;
+  int64_t checks_ = 0, searches_ = 0;
 };
 
 } // namespace fsdp::rt

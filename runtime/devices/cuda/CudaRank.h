@@ -40,6 +40,10 @@ public:
   const CudaContext &context() const { return *context_; }
   const hal::Layout &layout() const { return layout_; }
   int target() const { return target_; }
+  /// More of the device's memory, beside the arena.
+  Result<std::unique_ptr<DeviceArena>> mapMore(int64_t bytes) const {
+    return DeviceArena::map(*context_, memoryStream_->get(), bytes);
+  }
   DeviceArena &device() { return *device_; }
   PinnedMemory &host() { return *host_; }
   CudaImages &images() { return *images_; }

@@ -119,6 +119,24 @@ std::string writeDivision(const Division &division) {
          "}\n";
 }
 
+/// The first byte that is not dead, whatever order threads come in.
+std::string writeSearch() {
+  return parameters(searchKernel, 3) + index +
+         "  cvta.to.global.u64 %rd7, %rd1;\n"
+         "  add.s64 %rd8, %rd7, %rd6;\n"
+         "  ld.global.u8 %r4, [%rd8];\n"
+         "  setp.eq.s32 %p2, %r4, 255;\n"
+         "  @%p2 bra $done;\n"
+         "  shl.b64 %rd9, %rd6, 8;\n"
+         "  cvt.u64.u32 %rd10, %r4;\n"
+         "  or.b64 %rd9, %rd9, %rd10;\n"
+         "  cvta.to.global.u64 %rd11, %rd2;\n"
+         "  atom.global.min.u64 %rd4, [%rd11], %rd9;\n"
+         "$done:\n"
+         "  ret;\n"
+         "}\n";
+}
+
 } // namespace
 
 std::string divideKernel(Dtype dtype) {
@@ -133,6 +151,7 @@ const fsdp_rt_cuda_image_desc &ownKernels() {
     std::string ptx = header;
     for (const Division &division : divisions)
       ptx += writeDivision(division);
+    ptx += writeSearch();
     return ptx;
   }();
   static const fsdp_rt_cuda_image_desc image = {text.c_str(),

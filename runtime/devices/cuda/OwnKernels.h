@@ -32,6 +32,12 @@ const fsdp_rt_cuda_image_desc &ownKernels();
 /// for each element; as treeSum() of one source divides. `dst` may be `src`.
 std::string divideKernel(Dtype dtype);
 
+/// fsdp_find_touched(start, found, bytes): a thread for each byte. The number
+/// of 64 bits at `found`, which is untouched before, becomes 256 * i + the byte
+/// for the first byte i that is not dead, if there is one.
+constexpr const char *searchKernel = "fsdp_find_touched";
+constexpr uint64_t untouched = ~uint64_t(0);
+
 } // namespace fsdp::rt
 
 #endif // FSDP_RT_DEVICES_CUDA_OWNKERNELS_H
