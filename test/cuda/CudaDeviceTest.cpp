@@ -10,8 +10,10 @@
 #include "Reference.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 namespace fsdp::test {
 namespace {
@@ -130,6 +132,103 @@ TEST(CudaDevice, ChecksAreReadAtTheEnd) {
     return failed;
   });
   EXPECT_HAS(status.message(), "the number is not positive");
+}
+
+/// Of an attention, parameters are its tensors, statistics and captured ones.
+TEST(CudaDevice, GivesAttentionItsTensors) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    CudaLaunch code("code", {{"show", 1, 1}}, {});
+    const void *implementations[] = {&code.code};
+    int64_t tensors[8][8], captured[] = {12288};
+    for (int64_t i = 0; i < 8; ++i) {
+      int64_t fields[8] = {i * 1024, FSDP_RT_F32, 0, 0, 0, 0, 8, 1};
+      std::copy_n(fields, 8, tensors[i]);
+    }
+    tensors[6][0] = -1; // dk
+    fsdp_rt_attention_desc desc = {};
+    desc.name = "attention";
+    desc.implementations = implementations;
+    desc.tensors = tensors;
+    desc.captured = captured;
+    desc.captured_count = 1;
+    desc.stats = 10240;
+    desc.queries = desc.keys = desc.head = desc.value = 8;
+    std::fill_n(desc.batch, 4, 1);
+    if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+          return fsdp_rt_attention_backward(ctx, &desc);
+        }))
+      return s;
+    std::vector<uint64_t> found(10);
+    if (Status s = get(rank, 3072, found))
+      return s;
+    for (uint64_t i : {0, 1, 2, 3, 4, 5, 7})
+      EXPECT_EQ(found[i] - found[0], i * 1024);
+    EXPECT_EQ(found[6], 0u);
+    EXPECT_EQ(found[8] - found[0], 10240u);
+    EXPECT_EQ(found[9] - found[0], 12288u);
+    tensors[1][0] = 1 << 20;
+    Status refused = runStep(rank, [&](fsdp_rt_context *ctx) {
+      return fsdp_rt_attention_backward(ctx, &desc);
+    });
+    EXPECT_HAS(refused.message(), "attention_backward 'attention': k: expected "
+                                  "it inside the arena");
+    return Status::ok();
+  }));
+}
+
+TEST(CudaDevice, RunsComeAfterEachOther) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    CudaLaunch twice("twice", {{"double_it", 2, 128}}, {0});
+    static const fsdp_rt_launch_desc *desc;
+    desc = &twice.desc;
+    fsdp_rt_program program = {
+        "step", [](fsdp_rt_context *ctx) { return fsdp_rt_launch(ctx, desc); },
+        nullptr};
+    auto loaded = rank.executor().load(program);
+    if (!loaded.isOk())
+      return loaded.status();
+    if (Status s = put(rank, 0, numbers(1)))
+      return s;
+    rt::hal::Device &device = rank.executor().device();
+    rt::hal::RunRequest request;
+    for (int run = 0; run < 3; ++run)
+      if (Status s = device.execute(**loaded, request))
+        return s;
+    rt::hal::RunTimes times;
+    if (Status s = device.synchronize(times))
+      return s;
+    std::vector<float> found(count);
+    if (Status s = get(rank, 0, found))
+      return s;
+    EXPECT_EQ(found[0], 8);
+    return Status::ok();
+  }));
+}
+
+TEST(CudaDevice, ThreadsMoveDataBesideEachOther) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    std::vector<std::thread> threads;
+    std::array<Status, 4> statuses;
+    for (int64_t i = 0; i < 4; ++i)
+      threads.emplace_back([&, i] {
+        std::vector<float> mine = numbers(float(1000 * i)), found(count);
+        statuses[size_t(i)] = put(rank, i * bytes, mine);
+        if (statuses[size_t(i)].isOk())
+          statuses[size_t(i)] = get(rank, i * bytes, found);
+        EXPECT_EQ(found, mine);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    for (const Status &status : statuses)
+      if (status)
+        return status;
+    char byte = 0;
+    Status outside = rank.memory().upload((64 << 10) - 1, &byte, 2);
+    EXPECT_HAS(outside.message(),
+               "expected bytes inside the 65536 of a memory, "
+               "got 2 at 65535");
+    return Status::ok();
+  }));
 }
 
 /// Queues: part of a program's memory goes to the host and comes back while

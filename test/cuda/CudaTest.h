@@ -45,14 +45,7 @@ private:
   std::vector<int64_t> operands_;
 };
 
-/// An image with, of float32 and a thread for each element where not said
-/// otherwise:
-///   add(a, b, c)       c = a + b
-///   double_it(x)       x = 2 x
-///   positive(x, flag)  a thread: the byte at flag becomes x[0] > 0
-///   scale_shared(x)    x = 3 x, by way of dynamic shared memory
-///   trap()             ends the device
-///   outside(x)         writes beyond all memory
+/// The image of testKernelText().
 const fsdp_rt_cuda_image_desc &testKernels();
 
 /// A rank of a world of one, on the device.

@@ -149,5 +149,49 @@ TEST(Headers, SymbolsAreTheNewestButWhereTheyAreTooNew) {
 #undef CHECK
 }
 
+/// Descriptors need no device: the library knows the attributes and agrees to
+/// the sizes of their values.
+TEST(CublasLt, TakesTheDescriptors) {
+  Result<CublasLtApi> opened = CublasLtApi::open({});
+  if (!opened.isOk())
+    GTEST_SKIP() << opened.status().message();
+  const CublasLtApi &api = *opened;
+  lt::Operation operation = nullptr;
+  ASSERT_EQ(api.operationCreate(&operation, lt::compute32, lt::real32),
+            lt::success);
+  int transposed = lt::transposed;
+  for (int attribute : {lt::operationTransA, lt::operationTransB})
+    EXPECT_EQ(
+        api.operationSet(operation, attribute, &transposed, sizeof(transposed)),
+        lt::success);
+  lt::Matrix matrix = nullptr;
+  ASSERT_EQ(api.matrixCreate(&matrix, lt::brain16, 3, 4, 5), lt::success);
+  int32_t count = 2;
+  int64_t stride = 0;
+  EXPECT_EQ(api.matrixSet(matrix, lt::matrixBatchCount, &count, sizeof(count)),
+            lt::success);
+  EXPECT_EQ(
+      api.matrixSet(matrix, lt::matrixBatchStride, &stride, sizeof(stride)),
+      lt::success);
+  lt::Preference preference = nullptr;
+  ASSERT_EQ(api.preferenceCreate(&preference), lt::success);
+  uint64_t workspace = 0;
+  EXPECT_EQ(api.preferenceSet(preference, lt::preferWorkspaceBytes, &workspace,
+                              sizeof(workspace)),
+            lt::success);
+  uint32_t number = 2;
+  for (int attribute :
+       {lt::preferReductions, lt::preferAlignmentA, lt::preferAlignmentB,
+        lt::preferAlignmentC, lt::preferAlignmentD})
+    EXPECT_EQ(api.preferenceSet(preference, attribute, &number, sizeof(number)),
+              lt::success);
+  EXPECT_NE(api.preferenceSet(preference, lt::preferAlignmentA, &workspace,
+                              sizeof(workspace)),
+            lt::success);
+  EXPECT_EQ(api.preferenceDestroy(preference), lt::success);
+  EXPECT_EQ(api.matrixDestroy(matrix), lt::success);
+  EXPECT_EQ(api.operationDestroy(operation), lt::success);
+}
+
 } // namespace
 } // namespace fsdp::rt

@@ -1,0 +1,38 @@
+//===- PtxasTest.cpp - NVIDIA's assembler on texts by hand ----------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestKernels.h"
+#include "devices/cuda/OwnKernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+namespace fsdp {
+namespace {
+
+/// The exit status of the assembler.
+int assemble(const char *ptx, int capability) {
+  std::string file = testing::TempDir() + "fsdp-ptxas-test.ptx";
+  std::ofstream(file) << ptx;
+  return std::system((std::string(FSDP_PTXAS) + " -arch=sm_" +
+                      std::to_string(capability) + " -o /dev/null " + file)
+                         .c_str());
+}
+
+TEST(Ptxas, TakesWhatIsWrittenByHand) {
+  for (int capability : {80, 90}) {
+    EXPECT_EQ(assemble(rt::ownKernels().ptx, capability), 0);
+    EXPECT_EQ(assemble(test::testKernelText(), capability), 0);
+  }
+  EXPECT_NE(assemble(".version 7.0\n.target sm_80\n.wrong\n", 80), 0);
+}
+
+} // namespace
+} // namespace fsdp
