@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LinearCuda.h"
 #include "TestKernels.h"
 #include "devices/cuda/OwnKernels.h"
 
@@ -30,6 +31,7 @@ TEST(Ptxas, TakesWhatIsWrittenByHand) {
   for (int capability : {80, 90}) {
     EXPECT_EQ(assemble(rt::ownKernels().ptx, capability), 0);
     EXPECT_EQ(assemble(test::testKernelText(), capability), 0);
+    EXPECT_EQ(assemble(linear_ptx, capability), 0);
   }
   EXPECT_NE(assemble(".version 7.0\n.target sm_80\n.wrong\n", 80), 0);
 }

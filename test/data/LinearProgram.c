@@ -14,6 +14,8 @@
 //   LINEAR_QUEUES=1           the collectives run on queues beside the step
 //   LINEAR_HOST=1             the momentum is in the host's memory between
 //                             programs
+//   LINEAR_CUDA=1             there is code for CUDA devices, too, of a mesh of
+//                             one rank, without other flaws than check
 //   LINEAR_FLAW=manifest      the manifest is no JSON
 //               feature       needs a processor that does not exist
 //               check:N       step N fails a check
@@ -34,6 +36,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LinearCuda.h"
 #include "fsdp-rt/abi.h"
 
 #include <math.h>
@@ -88,6 +91,9 @@ static unsigned delay; /* of a step, in microseconds */
 static char manifest[12288];
 #define QUEUES "\"all_gather\", \"reduce\", \"all_reduce\""
 #define HOST_QUEUES ", \"d2h\", \"h2d\""
+
+#define CUDA_TARGET                                                            \
+  ", {\"kind\": \"cuda\", \"cpu\": \"sm_80\", \"features\": [\"+ptx70\"]}"
 
 /* operands: whole, ids, labels, gradient, loss, count, flag */
 static void forward_backward(char *const *operands, char *scratch,
@@ -161,9 +167,13 @@ static void update(char *const *operands, char *scratch, int64_t begin,
 static int32_t launch(fsdp_rt_context *ctx, const char *name,
                       fsdp_rt_kernel_fn kernel, const int64_t *operands,
                       int64_t count) {
+  static const fsdp_rt_cuda_image_desc image = {linear_ptx, 80};
   static _Thread_local struct {
     fsdp_rt_cpu_kernel_desc code;
-    const void *implementations[1];
+    fsdp_rt_cuda_kernel_desc cuda_kernel;
+    const fsdp_rt_cuda_kernel_desc *cuda_kernels[1];
+    fsdp_rt_cuda_code_desc cuda_code;
+    const void *implementations[2];
     fsdp_rt_launch_desc desc;
   } all[8];
   const void *function;
@@ -175,6 +185,13 @@ static int32_t launch(fsdp_rt_context *ctx, const char *name,
     all[i].code.function = function;
     all[i].code.grid = all[i].code.grain = 1;
     all[i].implementations[0] = &all[i].code;
+    all[i].cuda_kernel.image = &image;
+    all[i].cuda_kernel.function = name;
+    all[i].cuda_kernel.grid = all[i].cuda_kernel.block = 1;
+    all[i].cuda_kernels[0] = &all[i].cuda_kernel;
+    all[i].cuda_code.kernels = all[i].cuda_kernels;
+    all[i].cuda_code.kernel_count = 1;
+    all[i].implementations[1] = &all[i].cuda_code;
     all[i].desc.name = name;
     all[i].desc.implementations = all[i].implementations;
     all[i].desc.operands = operands;
@@ -403,6 +420,11 @@ __attribute__((constructor)) static void write_manifest(void) {
   shard_numel = (PARAMETERS + shards - 1) / shards;
   describe_collectives();
   reload.bytes = offload.bytes = (int64_t)sizeof(float) * shard_numel;
+  if (strcmp(flaw, "check") == 0) {
+    char digits[16];
+    snprintf(digits, sizeof digits, "%9d", flaw_step);
+    memcpy(strstr(linear_ptx, LINEAR_FAILING_STEP), digits, 9);
+  }
   if (strcmp(flaw, "manifest") == 0) {
     strcpy(manifest, "{\"format\": 3,");
     return;
@@ -416,7 +438,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       " \"traced\": {\"step\": \"%064d\", \"optimizer\": \"%064d\","
       "  \"constants\": [%s]}, \"skips_nonfinite\": %s,"
       " \"targets\": [{\"kind\": \"cpu\", \"cpu\": \"generic\","
-      "  \"features\": [%s]}],"
+      "  \"features\": [%s]}%s],"
       " \"mesh\": [{\"axis\": \"replicate\", \"size\": %d},"
       "            {\"axis\": \"shard\", \"size\": %d}],"
       " \"strategy\": \"hybrid_shard\", \"wrap\": \"none\","
@@ -477,10 +499,10 @@ __attribute__((constructor)) static void write_manifest(void) {
       strcmp(flaw, "optimizer") == 0,
       strcmp(flaw, "optimizer") == 0 ? "0.9" : "0.5",
       strcmp(flaw, "skip") == 0 ? "true" : "false",
-      strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "", replicas,
-      shards, arena, host, STATES, has_host ? HOST_STATES : 0,
-      budget ? atoll(budget) : 0LL, shard_numel * shards, shard_numel, SHARD,
-      SEQUENCE,
+      strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "",
+      getenv("LINEAR_CUDA") ? CUDA_TARGET : "", replicas, shards, arena, host,
+      STATES, has_host ? HOST_STATES : 0, budget ? atoll(budget) : 0LL,
+      shard_numel * shards, shard_numel, SHARD, SEQUENCE,
       strcmp(flaw, "noinit") == 0
           ? "null"
           : "{\"kind\": \"normal\", \"mean\": 0.0, \"std\": 0.1}",

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""test/data's hand-written program on the device cuda, which FSDP_CUDA_LIBS leads to, and on processors.
+
+Both have the same bits in checkpoints, metrics and outputs, in any order of steps on either.
+"""
+
+import filecmp
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["FSDP_LINEAR_PROGRAM"]
+DATA = "random:seed=3"
+
+
+class ProgramTest(unittest.TestCase):
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+
+    def run_program(self, *arguments, fails=False, **environment):
+        wanted = {**os.environ, "LINEAR_MESH": "1", "LINEAR_CUDA": "1", **environment}
+        done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                              env={name: value for name, value in wanted.items() if value is not None})
+        self.assertEqual(done.returncode != 0, fails, done.stderr)
+        return done
+
+    def train(self, device, name, steps=6, start=("--init", "seed=0"), more=(), **environment):
+        """The checkpoint's directory."""
+        directory = self.root / name
+        self.run_program("--device", device, *start, "--data", DATA, "--lr", "0.001", "--steps", steps, "--quiet",
+                         "--save", directory, "--metrics", f"{directory}.jsonl", *more, **environment)
+        return directory / f"step-{steps:08}"
+
+    def assert_same(self, one, other):
+        names = sorted(path.name for path in one.iterdir())
+        self.assertEqual(names, sorted(path.name for path in other.iterdir()))
+        for name in names:
+            self.assertTrue(filecmp.cmp(one / name, other / name, shallow=False), name)
+
+    def losses(self, directory):
+        lines = pathlib.Path(f"{directory.parent}.jsonl").read_text().splitlines()
+        return [(json.loads(line)["loss"], json.loads(line)["grad_norm"]) for line in lines]
+
+    def test_checkpoints_and_metrics_are_those_of_processors(self):
+        for environment in ({}, {"LINEAR_QUEUES": "1"}, {"LINEAR_HOST": "1"},
+                            {"LINEAR_QUEUES": "1", "LINEAR_HOST": "1"}):
+            name = "-".join(environment) or "plain"
+            cpu = self.train("cpu", f"cpu-{name}", **environment)
+            cuda = self.train("cuda", f"cuda-{name}", **environment)
+            self.assert_same(cpu, cuda)
+            self.assertEqual(self.losses(cpu), self.losses(cuda))
+
+    def test_devices_take_turns(self):
+        whole = self.train("cpu", "whole", 6)
+        self.train("cuda", "turns", 2)
+        self.train("cpu", "turns", 4, start=("--resume", self.root / "turns"))
+        last = self.train("cuda", "turns", 6, start=("--resume", self.root / "turns"))
+        self.assert_same(whole, last)
+
+    def test_evaluation(self):
+        for device in ("cpu", "cuda"):
+            self.run_program("--device", device, "--init", "seed=0", "--eval-data", DATA, "--eval-steps", "3",
+                             "--save-outputs", self.root / f"{device}.safetensors", "--quiet")
+        self.assertTrue(filecmp.cmp(self.root / "cpu.safetensors", self.root / "cuda.safetensors", shallow=False))
+
+    def test_profile_and_trace(self):
+        self.train("cuda", "recorded", 2, more=("--profile", self.root / "profile.json", "--trace",
+                                                self.root / "trace"), LINEAR_QUEUES="1", LINEAR_HOST="1")
+        profile = (self.root / "profile.json").read_text()
+        for name in ("forward_backward", "square", "update", "reload", "offload"):
+            self.assertIn(name, profile)
+        trace = json.loads((self.root / "trace" / "rank-0.json").read_text())
+        self.assertIn("update", {event.get("name") for event in trace["traceEvents"]})
+
+    def test_a_check_that_fails(self):
+        done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
+                                "6", fails=True, LINEAR_FLAW="check:4")
+        self.assertIn("the data is flawed", done.stderr)
+        self.assertIn("step 4", done.stderr)
+
+    def test_what_does_not_fit(self):
+        start = ("--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
+        done = self.run_program("--device", "cuda", *start, fails=True, LINEAR_CUDA=None)
+        self.assertIn("device: expected a program compiled for cuda, which is what cuda runs, got cpu", done.stderr)
+        for arguments, message in (((), "CUDA devices do not communicate yet"),
+                                   (("--blas", "openblas"), "--blas: expected no settings of CUDA devices")):
+            mesh = "1" if arguments else "2"
+            done = self.run_program("--device", "cuda", *start, *arguments, fails=True, LINEAR_MESH=mesh)
+            self.assertIn(message, done.stderr)
+
+    def test_no_driver(self):
+        done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
+                                "1", fails=True, FSDP_CUDA_LIBS=os.environ["FSDP_OLD_DRIVER"])
+        self.assertIn("this program was compiled for CUDA devices of sm_80: ", done.stderr)
+        self.assertIn("libcuda.so.1: expected a driver of CUDA 12.0 or later, got 11.8", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
