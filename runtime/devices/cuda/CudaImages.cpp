@@ -78,7 +78,7 @@ Status CudaImages::checkShape(const fsdp_rt_cuda_kernel_desc &kernel,
 }
 
 Status CudaImages::grantShared(const fsdp_rt_cuda_kernel_desc &kernel,
-                               cu::Function function) const {
+                               cu::Function function) {
   if (kernel.shared_bytes == 0)
     return Status::ok();
   int ownBytes = 0;
@@ -92,8 +92,11 @@ Status CudaImages::grantShared(const fsdp_rt_cuda_kernel_desc &kernel,
     return refuse("0 to " + std::to_string(most) +
                       " bytes of a block's shared memory",
                   kernel.shared_bytes);
-  if (kernel.shared_bytes + ownBytes <= usualSharedBytes)
+  int64_t &granted = granted_[function];
+  if (kernel.shared_bytes + ownBytes <= usualSharedBytes ||
+      kernel.shared_bytes <= granted)
     return Status::ok();
+  granted = kernel.shared_bytes;
   return context_.check(context_.api().functionSetAttribute(
                             function, cu::functionMaxDynamicShared,
                             static_cast<int>(kernel.shared_bytes)),

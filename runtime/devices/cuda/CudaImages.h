@@ -41,10 +41,12 @@ private:
   Status checkShape(const fsdp_rt_cuda_kernel_desc &kernel,
                     cu::Function function) const;
   Status grantShared(const fsdp_rt_cuda_kernel_desc &kernel,
-                     cu::Function function) const;
+                     cu::Function function);
 
   const CudaContext &context_;
   std::map<const void *, cu::Module> modules_;
+  /// Bytes of dynamic shared memory beyond the usual: the most of all launches.
+  std::map<cu::Function, int64_t> granted_;
 };
 
 } // namespace fsdp::rt
