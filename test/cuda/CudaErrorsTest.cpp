@@ -154,6 +154,32 @@ TEST_P(CudaFailure, EndsTheRun) {
                                    "CUDA_LAUNCH_BLOCKING=1 name");
 }
 
+/// The emulated driver knows what comes after what: in the order of the runs
+/// that it draws, nothing need have gone wrong.
+TEST(CudaRace, MissingWaitIsFound) {
+  TestRankOptions wanted = options();
+  wanted.hostBytes = 4096;
+  wanted.events = 1;
+  wanted.queues = {FSDP_RT_QUEUE_D2H};
+  for (bool waits : {true, false}) {
+    Status status = onCuda(wanted, [&](TestRank &rank) -> Status {
+      fsdp_rt_host_copy_desc out = {"out", 0, 0, 4096};
+      const void *outs[] = {&out};
+      fsdp_rt_start_desc start = {
+          "offload",         outs,   1, nullptr, 0, 0, FSDP_RT_OFFLOAD,
+          FSDP_RT_QUEUE_D2H, nullptr};
+      fsdp_rt_copy_desc clear = {"clear", -1, 0, 4096};
+      if (Status s = put(rank, 0, std::vector<char>(4096)))
+        return s;
+      return runStep(rank, [&](fsdp_rt_context *ctx) {
+        return fsdp_rt_start(ctx, &start) || (waits ? waitFor(ctx, 0) : 0) ||
+               fsdp_rt_copy(ctx, &clear) || (waits ? 0 : waitFor(ctx, 0));
+      });
+    });
+    EXPECT_EQ(status.isOk(), waits) << status.message();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     , CudaFailure,
     testing::Combine(testing::Values("trap", "outside"), testing::Bool()),

@@ -96,6 +96,26 @@ class ProgramTest(unittest.TestCase):
             done = self.run_program("--device", "cuda", *start, *arguments, fails=True, LINEAR_MESH=mesh)
             self.assertIn(message, done.stderr)
 
+    def test_failures_of_the_driver(self):
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "6")
+        for fault, message in (
+            ("cuMemCreate:1:2", "an arena of 3840 bytes on device 0 (.*): cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY"),
+            ("cuLaunchKernel:5:719", "launch 'square': cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"),
+            ("cuMemcpyDtoHAsync_v2:2:700", "cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS"),
+            ("cuStreamQuery:3:700", "cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS .* CUDA_LAUNCH_BLOCKING=1"),
+            ("cuDevicePrimaryCtxRetain:1:801", "CUDA device 0: cuDevicePrimaryCtxRetain: CUDA_ERROR_NOT_SUPPORTED"),
+        ):
+            done = self.run_program(*start, fails=True, FSDP_EMULATOR_FAULT=fault)
+            self.assertRegex(done.stderr, message)
+        for variable, value, message in (
+            ("MEMORY", "1048576", "expected an arena that fits the 1048576 free bytes .of 1048576."),
+            ("CAPABILITY", "7.5", "expected a CUDA device of sm_80 or later, got sm_75"),
+            ("DEVICES", "0", "CUDA_ERROR_NO_DEVICE|expected a CUDA device, got none"),
+            ("DRIVER", "11080", "expected a driver of CUDA 12.0 or later, got 11.8"),
+        ):
+            done = self.run_program(*start, fails=True, **{f"FSDP_EMULATOR_{variable}": value})
+            self.assertRegex(done.stderr, message)
+
     def test_no_driver(self):
         done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
                                 "1", fails=True, FSDP_CUDA_LIBS=os.environ["FSDP_OLD_DRIVER"])

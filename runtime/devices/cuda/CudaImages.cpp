@@ -103,24 +103,37 @@ Status CudaImages::grantShared(const fsdp_rt_cuda_kernel_desc &kernel,
                         "cuFuncSetAttribute");
 }
 
-Result<CudaKernel> CudaImages::find(const fsdp_rt_cuda_kernel_desc &kernel) {
-  if (!kernel.image || !kernel.function)
-    return Status::internal("expected an image and a function of it, got null");
+Result<cu::Function> CudaImages::look(const fsdp_rt_cuda_kernel_desc &kernel) {
+  auto known = functions_.find({kernel.image, kernel.function});
+  if (known != functions_.end())
+    return known->second;
   Result<cu::Module> module =
       load(*static_cast<const fsdp_rt_cuda_image_desc *>(kernel.image));
   if (!module.isOk())
     return module.status();
-  CudaKernel found;
-  if (Status s = context_.check(context_.api().moduleGetFunction(
-                                    &found.function, *module, kernel.function),
-                                "cuModuleGetFunction"))
+  cu::Function function = nullptr;
+  if (Status s = context_.check(
+          context_.api().moduleGetFunction(&function, *module, kernel.function),
+          "cuModuleGetFunction"))
     return s.withContext(std::string("function '") + kernel.function + "'");
-  Status status = checkShape(kernel, found.function);
+  functions_[{kernel.image, kernel.function}] = function;
+  return function;
+}
+
+Result<CudaKernel> CudaImages::find(const fsdp_rt_cuda_kernel_desc &kernel) {
+  if (!kernel.image || !kernel.function)
+    return Status::internal("expected an image and a function of it, got null");
+  Result<cu::Function> function = look(kernel);
+  if (!function.isOk())
+    return function.status();
+  Status status = checkShape(kernel, *function);
   if (status.isOk())
-    status = grantShared(kernel, found.function);
+    status = grantShared(kernel, *function);
   if (status)
     return status.withContext(std::string("function '") + kernel.function +
                               "'");
+  CudaKernel found;
+  found.function = *function;
   found.grid = static_cast<unsigned>(kernel.grid);
   found.block = static_cast<unsigned>(kernel.block);
   found.sharedBytes = static_cast<unsigned>(kernel.shared_bytes);

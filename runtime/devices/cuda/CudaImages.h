@@ -13,6 +13,8 @@
 #include "fsdp-rt/abi.h"
 
 #include <map>
+#include <string>
+#include <utility>
 
 namespace fsdp::rt {
 
@@ -38,6 +40,7 @@ public:
 
 private:
   Result<cu::Module> load(const fsdp_rt_cuda_image_desc &image);
+  Result<cu::Function> look(const fsdp_rt_cuda_kernel_desc &kernel);
   Status checkShape(const fsdp_rt_cuda_kernel_desc &kernel,
                     cu::Function function) const;
   Status grantShared(const fsdp_rt_cuda_kernel_desc &kernel,
@@ -45,7 +48,9 @@ private:
 
   const CudaContext &context_;
   std::map<const void *, cu::Module> modules_;
-  /// Bytes of dynamic shared memory beyond the usual: the most of all launches.
+  /// By image and name; and bytes of dynamic shared memory beyond the usual:
+  /// the most of all its launches.
+  std::map<std::pair<const void *, std::string>, cu::Function> functions_;
   std::map<cu::Function, int64_t> granted_;
 };
 

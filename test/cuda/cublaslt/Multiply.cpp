@@ -121,24 +121,25 @@ void multiply(const Product &product, const char *a, const char *b,
 
 const char *hostOf(const Matrix &matrix, int64_t index) {
   int64_t size = int64_t(sizeOfType(matrix.type));
-  return static_cast<const char *>(hooks()->hostAddress(
+  return static_cast<const char *>(hooks()->hostPointer(
       matrix.address + uint64_t(index * matrix.stride * size),
       size_t(extentOf(matrix) * size)));
 }
 
-void run(void *data) {
-  auto *product = static_cast<Product *>(data);
+/// 1: it is done. -1: it cannot be.
+int run(void *data) {
+  auto *product = static_cast<const Product *>(data);
   for (int64_t i = 0; i < product->d.batch; ++i) {
     const char *a = hostOf(product->a, i), *b = hostOf(product->b, i),
                *c = hostOf(product->c, i), *d = hostOf(product->d, i);
     if (!a || !b || !c || !d)
-      break;
+      return -1;
     if (product->operation.compute == compute64)
       multiply<double>(*product, a, b, c, const_cast<char *>(d));
     else
       multiply<float>(*product, a, b, c, const_cast<char *>(d));
   }
-  delete product;
+  return 1;
 }
 
 /// What a matrix of a batch covers, without the gaps between its columns.
@@ -163,13 +164,13 @@ const Hooks *hooks() {
     void *driver = dlopen(findDriver().c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (!driver)
       return hooks;
-    hooks.enqueue = reinterpret_cast<decltype(hooks.enqueue)>(
-        dlsym(driver, "fsdpEmulatorEnqueue"));
-    hooks.hostAddress = reinterpret_cast<decltype(hooks.hostAddress)>(
-        dlsym(driver, "fsdpEmulatorHostAddress"));
+    hooks.issue = reinterpret_cast<decltype(hooks.issue)>(
+        dlsym(driver, "fsdpEmulatorIssue"));
+    hooks.hostPointer = reinterpret_cast<decltype(hooks.hostPointer)>(
+        dlsym(driver, "fsdpEmulatorHostPointer"));
     return hooks;
   }();
-  return found.enqueue && found.hostAddress ? &found : nullptr;
+  return found.issue && found.hostPointer ? &found : nullptr;
 }
 
 size_t sizeOfType(int type) {
@@ -230,13 +231,11 @@ int enqueue(const Product &product, void *stream) {
   if (product.beta != 0)
     addRanges(product.c, false, ranges);
   addRanges(product.d, true, ranges);
-  auto *kept = new Product(product);
-  int error = hooks()->enqueue(stream, "cublasLtMatmul", run, kept,
-                               ranges.data(), ranges.size());
-  if (error == 0)
-    return success;
-  delete kept;
-  return executionFailed;
+  auto destroy = [](void *data) { delete static_cast<Product *>(data); };
+  int error =
+      hooks()->issue(stream, "cublasLtMatmul", run, new Product(product),
+                     destroy, ranges.data(), ranges.size());
+  return error == 0 ? success : executionFailed;
 }
 
 } // namespace fsdp::test::lt

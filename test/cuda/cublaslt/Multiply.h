@@ -8,7 +8,7 @@
 #ifndef FSDP_TEST_CUDA_CUBLASLT_MULTIPLY_H
 #define FSDP_TEST_CUDA_CUBLASLT_MULTIPLY_H
 
-#include "EmulatorHooks.h"
+#include "driver/Extension.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,8 +41,8 @@ struct Product {
 
 /// The emulated driver that this process has loaded; null: none.
 struct Hooks {
-  decltype(&fsdpEmulatorEnqueue) enqueue;
-  decltype(&fsdpEmulatorHostAddress) hostAddress;
+  decltype(&fsdpEmulatorIssue) issue;
+  decltype(&fsdpEmulatorHostPointer) hostPointer;
 };
 const Hooks *hooks();
 
