@@ -102,8 +102,13 @@ TEST(CudaErrors, LaunchesThatNoDeviceTakes) {
              "expected 0 to 2147483647 blocks, got 2147483648");
   EXPECT_HAS(failureOf(CudaLaunch("deep", {{"trap", 1, 1, 1 << 20}}, {})),
              "bytes of a block's shared memory, got 1048576");
-  CudaLaunch none("none", {}, {});
-  EXPECT_HAS(failureOf(none), "launch 'none': expected ");
+  EXPECT_HAS(failureOf(CudaLaunch("none", {}, {})),
+             "launch 'none': expected code for CUDA devices, got null");
+  CudaLaunch other("other", {{"trap", 1, 1}}, {});
+  const void *implementations[] = {nullptr};
+  other.desc.implementations = implementations;
+  EXPECT_HAS(failureOf(other),
+             "launch 'other': expected code for CUDA devices, got null");
 }
 
 TEST(CudaErrors, SeveralRanks) {
