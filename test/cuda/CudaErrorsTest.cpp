@@ -127,6 +127,21 @@ TEST(CudaErrors, SeveralRanks) {
                       "CUDA devices do not communicate yet, got 2 ranks");
 }
 
+TEST(CudaErrors, MoreRanksThanDevices) {
+  auto driver = rt::DriverApi::ofProcess();
+  ASSERT_TRUE(driver.isOk()) << driver.status().message();
+  int devices = (*driver)->deviceCount;
+  std::string message =
+      messageOf(runLocally(devices + 1, [](rt::World &world) -> Status {
+        return TestRank::create(world, options()).status();
+      }));
+  EXPECT_HAS(message, "rank " + std::to_string(devices) +
+                          ": expected a CUDA device for each of the " +
+                          std::to_string(devices + 1) +
+                          " ranks of this host, got " +
+                          std::to_string(devices));
+}
+
 TEST(CudaErrors, SettingsAndTargets) {
   EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("blas", "auto")),
              "expected no settings of CUDA devices");
