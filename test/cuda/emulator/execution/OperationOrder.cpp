@@ -1,0 +1,142 @@
+//===- OperationOrder.cpp - Which operation of which stream is before which
+//===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "execution/OperationOrder.h"
+
+#include <algorithm>
+
+namespace fsdp::emulator {
+
+void VectorClock::set(uint32_t stream, uint64_t count) {
+  if (counts.size() <= stream)
+    counts.resize(stream + 1);
+  counts[stream] = count;
+}
+
+void VectorClock::join(const VectorClock &other) {
+  if (counts.size() < other.counts.size())
+    counts.resize(other.counts.size());
+  for (size_t i = 0; i < other.counts.size(); ++i)
+    counts[i] = std::max(counts[i], other.counts[i]);
+}
+
+OperationId OperationOrder::add(std::string name, uint32_t stream,
+                                uint64_t count, const VectorClock &clock) {
+  operations.push_back({std::move(name), stream, count, clock});
+  return static_cast<OperationId>(operations.size() - 1);
+}
+
+bool OperationOrder::isBefore(OperationId first, OperationId second) const {
+  const Operation &before = operations[first];
+  return operations[second].clock.of(before.stream) >= before.count;
+}
+
+bool OperationOrder::isBeforeCurrent(OperationId first, OperationId second) {
+  if (first == lastFirst && second == lastSecond)
+    return true;
+  if (!isBefore(first, second))
+    return false;
+  lastFirst = first;
+  lastSecond = second;
+  return true;
+}
+
+std::string OperationOrder::describe(OperationId id) const {
+  const Operation &operation = operations[id];
+  return operation.name + " (operation " + std::to_string(operation.count) +
+         " of stream " + std::to_string(operation.stream) + ")";
+}
+
+OperationId OperationOrder::findUnorderedReader(uint32_t readers,
+                                                OperationId id) const {
+  if (!(readers & setBit))
+    return isBefore(readers, id) ? 0 : readers;
+  for (OperationId reader : readerSets[readers & ~setBit])
+    if (!isBefore(reader, id))
+      return reader;
+  return 0;
+}
+
+/// Readers that are before `id` need not be kept: what is behind `id` is behind
+/// them.
+uint32_t OperationOrder::addReader(uint32_t readers, OperationId id) {
+  if (readers == 0 || readers == id)
+    return id;
+  if (readers == lastReaders && id == lastReader)
+    return lastMerged;
+  std::vector<OperationId> all;
+  if (readers & setBit)
+    all = readerSets[readers & ~setBit];
+  else
+    all = {readers};
+  std::erase_if(all, [&](OperationId reader) { return isBefore(reader, id); });
+  all.push_back(id);
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  uint32_t merged = all[0];
+  if (all.size() > 1) {
+    auto next = static_cast<uint32_t>(readerSets.size());
+    auto [known, isNew] = setNumbers.try_emplace(all, next);
+    if (isNew)
+      readerSets.push_back(all);
+    merged = known->second | setBit;
+  }
+  lastReaders = readers;
+  lastReader = id;
+  lastMerged = merged;
+  return merged;
+}
+
+OperationId OperationOrder::conflict(const WordAccesses &word, uint8_t bytes,
+                                     Access access, OperationId id) {
+  bool areBothAtomic = access == Access::Atomic && word.isAtomic;
+  if (word.writer && word.writer != id && (word.writtenBytes & bytes) &&
+      !areBothAtomic && !isBeforeCurrent(word.writer, id))
+    return word.writer;
+  if (access != Access::Read && word.readers && word.readers != id &&
+      (word.readBytes & bytes))
+    return findUnorderedReader(word.readers, id);
+  return 0;
+}
+
+OperationId OperationOrder::access(WordAccesses *words, size_t offset,
+                                   size_t bytes, Access access,
+                                   OperationId id) {
+  size_t end = offset + bytes;
+  for (size_t index = offset / 4; index * 4 < end; ++index) {
+    uint8_t touched = 0xf;
+    if (offset > index * 4)
+      touched &= 0xf << (offset - index * 4);
+    if (end < index * 4 + 4)
+      touched &= 0xf >> (index * 4 + 4 - end);
+    WordAccesses &word = words[index];
+    if (OperationId other = conflict(word, touched, access, id))
+      return other;
+    if (access == Access::Read) {
+      uint32_t before = word.readers;
+      if (before != id)
+        word.readers = addReader(before, id);
+      // Of readers that are before this one, no bytes are kept either.
+      bool areAllBefore = before != id && word.readers == id;
+      word.readBytes = areAllBefore ? touched : word.readBytes | touched;
+      continue;
+    }
+    word.writtenBytes =
+        word.writer == id ? word.writtenBytes | touched : touched;
+    word.isAtomic =
+        access == Access::Atomic && (word.writer != id || word.isAtomic);
+    word.writer = id;
+    if (touched == 0xf) {
+      word.readers = 0;
+      word.readBytes = 0;
+    }
+  }
+  return 0;
+}
+
+} // namespace fsdp::emulator
