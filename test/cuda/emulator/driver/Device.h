@@ -1,0 +1,155 @@
+//===- Device.h - A device: its memory, its streams, its error ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// What streams are given to do waits in their queues. It runs only while the
+// host waits for something, one operation after another, from streams in a
+// random order: any order that the program allows may come.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_EMULATOR_DRIVER_DEVICE_H
+#define FSDP_EMULATOR_DRIVER_DEVICE_H
+
+#include "driver/LoadedModule.h"
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+
+namespace fsdp::emulator {
+
+class Device;
+struct Capture;
+
+/// What a stream is given to do.
+struct Work {
+  std::string name;
+  /// Whether it is done; otherwise it is asked again later, while other streams
+  /// go on.
+  std::function<bool(OperationId id)> run;
+};
+
+/// Whether an operation of a stream is done, for those who wait for it.
+struct Completion {
+  bool isDone = false;
+  VectorClock clock;
+  std::chrono::steady_clock::time_point when;
+};
+using CompletionPtr = std::shared_ptr<Completion>;
+
+struct Operation {
+  Work work;
+  OperationId id = 0;
+  std::vector<CompletionPtr> after;
+  CompletionPtr completion;
+};
+
+struct Stream {
+  Device *device = nullptr;
+  uint32_t index = 0;
+  int priority = 0;
+  /// It waits for the legacy stream, which waits for it.
+  bool isBlocking = true;
+  std::deque<Operation> queue;
+  uint64_t issued = 0;
+  VectorClock clock;
+  /// Of what was issued last.
+  CompletionPtr last;
+  /// Null unless its calls are recorded into a graph.
+  std::shared_ptr<Capture> capture;
+};
+using StreamPtr = std::shared_ptr<Stream>;
+
+/// A call that returns an error and has no other effect.
+class Refusal : public std::runtime_error {
+public:
+  Refusal(cuda::Result code, const std::string &message)
+      : std::runtime_error(message), code(code) {}
+
+  cuda::Result code;
+};
+
+class Device {
+public:
+  Device(int ordinal, const Settings &settings);
+
+  const int ordinal;
+  const Settings &settings;
+  /// Held by every call on the device.
+  std::mutex mutex;
+  DeviceMemory &memory() { return addresses; }
+  OperationOrder &order() { return operationOrder; }
+  cuda::Result stickyError() const { return sticky; }
+  void setStickyError(cuda::Result code) { sticky = code; }
+  Stream &legacyStream() { return *legacy; }
+
+  /// Of the device's memory; throws a Refusal when there is too little.
+  void takeBytes(uint64_t bytes);
+  void giveBytes(uint64_t bytes) { usedBytes -= bytes; }
+  uint64_t freeBytes() const { return settings.memoryBytes - usedBytes; }
+
+  /// As it was in the beginning; for cuDevicePrimaryCtxReset.
+  void reset();
+
+  StreamPtr createStream(bool isBlocking, int priority);
+  /// The stream goes when its queue is empty.
+  void destroyStream(const StreamPtr &stream);
+
+  /// Behind what `stream` was given before, and behind `after`. What the work
+  /// accesses is looked at for races unless `isOrdering`.
+  CompletionPtr issue(Stream &stream, Work work,
+                      std::vector<CompletionPtr> after = {},
+                      bool isOrdering = false);
+  /// A point of the stream.
+  CompletionPtr record(Stream &stream);
+  /// What is issued later comes behind it.
+  void wait(Stream &stream, const CompletionPtr &completion);
+
+  /// These run operations until it is done, and throw what stops the device.
+  void synchronize(const CompletionPtr &completion);
+  void synchronizeAll();
+  /// Runs one operation, if any can run; for calls that only ask.
+  void makeProgress();
+
+  void addModule(LoadedModule *module) { modules.insert(module); }
+  void removeModule(LoadedModule *module);
+  /// Statistics of kernels by their names.
+  std::map<std::string, Statistics> collectStatistics() const;
+
+  /// Streams whose calls are recorded; some calls are not allowed then.
+  unsigned captures = 0;
+
+private:
+  bool isReady(const Stream &stream) const;
+  /// Whether any stream went on. Throws where none can.
+  bool step();
+  void runUntil(const std::function<bool()> &isDone);
+  bool runFirst(Stream &stream);
+  std::string describeWaiting() const;
+
+  OperationOrder operationOrder;
+  DeviceMemory addresses;
+  uint64_t usedBytes = 0;
+  std::vector<StreamPtr> streams;
+  StreamPtr legacy;
+  uint32_t nextStream = 0;
+  std::mt19937 random;
+  cuda::Result sticky = cuda::Success;
+  /// What the host waited for.
+  VectorClock hostClock;
+  std::set<LoadedModule *> modules;
+  std::map<std::string, Statistics> unloadedStatistics;
+};
+
+} // namespace fsdp::emulator
+
+#endif // FSDP_EMULATOR_DRIVER_DEVICE_H

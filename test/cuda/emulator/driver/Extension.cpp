@@ -1,0 +1,68 @@
+//===- Extension.cpp - For doubles of libraries that work on streams ------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "driver/Extension.h"
+
+#include "driver/Platform.h"
+
+using namespace fsdp::emulator;
+
+#define FSDP_EMULATOR_EXTENSION                                                \
+  extern "C" __attribute__((visibility("default")))
+
+FSDP_EMULATOR_EXTENSION int
+fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
+                  void *data, void (*destroy)(void *data),
+                  const FsdpEmulatorRange *ranges, size_t count) {
+  return runOnDevice(__func__, [&](Device &device) {
+    std::vector<FsdpEmulatorRange> all(ranges, ranges + count);
+    for (const FsdpEmulatorRange &range : all)
+      device.memory().forEachPiece(range.pointer, range.bytes, name,
+                                   [](Place, size_t) {});
+    std::shared_ptr<void> owned(data, [destroy](void *object) {
+      if (destroy)
+        destroy(object);
+    });
+    auto access = [&device, all, name = std::string(name)](OperationId id) {
+      for (const FsdpEmulatorRange &range : all)
+        device.memory().forEachPiece(
+            range.pointer, range.bytes, name, [&](Place place, size_t piece) {
+              device.memory().recordAccess(
+                  place, piece, range.isWritten ? Access::Write : Access::Read,
+                  id);
+              if (range.isWritten)
+                place.allocation->setWritten(place.offset, piece);
+            });
+    };
+    Work work;
+    work.name = name;
+    work.run = [run, owned, access, name = work.name](OperationId id) {
+      int answer = run(owned.get());
+      if (answer < 0)
+        throw DeviceFault(FaultCode::LaunchFailed,
+                          name + ": expected it to succeed, got a failure");
+      if (answer == 0)
+        return false;
+      access(id);
+      return true;
+    };
+    issueOrCapture(device,
+                   *findStream(device, static_cast<cuda::Stream>(stream)),
+                   std::move(work));
+    return cuda::Success;
+  });
+}
+
+FSDP_EMULATOR_EXTENSION void *
+fsdpEmulatorHostPointer(unsigned long long pointer, size_t bytes) {
+  Device *device = currentDevice();
+  return device ? device->memory().find(pointer, bytes).host : nullptr;
+}
+
+FSDP_EMULATOR_EXTENSION int fsdpEmulatorDevice(void) {
+  return currentDevice() ? currentDevice()->ordinal : -1;
+}

@@ -1,0 +1,180 @@
+//===- Platform.cpp - All devices, handles and calls of the process -------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "driver/Platform.h"
+
+#include "driver/Graph.h"
+
+#include <cstdio>
+
+namespace fsdp::emulator {
+
+Platform &Platform::get() {
+  static Platform platform;
+  return platform;
+}
+
+Platform::Platform() : settings(Settings::fromEnvironment()) {
+  for (int i = 0; i < settings.devices; ++i)
+    devices.push_back(std::make_unique<Device>(i, settings));
+}
+
+Platform::~Platform() {
+  if (!settings.statsFile.empty())
+    writeStatistics();
+}
+
+/// A line of JSON for each kernel of each device, and for each function of the
+/// driver. Processes add their lines to those of others.
+void Platform::writeStatistics() {
+  std::FILE *file = std::fopen(settings.statsFile.c_str(), "a");
+  if (!file) {
+    report("expected to write " + settings.statsFile + ", got an error");
+    return;
+  }
+  auto number = [](uint64_t value) {
+    return static_cast<unsigned long long>(value);
+  };
+  for (const auto &device : devices)
+    for (const auto &[name, s] : device->collectStatistics())
+      std::fprintf(file,
+                   "{\"kernel\": \"%s\", \"device\": %d, \"launches\": %llu, "
+                   "\"warp_instructions\": %llu, \"lane_instructions\": %llu, "
+                   "\"bytes_loaded\": %llu, \"bytes_stored\": %llu, "
+                   "\"requests\": %llu, \"sectors\": %llu, \"atomics\": %llu, "
+                   "\"barriers\": %llu, \"seconds\": %.6f}\n",
+                   name.c_str(), device->ordinal, number(s.launches),
+                   number(s.warpInstructions), number(s.laneInstructions),
+                   number(s.bytesLoaded), number(s.bytesStored),
+                   number(s.requests), number(s.sectors), number(s.atomics),
+                   number(s.barriers), s.seconds);
+  for (const auto &[name, count] : calls)
+    std::fprintf(file, "{\"call\": \"%s\", \"count\": %llu}\n", name.c_str(),
+                 number(count));
+  std::fclose(file);
+}
+
+/// Errors that a context never recovers from.
+static bool isSticky(cuda::Result code) {
+  return code == cuda::IllegalAddress || code == cuda::LaunchTimeout ||
+         (code >= 714 && code <= cuda::LaunchFailed);
+}
+
+cuda::Result Platform::beginCall(const char *name) {
+  std::lock_guard lock(callsMutex);
+  uint64_t number = ++calls[name];
+  for (const InjectedFault &fault : settings.faults)
+    if (fault.function == name && fault.number == number) {
+      report(std::string(name) + ": call " + std::to_string(number) +
+             " returns " + std::to_string(fault.code) +
+             ", as FSDP_EMULATOR_FAULT asks");
+      if (Device *device = currentDevice(); device && isSticky(fault.code))
+        device->setStickyError(fault.code);
+      return fault.code;
+    }
+  return cuda::Success;
+}
+
+static thread_local Device *current = nullptr;
+Device *currentDevice() { return current; }
+void setCurrentDevice(Device *device) { current = device; }
+
+bool &isInHostFunction() {
+  static thread_local bool value = false;
+  return value;
+}
+
+cuda::Result runCall(const char *name,
+                     const std::function<cuda::Result()> &body) {
+  Platform &platform = Platform::get();
+  if (isInHostFunction()) {
+    report(std::string(name) +
+           ": expected no calls from a function of cuLaunchHostFunc, got one");
+    return cuda::NotPermitted;
+  }
+  if (cuda::Result fault = platform.beginCall(name))
+    return fault;
+  try {
+    return body();
+  } catch (const Refusal &refusal) {
+    if (*refusal.what())
+      report(std::string(name) + ": " + refusal.what());
+    return refusal.code;
+  } catch (const DeviceFault &fault) {
+    report(std::string(name) + ": " + fault.what());
+    return cuda::InvalidValue;
+  } catch (const std::bad_alloc &) {
+    report(std::string(name) + ": expected memory of the host, got none");
+    return cuda::OutOfMemory;
+  }
+}
+
+cuda::Result
+runOnDevice(const char *name,
+            const std::function<cuda::Result(Device &device)> &body) {
+  return runCall(name, [&] {
+    if (!Platform::get().isInitialized)
+      throw Refusal(cuda::NotInitialized, "expected cuInit before, got none");
+    Device *device = currentDevice();
+    if (!device)
+      throw Refusal(cuda::InvalidContext, "expected a current context");
+    std::lock_guard lock(device->mutex);
+    if (device->stickyError())
+      return device->stickyError();
+    return body(*device);
+  });
+}
+
+void expectPointer(const void *pointer, const char *name) {
+  if (!pointer)
+    throw Refusal(cuda::InvalidValue,
+                  std::string("expected ") + name + ", got null");
+}
+
+StreamPtr findStream(Device &device, cuda::Stream handle) {
+  if (!handle || handle == cuda::legacyStream())
+    return {&device.legacyStream(), [](Stream *) {}};
+  if (handle == cuda::perThreadStream())
+    failUnmodeled("a stream", "CU_STREAM_PER_THREAD");
+  StreamPtr stream = Platform::get().streams.find(handle);
+  if (stream->device != &device)
+    throw Refusal(cuda::InvalidContext,
+                  "expected a stream of device " +
+                      std::to_string(device.ordinal) + ", got one of " +
+                      std::to_string(stream->device->ordinal));
+  return stream;
+}
+
+StreamPtr findEagerStream(Device &device, cuda::Stream handle) {
+  StreamPtr stream = findStream(device, handle);
+  if (stream->capture) {
+    stream->capture->isInvalid = true;
+    throw Refusal(cuda::StreamCaptureUnsupported,
+                  "expected a stream that is not captured");
+  }
+  return stream;
+}
+
+void expectNoCapture(const Device &device) {
+  if (device.captures > 0)
+    throw Refusal(cuda::StreamCaptureUnsupported,
+                  "expected no stream to be captured meanwhile");
+}
+
+void issueOrCapture(Device &device, Stream &stream, Work work) {
+  if (stream.capture) {
+    stream.capture->add(stream, std::move(work));
+    return;
+  }
+  if (&stream == &device.legacyStream() && device.captures > 0)
+    throw Refusal(cuda::StreamCaptureImplicit,
+                  "expected no work in the legacy stream while others are "
+                  "captured");
+  device.issue(stream, std::move(work));
+}
+
+} // namespace fsdp::emulator

@@ -1,0 +1,104 @@
+//===- Settings.cpp - What the environment asks of the emulator -----------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "driver/Settings.h"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace fsdp::emulator {
+
+/// EX_SOFTWARE of sysexits.h.
+static constexpr int exitCode = 70;
+
+void report(const std::string &message) {
+  std::fprintf(stderr, "emulator: %s\n", message.c_str());
+  std::fflush(stderr);
+}
+
+void failUnmodeled(const std::string &call, const std::string &argument) {
+  report(call + ": expected arguments that the emulator models, got " +
+         argument);
+  std::_Exit(exitCode);
+}
+
+namespace {
+
+const char *variable(const std::string &name) {
+  return std::getenv(("FSDP_EMULATOR_" + name).c_str());
+}
+
+[[noreturn]] void reject(const std::string &name, const char *expected) {
+  report("expected " + std::string(expected) + " for FSDP_EMULATOR_" + name +
+         ", got '" + variable(name) + "'");
+  std::_Exit(exitCode);
+}
+
+template <typename T>
+void readNumber(const std::string &name, T least, T most, T &value) {
+  const char *text = variable(name);
+  if (!text)
+    return;
+  const char *end = text + std::strlen(text);
+  auto result = std::from_chars(text, end, value);
+  if (result.ec != std::errc() || result.ptr != end || value < least ||
+      value > most)
+    reject(name, "a number");
+}
+
+void readSwitch(const std::string &name, bool &value) {
+  const char *text = variable(name);
+  if (!text)
+    return;
+  if (std::strcmp(text, "0") != 0 && std::strcmp(text, "1") != 0)
+    reject(name, "0 or 1");
+  value = *text == '1';
+}
+
+/// call:n:code, any number of them with commas between.
+void readFaults(std::vector<InjectedFault> &faults) {
+  const char *text = variable("FAULT");
+  for (std::string rest = text ? text : ""; !rest.empty();) {
+    std::string one = rest.substr(0, rest.find(','));
+    rest.erase(0, one.size() + 1);
+    size_t first = one.find(':'), second = one.rfind(':');
+    if (first == std::string::npos || first == second)
+      reject("FAULT", "call:n:code");
+    InjectedFault fault;
+    fault.function = one.substr(0, first);
+    fault.number = std::strtoull(one.c_str() + first + 1, nullptr, 10);
+    fault.code = static_cast<cuda::Result>(std::atoi(one.c_str() + second + 1));
+    if (fault.number == 0 || fault.code == cuda::Success)
+      reject("FAULT", "call:n:code, both numbers from 1 on");
+    faults.push_back(fault);
+  }
+}
+
+} // namespace
+
+Settings Settings::fromEnvironment() {
+  Settings settings;
+  readNumber<uint32_t>("SEED", 0, UINT32_MAX, settings.seed);
+  readNumber("DEVICES", 0, 64, settings.devices);
+  readNumber<uint64_t>("MEMORY", 0, uint64_t{1} << 46, settings.memoryBytes);
+  readNumber("DRIVER", 11000, 99999, settings.driverVersion);
+  readNumber("TIMEOUT", 0.0, 1e6, settings.timeout);
+  readSwitch("RACES", settings.checks.races);
+  readSwitch("UNINITIALIZED", settings.checks.uninitialized);
+  if (const char *text = variable("CAPABILITY"))
+    if (std::sscanf(text, "%u.%u", &settings.capabilityMajor,
+                    &settings.capabilityMinor) != 2)
+      reject("CAPABILITY", "major.minor");
+  if (const char *file = variable("STATS"))
+    settings.statsFile = file;
+  readFaults(settings.faults);
+  return settings;
+}
+
+} // namespace fsdp::emulator

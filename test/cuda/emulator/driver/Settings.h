@@ -1,0 +1,51 @@
+//===- Settings.h - What the environment asks of the emulator -------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_EMULATOR_DRIVER_SETTINGS_H
+#define FSDP_EMULATOR_DRIVER_SETTINGS_H
+
+#include "driver/Cuda.h"
+#include "execution/DeviceMemory.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp::emulator {
+
+/// The `number`-th call of `function` returns `code`.
+struct InjectedFault {
+  std::string function;
+  uint64_t number = 0;
+  cuda::Result code = cuda::Success;
+};
+
+/// Variables of the environment, without their prefix FSDP_EMULATOR_.
+struct Settings {
+  uint32_t seed = 1;
+  int devices = 8;
+  uint64_t memoryBytes = uint64_t{80} << 30;
+  unsigned capabilityMajor = 9, capabilityMinor = 0;
+  int driverVersion = 13000;
+  Checks checks;
+  std::string statsFile;
+  std::vector<InjectedFault> faults;
+  /// Seconds that an operation of another library may wait for.
+  double timeout = 60;
+
+  /// Ends the process where a variable is no such value.
+  static Settings fromEnvironment();
+};
+
+/// "emulator: " and the message, on stderr.
+void report(const std::string &message);
+/// For calls with arguments that the emulator does not model: ends the process.
+[[noreturn]] void failUnmodeled(const std::string &call,
+                                const std::string &argument);
+
+} // namespace fsdp::emulator
+
+#endif // FSDP_EMULATOR_DRIVER_SETTINGS_H
