@@ -21,8 +21,16 @@ Device::Device(int ordinal, const Settings &settings)
   legacy = createStream(true, 0);
 }
 
-void Device::reset() {
+Device::~Device() { dropWork(); }
+
+void Device::dropWork() {
+  for (const StreamPtr &stream : streams)
+    stream->queue.clear();
   streams.clear();
+}
+
+void Device::reset() {
+  dropWork();
   addresses.clear();
   operationOrder = OperationOrder();
   usedBytes = 0;

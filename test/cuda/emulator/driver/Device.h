@@ -81,6 +81,8 @@ public:
 class Device {
 public:
   Device(int ordinal, const Settings &settings);
+  /// What streams have not done keeps modules, which leave the device.
+  ~Device();
 
   const int ordinal;
   const Settings &settings;
@@ -129,6 +131,7 @@ public:
   unsigned captures = 0;
 
 private:
+  void dropWork();
   bool isReady(const Stream &stream) const;
   /// Whether any stream went on. Throws where none can.
   bool step();

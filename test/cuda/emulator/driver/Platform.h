@@ -30,7 +30,10 @@ struct ModuleObject {
   Device *device = nullptr;
   std::unique_ptr<LoadedModule> module;
 
-  ~ModuleObject() { device->removeModule(module.get()); }
+  ~ModuleObject() {
+    if (module)
+      device->removeModule(module.get());
+  }
 };
 
 struct FunctionObject {

@@ -86,9 +86,9 @@ void recordGlobal(const LaneAccess &lane, const Place &place, size_t bytes) {
 
 uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address) {
   DeviceMemory &memory = *lane.warp.block->memory;
-  if (address % lane.bytes != 0)
-    lane.failMisaligned(address);
   Place place = memory.find(address, lane.bytes);
+  if ((place || (address & deviceTag)) && address % lane.bytes != 0)
+    lane.failMisaligned(address);
   if (!place)
     lane.fail(FaultCode::IllegalAddress, "bytes of an allocation",
               memory.describe(address, lane.bytes));
