@@ -36,7 +36,7 @@ void Device::reset() {
   usedBytes = 0;
   captures = 0;
   sticky = cuda::Success;
-  hostClock = VectorClock();
+  hostClock = destroyedClock = VectorClock();
   legacy = createStream(true, 0);
 }
 
@@ -61,7 +61,12 @@ StreamPtr Device::createStream(bool isBlocking, int priority) {
 void Device::destroyStream(const StreamPtr &stream) {
   // With work left, step() forgets it.
   if (stream->queue.empty())
-    std::erase(streams, stream);
+    forget(stream);
+}
+
+void Device::forget(const StreamPtr &stream) {
+  destroyedClock.join(stream->clock);
+  std::erase(streams, stream);
 }
 
 CompletionPtr Device::issue(Stream &stream, Work work,
@@ -147,7 +152,7 @@ bool Device::step() {
       continue;
     // Nobody but this list knows a stream that was destroyed.
     if (stream->queue.empty() && stream.use_count() == 2)
-      std::erase(streams, stream);
+      forget(stream);
     return true;
   }
   return false;
@@ -205,6 +210,7 @@ void Device::synchronizeAll() {
   });
   for (const StreamPtr &stream : streams)
     hostClock.join(stream->clock);
+  hostClock.join(destroyedClock);
 }
 
 void Device::makeProgress() {

@@ -137,6 +137,7 @@ private:
   bool step();
   void runUntil(const std::function<bool()> &isDone);
   bool runFirst(Stream &stream);
+  void forget(const StreamPtr &stream);
   std::string describeWaiting() const;
 
   OperationOrder operationOrder;
@@ -149,6 +150,8 @@ private:
   cuda::Result sticky = cuda::Success;
   /// What the host waited for.
   VectorClock hostClock;
+  /// Of streams that are no more.
+  VectorClock destroyedClock;
   std::set<LoadedModule *> modules;
   std::map<std::string, Statistics> unloadedStatistics;
 };

@@ -110,6 +110,8 @@ private:
   uint32_t random;
   uint64_t blockInstructions = 0;
   unsigned backwardBranches = 0;
+  /// The lanes that run wait for others that cannot come.
+  bool isLastResort = false;
 };
 
 thread_local AlignedBytes Executor::registers;
@@ -261,13 +263,15 @@ void Executor::runBlock() {
 
 /// The lanes that run next, and where they are.
 LaneMask Executor::chooseLanes(Warp &warp, int32_t &pc) {
+  isLastResort = false;
   if (!warp.isDiverged) {
     pc = warp.pc;
     return warp.alive;
   }
   LaneMask ready = warp.alive & ~warp.waiting & ~warp.synchronizing;
   // Where no others can come, those that wait for them tell.
-  if (!ready)
+  isLastResort = !ready;
+  if (isLastResort)
     ready = warp.synchronizing;
   // Lowest first; in turn where that has led nowhere for long.
   bool takesHighest = backwardBranches > longestLoop;
@@ -353,8 +357,7 @@ bool Executor::waitForLanes(Warp &warp, const Instruction &instruction,
     named = warp.lanes<LaneMask>(instruction.members)[std::countr_zero(active)];
   else if (!instruction.flag)
     return false;
-  LaneMask others = warp.alive & ~warp.waiting & ~mask & ~warp.synchronizing;
-  if (!(named & warp.alive & ~active) || !(others | (mask & ~active)))
+  if (isLastResort || !(named & warp.alive & ~active))
     return false;
   diverge(warp, mask & ~active, pc + 1);
   diverge(warp, active, pc);

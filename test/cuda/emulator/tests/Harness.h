@@ -10,6 +10,7 @@
 
 #include "driver/Cuda.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
