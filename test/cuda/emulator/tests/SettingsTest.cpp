@@ -1,0 +1,246 @@
+//===- SettingsTest.cpp - Variables of the environment, and what ends the
+//process ===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Each statement runs in a process of its own, which reads the environment
+// anew.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Harness.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <gmock/gmock.h>
+
+using namespace fsdp::emulator;
+using namespace fsdp::emulator::test;
+using testing::HasSubstr;
+
+namespace {
+
+/// Exits with 0 if it is so.
+[[noreturn]] void finish(bool isRight) { std::exit(isRight ? 0 : 1); }
+
+void set(const char *name, const std::string &value) {
+  setenv((std::string("FSDP_EMULATOR_") + name).c_str(), value.c_str(), 1);
+}
+
+bool begin() {
+  cuda::Context context = nullptr;
+  return !cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) &&
+         !cuCtxSetCurrent(context);
+}
+
+cuda::Result runKernel(const std::string &body,
+                       cuda::DevicePointer pointer = 0) {
+  cuda::Module module = nullptr;
+  cuda::Function function = nullptr;
+  std::string text = kernelOf(body, 1);
+  if (cuda::Result result = cuModuleLoadData(&module, text.c_str()))
+    return result;
+  cuModuleGetFunction(&function, module, "k");
+  void *parameters[] = {&pointer};
+  cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr);
+  return cuCtxSynchronize();
+}
+
+class SettingsDeathTest : public testing::Test {
+protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+/// `body` calls finish(true).
+template <typename Body>
+void expectRight(Body body) {
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+/// `body` makes the emulator end the process.
+template <typename Body>
+void expectEnd(Body body, const std::string &message) {
+  EXPECT_EXIT(body(), testing::ExitedWithCode(70), message);
+}
+
+TEST_F(SettingsDeathTest, Devices) {
+  expectRight([&] {
+    set("DEVICES", "3");
+    set("CAPABILITY", "8.0");
+    set("DRIVER", "12040");
+    set("MEMORY", "1000000");
+    int count = 0, major = 0, version = 0;
+    size_t bytes = 0;
+    bool hasBegun = begin();
+    cuDeviceGetCount(&count);
+    cuDeviceGetAttribute(&major, cuda::ComputeCapabilityMajor, 2);
+    cuDriverGetVersion(&version);
+    cuDeviceTotalMem_v2(&bytes, 1);
+    finish(hasBegun && count == 3 && major == 8 && version == 12040 &&
+           bytes == 1000000);
+  });
+  expectRight([&] {
+    set("DEVICES", "0");
+    finish(cuInit(0) == cuda::NoDevice);
+  });
+  expectRight([&] {
+    set("MEMORY", "1000");
+    cuda::DevicePointer pointer = 0;
+    finish(begin() && !cuMemAlloc_v2(&pointer, 600) &&
+           cuMemAlloc_v2(&pointer, 600) == cuda::OutOfMemory);
+  });
+  // sm_90 on a device of 8.0.
+  expectRight([&] {
+    set("CAPABILITY", "8.0");
+    finish(begin() && runKernel("") == cuda::NoBinaryForGpu);
+  });
+  expectRight([&] {
+    set("DRIVER", "11080");
+    finish(begin() && runKernel("") == cuda::UnsupportedPtxVersion);
+  });
+}
+
+TEST_F(SettingsDeathTest, ChecksCanBeTurnedOff) {
+  std::string reads = "ld.global.b32 %r10, [%rd0];\n";
+  expectRight([&] {
+    set("UNINITIALIZED", "0");
+    cuda::DevicePointer pointer = 0;
+    uint32_t value = 0;
+    bool isRight = begin() && !cuMemAlloc_v2(&pointer, 64) &&
+                   !runKernel(reads, pointer) &&
+                   !cuMemcpyDtoH_v2(&value, pointer, 4);
+    finish(isRight && value == 0xffffffff);
+  });
+  expectRight([&] {
+    set("RACES", "0");
+    cuda::DevicePointer pointer = 0;
+    cuda::Stream streams[2] = {};
+    bool isRight = begin() && !cuMemAlloc_v2(&pointer, 64);
+    for (cuda::Stream &stream : streams) {
+      cuStreamCreate(&stream, cuda::streamNonBlocking);
+      cuMemsetD8Async(pointer, 0, 64, stream);
+    }
+    finish(isRight && !cuCtxSynchronize());
+  });
+}
+
+TEST_F(SettingsDeathTest, Faults) {
+  expectRight([&] {
+    set("FAULT", "cuMemAlloc_v2:2:2,cuCtxSynchronize:1:719");
+    cuda::DevicePointer pointer = 0;
+    bool isRight = begin() && !cuMemAlloc_v2(&pointer, 4) &&
+                   cuMemAlloc_v2(&pointer, 4) == cuda::OutOfMemory &&
+                   !cuMemAlloc_v2(&pointer, 4);
+    isRight &= cuCtxSynchronize() == cuda::LaunchFailed;
+    // That one stays.
+    finish(isRight && cuMemAlloc_v2(&pointer, 4) == cuda::LaunchFailed);
+  });
+}
+
+TEST_F(SettingsDeathTest, Statistics) {
+  std::string file = testing::TempDir() + "emulator-statistics";
+  std::remove(file.c_str());
+  expectRight([&] {
+    set("STATS", file);
+    cuda::DevicePointer pointer = 0;
+    bool isRight = begin() && !cuMemAlloc_v2(&pointer, 4096);
+    isRight &= !runKernel("add.s64 %rd10, %rd0, %rd9;\n"
+                          "st.global.b32 [%rd10], %r3;\n"
+                          "bar.sync 0;\nld.global.b32 %r10, [%rd10];\n"
+                          "mul.wide.u32 %rd11, %r3, 64;\n"
+                          "add.s64 %rd11, %rd11, %rd0;\n"
+                          "st.global.b32 [%rd11], %r3;\n",
+                          pointer);
+    finish(isRight);
+  });
+  std::ifstream stream(file);
+  std::string text((std::istreambuf_iterator<char>(stream)),
+                   std::istreambuf_iterator<char>());
+  std::remove(file.c_str());
+  EXPECT_THAT(text, HasSubstr("{\"kernel\": \"k\", \"device\": 0, "
+                              "\"launches\": 1, \"warp_instructions\": 14, "
+                              "\"lane_instructions\": 448, \"bytes_loaded\": "
+                              "128, \"bytes_stored\": 256, \"requests\": 3, "
+                              "\"sectors\": 40, \"atomics\": 0, "
+                              "\"barriers\": 1, "));
+  EXPECT_THAT(text, HasSubstr("{\"call\": \"cuLaunchKernel\", \"count\": 1}"));
+}
+
+TEST_F(SettingsDeathTest, BadValuesEndTheProcess) {
+  auto endsWith = [](const char *name, const char *value, const char *message) {
+    expectEnd(
+        [&] {
+          set(name, value);
+          begin();
+        },
+        message);
+  };
+  endsWith("SEED", "x", "expected a number for FSDP_EMULATOR_SEED, got 'x'");
+  endsWith("DEVICES", "65", "expected a number for FSDP_EMULATOR_DEVICES");
+  endsWith("RACES", "2", "expected 0 or 1 for FSDP_EMULATOR_RACES");
+  endsWith("FAULT", "cuInit", "expected call:n:code for FSDP_EMULATOR_FAULT");
+  endsWith("CAPABILITY", "nine", "expected major.minor");
+}
+
+/// Nothing of a call is silently skipped.
+TEST_F(SettingsDeathTest, ArgumentsThatAreNotModeledEndTheProcess) {
+  expectEnd(
+      [&] {
+        begin();
+        int value = 0;
+        cuDeviceGetAttribute(&value, 9999, 0);
+      },
+      "cuDeviceGetAttribute: expected arguments that the emulator models, got "
+      "attribute 9999");
+  expectEnd(
+      [&] {
+        begin();
+        cuda::Event event = nullptr;
+        cuEventCreate(&event, 4);
+      },
+      "cuEventCreate: .* got flags 4");
+  expectEnd(
+      [&] {
+        begin();
+        cuda::AllocationProperties properties = {};
+        properties.type = 7;
+        cuda::AllocationHandle memory = 0;
+        cuMemCreate(&memory, 1 << 21, &properties, 0);
+      },
+      "cuMemCreate: .* got type 7");
+  expectEnd(
+      [&] {
+        begin();
+        cuda::Module module = nullptr;
+        int options[] = {14};
+        void *values[] = {nullptr};
+        std::string text = kernelOf("");
+        cuModuleLoadDataEx(&module, text.c_str(), 1, options, values);
+      },
+      "cuModuleLoadDataEx: .* got JIT option 14");
+  expectEnd(
+      [&] {
+        begin();
+        cuCtxSynchronize();
+        cuStreamSynchronize(cuda::perThreadStream());
+      },
+      "CU_STREAM_PER_THREAD");
+}
+
+TEST_F(SettingsDeathTest, NothingWorksBeforeInit) {
+  expectRight([&] {
+    cuda::DevicePointer pointer = 0;
+    cuda::Context context = nullptr;
+    bool isRight =
+        cuMemAlloc_v2(&pointer, 4) == cuda::NotInitialized &&
+        cuDevicePrimaryCtxRetain(&context, 0) == cuda::NotInitialized;
+    isRight &= !cuInit(0) && cuMemAlloc_v2(&pointer, 4) == cuda::InvalidContext;
+    finish(isRight);
+  });
+}
+
+} // namespace
