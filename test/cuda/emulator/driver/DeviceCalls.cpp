@@ -233,7 +233,7 @@ FSDP_EMULATOR_API cuDevicePrimaryCtxRelease(cuda::DeviceOrdinal ordinal) {
 FSDP_EMULATOR_API cuDevicePrimaryCtxReset_v2(cuda::DeviceOrdinal ordinal) {
   return runCall(__func__, [&] {
     Device &device = findDevice(ordinal);
-    std::lock_guard lock(device.mutex);
+    std::lock_guard<std::mutex> lock(device.mutex);
     device.reset();
     return cuda::Success;
   });

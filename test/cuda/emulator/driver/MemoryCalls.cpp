@@ -88,14 +88,14 @@ HostMemory &hostMemory() {
 /// Each device has its own record of who accessed it.
 void mapOnAll(uint8_t *host, size_t bytes) {
   for (const auto &device : Platform::get().devices) {
-    std::lock_guard lock(device->mutex);
+    std::lock_guard<std::mutex> lock(device->mutex);
     device->memory().map(std::make_shared<Allocation>(host, bytes));
   }
 }
 
 void unmapOnAll(uint64_t address) {
   for (const auto &device : Platform::get().devices) {
-    std::lock_guard lock(device->mutex);
+    std::lock_guard<std::mutex> lock(device->mutex);
     device->memory().unmap(address);
   }
 }
@@ -116,7 +116,7 @@ cuda::Result allocateHost(const char *call, void **pointer, size_t bytes,
         std::make_shared<Allocation>(Allocation::Kind::Host, bytes, true);
     uint8_t *host = allocation->host();
     {
-      std::lock_guard lock(hostMemory().mutex);
+      std::lock_guard<std::mutex> lock(hostMemory().mutex);
       hostMemory().allocations[reinterpret_cast<uint64_t>(host)] = allocation;
     }
     mapOnAll(host, bytes);
@@ -137,7 +137,7 @@ FSDP_EMULATOR_API cuMemAllocHost_v2(void **pointer, size_t bytes) {
 /// Copies that are waiting may use it.
 static void waitForAllDevices() {
   for (const auto &device : Platform::get().devices) {
-    std::lock_guard lock(device->mutex);
+    std::lock_guard<std::mutex> lock(device->mutex);
     if (!device->stickyError())
       device->synchronizeAll();
   }
@@ -148,7 +148,7 @@ FSDP_EMULATOR_API cuMemFreeHost(void *pointer) {
     auto address = reinterpret_cast<uint64_t>(pointer);
     std::shared_ptr<Allocation> allocation;
     {
-      std::lock_guard lock(hostMemory().mutex);
+      std::lock_guard<std::mutex> lock(hostMemory().mutex);
       auto found = hostMemory().allocations.find(address);
       if (found == hostMemory().allocations.end())
         throw Refusal(cuda::InvalidValue,
@@ -187,7 +187,7 @@ FSDP_EMULATOR_API cuMemHostRegister_v2(void *pointer, size_t bytes,
       failUnmodeled("cuMemHostRegister", "flags " + std::to_string(flags));
     auto address = reinterpret_cast<uint64_t>(pointer);
     {
-      std::lock_guard lock(device->mutex);
+      std::lock_guard<std::mutex> lock(device->mutex);
       if (device->memory().find(address, 1) ||
           device->memory().find(address + bytes - 1, 1))
         throw Refusal(cuda::HostMemoryAlreadyRegistered,
@@ -206,7 +206,7 @@ FSDP_EMULATOR_API cuMemHostUnregister(void *pointer) {
       throw Refusal(cuda::InvalidContext, "expected a current context");
     auto address = reinterpret_cast<uint64_t>(pointer);
     {
-      std::lock_guard lock(device->mutex);
+      std::lock_guard<std::mutex> lock(device->mutex);
       if (!device->memory().findMapping(address))
         throw Refusal(cuda::HostMemoryNotRegistered,
                       "expected memory that is registered, got " +
@@ -289,7 +289,7 @@ FSDP_EMULATOR_API cuMemAddressReserve(cuda::DevicePointer *pointer,
     uint64_t aligned = (begin + alignment - 1) & ~(alignment - 1);
     // What lies around it stays reserved, too, as a guard.
     Platform &platform = Platform::get();
-    std::lock_guard lock(platform.reservationsMutex);
+    std::lock_guard<std::mutex> lock(platform.reservationsMutex);
     platform.reservations[aligned + deviceTag] = {
         reinterpret_cast<uint8_t *>(aligned), bytes};
     *pointer = aligned + deviceTag;
@@ -319,7 +319,7 @@ static size_t visitMappings(Device &device, uint64_t address, uint64_t bytes,
 FSDP_EMULATOR_API cuMemAddressFree(cuda::DevicePointer pointer, size_t bytes) {
   return runOnDevice(__func__, [&](Device &device) {
     Platform &platform = Platform::get();
-    std::lock_guard lock(platform.reservationsMutex);
+    std::lock_guard<std::mutex> lock(platform.reservationsMutex);
     auto found = platform.reservations.find(pointer);
     if (found == platform.reservations.end() || found->second.bytes != bytes)
       throw Refusal(cuda::InvalidValue,
@@ -377,7 +377,7 @@ FSDP_EMULATOR_API cuMemMap(cuda::DevicePointer pointer, size_t bytes,
                     "expected at most " + std::to_string(allocation->bytes()) +
                         " bytes, got " + std::to_string(bytes));
     Platform &platform = Platform::get();
-    std::lock_guard lock(platform.reservationsMutex);
+    std::lock_guard<std::mutex> lock(platform.reservationsMutex);
     auto next = platform.reservations.upper_bound(pointer);
     bool isReserved = next != platform.reservations.begin() &&
                       pointer - std::prev(next)->first + bytes <=

@@ -65,7 +65,7 @@ static bool isSticky(cuda::Result code) {
 }
 
 cuda::Result Platform::beginCall(const char *name) {
-  std::lock_guard lock(callsMutex);
+  std::lock_guard<std::mutex> lock(callsMutex);
   uint64_t number = ++calls[name];
   for (const InjectedFault &fault : settings.faults)
     if (fault.function == name && fault.number == number) {
@@ -122,7 +122,7 @@ runOnDevice(const char *name,
     Device *device = currentDevice();
     if (!device)
       throw Refusal(cuda::InvalidContext, "expected a current context");
-    std::lock_guard lock(device->mutex);
+    std::lock_guard<std::mutex> lock(device->mutex);
     if (device->stickyError())
       return device->stickyError();
     return body(*device);

@@ -57,14 +57,14 @@ public:
 
   template <typename Handle>
   Handle insert(std::shared_ptr<T> object) {
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     uint64_t number = 0x10000 + 16 * next++;
     objects[number] = std::move(object);
     return reinterpret_cast<Handle>(number);
   }
   template <typename Handle>
   std::shared_ptr<T> find(Handle handle) {
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     auto found = objects.find(numberOf(handle));
     if (found == objects.end())
       throw Refusal(cuda::InvalidHandle, std::string("expected ") + what +
@@ -75,7 +75,7 @@ public:
   template <typename Handle>
   std::shared_ptr<T> remove(Handle handle) {
     std::shared_ptr<T> object = find(handle);
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     objects.erase(numberOf(handle));
     return object;
   }

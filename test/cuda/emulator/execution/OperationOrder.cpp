@@ -104,37 +104,66 @@ OperationId OperationOrder::conflict(const WordAccesses &word, uint8_t bytes,
   return 0;
 }
 
+/// What most words need: all four bytes, after a writer that the word before
+/// had, too, and no reader that a writer would have to be behind.
+inline bool OperationOrder::accessQuickly(WordAccesses &word, Access access,
+                                          OperationId id) const {
+  bool isAfterWriter = word.writer == 0 || word.writer == id ||
+                       (word.writer == lastFirst && id == lastSecond);
+  bool hasOtherReaders = word.readers != 0 && word.readers != id;
+  if (!isAfterWriter || hasOtherReaders)
+    return false;
+  if (access == Access::Read) {
+    word.readers = id;
+    word.readBytes = 0xf;
+    return true;
+  }
+  if (access == Access::Atomic)
+    return false;
+  word = {id, 0, 0xf, 0, false};
+  return true;
+}
+
+OperationId OperationOrder::accessSlowly(WordAccesses &word, uint8_t bytes,
+                                         Access access, OperationId id) {
+  if (OperationId other = conflict(word, bytes, access, id))
+    return other;
+  if (access == Access::Read) {
+    uint32_t before = word.readers;
+    if (before != id)
+      word.readers = addReader(before, id);
+    // Of readers that are before this one, no bytes are kept either.
+    bool areAllBefore = before != id && word.readers == id;
+    word.readBytes = areAllBefore ? bytes : word.readBytes | bytes;
+    return 0;
+  }
+  word.writtenBytes = word.writer == id ? word.writtenBytes | bytes : bytes;
+  word.isAtomic =
+      access == Access::Atomic && (word.writer != id || word.isAtomic);
+  word.writer = id;
+  if (bytes == 0xf) {
+    word.readers = 0;
+    word.readBytes = 0;
+  }
+  return 0;
+}
+
 OperationId OperationOrder::access(WordAccesses *words, size_t offset,
                                    size_t bytes, Access access,
                                    OperationId id) {
   size_t end = offset + bytes;
   for (size_t index = offset / 4; index * 4 < end; ++index) {
+    WordAccesses &word = words[index];
+    bool isWhole = offset <= index * 4 && end >= index * 4 + 4;
+    if (isWhole && accessQuickly(word, access, id))
+      continue;
     uint8_t touched = 0xf;
     if (offset > index * 4)
       touched &= 0xf << (offset - index * 4);
     if (end < index * 4 + 4)
       touched &= 0xf >> (index * 4 + 4 - end);
-    WordAccesses &word = words[index];
-    if (OperationId other = conflict(word, touched, access, id))
+    if (OperationId other = accessSlowly(word, touched, access, id))
       return other;
-    if (access == Access::Read) {
-      uint32_t before = word.readers;
-      if (before != id)
-        word.readers = addReader(before, id);
-      // Of readers that are before this one, no bytes are kept either.
-      bool areAllBefore = before != id && word.readers == id;
-      word.readBytes = areAllBefore ? touched : word.readBytes | touched;
-      continue;
-    }
-    word.writtenBytes =
-        word.writer == id ? word.writtenBytes | touched : touched;
-    word.isAtomic =
-        access == Access::Atomic && (word.writer != id || word.isAtomic);
-    word.writer = id;
-    if (touched == 0xf) {
-      word.readers = 0;
-      word.readBytes = 0;
-    }
   }
   return 0;
 }

@@ -81,6 +81,9 @@ private:
   /// own, with this bit.
   static constexpr uint32_t setBit = 1u << 31;
 
+  bool accessQuickly(WordAccesses &word, Access access, OperationId id) const;
+  OperationId accessSlowly(WordAccesses &word, uint8_t bytes, Access access,
+                           OperationId id);
   OperationId conflict(const WordAccesses &word, uint8_t bytes, Access access,
                        OperationId id);
   OperationId findUnorderedReader(uint32_t readers, OperationId id) const;
