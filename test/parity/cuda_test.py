@@ -1,0 +1,50 @@
+"""Programs on the device cuda, which an emulated driver is, against PyTorch and the CPU's code.
+
+FSDP_CUDA_LIBS names the folder of the doubles of CUDA's libraries: build/test/cuda/emulator. The
+PTX that the compiler wrote is executed there, so losses and norms must be as near to
+PyTorch's as those of the processors' code may be; tolerances are those of the fixture.
+"""
+import unittest
+
+from pytorch_test import difference
+from steps import STEPS, StepTest, fixture, ranks_of
+
+CUDA = ("--target", "cpu,cuda")
+ON_DEVICE = ("--device", "cuda")
+
+
+class Cuda(StepTest):
+    def check(self, mesh, *options, steps=STEPS):
+        with self.subTest(mesh=mesh, options=options):
+            program = self.compile(fixture, mesh, *CUDA, *options)
+            lines = self.train(program, fixture, mesh, *ON_DEVICE, steps=steps)
+            ranks = str(ranks_of(mesh))
+            for value in ("loss", "grad_norm"):
+                want = fixture.expect[value][ranks][:steps]
+                self.assertLessEqual(difference([line[value] for line in lines], want),
+                                     fixture.expect["rtol"][ranks][value], value)
+
+    def test_one_rank(self):
+        self.check("shard=1")
+
+    def test_scheduled(self):
+        self.check("shard=1", "--cluster", "cpu-2core", steps=5)
+
+    def test_attention_as_traced(self):
+        self.check("shard=1", "--attention", "decomposed", steps=5)
+
+    def test_checkpoint_of_the_other_device(self):
+        """Half of the steps on one device and the other half on the other one."""
+        program = self.compile(fixture, "shard=1", *CUDA)
+        for first, second in (("cpu", "cuda"), ("cuda", "cpu")):
+            with self.subTest(first=first):
+                saved = self.place("saved")
+                self.train(program, fixture, "shard=1", "--device", first, "--save", saved, steps=2)
+                lines = self.train(program, fixture, "shard=1", "--device", second, "--resume", saved, steps=4)
+                got = [line["loss"] for line in lines]
+                want = fixture.expect["loss"]["1"][4 - len(got):4]
+                self.assertLessEqual(difference(got, want), fixture.expect["rtol"]["1"]["loss"])
+
+
+if __name__ == "__main__":
+    unittest.main()
