@@ -309,7 +309,7 @@ def EmitCudaAttention : Pass<"fsdp-emit-cuda-attention", "::mlir::ModuleOp"> {
   let description = [{
     Adds the functions of each fsdp.attention (one) and fsdp.attention_backward
     (one for dq, one for dk and dv) to `@cuda_kernels` and records them as `cuda`
-    of `fsdp.impl`: a block per query, or per key, that computes in float32.
+    of `fsdp.impl`: a block per tile of queries, or of keys, in float32.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::gpu::GPUDialect",

@@ -96,10 +96,10 @@ static Value shuffleXor(OpBuilder &builder, Location loc, Value value,
   return fromInteger(builder, loc, both, type);
 }
 
-/// All of `count` neighbouring lanes get the same bits: both sides of an
-/// exchange combine the same two values, and combiners commute.
-static Value reduceInWarp(OpBuilder &builder, Location loc, Value value,
-                          vector::CombiningKind kind, int64_t count) {
+/// Both sides of an exchange combine the same two values, and combiners
+/// commute.
+Value fsdp::reduceInWarp(OpBuilder &builder, Location loc, Value value,
+                         vector::CombiningKind kind, int64_t count) {
   for (int64_t distance = count / 2; distance != 0; distance /= 2)
     value = vector::makeArithReduction(
         builder, loc, kind, value, shuffleXor(builder, loc, value, distance));

@@ -16,6 +16,12 @@ namespace mlir::fsdp {
 
 constexpr int64_t kWarpThreads = 32;
 
+/// Combines the `value` of each of `count` neighbouring threads of a warp (a
+/// power of two, up to 32; the first one's number is a multiple of it). All of
+/// them get the result, the same bits. All 32 threads must get here.
+Value reduceInWarp(OpBuilder &builder, Location loc, Value value,
+                   vector::CombiningKind kind, int64_t count);
+
 /// Elements of `slots` that one reduction over so many threads needs.
 int64_t getSlotsPerReduction(int64_t threads);
 

@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionRows.h"
-#include "BlockReduction.h"
+#include "AttentionTiles.h"
 #include "CudaKernels.h"
 #include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
@@ -23,9 +22,6 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
-
-/// What every card has without being asked for more.
-constexpr int64_t kMostShared = 48 * 1024;
 
 /// Parameters in the order of fsdp_rt_attention. A tensor that is not wanted is
 /// an address that nothing reads.
@@ -45,20 +41,15 @@ static FailureOr<CudaKernelAttr>
 emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
              func::FuncOp kernel, gpu::GPUModuleOp device) {
   Location loc = kernel.getLoc();
-  int64_t floats = getAttentionShared(parts, rows), bytes = floats * 4,
+  int64_t floats = getAttentionShared(parts),
           grid = getAttentionGrid(parts, rows);
-  if (bytes > kMostShared)
-    return kernel.emitError("expected features of attention that take at most ")
-           << kMostShared << " bytes of shared memory on CUDA devices, got "
-           << bytes;
   if (grid > std::numeric_limits<int32_t>::max())
-    return kernel.emitError("expected an attention of at most 2^31 - 1 rows on "
-                            "CUDA devices, got ")
+    return kernel.emitError(
+               "expected an attention of at most 2^31 - 1 tiles on "
+               "CUDA devices, got ")
            << grid;
-  int64_t slots =
-      kAttentionReductions * getSlotsPerReduction(kAttentionThreads);
   gpu::GPUFuncOp function = createCudaFunction(
-      device, loc, name, getParameters(parts), kAttentionThreads, slots);
+      device, loc, name, getParameters(parts), kAttentionThreads);
   Block *body = &function.getBody().front();
   OpBuilder builder(body->getTerminator());
   Attribute space = getSharedSpace(kernel.getContext());
@@ -71,9 +62,9 @@ emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
       MemRefType::get({floats}, builder.getF32Type(),
                       MemRefLayoutAttrInterface(), space),
       memory, arith::ConstantIndexOp::create(builder, loc, 0), ValueRange{});
-  emitAttentionRows(parts, rows, builder, loc, body->getArguments().drop_back(),
-                    body->getArguments().back(), shared);
-  return getCudaLaunch(function, grid, kAttentionThreads, bytes);
+  emitAttentionTiles(parts, rows, builder, loc, body->getArguments(), shared);
+  return getCudaLaunch(function, grid, kAttentionThreads,
+                       floats * int64_t(sizeof(float)));
 }
 
 static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,
