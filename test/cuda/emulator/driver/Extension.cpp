@@ -33,7 +33,7 @@ fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
             range.pointer, range.bytes, name, [&](Place place, size_t piece) {
               device.memory().recordAccess(
                   place, piece, range.isWritten ? Access::Write : Access::Read,
-                  id);
+                  {id});
               if (range.isWritten)
                 place.allocation->setWritten(place.offset, piece);
             });

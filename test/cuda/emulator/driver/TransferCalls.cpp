@@ -26,7 +26,7 @@ bool isKnown(Device &device, uint64_t address) {
 void copyFromHost(Device &device, uint64_t to, const uint8_t *from,
                   size_t bytes, const std::string &what, OperationId id) {
   device.memory().forEachPiece(to, bytes, what, [&](Place place, size_t piece) {
-    device.memory().recordAccess(place, piece, Access::Write, id);
+    device.memory().recordAccess(place, piece, Access::Write, {id});
     place.allocation->setWritten(place.offset, piece);
     std::memcpy(place.host, from, piece);
     from += piece;
@@ -38,7 +38,7 @@ void copyToHost(Device &device, uint8_t *to, uint64_t from, size_t bytes,
                 const std::string &what, OperationId id) {
   device.memory().forEachPiece(
       from, bytes, what, [&](Place place, size_t piece) {
-        device.memory().recordAccess(place, piece, Access::Read, id);
+        device.memory().recordAccess(place, piece, Access::Read, {id});
         std::memcpy(to, place.host, piece);
         if (!place.allocation->isWritten(place.offset, piece))
           for (size_t i = 0; i < piece; ++i)
@@ -53,8 +53,8 @@ void copyOnDevice(Device &device, uint64_t to, uint64_t from, size_t bytes,
   device.memory().forEachPiece(to, bytes, what, [&](Place target, size_t size) {
     device.memory().forEachPiece(
         from, size, what, [&](Place source, size_t piece) {
-          device.memory().recordAccess(source, piece, Access::Read, id);
-          device.memory().recordAccess(target, piece, Access::Write, id);
+          device.memory().recordAccess(source, piece, Access::Read, {id});
+          device.memory().recordAccess(target, piece, Access::Write, {id});
           target.allocation->copyWritten(target.offset, *source.allocation,
                                          source.offset, piece);
           std::memmove(target.host, source.host, piece);
@@ -170,7 +170,7 @@ cuda::Result fill(const char *name, uint64_t to, T value, size_t count,
     auto run = [=, &device](OperationId id) {
       device.memory().forEachPiece(
           to, bytes, name, [&](Place place, size_t piece) {
-            device.memory().recordAccess(place, piece, Access::Write, id);
+            device.memory().recordAccess(place, piece, Access::Write, {id});
             place.allocation->setWritten(place.offset, piece);
             for (size_t i = 0; i < piece; i += sizeof(T))
               std::memcpy(place.host + i, &value, sizeof(T));

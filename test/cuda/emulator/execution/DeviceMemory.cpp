@@ -160,22 +160,28 @@ void DeviceMemory::forEachPiece(
 }
 
 void DeviceMemory::recordAccess(const Place &place, size_t bytes, Access access,
-                                OperationId id) {
+                                Accessor who) {
   if (!checks.races)
     return;
+  OperationId id = who.operation;
   OperationId other = order.access(place.allocation->accesses(), place.offset,
-                                   bytes, access, id);
+                                   bytes, access, who);
   if (!other)
     return;
-  throw DeviceFault(FaultCode::LaunchFailed,
-                    "expected an order between operations that use the same " +
-                        std::string("bytes, got none between ") +
-                        order.describe(other) + " and " + order.describe(id) +
-                        ", which " +
-                        (access == Access::Read ? "reads " : "writes ") +
-                        std::to_string(bytes) + " bytes from byte " +
-                        std::to_string(place.offset) + " of an allocation of " +
-                        std::to_string(place.allocation->bytes()) + " on");
+  std::string range = (access == Access::Read ? "reads " : "writes ") +
+                      std::to_string(bytes) + " bytes from byte " +
+                      std::to_string(place.offset) + " of an allocation of " +
+                      std::to_string(place.allocation->bytes()) + " on";
+  throw DeviceFault(
+      FaultCode::LaunchFailed,
+      other == id
+          ? "expected blocks of a launch to use different bytes, got one "
+            "that " +
+                range + ", which another one uses"
+          : "expected an order between operations that use the same bytes, "
+            "got none between " +
+                order.describe(other) + " and " + order.describe(id) +
+                ", which " + range);
 }
 
 } // namespace fsdp::emulator

@@ -132,9 +132,9 @@ public:
   void forEachPiece(uint64_t address, size_t bytes, const std::string &what,
                     const std::function<void(Place, size_t)> &visit);
 
-  /// An access of operation `id`: throws for a race.
+  /// Throws for a race.
   void recordAccess(const Place &place, size_t bytes, Access access,
-                    OperationId id);
+                    Accessor who);
   bool checksUninitialized() const { return checks.uninitialized; }
 
 private:

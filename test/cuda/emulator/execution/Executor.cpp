@@ -124,6 +124,7 @@ Executor::Executor(const Launch &launch, DeviceMemory &memory,
   block.kernel = launch.kernel;
   block.memory = &memory;
   block.checks = checks;
+  block.accessor.operation = launch.operation;
   block.statistics = &statistics;
 }
 
@@ -228,6 +229,8 @@ void Executor::run() {
 void Executor::runBlock() {
   block.shared.startBlock();
   block.barriers.reset();
+  if (!block.kernel->hasFences)
+    ++block.accessor.block;
   blockInstructions = 0;
   for (Warp &warp : warps) {
     warp.alive = warp.threads;

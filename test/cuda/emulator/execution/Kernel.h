@@ -171,6 +171,8 @@ struct Kernel {
   /// The smallest access to shared memory: races are looked for in pieces of
   /// so many bytes.
   uint32_t sharedGranule = 16;
+  /// Blocks may wait for each other's writes, which is not followed.
+  bool hasFences = false;
   /// Some barriers are for a part of the block.
   bool hasPartialBarriers = false;
 };

@@ -1,5 +1,4 @@
-//===- OperationOrder.cpp - Which operation of which stream is before which
-//===//
+//===- OperationOrder.cpp - Which operation is before which ---------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -92,55 +91,73 @@ uint32_t OperationOrder::addReader(uint32_t readers, OperationId id) {
   return merged;
 }
 
+/// Whether these are two blocks, which are in no order.
+static bool areApart(uint32_t first, uint32_t second) {
+  return first && second && first != second;
+}
+
 OperationId OperationOrder::conflict(const WordAccesses &word, uint8_t bytes,
-                                     Access access, OperationId id) {
+                                     Access access, Accessor who) {
+  OperationId id = who.operation;
   bool areBothAtomic = access == Access::Atomic && word.isAtomic;
-  if (word.writer && word.writer != id && (word.writtenBytes & bytes) &&
-      !areBothAtomic && !isBeforeCurrent(word.writer, id))
-    return word.writer;
-  if (access != Access::Read && word.readers && word.readers != id &&
-      (word.readBytes & bytes))
-    return findUnorderedReader(word.readers, id);
-  return 0;
+  if (word.writer && (word.writtenBytes & bytes) && !areBothAtomic) {
+    bool isOrdered = word.writer == id ? !areApart(word.writerBlock, who.block)
+                                       : isBeforeCurrent(word.writer, id);
+    if (!isOrdered)
+      return word.writer;
+  }
+  if (access == Access::Read || !word.readers || !(word.readBytes & bytes))
+    return 0;
+  if (word.readers == id)
+    return areApart(word.readerBlock, who.block) ? id : 0;
+  return findUnorderedReader(word.readers, id);
 }
 
 /// What most words need: all four bytes, after a writer that the word before
 /// had, too, and no reader that a writer would have to be behind.
 inline bool OperationOrder::accessQuickly(WordAccesses &word, Access access,
-                                          OperationId id) const {
-  bool isAfterWriter = word.writer == 0 || word.writer == id ||
+                                          Accessor who) const {
+  OperationId id = who.operation;
+  bool isAfterWriter = word.writer == 0 ||
+                       (word.writer == id && word.writerBlock == who.block) ||
                        (word.writer == lastFirst && id == lastSecond);
-  bool hasOtherReaders = word.readers != 0 && word.readers != id;
-  if (!isAfterWriter || hasOtherReaders)
+  bool hasOtherReaders = word.readers != 0 &&
+                         !(word.readers == id && word.readerBlock == who.block);
+  if (!isAfterWriter || hasOtherReaders || access == Access::Atomic)
     return false;
   if (access == Access::Read) {
     word.readers = id;
+    word.readerBlock = who.block;
     word.readBytes = 0xf;
     return true;
   }
-  if (access == Access::Atomic)
-    return false;
-  word = {id, 0, 0xf, 0, false};
+  word = {id, 0, who.block, 0, 0xf, 0, false};
   return true;
 }
 
 OperationId OperationOrder::accessSlowly(WordAccesses &word, uint8_t bytes,
-                                         Access access, OperationId id) {
-  if (OperationId other = conflict(word, bytes, access, id))
+                                         Access access, Accessor who) {
+  OperationId id = who.operation;
+  if (OperationId other = conflict(word, bytes, access, who))
     return other;
   if (access == Access::Read) {
     uint32_t before = word.readers;
-    if (before != id)
+    bool isSame = before == id;
+    if (!isSame)
       word.readers = addReader(before, id);
     // Of readers that are before this one, no bytes are kept either.
-    bool areAllBefore = before != id && word.readers == id;
+    bool areAllBefore = !isSame && word.readers == id;
     word.readBytes = areAllBefore ? bytes : word.readBytes | bytes;
+    word.readerBlock = isSame && areApart(word.readerBlock, who.block)
+                           ? severalBlocks
+                           : who.block;
     return 0;
   }
-  word.writtenBytes = word.writer == id ? word.writtenBytes | bytes : bytes;
-  word.isAtomic =
-      access == Access::Atomic && (word.writer != id || word.isAtomic);
+  bool isSame = word.writer == id;
+  word.writtenBytes = isSame ? word.writtenBytes | bytes : bytes;
+  word.isAtomic = access == Access::Atomic && (!isSame || word.isAtomic);
   word.writer = id;
+  word.writerBlock = who.block;
   if (bytes == 0xf) {
     word.readers = 0;
     word.readBytes = 0;
@@ -149,20 +166,19 @@ OperationId OperationOrder::accessSlowly(WordAccesses &word, uint8_t bytes,
 }
 
 OperationId OperationOrder::access(WordAccesses *words, size_t offset,
-                                   size_t bytes, Access access,
-                                   OperationId id) {
+                                   size_t bytes, Access access, Accessor who) {
   size_t end = offset + bytes;
   for (size_t index = offset / 4; index * 4 < end; ++index) {
     WordAccesses &word = words[index];
     bool isWhole = offset <= index * 4 && end >= index * 4 + 4;
-    if (isWhole && accessQuickly(word, access, id))
+    if (isWhole && accessQuickly(word, access, who))
       continue;
     uint8_t touched = 0xf;
     if (offset > index * 4)
       touched &= 0xf << (offset - index * 4);
     if (end < index * 4 + 4)
       touched &= 0xf >> (index * 4 + 4 - end);
-    if (OperationId other = accessSlowly(word, touched, access, id))
+    if (OperationId other = accessSlowly(word, touched, access, who))
       return other;
   }
   return 0;

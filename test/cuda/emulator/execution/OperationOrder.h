@@ -1,4 +1,4 @@
-//===- OperationOrder.h - Which operation of which stream is before which -===//
+//===- OperationOrder.h - Which operation is before which -----------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -43,11 +43,21 @@ using OperationId = uint32_t;
 
 enum class Access : uint8_t { Read, Write, Atomic };
 
+/// Who accesses: an operation and, of a launch, the block, counted from 1.
+struct Accessor {
+  OperationId operation = 0;
+  /// 0 where blocks of a launch do not matter.
+  uint32_t block = 0;
+};
+
 /// Who accessed four bytes last.
 struct WordAccesses {
   OperationId writer = 0;
   /// An operation, or a set of them; see OperationOrder.
   uint32_t readers = 0;
+  /// The blocks of these; `severalBlocks` of readers.
+  uint32_t writerBlock = 0;
+  uint32_t readerBlock = 0;
   /// Which of the four bytes.
   uint8_t writtenBytes = 0;
   uint8_t readBytes = 0;
@@ -64,10 +74,11 @@ public:
   /// "softmax (operation 3 of stream 1)".
   std::string describe(OperationId id) const;
 
-  /// `id` accesses `bytes` at byte `offset` of an allocation. Returns an
-  /// operation that accesses the same without an order, or 0.
+  /// `who` accesses `bytes` at byte `offset` of an allocation. Returns an
+  /// operation that accesses the same without an order, which may be the same
+  /// one in another block, or 0.
   OperationId access(WordAccesses *words, size_t offset, size_t bytes,
-                     Access access, OperationId id);
+                     Access access, Accessor who);
 
 private:
   struct Operation {
@@ -81,11 +92,13 @@ private:
   /// own, with this bit.
   static constexpr uint32_t setBit = 1u << 31;
 
-  bool accessQuickly(WordAccesses &word, Access access, OperationId id) const;
+  static constexpr uint32_t severalBlocks = ~uint32_t{0};
+
+  bool accessQuickly(WordAccesses &word, Access access, Accessor who) const;
   OperationId accessSlowly(WordAccesses &word, uint8_t bytes, Access access,
-                           OperationId id);
+                           Accessor who);
   OperationId conflict(const WordAccesses &word, uint8_t bytes, Access access,
-                       OperationId id);
+                       Accessor who);
   OperationId findUnorderedReader(uint32_t readers, OperationId id) const;
   uint32_t addReader(uint32_t readers, OperationId id);
   bool isBeforeCurrent(OperationId first, OperationId second);

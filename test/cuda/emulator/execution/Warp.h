@@ -66,6 +66,8 @@ struct Block {
   Statistics *statistics = nullptr;
   Checks checks;
   Dimensions index = {0, 0, 0};
+  /// For races between blocks.
+  Accessor accessor;
   SharedMemory shared;
   Barriers barriers;
 };

@@ -191,8 +191,9 @@ Instruction::Execute chooseType(Decoder &decoder, Atomic operation, Type type) {
 void decodeAtomic(Decoder &decoder) {
   Instruction &instruction = decoder.instruction;
   bool hasResult = decoder.syntax.opcode == "atom";
-  decoder.ignore({"relaxed", "acquire", "release", "acq_rel", "cta", "gpu",
-                  "sys", "cluster", "noftz"});
+  decoder.ignore({"relaxed", "cta", "gpu", "sys", "cluster", "noftz"});
+  if (decoder.takeOneOf({"acquire", "release", "acq_rel"}) >= 0)
+    decoder.builder.result().hasFences = true;
   int space = decoder.takeOneOf({"global", "shared", "shared::cta"});
   auto operation = static_cast<Atomic>(decoder.expectOneOf(
       {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"}));

@@ -85,8 +85,11 @@ void decodeTrap(Decoder &decoder) {
 
 /// Memory is in order here; what a fence orders is not checked.
 void decodeFence(Decoder &decoder) {
-  decoder.ignore({"sc", "acq_rel", "acquire", "release", "cta", "gl", "sys",
-                  "gpu", "cluster"});
+  decoder.ignore({"sc", "acq_rel", "acquire", "release"});
+  // One for the block alone orders no blocks.
+  if (!decoder.take("cta"))
+    decoder.builder.result().hasFences = true;
+  decoder.ignore({"gl", "sys", "gpu", "cluster"});
   decoder.expectOperands(0);
   decoder.instruction.execute = doNothing;
 }

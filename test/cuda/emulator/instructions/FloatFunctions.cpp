@@ -1,5 +1,4 @@
-//===- FloatFunctions.cpp - Roots, reciprocals, ex2, lg2, sin, cos, tanh, testp
-//===//
+//===- FloatFunctions.cpp - Roots, ex2, lg2, sin, cos, tanh, testp --------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -132,8 +132,10 @@ Space takeSpace(Decoder &decoder) {
 
 /// Orders, scopes and caches: here, every access is in order and seen by all.
 void ignoreHints(Decoder &decoder) {
-  decoder.ignore({"weak", "volatile", "relaxed", "acquire", "release", "mmio",
-                  "cta", "gpu", "sys", "cluster"});
+  decoder.ignore(
+      {"weak", "volatile", "relaxed", "mmio", "cta", "gpu", "sys", "cluster"});
+  if (decoder.takeOneOf({"acquire", "release"}) >= 0)
+    decoder.builder.result().hasFences = true;
   decoder.ignore({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"});
   decoder.ignore({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
                   "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B",

@@ -74,17 +74,18 @@ Space spaceOf(const Instruction &instruction, uint64_t address) {
 }
 
 /// Fails where operations that use the same bytes have no order.
-void recordGlobal(const LaneAccess &lane, const Place &place, size_t bytes) {
+void recordGlobal(const LaneAccess &lane, const Place &place, size_t bytes,
+                  Accessor who) {
   try {
-    lane.warp.block->memory->recordAccess(place, bytes, lane.access,
-                                          lane.warp.block->launch->operation);
+    lane.warp.block->memory->recordAccess(place, bytes, lane.access, who);
   } catch (const DeviceFault &fault) {
     emulator::fail(lane.warp, lane.instruction, lane.lane, fault.code,
                    fault.what());
   }
 }
 
-uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address) {
+uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address,
+                       const uint8_t *value) {
   DeviceMemory &memory = *lane.warp.block->memory;
   Place place = memory.find(address, lane.bytes);
   if ((place || (address & deviceTag)) && address % lane.bytes != 0)
@@ -99,7 +100,11 @@ uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address) {
   }
   if (lane.access != Access::Read)
     place.allocation->setWritten(place.offset, lane.bytes);
-  recordGlobal(lane, place, lane.bytes);
+  // Blocks may all write one value, as those do that find a mistake in data.
+  Accessor who = lane.warp.block->accessor;
+  if (value && std::memcmp(value, place.host, lane.bytes) == 0)
+    who.block = 0;
+  recordGlobal(lane, place, lane.bytes, who);
   return place.host;
 }
 
@@ -176,7 +181,7 @@ uint8_t *resolve(Warp &warp, const Instruction &instruction, unsigned lane,
   case Space::Parameter:
     return resolveParameter(what, address);
   default:
-    return resolveGlobal(what, address);
+    return resolveGlobal(what, address, value);
   }
 }
 
@@ -202,7 +207,8 @@ uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
   else if (memory.checksUninitialized() &&
            !place.allocation->isWritten(place.offset, total))
     return nullptr;
-  recordGlobal({warp, instruction, 0, total, access}, place, total);
+  recordGlobal({warp, instruction, 0, total, access}, place, total,
+               warp.block->accessor);
   return place.host;
 }
 

@@ -1,5 +1,4 @@
-//===- WarpInstructions.cpp - Instructions that lanes of a warp execute together
-//===//
+//===- WarpInstructions.cpp - What lanes of a warp execute together -------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

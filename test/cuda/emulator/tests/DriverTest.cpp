@@ -1,5 +1,4 @@
-//===- DriverTest.cpp - Devices, memory, modules and functions of the driver
-//===//
+//===- DriverTest.cpp - Devices, memory, modules, functions ---------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,6 +10,7 @@
 #include "driver/Extension.h"
 
 #include <gmock/gmock.h>
+#include <thread>
 
 using namespace fsdp::emulator;
 using namespace fsdp::emulator::test;
@@ -232,14 +232,14 @@ TEST_F(Driver, Modules) {
   cuda::Function function = nullptr;
   std::string text = kernelOf("ld.global.b32 %r10, [v];\n"
                               "st.global.b32 [%rd0], %r10;\n",
-                              1, ".visible .global .align 4 .u32 v[2];\n");
+                              1, ".visible .global .align 4 .u32 v[2][3];\n");
   ASSERT_CU(cuModuleLoadData(&module, text.c_str()));
   ASSERT_CU(cuModuleGetFunction(&function, module, "k"));
   EXPECT_EQ(cuda::NotFound, cuModuleGetFunction(&function, module, "other"));
   cuda::DevicePointer variable = 0, to = allocate(4);
   size_t bytes = 0;
   ASSERT_CU(cuModuleGetGlobal_v2(&variable, &bytes, module, "v"));
-  EXPECT_EQ(8u, bytes);
+  EXPECT_EQ(24u, bytes);
   uint32_t value = 77;
   ASSERT_CU(cuMemcpyHtoD_v2(variable, &value, 4));
   ASSERT_CU(cuModuleGetFunction(&function, module, "k"));
@@ -292,6 +292,30 @@ TEST_F(Driver, NullPointersAreRefused) {
   cuda::Module module = nullptr;
   expectRefused(cuda::InvalidValue, "expected image, got null",
                 [&] { return cuModuleLoadData(&module, nullptr); });
+}
+
+/// Ranks that are threads.
+TEST_F(Driver, ThreadsHaveContextsOfTheirOwn) {
+  std::vector<uint32_t> sums(3);
+  std::string text = kernelOf("red.global.add.u32 [%rd0], %r3;\n", 1);
+  auto work = [&](int ordinal) {
+    cuda::Context context = nullptr;
+    cuDevicePrimaryCtxRetain(&context, ordinal);
+    cuCtxSetCurrent(context);
+    cuda::DevicePointer pointer = 0;
+    cuMemAlloc_v2(&pointer, 4);
+    cuMemsetD32_v2(pointer, 0, 1);
+    cuda::Function function = load(text);
+    for (int i = 0; i < 50; ++i)
+      launch(function, 1, 64, {pointer});
+    cuMemcpyDtoH_v2(&sums[ordinal], pointer, 4);
+  };
+  std::vector<std::thread> threads;
+  for (int ordinal = 0; ordinal < 3; ++ordinal)
+    threads.emplace_back(work, ordinal);
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(std::vector<uint32_t>(3, 50 * 2016), sums);
 }
 
 /// Doubles of libraries wait in streams, and their accesses have an order.

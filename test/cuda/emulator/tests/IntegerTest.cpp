@@ -48,11 +48,19 @@ TEST_F(Integers, Carries) {
   std::string difference = "sub.cc.u32 %r20, $1, $3;\nsubc.u32 $0, $2, $4";
   check(difference, "32 32 32 32 32",
         {{{0, 5, 1, 2}, 2}, {{1, 5, 1, 2}, 3}, {{0, 0, 1, 0}, 0xffffffff}});
+  std::string borrows = "sub.cc.u32 %r20, $1, 1;\nsubc.cc.u32 %r21, $2, $2;\n"
+                        "subc.u32 $0, $3, 0";
+  check(borrows, "32 32 32 32", {{{0, 5, 9}, 8}, {{1, 5, 9}, 9}});
   // The carry of a sum that has one itself.
   std::string three = "add.cc.u32 %r20, $1, $1;\naddc.cc.u32 %r21, $2, 0;\n"
                       "addc.u32 $0, 0, 0";
   check(three, "32 32 32",
         {{{0x80000000, 0xffffffff}, 1}, {{1, 0xffffffff}, 0}});
+  // A sum that only the carry makes overflow: c is what the half lacks.
+  check("add.cc.u32 %r20, $1, $1;\nmadc.hi.cc.u32 %r21, $2, $2, $3;\n"
+        "addc.u32 $0, 0, 0",
+        "32 32 32 32",
+        {{{0x80000000, 0xffffffff, 1}, 1}, {{1, 0xffffffff, 1}, 0}});
   std::string product =
       "mad.lo.cc.u32 %r20, $1, $2, $3;\nmadc.hi.u32 $0, $1, $2, 0";
   check(product, "32 32 32 32",

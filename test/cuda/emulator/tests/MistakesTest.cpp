@@ -138,6 +138,13 @@ TEST_F(Mistakes, SharedRaces) {
                     "add.s64 %rd11, %rd11, %rd12;\n"
                     "ld.shared.b32 %r11, [%rd11];\n",
               "LAUNCH_FAILED", "beside a write of thread", 32, word);
+  // Also behind a barrier of the warp.
+  expectFound(own + "st.shared.b32 [%rd10], %r3;\nbar.warp.sync -1;\n"
+                    "st.shared.b32 [%rd10], %r3;\nxor.b32 %r10, %r3, 1;\n"
+                    "mul.wide.u32 %rd11, %r10, 4;\n"
+                    "add.s64 %rd11, %rd11, %rd12;\n"
+                    "ld.shared.b32 %r11, [%rd11];\n",
+              "LAUNCH_FAILED", "beside a write of thread", 32, word);
   // Written again before all have read it.
   expectFound("setp.eq.s32 %p1, %r3, 0;\n@%p1 st.shared.b32 [s], 1;\n"
               "bar.sync 0;\nld.shared.b32 %r10, [s];\n"
@@ -152,6 +159,25 @@ TEST_F(Mistakes, SharedRaces) {
               "bar.sync 0;\natom.shared.add.u32 %r10, [s], 1;\n"
               "ld.shared.b32 %r11, [s];\n",
               "LAUNCH_FAILED", "beside a write of thread", 64, word);
+}
+
+/// A warp's write is behind its own read, and not behind another's, whichever
+/// warp runs first.
+TEST_F(Mistakes, SharedRacesInAnyOrder) {
+  std::string text =
+      kernelOf("setp.eq.s32 %p1, %r3, 32;\n@%p1 st.shared.b32 [s], 1;\n"
+               "bar.sync 0;\nld.shared.b32 %r10, [s];\n"
+               "bar.warp.sync -1;\n@%p1 st.shared.b32 [s], 2;\n",
+               1, word);
+  for (int round = 0; round < 8; ++round) {
+    ASSERT_CU(cuDevicePrimaryCtxReset_v2(0));
+    cuda::DevicePointer pointer = allocate(64);
+    // Each launch has an order of its own.
+    for (int i = 0; i < round; ++i)
+      ASSERT_CU(cuMemsetD32_v2(pointer, 0, 16));
+    EXPECT_THAT(messageOf(text, 1, 96, {pointer}),
+                HasSubstr("expected a barrier between threads"));
+  }
 }
 
 /// What looks like these races, and is none.
@@ -181,6 +207,43 @@ TEST_F(Mistakes, NoSharedRaces) {
                          "@%p2 bra LOOP;\n",
                          0, word),
                 2, 256, {}));
+}
+
+/// Blocks are in no order, so that they share no bytes that any of them writes.
+TEST_F(Mistakes, BlocksThatShareBytes) {
+  auto messageFor = [&](const std::string &body) {
+    EXPECT_CU(cuDevicePrimaryCtxReset_v2(0));
+    cuda::DevicePointer pointer = allocate(4096);
+    EXPECT_CU(cuMemsetD32_v2(pointer, 0, 1024));
+    return messageOf(kernelOf(body, 1), 4, 64, {pointer});
+  };
+  std::string message = "expected blocks of a launch to use different bytes";
+  // The index within the block, where that in the grid was meant.
+  std::string mine =
+      "mul.wide.u32 %rd10, %r3, 4;\nadd.s64 %rd10, %rd0, %rd10;\n";
+  EXPECT_THAT(messageFor(mine + "st.global.b32 [%rd10], %r0;\n"),
+              HasSubstr(message));
+  EXPECT_THAT(messageFor("st.global.b32 [%rd0], %r0;\n"), HasSubstr(message));
+  // A neighbour's result.
+  std::string next = "add.s64 %rd10, %rd0, %rd9;\n";
+  EXPECT_THAT(messageFor(next + "ld.global.b32 %r10, [%rd10+256];\n"
+                                "st.global.b32 [%rd10], %r0;\n"),
+              HasSubstr(message));
+  EXPECT_THAT(messageFor(next + "st.global.b32 [%rd10+256], %r0;\n"
+                                "ld.global.b32 %r10, [%rd10];\n"),
+              HasSubstr(message));
+  // All read it, the last one writes it.
+  EXPECT_THAT(messageFor("ld.global.b32 %r10, [%rd0];\nmembar.cta;\n"
+                         "setp.eq.s32 %p1, %r1, 3;\n"
+                         "@%p1 st.global.b32 [%rd0], 7;\n"),
+              HasSubstr(message));
+  // These are right: atomics, one value from all, reads, and fences.
+  for (const char *body :
+       {"red.global.add.u32 [%rd0], 1;\n", "st.global.b32 [%rd0], 7;\n",
+        "ld.global.b32 %r10, [%rd0];\n",
+        "st.global.b32 [%rd0], %r0;\nmembar.gl;\n"
+        "ld.global.b32 %r10, [%rd0];\n"})
+    EXPECT_EQ("CUDA_SUCCESS\n", messageFor(body));
 }
 
 TEST_F(Mistakes, Barriers) {

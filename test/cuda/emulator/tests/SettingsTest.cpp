@@ -1,5 +1,4 @@
-//===- SettingsTest.cpp - Variables of the environment, and what ends the
-//process ===//
+//===- SettingsTest.cpp - The environment, and what ends a process --------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

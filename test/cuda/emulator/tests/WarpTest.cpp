@@ -54,6 +54,8 @@ TEST_F(Warps, Shuffles) {
                [](uint32_t i) { return i / 8 * 8 + 2; });
   expectValues("shfl.sync.down.b32 %r10, %r3, 1, 0x181f, -1;\n", 32,
                [](uint32_t i) { return i % 8 == 7 ? i : i + 1; });
+  expectValues("shfl.sync.up.b32 %r10, %r3, 1, 0x1800, -1;\n", 32,
+               [](uint32_t i) { return i % 8 == 0 ? i : i - 1; });
   expectValues("mov.b32 %r11, 0xffff;\nsetp.lt.u32 %p2, %r3, 16;\n"
                "mov.b32 %r10, 5;\n"
                "@%p2 shfl.sync.bfly.b32 %r10, %r3, 1, 31, %r11;\n",
