@@ -74,10 +74,9 @@ Space spaceOf(const Instruction &instruction, uint64_t address) {
 }
 
 /// Fails where operations that use the same bytes have no order.
-void recordGlobal(const LaneAccess &lane, const Place &place, size_t bytes,
-                  Accessor who) {
+void recordGlobal(const LaneAccess &lane, const Place &place, Accessor who) {
   try {
-    lane.warp.block->memory->recordAccess(place, bytes, lane.access, who);
+    lane.warp.block->memory->recordAccess(place, lane.bytes, lane.access, who);
   } catch (const DeviceFault &fault) {
     emulator::fail(lane.warp, lane.instruction, lane.lane, fault.code,
                    fault.what());
@@ -104,7 +103,7 @@ uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address,
   Accessor who = lane.warp.block->accessor;
   if (value && std::memcmp(value, place.host, lane.bytes) == 0)
     who.block = 0;
-  recordGlobal(lane, place, lane.bytes, who);
+  recordGlobal(lane, place, who);
   return place.host;
 }
 
@@ -207,8 +206,12 @@ uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
   else if (memory.checksUninitialized() &&
            !place.allocation->isWritten(place.offset, total))
     return nullptr;
-  recordGlobal({warp, instruction, 0, total, access}, place, total,
-               warp.block->accessor);
+  try {
+    memory.recordAccess(place, total, access, warp.block->accessor);
+  } catch (const DeviceFault &) {
+    // Lane by lane, it is known which one it is, and what it writes.
+    return nullptr;
+  }
   return place.host;
 }
 

@@ -240,6 +240,8 @@ TEST_F(Mistakes, BlocksThatShareBytes) {
   // These are right: atomics, one value from all, reads, and fences.
   for (const char *body :
        {"red.global.add.u32 [%rd0], 1;\n", "st.global.b32 [%rd0], 7;\n",
+        "mul.wide.u32 %rd10, %r3, 4;\nadd.s64 %rd10, %rd0, %rd10;\n"
+        "st.global.b32 [%rd10], %r3;\n",
         "ld.global.b32 %r10, [%rd0];\n",
         "st.global.b32 [%rd0], %r0;\nmembar.gl;\n"
         "ld.global.b32 %r10, [%rd0];\n"})
