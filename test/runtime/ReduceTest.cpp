@@ -191,6 +191,28 @@ TEST(NarrowFloat, NarrowsToTheNearest) {
   expectNearest(std::numeric_limits<float>::denorm_min());
 }
 
+// LLVM's call for a double, which returns a bf16 in the low half of a float.
+extern "C" float __truncdfbf2(double value); // NOLINT: the compilers' name
+
+TEST(NarrowFloat, DoublesRoundOnce) {
+  auto round = [](double value) {
+    return static_cast<uint16_t>(bitsOf(__truncdfbf2(value)));
+  };
+  EXPECT_EQ(round(1.0), 0x3f80);
+  // Halves of the last place go to the even one, and anything more goes up,
+  // also where a float between does not show it.
+  EXPECT_EQ(round(1.00390625), 0x3f80);
+  EXPECT_EQ(round(1.00390625 + 0x1p-40), 0x3f81);
+  EXPECT_EQ(round(-1.00390625 - 0x1p-40), 0xbf81);
+  EXPECT_EQ(round(1.01171875 - 0x1p-40), 0x3f81);
+  // Below every float.
+  EXPECT_EQ(round(0x1p-200), 0x0000);
+  EXPECT_EQ(round(-0x1p-200), 0x8000);
+  EXPECT_EQ(round(-0.0), 0x8000);
+  EXPECT_EQ(round(0x1p200), 0x7f80);
+  EXPECT_EQ(round(-0x1p200), 0xff80);
+}
+
 TEST(NarrowFloat, ArraysAreTheirElements) {
   for (Dtype dtype : {FSDP_RT_BF16, FSDP_RT_F16}) {
     Bytes narrow = fsdp::test::randomElements(dtype, 1003, 3);

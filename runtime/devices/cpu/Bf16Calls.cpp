@@ -13,6 +13,8 @@
 
 #include "core/NarrowFloat.h"
 
+#include <cmath>
+
 using namespace fsdp::rt;
 
 static float asReturned(float value) {
@@ -37,8 +39,8 @@ float __truncdfbf2(double value) {
   double back = narrow;
   if (back != value && value == value) {
     uint32_t bits = bitsOf(narrow);
-    bool away = back < 0 ? back < value : back > value;
-    if (away)
+    // What rounded to a zero is above it.
+    if (std::abs(back) > std::abs(value))
       --bits;
     narrow = floatOf(bits | 1);
   }
