@@ -8,10 +8,11 @@
 
 // CHECK: remark: [Missed] Emitted | Category:fsdp-emit-cuda-kernels | Function=pad | Reason="it contains tensor.pad"
 
-fsdp.program @step(%x: tensor<300xf32>, %m: tensor<8x1000xf32>) {
+fsdp.program @step(%x: tensor<300xf32>, %m: tensor<8x1000xf32>, %t: tensor<64x100xf32>) {
   %0 = fsdp.launch @tanh(%x) : (tensor<300xf32>) -> tensor<300xf32>
   %1 = fsdp.launch @rows(%m) : (tensor<8x1000xf32>) -> tensor<8xf32>
   %2 = fsdp.launch @columns(%m) : (tensor<8x1000xf32>) -> tensor<1000xf32>
+  %5 = fsdp.launch @long_columns(%t) : (tensor<64x100xf32>) -> tensor<100xf32>
   %3 = fsdp.launch @pad(%x) : (tensor<300xf32>) -> tensor<301xf32>
   fsdp.return
 }
@@ -68,6 +69,24 @@ func.func private @columns(%x: tensor<8x1000xf32>, %out: tensor<1000xf32>) -> te
   return %s : tensor<1000xf32>
 }
 
+// Eight threads per column. The last block has columns that do not exist.
+
+// CHECK-LABEL: func.func private @long_columns
+// CHECK-SAME:    <@cuda_kernels::@long_columns, grid = 4, block = 256, shared = 0>
+func.func private @long_columns(%x: tensor<64x100xf32>, %out: tensor<100xf32>) -> tensor<100xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<100xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<100xf32>) -> tensor<100xf32>
+  %r = linalg.generic {indexing_maps = [#id2, #column], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<64x100xf32>) outs(%f : tensor<100xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<100xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<100xf32>, tensor<100xf32>) -> tensor<100xf32>
+  return %s : tensor<100xf32>
+}
+
 func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301xf32> {
   %zero = arith.constant 0.0 : f32
   %p = tensor.pad %x low[0] high[1] {
@@ -92,8 +111,8 @@ func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301
 
 // CHECK-LABEL: gpu.func @rows(
 // CHECK-SAME:    workgroup(%{{.*}} : memref<8xi64, #gpu.address_space<workgroup>>) kernel
-// CHECK:         %[[ROW:.*]] = gpu.block_id x
 // CHECK:         %[[THREAD:.*]] = gpu.thread_id x
+// CHECK:         %[[ROW:.*]] = gpu.block_id x
 // CHECK:         scf.for %{{.*}} = %[[THREAD]] to %c1000{{.*}} step %c256
 // CHECK-COUNT-5: gpu.shuffle xor
 // CHECK:         gpu.barrier
@@ -108,6 +127,16 @@ func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301
 // CHECK:           scf.for
 // CHECK:             arith.addf
 // CHECK-NOT:     gpu.barrier
+
+// CHECK-LABEL: gpu.func @long_columns(
+// CHECK-SAME:    workgroup(%{{.*}} : memref<256xi64, #gpu.address_space<workgroup>>) kernel
+// CHECK:         %[[EXISTS:.*]] = arith.cmpi ult, %{{.*}}, %c100
+// CHECK:         arith.minui
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %c64{{.*}} step %c8
+// CHECK-COUNT-5: gpu.barrier
+// CHECK:         %[[FIRST:.*]] = arith.andi %{{.*}}, %[[EXISTS]]
+// CHECK:         scf.if %[[FIRST]]
+// CHECK:           memref.store
 
 // Nothing but LLVM and NVVM is left; parameters are addresses.
 

@@ -52,13 +52,12 @@ static unsigned getWidth(Type type) {
   return type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
 }
 
-/// `value`, an integer, index or float, as the low bits of an i64.
-static Value toBits64(OpBuilder &builder, Location loc, Value value) {
+Value fsdp::toBits64(OpBuilder &builder, Location loc, Value value) {
   return resize(builder, loc, toInteger(builder, loc, value), 64);
 }
 
-static Value fromBits64(OpBuilder &builder, Location loc, Value bits,
-                        Type type) {
+Value fsdp::fromBits64(OpBuilder &builder, Location loc, Value bits,
+                       Type type) {
   Value integer = resize(builder, loc, bits, getWidth(type));
   return fromInteger(builder, loc, integer, type);
 }

@@ -16,6 +16,10 @@ namespace mlir::fsdp {
 
 constexpr int64_t kWarpThreads = 32;
 
+/// `value`, a scalar of up to 64 bits, as the low bits of an i64, and back.
+Value toBits64(OpBuilder &builder, Location loc, Value value);
+Value fromBits64(OpBuilder &builder, Location loc, Value bits, Type type);
+
 /// Combines the `value` of each of `count` neighbouring threads of a warp (a
 /// power of two, up to 32; the first one's number is a multiple of it). All of
 /// them get the result, the same bits. All 32 threads must get here.

@@ -26,10 +26,10 @@ using namespace mlir::fsdp;
 /// Why no grid can have a kernel's shape; empty where one can.
 static std::string findTooLarge(const SimtShape &shape) {
   constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
-  if (shape.grid <= kMostBlocks)
+  if (shape.getGrid() <= kMostBlocks)
     return "";
   return "expected at most " + std::to_string(kMostBlocks) + " blocks, got " +
-         std::to_string(shape.grid);
+         std::to_string(shape.getGrid());
 }
 
 static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
@@ -40,8 +40,8 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
   SmallVector<Type> types;
   for (Type type : kernel.getArgumentTypes())
     types.push_back(getFlatMemRef(type, getGlobalSpace(context)));
-  gpu::GPUFuncOp function = createCudaFunction(device, loc, kernel.getSymName(),
-                                               types, shape.block, slotCount);
+  gpu::GPUFuncOp function = createCudaFunction(
+      device, loc, kernel.getSymName(), types, shape.getBlock(), slotCount);
   Block *body = &function.getBody().front();
   OpBuilder builder(body->getTerminator());
   IRMapping memory;
@@ -58,7 +58,7 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
   SimtEmitter(loops, shape, builder, loc, std::move(memory), slots, scratch)
       .emit();
   CudaKernelAttr launch =
-      getCudaLaunch(function, shape.grid, shape.block, shape.shared);
+      getCudaLaunch(function, shape.getGrid(), shape.getBlock(), shape.shared);
   setImplementation(
       kernel, kCudaTarget,
       CudaCodeAttr::get(context, launch, loops.getTrafficBytes()));

@@ -22,14 +22,17 @@ using namespace mlir::fsdp;
 // Shape
 //===----------------------------------------------------------------------===//
 
-/// Threads of a block whose threads compute items of their own.
-constexpr int64_t kThreadItems = 128;
+/// Threads of a block that computes several items.
+constexpr int64_t kBlockThreads = 128, kColumnThreads = 256;
 
-/// Inner points that a thread of a block computes before more threads pay:
-/// their results take a barrier to meet.
+/// Inner points that a thread computes before more threads pay: their results
+/// take a barrier to meet.
 constexpr int64_t kPointsPerThread = 4;
 
-/// What every card since sm_20 has without being asked for more.
+/// So many columns give a device's threads enough to do without sharing any.
+constexpr int64_t kManyColumns = 65536;
+
+/// What every card has without being asked for more.
 constexpr int64_t kSharedBytes = 48 * 1024;
 
 static int64_t getItemCount(const KernelLoops &loops) {
@@ -40,37 +43,63 @@ static int64_t getItemCount(const KernelLoops &loops) {
   return count;
 }
 
-int64_t fsdp::getSlotCount(const KernelLoops &loops, const SimtShape &shape) {
-  if (!shape.isBlockPerItem)
+/// Slots of one result that is reduced.
+static int64_t getSlotsPerResult(const SimtShape &shape) {
+  if (shape.threadsPerItem == 1)
     return 0;
+  return shape.areColumns ? shape.getBlock()
+                          : getSlotsPerReduction(shape.threadsPerItem);
+}
+
+int64_t fsdp::getSlotCount(const KernelLoops &loops, const SimtShape &shape) {
   int64_t results = 0;
   for (const KernelStage &stage : loops.getStages())
     for (linalg::GenericOp op : stage.reductions)
       results += op->getNumResults();
-  return results * getSlotsPerReduction(shape.block);
+  // Columns have a barrier on either side of their slots.
+  return shape.areColumns && results != 0 ? getSlotsPerResult(shape)
+                                          : results * getSlotsPerResult(shape);
 }
 
-SimtShape fsdp::chooseSimtShape(const KernelLoops &loops) {
-  SimtShape shape = {};
-  shape.items = getItemCount(loops);
-  int64_t inner = loops.getInnerSize();
-  // Neighbouring columns are read together by neighbouring threads, and so are
-  // rows too short for a warp, more or less.
-  shape.isBlockPerItem = inner >= kWarpThreads && !loops.isLaneOuter();
-  if (!shape.isBlockPerItem) {
-    shape.block = kThreadItems;
-    shape.grid = llvm::divideCeil(shape.items, kThreadItems);
-    return shape;
-  }
-  int64_t threads =
-      llvm::PowerOf2Ceil(llvm::divideCeil(inner, kPointsPerThread));
-  shape.block = std::clamp<int64_t>(threads, kWarpThreads, 1024);
-  shape.grid = shape.items;
+/// Rows: neighbouring threads read neighbouring points.
+static SimtShape chooseRows(const KernelLoops &loops, int64_t items) {
+  int64_t threads = llvm::PowerOf2Ceil(
+      llvm::divideCeil(loops.getInnerSize(), kPointsPerThread));
+  threads = std::clamp<int64_t>(threads, kWarpThreads, 1024);
   int64_t scratch = getScratchBytes(loops, /*lanes=*/1);
+  SimtShape shape{items, /*itemsPerBlock=*/1, threads, /*areColumns=*/false,
+                  /*shared=*/0};
+  if (scratch == 0 && threads == kWarpThreads)
+    shape.itemsPerBlock = kBlockThreads / kWarpThreads;
   int64_t slots = getSlotCount(loops, shape) * sizeof(int64_t);
   if (scratch + slots <= kSharedBytes)
     shape.shared = scratch;
   return shape;
+}
+
+/// Columns: neighbouring threads read neighbouring items. Where there are few,
+/// several warps share them.
+static SimtShape chooseColumns(const KernelLoops &loops, int64_t items) {
+  SimtShape shape{items, kBlockThreads, /*threadsPerItem=*/1,
+                  /*areColumns=*/true, /*shared=*/0};
+  int64_t inner = loops.getInnerSize();
+  if (inner < kWarpThreads || items >= kManyColumns)
+    return shape;
+  shape.itemsPerBlock =
+      std::min<int64_t>(kWarpThreads, llvm::PowerOf2Ceil(items));
+  shape.threadsPerItem = std::min<int64_t>(
+      kColumnThreads / shape.itemsPerBlock,
+      llvm::PowerOf2Ceil(llvm::divideCeil(inner, kPointsPerThread)));
+  return shape;
+}
+
+SimtShape fsdp::chooseSimtShape(const KernelLoops &loops) {
+  int64_t items = getItemCount(loops);
+  // Rows too short for a warp are read together by neighbouring threads, more
+  // or less.
+  if (loops.isLaneOuter() || loops.getInnerSize() < kWarpThreads)
+    return chooseColumns(loops, items);
+  return chooseRows(loops, items);
 }
 
 //===----------------------------------------------------------------------===//
@@ -101,63 +130,105 @@ void SimtEmitter::setPoint(ArrayRef<unsigned> order, Value number,
   }
 }
 
+void SimtEmitter::emitIf(OpBuilder &builder, Value condition,
+                         llvm::function_ref<void()> body) {
+  if (!condition)
+    return body();
+  auto branch =
+      scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  body();
+  builder.setInsertionPointAfter(branch);
+}
+
+/// The item of the thread. Threads beyond the last item take its values, and
+/// store nothing: they meet the others at barriers.
+void SimtEmitter::setItem() {
+  thread = gpu::ThreadIdOp::create(outer, loc, gpu::Dimension::x);
+  Value item = gpu::BlockIdOp::create(outer, loc, gpu::Dimension::x);
+  if (shape.itemsPerBlock == 1) {
+    part = thread;
+  } else {
+    Value inBlock = thread;
+    if (shape.threadsPerItem != 1) {
+      Value size = getIndexConstant(
+          shape.areColumns ? shape.itemsPerBlock : shape.threadsPerItem, outer);
+      part = arith::DivUIOp::create(outer, loc, thread, size);
+      inBlock = arith::RemUIOp::create(outer, loc, thread, size);
+      if (!shape.areColumns)
+        std::swap(part, inBlock);
+    }
+    item = arith::MulIOp::create(outer, loc, item,
+                                 getIndexConstant(shape.itemsPerBlock, outer));
+    item = arith::AddIOp::create(outer, loc, item, inBlock);
+  }
+  if (shape.items % shape.itemsPerBlock != 0) {
+    isItem = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::ult, item,
+                                   getIndexConstant(shape.items, outer));
+    if (shape.threadsPerItem != 1)
+      item = arith::MinUIOp::create(outer, loc, item,
+                                    getIndexConstant(shape.items - 1, outer));
+  }
+  setPoint(getLoopOrder(/*isInner=*/false), item, outer);
+}
+
 void SimtEmitter::emit() {
   point.assign(loops.getLoops().size(), Value());
-  Value block = gpu::BlockIdOp::create(outer, loc, gpu::Dimension::x);
-  thread = gpu::ThreadIdOp::create(outer, loc, gpu::Dimension::x);
-  SmallVector<unsigned> order = getLoopOrder(/*isInner=*/false);
-  if (shape.isBlockPerItem) {
-    setPoint(order, block, outer);
-    return emitBlockItem();
-  }
-  Value first = arith::MulIOp::create(outer, loc, block,
-                                      getIndexConstant(shape.block, outer));
-  Value item = arith::AddIOp::create(outer, loc, first, thread);
-  Value isItem =
-      arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::ult, item,
-                            getIndexConstant(shape.items, outer));
-  auto branch = scf::IfOp::create(outer, loc, isItem, /*withElseRegion=*/false);
-  outer.setInsertionPointToStart(branch.thenBlock());
-  setPoint(order, item, outer);
-  for (unsigned stage = 0, e = loops.getStages().size(); stage != e; ++stage)
-    emitStage(stage);
-  storeResults(loops.getItemStores(), /*atInner=*/false);
-  outer.setInsertionPointAfter(branch);
+  setItem();
+  if (shape.threadsPerItem == 1)
+    return emitIf(outer, std::exchange(isItem, Value()), [&] { emitStages(); });
+  emitStages();
 }
 
 /// What a stage or the item's results write may lie where other threads read in
 /// the stage before: no thread goes on until all are done with it.
-void SimtEmitter::emitBlockItem() {
+void SimtEmitter::emitStages() {
   ArrayRef<KernelStage> stages = loops.getStages();
   for (auto [i, stage] : llvm::enumerate(stages)) {
     emitStage(i);
     bool isLast = i + 1 == stages.size() && loops.getItemStores().empty();
-    bool hasBarrier = !stage.reductions.empty() && shape.block > kWarpThreads;
-    if (!isLast && !hasBarrier)
+    bool hasBarrier =
+        !stage.reductions.empty() && getSlotsPerResult(shape) != 0;
+    if (shape.threadsPerItem != 1 && !isLast && !hasBarrier)
       gpu::BarrierOp::create(outer, loc);
   }
+  emitItemStores();
+}
+
+/// The first thread of an item stores its results.
+void SimtEmitter::emitItemStores() {
   if (loops.getItemStores().empty())
     return;
-  Value isFirst = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::eq,
-                                        thread, getIndexConstant(0, outer));
-  auto branch =
-      scf::IfOp::create(outer, loc, isFirst, /*withElseRegion=*/false);
-  outer.setInsertionPointToStart(branch.thenBlock());
-  storeResults(loops.getItemStores(), /*atInner=*/false);
-  outer.setInsertionPointAfter(branch);
+  Value isFirst;
+  if (shape.threadsPerItem != 1)
+    isFirst = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::eq, part,
+                                    getIndexConstant(0, outer));
+  if (isFirst && isItem)
+    isFirst = arith::AndIOp::create(outer, loc, isFirst, isItem);
+  emitIf(outer, isFirst,
+         [&] { storeResults(loops.getItemStores(), /*atInner=*/false); });
+}
+
+/// All values first: what is known of them is used outside of the branch.
+void SimtEmitter::storeOfItem(ArrayRef<OpResult> results, bool atInner) {
+  if (results.empty())
+    return;
+  for (OpResult result : results)
+    (void)getResult(result, atInner);
+  emitIf(inner, isItem, [&] { storeResults(results, atInner); });
 }
 
 //===----------------------------------------------------------------------===//
 // Stages
 //===----------------------------------------------------------------------===//
 
-/// The init of a serial sum; the neutral element of one that a block's threads
-/// share, which meets the init at the end.
+/// The init of a serial sum; the neutral element of one that threads share,
+/// which meets the init at the end.
 SmallVector<Value> SimtEmitter::getFirstPartials(unsigned stage) {
   SmallVector<Value> partials;
   for (linalg::GenericOp op : loops.getStages()[stage].reductions)
     for (unsigned i = 0, e = op->getNumResults(); i != e; ++i) {
-      if (!shape.isBlockPerItem) {
+      if (shape.threadsPerItem == 1) {
         partials.push_back(getInit(op, i));
         continue;
       }
@@ -174,10 +245,10 @@ void SimtEmitter::emitStage(unsigned stage) {
   Operation *marker = getIndexConstant(0, outer).getDefiningOp();
   inner.setInsertionPointAfter(marker);
   outer.setInsertionPoint(marker);
-  if (shape.isBlockPerItem)
-    emitThreadPoints(stage, partials);
-  else
+  if (shape.threadsPerItem == 1)
     emitSerialLoops(stage, 0, partials);
+  else
+    emitThreadPoints(stage, partials);
   outer.restoreInsertionPoint(inner.saveInsertionPoint());
   finishReductions(stage, partials);
 }
@@ -214,8 +285,9 @@ void SimtEmitter::emitSerialLoops(unsigned stage, unsigned loop,
 void SimtEmitter::emitThreadPoints(unsigned stage,
                                    MutableArrayRef<Value> partials) {
   SmallVector<unsigned> order = getLoopOrder(/*isInner=*/true);
-  emitLoop(inner, loc, thread, getIndexConstant(loops.getInnerSize(), inner),
-           getIndexConstant(shape.block, inner), partials, [&](Value number) {
+  emitLoop(inner, loc, part, getIndexConstant(loops.getInnerSize(), inner),
+           getIndexConstant(shape.threadsPerItem, inner), partials,
+           [&](Value number) {
              setPoint(order, number, inner);
              emitPoint(stage, partials);
            });
@@ -229,7 +301,7 @@ void SimtEmitter::emitPoint(unsigned stage, MutableArrayRef<Value> partials) {
     accumulate(op, partials.take_front(op->getNumResults()));
     partials = partials.drop_front(op->getNumResults());
   }
-  storeResults(work.stores, /*atInner=*/true);
+  storeOfItem(work.stores, /*atInner=*/true);
   storeScratch(stage);
 }
 
@@ -237,18 +309,61 @@ void SimtEmitter::emitPoint(unsigned stage, MutableArrayRef<Value> partials) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
+/// Every thread of a column gets its result, by a tree over its threads.
+Value SimtEmitter::reduceColumn(Value value, vector::CombiningKind kind) {
+  auto at = [&](Value which) -> Value {
+    return arith::AddIOp::create(
+        outer, loc,
+        arith::MulIOp::create(outer, loc, which,
+                              getIndexConstant(shape.itemsPerBlock, outer)),
+        arith::RemUIOp::create(outer, loc, thread,
+                               getIndexConstant(shape.itemsPerBlock, outer)));
+  };
+  auto load = [&](Value which) {
+    Value bits = memref::LoadOp::create(outer, loc, slots, at(which));
+    return fromBits64(outer, loc, bits, value.getType());
+  };
+  auto store = [&](Value combined) {
+    memref::StoreOp::create(outer, loc, toBits64(outer, loc, combined), slots,
+                            at(part));
+  };
+  // Others may still read the result before.
+  gpu::BarrierOp::create(outer, loc);
+  store(value);
+  for (int64_t half = shape.threadsPerItem / 2; half != 0; half /= 2) {
+    gpu::BarrierOp::create(outer, loc);
+    Value distance = getIndexConstant(half, outer);
+    Value isBelow = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::ult,
+                                          part, distance);
+    emitIf(outer, isBelow, [&] {
+      Value other = arith::AddIOp::create(outer, loc, part, distance);
+      store(vector::makeArithReduction(outer, loc, kind, load(part),
+                                       load(other)));
+    });
+  }
+  gpu::BarrierOp::create(outer, loc);
+  return load(getIndexConstant(0, outer));
+}
+
+Value SimtEmitter::reduceInItem(Value value, vector::CombiningKind kind) {
+  if (shape.areColumns)
+    return reduceColumn(value, kind);
+  value = reduceInBlock(outer, loc, value, kind, thread, shape.threadsPerItem,
+                        slots, usedSlots);
+  usedSlots += getSlotsPerResult(shape);
+  return value;
+}
+
 void SimtEmitter::finishReductions(unsigned stage, ArrayRef<Value> partials) {
   for (linalg::GenericOp op : loops.getStages()[stage].reductions)
     for (unsigned i = 0, e = op->getNumResults(); i != e; ++i) {
       Value value = partials.front();
       partials = partials.drop_front();
-      if (shape.isBlockPerItem) {
+      if (shape.threadsPerItem != 1) {
         // Read before the barrier: what is stored later may lie there.
         Value init = beginsAtNeutral(loops, op, i) ? Value() : getInit(op, i);
         vector::CombiningKind kind = getCombiningKind(getCombiner(op, i));
-        value = reduceInBlock(outer, loc, value, kind, thread, shape.block,
-                              slots, usedSlots);
-        usedSlots += getSlotsPerReduction(shape.block);
+        value = reduceInItem(value, kind);
         if (init)
           value = vector::makeArithReduction(outer, loc, kind, value, init);
       }

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits the body of a gpu.func for a kernel that KernelLoops understands.
-// Either a thread computes a work item (one point of all outer loops) and runs
-// over the inner points, or a block does: inner point p belongs to thread p mod
-// T, which alone writes it and reads it again. Partial results of a block's
-// threads meet in a butterfly of shuffles within each warp, then in one over
-// the warps' results, which lie in shared memory. So the order of every sum is
-// a function of the kernel's shape.
+// Emits the body of a gpu.func for a kernel that KernelLoops understands. A
+// work item is one point of all outer loops. One thread computes it and runs
+// over the inner points, or several threads of a block do: inner point p
+// belongs to thread p mod T, which alone writes it and reads it again. Then
+// partial results meet: of neighbouring threads in a butterfly of shuffles, and
+// those of warps in shared memory. So the order of every sum is a function of
+// the kernel's shape.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,22 +24,25 @@ namespace mlir::fsdp {
 
 /// How the work items of a kernel are laid over threads.
 struct SimtShape {
-  /// Work items.
   int64_t items;
-  /// Whether a block computes an item, rather than a thread.
-  bool isBlockPerItem;
-  /// Blocks, and threads of each.
-  int64_t grid, block;
+  /// Items of a block, and threads of an item: powers of two.
+  int64_t itemsPerBlock, threadsPerItem;
+  /// Whether neighbouring threads compute neighbouring items, rather than
+  /// neighbouring points of one.
+  bool areColumns;
   /// Bytes of dynamic shared memory of a block, for rows of scratch; 0 where
   /// they do not fit, and their values are computed again.
   int64_t shared;
+
+  int64_t getBlock() const { return itemsPerBlock * threadsPerItem; }
+  int64_t getGrid() const { return llvm::divideCeil(items, itemsPerBlock); }
 };
 
 /// Decides from the sizes of loops alone.
 SimtShape chooseSimtShape(const KernelLoops &loops);
 
-/// Elements of the slots in which results of warps meet: one per warp of a
-/// block and result that it reduces.
+/// Elements of the slots in which partial results meet: of each result that is
+/// reduced one per warp of an item, or one per thread of columns.
 int64_t getSlotCount(const KernelLoops &loops, const SimtShape &shape);
 
 class SimtEmitter : KernelValues {
@@ -58,9 +61,13 @@ public:
   void emit();
 
 private:
-  void emitThreadItem();
-  void emitBlockItem();
-  void setOuterPoint(Value item);
+  void setItem();
+  void emitStages();
+  void emitItemStores();
+  /// Emits `body` where `condition` holds; null: everywhere.
+  void emitIf(OpBuilder &builder, Value condition,
+              llvm::function_ref<void()> body);
+  void storeOfItem(ArrayRef<OpResult> results, bool atInner);
   void emitStage(unsigned stage);
   void emitSerialLoops(unsigned stage, unsigned loop,
                        MutableArrayRef<Value> partials);
@@ -68,6 +75,8 @@ private:
   void emitPoint(unsigned stage, MutableArrayRef<Value> partials);
   SmallVector<Value> getFirstPartials(unsigned stage);
   void finishReductions(unsigned stage, ArrayRef<Value> partials);
+  Value reduceInItem(Value value, vector::CombiningKind kind);
+  Value reduceColumn(Value value, vector::CombiningKind kind);
 
   /// The loops of one kind, those of the lane last: it varies fastest.
   SmallVector<unsigned> getLoopOrder(bool isInner) const;
@@ -76,8 +85,10 @@ private:
 
   const SimtShape &shape;
   Value slots;
-  /// Of block items.
-  Value thread;
+  /// The thread, and its number among those of its item.
+  Value thread, part;
+  /// Whether the thread has an item of its own; null where all have.
+  Value isItem;
   int64_t usedSlots = 0;
 };
 
