@@ -183,11 +183,14 @@ void fsdp::buildCudaKernelPipeline(OpPassManager &pm) {
   OpPassManager &fallback = pm.nest<ModuleOp>();
   fallback.addPass(createBufferizeKernels());
   // Copies of a destination to itself go.
-  fallback.addPass(createCanonicalizerPass());
-  fallback.addNestedPass<func::FuncOp>(
-      createConvertLinalgToParallelLoopsPass());
-  fallback.addPass(createCanonicalizerPass());
   fallback.addPass(createCSEPass());
+  fallback.addPass(createCanonicalizerPass());
+  OpPassManager &functions = fallback.nest<func::FuncOp>();
+  functions.addPass(createConvertLinalgToParallelLoopsPass());
+  functions.addPass(memref::createFoldMemRefAliasOpsPass());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
+  functions.addPass(createInterchangeLoops());
   pm.addPass(createAdoptCudaKernels());
 }
 

@@ -17,8 +17,8 @@ func.func private @join(%x: tensor<4x100xf32>, %y: tensor<4x100xf32>, %out: tens
   return %s : tensor<8x100xf32>
 }
 
-// Rows of a table, one after the other: one block, whose threads share a row.
-// Since the table is not updated in place, there is a copy in shared memory.
+// Rows of a table, one after the other. Since the table is not updated in place,
+// there is a copy in shared memory: one block, whose threads share columns.
 
 // CHECK-LABEL: func.func private @scatter
 // CHECK-SAME:    cuda_code<[<@cuda_kernels::@scatter, grid = 1, block = 1024, shared = 4032>]
@@ -48,12 +48,14 @@ func.func private @scatter(%rows: tensor<3xi64>, %x: tensor<4x100xf32>, %table: 
 
 // CHECK-LABEL: gpu.func @scatter(
 // CHECK:         %[[THREAD:.*]] = gpu.thread_id x
-// CHECK:         scf.for
-// CHECK:           memref.load %{{.*}} : memref<3xi64>
-// CHECK:           gpu.barrier
-// CHECK:           scf.for %{{.*}} = %[[THREAD]] to
+// CHECK:         gpu.barrier
+// CHECK:         scf.for %{{.*}} = %[[THREAD]] to
+// CHECK:         gpu.barrier
+// CHECK:         scf.for %{{.*}} = %[[THREAD]] to
+// CHECK:           scf.for
+// CHECK:             memref.load %{{.*}} : memref<3xi64>
 // CHECK:             arith.addf
-// CHECK:           gpu.barrier
+// CHECK:         gpu.barrier
 
 // NVVM-LABEL: llvm.func @scatter(
 // NVVM:         nvvm.barrier

@@ -321,6 +321,17 @@ def EmitCudaAttention : Pass<"fsdp-emit-cuda-attention", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
 }
 
+def InterchangeLoops
+    : Pass<"fsdp-interchange-loops", "::mlir::func::FuncOp"> {
+  let summary = "Puts parallel loops around sequential ones";
+  let description = [{
+    `for i { parallel j { .. } }` becomes `parallel j { for i { .. } }` where no
+    iteration j touches what another one writes: a sum over rows of a table, row by
+    row, is one per column. What is added up stays in its order.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect"];
+}
+
 def AdoptCudaKernels : Pass<"fsdp-adopt-cuda-kernels", "::mlir::ModuleOp"> {
   let summary = "Makes bufferized functions code for CUDA devices";
   let description = [{
