@@ -143,9 +143,12 @@ llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
   auto machine = createTargetMachine(cpu);
   if (!machine)
     return machine.takeError();
-  for (const std::unique_ptr<Target> &target : targets)
+  for (const std::unique_ptr<Target> &target : targets) {
     if (llvm::Error error = target->serializeKernels(module))
       return error;
+    if (std::string note = target->getNote(); !note.empty())
+      llvm::errs() << note << "\n";
+  }
   watch.lap("LLVM: kernels of other targets");
   llvm::LLVMContext llvmContext;
   auto llvmModule = translateToLLVM(module, llvmContext, **machine, cpu);

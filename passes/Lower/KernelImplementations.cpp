@@ -90,13 +90,18 @@ FlatSymbolRefAttr KernelImplementations::getImage() {
   if (image)
     return image;
   OpBuilder builder(module.getBodyRegion());
-  auto none = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
-  LLVM::GlobalOp::create(builder, module.getLoc(), none, /*isConstant=*/true,
-                         LLVM::Linkage::External, kPtxGlobal, Attribute());
+  auto declare = [&](StringRef name) {
+    auto unknown = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
+    LLVM::GlobalOp::create(builder, module.getLoc(), unknown,
+                           /*isConstant=*/true, LLVM::Linkage::External, name,
+                           Attribute());
+    return FlatSymbolRefAttr::get(builder.getContext(), name);
+  };
   Descriptor descriptor("cuda_image");
-  descriptor.set("ptx",
-                 FlatSymbolRefAttr::get(builder.getContext(), kPtxGlobal));
+  descriptor.set("ptx", declare(kPtxGlobal));
   descriptor.set("capability", kPtxCapability);
+  descriptor.set("cubin", declare(kCubinGlobal));
+  descriptor.set("cubin_capability", kCubinCapability);
   return image = descriptors.createDescriptor(descriptor);
 }
 

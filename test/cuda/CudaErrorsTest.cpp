@@ -79,13 +79,13 @@ TEST(CudaErrors, MemoryThatIsTooSmall) {
 }
 
 TEST(CudaErrors, ImagesThatDoNotLoad) {
-  fsdp_rt_cuda_image_desc broken = {"this is no PTX", 80};
+  fsdp_rt_cuda_image_desc broken = {"this is no PTX", 80, nullptr, 0};
   std::string message =
       failureOf(CudaLaunch("broken", {{"add", 1, 1}}, {}, &broken));
   EXPECT_HAS(message, "launch 'broken': cannot load code on CUDA device 0 (");
   EXPECT_HAS(message, "cuModuleLoadDataEx: ");
   EXPECT_HAS(message, "; its log: ");
-  fsdp_rt_cuda_image_desc later = {testKernels().ptx, 1000};
+  fsdp_rt_cuda_image_desc later = {testKernels().ptx, 1000, nullptr, 0};
   EXPECT_HAS(failureOf(CudaLaunch("later", {{"add", 1, 1}}, {}, &later)),
              "launch 'later': expected a CUDA device of sm_1000 or later, got "
              "sm_");

@@ -17,7 +17,8 @@ using rt::Result;
 using rt::Status;
 
 const fsdp_rt_cuda_image_desc &testKernels() {
-  static const fsdp_rt_cuda_image_desc image = {testKernelText(), 80};
+  static const fsdp_rt_cuda_image_desc image = {testKernelText(), 80, nullptr,
+                                                0};
   return image;
 }
 

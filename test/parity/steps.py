@@ -110,8 +110,10 @@ class StepTest(unittest.TestCase):
             wraps = r"wrap .*: .* ms\n" if ("--wrap", "auto") in zip(options, options[1:]) else ""
             # Programs that evaluate follow the one that trains.
             others = r"(\w+ .* ms, bound .* ms, gap .* %, on .*\n)*"
-            self.assertRegex(outcome.stderr, rf"\A{wraps}step .* ms, bound .* ms, gap .* %, on .*\n{others}{over}\Z"
-                             if "--cluster" in options else r"\Anot planned: .*\n\Z")
+            # What there is code for.
+            code = r"cuda: PTX for .*\n" if "cpu,cuda" in options else ""
+            self.assertRegex(outcome.stderr, rf"\A{wraps}step .* ms, bound .* ms, gap .* %, on .*\n{others}{over}{code}\Z"
+                             if "--cluster" in options else rf"\Anot planned: .*\n{code}\Z")
             self.programs[key] = program
         return self.programs[key]
 

@@ -81,7 +81,7 @@ TEST(Abi, LayoutOfVersionTenStays) {
   EXPECT_EQ(offsetof(fsdp_rt_program, run), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_kernel_desc), 32u);
-  EXPECT_EQ(sizeof(fsdp_rt_cuda_image_desc), 16u);
+  EXPECT_EQ(sizeof(fsdp_rt_cuda_image_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_cuda_kernel_desc), 40u);
   EXPECT_EQ(sizeof(fsdp_rt_cuda_code_desc), 16u);
   EXPECT_EQ(offsetof(fsdp_rt_cuda_kernel_desc, grid), 16u);

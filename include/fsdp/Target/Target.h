@@ -35,7 +35,10 @@ public:
   virtual void describe(LowerOptions &options) const = 0;
   /// Makes of the kernels' code in a module of the LLVM dialect what the host's
   /// object carries.
-  virtual llvm::Error serializeKernels(ModuleOp module) const = 0;
+  virtual llvm::Error serializeKernels(ModuleOp module) = 0;
+  /// What a user should know of the code that serializeKernels made; empty:
+  /// nothing.
+  virtual std::string getNote() const { return ""; }
 };
 
 /// The targets of a list such as "cpu", in its order. Refuses others with those

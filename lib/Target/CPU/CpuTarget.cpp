@@ -19,7 +19,7 @@ void CpuTarget::describe(LowerOptions &options) const {
   options.features = ArrayRef(cpu.features);
 }
 
-llvm::Error CpuTarget::serializeKernels(ModuleOp) const {
+llvm::Error CpuTarget::serializeKernels(ModuleOp) {
   return llvm::Error::success();
 }
 

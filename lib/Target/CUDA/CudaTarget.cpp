@@ -27,23 +27,58 @@ void CudaTarget::describe(LowerOptions &options) const {
   options.cuda = kPtxProcessor.str();
 }
 
-llvm::Error CudaTarget::serializeKernels(ModuleOp module) const {
+/// Gives the declared global `name` its bytes.
+static void define(ModuleOp module, StringRef name, StringRef bytes) {
+  auto global = module.lookupSymbol<LLVM::GlobalOp>(name);
+  OpBuilder builder(global);
+  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size());
+  LLVM::GlobalOp::create(builder, global.getLoc(), type, /*isConstant=*/true,
+                         LLVM::Linkage::Internal, name,
+                         builder.getStringAttr(bytes), /*alignment=*/16);
+  global.erase();
+}
+
+/// Makes all that points to the declared global `name` null.
+static void drop(ModuleOp module, StringRef name) {
+  module.walk([&](LLVM::AddressOfOp address) {
+    if (address.getGlobalName() != name)
+      return;
+    OpBuilder builder(address);
+    Value null =
+        LLVM::ZeroOp::create(builder, address.getLoc(), address.getType());
+    address.replaceAllUsesWith(null);
+    address.erase();
+  });
+  module.lookupSymbol(name)->erase();
+}
+
+llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
   auto ptx = createPtx(module);
   if (!ptx)
     return ptx.takeError();
   if (Operation *device = module.lookupSymbol(kCudaModule))
     device->erase();
   // Without launches nobody names it.
-  auto global = module.lookupSymbol<LLVM::GlobalOp>(kPtxGlobal);
-  if (!global)
+  if (!module.lookupSymbol(kPtxGlobal))
     return llvm::Error::success();
-  OpBuilder builder(global);
-  ptx->push_back('\0');
-  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), ptx->size());
-  LLVM::GlobalOp::create(builder, global.getLoc(), type, /*isConstant=*/true,
-                         LLVM::Linkage::Internal, kPtxGlobal,
-                         builder.getStringAttr(*ptx));
-  global.erase();
+  define(module, kPtxGlobal, *ptx + '\0');
+  note = ("cuda: PTX for " + kPtxProcessor + " and later cards, ").str();
+  std::string ptxas = findPtxas();
+  if (ptxas.empty()) {
+    drop(module, kCubinGlobal);
+    note += "which the driver compiles when a program is loaded (no ptxas was "
+            "found)";
+    return llvm::Error::success();
+  }
+  auto cubin = assemblePtx(ptxas, *ptx, kCubinProcessor);
+  if (!cubin) {
+    drop(module, kCubinGlobal);
+    note += "which the driver compiles when a program is loaded (" + ptxas +
+            ": " + llvm::toString(cubin.takeError()) + ")";
+    return llvm::Error::success();
+  }
+  define(module, kCubinGlobal, *cubin);
+  note += ("machine code for " + kCubinProcessor + " by " + ptxas).str();
   return llvm::Error::success();
 }
 

@@ -41,12 +41,16 @@ Result<cu::Module> CudaImages::load(const fsdp_rt_cuda_image_desc &image) {
         "expected a CUDA device of sm_" + std::to_string(image.capability) +
         " or later, got sm_" + std::to_string(context_.capability()) + ", " +
         context_.describe());
+  // Machine code is for one capability; the driver compiles PTX for any later.
+  bool hasMachineCode =
+      image.cubin && image.cubin_capability == context_.capability();
+  const void *code = hasMachineCode ? image.cubin : image.ptx;
   std::array<char, 16384> log = {};
   int options[] = {cu::jitErrorLog, cu::jitErrorLogBytes};
   void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
   cu::Module module = nullptr;
   cu::Error error =
-      context_.api().moduleLoad(&module, image.ptx, 2, options, values);
+      context_.api().moduleLoad(&module, code, 2, options, values);
   if (Status s = context_.check(error, "cuModuleLoadDataEx")) {
     std::string text = log.data();
     while (!text.empty() && std::strchr(" \n", text.back()))

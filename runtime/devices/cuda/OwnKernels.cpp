@@ -154,8 +154,8 @@ const fsdp_rt_cuda_image_desc &ownKernels() {
     ptx += writeSearch();
     return ptx;
   }();
-  static const fsdp_rt_cuda_image_desc image = {text.c_str(),
-                                                ownKernelCapability};
+  static const fsdp_rt_cuda_image_desc image = {
+      text.c_str(), ownKernelCapability, nullptr, 0};
   return image;
 }
 

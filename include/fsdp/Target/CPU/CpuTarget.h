@@ -23,7 +23,7 @@ public:
   KernelLimits getKernelLimits() const override { return getCpuKernelLimits(); }
   void buildKernelPipeline(OpPassManager &pm) const override;
   void describe(LowerOptions &options) const override;
-  llvm::Error serializeKernels(ModuleOp module) const override;
+  llvm::Error serializeKernels(ModuleOp module) override;
 
 private:
   TargetCpu cpu;

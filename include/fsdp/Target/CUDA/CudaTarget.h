@@ -19,9 +19,14 @@ public:
   KernelLimits getKernelLimits() const override;
   void buildKernelPipeline(OpPassManager &pm) const override;
   void describe(LowerOptions &options) const override;
-  /// Defines the global that descriptors name with the PTX of `@cuda_kernels`,
-  /// which goes.
-  llvm::Error serializeKernels(ModuleOp module) const override;
+  /// Defines the globals that descriptors name with the code of
+  /// `@cuda_kernels`, which goes: PTX, and machine code where the toolkit's
+  /// assembler is found.
+  llvm::Error serializeKernels(ModuleOp module) override;
+  std::string getNote() const override { return note; }
+
+private:
+  std::string note;
 };
 
 llvm::Expected<std::unique_ptr<Target>> createCudaTarget(StringRef march);
@@ -30,6 +35,16 @@ llvm::Expected<std::unique_ptr<Target>> createCudaTarget(StringRef march);
 /// and NVVM dialects; empty where there is none. Refuses calls of functions
 /// that neither the module nor libclc defines.
 llvm::Expected<std::string> createPtx(ModuleOp module);
+
+/// NVIDIA's assembler: on PATH, in CUDA_HOME/bin or in /usr/local/cuda/bin;
+/// empty where it is nowhere.
+std::string findPtxas();
+
+/// Machine code that the assembler at `ptxas` makes of `ptx` for `processor`,
+/// as sm_90; the error is what it said.
+llvm::Expected<std::string> assemblePtx(llvm::StringRef ptxas,
+                                        llvm::StringRef ptx,
+                                        llvm::StringRef processor);
 
 } // namespace mlir::fsdp
 

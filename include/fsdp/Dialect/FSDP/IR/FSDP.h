@@ -68,8 +68,14 @@ constexpr int64_t kPtxCapability = 80;
 constexpr llvm::StringLiteral kPtxProcessor = "sm_80";
 constexpr llvm::StringLiteral kPtxFeature = "ptx80";
 
-/// The global with an artifact's PTX, which Target::serializeKernels defines.
+/// What machine code is made for, where the toolkit's assembler is found.
+constexpr int64_t kCubinCapability = 90;
+constexpr llvm::StringLiteral kCubinProcessor = "sm_90";
+
+/// Globals with an artifact's PTX and machine code, which
+/// Target::serializeKernels defines.
 constexpr llvm::StringLiteral kPtxGlobal = "fsdp_cuda_ptx";
+constexpr llvm::StringLiteral kCubinGlobal = "fsdp_cuda_cubin";
 
 /// A kernel's code for processors, its `cpu` of fsdp.impl; null where it has
 /// none.
