@@ -31,6 +31,7 @@ enum Result : int {
   InvalidPtx = 218,
   UnsupportedPtxVersion = 222,
   InvalidHandle = 400,
+  IllegalState = 401,
   NotFound = 500,
   NotReady = 600,
   IllegalAddress = 700,
@@ -45,6 +46,7 @@ enum Result : int {
   NotSupported = 801,
   StreamCaptureUnsupported = 900,
   StreamCaptureInvalidated = 901,
+  StreamCaptureMerge = 902,
   StreamCaptureUnmatched = 903,
   StreamCaptureUnjoined = 904,
   StreamCaptureIsolation = 905,
@@ -180,6 +182,11 @@ struct LaunchConfig {
 };
 
 enum CaptureStatus : int { NotCapturing = 0, Capturing = 1, Invalidated = 2 };
+enum CaptureMode : int {
+  CaptureGlobal = 0,
+  CaptureThreadLocal = 1,
+  CaptureRelaxed = 2
+};
 
 } // namespace fsdp::emulator::cuda
 

@@ -34,7 +34,6 @@ void Device::reset() {
   addresses.clear();
   operationOrder = OperationOrder();
   usedBytes = 0;
-  captures = 0;
   sticky = cuda::Success;
   hostClock = destroyedClock = VectorClock();
   legacy = createStream(true, 0);

@@ -97,7 +97,9 @@ public:
   /// Of the device's memory; throws a Refusal when there is too little.
   void takeBytes(uint64_t bytes);
   void giveBytes(uint64_t bytes) { usedBytes -= bytes; }
-  uint64_t freeBytes() const { return settings.memoryBytes - usedBytes; }
+  uint64_t freeBytes() const {
+    return settings.memoryBytes - settings.contextBytes - usedBytes;
+  }
 
   /// As it was in the beginning; for cuDevicePrimaryCtxReset.
   void reset();
@@ -126,9 +128,6 @@ public:
   void removeModule(LoadedModule *module);
   /// Statistics of kernels by their names.
   std::map<std::string, Statistics> collectStatistics() const;
-
-  /// Streams whose calls are recorded; some calls are not allowed then.
-  unsigned captures = 0;
 
 private:
   void dropWork();

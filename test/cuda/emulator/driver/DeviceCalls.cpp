@@ -234,6 +234,7 @@ FSDP_EMULATOR_API cuDevicePrimaryCtxReset_v2(cuda::DeviceOrdinal ordinal) {
   return runCall(__func__, [&] {
     Device &device = findDevice(ordinal);
     std::lock_guard<std::mutex> lock(device.mutex);
+    dropCaptures(device);
     device.reset();
     return cuda::Success;
   });
@@ -296,6 +297,7 @@ FSDP_EMULATOR_API cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 FSDP_EMULATOR_API cuCtxSynchronize() {
   return runOnDevice(__func__, [&](Device &device) {
     expectNoCapture(device);
+    expectSafe();
     device.synchronizeAll();
     return cuda::Success;
   });
@@ -329,6 +331,8 @@ constexpr ResultRow results[] = {
      "the provided PTX was compiled with an unsupported toolchain."},
     {cuda::InvalidHandle, "CUDA_ERROR_INVALID_HANDLE",
      "invalid resource handle"},
+    {cuda::IllegalState, "CUDA_ERROR_ILLEGAL_STATE",
+     "the operation cannot be performed in the present state"},
     {cuda::NotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {cuda::NotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {cuda::IllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -354,6 +358,8 @@ constexpr ResultRow results[] = {
      "operation not permitted when stream is capturing"},
     {cuda::StreamCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
      "operation failed due to a previous error during capture"},
+    {cuda::StreamCaptureMerge, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+     "operation would result in a merge of separate capture sequences"},
     {cuda::StreamCaptureUnmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
      "capture was not ended in the same stream as it began"},
     {cuda::StreamCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",

@@ -11,6 +11,10 @@
 
 namespace fsdp::emulator {
 
+//===----------------------------------------------------------------------===//
+// Captures
+//===----------------------------------------------------------------------===//
+
 Capture::Branch &Capture::branchOf(Stream &stream) {
   for (Branch &branch : branches)
     if (branch.stream == &stream)
@@ -43,6 +47,139 @@ bool Capture::isJoined() const {
   return std::all_of(isBefore.begin(), isBefore.end(),
                      [](bool is) { return is; });
 }
+
+bool Capture::isBlocking() const {
+  return std::any_of(branches.begin(), branches.end(),
+                     [](const Branch &b) { return b.stream->isBlocking; });
+}
+
+namespace {
+
+struct OpenCaptures {
+  std::mutex mutex;
+  std::vector<CapturePtr> all;
+};
+
+OpenCaptures &openCaptures() {
+  static OpenCaptures captures;
+  return captures;
+}
+
+thread_local cuda::CaptureMode threadMode = cuda::CaptureGlobal;
+
+/// Whether a thread that is forbidden what `threadMode` says may not make
+/// calls that are not safe for the capture.
+bool forbidsUnsafe(const Capture &capture) {
+  if (threadMode == cuda::CaptureRelaxed)
+    return false;
+  if (capture.thread == std::this_thread::get_id())
+    return capture.mode != cuda::CaptureRelaxed;
+  return threadMode == cuda::CaptureGlobal &&
+         capture.mode == cuda::CaptureGlobal;
+}
+
+/// Breaks the captures for which `isHurt` holds; whether there were any.
+template <typename IsHurt>
+bool invalidateWhere(IsHurt isHurt) {
+  OpenCaptures &captures = openCaptures();
+  std::lock_guard<std::mutex> lock(captures.mutex);
+  bool isAny = false;
+  for (const CapturePtr &capture : captures.all)
+    if (isHurt(*capture)) {
+      capture->isInvalid = true;
+      isAny = true;
+    }
+  return isAny;
+}
+
+} // namespace
+
+void beginCapture(const CapturePtr &capture) {
+  std::lock_guard<std::mutex> lock(openCaptures().mutex);
+  openCaptures().all.push_back(capture);
+}
+
+void endCapture(const CapturePtr &capture) {
+  capture->isEnded = true;
+  for (Capture::Branch &branch : capture->branches)
+    branch.stream->capture = nullptr;
+  std::lock_guard<std::mutex> lock(openCaptures().mutex);
+  std::erase(openCaptures().all, capture);
+}
+
+void exchangeCaptureMode(cuda::CaptureMode &mode) {
+  std::swap(mode, threadMode);
+}
+
+void expectValid(const Capture &capture) {
+  if (capture.isInvalid)
+    throw Refusal(cuda::StreamCaptureInvalidated,
+                  "expected a capture without errors");
+}
+
+void invalidate(Capture &capture, cuda::Result code,
+                const std::string &message) {
+  capture.isInvalid = true;
+  throw Refusal(code, message);
+}
+
+void expectSafe() {
+  if (invalidateWhere(forbidsUnsafe))
+    throw Refusal(cuda::StreamCaptureUnsupported,
+                  "expected no stream to be captured meanwhile");
+}
+
+void expectNoCapture(const Device &device) {
+  if (invalidateWhere([&](const Capture &capture) {
+        return capture.graph->device == &device;
+      }))
+    throw Refusal(cuda::StreamCaptureUnsupported,
+                  "expected no stream to be captured meanwhile");
+}
+
+void expectLegacyStream(const Device &device) {
+  if (invalidateWhere([&](const Capture &capture) {
+        return capture.graph->device == &device && capture.isBlocking();
+      }))
+    throw Refusal(cuda::StreamCaptureImplicit,
+                  "expected no use of the legacy stream while streams that "
+                  "wait for it are captured");
+}
+
+void dropCaptures(const Device &device) {
+  std::vector<CapturePtr> mine;
+  {
+    std::lock_guard<std::mutex> lock(openCaptures().mutex);
+    for (const CapturePtr &capture : openCaptures().all)
+      if (capture->graph->device == &device)
+        mine.push_back(capture);
+  }
+  for (const CapturePtr &capture : mine)
+    endCapture(capture);
+}
+
+StreamPtr findEagerStream(Device &device, cuda::Stream handle) {
+  StreamPtr stream = findStream(device, handle);
+  if (stream->capture)
+    invalidate(*stream->capture, cuda::StreamCaptureUnsupported,
+               "expected a stream that is not captured");
+  return stream;
+}
+
+void issueOrCapture(Device &device, Stream &stream, Work work) {
+  if (stream.capture) {
+    expectValid(*stream.capture);
+    stream.capture->add(stream, std::move(work));
+    return;
+  }
+  if (&stream == &device.legacyStream())
+    expectLegacyStream(device);
+  device.issue(stream, std::move(work));
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
 
 void GraphExec::launch(Stream &stream) {
   for (const CompletionPtr &completion : previous)

@@ -10,6 +10,9 @@
 
 #include "driver/Platform.h"
 
+#include <atomic>
+#include <thread>
+
 namespace fsdp::emulator {
 
 struct GraphNode {
@@ -29,7 +32,12 @@ struct Graph {
 struct Capture {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   Stream *origin = nullptr;
-  bool isInvalid = false;
+  cuda::CaptureMode mode = cuda::CaptureGlobal;
+  /// That began it.
+  std::thread::id thread;
+  /// A call that it does not survive was made, maybe by another thread.
+  std::atomic<bool> isInvalid{false};
+  bool isEnded = false;
   /// For each stream: its branch, and what its next node is behind.
   struct Branch {
     Stream *stream = nullptr;
@@ -37,11 +45,28 @@ struct Capture {
   };
   std::vector<Branch> branches;
 
+  /// Takes the stream into the capture if it is not in it yet.
   Branch &branchOf(Stream &stream);
   void add(Stream &stream, Work work);
   /// Whether each node is before one of those that the origin is behind.
   bool isJoined() const;
+  /// Whether it has a stream that the legacy stream waits for.
+  bool isBlocking() const;
 };
+using CapturePtr = std::shared_ptr<Capture>;
+
+/// Captures of all devices and threads that have begun and not ended.
+void beginCapture(const CapturePtr &capture);
+void endCapture(const CapturePtr &capture);
+/// Makes the calling thread forbidden what captures in `mode` forbid, and
+/// `mode` what was there before.
+void exchangeCaptureMode(cuda::CaptureMode &mode);
+
+/// Throws where a call before has broken the capture.
+void expectValid(const Capture &capture);
+/// Breaks it and says why.
+[[noreturn]] void invalidate(Capture &capture, cuda::Result code,
+                             const std::string &message);
 
 struct GraphExec {
   Device *device = nullptr;
@@ -51,6 +76,8 @@ struct GraphExec {
   /// Of the launch before, which the next one is behind.
   std::vector<CompletionPtr> previous;
 
+  /// Of the device's memory.
+  uint64_t bytes() const { return 1024 * nodes.size(); }
   /// Behind what `stream` was given before; what it is given next comes behind
   /// all nodes.
   void launch(Stream &stream);

@@ -33,7 +33,7 @@ allocate(Device &device, Allocation::Kind kind, size_t bytes) {
 FSDP_EMULATOR_API cuMemAlloc_v2(cuda::DevicePointer *pointer, size_t bytes) {
   return runOnDevice(__func__, [&](Device &device) {
     expectPointer(pointer, "pointer");
-    expectNoCapture(device);
+    expectSafe();
     if (bytes == 0)
       throw Refusal(cuda::InvalidValue, "expected bytes, got none");
     *pointer =
@@ -44,6 +44,7 @@ FSDP_EMULATOR_API cuMemAlloc_v2(cuda::DevicePointer *pointer, size_t bytes) {
 
 FSDP_EMULATOR_API cuMemFree_v2(cuda::DevicePointer pointer) {
   return runOnDevice(__func__, [&](Device &device) {
+    expectSafe();
     if (!pointer)
       return cuda::Success;
     auto *mapping = device.memory().findMapping(pointer);
@@ -104,6 +105,7 @@ cuda::Result allocateHost(const char *call, void **pointer, size_t bytes,
                           unsigned flags) {
   return runCall(call, [&] {
     expectPointer(pointer, "pointer");
+    expectSafe();
     if (!currentDevice())
       throw Refusal(cuda::InvalidContext, "expected a current context");
     if (flags &
@@ -145,6 +147,7 @@ static void waitForAllDevices() {
 
 FSDP_EMULATOR_API cuMemFreeHost(void *pointer) {
   return runCall(__func__, [&] {
+    expectSafe();
     auto address = reinterpret_cast<uint64_t>(pointer);
     std::shared_ptr<Allocation> allocation;
     {
@@ -180,6 +183,7 @@ FSDP_EMULATOR_API cuMemHostRegister_v2(void *pointer, size_t bytes,
                                        unsigned flags) {
   return runCall(__func__, [&] {
     expectPointer(pointer, "pointer");
+    expectSafe();
     Device *device = currentDevice();
     if (!device)
       throw Refusal(cuda::InvalidContext, "expected a current context");
@@ -201,6 +205,7 @@ FSDP_EMULATOR_API cuMemHostRegister_v2(void *pointer, size_t bytes,
 
 FSDP_EMULATOR_API cuMemHostUnregister(void *pointer) {
   return runCall(__func__, [&] {
+    expectSafe();
     Device *device = currentDevice();
     if (!device)
       throw Refusal(cuda::InvalidContext, "expected a current context");
@@ -337,6 +342,7 @@ FSDP_EMULATOR_API cuMemCreate(cuda::AllocationHandle *handle, size_t bytes,
                               const cuda::AllocationProperties *properties,
                               unsigned long long flags) {
   return runOnDevice(__func__, [&](Device &device) {
+    expectSafe();
     expectPointer(handle, "handle");
     expectPointer(properties, "properties");
     checkProperties("cuMemCreate", device, *properties);
@@ -356,6 +362,7 @@ FSDP_EMULATOR_API cuMemCreate(cuda::AllocationHandle *handle, size_t bytes,
 
 FSDP_EMULATOR_API cuMemRelease(cuda::AllocationHandle handle) {
   return runOnDevice(__func__, [&](Device &) {
+    expectSafe();
     Platform::get().allocations.remove(reinterpret_cast<void *>(handle));
     return cuda::Success;
   });
@@ -365,6 +372,7 @@ FSDP_EMULATOR_API cuMemMap(cuda::DevicePointer pointer, size_t bytes,
                            size_t offset, cuda::AllocationHandle handle,
                            unsigned long long flags) {
   return runOnDevice(__func__, [&](Device &device) {
+    expectSafe();
     if (flags)
       failUnmodeled("cuMemMap", "flags " + std::to_string(flags));
     if (offset)
@@ -407,6 +415,7 @@ FSDP_EMULATOR_API cuMemSetAccess(cuda::DevicePointer pointer, size_t bytes,
                                  const cuda::AccessDescriptor *descriptors,
                                  size_t count) {
   return runOnDevice(__func__, [&](Device &device) {
+    expectSafe();
     expectPointer(descriptors, "descriptors");
     for (size_t i = 0; i < count; ++i)
       if (descriptors[i].location.type != cuda::locationDevice ||
@@ -430,6 +439,7 @@ FSDP_EMULATOR_API cuMemSetAccess(cuda::DevicePointer pointer, size_t bytes,
 
 FSDP_EMULATOR_API cuMemUnmap(cuda::DevicePointer pointer, size_t bytes) {
   return runOnDevice(__func__, [&](Device &device) {
+    expectSafe();
     std::vector<std::pair<uint64_t, size_t>> mappings;
     size_t mapped = visitMappings(device, pointer, bytes,
                                   [&](uint64_t at, const auto &mapping) {

@@ -54,6 +54,7 @@ static std::shared_ptr<ModuleObject>
 loadModule(Device &device, const void *image, unsigned optionCount,
            const int *options, void **values) {
   expectPointer(image, "image");
+  expectSafe();
   const auto *text = static_cast<const char *>(image);
   constexpr unsigned char fatbin[] = {0x50, 0xed, 0x55, 0xba};
   if (std::memcmp(text, "\177ELF", 4) == 0 || std::memcmp(text, fatbin, 4) == 0)
@@ -112,8 +113,9 @@ FSDP_EMULATOR_API cuModuleLoadData(cuda::Module *module, const void *image) {
 FSDP_EMULATOR_API cuModuleUnload(cuda::Module module) {
   return runOnDevice(__func__, [&](Device &device) {
     // Launches that are waiting need it.
+    expectSafe();
     device.synchronizeAll();
-    Platform::get().modules.remove(module);
+    Platform::get().modules.remove(module)->isUnloaded = true;
     return cuda::Success;
   });
 }
@@ -183,8 +185,9 @@ FSDP_EMULATOR_API cuKernelGetFunction(cuda::Function *function,
 
 FSDP_EMULATOR_API cuLibraryUnload(cuda::Library library) {
   return runOnDevice(__func__, [&](Device &device) {
+    expectSafe();
     device.synchronizeAll();
-    Platform::get().modules.remove(library);
+    Platform::get().modules.remove(library)->isUnloaded = true;
     return cuda::Success;
   });
 }
@@ -353,6 +356,11 @@ static void launchKernel(Device &device, cuda::Function handle, Launch launch,
   checkLaunch(*function->kernel, launch);
   launch.parameters = copyParameters(*launch.kernel, values, extra);
   auto run = [&device, function, launch](OperationId id) mutable {
+    if (function->module->isUnloaded)
+      throw DeviceFault(FaultCode::LaunchFailed,
+                        launch.kernel->name +
+                            ": expected a module that is loaded, got one that "
+                            "was unloaded behind the capture");
     launch.operation = id;
     execute(launch, device.memory(), device.settings.checks,
             device.settings.seed + id, function->kernel->statistics);

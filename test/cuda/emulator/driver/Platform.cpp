@@ -64,7 +64,7 @@ static bool isSticky(cuda::Result code) {
          (code >= 714 && code <= cuda::LaunchFailed);
 }
 
-cuda::Result Platform::beginCall(const char *name) {
+std::optional<cuda::Result> Platform::beginCall(const char *name) {
   std::lock_guard<std::mutex> lock(callsMutex);
   uint64_t number = ++calls[name];
   for (const InjectedFault &fault : settings.faults)
@@ -76,7 +76,13 @@ cuda::Result Platform::beginCall(const char *name) {
         device->setStickyError(fault.code);
       return fault.code;
     }
-  return cuda::Success;
+  for (const SkippedCall &skipped : settings.skipped)
+    if (skipped.function == name && skipped.number == number) {
+      report(std::string(name) + ": call " + std::to_string(number) +
+             " does nothing, as FSDP_EMULATOR_SKIP asks");
+      return cuda::Success;
+    }
+  return std::nullopt;
 }
 
 static thread_local Device *current = nullptr;
@@ -96,8 +102,8 @@ cuda::Result runCall(const char *name,
            ": expected no calls from a function of cuLaunchHostFunc, got one");
     return cuda::NotPermitted;
   }
-  if (cuda::Result fault = platform.beginCall(name))
-    return fault;
+  if (std::optional<cuda::Result> answer = platform.beginCall(name))
+    return *answer;
   try {
     return body();
   } catch (const Refusal &refusal) {
@@ -147,34 +153,6 @@ StreamPtr findStream(Device &device, cuda::Stream handle) {
                       std::to_string(device.ordinal) + ", got one of " +
                       std::to_string(stream->device->ordinal));
   return stream;
-}
-
-StreamPtr findEagerStream(Device &device, cuda::Stream handle) {
-  StreamPtr stream = findStream(device, handle);
-  if (stream->capture) {
-    stream->capture->isInvalid = true;
-    throw Refusal(cuda::StreamCaptureUnsupported,
-                  "expected a stream that is not captured");
-  }
-  return stream;
-}
-
-void expectNoCapture(const Device &device) {
-  if (device.captures > 0)
-    throw Refusal(cuda::StreamCaptureUnsupported,
-                  "expected no stream to be captured meanwhile");
-}
-
-void issueOrCapture(Device &device, Stream &stream, Work work) {
-  if (stream.capture) {
-    stream.capture->add(stream, std::move(work));
-    return;
-  }
-  if (&stream == &device.legacyStream() && device.captures > 0)
-    throw Refusal(cuda::StreamCaptureImplicit,
-                  "expected no work in the legacy stream while others are "
-                  "captured");
-  device.issue(stream, std::move(work));
 }
 
 } // namespace fsdp::emulator

@@ -11,6 +11,7 @@
 #include "driver/Device.h"
 
 #include <atomic>
+#include <optional>
 
 namespace fsdp::emulator {
 
@@ -29,6 +30,8 @@ struct Event {
 struct ModuleObject {
   Device *device = nullptr;
   std::unique_ptr<LoadedModule> module;
+  /// A graph may have kept its functions, which are gone.
+  bool isUnloaded = false;
 
   ~ModuleObject() {
     if (module)
@@ -114,9 +117,9 @@ public:
   std::map<uint64_t, Reservation> reservations;
   std::mutex reservationsMutex;
 
-  /// Counts the call; returns what FSDP_EMULATOR_FAULT has it return, or
-  /// Success.
-  cuda::Result beginCall(const char *name);
+  /// Counts the call; returns what it returns without doing anything, as
+  /// FSDP_EMULATOR_FAULT or _SKIP asks.
+  std::optional<cuda::Result> beginCall(const char *name);
 
 private:
   Platform();
@@ -149,8 +152,18 @@ void expectPointer(const void *pointer, const char *name);
 StreamPtr findStream(Device &device, cuda::Stream handle);
 /// The same where it may not be recorded into a graph.
 StreamPtr findEagerStream(Device &device, cuda::Stream handle);
-/// For calls that are not allowed while anything is recorded.
+/// For calls that wait for all streams, of which none may be captured.
 void expectNoCapture(const Device &device);
+/// For work of the legacy stream, which waits for streams that wait for it:
+/// none of these may be captured.
+void expectLegacyStream(const Device &device);
+/// For calls that a capture may not survive (cuThreadExchangeStreamCaptureMode
+/// says which captures of which threads forbid them): they allocate, load code
+/// or wait.
+void expectSafe();
+
+/// Ends all captures of a device, which is reset.
+void dropCaptures(const Device &device);
 
 /// Gives `stream` the work, or the graph that its calls are recorded into.
 void issueOrCapture(Device &device, Stream &stream, Work work);

@@ -61,12 +61,34 @@ void readSwitch(const std::string &name, bool &value) {
   value = *text == '1';
 }
 
-/// call:n:code, any number of them with commas between.
-void readFaults(std::vector<InjectedFault> &faults) {
-  const char *text = variable("FAULT");
+/// Calls `read` with what lies between commas.
+template <typename Read>
+void readList(const std::string &name, Read read) {
+  const char *text = variable(name);
   for (std::string rest = text ? text : ""; !rest.empty();) {
     std::string one = rest.substr(0, rest.find(','));
     rest.erase(0, one.size() + 1);
+    read(one);
+  }
+}
+
+/// call:n, any number of them with commas between.
+void readSkipped(std::vector<SkippedCall> &skipped) {
+  readList("SKIP", [&](const std::string &one) {
+    size_t colon = one.find(':');
+    SkippedCall call;
+    call.function = one.substr(0, colon);
+    if (colon != std::string::npos)
+      call.number = std::strtoull(one.c_str() + colon + 1, nullptr, 10);
+    if (call.number == 0)
+      reject("SKIP", "call:n, a number from 1 on,");
+    skipped.push_back(call);
+  });
+}
+
+/// call:n:code, any number of them with commas between.
+void readFaults(std::vector<InjectedFault> &faults) {
+  readList("FAULT", [&](const std::string &one) {
     size_t first = one.find(':'), second = one.rfind(':');
     if (first == std::string::npos || first == second)
       reject("FAULT", "call:n:code");
@@ -77,7 +99,7 @@ void readFaults(std::vector<InjectedFault> &faults) {
     if (fault.number == 0 || fault.code == cuda::Success)
       reject("FAULT", "call:n:code, both numbers from 1 on");
     faults.push_back(fault);
-  }
+  });
 }
 
 } // namespace
@@ -97,7 +119,10 @@ Settings Settings::fromEnvironment() {
       reject("CAPABILITY", "major.minor");
   if (const char *file = variable("STATS"))
     settings.statsFile = file;
+  readNumber<uint64_t>("CONTEXT", 0, settings.memoryBytes,
+                       settings.contextBytes);
   readFaults(settings.faults);
+  readSkipped(settings.skipped);
   return settings;
 }
 

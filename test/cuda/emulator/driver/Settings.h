@@ -23,6 +23,13 @@ struct InjectedFault {
   cuda::Result code = cuda::Success;
 };
 
+/// The `number`-th call of `function` does nothing and succeeds: a planted
+/// mistake of the program.
+struct SkippedCall {
+  std::string function;
+  uint64_t number = 0;
+};
+
 /// Variables of the environment, without their prefix FSDP_EMULATOR_.
 struct Settings {
   uint32_t seed = 1;
@@ -33,6 +40,9 @@ struct Settings {
   Checks checks;
   std::string statsFile;
   std::vector<InjectedFault> faults;
+  std::vector<SkippedCall> skipped;
+  /// Of a device's memory, what its context takes.
+  uint64_t contextBytes = 0;
   /// Seconds that an operation of another library may wait for.
   double timeout = 60;
 

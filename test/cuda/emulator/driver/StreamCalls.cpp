@@ -1,4 +1,4 @@
-//===- StreamCalls.cpp - Calls about streams, events and graphs -----------===//
+//===- StreamCalls.cpp - Calls about streams and events -----------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -64,7 +64,9 @@ FSDP_EMULATOR_API cuStreamGetFlags(cuda::Stream handle, unsigned *flags) {
 
 FSDP_EMULATOR_API cuStreamSynchronize(cuda::Stream handle) {
   return runOnDevice(__func__, [&](Device &device) {
-    device.synchronize(findEagerStream(device, handle)->last);
+    StreamPtr stream = findEagerStream(device, handle);
+    expectSafe();
+    device.synchronize(stream->last);
     return cuda::Success;
   });
 }
@@ -72,12 +74,43 @@ FSDP_EMULATOR_API cuStreamSynchronize(cuda::Stream handle) {
 FSDP_EMULATOR_API cuStreamQuery(cuda::Stream handle) {
   return runOnDevice(__func__, [&](Device &device) {
     StreamPtr stream = findEagerStream(device, handle);
+    expectSafe();
     device.makeProgress();
     if (!stream->queue.empty())
       return cuda::NotReady;
     device.synchronize(stream->last);
     return cuda::Success;
   });
+}
+
+/// A fork, a join, or a dependency that no graph can have.
+static void captureWait(Device &device, Stream &stream, const Event &event) {
+  if (stream.capture)
+    expectValid(*stream.capture);
+  if (!event.capture)
+    invalidate(*stream.capture, cuda::StreamCaptureIsolation,
+               "expected an event that was recorded in the capture");
+  if (event.capture->isEnded) {
+    if (stream.capture)
+      stream.capture->isInvalid = true;
+    throw Refusal(cuda::CapturedEvent,
+                  "expected an event that was not recorded in a capture, which "
+                  "has ended");
+  }
+  expectValid(*event.capture);
+  if (&stream == &device.legacyStream())
+    invalidate(*event.capture, cuda::StreamCaptureImplicit,
+               "expected a stream that can be captured, got the legacy one");
+  if (stream.capture && stream.capture != event.capture) {
+    stream.capture->isInvalid = true;
+    invalidate(*event.capture, cuda::StreamCaptureMerge,
+               "expected an event of the same capture");
+  }
+  stream.capture = event.capture;
+  std::vector<size_t> &last = stream.capture->branchOf(stream).last;
+  for (size_t node : event.nodes)
+    if (std::find(last.begin(), last.end(), node) == last.end())
+      last.push_back(node);
 }
 
 FSDP_EMULATOR_API cuStreamWaitEvent(cuda::Stream handle,
@@ -89,21 +122,9 @@ FSDP_EMULATOR_API cuStreamWaitEvent(cuda::Stream handle,
       failUnmodeled("cuStreamWaitEvent", "flags " + std::to_string(flags));
     if (event->device != &device)
       failUnmodeled("cuStreamWaitEvent", "an event of another device");
-    if (event->capture) {
-      if (stream->capture && stream->capture != event->capture)
-        throw Refusal(cuda::StreamCaptureIsolation,
-                      "expected an event of the same capture");
-      stream->capture = event->capture;
-      auto &last = stream->capture->branchOf(*stream).last;
-      last.insert(last.end(), event->nodes.begin(), event->nodes.end());
-      return cuda::Success;
-    }
-    if (stream->capture) {
-      stream->capture->isInvalid = true;
-      throw Refusal(cuda::StreamCaptureIsolation,
-                    "expected an event that was recorded in the capture");
-    }
-    if (event->recorded)
+    if (event->capture || stream->capture)
+      captureWait(device, *stream, *event);
+    else if (event->recorded)
       device.wait(*stream, event->recorded);
     return cuda::Success;
   });
@@ -139,6 +160,10 @@ FSDP_EMULATOR_API cuEventRecord(cuda::Event handle, cuda::Stream streamHandle) {
     auto event = Platform::get().events.find(handle);
     if (event->device != &device)
       throw Refusal(cuda::InvalidHandle, "expected an event of the device");
+    if (stream->capture)
+      expectValid(*stream->capture);
+    else if (stream.get() == &device.legacyStream())
+      expectLegacyStream(device);
     event->capture = stream->capture;
     event->recorded = nullptr;
     if (stream->capture)
@@ -151,8 +176,9 @@ FSDP_EMULATOR_API cuEventRecord(cuda::Event handle, cuda::Stream streamHandle) {
 
 static void expectNotCaptured(const Event &event) {
   if (event.capture)
-    throw Refusal(cuda::CapturedEvent,
-                  "expected an event that was not recorded in a capture");
+    invalidate(*event.capture, cuda::CapturedEvent,
+               "expected an event that was not recorded in a capture");
+  expectSafe();
 }
 
 FSDP_EMULATOR_API cuEventQuery(cuda::Event handle) {
@@ -203,127 +229,4 @@ FSDP_EMULATOR_API cuEventElapsedTime(float *milliseconds, cuda::Event begin,
 FSDP_EMULATOR_API cuEventElapsedTime_v2(float *milliseconds, cuda::Event begin,
                                         cuda::Event end) {
   return elapsedTime(__func__, milliseconds, begin, end);
-}
-
-//===----------------------------------------------------------------------===//
-// Graphs
-//===----------------------------------------------------------------------===//
-
-FSDP_EMULATOR_API cuStreamBeginCapture_v2(cuda::Stream handle, int mode) {
-  return runOnDevice(__func__, [&](Device &device) {
-    StreamPtr stream = findEagerStream(device, handle);
-    if (stream.get() == &device.legacyStream())
-      throw Refusal(cuda::StreamCaptureUnsupported,
-                    "expected a stream that was created");
-    // Global, thread-local, relaxed: refused is what the first one refuses.
-    if (mode < 0 || mode > 2)
-      throw Refusal(cuda::InvalidValue,
-                    "expected mode 0 to 2, got " + std::to_string(mode));
-    stream->capture = std::make_shared<Capture>();
-    stream->capture->origin = stream.get();
-    stream->capture->graph->device = &device;
-    stream->capture->branchOf(*stream);
-    ++device.captures;
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuStreamEndCapture(cuda::Stream handle, cuda::Graph *graph) {
-  return runOnDevice(__func__, [&](Device &device) {
-    expectPointer(graph, "graph");
-    StreamPtr stream = findStream(device, handle);
-    std::shared_ptr<Capture> capture = stream->capture;
-    if (!capture || capture->origin != stream.get())
-      throw Refusal(cuda::StreamCaptureUnmatched,
-                    "expected the stream that the capture began in");
-    *graph = nullptr;
-    --device.captures;
-    for (auto &branch : capture->branches)
-      branch.stream->capture = nullptr;
-    if (capture->isInvalid)
-      throw Refusal(cuda::StreamCaptureInvalidated,
-                    "expected a capture without errors");
-    if (!capture->isJoined())
-      throw Refusal(cuda::StreamCaptureUnjoined,
-                    "expected the stream to wait for all that others were "
-                    "given");
-    *graph = Platform::get().graphs.insert<cuda::Graph>(capture->graph);
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuStreamIsCapturing(cuda::Stream handle, int *status) {
-  return runOnDevice(__func__, [&](Device &device) {
-    expectPointer(status, "status");
-    StreamPtr stream = findStream(device, handle);
-    *status = !stream->capture             ? cuda::NotCapturing
-              : stream->capture->isInvalid ? cuda::Invalidated
-                                           : cuda::Capturing;
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuGraphGetNodes(cuda::Graph handle, cuda::GraphNode *nodes,
-                                  size_t *count) {
-  return runOnDevice(__func__, [&](Device &) {
-    expectPointer(count, "count");
-    if (nodes)
-      failUnmodeled("cuGraphGetNodes", "room for nodes");
-    *count = Platform::get().graphs.find(handle)->nodes.size();
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuGraphInstantiateWithFlags(cuda::GraphExec *exec,
-                                              cuda::Graph handle,
-                                              unsigned long long flags) {
-  return runOnDevice(__func__, [&](Device &device) {
-    expectPointer(exec, "exec");
-    if (flags)
-      failUnmodeled("cuGraphInstantiateWithFlags",
-                    "flags " + std::to_string(flags));
-    auto graph = Platform::get().graphs.find(handle);
-    auto object = std::make_shared<GraphExec>();
-    object->device = &device;
-    object->nodes = graph->nodes;
-    for (const GraphNode &node : object->nodes)
-      while (object->streams.size() <= node.branch)
-        object->streams.push_back(device.createStream(false, 0));
-    *exec = Platform::get().graphExecs.insert<cuda::GraphExec>(object);
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuGraphUpload(cuda::GraphExec exec, cuda::Stream stream) {
-  return runOnDevice(__func__, [&](Device &device) {
-    Platform::get().graphExecs.find(exec);
-    findEagerStream(device, stream);
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream) {
-  return runOnDevice(__func__, [&](Device &device) {
-    auto object = Platform::get().graphExecs.find(exec);
-    if (object->device != &device)
-      throw Refusal(cuda::InvalidHandle, "expected a graph of the device");
-    object->launch(*findEagerStream(device, stream));
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuGraphDestroy(cuda::Graph graph) {
-  return runOnDevice(__func__, [&](Device &) {
-    Platform::get().graphs.remove(graph);
-    return cuda::Success;
-  });
-}
-
-FSDP_EMULATOR_API cuGraphExecDestroy(cuda::GraphExec exec) {
-  return runOnDevice(__func__, [&](Device &device) {
-    auto object = Platform::get().graphExecs.remove(exec);
-    for (const StreamPtr &stream : object->streams)
-      device.destroyStream(stream);
-    return cuda::Success;
-  });
 }

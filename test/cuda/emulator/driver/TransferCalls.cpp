@@ -137,7 +137,8 @@ cuda::Result copyLater(const Copy &copy, cuda::Stream handle) {
 /// In the legacy stream.
 cuda::Result copyNow(const Copy &copy) {
   return runOnDevice(copy.name, [&](Device &device) {
-    expectNoCapture(device);
+    expectLegacyStream(device);
+    expectSafe();
     issueCopy(device, device.legacyStream(), copy);
     device.synchronize(device.legacyStream().last);
     return cuda::Success;
@@ -156,8 +157,10 @@ cuda::Result fill(const char *name, uint64_t to, T value, size_t count,
                   cuda::Stream handle, bool isNow) {
   return runOnDevice(name, [&](Device &device) {
     expectDevice(to);
-    if (isNow)
-      expectNoCapture(device);
+    if (isNow) {
+      expectLegacyStream(device);
+      expectSafe();
+    }
     if (to % sizeof(T))
       throw Refusal(cuda::InvalidValue,
                     "expected an address that is a multiple of " +

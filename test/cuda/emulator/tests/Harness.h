@@ -97,6 +97,7 @@ FSDP_EMULATOR_DECLARE(cuStreamWaitEvent, (cuda::Stream, cuda::Event, unsigned));
 FSDP_EMULATOR_DECLARE(cuStreamBeginCapture_v2, (cuda::Stream, int));
 FSDP_EMULATOR_DECLARE(cuStreamEndCapture, (cuda::Stream, cuda::Graph *));
 FSDP_EMULATOR_DECLARE(cuStreamIsCapturing, (cuda::Stream, int *));
+FSDP_EMULATOR_DECLARE(cuThreadExchangeStreamCaptureMode, (int *));
 FSDP_EMULATOR_DECLARE(cuEventCreate, (cuda::Event *, unsigned));
 FSDP_EMULATOR_DECLARE(cuEventDestroy_v2, (cuda::Event));
 FSDP_EMULATOR_DECLARE(cuEventRecord, (cuda::Event, cuda::Stream));

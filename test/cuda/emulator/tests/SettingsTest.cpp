@@ -140,6 +140,30 @@ TEST_F(SettingsDeathTest, Faults) {
   });
 }
 
+TEST_F(SettingsDeathTest, CallsThatDoNothing) {
+  expectRight([&] {
+    set("SKIP", "cuMemsetD32_v2:2");
+    cuda::DevicePointer pointer = 0;
+    uint32_t value = 0;
+    bool isRight = begin() && !cuMemAlloc_v2(&pointer, 4) &&
+                   !cuMemsetD32_v2(pointer, 1, 1) &&
+                   !cuMemsetD32_v2(pointer, 2, 1) &&
+                   !cuMemcpyDtoH_v2(&value, pointer, 4) && value == 1 &&
+                   !cuMemsetD32_v2(pointer, 3, 1);
+    finish(isRight && !cuMemcpyDtoH_v2(&value, pointer, 4) && value == 3);
+  });
+}
+
+TEST_F(SettingsDeathTest, MemoryOfContexts) {
+  expectRight([&] {
+    set("MEMORY", "1000");
+    set("CONTEXT", "300");
+    size_t free = 0, total = 0;
+    finish(begin() && !cuMemGetInfo_v2(&free, &total) && free == 700 &&
+           total == 1000);
+  });
+}
+
 TEST_F(SettingsDeathTest, Statistics) {
   std::string file = testing::TempDir() + "emulator-statistics";
   std::remove(file.c_str());
@@ -182,6 +206,7 @@ TEST_F(SettingsDeathTest, BadValuesEndTheProcess) {
   endsWith("DEVICES", "65", "expected a number for FSDP_EMULATOR_DEVICES");
   endsWith("RACES", "2", "expected 0 or 1 for FSDP_EMULATOR_RACES");
   endsWith("FAULT", "cuInit", "expected call:n:code for FSDP_EMULATOR_FAULT");
+  endsWith("SKIP", "cuInit", "expected call:n, a number from 1 on, for");
   endsWith("CAPABILITY", "nine", "expected major.minor");
 }
 

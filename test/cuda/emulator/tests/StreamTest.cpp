@@ -1,11 +1,11 @@
-//===- StreamTest.cpp - Streams, events, races between them, graphs -------===//
+//===- StreamTest.cpp - Streams, events, races between them ---------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "Harness.h"
+#include "StreamFixture.h"
 
 #include <gmock/gmock.h>
 #include <set>
@@ -15,45 +15,6 @@ using namespace fsdp::emulator::test;
 using testing::HasSubstr;
 
 namespace {
-
-class Streams : public EmulatorTest {
-protected:
-  void SetUp() override {
-    EmulatorTest::SetUp();
-    for (cuda::Stream &stream : streams)
-      ASSERT_CU(cuStreamCreate(&stream, cuda::streamNonBlocking));
-    ASSERT_CU(cuEventCreate(&event, cuda::eventDisableTiming));
-    write = load(kernelOf("add.s64 %rd10, %rd0, %rd9;\n"
-                          "st.global.b32 [%rd10], %r3;\n",
-                          1));
-    copy = load(kernelOf("add.s64 %rd10, %rd0, %rd9;\n"
-                         "add.s64 %rd11, %rd1, %rd9;\n"
-                         "ld.global.b32 %r10, [%rd10];\n"
-                         "st.global.b32 [%rd11], %r10;\n",
-                         2));
-    first = allocate(1024);
-    second = allocate(1024);
-  }
-
-  /// Stream `to` waits for what `from` was given.
-  void order(cuda::Stream from, cuda::Stream to) {
-    ASSERT_CU(cuEventRecord(event, from));
-    ASSERT_CU(cuStreamWaitEvent(to, event, 0));
-  }
-  /// The error of the device, and what it said.
-  std::string finish() {
-    testing::internal::CaptureStderr();
-    cuda::Result result = cuCtxSynchronize();
-    const char *name = nullptr;
-    cuGetErrorName(result, &name);
-    return std::string(name) + "\n" + testing::internal::GetCapturedStderr();
-  }
-
-  cuda::Stream streams[3] = {};
-  cuda::Event event = nullptr;
-  cuda::Function write = nullptr, copy = nullptr;
-  cuda::DevicePointer first = 0, second = 0;
-};
 
 TEST_F(Streams, OrderedByEvents) {
   ASSERT_CU(launch(write, 1, 64, {first}, streams[0]));
@@ -235,95 +196,6 @@ TEST_F(Streams, EventsTakeTime) {
   ASSERT_CU(cuEventSynchronize(end));
   ASSERT_CU(cuEventElapsedTime_v2(&milliseconds, begin, end));
   EXPECT_GT(milliseconds, 0);
-}
-
-class Graphs : public Streams {
-protected:
-  /// A fork and a join: write and copy in the second stream.
-  void capture() {
-    ASSERT_CU(cuStreamBeginCapture_v2(streams[0], 1));
-    ASSERT_CU(launch(write, 1, 64, {first}, streams[0]));
-    order(streams[0], streams[1]);
-    ASSERT_CU(launch(copy, 1, 64, {first, second}, streams[1]));
-  }
-  cuda::GraphExec instantiate(cuda::Graph graph) {
-    cuda::GraphExec exec = nullptr;
-    EXPECT_CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    return exec;
-  }
-
-  cuda::Graph graph = nullptr;
-};
-
-TEST_F(Graphs, ForksAndJoins) {
-  capture();
-  order(streams[1], streams[0]);
-  int status = 0;
-  ASSERT_CU(cuStreamIsCapturing(streams[1], &status));
-  EXPECT_EQ(cuda::Capturing, status);
-  ASSERT_CU(cuStreamEndCapture(streams[0], &graph));
-  size_t count = 0;
-  ASSERT_CU(cuGraphGetNodes(graph, nullptr, &count));
-  EXPECT_EQ(2u, count);
-  // Nothing has run.
-  ASSERT_CU(cuMemsetD32_v2(first, 5, 256));
-  ASSERT_CU(cuMemsetD32_v2(second, 5, 256));
-  EXPECT_EQ(5u, download<uint32_t>(second, 64)[63]);
-  cuda::GraphExec exec = instantiate(graph);
-  ASSERT_CU(cuGraphDestroy(graph));
-  for (int i = 0; i < 3; ++i)
-    ASSERT_CU(cuGraphLaunch(exec, streams[2]));
-  ASSERT_CU(launch(write, 1, 64, {second}, streams[2]));
-  EXPECT_EQ("CUDA_SUCCESS\n", finish());
-  EXPECT_EQ(63u, download<uint32_t>(second, 64)[63]);
-  ASSERT_CU(cuGraphExecDestroy(exec));
-}
-
-TEST_F(Graphs, RacesInsideAreFound) {
-  ASSERT_CU(cuMemsetD32_v2(first, 0, 256));
-  ASSERT_CU(cuStreamBeginCapture_v2(streams[0], 1));
-  order(streams[0], streams[1]);
-  ASSERT_CU(launch(write, 1, 64, {first}, streams[0]));
-  ASSERT_CU(launch(copy, 1, 64, {first, second}, streams[1]));
-  order(streams[1], streams[0]);
-  ASSERT_CU(cuStreamEndCapture(streams[0], &graph));
-  ASSERT_CU(cuGraphLaunch(instantiate(graph), streams[2]));
-  EXPECT_THAT(finish(), HasSubstr("expected an order between operations"));
-}
-
-TEST_F(Graphs, RacesWithOtherStreamsAreFound) {
-  capture();
-  order(streams[1], streams[0]);
-  ASSERT_CU(cuStreamEndCapture(streams[0], &graph));
-  ASSERT_CU(cuGraphLaunch(instantiate(graph), streams[2]));
-  ASSERT_CU(launch(write, 1, 64, {first}, streams[0]));
-  EXPECT_THAT(finish(), HasSubstr("expected an order between operations"));
-}
-
-TEST_F(Graphs, WhatIsNotJoinedIsRefused) {
-  capture();
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(cuda::StreamCaptureUnjoined,
-            cuStreamEndCapture(streams[0], &graph));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("expected the stream to wait for all"));
-}
-
-TEST_F(Graphs, CapturesAllowNoWaiting) {
-  ASSERT_CU(cuStreamBeginCapture_v2(streams[0], 1));
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(cuda::StreamCaptureUnsupported, cuStreamSynchronize(streams[0]));
-  EXPECT_EQ(cuda::StreamCaptureInvalidated,
-            cuStreamEndCapture(streams[0], &graph));
-  ASSERT_CU(cuStreamBeginCapture_v2(streams[0], 0));
-  cuda::DevicePointer pointer = 0;
-  EXPECT_EQ(cuda::StreamCaptureUnsupported, cuMemAlloc_v2(&pointer, 4));
-  EXPECT_EQ(cuda::StreamCaptureUnsupported, cuCtxSynchronize());
-  // An event of the time before.
-  ASSERT_CU(cuEventRecord(event, streams[1]));
-  EXPECT_EQ(cuda::StreamCaptureIsolation,
-            cuStreamWaitEvent(streams[0], event, 0));
-  testing::internal::GetCapturedStderr();
 }
 
 } // namespace
