@@ -246,6 +246,10 @@ std::vector<OptionSpec> makeTable() {
       {"--blas", "auto|openblas|onednn",
        "library for matrix products; default: auto, onednn where it is there",
        setOfDevice("blas")},
+      {"--graph", "auto|off|on",
+       "whether each program is one CUDA graph, and not issued call by call; "
+       "default: auto, on but under CUDA_LAUNCH_BLOCKING=1",
+       setOfDevice("graph")},
       {"--metrics", "FILE",
        "write one line of JSON per step; with --resume, go on after the lines "
        "of the steps up to the checkpoint's; where nothing is trained, after "

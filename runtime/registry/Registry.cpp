@@ -59,15 +59,16 @@ Status checkDevice(const std::string &name) {
 }
 
 Status checkSetting(const std::string &name, const std::string &value) {
-  Status first;
+  // Who has it knows what is wrong with the value.
+  const hal::DeviceKind *refuses = devices[0];
   for (const hal::DeviceKind *device : devices) {
-    Status status = device->checkSetting(name, value);
-    if (status.isOk())
-      return status;
-    if (first.isOk())
-      first = status;
+    if (!device->hasSetting(name))
+      continue;
+    refuses = device;
+    if (device->checkSetting(name, value).isOk())
+      break;
   }
-  return first;
+  return refuses->checkSetting(name, value);
 }
 
 Result<DeviceChoice> findDevice(const std::string &name,

@@ -144,7 +144,11 @@ TEST(CudaErrors, MoreRanksThanDevices) {
 
 TEST(CudaErrors, SettingsAndTargets) {
   EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("blas", "auto")),
-             "expected no settings of CUDA devices");
+             "expected a setting of CUDA devices, graph");
+  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("graph", "maybe")),
+             "expected auto, off or on, got 'maybe'");
+  for (const char *value : {"auto", "off", "on"})
+    EXPECT_CUDA_OK(rt::cudaDevice.checkSetting("graph", value));
   EXPECT_HAS(messageOf(rt::cudaDevice.checkHost("sapphirerapids", {})),
              "expected a program compiled for CUDA devices of sm_N, got "
              "'sapphirerapids'");

@@ -11,6 +11,8 @@
 #include "TestKernels.h"
 #include "devices/cuda/CudaDevice.h"
 
+#include <cstdlib>
+
 namespace fsdp::test {
 
 using rt::Result;
@@ -42,7 +44,11 @@ Result<TestDevice> makeTestDevice(rt::World &world,
   Result<const rt::DriverApi *> api = rt::DriverApi::ofProcess();
   if (!api.isOk())
     return api.status();
-  auto device = rt::CudaDevice::create(world, **api, options.layout(), 0, 1);
+  rt::hal::DeviceOptions wanted;
+  wanted.layout = options.layout();
+  if (const char *graph = std::getenv("FSDP_TEST_GRAPH"))
+    wanted.settings["graph"] = graph;
+  auto device = rt::CudaDevice::create(world, **api, wanted);
   if (!device.isOk())
     return device.status();
   TestDevice made;

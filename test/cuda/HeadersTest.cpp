@@ -87,6 +87,7 @@ static_assert(cu::streamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(cu::eventDefault == CU_EVENT_DEFAULT);
 static_assert(cu::eventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(cu::hostPortable == CU_MEMHOSTALLOC_PORTABLE);
+static_assert(cu::captureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(cu::jitErrorLog == CU_JIT_ERROR_LOG_BUFFER);
 static_assert(cu::jitErrorLogBytes == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 static_assert(cu::allocationPinned == CU_MEM_ALLOCATION_TYPE_PINNED);

@@ -54,9 +54,10 @@ class ProgramTest(unittest.TestCase):
                             {"LINEAR_QUEUES": "1", "LINEAR_HOST": "1"}):
             name = "-".join(environment) or "plain"
             cpu = self.train("cpu", f"cpu-{name}", **environment)
-            cuda = self.train("cuda", f"cuda-{name}", **environment)
-            self.assert_same(cpu, cuda)
-            self.assertEqual(self.losses(cpu), self.losses(cuda))
+            for graph in ("on", "off"):
+                cuda = self.train("cuda", f"cuda-{name}-{graph}", more=("--graph", graph), **environment)
+                self.assert_same(cpu, cuda)
+                self.assertEqual(self.losses(cpu), self.losses(cuda))
 
     def test_devices_take_turns(self):
         whole = self.train("cpu", "whole", 6)
@@ -81,20 +82,25 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("update", {event.get("name") for event in trace["traceEvents"]})
 
     def test_a_check_that_fails(self):
-        done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
-                                "6", fails=True, LINEAR_FLAW="check:4")
-        self.assertIn("the data is flawed", done.stderr)
-        self.assertIn("step 4", done.stderr)
+        for graph in ("on", "off"):
+            done = self.run_program("--device", "cuda", "--graph", graph, "--init", "seed=0", "--data", DATA, "--lr",
+                                    "0.001", "--steps", "6", fails=True, LINEAR_FLAW="check:4")
+            self.assertIn("the data is flawed", done.stderr)
+            self.assertIn("step 4", done.stderr)
 
     def test_what_does_not_fit(self):
         start = ("--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
         done = self.run_program("--device", "cuda", *start, fails=True, LINEAR_CUDA=None)
         self.assertIn("device: expected a program compiled for cuda, which is what cuda runs, got cpu", done.stderr)
         for arguments, message in (((), "CUDA devices do not communicate yet"),
-                                   (("--blas", "openblas"), "--blas: expected no settings of CUDA devices")):
+                                   (("--blas", "openblas"), "--blas: expected a setting of CUDA devices, graph")):
             mesh = "1" if arguments else "2"
             done = self.run_program("--device", "cuda", *start, *arguments, fails=True, LINEAR_MESH=mesh)
             self.assertIn(message, done.stderr)
+        done = self.run_program("--device", "cpu", *start, "--graph", "on", fails=True)
+        self.assertIn("--graph: expected a setting of processors, blas or queue-threads", done.stderr)
+        done = self.run_program("--device", "cuda", *start, "--graph", "on", fails=True, CUDA_LAUNCH_BLOCKING="1")
+        self.assertIn("--graph: expected auto or off beside CUDA_LAUNCH_BLOCKING=1", done.stderr)
 
     def test_failures_of_the_driver(self):
         start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "6")
@@ -104,6 +110,19 @@ class ProgramTest(unittest.TestCase):
             ("cuMemcpyDtoHAsync_v2:2:700", "cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS"),
             ("cuStreamQuery:3:700", "cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS .* CUDA_LAUNCH_BLOCKING=1"),
             ("cuDevicePrimaryCtxRetain:1:801", "CUDA device 0: cuDevicePrimaryCtxRetain: CUDA_ERROR_NOT_SUPPORTED"),
+        ):
+            done = self.run_program(*start, "--graph", "off", fails=True, FSDP_EMULATOR_FAULT=fault)
+            self.assertRegex(done.stderr, message)
+        # What no graph can be made of ends the run: nothing is issued call by call instead.
+        graph = "program 'train': as one CUDA graph, which --graph off does without: "
+        for fault, message in (
+            ("cuStreamBeginCapture_v2:1:801", graph + "cuStreamBeginCapture: CUDA_ERROR_NOT_SUPPORTED"),
+            ("cuLaunchKernel:2:900", graph + "launch 'square': cuLaunchKernel: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
+            ("cuStreamEndCapture:1:904", graph + "cuStreamEndCapture: CUDA_ERROR_STREAM_CAPTURE_UNJOINED"),
+            ("cuGraphInstantiateWithFlags:1:2", graph + "cuGraphInstantiate: CUDA_ERROR_OUT_OF_MEMORY"),
+            ("cuGraphUpload:1:1", graph + "cuGraphUpload: CUDA_ERROR_INVALID_VALUE"),
+            ("cuGraphLaunch:3:719", "error: step 3: cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED"),
+            ("cuStreamQuery:3:700", "cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS .* CUDA_LAUNCH_BLOCKING=1"),
         ):
             done = self.run_program(*start, fails=True, FSDP_EMULATOR_FAULT=fault)
             self.assertRegex(done.stderr, message)

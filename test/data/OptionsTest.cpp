@@ -232,6 +232,15 @@ TEST(Registry, RefusesWithWhatThereIs) {
   EXPECT_CONTAINS(messageOf(checkSetting("clock", "fast")),
                   "expected a setting of processors");
   EXPECT_OK(checkSetting("blas", "auto"));
+  EXPECT_CONTAINS(messageOf(checkSetting("blas", "mkl")),
+                  "expected auto, openblas or onednn, got 'mkl'");
+  EXPECT_OK(checkSetting("graph", "off"));
+  EXPECT_CONTAINS(messageOf(checkSetting("graph", "maybe")),
+                  "expected auto, off or on, got 'maybe'");
+  EXPECT_CONTAINS(
+      messageOf(
+          findDevice("cpu", {"cpu"})->device->checkSetting("graph", "on")),
+      "expected a setting of processors");
   EXPECT_CONTAINS(messageOf(findBackend("nccl").status()),
                   "expected local or mpi, got 'nccl'");
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/true).name, "mpi");

@@ -188,7 +188,9 @@ create(World &world, const hal::DeviceOptions &options) {
   return std::unique_ptr<hal::Device>(std::move(*device));
 }
 
-const hal::DeviceKind cpuDevice = {
-    "cpu", "cpu", checkCpuHost, checkCpuSetting, countBusyCpuThreads, create};
+const hal::DeviceKind cpuDevice = {"cpu",           "cpu",
+                                   checkCpuHost,    hasCpuSetting,
+                                   checkCpuSetting, countBusyCpuThreads,
+                                   create};
 
 } // namespace fsdp::rt

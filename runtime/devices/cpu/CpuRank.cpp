@@ -104,6 +104,10 @@ Status checkCpuHost(const std::string &cpu,
   return checkCpu(features).withContext("this program was compiled for " + cpu);
 }
 
+bool hasCpuSetting(const std::string &name) {
+  return name == "blas" || name == "queue-threads";
+}
+
 Status checkCpuSetting(const std::string &name, const std::string &value) {
   CpuOptions options;
   return setOption(options, name, value);

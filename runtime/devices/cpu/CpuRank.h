@@ -49,6 +49,7 @@ Result<CpuOptions> parseCpuOptions(const hal::DeviceOptions &options);
 /// hal::DeviceKind's functions, of devices that compute with a CpuRank.
 Status checkCpuHost(const std::string &cpu,
                     const std::vector<std::string> &features);
+bool hasCpuSetting(const std::string &name);
 Status checkCpuSetting(const std::string &name, const std::string &value);
 int countBusyCpuThreads(const hal::DeviceOptions &options, bool hasLink,
                         int ranksOnHost);

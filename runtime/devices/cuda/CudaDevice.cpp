@@ -11,8 +11,6 @@
 #include "hal/Transfers.h"
 
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <thread>
 
 namespace fsdp::rt {
@@ -24,28 +22,22 @@ namespace {
 constexpr int64_t spinNanoseconds = 50'000;
 constexpr std::chrono::microseconds pause(50);
 
-bool wantsBlocking() {
-  const char *value = std::getenv("CUDA_LAUNCH_BLOCKING");
-  return value && *value && std::strcmp(value, "0") != 0;
-}
-
 } // namespace
-
-CudaDevice::CudaDevice(World &world, const hal::Layout &layout, int threads)
-    : world_(world), layout_(layout), threads_(threads),
-      isBlocking_(wantsBlocking()) {}
 
 Result<std::unique_ptr<CudaDevice>>
 CudaDevice::create(World &world, const DriverApi &api,
-                   const hal::Layout &layout, int target, int threads) {
+                   const hal::DeviceOptions &options) {
+  Result<CudaSettings> settings = CudaSettings::read(options.settings);
+  if (!settings.isOk())
+    return settings.status();
   if (world.localRank() >= api.deviceCount)
     return Status::failed("expected a CUDA device for each of the " +
                           std::to_string(world.localSize()) +
                           " ranks of this host, got " +
                           std::to_string(api.deviceCount));
-  std::unique_ptr<CudaDevice> made(new CudaDevice(world, layout, threads));
+  std::unique_ptr<CudaDevice> made(new CudaDevice(world, options, *settings));
   Result<std::unique_ptr<CudaRank>> rank =
-      CudaRank::create(api, world.localRank(), made->layout_, target);
+      CudaRank::create(api, world.localRank(), made->layout_, options.target);
   if (!rank.isOk())
     return rank.status();
   made->rank_ = std::move(*rank);
@@ -102,6 +94,16 @@ CudaDevice::load(hal::Recording recording) {
       rank_->load(std::move(recording));
   if (!made.isOk())
     return made.status();
+  if (settings_.usesGraphs) {
+    const CudaExecutable &executable = **made;
+    Result<CudaGraph> graph =
+        CudaGraph::capture(rank_->context(), stream(FSDP_RT_QUEUE_COMPUTE),
+                           [&] { return issue(executable, nullptr); });
+    if (!graph.isOk())
+      return graph.status().withContext(
+          "as one CUDA graph, which --graph off does without");
+    (*made)->setGraph(std::move(*graph));
+  }
   return std::unique_ptr<hal::Executable>(std::move(*made));
 }
 
@@ -125,16 +127,19 @@ Status CudaDevice::execute(hal::Executable &executable,
   if (status.isOk()) {
     pending_ = &static_cast<CudaExecutable &>(executable);
     request_ = &request;
-    status = issue(*pending_, request);
+    status = begin(*pending_, request);
   }
   if (status)
     fail(status);
   return status;
 }
 
-Status CudaDevice::issue(CudaExecutable &executable,
+Status CudaDevice::begin(CudaExecutable &executable,
                          const hal::RunRequest &request) {
   executable.clearReports();
+  // Times are taken between calls, of which a graph has none.
+  if (executable.graph() && !request.log)
+    return executable.graph()->launch(stream(FSDP_RT_QUEUE_COMPUTE));
   RunRecords *records = nullptr;
   if (request.log) {
     records = &executable.records();
@@ -143,9 +148,14 @@ Status CudaDevice::issue(CudaExecutable &executable,
     if (Status s = records->begin(stream(FSDP_RT_QUEUE_COMPUTE)))
       return s;
   }
+  return issue(executable, records);
+}
+
+Status CudaDevice::issue(const CudaExecutable &executable,
+                         RunRecords *records) {
   for (size_t i = 0; i < executable.calls().size(); ++i) {
     Status status = issueCall(executable, i, records);
-    if (status.isOk() && isBlocking_)
+    if (status.isOk() && settings_.isBlocking)
       status = waitForStreams();
     if (status)
       return status.withContext(nameOf(executable.calls()[i].call));
@@ -267,7 +277,7 @@ Status CudaDevice::finish(hal::RunTimes &times) {
   if (Status s = pending_->findFailure(request_->checkNote))
     return s;
   if (status)
-    return isBlocking_ || !world_.failure().isOk()
+    return settings_.isBlocking || !world_.failure().isOk()
                ? status
                : Status::failed(status.message() +
                                 " in a call of the program, which runs with "
@@ -311,23 +321,16 @@ Status checkHost(const std::string &cpu, const std::vector<std::string> &) {
                             cpu);
 }
 
-Status checkSetting(const std::string &, const std::string &) {
-  return Status::failed("expected no settings of CUDA devices");
-}
-
 /// The thread that issues.
 int countBusyThreads(const hal::DeviceOptions &, bool, int) { return 1; }
 
 Result<std::unique_ptr<hal::Device>> create(World &world,
                                             const hal::DeviceOptions &options) {
-  for (const auto &[name, value] : options.settings)
-    if (Status s = checkSetting(name, value))
-      return s.withContext("--" + name);
   Result<const DriverApi *> api = DriverApi::ofProcess();
   if (!api.isOk())
     return api.status();
-  Result<std::unique_ptr<CudaDevice>> device = CudaDevice::create(
-      world, **api, options.layout, options.target, options.threads);
+  Result<std::unique_ptr<CudaDevice>> device =
+      CudaDevice::create(world, **api, options);
   if (!device.isOk())
     return device.status();
   return std::unique_ptr<hal::Device>(std::move(*device));
@@ -335,7 +338,8 @@ Result<std::unique_ptr<hal::Device>> create(World &world,
 
 } // namespace
 
-const hal::DeviceKind cudaDevice = {"cuda",       "cuda",           checkHost,
-                                    checkSetting, countBusyThreads, create};
+const hal::DeviceKind cudaDevice = {
+    "cuda",           "cuda",           checkHost, hasCudaSetting,
+    checkCudaSetting, countBusyThreads, create};
 
 } // namespace fsdp::rt

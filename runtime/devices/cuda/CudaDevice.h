@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Every queue is a stream, every event of a program one of the driver's. A run
-// is issued call by call and the host waits at its end alone.
+// is issued call by call, or a graph of all that would be issued is launched;
+// the host waits at its end alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 #define FSDP_RT_DEVICES_CUDA_CUDADEVICE_H
 
 #include "devices/cuda/CudaRank.h"
+#include "devices/cuda/CudaSettings.h"
 #include "hal/Device.h"
 #include "hal/DeviceKind.h"
 #include "hal/World.h"
@@ -29,10 +31,8 @@ class CudaDevice final : public hal::Device {
 public:
   /// The device with the rank's number on its host. `world` and `api` must
   /// outlive it.
-  static Result<std::unique_ptr<CudaDevice>> create(World &world,
-                                                    const DriverApi &api,
-                                                    const hal::Layout &layout,
-                                                    int target, int threads);
+  static Result<std::unique_ptr<CudaDevice>>
+  create(World &world, const DriverApi &api, const hal::DeviceOptions &options);
   ~CudaDevice() override;
 
   hal::DeviceFacts facts() const override;
@@ -44,7 +44,10 @@ public:
   Status synchronize(hal::RunTimes &times) override;
 
 private:
-  CudaDevice(World &world, const hal::Layout &layout, int threads);
+  CudaDevice(World &world, const hal::DeviceOptions &options,
+             const CudaSettings &settings)
+      : world_(world), layout_(options.layout), threads_(options.threads),
+        settings_(settings) {}
   Status openQueues();
   cu::Stream stream(int32_t queue) const { return streams_[queue]->get(); }
   const DriverApi &api() const { return rank_->context().api(); }
@@ -52,7 +55,10 @@ private:
     return rank_->context().check(error, call);
   }
 
-  Status issue(CudaExecutable &executable, const hal::RunRequest &request);
+  /// Starts a run.
+  Status begin(CudaExecutable &executable, const hal::RunRequest &request);
+  /// All calls, with times where there are records.
+  Status issue(const CudaExecutable &executable, RunRecords *records);
   Status issueCall(const CudaExecutable &executable, size_t index,
                    RunRecords *records);
   Status issueStart(const CudaExecutable &executable, size_t index,
@@ -72,9 +78,7 @@ private:
   World &world_;
   hal::Layout layout_;
   int threads_;
-  /// Whether the host waits after each call, so that a failure names it: the
-  /// environment variable CUDA_LAUNCH_BLOCKING.
-  bool isBlocking_;
+  CudaSettings settings_;
   std::unique_ptr<CudaRank> rank_;
   /// By fsdp_rt_queue; none where the layout has no such queue.
   std::vector<std::optional<CudaStream>> streams_;

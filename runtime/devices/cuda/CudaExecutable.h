@@ -13,6 +13,7 @@
 #ifndef FSDP_RT_DEVICES_CUDA_CUDAEXECUTABLE_H
 #define FSDP_RT_DEVICES_CUDA_CUDAEXECUTABLE_H
 
+#include "devices/cuda/CudaGraph.h"
 #include "devices/cuda/CudaImages.h"
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/CudaProducts.h"
@@ -22,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -94,6 +96,10 @@ public:
   /// After a run, or what of it came to its end: the first that failed.
   Status findFailure(const std::string &checkNote) const;
 
+  /// All of a run; null: it is issued call by call.
+  const CudaGraph *graph() const { return graph_ ? &*graph_ : nullptr; }
+  void setGraph(CudaGraph graph) { graph_.emplace(std::move(graph)); }
+
   /// Times of its calls; made for the first run that is recorded.
   RunRecords &records() { return records_; }
 
@@ -118,6 +124,8 @@ private:
   /// In the order of the program.
   std::vector<CudaReport> reports_;
   RunRecords records_;
+  /// It uses all of the above.
+  std::optional<CudaGraph> graph_;
 };
 
 } // namespace fsdp::rt

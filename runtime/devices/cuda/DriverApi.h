@@ -35,6 +35,8 @@ using Module = struct ModuleObject *;
 using Function = struct FunctionObject *;
 using Stream = struct StreamObject *;
 using Event = struct EventObject *;
+using Graph = struct GraphObject *;
+using GraphExec = struct GraphExecObject *;
 using HostFunction = void (*)(void *data);
 
 constexpr Error success = 0, notReady = 600;
@@ -45,6 +47,7 @@ constexpr int functionMaxThreads = 0, functionSharedBytes = 1,
               functionMaxDynamicShared = 8;
 constexpr unsigned streamNonBlocking = 1, eventDefault = 0,
                    eventDisableTiming = 2, hostPortable = 1;
+constexpr int captureThreadLocal = 1;
 constexpr int jitErrorLog = 5, jitErrorLogBytes = 6;
 constexpr int allocationPinned = 1, locationDevice = 1, accessReadWrite = 3,
               granularityMinimum = 0;
@@ -122,6 +125,16 @@ struct Access {
   X(streamSynchronize, cuStreamSynchronize, (cu::Stream stream))               \
   X(streamWaitEvent, cuStreamWaitEvent,                                        \
     (cu::Stream stream, cu::Event event, unsigned flags))                      \
+  X(streamBeginCapture, cuStreamBeginCapture_v2,                               \
+    (cu::Stream stream, int mode))                                             \
+  X(streamEndCapture, cuStreamEndCapture,                                      \
+    (cu::Stream stream, cu::Graph * graph))                                    \
+  X(graphInstantiate, cuGraphInstantiateWithFlags,                             \
+    (cu::GraphExec * exec, cu::Graph graph, unsigned long long flags))         \
+  X(graphUpload, cuGraphUpload, (cu::GraphExec exec, cu::Stream stream))       \
+  X(graphLaunch, cuGraphLaunch, (cu::GraphExec exec, cu::Stream stream))       \
+  X(graphDestroy, cuGraphDestroy, (cu::Graph graph))                           \
+  X(graphExecDestroy, cuGraphExecDestroy, (cu::GraphExec exec))                \
   X(launchHostFunction, cuLaunchHostFunc,                                      \
     (cu::Stream stream, cu::HostFunction function, void *data))                \
   X(eventCreate, cuEventCreate, (cu::Event * event, unsigned flags))           \

@@ -341,8 +341,8 @@ create(World &world, const hal::DeviceOptions &options) {
   return std::unique_ptr<hal::Device>(std::move(*device));
 }
 
-const hal::DeviceKind cpuLateDevice = {"cpu-late",          "cpu",
-                                       checkCpuHost,        checkCpuSetting,
-                                       countBusyCpuThreads, create};
+const hal::DeviceKind cpuLateDevice = {
+    "cpu-late",          "cpu", checkCpuHost, hasCpuSetting, checkCpuSetting,
+    countBusyCpuThreads, create};
 
 } // namespace fsdp::rt

@@ -1,0 +1,36 @@
+//===- CudaSettings.h - What a CUDA device may be told ----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_CUDASETTINGS_H
+#define FSDP_RT_DEVICES_CUDA_CUDASETTINGS_H
+
+#include "core/Status.h"
+
+#include <map>
+#include <string>
+
+namespace fsdp::rt {
+
+struct CudaSettings {
+  /// Whether a run is one graph.
+  bool usesGraphs = true;
+  /// Whether the host waits after each call, so that a failure names it: the
+  /// environment variable CUDA_LAUNCH_BLOCKING. Then nothing is a graph.
+  bool isBlocking = false;
+
+  /// Of a device's settings and the environment.
+  static Result<CudaSettings>
+  read(const std::map<std::string, std::string> &settings);
+};
+
+/// hal::DeviceKind's functions.
+bool hasCudaSetting(const std::string &name);
+Status checkCudaSetting(const std::string &name, const std::string &value);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_CUDASETTINGS_H

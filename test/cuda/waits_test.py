@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What happens to a program on the device cuda when one of its waits is forgotten.
+
+The emulated driver lets one call of cuStreamWaitEvent do nothing (FSDP_EMULATOR_SKIP). Whether a run is issued call
+by call or captured as a graph, every wait has to be missed: by the race detector, or by the driver, which finds that
+what was captured is no one graph. Waits that nothing has to wait for are named here, and why.
+"""
+
+import os
+import re
+import subprocess
+import unittest
+
+TESTS = os.environ["FSDP_CUDA_TEST"]
+LINEAR = os.environ["FSDP_LINEAR_PROGRAM"]
+FOUND = re.compile(r"expected an order between operations|CUDA_ERROR_STREAM_CAPTURE_(UNJOINED|ISOLATION)"
+                   r"|which was never written|bytes that nobody wrote")
+
+
+class WaitsTest(unittest.TestCase):
+
+    def run_without(self, command, wait, **environment):
+        """Whether the program missed the wait; None: it made fewer."""
+        wanted = {**os.environ, "FSDP_EMULATOR_SKIP": f"cuStreamWaitEvent:{wait}", **environment}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=wanted)
+        output = done.stdout + done.stderr
+        if f"cuStreamWaitEvent: call {wait} does nothing" not in output:
+            self.assertEqual(done.returncode, 0, output)
+            return None
+        if done.returncode == 0:
+            return False
+        self.assertRegex(output, FOUND)
+        return True
+
+    def missed(self, command, **environment):
+        """For each wait of the program, whether it was missed."""
+        answers = []
+        while (answer := self.run_without(command, len(answers) + 1, **environment)) is not None:
+            answers.append(answer)
+        return answers
+
+    def test_every_wait_of_a_program_whose_transfers_all_move(self):
+        # Four starts, one of them behind another, and four waits.
+        command = [TESTS, "--gtest_filter=CudaGraph.OneRunOfTheProgram"]
+        for graph in ("on", "off"):
+            self.assertEqual(self.missed(command, FSDP_TEST_GRAPH=graph), 9 * [True], graph)
+
+    def test_every_wait_of_a_program_of_one_rank(self):
+        # The collectives of one rank move nothing but the parameter and its gradient; other sums are in place.
+        command = [LINEAR, "--device", "cuda", "--init", "seed=0", "--data", "random:seed=3", "--lr", "0.001",
+                   "--steps", "1", "--quiet"]
+        waits = (
+            ("gathered begins", False),     # nothing has been computed
+            ("reload begins", False),       # likewise
+            ("gathered", True),
+            ("scattered begins", True),
+            ("replicated begins", False),   # moves nothing
+            ("replicated after scattered", False),
+            ("loss begins", False),         # moves nothing
+            ("replicated", False),          # "scattered" is enough
+            ("scattered", False),           # "replicated" is enough, which comes behind it
+            ("norm begins", False),         # moves nothing
+            ("norm after replicated", False),
+            ("loss", False),
+            ("norm", False),
+            ("reloaded", True),
+            ("offload begins", True),
+            ("offloaded", False),           # the run's end waits for every stream
+        )
+        environment = {"LINEAR_MESH": "1", "LINEAR_CUDA": "1", "LINEAR_QUEUES": "1", "LINEAR_HOST": "1",
+                       "LINEAR_FLAW": "noeval"}
+        eager = self.missed(command + ["--graph", "off"], **environment)
+        self.assertEqual(dict(zip([name for name, _ in waits], eager)), dict(waits))
+        self.assertEqual(len(eager), len(waits))
+        # A graph has one end, and one beginning: its streams have to be forked and joined, whatever they move.
+        graph = self.missed(command + ["--graph", "on"], **environment)
+        self.assertEqual(len(graph), len(waits))
+        for (name, _), wasMissed, isMissed in zip(waits, eager, graph):
+            self.assertTrue(isMissed or not wasMissed, name)
+        for name in ("gathered begins", "reload begins", "offloaded"):
+            self.assertTrue(graph[[name for name, _ in waits].index(name)], name)
+
+
+if __name__ == "__main__":
+    unittest.main()
