@@ -235,6 +235,39 @@ TEST(CudaDevice, ThreadsMoveDataBesideEachOther) {
   }));
 }
 
+/// The pinned memory that uploads pass through is filled several times, and
+/// what they come from changes as soon as they have returned.
+TEST(CudaDevice, UploadsMoreThanIsOnTheWayAtOnce) {
+  TestRankOptions wanted = options();
+  wanted.arenaBytes = 24 << 20;
+  EXPECT_CUDA_OK(onCuda(wanted, [](TestRank &rank) -> Status {
+    CudaLaunch twice("twice", {{"double_it", 1, 128}}, {0});
+    std::vector<float> values(3 << 20), expected;
+    for (float first : {1.f, 2.f}) {
+      std::iota(values.begin(), values.end(), first);
+      expected = values;
+      if (Status s = put(rank, 0, values))
+        return s;
+      if (Status s = put(rank, 12 << 20, values))
+        return s;
+      std::fill(values.begin(), values.end(), -1.f);
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_launch(ctx, &twice.desc);
+          }))
+        return s;
+      if (Status s = get(rank, 12 << 20, values))
+        return s;
+      EXPECT_EQ(values == expected, true);
+      if (Status s = get(rank, 0, values))
+        return s;
+      for (size_t i = 0; i < 128; ++i)
+        expected[i] *= 2;
+      EXPECT_EQ(values == expected, true);
+    }
+    return Status::ok();
+  }));
+}
+
 /// Queues: part of a program's memory goes to the host and comes back while
 /// queue 0 overwrites its place.
 TEST(CudaDevice, OffloadsAndReloadsBesideComputation) {

@@ -137,6 +137,9 @@ Status CudaDevice::execute(hal::Executable &executable,
 Status CudaDevice::begin(CudaExecutable &executable,
                          const hal::RunRequest &request) {
   executable.clearReports();
+  // What starts on other queues comes behind queue 0.
+  if (Status s = rank_->copies().orderBefore(stream(FSDP_RT_QUEUE_COMPUTE)))
+    return s;
   // Times are taken between calls, of which a graph has none.
   if (executable.graph() && !request.log)
     return executable.graph()->launch(stream(FSDP_RT_QUEUE_COMPUTE));

@@ -31,8 +31,9 @@ Status checkRange(int64_t offset, int64_t bytes, int64_t size) {
 //===----------------------------------------------------------------------===//
 
 Result<std::unique_ptr<DeviceArena>>
-DeviceArena::map(const CudaContext &context, cu::Stream stream, int64_t bytes) {
-  std::unique_ptr<DeviceArena> made(new DeviceArena(context, stream, bytes));
+DeviceArena::map(const CudaContext &context, CudaCopies &copies,
+                 int64_t bytes) {
+  std::unique_ptr<DeviceArena> made(new DeviceArena(context, copies, bytes));
   if (bytes > 0)
     if (Status s = made->open())
       return s;
@@ -83,19 +84,13 @@ DeviceArena::~DeviceArena() {
   // them.
   const DriverApi &api = context_.api();
   (void)context_.makeCurrent();
+  (void)copies_.finish();
   if (isMapped_)
     (void)api.memUnmap(base_, mapped_);
   if (hasHandle_)
     (void)api.memRelease(handle_);
   if (base_)
     (void)api.memFreeReserved(base_, mapped_);
-}
-
-Status DeviceArena::finish() const {
-  // A copy of pageable memory has read its source when it returns, but may not
-  // have reached the device, whose other streams do not wait for this one.
-  return context_.check(context_.api().streamSynchronize(stream_),
-                        "cuStreamSynchronize");
 }
 
 Status DeviceArena::upload(int64_t offset, const void *src, int64_t bytes) {
@@ -105,11 +100,7 @@ Status DeviceArena::upload(int64_t offset, const void *src, int64_t bytes) {
     return Status::ok();
   if (Status s = context_.makeCurrent())
     return s;
-  if (Status s = context_.check(
-          context_.api().copyToDevice(base_ + offset, src, bytes, stream_),
-          "cuMemcpyHtoDAsync"))
-    return s;
-  return finish();
+  return copies_.upload(base_ + static_cast<cu::Pointer>(offset), src, bytes);
 }
 
 Status DeviceArena::download(int64_t offset, void *dst, int64_t bytes) const {
@@ -119,11 +110,7 @@ Status DeviceArena::download(int64_t offset, void *dst, int64_t bytes) const {
     return Status::ok();
   if (Status s = context_.makeCurrent())
     return s;
-  if (Status s = context_.check(
-          context_.api().copyToHost(dst, base_ + offset, bytes, stream_),
-          "cuMemcpyDtoHAsync"))
-    return s;
-  return finish();
+  return copies_.download(dst, base_ + static_cast<cu::Pointer>(offset), bytes);
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,7 +9,7 @@
 #define FSDP_RT_DEVICES_CUDA_CUDAMEMORY_H
 
 #include "core/Status.h"
-#include "devices/cuda/CudaContext.h"
+#include "devices/cuda/CudaCopies.h"
 #include "hal/Memory.h"
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace fsdp::rt {
 /// pages of the driver's allocations. Nobody has written to it.
 class DeviceArena final : public hal::Memory {
 public:
-  /// Refuses what the device's free memory cannot hold. `context` and `stream`,
-  /// on which uploads and downloads run, must outlive it.
+  /// Refuses what the device's free memory cannot hold. `context` and `copies`
+  /// must outlive it.
   static Result<std::unique_ptr<DeviceArena>>
-  map(const CudaContext &context, cu::Stream stream, int64_t bytes);
+  map(const CudaContext &context, CudaCopies &copies, int64_t bytes);
   ~DeviceArena() override;
 
   cu::Pointer base() const { return base_; }
@@ -33,14 +33,12 @@ public:
   Status download(int64_t offset, void *dst, int64_t bytes) const override;
 
 private:
-  DeviceArena(const CudaContext &context, cu::Stream stream, int64_t bytes)
-      : context_(context), stream_(stream), size_(bytes) {}
+  DeviceArena(const CudaContext &context, CudaCopies &copies, int64_t bytes)
+      : context_(context), copies_(copies), size_(bytes) {}
   Status open();
-  /// Waits for what this thread put on the stream.
-  Status finish() const;
 
   const CudaContext &context_;
-  cu::Stream stream_;
+  CudaCopies &copies_;
   int64_t size_;
   size_t mapped_ = 0;
   cu::Pointer base_ = 0;

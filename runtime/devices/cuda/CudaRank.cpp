@@ -9,6 +9,8 @@
 
 #include "devices/cuda/CudaLoader.h"
 
+#include <cstring>
+
 namespace fsdp::rt {
 
 Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
@@ -21,12 +23,13 @@ Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
   if (!context.isOk())
     return context.status();
   made->context_ = std::move(*context);
-  Result<CudaStream> stream = CudaStream::create(*made->context_);
-  if (!stream.isOk())
-    return stream.status();
-  made->memoryStream_.emplace(std::move(*stream));
-  Result<std::unique_ptr<DeviceArena>> device = DeviceArena::map(
-      *made->context_, made->memoryStream_->get(), layout.memory.device);
+  Result<std::unique_ptr<CudaCopies>> copies =
+      CudaCopies::create(*made->context_);
+  if (!copies.isOk())
+    return copies.status();
+  made->copies_ = std::move(*copies);
+  Result<std::unique_ptr<DeviceArena>> device =
+      DeviceArena::map(*made->context_, *made->copies_, layout.memory.device);
   if (!device.isOk())
     return device.status();
   made->device_ = std::move(*device);
@@ -35,6 +38,14 @@ Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
   if (!host.isOk())
     return host.status();
   made->host_ = std::move(*host);
+  // What is no parameter is never uploaded: gradients that are added up. Who
+  // begins a sum reads what was there, and takes no part of it.
+  if (layout.state.device > 0)
+    if (Status s =
+            made->copies_->clear(made->device_->base(), layout.state.device))
+      return s;
+  if (layout.state.host > 0)
+    std::memset(made->host_->data(), 0, static_cast<size_t>(layout.state.host));
   made->images_ = std::make_unique<CudaImages>(*made->context_);
   made->products_ = std::make_unique<CudaProducts>(*made->context_);
   return made;

@@ -18,7 +18,6 @@
 #include "hal/Recording.h"
 
 #include <memory>
-#include <optional>
 
 namespace fsdp::rt {
 
@@ -42,8 +41,10 @@ public:
   int target() const { return target_; }
   /// More of the device's memory, beside the arena.
   Result<std::unique_ptr<DeviceArena>> mapMore(int64_t bytes) const {
-    return DeviceArena::map(*context_, memoryStream_->get(), bytes);
+    return DeviceArena::map(*context_, *copies_, bytes);
   }
+  /// Uploads and downloads.
+  CudaCopies &copies() { return *copies_; }
   DeviceArena &device() { return *device_; }
   PinnedMemory &host() { return *host_; }
   CudaImages &images() { return *images_; }
@@ -56,8 +57,7 @@ private:
   const hal::Layout &layout_;
   int target_;
   std::unique_ptr<CudaContext> context_;
-  /// Of uploads and downloads.
-  std::optional<CudaStream> memoryStream_;
+  std::unique_ptr<CudaCopies> copies_;
   std::unique_ptr<DeviceArena> device_;
   std::unique_ptr<PinnedMemory> host_;
   std::unique_ptr<CudaImages> images_;
