@@ -24,7 +24,7 @@ struct StepMetrics {
   double stepMs = 0;
   double tokensPerSecond = 0; // of all ranks together
   double exposedCommMs = 0;   // the rank's thread spent in collectives
-  int64_t memBytes = 0;       // resident
+  int64_t memBytes = 0;       // of the device, or resident
 };
 
 /// One line of JSON, without its end. Numbers read back as what they were:

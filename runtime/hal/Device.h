@@ -24,6 +24,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace fsdp::rt::hal {
 
@@ -94,6 +95,22 @@ struct DeviceFacts {
   std::string products;
   /// Of the host, for this rank.
   int threads = 1;
+  /// Bytes of the device's own memory that this rank takes, by what takes them;
+  /// none where it computes in the host's.
+  struct Memory {
+    std::string what;
+    int64_t bytes;
+  };
+  std::vector<Memory> memory;
+  /// For the user to read: what happened when programs were loaded.
+  std::vector<std::string> notes;
+
+  int64_t memoryBytes() const {
+    int64_t bytes = 0;
+    for (const Memory &part : memory)
+      bytes += part.bytes;
+    return bytes;
+  }
 };
 
 class Device {

@@ -10,6 +10,7 @@
 #include "core/Printable.h"
 #include "data/File.h"
 #include "data/Metrics.h"
+#include "data/Numbers.h"
 #include "trace/Trace.h"
 
 #include <algorithm>
@@ -26,6 +27,19 @@ int64_t traceCapacity(const Options &options) {
 
 Reports::Reports(const TrainingRun &run, int rank)
     : run_(run), options_(run.options), rank_(rank) {}
+
+std::string describeMemory(const hal::DeviceFacts &facts) {
+  std::string text;
+  for (const hal::DeviceFacts::Memory &part : facts.memory)
+    text += (text.empty() ? "memory of the device: " : ", ") + part.what + " " +
+            formatBytes(part.bytes);
+  return text;
+}
+
+void Reports::setDevice(const hal::DeviceFacts &facts) {
+  deviceBytes_ = facts.memoryBytes();
+  tell(facts.notes);
+}
 
 Status Reports::open() {
   if (!isFirst())
@@ -116,7 +130,8 @@ void Reports::step(int64_t step, double loss, double gradNorm, double seconds,
           ? double(tokensPerStep(manifest) * options_.accumulate) / seconds
           : 0;
   metrics.exposedCommMs = double(times.communication + times.waiting) / 1e6;
-  metrics.memBytes = residentBytes() / run_.ranksPerProcess;
+  metrics.memBytes =
+      deviceBytes_ > 0 ? deviceBytes_ : residentBytes() / run_.ranksPerProcess;
   const Program &program = manifest.train();
   log(step, toJsonLine(metrics, program.findOutput("loss")->dtype,
                        program.findOutput("grad_norm")->dtype));

@@ -25,6 +25,10 @@ namespace fsdp::rt {
 /// Calls that --trace keeps of each rank; 0 without it.
 int64_t traceCapacity(const Options &options);
 
+/// "the device's memory: arena 2.5 MiB, ..."; empty where it has none of its
+/// own.
+std::string describeMemory(const hal::DeviceFacts &facts);
+
 /// What one rank of a run tells: warnings, lines of the console and of
 /// --metrics, a profile, a trace. All but the trace is rank 0's: calls of other
 /// ranks do nothing.
@@ -40,6 +44,8 @@ public:
   /// run that only evaluates appends: lines of later steps are as true as
   /// before.
   Status beginMetrics(int64_t firstStep);
+  /// What runs the programs, which have been loaded.
+  void setDevice(const hal::DeviceFacts &facts);
   /// From here on there is a console, whose first lines are `remarks`.
   void beginConsole(int64_t firstStep, const std::vector<std::string> &remarks);
 
@@ -69,6 +75,7 @@ private:
   const TrainingRun &run_;
   const Options &options_;
   const int rank_;
+  int64_t deviceBytes_ = 0; // 0: what the process has of the host's memory
   data::MetricsLog metrics_;
   data::DirectoryClaim traces_;
   std::unique_ptr<Console> console_;

@@ -150,6 +150,10 @@ Status Trainer::prepare() {
     return s;
   if (Status s = createRank())
     return s;
+  const hal::DeviceFacts facts = rank_->executor().device().facts();
+  reports_.setDevice(facts);
+  if (std::string memory = describeMemory(facts); !memory.empty())
+    remarks.push_back(memory);
   if (Status s = loadState())
     return s;
   if (batches)

@@ -369,11 +369,15 @@ Status writeProfile(const std::string &path, int rank,
                           {"calls", counters.groups[g][k].calls},
                           {"bytes", counters.groups[g][k].bytes}});
   hal::DeviceFacts facts = executor.device().facts();
+  Json memory = Json::object();
+  for (const hal::DeviceFacts::Memory &part : facts.memory)
+    memory[part.what] = part.bytes;
   Json profile = {{"rank", rank},
                   {"steps", counters.steps},
                   {"device", facts.name},
                   {"blas", facts.products},
                   {"threads", facts.threads},
+                  {"memory", std::move(memory)},
                   {"times", timesOf(counters.allSteps)},
                   {"traffic", std::move(groups)},
                   {"host_copies",

@@ -166,7 +166,11 @@ Result<std::unique_ptr<CpuRank>> CpuRank::create(int localSize,
 }
 
 hal::DeviceFacts CpuRank::facts(const char *name) const {
-  return {name, blas_->name(), pool_.threads()};
+  hal::DeviceFacts facts;
+  facts.name = name;
+  facts.products = blas_->name();
+  facts.threads = pool_.threads();
+  return facts;
 }
 
 /// The descriptor of a kernel's code for target `target`; null: none.

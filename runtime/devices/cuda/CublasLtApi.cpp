@@ -68,10 +68,10 @@ Status CublasLtApi::check(lt::Error error, const char *call) const {
                         " (" + (text ? text : std::to_string(error)) + ")");
 }
 
-std::string CublasLtApi::describe() const {
+std::string CublasLtApi::version() const {
   // 10000 * major + 100 * minor + patch.
   size_t version = getVersion();
-  return "cuBLASLt " + std::to_string(version / 10000) + "." +
+  return std::to_string(version / 10000) + "." +
          std::to_string(version % 10000 / 100) + "." +
          std::to_string(version % 100);
 }

@@ -90,6 +90,10 @@ constexpr uint32_t reduceInComputeType = 2;
     (lt::Handle handle, lt::Operation operation, lt::Matrix a, lt::Matrix b,   \
      lt::Matrix c, lt::Matrix d, lt::Preference preference, int wanted,        \
      lt::Heuristic *found, int *foundCount))                                   \
+  X(algorithmCheck, cublasLtMatmulAlgoCheck, lt::Error,                        \
+    (lt::Handle handle, lt::Operation operation, lt::Matrix a, lt::Matrix b,   \
+     lt::Matrix c, lt::Matrix d, const lt::Algorithm *algorithm,               \
+     lt::Heuristic *result))                                                   \
   X(matmul, cublasLtMatmul, lt::Error,                                         \
     (lt::Handle handle, lt::Operation operation, const void *alpha,            \
      const void *a, lt::Matrix aMatrix, const void *b, lt::Matrix bMatrix,     \
@@ -114,8 +118,10 @@ struct CublasLtApi {
   /// Success, or "cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED (...)".
   Status check(lt::Error error, const char *call) const;
 
+  /// "13.1.0".
+  std::string version() const;
   /// "cuBLASLt 13.1.0".
-  std::string describe() const;
+  std::string describe() const { return "cuBLASLt " + version(); }
 };
 
 } // namespace fsdp::rt

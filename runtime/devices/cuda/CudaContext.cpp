@@ -50,7 +50,19 @@ Status CudaContext::open() {
   if (Status s = check(api_.contextRetain(&context_, device_),
                        "cuDevicePrimaryCtxRetain"))
     return s;
-  return makeCurrent();
+  if (Status s = makeCurrent())
+    return s;
+  Result<int64_t> taken = takenBytes();
+  if (taken.isOk())
+    contextBytes_ = *taken;
+  return taken.status();
+}
+
+Result<int64_t> CudaContext::takenBytes() const {
+  size_t free = 0, total = 0;
+  if (Status s = check(api_.memGetInfo(&free, &total), "cuMemGetInfo"))
+    return s;
+  return static_cast<int64_t>(total - free);
 }
 
 CudaContext::~CudaContext() {

@@ -31,6 +31,8 @@ public:
   const DriverApi &api() const { return api_; }
   cu::Device device() const { return device_; }
   int ordinal() const { return ordinal_; }
+  /// "NVIDIA H100 80GB HBM3".
+  const std::string &name() const { return name_; }
   /// "device 0 (NVIDIA H100 80GB HBM3)".
   std::string describe() const;
   /// 90 is sm_90.
@@ -38,6 +40,12 @@ public:
   int64_t maxGrid() const { return maxGrid_; }
   /// Bytes of a block, at most, of functions that ask for more than usual.
   int64_t maxSharedBytes() const { return maxSharedBytes_; }
+
+  /// Bytes of the device's memory that anybody has taken.
+  Result<int64_t> takenBytes() const;
+  /// The same when the context had just been made: its own, and what other
+  /// processes have.
+  int64_t contextBytes() const { return contextBytes_; }
 
   /// The driver's calls act on the context of their thread.
   Status makeCurrent() const;
@@ -60,6 +68,7 @@ private:
   std::string name_;
   int capability_ = 0;
   int maxGrid_ = 0, maxSharedBytes_ = 0;
+  int64_t contextBytes_ = 0;
 };
 
 /// An event of a context, which must outlive it.

@@ -10,6 +10,7 @@
 #include "core/Clock.h"
 #include "hal/Transfers.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -37,7 +38,7 @@ CudaDevice::create(World &world, const DriverApi &api,
                           std::to_string(api.deviceCount));
   std::unique_ptr<CudaDevice> made(new CudaDevice(world, options, *settings));
   Result<std::unique_ptr<CudaRank>> rank =
-      CudaRank::create(api, world.localRank(), made->layout_, options.target);
+      CudaRank::create(world, api, made->layout_, options.target);
   if (!rank.isOk())
     return rank.status();
   made->rank_ = std::move(*rank);
@@ -79,7 +80,17 @@ CudaDevice::~CudaDevice() {
 }
 
 hal::DeviceFacts CudaDevice::facts() const {
-  return {"cuda", rank_->products().describe(), threads_};
+  hal::DeviceFacts facts;
+  facts.name = "cuda";
+  facts.products = rank_->products().describe();
+  facts.threads = threads_;
+  facts.memory = {{"arena", rank_->device().mappedBytes()},
+                  {"workspace of products", rank_->products().mappedBytes()},
+                  {"code and libraries", codeBytes_},
+                  {"graphs", graphBytes_},
+                  {"context", rank_->context().contextBytes()}};
+  facts.notes = rank_->products().notes();
+  return facts;
 }
 
 hal::Memory &CudaDevice::memory(fsdp_rt_memory which) {
@@ -90,21 +101,40 @@ hal::Memory &CudaDevice::memory(fsdp_rt_memory which) {
 
 Result<std::unique_ptr<hal::Executable>>
 CudaDevice::load(hal::Recording recording) {
+  if (Status s = rank_->context().makeCurrent())
+    return s;
+  Result<int64_t> before = rank_->context().takenBytes();
+  if (!before.isOk())
+    return before.status();
+  // Of what is taken now, the workspace is known.
+  int64_t workspace = rank_->products().mappedBytes();
   Result<std::unique_ptr<CudaExecutable>> made =
       rank_->load(std::move(recording));
   if (!made.isOk())
     return made.status();
+  Result<int64_t> loaded = rank_->context().takenBytes();
+  if (!loaded.isOk())
+    return loaded.status();
+  workspace = rank_->products().mappedBytes() - workspace;
+  codeBytes_ += std::max<int64_t>(0, *loaded - *before - workspace);
   if (settings_.usesGraphs) {
-    const CudaExecutable &executable = **made;
-    Result<CudaGraph> graph =
-        CudaGraph::capture(rank_->context(), stream(FSDP_RT_QUEUE_COMPUTE),
-                           [&] { return issue(executable, nullptr); });
-    if (!graph.isOk())
-      return graph.status().withContext(
-          "as one CUDA graph, which --graph off does without");
-    (*made)->setGraph(std::move(*graph));
+    if (Status s = capture(**made))
+      return s.withContext("as one CUDA graph, which --graph off does without");
+    Result<int64_t> captured = rank_->context().takenBytes();
+    if (!captured.isOk())
+      return captured.status();
+    graphBytes_ += std::max<int64_t>(0, *captured - *loaded);
   }
   return std::unique_ptr<hal::Executable>(std::move(*made));
+}
+
+Status CudaDevice::capture(CudaExecutable &executable) {
+  Result<CudaGraph> graph =
+      CudaGraph::capture(rank_->context(), stream(FSDP_RT_QUEUE_COMPUTE),
+                         [&] { return issue(executable, nullptr); });
+  if (graph.isOk())
+    executable.setGraph(std::move(*graph));
+  return graph.status();
 }
 
 void CudaDevice::fail(const Status &status) {

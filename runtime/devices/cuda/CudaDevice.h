@@ -49,6 +49,8 @@ private:
       : world_(world), layout_(options.layout), threads_(options.threads),
         settings_(settings) {}
   Status openQueues();
+  /// Makes it one graph.
+  Status capture(CudaExecutable &executable);
   cu::Stream stream(int32_t queue) const { return streams_[queue]->get(); }
   const DriverApi &api() const { return rank_->context().api(); }
   Status check(cu::Error error, const char *call) const {
@@ -89,6 +91,9 @@ private:
   CudaExecutable *pending_ = nullptr;
   const hal::RunRequest *request_ = nullptr;
   hal::RunTimes times_;
+  /// Bytes of the device's memory that were taken when programs were loaded,
+  /// and captured.
+  int64_t codeBytes_ = 0, graphBytes_ = 0;
   Status failure_;
 };
 

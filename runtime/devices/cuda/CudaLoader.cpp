@@ -45,7 +45,7 @@ Status CudaLoader::load() {
     mine.end = made_.works_.size();
     made_.calls_.push_back(mine);
   }
-  return Status::ok();
+  return rank_.products().choose(made_.products_);
 }
 
 Status CudaLoader::addCall(const hal::Call &call) {
@@ -172,8 +172,7 @@ Status CudaLoader::addMatmul(const fsdp_rt_matmul_desc &desc) {
     addFill(at(desc.c), 0, desc.m * desc.n * size);
     return Status::ok();
   }
-  Result<std::unique_ptr<CudaProduct>> product =
-      rank_.products().prepare(desc, rank_.device().base());
+  Result<std::unique_ptr<CudaProduct>> product = rank_.products().prepare(desc);
   if (!product.isOk())
     return product.status();
   CudaWork work;

@@ -31,16 +31,16 @@ Status checkRange(int64_t offset, int64_t bytes, int64_t size) {
 //===----------------------------------------------------------------------===//
 
 Result<std::unique_ptr<DeviceArena>>
-DeviceArena::map(const CudaContext &context, CudaCopies &copies,
-                 int64_t bytes) {
+DeviceArena::map(const CudaContext &context, CudaCopies &copies, int64_t bytes,
+                 const std::string &what) {
   std::unique_ptr<DeviceArena> made(new DeviceArena(context, copies, bytes));
   if (bytes > 0)
-    if (Status s = made->open())
+    if (Status s = made->open(what))
       return s;
   return made;
 }
 
-Status DeviceArena::open() {
+Status DeviceArena::open(const std::string &name) {
   const DriverApi &api = context_.api();
   size_t free = 0, total = 0;
   if (Status s = context_.check(api.memGetInfo(&free, &total), "cuMemGetInfo"))
@@ -59,7 +59,7 @@ Status DeviceArena::open() {
   mapped_ = (static_cast<size_t>(size_) + page - 1) / page * page;
   if (mapped_ > free)
     return Status::failed(
-        "expected an arena that fits the " + std::to_string(free) +
+        "expected " + name + " that fits the " + std::to_string(free) +
         " free bytes (of " + std::to_string(total) + ") of " +
         context_.describe() + ", got " + std::to_string(size_) + " bytes");
   if (Status s = context_.check(api.memReserve(&base_, mapped_, 0, 0, 0),
@@ -67,7 +67,7 @@ Status DeviceArena::open() {
     return s;
   if (Status s = context_.check(api.memCreate(&handle_, mapped_, &what, 0),
                                 "cuMemCreate"))
-    return s.withContext("an arena of " + std::to_string(size_) + " bytes on " +
+    return s.withContext(name + " of " + std::to_string(size_) + " bytes on " +
                          context_.describe());
   hasHandle_ = true;
   if (Status s =

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace fsdp::rt {
 
@@ -21,13 +22,17 @@ namespace fsdp::rt {
 /// pages of the driver's allocations. Nobody has written to it.
 class DeviceArena final : public hal::Memory {
 public:
-  /// Refuses what the device's free memory cannot hold. `context` and `copies`
-  /// must outlive it.
-  static Result<std::unique_ptr<DeviceArena>>
-  map(const CudaContext &context, CudaCopies &copies, int64_t bytes);
+  /// Refuses what the device's free memory cannot hold; `what` names it then.
+  /// `context` and `copies` must outlive it.
+  static Result<std::unique_ptr<DeviceArena>> map(const CudaContext &context,
+                                                  CudaCopies &copies,
+                                                  int64_t bytes,
+                                                  const std::string &what);
   ~DeviceArena() override;
 
   cu::Pointer base() const { return base_; }
+  /// Of whole pages.
+  int64_t mappedBytes() const { return static_cast<int64_t>(mapped_); }
   int64_t size() const override { return size_; }
   Status upload(int64_t offset, const void *src, int64_t bytes) override;
   Status download(int64_t offset, void *dst, int64_t bytes) const override;
@@ -35,7 +40,7 @@ public:
 private:
   DeviceArena(const CudaContext &context, CudaCopies &copies, int64_t bytes)
       : context_(context), copies_(copies), size_(bytes) {}
-  Status open();
+  Status open(const std::string &what);
 
   const CudaContext &context_;
   CudaCopies &copies_;

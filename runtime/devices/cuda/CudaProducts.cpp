@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 namespace fsdp::rt {
 
@@ -144,6 +145,23 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
        desc.lda, calls.stride[0]},
       {&c_, desc.m, desc.n, desc.ldc, calls.stride[2]}};
   auto count = static_cast<int32_t>(calls.count);
+  cu::Pointer a = 0, b = 0, c = 0;
+  for (const Call &call : calls_) {
+    a |= call.a;
+    b |= call.b;
+    c |= call.c;
+  }
+  alignment_ = {alignmentOf(a), alignmentOf(b), alignmentOf(c)};
+  key_ = dtypeName(static_cast<Dtype>(desc.dtype));
+  key_ += std::string(" ") + (desc.trans_b ? "t" : "n") +
+          (desc.trans_a ? "t" : "n") + (desc.accumulate ? " added" : "");
+  for (size_t i = 0; i < 3; ++i)
+    key_ += ", " + std::to_string(matrices[i].columns) + "x" +
+            std::to_string(matrices[i].rows) + " of " +
+            std::to_string(matrices[i].ld) + " every " +
+            std::to_string(matrices[i].stride) + " at " +
+            std::to_string(alignment_[i]);
+  key_ += ", " + std::to_string(count) + " times";
   for (const auto &m : matrices) {
     if (Status s = api_.check(
             api_.matrixCreate(m.matrix, type, m.columns, m.rows, m.ld),
@@ -160,29 +178,23 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
   return Status::ok();
 }
 
-Status CudaProduct::chooseAlgorithm(const CudaContext &context) {
-  cu::Pointer a = 0, b = 0, c = 0;
-  for (const Call &call : calls_) {
-    a |= call.a;
-    b |= call.b;
-    c |= call.c;
-  }
-  uint64_t workspace = 0;
+Result<lt::Algorithm> CudaProduct::propose(const CudaContext &context,
+                                           uint64_t workspaceBytes) const {
   // Partial sums in a narrower type would depend on how often a product is
   // split.
   uint32_t reductions = lt::reduceInComputeType;
-  uint32_t alignA = alignmentOf(a), alignB = alignmentOf(b),
-           alignC = alignmentOf(c);
+  auto [alignA, alignB, alignC] = alignment_;
   struct {
     int attribute;
     const void *value;
     size_t bytes;
-  } const wishes[] = {{lt::preferWorkspaceBytes, &workspace, sizeof(workspace)},
-                      {lt::preferReductions, &reductions, sizeof(reductions)},
-                      {lt::preferAlignmentA, &alignA, sizeof(alignA)},
-                      {lt::preferAlignmentB, &alignB, sizeof(alignB)},
-                      {lt::preferAlignmentC, &alignC, sizeof(alignC)},
-                      {lt::preferAlignmentD, &alignC, sizeof(alignC)}};
+  } const wishes[] = {
+      {lt::preferWorkspaceBytes, &workspaceBytes, sizeof(workspaceBytes)},
+      {lt::preferReductions, &reductions, sizeof(reductions)},
+      {lt::preferAlignmentA, &alignA, sizeof(alignA)},
+      {lt::preferAlignmentB, &alignB, sizeof(alignB)},
+      {lt::preferAlignmentC, &alignC, sizeof(alignC)},
+      {lt::preferAlignmentD, &alignC, sizeof(alignC)}};
   lt::Preference preference = nullptr;
   if (Status s = api_.check(api_.preferenceCreate(&preference),
                             "cublasLtMatmulPreferenceCreate"))
@@ -202,10 +214,26 @@ Status CudaProduct::chooseAlgorithm(const CudaContext &context) {
     return s;
   if (count < 1)
     return Status::failed("expected " + api_.describe() +
-                          " to multiply this without a workspace on " +
+                          " to multiply this in a workspace of " +
+                          std::to_string(workspaceBytes) + " bytes on " +
                           context.describe() + ", got no algorithm");
-  algorithm_ = found.algorithm;
-  return api_.check(found.state, "cublasLtMatmulAlgoGetHeuristic");
+  if (Status s = api_.check(found.state, "cublasLtMatmulAlgoGetHeuristic"))
+    return s;
+  return found.algorithm;
+}
+
+Status CudaProduct::check(const lt::Algorithm &algorithm,
+                          uint64_t workspaceBytes) const {
+  lt::Heuristic result = {};
+  if (Status s = api_.check(api_.algorithmCheck(handle_, operation_, a_, b_, c_,
+                                                c_, &algorithm, &result),
+                            "cublasLtMatmulAlgoCheck"))
+    return s;
+  if (result.workspaceBytes <= workspaceBytes)
+    return api_.check(result.state, "cublasLtMatmulAlgoCheck");
+  return Status::failed("expected a workspace of at most " +
+                        std::to_string(workspaceBytes) + " bytes, got " +
+                        std::to_string(result.workspaceBytes));
 }
 
 Status CudaProduct::enqueue(cu::Stream stream) const {
@@ -215,9 +243,10 @@ Status CudaProduct::enqueue(cu::Stream stream) const {
                                : static_cast<const void *>(&beta32_);
   for (const Call &call : calls_) {
     void *c = const_cast<void *>(address(call.c));
-    lt::Error error = api_.matmul(handle_, operation_, alpha, address(call.a),
-                                  a_, address(call.b), b_, beta, c, c_, c, c_,
-                                  &algorithm_, nullptr, 0, stream);
+    lt::Error error = api_.matmul(
+        handle_, operation_, alpha, address(call.a), a_, address(call.b), b_,
+        beta, c, c_, c, c_, &algorithm_,
+        const_cast<void *>(address(workspace_)), workspaceBytes_, stream);
     if (Status s = api_.check(error, "cublasLtMatmul"))
       return s;
   }
@@ -235,6 +264,13 @@ CudaProducts::~CudaProducts() {
   (void)api_->destroy(handle_);
 }
 
+int64_t productWorkspaceBytes(int capability) {
+  constexpr int64_t mega = int64_t(1) << 20;
+  if (capability >= 120)
+    return 12 * mega;
+  return capability >= 90 ? 32 * mega : 4 * mega;
+}
+
 Status CudaProducts::open() {
   if (handle_)
     return Status::ok();
@@ -242,15 +278,30 @@ Status CudaProducts::open() {
   if (!api.isOk())
     return api.status();
   api_ = *api;
-  return api_->check(api_->create(&handle_), "cublasLtCreate");
+  if (Status s = api_->check(api_->create(&handle_), "cublasLtCreate"))
+    return s;
+  Result<std::unique_ptr<DeviceArena>> workspace = DeviceArena::map(
+      context_, copies_, productWorkspaceBytes(context_.capability()),
+      "a workspace of products beside an arena of " +
+          std::to_string(arena_.size()) + " bytes");
+  if (!workspace.isOk())
+    return workspace.status();
+  workspace_ = std::move(*workspace);
+  if (world_.rank() == 0) {
+    cache_.emplace(AlgorithmCache::directoryOfProcess(), context_.name(),
+                   api_->version());
+    cache_->read(notes_);
+  }
+  return Status::ok();
 }
 
 Result<std::unique_ptr<CudaProduct>>
-CudaProducts::prepare(const fsdp_rt_matmul_desc &desc, cu::Pointer base) {
+CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
   if (Status s = open())
     return s;
   std::unique_ptr<CudaProduct> made(new CudaProduct(*api_));
   made->handle_ = handle_;
+  cu::Pointer base = arena_.base();
   BatchCalls calls = cutBatch(desc);
   int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
   for (const std::array<int64_t, 3> &start : calls.starts)
@@ -259,9 +310,72 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc, cu::Pointer base) {
                             base + desc.c + start[2] * size});
   if (Status s = made->describe(desc, calls))
     return s;
-  if (Status s = made->chooseAlgorithm(context_))
-    return s;
+  made->workspace_ = workspace_->base();
+  made->workspaceBytes_ = static_cast<size_t>(workspace_->size());
   return made;
+}
+
+Result<lt::Algorithm> CudaProducts::chooseOne(const CudaProduct &product) {
+  const lt::Algorithm *known = cache_->find(product.key_);
+  if (known && product.check(*known, product.workspaceBytes_).isOk())
+    return *known;
+  Result<lt::Algorithm> proposed =
+      product.propose(context_, product.workspaceBytes_);
+  if (proposed.isOk())
+    cache_->keep(product.key_, *proposed);
+  return proposed;
+}
+
+Status CudaProducts::shareChoices(std::vector<lt::Algorithm> &chosen) {
+  if (world_.size() == 1)
+    return Status::ok();
+  if (!ranks_) {
+    std::vector<int> everyone(static_cast<size_t>(world_.size()));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    Result<std::unique_ptr<hal::HostChannel>> opened =
+        world_.openChannel(everyone);
+    if (!opened.isOk())
+      return opened.status();
+    ranks_ = std::move(*opened);
+  }
+  return ranks_->broadcast(
+      chosen.data(), chosen.data(),
+      static_cast<int64_t>(chosen.size() * sizeof(lt::Algorithm)), 0);
+}
+
+Status CudaProducts::choose(
+    const std::vector<std::unique_ptr<CudaProduct>> &products) {
+  std::map<std::string, size_t> places;
+  std::vector<const CudaProduct *> fresh; // one of each kind
+  for (const std::unique_ptr<CudaProduct> &product : products)
+    if (algorithms_.count(product->key_) == 0 &&
+        places.try_emplace(product->key_, fresh.size()).second)
+      fresh.push_back(product.get());
+  std::vector<lt::Algorithm> chosen(fresh.size());
+  if (!fresh.empty()) {
+    if (world_.rank() == 0) {
+      for (size_t i = 0; i < fresh.size(); ++i) {
+        Result<lt::Algorithm> one = chooseOne(*fresh[i]);
+        if (!one.isOk())
+          return one.status().withContext("product " + fresh[i]->key_);
+        chosen[i] = *one;
+      }
+      cache_->write(notes_);
+    }
+    if (Status s = shareChoices(chosen))
+      return s;
+  }
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    if (world_.rank() != 0)
+      if (Status s = fresh[i]->check(chosen[i], fresh[i]->workspaceBytes_))
+        return s.withContext("product " + fresh[i]->key_ +
+                             ": expected the algorithm of rank 0 to run on " +
+                             context_.describe());
+    algorithms_[fresh[i]->key_] = chosen[i];
+  }
+  for (const std::unique_ptr<CudaProduct> &product : products)
+    product->algorithm_ = algorithms_.at(product->key_);
+  return Status::ok();
 }
 
 } // namespace fsdp::rt

@@ -15,13 +15,19 @@
 #define FSDP_RT_DEVICES_CUDA_CUDAPRODUCTS_H
 
 #include "core/Status.h"
+#include "devices/cuda/AlgorithmCache.h"
 #include "devices/cuda/CublasLtApi.h"
 #include "devices/cuda/CudaContext.h"
+#include "devices/cuda/CudaMemory.h"
 #include "fsdp-rt/abi.h"
+#include "hal/Channel.h"
+#include "hal/World.h"
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +47,7 @@ struct BatchCalls {
 /// is the library's and the others are calls.
 BatchCalls cutBatch(const fsdp_rt_matmul_desc &desc);
 
-/// One product, ready to be enqueued.
+/// One product, ready to be enqueued when its algorithm has been chosen.
 class CudaProduct {
 public:
   ~CudaProduct();
@@ -54,7 +60,11 @@ private:
   friend class CudaProducts;
   explicit CudaProduct(const CublasLtApi &api) : api_(api) {}
   Status describe(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls);
-  Status chooseAlgorithm(const CudaContext &context);
+  /// What the library proposes first, in a workspace of this size.
+  Result<lt::Algorithm> propose(const CudaContext &context,
+                                uint64_t workspaceBytes) const;
+  /// Refuses an algorithm that cannot be used here, for this.
+  Status check(const lt::Algorithm &algorithm, uint64_t workspaceBytes) const;
 
   struct Call {
     cu::Pointer a, b, c;
@@ -65,7 +75,12 @@ private:
   lt::Operation operation_ = nullptr;
   /// In the library's order: its A is our B.
   lt::Matrix a_ = nullptr, b_ = nullptr, c_ = nullptr;
+  /// All that an algorithm depends on, in words.
+  std::string key_;
+  std::array<uint32_t, 3> alignment_ = {};
   lt::Algorithm algorithm_ = {};
+  cu::Pointer workspace_ = 0;
+  size_t workspaceBytes_ = 0;
   bool isDouble_ = false;
   /// Factors in the type of which sums are.
   float alpha32_ = 1, beta32_ = 0;
@@ -73,29 +88,59 @@ private:
   std::vector<Call> calls_;
 };
 
+/// Bytes that products of one stream may use, as cuBLAS recommends them for a
+/// device of this capability.
+int64_t productWorkspaceBytes(int capability);
+
+/// All products are on queue 0: one workspace is enough.
 class CudaProducts {
 public:
-  /// `context` must outlive it.
-  explicit CudaProducts(const CudaContext &context) : context_(context) {}
+  /// For operands in `arena`. All must outlive it.
+  CudaProducts(World &world, const CudaContext &context, CudaCopies &copies,
+               const DeviceArena &arena)
+      : world_(world), context_(context), copies_(copies), arena_(arena) {}
   ~CudaProducts();
   CudaProducts(const CudaProducts &) = delete;
   CudaProducts &operator=(const CudaProducts &) = delete;
 
   /// Prepares a product that hal::checkMatmul() accepts and that multiplies
-  /// something; operands are offsets from `base`. The first one opens the
-  /// library.
-  Result<std::unique_ptr<CudaProduct>> prepare(const fsdp_rt_matmul_desc &desc,
-                                               cu::Pointer base);
+  /// something. The first one opens the library and takes memory for the
+  /// workspace.
+  Result<std::unique_ptr<CudaProduct>> prepare(const fsdp_rt_matmul_desc &desc);
+
+  /// Chooses their algorithms, the same on all ranks: those of rank 0, which it
+  /// has from an earlier run or the library proposes. Collective over all
+  /// ranks, which have the same products.
+  Status choose(const std::vector<std::unique_ptr<CudaProduct>> &products);
+
+  /// Of the device's memory, for the workspace.
+  int64_t mappedBytes() const {
+    return workspace_ ? workspace_->mappedBytes() : 0;
+  }
+  /// For the user to read.
+  const std::vector<std::string> &notes() const { return notes_; }
 
   /// The library; "none" where no program has a product.
   std::string describe() const { return api_ ? api_->describe() : "none"; }
 
 private:
   Status open();
+  /// Of rank 0.
+  Result<lt::Algorithm> chooseOne(const CudaProduct &product);
+  Status shareChoices(std::vector<lt::Algorithm> &chosen);
 
+  World &world_;
   const CudaContext &context_;
+  CudaCopies &copies_;
+  const DeviceArena &arena_;
   const CublasLtApi *api_ = nullptr;
   lt::Handle handle_ = nullptr;
+  std::unique_ptr<DeviceArena> workspace_;
+  /// By key; what rank 0 reads and keeps; the ranks that it tells.
+  std::map<std::string, lt::Algorithm> algorithms_;
+  std::optional<AlgorithmCache> cache_;
+  std::unique_ptr<hal::HostChannel> ranks_;
+  std::vector<std::string> notes_;
 };
 
 } // namespace fsdp::rt

@@ -13,13 +13,13 @@
 
 namespace fsdp::rt {
 
-Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
-                                                   int ordinal,
+Result<std::unique_ptr<CudaRank>> CudaRank::create(World &world,
+                                                   const DriverApi &api,
                                                    const hal::Layout &layout,
                                                    int target) {
   std::unique_ptr<CudaRank> made(new CudaRank(layout, target));
   Result<std::unique_ptr<CudaContext>> context =
-      CudaContext::create(api, ordinal);
+      CudaContext::create(api, world.localRank());
   if (!context.isOk())
     return context.status();
   made->context_ = std::move(*context);
@@ -28,8 +28,8 @@ Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
   if (!copies.isOk())
     return copies.status();
   made->copies_ = std::move(*copies);
-  Result<std::unique_ptr<DeviceArena>> device =
-      DeviceArena::map(*made->context_, *made->copies_, layout.memory.device);
+  Result<std::unique_ptr<DeviceArena>> device = DeviceArena::map(
+      *made->context_, *made->copies_, layout.memory.device, "an arena");
   if (!device.isOk())
     return device.status();
   made->device_ = std::move(*device);
@@ -47,7 +47,8 @@ Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
   if (layout.state.host > 0)
     std::memset(made->host_->data(), 0, static_cast<size_t>(layout.state.host));
   made->images_ = std::make_unique<CudaImages>(*made->context_);
-  made->products_ = std::make_unique<CudaProducts>(*made->context_);
+  made->products_ = std::make_unique<CudaProducts>(
+      world, *made->context_, *made->copies_, *made->device_);
   return made;
 }
 

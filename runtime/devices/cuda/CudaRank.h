@@ -24,24 +24,25 @@ namespace fsdp::rt {
 /// Memory, code and products of one rank.
 class CudaRank {
 public:
-  /// On device `ordinal`, whose context becomes the thread's. `target` is the
-  /// number of the artifact's target of which its code is. `layout` must
-  /// outlive it.
-  static Result<std::unique_ptr<CudaRank>> create(const DriverApi &api,
-                                                  int ordinal,
+  /// On the device with the rank's number on its host, whose context becomes
+  /// the thread's. `target` is the number of the artifact's target of which its
+  /// code is. `world` and `layout` must outlive it.
+  static Result<std::unique_ptr<CudaRank>> create(World &world,
+                                                  const DriverApi &api,
                                                   const hal::Layout &layout,
                                                   int target);
 
   /// Finds the code of every call and prepares its work. Refuses what this
-  /// device cannot run.
+  /// device cannot run. Collective over all ranks.
   Result<std::unique_ptr<CudaExecutable>> load(hal::Recording recording);
 
   const CudaContext &context() const { return *context_; }
   const hal::Layout &layout() const { return layout_; }
   int target() const { return target_; }
-  /// More of the device's memory, beside the arena.
-  Result<std::unique_ptr<DeviceArena>> mapMore(int64_t bytes) const {
-    return DeviceArena::map(*context_, *copies_, bytes);
+  /// More of the device's memory, beside the arena; `what` names it in errors.
+  Result<std::unique_ptr<DeviceArena>> mapMore(int64_t bytes,
+                                               const std::string &what) const {
+    return DeviceArena::map(*context_, *copies_, bytes, what);
   }
   /// Uploads and downloads.
   CudaCopies &copies() { return *copies_; }

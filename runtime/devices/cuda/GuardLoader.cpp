@@ -71,9 +71,10 @@ Status CudaLoader::makeReports() {
   if (!found.isOk())
     return found.status();
   made_.found_ = std::move(*found);
-  Result<std::unique_ptr<DeviceArena>> onDevice = rank_.mapMore(searches * 8);
+  Result<std::unique_ptr<DeviceArena>> onDevice =
+      rank_.mapMore(searches * 8, "results of guards");
   if (!onDevice.isOk())
-    return onDevice.status().withContext("results of guards");
+    return onDevice.status();
   made_.foundOnDevice_ = std::move(*onDevice);
   return Status::ok();
 }

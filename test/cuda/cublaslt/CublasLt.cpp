@@ -9,13 +9,20 @@
 // descriptors alone: matrices lie in columns, as the library has them. Refuses
 // what the library refuses: types that do not go together, shapes that do not
 // fit, leading dimensions that are too small, an algorithm that was chosen for
-// other descriptors, and operands that are less aligned than was said when it
-// was chosen.
+// other descriptors, operands that are less aligned than was said when it was
+// chosen, and a workspace that is too small.
+//
+// FSDP_CUBLASLT_SPLITS=N,.. cuts sums into N parts, as far as the workspace
+// that may be used has room for them: other algorithms, and other bits. Each
+// choice of a process takes the next number, and the last one for ever.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Multiply.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -28,7 +35,8 @@ struct Choice {
   uint64_t mark;
   uint64_t shapes;
   uint32_t alignment[4]; // of A, B, C, D
-  uint64_t unused[4];
+  uint64_t splits, workspaceBytes;
+  uint64_t unused[2];
 };
 static_assert(sizeof(Choice) == 64, "of cublasLtMatmulAlgo_t");
 
@@ -72,6 +80,34 @@ int take(T &value, const void *from, size_t bytes) {
     return invalidValue;
   std::memcpy(&value, from, sizeof(T));
   return success;
+}
+
+/// Of the next choice of the process.
+uint64_t wantedSplits() {
+  static std::atomic<int> choices{0};
+  const char *text = std::getenv("FSDP_CUBLASLT_SPLITS");
+  uint64_t splits = 1;
+  for (int i = choices++; text && *text && i >= 0; --i) {
+    char *end = nullptr;
+    splits = std::max<uint64_t>(1, std::strtoull(text, &end, 10));
+    text = *end ? end + 1 : end;
+  }
+  return splits;
+}
+
+/// For the parts of sums, where there are several.
+uint64_t workspaceFor(const Product &product, uint64_t splits) {
+  if (splits <= 1)
+    return 0;
+  return splits * uint64_t(product.d.rows * product.d.columns) *
+         uint64_t(product.d.batch) *
+         uint64_t(sizeOfType(product.operation.scale));
+}
+
+/// Whether an algorithm was chosen for these descriptors.
+bool isOf(const Choice *choice, const Product &product) {
+  return choice && choice->mark == mark && choice->shapes == hashOf(product) &&
+         choice->splits >= 1;
 }
 
 bool isAligned(uint64_t address, uint32_t bytes) {
@@ -201,10 +237,33 @@ API int cublasLtMatmulAlgoGetHeuristic(void *, void *operation, void *a,
   *found = {};
   found->choice.mark = mark;
   found->choice.shapes = hashOf(product);
-  std::memcpy(found->choice.alignment,
-              static_cast<Preference *>(preference)->alignment,
+  auto &wishes = *static_cast<Preference *>(preference);
+  std::memcpy(found->choice.alignment, wishes.alignment,
               sizeof(found->choice.alignment));
+  uint64_t splits = wantedSplits();
+  while (splits > 1 && workspaceFor(product, splits) > wishes.workspaceBytes)
+    --splits;
+  found->choice.splits = splits;
+  found->choice.workspaceBytes = workspaceFor(product, splits);
+  found->workspaceBytes = found->choice.workspaceBytes;
   *count = 1;
+  return success;
+}
+
+API int cublasLtMatmulAlgoCheck(void *, void *operation, void *a, void *b,
+                                void *c, void *d, const Choice *choice,
+                                Heuristic *result) {
+  if (!operation || !a || !b || !c || !d || !result)
+    return invalidValue;
+  Product product = {*static_cast<Operation *>(operation),
+                     *static_cast<Matrix *>(a), *static_cast<Matrix *>(b),
+                     *static_cast<Matrix *>(c), *static_cast<Matrix *>(d)};
+  if (int status = checkProduct(product))
+    return status;
+  if (!isOf(choice, product))
+    return invalidValue;
+  *result = {};
+  result->workspaceBytes = choice->workspaceBytes;
   return success;
 }
 
@@ -212,7 +271,8 @@ API int cublasLtMatmul(void *handle, void *operation, const void *alpha,
                        const void *a, void *aMatrix, const void *b,
                        void *bMatrix, const void *beta, const void *c,
                        void *cMatrix, void *d, void *dMatrix,
-                       const Choice *choice, void *, size_t, void *stream) {
+                       const Choice *choice, void *workspace,
+                       size_t workspaceBytes, void *stream) {
   if (!handle || !operation || !alpha || !beta || !aMatrix || !bMatrix ||
       !cMatrix || !dMatrix)
     return invalidValue;
@@ -226,8 +286,13 @@ API int cublasLtMatmul(void *handle, void *operation, const void *alpha,
   product.b.address = reinterpret_cast<uint64_t>(b);
   product.c.address = reinterpret_cast<uint64_t>(c);
   product.d.address = reinterpret_cast<uint64_t>(d);
-  if (!choice || choice->mark != mark || choice->shapes != hashOf(product))
+  if (!isOf(choice, product))
     return invalidValue;
+  if (choice->workspaceBytes > workspaceBytes)
+    return notSupported;
+  product.splits = int64_t(choice->splits);
+  product.workspace = reinterpret_cast<uint64_t>(workspace);
+  product.workspaceBytes = choice->workspaceBytes;
   if (!isAligned(product.a.address, choice->alignment[0]) ||
       !isAligned(product.b.address, choice->alignment[1]) ||
       !isAligned(product.c.address, choice->alignment[2]) ||

@@ -97,16 +97,22 @@ void multiply(const Product &product, const char *a, const char *b,
   int64_t k = product.operation.transA ? product.a.rows : product.a.columns;
   std::vector<T> left = pack<T>(product.a, a, product.operation.transA);
   std::vector<T> right = pack<T>(product.b, b, product.operation.transB);
-  std::vector<T> sum(static_cast<size_t>(m)), before(static_cast<size_t>(m));
+  std::vector<T> sum(static_cast<size_t>(m)), part(sum), before(sum);
   int64_t size = int64_t(sizeOfType(product.d.type));
   T alpha = T(product.alpha), beta = T(product.beta);
   for (int64_t j = 0; j < n; ++j) {
     std::fill(sum.begin(), sum.end(), T(0));
-    for (int64_t i = 0; i < k; ++i) {
-      T factor = right[size_t(j * k + i)];
-      const T *column = left.data() + i * m;
+    for (int64_t split = 0; split < product.splits; ++split) {
+      std::fill(part.begin(), part.end(), T(0));
+      for (int64_t i = k * split / product.splits;
+           i < k * (split + 1) / product.splits; ++i) {
+        T factor = right[size_t(j * k + i)];
+        const T *column = left.data() + i * m;
+        for (int64_t r = 0; r < m; ++r)
+          part[size_t(r)] += column[r] * factor;
+      }
       for (int64_t r = 0; r < m; ++r)
-        sum[size_t(r)] += column[r] * factor;
+        sum[size_t(r)] += part[size_t(r)];
     }
     for (T &value : sum)
       value *= alpha;
@@ -231,6 +237,8 @@ int enqueue(const Product &product, void *stream) {
   if (product.beta != 0)
     addRanges(product.c, false, ranges);
   addRanges(product.d, true, ranges);
+  if (product.workspaceBytes > 0)
+    ranges.push_back({product.workspace, product.workspaceBytes, true});
   auto destroy = [](void *data) { delete static_cast<Product *>(data); };
   int error =
       hooks()->issue(stream, "cublasLtMatmul", run, new Product(product),

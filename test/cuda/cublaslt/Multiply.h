@@ -37,6 +37,11 @@ struct Product {
   Operation operation;
   Matrix a, b, c, d;
   double alpha = 1, beta = 0;
+  /// Parts of its sums, each added up by itself, in memory of the device where
+  /// there are several.
+  int64_t splits = 1;
+  uint64_t workspace = 0;
+  size_t workspaceBytes = 0;
 };
 
 /// The emulated driver that this process has loaded; null: none.

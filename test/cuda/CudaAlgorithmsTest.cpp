@@ -1,0 +1,303 @@
+//===- CudaAlgorithmsTest.cpp - Algorithms of products, and their bits ----===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The double of cuBLASLt proposes what FSDP_CUBLASLT_SPLITS says: sums in other
+// parts have other bits, as those of the library's algorithms have.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaTest.h"
+
+#include "Backends.h"
+#include "devices/cuda/AlgorithmCache.h"
+#include "devices/cuda/CudaContext.h"
+#include "devices/cuda/CudaProducts.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <sstream>
+
+namespace fsdp::test {
+namespace {
+
+using rt::AlgorithmCache;
+using rt::Status;
+
+constexpr int64_t bAt = 16 << 10, cAt = 32 << 10, size = 48;
+
+fsdp_rt_matmul_desc square() {
+  fsdp_rt_matmul_desc desc = {};
+  desc.name = "product";
+  desc.b = bAt;
+  desc.c = cAt;
+  desc.m = desc.n = desc.k = size;
+  desc.lda = desc.ldb = desc.ldc = size;
+  std::fill_n(desc.batch, 4, 1);
+  desc.alpha = 1;
+  desc.dtype = FSDP_RT_F32;
+  return desc;
+}
+
+TestRankOptions options() {
+  TestRankOptions wanted;
+  wanted.arenaBytes = 48 << 10;
+  return wanted;
+}
+
+struct Outcome {
+  std::vector<float> result = std::vector<float>(size * size);
+  std::vector<std::string> notes;
+};
+
+/// Of a rank whose library proposes sums of so many parts.
+Status multiply(TestRank &rank, Outcome &outcome) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> draw;
+  std::vector<float> numbers(size * size);
+  for (int64_t at : {int64_t(0), bAt}) {
+    for (float &number : numbers)
+      number = draw(random);
+    if (Status s = put(rank, at, numbers))
+      return s;
+  }
+  fsdp_rt_matmul_desc desc = square();
+  if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+        return fsdp_rt_matmul(ctx, &desc);
+      }))
+    return s;
+  outcome.notes = rank.executor().device().facts().notes;
+  return get(rank, cAt, outcome.result);
+}
+
+Outcome product(const char *splits) {
+  setenv("FSDP_CUBLASLT_SPLITS", splits, 1);
+  Outcome outcome;
+  EXPECT_CUDA_OK(onCuda(
+      options(), [&](TestRank &rank) { return multiply(rank, outcome); }));
+  unsetenv("FSDP_CUBLASLT_SPLITS");
+  return outcome;
+}
+
+class CudaAlgorithms : public testing::Test {
+protected:
+  void SetUp() override {
+    directory = testing::TempDir() + "/fsdp-algorithms-" +
+                testing::UnitTest::GetInstance()->current_test_info()->name() +
+                std::to_string(getpid());
+    std::filesystem::remove_all(directory);
+    setenv("FSDP_CUDA_CACHE", directory.c_str(), 1);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(directory);
+    setenv("FSDP_CUDA_CACHE", "none", 1);
+  }
+  std::string file() const {
+    for (const auto &entry : std::filesystem::directory_iterator(directory))
+      return entry.path();
+    return "";
+  }
+  static std::string read(const std::string &path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  static void write(const std::string &path, const std::string &text) {
+    std::ofstream(path, std::ios::trunc) << text;
+  }
+
+  std::string directory;
+};
+
+TEST_F(CudaAlgorithms, ARerunRepeatsItsBits) {
+  Outcome first = product("3");
+  EXPECT_TRUE(first.notes.empty());
+  EXPECT_EQ(product("1").result, first.result);
+  EXPECT_EQ(product("7").result, first.result);
+  // Without the file, the library proposes another one.
+  setenv("FSDP_CUDA_CACHE", "none", 1);
+  EXPECT_NE(product("1").result, first.result);
+  EXPECT_EQ(product("3").result, first.result);
+}
+
+TEST_F(CudaAlgorithms, FilesThatAreDamaged) {
+  Outcome first = product("3");
+  std::string path = file(), good = read(path);
+  ASSERT_GT(good.size(), 200u);
+  auto flipped = [&](size_t at) {
+    std::string text = good;
+    text[at] ^= 1;
+    return text;
+  };
+  for (const std::string &bad :
+       {std::string(), good.substr(0, good.size() / 2), good + good, flipped(0),
+        flipped(good.size() / 2), flipped(good.size() - 3)}) {
+    write(path, bad);
+    Outcome outcome = product("1");
+    ASSERT_EQ(outcome.notes.size(), 1u);
+    EXPECT_HAS(outcome.notes[0], path + ": expected algorithms of earlier "
+                                        "runs, got a file that is damaged");
+    EXPECT_NE(outcome.result, first.result);
+    // It has been written anew, and no other file is left.
+    EXPECT_TRUE(product("5").notes.empty());
+    EXPECT_EQ(product("5").result, outcome.result);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory),
+                            std::filesystem::directory_iterator()),
+              1);
+  }
+}
+
+TEST_F(CudaAlgorithms, AlgorithmsThatTheLibraryDoesNotTake) {
+  Outcome first = product("3");
+  std::string path = file();
+  auto driver = rt::DriverApi::ofProcess();
+  ASSERT_TRUE(driver.isOk());
+  auto context = rt::CudaContext::create(**driver, 0);
+  ASSERT_TRUE(context.isOk());
+  // Its key is known, what it stands for is not.
+  std::string text = read(path), key;
+  size_t line = text.find("F32 ");
+  ASSERT_NE(line, std::string::npos);
+  key = text.substr(line, text.find('\n', line) - line);
+  std::vector<std::string> notes;
+  AlgorithmCache cache(directory, (*context)->name(), "13.0.0");
+  cache.read(notes);
+  ASSERT_NE(cache.find(key), nullptr);
+  cache.keep(key, {{1, 2, 3, 4, 5, 6, 7, 8}});
+  write(path, "");
+  cache.write(notes);
+  EXPECT_EQ(product("3").result, first.result);
+  EXPECT_EQ(product("1").result, first.result);
+}
+
+TEST_F(CudaAlgorithms, DirectoriesThatCannotBeWritten) {
+  write(directory, "a file");
+  Outcome outcome = product("3");
+  ASSERT_EQ(outcome.notes.size(), 1u);
+  EXPECT_HAS(outcome.notes[0], ": cannot keep the algorithms of products for "
+                               "later runs: ");
+  EXPECT_HAS(outcome.notes[0], "FSDP_CUDA_CACHE names another directory");
+}
+
+TEST_F(CudaAlgorithms, KeepsWhatOthersHaveKept) {
+  std::vector<std::string> notes;
+  AlgorithmCache one(directory, "card", "1.2.3"),
+      two(directory, "card", "1.2.3"), other(directory, "other", "1.2.3");
+  for (AlgorithmCache *cache : {&one, &two, &other})
+    cache->read(notes);
+  one.keep("a b", {{1}});
+  one.write(notes);
+  two.keep("c", {{2}});
+  two.write(notes);
+  other.keep("c", {{3}});
+  other.write(notes);
+  AlgorithmCache all(directory, "card", "1.2.3");
+  all.read(notes);
+  ASSERT_NE(all.find("a b"), nullptr);
+  ASSERT_NE(all.find("c"), nullptr);
+  EXPECT_EQ(all.find("a b")->data[0], 1u);
+  EXPECT_EQ(all.find("c")->data[0], 2u);
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(CudaAlgorithms, Directories) {
+  setenv("FSDP_CUDA_CACHE", "/here", 1);
+  EXPECT_EQ(AlgorithmCache::directoryOfProcess(), "/here");
+  setenv("FSDP_CUDA_CACHE", "none", 1);
+  EXPECT_EQ(AlgorithmCache::directoryOfProcess(), "");
+  unsetenv("FSDP_CUDA_CACHE");
+  setenv("XDG_CACHE_HOME", "/caches", 1);
+  EXPECT_EQ(AlgorithmCache::directoryOfProcess(), "/caches/fsdp-mlir");
+  unsetenv("XDG_CACHE_HOME");
+  setenv("HOME", "/home/user", 1);
+  EXPECT_EQ(AlgorithmCache::directoryOfProcess(),
+            "/home/user/.cache/fsdp-mlir");
+  unsetenv("HOME");
+  EXPECT_EQ(AlgorithmCache::directoryOfProcess(), "");
+}
+
+/// The library of every rank would propose another one.
+TEST_F(CudaAlgorithms, RanksHaveThatOfTheFirst) {
+  setenv("FSDP_CUBLASLT_SPLITS", "2,3,5,7", 1);
+  setenv("FSDP_CUDA_CACHE", "none", 1);
+  std::mutex mutex;
+  std::vector<std::vector<float>> results;
+  EXPECT_CUDA_OK(runLocally(3, [&](rt::World &world) -> Status {
+    auto rank = TestRank::create(world, options());
+    if (!rank.isOk())
+      return rank.status();
+    Outcome outcome;
+    if (Status s = multiply(**rank, outcome))
+      return s;
+    std::lock_guard<std::mutex> lock(mutex);
+    results.push_back(outcome.result);
+    return Status::ok();
+  }));
+  unsetenv("FSDP_CUBLASLT_SPLITS");
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[1], results[0]);
+  EXPECT_EQ(results[2], results[0]);
+  EXPECT_EQ(product("2").result, results[0]);
+}
+
+TEST_F(CudaAlgorithms, WorkspacesThatDoNotFit) {
+  auto driver = rt::DriverApi::ofProcess();
+  ASSERT_TRUE(driver.isOk());
+  auto context = rt::CudaContext::create(**driver, 0);
+  ASSERT_TRUE(context.isOk());
+  size_t free = 0, total = 0;
+  ASSERT_EQ((*driver)->memGetInfo(&free, &total), rt::cu::success);
+  TestRankOptions wanted = options();
+  wanted.stateBytes = 0;
+  wanted.arenaBytes = int64_t(free) - (8 << 20);
+  Status status = onCuda(wanted, [&](TestRank &rank) {
+    fsdp_rt_matmul_desc desc = square();
+    return runStep(
+        rank, [&](fsdp_rt_context *ctx) { return fsdp_rt_matmul(ctx, &desc); });
+  });
+  EXPECT_HAS(status.message(),
+             "matmul 'product': expected a workspace of products beside an "
+             "arena of " +
+                 std::to_string(wanted.arenaBytes) +
+                 " bytes that fits the 8388608 free bytes (of ");
+  EXPECT_HAS(status.message(), ", got 33554432 bytes");
+  EXPECT_EQ(rt::productWorkspaceBytes(80), 4 << 20);
+  EXPECT_EQ(rt::productWorkspaceBytes(90), 32 << 20);
+  EXPECT_EQ(rt::productWorkspaceBytes(100), 32 << 20);
+  EXPECT_EQ(rt::productWorkspaceBytes(120), 12 << 20);
+}
+
+/// What takes the device's memory, and how much of it.
+TEST_F(CudaAlgorithms, MemoryIsAccountedFor) {
+  EXPECT_CUDA_OK(onCuda(options(), [&](TestRank &rank) -> Status {
+    auto bytesOf = [&](const std::string &what) {
+      for (const auto &part : rank.executor().device().facts().memory)
+        if (part.what == what)
+          return part.bytes;
+      return int64_t(-1);
+    };
+    EXPECT_EQ(bytesOf("arena"), 2 << 20);
+    EXPECT_EQ(bytesOf("workspace of products"), 0);
+    EXPECT_EQ(bytesOf("graphs"), 0);
+    Outcome outcome;
+    if (Status s = multiply(rank, outcome))
+      return s;
+    EXPECT_EQ(bytesOf("workspace of products"), 32 << 20);
+    EXPECT_EQ(bytesOf("code and libraries"), 0);
+    EXPECT_EQ(bytesOf("graphs"), 1024);
+    EXPECT_EQ(bytesOf("context"), 0);
+    EXPECT_EQ(rank.executor().device().facts().memoryBytes(),
+              (34 << 20) + 1024);
+    return Status::ok();
+  }));
+}
+
+} // namespace
+} // namespace fsdp::test
