@@ -45,6 +45,25 @@ class Cuda(StepTest):
                 want = fixture.expect["loss"]["1"][4 - len(got):4]
                 self.assertLessEqual(difference(got, want), fixture.expect["rtol"]["1"]["loss"])
 
+    def test_graphs(self):
+        """What is launched as one graph has the bits of what is issued call by call."""
+        cases = [((), ())]
+        if fixture.name == "gpt2":
+            cases += [(("--guard",), ()), (("--accumulate-in", "shard"), ("--accumulate", 2)),
+                      (("--cluster", "h100-sxm", "--offload-optimizer"), ()),
+                      (("--cluster", "h100-sxm", "--offload", "full", "--guard"), ())]
+        for options, run in cases:
+            program = self.compile(fixture, "shard=1", *CUDA, *options)
+            results = []
+            for graph in ("on", "off"):
+                saved = self.place("saved")
+                lines = self.train(program, fixture, "shard=1", *ON_DEVICE, "--graph", graph, "--save", saved, *run,
+                                   steps=2)
+                results.append(([(line["loss"], line["grad_norm"]) for line in lines], self.saved(saved, 2)))
+            with self.subTest(options=options):
+                self.assertEqual(results[0][0], results[1][0])
+                self.assertTrue(results[0][1] == results[1][1])
+
 
 if __name__ == "__main__":
     unittest.main()
