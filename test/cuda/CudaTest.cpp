@@ -42,7 +42,8 @@ Result<TestDevice> makeTestDevice(rt::World &world,
   Result<const rt::DriverApi *> api = rt::DriverApi::ofProcess();
   if (!api.isOk())
     return api.status();
-  auto device = rt::CudaDevice::create(world, **api, options.layout(), 0, 1);
+  auto device = rt::CudaDevice::create(world, **api, options.layout(), 0, 1,
+                                       rt::Reduction::Exact);
   if (!device.isOk())
     return device.status();
   TestDevice made;

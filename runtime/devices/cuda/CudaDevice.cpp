@@ -37,7 +37,8 @@ CudaDevice::CudaDevice(World &world, const hal::Layout &layout, int threads)
 
 Result<std::unique_ptr<CudaDevice>>
 CudaDevice::create(World &world, const DriverApi &api,
-                   const hal::Layout &layout, int target, int threads) {
+                   const hal::Layout &layout, int target, int threads,
+                   Reduction reduction) {
   if (world.localRank() >= api.deviceCount)
     return Status::failed("expected a CUDA device for each of the " +
                           std::to_string(world.localSize()) +
@@ -45,7 +46,7 @@ CudaDevice::create(World &world, const DriverApi &api,
                           std::to_string(api.deviceCount));
   std::unique_ptr<CudaDevice> made(new CudaDevice(world, layout, threads));
   Result<std::unique_ptr<CudaRank>> rank =
-      CudaRank::create(api, world.localRank(), made->layout_, target);
+      CudaRank::create(world, api, made->layout_, target, reduction);
   if (!rank.isOk())
     return rank.status();
   made->rank_ = std::move(*rank);
@@ -108,6 +109,8 @@ CudaDevice::load(hal::Recording recording) {
 void CudaDevice::fail(const Status &status) {
   failure_ = status;
   world_.abort(status);
+  // What runs waits for ranks that will not come.
+  rank_->transfers().abort();
 }
 
 //===----------------------------------------------------------------------===//
@@ -233,6 +236,8 @@ Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {
   case CudaWork::Kind::HostFunction:
     return check(api().launchHostFunction(stream, work.function, work.host),
                  "cuLaunchHostFunc");
+  case CudaWork::Kind::Exchange:
+    return work.exchange->enqueue(stream);
   }
   return Status::ok();
 }
@@ -250,6 +255,9 @@ Status CudaDevice::waitForStreams() {
       cu::Error error = api().streamQuery(stream->get());
       if (error == cu::success)
         break;
+      // NCCL knows more of its own failures than the driver.
+      if (Status s = rank_->transfers().poll())
+        return s;
       if (error != cu::notReady)
         return check(error, "cuStreamQuery");
       if (Status s = world_.failure())
@@ -311,8 +319,19 @@ Status checkHost(const std::string &cpu, const std::vector<std::string> &) {
                             cpu);
 }
 
-Status checkSetting(const std::string &, const std::string &) {
-  return Status::failed("expected no settings of CUDA devices");
+Result<Reduction> parseReduction(const std::string &value) {
+  if (value == "exact")
+    return Reduction::Exact;
+  if (value == "nccl")
+    return Reduction::Nccl;
+  return Status::failed("expected exact or nccl, got '" + value + "'");
+}
+
+Status checkSetting(const std::string &name, const std::string &value) {
+  if (name == "reduction")
+    return parseReduction(value).status();
+  return Status::failed("expected no settings of CUDA devices but "
+                        "--reduction");
 }
 
 /// The thread that issues.
@@ -323,11 +342,15 @@ Result<std::unique_ptr<hal::Device>> create(World &world,
   for (const auto &[name, value] : options.settings)
     if (Status s = checkSetting(name, value))
       return s.withContext("--" + name);
+  auto reduction = Reduction::Exact;
+  if (auto found = options.settings.find("reduction");
+      found != options.settings.end())
+    reduction = *parseReduction(found->second);
   Result<const DriverApi *> api = DriverApi::ofProcess();
   if (!api.isOk())
     return api.status();
   Result<std::unique_ptr<CudaDevice>> device = CudaDevice::create(
-      world, **api, options.layout, options.target, options.threads);
+      world, **api, options.layout, options.target, options.threads, reduction);
   if (!device.isOk())
     return device.status();
   return std::unique_ptr<hal::Device>(std::move(*device));

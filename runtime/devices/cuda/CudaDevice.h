@@ -29,10 +29,9 @@ class CudaDevice final : public hal::Device {
 public:
   /// The device with the rank's number on its host. `world` and `api` must
   /// outlive it.
-  static Result<std::unique_ptr<CudaDevice>> create(World &world,
-                                                    const DriverApi &api,
-                                                    const hal::Layout &layout,
-                                                    int target, int threads);
+  static Result<std::unique_ptr<CudaDevice>>
+  create(World &world, const DriverApi &api, const hal::Layout &layout,
+         int target, int threads, Reduction reduction);
   ~CudaDevice() override;
 
   hal::DeviceFacts facts() const override;

@@ -11,13 +11,12 @@
 
 namespace fsdp::rt {
 
-Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
-                                                   int ordinal,
-                                                   const hal::Layout &layout,
-                                                   int target) {
+Result<std::unique_ptr<CudaRank>>
+CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
+                 int target, Reduction reduction) {
   std::unique_ptr<CudaRank> made(new CudaRank(layout, target));
   Result<std::unique_ptr<CudaContext>> context =
-      CudaContext::create(api, ordinal);
+      CudaContext::create(api, world.localRank());
   if (!context.isOk())
     return context.status();
   made->context_ = std::move(*context);
@@ -37,6 +36,8 @@ Result<std::unique_ptr<CudaRank>> CudaRank::create(const DriverApi &api,
   made->host_ = std::move(*host);
   made->images_ = std::make_unique<CudaImages>(*made->context_);
   made->products_ = std::make_unique<CudaProducts>(*made->context_);
+  made->transfers_ = std::make_unique<NcclTransfers>(
+      world, *made->context_, made->memoryStream_->get(), layout, reduction);
   return made;
 }
 
