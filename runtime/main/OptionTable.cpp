@@ -246,6 +246,10 @@ std::vector<OptionSpec> makeTable() {
       {"--blas", "auto|openblas|onednn",
        "library for matrix products; default: auto, onednn where it is there",
        setOfDevice("blas")},
+      {"--reduction", "exact|nccl",
+       "who adds up what ranks of CUDA devices contribute: the runtime, with "
+       "the bits of processors, or NCCL, in its own order; default: exact",
+       setOfDevice("reduction")},
       {"--metrics", "FILE",
        "write one line of JSON per step; with --resume, go on after the lines "
        "of the steps up to the checkpoint's; where nothing is trained, after "

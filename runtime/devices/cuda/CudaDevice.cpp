@@ -111,6 +111,8 @@ void CudaDevice::fail(const Status &status) {
   world_.abort(status);
   // What runs waits for ranks that will not come.
   rank_->transfers().abort();
+  // What has been enqueued uses memory that programs have.
+  (void)api().contextSynchronize();
 }
 
 //===----------------------------------------------------------------------===//

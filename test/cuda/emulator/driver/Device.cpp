@@ -159,10 +159,13 @@ bool Device::step() {
 }
 
 void Device::runUntil(const std::function<bool()> &isDone) {
-  if (sticky)
-    throw Refusal(sticky, "");
   auto last = Clock::now();
-  while (!isDone()) {
+  for (;;) {
+    // Another thread may have run its work, and failed.
+    if (sticky)
+      throw Refusal(sticky, "");
+    if (isDone())
+      return;
     if (step()) {
       last = Clock::now();
       continue;
@@ -177,8 +180,6 @@ void Device::runUntil(const std::function<bool()> &isDone) {
              std::to_string(idle.count()) + " s: " + describeWaiting());
       sticky = cuda::LaunchTimeout;
     }
-    if (sticky)
-      throw Refusal(sticky, "");
   }
 }
 

@@ -9,7 +9,14 @@
 
 #include "driver/Platform.h"
 
+#include <utility>
+
 using namespace fsdp::emulator;
+
+/// The device whose work the thread runs, which may be another than its own:
+/// some calls wait for all devices.
+static thread_local Device *running = nullptr;
+static Device *findDevice() { return running ? running : currentDevice(); }
 
 #define FSDP_EMULATOR_EXTENSION                                                \
   extern "C" __attribute__((visibility("default")))
@@ -40,8 +47,10 @@ fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
     };
     Work work;
     work.name = name;
-    work.run = [run, owned, access, name = work.name](OperationId id) {
+    work.run = [&device, run, owned, access, name = work.name](OperationId id) {
+      Device *outer = std::exchange(running, &device);
       int answer = run(owned.get());
+      running = outer;
       if (answer < 0)
         throw DeviceFault(FaultCode::LaunchFailed,
                           name + ": expected it to succeed, got a failure");
@@ -59,10 +68,10 @@ fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
 
 FSDP_EMULATOR_EXTENSION void *
 fsdpEmulatorHostPointer(unsigned long long pointer, size_t bytes) {
-  Device *device = currentDevice();
+  Device *device = findDevice();
   return device ? device->memory().find(pointer, bytes).host : nullptr;
 }
 
 FSDP_EMULATOR_EXTENSION int fsdpEmulatorDevice(void) {
-  return currentDevice() ? currentDevice()->ordinal : -1;
+  return findDevice() ? findDevice()->ordinal : -1;
 }

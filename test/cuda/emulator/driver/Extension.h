@@ -34,10 +34,11 @@ int fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
                       void *data, void (*destroy)(void *data),
                       const FsdpEmulatorRange *ranges, size_t count);
 
-/// Where the host has bytes of the current context's device, or null.
+/// Where the host has bytes of a device, or null: of the one whose work runs,
+/// else the current context's.
 void *fsdpEmulatorHostPointer(unsigned long long pointer, size_t bytes);
 
-/// The ordinal of the current context's device, or -1.
+/// The ordinal of that device, or -1.
 int fsdpEmulatorDevice(void);
 }
 
