@@ -37,13 +37,15 @@ CudaLaunch::CudaLaunch(const char *name, std::vector<Function> functions,
           0};
 }
 
+thread_local rt::Reduction testReduction = rt::Reduction::Exact;
+
 Result<TestDevice> makeTestDevice(rt::World &world,
                                   const TestRankOptions &options) {
   Result<const rt::DriverApi *> api = rt::DriverApi::ofProcess();
   if (!api.isOk())
     return api.status();
   auto device = rt::CudaDevice::create(world, **api, options.layout(), 0, 1,
-                                       rt::Reduction::Exact);
+                                       testReduction);
   if (!device.isOk())
     return device.status();
   TestDevice made;

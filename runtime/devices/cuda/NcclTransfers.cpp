@@ -7,6 +7,7 @@
 
 #include "devices/cuda/NcclTransfers.h"
 
+#include "devices/cuda/CudaExecutable.h"
 #include "hal/Transfers.h"
 
 #include <algorithm>
@@ -144,7 +145,7 @@ Status NcclTransfers::prepare(const hal::Recording &recording) {
     if (layout_.groups[group].size() == 1)
       continue;
     if (Status s = open(group, start.queue))
-      return s;
+      return s.withContext(nameOf(call));
     needed[start.queue] = std::max(needed[start.queue], scratchOf(start));
   }
   for (const auto &[queue, bytes] : needed) {

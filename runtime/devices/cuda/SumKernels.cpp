@@ -159,16 +159,16 @@ private:
            "  .reg .b16 %h1;\n"
            "  .reg .b32 %r<5>;\n"
            "  .reg .b64 %own, %dst, %count, %divisor, %others, %stride, %at, "
-           "%tid;\n"
+           "%thread;\n"
            "  .reg " +
            std::string(typeOfValues()) + " " + element_.value + "<" +
            std::to_string(values_) + ">;\n" + loads +
            "  mov.u32 %r1, %ctaid.x;\n"
            "  mov.u32 %r2, %ntid.x;\n"
            "  mov.u32 %r3, %tid.x;\n"
-           "  cvt.u64.u32 %tid, %r3;\n"
+           "  cvt.u64.u32 %thread, %r3;\n"
            "  mul.wide.u32 %at, %r1, %r2;\n"
-           "  add.s64 %at, %at, %tid;\n"
+           "  add.s64 %at, %at, %thread;\n"
            "  setp.ge.u64 %p1, %at, %count;\n"
            "  @%p1 bra $done;\n" +
            offset + addresses;
