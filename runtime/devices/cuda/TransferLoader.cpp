@@ -277,7 +277,7 @@ Status CudaLoader::addCollectives(const fsdp_rt_start_desc &start) {
     return Status::ok();
   }
   const NcclChannel &channel = rank_.transfers().channel(group, start.queue);
-  switch (start.kind) {
+  switch (static_cast<fsdp_rt_transfer_kind>(start.kind)) {
   case FSDP_RT_ALL_GATHER:
     addGathers(start, channel);
     return Status::ok();
@@ -289,6 +289,9 @@ Status CudaLoader::addCollectives(const fsdp_rt_start_desc &start) {
     return rank_.transfers().reduction() == Reduction::Exact
                ? addExactSums(start, channel)
                : addNcclSums(start, channel);
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
   }
   return Status::internal(std::string("expected a collective, got ") +
                           meetingName(start.kind));
