@@ -206,7 +206,7 @@ std::string writeSumKernel(Dtype dtype, int ranks, int own) {
 SumKernel sumKernel(Dtype dtype, int ranks, int own) {
   struct Image {
     std::string text;
-    fsdp_rt_cuda_image_desc desc;
+    fsdp_rt_cuda_image_desc desc = {};
   };
   static std::mutex mutex;
   static std::map<std::tuple<Dtype, int, int>, Image> images;
@@ -214,7 +214,8 @@ SumKernel sumKernel(Dtype dtype, int ranks, int own) {
   Image &image = images[{dtype, ranks, own}];
   if (image.text.empty()) {
     image.text = writeSumKernel(dtype, ranks, own);
-    image.desc = {image.text.c_str(), ownKernelCapability};
+    image.desc.ptx = image.text.c_str();
+    image.desc.capability = ownKernelCapability;
   }
   return {"fsdp_sum", &image.desc};
 }

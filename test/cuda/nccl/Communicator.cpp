@@ -65,9 +65,10 @@ Error Communicator::progress(std::unique_lock<std::recursive_mutex> &lock) {
 
 DeviceTurns &DeviceTurns::of(int device) {
   static std::mutex mutex;
-  static std::map<int, DeviceTurns> all;
+  // The driver has work that ends later than this library's objects.
+  static auto *all = new std::map<int, DeviceTurns>;
   std::lock_guard<std::mutex> lock(mutex);
-  return all[device];
+  return (*all)[device];
 }
 
 void DeviceTurns::issue(const Operation *operation) {
