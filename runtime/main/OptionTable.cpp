@@ -165,6 +165,13 @@ auto setOfDevice(const char *name) {
   };
 }
 
+/// Of one sort of devices, whose values others cannot name.
+Status setReduction(Options &options, const std::string &value) {
+  if (value != "exact" && value != "nccl")
+    return Status::failed("expected exact or nccl, got '" + value + "'");
+  return setOfDevice("reduction")(options, value);
+}
+
 Status setDevice(Options &options, const std::string &value) {
   options.device = value;
   return checkDevice(value);
@@ -250,6 +257,10 @@ std::vector<OptionSpec> makeTable() {
        "whether each program is one CUDA graph, and not issued call by call; "
        "default: auto, on but under CUDA_LAUNCH_BLOCKING=1",
        setOfDevice("graph")},
+      {"--reduction", "exact|nccl",
+       "who adds up what ranks of CUDA devices contribute: the runtime, with "
+       "the bits of processors, or NCCL, in its own order; default: exact",
+       setReduction},
       {"--metrics", "FILE",
        "write one line of JSON per step; with --resume, go on after the lines "
        "of the steps up to the checkpoint's; where nothing is trained, after "

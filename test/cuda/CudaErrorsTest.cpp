@@ -111,22 +111,6 @@ TEST(CudaErrors, LaunchesThatNoDeviceTakes) {
              "launch 'other': expected code for CUDA devices, got null");
 }
 
-TEST(CudaErrors, SeveralRanks) {
-  std::string message = messageOf(runLocally(2, [](rt::World &world) -> Status {
-    TestRankOptions wanted = options();
-    wanted.groups = {{0, 1}};
-    auto rank = TestRank::create(world, wanted);
-    if (!rank.isOk())
-      return rank.status();
-    fsdp_rt_collective_desc gather = {"gather", 0, 4096, 1, 1, 0, FSDP_RT_F32};
-    return runStep(**rank, [&](fsdp_rt_context *ctx) {
-      return inOrder(ctx, FSDP_RT_ALL_GATHER, &gather);
-    });
-  }));
-  EXPECT_HAS(message, "start 'all_gather': expected a group of 1 rank, since "
-                      "CUDA devices do not communicate yet, got 2 ranks");
-}
-
 TEST(CudaErrors, MoreRanksThanDevices) {
   auto driver = rt::DriverApi::ofProcess();
   ASSERT_TRUE(driver.isOk()) << driver.status().message();

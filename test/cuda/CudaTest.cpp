@@ -39,6 +39,8 @@ CudaLaunch::CudaLaunch(const char *name, std::vector<Function> functions,
           0};
 }
 
+thread_local rt::Reduction testReduction = rt::Reduction::Exact;
+
 Result<TestDevice> makeTestDevice(rt::World &world,
                                   const TestRankOptions &options) {
   Result<const rt::DriverApi *> api = rt::DriverApi::ofProcess();
@@ -48,6 +50,8 @@ Result<TestDevice> makeTestDevice(rt::World &world,
   wanted.layout = options.layout();
   if (const char *graph = std::getenv("FSDP_TEST_GRAPH"))
     wanted.settings["graph"] = graph;
+  if (testReduction == rt::Reduction::Nccl)
+    wanted.settings["reduction"] = "nccl";
   auto device = rt::CudaDevice::create(world, **api, wanted);
   if (!device.isOk())
     return device.status();

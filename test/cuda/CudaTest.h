@@ -14,6 +14,7 @@
 #define FSDP_TEST_CUDA_CUDATEST_H
 
 #include "FunctionStep.h"
+#include "devices/cuda/NcclChannel.h"
 
 #include <gtest/gtest.h>
 
@@ -47,6 +48,9 @@ private:
 
 /// The image of testKernelText().
 const fsdp_rt_cuda_image_desc &testKernels();
+
+/// Of the devices that a thread makes.
+extern thread_local rt::Reduction testReduction;
 
 /// A rank of a world of one, on the device.
 rt::Status onCuda(const TestRankOptions &options,

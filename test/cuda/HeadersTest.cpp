@@ -6,18 +6,24 @@
 //===----------------------------------------------------------------------===//
 //
 // The declarations in runtime/devices/cuda have the binary interface of those
-// in cuda.h and cublasLt.h. Most of this is checked when it is compiled.
+// in cuda.h, cublasLt.h and nccl.h, where there is one. Most of this is checked
+// when it is compiled.
 //
 //===----------------------------------------------------------------------===//
 
 #include "devices/cuda/CublasLtApi.h"
 #include "devices/cuda/DriverApi.h"
+#include "devices/cuda/NcclApi.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
 #include <gtest/gtest.h>
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
 
 #include <cstddef>
+#include <string>
 #include <type_traits>
 
 namespace fsdp::rt {
@@ -66,6 +72,49 @@ FSDP_RT_CUDA_FUNCTIONS(CHECK)
                 #symbol);
 FSDP_RT_CUBLASLT_FUNCTIONS(CHECK)
 #undef CHECK
+
+#ifdef NCCL_VERSION_CODE
+/// An id is passed as 128 bytes.
+template <>
+struct Passed<nccl::UniqueId> {
+  using Type = char[sizeof(nccl::UniqueId)];
+};
+template <>
+struct Passed<ncclUniqueId> {
+  using Type = char[sizeof(ncclUniqueId)];
+};
+#define CHECK(name, symbol, result, parameters)                                \
+  static_assert(isSame<decltype(NcclApi::name), decltype(&::symbol)>, #symbol);
+FSDP_RT_NCCL_FUNCTIONS(CHECK)
+#undef CHECK
+static_assert(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId));
+static_assert(alignof(nccl::UniqueId) == alignof(ncclUniqueId));
+static_assert(nccl::success == ncclSuccess);
+static_assert(nccl::inProgress == ncclInProgress);
+static_assert(nccl::int8 == ncclInt8);
+static_assert(nccl::uint8 == ncclUint8);
+static_assert(nccl::int32 == ncclInt32);
+static_assert(nccl::int64 == ncclInt64);
+static_assert(nccl::float16 == ncclFloat16);
+static_assert(nccl::float32 == ncclFloat32);
+static_assert(nccl::float64 == ncclFloat64);
+static_assert(nccl::bfloat16 == ncclBfloat16);
+static_assert(nccl::sum == ncclSum);
+static_assert(nccl::Config::undefined == NCCL_CONFIG_UNDEF_INT);
+static_assert(sizeof(nccl::Config) <= sizeof(ncclConfig_t));
+#define CHECK(mine, theirs)                                                    \
+  static_assert(offsetof(nccl::Config, mine) == offsetof(ncclConfig_t, theirs))
+CHECK(bytes, size);
+CHECK(magic, magic);
+CHECK(version, version);
+CHECK(blocking, blocking);
+CHECK(cgaClusterSize, cgaClusterSize);
+CHECK(minCtas, minCTAs);
+CHECK(maxCtas, maxCTAs);
+CHECK(netName, netName);
+CHECK(splitShare, splitShare);
+#undef CHECK
+#endif
 
 static_assert(cu::success == CUDA_SUCCESS);
 static_assert(cu::notReady == CUDA_ERROR_NOT_READY);
@@ -193,6 +242,25 @@ TEST(CublasLt, TakesTheDescriptors) {
   EXPECT_EQ(api.matrixDestroy(matrix), lt::success);
   EXPECT_EQ(api.operationDestroy(operation), lt::success);
 }
+
+#ifdef NCCL_VERSION_CODE
+TEST(Headers, NcclConfig) {
+  ncclConfig_t made = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(nccl::Config().magic, made.magic);
+  EXPECT_LE(nccl::Config().version, made.version);
+}
+
+/// What it has without a device.
+TEST(Nccl, OpensWhereItIs) {
+  Result<NcclApi> api = NcclApi::open({});
+  if (!api.isOk())
+    GTEST_SKIP() << api.status().message();
+  EXPECT_GE(api->version, NcclApi::leastVersion);
+  EXPECT_EQ(api->describe().rfind("NCCL 2.", 0), 0u);
+  EXPECT_NE(api->check(5, "ncclGroupEnd").message().find("invalid usage"),
+            std::string::npos);
+}
+#endif
 
 } // namespace
 } // namespace fsdp::rt

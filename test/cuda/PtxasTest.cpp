@@ -8,6 +8,7 @@
 #include "LinearCuda.h"
 #include "TestKernels.h"
 #include "devices/cuda/OwnKernels.h"
+#include "devices/cuda/SumKernels.h"
 
 #include <gtest/gtest.h>
 
@@ -32,6 +33,13 @@ TEST(Ptxas, TakesWhatIsWrittenByHand) {
     EXPECT_EQ(assemble(rt::ownKernels().ptx, capability), 0);
     EXPECT_EQ(assemble(test::testKernelText(), capability), 0);
     EXPECT_EQ(assemble(linear_ptx, capability), 0);
+    for (rt::Dtype dtype :
+         {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_F16, FSDP_RT_BF16, FSDP_RT_I64,
+          FSDP_RT_I32, FSDP_RT_I16, FSDP_RT_I8, FSDP_RT_U8})
+      for (int ranks : {2, 5, 64})
+        EXPECT_EQ(
+            assemble(rt::writeSumKernel(dtype, ranks, 1).c_str(), capability),
+            0);
   }
   EXPECT_NE(assemble(".version 7.0\n.target sm_80\n.wrong\n", 80), 0);
 }

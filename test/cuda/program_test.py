@@ -10,12 +10,17 @@ import filecmp
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 PROGRAM = os.environ["FSDP_LINEAR_PROGRAM"]
 DATA = "random:seed=3"
+# Where the runtime has the mpi backend.
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe") if (
+    os.environ.get("FSDP_HAS_MPI") == "1" and shutil.which("mpirun")) else ()
 
 
 class ProgramTest(unittest.TestCase):
@@ -25,18 +30,18 @@ class ProgramTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.root = pathlib.Path(directory.name)
 
-    def run_program(self, *arguments, fails=False, **environment):
+    def run_program(self, *arguments, fails=False, before=(), **environment):
         wanted = {**os.environ, "LINEAR_MESH": "1", "LINEAR_CUDA": "1", **environment}
-        done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([*map(str, before), PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=120,
                               env={name: value for name, value in wanted.items() if value is not None})
         self.assertEqual(done.returncode != 0, fails, done.stderr)
         return done
 
-    def train(self, device, name, steps=6, start=("--init", "seed=0"), more=(), **environment):
+    def train(self, device, name, steps=6, start=("--init", "seed=0"), more=(), before=(), **environment):
         """The checkpoint's directory."""
         directory = self.root / name
         self.run_program("--device", device, *start, "--data", DATA, "--lr", "0.001", "--steps", steps, "--quiet",
-                         "--save", directory, "--metrics", f"{directory}.jsonl", *more, **environment)
+                         "--save", directory, "--metrics", f"{directory}.jsonl", *more, before=before, **environment)
         return directory / f"step-{steps:08}"
 
     def assert_same(self, one, other):
@@ -92,10 +97,9 @@ class ProgramTest(unittest.TestCase):
         start = ("--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
         done = self.run_program("--device", "cuda", *start, fails=True, LINEAR_CUDA=None)
         self.assertIn("device: expected a program compiled for cuda, which is what cuda runs, got cpu", done.stderr)
-        for arguments, message in (((), "CUDA devices do not communicate yet"),
-                                   (("--blas", "openblas"), "--blas: expected a setting of CUDA devices, graph")):
-            mesh = "1" if arguments else "2"
-            done = self.run_program("--device", "cuda", *start, *arguments, fails=True, LINEAR_MESH=mesh)
+        for arguments, message in ((("--blas", "openblas"), "--blas: expected a setting of CUDA devices, graph or reduction"),
+                                   (("--reduction", "fast"), "--reduction: expected exact or nccl, got 'fast'")):
+            done = self.run_program("--device", "cuda", *start, *arguments, fails=True)
             self.assertIn(message, done.stderr)
         done = self.run_program("--device", "cpu", *start, "--graph", "on", fails=True)
         self.assertIn("--graph: expected a setting of processors, blas or queue-threads", done.stderr)
@@ -140,6 +144,71 @@ class ProgramTest(unittest.TestCase):
                                 "1", fails=True, FSDP_CUDA_LIBS=os.environ["FSDP_OLD_DRIVER"])
         self.assertIn("this program was compiled for CUDA devices of sm_80: ", done.stderr)
         self.assertIn("libcuda.so.1: expected a driver of CUDA 12.0 or later, got 11.8", done.stderr)
+
+    def test_ranks(self):
+        """Threads with a device each: the bits of processors, whatever runs first."""
+        for mesh in ("2", "3", "2x2", "4"):
+            for environment in ({}, {"LINEAR_QUEUES": "1", "LINEAR_HOST": "1"}):
+                name = f"{mesh}-{len(environment)}"
+                cpu = self.train("cpu", f"cpu-{name}", LINEAR_MESH=mesh, **environment)
+                for seed in ("1", "2", "3"):
+                    with self.subTest(mesh=mesh, environment=environment, seed=seed):
+                        cuda = self.train("cuda", f"cuda-{name}-{seed}", LINEAR_MESH=mesh, FSDP_EMULATOR_SEED=seed,
+                                          **environment)
+                        self.assert_same(cpu, cuda)
+                        self.assertEqual(self.losses(cpu), self.losses(cuda))
+
+    @unittest.skipUnless(MPIRUN, "expected mpirun")
+    def test_ranks_that_are_processes(self):
+        for mesh, ranks in (("2", 2), ("2x2", 4)):
+            for environment in ({}, {"LINEAR_QUEUES": "1"}):
+                cpu = self.train("cpu", f"cpu-{mesh}-{len(environment)}", LINEAR_MESH=mesh, **environment)
+                cuda = self.train("cuda", f"cuda-{mesh}-{len(environment)}", LINEAR_MESH=mesh,
+                                  before=(*MPIRUN, "-n", ranks), **environment)
+                self.assert_same(cpu, cuda)
+
+    def test_order_that_nccl_keeps(self):
+        """Or does not, where it is too old: then events do."""
+        for version in ("22809", "21903"):
+            cpu = self.train("cpu", f"cpu-{version}", LINEAR_MESH="2x2", LINEAR_QUEUES="1")
+            cuda = self.train("cuda", f"cuda-{version}", LINEAR_MESH="2x2", LINEAR_QUEUES="1",
+                              FSDP_NCCL_VERSION=version,
+                              NCCL_LAUNCH_ORDER_IMPLICIT="1" if version == "22809" else None)
+            self.assert_same(cpu, cuda)
+
+    def test_sums_of_nccl(self):
+        for mesh in ("2", "2x2"):
+            cpu = self.train("cpu", f"cpu-{mesh}", LINEAR_MESH=mesh)
+            cuda = self.train("cuda", f"nccl-{mesh}", LINEAR_MESH=mesh, more=("--reduction", "nccl"))
+            for mine, other in zip(self.losses(cpu), self.losses(cuda)):
+                for a, b in zip(mine, other):
+                    self.assertLess(abs(a - b), 1e-5 * abs(a))
+
+    def test_failures_of_ranks(self):
+        """All end within seconds, with the message of the one that failed."""
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "6")
+        for variable, value, message in (
+            ("NCCL_FAULT", "ncclGetUniqueId:1:3:0", "rank 0: .*start '.*': the communicator of ranks 0, 1.*: "
+                                                    "ncclGetUniqueId: internal error"),
+            ("NCCL_FAULT", "ncclCommInitRankConfig:1:2:2", "rank 2: .*ncclCommInitRankConfig: unhandled system error"),
+            ("NCCL_FAULT", "ncclGroupEnd:7:1:3", "rank 3: .*start '.*': ncclGroupEnd: unhandled cuda error"),
+            ("NCCL_FAULT", "async:9:6:1", "step .*: rank 1: .*remote process exited or there was a network error"),
+            ("EMULATOR_FAULT", "cuLaunchKernel:9:719", "rank .: .*cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"),
+            ("EMULATOR_DEVICES", "3", "rank 3: expected a CUDA device for each of the 4 ranks of this host, got 3"),
+            ("NCCL_VERSION", "21809", "expected NCCL 2.19.0 or later, got NCCL 2.18.9"),
+        ):
+            for before in ((), (*MPIRUN, "-n", 4)) if MPIRUN and variable == "NCCL_FAULT" else ((),):
+                with self.subTest(fault=value, before=before):
+                    begin = time.monotonic()
+                    done = self.run_program(*start, fails=True, before=before, LINEAR_MESH="2x2",
+                                            LINEAR_QUEUES="1", **{f"FSDP_{variable}": value})
+                    self.assertLess(time.monotonic() - begin, 15)
+                    self.assertRegex(done.stderr, message)
+
+    def test_a_check_that_fails_on_all_ranks(self):
+        done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
+                                "6", fails=True, LINEAR_FLAW="check:4", LINEAR_MESH="2")
+        self.assertIn("the data is flawed", done.stderr)
 
 
 if __name__ == "__main__":

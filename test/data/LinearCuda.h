@@ -10,8 +10,12 @@
 
 /* Each for one thread, as clang compiles the loops of LinearProgram.c for
    nvptx64 with -O2 -ffp-contract=off, so that the bits are a processor's. The
-   step whose check fails is a number of nine characters. */
+   step whose check fails is a number of nine characters; the bytes of all
+   gradients and of a rank's part, where loops end, are numbers of two. */
 #define LINEAR_FAILING_STEP "123456789"
+#define LINEAR_WHOLE_BYTES "24; @%p1 bra  $L__BB0_2"
+#define LINEAR_SQUARE_BYTES "24; @%p1 bra  $L__BB1_2"
+#define LINEAR_UPDATE_BYTES "24; @%p2 bra  $L__BB2_2"
 static char linear_ptx[] =
     ".version 7.0\n"
     ".target sm_80\n"

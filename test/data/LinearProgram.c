@@ -403,6 +403,14 @@ static void describe_evaluation(char *at, size_t size) {
       SEQUENCE, EVAL_LABELS, VOCABULARY, EVAL_LOSS, BATCH, PREDICTION);
 }
 
+/* Writes a number of bytes into the text of a kernel. */
+static void write_bytes(const char *place, int elements) {
+  char digits[16], *found = strstr(linear_ptx, place);
+  snprintf(digits, sizeof digits, "%2d", elements * (int)sizeof(float));
+  if (found)
+    memcpy(found, digits, 2);
+}
+
 /* The manifest of this mesh; runs before main and when a library is opened. */
 __attribute__((constructor)) static void write_manifest(void) {
   const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW"),
@@ -418,6 +426,9 @@ __attribute__((constructor)) static void write_manifest(void) {
   if (want)
     sscanf(want, "%15[a-z]:%d", flaw, &flaw_step);
   shard_numel = (PARAMETERS + shards - 1) / shards;
+  write_bytes(LINEAR_WHOLE_BYTES, shard_numel * shards);
+  write_bytes(LINEAR_SQUARE_BYTES, shard_numel);
+  write_bytes(LINEAR_UPDATE_BYTES, shard_numel);
   describe_collectives();
   reload.bytes = offload.bytes = (int64_t)sizeof(float) * shard_numel;
   if (strcmp(flaw, "check") == 0) {

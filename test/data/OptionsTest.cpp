@@ -46,6 +46,7 @@ TEST(Options, ReadsAll) {
                                     "3",
                                     "--blas=openblas",
                                     "--queue-threads=on",
+                                    "--reduction=nccl",
                                     "--metrics=m",
                                     "--log-every=2",
                                     "--save=s",
@@ -71,6 +72,7 @@ TEST(Options, ReadsAll) {
   EXPECT_EQ(o->keep, 1);
   EXPECT_EQ(o->logEvery, 2);
   EXPECT_EQ(o->deviceSettings.at("queue-threads"), "on");
+  EXPECT_EQ(o->deviceSettings.at("reduction"), "nccl");
   o = parseOptions(enough({"-n", "2", "--link", "1e9,0.5"}));
   ASSERT_OK(o.status());
   EXPECT_EQ(*o->seed, 0u);
@@ -132,6 +134,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--blas", "mkl"}), "--blas: expected"},
         Bad{enough({"--queue-threads", "4"}),
             "--queue-threads: expected auto, off or on, got '4'"},
+        Bad{enough({"--reduction", "mean"}),
+            "--reduction: expected exact or nccl, got 'mean'"},
         Bad{enough({"--backend", "nccl"}),
             "--backend: expected local or mpi, got 'nccl'"},
         Bad{enough({"--backend", "gloo"}), "expected local or mpi, got 'gloo'"},

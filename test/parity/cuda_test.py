@@ -3,21 +3,24 @@
 FSDP_CUDA_LIBS names the folder of the doubles of CUDA's libraries: build/test/cuda/emulator. The
 PTX that the compiler wrote is executed there, so losses and norms must be as near to
 PyTorch's as those of the processors' code may be; tolerances are those of the fixture.
+
+Ranks communicate by a double of NCCL there.
 """
+import os
 import unittest
 
-from pytorch_test import difference
-from steps import STEPS, StepTest, fixture, ranks_of
+from pytorch_test import HYBRID, difference
+from steps import STEPS, StepTest, fixture, needs_mpi, ranks_of
 
 CUDA = ("--target", "cpu,cuda")
 ON_DEVICE = ("--device", "cuda")
 
 
 class Cuda(StepTest):
-    def check(self, mesh, *options, steps=STEPS):
-        with self.subTest(mesh=mesh, options=options):
+    def check(self, mesh, *options, steps=STEPS, run=()):
+        with self.subTest(mesh=mesh, options=options, run=run):
             program = self.compile(fixture, mesh, *CUDA, *options)
-            lines = self.train(program, fixture, mesh, *ON_DEVICE, steps=steps)
+            lines = self.train(program, fixture, mesh, *ON_DEVICE, *run, steps=steps)
             ranks = str(ranks_of(mesh))
             for value in ("loss", "grad_norm"):
                 want = fixture.expect[value][ranks][:steps]
@@ -32,6 +35,30 @@ class Cuda(StepTest):
 
     def test_attention_as_traced(self):
         self.check("shard=1", "--attention", "decomposed", steps=5)
+
+    def test_ranks(self):
+        self.check("shard=2", steps=5)
+        self.check("shard=4", steps=2)
+        self.check(HYBRID, steps=2)
+
+    def test_ranks_scheduled(self):
+        """Transfers on queues of their own, in any order that the program allows."""
+        self.addCleanup(os.environ.pop, "FSDP_EMULATOR_SEED", None)
+        for seed in range(1, 3):
+            os.environ["FSDP_EMULATOR_SEED"] = str(seed)
+            self.check("shard=2", "--cluster", "cpu-2core", steps=2)
+        self.check(HYBRID, "--cluster", "h100-sxm", steps=2)
+        self.check("shard=4", "--cluster", "h100-sxm", "--order", "fsdp", steps=2)
+
+    def test_ranks_guarded(self):
+        self.check("shard=2", "--cluster", "cpu-2core", "--guard", steps=1)
+
+    def test_sums_of_nccl(self):
+        self.check(HYBRID, steps=2, run=("--reduction", "nccl"))
+
+    @needs_mpi
+    def test_ranks_that_are_processes(self):
+        self.check("shard=2", "--cluster", "cpu-2core", steps=2, run=("--backend", "mpi"))
 
     def test_checkpoint_of_the_other_device(self):
         """Half of the steps on one device and the other half on the other one."""

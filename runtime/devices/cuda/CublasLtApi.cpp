@@ -9,29 +9,7 @@
 
 #include "devices/cuda/Library.h"
 
-#include <glob.h>
-
-#include <cstdlib>
-
 namespace fsdp::rt {
-
-namespace {
-
-/// Where pip puts the libraries of NVIDIA's wheels.
-void addWheels(std::vector<std::string> &directories) {
-  const char *environment = std::getenv("VIRTUAL_ENV");
-  if (!environment)
-    return;
-  std::string pattern =
-      std::string(environment) + "/lib/python3*/site-packages/nvidia/*/lib";
-  glob_t found = {};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    for (size_t i = 0; i < found.gl_pathc; ++i)
-      directories.push_back(found.gl_pathv[i]);
-  globfree(&found);
-}
-
-} // namespace
 
 Result<CublasLtApi>
 CublasLtApi::open(const std::vector<std::string> &directories) {
@@ -50,11 +28,7 @@ CublasLtApi::open(const std::vector<std::string> &directories) {
 }
 
 Result<const CublasLtApi *> CublasLtApi::ofProcess() {
-  static const Result<CublasLtApi> opened = [] {
-    std::vector<std::string> directories = cudaLibraryDirectories();
-    addWheels(directories);
-    return open(directories);
-  }();
+  static const Result<CublasLtApi> opened = open(cudaWheelDirectories());
   if (!opened.isOk())
     return opened.status();
   return &*opened;

@@ -38,7 +38,7 @@ CudaDevice::create(World &world, const DriverApi &api,
                           std::to_string(api.deviceCount));
   std::unique_ptr<CudaDevice> made(new CudaDevice(world, options, *settings));
   Result<std::unique_ptr<CudaRank>> rank =
-      CudaRank::create(world, api, made->layout_, options.target);
+      CudaRank::create(world, api, made->layout_, options.target, *settings);
   if (!rank.isOk())
     return rank.status();
   made->rank_ = std::move(*rank);
@@ -140,6 +140,10 @@ Status CudaDevice::capture(CudaExecutable &executable) {
 void CudaDevice::fail(const Status &status) {
   failure_ = status;
   world_.abort(status);
+  // What runs waits for ranks that will not come.
+  rank_->transfers().abort();
+  // What has been enqueued uses memory that programs have.
+  (void)api().contextSynchronize();
 }
 
 //===----------------------------------------------------------------------===//
@@ -276,6 +280,8 @@ Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {
   case CudaWork::Kind::HostFunction:
     return check(api().launchHostFunction(stream, work.function, work.host),
                  "cuLaunchHostFunc");
+  case CudaWork::Kind::Exchange:
+    return work.exchange->enqueue(stream);
   }
   return Status::ok();
 }
@@ -293,6 +299,9 @@ Status CudaDevice::waitForStreams() {
       cu::Error error = api().streamQuery(stream->get());
       if (error == cu::success)
         break;
+      // NCCL knows more of its own failures than the driver.
+      if (Status s = rank_->transfers().poll())
+        return s;
       if (error != cu::notReady)
         return check(error, "cuStreamQuery");
       if (Status s = world_.failure())

@@ -17,6 +17,7 @@
 #include "devices/cuda/CudaImages.h"
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/CudaProducts.h"
+#include "devices/cuda/NcclTransfers.h"
 #include "devices/cuda/RunRecords.h"
 #include "hal/Device.h"
 
@@ -38,7 +39,8 @@ struct CudaWork {
     CopyOnDevice,
     CopyToHost,
     CopyToDevice,
-    HostFunction
+    HostFunction,
+    Exchange
   };
   Kind kind = Kind::Launch;
   /// Of a launch.
@@ -52,6 +54,7 @@ struct CudaWork {
   unsigned char value = 0;
   /// Of a function of the host, which is given `host`.
   cu::HostFunction function = nullptr;
+  const NcclExchange *exchange = nullptr;
 };
 
 /// A call and its work: [begin, end) of the executable's.
@@ -116,6 +119,8 @@ private:
   /// Work points into these.
   std::deque<Parameters> parameters_;
   std::vector<std::unique_ptr<CudaProduct>> products_;
+  std::vector<std::unique_ptr<NcclExchange>> exchanges_;
+  std::vector<std::shared_ptr<DeviceArena>> scratch_;
   std::deque<HostGuard> hostGuards_;
   std::unique_ptr<PinnedMemory> flags_;
   /// What guards found, on the device and then on the host.

@@ -35,6 +35,8 @@ Status CudaLoader::load() {
   const std::vector<hal::Call> &calls = made_.recording().calls();
   if (Status s = makeReports())
     return s;
+  if (Status s = rank_.transfers().prepare(made_.recording()))
+    return s;
   made_.calls_.reserve(calls.size());
   for (const hal::Call &call : calls) {
     CudaCall mine;
@@ -249,28 +251,6 @@ void CudaLoader::addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc) {
   made_.works_.push_back(work);
 }
 
-Status CudaLoader::addCollective(int32_t kind,
-                                 const fsdp_rt_collective_desc &desc) {
-  size_t ranks = rank_.layout().groups[desc.group].size();
-  if (ranks != 1)
-    return Status::failed("expected a group of 1 rank, since CUDA devices do "
-                          "not communicate yet, got " +
-                          std::to_string(ranks) + " ranks");
-  // What one rank gathers, exchanges or adds up is its own part.
-  auto dtype = static_cast<Dtype>(desc.dtype);
-  if (!shapeOf(kind).isSum || desc.divisor == 1 || desc.count == 0) {
-    addCopyOnDevice(at(desc.dst), at(desc.src), desc.count * dtypeSize(dtype));
-    return Status::ok();
-  }
-  std::string name = divideKernel(dtype);
-  int64_t grid = (desc.count + ownKernelBlock - 1) / ownKernelBlock;
-  fsdp_rt_cuda_kernel_desc kernel = {&ownKernels(), name.c_str(), grid,
-                                     ownKernelBlock, 0};
-  return addKernel(kernel, keep({at(desc.src), at(desc.dst),
-                                 static_cast<cu::Pointer>(desc.count),
-                                 static_cast<cu::Pointer>(desc.divisor)}));
-}
-
 Status CudaLoader::addTransfers(const fsdp_rt_start_desc &desc) {
   if (isHostCopy(desc.kind)) {
     auto parts = static_cast<const fsdp_rt_host_copy_desc *const *>(desc.parts);
@@ -278,11 +258,7 @@ Status CudaLoader::addTransfers(const fsdp_rt_start_desc &desc) {
       addHostCopy(desc.kind, *parts[i]);
     return Status::ok();
   }
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
-  for (int64_t i = 0; i < desc.part_count; ++i)
-    if (Status s = addCollective(desc.kind, *parts[i]))
-      return s;
-  return Status::ok();
+  return addCollectives(desc);
 }
 
 Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {

@@ -30,7 +30,25 @@ private:
   Status addAttention(const fsdp_rt_attention_desc &desc, bool backward);
   Status addStart(const fsdp_rt_start_desc &desc);
   Status addTransfers(const fsdp_rt_start_desc &desc);
-  Status addCollective(int32_t kind, const fsdp_rt_collective_desc &desc);
+  Status addCollectives(const fsdp_rt_start_desc &start);
+  NcclExchange *addExchange(const NcclChannel &channel);
+  Status addOwnPart(int32_t kind, const fsdp_rt_collective_desc &desc);
+  Status addDivision(const fsdp_rt_collective_desc &desc, cu::Pointer src);
+  Status addSum(const NcclChannel &channel, const fsdp_rt_collective_desc &desc,
+                cu::Pointer own, cu::Pointer dst, int64_t count,
+                cu::Pointer others, int64_t stride);
+  void addPieces(NcclExchange &exchange, const NcclChannel &channel,
+                 const fsdp_rt_collective_desc &desc, const SumParts &parts,
+                 bool isDirect, cu::Pointer scratch);
+  Status addExactSums(const fsdp_rt_start_desc &start,
+                      const NcclChannel &channel);
+  void addSumsOfOthers(const fsdp_rt_start_desc &start,
+                       const NcclChannel &channel);
+  Status addNcclSums(const fsdp_rt_start_desc &start,
+                     const NcclChannel &channel);
+  void addGathers(const fsdp_rt_start_desc &start, const NcclChannel &channel);
+  void addAllToAlls(const fsdp_rt_start_desc &start,
+                    const NcclChannel &channel);
   void addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc);
   void addCopy(const fsdp_rt_copy_desc &desc);
   void addCheck(const fsdp_rt_check_desc &desc);
@@ -57,6 +75,7 @@ private:
   CudaRank &rank_;
   CudaExecutable &made_;
   int64_t checks_ = 0, searches_ = 0;
+  NcclExchange *lastExchange_ = nullptr;
 };
 
 } // namespace fsdp::rt

@@ -13,10 +13,9 @@
 
 namespace fsdp::rt {
 
-Result<std::unique_ptr<CudaRank>> CudaRank::create(World &world,
-                                                   const DriverApi &api,
-                                                   const hal::Layout &layout,
-                                                   int target) {
+Result<std::unique_ptr<CudaRank>>
+CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
+                 int target, const CudaSettings &settings) {
   std::unique_ptr<CudaRank> made(new CudaRank(layout, target));
   Result<std::unique_ptr<CudaContext>> context =
       CudaContext::create(api, world.localRank());
@@ -49,6 +48,8 @@ Result<std::unique_ptr<CudaRank>> CudaRank::create(World &world,
   made->images_ = std::make_unique<CudaImages>(*made->context_);
   made->products_ = std::make_unique<CudaProducts>(
       world, *made->context_, *made->copies_, *made->device_);
+  made->transfers_ = std::make_unique<NcclTransfers>(
+      world, *made->context_, *made->copies_, layout, settings);
   return made;
 }
 

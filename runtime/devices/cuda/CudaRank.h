@@ -14,6 +14,7 @@
 #include "devices/cuda/CudaImages.h"
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/CudaProducts.h"
+#include "devices/cuda/NcclTransfers.h"
 #include "hal/Layout.h"
 #include "hal/Recording.h"
 
@@ -27,10 +28,9 @@ public:
   /// On the device with the rank's number on its host, whose context becomes
   /// the thread's. `target` is the number of the artifact's target of which its
   /// code is. `world` and `layout` must outlive it.
-  static Result<std::unique_ptr<CudaRank>> create(World &world,
-                                                  const DriverApi &api,
-                                                  const hal::Layout &layout,
-                                                  int target);
+  static Result<std::unique_ptr<CudaRank>>
+  create(World &world, const DriverApi &api, const hal::Layout &layout,
+         int target, const CudaSettings &settings);
 
   /// Finds the code of every call and prepares its work. Refuses what this
   /// device cannot run. Collective over all ranks.
@@ -50,6 +50,7 @@ public:
   PinnedMemory &host() { return *host_; }
   CudaImages &images() { return *images_; }
   CudaProducts &products() { return *products_; }
+  NcclTransfers &transfers() { return *transfers_; }
 
 private:
   CudaRank(const hal::Layout &layout, int target)
@@ -63,6 +64,7 @@ private:
   std::unique_ptr<PinnedMemory> host_;
   std::unique_ptr<CudaImages> images_;
   std::unique_ptr<CudaProducts> products_;
+  std::unique_ptr<NcclTransfers> transfers_;
 };
 
 } // namespace fsdp::rt

@@ -21,11 +21,19 @@ bool wantsBlocking() {
 
 } // namespace
 
-bool hasCudaSetting(const std::string &name) { return name == "graph"; }
+bool hasCudaSetting(const std::string &name) {
+  return name == "graph" || name == "reduction";
+}
 
 Status checkCudaSetting(const std::string &name, const std::string &value) {
   if (!hasCudaSetting(name))
-    return Status::failed("expected a setting of CUDA devices, graph");
+    return Status::failed("expected a setting of CUDA devices, graph or "
+                          "reduction");
+  if (name == "reduction") {
+    if (value != "exact" && value != "nccl")
+      return Status::failed("expected exact or nccl, got '" + value + "'");
+    return Status::ok();
+  }
   if (value != "auto" && value != "off" && value != "on")
     return Status::failed("expected auto, off or on, got '" + value + "'");
   return Status::ok();
@@ -39,7 +47,10 @@ CudaSettings::read(const std::map<std::string, std::string> &settings) {
   for (const auto &[name, value] : settings) {
     if (Status s = checkCudaSetting(name, value))
       return s.withContext("--" + name);
-    graph = value;
+    if (name == "graph")
+      graph = value;
+    else
+      read.reduction = value == "nccl" ? Reduction::Nccl : Reduction::Exact;
   }
   if (graph == "on" && read.isBlocking)
     return Status::failed("--graph: expected auto or off beside "

@@ -10,10 +10,19 @@
 
 #include "core/Status.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
 
 namespace fsdp::rt {
+
+/// Who adds up what ranks contribute.
+enum class Reduction : int32_t {
+  /// The runtime, in the order of abi.def.
+  Exact,
+  /// NCCL, in its own.
+  Nccl
+};
 
 struct CudaSettings {
   /// Whether a run is one graph.
@@ -21,6 +30,7 @@ struct CudaSettings {
   /// Whether the host waits after each call, so that a failure names it: the
   /// environment variable CUDA_LAUNCH_BLOCKING. Then nothing is a graph.
   bool isBlocking = false;
+  Reduction reduction = Reduction::Exact;
 
   /// Of a device's settings and the environment.
   static Result<CudaSettings>

@@ -8,6 +8,7 @@
 #include "devices/cuda/Library.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,6 +78,22 @@ std::vector<std::string> cudaLibraryDirectories() {
       directories.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
+  return directories;
+}
+
+std::vector<std::string> cudaWheelDirectories() {
+  std::vector<std::string> directories = cudaLibraryDirectories();
+  const char *environment = std::getenv("VIRTUAL_ENV");
+  if (!environment)
+    return directories;
+  // Where pip puts them.
+  std::string pattern =
+      std::string(environment) + "/lib/python3*/site-packages/nvidia/*/lib";
+  glob_t found = {};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    for (size_t i = 0; i < found.gl_pathc; ++i)
+      directories.push_back(found.gl_pathv[i]);
+  globfree(&found);
   return directories;
 }
 

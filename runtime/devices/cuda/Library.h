@@ -55,6 +55,10 @@ private:
 /// The directories of the environment variable FSDP_CUDA_LIBS, between colons.
 std::vector<std::string> cudaLibraryDirectories();
 
+/// Those, then the ones where the wheels of a Python environment ($VIRTUAL_ENV)
+/// have NVIDIA's libraries.
+std::vector<std::string> cudaWheelDirectories();
+
 } // namespace fsdp::rt
 
 #endif // FSDP_RT_DEVICES_CUDA_LIBRARY_H

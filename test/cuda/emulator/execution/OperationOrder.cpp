@@ -108,8 +108,13 @@ OperationId OperationOrder::conflict(const WordAccesses &word, uint8_t bytes,
   }
   if (access == Access::Read || !word.readers || !(word.readBytes & bytes))
     return 0;
-  if (word.readers == id)
+  if (word.readers == id) {
+    // Which of several blocks read which bytes of the word is not recorded:
+    // parts of it may be different blocks' own.
+    if (word.readerBlock == severalBlocks && bytes != 0xf)
+      return 0;
     return areApart(word.readerBlock, who.block) ? id : 0;
+  }
   return findUnorderedReader(word.readers, id);
 }
 

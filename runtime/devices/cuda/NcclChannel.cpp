@@ -1,0 +1,126 @@
+//===- NcclChannel.cpp - Communicators of NCCL ----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/NcclChannel.h"
+
+#include "hal/Transfers.h"
+
+#include <chrono>
+#include <thread>
+
+namespace fsdp::rt {
+
+namespace {
+
+constexpr std::chrono::microseconds pause(50);
+
+/// What the first rank of a group tells the others.
+struct Invitation {
+  nccl::UniqueId id;
+  Reduction reduction;
+};
+
+const char *nameOf(Reduction reduction) {
+  return reduction == Reduction::Exact ? "exact" : "nccl";
+}
+
+} // namespace
+
+Result<std::unique_ptr<NcclChannel>>
+NcclChannel::open(const NcclApi &api, World &world, hal::HostChannel &host,
+                  const std::vector<int> &ranks, int32_t queue,
+                  Reduction reduction) {
+  std::unique_ptr<NcclChannel> made(
+      new NcclChannel(api, world, ranks, queue, reduction));
+  if (Status s = made->connect(host))
+    return s.withContext(made->describe());
+  return made;
+}
+
+Status NcclChannel::connect(hal::HostChannel &host) {
+  rank_ = host.rank();
+  Invitation invitation = {};
+  invitation.reduction = reduction_;
+  if (rank_ == 0)
+    if (Status s =
+            api_.check(api_.getUniqueId(&invitation.id), "ncclGetUniqueId"))
+      return s;
+  if (Status s =
+          host.broadcast(&invitation, &invitation, sizeof(invitation), 0))
+    return s;
+  if (invitation.reduction != reduction_)
+    return Status::failed(std::string("expected --reduction ") +
+                          nameOf(invitation.reduction) + ", as on rank " +
+                          std::to_string(ranks_[0]) + ", got " +
+                          nameOf(reduction_));
+  nccl::Config config;
+  if (Status s = api_.check(
+          api_.commInit(&comm_, size(), invitation.id, rank_, &config),
+          "ncclCommInitRankConfig", comm_))
+    return s;
+  return settle();
+}
+
+hal::Numerics NcclChannel::numerics() const {
+  if (reduction_ == Reduction::Exact)
+    return {};
+  return {hal::Numerics::Order::Unordered, hal::Numerics::Rounding::EachHop};
+}
+
+std::string NcclChannel::describe() const {
+  std::string text = "the communicator of ranks ";
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks_[i]);
+  const char *name = queueName(queue_);
+  return text + (name ? std::string(" for queue ") + name : "");
+}
+
+Status NcclChannel::poll() const {
+  if (!comm_)
+    return Status::ok();
+  nccl::Error error = nccl::success;
+  if (Status s = api_.check(api_.commGetAsyncError(comm_, &error),
+                            "ncclCommGetAsyncError", comm_))
+    return s.withContext(describe());
+  return api_.check(error, "ncclCommGetAsyncError", comm_)
+      .withContext(describe());
+}
+
+Status NcclChannel::settle() const {
+  for (;;) {
+    nccl::Error error = nccl::success;
+    if (Status s = api_.check(api_.commGetAsyncError(comm_, &error),
+                              "ncclCommGetAsyncError", comm_))
+      return s;
+    if (error != nccl::inProgress)
+      return api_.check(error, "ncclCommGetAsyncError", comm_);
+    // Who has failed does not come.
+    if (Status s = world_.failure())
+      return s;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+void NcclChannel::abort() {
+  if (comm_)
+    (void)api_.commAbort(comm_);
+  comm_ = nullptr;
+}
+
+NcclChannel::~NcclChannel() {
+  if (!comm_)
+    return;
+  bool isWhole = world_.failure().isOk() && poll().isOk() &&
+                 api_.check(api_.commFinalize(comm_), "").isOk() &&
+                 settle().isOk();
+  if (isWhole)
+    (void)api_.commDestroy(comm_);
+  else
+    abort();
+}
+
+} // namespace fsdp::rt

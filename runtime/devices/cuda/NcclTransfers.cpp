@@ -1,0 +1,227 @@
+//===- NcclTransfers.cpp - Transfers among devices ------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/NcclTransfers.h"
+
+#include "devices/cuda/CudaExecutable.h"
+#include "hal/Transfers.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace fsdp::rt {
+
+namespace {
+
+/// Below, a second exchange takes longer than the bytes of the first.
+constexpr int64_t directBytes = int64_t(32) << 10;
+constexpr int64_t strideBytes = 256;
+
+const void *asHost(cu::Pointer pointer) {
+  return reinterpret_cast<const void *>(pointer);
+}
+void *asWritable(cu::Pointer pointer) {
+  return reinterpret_cast<void *>(pointer);
+}
+
+const fsdp_rt_collective_desc &partOf(const fsdp_rt_start_desc &start,
+                                      int64_t index) {
+  return *static_cast<const fsdp_rt_collective_desc *const *>(
+      start.parts)[index];
+}
+
+} // namespace
+
+int64_t strideOf(int64_t elements, int64_t elementBytes) {
+  int64_t bytes = elements * elementBytes;
+  return (bytes + strideBytes - 1) / strideBytes * strideBytes;
+}
+
+int64_t SumParts::begin(int rank) const {
+  return std::min(rank * length, count);
+}
+int64_t SumParts::size(int rank) const {
+  return std::min(length, count - begin(rank));
+}
+
+AllReducePlan planAllReduce(int64_t count, int64_t elementBytes, int ranks) {
+  if (count * elementBytes <= directBytes)
+    return {true, {count, count}};
+  return {false, {count, (count + ranks - 1) / ranks}};
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+nccl::Error NcclExchange::issueCall(const NcclCall &call,
+                                    cu::Stream stream) const {
+  const NcclApi &api = channel_.api();
+  const void *src = asHost(call.src);
+  void *dst = asWritable(call.dst);
+  nccl::Comm comm = channel_.get();
+  switch (call.kind) {
+  case NcclCall::Kind::AllGather:
+    return api.allGather(src, dst, call.count, call.type, comm, stream);
+  case NcclCall::Kind::ReduceScatter:
+    return api.reduceScatter(src, dst, call.count, call.type, nccl::sum, comm,
+                             stream);
+  case NcclCall::Kind::AllReduce:
+    return api.allReduce(src, dst, call.count, call.type, nccl::sum, comm,
+                         stream);
+  case NcclCall::Kind::Send:
+    return api.send(src, call.count, call.type, call.peer, comm, stream);
+  case NcclCall::Kind::Receive:
+    return api.receive(dst, call.count, call.type, call.peer, comm, stream);
+  }
+  return nccl::success;
+}
+
+Status NcclExchange::issue(cu::Stream stream) const {
+  const NcclApi &api = channel_.api();
+  nccl::Comm comm = channel_.get();
+  if (Status s = api.check(api.groupStart(), "ncclGroupStart", comm))
+    return s;
+  Status status;
+  for (const NcclCall &call : calls_)
+    if (status.isOk())
+      status = api.check(issueCall(call, stream), "a call of NCCL", comm);
+  // The thread's group ends in any case.
+  Status ended = api.check(api.groupEnd(), "ncclGroupEnd", comm);
+  if (status || ended)
+    return status ? status : ended;
+  return channel_.settle();
+}
+
+Status NcclExchange::enqueue(cu::Stream stream) const {
+  const DriverApi &api = context_.api();
+  if (!channel_.get())
+    return Status::failed("expected a communicator, got one that was aborted");
+  if (waits_)
+    if (Status s = context_.check(api.streamWaitEvent(stream, order_, 0),
+                                  "cuStreamWaitEvent"))
+      return s;
+  if (Status s = issue(stream))
+    return s;
+  if (!records_)
+    return Status::ok();
+  return context_.check(api.eventRecord(order_, stream), "cuEventRecord");
+}
+
+//===----------------------------------------------------------------------===//
+// Channels
+//===----------------------------------------------------------------------===//
+
+int64_t NcclTransfers::scratchOf(const fsdp_rt_start_desc &start) const {
+  if (settings_.reduction != Reduction::Exact || !shapeOf(start.kind).isSum)
+    return 0;
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < start.part_count; ++i) {
+    const fsdp_rt_collective_desc &part = partOf(start, i);
+    auto ranks = static_cast<int>(layout_.groups[part.group].size());
+    int64_t size = dtypeSize(static_cast<Dtype>(part.dtype));
+    int64_t count = part.count;
+    if (start.kind == FSDP_RT_ALL_REDUCE)
+      count = planAllReduce(count, size, ranks).parts.length;
+    bytes += (ranks - 1) * strideOf(count, size);
+  }
+  return bytes;
+}
+
+Status NcclTransfers::prepare(const hal::Recording &recording) {
+  std::map<int32_t, int64_t> needed;
+  for (const hal::Call &call : recording.calls()) {
+    if (call.function != hal::Function::start)
+      continue;
+    auto &start = call.as<fsdp_rt_start_desc>();
+    if (!isCollective(start.kind) || start.part_count == 0)
+      continue;
+    int32_t group = partOf(start, 0).group;
+    if (layout_.groups[group].size() == 1)
+      continue;
+    if (Status s = open(group, start.queue))
+      return s.withContext(nameOf(call));
+    needed[start.queue] = std::max(needed[start.queue], scratchOf(start));
+  }
+  for (const auto &[queue, bytes] : needed) {
+    std::shared_ptr<DeviceArena> &scratch = scratch_[queue];
+    if (scratch && scratch->size() >= bytes)
+      continue;
+    Result<std::unique_ptr<DeviceArena>> made =
+        DeviceArena::map(context_, copies_, bytes, "memory for sums of ranks");
+    if (!made.isOk())
+      return made.status().withContext(
+          "memory for what ranks add up with --reduction exact");
+    scratch = std::move(*made);
+  }
+  return Status::ok();
+}
+
+Status NcclTransfers::open(int32_t group, int32_t queue) {
+  const std::vector<int> &ranks = layout_.groups[group];
+  std::unique_ptr<NcclChannel> &channel = channels_[{ranks, queue}];
+  if (channel)
+    return Status::ok();
+  if (!api_) {
+    Result<const NcclApi *> api = NcclApi::ofProcess();
+    if (!api.isOk())
+      return api.status();
+    Result<CudaEvent> order =
+        CudaEvent::create(context_, cu::eventDisableTiming);
+    if (!order.isOk())
+      return order.status();
+    api_ = *api;
+    order_.emplace(std::move(*order));
+  }
+  std::unique_ptr<hal::HostChannel> &host = hosts_[ranks];
+  if (!host) {
+    Result<std::unique_ptr<hal::HostChannel>> made = world_.openChannel(ranks);
+    if (!made.isOk())
+      return made.status();
+    host = std::move(*made);
+  }
+  Result<std::unique_ptr<NcclChannel>> made = NcclChannel::open(
+      *api_, world_, *host, ranks, queue, settings_.reduction);
+  if (!made.isOk())
+    return made.status();
+  channel = std::move(*made);
+  return Status::ok();
+}
+
+const NcclChannel &NcclTransfers::channel(int32_t group, int32_t queue) const {
+  return *channels_.at({layout_.groups[group], queue});
+}
+
+std::unique_ptr<NcclExchange>
+NcclTransfers::makeExchange(const NcclChannel &channel) const {
+  return std::make_unique<NcclExchange>(channel, context_, order_->get());
+}
+
+bool NcclTransfers::ordersThemselves() const {
+  const char *value = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  // In a graph, calls of two communicators would have no order among them.
+  return !settings_.usesGraphs && api_ &&
+         api_->version >= NcclApi::leastOrderingVersion && value && *value &&
+         std::strcmp(value, "0") != 0;
+}
+
+Status NcclTransfers::poll() const {
+  for (const auto &[key, channel] : channels_)
+    if (channel)
+      if (Status s = channel->poll())
+        return s;
+  return Status::ok();
+}
+
+void NcclTransfers::abort() {
+  for (auto &[key, channel] : channels_)
+    if (channel)
+      channel->abort();
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,133 @@
+//===- NcclTransfers.h - Transfers among devices ----------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_NCCLTRANSFERS_H
+#define FSDP_RT_DEVICES_CUDA_NCCLTRANSFERS_H
+
+#include "core/Status.h"
+#include "devices/cuda/CudaContext.h"
+#include "devices/cuda/CudaMemory.h"
+#include "devices/cuda/NcclChannel.h"
+#include "hal/Layout.h"
+#include "hal/Recording.h"
+#include "hal/World.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// What a rank asks NCCL for. Of copies, elements are bytes.
+struct NcclCall {
+  enum class Kind { AllGather, ReduceScatter, AllReduce, Send, Receive };
+  Kind kind;
+  cu::Pointer src, dst;
+  size_t count;
+  int type;
+  int peer;
+};
+
+/// Calls of one communicator that are issued together, as work of a stream.
+class NcclExchange {
+public:
+  NcclExchange(const NcclChannel &channel, const CudaContext &context,
+               cu::Event order)
+      : channel_(channel), context_(context), order_(order) {}
+
+  void add(const NcclCall &call) { calls_.push_back(call); }
+  bool isEmpty() const { return calls_.empty(); }
+  int32_t queue() const { return channel_.queue(); }
+
+  /// Communicators of one device have to be used in one order on all ranks:
+  /// that of the program. An exchange on another queue than the one before
+  /// waits for it.
+  void waitForLast() { waits_ = true; }
+  void letNextWait() { records_ = true; }
+
+  Status enqueue(cu::Stream stream) const;
+
+private:
+  Status issue(cu::Stream stream) const;
+  nccl::Error issueCall(const NcclCall &call, cu::Stream stream) const;
+
+  const NcclChannel &channel_;
+  const CudaContext &context_;
+  cu::Event order_;
+  std::vector<NcclCall> calls_;
+  bool waits_ = false, records_ = false;
+};
+
+/// The channels of a rank, and memory for what they exchange.
+class NcclTransfers {
+public:
+  /// `world`, `context` and `layout` must outlive it; `copies` clear memory.
+  NcclTransfers(World &world, const CudaContext &context, CudaCopies &copies,
+                const hal::Layout &layout, const CudaSettings &settings)
+      : world_(world), context_(context), copies_(copies), layout_(layout),
+        settings_(settings) {}
+
+  Reduction reduction() const { return settings_.reduction; }
+
+  /// Opens what a program needs and is not open yet: collective over its ranks.
+  Status prepare(const hal::Recording &recording);
+  /// Of a group of more than one rank; after prepare().
+  const NcclChannel &channel(int32_t group, int32_t queue) const;
+  /// Memory beside the arena for the starts of a queue, one at a time. An
+  /// executable keeps it.
+  std::shared_ptr<DeviceArena> scratch(int32_t queue) const {
+    return scratch_.at(queue);
+  }
+
+  /// Next in the program's order, on the channel's queue.
+  std::unique_ptr<NcclExchange> makeExchange(const NcclChannel &channel) const;
+  /// Whether NCCL itself keeps the order of several communicators.
+  bool ordersThemselves() const;
+
+  Status poll() const;
+  void abort();
+
+private:
+  Status open(int32_t group, int32_t queue);
+  int64_t scratchOf(const fsdp_rt_start_desc &start) const;
+
+  World &world_;
+  const CudaContext &context_;
+  CudaCopies &copies_;
+  const hal::Layout &layout_;
+  CudaSettings settings_;
+  const NcclApi *api_ = nullptr;
+  /// How far the last exchange is.
+  std::optional<CudaEvent> order_;
+  std::map<std::vector<int>, std::unique_ptr<hal::HostChannel>> hosts_;
+  std::map<std::pair<std::vector<int>, int32_t>, std::unique_ptr<NcclChannel>>
+      channels_;
+  std::map<int32_t, std::shared_ptr<DeviceArena>> scratch_;
+};
+
+/// How a sum over ranks is cut into parts that ranks add up: [begin, end) of
+/// `rank`, none longer than `length`.
+struct SumParts {
+  int64_t count, length;
+  int64_t begin(int rank) const;
+  int64_t size(int rank) const;
+};
+/// Of an all_reduce; each rank adds up all of it where `isDirect`.
+struct AllReducePlan {
+  bool isDirect;
+  SumParts parts;
+};
+AllReducePlan planAllReduce(int64_t count, int64_t elementBytes, int ranks);
+/// The distance of what other ranks send to each other in memory.
+int64_t strideOf(int64_t elements, int64_t elementBytes);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_NCCLTRANSFERS_H

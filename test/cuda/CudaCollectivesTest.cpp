@@ -1,0 +1,423 @@
+//===- CudaCollectivesTest.cpp - Ranks with CUDA devices ------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Ranks are threads with a device of the emulated driver each, and communicate
+// by the double of NCCL. Each case has a process of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaTest.h"
+
+#include "Backends.h"
+#include "Reference.h"
+#include "devices/cuda/Library.h"
+#include "devices/cuda/NcclApi.h"
+
+#include <chrono>
+
+namespace fsdp::test {
+namespace {
+
+using rt::Status;
+
+/// What a collective reads and writes, in elements.
+struct Shape {
+  int64_t src, dst;
+};
+Shape shapeOf(int32_t kind, int64_t count, int64_t ranks) {
+  rt::CollectiveShape shape = rt::shapeOf(kind);
+  return {count * shape.srcParts(ranks), count * shape.dstParts(ranks)};
+}
+
+/// What comes to `place`.
+Bytes expectedOf(int32_t kind, const std::vector<Bytes> &sources, int place,
+                 int64_t count, fsdp_rt_dtype dtype, int64_t divisor) {
+  int64_t bytes = count * sizeOf(dtype);
+  Bytes all;
+  switch (kind) {
+  case FSDP_RT_REDUCE_SCATTER:
+    return expectedSum(sources, place * count, count, dtype, divisor);
+  case FSDP_RT_ALL_REDUCE:
+    return expectedSum(sources, 0, count, dtype, divisor);
+  case FSDP_RT_ALL_GATHER:
+    for (const Bytes &source : sources)
+      all.insert(all.end(), source.begin(), source.end());
+    return all;
+  case FSDP_RT_ALL_TO_ALL:
+    for (const Bytes &source : sources)
+      all.insert(all.end(), source.begin() + place * bytes,
+                 source.begin() + (place + 1) * bytes);
+    return all;
+  }
+  return all;
+}
+
+constexpr int64_t partBytes = 1 << 19;
+
+/// Parts of random elements that are issued together, the first of `count`
+/// elements, others of fewer.
+class Bucket {
+public:
+  Bucket(int32_t kind, fsdp_rt_dtype dtype, int64_t count, int64_t divisor,
+         bool inPlace)
+      : kind_(kind), dtype_(dtype) {
+    for (int64_t part = 0; part < numParts; ++part) {
+      fsdp_rt_collective_desc desc = {};
+      desc.name = "part";
+      desc.src = 2 * part * partBytes;
+      desc.dst = inPlace ? desc.src : desc.src + partBytes;
+      desc.count = part == 0 ? count : count / (part + 1);
+      desc.divisor = divisor;
+      desc.dtype = dtype;
+      parts_.push_back(desc);
+    }
+    for (const fsdp_rt_collective_desc &part : parts_)
+      pointers_.push_back(&part);
+    start_ = {"transfer", pointers_.data(), numParts, nullptr, 0, -1, kind,
+              0,          nullptr};
+  }
+  static constexpr int64_t numParts = 3;
+
+  Status run(TestRank &rank) {
+    int n = rank.world().size(), me = rank.world().rank();
+    for (int64_t part = 0; part < numParts; ++part) {
+      Bytes mine = source(part, me, n);
+      if (Status s = rank.memory().upload(parts_[size_t(part)].src, mine.data(),
+                                          int64_t(mine.size())))
+        return s;
+    }
+    if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+          return fsdp_rt_start(ctx, &start_);
+        }))
+      return s;
+    for (int64_t part = 0; part < numParts; ++part)
+      if (Status s = compare(rank, part))
+        return s;
+    return Status::ok();
+  }
+
+private:
+  Bytes source(int64_t part, int rank, int n) const {
+    return randomElements(
+        dtype_, shapeOf(kind_, parts_[size_t(part)].count, n).src,
+        uint64_t(1000 * part + 10 * kind_ + rank + 77 * dtype_));
+  }
+
+  Status compare(TestRank &rank, int64_t part) const {
+    int n = rank.world().size(), me = rank.world().rank();
+    const fsdp_rt_collective_desc &desc = parts_[size_t(part)];
+    std::vector<Bytes> sources;
+    for (int other = 0; other < n; ++other)
+      sources.push_back(source(part, other, n));
+    Bytes want =
+        expectedOf(kind_, sources, me, desc.count, dtype_, desc.divisor);
+    Bytes got(want.size());
+    if (Status s =
+            rank.memory().download(desc.dst, got.data(), int64_t(got.size())))
+      return s;
+    if (got != want)
+      return Status::failed(std::string(rt::transferName(kind_)) + " of " +
+                            std::to_string(desc.count) + " " + nameOf(dtype_) +
+                            " among " + std::to_string(n) +
+                            " ranks: other bits than the reference's");
+    // The sources are as they were.
+    Bytes before = source(part, me, n), after(before.size());
+    if (desc.dst == desc.src)
+      return Status::ok();
+    if (Status s = rank.memory().download(desc.src, after.data(),
+                                          int64_t(after.size())))
+      return s;
+    return before == after ? Status::ok()
+                           : Status::failed("the source was overwritten");
+  }
+
+  int32_t kind_;
+  fsdp_rt_dtype dtype_;
+  std::vector<fsdp_rt_collective_desc> parts_;
+  std::vector<const fsdp_rt_collective_desc *> pointers_;
+  fsdp_rt_start_desc start_;
+};
+
+TestRankOptions options(const rt::World &world) {
+  TestRankOptions wanted;
+  wanted.arenaBytes = 2 * Bucket::numParts * partBytes;
+  wanted.groups = {allRanks(world)};
+  return wanted;
+}
+
+Status onRanks(int ranks, const std::function<Status(TestRank &)> &body,
+               rt::Reduction reduction = rt::Reduction::Exact) {
+  return runLocally(ranks, [&](rt::World &world) -> Status {
+    testReduction = reduction;
+    auto rank = TestRank::create(world, options(world));
+    return rank.isOk() ? body(**rank) : rank.status();
+  });
+}
+
+class CudaCollectives : public testing::TestWithParam<int> {
+protected:
+  void SetUp() override { setenv("FSDP_NCCL_TIMEOUT", "10", 1); }
+};
+
+TEST_P(CudaCollectives, BitsOfTheReference) {
+  EXPECT_CUDA_OK(onRanks(GetParam(), [](TestRank &rank) -> Status {
+    for (fsdp_rt_dtype dtype : numberTypes())
+      for (int32_t kind : {FSDP_RT_ALL_GATHER, FSDP_RT_REDUCE_SCATTER,
+                           FSDP_RT_ALL_REDUCE, FSDP_RT_ALL_TO_ALL})
+        for (int64_t count : {0, 1, 7, 1031}) {
+          bool inPlace = kind == FSDP_RT_ALL_REDUCE && count % 2 == 1;
+          for (int64_t divisor : {1, 3})
+            if (Status s =
+                    Bucket(kind, dtype, count, divisor, inPlace).run(rank))
+              return s;
+        }
+    return Status::ok();
+  }));
+}
+
+/// Of so many bytes that each rank adds up a part.
+TEST_P(CudaCollectives, LongAllReduces) {
+  EXPECT_CUDA_OK(onRanks(GetParam(), [](TestRank &rank) -> Status {
+    for (fsdp_rt_dtype dtype : {FSDP_RT_F32, FSDP_RT_BF16, FSDP_RT_U8})
+      for (bool inPlace : {false, true})
+        if (Status s =
+                Bucket(FSDP_RT_ALL_REDUCE, dtype, 100003, 2, inPlace).run(rank))
+          return s;
+    return Status::ok();
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaCollectives, testing::Range(1, 9));
+
+fsdp_rt_collective_desc part(int64_t src, int64_t dst, int64_t count,
+                             fsdp_rt_dtype dtype, int64_t divisor = 1) {
+  return {"part", src, dst, count, divisor, 0, dtype};
+}
+
+/// Of two ranks, with --reduction nccl.
+std::string failureOf(int32_t kind, fsdp_rt_collective_desc desc) {
+  auto body = [&](TestRank &rank) -> Status {
+    if (Status s = put(rank, 0, std::vector<char>(4096)))
+      return s;
+    return runStep(
+        rank, [&](fsdp_rt_context *ctx) { return inOrder(ctx, kind, &desc); });
+  };
+  return onRanks(2, body, rt::Reduction::Nccl).message();
+}
+
+/// --reduction nccl: near the sum, not its bits.
+TEST(CudaNcclSums, AreNearTheSum) {
+  for (int ranks : {2, 3})
+    for (int32_t kind : {FSDP_RT_REDUCE_SCATTER, FSDP_RT_ALL_REDUCE})
+      EXPECT_CUDA_OK(onRanks(
+          ranks,
+          [&](TestRank &rank) -> Status {
+            int n = rank.world().size(), me = rank.world().rank();
+            constexpr int64_t count = 100;
+            int64_t length = shapeOf(kind, count, n).src;
+            std::vector<float> mine;
+            for (int64_t i = 0; i < length; ++i)
+              mine.push_back(1.0f / float(i + 7 * me + 1));
+            if (Status s = put(rank, 0, mine))
+              return s;
+            fsdp_rt_collective_desc desc =
+                part(0, 65536, count, FSDP_RT_F32, n);
+            if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+                  return inOrder(ctx, kind, &desc);
+                }))
+              return s;
+            std::vector<float> got(count);
+            if (Status s = get(rank, 65536, got))
+              return s;
+            int64_t begin = kind == FSDP_RT_REDUCE_SCATTER ? me * count : 0;
+            for (int64_t i = 0; i < count; ++i) {
+              double want = 0;
+              for (int other = 0; other < n; ++other)
+                want += 1.0 / double(begin + i + 7 * other + 1) / n;
+              EXPECT_NEAR(got[size_t(i)], want, 1e-6 * want);
+            }
+            return Status::ok();
+          },
+          rt::Reduction::Nccl));
+}
+
+TEST(CudaNcclSums, NarrowTypesAreRefused) {
+  std::string message =
+      failureOf(FSDP_RT_REDUCE_SCATTER, part(0, 8192, 8, FSDP_RT_BF16));
+  EXPECT_HAS(message, "start 'reduce_scatter': expected sums of F32, F64 or "
+                      "integers with --reduction nccl");
+  EXPECT_HAS(message, "got BF16: compile with --reduce-dtype f32, or run with "
+                      "--reduction exact");
+  EXPECT_HAS(failureOf(FSDP_RT_ALL_REDUCE, part(0, 8192, 8, FSDP_RT_I16)),
+             "got I16: run with --reduction exact");
+  // What adds nothing up is of any type.
+  EXPECT_EQ(failureOf(FSDP_RT_ALL_GATHER, part(0, 8192, 8, FSDP_RT_BF16)), "");
+}
+
+TEST(CudaNcclErrors, RanksThatReduceOtherwise) {
+  Status status = runLocally(2, [](rt::World &world) -> Status {
+    testReduction =
+        world.rank() == 0 ? rt::Reduction::Exact : rt::Reduction::Nccl;
+    auto rank = TestRank::create(world, options(world));
+    if (!rank.isOk())
+      return rank.status();
+    fsdp_rt_collective_desc desc = part(0, 8192, 8, FSDP_RT_F32);
+    return runStep(**rank, [&](fsdp_rt_context *ctx) {
+      return inOrder(ctx, FSDP_RT_ALL_GATHER, &desc);
+    });
+  });
+  EXPECT_HAS(status.message(),
+             "rank 1: start 'all_gather': the communicator of ranks 0, 1: "
+             "expected --reduction exact, as on rank 0, got nccl");
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+/// A gather on a queue, and what a rank does beside it.
+Status
+gatherBeside(int ranks,
+             const std::function<int32_t(TestRank &, fsdp_rt_context *,
+                                         const fsdp_rt_start_desc &)> &step) {
+  return runLocally(ranks, [&](rt::World &world) -> Status {
+    TestRankOptions wanted = options(world);
+    wanted.events = 1;
+    wanted.queues = {FSDP_RT_QUEUE_ALL_GATHER};
+    auto rank = TestRank::create(world, wanted);
+    if (!rank.isOk())
+      return rank.status();
+    if (Status s = put(**rank, 0, std::vector<char>(8192)))
+      return s;
+    fsdp_rt_collective_desc desc = part(0, 8192, 256, FSDP_RT_F32);
+    const void *parts[] = {&desc};
+    fsdp_rt_start_desc start = {"gather",
+                                parts,
+                                1,
+                                nullptr,
+                                0,
+                                0,
+                                FSDP_RT_ALL_GATHER,
+                                FSDP_RT_QUEUE_ALL_GATHER,
+                                nullptr};
+    return runStep(
+        **rank, [&](fsdp_rt_context *ctx) { return step(**rank, ctx, start); });
+  });
+}
+
+TEST(CudaCollectiveRace, MissingWaitIsFound) {
+  for (bool waits : {true, false}) {
+    Status status = gatherBeside(2, [&](TestRank &, fsdp_rt_context *ctx,
+                                        const fsdp_rt_start_desc &start) {
+      static const fsdp_rt_copy_desc copy = {"copy", 8192, 32768, 2048};
+      return fsdp_rt_start(ctx, &start) || (waits ? waitFor(ctx, 0) : 0) ||
+             fsdp_rt_copy(ctx, &copy) || (waits ? 0 : waitFor(ctx, 0));
+    });
+    EXPECT_EQ(status.isOk(), waits) << status.message();
+  }
+}
+
+/// Ends within seconds on all ranks, which tell of the one that failed.
+void expectEnd(int ranks, const std::string &message,
+               const std::string &reason) {
+  auto begin = std::chrono::steady_clock::now();
+  Status status = gatherBeside(ranks, [&](TestRank &, fsdp_rt_context *ctx,
+                                          const fsdp_rt_start_desc &start) {
+    return fsdp_rt_start(ctx, &start) || waitFor(ctx, 0);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  EXPECT_HAS(status.message(), message);
+  EXPECT_HAS(status.message(), reason);
+}
+
+TEST(CudaCollectiveFailure, OfASetup) {
+  setenv("FSDP_NCCL_FAULT", "ncclCommInitRankConfig:1:2:1", 1);
+  expectEnd(3,
+            "rank 1: start 'gather': the communicator of ranks 0, 1, 2 for "
+            "queue all_gather",
+            "ncclCommInitRankConfig: unhandled system error");
+}
+
+TEST(CudaCollectiveFailure, OfAnIssue) {
+  setenv("FSDP_NCCL_FAULT", "ncclGroupEnd:1:1:2", 1);
+  // As a graph, load() would fail already.
+  setenv("FSDP_TEST_GRAPH", "off", 1);
+  expectEnd(3, "rank 2: start 'gather': ncclGroupEnd: unhandled cuda error",
+            "as FSDP_NCCL_FAULT asks");
+}
+
+TEST(CudaCollectiveFailure, ByItself) {
+  setenv("FSDP_NCCL_FAULT", "async:1:6:0", 1);
+  expectEnd(4, "rank 0: the communicator of ranks 0, 1, 2, 3 for queue ",
+            "an error by itself in all_gather of 1024 uint8");
+}
+
+TEST(CudaCollectiveFailure, ByItselfIsNamed) {
+  setenv("FSDP_NCCL_FAULT", "async:1:6:0", 1);
+  setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  // The host waits behind the first call that needs it.
+  expectEnd(2, "rank 0: start 'gather': the communicator of ranks 0, 1",
+            "remote process exited or there was a network error");
+}
+
+/// One rank's own computation fails before its transfer.
+TEST(CudaCollectiveFailure, OfOneRanksKernel) {
+  auto begin = std::chrono::steady_clock::now();
+  CudaLaunch trap("bad", {{"trap", 1, 1}}, {});
+  setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  Status status = gatherBeside(3, [&](TestRank &rank, fsdp_rt_context *ctx,
+                                      const fsdp_rt_start_desc &start) {
+    return (rank.world().rank() == 1 ? fsdp_rt_launch(ctx, &trap.desc) : 0) ||
+           fsdp_rt_start(ctx, &start) || waitFor(ctx, 0);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  EXPECT_HAS(status.message(), "rank 1: launch 'bad': ");
+  EXPECT_HAS(status.message(), "CUDA_ERROR_");
+}
+
+/// And one does not come at all.
+TEST(CudaCollectiveFailure, OfARankThatReturns) {
+  auto begin = std::chrono::steady_clock::now();
+  Status status =
+      gatherBeside(3,
+                   [&](TestRank &rank, fsdp_rt_context *ctx,
+                       const fsdp_rt_start_desc &start) -> int32_t {
+                     if (rank.world().rank() == 2)
+                       return 1;
+                     return fsdp_rt_start(ctx, &start) || waitFor(ctx, 0);
+                   });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  EXPECT_HAS(status.message(), "rank 2: ");
+}
+
+/// Ranks whose programs differ: the double tells of both.
+TEST(CudaCollectiveFailure, CountsThatDiffer) {
+  Status status = runLocally(2, [](rt::World &world) -> Status {
+    auto rank = TestRank::create(world, options(world));
+    if (!rank.isOk())
+      return rank.status();
+    if (Status s = put(**rank, 0, std::vector<char>(8192)))
+      return s;
+    fsdp_rt_collective_desc desc = part(0, 8192, 8 + world.rank(), FSDP_RT_F32);
+    return runStep(**rank, [&](fsdp_rt_context *ctx) {
+      return inOrder(ctx, FSDP_RT_ALL_GATHER, &desc);
+    });
+  });
+  EXPECT_HAS(status.message(), "all_gather of 32 uint8 (number 0) on rank 0");
+  EXPECT_HAS(status.message(), "all_gather of 36 uint8 (number 0) on rank 1");
+}
+
+TEST(CudaNcclErrors, AnOldLibrary) {
+  setenv("FSDP_NCCL_VERSION", "21805", 1);
+  auto opened = rt::NcclApi::open(rt::cudaLibraryDirectories());
+  ASSERT_FALSE(opened.isOk());
+  EXPECT_HAS(opened.status().message(),
+             "libnccl.so.2: expected NCCL 2.19.0 or later, got NCCL 2.18.5");
+}
+
+} // namespace
+} // namespace fsdp::test

@@ -1,0 +1,48 @@
+//===- Settings.h - What the environment asks of the double -----*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_CUDA_NCCL_SETTINGS_H
+#define FSDP_TEST_CUDA_NCCL_SETTINGS_H
+
+#include "Types.h"
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace fsdp::test::nccl {
+
+/// function:n:code[:device]: the n-th call of the function (on the device)
+/// returns code; of "async", the n-th operation that begins fails by itself.
+struct Fault {
+  std::string function;
+  uint64_t number;
+  int code;
+  /// -1: each device counts, and fails, on its own.
+  int device;
+};
+
+/// Variables that begin with FSDP_NCCL_.
+struct Settings {
+  static const Settings &get();
+
+  int version = 22809;
+  /// Seconds that an operation waits for other ranks.
+  double timeout = 20;
+  /// Whether narrow floats are rounded at each hop, or once.
+  bool isRoundedAtHops = true;
+  std::vector<Fault> faults;
+  /// NCCL_LAUNCH_ORDER_IMPLICIT, NCCL's own.
+  bool isOrderImplicit = false;
+};
+
+/// Counts a call of this process; what it has to return, or success.
+int takeFault(const std::string &function, int device);
+
+} // namespace fsdp::test::nccl
+
+#endif // FSDP_TEST_CUDA_NCCL_SETTINGS_H
