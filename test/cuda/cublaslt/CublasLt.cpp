@@ -14,16 +14,17 @@
 //
 // FSDP_CUBLASLT_SPLITS=N,.. cuts sums into N parts, as far as the workspace
 // that may be used has room for them: other algorithms, and other bits. Each
-// choice of a process takes the next number, and the last one for ever.
+// choice takes the next number, and the last one for ever.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Multiply.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <string>
 #include <vector>
 
 using namespace fsdp::test::lt;
@@ -82,10 +83,17 @@ int take(T &value, const void *from, size_t bytes) {
   return success;
 }
 
-/// Of the next choice of the process.
+/// Of the next choice since the variable has its value.
 uint64_t wantedSplits() {
-  static std::atomic<int> choices{0};
+  static std::mutex mutex;
+  static std::string value;
+  static int choices = 0;
+  std::lock_guard<std::mutex> lock(mutex);
   const char *text = std::getenv("FSDP_CUBLASLT_SPLITS");
+  if (value != (text ? text : "")) {
+    value = text ? text : "";
+    choices = 0;
+  }
   uint64_t splits = 1;
   for (int i = choices++; text && *text && i >= 0; --i) {
     char *end = nullptr;
