@@ -9,6 +9,8 @@ Ranks communicate by a double of NCCL there.
 import os
 import unittest
 
+from gradients import describe_wrong
+from gradients_test import TOLERANCE
 from pytorch_test import HYBRID, difference
 from steps import STEPS, StepTest, fixture, needs_mpi, ranks_of
 
@@ -59,6 +61,11 @@ class Cuda(StepTest):
     @needs_mpi
     def test_ranks_that_are_processes(self):
         self.check("shard=2", "--cluster", "cpu-2core", steps=2, run=("--backend", "mpi"))
+
+    def test_gradients(self):
+        """Of each parameter, within what PyTorch itself is off (four times that in narrow floats)."""
+        tensors = self.differentiate(fixture, "shard=2", *CUDA, run=ON_DEVICE)
+        self.assertEqual([], describe_wrong(*tensors, TOLERANCE))
 
     def test_checkpoint_of_the_other_device(self):
         """Half of the steps on one device and the other half on the other one."""

@@ -161,16 +161,16 @@ class StepTest(unittest.TestCase):
         write_tensors(path, tensors)
         return path
 
-    def differentiate(self, fixture, mesh, *options, params=None):
+    def differentiate(self, fixture, mesh, *options, params=None, run=()):
         """Parameters before (those of a file, if given) and after one step of plain SGD at gradients.LR, and the
-        exact gradients of the fixture."""
+        exact gradients of the fixture. `run`: options of the program."""
         params = params or fixture.params
         program, saved = self.compile(fixture, mesh, *options, optimizer="sgd:lr=1"), self.place("saved")
         ranks = ranks_of(mesh)
         # With --param-dtype, parameters in bf16 become f32.
         outcome = self.execute([program, "-n", ranks, "--params", params, "--cast-params",
                                 "--data", self.gradient_batches(fixture, ranks), "--steps", 1, "--lr", LR,
-                                "--save", saved, "--quiet"])
+                                "--save", saved, "--quiet", *run])
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         return (read_tensors(params), read_tensors(saved / "step-00000001" / "params.safetensors"),
                 read_tensors(fixture.dir / "gradients.safetensors"))
