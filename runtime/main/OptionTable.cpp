@@ -165,13 +165,6 @@ auto setOfDevice(const char *name) {
   };
 }
 
-/// Of one sort of devices, whose values others cannot name.
-Status setReduction(Options &options, const std::string &value) {
-  if (value != "exact" && value != "nccl")
-    return Status::failed("expected exact or nccl, got '" + value + "'");
-  return setOfDevice("reduction")(options, value);
-}
-
 Status setDevice(Options &options, const std::string &value) {
   options.device = value;
   return checkDevice(value);
@@ -260,7 +253,7 @@ std::vector<OptionSpec> makeTable() {
       {"--reduction", "exact|nccl",
        "who adds up what ranks of CUDA devices contribute: the runtime, with "
        "the bits of processors, or NCCL, in its own order; default: exact",
-       setReduction},
+       setOfDevice("reduction")},
       {"--metrics", "FILE",
        "write one line of JSON per step; with --resume, go on after the lines "
        "of the steps up to the checkpoint's; where nothing is trained, after "

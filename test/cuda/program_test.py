@@ -151,10 +151,10 @@ class ProgramTest(unittest.TestCase):
             for environment in ({}, {"LINEAR_QUEUES": "1", "LINEAR_HOST": "1"}):
                 name = f"{mesh}-{len(environment)}"
                 cpu = self.train("cpu", f"cpu-{name}", LINEAR_MESH=mesh, **environment)
-                for seed in ("1", "2", "3"):
-                    with self.subTest(mesh=mesh, environment=environment, seed=seed):
+                for seed, graph in (("1", "on"), ("2", "on"), ("3", "off")):
+                    with self.subTest(mesh=mesh, environment=environment, seed=seed, graph=graph):
                         cuda = self.train("cuda", f"cuda-{name}-{seed}", LINEAR_MESH=mesh, FSDP_EMULATOR_SEED=seed,
-                                          **environment)
+                                          more=("--graph", graph), **environment)
                         self.assert_same(cpu, cuda)
                         self.assertEqual(self.losses(cpu), self.losses(cuda))
 
@@ -172,7 +172,7 @@ class ProgramTest(unittest.TestCase):
         for version in ("22809", "21903"):
             cpu = self.train("cpu", f"cpu-{version}", LINEAR_MESH="2x2", LINEAR_QUEUES="1")
             cuda = self.train("cuda", f"cuda-{version}", LINEAR_MESH="2x2", LINEAR_QUEUES="1",
-                              FSDP_NCCL_VERSION=version,
+                              FSDP_NCCL_VERSION=version, more=("--graph", "off"),
                               NCCL_LAUNCH_ORDER_IMPLICIT="1" if version == "22809" else None)
             self.assert_same(cpu, cuda)
 
@@ -191,7 +191,7 @@ class ProgramTest(unittest.TestCase):
             ("NCCL_FAULT", "ncclGetUniqueId:1:3:0", "rank 0: .*start '.*': the communicator of ranks 0, 1.*: "
                                                     "ncclGetUniqueId: internal error"),
             ("NCCL_FAULT", "ncclCommInitRankConfig:1:2:2", "rank 2: .*ncclCommInitRankConfig: unhandled system error"),
-            ("NCCL_FAULT", "ncclGroupEnd:7:1:3", "rank 3: .*start '.*': ncclGroupEnd: unhandled cuda error"),
+            ("NCCL_FAULT", "ncclGroupEnd:3:1:3", "rank 3: as one CUDA graph, .*: start '.*': ncclGroupEnd: unhandled"),
             ("NCCL_FAULT", "async:9:6:1", "step .*: rank 1: .*remote process exited or there was a network error"),
             ("EMULATOR_FAULT", "cuLaunchKernel:9:719", "rank .: .*cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"),
             ("EMULATOR_DEVICES", "3", "rank 3: expected a CUDA device for each of the 4 ranks of this host, got 3"),
@@ -204,6 +204,12 @@ class ProgramTest(unittest.TestCase):
                                             LINEAR_QUEUES="1", **{f"FSDP_{variable}": value})
                     self.assertLess(time.monotonic() - begin, 15)
                     self.assertRegex(done.stderr, message)
+
+    def test_failures_of_calls_that_are_issued_one_by_one(self):
+        done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
+                                "6", "--graph", "off", fails=True, LINEAR_MESH="2x2", LINEAR_QUEUES="1",
+                                FSDP_NCCL_FAULT="ncclGroupEnd:7:1:3")
+        self.assertRegex(done.stderr, "step .*: rank 3: start '.*': ncclGroupEnd: unhandled cuda error")
 
     def test_a_check_that_fails_on_all_ranks(self):
         done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",

@@ -86,6 +86,7 @@ hal::DeviceFacts CudaDevice::facts() const {
   facts.threads = threads_;
   facts.memory = {{"arena", rank_->device().mappedBytes()},
                   {"workspace of products", rank_->products().mappedBytes()},
+                  {"sums over ranks", rank_->transfers().mappedBytes()},
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
@@ -106,8 +107,11 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> before = rank_->context().takenBytes();
   if (!before.isOk())
     return before.status();
-  // Of what is taken now, the workspace is known.
-  int64_t workspace = rank_->products().mappedBytes();
+  // Of what is taken now, workspace and scratch are known.
+  auto known = [&] {
+    return rank_->products().mappedBytes() + rank_->transfers().mappedBytes();
+  };
+  int64_t mapped = known();
   Result<std::unique_ptr<CudaExecutable>> made =
       rank_->load(std::move(recording));
   if (!made.isOk())
@@ -115,11 +119,14 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> loaded = rank_->context().takenBytes();
   if (!loaded.isOk())
     return loaded.status();
-  workspace = rank_->products().mappedBytes() - workspace;
-  codeBytes_ += std::max<int64_t>(0, *loaded - *before - workspace);
+  mapped = known() - mapped;
+  codeBytes_ += std::max<int64_t>(0, *loaded - *before - mapped);
   if (settings_.usesGraphs) {
-    if (Status s = capture(**made))
-      return s.withContext("as one CUDA graph, which --graph off does without");
+    if (Status s = capture(**made)) {
+      s = s.withContext("as one CUDA graph, which --graph off does without");
+      rank_->transfers().giveUp(s);
+      return s;
+    }
     Result<int64_t> captured = rank_->context().takenBytes();
     if (!captured.isOk())
       return captured.status();

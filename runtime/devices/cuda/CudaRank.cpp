@@ -58,8 +58,10 @@ CudaRank::load(hal::Recording recording) {
   if (Status s = context_->makeCurrent())
     return s;
   auto made = std::make_unique<CudaExecutable>(std::move(recording));
-  if (Status s = CudaLoader(*this, *made).load())
+  if (Status s = CudaLoader(*this, *made).load()) {
+    transfers_->giveUp(s);
     return s;
+  }
   return made;
 }
 

@@ -7,6 +7,7 @@
 
 #include "devices/cuda/NcclChannel.h"
 
+#include "core/Clock.h"
 #include "hal/Transfers.h"
 
 #include <chrono>
@@ -16,6 +17,9 @@ namespace fsdp::rt {
 
 namespace {
 
+/// For so long the host asks again and again; then it leaves its core to others
+/// in between.
+constexpr int64_t spinNanoseconds = 200'000;
 constexpr std::chrono::microseconds pause(50);
 
 /// What the first rank of a group tells the others.
@@ -91,7 +95,7 @@ Status NcclChannel::poll() const {
 }
 
 Status NcclChannel::settle() const {
-  for (;;) {
+  for (int64_t begin = nowNanoseconds();;) {
     nccl::Error error = nccl::success;
     if (Status s = api_.check(api_.commGetAsyncError(comm_, &error),
                               "ncclCommGetAsyncError", comm_))
@@ -101,7 +105,8 @@ Status NcclChannel::settle() const {
     // Who has failed does not come.
     if (Status s = world_.failure())
       return s;
-    std::this_thread::sleep_for(pause);
+    if (nowNanoseconds() - begin > spinNanoseconds)
+      std::this_thread::sleep_for(pause);
   }
 }
 

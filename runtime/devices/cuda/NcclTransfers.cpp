@@ -52,7 +52,10 @@ int64_t SumParts::size(int rank) const {
 AllReducePlan planAllReduce(int64_t count, int64_t elementBytes, int ranks) {
   if (count * elementBytes <= directBytes)
     return {true, {count, count}};
-  return {false, {count, (count + ranks - 1) / ranks}};
+  // Parts begin where caches do.
+  int64_t step = strideBytes / elementBytes;
+  int64_t length = (count + ranks - 1) / ranks;
+  return {false, {count, (length + step - 1) / step * step}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -153,10 +156,10 @@ Status NcclTransfers::prepare(const hal::Recording &recording) {
     if (scratch && scratch->size() >= bytes)
       continue;
     Result<std::unique_ptr<DeviceArena>> made =
-        DeviceArena::map(context_, copies_, bytes, "memory for sums of ranks");
+        DeviceArena::map(context_, copies_, bytes,
+                         "memory for sums over ranks (--reduction exact)");
     if (!made.isOk())
-      return made.status().withContext(
-          "memory for what ranks add up with --reduction exact");
+      return made.status();
     scratch = std::move(*made);
   }
   return Status::ok();
@@ -216,6 +219,20 @@ Status NcclTransfers::poll() const {
       if (Status s = channel->poll())
         return s;
   return Status::ok();
+}
+
+int64_t NcclTransfers::mappedBytes() const {
+  int64_t bytes = 0;
+  for (const auto &[queue, scratch] : scratch_)
+    bytes += scratch ? scratch->mappedBytes() : 0;
+  return bytes;
+}
+
+void NcclTransfers::giveUp(const Status &why) {
+  if (world_.size() == 1)
+    return;
+  world_.abort(why);
+  abort();
 }
 
 void NcclTransfers::abort() {

@@ -93,6 +93,12 @@ public:
 
   Status poll() const;
   void abort();
+  /// Of what fails before a program runs: other ranks hear of it before this
+  /// one frees what the driver keeps until their work has ended.
+  void giveUp(const Status &why);
+
+  /// Of the device's memory, beside the arena.
+  int64_t mappedBytes() const;
 
 private:
   Status open(int32_t group, int32_t queue);
