@@ -46,10 +46,13 @@ public:
   Error progress(std::unique_lock<std::recursive_mutex> &lock);
   void fail(Error code, const std::string &message);
 
-  /// The first work of a communicator that does not block is put off until it
-  /// is asked for: connections are made then.
+  /// The work of a communicator that does not block is put off until it is
+  /// asked for a few times, as another thread of NCCL's issues it.
   std::function<Error()> putOff;
-  bool hasIssued = false;
+  void putOffUntilAsked(std::function<Error()> issue) {
+    putOff = std::move(issue);
+    polls_ = 0;
+  }
 
   /// What was issued and has not begun, in its order; captured work has none.
   std::deque<const Operation *> issued;

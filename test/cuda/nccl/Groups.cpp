@@ -101,14 +101,12 @@ Error issue(const Asked &asked) {
   auto operation =
       std::make_shared<Operation>(asked.comm, asked.calls, capture != 0);
   std::unique_lock<std::recursive_mutex> lock(comm.mutex);
-  bool isFirst = !comm.hasIssued;
-  comm.hasIssued = true;
   std::function<Error()> later = [operation, stream = asked.stream] {
     return issueNow(operation, stream);
   };
   operation.reset();
-  if (!comm.isBlocking && isFirst) {
-    comm.putOff = std::move(later);
+  if (!comm.isBlocking) {
+    comm.putOffUntilAsked(std::move(later));
     return inProgress;
   }
   lock.unlock();
