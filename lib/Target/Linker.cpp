@@ -6,12 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Linker.h"
-#include "fsdp/Tool/OutputFile.h"
 #include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Tool/RunProgram.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
@@ -46,27 +45,18 @@ llvm::Expected<std::string> mlir::fsdp::findLinkDriver() {
       "got none");
 }
 
-/// Runs a program, which may write beside @place; on failure the error holds
-/// what it said.
+/// Runs the compiler driver; files of its own are beside @place.
 static llvm::Error run(llvm::ArrayRef<std::string> arguments, StringRef place) {
-  auto log = TemporaryFile::create(place);
-  if (!log)
-    return log.takeError();
-  llvm::SmallVector<StringRef> args(arguments.begin(), arguments.end());
-  std::optional<StringRef> redirects[] = {StringRef(), log->getPath(),
-                                          log->getPath()};
-  std::string message;
-  int code = llvm::sys::ExecuteAndWait(args[0], args, std::nullopt, redirects,
-                                       /*SecondsToWait=*/0, /*MemoryLimit=*/0,
-                                       &message);
-  if (code == 0)
+  auto end = runProgram(arguments, place);
+  if (!end)
+    return end.takeError();
+  if (end->status == 0)
     return llvm::Error::success();
   // Lines of its own, as it wrote them, before the error.
-  if (auto text = llvm::MemoryBuffer::getFile(log->getPath()))
-    llvm::errs() << makePrintable((*text)->getBuffer(), Newlines::Kept);
+  llvm::errs() << makePrintable(end->output, Newlines::Kept);
   return llvm::createStringError(
       "linking failed: " + llvm::join(arguments, " ") +
-      (message.empty() ? "" : ": " + message));
+      (end->reason.empty() ? "" : ": " + end->reason));
 }
 
 llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {

@@ -6,16 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/CPU/CodeGen.h"
+#include "fsdp/Target/MachineCode.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -78,22 +76,11 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 fsdp::createTargetMachine(const TargetCpu &cpu) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
-  std::string error;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return llvm::createStringError(error);
-  llvm::TargetOptions options;
-  // Multiplications and additions of different ops are rounded apart, whatever
-  // kernel they are in.
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::string features;
   for (const std::string &feature : cpu.features)
     features += (features.empty() ? "+" : ",+") + feature;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, cpu.name, features, options, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Aggressive));
+  return createMachine(llvm::Triple(llvm::sys::getDefaultTargetTriple()),
+                       cpu.name, features);
 }
 
 llvm::Expected<std::unique_ptr<llvm::Module>>
@@ -118,28 +105,11 @@ fsdp::translateToLLVM(ModuleOp module, llvm::LLVMContext &context,
     function.addFnAttr("prefer-vector-width", "512");
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
-
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
-      .run(*llvmModule, modules);
+  optimize(*llvmModule, machine);
   return llvmModule;
 }
 
 llvm::Error fsdp::emitObject(llvm::Module &module, llvm::TargetMachine &machine,
                              llvm::raw_pwrite_stream &os) {
-  llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, os, nullptr,
-                                  llvm::CodeGenFileType::ObjectFile))
-    return llvm::createStringError("expected a target that can write objects");
-  passes.run(module);
-  return llvm::Error::success();
+  return emitCode(module, machine, llvm::CodeGenFileType::ObjectFile, os);
 }

@@ -63,22 +63,18 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
     return llvm::Error::success();
   define(module, kPtxGlobal, *ptx + '\0');
   note = ("cuda: PTX for " + kPtxProcessor + " and later cards, ").str();
-  std::string ptxas = findPtxas();
-  if (ptxas.empty()) {
-    drop(module, kCubinGlobal);
-    note += "which the driver compiles when a program is loaded (no ptxas was "
-            "found)";
-    return llvm::Error::success();
+  std::string ptxas = findPtxas(), why = "no ptxas was found";
+  if (!ptxas.empty()) {
+    auto cubin = assemblePtx(ptxas, *ptx, kCubinProcessor);
+    if (cubin) {
+      define(module, kCubinGlobal, *cubin);
+      note += ("machine code for " + kCubinProcessor + " by " + ptxas).str();
+      return llvm::Error::success();
+    }
+    why = ptxas + ": " + llvm::toString(cubin.takeError());
   }
-  auto cubin = assemblePtx(ptxas, *ptx, kCubinProcessor);
-  if (!cubin) {
-    drop(module, kCubinGlobal);
-    note += "which the driver compiles when a program is loaded (" + ptxas +
-            ": " + llvm::toString(cubin.takeError()) + ")";
-    return llvm::Error::success();
-  }
-  define(module, kCubinGlobal, *cubin);
-  note += ("machine code for " + kCubinProcessor + " by " + ptxas).str();
+  drop(module, kCubinGlobal);
+  note += "which the driver compiles when a program is loaded (" + why + ")";
   return llvm::Error::success();
 }
 

@@ -7,6 +7,7 @@
 
 #include "fsdp/Target/CUDA/CudaTarget.h"
 #include "fsdp/Target/CUDA/Libclc.h"
+#include "fsdp/Target/MachineCode.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -16,13 +17,9 @@
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Bitcode/BitcodeReader.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 
@@ -39,19 +36,8 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createPtxMachine() {
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
-  llvm::Triple triple("nvptx64-nvidia-cuda");
-  std::string error;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return llvm::createStringError(error);
-  llvm::TargetOptions options;
-  // Multiplications and additions of different ops are rounded apart, whatever
-  // kernel they are in.
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, kPtxProcessor, ("+" + kPtxFeature).str(), options,
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  return createMachine(llvm::Triple("nvptx64-nvidia-cuda"), kPtxProcessor,
+                       ("+" + kPtxFeature).str());
 }
 
 /// Adds those functions of libclc that `module` calls.
@@ -93,24 +79,13 @@ static void declareDynamicShared(llvm::Module &module) {
   }
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+/// What is not a kernel may be inlined and dropped.
+static void hideFunctions(llvm::Module &module) {
   llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {
     auto *function = llvm::dyn_cast<llvm::Function>(&value);
     return function &&
            function->getCallingConv() == llvm::CallingConv::PTX_Kernel;
   });
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
-      .run(module, modules);
 }
 
 llvm::Expected<std::string> fsdp::createPtx(ModuleOp module) {
@@ -135,13 +110,12 @@ llvm::Expected<std::string> fsdp::createPtx(ModuleOp module) {
   if (llvm::Error error = linkMath(*llvmModule))
     return std::move(error);
   declareDynamicShared(*llvmModule);
+  hideFunctions(*llvmModule);
   optimize(*llvmModule, **machine);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
-  llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, os, nullptr,
-                                      llvm::CodeGenFileType::AssemblyFile))
-    return llvm::createStringError("expected a target that can write PTX");
-  passes.run(*llvmModule);
+  if (llvm::Error error = emitCode(*llvmModule, **machine,
+                                   llvm::CodeGenFileType::AssemblyFile, os))
+    return std::move(error);
   return text.str().str();
 }

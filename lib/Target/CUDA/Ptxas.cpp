@@ -6,10 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/CUDA/CudaTarget.h"
+#include "fsdp/Tool/OutputFile.h"
+#include "fsdp/Tool/RunProgram.h"
 
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
@@ -31,69 +30,36 @@ std::string fsdp::findPtxas() {
   return found ? *found : std::string();
 }
 
-namespace {
-/// A file that goes with its object.
-class Scratch {
-public:
-  explicit Scratch(StringRef suffix) {
-    error = llvm::sys::fs::createTemporaryFile("fsdp-cuda", suffix, path);
-    if (!error)
-      remover.setFile(path);
-  }
-  std::error_code error;
-  llvm::SmallString<128> path;
-
-private:
-  llvm::FileRemover remover;
-};
-} // namespace
-
-static llvm::Expected<std::string> readAll(StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return llvm::createStringError(buffer.getError(),
-                                   "expected to read " + path + ", got " +
-                                       buffer.getError().message());
-  return (*buffer)->getBuffer().str();
-}
-
 llvm::Expected<std::string> fsdp::assemblePtx(StringRef ptxas, StringRef ptx,
                                               StringRef processor) {
-  Scratch input("ptx"), output("cubin"), said("txt");
-  for (const Scratch *file : {&input, &output, &said})
-    if (file->error)
-      return llvm::createStringError(
-          file->error,
-          "expected to write a temporary file, got " + file->error.message());
-  std::error_code error;
-  {
-    llvm::raw_fd_ostream os(input.path, error);
-    if (!error)
-      os << ptx;
-    os.close();
-    if (os.has_error()) {
-      error = os.error();
-      os.clear_error();
-    }
-  }
+  llvm::SmallString<128> place;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, place);
+  llvm::sys::path::append(place, "fsdp-ptx");
+  auto input = TemporaryFile::create(place);
+  if (!input)
+    return input.takeError();
+  auto output = TemporaryFile::create(place);
+  if (!output)
+    return output.takeError();
+  std::error_code error =
+      writeAll(input->getPath(), [&](raw_ostream &os) { os << ptx; });
   if (error)
-    return llvm::createStringError(error, "expected to write " + input.path +
-                                              ", got " + error.message());
-  std::string arch = ("-arch=" + processor).str();
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(said.path),
-                                          StringRef(said.path)};
-  std::string why;
-  int status = llvm::sys::ExecuteAndWait(
-      ptxas, {ptxas, arch, input.path, "-o", output.path}, std::nullopt,
-      redirects, /*SecondsToWait=*/0, /*MemoryLimit=*/0, &why);
-  if (status != 0) {
-    auto text = readAll(said.path);
-    std::string line =
-        text ? StringRef(*text).split('\n').first.trim().str() : std::string();
-    if (!text)
-      llvm::consumeError(text.takeError());
-    return llvm::createStringError("expected it to take the kernels, got " +
-                                   (line.empty() ? why : line));
+    return llvm::createStringError("expected to write " + input->getPath() +
+                                   ", got " + error.message());
+  auto end = runProgram({ptxas.str(), ("-arch=" + processor).str(),
+                         input->getPath().str(), "-o", output->getPath().str()},
+                        place);
+  if (!end)
+    return end.takeError();
+  if (end->status != 0) {
+    StringRef line = StringRef(end->output).split('\n').first.trim();
+    return llvm::createStringError(
+        "expected it to take the kernels, got " +
+        (line.empty() ? StringRef(end->reason) : line));
   }
-  return readAll(output.path);
+  auto code = llvm::MemoryBuffer::getFile(output->getPath());
+  if (!code)
+    return llvm::createStringError("expected to read " + output->getPath() +
+                                   ", got " + code.getError().message());
+  return (*code)->getBuffer().str();
 }
