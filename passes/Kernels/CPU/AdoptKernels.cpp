@@ -9,7 +9,6 @@
 #include "Kernels/Common/BufferizedKernels.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
-#include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -63,12 +62,9 @@ private:
     if (failed(bytes))
       return failure();
     scratch.setType(getScratchType(&getContext(), *bytes));
-    int64_t traffic = 0;
-    for (Type type : kernel.getArgumentTypes())
-      traffic += getTensorBytes(type);
-    auto impl = createCpuKernel(kernel, builder,
-                                llvm::to_vector(block.getArgumentTypes()),
-                                /*grid=*/1, /*grain=*/1, *bytes, traffic);
+    auto impl = createCpuKernel(
+        kernel, builder, llvm::to_vector(block.getArgumentTypes()),
+        /*grid=*/1, /*grain=*/1, *bytes, getArgumentBytes(kernel));
     impl.getBody().takeBody(body.getBody());
     body.erase();
     return success();

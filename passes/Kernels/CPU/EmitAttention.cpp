@@ -7,8 +7,8 @@
 
 #include "AttentionEmitter.h"
 #include "CpuKernels.h"
+#include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
-#include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,15 +24,6 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
-
-/// Memory of a tensor, as one dimension; bools take a byte.
-static Type getMemory(Value tensor) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  Type element = type.getElementType();
-  if (element.isInteger(1))
-    element = IntegerType::get(type.getContext(), 8);
-  return MemRefType::get({type.getNumElements()}, element);
-}
 
 namespace {
 struct EmitAttention : fsdp::impl::EmitAttentionBase<EmitAttention> {
@@ -58,16 +49,16 @@ private:
                               : ValueRange(cast<AttentionOp>(op).getCaptured());
     AttentionShapeAttr shape =
         backward ? backward.getShape() : cast<AttentionOp>(op).getShape();
-    SmallVector<Type> memory = llvm::map_to_vector(captured, getMemory);
+    SmallVector<Type> memory =
+        llvm::map_to_vector(captured, [](Value tensor) -> Type {
+          return getFlatMemRef(tensor.getType());
+        });
     SmallVector<Type> types{builder.getIndexType(), builder.getIndexType(),
                             getScratchType(&getContext(), 0)};
     llvm::append_range(types, getTileOperandTypes(&op, memory));
-    int64_t traffic = 0;
-    for (Type type : kernel.getArgumentTypes())
-      traffic += getTensorBytes(type);
     auto impl = createCpuKernel(
         kernel, builder, types, /*grid=*/shape.getBatchSize(), /*grain=*/1,
-        getAttentionScratch(shape, bool(backward)), traffic);
+        getAttentionScratch(shape, bool(backward)), getArgumentBytes(kernel));
     Block *body = impl.addEntryBlock();
     builder.setInsertionPointToStart(body);
     Operation *ret = func::ReturnOp::create(builder, kernel.getLoc());

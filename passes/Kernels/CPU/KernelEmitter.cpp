@@ -176,12 +176,7 @@ void KernelEmitter::emitStage(unsigned stage) {
       Value scalar = arith::ConstantOp::create(outer, loc, neutral);
       accumulators.push_back(toVector(LaneValue{scalar}, outer).value);
     }
-  // Values of the work item that turn out to be needed go before the loops.
-  Operation *marker = getIndexConstant(0, outer).getDefiningOp();
-  inner.setInsertionPointAfter(marker);
-  outer.setInsertionPoint(marker);
-  emitInnerLoops(stage, 0, accumulators);
-  outer.restoreInsertionPoint(inner.saveInsertionPoint());
+  emitInner([&] { emitInnerLoops(stage, 0, accumulators); });
   finishReductions(stage, accumulators);
 }
 

@@ -9,7 +9,6 @@
 #include "Kernels/Common/BufferizedKernels.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "ParallelLoops.h"
-#include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -28,9 +27,6 @@ using namespace mlir::fsdp;
 /// Threads of a block with a point each, and of one that runs a whole function.
 constexpr int64_t kPointThreads = 128, kBlockThreads = 1024;
 
-/// What every card has without being asked for more.
-constexpr int64_t kMostShared = 48 * 1024;
-
 /// The loops of a function that does nothing else in memory: each may be a
 /// function of its own. Empty where it does, or where a loop's points are not
 /// known or too many for a grid.
@@ -44,12 +40,8 @@ static SmallVector<scf::ParallelOp> getLoops(func::FuncOp body) {
       continue;
     }
     std::optional<int64_t> points = getPointCount(loop);
-    bool allocates =
-        loop.walk([](memref::AllocOp) { return WalkResult::interrupt(); })
-            .wasInterrupted();
-    if (!points || loop.getNumReductions() != 0 || allocates ||
-        llvm::divideCeil(*points, kPointThreads) >
-            std::numeric_limits<int32_t>::max())
+    if (!points || loop.getNumReductions() != 0 || allocates(loop) ||
+        llvm::divideCeil(*points, kPointThreads) > kMostBlocks)
       return {};
     loops.push_back(loop);
   }
@@ -111,11 +103,9 @@ private:
         return failure();
       launches.push_back(*launch);
     }
-    int64_t traffic = 0;
-    for (Type type : kernel.getArgumentTypes())
-      traffic += getTensorBytes(type);
-    setImplementation(kernel, kCudaTarget,
-                      CudaCodeAttr::get(&getContext(), launches, traffic));
+    setImplementation(
+        kernel, kCudaTarget,
+        CudaCodeAttr::get(&getContext(), launches, getArgumentBytes(kernel)));
     return success();
   }
 
@@ -133,7 +123,7 @@ private:
     Value size = arith::ConstantIndexOp::create(builder, loc, kPointThreads);
     Value first = arith::MulIOp::create(builder, loc, block, size);
     Value number = arith::AddIOp::create(builder, loc, first, thread);
-    runPoint(copy, number, points);
+    runPoint(copy, number);
     return getCudaLaunch(function, llvm::divideCeil(points, kPointThreads),
                          kPointThreads, /*shared=*/0);
   }
@@ -172,9 +162,7 @@ private:
     OpBuilder entry(&body.getBody().front(), body.getBody().front().begin());
     Location loc = body.getLoc();
     Attribute space = getSharedSpace(&getContext());
-    auto bytesType = MemRefType::get({ShapedType::kDynamic}, entry.getI8Type(),
-                                     MemRefLayoutAttrInterface(), space);
-    Value shared = gpu::DynamicSharedMemoryOp::create(entry, loc, bytesType);
+    Value shared = createDynamicShared(entry, loc);
     FailureOr<int64_t> bytes = placeBuffers(
         body, [&](OpBuilder &builder, MemRefType type, Value offset) -> Value {
           auto inShared =

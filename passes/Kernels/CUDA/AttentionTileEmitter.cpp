@@ -73,21 +73,22 @@ void AttentionTileEmitter::beginBlock(AttentionRows rows) {
   rowCount = isOfKeys ? parts.shape.getKeys() : parts.shape.getQueries();
   columnCount = isOfKeys ? parts.shape.getQueries() : parts.shape.getKeys();
   Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
-  auto split = [&](int64_t extent) -> Value {
-    Value size = index(extent);
-    Value taken = arith::RemUIOp::create(builder, loc, rest, size);
-    rest = arith::DivUIOp::create(builder, loc, rest, size);
-    return taken;
-  };
-  firstRow = mul(split(llvm::divideCeil(rowCount, kTileRows)), kTileRows);
+  firstRow = mul(split(rest, llvm::divideCeil(rowCount, kTileRows)), kTileRows);
   ArrayRef<int64_t> extents = parts.shape.getBatch().asArrayRef();
   batch.assign(extents.size(), Value());
   for (int dim = extents.size() - 1; dim >= 0; --dim) {
     bool isSummed = isOfKeys && parts.isShared(dim);
-    batch[dim] = isSummed ? index(0) : split(extents[dim]);
+    batch[dim] = isSummed ? index(0) : split(rest, extents[dim]);
     if (isSummed)
       columnCount *= extents[dim];
   }
+}
+
+Value AttentionTileEmitter::split(Value &number, int64_t extent) {
+  Value size = index(extent);
+  Value remainder = arith::RemUIOp::create(builder, loc, number, size);
+  number = arith::DivUIOp::create(builder, loc, number, size);
+  return remainder;
 }
 
 AttentionTileEmitter::Point AttentionTileEmitter::getRow(Value number) {
@@ -103,19 +104,11 @@ AttentionTileEmitter::Point AttentionTileEmitter::getColumn(Value number) {
   if (!isOfKeys)
     return {batch, Value(), number};
   Point point{batch, Value(), Value()};
-  auto split = [&](int64_t extent) -> Value {
-    if (extent == columnCount)
-      return number;
-    Value size = index(extent);
-    Value taken = arith::RemUIOp::create(builder, loc, number, size);
-    number = arith::DivUIOp::create(builder, loc, number, size);
-    return taken;
-  };
   ArrayRef<int64_t> extents = parts.shape.getBatch().asArrayRef();
-  point.query = split(parts.shape.getQueries());
+  point.query = split(number, parts.shape.getQueries());
   for (int dim = extents.size() - 1; dim >= 0; --dim)
     if (parts.isShared(dim))
-      point.batch[dim] = split(extents[dim]);
+      point.batch[dim] = split(number, extents[dim]);
   return point;
 }
 
@@ -210,21 +203,13 @@ SmallVector<Value> AttentionTileEmitter::emitLoop(
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
-SmallVector<Value>
-AttentionTileEmitter::emitIf(Value condition, ArrayRef<Value> otherwise,
-                             llvm::function_ref<Values()> body) {
+void AttentionTileEmitter::emitIf(Value condition,
+                                  llvm::function_ref<void()> body) {
   auto branch =
-      scf::IfOp::create(builder, loc, ValueRange(otherwise).getTypes(),
-                        condition, /*withElseRegion=*/!otherwise.empty());
+      scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  Values values = body();
-  if (!otherwise.empty()) {
-    scf::YieldOp::create(builder, loc, values);
-    builder.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(builder, loc, otherwise);
-  }
-  return llvm::to_vector_of<Value>(branch.getResults());
+  body();
 }
 
 //===----------------------------------------------------------------------===//
@@ -342,10 +327,7 @@ void AttentionTileEmitter::emitFeatures(
       Value feature = getThreadColumn(i);
       Value exists = arith::AndIOp::create(builder, loc, isRow,
                                            isBelow(feature, index(width)));
-      emitIf(exists, {}, [&]() -> Values {
-        body(which, add(feature, index(first)));
-        return {};
-      });
+      emitIf(exists, [&] { body(which, add(feature, index(first))); });
     }
   }
 }
@@ -422,6 +404,6 @@ std::pair<Value, Value> AttentionTileEmitter::emitGradient(const Point &point,
   Value score = evaluate(*parts.score, {raw}, point);
   Value exponential = expF(subF(score, loadStats(point, /*isInverse=*/false)));
   Value probability = mulF(exponential, loadStats(point, /*isInverse=*/true));
-  Value behind = mulF(probability, subF(dp, delta));
-  return {probability, evaluate(*parts.gradient, {behind, raw}, point)};
+  Value scoreGradient = mulF(probability, subF(dp, delta));
+  return {probability, evaluate(*parts.gradient, {scoreGradient, raw}, point)};
 }

@@ -46,6 +46,8 @@ private:
 
   // Where a thread is.
   void beginBlock(AttentionRows rows);
+  /// Takes the remainder by `extent` off `number`.
+  Value split(Value &number, int64_t extent);
   /// The block's row number `number`, and column number `number` of all. Of
   /// numbers beyond the last one the last: what is read there exists.
   Point getRow(Value number);
@@ -100,8 +102,7 @@ private:
   // Loops.
   Values emitLoop(Value begin, Value end, int64_t step, ValueRange init,
                   llvm::function_ref<Values(Value, ValueRange)> body);
-  Values emitIf(Value condition, ArrayRef<Value> otherwise,
-                llvm::function_ref<Values()> body);
+  void emitIf(Value condition, llvm::function_ref<void()> body);
 
   // Scalars.
   Value index(int64_t value) {

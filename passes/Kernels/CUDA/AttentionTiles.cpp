@@ -29,41 +29,34 @@ AttentionParts::AttentionParts(Operation *op) : captured(op->getOperands()) {
                              : RankedTensorType());
     views.push_back(view);
   };
+  auto addCommon = [&](auto attention) {
+    shape = attention.getShape();
+    add(attention.getQ(), attention.getQView());
+    add(attention.getK(), attention.getKView());
+    add(attention.getV(), attention.getVView());
+    add(attention.getOut(), attention.getOutView());
+    statsType = cast<RankedTensorType>(attention.getStats().getType());
+    captured = attention.getCaptured();
+    capturedViews = attention.getCapturedViews();
+    score = &attention.getScore();
+    scale = attention.getScale().convertToDouble();
+    isCausal = attention.getCausal();
+  };
   if (auto forward = dyn_cast<AttentionOp>(op)) {
-    shape = forward.getShape();
-    add(forward.getQ(), forward.getQView());
-    add(forward.getK(), forward.getKView());
-    add(forward.getV(), forward.getVView());
-    add(forward.getOut(), forward.getOutView());
-    statsType = cast<RankedTensorType>(forward.getStats().getType());
+    addCommon(forward);
     hasStats = isStored(forward.getStats());
-    captured = forward.getCaptured();
-    capturedViews = forward.getCapturedViews();
-    score = &forward.getScore();
-    scale = forward.getScale().convertToDouble();
-    isCausal = forward.getCausal();
     isZeroMasked = forward.getZeroMasked();
     return;
   }
   auto backward = cast<AttentionBackwardOp>(op);
-  shape = backward.getShape();
-  add(backward.getQ(), backward.getQView());
-  add(backward.getK(), backward.getKView());
-  add(backward.getV(), backward.getVView());
-  add(backward.getOut(), backward.getOutView());
+  addCommon(backward);
   add(backward.getDout(), backward.getDoutView());
   add(backward.getDq(), backward.getDqViewAttr());
   add(backward.getDk(), backward.getDkViewAttr());
   add(backward.getDv(), backward.getDvViewAttr());
-  statsType = cast<RankedTensorType>(backward.getStats().getType());
-  captured = backward.getCaptured();
-  capturedViews = backward.getCapturedViews();
-  score = &backward.getScore();
   gradient = &backward.getGradient();
-  scale = backward.getScale().convertToDouble();
   dqScale = backward.getDqScale().convertToDouble();
   dkScale = backward.getDkScale().convertToDouble();
-  isCausal = backward.getCausal();
 }
 
 bool AttentionParts::isShared(unsigned dim) const {
@@ -154,12 +147,11 @@ void AttentionTileEmitter::emitOut() {
                                         lane, index(0));
   isFirst = arith::AndIOp::create(builder, loc, isFirst,
                                   isBelow(add(firstRow, row), index(rowCount)));
-  emitIf(isFirst, {}, [&]() -> Values {
+  emitIf(isFirst, [&] {
     memref::StoreOp::create(builder, loc, select(isMasked, scalar(0), maximum),
                             stats, getStatsAddress(query, /*isInverse=*/false));
     memref::StoreOp::create(builder, loc, inverse, stats,
                             getStatsAddress(query, /*isInverse=*/true));
-    return {};
   });
 }
 
@@ -225,10 +217,7 @@ void AttentionTileEmitter::emitDkDv() {
       [&](Value first, ValueRange before) -> Values {
         Value delta =
             emitDelta(getColumn(add(first, column)), part, kColumnThreads);
-        emitIf(isFirst, {}, [&]() -> Values {
-          storeShared(atDeltas, column, delta);
-          return {};
-        });
+        emitIf(isFirst, [&] { storeShared(atDeltas, column, delta); });
         Values scores = multiply(k, q, first);
         Values gradients = multiply(v, dout, first);
         for (auto [i, score] : llvm::enumerate(scores)) {

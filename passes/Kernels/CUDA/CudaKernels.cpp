@@ -32,6 +32,14 @@ Attribute fsdp::getSharedSpace(MLIRContext *context) {
   return gpu::AddressSpaceAttr::get(context, gpu::AddressSpace::Workgroup);
 }
 
+Value fsdp::createDynamicShared(OpBuilder &builder, Location loc) {
+  return gpu::DynamicSharedMemoryOp::create(
+      builder, loc,
+      MemRefType::get({ShapedType::kDynamic}, builder.getI8Type(),
+                      MemRefLayoutAttrInterface(),
+                      getSharedSpace(builder.getContext())));
+}
+
 gpu::GPUFuncOp fsdp::createCudaFunction(gpu::GPUModuleOp device, Location loc,
                                         StringRef name,
                                         ArrayRef<Type> arguments, int64_t block,

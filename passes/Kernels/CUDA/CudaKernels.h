@@ -15,6 +15,11 @@
 
 namespace mlir::fsdp {
 
+/// Blocks of a grid in x, and bytes of shared memory that a block has on every
+/// card without being asked for more.
+constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostShared = 48 * 1024;
+
 /// `@cuda_kernels`, which holds all device code of a module; made where there
 /// is none. Null, with an error, where something else has the name.
 gpu::GPUModuleOp getCudaModule(ModuleOp module);
@@ -23,8 +28,11 @@ gpu::GPUModuleOp getCudaModule(ModuleOp module);
 Attribute getGlobalSpace(MLIRContext *context);
 Attribute getSharedSpace(MLIRContext *context);
 
+/// The dynamic shared memory of a block, memref<?xi8>.
+Value createDynamicShared(OpBuilder &builder, Location loc);
+
 /// A kernel function `name` of `device` for blocks of `block` threads, with a
-/// block, which returns. `slots` i64 of shared memory come behind the arguments
+/// block, which returns. `slots` i64 of shared memory come after the arguments
 /// if that is not 0.
 gpu::GPUFuncOp createCudaFunction(gpu::GPUModuleOp device, Location loc,
                                   StringRef name, ArrayRef<Type> arguments,

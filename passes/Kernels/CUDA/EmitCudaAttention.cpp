@@ -9,7 +9,6 @@
 #include "CudaKernels.h"
 #include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
-#include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -43,7 +42,7 @@ emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
   Location loc = kernel.getLoc();
   int64_t floats = getAttentionShared(parts),
           grid = getAttentionGrid(parts, rows);
-  if (grid > std::numeric_limits<int32_t>::max())
+  if (grid > kMostBlocks)
     return kernel.emitError(
                "expected an attention of at most 2^31 - 1 tiles on "
                "CUDA devices, got ")
@@ -53,15 +52,12 @@ emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
   Block *body = &function.getBody().front();
   OpBuilder builder(body->getTerminator());
   Attribute space = getSharedSpace(kernel.getContext());
-  Value memory = gpu::DynamicSharedMemoryOp::create(
-      builder, loc,
-      MemRefType::get({ShapedType::kDynamic}, builder.getI8Type(),
-                      MemRefLayoutAttrInterface(), space));
   Value shared = memref::ViewOp::create(
       builder, loc,
       MemRefType::get({floats}, builder.getF32Type(),
                       MemRefLayoutAttrInterface(), space),
-      memory, arith::ConstantIndexOp::create(builder, loc, 0), ValueRange{});
+      createDynamicShared(builder, loc),
+      arith::ConstantIndexOp::create(builder, loc, 0), ValueRange{});
   emitAttentionTiles(parts, rows, builder, loc, body->getArguments(), shared);
   return getCudaLaunch(function, grid, kAttentionThreads,
                        floats * int64_t(sizeof(float)));
@@ -86,11 +82,9 @@ static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,
   if (parts.isBackward() && (parts.exists(kDk) || parts.exists(kDv)) &&
       failed(emit(AttentionRows::DkDv, "_dkdv")))
     return failure();
-  int64_t traffic = 0;
-  for (Type type : kernel.getArgumentTypes())
-    traffic += getTensorBytes(type);
   setImplementation(kernel, kCudaTarget,
-                    CudaCodeAttr::get(kernel.getContext(), launches, traffic));
+                    CudaCodeAttr::get(kernel.getContext(), launches,
+                                      getArgumentBytes(kernel)));
   return success();
 }
 

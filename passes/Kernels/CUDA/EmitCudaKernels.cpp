@@ -25,7 +25,6 @@ using namespace mlir::fsdp;
 
 /// Why no grid can have a kernel's shape; empty where one can.
 static std::string findTooLarge(const SimtShape &shape) {
-  constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
   if (shape.getGrid() <= kMostBlocks)
     return "";
   return "expected at most " + std::to_string(kMostBlocks) + " blocks, got " +
@@ -51,10 +50,7 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
   createConstants(kernel, device, builder, memory, getGlobalSpace(context));
   Value slots = slotCount != 0 ? body->getArguments().back() : Value(), scratch;
   if (shape.shared != 0)
-    scratch = gpu::DynamicSharedMemoryOp::create(
-        builder, loc,
-        MemRefType::get({ShapedType::kDynamic}, builder.getI8Type(),
-                        MemRefLayoutAttrInterface(), getSharedSpace(context)));
+    scratch = createDynamicShared(builder, loc);
   SimtEmitter(loops, shape, builder, loc, std::move(memory), slots, scratch)
       .emit();
   CudaKernelAttr launch =

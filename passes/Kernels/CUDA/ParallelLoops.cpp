@@ -87,13 +87,14 @@ void fsdp::runPoints(scf::ParallelOp loop, Value first, Value step) {
   loop.erase();
 }
 
-void fsdp::runPoint(scf::ParallelOp loop, Value number, int64_t count) {
+void fsdp::runPoint(scf::ParallelOp loop, Value number) {
   OpBuilder builder(loop);
   Location loc = loop.getLoc();
   SmallVector<Value> extents = createExtents(loop, builder);
-  Value last = arith::ConstantIndexOp::create(builder, loc, count);
+  Value count =
+      arith::ConstantIndexOp::create(builder, loc, *getPointCount(loop));
   Value isPoint = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
-                                        number, last);
+                                        number, count);
   auto branch =
       scf::IfOp::create(builder, loc, isPoint, /*withElseRegion=*/false);
   builder.setInsertionPointToStart(branch.thenBlock());
@@ -105,9 +106,7 @@ void fsdp::runPoint(scf::ParallelOp loop, Value number, int64_t count) {
 // One block
 //===----------------------------------------------------------------------===//
 
-/// A buffer of each iteration, which threads that run iterations beside each
-/// other would share.
-static bool allocates(scf::ParallelOp loop) {
+bool fsdp::allocates(scf::ParallelOp loop) {
   return loop.walk([](memref::AllocOp) { return WalkResult::interrupt(); })
       .wasInterrupted();
 }

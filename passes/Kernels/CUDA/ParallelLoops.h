@@ -21,14 +21,19 @@ std::optional<int64_t> getPointCount(scf::ParallelOp loop);
 /// ... of it, the last dimension fastest. Parallel loops inside run in order.
 void runPoints(scf::ParallelOp loop, Value first, Value step);
 
-/// Replaces `loop` by one iteration, that of point `number`, where it is below
-/// `count`.
-void runPoint(scf::ParallelOp loop, Value number, int64_t count);
+/// Replaces `loop`, whose bounds are constant, by one iteration, that of point
+/// `number`, where there is such a point.
+void runPoint(scf::ParallelOp loop, Value number);
+
+/// Whether an iteration has a buffer of its own, which threads that run
+/// iterations at a time would share.
+bool allocates(scf::ParallelOp loop);
 
 /// Makes the ops of `region` code that the `threads` threads of one block run:
-/// all threads execute what is sequential, `thread` computes every so manieth
-/// point of a parallel loop, and the first one stores scalars. Barriers order
-/// what is written with what others read. Refuses loops that reduce.
+/// all threads execute what is sequential, `thread` computes points `thread`,
+/// `thread + threads`, ... of a parallel loop, and the first one stores
+/// scalars. Barriers order what is written with what others read. Refuses loops
+/// that reduce.
 LogicalResult distribute(Region &region, Value thread, int64_t threads);
 
 } // namespace mlir::fsdp

@@ -7,7 +7,7 @@
 
 #include "SimtEmitter.h"
 #include "BlockReduction.h"
-
+#include "CudaKernels.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -31,9 +31,6 @@ constexpr int64_t kPointsPerThread = 4;
 
 /// So many columns give a device's threads enough to do without sharing any.
 constexpr int64_t kManyColumns = 65536;
-
-/// What every card has without being asked for more.
-constexpr int64_t kSharedBytes = 48 * 1024;
 
 static int64_t getItemCount(const KernelLoops &loops) {
   int64_t count = 1;
@@ -72,7 +69,7 @@ static SimtShape chooseRows(const KernelLoops &loops, int64_t items) {
   if (scratch == 0 && threads == kWarpThreads)
     shape.itemsPerBlock = kBlockThreads / kWarpThreads;
   int64_t slots = getSlotCount(loops, shape) * sizeof(int64_t);
-  if (scratch + slots <= kSharedBytes)
+  if (scratch + slots <= kMostShared)
     shape.shared = scratch;
   return shape;
 }
@@ -147,16 +144,16 @@ void SimtEmitter::setItem() {
   thread = gpu::ThreadIdOp::create(outer, loc, gpu::Dimension::x);
   Value item = gpu::BlockIdOp::create(outer, loc, gpu::Dimension::x);
   if (shape.itemsPerBlock == 1) {
-    part = thread;
+    threadInItem = thread;
   } else {
     Value inBlock = thread;
     if (shape.threadsPerItem != 1) {
       Value size = getIndexConstant(
           shape.areColumns ? shape.itemsPerBlock : shape.threadsPerItem, outer);
-      part = arith::DivUIOp::create(outer, loc, thread, size);
+      threadInItem = arith::DivUIOp::create(outer, loc, thread, size);
       inBlock = arith::RemUIOp::create(outer, loc, thread, size);
       if (!shape.areColumns)
-        std::swap(part, inBlock);
+        std::swap(threadInItem, inBlock);
     }
     item = arith::MulIOp::create(outer, loc, item,
                                  getIndexConstant(shape.itemsPerBlock, outer));
@@ -201,21 +198,21 @@ void SimtEmitter::emitItemStores() {
     return;
   Value isFirst;
   if (shape.threadsPerItem != 1)
-    isFirst = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::eq, part,
-                                    getIndexConstant(0, outer));
+    isFirst = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::eq,
+                                    threadInItem, getIndexConstant(0, outer));
   if (isFirst && isItem)
     isFirst = arith::AndIOp::create(outer, loc, isFirst, isItem);
   emitIf(outer, isFirst,
          [&] { storeResults(loops.getItemStores(), /*atInner=*/false); });
 }
 
-/// All values first: what is known of them is used outside of the branch.
-void SimtEmitter::storeOfItem(ArrayRef<OpResult> results, bool atInner) {
+/// Values come before the branch: later ops outside of it use them again.
+void SimtEmitter::storePoint(ArrayRef<OpResult> results) {
   if (results.empty())
     return;
   for (OpResult result : results)
-    (void)getResult(result, atInner);
-  emitIf(inner, isItem, [&] { storeResults(results, atInner); });
+    (void)getResult(result, /*atInner=*/true);
+  emitIf(inner, isItem, [&] { storeResults(results, /*atInner=*/true); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -241,15 +238,12 @@ SmallVector<Value> SimtEmitter::getFirstPartials(unsigned stage) {
 void SimtEmitter::emitStage(unsigned stage) {
   currentStage = stage;
   SmallVector<Value> partials = getFirstPartials(stage);
-  // Values of the item that turn out to be needed go before the loops.
-  Operation *marker = getIndexConstant(0, outer).getDefiningOp();
-  inner.setInsertionPointAfter(marker);
-  outer.setInsertionPoint(marker);
-  if (shape.threadsPerItem == 1)
-    emitSerialLoops(stage, 0, partials);
-  else
-    emitThreadPoints(stage, partials);
-  outer.restoreInsertionPoint(inner.saveInsertionPoint());
+  emitInner([&] {
+    if (shape.threadsPerItem == 1)
+      emitSerialLoops(stage, 0, partials);
+    else
+      emitThreadPoints(stage, partials);
+  });
   finishReductions(stage, partials);
 }
 
@@ -285,7 +279,8 @@ void SimtEmitter::emitSerialLoops(unsigned stage, unsigned loop,
 void SimtEmitter::emitThreadPoints(unsigned stage,
                                    MutableArrayRef<Value> partials) {
   SmallVector<unsigned> order = getLoopOrder(/*isInner=*/true);
-  emitLoop(inner, loc, part, getIndexConstant(loops.getInnerSize(), inner),
+  emitLoop(inner, loc, threadInItem,
+           getIndexConstant(loops.getInnerSize(), inner),
            getIndexConstant(shape.threadsPerItem, inner), partials,
            [&](Value number) {
              setPoint(order, number, inner);
@@ -301,7 +296,7 @@ void SimtEmitter::emitPoint(unsigned stage, MutableArrayRef<Value> partials) {
     accumulate(op, partials.take_front(op->getNumResults()));
     partials = partials.drop_front(op->getNumResults());
   }
-  storeOfItem(work.stores, /*atInner=*/true);
+  storePoint(work.stores);
   storeScratch(stage);
 }
 
@@ -325,7 +320,7 @@ Value SimtEmitter::reduceColumn(Value value, vector::CombiningKind kind) {
   };
   auto store = [&](Value combined) {
     memref::StoreOp::create(outer, loc, toBits64(outer, loc, combined), slots,
-                            at(part));
+                            at(threadInItem));
   };
   // Others may still read the result before.
   gpu::BarrierOp::create(outer, loc);
@@ -334,10 +329,10 @@ Value SimtEmitter::reduceColumn(Value value, vector::CombiningKind kind) {
     gpu::BarrierOp::create(outer, loc);
     Value distance = getIndexConstant(half, outer);
     Value isBelow = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::ult,
-                                          part, distance);
+                                          threadInItem, distance);
     emitIf(outer, isBelow, [&] {
-      Value other = arith::AddIOp::create(outer, loc, part, distance);
-      store(vector::makeArithReduction(outer, loc, kind, load(part),
+      Value other = arith::AddIOp::create(outer, loc, threadInItem, distance);
+      store(vector::makeArithReduction(outer, loc, kind, load(threadInItem),
                                        load(other)));
     });
   }

@@ -67,7 +67,8 @@ private:
   /// Emits `body` where `condition` holds; null: everywhere.
   void emitIf(OpBuilder &builder, Value condition,
               llvm::function_ref<void()> body);
-  void storeOfItem(ArrayRef<OpResult> results, bool atInner);
+  /// Stores results of the current point, unless the thread has no item.
+  void storePoint(ArrayRef<OpResult> results);
   void emitStage(unsigned stage);
   void emitSerialLoops(unsigned stage, unsigned loop,
                        MutableArrayRef<Value> partials);
@@ -85,8 +86,8 @@ private:
 
   const SimtShape &shape;
   Value slots;
-  /// The thread, and its number among those of its item.
-  Value thread, part;
+  /// The thread's number in its block, and among those of its item.
+  Value thread, threadInItem;
   /// Whether the thread has an item of its own; null where all have.
   Value isItem;
   int64_t usedSlots = 0;

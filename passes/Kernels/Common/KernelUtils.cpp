@@ -7,6 +7,7 @@
 
 #include "KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -37,4 +38,11 @@ bool fsdp::hasCodeFor(func::FuncOp kernel, StringRef target) {
 
 std::string fsdp::getFallbackName(func::FuncOp kernel, StringRef target) {
   return (kernel.getSymName() + "_" + target).str();
+}
+
+int64_t fsdp::getArgumentBytes(func::FuncOp kernel) {
+  int64_t bytes = 0;
+  for (Type type : kernel.getArgumentTypes())
+    bytes += getTensorBytes(type);
+  return bytes;
 }

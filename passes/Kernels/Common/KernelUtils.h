@@ -29,6 +29,10 @@ bool hasImplementation(func::FuncOp kernel);
 /// devices' libraries have.
 bool hasCodeFor(func::FuncOp kernel, StringRef target);
 
+/// Bytes of all tensors that a kernel takes, each once: what its code must read
+/// and write at least, where nothing better is known.
+int64_t getArgumentBytes(func::FuncOp kernel);
+
 /// The nested module of fsdp-isolate-kernels.
 constexpr llvm::StringLiteral kFallbackModule = "fallback";
 

@@ -65,6 +65,14 @@ Value KernelValues::getInit(linalg::GenericOp op, unsigned i) {
   return value.value;
 }
 
+void KernelValues::emitInner(llvm::function_ref<void()> body) {
+  Operation *marker = getIndexConstant(0, outer).getDefiningOp();
+  inner.setInsertionPointAfter(marker);
+  outer.setInsertionPoint(marker);
+  body();
+  outer.restoreInsertionPoint(inner.saveInsertionPoint());
+}
+
 void KernelValues::accumulate(linalg::GenericOp op,
                               MutableArrayRef<Value> partials) {
   SmallVector<LaneValue> args;

@@ -56,6 +56,10 @@ protected:
         memory(std::move(memory)), scratchMemory(scratch), lane(lane),
         lanes(lanes), activeLanes(lanes) {}
 
+  /// Emits `body` by `inner` at the position of `outer`, which goes on after
+  /// it. What `outer` emits meanwhile, values that are the same at all inner
+  /// points, comes before.
+  void emitInner(llvm::function_ref<void()> body);
   void storeResults(ArrayRef<OpResult> results, bool atInner);
   /// Keeps those results of the current point that stage `stage` leaves for
   /// later ones.

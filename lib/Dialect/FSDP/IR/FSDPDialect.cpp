@@ -447,14 +447,18 @@ static LogicalResult verifyKeep(Operation *op, NamedAttribute attr) {
   return success();
 }
 
-CpuKernelAttr fsdp::getCpuKernel(Operation *kernel) {
+template <typename Attr>
+static Attr getCode(Operation *kernel, StringRef target) {
   auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
-  return byTarget ? byTarget.getAs<CpuKernelAttr>(kCpuTarget) : CpuKernelAttr();
+  return byTarget ? byTarget.getAs<Attr>(target) : Attr();
+}
+
+CpuKernelAttr fsdp::getCpuKernel(Operation *kernel) {
+  return getCode<CpuKernelAttr>(kernel, kCpuTarget);
 }
 
 CudaCodeAttr fsdp::getCudaCode(Operation *kernel) {
-  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
-  return byTarget ? byTarget.getAs<CudaCodeAttr>(kCudaTarget) : CudaCodeAttr();
+  return getCode<CudaCodeAttr>(kernel, kCudaTarget);
 }
 
 void fsdp::setImplementation(Operation *kernel, StringRef target,
