@@ -293,7 +293,7 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
       entry->second = std::min(entry->second, best);
   }
   finish(root, {"rank", "device", "blas", "threads", "times", "traffic",
-                "host_copies", "arena_bytes", "host_bytes"});
+                "host_copies", "arena_bytes", "host_bytes", "memory"});
   if (Error error = file.takeError())
     return std::move(error);
   return profile;

@@ -193,7 +193,7 @@ struct Program {
 struct CodeTarget {
   std::string kind;
   /// The processor and what code may use of it, in LLVM's words: of cuda,
-  /// "sm_80" and "+ptx80".
+  /// "sm_80" and "ptx80".
   std::string cpu;
   std::vector<std::string> features;
 };

@@ -19,7 +19,7 @@ namespace fsdp::rt::hal {
 /// Every byte of memory that is dead.
 constexpr unsigned char deadByte = 0xff;
 
-/// Whether an action looks at the bytes of the buffer, or at those behind it.
+/// Whether an action looks at the bytes of the buffer, or at those after it.
 constexpr bool looksInside(int32_t action) {
   return action == FSDP_RT_GUARD_BEGIN;
 }
@@ -35,7 +35,7 @@ constexpr bool actsBefore(int32_t action) {
 std::string describe(const fsdp_rt_guarded_desc &buffer);
 
 /// The failure of a guard that has found `byte` at offset `at` of the buffer's
-/// memory, in the buffer or behind it.
+/// memory, in the buffer or after it.
 Status touched(const fsdp_rt_guard_desc &guard,
                const fsdp_rt_guarded_desc &buffer, bool isBehind, int64_t at,
                unsigned char byte);

@@ -285,7 +285,8 @@ TEST(MeasuredCost, ProfilesOfRuns) {
   EXPECT_EQ(profileError("\"rank\": 0,",
                          "\"rank\": 0, \"blas\": \"openblas\", \"threads\": 1, "
                          "\"times\": {}, \"traffic\": [], \"host_copies\": "
-                         "{}, \"arena_bytes\": 1, \"host_bytes\": 0,"),
+                         "{}, \"arena_bytes\": 1, \"host_bytes\": 0, "
+                         "\"memory\": {\"graphs\": 4096},"),
             "none");
   EXPECT_EQ(profileError("\"name\": \"k3_matmul\"",
                          "\"name\": \"k3_matmul\", \"a\": 0, \"b\": 0, \"c\": "

@@ -43,11 +43,7 @@ Status CublasLtApi::check(lt::Error error, const char *call) const {
 }
 
 std::string CublasLtApi::version() const {
-  // 10000 * major + 100 * minor + patch.
-  size_t version = getVersion();
-  return std::to_string(version / 10000) + "." +
-         std::to_string(version % 10000 / 100) + "." +
-         std::to_string(version % 100);
+  return describeVersion(getVersion());
 }
 
 } // namespace fsdp::rt

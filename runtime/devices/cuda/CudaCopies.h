@@ -7,7 +7,7 @@
 //
 // What is uploaded is copied to pinned memory, from which a stream of its own
 // takes it while the host goes on: it reads the next batch, or hands over the
-// next piece. A run begins behind all of it.
+// next piece. A run begins after all of it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,7 @@ public:
   /// Returns when the bytes have arrived.
   Status download(void *dst, cu::Pointer src, int64_t bytes);
 
-  /// What `stream` is given later comes behind all uploads so far.
+  /// What `stream` is given later comes after all uploads so far.
   Status orderBefore(cu::Stream stream);
   /// Returns when nothing is on its way.
   Status finish() const;
@@ -67,7 +67,7 @@ private:
   std::vector<bool> isUsed_;
   size_t segment_ = 0;
   int64_t filled_ = 0;
-  /// Of all uploads; whether there were any that no stream is behind.
+  /// Of all uploads; whether there were any that no stream waits for.
   std::optional<CudaEvent> arrived_;
   bool isOnTheWay_ = false;
 };

@@ -58,16 +58,18 @@ Status CudaDevice::openQueues() {
       return stream.status();
     streams_[queue].emplace(std::move(*stream));
   }
-  for (int64_t i = 0; i < layout_.events + 1; ++i) {
+  for (int64_t i = 0; i < layout_.events; ++i) {
     Result<CudaEvent> event =
         CudaEvent::create(context, cu::eventDisableTiming);
     if (!event.isOk())
       return event.status();
-    if (i < layout_.events)
-      events_.push_back(std::move(*event));
-    else
-      position_.emplace(std::move(*event));
+    events_.push_back(std::move(*event));
   }
+  Result<CudaEvent> position =
+      CudaEvent::create(context, cu::eventDisableTiming);
+  if (!position.isOk())
+    return position.status();
+  position_.emplace(std::move(*position));
   return Status::ok();
 }
 
@@ -178,7 +180,7 @@ Status CudaDevice::execute(hal::Executable &executable,
 Status CudaDevice::begin(CudaExecutable &executable,
                          const hal::RunRequest &request) {
   executable.clearReports();
-  // What starts on other queues comes behind queue 0.
+  // Other queues wait for queue 0 before their first work.
   if (Status s = rank_->copies().orderBefore(stream(FSDP_RT_QUEUE_COMPUTE)))
     return s;
   // Times are taken between calls, of which a graph has none.
@@ -322,7 +324,7 @@ Status CudaDevice::waitForStreams() {
 
 Status CudaDevice::finish(hal::RunTimes &times) {
   Status status = waitForStreams();
-  // A check that failed comes before what failed behind it.
+  // A check that failed comes before what failed after it.
   if (Status s = pending_->findFailure(request_->checkNote))
     return s;
   if (status)

@@ -68,7 +68,7 @@ struct CudaReport {
   /// Of a check: its byte, 1 until the check has run.
   const fsdp_rt_check_desc *check = nullptr;
   char *flag = nullptr;
-  /// Of a guard: what searchKernel finds in a buffer, or behind it.
+  /// Of a guard: what searchKernel finds in a buffer, or after it.
   const fsdp_rt_guard_desc *guard = nullptr;
   const fsdp_rt_guarded_desc *buffer = nullptr;
   bool isBehind = false;

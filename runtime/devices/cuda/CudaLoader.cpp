@@ -264,11 +264,11 @@ Status CudaLoader::addTransfers(const fsdp_rt_start_desc &desc) {
 Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {
   auto guard = static_cast<const fsdp_rt_guard_desc *>(desc.guard);
   if (guard)
-    if (Status s = addGuards(*guard, /*before=*/true, /*behind=*/false))
+    if (Status s = addGuards(*guard, /*before=*/true, /*after=*/false))
       return s;
   if (Status s = addTransfers(desc))
     return s;
-  return guard ? addGuards(*guard, /*before=*/false, /*behind=*/true)
+  return guard ? addGuards(*guard, /*before=*/false, /*after=*/true)
                : Status::ok();
 }
 

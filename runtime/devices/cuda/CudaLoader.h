@@ -55,7 +55,7 @@ private:
 
   /// Memory for what checks and guards find.
   Status makeReports();
-  Status addGuards(const fsdp_rt_guard_desc &desc, bool before, bool behind);
+  Status addGuards(const fsdp_rt_guard_desc &desc, bool before, bool after);
   Status addGuard(const fsdp_rt_guard_desc &desc,
                   const fsdp_rt_guarded_desc &buffer);
   void addDead(const fsdp_rt_guarded_desc &buffer, int64_t bytes);

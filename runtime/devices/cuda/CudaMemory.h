@@ -18,7 +18,7 @@
 
 namespace fsdp::rt {
 
-/// A range of the device's addresses with memory of its own behind it, in whole
+/// A range of the device's addresses that memory of its own backs, in whole
 /// pages of the driver's allocations. Nobody has written to it.
 class DeviceArena final : public hal::Memory {
 public:

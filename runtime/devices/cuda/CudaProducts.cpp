@@ -23,7 +23,7 @@ struct Dimension {
   std::array<int64_t, 3> stride = {};
 };
 
-/// Whether the step from one `outer` to the next is that behind the last
+/// Whether the step from one `outer` to the next is that after the last
 /// `inner`.
 bool isOne(const Dimension &outer, const Dimension &inner) {
   for (size_t i = 0; i < 3; ++i)

@@ -13,7 +13,7 @@ namespace fsdp::rt {
 
 namespace {
 
-std::string describeVersion(int version) {
+std::string describeDriver(int version) {
   return std::to_string(version / 1000) + "." +
          std::to_string(version % 1000 / 10);
 }
@@ -38,8 +38,8 @@ Result<DriverApi> DriverApi::open(const std::vector<std::string> &directories) {
     return s.withContext(path);
   if (api.version < leastVersion)
     return Status::failed(path + ": expected a driver of CUDA " +
-                          describeVersion(leastVersion) + " or later, got " +
-                          describeVersion(api.version));
+                          describeDriver(leastVersion) + " or later, got " +
+                          describeDriver(api.version));
   if (Status s = api.check(api.init(0), "cuInit"))
     return s.withContext(path);
   if (Status s =

@@ -80,10 +80,10 @@ Status CudaLoader::makeReports() {
 }
 
 Status CudaLoader::addGuards(const fsdp_rt_guard_desc &desc, bool before,
-                             bool behind) {
+                             bool after) {
   auto buffers = static_cast<const fsdp_rt_guarded_desc *const *>(desc.buffers);
   for (int64_t i = 0; i < desc.buffer_count; ++i)
-    if (hal::actsBefore(buffers[i]->action) ? before : behind)
+    if (hal::actsBefore(buffers[i]->action) ? before : after)
       if (Status s = addGuard(desc, *buffers[i]))
         return s;
   return Status::ok();
@@ -95,7 +95,7 @@ Status CudaLoader::addGuard(const fsdp_rt_guard_desc &desc,
     addDead(buffer, buffer.bytes + buffer.border);
     return Status::ok();
   }
-  // What lies behind the buffer first: who begins finds both dead.
+  // What lies after the buffer first: who begins finds both dead.
   CudaReport report;
   report.guard = &desc;
   report.buffer = &buffer;

@@ -68,6 +68,12 @@ Result<Library> Library::open(const std::string &what,
 
 void *Library::lookUp(const char *name) const { return dlsym(handle_, name); }
 
+std::string describeVersion(size_t version) {
+  return std::to_string(version / 10000) + "." +
+         std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
 std::vector<std::string> cudaLibraryDirectories() {
   std::vector<std::string> directories;
   const char *value = std::getenv("FSDP_CUDA_LIBS");

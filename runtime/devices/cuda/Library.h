@@ -52,6 +52,9 @@ private:
   std::string path_;
 };
 
+/// "13.1.2" for 10000 * 13 + 100 * 1 + 2, as cuBLASLt and NCCL count.
+std::string describeVersion(size_t version);
+
 /// The directories of the environment variable FSDP_CUDA_LIBS, between colons.
 std::vector<std::string> cudaLibraryDirectories();
 

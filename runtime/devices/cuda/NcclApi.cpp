@@ -14,9 +14,7 @@ namespace fsdp::rt {
 namespace {
 
 std::string nameOf(int version) {
-  return "NCCL " + std::to_string(version / 10000) + "." +
-         std::to_string(version % 10000 / 100) + "." +
-         std::to_string(version % 100);
+  return "NCCL " + describeVersion(static_cast<size_t>(version));
 }
 
 } // namespace

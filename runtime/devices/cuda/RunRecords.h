@@ -51,7 +51,7 @@ private:
                         hal::RunLog &log, hal::RunTimes &times) const;
 
   const CudaContext *context_ = nullptr;
-  /// One before the first call, and one behind each.
+  /// One before the first call, and one after each.
   std::vector<CudaEvent> marks_;
   /// Two for each start on a queue; where they are, by call.
   std::vector<CudaEvent> transfers_;

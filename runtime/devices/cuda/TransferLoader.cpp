@@ -100,7 +100,7 @@ Status CudaLoader::addSum(const NcclChannel &channel,
 }
 
 /// `length` elements of each other rank come into the scratch from `scratch`
-/// on, which ends behind them; each rank p gets this one's from begin(p) on.
+/// on, which ends after them; each rank p gets this one's from begin(p) on.
 void CudaLoader::addPieces(NcclExchange &exchange, const NcclChannel &channel,
                            const fsdp_rt_collective_desc &desc,
                            const SumParts &parts, bool isDirect,

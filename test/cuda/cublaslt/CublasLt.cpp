@@ -18,6 +18,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EmulatedDriver.h"
 #include "Multiply.h"
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include <string>
 #include <vector>
 
+using namespace fsdp::test;
 using namespace fsdp::test::lt;
 
 namespace {
@@ -127,7 +129,7 @@ bool isAligned(uint64_t address, uint32_t bytes) {
 #define API extern "C" __attribute__((visibility("default")))
 
 API int cublasLtCreate(void **handle) {
-  if (!hooks())
+  if (!EmulatedDriver::get())
     return notInitialized;
   *handle = new int(0);
   return success;

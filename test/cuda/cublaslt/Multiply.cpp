@@ -7,10 +7,8 @@
 
 #include "Multiply.h"
 
+#include "EmulatedDriver.h"
 #include "core/Reduce.h"
-
-#include <dlfcn.h>
-#include <link.h>
 
 #include <cstring>
 #include <string>
@@ -23,23 +21,9 @@ namespace {
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 constexpr int compute32 = 68, compute64 = 70;
 
-/// The path of the libcuda.so.1 of this process.
-std::string findDriver() {
-  std::string found;
-  dl_iterate_phdr(
-      [](dl_phdr_info *info, size_t, void *data) {
-        std::string path = info->dlpi_name ? info->dlpi_name : "";
-        if (path.find("libcuda.so.1") != std::string::npos)
-          *static_cast<std::string *>(data) = path;
-        return 0;
-      },
-      &found);
-  return found;
-}
-
 bool isNarrow(int type) { return type == real16 || type == brain16; }
 
-/// Elements from the first to behind the last.
+/// Elements from the first to the last, both included.
 int64_t extentOf(const Matrix &matrix) {
   return (matrix.columns - 1) * matrix.ld + matrix.rows;
 }
@@ -127,7 +111,7 @@ void multiply(const Product &product, const char *a, const char *b,
 
 const char *hostOf(const Matrix &matrix, int64_t index) {
   int64_t size = int64_t(sizeOfType(matrix.type));
-  return static_cast<const char *>(hooks()->hostPointer(
+  return static_cast<const char *>(EmulatedDriver::get()->hostPointer(
       matrix.address + uint64_t(index * matrix.stride * size),
       size_t(extentOf(matrix) * size)));
 }
@@ -163,21 +147,6 @@ void addRanges(const Matrix &matrix, bool isWrite,
 }
 
 } // namespace
-
-const Hooks *hooks() {
-  static const Hooks found = [] {
-    Hooks hooks = {};
-    void *driver = dlopen(findDriver().c_str(), RTLD_NOW | RTLD_NOLOAD);
-    if (!driver)
-      return hooks;
-    hooks.issue = reinterpret_cast<decltype(hooks.issue)>(
-        dlsym(driver, "fsdpEmulatorIssue"));
-    hooks.hostPointer = reinterpret_cast<decltype(hooks.hostPointer)>(
-        dlsym(driver, "fsdpEmulatorHostPointer"));
-    return hooks;
-  }();
-  return found.issue && found.hostPointer ? &found : nullptr;
-}
 
 size_t sizeOfType(int type) {
   switch (type) {
@@ -229,7 +198,7 @@ double readScale(const Operation &operation, const void *value) {
 }
 
 int enqueue(const Product &product, void *stream) {
-  if (!hooks())
+  if (!EmulatedDriver::get())
     return notInitialized;
   std::vector<FsdpEmulatorRange> ranges;
   addRanges(product.a, false, ranges);
@@ -240,9 +209,9 @@ int enqueue(const Product &product, void *stream) {
   if (product.workspaceBytes > 0)
     ranges.push_back({product.workspace, product.workspaceBytes, true});
   auto destroy = [](void *data) { delete static_cast<Product *>(data); };
-  int error =
-      hooks()->issue(stream, "cublasLtMatmul", run, new Product(product),
-                     destroy, ranges.data(), ranges.size());
+  int error = EmulatedDriver::get()->issue(stream, "cublasLtMatmul", run,
+                                           new Product(product), destroy,
+                                           ranges.data(), ranges.size());
   return error == 0 ? success : executionFailed;
 }
 

@@ -8,8 +8,6 @@
 #ifndef FSDP_TEST_CUDA_CUBLASLT_MULTIPLY_H
 #define FSDP_TEST_CUDA_CUBLASLT_MULTIPLY_H
 
-#include "driver/Extension.h"
-
 #include <cstddef>
 #include <cstdint>
 
@@ -43,13 +41,6 @@ struct Product {
   uint64_t workspace = 0;
   size_t workspaceBytes = 0;
 };
-
-/// The emulated driver that this process has loaded; null: none.
-struct Hooks {
-  decltype(&fsdpEmulatorIssue) issue;
-  decltype(&fsdpEmulatorHostPointer) hostPointer;
-};
-const Hooks *hooks();
 
 /// Bytes of an element of a cudaDataType_t; 0: not one of these.
 size_t sizeOfType(int type);

@@ -7,7 +7,7 @@
 
 #include "Groups.h"
 
-#include "Driver.h"
+#include "EmulatedDriver.h"
 
 namespace fsdp::test::nccl {
 
@@ -74,7 +74,7 @@ void checkGroup(const std::vector<Call> &calls, int ranks) {
 }
 
 Error issueNow(std::shared_ptr<Operation> operation, void *stream) {
-  const Driver &driver = *Driver::get();
+  const EmulatedDriver &driver = *EmulatedDriver::get();
   std::vector<FsdpEmulatorRange> ranges;
   for (const Call &call : operation->calls())
     for (const Range &range : rangesOf(call, operation->communicator().size))
@@ -96,7 +96,7 @@ Error issue(const Asked &asked) {
   Communicator &comm = *asked.comm;
   checkGroup(asked.calls, comm.size);
   int capture = 0;
-  if (Driver::get()->isCapturing(asked.stream, &capture) != 0)
+  if (EmulatedDriver::get()->isCapturing(asked.stream, &capture) != 0)
     return unhandledCudaError;
   auto operation =
       std::make_shared<Operation>(asked.comm, asked.calls, capture != 0);
@@ -115,10 +115,11 @@ Error issue(const Asked &asked) {
 
 void checkUse(Communicator &comm, const Call &call) {
   std::unique_lock<std::recursive_mutex> lock(comm.mutex);
-  if (Driver::get()->device() != comm.device)
-    throw Mistake(invalidUsage, "expected the communicator's device, " +
-                                    std::to_string(comm.device) + ", got " +
-                                    std::to_string(Driver::get()->device()));
+  if (EmulatedDriver::get()->device() != comm.device)
+    throw Mistake(invalidUsage,
+                  "expected the communicator's device, " +
+                      std::to_string(comm.device) + ", got " +
+                      std::to_string(EmulatedDriver::get()->device()));
   if (comm.asyncError != success)
     throw Mistake(comm.asyncError, comm.lastError);
   bool isReady = !comm.putOff && comm.progress(lock) == success;

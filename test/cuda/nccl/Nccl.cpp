@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Driver.h"
+#include "EmulatedDriver.h"
 #include "Groups.h"
 #include "Settings.h"
 
@@ -22,6 +22,7 @@
 #include <thread>
 #include <unistd.h>
 
+using namespace fsdp::test;
 using namespace fsdp::test::nccl;
 
 #define API extern "C" __attribute__((visibility("default")))
@@ -56,13 +57,13 @@ void forget(void *handle) {
 
 template <typename Body>
 int runCall(const char *name, const Body &body) {
-  int device = Driver::get() ? Driver::get()->device() : -1;
+  int device = EmulatedDriver::get() ? EmulatedDriver::get()->device() : -1;
   if (int code = takeFault(name, device)) {
     lastError = "as FSDP_NCCL_FAULT asks";
     return code;
   }
   try {
-    if (!Driver::get())
+    if (!EmulatedDriver::get())
       throw Mistake(systemError, "the emulated driver is not loaded");
     return body();
   } catch (const Mistake &mistake) {
@@ -115,7 +116,7 @@ API int ncclCommInitRankConfig(void **made, int size, UniqueId id, int rank,
                                      "ranks, got " +
                                          std::to_string(rank) + " of " +
                                          std::to_string(size));
-    int device = Driver::get()->device();
+    int device = EmulatedDriver::get()->device();
     if (device < 0)
       throw Mistake(unhandledCudaError, "expected a current context");
     bool isBlocking = true;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Communicator.h"
-#include "Driver.h"
+#include "EmulatedDriver.h"
 #include "Settings.h"
 #include "Sums.h"
 
@@ -20,7 +20,7 @@ namespace {
 char *hostOf(uint64_t pointer, size_t bytes) {
   if (bytes == 0)
     return nullptr;
-  void *host = Driver::get()->hostPointer(pointer, bytes);
+  void *host = EmulatedDriver::get()->hostPointer(pointer, bytes);
   if (!host)
     throw Mistake(invalidArgument,
                   "expected " + std::to_string(bytes) +

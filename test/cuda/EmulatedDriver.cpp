@@ -1,18 +1,18 @@
-//===- Driver.cpp - The emulated driver, as the double uses it ------------===//
+//===- EmulatedDriver.cpp - What doubles of libraries call ----------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "Driver.h"
+#include "EmulatedDriver.h"
 
 #include <dlfcn.h>
 #include <link.h>
 
 #include <string>
 
-namespace fsdp::test::nccl {
+namespace fsdp::test {
 
 namespace {
 
@@ -37,9 +37,9 @@ void find(void *library, const char *name, T &symbol) {
 
 } // namespace
 
-const Driver *Driver::get() {
-  static const Driver found = [] {
-    Driver driver = {};
+const EmulatedDriver *EmulatedDriver::get() {
+  static const EmulatedDriver found = [] {
+    EmulatedDriver driver = {};
     void *library = dlopen(findDriver().c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (!library)
       return driver;
@@ -54,4 +54,4 @@ const Driver *Driver::get() {
   return isThere ? &found : nullptr;
 }
 
-} // namespace fsdp::test::nccl
+} // namespace fsdp::test
