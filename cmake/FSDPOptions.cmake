@@ -10,6 +10,12 @@ if(FSDP_SANITIZE)
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(fsdp_options INTERFACE -fsanitize=${FSDP_SANITIZE})
 endif()
+# Clang's source-based coverage: tools/coverage.
+if(FSDP_COVERAGE)
+  target_compile_options(fsdp_options INTERFACE
+                         -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(fsdp_options INTERFACE -fprofile-instr-generate)
+endif()
 
 # ccache, where it is there. It needs telling that precompiled headers may be
 # compared by content, which then must not hold the time.

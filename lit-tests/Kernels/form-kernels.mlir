@@ -222,3 +222,24 @@ fsdp.program @step(%count: tensor<f32>, %g: tensor<64xf32>) -> tensor<64xf32> {
   } -> tensor<64xf32>
   fsdp.return %u : tensor<64xf32>
 }
+
+// -----
+
+// Circular padding: a tensor that is written part by part is one kernel. Where
+// what was written before has another reader, the next part has its own.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK:         tensor.insert_slice {{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         tensor.insert_slice {{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         tensor.insert_slice {{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         tensor.insert_slice {{.*}} {fsdp.kernel = 1 : i64}
+fsdp.program @step(%x: tensor<5xf32>, %y: tensor<2xf32>) -> (tensor<9xf32>, tensor<9xf32>) {
+  %e = tensor.empty() : tensor<9xf32>
+  %middle = tensor.insert_slice %x into %e[2] [5] [1] : tensor<5xf32> into tensor<9xf32>
+  %last = tensor.extract_slice %middle[5] [2] [1] : tensor<9xf32> to tensor<2xf32>
+  %left = tensor.insert_slice %last into %middle[0] [2] [1] : tensor<2xf32> into tensor<9xf32>
+  %first = tensor.extract_slice %left[2] [2] [1] : tensor<9xf32> to tensor<2xf32>
+  %all = tensor.insert_slice %first into %left[7] [2] [1] : tensor<2xf32> into tensor<9xf32>
+  %other = tensor.insert_slice %y into %all[0] [2] [1] : tensor<2xf32> into tensor<9xf32>
+  fsdp.return %all, %other : tensor<9xf32>, tensor<9xf32>
+}

@@ -246,6 +246,20 @@ TEST(CudaNcclSums, AreNearTheSum) {
           rt::Reduction::Nccl));
 }
 
+/// A sum of two has one order.
+TEST(CudaNcclSums, OfTwoRanksAreExact) {
+  for (fsdp_rt_dtype dtype : {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_I64,
+                              FSDP_RT_I32, FSDP_RT_I8, FSDP_RT_U8})
+    for (int32_t kind : {FSDP_RT_REDUCE_SCATTER, FSDP_RT_ALL_REDUCE})
+      EXPECT_CUDA_OK(onRanks(
+          2,
+          [&](TestRank &rank) {
+            return Bucket(kind, dtype, 100, /*divisor=*/1, /*inPlace=*/false)
+                .run(rank);
+          },
+          rt::Reduction::Nccl));
+}
+
 TEST(CudaNcclSums, NarrowTypesAreRefused) {
   std::string message =
       failureOf(FSDP_RT_REDUCE_SCATTER, part(0, 8192, 8, FSDP_RT_BF16));

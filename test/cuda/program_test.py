@@ -145,6 +145,18 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("this program was compiled for CUDA devices of sm_80: ", done.stderr)
         self.assertIn("libcuda.so.1: expected a driver of CUDA 12.0 or later, got 11.8", done.stderr)
 
+    def test_libraries_of_a_python_environment(self):
+        """The driver is the system's, libraries are those that pip puts into $VIRTUAL_ENV."""
+        doubles = pathlib.Path(os.environ["FSDP_CUDA_LIBS"])
+        system, wheel = self.root / "system", self.root / "lib/python3.11/site-packages/nvidia/nccl/lib"
+        for directory, name in ((system, "libcuda.so.1"), (wheel, "libnccl.so.2")):
+            directory.mkdir(parents=True)
+            (directory / name).symlink_to(doubles / name)
+        environment = {"LINEAR_MESH": "2", "FSDP_CUDA_LIBS": str(system)}
+        more = ("-n", "2")
+        wanted = self.train("cpu", "cpu", more=more, LINEAR_MESH="2")
+        self.assert_same(wanted, self.train("cuda", "cuda", more=more, VIRTUAL_ENV=str(self.root), **environment))
+
     def test_ranks(self):
         """Threads with a device each: the bits of processors, whatever runs first."""
         for mesh in ("2", "3", "2x2", "4"):

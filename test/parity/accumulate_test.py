@@ -78,7 +78,7 @@ class Accumulate(StepTest):
                     program = self.compile(fixture, mesh, "--accumulate-in", accumulate_in, *options)
                     lines, _ = self.result(program, mesh, RANKS // ranks_of(mesh), steps=STEPS)
                     for i, value in enumerate(("loss", "grad_norm")):
-                        want = fixture.expect[value][str(RANKS)]
+                        want = fixture.expect[value][str(RANKS)][:STEPS]
                         self.assertEqual(len(lines), len(want))
                         self.assertLessEqual(difference([line[i] for line in lines], want),
                                              fixture.expect["rtol"][str(RANKS)][value], value)
@@ -103,8 +103,8 @@ class Accumulate(StepTest):
         for accumulate_in, mesh in (("shard", "shard=2"), ("whole", "shard=2"), ("shard", HYBRID), ("whole", HYBRID)):
             want = self.result(self.compile(fixture, mesh, "--accumulate-in", accumulate_in), mesh, 2)
             self.assertEqual(len(set(want[0])), 4)
-            for options, run in ((("--guard",), ()), (("--cluster", "h100-sxm"), ("--queue-threads", "on")),
-                                 (("--cluster", "h100-sxm", "--order", "fsdp"), ("--queue-threads", "off"))):
+            for options, run in ((("--guard",), ()), (("--cluster", "h100-sxm"), self.queues("on")),
+                                 (("--cluster", "h100-sxm", "--order", "fsdp"), self.queues("off"))):
                 program = self.compile(fixture, mesh, "--accumulate-in", accumulate_in, *options)
                 for backend in ("local", "mpi") if HAS_MPI else ("local",):
                     with self.subTest(accumulate_in=accumulate_in, mesh=mesh, options=options, backend=backend):

@@ -62,7 +62,7 @@ class Bits(StepTest):
                     for threads in ("off", "on"):
                         with self.subTest(mesh=mesh, order=order, backend=backend, threads=threads):
                             self.expect_same(want, self.result(program, mesh, "--backend", backend,
-                                                               "--queue-threads", threads))
+                                                               *self.queues(threads)))
 
     def test_prefetch(self):
         # Nor does how far ahead FSDP's orders gather, over links that finish at other times.
@@ -83,7 +83,7 @@ class Bits(StepTest):
             with self.subTest(mesh=mesh, options=options):
                 want = self.reference(mesh)
                 program = self.compile(fixture, mesh, "--guard", *options)
-                self.expect_same(want, self.result(program, mesh, "--queue-threads", threads))
+                self.expect_same(want, self.result(program, mesh, *self.queues(threads)))
 
     def offload_all(self, mesh, *options):
         """A program that offloads every value that it can."""
@@ -113,7 +113,7 @@ class Bits(StepTest):
             for backend in ("local", "mpi") if HAS_MPI else ("local",):
                 with self.subTest(mesh=mesh, options=options, backend=backend):
                     self.expect_same(want, self.result(program, mesh, "--backend", backend,
-                                                       "--queue-threads", threads))
+                                                       *self.queues(threads)))
 
     def test_exchanged(self):
         # A reduce_scatter, or an all_to_all and a kernel that adds the parts up in the same tree.
@@ -135,7 +135,7 @@ class Bits(StepTest):
             for backend in ("local", "mpi") if HAS_MPI else ("local",):
                 with self.subTest(mesh=mesh, options=options, backend=backend):
                     self.expect_same(want, self.result(program, mesh, "--backend", backend,
-                                                       "--queue-threads", threads))
+                                                       *self.queues(threads)))
 
     def test_budgets(self):
         # From as little memory as there can be to all that the step uses.

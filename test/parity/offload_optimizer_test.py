@@ -26,8 +26,8 @@ class OffloadOptimizer(StepTest):
                  (("--accumulate-in", "whole", "--skip-nonfinite"), ("--accumulate", 2)))
         for mesh, (options, run) in zip(itertools.cycle(MESHES), cases):
             want = self.result(self.compile(fixture, mesh, *options), mesh, *run, steps=2)
-            for planned, threads in (((), ()), (("--cluster", "h100-sxm"), ("--queue-threads", "on")),
-                                     (("--cluster", "h100-sxm", "--order", "fsdp"), ("--queue-threads", "on"))):
+            for planned, threads in (((), ()), (("--cluster", "h100-sxm"), self.queues("on")),
+                                     (("--cluster", "h100-sxm", "--order", "fsdp"), self.queues("on"))):
                 program = self.compile(fixture, mesh, *options, *planned, OPTION)
                 for backend in ("local", "mpi") if HAS_MPI else ("local",):
                     with self.subTest(mesh=mesh, options=options, planned=planned, backend=backend):

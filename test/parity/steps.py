@@ -2,7 +2,7 @@
 
 Standard library only. FSDP_BIN names the folder of fsdp-compile, FSDP_FIXTURE the model,
 FSDP_HAS_MPI is 1 where the runtime was built with the mpi backend. With FSDP_GUARD=1 every program
-is compiled with --guard. By hand, in this folder:
+is compiled with --guard; with FSDP_DEVICE=cuda every program runs on that device. By hand, in this folder:
 
   FSDP_FIXTURE=llama FSDP_GUARD=1 python3 -m unittest pytorch_test bits_test
 """
@@ -20,7 +20,9 @@ from gradients import LR
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "test" / "fixtures"
 BIN = pathlib.Path(os.environ.get("FSDP_BIN", ROOT / "build" / "bin"))
-STEPS = 20
+DEVICE = os.environ.get("FSDP_DEVICE", "cpu")
+# On an emulated device each takes tenths of a second.
+STEPS = 20 if DEVICE == "cpu" else 4
 # No run or compilation here takes more than a few seconds; a machine may be busy.
 TIME_LIMIT = 120
 
@@ -89,8 +91,19 @@ class StepTest(unittest.TestCase):
         return StepTest.folder / f"{StepTest.count}-{name}"
 
     @staticmethod
+    def queues(how):
+        """Options of a program: who issues the work of its queues. `how` is auto, off or on."""
+        return "--queue-threads" if DEVICE == "cpu" else "--graph", how
+
+    @staticmethod
     def execute(words, environment=None):
-        return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL,
+        words = [str(word) for word in words]
+        if DEVICE != "cpu":
+            if words[0] == str(BIN / "fsdp-compile"):
+                words += [] if "--target" in words else ["--target", f"cpu,{DEVICE}"]
+            elif "-n" in words and any(str(program) in words for program in StepTest.programs.values()):
+                words += [] if "--device" in words else ["--device", DEVICE]
+        return subprocess.run(words, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=TIME_LIMIT,
                               env={**os.environ, **(environment or {})})
 
@@ -111,7 +124,7 @@ class StepTest(unittest.TestCase):
             # Programs that evaluate follow the one that trains.
             others = r"(\w+ .* ms, bound .* ms, gap .* %, on .*\n)*"
             # What there is code for.
-            code = r"cuda: PTX for .*\n" if "--target" in options else ""
+            code = r"cuda: PTX for .*\n" if "--target" in options or DEVICE == "cuda" else ""
             self.assertRegex(outcome.stderr, rf"\A{wraps}step .* ms, bound .* ms, gap .* %, on .*\n{others}{over}{code}\Z"
                              if "--cluster" in options else rf"\Anot planned: .*\n{code}\Z")
             self.programs[key] = program

@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
@@ -50,10 +51,12 @@ public:
 
   void fuseProducers();
   void fuseSiblings();
+  void fuseInsertions();
   std::vector<int> number() const;
 
 private:
   bool tryMerge(int a, int b);
+  void merge(int a, int b);
   bool isScalar(const StepGraph::Node &node) const;
   void findSent();
   bool haveSamePlace(const Cluster &a, const Cluster &b) const;
@@ -240,8 +243,14 @@ bool Former::tryMerge(int a, int b) {
   std::optional<KernelDomain> merged = mergeDomains(a, b);
   if (!merged || !isWorthwhile(a, b, *merged) || makesCycle(a, b))
     return false;
+  clusters[a].domain = std::move(*merged);
+  merge(a, b);
+  return true;
+}
+
+/// All of @b becomes part of @a, but for its domain.
+void Former::merge(int a, int b) {
   Cluster &into = clusters[a], &from = clusters[b];
-  into.domain = std::move(*merged);
   llvm::append_range(into.nodes, from.nodes);
   llvm::sort(into.nodes);
   if (!into.unit)
@@ -253,7 +262,6 @@ bool Former::tryMerge(int a, int b) {
   for (int n : from.nodes)
     clusterOf[n] = a;
   from = Cluster();
-  return true;
 }
 
 /// Each op joins the kernels of what it reads, largest value first.
@@ -284,6 +292,32 @@ void Former::fuseSiblings() {
       tryMerge(clusterOf[nodes.front()], clusterOf[n]);
 }
 
+/// An insert_slice joins the kernel of the one that makes its destination, if
+/// nothing else reads that: the tensor is then copied once for all of them, and
+/// no kernel reads parts of it that are not written yet. No path leads from the
+/// first through a third back, since the second is its only reader.
+void Former::fuseInsertions() {
+  for (auto [i, node] : llvm::enumerate(graph.getNodes())) {
+    auto insert = dyn_cast<tensor::InsertSliceOp>(node.op);
+    if (!insert)
+      continue;
+    for (const StepGraph::Edge &edge : node.reads) {
+      if (edge.producer < 0 || edge.value != insert.getDest() ||
+          !isa<tensor::InsertSliceOp>(graph[edge.producer].op))
+        continue;
+      int a = clusterOf[edge.producer], b = clusterOf[i];
+      const Cluster &first = clusters[a], &second = clusters[b];
+      bool isOnlyReader =
+          llvm::all_of(graph[edge.producer].readers,
+                       [&, reader = int(i)](int r) { return r == reader; });
+      if (a != b && isOnlyReader && first.forward == second.forward &&
+          first.unit == second.unit && first.sent == second.sent &&
+          first.nodes.size() + second.nodes.size() <= limits.maxOps)
+        merge(a, b);
+    }
+  }
+}
+
 std::vector<int> Former::number() const {
   std::vector<int> kernels(clusterOf.size(), -1);
   llvm::SmallDenseMap<int, int> numbers;
@@ -299,5 +333,6 @@ std::vector<int> fsdp::formKernels(const StepGraph &graph,
   Former former(graph, limits);
   former.fuseProducers();
   former.fuseSiblings();
+  former.fuseInsertions();
   return former.number();
 }
