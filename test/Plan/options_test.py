@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random options together: a step is planned, placed and verified, and takes no less than its bound, or it is refused
 for what was asked, never for what the compiler made of it. And where memory is short, what is planned is about as good as
-under any rule for it. A sweep says the same."""
+under any rule for it. A sweep says the same. FSDP_PLAN_SEEDS: how many random steps."""
 import itertools
 import json
+import os
 import random
 import re
 import unittest
 
 from versus_test import MODELS, Step, get_reserved, run
 
-SEEDS = range(60)
+SEEDS = range(int(os.environ.get("FSDP_PLAN_SEEDS", 30)))
 MESHES = ["shard=1", "shard=2", "shard=3", "shard=8", "shard=64", "shard=2,replicate=2", "shard=8,replicate=8",
           "shard=1,replicate=4", "replicate=4"]
 # By option: how often it is given, and with what.

@@ -12,6 +12,11 @@ meshes every rank trains on the first one's batches.
 
   sweep.py [PATTERN..] [--bin build/bin] [--mesh shard=1 ..] [--work DIR]
   sweep.py llama gpt2 --dtype bf16      # hf: models in another type
+  sweep.py vit t5 --device cuda         # on a GPU, or an emulated one
+
+With `--device cuda` the libraries of FSDP_CUDA_LIBS, or where there is no such
+variable the doubles of BIN/../test/cuda/emulator, which execute a step in
+tenths of a second: `--steps 2` is enough then.
 
 Needs what fsdp-export needs (torch, torch-mlir, transformers); without it the
 script says so and is skipped (exit status 77). Prints one row per model; exits
@@ -305,6 +310,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("patterns", nargs="*", help="of names; default: all but op-* and step-*")
+    add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--bin", type=pathlib.Path, default=ROOT / "build/bin")
     add("--mesh", nargs="+", default=MESHES)
     add("--work", type=pathlib.Path, help="keeps the exports here")
@@ -316,6 +322,15 @@ def main():
     add("--run-arg", action="append", default=[])
     add("--json", type=pathlib.Path, help="also writes the rows here")
     options = parser.parse_args()
+    if options.device == "cuda":
+        options.compile_arg.append("--target=cpu,cuda")
+        options.run_arg.append("--device=cuda")
+        doubles = options.bin.resolve().parent / "test/cuda/emulator"
+        if "FSDP_CUDA_LIBS" not in os.environ:
+            # A card for which a program holds PTX alone.
+            os.environ.update(FSDP_CUDA_LIBS=str(doubles),
+                              FSDP_CUDA_CACHE="none",
+                              FSDP_EMULATOR_CAPABILITY="8.0")
     sys.path[:0] = [str(HERE), str(ROOT / "tools/fsdp-export/src"),
                     str(ROOT / "tools/fsdp-export/tests"),
                     str(ROOT / "test/parity")]

@@ -81,6 +81,20 @@ class Cuda(StepTest):
                 want = fixture.expect["loss"]["1"][4 - len(got):4]
                 self.assertLessEqual(difference(got, want), fixture.expect["rtol"]["1"]["loss"])
 
+    def test_checkpoint_of_another_mesh(self):
+        """Two steps of two ranks and two of one, on either device: the losses of processors."""
+        programs = [self.compile(fixture, mesh, *BOTH) for mesh in ("shard=2", "shard=1")]
+        losses = {}
+        for first, second in (("cpu", "cpu"), ("cpu", "cuda"), ("cuda", "cpu"), ("cuda", "cuda")):
+            saved = self.place("saved")
+            self.train(programs[0], fixture, "shard=2", "--device", first, "--save", saved, steps=2)
+            lines = self.train(programs[1], fixture, "shard=1", "--device", second, "--resume", saved, steps=4)
+            losses[first, second] = [line["loss"] for line in lines]
+        want = losses.pop(("cpu", "cpu"))
+        for devices, got in losses.items():
+            with self.subTest(devices=devices):
+                self.assertLessEqual(difference(got, want), fixture.expect["rtol"]["1"]["loss"])
+
     def test_graphs(self):
         """What is launched as one graph has the bits of what is issued call by call."""
         cases = [((), ())]
