@@ -150,6 +150,10 @@ ROOMS = [
           r"Kernels/Common/", BESIDE],
          r"mlir/(Conversion|Target)/|llvm/(IR|CodeGen|Target|MC)/|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
+    # Products of a warp, for which no dialect above NVVM has a lowering.
+    Room("passes/Kernels/CUDA/MatrixInstructions.cpp", [BESIDE],
+         r"mlir/(Conversion|Target)/|llvm/(IR|CodeGen|Target|MC)/|" + COST,
+         r"fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
     # The schedule orders and places.
     Room("passes/Schedule",
          [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, PASSES, BESIDE],

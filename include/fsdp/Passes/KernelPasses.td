@@ -309,11 +309,14 @@ def EmitCudaAttention : Pass<"fsdp-emit-cuda-attention", "::mlir::ModuleOp"> {
   let description = [{
     Adds the functions of each fsdp.attention (one) and fsdp.attention_backward
     (one for dq, one for dk and dv) to `@cuda_kernels` and records them as `cuda`
-    of `fsdp.impl`: a block per tile of queries, or of keys, in float32.
+    of `fsdp.impl`: a block per tile of queries, or of keys. Tensor cores compute
+    products of bf16 and f16; what is rounded to these types in between are the
+    probabilities and the gradients of the scores.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::gpu::GPUDialect",
-                           
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::NVVM::NVVMDialect",
                            "::mlir::scf::SCFDialect",
                            "::mlir::memref::MemRefDialect",
                            "::mlir::vector::VectorDialect",

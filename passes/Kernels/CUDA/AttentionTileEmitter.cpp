@@ -1,51 +1,56 @@
-//===- AttentionTileEmitter.cpp - Code of attention's tiles ---------------===//
+//===- AttentionTileEmitter.cpp - Attention in float32 --------------------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// Where a thread is, memory, tiles and values.
-//
-//===----------------------------------------------------------------------===//
 
 #include "AttentionTileEmitter.h"
-#include "BlockReduction.h"
-
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
 
-//===----------------------------------------------------------------------===//
-// Where a thread is
-//===----------------------------------------------------------------------===//
-
-AttentionTileEmitter::AttentionTileEmitter(const AttentionParts &parts,
-                                           OpBuilder &builder, Location loc,
-                                           ValueRange arguments, Value shared)
-    : parts(parts), builder(builder), loc(loc), arguments(arguments),
-      shared(shared) {}
-
-/// Rows of k, v and their gradients are keys, those of the others queries.
-static bool hasKeys(unsigned tensor) {
-  return tensor == kK || tensor == kV || tensor == kDk || tensor == kDv;
-}
+/// Threads of each block, and the threads that share a row.
+constexpr int64_t kThreads = 128, kRowThreads = 8;
+constexpr int64_t kTileRows = kThreads / kRowThreads;
+/// Columns of a tile, and scores of each thread.
+constexpr int64_t kTileColumns = 32, kThreadScores = kTileColumns / kRowThreads;
+/// Features in shared memory at a time.
+constexpr int64_t kTileFeatures = 64;
 
 /// Floats of a tile, of so many rows of at most kTileFeatures.
 static int64_t getTileSize(int64_t rows, int64_t features) {
   return rows * (std::min(features, kTileFeatures) + 1);
 }
 
-int64_t fsdp::getAttentionShared(const AttentionParts &parts) {
+/// Floats of shared memory.
+static int64_t getSharedSize(const AttentionParts &parts) {
   int64_t head = parts.shape.getHead(), value = parts.shape.getValue();
   int64_t rows = kTileRows + kTileColumns;
   return getTileSize(rows, head) + getTileSize(rows, value) +
          2 * kTileRows * (kTileColumns + 1) + kTileColumns;
 }
 
+AttentionLaunch fsdp::getTileLaunch(const AttentionParts &parts,
+                                    AttentionRows rows) {
+  return {countRowTiles(parts, rows, kTileRows), kThreads,
+          getSharedSize(parts) * int64_t(sizeof(float)),
+          /*usesTensorCores=*/false};
+}
+
+AttentionTileEmitter::AttentionTileEmitter(const AttentionParts &parts,
+                                           OpBuilder &builder, Location loc,
+                                           ValueRange arguments, Value shared)
+    : AttentionBlockEmitter(parts, builder, loc, arguments),
+      shared(memref::ViewOp::create(
+          builder, loc,
+          MemRefType::get({getSharedSize(parts)}, builder.getF32Type(),
+                          MemRefLayoutAttrInterface(),
+                          cast<MemRefType>(shared.getType()).getMemorySpace()),
+          shared, index(0), ValueRange{})) {}
+
 void AttentionTileEmitter::beginBlock(AttentionRows rows) {
-  isOfKeys = rows == AttentionRows::DkDv;
+  enterBlock(rows, kTileRows);
   int64_t head = parts.shape.getHead(), value = parts.shape.getValue();
   int64_t end = 0;
   auto take = [&](int64_t size) {
@@ -54,9 +59,9 @@ void AttentionTileEmitter::beginBlock(AttentionRows rows) {
     return begin;
   };
   auto place = [&](unsigned tensor, int64_t features) -> Part {
-    bool isRows = hasKeys(tensor) == isOfKeys;
     return {tensor,
-            take(getTileSize(isRows ? kTileRows : kTileColumns, features)),
+            take(getTileSize(isOfRows(tensor) ? kTileRows : kTileColumns,
+                             features)),
             features};
   };
   q = place(kQ, head);
@@ -67,112 +72,8 @@ void AttentionTileEmitter::beginBlock(AttentionRows rows) {
   atGradients = take(kTileRows * (kTileColumns + 1));
   atDeltas = take(kTileColumns);
 
-  thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
   row = arith::DivUIOp::create(builder, loc, thread, index(kRowThreads));
   lane = arith::RemUIOp::create(builder, loc, thread, index(kRowThreads));
-  rowCount = isOfKeys ? parts.shape.getKeys() : parts.shape.getQueries();
-  columnCount = isOfKeys ? parts.shape.getQueries() : parts.shape.getKeys();
-  Value rest = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
-  firstRow = mul(split(rest, llvm::divideCeil(rowCount, kTileRows)), kTileRows);
-  ArrayRef<int64_t> extents = parts.shape.getBatch().asArrayRef();
-  batch.assign(extents.size(), Value());
-  for (int dim = extents.size() - 1; dim >= 0; --dim) {
-    bool isSummed = isOfKeys && parts.isShared(dim);
-    batch[dim] = isSummed ? index(0) : split(rest, extents[dim]);
-    if (isSummed)
-      columnCount *= extents[dim];
-  }
-}
-
-Value AttentionTileEmitter::split(Value &number, int64_t extent) {
-  Value size = index(extent);
-  Value remainder = arith::RemUIOp::create(builder, loc, number, size);
-  number = arith::DivUIOp::create(builder, loc, number, size);
-  return remainder;
-}
-
-AttentionTileEmitter::Point AttentionTileEmitter::getRow(Value number) {
-  number = least(number, index(rowCount - 1));
-  return isOfKeys ? Point{batch, Value(), number}
-                  : Point{batch, number, Value()};
-}
-
-/// Queries of keys that several batches share count through these dimensions,
-/// queries fastest.
-AttentionTileEmitter::Point AttentionTileEmitter::getColumn(Value number) {
-  number = least(number, index(columnCount - 1));
-  if (!isOfKeys)
-    return {batch, Value(), number};
-  Point point{batch, Value(), Value()};
-  ArrayRef<int64_t> extents = parts.shape.getBatch().asArrayRef();
-  point.query = split(number, parts.shape.getQueries());
-  for (int dim = extents.size() - 1; dim >= 0; --dim)
-    if (parts.isShared(dim))
-      point.batch[dim] = split(number, extents[dim]);
-  return point;
-}
-
-AttentionTileEmitter::Point AttentionTileEmitter::join(const Point &row,
-                                                       const Point &column) {
-  return {column.batch, isOfKeys ? column.query : row.query,
-          isOfKeys ? row.key : column.key};
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-Value AttentionTileEmitter::getAddress(StridedAttr view, int64_t offset,
-                                       const Point &point, Value row,
-                                       Value column) {
-  Value address = index(offset);
-  for (auto [at, stride] : llvm::zip(point.batch, view.getBatchStrides()))
-    if (stride != 0)
-      address = add(address, mul(at, stride));
-  if (view.getRowStride() != 0)
-    address = add(address, mul(row, view.getRowStride()));
-  if (view.getColumnStride() != 0)
-    address = add(address, mul(column, view.getColumnStride()));
-  return address;
-}
-
-Value AttentionTileEmitter::load(unsigned tensor, const Point &point,
-                                 Value column) {
-  Value address = getAddress(parts.views[tensor], 0, point,
-                             hasKeys(tensor) ? point.key : point.query, column);
-  Value value =
-      memref::LoadOp::create(builder, loc, arguments[tensor], address);
-  if (value.getType().isF32())
-    return value;
-  return arith::ExtFOp::create(builder, loc, builder.getF32Type(), value);
-}
-
-void AttentionTileEmitter::store(unsigned tensor, const Point &point,
-                                 Value column, Value value) {
-  Value address = getAddress(parts.views[tensor], 0, point,
-                             hasKeys(tensor) ? point.key : point.query, column);
-  Type type = parts.types[tensor].getElementType();
-  if (!type.isF32())
-    value = arith::TruncFOp::create(builder, loc, type, value);
-  memref::StoreOp::create(builder, loc, value, arguments[tensor], address);
-}
-
-/// The maximum of a query's scores, or 1 / the sum of their exponentials.
-Value AttentionTileEmitter::getStatsAddress(const Point &point,
-                                            bool isInverse) {
-  Value number = index(0);
-  for (auto [at, extent] :
-       llvm::zip(point.batch, parts.shape.getBatch().asArrayRef()))
-    number = add(mul(number, extent), at);
-  number = add(mul(number, parts.shape.getQueries()), point.query);
-  if (!isInverse)
-    return number;
-  return add(number, index(parts.statsType.getNumElements() / 2));
-}
-
-Value AttentionTileEmitter::loadStats(const Point &point, bool isInverse) {
-  return memref::LoadOp::create(builder, loc, arguments[parts.types.size()],
-                                getStatsAddress(point, isInverse));
 }
 
 Value AttentionTileEmitter::loadShared(int64_t at, Value i) {
@@ -188,31 +89,6 @@ Value AttentionTileEmitter::at(Value row, int64_t width, Value column) {
 }
 
 //===----------------------------------------------------------------------===//
-// Loops
-//===----------------------------------------------------------------------===//
-
-SmallVector<Value> AttentionTileEmitter::emitLoop(
-    Value begin, Value end, int64_t step, ValueRange init,
-    llvm::function_ref<Values(Value, ValueRange)> body) {
-  auto loop = scf::ForOp::create(builder, loc, begin, end, index(step), init);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(loop.getBody());
-  Values carried = body(loop.getInductionVar(), loop.getRegionIterArgs());
-  if (!init.empty())
-    scf::YieldOp::create(builder, loc, carried);
-  return llvm::to_vector_of<Value>(loop.getResults());
-}
-
-void AttentionTileEmitter::emitIf(Value condition,
-                                  llvm::function_ref<void()> body) {
-  auto branch =
-      scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  body();
-}
-
-//===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
 
@@ -222,7 +98,7 @@ void AttentionTileEmitter::loadTile(const Part &part, bool isOfRows,
                                     Value firstColumn, int64_t firstFeature) {
   int64_t width = std::min(kTileFeatures, part.features - firstFeature);
   int64_t count = isOfRows ? kTileRows : kTileColumns;
-  emitLoop(thread, index(count * width), kAttentionThreads, {},
+  emitLoop(thread, index(count * width), kThreads, {},
            [&](Value element, ValueRange) -> Values {
              Value i =
                  arith::DivUIOp::create(builder, loc, element, index(width));
@@ -271,6 +147,10 @@ SmallVector<Value> AttentionTileEmitter::multiply(const Part &rows,
         });
   }
   return sums;
+}
+
+bool AttentionTileEmitter::isWhole(const Part &part) const {
+  return part.features <= kTileFeatures;
 }
 
 /// Features of each thread among so many.
@@ -332,61 +212,6 @@ void AttentionTileEmitter::emitFeatures(
   }
 }
 
-//===----------------------------------------------------------------------===//
-// Values
-//===----------------------------------------------------------------------===//
-
-/// Bools take a byte.
-Value AttentionTileEmitter::loadCaptured(unsigned i, const Point &point,
-                                         Type type) {
-  auto view = cast<StridedAttr>(parts.capturedViews[i]);
-  Value address =
-      getAddress(view, view.getOffset(), point, point.query, point.key);
-  Value value = memref::LoadOp::create(
-      builder, loc, arguments[parts.types.size() + 1 + i], address);
-  if (!type.isInteger(1))
-    return value;
-  Value zero = arith::ConstantOp::create(builder, loc,
-                                         builder.getZeroAttr(value.getType()));
-  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value,
-                               zero);
-}
-
-Value AttentionTileEmitter::evaluate(Region &body, ArrayRef<Value> first,
-                                     const Point &point) {
-  Block &block = body.front();
-  IRMapping values;
-  unsigned next = 0;
-  auto bind = [&](Value value) {
-    values.map(block.getArgument(next++), value);
-  };
-  llvm::for_each(first, bind);
-  llvm::for_each(point.batch, bind);
-  bind(point.query);
-  bind(point.key);
-  for (unsigned i = 0, e = parts.captured.size(); i != e; ++i) {
-    BlockArgument arg = block.getArgument(next);
-    if (arg.use_empty())
-      ++next;
-    else
-      bind(loadCaptured(i, point, arg.getType()));
-  }
-  for (Operation &op : block.without_terminator())
-    builder.clone(op, values);
-  return values.lookupOrDefault(block.getTerminator()->getOperand(0));
-}
-
-/// What is taken from the scores of rows whose maximum so far is `maximum`: of
-/// rows without a key 0, since -inf + inf is no number.
-Value AttentionTileEmitter::getReference(Value maximum) {
-  return select(isEqual(maximum, minusInfinity()), scalar(0), maximum);
-}
-
-Value AttentionTileEmitter::reduce(Value value, vector::CombiningKind kind,
-                                   int64_t threads) {
-  return reduceInWarp(builder, loc, value, kind, threads);
-}
-
 Value AttentionTileEmitter::emitDelta(const Point &query, Value which,
                                       int64_t threads) {
   Value sum =
@@ -398,12 +223,157 @@ Value AttentionTileEmitter::emitDelta(const Point &query, Value which,
   return reduce(sum, vector::CombiningKind::ADD, threads);
 }
 
-std::pair<Value, Value> AttentionTileEmitter::emitGradient(const Point &point,
-                                                           Value raw, Value dp,
-                                                           Value delta) {
-  Value score = evaluate(*parts.score, {raw}, point);
-  Value exponential = expF(subF(score, loadStats(point, /*isInverse=*/false)));
-  Value probability = mulF(exponential, loadStats(point, /*isInverse=*/true));
-  Value scoreGradient = mulF(probability, subF(dp, delta));
-  return {probability, evaluate(*parts.gradient, {scoreGradient, raw}, point)};
+//===----------------------------------------------------------------------===//
+// What blocks compute
+//===----------------------------------------------------------------------===//
+
+void AttentionTileEmitter::emitOut() {
+  beginBlock(AttentionRows::Out);
+  int64_t width = parts.shape.getValue();
+  if (isWhole(q))
+    loadTile(q, /*isOfRows=*/true, Value(), 0);
+  Point query = getRow(add(firstRow, row));
+  // The maximum, the sum and each feature so far.
+  Values init(2 + countFeatures(width), scalar(0));
+  init[0] = minusInfinity();
+  Values sums = emitLoop(
+      index(0), getColumnEnd(kTileRows), kTileColumns, init,
+      [&](Value first, ValueRange before) -> Values {
+        Values scores = multiply(q, k, first);
+        Value highest = minusInfinity();
+        for (auto [i, score] : llvm::enumerate(scores)) {
+          Point point = join(query, getColumn(add(first, getThreadColumn(i))));
+          Value scaled = mulF(score, scalar(parts.scale));
+          score =
+              select(isColumn(first, i),
+                     evaluate(*parts.score, {scaled}, point), minusInfinity());
+          // What is no number never wins; it shows in the sum.
+          highest = arith::MaxNumFOp::create(builder, loc, highest, score);
+        }
+        highest = reduce(highest, vector::CombiningKind::MAXNUMF, kRowThreads);
+        Value maximum =
+            arith::MaxNumFOp::create(builder, loc, before[0], highest);
+        Value reference = getReference(maximum);
+        Value correction = expF(subF(before[0], reference));
+        Value sum = scalar(0);
+        for (auto [i, score] : llvm::enumerate(scores)) {
+          Value weight = select(isColumn(first, i),
+                                expF(subF(score, reference)), scalar(0));
+          storeShared(atWeights, at(row, kTileColumns, getThreadColumn(i)),
+                      weight);
+          sum = addF(sum, weight);
+        }
+        sum = reduce(sum, vector::CombiningKind::ADD, kRowThreads);
+        Values after = {maximum, addF(mulF(before[1], correction), sum)};
+        Values features;
+        for (Value feature : before.drop_front(2))
+          features.push_back(mulF(feature, correction));
+        llvm::append_range(after, accumulate(atWeights, v, first,
+                                             /*isLoaded=*/false, features));
+        return after;
+      });
+  Value maximum = sums[0], sum = sums[1];
+  Value inverse, isMasked;
+  std::tie(inverse, isMasked) = getInverse(maximum, sum);
+  emitFeatures(width, [&](int64_t i, Value feature) {
+    store(kOut, query, feature, mulF(sums[2 + i], inverse));
+  });
+  if (!parts.hasStats)
+    return;
+  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                        lane, index(0));
+  isFirst = arith::AndIOp::create(builder, loc, isFirst,
+                                  isBelow(add(firstRow, row), index(rowCount)));
+  emitIf(isFirst, [&] { storeStats(query, maximum, inverse, isMasked); });
+}
+
+void AttentionTileEmitter::emitDq() {
+  beginBlock(AttentionRows::Dq);
+  int64_t head = parts.shape.getHead();
+  if (isWhole(q))
+    loadTile(q, /*isOfRows=*/true, Value(), 0);
+  if (isWhole(dout))
+    loadTile(dout, /*isOfRows=*/true, Value(), 0);
+  Point query = getRow(add(firstRow, row));
+  Statistics statistics{loadStats(query, /*isInverse=*/false),
+                        loadStats(query, /*isInverse=*/true),
+                        emitDelta(query, lane, kRowThreads)};
+  Values init(countFeatures(head), scalar(0));
+  Values sums = emitLoop(
+      index(0), getColumnEnd(kTileRows), kTileColumns, init,
+      [&](Value first, ValueRange before) -> Values {
+        Values scores = multiply(q, k, first);
+        Values gradients = multiply(dout, v, first);
+        for (auto [i, score] : llvm::enumerate(scores)) {
+          Point point = join(query, getColumn(add(first, getThreadColumn(i))));
+          Value raw = mulF(score, scalar(parts.scale));
+          Value gradient =
+              emitGradient(point, raw, gradients[i], statistics).second;
+          storeShared(atGradients, at(row, kTileColumns, getThreadColumn(i)),
+                      select(isColumn(first, i), gradient, scalar(0)));
+        }
+        return accumulate(atGradients, k, first, /*isLoaded=*/true, before);
+      });
+  emitFeatures(head, [&](int64_t i, Value feature) {
+    store(kDq, query, feature, mulF(sums[i], scalar(parts.dqScale)));
+  });
+}
+
+void AttentionTileEmitter::emitDkDv() {
+  beginBlock(AttentionRows::DkDv);
+  int64_t head = parts.shape.getHead(), width = parts.shape.getValue();
+  int64_t headCount = parts.exists(kDk) ? countFeatures(head) : 0;
+  int64_t widthCount = parts.exists(kDv) ? countFeatures(width) : 0;
+  if (isWhole(k))
+    loadTile(k, /*isOfRows=*/true, Value(), 0);
+  if (isWhole(v))
+    loadTile(v, /*isOfRows=*/true, Value(), 0);
+  Point key = getRow(add(firstRow, row));
+  // Neighbours that add up the features of one column.
+  constexpr int64_t kColumnThreads = kThreads / kTileColumns;
+  Value column =
+      arith::DivUIOp::create(builder, loc, thread, index(kColumnThreads));
+  Value part =
+      arith::RemUIOp::create(builder, loc, thread, index(kColumnThreads));
+  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                        part, index(0));
+  Values init(headCount + widthCount, scalar(0));
+  Values sums = emitLoop(
+      getColumnBegin(kTileColumns), index(columnCount), kTileColumns, init,
+      [&](Value first, ValueRange before) -> Values {
+        Value delta =
+            emitDelta(getColumn(add(first, column)), part, kColumnThreads);
+        emitIf(isFirst, [&] { storeShared(atDeltas, column, delta); });
+        Values scores = multiply(k, q, first);
+        Values gradients = multiply(v, dout, first);
+        for (auto [i, score] : llvm::enumerate(scores)) {
+          Value at = getThreadColumn(i);
+          Point point = join(key, getColumn(add(first, at)));
+          Value raw = mulF(score, scalar(parts.scale));
+          Statistics statistics{loadStats(point, /*isInverse=*/false),
+                                loadStats(point, /*isInverse=*/true),
+                                loadShared(atDeltas, at)};
+          auto [weight, gradient] =
+              emitGradient(point, raw, gradients[i], statistics);
+          Value exists = isColumn(first, i);
+          Value place = this->at(row, kTileColumns, at);
+          storeShared(atWeights, place, select(exists, weight, scalar(0)));
+          storeShared(atGradients, place, select(exists, gradient, scalar(0)));
+        }
+        Values after;
+        if (headCount != 0)
+          after = accumulate(atGradients, q, first, /*isLoaded=*/true,
+                             before.take_front(headCount));
+        if (widthCount != 0)
+          llvm::append_range(after, accumulate(atWeights, dout, first,
+                                               /*isLoaded=*/true,
+                                               before.take_back(widthCount)));
+        return after;
+      });
+  emitFeatures(headCount != 0 ? head : 0, [&](int64_t i, Value feature) {
+    store(kDk, key, feature, mulF(sums[i], scalar(parts.dkScale)));
+  });
+  emitFeatures(widthCount != 0 ? width : 0, [&](int64_t i, Value feature) {
+    store(kDv, key, feature, sums[headCount + i]);
+  });
 }

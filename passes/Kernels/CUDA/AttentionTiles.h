@@ -5,15 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Attention in float32. A block of 128 threads computes a tile of 16 rows:
-// queries of the output and of their gradients, keys of the gradients of keys
-// and values. It goes over the other side in tiles of 32 columns. Eight threads
-// share a row, and each has four scores of a tile and every eighth feature of
-// the row's sums. Features come into shared memory 64 at a time, so that heads
-// may have any size. What is exponentiated is taken from the maximum so far
-// (online softmax; Milakov and Gimelshein, 2018); gradients recompute the
-// probabilities from the statistics (FlashAttention; Dao et al., 2022). Sums
-// have a fixed order.
+// A block computes a tile of rows: queries of the output and of their
+// gradients, keys of the gradients of keys and values. It goes over the other
+// side, the columns, in tiles. Features come into shared memory in chunks, so
+// that heads may have any size. What is exponentiated is taken from the maximum
+// so far (online softmax; Milakov and Gimelshein, 2018); gradients recompute
+// the probabilities from the statistics (FlashAttention; Dao et al., 2022).
+// Sums have a fixed order.
+//
+// Products of bf16 and f16 are computed by tensor cores
+// (AttentionMatrixEmitter.h), those of float32 by scalar instructions
+// (AttentionTileEmitter.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +27,6 @@
 #include "mlir/IR/Builders.h"
 
 namespace mlir::fsdp {
-
-/// Threads of each block, and the threads that share a row.
-constexpr int64_t kAttentionThreads = 128, kRowThreads = 8;
-constexpr int64_t kTileRows = kAttentionThreads / kRowThreads;
-/// Columns of a tile, and scores of each thread.
-constexpr int64_t kTileColumns = 32, kThreadScores = kTileColumns / kRowThreads;
-/// Features in shared memory at a time.
-constexpr int64_t kTileFeatures = 64;
 
 /// Tensors and body of an attention, forward or backward.
 struct AttentionParts {
@@ -63,15 +57,22 @@ enum AttentionTensor { kQ, kK, kV, kOut, kDout, kDq, kDk, kDv };
 /// What one function computes.
 enum class AttentionRows { Out, Dq, DkDv };
 
-/// Blocks of the function that computes `rows`, and floats of shared memory of
-/// each.
-int64_t getAttentionGrid(const AttentionParts &parts, AttentionRows rows);
-int64_t getAttentionShared(const AttentionParts &parts);
+/// Blocks of the function that computes `rows` if each has so many of them.
+int64_t countRowTiles(const AttentionParts &parts, AttentionRows rows,
+                      int64_t tileRows);
+
+/// How a function is launched.
+struct AttentionLaunch {
+  int64_t grid, threads, sharedBytes;
+  bool usesTensorCores;
+};
+AttentionLaunch getAttentionLaunch(const AttentionParts &parts,
+                                   AttentionRows rows);
 
 /// Emits at `builder`'s position. `arguments` are the tensors, statistics and
 /// captured values in the order of fsdp_rt_attention, as flat memory from their
-/// first element (captured: from the tensor's); `shared` (f32) lies in shared
-/// memory.
+/// first element (captured: from the tensor's); `shared` (memref<?xi8>) lies in
+/// shared memory.
 void emitAttentionTiles(const AttentionParts &parts, AttentionRows rows,
                         OpBuilder &builder, Location loc, ValueRange arguments,
                         Value shared);

@@ -11,8 +11,7 @@
 #include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_EMITCUDAATTENTION
@@ -40,27 +39,25 @@ static FailureOr<CudaKernelAttr>
 emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
              func::FuncOp kernel, gpu::GPUModuleOp device) {
   Location loc = kernel.getLoc();
-  int64_t floats = getAttentionShared(parts),
-          grid = getAttentionGrid(parts, rows);
-  if (grid > kMostBlocks)
+  AttentionLaunch launch = getAttentionLaunch(parts, rows);
+  if (launch.grid > kMostBlocks)
     return kernel.emitError(
                "expected an attention of at most 2^31 - 1 tiles on "
                "CUDA devices, got ")
-           << grid;
+           << launch.grid;
   gpu::GPUFuncOp function = createCudaFunction(
-      device, loc, name, getParameters(parts), kAttentionThreads);
+      device, loc, name, getParameters(parts), launch.threads);
+  // One block a multiprocessor is enough: ptxas keeps sums in registers, where
+  // it would else put some of them into memory for a second block.
+  if (launch.usesTensorCores)
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                      Builder(kernel).getI32IntegerAttr(1));
   Block *body = &function.getBody().front();
   OpBuilder builder(body->getTerminator());
-  Attribute space = getSharedSpace(kernel.getContext());
-  Value shared = memref::ViewOp::create(
-      builder, loc,
-      MemRefType::get({floats}, builder.getF32Type(),
-                      MemRefLayoutAttrInterface(), space),
-      createDynamicShared(builder, loc),
-      arith::ConstantIndexOp::create(builder, loc, 0), ValueRange{});
-  emitAttentionTiles(parts, rows, builder, loc, body->getArguments(), shared);
-  return getCudaLaunch(function, grid, kAttentionThreads,
-                       floats * int64_t(sizeof(float)));
+  emitAttentionTiles(parts, rows, builder, loc, body->getArguments(),
+                     createDynamicShared(builder, loc));
+  return getCudaLaunch(function, launch.grid, launch.threads,
+                       launch.sharedBytes);
 }
 
 static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,

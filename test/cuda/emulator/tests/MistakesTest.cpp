@@ -295,6 +295,36 @@ TEST_F(Mistakes, MemberMasks) {
               32);
 }
 
+TEST_F(Mistakes, MatrixInstructions) {
+  std::string product = "mma.sync.aligned.m16n8k16",
+              of = "{%f1, %f2, %f3, %f4}",
+              rest = " " + of + ", {%r10, %r10, %r10, %r10}, {%r10, %r10}, " +
+                     of + ";\n";
+  auto refuse = [&](const std::string &text, const std::string &message) {
+    expectRefused(kernelOf(text, 0, ".shared .align 16 .b8 s[512];\n"),
+                  "INVALID_PTX", message);
+  };
+  refuse(product + ".row.row.f32.bf16.bf16.f32" + rest, "expected .row.col");
+  refuse(product + ".row.col.f32.bf16.f16.f32" + rest,
+         "expected types and a shape that the emulator multiplies");
+  refuse(product + ".row.col.satfinite.f32.bf16.bf16.f32" + rest,
+         "'.satfinite'");
+  refuse("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + of +
+             ", {%r10, %r10}, {%r10, %r10}, " + of + ";\n",
+         "expected 4 registers");
+  refuse("mma.sync.m16n8k16.row.col.f32.bf16.bf16.f32" + rest,
+         "expected .sync.aligned");
+  refuse(
+      "ldmatrix.sync.aligned.m8n16.x4.shared.b8 {%r1, %r2, %r3, %r4}, [s];\n",
+      "expected .m8n8");
+  refuse("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2}, [s];\n",
+         "expected 4 registers");
+  expectFound("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, "
+              "[s+8];\n",
+              "MISALIGNED_ADDRESS", "a multiple of 16", 32,
+              ".shared .align 16 .b8 s[512];\n");
+}
+
 TEST_F(Mistakes, Traps) {
   expectFound("setp.eq.s32 %p1, %r3, 5;\n@%p1 trap;\n", "LAUNCH_FAILED",
               "thread (5,0,0), PTX line 19: expected no trap, got one");

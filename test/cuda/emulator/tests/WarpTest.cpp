@@ -233,15 +233,15 @@ TEST_F(Warps, Barriers) {
       ".shared .align 4 .b32 s;\n");
 }
 
-class Matrices : public EmulatorTest {};
+class Matrices : public EmulatorTest {
+protected:
+  void multiply(const std::string &type, uint16_t (*narrow)(float));
+};
 
 /// Products in the layout of PTX: lane l has row l / 4 and l / 4 + 8 of A.
-TEST_F(Matrices, BF16) {
+void Matrices::multiply(const std::string &type, uint16_t (*narrow)(float)) {
   std::mt19937 random(5);
   std::vector<float> a(16 * 16), b(16 * 8), c(16 * 8);
-  auto narrow = [](float value) {
-    return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-  };
   for (auto *matrix : {&a, &b, &c})
     for (float &value : *matrix)
       value = static_cast<float>(static_cast<int>(random() % 17) - 8);
@@ -266,17 +266,20 @@ TEST_F(Matrices, BF16) {
   auto from = upload(inputs);
   auto to = upload(std::vector<float>(128));
   ASSERT_CU(run(
-      kernelOf("mul.wide.u32 %rd10, %r3, 48;\nadd.s64 %rd10, %rd10, %rd0;\n"
-               "ld.global.v4.b32 {%r10, %r11, %r12, %r13}, [%rd10];\n"
-               "ld.global.v2.b32 {%r14, %r15}, [%rd10+16];\n"
-               "ld.global.v2.b32 {%f1, %f2}, [%rd10+24];\n"
-               "ld.global.v2.b32 {%f3, %f4}, [%rd10+32];\n"
-               "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-               "{%f5, %f6, %f7, %f8}, {%r10, %r11, %r12, %r13}, {%r14, %r15}, "
-               "{%f1, %f2, %f3, %f4};\n"
-               "mul.wide.u32 %rd11, %r3, 16;\nadd.s64 %rd11, %rd11, %rd1;\n"
-               "st.global.v4.b32 [%rd11], {%f5, %f6, %f7, %f8};\n",
-               2),
+      kernelOf(
+          "mul.wide.u32 %rd10, %r3, 48;\nadd.s64 %rd10, %rd10, %rd0;\n"
+          "ld.global.v4.b32 {%r10, %r11, %r12, %r13}, [%rd10];\n"
+          "ld.global.v2.b32 {%r14, %r15}, [%rd10+16];\n"
+          "ld.global.v2.b32 {%f1, %f2}, [%rd10+24];\n"
+          "ld.global.v2.b32 {%f3, %f4}, [%rd10+32];\n"
+          "mma.sync.aligned.m16n8k16.row.col.f32." +
+              type + "." + type +
+              ".f32 "
+              "{%f5, %f6, %f7, %f8}, {%r10, %r11, %r12, %r13}, {%r14, %r15}, "
+              "{%f1, %f2, %f3, %f4};\n"
+              "mul.wide.u32 %rd11, %r3, 16;\nadd.s64 %rd11, %rd11, %rd1;\n"
+              "st.global.v4.b32 [%rd11], {%f5, %f6, %f7, %f8};\n",
+          2),
       1, 32, {from, to}));
   auto results = download<float>(to, 128);
   for (unsigned lane = 0; lane < 32; ++lane)
@@ -287,6 +290,24 @@ TEST_F(Matrices, BF16) {
         sum += a[16 * row + k] * b[8 * k + column];
       EXPECT_EQ(sum, results[4 * lane + i]);
     }
+}
+
+TEST_F(Matrices, BF16) {
+  multiply("bf16", [](float value) {
+    return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  });
+}
+
+/// Of whole numbers up to 8: their exponent has 5 bits, their fraction 10.
+TEST_F(Matrices, F16) {
+  multiply("f16", [](float value) {
+    auto bits = std::bit_cast<uint32_t>(value);
+    if (value == 0)
+      return uint16_t{0};
+    uint32_t exponent = (bits >> 23 & 0xff) - 127 + 15;
+    return static_cast<uint16_t>((bits >> 16 & 0x8000) | exponent << 10 |
+                                 (bits >> 13 & 0x3ff));
+  });
 }
 
 TEST_F(Matrices, TF32AndF16) {
@@ -350,6 +371,33 @@ TEST_F(Matrices, Tiles) {
     EXPECT_EQ(pair(across, across + 8), results[4 * lane + 2]);
     EXPECT_EQ(pair(across, across + 8), results[4 * lane + 3]);
   }
+}
+
+/// Four tiles across, from rows that are 48 bytes apart: lane l has the address
+/// of row l % 8 of tile l / 8.
+TEST_F(Matrices, TilesAcross) {
+  std::vector<uint16_t> values(32 * 24);
+  std::iota(values.begin(), values.end(), uint16_t{0});
+  auto from = upload(values);
+  auto to = upload(std::vector<uint32_t>(32 * 4));
+  ASSERT_CU(
+      run(kernelOf("mul.wide.u32 %rd10, %r3, 48;\nadd.s64 %rd11, %rd10, %rd0;\n"
+                   "mov.b64 %rd12, s;\nadd.s64 %rd12, %rd12, %rd10;\n"
+                   "ld.global.v4.b32 {%r10, %r11, %r12, %r13}, [%rd11];\n"
+                   "st.shared.v4.b32 [%rd12], {%r10, %r11, %r12, %r13};\n"
+                   "bar.sync 0;\n"
+                   "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+                   "{%r14, %r15, %r16, %r17}, [%rd12];\n"
+                   "mul.wide.u32 %rd13, %r3, 16;\nadd.s64 %rd13, %rd1, %rd13;\n"
+                   "st.global.v4.b32 [%rd13], {%r14, %r15, %r16, %r17};\n",
+                   2, ".shared .align 16 .b8 s[1536];\n"),
+          1, 32, {from, to}));
+  auto results = download<uint32_t>(to, 128);
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t tile = 0; tile < 4; ++tile) {
+      uint32_t at = 24 * (8 * tile + lane % 4 * 2) + lane / 4;
+      EXPECT_EQ(at | (at + 24) << 16, results[4 * lane + tile]);
+    }
 }
 
 } // namespace

@@ -1,0 +1,116 @@
+//===- AttentionMatrixEmitter.h - Attention by tensor cores -----*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attention in bf16 or f16. A warp has 16 rows and all columns of a tile: it
+// multiplies its rows by the columns to scores, and rounds weights of the
+// scores to the operands' type to multiply them by features (FlashAttention-2;
+// Dao, 2023). Scores become weights in the registers that they are computed in:
+// where C has the numbers of two products side by side, A has those of one.
+// Sums and everything between the products are float32.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_KERNELS_CUDA_ATTENTIONMATRIXEMITTER_H
+#define FSDP_PASSES_KERNELS_CUDA_ATTENTIONMATRIXEMITTER_H
+
+#include "AttentionBlockEmitter.h"
+#include "AttentionMatrixTiles.h"
+
+namespace mlir::fsdp {
+
+class AttentionMatrixEmitter : AttentionBlockEmitter {
+public:
+  /// `shared` (memref<?xi8>) lies in shared memory.
+  AttentionMatrixEmitter(const AttentionParts &parts, AttentionRows rows,
+                         OpBuilder &builder, Location loc, ValueRange arguments,
+                         Value shared);
+
+  void emitOut();
+  void emitDq();
+  void emitDkDv();
+
+private:
+  /// A tensor's part of a tile: where it lies in shared memory, in numbers of
+  /// 16 bits, and how many features it has there at a time and in all.
+  struct Part {
+    unsigned tensor;
+    int64_t at, chunk, features;
+    int64_t getStride() const { return AttentionMatrixTiles::getStride(chunk); }
+    bool isWhole() const { return features <= chunk; }
+  };
+  /// Features of a result that the block computes; `isMine` is null where all
+  /// blocks compute some.
+  struct Group {
+    Value first, isMine;
+    int64_t width = 0, features = 0;
+    /// A thread's sums.
+    int64_t getSums() const { return width / 2; }
+  };
+  /// A column of a thread: its number in the tile and, unless all tiles are
+  /// full, whether it exists.
+  struct Column {
+    Value number, exists;
+    Point point;
+  };
+  /// One row of a thread's two.
+  using Rows = std::array<Value, 2>;
+
+  // Where a thread is.
+  void enter(AttentionRows rows);
+  Group getGroup(int64_t features, int64_t groups);
+  Value getThreadRow(int64_t which);
+  SmallVector<Column> getColumns(Value first);
+  static int64_t getRowOf(int64_t score) { return score % 4 / 2; }
+  static int64_t getColumnOf(int64_t score) {
+    return score / 4 * 2 + score % 2;
+  }
+
+  // Memory.
+  /// Elements of `tensor` that lie side by side, at a multiple of their size in
+  /// every row if the first row's do.
+  int64_t getVectorSize(unsigned tensor) const;
+  Value getPointer(unsigned tensor);
+  /// `body(size)` where `tensors` begin at multiples of that many elements,
+  /// which only the kernel sees, else `body(1)`.
+  Values emitByVectors(ArrayRef<unsigned> tensors, TypeRange types,
+                       llvm::function_ref<Values(int64_t)> body);
+  void loadTile(const Part &part, Value firstColumn, Value firstFeature,
+                int64_t width);
+  void copyTile(const Part &part, Value firstColumn, Value firstFeature,
+                int64_t width, int64_t size);
+  void loadRows(ArrayRef<Part> rows);
+  /// What the columns' products need in shared memory, where it has room.
+  void loadColumns(ArrayRef<Part> columns, Value first,
+                   bool withStatistics = false);
+  void loadStatistics(Value first);
+  Value emitDelta(const Point &query, Value which, int64_t threads);
+
+  // Products. All threads of the block come to each.
+  Values multiply(const Part &rows, const Part &columns, Value firstColumn);
+  Values accumulate(ArrayRef<Value> weights, const Part &columns,
+                    Value firstColumn, const Group &group, ValueRange sums);
+  /// The scores' registers of C as those of A.
+  Values packWeights(ArrayRef<Value> weights);
+  void storeGroup(unsigned tensor, const std::array<Point, 2> &rows,
+                  const Group &group, ValueRange sums, const Rows &scales);
+  std::array<Point, 2> getThreadRows();
+
+  const AttentionMatrixTiles tiles;
+  Type type;
+  /// Shared memory: all of it, its first byte, what columns have of statistics.
+  Value memory, shared, statistics;
+  /// The block's number among those of its rows.
+  Value groupNumber;
+  /// Numbers of the lane in fragments (MatrixInstructions.h) and of the row
+  /// whose address it has, as A and as B.
+  Value warp, lane, group, pair;
+  Part q, k, v, dout;
+};
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_KERNELS_CUDA_ATTENTIONMATRIXEMITTER_H

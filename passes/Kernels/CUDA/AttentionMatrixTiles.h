@@ -1,0 +1,56 @@
+//===- AttentionMatrixTiles.h - Tiles for tensor cores ----------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_KERNELS_CUDA_ATTENTIONMATRIXTILES_H
+#define FSDP_PASSES_KERNELS_CUDA_ATTENTIONMATRIXTILES_H
+
+#include "AttentionTiles.h"
+
+namespace mlir::fsdp {
+
+/// Rows that a warp multiplies, and the depth of a product.
+constexpr int64_t kMatrixRows = 16, kMatrixDepth = 16;
+
+/// Whether q, k, v and the output's gradient have elements of one type, which
+/// tensor cores multiply.
+bool canUseTensorCores(const AttentionParts &parts);
+
+/// The sizes of what a block computes, from the sizes of the attention alone.
+struct AttentionMatrixTiles {
+  AttentionMatrixTiles(const AttentionParts &parts, AttentionRows rows);
+
+  /// Each warp has kMatrixRows rows.
+  int64_t warps;
+  /// Columns of a tile, a power of two.
+  int64_t columns;
+  /// Features of q and k, and of v and dout, that are in shared memory at a
+  /// time.
+  int64_t headChunk, valueChunk;
+  /// Blocks among which features of the results are divided, per tile of rows;
+  /// each computes the scores. 0 where the function has no such result.
+  int64_t headGroups = 0, valueGroups = 0;
+  /// Bytes of shared memory, and where the columns' statistics begin.
+  int64_t sharedBytes, atStatistics;
+
+  int64_t getRows() const { return warps * kMatrixRows; }
+  int64_t getThreads() const { return warps * 32; }
+  int64_t getGroups() const { return std::max(headGroups, valueGroups); }
+
+  /// Numbers from one row in shared memory to the next, an odd multiple of 16
+  /// bytes: eight rows begin in different banks.
+  static int64_t getStride(int64_t chunk) { return chunk + 8; }
+  /// Features of each of `groups` blocks.
+  static int64_t getGroupWidth(int64_t features, int64_t groups);
+};
+
+/// Grid, threads and bytes of shared memory of the function for `rows`.
+AttentionLaunch getMatrixLaunch(const AttentionParts &parts,
+                                AttentionRows rows);
+
+} // namespace mlir::fsdp
+
+#endif // FSDP_PASSES_KERNELS_CUDA_ATTENTIONMATRIXTILES_H

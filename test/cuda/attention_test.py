@@ -1,0 +1,303 @@
+"""Attention by tensor cores, in sizes that divide nothing: what an emulated driver computes against
+the processors' code, which rounds nothing between the products.
+
+FSDP_BIN names the folder of fsdp-compile, FSDP_CUDA_LIBS that of the doubles of CUDA's libraries,
+FSDP_PTXAS NVIDIA's assembler where there is one.
+Standard library only.
+"""
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ["FSDP_BIN"])
+PTXAS = os.environ.get("FSDP_PTXAS")
+MAPS = """#p3 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#row = affine_map<(d0, d1, d2) -> (d0, d1)>
+#t = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+#qk = affine_map<(d0, d1, d2) -> (d1, d2)>
+"""
+# Roundings to bf16, of 8 bits, of probabilities and of gradients of scores, and of the result.
+TOLERANCE = 2 ** -7
+
+
+def tensor(*shape):
+    return f"tensor<{''.join(f'{size}x' for size in shape)}f32>"
+
+
+class Attention:
+    """The traced step of one attention, whose output is multiplied by w, and its gradients, in float32: of products
+    --param-dtype narrows operands and results.
+    """
+
+    def __init__(self, name, batch, queries, keys, head, value, isCausal=False, hasBias=False, border=0):
+        """q, k, v and w are slices: `border` features lie on both sides of theirs."""
+        self.name, self.isCausal, self.hasBias, self.border = name, isCausal, hasBias, border
+        self.scale = 1 / math.sqrt(head)
+        self.shapes = {"q": (batch, queries, head), "k": (batch, keys, head), "v": (batch, keys, value),
+                       "w": (batch, value, value)}
+        self.result = (batch, queries, value)
+        self.bias = (queries, keys)
+        self.scores, self.rows = (batch, queries, keys), (batch, queries)
+        self.lines, self.count = [], 0
+
+    def emit(self, text):
+        self.count += 1
+        result = f"%{self.name}_{self.count}"
+        self.lines.append(f"  {result} = {text}")
+        return result
+
+    def fill(self, shape, constant):
+        empty = self.emit(f"tensor.empty() : {tensor(*shape)}")
+        return self.emit(f"linalg.fill ins({constant} : f32) outs({empty} : {tensor(*shape)}) -> {tensor(*shape)}")
+
+    def generic(self, inputs, shape, body, init=None, of="#p3"):
+        """`inputs`: (name, shape, map); `body`: lines that give %r from %a0, %a1, .. and %o."""
+        kind = "reduction" if init else "parallel"
+        init = init or self.emit(f"tensor.empty() : {tensor(*shape)}")
+        maps = ", ".join([m for _, _, m in inputs] + [of])
+        arguments = ", ".join([f"%a{i}: f32" for i in range(len(inputs))] + ["%o: f32"])
+        body = "\n    ".join(body)
+        return self.emit(
+            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [\"parallel\", \"parallel\", \"{kind}\"]}} "
+            f"ins({', '.join(n for n, _, _ in inputs)} : {', '.join(tensor(*s) for _, s, _ in inputs)}) "
+            f"outs({init} : {tensor(*shape)}) {{\n  ^bb0({arguments}):\n    {body}\n"
+            f"    linalg.yield %r : f32\n  }} -> {tensor(*shape)}")
+
+    def with_border(self, shape):
+        return (*shape[:2], shape[2] + 2 * self.border)
+
+    def slices(self, shape):
+        return (f"[0, 0, {self.border}] [{', '.join(map(str, shape))}] [1, 1, 1]",
+                tensor(*self.with_border(shape)), tensor(*shape))
+
+    def double(self, value, shape):
+        return self.generic([(value, shape, "#p3")], shape, ["%r = arith.addf %a0, %a0 : f32"])
+
+    def read(self, letter):
+        """Of twice the parameter, which is no gathered one then."""
+        shape = self.shapes[letter]
+        doubled = self.double(f"%{self.name}_{letter}", self.with_border(shape))
+        at, whole, part = self.slices(shape)
+        return self.emit(f"tensor.extract_slice {doubled}{at} : {whole} to {part}"), shape
+
+    def differentiate(self, letter, gradient):
+        shape = self.shapes[letter]
+        doubled = self.double(gradient, shape)
+        at, whole, part = self.slices(shape)
+        zeros = self.fill(self.with_border(shape), "%zero")
+        return self.emit(f"tensor.insert_slice {doubled} into {zeros}{at} : {part} into {whole}")
+
+    def transpose(self, value, shape):
+        turned = (shape[0], shape[2], shape[1])
+        empty = self.emit(f"tensor.empty() : {tensor(*turned)}")
+        return self.emit(
+            "linalg.generic {indexing_maps = [#t, #p3], iterator_types = [\"parallel\", \"parallel\", \"parallel\"]} "
+            f"ins({value} : {tensor(*shape)}) outs({empty} : {tensor(*turned)}) {{\n"
+            f"  ^bb0(%a0: f32, %o: f32):\n    linalg.yield %a0 : f32\n  }} -> {tensor(*turned)}"), turned
+
+    def multiply(self, a, b):
+        (a, of_a), (b, of_b) = a, b
+        shape = (of_a[0], of_a[1], of_b[2])
+        init = self.fill(shape, "%zero")
+        return self.emit(f"linalg.batch_matmul ins({a}, {b} : {tensor(*of_a)}, {tensor(*of_b)}) "
+                         f"outs({init} : {tensor(*shape)}) -> {tensor(*shape)}"), shape
+
+    def elementwise(self, inputs, body):
+        return self.generic(inputs, self.scores, body)
+
+    def reduced(self, value, op, constant):
+        return self.generic([(value, self.scores, "#p3")], self.rows, [f"%r = arith.{op} %a0, %o : f32"],
+                            init=self.fill(self.rows, constant), of="#row")
+
+    def build(self):
+        """The names of the product and of the gradients of q, k, v and w."""
+        of = {letter: self.read(letter) for letter in self.shapes}
+        gradient = (f"%{self.name}_gradient", self.result)
+        full = lambda value: (value, self.scores, "#p3")
+        row = lambda value: (value, self.rows, "#row")
+        raw, _ = self.multiply(of["q"], self.transpose(*of["k"]))
+        body = [f"%scale = arith.constant {self.scale!r} : f32", "%s = arith.mulf %a0, %scale : f32"]
+        inputs = [full(raw)]
+        if self.hasBias:
+            inputs.append((f"%{self.name}_bias", self.bias, "#qk"))
+            body += ["%b = arith.addf %s, %a1 : f32"]
+        else:
+            body += ["%none = arith.constant 0.0 : f32", "%b = arith.addf %s, %none : f32"]
+        if self.isCausal:
+            body += ["%i = linalg.index 1 : index", "%j = linalg.index 2 : index",
+                     "%seen = arith.cmpi ule, %j, %i : index", "%hidden = arith.constant 0xFF800000 : f32",
+                     "%r = arith.select %seen, %b, %hidden : f32"]
+        else:
+            body += ["%one = arith.constant 1.0 : f32", "%r = arith.mulf %b, %one : f32"]
+        scores = self.elementwise(inputs, body)
+        shifted = self.elementwise([full(scores), row(self.reduced(scores, "maximumf", "%low"))],
+                                   ["%r = arith.subf %a0, %a1 : f32"])
+        exponentials = self.elementwise([full(shifted)], ["%r = math.exp %a0 : f32"])
+        p = self.elementwise([full(exponentials), row(self.reduced(exponentials, "addf", "%zero"))],
+                             ["%r = arith.divf %a0, %a1 : f32"])
+        out = self.multiply((p, self.scores), of["v"])
+        product, _ = self.multiply(out, of["w"])
+        dw, _ = self.multiply(self.transpose(*out), gradient)
+        dout = self.multiply(gradient, self.transpose(*of["w"]))
+        dp, _ = self.multiply(dout, self.transpose(*of["v"]))
+        dv, _ = self.multiply(self.transpose(p, self.scores), dout)
+        weighted = self.elementwise([full(dp), full(p)], ["%r = arith.mulf %a0, %a1 : f32"])
+        part = self.elementwise([full(p), row(self.reduced(weighted, "addf", "%zero"))],
+                                ["%r = arith.mulf %a0, %a1 : f32"])
+        ds = self.elementwise([full(weighted), full(part)], ["%r = arith.subf %a0, %a1 : f32"])
+        scaled = self.elementwise([full(ds)], [f"%scale = arith.constant {self.scale!r} : f32",
+                                               "%r = arith.mulf %a0, %scale : f32"])
+        dq, _ = self.multiply((scaled, self.scores), of["k"])
+        dk, _ = self.multiply(self.transpose(scaled, self.scores), of["q"])
+        gradients = {"q": dq, "k": dk, "v": dv, "w": dw}
+        return {"out": product, **{letter: self.differentiate(letter, value) for letter, value in gradients.items()}}
+
+
+def write_module(path, attentions):
+    arguments, results = [], ["tensor<f32> {fsdp.loss}"]
+    kinds, names, lines = ["tensor<f32>"], ["%loss"], []
+    for attention in attentions:
+        name = attention.name
+        made = attention.build()
+        lines += attention.lines
+        for letter in attention.shapes:
+            shape = attention.with_border(attention.shapes[letter])
+            arguments.append(f"%{name}_{letter}: {tensor(*shape)} {{fsdp.param = {{fqn = \"{name}.{letter}\"}}}}")
+            results.append(f"{tensor(*shape)} {{fsdp.grad = {{fqn = \"{name}.{letter}\"}}}}")
+            kinds.append(tensor(*shape))
+            names.append(made[letter])
+        arguments.append(f"%{name}_gradient: {tensor(*attention.result)} {{fsdp.input = {{name = \"{name}.gradient\"}}}}")
+        if attention.hasBias:
+            arguments.append(f"%{name}_bias: {tensor(*attention.bias)} {{fsdp.input = {{name = \"{name}.bias\"}}}}")
+        arguments.append(f"%{name}_old: {tensor(*attention.result)} {{fsdp.buffer = {{fqn = \"{name}.out\"}}}}")
+        results.append(f"{tensor(*attention.result)} {{fsdp.buffer_update = {{fqn = \"{name}.out\"}}}}")
+        kinds.append(tensor(*attention.result))
+        names.append(made["out"])
+    text = MAPS + "func.func @forward_backward(\n    " + ",\n    ".join(arguments) + ")\n    -> ("
+    text += ",\n    ".join(results) + ") {\n  %zero = arith.constant 0.0 : f32\n  %low = arith.constant 0xFF800000 : f32\n"
+    text += "  %e = tensor.empty() : tensor<f32>\n"
+    text += "  %loss = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>\n"
+    text += "\n".join(lines) + f"\n  return {', '.join(names)} : {', '.join(kinds)}\n}}\n"
+    path.write_text(text)
+
+
+def write_tensors(path, tensors):
+    header, body = {}, b""
+    for name, (shape, values) in tensors.items():
+        data = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+def read_tensors(path):
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: struct.unpack(f"<{(entry['data_offsets'][1] - entry['data_offsets'][0]) // 4}f",
+                                data[8 + size:][slice(*entry["data_offsets"])])
+            for name, entry in header.items()}
+
+
+class AttentionByTensorCores(unittest.TestCase):
+    def execute(self, *words):
+        outcome = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True,
+                                 text=True, timeout=280)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return outcome.stdout + outcome.stderr
+
+    def write_ptx(self, folder, dtype):
+        """Of the model in `folder`."""
+        ptx = folder / "step.ptx"
+        self.execute(BIN / "fsdp-compile", folder / "model.mlir", "--optimizer", "sgd:lr=1", "--target", "cuda",
+                     "--param-dtype", dtype, "--emit", "ptx", "-o", ptx)
+        return ptx
+
+    def check(self, *attentions, dtype="bf16"):
+        with tempfile.TemporaryDirectory(prefix="fsdp-attention-") as folder:
+            folder = pathlib.Path(folder)
+            write_module(folder / "model.mlir", attentions)
+            self.execute(BIN / "fsdp-compile", folder / "model.mlir", "--optimizer", "sgd:lr=1", "--target", "cpu,cuda",
+                         "--param-dtype", dtype, "-o", folder / "train")
+            ptx = self.write_ptx(folder, dtype)
+            # A function for the output, one for dq and one for dk and dv.
+            used = [part for part in ptx.read_text().split(".visible .entry")[1:]
+                    if f"mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32" in part]
+            self.assertEqual(len(used), 3 * len(attentions))
+            rng = random.Random(1)
+            draw = lambda shape, most=1: (shape, [rng.gauss(0, most) for _ in range(math.prod(shape))])
+            state, inputs = {}, {}
+            for attention in attentions:
+                for letter, shape in attention.shapes.items():
+                    state[f"{attention.name}.{letter}"] = draw(attention.with_border(shape), 0.5)
+                state[f"{attention.name}.out"] = (attention.result, [0.0] * math.prod(attention.result))
+                wanted = {"gradient": attention.result, **({"bias": attention.bias} if attention.hasBias else {})}
+                for name, shape in wanted.items():
+                    _, values = draw(shape)
+                    inputs[f"{attention.name}.{name}"] = ((1, 1, *shape), values)
+            write_tensors(folder / "params.safetensors", state)
+            write_tensors(folder / "data.safetensors", inputs)
+            saved = {}
+            for device in ("cpu", "cuda"):
+                save = folder / device
+                self.execute(folder / "train", "--device", device, "--params", folder / "params.safetensors", "--data",
+                             folder / "data.safetensors", "--steps", 1, "--threads", 1, "--save", save, "--quiet")
+                saved[device] = read_tensors(save / (save / "latest").read_text().strip() / "params.safetensors")
+            for name, (_, before) in state.items():
+                want = [a - b for a, b in zip(saved["cpu"][name], before)]
+                got = [a - b for a, b in zip(saved["cuda"][name], before)]
+                most = max(map(abs, want))
+                wrong = max(abs(a - b) if a == a else math.inf for a, b in zip(got, want))
+                with self.subTest(tensor=name):
+                    self.assertGreater(most, 0)
+                    self.assertLessEqual(wrong, TOLERANCE * most)
+
+    def test_sizes(self):
+        """Heads that are no multiple of 16, one tile and several, warps without rows."""
+        self.check(Attention("a", 2, 40, 56, 40, 40), Attention("b", 1, 70, 70, 64, 64, isCausal=True),
+                   Attention("c", 1, 17, 33, 80, 96), Attention("d", 2, 5, 3, 8, 24))
+
+    def test_long_heads(self):
+        """Whole in shared memory, and in chunks."""
+        self.check(Attention("a", 1, 80, 67, 96, 96), Attention("b", 1, 66, 100, 128, 128, isCausal=True),
+                   Attention("c", 1, 20, 40, 256, 256), Attention("d", 1, 18, 18, 32, 144), Attention("e", 1, 20, 18, 144, 80))
+
+    def test_captured_values(self):
+        self.check(Attention("a", 2, 35, 64, 64, 64, hasBias=True),
+                   Attention("b", 1, 65, 65, 24, 48, isCausal=True, hasBias=True))
+
+    def test_places_that_are_no_multiple_of_16_bytes(self):
+        self.check(Attention("a", 1, 40, 40, 64, 64), Attention("b", 1, 19, 21, 33, 7),
+                   Attention("c", 1, 40, 40, 64, 64, border=4), Attention("d", 1, 70, 19, 16, 32, border=3))
+
+    def test_f16(self):
+        self.check(Attention("a", 1, 40, 70, 64, 48, isCausal=True), dtype="f16")
+
+    @unittest.skipUnless(PTXAS, "no ptxas was found")
+    def test_registers(self):
+        """Of no function on any card does ptxas put registers into memory."""
+        attentions = [Attention(f"h{head}", 8, 1024, 1024, head, head, isCausal=head != 80)
+                      for head in (32, 64, 80, 128, 256)]
+        with tempfile.TemporaryDirectory(prefix="fsdp-attention-") as folder:
+            folder = pathlib.Path(folder)
+            write_module(folder / "model.mlir", attentions)
+            ptx = self.write_ptx(folder, "bf16")
+            for processor in ("sm_80", "sm_90"):
+                said = self.execute(PTXAS, "-v", f"-arch={processor}", ptx, "-o", folder / "code")
+                spills = re.findall(r"Function properties for (\S+)\s+\d+ bytes stack frame, (\d+) bytes spill stores", said)
+                self.assertGreaterEqual(len(spills), 3 * len(attentions))
+                self.assertEqual([], [spill for spill in spills if spill[1] != "0"])
+
+
+if __name__ == "__main__":
+    unittest.main()
