@@ -52,7 +52,7 @@ void AttentionMatrixEmitter::enter(AttentionRows rows) {
         memory, index(tiles.atStatistics), ValueRange{});
   warp = arith::DivUIOp::create(builder, loc, thread, index(32));
   lane = arith::RemUIOp::create(builder, loc, thread, index(32));
-  group = arith::DivUIOp::create(builder, loc, lane, index(4));
+  laneGroup = arith::DivUIOp::create(builder, loc, lane, index(4));
   pair = mul(arith::RemUIOp::create(builder, loc, lane, index(4)), 2);
 }
 
@@ -70,9 +70,8 @@ AttentionMatrixEmitter::Group AttentionMatrixEmitter::getGroup(int64_t features,
   return result;
 }
 
-/// A thread has rows `group` and 8 below it of its warp's 16.
 Value AttentionMatrixEmitter::getThreadRow(int64_t which) {
-  return add(mul(warp, kMatrixRows), add(group, index(8 * which)));
+  return add(mul(warp, kMatrixRows), add(laneGroup, index(8 * which)));
 }
 
 std::array<AttentionMatrixEmitter::Point, 2>

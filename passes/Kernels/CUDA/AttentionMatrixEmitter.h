@@ -60,9 +60,15 @@ private:
   using Rows = std::array<Value, 2>;
 
   // Where a thread is.
+  /// Sets the members below.
   void enter(AttentionRows rows);
+  /// What the block computes of a result whose features `groups` blocks divide.
   Group getGroup(int64_t features, int64_t groups);
+  /// The number in the tile and the points of a thread's two rows.
   Value getThreadRow(int64_t which);
+  std::array<Point, 2> getThreadRows();
+  /// A thread's columns of the tile that begins at `first`, and which of its
+  /// rows and columns a score is of.
   SmallVector<Column> getColumns(Value first);
   static int64_t getRowOf(int64_t score) { return score % 4 / 2; }
   static int64_t getColumnOf(int64_t score) {
@@ -78,26 +84,33 @@ private:
   /// which only the kernel sees, else `body(1)`.
   Values emitByVectors(ArrayRef<unsigned> tensors, TypeRange types,
                        llvm::function_ref<Values(int64_t)> body);
+  /// `width` features of rows or columns to shared memory, `size` at a time.
   void loadTile(const Part &part, Value firstColumn, Value firstFeature,
                 int64_t width);
   void copyTile(const Part &part, Value firstColumn, Value firstFeature,
                 int64_t width, int64_t size);
+  /// Rows, and columns of a tile, whose features are in shared memory all at
+  /// once: others come with the products.
   void loadRows(ArrayRef<Part> rows);
-  /// What the columns' products need in shared memory, where it has room.
   void loadColumns(ArrayRef<Part> columns, Value first,
                    bool withStatistics = false);
   void loadStatistics(Value first);
+  /// sum of dout * out over the features of a query, by `threads` neighbours,
+  /// of which the thread is number `which`.
   Value emitDelta(const Point &query, Value which, int64_t threads);
 
   // Products. All threads of the block come to each.
+  /// The thread's scores: C's registers for each 8 columns.
   Values multiply(const Part &rows, const Part &columns, Value firstColumn);
+  /// Adds weights times columns to the thread's sums: C's registers for each 8
+  /// features of the group.
   Values accumulate(ArrayRef<Value> weights, const Part &columns,
                     Value firstColumn, const Group &group, ValueRange sums);
   /// The scores' registers of C as those of A.
   Values packWeights(ArrayRef<Value> weights);
+  /// Stores sums times their row's scale.
   void storeGroup(unsigned tensor, const std::array<Point, 2> &rows,
                   const Group &group, ValueRange sums, const Rows &scales);
-  std::array<Point, 2> getThreadRows();
 
   const AttentionMatrixTiles tiles;
   Type type;
@@ -105,9 +118,9 @@ private:
   Value memory, shared, statistics;
   /// The block's number among those of its rows.
   Value groupNumber;
-  /// Numbers of the lane in fragments (MatrixInstructions.h) and of the row
-  /// whose address it has, as A and as B.
-  Value warp, lane, group, pair;
+  /// The warp in the block, the lane in the warp, and what of a fragment the
+  /// lane has (MatrixInstructions.h).
+  Value warp, lane, laneGroup, pair;
   Part q, k, v, dout;
 };
 
