@@ -140,6 +140,7 @@ private:
   int64_t placeInputs(int64_t base, SmallVector<Id> &inputs);
   void placeOnHost(int64_t base, llvm::ArrayRef<Id> host);
   void placeMoving(int64_t base, llvm::ArrayRef<Id> moving);
+  void placeWorkspace();
   void use(const StepBuffer &buffer) {
     if (buffer.isHost)
       return;
@@ -248,6 +249,18 @@ void Placement::placeMoving(int64_t base, llvm::ArrayRef<Id> moving) {
   summary.segmentBytes[3] = bytes - top;
 }
 
+/// Behind everything else: no value ever lies in it.
+void Placement::placeWorkspace() {
+  StepBuffer &workspace = program.workspace;
+  int64_t bytes = llvm::alignTo(getWorkspaceBytes(program), kArenaAlignment);
+  workspace.offset = summary.totalBytes;
+  workspace.bytes = bytes;
+  summary.atPeak[unsigned(workspace.purpose)] = bytes;
+  summary.segmentOffset[4] = summary.totalBytes;
+  summary.segmentBytes[4] = bytes;
+  summary.totalBytes += bytes;
+}
+
 ArenaSummary Placement::run() {
   SmallVector<Id> states, inputs, moving, host;
   for (auto [i, buffer] : llvm::enumerate(program.buffers)) {
@@ -264,6 +277,7 @@ ArenaSummary Placement::run() {
   summary.segmentBytes[0] = stateEnd;
   summary.segmentBytes[1] = inputEnd - stateEnd;
   placeMoving(inputEnd, moving);
+  placeWorkspace();
 
   std::vector<int64_t> distances;
   for (const StepValue &value : program.values)

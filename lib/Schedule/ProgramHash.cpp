@@ -91,6 +91,7 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
     if (!withPlaces)
       continue;
     digest.add(op.copiedBytes);
+    digest.add(op.workspaceBytes);
     digest.add(op.reads);
     digest.add(op.writes);
     // What a tied result starts from, and where a pack puts its parts.
@@ -106,6 +107,8 @@ static std::string getHash(const StepProgram &program, bool withPlaces) {
     digest.add(program.kernelCode);
     digest.add(program.arenaBytes);
     digest.add(program.hostBytes);
+    digest.add(program.workspace.offset);
+    digest.add(program.workspace.bytes);
     digest.add(program.results);
   }
   return digest.take();

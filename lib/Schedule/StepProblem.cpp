@@ -412,6 +412,7 @@ void Builder::addMemory() {
   // Changes of what is alive in the spine.
   std::vector<int64_t> changes(spine.size() + 1);
   int64_t &fixed = result.problem.fixedBytes;
+  fixed += program.workspace.bytes;
   for (const StepBuffer &state : program.idleStates)
     if (!state.isHost)
       fixed += state.bytes;

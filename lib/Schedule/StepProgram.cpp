@@ -31,6 +31,13 @@ int64_t mlir::fsdp::sched::getHostStateBytes(const StepProgram &program) {
   return bytes;
 }
 
+int64_t mlir::fsdp::sched::getWorkspaceBytes(const StepProgram &program) {
+  int64_t bytes = 0;
+  for (const StepOp &op : program.ops)
+    bytes = std::max(bytes, op.workspaceBytes);
+  return bytes;
+}
+
 ByteRange mlir::fsdp::sched::makeKeep(StepProgram &program, Id i, StepOp &op) {
   const auto &replaced = program.replaced[i];
   op.kind = StepOpKind::Copy;
@@ -56,6 +63,7 @@ StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
   copy.groups = program.groups;
   copy.buffers = program.buffers;
   copy.idleStates = program.idleStates;
+  copy.workspace = program.workspace;
   copy.values = program.values;
   copy.results = program.results;
   copy.replaced = program.replaced;

@@ -385,6 +385,8 @@ getMemoryOf(const StepProgram &program, const Timeline &timeline, bool isHost) {
   };
   for (const StepBuffer &state : program.idleStates)
     add(0, timeline.step, state);
+  if (program.workspace.bytes != 0)
+    add(0, timeline.step, program.workspace);
   for (auto [life, buffer] : llvm::zip(lives, program.buffers)) {
     Time begin = buffer.isArgument ? 0 : life.begin;
     Time end = buffer.isArgument || buffer.isResult ? timeline.step : life.end;

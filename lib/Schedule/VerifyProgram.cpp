@@ -72,6 +72,7 @@ private:
   Event *getEvent(Id event);
   bool begin(Id id, Clock &clock);
   bool check(Id id, const ByteRange &range, const Clock &clock, bool isWrite);
+  bool checkWorkspace(Id id);
   bool checkOverlap(Id id, llvm::ArrayRef<ByteRange> writes);
   std::string describe(Id value) const;
   std::string describeBrought(Id start) const;
@@ -156,6 +157,14 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
     return fail(id, Twine("expected bytes inside the arena") + where + " of " +
                         Twine(size) + ", got [" + Twine(range.offset) + ", " +
                         Twine(range.end()) + ")");
+  int64_t workspace = p.workspace.offset;
+  if (!isHost(range) && p.workspace.bytes != 0 &&
+      range.offset < workspace + p.workspace.bytes && workspace < range.end())
+    return fail(id, "expected " + name(id) + " to touch bytes apart from the " +
+                        "workspace [" + Twine(workspace) + ", " +
+                        Twine(workspace + p.workspace.bytes) + "), got [" +
+                        Twine(range.offset) + ", " + Twine(range.end()) +
+                        ") of " + describe(range.value));
   Memory &cells = memories[isHost(range)];
   for (auto it = split(cells, range.offset); it->first < range.end(); ++it) {
     if (it->second.end > range.end()) {
@@ -191,6 +200,23 @@ bool Verifier::check(Id id, const ByteRange &range, const Clock &clock,
         return conflict(reader, "reads");
   }
   return true;
+}
+
+/// Launches run one after another, on one queue: then they may share the
+/// workspace, in which no value lies.
+bool Verifier::checkWorkspace(Id id) {
+  const StepOp &op = p.ops[id];
+  if (op.workspaceBytes == 0)
+    return true;
+  if (op.kind != StepOpKind::Launch || op.queue != Queue::Compute)
+    return fail(id, "expected launches on the compute queue alone to use the "
+                    "workspace, got " +
+                        name(id));
+  if (op.workspaceBytes <= p.workspace.bytes)
+    return true;
+  return fail(id, "expected a workspace of at least " +
+                      Twine(op.workspaceBytes) + " bytes for " + name(id) +
+                      ", got " + Twine(p.workspace.bytes));
 }
 
 /// @range as the values that its bytes are: parts of a pack that lie in their
@@ -325,7 +351,7 @@ bool Verifier::visit(Id id) {
 
   Clock clock;
   SmallVector<ByteRange, 4> reads, writes = getWrites(op);
-  if (!begin(id, clock) || !checkOverlap(id, writes))
+  if (!begin(id, clock) || !checkOverlap(id, writes) || !checkWorkspace(id))
     return false;
   unsigned queue = unsigned(op.queue);
   for (const ByteRange &range : op.reads)

@@ -10,7 +10,7 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // PLAIN-NOT: fsdp_rt_guard
 
 // The descriptors: name, offset, bytes, border, action.
-// CHECK-DAG: @[[ALL:.*]] = internal constant [{{.*}}] c"all but state and inputs\00"
+// CHECK-DAG: @[[ALL:.*]] = internal constant [{{.*}}] c"all but state, inputs and the workspace\00"
 // CHECK-DAG: @[[FIRST:.*]] = internal constant [{{.*}}] c"result 0 of all_gather (op 0)\00"
 // CHECK-DAG: @[[SECOND:.*]] = internal constant [{{.*}}] c"result 0 of all_gather (op 1)\00"
 // CHECK-DAG: @[[FREE:.*]] = internal constant [{{.*}}] c"what is free when the step ends\00"

@@ -101,7 +101,7 @@ func.func private @l(tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<6
 // CHECK-LABEL: fsdp.program eval @evaluate
 // CHECK-SAME:    %{{.*}}: tensor<64xf32> {fsdp.offset = 1024 : i64}
 // CHECK-SAME:    %{{.*}}: tensor<64xf32> {fsdp.offset = 512 : i64, fsdp.state = @count}
-// CHECK-SAME:    arena = #fsdp.arena<bytes = 1536, state = 1024, inputs = 256, transient = 256, peak = [0, 512, 0, 0, 256, 768]>
+// CHECK-SAME:    arena = #fsdp.arena<bytes = 1536, state = 1024, inputs = 256, transient = 256, peak = [0, 512, 0, 0, 256, 768, 0]>
 // CHECK:         fsdp.launch @l({{.*}}) {fsdp.offsets = array<i64: 1280>}
 // GUARD-LABEL: fsdp.program eval @evaluate
 // GUARD-SAME:    %{{.*}}: tensor<64xf32> {fsdp.offset = 1792 : i64}

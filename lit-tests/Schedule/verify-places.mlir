@@ -173,16 +173,16 @@ fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64, fsdp.state = @b}) -
 // -----
 
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
-    // expected-error @below {{expected parts of an arena's peak from 0 to 256 bytes together, got array<i64: 0, 0, 0, 0, 512, 256>}}
-    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256, peak = [0, 0, 0, 0, 512, 256]>} {
+    // expected-error @below {{expected parts of an arena's peak from 0 to 256 bytes together, got array<i64: 0, 0, 0, 0, 512, 256, 0>}}
+    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256, peak = [0, 0, 0, 0, 512, 256, 0]>} {
   fsdp.return %x : tensor<8xf32>
 }
 
 // -----
 
-// expected-error @below {{expected at least 256 bytes of other in the arena's peak, what states and inputs take, got 255}}
+// expected-error @below {{expected at least 256 bytes of other in the arena's peak, what states, inputs and the workspace take, got 255}}
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
-    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256, peak = [0, 0, 0, 0, 0, 255]>} {
+    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256, peak = [0, 0, 0, 0, 0, 255, 0]>} {
   fsdp.return %x : tensor<8xf32>
 }
 
@@ -194,7 +194,7 @@ func.func private @k(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
 // Its result and its argument are there at once.
 // expected-error @below {{expected the parts of the arena's peak to be at least 512 bytes together, got 511}}
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
-    attributes {arena = #fsdp.arena<bytes = 512, inputs = 256, transient = 256, peak = [0, 0, 0, 0, 255, 256]>} {
+    attributes {arena = #fsdp.arena<bytes = 512, inputs = 256, transient = 256, peak = [0, 0, 0, 0, 255, 256, 0]>} {
   %y = fsdp.launch @k(%x) {fsdp.offsets = array<i64: 256>} : (tensor<8xf32>) -> tensor<8xf32>
   fsdp.return %y : tensor<8xf32>
 }
@@ -202,8 +202,8 @@ fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
 // -----
 
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
-    // expected-error @below {{expected 6 parts of an arena's peak, got 5}}
-    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256, peak = [0, 0, 0, 0, 256]>} {
+    // expected-error @below {{expected 7 parts of an arena's peak, got 6}}
+    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256, peak = [0, 0, 0, 0, 256, 0]>} {
   fsdp.return %x : tensor<8xf32>
 }
 
@@ -214,9 +214,9 @@ fsdp.flat_param @p on @mesh shard [] replicate ["shard"] state f32 gather f32 re
   <"p", tensor<8xf32> at 0>
 ] {trainable, unit = ""}
 fsdp.state @p.param parameter of @p : tensor<8xf32> at 0
-// expected-error @below {{expected 256 bytes of parameters in the arena's peak, what states and inputs take, got 0}}
+// expected-error @below {{expected 256 bytes of parameters in the arena's peak, what states, inputs and the workspace take, got 0}}
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64, fsdp.state = @p.param}) -> tensor<8xf32>
-    attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, 0, 0, 0, 0, 256]>} {
+    attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, 0, 0, 0, 0, 256, 0]>} {
   fsdp.return %x : tensor<8xf32>
 }
 

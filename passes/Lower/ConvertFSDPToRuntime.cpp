@@ -71,6 +71,7 @@ private:
   void lowerPack(PackOp op);
   void lowerReturn(Operation *ret);
 
+  void setWorkspace(Descriptor &descriptor, func::FuncOp kernel);
   void call(StringRef function, const Descriptor &descriptor, Location loc);
   void copy(StringRef name, int64_t from, int64_t to, int64_t bytes,
             Location loc);
@@ -140,6 +141,14 @@ static int64_t getTraffic(func::FuncOp kernel) {
   return getCudaCode(kernel).getTraffic();
 }
 
+/// Calls run one after another: all begin at the same place.
+void StepLowering::setWorkspace(Descriptor &descriptor, func::FuncOp kernel) {
+  int64_t bytes = getWorkspaceBytes(kernel);
+  int64_t offset = bytes ? step.getArenaAttr().getWorkspaceOffset() : 0;
+  descriptor.set("workspace", offset);
+  descriptor.set("workspace_bytes", bytes);
+}
+
 LogicalResult StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel) {
   FailureOr<FlatSymbolRefAttr> code = implementations.create(kernel);
   if (failed(code))
@@ -160,6 +169,7 @@ LogicalResult StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel) {
   descriptor.set("operands", descriptors.createArray(offsets));
   descriptor.set("operand_count", int64_t(offsets.size()));
   descriptor.set("traffic_bytes", getTraffic(kernel));
+  setWorkspace(descriptor, kernel);
   call("launch", descriptor, op.getLoc());
   return success();
 }
@@ -191,6 +201,7 @@ void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
   descriptor.set("a_stride", four(matmul.getStrideA()));
   descriptor.set("b_stride", four(matmul.getStrideB()));
   descriptor.set("c_stride", four(matmul.getStrideC()));
+  setWorkspace(descriptor, kernel);
   descriptor.set("alpha", matmul.getAlpha().getValueAsDouble());
   descriptor.set("trans_a", int64_t(matmul.getTransA()));
   descriptor.set("trans_b", int64_t(matmul.getTransB()));
@@ -284,6 +295,7 @@ LogicalResult StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   descriptor.set("head", shape.getHead());
   descriptor.set("value", shape.getValue());
   descriptor.set("batch", batch);
+  setWorkspace(descriptor, kernel);
   descriptor.set("scale", attention.getScale().convertToDouble());
   descriptor.set("causal", int64_t(attention.getCausal()));
   call(backward ? "attention_backward" : "attention", descriptor, op.getLoc());

@@ -119,5 +119,6 @@ FlatSymbolRefAttr KernelImplementations::createCuda(CudaCodeAttr code) {
   Descriptor descriptor("cuda_code");
   descriptor.set("kernels", descriptors.createPointerArray(kernels));
   descriptor.set("kernel_count", int64_t(kernels.size()));
+  descriptor.set("workspace_bytes", code.getWorkspace());
   return descriptors.createDescriptor(descriptor);
 }

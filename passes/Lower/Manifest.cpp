@@ -421,7 +421,8 @@ json::Array ProgramWriter::getScalars() {
 json::Object ProgramWriter::getArena() {
   json::Array segments;
   int64_t sizes[] = {arena.getState(), arena.getInputs(),
-                     arena.getCommunicated(), arena.getTransient()};
+                     arena.getCommunicated(), arena.getTransient(),
+                     arena.getWorkspace()};
   int64_t offset = 0;
   for (auto [name, bytes] : llvm::zip_equal(kSegmentNames, sizes)) {
     segments.push_back(

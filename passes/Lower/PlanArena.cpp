@@ -76,7 +76,8 @@ static ArenaAttr getSummary(MLIRContext *context, const ArenaPlan &plan,
                             bool isDraft, int64_t border) {
   return ArenaAttr::get(context, plan.totalBytes, plan.segmentBytes[0],
                         plan.segmentBytes[1], plan.segmentBytes[2],
-                        plan.segmentBytes[3], plan.hostBytes, border,
+                        plan.segmentBytes[3], plan.segmentBytes[4],
+                        plan.hostBytes, border,
                         isDraft ? DenseI64ArrayAttr()
                                 : DenseI64ArrayAttr::get(context, plan.atPeak));
 }

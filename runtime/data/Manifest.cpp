@@ -472,7 +472,7 @@ Certificate readCertificate(const JsonReader &json) {
 /// The plan is for people and tools; the runtime only sees that it is there.
 void readPlan(const JsonReader &json) {
   for (const char *key : {"parameters", "gradients", "optimizer", "gathered",
-                          "activations", "other"})
+                          "activations", "other", "workspace"})
     json[key].integer(0);
 }
 

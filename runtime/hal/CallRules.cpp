@@ -118,6 +118,22 @@ Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout) {
   return Status::ok();
 }
 
+Status checkWorkspace(int64_t offset, int64_t bytes,
+                      const MemorySizes &memory) {
+  if (bytes == 0)
+    return Status::ok();
+  if (!isIn(offset, bytes, memory.device))
+    return Status::internal("expected a workspace inside the arena of " +
+                            std::to_string(memory.device) + " bytes, got " +
+                            std::to_string(bytes) + " bytes at " +
+                            std::to_string(offset));
+  if (offset % workspaceAlignment != 0)
+    return Status::internal("expected a workspace at a multiple of " +
+                            std::to_string(workspaceAlignment) +
+                            " bytes, got offset " + std::to_string(offset));
+  return Status::ok();
+}
+
 Status checkCopy(const fsdp_rt_copy_desc &desc, const MemorySizes &memory) {
   int64_t size = memory.device;
   bool isFill = desc.src == -1;

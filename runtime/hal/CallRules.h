@@ -27,7 +27,12 @@ namespace fsdp::rt::hal {
 /// Operands of a launch, at most.
 constexpr int64_t maxOperands = 4096;
 
+/// Of a workspace: kernels and libraries take it for granted.
+constexpr int64_t workspaceAlignment = 256;
+
 Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout);
+/// Of `bytes` bytes; 0: the call has none.
+Status checkWorkspace(int64_t offset, int64_t bytes, const MemorySizes &memory);
 Status checkCopy(const fsdp_rt_copy_desc &desc, const MemorySizes &memory);
 Status checkFlag(const fsdp_rt_check_desc &desc, const MemorySizes &memory);
 

@@ -120,8 +120,10 @@ Status ProgramRecorder::check(Call &call) {
   switch (call.function) {
   case Function::launch: {
     auto &desc = call.as<fsdp_rt_launch_desc>();
-    return checkLaunch(desc, layout_)
-        .withContext(callName("launch", desc.name));
+    Status s = checkLaunch(desc, layout_);
+    if (s.isOk())
+      s = checkWorkspace(desc.workspace, desc.workspace_bytes, layout_.memory);
+    return s.withContext(callName("launch", desc.name));
   }
   case Function::start: {
     auto &desc = call.as<fsdp_rt_start_desc>();
@@ -147,11 +149,21 @@ Status ProgramRecorder::check(Call &call) {
     return checkGuard(desc, layout_.memory)
         .withContext(callName("guard", desc.name));
   }
-  // Their tiles and workspaces are the device's: it checks them when it loads.
-  case Function::matmul:
+  // The device checks the rest when it loads: it depends on its libraries.
+  case Function::matmul: {
+    auto &desc = call.as<fsdp_rt_matmul_desc>();
+    return checkWorkspace(desc.workspace, desc.workspace_bytes, layout_.memory)
+        .withContext(callName("matmul", desc.name));
+  }
   case Function::attention:
-  case Function::attention_backward:
-    return Status::ok();
+  case Function::attention_backward: {
+    auto &desc = call.as<fsdp_rt_attention_desc>();
+    return checkWorkspace(desc.workspace, desc.workspace_bytes, layout_.memory)
+        .withContext(callName(call.function == Function::attention
+                                  ? "attention"
+                                  : "attention_backward",
+                              desc.name));
+  }
   }
   return Status::internal("expected a function of the ABI, got " +
                           std::to_string(static_cast<int>(call.function)));

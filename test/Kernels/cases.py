@@ -681,6 +681,46 @@ def branch_in_a_loop(step):
     step.keep(Value(name, [5], "f32"))
 
 
+def running_sum(step, x, axis):
+    """Sums of a tensor's first lines, one after another, from a copy of it."""
+    lines, size = x.shape if axis == 0 else x.shape[::-1]
+    zero, one, end, name = (step.fresh() for _ in range(4))
+    for constant, number in ((zero, 0), (one, 1), (end, lines)):
+        step.emit(f"{constant} = arith.constant {number} : index")
+    row = f"tensor<{size}xf32>"
+
+    def slice_at(index):
+        offsets, sizes = (f"{index}, 0", f"1, {size}") if axis == 0 else (
+            f"0, {index}", f"{size}, 1")
+        return f"[{offsets}] [{sizes}] [1, 1]"
+    identity = "affine_map<(d0) -> (d0)>"
+    step.emit(
+        f"{name} = scf.for %i = {one} to {end} step {one} iter_args(%t = "
+        f"{x.name}) -> ({x.type}) {{\n"
+        f"      %j = arith.subi %i, {one} : index\n"
+        f"      %a = tensor.extract_slice %t{slice_at('%j')} : {x.type} to {row}\n"
+        f"      %b = tensor.extract_slice %t{slice_at('%i')} : {x.type} to {row}\n"
+        f"      %s = linalg.generic {{indexing_maps = [{identity}, {identity}], "
+        f'iterator_types = ["parallel"]}} ins(%a : {row}) outs(%b : {row}) {{\n'
+        "        ^bb0(%p: f32, %q: f32):\n"
+        "          %r = arith.addf %p, %q : f32\n"
+        f"          linalg.yield %r : f32\n        }} -> {row}\n"
+        f"      %n = tensor.insert_slice %s into %t{slice_at('%i')} : {row} into "
+        f"{x.type}\n"
+        f"      scf.yield %n : {x.type}\n    }}")
+    return Value(name, x.shape, "f32")
+
+
+@case
+def temporary_tensors(step):
+    """Small ones, and more than the 48 KiB that a block of a CUDA device has."""
+    for shape in ([5, 7], [20, 1000]):
+        x = step.input(shape)
+        step.keep(running_sum(step, x, 0))
+        y = running_sum(step, step.input(shape), 1)
+        step.keep(mapped(step, [y], "f32", ["%r = math.tanh %a0 : f32"]))
+
+
 @case
 def generated(step):
     x = step.input([6, 5])

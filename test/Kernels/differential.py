@@ -71,7 +71,7 @@ def compare(step, state, inputs, references, compiled, ranks):
     return [p for p in problems if p]
 
 
-def check(step, tools, directory, seed, options):
+def check(step, tools, directory, seed, options, device):
     """Raises a Failure where the compiled step computes anything else than the
     reference."""
     state, inputs = make_data(step, RANKS, seed)
@@ -80,7 +80,7 @@ def check(step, tools, directory, seed, options):
                   for r in range(RANKS)]
     for ranks in (1, RANKS):
         compiled = tools.run_compiled(step, state, inputs, ranks, directory,
-                                      options)
+                                      options, device)
         problems = compare(step, state, inputs, references, compiled, ranks)
         if problems:
             raise Failure(f"shard={ranks}:\n  " + "\n  ".join(problems[:8]))
@@ -106,8 +106,13 @@ def main():
     parser.add_argument("--cases", nargs="*")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--march", help="processor to compile for")
+    parser.add_argument("--device", default="cpu",
+                        help="device to compile for and to run on; of cuda, "
+                        "FSDP_CUDA_LIBS names the folder of the libraries")
     args = parser.parse_args()
-    options = ["--march", args.march] if args.march else []
+    options = ["--target", args.device]
+    if args.march:
+        options += ["--march", args.march]
     tools = Tools(args.bin, args.llvm)
 
     work = []
@@ -129,7 +134,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="fsdp-kernels-") as temporary:
             directory = pathlib.Path(temporary)
             try:
-                check(make(), tools, directory, len(name), options)
+                check(make(), tools, directory, len(name), options,
+                      args.device)
             except Failure as failure:
                 failed.append(name)
                 print(f"{name}: {failure}", flush=True)

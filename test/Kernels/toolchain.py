@@ -94,7 +94,8 @@ class Tools:
         self.compiler = pathlib.Path(bin_dir) / "fsdp-compile"
         self.llvm = pathlib.Path(llvm_dir)
 
-    def run_compiled(self, step, state, inputs, ranks, directory, options=()):
+    def run_compiled(self, step, state, inputs, ranks, directory, options=(),
+                     device="cpu"):
         """One step of SGD with learning rate 1: the new parameters and
         buffers, and the loss."""
         model = directory / "model.mlir"
@@ -112,7 +113,8 @@ class Tools:
         save, metrics = directory / f"save{ranks}", directory / "metrics"
         run([program, "-n", ranks, "--params", directory / "params.safetensors",
              "--data", directory / "data.safetensors", "--steps", 1,
-             "--threads", 2, "--save", save, "--metrics", metrics])
+             "--device", device, "--threads", 2, "--save", save,
+             "--metrics", metrics])
         loss = json.loads(metrics.read_text().splitlines()[0])["loss"]
         saved = read_safetensors(
             save / (save / "latest").read_text().strip() / "params.safetensors")

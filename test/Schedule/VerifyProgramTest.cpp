@@ -94,6 +94,39 @@ TEST_F(VerifyProgram, AcceptsAnEarlierWait) {
   accepts();
 }
 
+TEST_F(VerifyProgram, AcceptsLaunchesThatShareTheWorkspace) {
+  p.workspace.offset = 64;
+  p.workspace.bytes = 16;
+  p.ops[Forward].workspaceBytes = 16;
+  p.ops[Update].workspaceBytes = 8;
+  accepts();
+}
+
+TEST_F(VerifyProgram, RefusesAWorkspaceThatIsTooSmall) {
+  p.workspace.offset = 72;
+  p.workspace.bytes = 8;
+  p.ops[Forward].workspaceBytes = 16;
+  refuses("expected a workspace of at least 16 bytes for forward (op 3), got "
+          "8");
+}
+
+TEST_F(VerifyProgram, RefusesAWorkspaceOnTwoQueues) {
+  p.workspace.offset = 64;
+  p.workspace.bytes = 16;
+  p.ops[Forward].workspaceBytes = 16;
+  p.ops[Scatter].workspaceBytes = 16;
+  refuses("expected launches on the compute queue alone to use the workspace, "
+          "got reduce_scatter (op 5)");
+}
+
+TEST_F(VerifyProgram, RefusesValuesInTheWorkspace) {
+  // v4 is what a transfer brings while compute goes on.
+  p.workspace.offset = 48;
+  p.workspace.bytes = 4;
+  refuses("expected reduce_scatter (op 5) to touch bytes apart from the "
+          "workspace [48, 52), got [48, 56) of");
+}
+
 TEST_F(VerifyProgram, AcceptsMemoryThatIsFreeAgain) {
   place(4, 8); // What was gathered is dead: compute has read it.
   place(5, 8);

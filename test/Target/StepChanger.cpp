@@ -95,13 +95,14 @@ int64_t StepChanger::addRoom(Value value) {
   int64_t bytes = getTensorBytes(value.getType());
   bool isHost = isa<HostType>(value.getType());
   ArenaAttr arena = step.getArenaAttr();
-  int64_t offset = isHost ? arena.getHost() : arena.getBytes();
+  int64_t offset = isHost ? arena.getHost() : arena.getWorkspaceOffset();
   int64_t end = llvm::alignTo(offset + bytes, kArenaAlignment);
   auto set = [&](int64_t size, int64_t host, int64_t communicated,
                  int64_t transient, DenseI64ArrayAttr peak) {
     step.setArenaAttr(ArenaAttr::get(step.getContext(), size, arena.getState(),
                                      arena.getInputs(), communicated, transient,
-                                     host, arena.getBorder(), peak));
+                                     arena.getWorkspace(), host,
+                                     arena.getBorder(), peak));
   };
   if (isHost) {
     set(arena.getBytes(), end, arena.getCommunicated(), arena.getTransient(),
@@ -110,11 +111,11 @@ int64_t StepChanger::addRoom(Value value) {
   }
   // As much more may be in use at once.
   SmallVector<int64_t> peak(arena.getPeak().asArrayRef());
-  peak.back() += end - offset;
+  peak[unsigned(Purpose::Other)] += end - offset;
   int64_t base = arena.getState() + arena.getInputs();
   int64_t communicated = isSent(value) ? end - base : arena.getCommunicated();
-  set(end, arena.getHost(), communicated, end - base - communicated,
-      builder.getDenseI64ArrayAttr(peak));
+  set(end + arena.getWorkspace(), arena.getHost(), communicated,
+      end - base - communicated, builder.getDenseI64ArrayAttr(peak));
   return offset;
 }
 

@@ -166,7 +166,7 @@ inline int32_t computeIn(fsdp_rt_context *ctx,
     mine.code = {reinterpret_cast<const void *>(kernel), items,
                  /*grain=*/items, 0};
     mine.implementations[0] = &mine.code;
-    mine.desc = {"work", mine.implementations, operands, 1, 0};
+    mine.desc = {"work", mine.implementations, operands, 1, 0, 0, 0};
     desc = &all->back().desc;
   }
   return fsdp_rt_launch(ctx, desc);

@@ -31,9 +31,10 @@ namespace {
 using rt::AlgorithmCache;
 using rt::Status;
 
-constexpr int64_t bAt = 16 << 10, cAt = 32 << 10, size = 48;
+constexpr int64_t bAt = 16 << 10, cAt = 32 << 10, workspaceAt = 48 << 10,
+                  arenaBytes = 256 << 10, size = 48;
 
-fsdp_rt_matmul_desc square() {
+fsdp_rt_matmul_desc square(int64_t workspaceBytes) {
   fsdp_rt_matmul_desc desc = {};
   desc.name = "product";
   desc.b = bAt;
@@ -43,12 +44,14 @@ fsdp_rt_matmul_desc square() {
   std::fill_n(desc.batch, 4, 1);
   desc.alpha = 1;
   desc.dtype = FSDP_RT_F32;
+  desc.workspace = workspaceAt;
+  desc.workspace_bytes = workspaceBytes;
   return desc;
 }
 
 TestRankOptions options() {
   TestRankOptions wanted;
-  wanted.arenaBytes = 48 << 10;
+  wanted.arenaBytes = arenaBytes;
   return wanted;
 }
 
@@ -58,7 +61,8 @@ struct Outcome {
 };
 
 /// Of a rank whose library proposes sums of so many parts.
-Status multiply(TestRank &rank, Outcome &outcome) {
+Status multiply(TestRank &rank, Outcome &outcome,
+                int64_t workspaceBytes = arenaBytes - workspaceAt) {
   std::mt19937 random(7);
   std::normal_distribution<float> draw;
   std::vector<float> numbers(size * size);
@@ -68,7 +72,7 @@ Status multiply(TestRank &rank, Outcome &outcome) {
     if (Status s = put(rank, at, numbers))
       return s;
   }
-  fsdp_rt_matmul_desc desc = square();
+  fsdp_rt_matmul_desc desc = square(workspaceBytes);
   if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
         return fsdp_rt_matmul(ctx, &desc);
       }))
@@ -247,31 +251,19 @@ TEST_F(CudaAlgorithms, RanksHaveThatOfTheFirst) {
   EXPECT_EQ(product("2").result, results[0]);
 }
 
-TEST_F(CudaAlgorithms, WorkspacesThatDoNotFit) {
-  auto driver = rt::DriverApi::ofProcess();
-  ASSERT_TRUE(driver.isOk());
-  auto context = rt::CudaContext::create(**driver, 0);
-  ASSERT_TRUE(context.isOk());
-  size_t free = 0, total = 0;
-  ASSERT_EQ((*driver)->memGetInfo(&free, &total), rt::cu::success);
-  TestRankOptions wanted = options();
-  wanted.stateBytes = 0;
-  wanted.arenaBytes = int64_t(free) - (8 << 20);
-  Status status = onCuda(wanted, [&](TestRank &rank) {
-    fsdp_rt_matmul_desc desc = square();
-    return runStep(
-        rank, [&](fsdp_rt_context *ctx) { return fsdp_rt_matmul(ctx, &desc); });
-  });
-  EXPECT_HAS(status.message(),
-             "matmul 'product': expected a workspace of products beside an "
-             "arena of " +
-                 std::to_string(wanted.arenaBytes) +
-                 " bytes that fits the 8388608 free bytes (of ");
-  EXPECT_HAS(status.message(), ", got 33554432 bytes");
-  EXPECT_EQ(rt::productWorkspaceBytes(80), 4 << 20);
-  EXPECT_EQ(rt::productWorkspaceBytes(90), 32 << 20);
-  EXPECT_EQ(rt::productWorkspaceBytes(100), 32 << 20);
-  EXPECT_EQ(rt::productWorkspaceBytes(120), 12 << 20);
+/// As many parts as the call's workspace has room for, whatever was kept for
+/// calls with a larger one.
+TEST_F(CudaAlgorithms, WorkspaceOfTheCall) {
+  std::vector<float> two = product("2").result;
+  Outcome without;
+  setenv("FSDP_CUBLASLT_SPLITS", "2", 1);
+  EXPECT_CUDA_OK(onCuda(options(), [&](TestRank &rank) {
+    return multiply(rank, without, /*workspaceBytes=*/0);
+  }));
+  std::filesystem::remove_all(directory);
+  std::vector<float> one = product("1").result;
+  EXPECT_NE(one, two);
+  EXPECT_EQ(without.result, one);
 }
 
 /// What takes the device's memory, and how much of it.
@@ -284,17 +276,14 @@ TEST_F(CudaAlgorithms, MemoryIsAccountedFor) {
       return int64_t(-1);
     };
     EXPECT_EQ(bytesOf("arena"), 2 << 20);
-    EXPECT_EQ(bytesOf("workspace of products"), 0);
     EXPECT_EQ(bytesOf("graphs"), 0);
     Outcome outcome;
     if (Status s = multiply(rank, outcome))
       return s;
-    EXPECT_EQ(bytesOf("workspace of products"), 32 << 20);
     EXPECT_EQ(bytesOf("code and libraries"), 0);
     EXPECT_EQ(bytesOf("graphs"), 1024);
     EXPECT_EQ(bytesOf("context"), 0);
-    EXPECT_EQ(rank.executor().device().facts().memoryBytes(),
-              (34 << 20) + 1024);
+    EXPECT_EQ(rank.executor().device().facts().memoryBytes(), (2 << 20) + 1024);
     return Status::ok();
   }));
 }

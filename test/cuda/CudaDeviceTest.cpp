@@ -61,6 +61,51 @@ TEST(CudaDevice, LaunchesFunctionsInTheirOrder) {
   }));
 }
 
+/// The last parameter of each of a call's functions is its workspace.
+TEST(CudaDevice, PassesTheWorkspace) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    CudaLaunch add("add", {{"add", 2, 128}}, {0, bytes});
+    CudaLaunch twice("twice", {{"double_it", 2, 128}}, {});
+    for (CudaLaunch *launch : {&add, &twice}) {
+      launch->code.workspace_bytes = bytes;
+      launch->desc.workspace = 2 * bytes;
+      launch->desc.workspace_bytes = bytes + 1;
+    }
+    if (Status s = put(rank, 0, numbers(1)))
+      return s;
+    if (Status s = put(rank, bytes, numbers(1000)))
+      return s;
+    if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+          return fsdp_rt_launch(ctx, &add.desc) ||
+                 fsdp_rt_launch(ctx, &twice.desc);
+        }))
+      return s;
+    std::vector<float> found(count);
+    if (Status s = get(rank, 2 * bytes, found))
+      return s;
+    for (int64_t i = 0; i < count; ++i)
+      EXPECT_EQ(found[size_t(i)], 2 * float(1001 + 2 * i));
+    return Status::ok();
+  }));
+}
+
+TEST(CudaDevice, RefusesCodeThatNeedsMoreWorkspace) {
+  for (int64_t needed : {int64_t(257), int64_t(-1)}) {
+    Status status = onCuda(options(), [&](TestRank &rank) {
+      CudaLaunch twice("twice", {{"double_it", 2, 128}}, {});
+      twice.code.workspace_bytes = needed;
+      twice.desc.workspace_bytes = 256;
+      return runStep(rank, [&](fsdp_rt_context *ctx) {
+        return fsdp_rt_launch(ctx, &twice.desc);
+      });
+    });
+    EXPECT_HAS(status.message(),
+               "launch 'twice': expected code that needs a workspace of at "
+               "most the call's 256 bytes, got " +
+                   std::to_string(needed));
+  }
+}
+
 TEST(CudaDevice, GrantsSharedMemoryBeyondTheUsual) {
   EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
     // Loaded in this order: the last asks for less than the one before.

@@ -33,10 +33,11 @@ CudaLaunch::CudaLaunch(const char *name, std::vector<Function> functions,
                        function.grid, function.block, function.sharedBytes});
   for (const fsdp_rt_cuda_kernel_desc &kernel : kernels)
     pointers_.push_back(&kernel);
-  code = {pointers_.data(), int64_t(pointers_.size())};
+  code = {pointers_.data(), int64_t(pointers_.size()), 0};
   implementations_[0] = &code;
-  desc = {name, implementations_, operands_.data(), int64_t(operands_.size()),
-          0};
+  desc = {
+      name, implementations_, operands_.data(), int64_t(operands_.size()), 0, 0,
+      0};
 }
 
 thread_local rt::Reduction testReduction = rt::Reduction::Exact;

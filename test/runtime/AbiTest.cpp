@@ -71,10 +71,10 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionTenStays) {
+TEST(Abi, LayoutOfVersionElevenStays) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 10);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 11);
   EXPECT_EQ(sizeof(fsdp_rt_artifact), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest_digest), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
@@ -83,12 +83,12 @@ TEST(Abi, LayoutOfVersionTenStays) {
   EXPECT_EQ(sizeof(fsdp_rt_cpu_kernel_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_cuda_image_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_cuda_kernel_desc), 40u);
-  EXPECT_EQ(sizeof(fsdp_rt_cuda_code_desc), 16u);
+  EXPECT_EQ(sizeof(fsdp_rt_cuda_code_desc), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_cuda_kernel_desc, grid), 16u);
-  EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 40u);
-  EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 232u);
+  EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 56u);
+  EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 248u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_attention_desc), 32u);
-  EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 144u);
+  EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 160u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 48u);
   EXPECT_EQ(sizeof(fsdp_rt_host_copy_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_start_desc), 64u);
@@ -99,10 +99,10 @@ TEST(Abi, LayoutOfVersionTenStays) {
   EXPECT_EQ(sizeof(fsdp_rt_guard_desc), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_launch_desc, operands), 16u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, batch), 80u);
-  EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 208u);
-  EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, dtype), 228u);
+  EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 224u);
+  EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, dtype), 244u);
   EXPECT_EQ(offsetof(fsdp_rt_attention_desc, batch), 80u);
-  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, causal), 136u);
+  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, causal), 152u);
   EXPECT_EQ(offsetof(fsdp_rt_collective_desc, group), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, event), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, queue), 52u);

@@ -79,8 +79,8 @@ void kernel(char *const *addresses, char *, int64_t begin, int64_t end) {
 const fsdp_rt_cpu_kernel_desc kernelCode = {
     reinterpret_cast<const void *>(kernel), count, 64, 0};
 const void *const implementations[] = {&kernelCode};
-const fsdp_rt_launch_desc launchDesc = {"kernel", implementations, operands, 2,
-                                        0};
+const fsdp_rt_launch_desc launchDesc = {
+    "kernel", implementations, operands, 2, 0, 0, 0};
 const fsdp_rt_copy_desc copyDesc = {"copy", srcAt, dstAt, count * 4};
 const fsdp_rt_check_desc checkDesc = {"check", flagAt};
 const fsdp_rt_collective_desc collectiveDesc = {

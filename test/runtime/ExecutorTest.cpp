@@ -284,6 +284,40 @@ TEST(Executor, RefusesLaunchesOutsideOfItsMemory) {
     d.name = nullptr;
     d.operands = outside;
   });
+  refuse("launch 'add_one': expected a workspace inside the arena of 65536 "
+         "bytes, got 257 bytes at 65280",
+         [](auto &d) {
+           d.workspace = arenaBytes - 256;
+           d.workspace_bytes = 257;
+         });
+  refuse("expected a workspace inside",
+         [](auto &d) { d.workspace_bytes = -1; });
+  refuse("expected a workspace at a multiple of 256 bytes, got offset 64",
+         [](auto &d) {
+           d.workspace = 64;
+           d.workspace_bytes = 256;
+         });
+}
+
+TEST(Executor, RefusesWorkspacesOfOtherCallsOutsideOfItsMemory) {
+  fsdp_rt_matmul_desc matmul = {};
+  matmul.name = "product";
+  matmul.workspace = arenaBytes;
+  matmul.workspace_bytes = 1;
+  expectRefused(
+      "matmul 'product': expected a workspace inside the arena",
+      [&](fsdp_rt_context *ctx) { return fsdp_rt_matmul(ctx, &matmul); });
+  fsdp_rt_attention_desc attention = {};
+  attention.name = "tiles";
+  attention.workspace = -256;
+  attention.workspace_bytes = 256;
+  expectRefused(
+      "attention 'tiles': expected a workspace inside the arena",
+      [&](fsdp_rt_context *ctx) { return fsdp_rt_attention(ctx, &attention); });
+  expectRefused("attention_backward 'tiles': expected a workspace inside",
+                [&](fsdp_rt_context *ctx) {
+                  return fsdp_rt_attention_backward(ctx, &attention);
+                });
 }
 
 TEST(Executor, RefusesCodeThatItCannotRun) {

@@ -39,10 +39,11 @@ struct ArenaOptions {
 
 /// What an arena takes. Bytes.
 struct ArenaSummary {
-  std::array<int64_t, 4> segmentOffset = {}, segmentBytes = {};
-  /// By purpose: states, inputs, and the heaviest set of buffers that are all
-  /// needed at once.
-  std::array<int64_t, 6> atPeak = {};
+  std::array<int64_t, kSegmentNames.size()> segmentOffset = {},
+                                            segmentBytes = {};
+  /// By purpose: states, inputs, the workspace, and the heaviest set of buffers
+  /// that are all needed at once.
+  std::array<int64_t, kPurposeNames.size()> atPeak = {};
   /// Of what moves: how many buffers, and that set's bytes. Less is impossible.
   int64_t bufferCount = 0, bound = 0;
   int64_t totalBytes = 0;

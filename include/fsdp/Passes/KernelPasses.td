@@ -292,8 +292,14 @@ def EmitCudaKernels : Pass<"fsdp-emit-cuda-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Adds a gpu.func to `@cuda_kernels` for each kernel of loop ops, with a thread
     or a block per work item, and records it as `cuda` of `fsdp.impl`. Kernels it
-    does not understand are left alone, with a remark that says why.
+    does not understand are left alone, with a remark that says why. Products
+    need no code; they get the workspace that cuBLASLt may use.
   }];
+  let options = [
+    Option<"productWorkspace", "product-workspace", "int64_t",
+           /*default=*/"int64_t(32) << 20",
+           "bytes of the arena that cuBLASLt may use for a product">
+  ];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::gpu::GPUDialect",
                            
@@ -338,11 +344,14 @@ def InterchangeLoops
 def AdoptCudaKernels : Pass<"fsdp-adopt-cuda-kernels", "::mlir::ModuleOp"> {
   let summary = "Makes bufferized functions code for CUDA devices";
   let description = [{
-    A function of `@fallback` that is a list of parallel loops becomes a gpu.func
-    per loop, with a thread per point. Any other becomes one that one block runs:
-    all threads execute what is sequential, points of a parallel loop go round
-    them, and barriers lie around what writes. Temporary buffers lie in shared
-    memory; more than 48 KiB of them, and ops that were not lowered, are refused.
+    A function of `@fallback` becomes a list of gpu.funcs, which are launched one
+    after another: one for each parallel loop, with a thread per point, and one
+    for what lies between two, which one block runs. There all threads execute
+    what is sequential, points of a parallel loop go round them, and barriers lie
+    around what writes. Temporary buffers of one block lie in its shared memory,
+    up to 48 KiB; others, and those that several functions use, in the arena's
+    workspace, whose address is the last parameter. Ops that were not lowered are
+    refused.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::gpu::GPUDialect",

@@ -15,8 +15,8 @@
 namespace mlir::fsdp {
 
 /// Parts of a program's arena, one after the other: as #fsdp.arena has them.
-constexpr std::array<llvm::StringLiteral, 4> kSegmentNames = {
-    "state", "inputs", "communicated", "transient"};
+constexpr std::array<llvm::StringLiteral, 5> kSegmentNames = {
+    "state", "inputs", "communicated", "transient", "workspace"};
 
 /// What bytes are there for; the rows of the memory report.
 enum class Purpose {
@@ -25,10 +25,12 @@ enum class Purpose {
   Gathered,
   Gradients,
   Activations,
-  Other
+  Other,
+  Workspace
 };
-constexpr std::array<llvm::StringLiteral, 6> kPurposeNames = {
-    "parameters", "optimizer", "gathered", "gradients", "activations", "other"};
+constexpr std::array<llvm::StringLiteral, 7> kPurposeNames = {
+    "parameters",  "optimizer", "gathered", "gradients",
+    "activations", "other",     "workspace"};
 
 } // namespace mlir::fsdp
 

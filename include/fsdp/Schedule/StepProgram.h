@@ -85,6 +85,9 @@ struct StepOp {
   /// Bytes that are copied or zeroed beside it: parts of a pack that could not
   /// be computed in place, tied operands that must be kept.
   int64_t copiedBytes = 0;
+  /// Launch: the first bytes of StepProgram::workspace that it may write while
+  /// it runs.
+  int64_t workspaceBytes = 0;
   /// Start: place in StepProgram::transfers.
   Id transfer = -1;
   /// Copy of a new state to where the old one lies, at the end of a step: place
@@ -166,11 +169,17 @@ struct StepProgram {
   int64_t arenaBytes = 0;
   /// The same for the arena of the host.
   int64_t hostBytes = 0;
+  /// Where no value lies: what launches may use, one after another. It takes
+  /// its bytes all the time.
+  StepBuffer workspace = {0, 0, Purpose::Workspace};
 };
 
 /// Bytes of the states in the host's memory, those that @program does not use
 /// included.
 int64_t getHostStateBytes(const StepProgram &program);
+
+/// What StepProgram::workspace must hold: the most that an op uses.
+int64_t getWorkspaceBytes(const StepProgram &program);
 
 /// Makes @op the copy of a new state to the place of the old one, which is
 /// @program.replaced[@i]. Returns what it writes: what the step returns

@@ -112,12 +112,14 @@ void GuardPlanner::addLife(Id buffer) {
 }
 
 /// What the step takes stays; all else is dead when it begins and, but for
-/// results, when it ends.
+/// results, when it ends. The workspace holds whatever calls leave there.
 void GuardPlanner::addEnds() {
   ArenaAttr arena = step.getArenaAttr();
   int64_t base = arena.getState() + arena.getInputs();
-  result.atEntry.push_back({GuardAction::Fill, "all but state and inputs", base,
-                            program.arenaBytes - base, 0});
+  int64_t top = arena.getWorkspaceOffset();
+  result.atEntry.push_back({GuardAction::Fill,
+                            "all but state, inputs and the workspace", base,
+                            top - base, 0});
   int64_t hostState =
       getHostStateBytes(step->getParentOfType<ModuleOp>(), arena.getBorder());
   if (program.hostBytes > hostState) {
@@ -149,7 +151,7 @@ void GuardPlanner::addEnds() {
     result.atExit.push_back(std::move(keep));
   }
   llvm::sort(kept);
-  kept.push_back({program.arenaBytes, program.arenaBytes});
+  kept.push_back({top, top});
   int64_t at = base;
   for (auto [from, to] : kept) {
     if (from > at)

@@ -290,7 +290,7 @@ static int64_t getPeakInOrder(const StepProgram &program) {
       last[buffer] = i;
     }
   SmallVector<int64_t> change(size + 1);
-  int64_t used = 0;
+  int64_t used = program.workspace.bytes;
   for (const StepBuffer &state : program.idleStates)
     if (!state.isHost)
       used += llvm::alignTo(state.bytes, kArenaAlignment);
@@ -330,15 +330,17 @@ static LogicalResult checkPeak(ProgramOp step, const StepProgram &program) {
     if (buffer.isArgument)
       add(buffer);
   llvm::for_each(program.idleStates, add);
+  fixed[unsigned(Purpose::Workspace)] = program.workspace.bytes;
   int64_t total = 0;
   for (auto [i, purpose] : llvm::enumerate(kPurposeNames)) {
-    bool isStateAlone =
-        Purpose(i) == Purpose::Parameters || Purpose(i) == Purpose::Optimizer;
-    if (peak[i] < fixed[i] || (isStateAlone && peak[i] > fixed[i]))
+    bool isFixed = llvm::is_contained(
+        {Purpose::Parameters, Purpose::Optimizer, Purpose::Workspace},
+        Purpose(i));
+    if (peak[i] < fixed[i] || (isFixed && peak[i] > fixed[i]))
       return step.emitOpError("expected ")
-             << (isStateAlone ? "" : "at least ") << fixed[i] << " bytes of "
-             << purpose << " in the arena's peak, what states and inputs take, "
-             << "got " << peak[i];
+             << (isFixed ? "" : "at least ") << fixed[i] << " bytes of "
+             << purpose << " in the arena's peak, what states, inputs and the "
+             << "workspace take, got " << peak[i];
     total += peak[i];
   }
   // More may be in use where queues run ahead, less cannot.
@@ -390,7 +392,10 @@ LogicalResult fsdp::checkArenaSummary(ProgramOp step,
            << name << " = " << expected
            << " in its arena, as the places are, got " << got;
   };
-  if (failed(expect("bytes", arena.getBytes(), all.end)) ||
+  int64_t workspace =
+      llvm::alignTo(getWorkspaceBytes(program), kArenaAlignment);
+  if (failed(expect("bytes", arena.getBytes(), all.end + workspace)) ||
+      failed(expect("workspace", arena.getWorkspace(), workspace)) ||
       failed(expect("host", arena.getHost(), host.end)) ||
       failed(expect("state", arena.getState(), state.end)) ||
       failed(expect("inputs", arena.getInputs(), inputs.end - state.end)))
@@ -403,8 +408,8 @@ LogicalResult fsdp::checkArenaSummary(ProgramOp step,
            << arena.getCommunicated();
   if (failed(checkPeak(step, program)))
     return failure();
-  if (budget && all.end > budget)
+  if (budget && arena.getBytes() > budget)
     return step.emitOpError("expected an arena of at most ")
-           << budget << " bytes, the budget, got " << all.end;
+           << budget << " bytes, the budget, got " << arena.getBytes();
   return success();
 }

@@ -51,6 +51,7 @@ private:
   void addWait(Id event, Id unit);
   LogicalResult addAlone(TransferOpInterface op);
   LogicalResult addStart(StartOp op);
+  int64_t getWorkspaceBytes(LaunchOp op);
   void addLaunch(LaunchOp op);
   void addPack(PackOp op);
   void addReturn(Operation &op);
@@ -72,6 +73,8 @@ private:
   /// Of starts in the IR.
   llvm::DenseMap<Operation *, Id> eventOf;
   llvm::StringMap<Id> kernels, units;
+  /// By kernel.
+  llvm::StringMap<int64_t> workspaceBytes;
   llvm::DenseMap<Operation *, Id> unitOf, moduleOf;
   llvm::DenseMap<ArrayAttr, Id> groups;
   Id events = 0;
@@ -229,6 +232,8 @@ void Extraction::addBuffers() {
     return;
   program.arenaBytes = step.getArenaAttr().getBytes();
   program.hostBytes = step.getArenaAttr().getHost();
+  program.workspace.offset = step.getArenaAttr().getWorkspaceOffset();
+  program.workspace.bytes = step.getArenaAttr().getWorkspace();
 }
 
 //===----------------------------------------------------------------------===//
@@ -365,8 +370,17 @@ StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
   return result;
 }
 
+int64_t Extraction::getWorkspaceBytes(LaunchOp op) {
+  auto [it, isNew] = workspaceBytes.try_emplace(op.getKernel(), 0);
+  if (isNew)
+    if (auto kernel = module.lookupSymbol<func::FuncOp>(op.getKernel()))
+      it->second = fsdp::getWorkspaceBytes(kernel);
+  return it->second;
+}
+
 void Extraction::addLaunch(LaunchOp op) {
   StepOp &launch = addOp(StepOpKind::Launch, *op, op.getKernel());
+  launch.workspaceBytes = getWorkspaceBytes(op);
   if (isPlaced) {
     auto [it, isNew] =
         kernels.try_emplace(op.getKernel(), program.kernels.size());

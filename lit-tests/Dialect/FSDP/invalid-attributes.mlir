@@ -75,6 +75,25 @@ func.func private @negative_traffic() attributes {
 
 // -----
 
+func.func private @negative_workspace() attributes {
+    // expected-error @below {{expected a workspace of at least 0 bytes, got -8}}
+    a = #fsdp.cuda_code<[<@m::@k, grid = 1, block = 32, shared = 0>], traffic = 0, workspace = -8>}
+
+// -----
+
+func.func private @negative_workspace_of_product() attributes {
+    // cuda_product_c1
+    // expected-error @below {{expected a workspace of at least 0 bytes, got -8}}
+    a = #fsdp.cuda_product<workspace = -8>}
+
+// -----
+
+// cuda_product_c2
+// expected-error @below {{expected #fsdp.cuda_product beside fsdp.matmul, got it in "fsdp.impl" alone}}
+func.func private @no_product() attributes {fsdp.impl = {cuda = #fsdp.cuda_product<workspace = 256>}}
+
+// -----
+
 func.func private @large_block() attributes {
     // cuda_kernel_c1
     // expected-error @below {{expected a block of 1 to 1024 for @m::@k, got 2048}}

@@ -340,22 +340,22 @@ fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 0, state = 46116860184
 // -----
 
 // arena_c3
-// expected-error @below {{expected 6 parts of an arena's peak, got 5}}
-fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, 0, 0, 0, 256]>} {
+// expected-error @below {{expected 7 parts of an arena's peak, got 6}}
+fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, 0, 0, 0, 256, 0]>} {
   fsdp.return
 }
 
 // -----
 
-// expected-error @below {{expected parts of an arena's peak from 0 to 256 bytes together, got array<i64: 0, 0, 0, 0, 1, 256>}}
-fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, 0, 0, 0, 1, 256]>} {
+// expected-error @below {{expected parts of an arena's peak from 0 to 256 bytes together, got array<i64: 0, 0, 0, 0, 1, 256, 0>}}
+fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, 0, 0, 0, 1, 256, 0]>} {
   fsdp.return
 }
 
 // -----
 
-// expected-error @below {{expected parts of an arena's peak from 0 to 256 bytes together, got array<i64: 0, -1, 0, 0, 0, 256>}}
-fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, -1, 0, 0, 0, 256]>} {
+// expected-error @below {{expected parts of an arena's peak from 0 to 256 bytes together, got array<i64: 0, -1, 0, 0, 0, 256, 0>}}
+fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak = [0, -1, 0, 0, 0, 256, 0]>} {
   fsdp.return
 }
 

@@ -30,7 +30,7 @@ fsdp.state @table buffer "table" : tensor<256xi8> at 512 unsigned {other.note}
 // CHECK-SAME:    %arg1: tensor<64xf32> {fsdp.offset = 0 : i64, fsdp.state = @mean},
 // CHECK-SAME:    %arg2: tensor<8xf32> {fsdp.input = {name = "x"}}, %arg3: tensor<f32> {fsdp.scalar = {name = "lr"}}, %arg4: tensor<4xf32>)
 // CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, tensor<64xf32> {fsdp.state = @mean}, !fsdp.sharded<@h0, f32> {fsdp.state = @h0.param}, tensor<f32> {fsdp.grad_norm}, tensor<4xf32>)
-// CHECK-SAME:    attributes {arena = #fsdp.arena<bytes = 1024, state = 768, communicated = 128, transient = 128, peak = [256, 256, 0, 0, 256, 256]>,
+// CHECK-SAME:    attributes {arena = #fsdp.arena<bytes = 1024, state = 768, communicated = 128, transient = 128, peak = [256, 256, 0, 0, 256, 256, 0]>,
 // CHECK-SAME:      other.note, schedule = #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000>} {
 // GENERIC:     "fsdp.program"() <{arena = #fsdp.arena<
 // GENERIC-SAME:  kind = #fsdp<program_kind train>
@@ -40,7 +40,7 @@ fsdp.program @train(%w: !fsdp.sharded<@h0, f32> {fsdp.state = @h0.param},
                     %x: tensor<8xf32> {fsdp.input = {name = "x"}}, %lr: tensor<f32> {fsdp.scalar = {name = "lr"}}, %plain: tensor<4xf32>)
     -> (tensor<f32> {fsdp.loss}, tensor<64xf32> {fsdp.state = @mean}, !fsdp.sharded<@h0, f32> {fsdp.state = @h0.param},
         tensor<f32> {fsdp.grad_norm}, tensor<4xf32>)
-    attributes {arena = #fsdp.arena<bytes = 1024, state = 768, communicated = 128, transient = 128, peak = [256, 256, 0, 0, 256, 256]>,
+    attributes {arena = #fsdp.arena<bytes = 1024, state = 768, communicated = 128, transient = 128, peak = [256, 256, 0, 0, 256, 256, 0]>,
                 schedule = #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000>, other.note} {
   // CHECK-NEXT: fsdp.return %arg3, %arg1, %arg0, %arg3, %arg4 : tensor<f32>, tensor<64xf32>, !fsdp.sharded<@h0, f32>, tensor<f32>, tensor<4xf32>
   fsdp.return %lr, %m, %w, %lr, %plain : tensor<f32>, tensor<64xf32>, !fsdp.sharded<@h0, f32>, tensor<f32>, tensor<4xf32>

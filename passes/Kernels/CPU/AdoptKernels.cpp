@@ -55,7 +55,8 @@ private:
     block.insertArgument(0u, index, loc);
     block.insertArgument(0u, index, loc);
     FailureOr<int64_t> bytes = placeBuffers(
-        body, [&](OpBuilder &builder, MemRefType type, Value offset) -> Value {
+        getBuffers(body), kBufferAlignment,
+        [&](OpBuilder &builder, MemRefType type, Value offset) -> Value {
           return memref::ViewOp::create(builder, loc, type, scratch, offset,
                                         ValueRange{});
         });

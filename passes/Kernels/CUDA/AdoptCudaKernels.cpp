@@ -8,10 +8,10 @@
 #include "CudaKernels.h"
 #include "Kernels/Common/BufferizedKernels.h"
 #include "Kernels/Common/KernelUtils.h"
+#include "LaunchStages.h"
 #include "ParallelLoops.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
@@ -24,46 +24,35 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Threads of a block with a point each, and of one that runs a whole function.
-constexpr int64_t kPointThreads = 128, kBlockThreads = 1024;
+/// Threads of a block that runs ops by itself, and points of its loops that are
+/// too few to be worth a launch of their own.
+constexpr int64_t kBlockThreads = 1024, kMostBlockPoints = 4 * kBlockThreads;
 
-/// The loops of a function that does nothing else in memory: each may be a
-/// function of its own. Empty where it does, or where a loop's points are not
-/// known or too many for a grid.
-static SmallVector<scf::ParallelOp> getLoops(func::FuncOp body) {
-  SmallVector<scf::ParallelOp> loops;
-  for (Operation &op : body.getBody().front().without_terminator()) {
-    auto loop = dyn_cast<scf::ParallelOp>(op);
-    if (!loop) {
-      if (!isMemoryEffectFree(&op))
-        return {};
-      continue;
-    }
-    std::optional<int64_t> points = getPointCount(loop);
-    if (!points || loop.getNumReductions() != 0 || allocates(loop) ||
-        llvm::divideCeil(*points, kPointThreads) > kMostBlocks)
-      return {};
-    loops.push_back(loop);
-  }
-  return loops;
+/// Whether one block with all `buffers` in its own memory is faster than a
+/// launch for each stage.
+static bool fitsOneBlock(ArrayRef<LaunchStage> stages,
+                         ArrayRef<memref::AllocOp> shared) {
+  return shared.empty() && llvm::all_of(stages, [](const LaunchStage &stage) {
+           return !stage.grid || *getPointCount(stage.grid) <= kMostBlockPoints;
+         });
 }
 
-/// `op` and what it is computed from, in `function`, whose arguments are those
-/// of `op`'s.
-static Operation *cloneWithOperands(Operation *op, func::FuncOp from,
-                                    gpu::GPUFuncOp function) {
+/// Clones the ops of a stage of `from`, and what they need, into `function`,
+/// whose arguments are those of `from`. Returns the last one; null: there is
+/// none.
+static Operation *cloneStage(const LaunchStage &stage, func::FuncOp from,
+                             gpu::GPUFuncOp function) {
+  SmallVector<Operation *> ops = getNeeded(stage.ops);
+  llvm::append_range(ops, stage.ops);
+  llvm::sort(ops,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   IRMapping mapping;
   mapping.map(from.getArguments(), function.getArguments());
-  SetVector<Operation *> slice;
-  BackwardSliceOptions options;
-  options.omitBlockArguments = true;
-  options.omitUsesFromAbove = false;
-  (void)getBackwardSlice(op, &slice, options);
   OpBuilder builder(function.getBody().front().getTerminator());
-  for (Operation *other : slice)
-    if (other->getBlock() == op->getBlock())
-      builder.clone(*other, mapping);
-  return builder.clone(*op, mapping);
+  Operation *last = nullptr;
+  for (Operation *op : ops)
+    last = builder.clone(*op, mapping);
+  return last;
 }
 
 namespace {
@@ -92,79 +81,113 @@ private:
                       gpu::GPUModuleOp device) {
     if (failed(prepareBufferized(body)))
       return failure();
+    FailureOr<SmallVector<LaunchStage>> stages = chooseStages(body);
+    if (failed(stages))
+      return failure();
+    FailureOr<int64_t> workspace = placeInWorkspace(body, *stages);
+    if (failed(workspace))
+      return failure();
     SmallVector<CudaKernelAttr> launches;
-    for (auto [i, loop] : llvm::enumerate(getLoops(body)))
-      if (*getPointCount(loop) != 0)
-        launches.push_back(adoptLoop(
-            loop, body, device, (kernel.getSymName() + "_" + Twine(i)).str()));
-    if (launches.empty()) {
-      FailureOr<CudaKernelAttr> launch = adoptWhole(kernel, body, device);
+    for (auto [i, stage] : llvm::enumerate(*stages)) {
+      std::string name = kernel.getSymName().str();
+      if (stages->size() != 1)
+        name += "_" + std::to_string(i);
+      FailureOr<CudaKernelAttr> launch = adoptStage(stage, body, device, name);
       if (failed(launch))
         return failure();
       launches.push_back(*launch);
     }
-    setImplementation(
-        kernel, kCudaTarget,
-        CudaCodeAttr::get(&getContext(), launches, getArgumentBytes(kernel)));
+    setImplementation(kernel, kCudaTarget,
+                      CudaCodeAttr::get(&getContext(), launches,
+                                        getArgumentBytes(kernel), *workspace));
     return success();
   }
 
-  /// A thread per point.
-  CudaKernelAttr adoptLoop(scf::ParallelOp loop, func::FuncOp body,
-                           gpu::GPUModuleOp device, StringRef name) {
-    Location loc = loop.getLoc();
-    int64_t points = *getPointCount(loop);
-    gpu::GPUFuncOp function = createCudaFunction(
-        device, loc, name, body.getArgumentTypes(), kPointThreads);
-    auto copy = cast<scf::ParallelOp>(cloneWithOperands(loop, body, function));
-    OpBuilder builder(copy);
-    Value block = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
-    Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-    Value size = arith::ConstantIndexOp::create(builder, loc, kPointThreads);
-    Value first = arith::MulIOp::create(builder, loc, block, size);
-    Value number = arith::AddIOp::create(builder, loc, first, thread);
-    runPoint(copy, number);
-    return getCudaLaunch(function, llvm::divideCeil(points, kPointThreads),
-                         kPointThreads, /*shared=*/0);
+  /// At least one, since a kernel without effects is launched, too.
+  FailureOr<SmallVector<LaunchStage>> chooseStages(func::FuncOp body) {
+    SmallVector<LaunchStage> stages = cutIntoStages(body);
+    LaunchStage all = joinStages(stages);
+    SmallVector<memref::AllocOp> buffers = getBuffers(body);
+    FailureOr<SmallVector<memref::AllocOp>> shared =
+        getSharedBuffers(buffers, all, kMostShared);
+    if (failed(shared))
+      return failure();
+    if (stages.empty() || (!buffers.empty() && fitsOneBlock(stages, *shared)))
+      return SmallVector<LaunchStage>{std::move(all)};
+    return stages;
   }
 
-  /// One block for all.
-  FailureOr<CudaKernelAttr> adoptWhole(func::FuncOp kernel, func::FuncOp body,
-                                       gpu::GPUModuleOp device) {
-    Location loc = kernel.getLoc();
-    gpu::GPUFuncOp function =
-        createCudaFunction(device, loc, kernel.getSymName(),
-                           body.getArgumentTypes(), kBlockThreads);
-    Block &block = function.getBody().front();
-    OpBuilder builder(block.getTerminator());
-    Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
-    if (failed(distribute(body.getBody(), thread, kBlockThreads)))
-      return failure();
-    FailureOr<int64_t> bytes = placeInShared(body);
+  /// What no block's own memory can hold goes to the workspace, which becomes
+  /// the last argument.
+  FailureOr<int64_t> placeInWorkspace(func::FuncOp body,
+                                      SmallVector<LaunchStage> &stages) {
+    FailureOr<SmallVector<memref::AllocOp>> shared =
+        getSharedBuffers(getBuffers(body), stages, kMostShared);
+    if (failed(shared) || shared->empty())
+      return failed(shared) ? FailureOr<int64_t>() : 0;
+    Block &block = body.getBody().front();
+    Type byte = IntegerType::get(&getContext(), 8);
+    Value workspace =
+        block.addArgument(MemRefType::get({0}, byte), body.getLoc());
+    FailureOr<int64_t> bytes = placeBuffers(
+        *shared, kWorkspaceAlignment,
+        [&](OpBuilder &builder, MemRefType type, Value offset) -> Value {
+          return memref::ViewOp::create(builder, body.getLoc(), type, workspace,
+                                        offset, ValueRange{});
+        });
     if (failed(bytes))
       return failure();
-    if (*bytes > kMostShared)
-      return kernel.emitError("expected at most ")
-             << kMostShared
-             << " bytes of temporary buffers in a kernel for CUDA devices, got "
-             << *bytes;
-    Block &source = body.getBody().front();
-    source.getTerminator()->erase();
-    block.getOperations().splice(block.getTerminator()->getIterator(),
-                                 source.getOperations());
-    for (auto [from, to] :
-         llvm::zip(source.getArguments(), function.getArguments()))
-      from.replaceAllUsesWith(to);
-    return getCudaLaunch(function, /*grid=*/1, kBlockThreads, *bytes);
+    workspace.setType(MemRefType::get({*bytes}, byte));
+    body.setType(
+        FunctionType::get(&getContext(), block.getArgumentTypes(), {}));
+    return bytes;
   }
 
-  FailureOr<int64_t> placeInShared(func::FuncOp body) {
-    OpBuilder entry(&body.getBody().front(), body.getBody().front().begin());
+  /// A thread per point, or one block for all.
+  FailureOr<CudaKernelAttr> adoptStage(const LaunchStage &stage,
+                                       func::FuncOp body,
+                                       gpu::GPUModuleOp device,
+                                       StringRef name) {
     Location loc = body.getLoc();
+    int64_t threads = stage.grid ? kPointThreads : kBlockThreads;
+    gpu::GPUFuncOp function =
+        createCudaFunction(device, loc, name, body.getArgumentTypes(), threads);
+    Operation *last = cloneStage(stage, body, function);
+    if (stage.grid) {
+      auto loop = cast<scf::ParallelOp>(last);
+      OpBuilder builder(loop);
+      Value block = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+      Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+      Value size = arith::ConstantIndexOp::create(builder, loc, threads);
+      Value first = arith::MulIOp::create(builder, loc, block, size);
+      runPoint(loop, arith::AddIOp::create(builder, loc, first, thread));
+      int64_t points = *getPointCount(stage.grid);
+      return getCudaLaunch(function, llvm::divideCeil(points, threads), threads,
+                           /*shared=*/0);
+    }
+    Block &entry = function.getBody().front();
+    OpBuilder builder(&entry, entry.begin());
+    Value thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+    if (failed(distribute(function.getBody(), thread, threads)))
+      return failure();
+    FailureOr<int64_t> bytes = placeInShared(function);
+    if (failed(bytes))
+      return failure();
+    return getCudaLaunch(function, /*grid=*/1, threads, *bytes);
+  }
+
+  FailureOr<int64_t> placeInShared(gpu::GPUFuncOp function) {
+    SmallVector<memref::AllocOp> buffers = getBuffers(function);
+    if (buffers.empty())
+      return 0;
+    Block &block = function.getBody().front();
+    OpBuilder entry(&block, block.begin());
+    Location loc = function.getLoc();
     Attribute space = getSharedSpace(&getContext());
     Value shared = createDynamicShared(entry, loc);
-    FailureOr<int64_t> bytes = placeBuffers(
-        body, [&](OpBuilder &builder, MemRefType type, Value offset) -> Value {
+    return placeBuffers(
+        buffers, kBufferAlignment,
+        [&](OpBuilder &builder, MemRefType type, Value offset) -> Value {
           auto inShared =
               MemRefType::get(type.getShape(), type.getElementType(),
                               MemRefLayoutAttrInterface(), space);
@@ -172,9 +195,6 @@ private:
                                               offset, ValueRange{});
           return memref::MemorySpaceCastOp::create(builder, loc, type, view);
         });
-    if (succeeded(bytes) && *bytes == 0)
-      shared.getDefiningOp()->erase();
-    return bytes;
   }
 };
 } // namespace

@@ -20,6 +20,9 @@ namespace mlir::fsdp {
 constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostShared = 48 * 1024;
 
+/// Bytes that a buffer's place in the workspace is a multiple of.
+constexpr int64_t kWorkspaceAlignment = 256;
+
 /// `@cuda_kernels`, which holds all device code of a module; made where there
 /// is none. Null, with an error, where something else has the name.
 gpu::GPUModuleOp getCudaModule(ModuleOp module);

@@ -81,7 +81,8 @@ static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,
     return failure();
   setImplementation(kernel, kCudaTarget,
                     CudaCodeAttr::get(kernel.getContext(), launches,
-                                      getArgumentBytes(kernel)));
+                                      getArgumentBytes(kernel),
+                                      /*workspace=*/0));
   return success();
 }
 

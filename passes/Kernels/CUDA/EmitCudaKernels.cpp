@@ -9,6 +9,7 @@
 #include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "SimtEmitter.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -55,15 +56,27 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
       .emit();
   CudaKernelAttr launch =
       getCudaLaunch(function, shape.getGrid(), shape.getBlock(), shape.shared);
-  setImplementation(
-      kernel, kCudaTarget,
-      CudaCodeAttr::get(context, launch, loops.getTrafficBytes()));
+  setImplementation(kernel, kCudaTarget,
+                    CudaCodeAttr::get(context, launch, loops.getTrafficBytes(),
+                                      /*workspace=*/0));
 }
 
 namespace {
 struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
+  using EmitCudaKernelsBase::EmitCudaKernelsBase;
+
   void runOnOperation() override {
+    if (productWorkspace < 0) {
+      emitInputError(getOperation(), "expected a workspace of products of at "
+                                     "least 0 bytes, got " +
+                                         Twine(int64_t(productWorkspace)));
+      return signalPassFailure();
+    }
     for (func::FuncOp kernel : getKernels(getOperation())) {
+      if (kernel->hasAttr(names::kMatmul))
+        setImplementation(
+            kernel, kCudaTarget,
+            CudaProductAttr::get(&getContext(), productWorkspace));
       if (hasCodeFor(kernel, kCudaTarget))
         continue;
       std::string why;

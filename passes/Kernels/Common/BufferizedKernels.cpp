@@ -47,29 +47,39 @@ static bool outlivesIteration(Value buffer) {
 
 /// A place in scratch memory for every temporary buffer. They are few and
 /// small; none shares its place.
+SmallVector<memref::AllocOp> fsdp::getBuffers(Operation *op) {
+  SmallVector<memref::AllocOp> buffers;
+  op->walk([&](memref::AllocOp buffer) { buffers.push_back(buffer); });
+  return buffers;
+}
+
+FailureOr<int64_t> fsdp::getBufferBytes(memref::AllocOp op) {
+  MemRefType type = op.getType();
+  if (!type.hasStaticShape() || !type.getLayout().isIdentity())
+    return op.emitOpError("expected a buffer of static size in a kernel, got ")
+           << type;
+  if (op->getParentOfType<LoopLikeOpInterface>() && outlivesIteration(op))
+    return op.emitOpError("expected a buffer that is not handed from one "
+                          "iteration to the next");
+  return type.getNumElements() *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
 FailureOr<int64_t> fsdp::placeBuffers(
-    func::FuncOp func,
+    ArrayRef<memref::AllocOp> buffers, int64_t alignment,
     llvm::function_ref<Value(OpBuilder &, MemRefType, Value)> createBuffer) {
-  int64_t bytes = 0;
-  SmallVector<memref::AllocOp> allocs;
-  func.walk([&](memref::AllocOp op) { allocs.push_back(op); });
-  for (memref::AllocOp op : allocs) {
-    MemRefType type = op.getType();
-    if (!type.hasStaticShape() || !type.getLayout().isIdentity())
-      return op.emitOpError("expected a buffer of static size in a kernel, "
-                            "got ")
-             << type;
-    if (op->getParentOfType<LoopLikeOpInterface>() && outlivesIteration(op))
-      return op.emitOpError("expected a buffer that is not handed from one "
-                            "iteration to the next");
+  int64_t end = 0;
+  for (memref::AllocOp op : buffers) {
+    FailureOr<int64_t> bytes = getBufferBytes(op);
+    if (failed(bytes))
+      return failure();
     OpBuilder builder(op);
-    Value offset = arith::ConstantIndexOp::create(builder, op.getLoc(), bytes);
-    int64_t elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-    bytes = llvm::alignTo(bytes + type.getNumElements() * elementBytes, 64);
-    op.replaceAllUsesWith(createBuffer(builder, type, offset));
+    Value offset = arith::ConstantIndexOp::create(builder, op.getLoc(), end);
+    end = llvm::alignTo(end + *bytes, alignment);
+    op.replaceAllUsesWith(createBuffer(builder, op.getType(), offset));
     op.erase();
   }
-  return bytes;
+  return end;
 }
 
 /// Results are the destinations; callers know those.

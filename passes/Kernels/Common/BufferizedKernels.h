@@ -15,9 +15,14 @@
 #define FSDP_PASSES_KERNELS_COMMON_BUFFERIZEDKERNELS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::fsdp {
+
+/// Bytes that a buffer's place is a multiple of, within memory of a thread or a
+/// block.
+constexpr int64_t kBufferAlignment = 64;
 
 /// The function for `kernel` and `target`; null, with an error, where there is
 /// none.
@@ -28,11 +33,15 @@ func::FuncOp getBufferized(ModuleOp nested, func::FuncOp kernel,
 /// results, which are the last arguments.
 LogicalResult prepareBufferized(func::FuncOp func);
 
-/// Replaces temporary buffers by what `createBuffer` makes for a type and a
-/// byte offset (64-byte aligned) among all of them; returns their bytes.
-/// Refuses those of dynamic size and those that an iteration hands to the next.
+/// The temporary buffers of `op`, and the bytes of one. Refuses those of
+/// dynamic size and those that an iteration hands to the next.
+SmallVector<memref::AllocOp> getBuffers(Operation *op);
+FailureOr<int64_t> getBufferBytes(memref::AllocOp op);
+
+/// Replaces `buffers` by what `createBuffer` makes for a type and a byte
+/// offset, a multiple of `alignment`, among all of them; returns their bytes.
 FailureOr<int64_t> placeBuffers(
-    func::FuncOp func,
+    ArrayRef<memref::AllocOp> buffers, int64_t alignment,
     llvm::function_ref<Value(OpBuilder &, MemRefType, Value)> createBuffer);
 
 /// Moves the constants of `nested` to the symbol table `table`, whose functions

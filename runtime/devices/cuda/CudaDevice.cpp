@@ -87,7 +87,6 @@ hal::DeviceFacts CudaDevice::facts() const {
   facts.products = rank_->products().describe();
   facts.threads = threads_;
   facts.memory = {{"arena", rank_->device().mappedBytes()},
-                  {"workspace of products", rank_->products().mappedBytes()},
                   {"sums over ranks", rank_->transfers().mappedBytes()},
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
@@ -109,11 +108,8 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> before = rank_->context().takenBytes();
   if (!before.isOk())
     return before.status();
-  // Of what is taken now, workspace and scratch are known.
-  auto known = [&] {
-    return rank_->products().mappedBytes() + rank_->transfers().mappedBytes();
-  };
-  int64_t mapped = known();
+  // Of what is taken now, the memory of sums over ranks is known.
+  int64_t mapped = rank_->transfers().mappedBytes();
   Result<std::unique_ptr<CudaExecutable>> made =
       rank_->load(std::move(recording));
   if (!made.isOk())
@@ -121,7 +117,7 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> loaded = rank_->context().takenBytes();
   if (!loaded.isOk())
     return loaded.status();
-  mapped = known() - mapped;
+  mapped = rank_->transfers().mappedBytes() - mapped;
   codeBytes_ += std::max<int64_t>(0, *loaded - *before - mapped);
   if (settings_.usesGraphs) {
     if (Status s = capture(**made)) {

@@ -105,7 +105,8 @@ Status CudaLoader::addKernel(const fsdp_rt_cuda_kernel_desc &kernel,
 }
 
 Status CudaLoader::addCode(const void *implementations,
-                           std::vector<cu::Pointer> parameters) {
+                           std::vector<cu::Pointer> parameters,
+                           Workspace workspace) {
   auto code = implementations ? static_cast<const fsdp_rt_cuda_code_desc *>(
                                     static_cast<const void *const *>(
                                         implementations)[rank_.target()])
@@ -116,6 +117,13 @@ Status CudaLoader::addCode(const void *implementations,
     return Status::internal("expected 1 to " + std::to_string(maxKernels) +
                             " functions, got " +
                             std::to_string(code->kernel_count));
+  if (code->workspace_bytes < 0 || code->workspace_bytes > workspace.bytes)
+    return Status::internal(
+        "expected code that needs a workspace of at most the call's " +
+        std::to_string(workspace.bytes) + " bytes, got " +
+        std::to_string(code->workspace_bytes));
+  if (code->workspace_bytes != 0)
+    parameters.push_back(at(workspace.offset));
   void **kept = keep(std::move(parameters));
   auto kernels =
       static_cast<const fsdp_rt_cuda_kernel_desc *const *>(code->kernels);
@@ -133,7 +141,8 @@ Status CudaLoader::addLaunch(const fsdp_rt_launch_desc &desc) {
   std::vector<cu::Pointer> parameters;
   for (int64_t i = 0; i < desc.operand_count; ++i)
     parameters.push_back(at(operands[i]));
-  return addCode(desc.implementations, std::move(parameters));
+  return addCode(desc.implementations, std::move(parameters),
+                 {desc.workspace, desc.workspace_bytes});
 }
 
 Status CudaLoader::addAttention(const fsdp_rt_attention_desc &desc,
@@ -151,7 +160,8 @@ Status CudaLoader::addAttention(const fsdp_rt_attention_desc &desc,
   auto captured = static_cast<const int64_t *>(desc.captured);
   for (int64_t i = 0; i < desc.captured_count; ++i)
     add(captured[i]);
-  return addCode(desc.implementations, std::move(parameters));
+  return addCode(desc.implementations, std::move(parameters),
+                 {desc.workspace, desc.workspace_bytes});
 }
 
 //===----------------------------------------------------------------------===//

@@ -62,9 +62,13 @@ private:
   Status addSearch(const CudaReport &report, int64_t offset, int64_t bytes);
   void addHostGuard(int64_t offset, int64_t bytes, uint64_t *found);
 
-  /// The launches of a call's code, which all have these parameters.
+  /// The launches of a call's code, which all have these parameters, and last
+  /// the address of the call's workspace if the code needs one.
+  struct Workspace {
+    int64_t offset, bytes;
+  };
   Status addCode(const void *implementations,
-                 std::vector<cu::Pointer> parameters);
+                 std::vector<cu::Pointer> parameters, Workspace workspace);
   Status addKernel(const fsdp_rt_cuda_kernel_desc &kernel, void **parameters);
   void **keep(std::vector<cu::Pointer> parameters);
   void addFill(cu::Pointer dst, unsigned char value, int64_t bytes);

@@ -264,13 +264,6 @@ CudaProducts::~CudaProducts() {
   (void)api_->destroy(handle_);
 }
 
-int64_t productWorkspaceBytes(int capability) {
-  constexpr int64_t mega = int64_t(1) << 20;
-  if (capability >= 120)
-    return 12 * mega;
-  return capability >= 90 ? 32 * mega : 4 * mega;
-}
-
 Status CudaProducts::open() {
   if (handle_)
     return Status::ok();
@@ -280,13 +273,6 @@ Status CudaProducts::open() {
   api_ = *api;
   if (Status s = api_->check(api_->create(&handle_), "cublasLtCreate"))
     return s;
-  Result<std::unique_ptr<DeviceArena>> workspace = DeviceArena::map(
-      context_, copies_, productWorkspaceBytes(context_.capability()),
-      "a workspace of products beside an arena of " +
-          std::to_string(arena_.size()) + " bytes");
-  if (!workspace.isOk())
-    return workspace.status();
-  workspace_ = std::move(*workspace);
   if (world_.rank() == 0) {
     cache_.emplace(AlgorithmCache::directoryOfProcess(), context_.name(),
                    api_->version());
@@ -310,8 +296,9 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
                             base + desc.c + start[2] * size});
   if (Status s = made->describe(desc, calls))
     return s;
-  made->workspace_ = workspace_->base();
-  made->workspaceBytes_ = static_cast<size_t>(workspace_->size());
+  made->workspaceBytes_ = static_cast<size_t>(desc.workspace_bytes);
+  if (desc.workspace_bytes != 0)
+    made->workspace_ = base + static_cast<cu::Pointer>(desc.workspace);
   return made;
 }
 

@@ -79,6 +79,7 @@ private:
   std::string key_;
   std::array<uint32_t, 3> alignment_ = {};
   lt::Algorithm algorithm_ = {};
+  /// Its call's; 0: none.
   cu::Pointer workspace_ = 0;
   size_t workspaceBytes_ = 0;
   bool isDouble_ = false;
@@ -88,24 +89,19 @@ private:
   std::vector<Call> calls_;
 };
 
-/// Bytes that products of one stream may use, as cuBLAS recommends them for a
-/// device of this capability.
-int64_t productWorkspaceBytes(int capability);
-
-/// All products are on queue 0: one workspace is enough.
+/// The products of a rank's programs, and their algorithms.
 class CudaProducts {
 public:
-  /// For operands in `arena`. All must outlive it.
-  CudaProducts(World &world, const CudaContext &context, CudaCopies &copies,
+  /// For operands and workspaces in `arena`. All must outlive it.
+  CudaProducts(World &world, const CudaContext &context,
                const DeviceArena &arena)
-      : world_(world), context_(context), copies_(copies), arena_(arena) {}
+      : world_(world), context_(context), arena_(arena) {}
   ~CudaProducts();
   CudaProducts(const CudaProducts &) = delete;
   CudaProducts &operator=(const CudaProducts &) = delete;
 
   /// Prepares a product that hal::checkMatmul() accepts and that multiplies
-  /// something. The first one opens the library and takes memory for the
-  /// workspace.
+  /// something. The first one opens the library.
   Result<std::unique_ptr<CudaProduct>> prepare(const fsdp_rt_matmul_desc &desc);
 
   /// Chooses their algorithms, the same on all ranks: those of rank 0, which it
@@ -113,10 +109,6 @@ public:
   /// ranks, which have the same products.
   Status choose(const std::vector<std::unique_ptr<CudaProduct>> &products);
 
-  /// Of the device's memory, for the workspace.
-  int64_t mappedBytes() const {
-    return workspace_ ? workspace_->mappedBytes() : 0;
-  }
   /// For the user to read.
   const std::vector<std::string> &notes() const { return notes_; }
 
@@ -131,11 +123,9 @@ private:
 
   World &world_;
   const CudaContext &context_;
-  CudaCopies &copies_;
   const DeviceArena &arena_;
   const CublasLtApi *api_ = nullptr;
   lt::Handle handle_ = nullptr;
-  std::unique_ptr<DeviceArena> workspace_;
   /// By key; what rank 0 reads and keeps; the ranks that it tells.
   std::map<std::string, lt::Algorithm> algorithms_;
   std::optional<AlgorithmCache> cache_;

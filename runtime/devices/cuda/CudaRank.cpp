@@ -46,8 +46,8 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
   if (layout.state.host > 0)
     std::memset(made->host_->data(), 0, static_cast<size_t>(layout.state.host));
   made->images_ = std::make_unique<CudaImages>(*made->context_);
-  made->products_ = std::make_unique<CudaProducts>(
-      world, *made->context_, *made->copies_, *made->device_);
+  made->products_ =
+      std::make_unique<CudaProducts>(world, *made->context_, *made->device_);
   made->transfers_ = std::make_unique<NcclTransfers>(
       world, *made->context_, *made->copies_, layout, settings);
   return made;

@@ -148,12 +148,25 @@ CudaKernelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult CudaCodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    ArrayRef<CudaKernelAttr> kernels,
-                                   int64_t traffic) {
+                                   int64_t traffic, int64_t workspace) {
   // cuda_code_c1
   if (kernels.empty())
     return emitError() << "expected at least one function, got none";
   if (traffic < 0)
     return emitError() << "expected a traffic of at least 0, got " << traffic;
+  if (workspace < 0)
+    return emitError() << "expected a workspace of at least 0 bytes, got "
+                       << workspace;
+  return success();
+}
+
+LogicalResult
+CudaProductAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                        int64_t workspace) {
+  // cuda_product_c1
+  if (workspace < 0)
+    return emitError() << "expected a workspace of at least 0 bytes, got "
+                       << workspace;
   return success();
 }
 
@@ -461,6 +474,13 @@ CudaCodeAttr fsdp::getCudaCode(Operation *kernel) {
   return getCode<CudaCodeAttr>(kernel, kCudaTarget);
 }
 
+int64_t fsdp::getWorkspaceBytes(Operation *kernel) {
+  if (CudaCodeAttr code = getCudaCode(kernel))
+    return code.getWorkspace();
+  auto product = getCode<CudaProductAttr>(kernel, kCudaTarget);
+  return product ? product.getWorkspace() : 0;
+}
+
 void fsdp::setImplementation(Operation *kernel, StringRef target,
                              Attribute code) {
   NamedAttrList byTarget(kernel->getAttrOfType<DictionaryAttr>(names::kImpl));
@@ -468,7 +488,7 @@ void fsdp::setImplementation(Operation *kernel, StringRef target,
   kernel->setAttr(names::kImpl, byTarget.getDictionary(kernel->getContext()));
 }
 
-/// cpu_kernel_c2, cuda_code_c2
+/// cpu_kernel_c2, cuda_code_c2, cuda_product_c2
 static LogicalResult verifyImplementations(Operation *op, NamedAttribute attr) {
   // An entry in LLVM names the function that it calls.
   if (isa<FlatSymbolRefAttr>(attr.getValue()))
@@ -480,13 +500,16 @@ static LogicalResult verifyImplementations(Operation *op, NamedAttribute attr) {
   for (NamedAttribute of : byTarget) {
     bool isCpu =
         of.getName() == kCpuTarget && isa<CpuKernelAttr>(of.getValue());
-    bool isCuda =
-        of.getName() == kCudaTarget && isa<CudaCodeAttr>(of.getValue());
+    bool isCuda = of.getName() == kCudaTarget &&
+                  isa<CudaCodeAttr, CudaProductAttr>(of.getValue());
     if (!isCpu && !isCuda)
       return op->emitOpError("expected #fsdp.cpu_kernel for cpu or "
                              "#fsdp.cuda_code for cuda in ")
              << attr.getName() << ", got " << of.getValue() << " for "
              << of.getName().getValue();
+    if (isa<CudaProductAttr>(of.getValue()) && !op->hasAttr(names::kMatmul))
+      return op->emitOpError("expected #fsdp.cuda_product beside ")
+             << names::kMatmul << ", got it in " << attr.getName() << " alone";
   }
   return success();
 }

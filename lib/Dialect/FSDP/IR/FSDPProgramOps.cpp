@@ -23,13 +23,13 @@ using namespace mlir::fsdp;
 LogicalResult ArenaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 int64_t bytes, int64_t state, int64_t inputs,
                                 int64_t communicated, int64_t transient,
-                                int64_t host, int64_t border,
+                                int64_t workspace, int64_t host, int64_t border,
                                 DenseI64ArrayAttr peak) {
   std::pair<StringRef, int64_t> sizes[] = {
       {"bytes", bytes},         {"state", state},
       {"inputs", inputs},       {"communicated", communicated},
-      {"transient", transient}, {"host", host},
-      {"border", border}};
+      {"transient", transient}, {"workspace", workspace},
+      {"host", host},           {"border", border}};
   // arena_c1
   for (auto [name, size] : sizes)
     if (size < 0)
@@ -37,7 +37,7 @@ LogicalResult ArenaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                          << " of at least 0 bytes in an arena, got " << size;
   // arena_c2
   int64_t end = 0;
-  for (int64_t size : {state, inputs, communicated, transient})
+  for (int64_t size : {state, inputs, communicated, transient, workspace})
     if (llvm::AddOverflow(end, size, end))
       return emitError() << "expected segments of less than 2^63 bytes in an "
                             "arena, got more";
@@ -47,7 +47,7 @@ LogicalResult ArenaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (!peak)
     return success();
   // arena_c3
-  constexpr int64_t kPurposes = 6;
+  constexpr int64_t kPurposes = 7;
   if (peak.size() != kPurposes)
     return emitError() << "expected " << kPurposes
                        << " parts of an arena's peak, got " << peak.size();

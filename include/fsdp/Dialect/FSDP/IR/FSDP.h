@@ -85,6 +85,10 @@ CpuKernelAttr getCpuKernel(Operation *kernel);
 /// none.
 CudaCodeAttr getCudaCode(Operation *kernel);
 
+/// Bytes of the arena's workspace that a launch of @kernel may use: those of
+/// the target that needs most.
+int64_t getWorkspaceBytes(Operation *kernel);
+
 /// Gives a kernel code for @target, beside what it has for others.
 void setImplementation(Operation *kernel, StringRef target, Attribute code);
 

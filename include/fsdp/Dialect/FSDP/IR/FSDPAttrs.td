@@ -137,23 +137,25 @@ def FSDP_MemberAttr : FSDP_Attr<"Member", "member"> {
 def FSDP_ArenaAttr : FSDP_Attr<"Arena", "arena"> {
   let summary = "what a program's arena takes";
   let description = [{
-    Bytes. The device's arena is four segments, one after the other: `state`,
+    Bytes. The device's arena is five segments, one after the other: `state`,
     which all programs of the module share; `inputs`, the batch and the numbers
     that the caller gives; `communicated`, the lowest bytes that hold all that
     collectives send and receive, except states and inputs; `transient`, what
-    lies above. `host` is the size of the arena in the host's memory. `border`
-    bytes after each buffer belong to nobody (--guard). `peak` splits what is in
-    use at the fullest by purpose: parameters, optimizer, gathered, gradients,
-    activations, other; a draft, which is not packed, has none.
+    lies above; `workspace`, what the launches may write while they run, one
+    after another, and where no value lies. `host` is the size of the arena in
+    the host's memory. `border` bytes after each buffer belong to nobody
+    (--guard). `peak` splits what is in use at the fullest by purpose:
+    parameters, optimizer, gathered, gradients, activations, other, workspace; a
+    draft, which is not packed, has none.
 
     Constraints:
     - arena_c1: all sizes are at least 0.
     - arena_c2: the segments are `bytes` together.
-    - arena_c3: `peak` has six parts, which are at most `bytes` together.
+    - arena_c3: `peak` has seven parts, which are at most `bytes` together.
 
     ```mlir
     #fsdp.arena<bytes = 1024, state = 512, inputs = 256, communicated = 0,
-                transient = 256, peak = [512, 0, 0, 0, 256, 256]>
+                transient = 256, peak = [512, 0, 0, 0, 256, 256, 0]>
     ```
   }];
   let parameters = (ins
@@ -162,11 +164,16 @@ def FSDP_ArenaAttr : FSDP_Attr<"Arena", "arena"> {
     DefaultValuedParameter<"int64_t", "0">:$inputs,
     DefaultValuedParameter<"int64_t", "0">:$communicated,
     DefaultValuedParameter<"int64_t", "0">:$transient,
+    DefaultValuedParameter<"int64_t", "0">:$workspace,
     DefaultValuedParameter<"int64_t", "0">:$host,
     DefaultValuedParameter<"int64_t", "0">:$border,
     OptionalParameter<"::mlir::DenseI64ArrayAttr">:$peak);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Where the workspace begins, and where everything else ends.
+    int64_t getWorkspaceOffset() const { return getBytes() - getWorkspace(); }
+  }];
 }
 
 def FSDP_ScheduleAttr : FSDP_Attr<"Schedule", "schedule"> {
@@ -314,21 +321,47 @@ def FSDP_CudaCodeAttr : FSDP_Attr<"CudaCode", "cuda_code"> {
     another; each takes the addresses of the kernel's arguments. Those of an
     attention take its tensors, its statistics and its captured values instead,
     in the order of fsdp_rt_attention (include/fsdp-rt/abi.def). `traffic` is as
-    in #fsdp.cpu_kernel.
+    in #fsdp.cpu_kernel. They keep temporary buffers in `workspace` bytes of the
+    arena, whose address is each function's last parameter unless that is 0.
 
     Constraints:
-    - cuda_code_c1: there is at least one function; `traffic` is at least 0.
-    - cuda_code_c2: it stands as `cuda` of `fsdp.impl`, and nothing else does.
+    - cuda_code_c1: there is at least one function; `traffic` and `workspace` are
+      at least 0.
+    - cuda_code_c2: it stands as `cuda` of `fsdp.impl`, and nothing else does but
+      #fsdp.cuda_product.
 
     ```mlir
     #fsdp.cuda_code<[#fsdp.cuda_kernel<@cuda_kernels::@k0, grid = 8, block = 128, shared = 0>], traffic = 8192>
     ```
   }];
   let parameters = (ins ArrayRefParameter<"CudaKernelAttr">:$kernels,
-                        "int64_t":$traffic);
+                        "int64_t":$traffic,
+                        DefaultValuedParameter<"int64_t", "0">:$workspace);
   let assemblyFormat = [{
-    `<` `[` $kernels `]` `,` `traffic` `=` $traffic `>`
+    `<` `[` $kernels `]` `,` `traffic` `=` $traffic
+    (`,` `workspace` `=` $workspace^)? `>`
   }];
+  let genVerifyDecl = 1;
+}
+
+def FSDP_CudaProductAttr : FSDP_Attr<"CudaProduct", "cuda_product"> {
+  let summary = "what a library that multiplies on CUDA devices may use";
+  let description = [{
+    Stands as `cuda` of `fsdp.impl` on a kernel with `fsdp.matmul`, which has no
+    code of its own there: cuBLASLt may use `workspace` bytes of the arena. A
+    product without it has no workspace.
+
+    Constraints:
+    - cuda_product_c1: `workspace` is at least 0.
+    - cuda_product_c2: it stands as `cuda` of `fsdp.impl` on a kernel with
+      `fsdp.matmul`.
+
+    ```mlir
+    #fsdp.cuda_product<workspace = 33554432>
+    ```
+  }];
+  let parameters = (ins "int64_t":$workspace);
+  let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
 
