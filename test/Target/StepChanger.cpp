@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Arena/ArenaPacking.h"
+#include "fsdp/Schedule/ArenaPurpose.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"

@@ -82,7 +82,8 @@ const fsdp_rt_cpu_kernel_desc addOneCode = {
     reinterpret_cast<const void *>(addOne), count, 7, 256};
 const void *const addOneImplementations[] = {&addOneCode};
 fsdp_rt_launch_desc addOneDesc() {
-  return {"add_one", addOneImplementations, addOneOperands, 2, 2 * count * 4};
+  return {"add_one", addOneImplementations, addOneOperands, 2, 2 * count * 4, 0,
+          0};
 }
 
 fsdp_rt_collective_desc collectiveDesc() {
