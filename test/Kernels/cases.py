@@ -722,6 +722,33 @@ def temporary_tensors(step):
 
 
 @case
+def softmax_of_a_transposed_concatenation(step):
+    for rows, columns in ((3, 4), (90, 70)):
+        x, y = step.input([rows, columns]), step.input([rows, columns])
+        both, empty, half = (step.fresh() for _ in range(3))
+        shape = [rows, 2 * columns]
+        whole = f"tensor<{shape[0]}x{shape[1]}xf32>"
+        parts = [f"[0, {at}] [{rows}, {columns}] [1, 1] : {x.type} into {whole}"
+                 for at in (0, columns)]
+        step.emit(f"{both} = tensor.concat dim(1) {x.name}, {y.name} : "
+                  f"({x.type}, {y.type}) -> {whole}",
+                  f"{empty} = tensor.empty() : {whole}\n"
+                  f"    {half} = tensor.insert_slice {x.name} into {empty}{parts[0]}\n"
+                  f"    {both} = tensor.insert_slice {y.name} into {half}{parts[1]}")
+        concatenation = Value(both, shape, "f32")
+        turned = shape[::-1]
+        exps = step.generic(
+            2, [(concatenation, ["d1", "d0"])],
+            [(step.empty(turned, "f32"), dims(2))], [(turned, "f32", 1.0)],
+            lambda a, o: ([f"%r = math.exp {a} : f32"], ["%r"]))
+        sums = reduced(step, exps, "addf", "0.0", [1])
+        step.keep(step.generic(
+            2, [(exps, dims(2)), (sums, ["d0"])],
+            [(step.empty(turned, "f32"), dims(2))], [(turned, "f32", 1.0)],
+            lambda a, b, o: ([f"%r = arith.divf {a}, {b} : f32"], ["%r"])))
+
+
+@case
 def generated(step):
     x = step.input([6, 5])
     step.keep(step.result(
