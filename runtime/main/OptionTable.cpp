@@ -250,6 +250,10 @@ std::vector<OptionSpec> makeTable() {
        "whether each program is one CUDA graph, and not issued call by call; "
        "default: auto, on but under CUDA_LAUNCH_BLOCKING=1",
        setOfDevice("graph")},
+      {"--channel", "nccl|host",
+       "what carries the bytes that ranks of CUDA devices exchange: NCCL, or "
+       "the host's memory, slowly, where ranks share a GPU; default: nccl",
+       setOfDevice("channel")},
       {"--reduction", "exact|nccl",
        "who adds up what ranks of CUDA devices contribute: the runtime, with "
        "the bits of processors, or NCCL, in its own order; default: exact",

@@ -21,6 +21,7 @@
 //   --threads       hosts have different cores
 //   --blas          hosts have different libraries; sums of a rank's own batch
 //   --queue-threads the ranks agree on it when they start
+//   --channel       the devices compare it, as they do --reduction
 //   --graph         how a rank gives its device the same work
 //   --cast-params   without it a file of another type is refused, not read
 //                   otherwise

@@ -97,7 +97,7 @@ class ProgramTest(unittest.TestCase):
         start = ("--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
         done = self.run_program("--device", "cuda", *start, fails=True, LINEAR_CUDA=None)
         self.assertIn("device: expected a program compiled for cuda, which is what cuda runs, got cpu", done.stderr)
-        for arguments, message in ((("--blas", "openblas"), "--blas: expected a setting of CUDA devices, graph or reduction"),
+        for arguments, message in ((("--blas", "openblas"), "--blas: expected a setting of CUDA devices, channel, graph or reduction"),
                                    (("--reduction", "fast"), "--reduction: expected exact or nccl, got 'fast'")):
             done = self.run_program("--device", "cuda", *start, *arguments, fails=True)
             self.assertIn(message, done.stderr)
@@ -206,7 +206,9 @@ class ProgramTest(unittest.TestCase):
             ("NCCL_FAULT", "ncclGroupEnd:3:1:3", "rank 3: as one CUDA graph, .*: start '.*': ncclGroupEnd: unhandled"),
             ("NCCL_FAULT", "async:9:6:1", "step .*: rank 1: .*remote process exited or there was a network error"),
             ("EMULATOR_FAULT", "cuLaunchKernel:9:719", "rank .: .*cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"),
-            ("EMULATOR_DEVICES", "3", "rank 3: expected a CUDA device for each of the 4 ranks of this host, got 3"),
+            ("EMULATOR_DEVICES", "3", "rank [03]: .*expected NCCL 2.30.0 or later, which takes threads that share a GPU, got "
+                                      "NCCL 2.28.9 and ranks 0 and 3 share device 0 .Emulated sm_90.: start each rank as a "
+                                      "process .--backend mpi., give each rank a GPU of its own, or run with --channel host"),
             ("NCCL_VERSION", "21809", "expected NCCL 2.19.0 or later, got NCCL 2.18.9"),
         ):
             for before in ((), (*MPIRUN, "-n", 4)) if MPIRUN and variable == "NCCL_FAULT" else ((),):
@@ -216,6 +218,47 @@ class ProgramTest(unittest.TestCase):
                                             LINEAR_QUEUES="1", **{f"FSDP_{variable}": value})
                     self.assertLess(time.monotonic() - begin, 15)
                     self.assertRegex(done.stderr, message)
+
+    def test_ranks_that_share_a_gpu(self):
+        """NCCL is told to take them, or the host's memory carries what they exchange, if that is asked for."""
+        for mesh, devices in (("2", "1"), ("2x2", "2"), ("4", "1")):
+            cpu = self.train("cpu", f"cpu-{mesh}", LINEAR_MESH=mesh, LINEAR_QUEUES="1")
+            for name, more, environment in (("new", (), {"FSDP_NCCL_VERSION": "23000"}), ("host", ("--channel", "host"), {})):
+                with self.subTest(mesh=mesh, how=name):
+                    cuda = self.train("cuda", f"{name}-{mesh}", LINEAR_MESH=mesh, LINEAR_QUEUES="1", more=more,
+                                      FSDP_EMULATOR_DEVICES=devices, **environment)
+                    self.assert_same(cpu, cuda)
+                    self.assertEqual(self.losses(cpu), self.losses(cuda))
+
+    def test_what_is_told_of_ranks_that_share_a_gpu(self):
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
+        done = self.run_program(*start, LINEAR_MESH="2", FSDP_EMULATOR_DEVICES="1", FSDP_NCCL_VERSION="23000")
+        told = "ranks 0 and 1 share device 0 .Emulated sm_90., which NCCL 2.30.0 takes with NCCL_MULTI_RANK_GPU_ENABLE=1"
+        self.assertRegex(done.stdout + done.stderr, told)
+        # The variable's user has the last word.
+        done = self.run_program(*start, fails=True, LINEAR_MESH="2", FSDP_EMULATOR_DEVICES="1", FSDP_NCCL_VERSION="23000",
+                                NCCL_MULTI_RANK_GPU_ENABLE="0")
+        self.assertRegex(done.stderr, "Duplicate GPU detected : rank . and rank . both on CUDA device 0.*: ranks 0 and 1 share "
+                                      "device 0 .Emulated sm_90., which NCCL may refuse: give each rank a GPU of its own")
+
+    def test_settings_beside_channel_host(self):
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1", "--channel", "host")
+        for more, message in ((("--graph", "on"), "--graph: expected auto or off beside --channel host"),
+                              (("--reduction", "nccl"), "--reduction: expected exact beside --channel host")):
+            done = self.run_program(*start, *more, fails=True)
+            self.assertIn(message, done.stderr)
+        begin = time.monotonic()
+        done = self.run_program(*start, fails=True, LINEAR_MESH="2x2", FSDP_EMULATOR_FAULT="cuMemcpyHtoDAsync_v2:5:700")
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertRegex(done.stderr, "rank .: .*cuMemcpyHtoDAsync: CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    @unittest.skipUnless(MPIRUN, "expected mpirun")
+    def test_processes_that_share_a_gpu(self):
+        """NCCL before 2.30 takes them for ranks of several hosts."""
+        cpu = self.train("cpu", "cpu", LINEAR_MESH="2")
+        for name, more in (("old", ()), ("host", ("--channel", "host"))):
+            cuda = self.train("cuda", name, before=(*MPIRUN, "-n", 2), more=more, LINEAR_MESH="2", FSDP_EMULATOR_DEVICES="1")
+            self.assert_same(cpu, cuda)
 
     def test_failures_of_calls_that_are_issued_one_by_one(self):
         done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",

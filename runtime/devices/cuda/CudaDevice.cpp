@@ -31,11 +31,6 @@ CudaDevice::create(World &world, const DriverApi &api,
   Result<CudaSettings> settings = CudaSettings::read(options.settings);
   if (!settings.isOk())
     return settings.status();
-  if (world.localRank() >= api.deviceCount)
-    return Status::failed("expected a CUDA device for each of the " +
-                          std::to_string(world.localSize()) +
-                          " ranks of this host, got " +
-                          std::to_string(api.deviceCount));
   std::unique_ptr<CudaDevice> made(new CudaDevice(world, options, *settings));
   Result<std::unique_ptr<CudaRank>> rank =
       CudaRank::create(world, api, made->layout_, options.target, *settings);
@@ -92,6 +87,8 @@ hal::DeviceFacts CudaDevice::facts() const {
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
   facts.notes = rank_->products().notes();
+  for (const std::string &note : rank_->transfers().notes())
+    facts.notes.push_back(note);
   return facts;
 }
 
@@ -287,6 +284,8 @@ Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {
                  "cuLaunchHostFunc");
   case CudaWork::Kind::Exchange:
     return work.exchange->enqueue(stream);
+  case CudaWork::Kind::StagedExchange:
+    return work.staged->run(stream);
   }
   return Status::ok();
 }

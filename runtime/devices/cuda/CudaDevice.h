@@ -29,8 +29,7 @@ namespace fsdp::rt {
 
 class CudaDevice final : public hal::Device {
 public:
-  /// The device with the rank's number on its host. `world` and `api` must
-  /// outlive it.
+  /// On the device that RankCards finds. `world` and `api` must outlive it.
   static Result<std::unique_ptr<CudaDevice>>
   create(World &world, const DriverApi &api, const hal::DeviceOptions &options);
   ~CudaDevice() override;

@@ -19,6 +19,7 @@
 #include "devices/cuda/CudaProducts.h"
 #include "devices/cuda/NcclTransfers.h"
 #include "devices/cuda/RunRecords.h"
+#include "devices/cuda/StagedTransfers.h"
 #include "hal/Device.h"
 
 #include <cstdint>
@@ -40,7 +41,8 @@ struct CudaWork {
     CopyToHost,
     CopyToDevice,
     HostFunction,
-    Exchange
+    Exchange,
+    StagedExchange
   };
   Kind kind = Kind::Launch;
   /// Of a launch.
@@ -55,6 +57,7 @@ struct CudaWork {
   /// Of a function of the host, which is given `host`.
   cu::HostFunction function = nullptr;
   const NcclExchange *exchange = nullptr;
+  const StagedExchange *staged = nullptr;
 };
 
 /// A call and its work: [begin, end) of the executable's.
@@ -120,7 +123,9 @@ private:
   std::deque<Parameters> parameters_;
   std::vector<std::unique_ptr<CudaProduct>> products_;
   std::vector<std::unique_ptr<NcclExchange>> exchanges_;
+  std::vector<std::unique_ptr<StagedExchange>> stagedExchanges_;
   std::vector<std::shared_ptr<DeviceArena>> scratch_;
+  std::vector<std::shared_ptr<PinnedMemory>> staging_;
   std::deque<HostGuard> hostGuards_;
   std::unique_ptr<PinnedMemory> flags_;
   /// What guards found, on the device and then on the host.

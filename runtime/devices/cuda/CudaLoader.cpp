@@ -35,8 +35,12 @@ Status CudaLoader::load() {
   const std::vector<hal::Call> &calls = made_.recording().calls();
   if (Status s = makeReports())
     return s;
-  if (Status s = rank_.transfers().prepare(made_.recording()))
+  if (StagedTransfers *staged = rank_.staged()) {
+    if (Status s = staged->prepare(made_.recording()))
+      return s;
+  } else if (Status s = rank_.transfers().prepare(made_.recording())) {
     return s;
+  }
   made_.calls_.reserve(calls.size());
   for (const hal::Call &call : calls) {
     CudaCall mine;

@@ -31,6 +31,7 @@ private:
   Status addStart(const fsdp_rt_start_desc &desc);
   Status addTransfers(const fsdp_rt_start_desc &desc);
   Status addCollectives(const fsdp_rt_start_desc &start);
+  void addStagedExchange(const fsdp_rt_start_desc &start);
   NcclExchange *addExchange(const NcclChannel &channel);
   Status addOwnPart(int32_t kind, const fsdp_rt_collective_desc &desc);
   Status addDivision(const fsdp_rt_collective_desc &desc, cu::Pointer src);

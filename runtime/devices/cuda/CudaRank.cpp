@@ -16,9 +16,13 @@ namespace fsdp::rt {
 Result<std::unique_ptr<CudaRank>>
 CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
                  int target, const CudaSettings &settings) {
-  std::unique_ptr<CudaRank> made(new CudaRank(layout, target));
+  Result<RankCards> cards = RankCards::find(world, api, settings);
+  if (!cards.isOk())
+    return cards.status();
+  std::unique_ptr<CudaRank> made(
+      new CudaRank(layout, target, std::move(*cards)));
   Result<std::unique_ptr<CudaContext>> context =
-      CudaContext::create(api, world.localRank());
+      CudaContext::create(api, made->cards_.ordinal());
   if (!context.isOk())
     return context.status();
   made->context_ = std::move(*context);
@@ -49,7 +53,10 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
   made->products_ =
       std::make_unique<CudaProducts>(world, *made->context_, *made->device_);
   made->transfers_ = std::make_unique<NcclTransfers>(
-      world, *made->context_, *made->copies_, layout, settings);
+      world, *made->context_, made->cards_, *made->copies_, layout, settings);
+  if (settings.exchange == Exchange::Host)
+    made->staged_ =
+        std::make_unique<StagedTransfers>(world, *made->context_, layout);
   return made;
 }
 

@@ -15,6 +15,8 @@
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/CudaProducts.h"
 #include "devices/cuda/NcclTransfers.h"
+#include "devices/cuda/RankCards.h"
+#include "devices/cuda/StagedTransfers.h"
 #include "hal/Layout.h"
 #include "hal/Recording.h"
 
@@ -25,9 +27,9 @@ namespace fsdp::rt {
 /// Memory, code and products of one rank.
 class CudaRank {
 public:
-  /// On the device with the rank's number on its host, whose context becomes
-  /// the thread's. `target` is the number of the artifact's target of which its
-  /// code is. `world` and `layout` must outlive it.
+  /// On the device that RankCards finds, whose context becomes the thread's.
+  /// `target` is the number of the artifact's target of which its code is.
+  /// `world` and `layout` must outlive it.
   static Result<std::unique_ptr<CudaRank>>
   create(World &world, const DriverApi &api, const hal::Layout &layout,
          int target, const CudaSettings &settings);
@@ -51,13 +53,16 @@ public:
   CudaImages &images() { return *images_; }
   CudaProducts &products() { return *products_; }
   NcclTransfers &transfers() { return *transfers_; }
+  /// Null unless collectives go through the host's memory.
+  StagedTransfers *staged() { return staged_.get(); }
 
 private:
-  CudaRank(const hal::Layout &layout, int target)
-      : layout_(layout), target_(target) {}
+  CudaRank(const hal::Layout &layout, int target, RankCards cards)
+      : layout_(layout), target_(target), cards_(std::move(cards)) {}
 
   const hal::Layout &layout_;
   int target_;
+  RankCards cards_;
   std::unique_ptr<CudaContext> context_;
   std::unique_ptr<CudaCopies> copies_;
   std::unique_ptr<DeviceArena> device_;
@@ -65,6 +70,7 @@ private:
   std::unique_ptr<CudaImages> images_;
   std::unique_ptr<CudaProducts> products_;
   std::unique_ptr<NcclTransfers> transfers_;
+  std::unique_ptr<StagedTransfers> staged_;
 };
 
 } // namespace fsdp::rt

@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -19,24 +20,39 @@ bool wantsBlocking() {
   return value && *value && std::strcmp(value, "0") != 0;
 }
 
+/// By name, what it may be.
+struct Setting {
+  const char *name;
+  std::vector<const char *> values;
+  const char *expected;
+};
+const Setting *findSetting(const std::string &name) {
+  static const std::vector<Setting> all = {
+      {"channel", {"nccl", "host"}, "nccl or host"},
+      {"graph", {"auto", "off", "on"}, "auto, off or on"},
+      {"reduction", {"exact", "nccl"}, "exact or nccl"}};
+  for (const Setting &setting : all)
+    if (name == setting.name)
+      return &setting;
+  return nullptr;
+}
+
 } // namespace
 
 bool hasCudaSetting(const std::string &name) {
-  return name == "graph" || name == "reduction";
+  return findSetting(name) != nullptr;
 }
 
 Status checkCudaSetting(const std::string &name, const std::string &value) {
-  if (!hasCudaSetting(name))
-    return Status::failed("expected a setting of CUDA devices, graph or "
-                          "reduction");
-  if (name == "reduction") {
-    if (value != "exact" && value != "nccl")
-      return Status::failed("expected exact or nccl, got '" + value + "'");
-    return Status::ok();
-  }
-  if (value != "auto" && value != "off" && value != "on")
-    return Status::failed("expected auto, off or on, got '" + value + "'");
-  return Status::ok();
+  const Setting *setting = findSetting(name);
+  if (!setting)
+    return Status::failed("expected a setting of CUDA devices, channel, graph "
+                          "or reduction");
+  for (const char *allowed : setting->values)
+    if (value == allowed)
+      return Status::ok();
+  return Status::failed(std::string("expected ") + setting->expected +
+                        ", got '" + value + "'");
 }
 
 Result<CudaSettings>
@@ -49,6 +65,8 @@ CudaSettings::read(const std::map<std::string, std::string> &settings) {
       return s.withContext("--" + name);
     if (name == "graph")
       graph = value;
+    else if (name == "channel")
+      read.exchange = value == "host" ? Exchange::Host : Exchange::Nccl;
     else
       read.reduction = value == "nccl" ? Reduction::Nccl : Reduction::Exact;
   }
@@ -56,7 +74,15 @@ CudaSettings::read(const std::map<std::string, std::string> &settings) {
     return Status::failed("--graph: expected auto or off beside "
                           "CUDA_LAUNCH_BLOCKING=1, which waits after each "
                           "call, got on");
-  read.usesGraphs = graph != "off" && !read.isBlocking;
+  bool isStaged = read.exchange == Exchange::Host;
+  if (graph == "on" && isStaged)
+    return Status::failed(
+        "--graph: expected auto or off beside --channel host, "
+        "in which the host waits for other ranks, got on");
+  if (read.reduction == Reduction::Nccl && isStaged)
+    return Status::failed("--reduction: expected exact beside --channel host, "
+                          "which does without NCCL, got nccl");
+  read.usesGraphs = graph != "off" && !read.isBlocking && !isStaged;
   return read;
 }
 

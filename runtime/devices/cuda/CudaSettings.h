@@ -24,6 +24,13 @@ enum class Reduction : int32_t {
   Nccl
 };
 
+/// What carries the bytes that ranks exchange.
+enum class Exchange : int32_t {
+  Nccl,
+  /// The host's memory and its channels.
+  Host
+};
+
 struct CudaSettings {
   /// Whether a run is one graph.
   bool usesGraphs = true;
@@ -31,6 +38,7 @@ struct CudaSettings {
   /// environment variable CUDA_LAUNCH_BLOCKING. Then nothing is a graph.
   bool isBlocking = false;
   Reduction reduction = Reduction::Exact;
+  Exchange exchange = Exchange::Nccl;
 
   /// Of a device's settings and the environment.
   static Result<CudaSettings>

@@ -67,6 +67,9 @@ struct AllocationProperties {
     unsigned char reserved[4];
   } flags;
 };
+struct Uuid {
+  char bytes[16];
+};
 struct Access {
   Location location;
   int flags;
@@ -84,6 +87,7 @@ struct Access {
   X(deviceGet, cuDeviceGet, (cu::Device * device, int ordinal))                \
   X(deviceGetName, cuDeviceGetName,                                            \
     (char *name, int bytes, cu::Device device))                                \
+  X(deviceGetUuid, cuDeviceGetUuid_v2, (cu::Uuid * uuid, cu::Device device))   \
   X(deviceGetAttribute, cuDeviceGetAttribute,                                  \
     (int *value, int attribute, cu::Device device))                            \
   X(contextRetain, cuDevicePrimaryCtxRetain,                                   \

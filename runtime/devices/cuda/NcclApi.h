@@ -99,6 +99,10 @@ struct NcclApi {
   /// several communicators is issued.
   static constexpr int leastOrderingVersion = 22600;
 
+  /// From here on ranks may share a GPU, if a variable of its environment says
+  /// so.
+  static constexpr int leastSharingVersion = 23000;
+
   /// Opens libnccl.so.2 in `directories`, or the system's. Fails where it or
   /// one of the functions is missing, or old.
   static Result<NcclApi> open(const std::vector<std::string> &directories);

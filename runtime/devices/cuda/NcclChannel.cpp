@@ -37,15 +37,15 @@ const char *nameOf(Reduction reduction) {
 Result<std::unique_ptr<NcclChannel>>
 NcclChannel::open(const NcclApi &api, World &world, hal::HostChannel &host,
                   const std::vector<int> &ranks, int32_t queue,
-                  Reduction reduction) {
+                  Reduction reduction, int maxCtas) {
   std::unique_ptr<NcclChannel> made(
       new NcclChannel(api, world, ranks, queue, reduction));
-  if (Status s = made->connect(host))
+  if (Status s = made->connect(host, maxCtas))
     return s.withContext(made->describe());
   return made;
 }
 
-Status NcclChannel::connect(hal::HostChannel &host) {
+Status NcclChannel::connect(hal::HostChannel &host, int maxCtas) {
   rank_ = host.rank();
   Invitation invitation = {};
   invitation.reduction = reduction_;
@@ -62,6 +62,7 @@ Status NcclChannel::connect(hal::HostChannel &host) {
                           std::to_string(ranks_[0]) + ", got " +
                           nameOf(reduction_));
   nccl::Config config;
+  config.maxCtas = maxCtas;
   if (Status s = api_.check(
           api_.commInit(&comm_, size(), invitation.id, rank_, &config),
           "ncclCommInitRankConfig", comm_))

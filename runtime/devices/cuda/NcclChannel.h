@@ -25,11 +25,12 @@ namespace fsdp::rt {
 class NcclChannel final : public hal::Channel {
 public:
   /// Collective over `ranks`, among which `host` is and which are more than
-  /// one; the current context is the device's. `api` and `world` must outlive
-  /// it.
+  /// one; the current context is the device's. `maxCtas` is ncclConfig_t's.
+  /// `api` and `world` must outlive it.
   static Result<std::unique_ptr<NcclChannel>>
   open(const NcclApi &api, World &world, hal::HostChannel &host,
-       const std::vector<int> &ranks, int32_t queue, Reduction reduction);
+       const std::vector<int> &ranks, int32_t queue, Reduction reduction,
+       int maxCtas);
   ~NcclChannel() override;
 
   int rank() const override { return rank_; }
@@ -54,7 +55,7 @@ private:
               int32_t queue, Reduction reduction)
       : api_(api), world_(world), ranks_(ranks), queue_(queue),
         reduction_(reduction) {}
-  Status connect(hal::HostChannel &host);
+  Status connect(hal::HostChannel &host, int maxCtas);
   std::string describe() const;
 
   const NcclApi &api_;

@@ -165,22 +165,28 @@ Status NcclTransfers::prepare(const hal::Recording &recording) {
   return Status::ok();
 }
 
+Status NcclTransfers::openLibrary() {
+  Result<const NcclApi *> api = NcclApi::ofProcess();
+  if (!api.isOk())
+    return api.status();
+  if (Status s = cards_.permit(world_, **api, notes_))
+    return s;
+  Result<CudaEvent> order = CudaEvent::create(context_, cu::eventDisableTiming);
+  if (!order.isOk())
+    return order.status();
+  api_ = *api;
+  order_.emplace(std::move(*order));
+  return Status::ok();
+}
+
 Status NcclTransfers::open(int32_t group, int32_t queue) {
   const std::vector<int> &ranks = layout_.groups[group];
   std::unique_ptr<NcclChannel> &channel = channels_[{ranks, queue}];
   if (channel)
     return Status::ok();
-  if (!api_) {
-    Result<const NcclApi *> api = NcclApi::ofProcess();
-    if (!api.isOk())
-      return api.status();
-    Result<CudaEvent> order =
-        CudaEvent::create(context_, cu::eventDisableTiming);
-    if (!order.isOk())
-      return order.status();
-    api_ = *api;
-    order_.emplace(std::move(*order));
-  }
+  if (!api_)
+    if (Status s = openLibrary())
+      return s;
   std::unique_ptr<hal::HostChannel> &host = hosts_[ranks];
   if (!host) {
     Result<std::unique_ptr<hal::HostChannel>> made = world_.openChannel(ranks);
@@ -188,8 +194,12 @@ Status NcclTransfers::open(int32_t group, int32_t queue) {
       return made.status();
     host = std::move(*made);
   }
-  Result<std::unique_ptr<NcclChannel>> made = NcclChannel::open(
-      *api_, world_, *host, ranks, queue, settings_.reduction);
+  Result<std::unique_ptr<NcclChannel>> made =
+      NcclChannel::open(*api_, world_, *host, ranks, queue, settings_.reduction,
+                        cards_.maxCtas());
+  if (!made.isOk() && cards_.isShared() && world_.failure().isOk())
+    return Status::failed(made.status().message() + ": " + cards_.describe() +
+                          ", which NCCL may refuse: " + RankCards::remedy());
   if (!made.isOk())
     return made.status();
   channel = std::move(*made);

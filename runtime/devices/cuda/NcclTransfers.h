@@ -12,6 +12,7 @@
 #include "devices/cuda/CudaContext.h"
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/NcclChannel.h"
+#include "devices/cuda/RankCards.h"
 #include "hal/Layout.h"
 #include "hal/Recording.h"
 #include "hal/World.h"
@@ -20,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -68,11 +70,13 @@ private:
 /// The channels of a rank, and memory for what they exchange.
 class NcclTransfers {
 public:
-  /// `world`, `context` and `layout` must outlive it; `copies` clear memory.
-  NcclTransfers(World &world, const CudaContext &context, CudaCopies &copies,
+  /// `world`, `context`, `cards` and `layout` must outlive it; `copies` clear
+  /// memory.
+  NcclTransfers(World &world, const CudaContext &context,
+                const RankCards &cards, CudaCopies &copies,
                 const hal::Layout &layout, const CudaSettings &settings)
-      : world_(world), context_(context), copies_(copies), layout_(layout),
-        settings_(settings) {}
+      : world_(world), context_(context), cards_(cards), copies_(copies),
+        layout_(layout), settings_(settings) {}
 
   Reduction reduction() const { return settings_.reduction; }
 
@@ -99,16 +103,21 @@ public:
 
   /// Of the device's memory, beside the arena.
   int64_t mappedBytes() const;
+  /// For the user to read.
+  const std::vector<std::string> &notes() const { return notes_; }
 
 private:
+  Status openLibrary();
   Status open(int32_t group, int32_t queue);
   int64_t scratchOf(const fsdp_rt_start_desc &start) const;
 
   World &world_;
   const CudaContext &context_;
+  const RankCards &cards_;
   CudaCopies &copies_;
   const hal::Layout &layout_;
   CudaSettings settings_;
+  std::vector<std::string> notes_;
   const NcclApi *api_ = nullptr;
   /// How far the last exchange is.
   std::optional<CudaEvent> order_;

@@ -265,6 +265,17 @@ void CudaLoader::addAllToAlls(const fsdp_rt_start_desc &start,
     }
 }
 
+void CudaLoader::addStagedExchange(const fsdp_rt_start_desc &start) {
+  const StagedTransfers &staged = *rank_.staged();
+  made_.staging_.push_back(staged.staging(start.queue));
+  made_.stagedExchanges_.push_back(
+      staged.makeExchange(start, rank_.device().base()));
+  CudaWork work;
+  work.kind = CudaWork::Kind::StagedExchange;
+  work.staged = made_.stagedExchanges_.back().get();
+  made_.works_.push_back(work);
+}
+
 Status CudaLoader::addCollectives(const fsdp_rt_start_desc &start) {
   auto parts = static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
   if (start.part_count == 0)
@@ -274,6 +285,10 @@ Status CudaLoader::addCollectives(const fsdp_rt_start_desc &start) {
     for (int64_t i = 0; i < start.part_count; ++i)
       if (Status s = addOwnPart(start.kind, *parts[i]))
         return s;
+    return Status::ok();
+  }
+  if (rank_.staged()) {
+    addStagedExchange(start);
     return Status::ok();
   }
   const NcclChannel &channel = rank_.transfers().channel(group, start.queue);

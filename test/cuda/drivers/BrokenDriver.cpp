@@ -35,6 +35,7 @@ int cuGetErrorString(int, const char **text) {
   int name() { return 999; }
 X(cuDeviceGet)
 X(cuDeviceGetName)
+X(cuDeviceGetUuid_v2)
 X(cuDeviceGetAttribute)
 X(cuDevicePrimaryCtxRetain)
 X(cuDevicePrimaryCtxRelease_v2)

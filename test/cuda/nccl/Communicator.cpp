@@ -16,10 +16,11 @@
 namespace fsdp::test::nccl {
 
 Communicator::Communicator(const UniqueId &id, int size, int rank, int device,
-                           bool isBlocking)
+                           bool isBlocking, int maxCtas)
     : size(size), rank(rank), device(device), isBlocking(isBlocking),
-      name(id.bytes, strnlen(id.bytes, 64)), mesh(id, size, rank, device),
-      sent(size), received(size), created_(std::chrono::steady_clock::now()) {}
+      name(id.bytes, strnlen(id.bytes, 64)),
+      mesh(id, size, rank, device, maxCtas), sent(size), received(size),
+      created_(std::chrono::steady_clock::now()) {}
 
 void Communicator::fail(Error code, const std::string &message) {
   if (asyncError != success)
@@ -63,12 +64,12 @@ Error Communicator::progress(std::unique_lock<std::recursive_mutex> &lock) {
   return error;
 }
 
-DeviceTurns &DeviceTurns::of(int device) {
+DeviceTurns &DeviceTurns::of(const Communicator &comm) {
   static std::mutex mutex;
   // The driver has work that ends later than this library's objects.
-  static auto *all = new std::map<int, DeviceTurns>;
+  static auto *all = new std::map<std::pair<int, std::thread::id>, DeviceTurns>;
   std::lock_guard<std::mutex> lock(mutex);
-  return (*all)[device];
+  return (*all)[{comm.device, comm.owner}];
 }
 
 void DeviceTurns::issue(const Operation *operation) {

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fsdp::test::nccl {
@@ -27,11 +28,13 @@ class Operation;
 class Communicator {
 public:
   Communicator(const UniqueId &id, int size, int rank, int device,
-               bool isBlocking);
+               bool isBlocking, int maxCtas);
 
   const int size, rank, device;
   const bool isBlocking;
   const std::string name;
+  /// Ranks of a process that share a device have turns of their own.
+  const std::thread::id owner = std::this_thread::get_id();
 
   /// Everything below is guarded by it; work that goes takes it again.
   std::recursive_mutex mutex;
@@ -112,7 +115,7 @@ private:
 /// its other communicators do not begin before they end: here they always do.
 class DeviceTurns {
 public:
-  static DeviceTurns &of(int device);
+  static DeviceTurns &of(const Communicator &comm);
   /// In the order of issue, where NCCL_LAUNCH_ORDER_IMPLICIT asks for it.
   void issue(const Operation *operation);
   bool take(const Operation *operation);

@@ -7,6 +7,8 @@
 
 #include "Mesh.h"
 
+#include "Settings.h"
+
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>
@@ -32,9 +34,9 @@ bool isLater() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
 } // namespace
 
-Mesh::Mesh(const UniqueId &id, int size, int rank, int device)
+Mesh::Mesh(const UniqueId &id, int size, int rank, int device, int maxCtas)
     : name_(id.bytes, strnlen(id.bytes, 64)), size_(size), rank_(rank),
-      device_(device), peers_(size) {
+      device_(device), maxCtas_(maxCtas), peers_(size) {
   peers_[rank].isMet = peers_[rank].hasGreeted = true;
   listener_ = socket(AF_UNIX, socketType, 0);
   sockaddr_un address;
@@ -60,8 +62,14 @@ Mesh::~Mesh() {
       close(peer.socket);
 }
 
+Mesh::Hello Mesh::hello() const {
+  Hello hello = {magic, size_, rank_, device_, maxCtas_, {}};
+  SharingSettings::get().host.copy(hello.host, sizeof(hello.host) - 1);
+  return hello;
+}
+
 void Mesh::greet(int socket) const {
-  Hello hello = {magic, size_, rank_, device_};
+  Hello hello = this->hello();
   // The first bytes of a connection always have room.
   (void)::send(socket, &hello, sizeof(hello), MSG_NOSIGNAL);
 }
@@ -74,6 +82,26 @@ bool Mesh::readHello(int socket, Hello &hello) {
   return true;
 }
 
+void Mesh::checkDevice(const Hello &other) {
+  const SharingSettings &settings = SharingSettings::get();
+  if (other.device != device_ || settings.host != other.host)
+    return;
+  if (!settings.mayShareDevices)
+    throw Mistake(invalidUsage,
+                  "Duplicate GPU detected : rank " + std::to_string(rank_) +
+                      " and rank " + std::to_string(other.rank) +
+                      " both on CUDA device " + std::to_string(device_));
+  // Kernels of all of them have to fit the device at once.
+  constexpr int ctasOfDevice = 32, ctasOfRank = 16;
+  int ctas = maxCtas_ == undefined ? ctasOfRank : maxCtas_;
+  if (++sharers_ * ctas > ctasOfDevice)
+    throw Mistake(invalidUsage,
+                  "expected ranks on one device to take at most " +
+                      std::to_string(ctasOfDevice) + " CTAs together, got " +
+                      std::to_string(sharers_) + " ranks of " +
+                      std::to_string(ctas));
+}
+
 void Mesh::meet(int number, const Hello &hello) {
   Peer &peer = peers_[number];
   if (hello.magic != magic || hello.rank != number)
@@ -84,11 +112,7 @@ void Mesh::meet(int number, const Hello &hello) {
         "communicator " + name_ + ": expected " + std::to_string(size_) +
             " ranks, as rank " + std::to_string(rank_) + " does, got " +
             std::to_string(hello.size) + " on rank " + std::to_string(number));
-  if (hello.device == device_)
-    throw Mistake(invalidUsage,
-                  "Duplicate GPU detected : rank " + std::to_string(rank_) +
-                      " and rank " + std::to_string(number) +
-                      " both on CUDA device " + std::to_string(device_));
+  checkDevice(hello);
   peer.device = hello.device;
   peer.isMet = true;
 }

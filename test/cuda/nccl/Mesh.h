@@ -38,7 +38,7 @@ struct Message {
 class Mesh {
 public:
   /// This rank can be found from now on.
-  Mesh(const UniqueId &id, int size, int rank, int device);
+  Mesh(const UniqueId &id, int size, int rank, int device, int maxCtas);
   ~Mesh();
   Mesh(const Mesh &) = delete;
   Mesh &operator=(const Mesh &) = delete;
@@ -64,7 +64,8 @@ public:
 private:
   struct Hello {
     uint32_t magic;
-    int32_t size, rank, device;
+    int32_t size, rank, device, maxCtas;
+    char host[64];
   };
   struct Peer {
     int socket = -1;
@@ -78,11 +79,15 @@ private:
   bool readHello(int socket, Hello &hello);
   void greet(int socket) const;
   void meet(int peer, const Hello &hello);
+  Hello hello() const;
+  void checkDevice(const Hello &other);
   void receive(Peer &peer);
   void flush(Peer &peer);
 
   std::string name_;
-  int size_, rank_, device_;
+  int size_, rank_, device_, maxCtas_;
+  /// Ranks with this one's device, itself among them.
+  int sharers_ = 1;
   int listener_ = -1;
   /// Accepted, of whom nothing is known yet.
   std::vector<int> strangers_;

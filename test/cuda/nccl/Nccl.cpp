@@ -120,20 +120,28 @@ API int ncclCommInitRankConfig(void **made, int size, UniqueId id, int rank,
     if (device < 0)
       throw Mistake(unhandledCudaError, "expected a current context");
     bool isBlocking = true;
+    int maxCtas = undefined;
     if (config) {
       if (!readsAs(*config))
         throw Mistake(invalidArgument, "ncclConfig_t argument not initialized "
                                        "via NCCL_CONFIG_INITIALIZER");
       if (config->blocking != undefined)
         isBlocking = config->blocking != 0;
-      for (int value : {config->cgaClusterSize, config->minCtas,
-                        config->maxCtas, config->splitShare})
-        if (config->size >= sizeof(Config) && value != undefined)
-          failUnmodelled("ncclCommInitRankConfig: a setting other than "
-                         "blocking");
+      if (config->size >= sizeof(Config)) {
+        maxCtas = config->maxCtas;
+        for (int value :
+             {config->cgaClusterSize, config->minCtas, config->splitShare})
+          if (value != undefined)
+            failUnmodelled("ncclCommInitRankConfig: a setting other than "
+                           "blocking and maxCTAs");
+      }
+      if (maxCtas != undefined && maxCtas < 1)
+        throw Mistake(invalidArgument, "Invalid config maxCTAs attribute "
+                                       "value " +
+                                           std::to_string(maxCtas));
     }
-    auto comm =
-        std::make_shared<Communicator>(id, size, rank, device, isBlocking);
+    auto comm = std::make_shared<Communicator>(id, size, rank, device,
+                                               isBlocking, maxCtas);
     *made = comm.get();
     {
       std::lock_guard<std::mutex> lock(handlesMutex);

@@ -45,7 +45,7 @@ Operation::Operation(std::shared_ptr<Communicator> comm,
   std::lock_guard<std::recursive_mutex> lock(comm_->mutex);
   comm_->issued.push_back(this);
   ++comm_->outstanding;
-  DeviceTurns::of(comm_->device).issue(this);
+  DeviceTurns::of(*comm_).issue(this);
 }
 
 Operation::~Operation() {
@@ -64,7 +64,7 @@ std::string Operation::describe() const {
 bool Operation::mayBegin() {
   if (!isCaptured_ && comm_->issued.front() != this)
     return false;
-  return DeviceTurns::of(comm_->device).take(this);
+  return DeviceTurns::of(*comm_).take(this);
 }
 
 void Operation::begin() {
@@ -233,7 +233,7 @@ void Operation::compute() {
 }
 
 void Operation::end() {
-  DeviceTurns::of(comm_->device).give(this);
+  DeviceTurns::of(*comm_).give(this);
   hasBegun_ = false;
   progress_.clear();
 }

@@ -66,10 +66,25 @@ Settings read() {
   return settings;
 }
 
+SharingSettings readSharing() {
+  SharingSettings settings;
+  const char *shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  settings.mayShareDevices = Settings::get().version >= 23000 && shares &&
+                             std::strcmp(shares, "0") != 0;
+  const char *host = std::getenv("NCCL_HOSTID");
+  settings.host = host ? host : "";
+  return settings;
+}
+
 } // namespace
 
 const Settings &Settings::get() {
   static const Settings settings = read();
+  return settings;
+}
+
+const SharingSettings &SharingSettings::get() {
+  static const SharingSettings settings = readSharing();
   return settings;
 }
 

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace fsdp::test::nccl {
@@ -38,6 +39,17 @@ struct Settings {
   std::vector<Fault> faults;
   /// NCCL_LAUNCH_ORDER_IMPLICIT, NCCL's own.
   bool isOrderImplicit = false;
+};
+
+/// Variables of NCCL's own that it reads when the first communicator is made.
+struct SharingSettings {
+  static const SharingSettings &get();
+
+  /// NCCL_MULTI_RANK_GPU_ENABLE, from version 2.30 on.
+  bool mayShareDevices = false;
+  /// NCCL_HOSTID: ranks with others are on other hosts, whatever device they
+  /// have.
+  std::string host;
 };
 
 /// Counts a call of this process; what it has to return, or success.

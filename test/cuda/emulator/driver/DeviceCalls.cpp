@@ -97,7 +97,7 @@ static cuda::Result getUuid(const char *call, cuda::Uuid *uuid,
     expectPointer(uuid, "uuid");
     Device &device = findDevice(ordinal);
     std::memcpy(uuid->bytes, "fsdp emulator  ", 16);
-    uuid->bytes[15] = static_cast<char>(device.ordinal);
+    uuid->bytes[15] = static_cast<char>(device.settings.cards[device.ordinal]);
     return cuda::Success;
   });
 }

@@ -73,5 +73,6 @@ fsdpEmulatorHostPointer(unsigned long long pointer, size_t bytes) {
 }
 
 FSDP_EMULATOR_EXTENSION int fsdpEmulatorDevice(void) {
-  return findDevice() ? findDevice()->ordinal : -1;
+  const Device *device = findDevice();
+  return device ? device->settings.cards[device->ordinal] : -1;
 }

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 namespace fsdp::emulator {
 
@@ -102,12 +103,35 @@ void readFaults(std::vector<InjectedFault> &faults) {
   });
 }
 
+/// Numbers with commas between, as the driver reads them: one that there is not
+/// ends the list.
+std::vector<int> readCards(int devices) {
+  std::vector<int> cards;
+  const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!visible) {
+    for (int card = 0; card < devices; ++card)
+      cards.push_back(card);
+    return cards;
+  }
+  std::istringstream text(visible);
+  for (std::string one; std::getline(text, one, ',');) {
+    char *end = nullptr;
+    long card = std::strtol(one.c_str(), &end, 10);
+    if (end == one.c_str() || *end || card < 0 || card >= devices)
+      break;
+    cards.push_back(static_cast<int>(card));
+  }
+  return cards;
+}
+
 } // namespace
 
 Settings Settings::fromEnvironment() {
   Settings settings;
   readNumber<uint32_t>("SEED", 0, UINT32_MAX, settings.seed);
   readNumber("DEVICES", 0, 64, settings.devices);
+  settings.cards = readCards(settings.devices);
+  settings.devices = static_cast<int>(settings.cards.size());
   readNumber<uint64_t>("MEMORY", 0, uint64_t{1} << 46, settings.memoryBytes);
   readNumber("DRIVER", 11000, 99999, settings.driverVersion);
   readNumber("TIMEOUT", 0.0, 1e6, settings.timeout);

@@ -34,6 +34,9 @@ struct SkippedCall {
 struct Settings {
   uint32_t seed = 1;
   int devices = 8;
+  /// Of each device its number among all of the host's, which processes agree
+  /// on: CUDA_VISIBLE_DEVICES chooses them.
+  std::vector<int> cards;
   uint64_t memoryBytes = uint64_t{80} << 30;
   unsigned capabilityMajor = 9, capabilityMinor = 0;
   int driverVersion = 13000;

@@ -1,0 +1,194 @@
+//===- RankCards.cpp - Which GPU each rank has ----------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/RankCards.h"
+
+#include "devices/cuda/Library.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <numeric>
+
+namespace fsdp::rt {
+
+namespace {
+
+constexpr const char *multiRankVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
+constexpr const char *hostVariable = "NCCL_HOSTID";
+
+/// What ranks tell each other; all of it bytes.
+struct Place {
+  /// Of the host: its name, and which boot of which kernel it is. Containers of
+  /// one machine differ in the former alone, as NCCL has it.
+  char host[64] = {}, boot[40] = {};
+  cu::Uuid card = {};
+  int64_t process = 0;
+  Exchange exchange = Exchange::Nccl;
+};
+
+bool isSameHost(const Place &a, const Place &b) {
+  return std::strcmp(a.host, b.host) == 0 && std::strcmp(a.boot, b.boot) == 0;
+}
+bool isSameCard(const Place &a, const Place &b) {
+  return isSameHost(a, b) &&
+         std::memcmp(a.card.bytes, b.card.bytes, sizeof(a.card.bytes)) == 0;
+}
+
+Place thisPlace(const cu::Uuid &card, Exchange exchange) {
+  Place place;
+  (void)gethostname(place.host, sizeof(place.host) - 1);
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  boot.copy(place.boot, sizeof(place.boot) - 1);
+  place.card = card;
+  place.process = getpid();
+  place.exchange = exchange;
+  return place;
+}
+
+const char *nameOf(Exchange exchange) {
+  return exchange == Exchange::Nccl ? "nccl" : "host";
+}
+
+Result<std::unique_ptr<hal::HostChannel>> openChannelOfAll(World &world) {
+  std::vector<int> everyone(static_cast<size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return world.openChannel(everyone);
+}
+
+/// "0 and 1", "0, 1 and 2".
+std::string listRanks(const std::vector<int> &ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0                  ? ""
+             : i + 1 == ranks.size() ? " and "
+                                     : ", ") +
+            std::to_string(ranks[i]);
+  return text;
+}
+
+/// Unless its user has.
+void setVariable(const char *name, const std::string &value) {
+  (void)setenv(name, value.c_str(), /*overwrite=*/0);
+}
+
+} // namespace
+
+Status RankCards::readName(const DriverApi &api) {
+  cu::Device device = 0;
+  char name[256] = "";
+  if (Status s = api.check(api.deviceGet(&device, ordinal_), "cuDeviceGet"))
+    return s;
+  if (Status s = api.check(api.deviceGetName(name, sizeof(name) - 1, device),
+                           "cuDeviceGetName"))
+    return s;
+  name_ = name;
+  return Status::ok();
+}
+
+Result<RankCards> RankCards::find(World &world, const DriverApi &api,
+                                  const CudaSettings &settings) {
+  RankCards made;
+  made.ordinal_ = world.localRank() % api.deviceCount;
+  made.sharers_ = {world.rank()};
+  if (Status s = made.readName(api))
+    return s;
+  if (world.size() == 1)
+    return made;
+  cu::Uuid card = {};
+  if (Status s =
+          api.check(api.deviceGetUuid(&card, made.ordinal_), "cuDeviceGetUuid"))
+    return s;
+  Result<std::unique_ptr<hal::HostChannel>> channel = openChannelOfAll(world);
+  if (!channel.isOk())
+    return channel.status();
+  Place mine = thisPlace(card, settings.exchange);
+  std::vector<Place> places(static_cast<size_t>(world.size()));
+  if (Status s = (*channel)->allGather(&mine, places.data(), sizeof(Place)))
+    return s;
+  made.sharers_.clear();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const Place &one = places[static_cast<size_t>(rank)];
+    if (one.exchange != places[0].exchange)
+      return Status::failed(std::string("expected --channel ") +
+                            nameOf(places[0].exchange) +
+                            ", as on rank 0, got " + nameOf(one.exchange) +
+                            " on rank " + std::to_string(rank));
+    int sharers = 0;
+    for (const Place &other : places) {
+      if (!isSameCard(one, other))
+        continue;
+      ++sharers;
+      made.hasSharingThreads_ |= &one != &other && one.process == other.process;
+    }
+    made.mostSharers_ = std::max(made.mostSharers_, sharers);
+    if (isSameCard(one, mine))
+      made.sharers_.push_back(rank);
+  }
+  return made;
+}
+
+std::string RankCards::describe() const {
+  return "ranks " + listRanks(sharers_) + " share device " +
+         std::to_string(ordinal_) + " (" + name_ + ")";
+}
+
+const char *RankCards::remedy() {
+  return "give each rank a GPU of its own, or run with --channel host, which "
+         "exchanges through the host's memory";
+}
+
+int RankCards::maxCtas() const {
+  // NCCL's documentation: its defaults fit two.
+  constexpr int ctasOfDevice = 32, fits = 2;
+  return mostSharers_ > fits ? std::max(1, ctasOfDevice / mostSharers_)
+                             : nccl::Config::undefined;
+}
+
+Status RankCards::permit(World &world, const NcclApi &api,
+                         std::vector<std::string> &notes) const {
+  if (mostSharers_ == 1)
+    return Status::ok();
+  bool isNew = api.version >= NcclApi::leastSharingVersion;
+  if (!isNew && hasSharingThreads_ && isShared())
+    return Status::failed(
+        "expected NCCL " + describeVersion(NcclApi::leastSharingVersion) +
+        " or later, which takes threads that share a GPU, got " +
+        api.describe() + " and " + describe() +
+        ": start each rank as a process (--backend mpi), " + remedy());
+  std::string variable = isNew ? std::string(multiRankVariable) + "=1"
+                               : std::string(hostVariable) + " for each rank";
+  // Another thread of the process may be a rank that reads the environment: all
+  // are here, between two barriers.
+  Result<std::unique_ptr<hal::HostChannel>> channel = openChannelOfAll(world);
+  if (!channel.isOk())
+    return channel.status();
+  if (Status s = (*channel)->barrier())
+    return s;
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    if (isNew)
+      setVariable(multiRankVariable, "1");
+    else if (isShared())
+      setVariable(hostVariable, "fsdp-rank-" + std::to_string(world.rank()));
+  });
+  if (Status s = (*channel)->barrier())
+    return s;
+  if (isShared())
+    notes.push_back(describe() + ", which " + api.describe() + " takes with " +
+                    variable + "; this is for tests and small machines");
+  return Status::ok();
+}
+
+} // namespace fsdp::rt
