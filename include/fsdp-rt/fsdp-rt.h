@@ -63,17 +63,22 @@ typedef struct fsdp_session_options {
                           has room for; 0: cores / ranks, at least 1, or as
                           many fewer */
   const char *backend; /* "local": ranks are threads of this process;
-                          "mpi": this process is one rank of an MPI job;
-                          null: local, but refused in one of several
+                          "mpi" or "tcp": this process is one rank of a job of
+                          Open MPI, or of one that connects by TCP; null: local, but refused in one of several
                           processes of a launcher */
   const char *blas;    /* "auto", "openblas" or "onednn"; null: auto */
-  const char *device;  /* what runs the program, "cpu"; null: the first that
-                          can */
+  const char *device;  /* what runs the program, "cpu" or "cuda"; null: the
+                          first that can */
+  /* Of CUDA devices, as --graph, --reduction and --channel; null: their
+     defaults. */
+  const char *graph;     /* "auto", "off" or "on" */
+  const char *reduction; /* "exact" or "nccl" */
+  const char *channel;   /* "nccl" or "host" */
 } fsdp_session_options;
 
 /* Starts the ranks and reserves their memory. `artifact` must outlive the
  * session, `options` may be null. On failure *session is null and the reason is
- * fsdp_last_error(NULL). With "mpi", every process of the job makes this call,
+ * fsdp_last_error(NULL). With "mpi" and "tcp", every process of the job makes this call,
  * and all calls below that are marked collective, in the same order. */
 FSDP_RT_EXPORT fsdp_code fsdp_create(const fsdp_rt_artifact *artifact,
                                      const fsdp_session_options *options,

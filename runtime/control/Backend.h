@@ -60,6 +60,9 @@ struct BackendKind {
   const char *name;
   /// Each process of a job is one rank; else one process is all of them.
   bool isRankPerProcess;
+  /// Where each process is one rank: refuses processes of several that it
+  /// cannot connect. Null otherwise.
+  Status (*checkLaunch)(const LaunchInfo &launch);
   Result<std::unique_ptr<Backend>> (*create)(const BackendRequest &request);
   /// Where each process is one rank: runs `argv` as `ranks` processes and waits
   /// for them; returns the job's exit status.

@@ -56,10 +56,13 @@ struct Plan {
 /// The backend that was asked for, or the one that fits how this process was
 /// started.
 Result<const BackendKind *> chooseBackend(const Options &options,
+                                          const LaunchInfo &launch,
                                           bool isOneOfMany) {
   if (!options.backend.empty())
     return findBackend(options.backend);
-  return &defaultBackend(/*isRankPerProcess=*/isOneOfMany);
+  if (isOneOfMany)
+    return backendFor(launch);
+  return &defaultBackend(/*isRankPerProcess=*/false);
 }
 
 Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
@@ -68,7 +71,8 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
   bool isLaunched = launch.launcher != Launcher::None;
   // A single process that a launcher started may still hold all ranks itself.
   bool isOneOfMany = isLaunched && launch.size > 1;
-  Result<const BackendKind *> backend = chooseBackend(options, isOneOfMany);
+  Result<const BackendKind *> backend =
+      chooseBackend(options, launch, isOneOfMany);
   if (!backend.isOk())
     return backend.status();
   Plan plan;
@@ -82,7 +86,7 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
                           launch.variables +
                           "), each of which would be all ranks");
   if (isOneOfMany)
-    if (Status s = checkConnected(launch))
+    if (Status s = plan.backend->checkLaunch(launch))
       return s;
   bool isRank = isOneOfMany || (isLaunched && isRankPerProcess && world == 1);
   if (isRank && launch.size != world)
@@ -101,10 +105,11 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
     plan.isRelaunch = true;
   }
   if (!isRank && world > maxRanksOnHost)
-    return Status::failed("expected at most " + std::to_string(maxRanksOnHost) +
-                          " ranks on one host, got a program compiled for " +
-                          std::to_string(world) +
-                          ": start it on several hosts with mpirun or srun");
+    return Status::failed(
+        "expected at most " + std::to_string(maxRanksOnHost) +
+        " ranks on one host, got a program compiled for " +
+        std::to_string(world) +
+        ": start it on several hosts with torchrun, mpirun or srun");
   plan.ranks = static_cast<int>(world);
   if (options.link && isRankPerProcess)
     return Status::failed(std::string("--link: expected the ") +

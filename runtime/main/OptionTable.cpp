@@ -177,8 +177,9 @@ std::vector<OptionSpec> makeTable() {
        // The mesh and the host say what is too many.
        setInteger(&O::ranks, 1, std::numeric_limits<int>::max())},
       {"--backend", backendNames(),
-       "ranks are threads of this process, or processes under mpirun; default: "
-       "mpi where mpirun, srun or torchrun started this process, else local",
+       "ranks are threads of this process, processes of Open MPI, or processes "
+       "that connect by TCP; default: mpi where mpirun or srun with PMIx "
+       "started this process, tcp where torchrun or srun did, else local",
        setBackend},
       {"--device", deviceNames(),
        "what runs the program; default: the first that can", setDevice},

@@ -51,7 +51,8 @@ Result<Ranks> createRanks(const Manifest &manifest,
         "expected a backend for one of " + std::to_string(launch->size) +
         " processes of " + launcherName(launch->launcher) + " (" +
         launch->variables +
-        "), got none: \"mpi\", or \"local\" where each is to be all ranks");
+        "), got none: \"mpi\" or \"tcp\", or \"local\" where each is to be all "
+        "ranks");
   const BackendKind *kind = &defaultBackend(/*isRankPerProcess=*/false);
   if (options.backend) {
     Result<const BackendKind *> found = findBackend(options.backend);
@@ -97,11 +98,15 @@ Result<std::map<std::string, std::string>>
 readSettings(const hal::DeviceKind &device,
              const fsdp_session_options &options) {
   std::map<std::string, std::string> settings;
-  if (options.blas)
-    settings["blas"] = options.blas;
+  for (auto [name, value] : {std::pair{"blas", options.blas},
+                             {"graph", options.graph},
+                             {"reduction", options.reduction},
+                             {"channel", options.channel}})
+    if (value)
+      settings[name] = value;
   for (const auto &[name, value] : settings)
     if (Status s = device.checkSetting(name, value))
-      return s;
+      return s.withContext(name);
   return settings;
 }
 

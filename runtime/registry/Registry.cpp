@@ -106,6 +106,19 @@ Result<const BackendKind *> findBackend(const std::string &name) {
                         "'");
 }
 
+Result<const BackendKind *> backendFor(const LaunchInfo &launch) {
+  Status refusal;
+  for (const BackendKind *backend : backends) {
+    if (!backend->isRankPerProcess)
+      continue;
+    refusal = backend->checkLaunch(launch);
+    if (refusal.isOk())
+      return backend;
+  }
+  // The last takes most.
+  return refusal;
+}
+
 const BackendKind &defaultBackend(bool isRankPerProcess) {
   const BackendKind *found = backends[0];
   for (const BackendKind *backend : backends)

@@ -39,6 +39,10 @@ Status checkDevice(const std::string &name);
 /// The backend called `name`. Refuses others with the names that there are.
 Result<const BackendKind *> findBackend(const std::string &name);
 
+/// The first that can connect processes, of which each is a rank and `launch`
+/// is one. Refuses those that none can.
+Result<const BackendKind *> backendFor(const LaunchInfo &launch);
+
 /// The first whose processes are, or are not, one rank each.
 const BackendKind &defaultBackend(bool isRankPerProcess);
 

@@ -9,6 +9,7 @@
 
 #include "channels/local/LocalBackend.h"
 #include "channels/mpi/MpiBackend.h"
+#include "channels/tcp/TcpBackend.h"
 
 #include <cstdlib>
 #include <numeric>
@@ -27,9 +28,28 @@ rt::MpiBackendOptions &mpiOptions() {
   return options;
 }
 
-std::unique_ptr<Backend> &mpiSlot() {
+std::unique_ptr<Backend> &jobSlot() {
   static std::unique_ptr<Backend> backend;
   return backend;
+}
+
+Result<std::unique_ptr<Backend>> createJobBackend() {
+  rt::Environment environment = rt::currentEnvironment();
+  Result<rt::LaunchInfo> launch = rt::detectLaunch(environment);
+  if (!launch.isOk())
+    return launch.status();
+  // Failures are to end soon where a rank does not come to its end.
+  constexpr double graceSeconds = 3;
+  if (launch->canUseMpi) {
+    mpiOptions().graceSeconds = graceSeconds;
+    return rt::createMpiBackend(*launch, mpiOptions());
+  }
+  Result<rt::MeetingPoint> point = rt::findMeetingPoint(environment, *launch);
+  if (!point.isOk())
+    return point.status();
+  rt::TcpBackendOptions options;
+  options.graceSeconds = graceSeconds;
+  return rt::createTcpBackend(*launch, *point, options);
 }
 
 } // namespace
@@ -37,7 +57,7 @@ std::unique_ptr<Backend> &mpiSlot() {
 std::vector<BackendCase> backendCases() {
   rt::Result<rt::LaunchInfo> launch =
       rt::detectLaunch(rt::currentEnvironment());
-  if (launch.isOk() && launch->canUseMpi)
+  if (launch.isOk() && (launch->canUseMpi || launch->size > 1))
     return {{true, launch->size}};
   std::vector<BackendCase> cases;
   for (int ranks : {1, 2, 3, 4, 5, 8})
@@ -52,23 +72,17 @@ void setMpiSizes(int64_t chunkBytes, int64_t stagingBytes) {
 
 int64_t largeBytes() { return mpiOptions().chunkBytes * 5 / 2 + 13; }
 
-Result<Backend *> mpiBackend() {
-  if (!mpiSlot()) {
-    Result<rt::LaunchInfo> launch = rt::detectLaunch(rt::currentEnvironment());
-    if (!launch.isOk())
-      return launch.status();
-    // Failures are to end soon where a rank does not come to its end.
-    mpiOptions().graceSeconds = 3;
-    Result<std::unique_ptr<Backend>> backend =
-        rt::createMpiBackend(*launch, mpiOptions());
+Result<Backend *> jobBackend() {
+  if (!jobSlot()) {
+    Result<std::unique_ptr<Backend>> backend = createJobBackend();
     if (!backend.isOk())
       return backend.status();
-    mpiSlot() = std::move(*backend);
+    jobSlot() = std::move(*backend);
   }
-  return mpiSlot().get();
+  return jobSlot().get();
 }
 
-void endMpi() { mpiSlot().reset(); }
+void endJob() { jobSlot().reset(); }
 
 Status runLocally(int ranks, const std::function<Status(World &)> &body) {
   rt::LocalBackendOptions options;
@@ -81,10 +95,10 @@ Status runLocally(int ranks, const std::function<Status(World &)> &body) {
 
 Status runOn(const BackendCase &backend,
              const std::function<Status(World &)> &body) {
-  if (!backend.isMpi)
+  if (!backend.isJob)
     return runLocally(backend.ranks, body);
-  Result<Backend *> mpi = mpiBackend();
-  return mpi.isOk() ? (*mpi)->run(body) : mpi.status();
+  Result<Backend *> job = jobBackend();
+  return job.isOk() ? (*job)->run(body) : job.status();
 }
 
 std::string whyBitsVary(const BackendCase &backend) {

@@ -18,15 +18,17 @@
 namespace fsdp::test {
 
 struct BackendCase {
-  bool isMpi = false;
+  /// Whether this process is one rank of a job, or has all of them.
+  bool isJob = false;
   int ranks = 1;
   std::string name() const {
-    return (isMpi ? "mpi" : "local") + std::to_string(ranks);
+    return (isJob ? "job" : "local") + std::to_string(ranks);
   }
 };
 
-/// What this process can test: the mpi backend alone in a job of mpirun, else
-/// the local backend with several numbers of ranks.
+/// What this process can test: in a job of mpirun the mpi backend alone, in
+/// another one the tcp backend; else the local backend with several numbers of
+/// ranks.
 std::vector<BackendCase> backendCases();
 
 /// Sizes for the mpi backend: --chunk=BYTES and --staging=BYTES.
@@ -44,10 +46,10 @@ rt::Status runLocally(int ranks,
 /// do.
 std::string whyBitsVary(const BackendCase &backend);
 
-/// The mpi backend of this process, made at first use.
-rt::Result<rt::Backend *> mpiBackend();
-/// Ends MPI, if it was begun.
-void endMpi();
+/// The backend of the job that this process is of, made at first use.
+rt::Result<rt::Backend *> jobBackend();
+/// Ends it, if it was begun.
+void endJob();
 
 /// World ranks {0, 1, ...}.
 std::vector<int> allRanks(const rt::World &world);

@@ -57,7 +57,7 @@ TEST_P(Conformance, WorldSaysWhoIsWho) {
     return Status::ok();
   });
   std::sort(seen.begin(), seen.end());
-  ASSERT_EQ(seen.size(), size_t(GetParam().isMpi ? 1 : GetParam().ranks));
+  ASSERT_EQ(seen.size(), size_t(GetParam().isJob ? 1 : GetParam().ranks));
   for (size_t i = 1; i < seen.size(); ++i)
     EXPECT_EQ(seen[i], seen[i - 1] + 1);
 }

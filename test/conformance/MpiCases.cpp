@@ -204,7 +204,7 @@ Status body(const std::string &name, const std::string &directory,
 } // namespace
 
 int runMpiCase(const std::string &name, const std::string &directory) {
-  rt::Result<rt::Backend *> backend = mpiBackend();
+  rt::Result<rt::Backend *> backend = jobBackend();
   if (!backend.isOk()) {
     std::fprintf(stderr, "error: %s\n", backend.status().message().c_str());
     return static_cast<int>(backend.status().code());
@@ -213,7 +213,7 @@ int runMpiCase(const std::string &name, const std::string &directory) {
       [&](World &world) { return body(name, directory, world); });
   if (status && (*backend)->reportsFailure())
     std::fprintf(stderr, "error: %s\n", status.message().c_str());
-  endMpi();
+  endJob();
   return static_cast<int>(status.code());
 }
 

@@ -137,8 +137,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--reduction", "mean"}),
             "--reduction: expected exact or nccl, got 'mean'"},
         Bad{enough({"--backend", "nccl"}),
-            "--backend: expected local or mpi, got 'nccl'"},
-        Bad{enough({"--backend", "gloo"}), "expected local or mpi, got 'gloo'"},
+            "--backend: expected local, mpi or tcp, got 'nccl'"},
+        Bad{enough({"--backend", "gloo"}), "expected local, mpi or tcp, got 'gloo'"},
         Bad{enough({"--backend=mpi", "--link=1"}),
             "--link: expected the local"},
         Bad{enough({"--link", "0"}), "--link: expected BYTES_PER_SECOND"},
@@ -246,7 +246,7 @@ TEST(Registry, RefusesWithWhatThereIs) {
           findDevice("cpu", {"cpu"})->device->checkSetting("graph", "on")),
       "expected a setting of processors");
   EXPECT_CONTAINS(messageOf(findBackend("nccl").status()),
-                  "expected local or mpi, got 'nccl'");
+                  "expected local, mpi or tcp, got 'nccl'");
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/true).name, "mpi");
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/false).name, "local");
 }

@@ -104,6 +104,12 @@ static void test_creation(void) {
   CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "none");
   options.blas = NULL;
+  options.device = "cpu";
+  options.graph = "off";
+  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
+                "graph: expected a setting of processors");
+  options.graph = NULL;
+  options.device = NULL;
   options.threads = -1;
   CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "got -1");
@@ -115,6 +121,56 @@ static void test_creation(void) {
   CHECK(fsdp_create(NULL, NULL, &s) == FSDP_INTERNAL);
   fsdp_destroy(NULL);
   CHECK(fsdp_step(NULL, 0) == FSDP_FAILED);
+}
+
+/* With LINEAR_CUDA: what a session is told of CUDA devices. */
+static void train_on(const char *device, const char *graph,
+                     const char *reduction, const char *channel,
+                     float *weight) {
+  fsdp_session *s = NULL;
+  fsdp_session_options options = {.size = sizeof options,
+                                  .backend = "local",
+                                  .device = device,
+                                  .graph = graph,
+                                  .reduction = reduction,
+                                  .channel = channel};
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s));
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  train(s, 0, 3);
+  read_weight(s, weight);
+  fsdp_destroy(s);
+}
+
+static void test_cuda(void) {
+  static const char *const told[][3] = {{NULL, NULL, NULL},
+                                        {"off", "exact", "nccl"},
+                                        {"on", NULL, NULL},
+                                        {NULL, NULL, "host"}};
+  static const char *const refused[][4] = {
+      {"maybe", NULL, NULL, "graph: expected auto, off or on, got 'maybe'"},
+      {NULL, "fast", NULL, "reduction: expected exact or nccl, got 'fast'"},
+      {NULL, NULL, "tcp", "channel: expected nccl or host, got 'tcp'"},
+      {"on", NULL, "host", "expected auto or off beside --channel host"}};
+  float expected[5], weight[5];
+  train_on("cpu", NULL, NULL, NULL, expected);
+  for (size_t i = 0; i < sizeof told / sizeof *told; ++i) {
+    train_on("cuda", told[i][0], told[i][1], told[i][2], weight);
+    CHECK(memcmp(weight, expected, sizeof weight) == 0);
+  }
+  train_on("cuda", NULL, "nccl", NULL, weight);
+  for (int i = 0; i < 5; ++i)
+    CHECK(weight[i] - expected[i] < 1e-5 && expected[i] - weight[i] < 1e-5);
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
+    fsdp_session *s;
+    fsdp_session_options options = {.size = sizeof options,
+                                    .backend = "local",
+                                    .device = "cuda",
+                                    .graph = refused[i][0],
+                                    .reduction = refused[i][1],
+                                    .channel = refused[i][2]};
+    CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
+                  refused[i][3]);
+  }
 }
 
 static void test_order_and_arguments(fsdp_session *s) {
@@ -400,6 +456,8 @@ int main(int argc, char **argv) {
     return 2;
   if (getenv("LINEAR_FLAW"))
     test_end();
+  else if (getenv("LINEAR_CUDA"))
+    test_cuda();
   else
     test_local(argv[1]);
   snprintf(command, sizeof command, "rm -r '%s'", directory);

@@ -222,6 +222,9 @@ ROOMS = [
     Room("runtime/channels/mpi",
          [r"core/", r"hal/", r"control/", r"channels/mpi/", r"fsdp-rt/",
           BESIDE], DEVICES.replace(r"|mpi\.h", ""), EXCEPTIONS),
+    Room("runtime/channels/tcp",
+         [r"core/", r"hal/", r"control/", r"channels/tcp/", r"fsdp-rt/",
+          BESIDE], DEVICES, EXCEPTIONS),
     # Names them all, by their definitions.
     Room("runtime/registry", [r"core/", r"hal/", r"control/", r"registry/"],
          DEVICES, EXCEPTIONS),

@@ -171,7 +171,8 @@ static Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
   return createLocalBackend(options);
 }
 
-const BackendKind localBackend = {"local", /*isRankPerProcess=*/false, create,
+const BackendKind localBackend = {"local", /*isRankPerProcess=*/false,
+                                  /*checkLaunch=*/nullptr, create,
                                   /*relaunch=*/nullptr};
 
 } // namespace fsdp::rt

@@ -229,7 +229,7 @@ static Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
   return createMpiBackend(launch, options);
 }
 
-const BackendKind mpiBackend = {"mpi", /*isRankPerProcess=*/true, create,
-                                launchUnderMpirun};
+const BackendKind mpiBackend = {"mpi", /*isRankPerProcess=*/true,
+                                checkConnected, create, launchUnderMpirun};
 
 } // namespace fsdp::rt

@@ -1,0 +1,43 @@
+//===- TcpBackend.h - Ranks are processes that connect by TCP ---*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CHANNELS_TCP_TCPBACKEND_H
+#define FSDP_RT_CHANNELS_TCP_TCPBACKEND_H
+
+#include "control/Backend.h"
+#include "control/Launch.h"
+#include "control/MeetingPoint.h"
+
+#include <memory>
+
+namespace fsdp::rt {
+
+struct TcpBackendOptions {
+  /// How long ranks wait for those that do not come to the start.
+  double connectSeconds = 60;
+  /// After a failure: how long they wait for one that does not come to its end.
+  double graceSeconds = 5;
+};
+
+/// Joins the job of `launch`, whose ranks meet at `point`. run() may be called
+/// again unless it failed.
+Result<std::unique_ptr<Backend>>
+createTcpBackend(const LaunchInfo &launch, const MeetingPoint &point,
+                 const TcpBackendOptions &options);
+
+/// Runs `argv` (null-terminated, argv[0] a path) as `ranks` processes of this
+/// host, with the variables that torchrun sets, and waits for them. Returns the
+/// exit status of the first that ended with another than 0; fails where a rank
+/// was killed by a signal, naming it. Until it returns, SIGINT, SIGTERM and
+/// SIGHUP go to every rank as SIGINT, from the second one on as SIGKILL.
+Result<int> launchProcesses(int ranks, char *const *argv);
+
+extern const BackendKind tcpBackend;
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_CHANNELS_TCP_TCPBACKEND_H

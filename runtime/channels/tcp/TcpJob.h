@@ -1,0 +1,87 @@
+//===- TcpJob.h - Processes that have met -----------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_CHANNELS_TCP_TCPJOB_H
+#define FSDP_RT_CHANNELS_TCP_TCPJOB_H
+
+#include "channels/tcp/Socket.h"
+#include "control/Launch.h"
+#include "control/MeetingPoint.h"
+#include "core/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// One process of a job whose processes have met: connections with rank 0, and
+/// where all can be found.
+class TcpJob {
+public:
+  /// Rank 0 listens at `point`, the others find it there. Fails on every
+  /// process that has come, after `seconds`, where ranks are missing, which it
+  /// names; at once where two say that they are the same rank, their numbers of
+  /// ranks differ, or their runtimes do.
+  static Result<TcpJob> meet(const LaunchInfo &launch,
+                             const MeetingPoint &point, double seconds);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(places_.size()); }
+  /// "rank 2 (process 4711 on gpu03)".
+  std::string describe(int rank) const;
+  /// Of rank 0 to each rank, by rank; of others, the first is to rank 0.
+  std::vector<Socket> takeControl() { return std::move(control_); }
+
+  /// A connection with `peer` for a channel that both number alike. `wakeup` is
+  /// a descriptor that becomes readable where nobody should wait any more: then
+  /// it fails. Callable from any thread.
+  Result<Socket> connect(int peer, uint64_t channel, int wakeup);
+
+private:
+  /// Bytes of messages.
+  struct Place {
+    Address address;
+    int32_t process = 0, isBesideRankZero = 0;
+    char host[64] = {};
+  };
+  struct Hello;
+  struct Greeting;
+  struct Visitor;
+  struct DataHello;
+
+  Status host(const LaunchInfo &launch, const MeetingPoint &point,
+              int64_t deadline);
+  Status gather(const Socket &listener, const Hello &own, uint64_t job,
+                int64_t deadline);
+  Status takeVisitor(Visitor &visitor, std::vector<bool> &hasCome);
+  Status join(const LaunchInfo &launch, const MeetingPoint &point,
+              int64_t deadline);
+  Status tryJoin(const Address &address, const Hello &hello, uint64_t job,
+                 int64_t deadline, bool &isOver);
+  Hello hello(const LaunchInfo &launch) const;
+  Result<Socket> accept(int peer, uint64_t channel, int wakeup);
+  void takeArrivals();
+
+  int rank_ = 0;
+  double seconds_ = 0;
+  uint64_t token_ = 0;
+  std::vector<Place> places_;
+  std::vector<Socket> control_;
+  Socket listener_;
+  /// Connections that came before somebody asked for them, by channel and rank.
+  std::map<std::pair<uint64_t, int>, Socket> arrived_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_CHANNELS_TCP_TCPJOB_H
