@@ -173,8 +173,9 @@ void fsdp::buildArenaPipeline(OpPassManager &pm, bool guard) {
   pm.addNestedPass<ProgramOp>(createPlanArena(arena));
 }
 
-void fsdp::buildCudaKernelPipeline(OpPassManager &pm) {
-  pm.addPass(createMatchMatmuls());
+void fsdp::buildCudaKernelPipeline(OpPassManager &pm,
+                                   const CudaKernelOptions &options) {
+  pm.addPass(createMatchMatmuls({options.tf32}));
   pm.addPass(createEmitCudaAttention());
   // Products that no BLAS takes.
   pm.addPass(createWidenAccumulators());
@@ -278,9 +279,9 @@ void fsdp::registerAllPasses() {
         buildLowerPipeline);
     PassPipelineRegistration<>("fsdp-cpu-kernels", "code for kernels on CPUs",
                                buildCpuKernelPipeline);
-    PassPipelineRegistration<>("fsdp-cuda-kernels",
-                               "code for kernels on CUDA devices",
-                               buildCudaKernelPipeline);
+    PassPipelineRegistration<CudaKernelOptions>(
+        "fsdp-cuda-kernels", "code for kernels on CUDA devices",
+        buildCudaKernelPipeline);
     PassPipelineRegistration<>(
         "fsdp-lower-cuda-kernels",
         "functions of a gpu.module to the LLVM and NVVM dialects",

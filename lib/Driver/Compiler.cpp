@@ -300,7 +300,8 @@ static Stage getLowerStage(const Targets &targets) {
 
 /// Kernels are formed once for all targets: as coarse as one of them needs.
 llvm::Error Compiler::createTargets() {
-  auto created = fsdp::createTargets(options.targets, options.march);
+  auto created = fsdp::createTargets(options.targets,
+                                     {options.march, options.tf32});
   if (!created)
     return created.takeError();
   targets = std::move(*created);

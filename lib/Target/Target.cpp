@@ -19,7 +19,8 @@ Target::~Target() = default;
 namespace {
 struct TargetKind {
   llvm::StringLiteral name;
-  llvm::Expected<std::unique_ptr<Target>> (*create)(StringRef march);
+  llvm::Expected<std::unique_ptr<Target>> (*create)(
+      const TargetOptions &options);
 };
 } // namespace
 
@@ -28,7 +29,7 @@ static constexpr TargetKind kKinds[] = {{kCpuTarget, createCpuTarget},
                                         {kCudaTarget, createCudaTarget}};
 
 llvm::Expected<std::vector<std::unique_ptr<Target>>>
-fsdp::createTargets(StringRef kinds, StringRef march) {
+fsdp::createTargets(StringRef kinds, const TargetOptions &options) {
   std::vector<std::unique_ptr<Target>> targets;
   SmallVector<StringRef> names;
   kinds.split(names, ',');
@@ -48,10 +49,14 @@ fsdp::createTargets(StringRef kinds, StringRef march) {
       return llvm::createStringError("expected --target to name a target once, "
                                      "got " +
                                      name + " twice");
-    auto target = kind->create(march);
+    auto target = kind->create(options);
     if (!target)
       return target.takeError();
     targets.push_back(std::move(*target));
   }
+  if (options.tf32 && !llvm::is_contained(names, kCudaTarget))
+    return llvm::createStringError("--tf32: expected cuda among the targets "
+                                   "(--target), got " +
+                                   kinds);
   return targets;
 }

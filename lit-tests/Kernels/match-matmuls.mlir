@@ -1,4 +1,5 @@
-// RUN: fsdp-opt %s --fsdp-match-matmuls | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-match-matmuls | FileCheck %s --implicit-check-not=fsdp.tf32
+// RUN: fsdp-opt %s --fsdp-match-matmuls=tf32=true | FileCheck %s --check-prefix=TF32
 
 // Every kernel is launched; only those that are one product are matched.
 
@@ -11,6 +12,12 @@ fsdp.program @step(%a: tensor<5x7xf32>, %b: tensor<7x6xf32>, %at: tensor<7x5xf32
   %5 = fsdp.launch @integers(%i, %j) : (tensor<5x7xi64>, tensor<7x6xi64>) -> tensor<5x6xi64>
   fsdp.return
 }
+
+// TF32: func.func private @plain{{.*}} fsdp.tf32
+// TF32: func.func private @transposed{{.*}} fsdp.tf32
+// What is no product, or not of f32, is left alone.
+// TF32: func.func private @of_tanh
+// TF32-NOT: fsdp.tf32
 
 // CHECK-LABEL: func.func private @plain
 // CHECK-SAME:    fsdp.matmul = #fsdp.matmul<

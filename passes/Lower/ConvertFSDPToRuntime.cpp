@@ -207,6 +207,7 @@ void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
   descriptor.set("trans_b", int64_t(matmul.getTransB()));
   descriptor.set("accumulate", int64_t(matmul.getAccumulate()));
   descriptor.set("dtype", int64_t(*getRuntimeDtype(type.getElementType())));
+  descriptor.set("tf32", int64_t(kernel->hasAttr(names::kTF32)));
   call("matmul", descriptor, op.getLoc());
 }
 

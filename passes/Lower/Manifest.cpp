@@ -46,6 +46,8 @@ private:
   json::Array getBuffers();
   json::Array getAccumulators();
   json::Object getArena();
+  bool hasProductsInTF32();
+  json::Object getNcclSettings();
   MeshOp getMeshOp() { return *module.getOps<MeshOp>().begin(); }
 
   ModuleOp module;
@@ -480,6 +482,40 @@ json::Object ProgramWriter::write(const sched::StepProgram &program) {
                       {"outputs", getOutputs()}};
 }
 
+bool ManifestWriter::hasProductsInTF32() {
+  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
+    return kernel->hasAttr(names::kTF32);
+  });
+}
+
+/// What NCCL should be told for this program, as variables of its environment:
+/// ncclConfig_t has no field for them.
+json::Object ManifestWriter::getNcclSettings() {
+  json::Object settings;
+  bool isForCuda = llvm::any_of(options.targets, [](const CodeTarget &target) {
+    return target.kind == kCudaTarget;
+  });
+  // All-reduces among replicas run beside what goes on among shards. Rings of
+  // the former that leave a host by another NIC than they came by find one that
+  // the latter does not use.
+  bool hasBoth = llvm::any_of(module.getOps<ProgramOp>(), [](ProgramOp step) {
+    bool reduces = false, others = false;
+    for (auto start : step.getOps<StartOp>()) {
+      reduces |= start.getQueue() == TransferQueue::AllReduce;
+      others |= start.getQueue() == TransferQueue::AllGather ||
+                start.getQueue() == TransferQueue::Reduce;
+    }
+    return reduces && others;
+  });
+  auto axes = getMeshOp().getAxes().getAsRange<MeshAxisAttr>();
+  bool hasReplicas = llvm::count_if(axes, [](MeshAxisAttr axis) {
+                       return axis.getSize() > 1;
+                     }) > 1;
+  if (isForCuda && hasReplicas && hasBoth)
+    settings["NCCL_CROSS_NIC"] = "1";
+  return settings;
+}
+
 std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
   auto text = [&](StringRef key) {
     auto attr = module->getAttrOfType<StringAttr>(key);
@@ -514,6 +550,12 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["traced"] = getTraced(traced);
   if (module->hasAttr(names::kSkipsNonfinite))
     manifest["skips_nonfinite"] = true;
+  if (auto reduce = module->getAttrOfType<TypeAttr>(names::kReduceDtype))
+    manifest["reduce_dtype"] = getDtypeName(reduce.getValue());
+  if (hasProductsInTF32())
+    manifest["products"] = json::Object{{kCudaTarget, "tf32"}};
+  if (json::Object nccl = getNcclSettings(); !nccl.empty())
+    manifest["nccl"] = std::move(nccl);
   std::string result;
   llvm::raw_string_ostream(result) << json::Value(std::move(manifest));
   return result;

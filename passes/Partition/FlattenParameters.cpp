@@ -466,6 +466,9 @@ private:
 
     SmallVector<FlatParamOp> flats = createFlatParams(
         module, step, plans, *shape, *chosen, *gather, *reduce);
+    // Ranks may round sums to it at each hop: somebody chose it.
+    if (*reduce)
+      module->setAttr(names::kReduceDtype, TypeAttr::get(*reduce));
     llvm::DenseSet<Attribute> ignored;
     for (auto [buffer, treatment] : llvm::zip(step.buffers, treatments.buffers))
       if (treatment == Treatment::Ignored)

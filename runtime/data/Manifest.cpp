@@ -537,6 +537,15 @@ void readAll(const JsonReader &json, Manifest &manifest) {
     manifest.traced = readTraced(json["traced"]);
   if (json.has("skips_nonfinite"))
     manifest.skipsNonfinite = json["skips_nonfinite"].boolean();
+  if (json.has("reduce_dtype"))
+    manifest.reduceDtype = readDtype(json["reduce_dtype"]);
+  if (json.has("nccl"))
+    json["nccl"].forEachEntry(
+        [&](const std::string &name, const JsonReader &value) {
+          if (name.rfind("NCCL_", 0) != 0)
+            value.fail("expected a variable of NCCL, got '" + name + "'");
+          manifest.ncclVariables[name] = value.nonEmptyString();
+        });
   json["flat_params"].forEach([&](const JsonReader &flat) {
     manifest.flatParams.push_back(readFlatParam(flat, manifest.mesh));
   });

@@ -18,6 +18,7 @@
 #include "data/Elements.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -204,6 +205,11 @@ struct Manifest {
   /// The step changes no parameter and no state where the gradient's norm is
   /// not finite.
   bool skipsNonfinite = false;
+  /// The type that gradients are added up in over ranks, where who compiled the
+  /// program asked for it.
+  std::optional<Dtype> reduceDtype;
+  /// What NCCL should be told, as variables of its environment.
+  std::map<std::string, std::string> ncclVariables;
   /// What it has code for, in the order of kernels' implementations.
   std::vector<CodeTarget> targets;
   std::vector<MeshAxis> mesh; // outermost first

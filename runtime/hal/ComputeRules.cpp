@@ -132,6 +132,10 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t deviceBytes,
     return Status::internal(
         std::string("expected a floating-point type, got ") + dtypeName(dtype));
   }
+  if (desc.tf32 != 0 && (desc.tf32 != 1 || dtype != FSDP_RT_F32))
+    return Status::internal("expected tf32 to be 0, or 1 of F32, got " +
+                            std::to_string(desc.tf32) + " of " +
+                            dtypeName(dtype));
   for (int64_t extent : {desc.m, desc.n, desc.k, desc.batch[0], desc.batch[1],
                          desc.batch[2], desc.batch[3]})
     if (extent < 0)

@@ -8,10 +8,14 @@
 #ifndef FSDP_RT_HAL_LAYOUT_H
 #define FSDP_RT_HAL_LAYOUT_H
 
+#include "core/Dtype.h"
 #include "core/Status.h"
 #include "fsdp-rt/abi.h"
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace fsdp::rt::hal {
@@ -44,6 +48,11 @@ struct Layout {
   /// whose transfers are in the order of the computation: 0 and none.
   int64_t events = 0;
   std::vector<int32_t> queues;
+  /// `reduce_dtype`: sums of this type may be rounded to it at each hop among
+  /// ranks, if a channel does that.
+  std::optional<Dtype> roundedSums;
+  /// `nccl`: variables for the environment of libraries that channels use.
+  std::map<std::string, std::string> channelVariables;
 
   bool hasQueues() const { return events > 0 || !queues.empty(); }
   bool hasQueue(int32_t queue) const;

@@ -135,6 +135,8 @@ hal::Layout layoutOf(const data::Manifest &manifest, int rank) {
   layout.groups = data::groupRanks(manifest, rank);
   layout.events = manifest.mostEvents();
   layout.queues = manifest.allQueues();
+  layout.roundedSums = manifest.reduceDtype;
+  layout.channelVariables = manifest.ncclVariables;
   return layout;
 }
 

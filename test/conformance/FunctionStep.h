@@ -37,6 +37,7 @@ struct TestRankOptions {
   std::vector<std::vector<int>> groups;
   int64_t events = 0;
   std::vector<int32_t> queues;
+  std::optional<rt::Dtype> roundedSums;
   rt::QueueThreads queueThreads = rt::QueueThreads::Auto;
   rt::BlasKind blas = rt::BlasKind::Auto;
   int64_t matmulWorkspaceBytes = rt::defaultMatmulWorkspaceBytes;
@@ -56,7 +57,9 @@ struct TestRankOptions {
             scratchBytes,
             groups,
             events,
-            queues};
+            queues,
+            roundedSums,
+            {}};
   }
 };
 

@@ -265,12 +265,41 @@ TEST(CudaNcclSums, NarrowTypesAreRefused) {
       failureOf(FSDP_RT_REDUCE_SCATTER, part(0, 8192, 8, FSDP_RT_BF16));
   EXPECT_HAS(message, "start 'reduce_scatter': expected sums of F32, F64 or "
                       "integers with --reduction nccl");
-  EXPECT_HAS(message, "got BF16: compile with --reduce-dtype f32, or run with "
+  EXPECT_HAS(message, "got BF16: compile with --reduce-dtype f32, or with the "
+                      "type itself, which says that this is meant, or run with "
                       "--reduction exact");
   EXPECT_HAS(failureOf(FSDP_RT_ALL_REDUCE, part(0, 8192, 8, FSDP_RT_I16)),
              "got I16: run with --reduction exact");
   // What adds nothing up is of any type.
   EXPECT_EQ(failureOf(FSDP_RT_ALL_GATHER, part(0, 8192, 8, FSDP_RT_BF16)), "");
+}
+
+TEST(CudaNcclSums, NarrowTypesThatAreMeantAreTaken) {
+  auto sum = [](rt::Dtype meant) {
+    return runLocally(2, [&](rt::World &world) -> Status {
+      testReduction = rt::Reduction::Nccl;
+      TestRankOptions wanted = options(world);
+      wanted.roundedSums = meant;
+      auto rank = TestRank::create(world, wanted);
+      if (!rank.isOk())
+        return rank.status();
+      // One and one in bf16.
+      if (Status s = put(**rank, 0, std::vector<uint16_t>(8, 0x3f80)))
+        return s;
+      fsdp_rt_collective_desc desc = part(0, 8192, 8, FSDP_RT_BF16);
+      if (Status s = runStep(**rank, [&](fsdp_rt_context *ctx) {
+            return inOrder(ctx, FSDP_RT_ALL_REDUCE, &desc);
+          }))
+        return s;
+      std::vector<uint16_t> got(8);
+      if (Status s = get(**rank, 8192, got))
+        return s;
+      EXPECT_EQ(got, std::vector<uint16_t>(8, 0x4000));
+      return Status::ok();
+    });
+  };
+  EXPECT_CUDA_OK(sum(FSDP_RT_BF16));
+  EXPECT_HAS(sum(FSDP_RT_F16).message(), "got BF16: compile with");
 }
 
 TEST(CudaNcclErrors, RanksThatReduceOtherwise) {

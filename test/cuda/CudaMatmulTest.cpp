@@ -159,6 +159,45 @@ TEST(CudaMatmul, EveryTypeAndOrder) {
       }
 }
 
+TEST(CudaMatmul, TF32RoundsFactorsWhereItIsAskedFor) {
+  constexpr float fine = 1 + 1.0f / 4096;
+  for (bool isRounded : {false, true}) {
+    TestRankOptions options;
+    options.arenaBytes = 3 * matrixBytes;
+    fsdp_rt_matmul_desc desc = plain(1, 1, 2, FSDP_RT_F32);
+    desc.tf32 = isRounded;
+    EXPECT_CUDA_OK(onCuda(options, [&](TestRank &rank) -> Status {
+      if (Status s = put(rank, 0, std::vector<float>{fine, 0.5f}))
+        return s;
+      if (Status s = put(rank, bAt, std::vector<float>{1, 1}))
+        return s;
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_matmul(ctx, &desc);
+          }))
+        return s;
+      std::vector<float> got(1);
+      if (Status s = get(rank, cAt, got))
+        return s;
+      EXPECT_EQ(got[0], (isRounded ? 1 : fine) + 0.5f);
+      return Status::ok();
+    }));
+  }
+}
+
+TEST(CudaMatmul, TF32IsOfF32Alone) {
+  TestRankOptions options;
+  options.arenaBytes = 3 * matrixBytes;
+  fsdp_rt_matmul_desc desc = plain(5, 7, 3, FSDP_RT_BF16);
+  desc.tf32 = 1;
+  Status status = onCuda(options, [&](TestRank &rank) {
+    return runStep(rank, [&](fsdp_rt_context *ctx) {
+      return fsdp_rt_matmul(ctx, &desc);
+    });
+  });
+  EXPECT_HAS(status.message(), "expected tf32 to be 0, or 1 of F32, got 1 of "
+                               "BF16");
+}
+
 TEST(CudaMatmul, OffsetsOfFewBytes) {
   fsdp_rt_matmul_desc desc = plain(5, 7, 3, FSDP_RT_BF16);
   desc.a = 2;

@@ -208,7 +208,7 @@ class ProgramTest(unittest.TestCase):
             ("EMULATOR_FAULT", "cuLaunchKernel:9:719", "rank .: .*cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"),
             ("EMULATOR_DEVICES", "3", "rank [03]: .*expected NCCL 2.30.0 or later, which takes threads that share a GPU, got "
                                       "NCCL 2.28.9 and ranks 0 and 3 share device 0 .Emulated sm_90.: start each rank as a "
-                                      "process .--backend mpi., give each rank a GPU of its own, or run with --channel host"),
+                                      "process .--backend tcp., give each rank a GPU of its own, or run with --channel host"),
             ("NCCL_VERSION", "21809", "expected NCCL 2.19.0 or later, got NCCL 2.18.9"),
         ):
             for before in ((), (*MPIRUN, "-n", 4)) if MPIRUN and variable == "NCCL_FAULT" else ((),):
@@ -229,6 +229,19 @@ class ProgramTest(unittest.TestCase):
                                       FSDP_EMULATOR_DEVICES=devices, **environment)
                     self.assert_same(cpu, cuda)
                     self.assertEqual(self.losses(cpu), self.losses(cuda))
+
+    def test_what_nccl_is_told(self):
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
+        tell = {"LINEAR_MESH": "2", "FSDP_NCCL_TELL": "NCCL_CROSS_NIC"}
+        for environment, told, warning in (({}, "NCCL_CROSS_NIC is not set", ""),
+                                           ({"LINEAR_NCCL": "1"}, "NCCL_CROSS_NIC=1", ""),
+                                           ({"LINEAR_NCCL": "1", "NCCL_CROSS_NIC": "0"}, "NCCL_CROSS_NIC=0",
+                                            "the environment says NCCL_CROSS_NIC=0 to NCCL, where 1 is wanted")):
+            done = self.run_program(*start, **tell, **environment)
+            self.assertIn(told, done.stderr)
+            self.assertEqual("where 1 is wanted" in done.stderr, bool(warning))
+            self.assertIn(warning, done.stderr)
+        self.assertIn('"NCCL_CROSS_NIC": "1"', self.run_program("--describe", LINEAR_NCCL="1").stdout)
 
     def test_what_is_told_of_ranks_that_share_a_gpu(self):
         start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")

@@ -32,6 +32,7 @@
 //                             does; norm is not finite in step 3
 //               own           the buffer is each rank's own: a sum of inputs
 //               noeval        compiled without the evaluation
+//   LINEAR_NCCL=1             NCCL should be told NCCL_CROSS_NIC=1
 //   LINEAR_DELAY=N            each step takes N microseconds more
 //
 //===----------------------------------------------------------------------===//
@@ -447,7 +448,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       manifest, sizeof manifest,
       "{\"format\": 3, \"name\": \"linear\", \"fingerprint\": \"%s\","
       " \"traced\": {\"step\": \"%064d\", \"optimizer\": \"%064d\","
-      "  \"constants\": [%s]}, \"skips_nonfinite\": %s,"
+      "  \"constants\": [%s]}, \"skips_nonfinite\": %s,%s"
       " \"targets\": [{\"kind\": \"cpu\", \"cpu\": \"generic\","
       "  \"features\": [%s]}%s],"
       " \"mesh\": [{\"axis\": \"replicate\", \"size\": %d},"
@@ -510,6 +511,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       strcmp(flaw, "optimizer") == 0,
       strcmp(flaw, "optimizer") == 0 ? "0.9" : "0.5",
       strcmp(flaw, "skip") == 0 ? "true" : "false",
+      getenv("LINEAR_NCCL") ? " \"nccl\": {\"NCCL_CROSS_NIC\": \"1\"}," : "",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "",
       getenv("LINEAR_CUDA") ? CUDA_TARGET : "", replicas, shards, arena, host,
       STATES, has_host ? HOST_STATES : 0, budget ? atoll(budget) : 0LL,

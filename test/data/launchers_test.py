@@ -105,6 +105,15 @@ class LaunchersTest(unittest.TestCase):
         threads = self.reference(2)
         self.assert_same(threads, self.checkpoint("processes", [{}], "--backend", "tcp", mesh=2))
 
+    def test_an_interrupt_of_ranks_that_the_program_starts(self):
+        process, = self.start([{}], "--backend", "tcp", "--save", self.root / "saved", steps=10**9, mesh=2)
+        for line in process.stdout:
+            if "step: 3 " in line:
+                break
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        self.assertTrue((self.root / "saved" / "latest").exists())
+
     @unittest.skipUnless("cuda" in DEVICES, "expected an emulated driver")
     def test_devices_of_ranks(self):
         """A rank has one of those that it sees: all of the host's, or its own."""

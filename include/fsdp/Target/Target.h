@@ -41,10 +41,18 @@ public:
   virtual std::string getNote() const { return ""; }
 };
 
+struct TargetOptions {
+  /// The processor that the host's code is made for.
+  StringRef march;
+  /// Whether devices may round factors of f32 products to TF32. Processors do
+  /// not.
+  bool tf32 = false;
+};
+
 /// The targets of a list such as "cpu", in its order. Refuses others with those
-/// that there are. `march` is the processor that the host's code is made for.
+/// that there are, and options that none of them heeds.
 llvm::Expected<std::vector<std::unique_ptr<Target>>>
-createTargets(StringRef kinds, StringRef march);
+createTargets(StringRef kinds, const TargetOptions &options);
 
 } // namespace mlir::fsdp
 

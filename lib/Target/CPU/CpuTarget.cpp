@@ -23,8 +23,9 @@ llvm::Error CpuTarget::serializeKernels(ModuleOp) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<Target>> fsdp::createCpuTarget(StringRef march) {
-  auto cpu = TargetCpu::parse(march);
+llvm::Expected<std::unique_ptr<Target>>
+fsdp::createCpuTarget(const TargetOptions &options) {
+  auto cpu = TargetCpu::parse(options.march);
   if (!cpu)
     return cpu.takeError();
   return std::make_unique<CpuTarget>(std::move(*cpu));

@@ -20,7 +20,9 @@ KernelLimits CudaTarget::getKernelLimits() const {
 }
 
 void CudaTarget::buildKernelPipeline(OpPassManager &pm) const {
-  buildCudaKernelPipeline(pm);
+  CudaKernelOptions options;
+  options.tf32 = tf32;
+  buildCudaKernelPipeline(pm, options);
 }
 
 void CudaTarget::describe(LowerOptions &options) const {
@@ -78,6 +80,7 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<Target>> fsdp::createCudaTarget(StringRef) {
-  return std::make_unique<CudaTarget>();
+llvm::Expected<std::unique_ptr<Target>>
+fsdp::createCudaTarget(const TargetOptions &options) {
+  return std::make_unique<CudaTarget>(options.tf32);
 }

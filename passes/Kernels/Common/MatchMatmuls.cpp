@@ -10,6 +10,8 @@
 #include "fsdp/Analysis/Kernels/Contraction.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_MATCHMATMULS
 #include "fsdp/Passes/Passes.h.inc"
@@ -52,15 +54,24 @@ static MatmulAttr getMatmul(MLIRContext *context, const ContractionPlan &plan) {
       array(shape.strideC), builder.getF64FloatAttr(shape.alpha));
 }
 
+static bool isOfF32(func::FuncOp kernel) {
+  return getElementTypeOrSelf(kernel.getResultTypes().front()).isF32();
+}
+
 namespace {
 struct MatchMatmuls : fsdp::impl::MatchMatmulsBase<MatchMatmuls> {
+  using MatchMatmulsBase::MatchMatmulsBase;
+
   void runOnOperation() override {
     for (func::FuncOp kernel : getKernels(getOperation())) {
-      if (hasImplementation(kernel))
-        continue;
-      ContractionPlans plans(&kernel.getBody().front());
-      if (const ContractionPlan *plan = getOnlyPlan(kernel, plans))
-        kernel->setAttr(names::kMatmul, getMatmul(&getContext(), *plan));
+      if (!hasImplementation(kernel)) {
+        ContractionPlans plans(&kernel.getBody().front());
+        if (const ContractionPlan *plan = getOnlyPlan(kernel, plans))
+          kernel->setAttr(names::kMatmul, getMatmul(&getContext(), *plan));
+      }
+      // Another target may have found the product before.
+      if (tf32 && kernel->hasAttr(names::kMatmul) && isOfF32(kernel))
+        kernel->setAttr(names::kTF32, UnitAttr::get(&getContext()));
     }
   }
 };

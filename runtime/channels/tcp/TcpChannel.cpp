@@ -61,9 +61,6 @@ TcpChannel::TcpChannel(TcpJob &job, TcpControl &control, std::vector<int> ranks,
       parts_(ranks_.size()), sources_(ranks_.size()) {
   flows_.reserve(2 * ranks_.size());
   polled_.reserve(2 * ranks_.size() + 1);
-  if (size() > 1)
-    staging_.resize(
-        static_cast<size_t>(std::max(stagingBytes, (size() - 1) * cacheLine)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -260,6 +257,9 @@ Status TcpChannel::spread(char *dst, const std::vector<Part> &parts,
 Status TcpChannel::reduce(const hal::HostCollective &what, const char *src,
                           char *dst, const std::vector<Part> &parts) {
   int64_t elementBytes = dtypeSize(what.dtype), peers = size() - 1;
+  if (staging_.empty() && peers > 0)
+    staging_.resize(
+        static_cast<size_t>(std::max(stagingBytes, peers * cacheLine)));
   int64_t most = 0;
   for (const Part &part : parts)
     most = std::max(most, part.end - part.begin);

@@ -25,7 +25,8 @@ class ThreadPool;
 
 /// Connections move bytes; sums are added up here, in the order of every
 /// backend. A connection with a rank of the group is made when the first
-/// collective needs it. A call allocates nothing but that.
+/// collective needs it, memory for others' terms when the first sum does; no
+/// later call allocates any.
 class TcpChannel final : public hal::HostChannel {
 public:
   /// `nth`: how often a group of these ranks was made. `job` and `control` must

@@ -28,8 +28,11 @@ namespace {
 constexpr uint64_t magic = 0x3170637470647366;
 /// What is said below, in which order.
 constexpr uint32_t protocol = 1;
-/// In which who has been connected says who it is.
-constexpr int64_t helloNanoseconds = 5'000'000'000;
+/// In which who has been connected says who it is; others may listen at a port,
+/// too, and say nothing.
+constexpr int64_t helloNanoseconds = 2'000'000'000;
+/// In which a host answers that is there.
+constexpr int64_t connectNanoseconds = 10'000'000'000;
 
 uint64_t hashOf(const std::string &text) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -352,7 +355,7 @@ Status TcpJob::tryJoin(const Address &address, const Hello &hello, uint64_t job,
 Result<Socket> TcpJob::connect(int peer, uint64_t channel, int wakeup) {
   if (rank_ < peer)
     return accept(peer, channel, wakeup);
-  int64_t deadline = nowNanoseconds() + helloNanoseconds;
+  int64_t deadline = nowNanoseconds() + connectNanoseconds;
   Result<Socket> socket =
       connectTo(places_[static_cast<size_t>(peer)].address, deadline);
   DataHello hello = {token_, channel, rank_};

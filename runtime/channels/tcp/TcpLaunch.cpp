@@ -67,6 +67,8 @@ void setNumber(const char *name, int number) {
 [[noreturn]] void becomeRank(int rank, int ranks, int port,
                              const HandledSignals &signals, char *const *argv) {
   signals.restore();
+  // A terminal's signals are the launcher's affair, which passes them on once.
+  (void)setpgid(0, 0);
   // Where this process is killed, nobody else would end its ranks.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setNumber("RANK", rank);

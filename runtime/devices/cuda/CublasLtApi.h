@@ -48,7 +48,7 @@ constexpr Error success = 0;
 /// cudaDataType_t.
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 /// cublasComputeType_t.
-constexpr int compute32 = 68, compute64 = 70;
+constexpr int compute32 = 68, compute64 = 70, computeTF32 = 77;
 constexpr int plain = 0, transposed = 1;
 constexpr int operationTransA = 3, operationTransB = 4;
 constexpr int matrixBatchCount = 5, matrixBatchStride = 6;

@@ -115,10 +115,12 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
   alpha64_ = desc.alpha;
   beta32_ = desc.accumulate ? 1.0f : 0.0f;
   beta64_ = beta32_;
+  int computeType = isDouble_   ? lt::compute64
+                    : desc.tf32 ? lt::computeTF32
+                                : lt::compute32;
   if (Status s =
-          api_.check(api_.operationCreate(
-                         &operation_, isDouble_ ? lt::compute64 : lt::compute32,
-                         isDouble_ ? lt::real64 : lt::real32),
+          api_.check(api_.operationCreate(&operation_, computeType,
+                                          isDouble_ ? lt::real64 : lt::real32),
                      "cublasLtMatmulDescCreate"))
     return s;
   struct {
@@ -152,7 +154,7 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
     c |= call.c;
   }
   alignment_ = {alignmentOf(a), alignmentOf(b), alignmentOf(c)};
-  key_ = dtypeName(static_cast<Dtype>(desc.dtype));
+  key_ = desc.tf32 ? "TF32" : dtypeName(static_cast<Dtype>(desc.dtype));
   key_ += std::string(" ") + (desc.trans_b ? "t" : "n") +
           (desc.trans_a ? "t" : "n") + (desc.accumulate ? " added" : "");
   for (size_t i = 0; i < 3; ++i)

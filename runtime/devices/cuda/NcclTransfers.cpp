@@ -169,8 +169,12 @@ Status NcclTransfers::openLibrary() {
   Result<const NcclApi *> api = NcclApi::ofProcess();
   if (!api.isOk())
     return api.status();
-  if (Status s = cards_.permit(world_, **api, notes_))
+  NcclVariables variables = layout_.channelVariables;
+  if (Status s = cards_.permit(world_, **api, variables, notes_))
     return s;
+  if (!layout_.channelVariables.empty() || cards_.mostSharers() > 1)
+    if (Status s = cards_.setVariables(world_, variables, notes_))
+      return s;
   Result<CudaEvent> order = CudaEvent::create(context_, cu::eventDisableTiming);
   if (!order.isOk())
     return order.status();

@@ -15,8 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <mutex>
 #include <numeric>
 
 namespace fsdp::rt {
@@ -76,11 +74,6 @@ std::string listRanks(const std::vector<int> &ranks) {
                                      : ", ") +
             std::to_string(ranks[i]);
   return text;
-}
-
-/// Unless its user has.
-void setVariable(const char *name, const std::string &value) {
-  (void)setenv(name, value.c_str(), /*overwrite=*/0);
 }
 
 } // namespace
@@ -156,7 +149,8 @@ int RankCards::maxCtas() const {
                              : nccl::Config::undefined;
 }
 
-Status RankCards::permit(World &world, const NcclApi &api,
+Status RankCards::permit(const World &world, const NcclApi &api,
+                         NcclVariables &variables,
                          std::vector<std::string> &notes) const {
   if (mostSharers_ == 1)
     return Status::ok();
@@ -166,29 +160,36 @@ Status RankCards::permit(World &world, const NcclApi &api,
         "expected NCCL " + describeVersion(NcclApi::leastSharingVersion) +
         " or later, which takes threads that share a GPU, got " +
         api.describe() + " and " + describe() +
-        ": start each rank as a process (--backend mpi), " + remedy());
+        ": start each rank as a process (--backend tcp), " + remedy());
   std::string variable = isNew ? std::string(multiRankVariable) + "=1"
                                : std::string(hostVariable) + " for each rank";
-  // Another thread of the process may be a rank that reads the environment: all
-  // are here, between two barriers.
-  Result<std::unique_ptr<hal::HostChannel>> channel = openChannelOfAll(world);
-  if (!channel.isOk())
-    return channel.status();
-  if (Status s = (*channel)->barrier())
-    return s;
-  static std::once_flag once;
-  std::call_once(once, [&] {
-    if (isNew)
-      setVariable(multiRankVariable, "1");
-    else if (isShared())
-      setVariable(hostVariable, "fsdp-rank-" + std::to_string(world.rank()));
-  });
-  if (Status s = (*channel)->barrier())
-    return s;
+  if (isNew)
+    variables[multiRankVariable] = "1";
+  else if (isShared())
+    variables[hostVariable] = "fsdp-rank-" + std::to_string(world.rank());
   if (isShared())
     notes.push_back(describe() + ", which " + api.describe() + " takes with " +
                     variable + "; this is for tests and small machines");
   return Status::ok();
+}
+
+Status RankCards::setVariables(World &world, const NcclVariables &variables,
+                               std::vector<std::string> &notes) const {
+  Result<std::unique_ptr<hal::HostChannel>> channel = openChannelOfAll(world);
+  if (!channel.isOk())
+    return channel.status();
+  // Another thread of the process may be a rank that reads the environment: all
+  // are here, between two barriers.
+  if (Status s = (*channel)->barrier())
+    return s;
+  for (const auto &[name, value] : variables) {
+    (void)setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
+    const char *is = std::getenv(name.c_str());
+    if (is && value != is)
+      notes.push_back("the environment says " + name + "=" + is +
+                      " to NCCL, where " + value + " is wanted");
+  }
+  return (*channel)->barrier();
 }
 
 } // namespace fsdp::rt

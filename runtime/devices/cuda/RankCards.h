@@ -14,10 +14,14 @@
 #include "devices/cuda/NcclApi.h"
 #include "hal/World.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace fsdp::rt {
+
+/// By name.
+using NcclVariables = std::map<std::string, std::string>;
 
 /// The GPU of one rank, and which other ranks have the same one.
 class RankCards {
@@ -37,12 +41,16 @@ public:
   /// "ranks 0 and 1 share device 0 (NVIDIA H100 80GB HBM3)".
   std::string describe() const;
 
-  /// Lets NCCL take ranks that share a GPU, by variables of the process's
-  /// environment that NCCL reads when its first communicator is made; what is
-  /// set already stays. Refuses where `api` is too old for it. Collective over
-  /// all ranks; `notes` says what was set.
-  Status permit(World &world, const NcclApi &api,
+  /// Adds what lets NCCL take ranks that share a GPU; refuses where `api` is
+  /// too old for it. `notes` says what is added.
+  Status permit(const World &world, const NcclApi &api,
+                NcclVariables &variables,
                 std::vector<std::string> &notes) const;
+  /// Sets variables of the process's environment that NCCL reads when its first
+  /// communicator is made. One that its user has set stays; `notes` says so
+  /// where it is another. Collective over all ranks.
+  Status setVariables(World &world, const NcclVariables &variables,
+                      std::vector<std::string> &notes) const;
   /// For ncclConfig_t: of each rank, so that kernels of all that share a GPU
   /// fit it at once; nccl::Config::undefined where NCCL's default does.
   int maxCtas() const;

@@ -24,13 +24,15 @@ bool isNarrow(Dtype dtype) {
 }
 
 /// Whether NCCL adds them up as it should.
-Status checkSum(Dtype dtype) {
-  if (isNarrow(dtype))
+Status checkSum(Dtype dtype, const hal::Layout &layout) {
+  if (isNarrow(dtype) && layout.roundedSums != dtype)
     return Status::failed(
         std::string("expected sums of F32, F64 or integers with --reduction "
                     "nccl, which rounds each partial sum, got ") +
         dtypeName(dtype) +
-        ": compile with --reduce-dtype f32, or run with --reduction exact");
+        ": compile with --reduce-dtype f32, or with the type itself, which "
+        "says "
+        "that this is meant, or run with --reduction exact");
   if (!nccl::typeOf(dtype))
     return Status::failed(std::string("expected sums of types that NCCL has "
                                       "with --reduction nccl, got ") +
@@ -213,7 +215,7 @@ Status CudaLoader::addNcclSums(const fsdp_rt_start_desc &start,
   for (int64_t i = 0; i < start.part_count; ++i) {
     const fsdp_rt_collective_desc &desc = *parts[i];
     auto dtype = static_cast<Dtype>(desc.dtype);
-    if (Status s = checkSum(dtype))
+    if (Status s = checkSum(dtype, rank_.layout()))
       return s;
     if (desc.count > 0)
       exchange->add({isScatter ? Kind::ReduceScatter : Kind::AllReduce,

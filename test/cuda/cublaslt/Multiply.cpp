@@ -19,7 +19,7 @@ namespace fsdp::test::lt {
 namespace {
 
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
-constexpr int compute32 = 68, compute64 = 70;
+constexpr int compute32 = 68, compute64 = 70, computeTF32 = 77;
 
 bool isNarrow(int type) { return type == real16 || type == brain16; }
 
@@ -74,6 +74,15 @@ std::vector<T> pack(const Matrix &matrix, const char *base, bool transposed) {
   return packed;
 }
 
+/// To the nearest with 10 bits behind the leading one, ties away from zero.
+float roundToTF32(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits = (bits + 0x1000) & ~uint32_t(0x1fff);
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
 template <typename T>
 void multiply(const Product &product, const char *a, const char *b,
               const char *c, char *d) {
@@ -81,6 +90,10 @@ void multiply(const Product &product, const char *a, const char *b,
   int64_t k = product.operation.transA ? product.a.rows : product.a.columns;
   std::vector<T> left = pack<T>(product.a, a, product.operation.transA);
   std::vector<T> right = pack<T>(product.b, b, product.operation.transB);
+  if (product.operation.compute == computeTF32)
+    for (std::vector<T> *factors : {&left, &right})
+      for (T &value : *factors)
+        value = T(roundToTF32(float(value)));
   std::vector<T> sum(static_cast<size_t>(m)), part(sum), before(sum);
   int64_t size = int64_t(sizeOfType(product.d.type));
   T alpha = T(product.alpha), beta = T(product.beta);
@@ -172,7 +185,8 @@ int checkProduct(const Product &product) {
     if (matrix->type != type)
       return notSupported;
   bool isDouble = type == real64;
-  if (operation.compute != (isDouble ? compute64 : compute32) ||
+  bool isTF32 = operation.compute == computeTF32 && type == real32;
+  if ((!isTF32 && operation.compute != (isDouble ? compute64 : compute32)) ||
       operation.scale != (isDouble ? real64 : real32))
     return notSupported;
   auto rowsOf = [](const Matrix &m, bool t) { return t ? m.columns : m.rows; };

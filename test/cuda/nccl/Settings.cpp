@@ -68,6 +68,10 @@ Settings read() {
 
 SharingSettings readSharing() {
   SharingSettings settings;
+  if (const char *told = std::getenv("FSDP_NCCL_TELL")) {
+    const char *value = std::getenv(told);
+    report(std::string(told) + (value ? std::string("=") + value : " is not set"));
+  }
   const char *shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   settings.mayShareDevices = Settings::get().version >= 23000 && shares &&
                              std::strcmp(shares, "0") != 0;

@@ -29,7 +29,8 @@ private:
   TargetCpu cpu;
 };
 
-llvm::Expected<std::unique_ptr<Target>> createCpuTarget(StringRef march);
+llvm::Expected<std::unique_ptr<Target>>
+createCpuTarget(const TargetOptions &options);
 
 } // namespace mlir::fsdp
 

@@ -15,6 +15,8 @@ namespace mlir::fsdp {
 
 class CudaTarget final : public Target {
 public:
+  /// `tf32`: whether products of f32 may round their factors.
+  explicit CudaTarget(bool tf32) : tf32(tf32) {}
   StringRef getKind() const override { return kCudaTarget; }
   KernelLimits getKernelLimits() const override;
   void buildKernelPipeline(OpPassManager &pm) const override;
@@ -26,10 +28,12 @@ public:
   std::string getNote() const override { return note; }
 
 private:
+  bool tf32;
   std::string note;
 };
 
-llvm::Expected<std::unique_ptr<Target>> createCudaTarget(StringRef march);
+llvm::Expected<std::unique_ptr<Target>>
+createCudaTarget(const TargetOptions &options);
 
 /// PTX of the functions of `@cuda_kernels` in `module`, which are of the LLVM
 /// and NVVM dialects; empty where there is none. Refuses calls of functions

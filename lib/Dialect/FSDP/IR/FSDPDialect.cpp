@@ -544,6 +544,10 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyType<BudgetAttr>(op, attr, "a #fsdp.budget");
   if (name == names::kName)
     return verifyType<StringAttr>(op, attr, "a string");
+  if (name == names::kTF32)
+    return verifyType<UnitAttr>(op, attr, "no value");
+  if (name == names::kReduceDtype)
+    return verifyType<TypeAttr>(op, attr, "a type");
   return name == names::kKeep ? verifyKeep(op, attr) : success();
 }
 
