@@ -501,9 +501,9 @@ json::Object ManifestWriter::getNcclSettings() {
   bool hasBoth = llvm::any_of(module.getOps<ProgramOp>(), [](ProgramOp step) {
     bool reduces = false, others = false;
     for (auto start : step.getOps<StartOp>()) {
-      reduces |= start.getQueue() == TransferQueue::AllReduce;
-      others |= start.getQueue() == TransferQueue::AllGather ||
-                start.getQueue() == TransferQueue::Reduce;
+      reduces |= start.getQueue() == TransferQueue::all_reduce;
+      others |= start.getQueue() == TransferQueue::all_gather ||
+                start.getQueue() == TransferQueue::reduce;
     }
     return reduces && others;
   });

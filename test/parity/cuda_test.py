@@ -64,6 +64,27 @@ class Cuda(StepTest):
     def test_ranks_that_are_processes(self):
         self.check("shard=2", "--cluster", "cpu-2core", steps=2, run=("--backend", "mpi"))
 
+    def test_ranks_that_connect_by_tcp(self):
+        self.check("shard=2", "--cluster", "cpu-2core", steps=2, run=("--backend", "tcp"))
+
+    @unittest.skipUnless(fixture.name == "gpt2", "one model shows it")
+    def test_products_in_other_types(self):
+        """Of f16, which processors round alike, and in TF32, which they do not have."""
+        for options in (("--param-dtype", "f16"), ("--tf32",)):
+            with self.subTest(options=options):
+                program = self.compile(fixture, "shard=1", *BOTH, *options)
+                cpu, cuda = ([line["loss"] for line in self.train(program, fixture, "shard=1", "--device", device, steps=2)]
+                             for device in ("cpu", "cuda"))
+                self.assertNotEqual(cpu, cuda)
+                self.assertLessEqual(difference(cuda, cpu), 1e-3)
+
+    @unittest.skipUnless(fixture.name == "gpt2", "one model shows it")
+    def test_narrow_sums_of_nccl(self):
+        """Which whoever compiled the program asked for, by the type's name."""
+        program = self.compile(fixture, "shard=2", *CUDA, "--reduce-dtype", "bf16")
+        lines = self.train(program, fixture, "shard=2", *ON_DEVICE, "--reduction", "nccl", steps=2)
+        self.assertLessEqual(difference([line["loss"] for line in lines], fixture.expect["loss"]["2"][:2]), 1e-2)
+
     def test_gradients(self):
         """Of each parameter, within what PyTorch itself is off (four times that in narrow floats)."""
         tensors = self.differentiate(fixture, "shard=2", *CUDA, run=ON_DEVICE)
