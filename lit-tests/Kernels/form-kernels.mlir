@@ -243,3 +243,18 @@ fsdp.program @step(%x: tensor<5xf32>, %y: tensor<2xf32>) -> (tensor<9xf32>, tens
   %other = tensor.insert_slice %y into %all[0] [2] [1] : tensor<2xf32> into tensor<9xf32>
   fsdp.return %all, %other : tensor<9xf32>, tensor<9xf32>
 }
+
+// -----
+
+// So is one whose rows are padded and then its columns.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK:         tensor.insert_slice {{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         tensor.insert_slice {{.*}} {fsdp.kernel = 0 : i64}
+fsdp.program @step(%x: tensor<2x2xf32>) -> tensor<4x4xf32> {
+  %e = tensor.empty() : tensor<4x4xf32>
+  %columns = tensor.extract_slice %e[0, 1] [4, 2] [1, 1] : tensor<4x4xf32> to tensor<4x2xf32>
+  %rows = tensor.insert_slice %x into %columns[1, 0] [2, 2] [1, 1] : tensor<2x2xf32> into tensor<4x2xf32>
+  %all = tensor.insert_slice %rows into %e[0, 1] [4, 2] [1, 1] : tensor<4x2xf32> into tensor<4x4xf32>
+  fsdp.return %all : tensor<4x4xf32>
+}

@@ -292,17 +292,17 @@ void Former::fuseSiblings() {
       tryMerge(clusterOf[nodes.front()], clusterOf[n]);
 }
 
-/// An insert_slice joins the kernel of the one that makes its destination, if
-/// nothing else reads that: the tensor is then copied once for all of them, and
-/// no kernel reads parts of it that are not written yet. No path leads from the
-/// first through a third back, since the second is its only reader.
+/// An insert_slice joins the kernel of the one that makes its destination or
+/// its source, if nothing else reads that: the tensor is then copied once for
+/// all of them, and no kernel reads parts of it that are not written yet. No
+/// path leads from the first through a third back, since the second is its only
+/// reader.
 void Former::fuseInsertions() {
   for (auto [i, node] : llvm::enumerate(graph.getNodes())) {
-    auto insert = dyn_cast<tensor::InsertSliceOp>(node.op);
-    if (!insert)
+    if (!isa<tensor::InsertSliceOp>(node.op))
       continue;
     for (const StepGraph::Edge &edge : node.reads) {
-      if (edge.producer < 0 || edge.value != insert.getDest() ||
+      if (edge.producer < 0 ||
           !isa<tensor::InsertSliceOp>(graph[edge.producer].op))
         continue;
       int a = clusterOf[edge.producer], b = clusterOf[i];
