@@ -22,6 +22,20 @@ gpu.module @cuda_kernels {
     // CHECK: llvm.call @_Z4tanhf
     // CHECK: arith.truncf %{{.*}} : f32 to bf16
     %4 = math.tanh %b : bf16
+    // CHECK: %[[NEGATED:.*]] = arith.subi %{{.*}}, %[[I:.*]] : i32
+    // CHECK: arith.maxsi %[[I]], %[[NEGATED]] : i32
+    %6 = math.absi %i : i32
+    // CHECK-NOT: math.ipowi
+    // CHECK: scf.while
+    // CHECK:   arith.muli
+    // CHECK:   arith.shrui
+    %7 = math.ipowi %i, %i : i32
+    // CHECK-NOT: math.fpowi
+    // CHECK: scf.while
+    // CHECK:   arith.mulf {{.*}} : f32
+    // CHECK: arith.divf
+    // CHECK: arith.truncf %{{.*}} : f32 to bf16
+    %8 = math.fpowi %b, %i : bf16, i32
     // CHECK: math.ctpop
     %5 = math.ctpop %i : i32
     %c0 = arith.constant 0 : index

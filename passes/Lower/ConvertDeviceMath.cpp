@@ -8,12 +8,14 @@
 // What NVPTX has as an instruction, rounded as IEEE 754 says, becomes an
 // intrinsic; other functions become calls of OpenCL's, which libclc defines. Of
 // CUDA's libdevice nothing is used: convert-gpu-to-nvvm would call its square
-// root, whose bits depend on flags. f16 and bf16 are computed in f32.
+// root, whose bits depend on flags. f16 and bf16 are computed in f32. Absolute
+// values of integers and powers with them become arithmetic.
 //
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace mlir::fsdp {
@@ -101,7 +103,112 @@ static Value convert(Operation *op, OpBuilder &builder, gpu::GPUModuleOp device,
   return arith::DivFOp::create(builder, loc, one, result);
 }
 
+/// |op|, whose least value has no positive one and stays.
+static void convertAbs(math::AbsIOp op) {
+  OpBuilder builder(op);
+  Type type = op.getType();
+  Value zero = arith::ConstantOp::create(builder, op.getLoc(), type,
+                                         builder.getIntegerAttr(type, 0));
+  Value negated =
+      arith::SubIOp::create(builder, op.getLoc(), zero, op.getOperand());
+  op.replaceAllUsesWith(
+      arith::MaxSIOp::create(builder, op.getLoc(), op.getOperand(), negated)
+          .getResult());
+  op.erase();
+}
+
+static Value createNumber(OpBuilder &builder, Location loc, Type type,
+                          int64_t value) {
+  TypedAttr attr = isa<FloatType>(type)
+                       ? TypedAttr(builder.getFloatAttr(type, double(value)))
+                       : builder.getIntegerAttr(type, value);
+  return arith::ConstantOp::create(builder, loc, attr);
+}
+
+static Value createProduct(OpBuilder &builder, Location loc, Value a, Value b) {
+  if (isa<FloatType>(a.getType()))
+    return arith::MulFOp::create(builder, loc, a, b);
+  return arith::MulIOp::create(builder, loc, a, b);
+}
+
+/// `base` to the power of an integer without sign, by squaring.
+static Value createPower(OpBuilder &builder, Location loc, Value base,
+                         Value exponent) {
+  Type type = base.getType(), counted = exponent.getType();
+  Value start = createNumber(builder, loc, type, 1);
+  Value zero = createNumber(builder, loc, counted, 0);
+  Value one = createNumber(builder, loc, counted, 1);
+  auto loop = scf::WhileOp::create(
+      builder, loc, TypeRange{type, type, counted},
+      ValueRange{start, base, exponent},
+      [&](OpBuilder &inner, Location, ValueRange args) {
+        Value goesOn = arith::CmpIOp::create(
+            inner, loc, arith::CmpIPredicate::ne, args[2], zero);
+        scf::ConditionOp::create(inner, loc, goesOn, args);
+      },
+      [&](OpBuilder &inner, Location, ValueRange args) {
+        Value bit = arith::AndIOp::create(inner, loc, args[2], one);
+        Value isSet = arith::CmpIOp::create(
+            inner, loc, arith::CmpIPredicate::ne, bit, zero);
+        Value more = createProduct(inner, loc, args[0], args[1]);
+        Value power = arith::SelectOp::create(inner, loc, isSet, more, args[0]);
+        Value square = createProduct(inner, loc, args[1], args[1]);
+        Value rest = arith::ShRUIOp::create(inner, loc, args[2], one);
+        scf::YieldOp::create(inner, loc, ValueRange{power, square, rest});
+      });
+  return loop.getResult(0);
+}
+
+/// A power with an integer as exponent. One below 0 gives 1 / base^-exponent:
+/// of integers, rounded towards 0, the power itself where the base is 1 or -1,
+/// else 0.
+template <typename Op>
+static void convertPower(Op op) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  Value base = op.getLhs(), exponent = op.getRhs();
+  Type type = base.getType(), counted = exponent.getType();
+  bool isNarrow = isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
+  if (isNarrow)
+    base = arith::ExtFOp::create(builder, loc, builder.getF32Type(), base);
+  Value zero = createNumber(builder, loc, counted, 0);
+  Value isNegative = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::slt, exponent, zero);
+  Value negated = arith::SubIOp::create(builder, loc, zero, exponent);
+  Value power = createPower(
+      builder, loc, base,
+      arith::SelectOp::create(builder, loc, isNegative, negated, exponent));
+  Value one = createNumber(builder, loc, base.getType(), 1), inverse;
+  if (isa<FloatType>(type)) {
+    inverse = arith::DivFOp::create(builder, loc, one, power);
+  } else {
+    Value minusOne = createNumber(builder, loc, type, -1);
+    Value isUnit = arith::OrIOp::create(
+        builder, loc,
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, base,
+                              one),
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, base,
+                              minusOne));
+    inverse = arith::SelectOp::create(builder, loc, isUnit, power, zero);
+  }
+  Value result =
+      arith::SelectOp::create(builder, loc, isNegative, inverse, power);
+  if (isNarrow)
+    result = arith::TruncFOp::create(builder, loc, type, result);
+  op.replaceAllUsesWith(result);
+  op.erase();
+}
+
 static void convertOp(Operation *op, gpu::GPUModuleOp device) {
+  if (auto abs = dyn_cast<math::AbsIOp>(op);
+      abs && abs.getType().isIntOrIndex())
+    return convertAbs(abs);
+  if (auto power = dyn_cast<math::IPowIOp>(op);
+      power && power.getType().isIntOrIndex())
+    return convertPower(power);
+  if (auto power = dyn_cast<math::FPowIOp>(op);
+      power && isa<FloatType>(power.getType()))
+    return convertPower(power);
   if (op->getNumResults() != 1 || op->getNumOperands() == 0)
     return;
   auto type = dyn_cast<FloatType>(op->getResult(0).getType());

@@ -562,11 +562,13 @@ def ConvertDeviceMath
   let description = [{
     What NVPTX has as an instruction that rounds as IEEE 754 says (square root,
     floor, fma, ...) becomes an intrinsic, other functions of f32 and f64 calls
-    of OpenCL's, which Target::serializeKernels links from libclc. Runs before
+    of OpenCL's, which Target::serializeKernels links from libclc; absolute
+    values of integers, and powers with them, become arithmetic. Runs before
     convert-gpu-to-nvvm, which would call CUDA's libdevice.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
-                           "::mlir::arith::ArithDialect"];
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def DefineKernelEntries : Pass<"fsdp-define-kernel-entries", "::mlir::ModuleOp"> {
