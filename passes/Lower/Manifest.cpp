@@ -12,6 +12,7 @@
 #include "fsdp/Analysis/Step/ArenaPlan.h"
 #include "fsdp/Analysis/Step/KernelCode.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
+#include "fsdp/Analysis/Step/ReceivedBytes.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
@@ -48,6 +49,7 @@ private:
   json::Object getArena();
   bool hasProductsInTF32();
   json::Object getNcclSettings();
+  bool hasTarget(StringRef kind);
   MeshOp getMeshOp() { return *module.getOps<MeshOp>().begin(); }
 
   ModuleOp module;
@@ -84,6 +86,13 @@ private:
   ArenaAttr arena;
 };
 } // namespace
+
+static json::Object toJson(const std::map<StringRef, int64_t> &values) {
+  json::Object result;
+  for (auto [name, value] : values)
+    result[name] = value;
+  return result;
+}
 
 static json::Array toJson(ArrayRef<int64_t> values) {
   json::Array array;
@@ -482,6 +491,12 @@ json::Object ProgramWriter::write(const sched::StepProgram &program) {
                       {"outputs", getOutputs()}};
 }
 
+bool ManifestWriter::hasTarget(StringRef kind) {
+  return llvm::any_of(options.targets, [&](const CodeTarget &target) {
+    return target.kind == kind;
+  });
+}
+
 bool ManifestWriter::hasProductsInTF32() {
   return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
     return kernel->hasAttr(names::kTF32);
@@ -492,9 +507,6 @@ bool ManifestWriter::hasProductsInTF32() {
 /// ncclConfig_t has no field for them.
 json::Object ManifestWriter::getNcclSettings() {
   json::Object settings;
-  bool isForCuda = llvm::any_of(options.targets, [](const CodeTarget &target) {
-    return target.kind == kCudaTarget;
-  });
   // All-reduces among replicas run beside what goes on among shards. Rings of
   // the former that leave a host by another NIC than they came by find one that
   // the latter does not use.
@@ -511,7 +523,7 @@ json::Object ManifestWriter::getNcclSettings() {
   bool hasReplicas = llvm::count_if(axes, [](MeshAxisAttr axis) {
                        return axis.getSize() > 1;
                      }) > 1;
-  if (isForCuda && hasReplicas && hasBoth)
+  if (hasTarget(kCudaTarget) && hasReplicas && hasBoth)
     settings["NCCL_CROSS_NIC"] = "1";
   return settings;
 }
@@ -554,6 +566,8 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["reduce_dtype"] = getDtypeName(reduce.getValue());
   if (hasProductsInTF32())
     manifest["products"] = json::Object{{kCudaTarget, "tf32"}};
+  if (hasTarget(kCudaTarget))
+    manifest["reduction_bytes"] = toJson(getReceivedBytes(module));
   if (json::Object nccl = getNcclSettings(); !nccl.empty())
     manifest["nccl"] = std::move(nccl);
   std::string result;

@@ -365,6 +365,19 @@ void readProgramArena(const JsonReader &json, const Manifest &manifest,
   });
 }
 
+std::map<int32_t, int64_t> readReductionBytes(const JsonReader &json) {
+  std::map<int32_t, int64_t> bytes;
+  json.forEachEntry([&](const std::string &name, const JsonReader &value) {
+    std::optional<int32_t> queue = FSDP_RT_QUEUE_COMPUTE;
+    if (name != "compute")
+      queue = queueFromName(name);
+    if (!queue)
+      return value.fail("expected a queue, got '" + name + "'");
+    bytes[*queue] = value.integer(0);
+  });
+  return bytes;
+}
+
 void readQueues(const JsonReader &json, Program &program) {
   program.events = json["events"].integer(0, hal::maxEvents);
   json["queues"].forEach([&](const JsonReader &entry) {
@@ -539,6 +552,8 @@ void readAll(const JsonReader &json, Manifest &manifest) {
     manifest.skipsNonfinite = json["skips_nonfinite"].boolean();
   if (json.has("reduce_dtype"))
     manifest.reduceDtype = readDtype(json["reduce_dtype"]);
+  if (json.has("reduction_bytes"))
+    manifest.reductionBytes = readReductionBytes(json["reduction_bytes"]);
   if (json.has("nccl"))
     json["nccl"].forEachEntry(
         [&](const std::string &name, const JsonReader &value) {

@@ -210,6 +210,9 @@ struct Manifest {
   std::optional<Dtype> reduceDtype;
   /// What NCCL should be told, as variables of its environment.
   std::map<std::string, std::string> ncclVariables;
+  /// By fsdp_rt_queue: bytes beside the arena that sums over ranks receive on a
+  /// CUDA device in the runtime's order; of code for other devices none.
+  std::optional<std::map<int32_t, int64_t>> reductionBytes;
   /// What it has code for, in the order of kernels' implementations.
   std::vector<CodeTarget> targets;
   std::vector<MeshAxis> mesh; // outermost first

@@ -52,7 +52,9 @@ struct Layout {
   /// ranks, if a channel does that.
   std::optional<Dtype> roundedSums;
   /// `nccl`: variables for the environment of libraries that channels use.
-  std::map<std::string, std::string> channelVariables;
+  std::map<std::string, std::string> channelVariables = {};
+  /// `reduction_bytes`, by queue.
+  std::optional<std::map<int32_t, int64_t>> reductionBytes = std::nullopt;
 
   bool hasQueues() const { return events > 0 || !queues.empty(); }
   bool hasQueue(int32_t queue) const;

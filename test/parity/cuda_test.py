@@ -6,6 +6,7 @@ PyTorch's as those of the processors' code may be; tolerances are those of the f
 
 Ranks communicate by a double of NCCL there.
 """
+import json
 import os
 import unittest
 
@@ -56,6 +57,19 @@ class Cuda(StepTest):
 
     def test_ranks_guarded(self):
         self.check("shard=2", "--cluster", "cpu-2core", "--guard", steps=1)
+
+    def test_memory_of_sums(self):
+        """The manifest says what sums over ranks take beside the arena; the device maps it in pages."""
+        page = 2 << 20
+        for options in ((), ("--cluster", "h100-sxm")):
+            program = self.compile(fixture, HYBRID, *CUDA, *options)
+            profile = self.place("profile")
+            self.train(program, fixture, HYBRID, *ON_DEVICE, "--profile", profile, steps=1)
+            stated = self.described(program)[0]["reduction_bytes"]
+            self.assertTrue(stated)
+            with self.subTest(options=options, stated=stated):
+                self.assertEqual(json.loads(profile.read_text())["memory"]["sums over ranks"],
+                                 sum((bytes + page - 1) // page * page for bytes in stated.values()))
 
     def test_sums_of_nccl(self):
         self.check(HYBRID, steps=2, run=("--reduction", "nccl"))

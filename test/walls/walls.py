@@ -49,7 +49,7 @@ ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
 # What a tile function is, to those who write and who call it.
 TILES = r"fsdp-rt/cpu-attention\.h"
 # What a thread takes, to those who leave room and who start them.
-MEMORY = r"fsdp-rt/memory\.h"
+MEMORY = r"fsdp-rt/(memory|reductions)\.h"
 BESIDE = r"[^/]+$"  # in the same directory
 
 # What tells how long anything takes.

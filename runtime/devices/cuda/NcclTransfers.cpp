@@ -19,8 +19,6 @@ namespace fsdp::rt {
 namespace {
 
 /// Below, a second exchange takes longer than the bytes of the first.
-constexpr int64_t directBytes = int64_t(32) << 10;
-constexpr int64_t strideBytes = 256;
 
 const void *asHost(cu::Pointer pointer) {
   return reinterpret_cast<const void *>(pointer);
@@ -36,27 +34,6 @@ const fsdp_rt_collective_desc &partOf(const fsdp_rt_start_desc &start,
 }
 
 } // namespace
-
-int64_t strideOf(int64_t elements, int64_t elementBytes) {
-  int64_t bytes = elements * elementBytes;
-  return (bytes + strideBytes - 1) / strideBytes * strideBytes;
-}
-
-int64_t SumParts::begin(int rank) const {
-  return std::min(rank * length, count);
-}
-int64_t SumParts::size(int rank) const {
-  return std::min(length, count - begin(rank));
-}
-
-AllReducePlan planAllReduce(int64_t count, int64_t elementBytes, int ranks) {
-  if (count * elementBytes <= directBytes)
-    return {true, {count, count}};
-  // Parts begin where caches do.
-  int64_t step = strideBytes / elementBytes;
-  int64_t length = (count + ranks - 1) / ranks;
-  return {false, {count, (length + step - 1) / step * step}};
-}
 
 //===----------------------------------------------------------------------===//
 // Exchanges
@@ -126,14 +103,27 @@ int64_t NcclTransfers::scratchOf(const fsdp_rt_start_desc &start) const {
   int64_t bytes = 0;
   for (int64_t i = 0; i < start.part_count; ++i) {
     const fsdp_rt_collective_desc &part = partOf(start, i);
-    auto ranks = static_cast<int>(layout_.groups[part.group].size());
-    int64_t size = dtypeSize(static_cast<Dtype>(part.dtype));
-    int64_t count = part.count;
-    if (start.kind == FSDP_RT_ALL_REDUCE)
-      count = planAllReduce(count, size, ranks).parts.length;
-    bytes += (ranks - 1) * strideOf(count, size);
+    bytes += getReceivedBytes(start.kind == FSDP_RT_ALL_REDUCE, part.count,
+                              dtypeSize(static_cast<Dtype>(part.dtype)),
+                              int64_t(layout_.groups[part.group].size()));
   }
   return bytes;
+}
+
+/// Whether a queue's sums receive no more than the manifest says, if it does.
+Status NcclTransfers::checkReceived(int32_t queue, int64_t bytes) const {
+  if (!layout_.reductionBytes)
+    return Status::ok();
+  auto stated = layout_.reductionBytes->find(queue);
+  int64_t most = stated == layout_.reductionBytes->end() ? 0 : stated->second;
+  if (bytes <= most)
+    return Status::ok();
+  std::string name =
+      queue == FSDP_RT_QUEUE_COMPUTE ? "compute" : queueName(queue);
+  return Status::failed("expected sums over ranks of queue " + name +
+                        " to receive at most " + std::to_string(most) +
+                        " bytes, as the manifest says, got " +
+                        std::to_string(bytes));
 }
 
 Status NcclTransfers::prepare(const hal::Recording &recording) {
@@ -152,6 +142,8 @@ Status NcclTransfers::prepare(const hal::Recording &recording) {
     needed[start.queue] = std::max(needed[start.queue], scratchOf(start));
   }
   for (const auto &[queue, bytes] : needed) {
+    if (Status s = checkReceived(queue, bytes))
+      return s;
     std::shared_ptr<DeviceArena> &scratch = scratch_[queue];
     if (scratch && scratch->size() >= bytes)
       continue;

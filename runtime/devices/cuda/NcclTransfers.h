@@ -13,6 +13,7 @@
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/NcclChannel.h"
 #include "devices/cuda/RankCards.h"
+#include "fsdp-rt/reductions.h"
 #include "hal/Layout.h"
 #include "hal/Recording.h"
 #include "hal/World.h"
@@ -110,6 +111,7 @@ private:
   Status openLibrary();
   Status open(int32_t group, int32_t queue);
   int64_t scratchOf(const fsdp_rt_start_desc &start) const;
+  Status checkReceived(int32_t queue, int64_t bytes) const;
 
   World &world_;
   const CudaContext &context_;
@@ -126,22 +128,6 @@ private:
       channels_;
   std::map<int32_t, std::shared_ptr<DeviceArena>> scratch_;
 };
-
-/// How a sum over ranks is cut into parts that ranks add up: [begin, end) of
-/// `rank`, none longer than `length`.
-struct SumParts {
-  int64_t count, length;
-  int64_t begin(int rank) const;
-  int64_t size(int rank) const;
-};
-/// Of an all_reduce; each rank adds up all of it where `isDirect`.
-struct AllReducePlan {
-  bool isDirect;
-  SumParts parts;
-};
-AllReducePlan planAllReduce(int64_t count, int64_t elementBytes, int ranks);
-/// The distance of what other ranks send to each other in memory.
-int64_t strideOf(int64_t elements, int64_t elementBytes);
 
 } // namespace fsdp::rt
 

@@ -122,7 +122,7 @@ void CudaLoader::addPieces(NcclExchange &exchange, const NcclChannel &channel,
     }
     if (size_t bytes = bytesOf(channel.rank()))
       exchange.add({Kind::Receive, 0, scratch, bytes, nccl::uint8, peer});
-    scratch += static_cast<cu::Pointer>(strideOf(parts.length, size));
+    scratch += static_cast<cu::Pointer>(getReceivedStride(parts.length, size));
   }
 }
 
@@ -139,8 +139,8 @@ Status CudaLoader::addExactSums(const fsdp_rt_start_desc &start,
   std::shared_ptr<DeviceArena> memory = rank_.transfers().scratch(start.queue);
   made_.scratch_.push_back(memory);
   auto strideOfPart = [&](const fsdp_rt_collective_desc &desc) {
-    return strideOf(planOf(desc).parts.length,
-                    dtypeSize(static_cast<Dtype>(desc.dtype)));
+    return getReceivedStride(planOf(desc).parts.length,
+                             dtypeSize(static_cast<Dtype>(desc.dtype)));
   };
   cu::Pointer scratch = memory->base();
   auto next = [&](const fsdp_rt_collective_desc &desc) {
