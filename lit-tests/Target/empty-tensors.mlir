@@ -1,6 +1,8 @@
 // A weight of Linear(0, 4) has no elements; its gradient is computed all the same.
 // RUN: fsdp-compile %s --mesh shard=2 -o %t && %t --describe | FileCheck %s
+// RUN: fsdp-compile %s --mesh shard=2 --target cuda --emit ptx -o - | FileCheck %s --check-prefix=PTX
 // CHECK: l.1.w
+// PTX: .target sm_80
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #one = affine_map<(d0, d1) -> ()>

@@ -180,7 +180,7 @@ struct SchedulePipelineOptions : OptimizeOptions {
       llvm::cl::init(false)};
 };
 
-/// Options of `fsdp-lower`.
+/// Options of `fsdp-cuda-kernels`.
 struct CudaKernelOptions : PassPipelineOptions<CudaKernelOptions> {
   Option<bool> tf32{
       *this, "tf32",
@@ -188,6 +188,7 @@ struct CudaKernelOptions : PassPipelineOptions<CudaKernelOptions> {
       llvm::cl::init(false)};
 };
 
+/// Options of `fsdp-lower`.
 struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<std::string> cpu{
       *this, "cpu",

@@ -76,14 +76,14 @@ func.func private @negative_traffic() attributes {
 // -----
 
 func.func private @negative_workspace() attributes {
-    // expected-error @below {{expected a workspace of at least 0 bytes, got -8}}
+    // expected-error @below {{expected a workspace of 0 to 281474976710656 bytes, got -8}}
     a = #fsdp.cuda_code<[<@m::@k, grid = 1, block = 32, shared = 0>], traffic = 0, workspace = -8>}
 
 // -----
 
 func.func private @negative_workspace_of_product() attributes {
     // cuda_product_c1
-    // expected-error @below {{expected a workspace of at least 0 bytes, got -8}}
+    // expected-error @below {{expected a workspace of 0 to 281474976710656 bytes, got -8}}
     a = #fsdp.cuda_product<workspace = -8>}
 
 // -----

@@ -81,6 +81,7 @@ private:
                       gpu::GPUModuleOp device) {
     if (failed(prepareBufferized(body)))
       return failure();
+    runAllocatingLoopsInOrder(body.getBody());
     FailureOr<SmallVector<LaunchStage>> stages = chooseStages(body);
     if (failed(stages))
       return failure();
@@ -153,6 +154,7 @@ private:
     gpu::GPUFuncOp function =
         createCudaFunction(device, loc, name, body.getArgumentTypes(), threads);
     Operation *last = cloneStage(stage, body, function);
+    flattenEmpty(function);
     if (stage.grid) {
       auto loop = cast<scf::ParallelOp>(last);
       OpBuilder builder(loop);

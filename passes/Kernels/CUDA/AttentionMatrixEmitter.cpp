@@ -447,8 +447,9 @@ void AttentionMatrixEmitter::emitOut() {
   for (int64_t row = 0; row != 2; ++row)
     std::tie(inverse[row], isMasked[row]) = getInverse(
         sums[row], reduce(sums[2 + row], vector::CombiningKind::ADD, 4));
-  storeGroup(kOut, queries, features, ArrayRef<Value>(sums).drop_front(4),
-             inverse);
+  if (parts.exists(kOut))
+    storeGroup(kOut, queries, features, ArrayRef<Value>(sums).drop_front(4),
+               inverse);
   if (!parts.hasStats)
     return;
   // By one thread of a row, and by one block.

@@ -275,9 +275,10 @@ void AttentionTileEmitter::emitOut() {
   Value maximum = sums[0], sum = sums[1];
   Value inverse, isMasked;
   std::tie(inverse, isMasked) = getInverse(maximum, sum);
-  emitFeatures(width, [&](int64_t i, Value feature) {
-    store(kOut, query, feature, mulF(sums[2 + i], inverse));
-  });
+  if (parts.exists(kOut))
+    emitFeatures(width, [&](int64_t i, Value feature) {
+      store(kOut, query, feature, mulF(sums[2 + i], inverse));
+    });
   if (!parts.hasStats)
     return;
   Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,

@@ -79,7 +79,7 @@ SmallVector<Operation *> fsdp::getNeeded(ArrayRef<Operation *> ops) {
 static scf::ParallelOp getGrid(Operation *op) {
   auto loop = dyn_cast<scf::ParallelOp>(op);
   std::optional<int64_t> points = loop ? getPointCount(loop) : std::nullopt;
-  if (!points || loop.getNumReductions() != 0 || allocates(loop) ||
+  if (!points || loop.getNumReductions() != 0 ||
       llvm::divideCeil(*points, kPointThreads) > kMostBlocks)
     return nullptr;
   return loop;

@@ -106,7 +106,7 @@ void fsdp::runPoint(scf::ParallelOp loop, Value number) {
 // One block
 //===----------------------------------------------------------------------===//
 
-bool fsdp::allocates(scf::ParallelOp loop) {
+static bool allocates(scf::ParallelOp loop) {
   return loop.walk([](memref::AllocOp) { return WalkResult::interrupt(); })
       .wasInterrupted();
 }
@@ -144,6 +144,22 @@ static void runInOrder(scf::ParallelOp loop) {
   runPoints(loop, zero, one);
 }
 
+void fsdp::runAllocatingLoopsInOrder(Region &region) {
+  // An outer loop allocates what an inner one does, and makes that sequential.
+  auto findOne = [&] {
+    scf::ParallelOp found;
+    region.walk<WalkOrder::PreOrder>([&](scf::ParallelOp loop) {
+      if (loop.getNumReductions() != 0 || !allocates(loop))
+        return WalkResult::advance();
+      found = loop;
+      return WalkResult::interrupt();
+    });
+    return found;
+  };
+  while (scf::ParallelOp loop = findOne())
+    runInOrder(loop);
+}
+
 LogicalResult fsdp::distribute(Region &region, Value thread, int64_t threads) {
   for (Block &block : region) {
     for (Operation *op = block.empty() ? nullptr : &block.front(); op;) {
@@ -151,19 +167,12 @@ LogicalResult fsdp::distribute(Region &region, Value thread, int64_t threads) {
       if (auto loop = dyn_cast<scf::ParallelOp>(op)) {
         if (loop.getNumReductions() != 0)
           return loop.emitOpError("expected a loop that reduces nothing");
-        if (allocates(loop)) {
-          Operation *before = loop->getPrevNode();
-          runInOrder(loop);
-          // The loop that it became, with loops inside that may be parallel.
-          next = before ? before->getNextNode() : &block.front();
-        } else {
-          surroundByBarriers(loop);
-          next = loop->getNextNode();
-          OpBuilder builder(loop);
-          runPoints(
-              loop, thread,
-              arith::ConstantIndexOp::create(builder, loop.getLoc(), threads));
-        }
+        surroundByBarriers(loop);
+        next = loop->getNextNode();
+        OpBuilder builder(loop);
+        runPoints(
+            loop, thread,
+            arith::ConstantIndexOp::create(builder, loop.getLoc(), threads));
       } else if (op->getNumRegions() != 0) {
         for (Region &inner : op->getRegions())
           if (failed(distribute(inner, thread, threads)))

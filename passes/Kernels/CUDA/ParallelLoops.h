@@ -25,15 +25,17 @@ void runPoints(scf::ParallelOp loop, Value first, Value step);
 /// `number`, where there is such a point.
 void runPoint(scf::ParallelOp loop, Value number);
 
-/// Whether an iteration has a buffer of its own, which threads that run
-/// iterations at a time would share.
-bool allocates(scf::ParallelOp loop);
+/// Lets every thread run all iterations, one after another, of each parallel
+/// loop in `region` whose iterations have buffers of their own: threads that
+/// ran different iterations would share them. To be called before those get a
+/// place.
+void runAllocatingLoopsInOrder(Region &region);
 
 /// Makes the ops of `region` code that the `threads` threads of one block run:
 /// all threads execute what is sequential, `thread` computes points `thread`,
 /// `thread + threads`, ... of a parallel loop, and the first one stores
 /// scalars. Barriers order what is written with what others read. Refuses loops
-/// that reduce.
+/// that reduce; expects none that allocates.
 LogicalResult distribute(Region &region, Value thread, int64_t threads);
 
 } // namespace mlir::fsdp

@@ -45,8 +45,6 @@ static bool outlivesIteration(Value buffer) {
   });
 }
 
-/// A place in scratch memory for every temporary buffer. They are few and
-/// small; none shares its place.
 SmallVector<memref::AllocOp> fsdp::getBuffers(Operation *op) {
   SmallVector<memref::AllocOp> buffers;
   op->walk([&](memref::AllocOp buffer) { buffers.push_back(buffer); });
@@ -65,6 +63,7 @@ FailureOr<int64_t> fsdp::getBufferBytes(memref::AllocOp op) {
          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
+/// Each buffer has a place of its own.
 FailureOr<int64_t> fsdp::placeBuffers(
     ArrayRef<memref::AllocOp> buffers, int64_t alignment,
     llvm::function_ref<Value(OpBuilder &, MemRefType, Value)> createBuffer) {
@@ -96,14 +95,14 @@ static LogicalResult dropResults(func::FuncOp func) {
   return success();
 }
 
-/// LLVM's conversion takes no type without elements but one of one dimension.
-/// Nothing reads what has none.
-static void flattenEmpty(func::FuncOp func) {
+void fsdp::flattenEmpty(FunctionOpInterface func) {
   for (BlockArgument arg : func.getArguments()) {
     auto type = dyn_cast<MemRefType>(arg.getType());
     if (type && arg.use_empty() && type.getNumElements() == 0)
       arg.setType(MemRefType::get({0}, type.getElementType()));
   }
+  func.setType(FunctionType::get(
+      func.getContext(), func.getFunctionBody().getArgumentTypes(), {}));
 }
 
 /// The first op that no later pass lowers.

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::fsdp {
 
@@ -28,6 +29,10 @@ constexpr int64_t kBufferAlignment = 64;
 /// none.
 func::FuncOp getBufferized(ModuleOp nested, func::FuncOp kernel,
                            StringRef target);
+
+/// Gives arguments without elements that nothing reads one dimension: LLVM's
+/// conversion takes no other type without elements. `func` has no results.
+void flattenEmpty(FunctionOpInterface func);
 
 /// Refuses ops that no later pass lowers, by name and location, and drops the
 /// results, which are the last arguments.

@@ -44,6 +44,12 @@ static std::optional<unsigned> getInitInput(func::FuncOp kernel,
                    .getDefiningOp<bufferization::MaterializeInDestinationOp>();
   auto result = store ? dyn_cast<OpResult>(store.getSource()) : OpResult();
   OpOperand *init = result ? getInitOperand(result) : nullptr;
+  // Parts that are written one after another.
+  while (init && init->get().hasOneUse())
+    if (auto insert = init->get().getDefiningOp<tensor::InsertSliceOp>())
+      init = &insert.getDestMutable();
+    else
+      break;
   auto arg = init ? dyn_cast<BlockArgument>(init->get()) : BlockArgument();
   unsigned inputs = kernel.getNumArguments() - kernel.getNumResults();
   if (!arg || arg.getOwner() != &kernel.getBody().front() ||

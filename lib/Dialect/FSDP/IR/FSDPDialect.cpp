@@ -146,6 +146,9 @@ CudaKernelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// Bytes of the largest memory that a device might have, 2^48.
+static constexpr int64_t kMostWorkspace = int64_t(1) << 48;
+
 LogicalResult CudaCodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    ArrayRef<CudaKernelAttr> kernels,
                                    int64_t traffic, int64_t workspace) {
@@ -154,9 +157,9 @@ LogicalResult CudaCodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected at least one function, got none";
   if (traffic < 0)
     return emitError() << "expected a traffic of at least 0, got " << traffic;
-  if (workspace < 0)
-    return emitError() << "expected a workspace of at least 0 bytes, got "
-                       << workspace;
+  if (workspace < 0 || workspace > kMostWorkspace)
+    return emitError() << "expected a workspace of 0 to " << kMostWorkspace
+                       << " bytes, got " << workspace;
   return success();
 }
 
@@ -164,9 +167,9 @@ LogicalResult
 CudaProductAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                         int64_t workspace) {
   // cuda_product_c1
-  if (workspace < 0)
-    return emitError() << "expected a workspace of at least 0 bytes, got "
-                       << workspace;
+  if (workspace < 0 || workspace > kMostWorkspace)
+    return emitError() << "expected a workspace of 0 to " << kMostWorkspace
+                       << " bytes, got " << workspace;
   return success();
 }
 
