@@ -95,6 +95,11 @@ Result<Plan> planRanks(const Options &options, const data::Manifest &manifest,
                           "was compiled for, got " +
                           std::to_string(launch.size) + " started by " +
                           launcherName(launch.launcher));
+  // No launcher's variables would tell the process that is started from this
+  // one.
+  if (!isRank && name == "tcp" && world == 1)
+    return Status::failed("--backend tcp: expected a program of several ranks, "
+                          "got one of 1: run it without --backend");
   if (!isRank && isRankPerProcess) {
     if (isLaunched)
       return Status::failed("--backend " + name + ": expected " +

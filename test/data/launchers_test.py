@@ -96,6 +96,13 @@ class LaunchersTest(unittest.TestCase):
                     with self.subTest(ranks=ranks, device=device, launcher=name):
                         self.assert_same(threads, self.checkpoint(f"{name}-{device}-{ranks}", places, device=device))
 
+    def test_one_rank_starts_no_process(self):
+        done = subprocess.run([PROGRAM, "--backend", "tcp", "--init", "seed=0", "--data", "random:seed=3", "--lr", "0.001",
+                               "--steps", "1"], capture_output=True, text=True, timeout=20,
+                              env={**os.environ, "LINEAR_MESH": "1"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--backend tcp: expected a program of several ranks, got one of 1", done.stderr)
+
     def test_a_mesh_of_two_axes(self):
         threads = self.checkpoint("threads", [{}], mesh="2x2")
         for device in DEVICES:

@@ -18,8 +18,6 @@ namespace fsdp::rt {
 
 namespace {
 
-/// Below, a second exchange takes longer than the bytes of the first.
-
 const void *asHost(cu::Pointer pointer) {
   return reinterpret_cast<const void *>(pointer);
 }
