@@ -35,8 +35,8 @@ struct LaunchInfo {
   std::string variables;
 };
 
-/// The most ranks that a program starts on its own host, as threads or under
-/// mpirun. A launcher that spreads them over hosts may start more. Far more
+/// The most ranks that a program starts on its own host, as threads or as
+/// processes. A launcher that spreads them over hosts may start more. Far more
 /// than a host has cores for, and few enough for its process and descriptor
 /// limits; mpirun asked for a million ranks neither starts nor ends.
 constexpr int maxRanksOnHost = 1024;

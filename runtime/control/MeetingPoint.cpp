@@ -68,14 +68,14 @@ std::string firstSlurmHost(const std::string &list) {
   std::string host = list.substr(0, end);
   if (end == std::string::npos || list[end] == ',')
     return host;
-  // The first number of the first range, and what comes behind the bracket.
+  // The first number of the first range, and what comes after the bracket.
   size_t close = list.find(']', end);
   if (close == std::string::npos)
     return "";
   std::string inside = list.substr(end + 1, close - end - 1);
   host += inside.substr(0, inside.find_first_of("-,"));
-  size_t behind = close + 1;
-  return host + list.substr(behind, list.find(',', behind) - behind);
+  size_t after = close + 1;
+  return host + list.substr(after, list.find(',', after) - after);
 }
 
 Result<MeetingPoint> findMeetingPoint(const Environment &environment,

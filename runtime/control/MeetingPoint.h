@@ -15,19 +15,20 @@
 
 namespace fsdp::rt {
 
-/// Where rank 0 of a job listens and the others find it.
+/// The rendezvous of a job: where rank 0 listens and the others connect.
 struct MeetingPoint {
   /// A name or an address of rank 0's host.
   std::string host;
   /// Rank 0 takes the first that is free; the others try them in turn. More
   /// than one only where `job` tells this job from others that do the same.
   std::vector<int> ports;
-  /// What the job's processes agree on, and those of another job do not.
+  /// Identifies the job: equal on all of its ranks and part of the handshake,
+  /// so that ranks of other jobs at the same port are turned away.
   std::string job;
 };
 
 /// Reads MASTER_ADDR and MASTER_PORT. Under torchrun whose agent itself listens
-/// at that port (TORCHELASTIC_USE_AGENT_STORE), the ports are those behind it;
+/// at that port (TORCHELASTIC_USE_AGENT_STORE), the ports are those after it;
 /// under srun, where they are not set, the host is the first of
 /// SLURM_STEP_NODELIST and the ports follow from the step's number. An error
 /// that says what to set, where the environment does not tell.

@@ -48,7 +48,7 @@ Status checkPart(int32_t kind, const fsdp_rt_collective_desc &desc,
 
 Status checkParts(const fsdp_rt_start_desc &desc, const Layout &layout,
                   int rank) {
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  auto parts = collectivesOf(desc);
   for (int64_t i = 0; i < desc.part_count; ++i) {
     if (!parts[i])
       return ofPart(i, Status::internal("expected a collective, got null"));

@@ -64,6 +64,9 @@ struct HostCollective {
   int64_t divisor = 1;
 };
 
+/// Refuses kinds of copies, and sums that no channel computes.
+Status checkCollective(const HostCollective &what);
+
 /// Contract: every rank of the group makes the same calls in the same order,
 /// one at a time. Several channels may be used at once, each by a thread of its
 /// own: a call that waits for other ranks keeps none of another channel from

@@ -107,7 +107,7 @@ int64_t ProgramRecorder::count(const fsdp_rt_start_desc &desc) {
         {desc.part_count, moved};
     return moved;
   }
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(desc.parts);
+  auto parts = collectivesOf(desc);
   auto ranks = static_cast<int64_t>(layout_.groups[parts[0]->group].size());
   for (int64_t i = 0; i < desc.part_count; ++i)
     moved += collectiveBytes(desc.kind, ranks, parts[i]->count,
@@ -219,6 +219,17 @@ Result<Recording> Recording::record(const fsdp_rt_program &program,
   ProgramRecorder recorder(layout, rank);
   int32_t code = program.run(&recorder);
   return recorder.finish(code);
+}
+
+const fsdp_rt_start_desc *getExchange(const Call &call, const Layout &layout) {
+  if (call.function != Function::start)
+    return nullptr;
+  auto &start = call.as<fsdp_rt_start_desc>();
+  if (!isCollective(start.kind) || start.part_count == 0)
+    return nullptr;
+  int32_t group = collectivesOf(start)[0]->group;
+  return layout.groups[static_cast<size_t>(group)].size() > 1 ? &start
+                                                              : nullptr;
 }
 
 int32_t recordCall(fsdp_rt_context *ctx, Function function, const void *desc) {

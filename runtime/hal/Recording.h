@@ -67,6 +67,10 @@ private:
   Traffic traffic_;
 };
 
+/// The start of a collective of more than one rank that `call` is; null: it is
+/// none, or has no parts.
+const fsdp_rt_start_desc *getExchange(const Call &call, const Layout &layout);
+
 /// Appends a call to the recording behind `ctx`: what the ABI's functions do.
 /// Returns 0, or the code of the status with which recording failed.
 int32_t recordCall(fsdp_rt_context *ctx, Function function, const void *desc);

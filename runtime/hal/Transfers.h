@@ -39,6 +39,12 @@ bool isCollective(int32_t kind);
 /// Between the memories of one rank.
 bool isHostCopy(int32_t kind);
 
+/// The `part_count` descriptors of a start whose kind is a collective's.
+inline const fsdp_rt_collective_desc *const *
+collectivesOf(const fsdp_rt_start_desc &start) {
+  return static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+}
+
 /// The memories between which a copy goes, as fsdp_rt_memory.
 struct CopySides {
   int32_t from, to;

@@ -227,8 +227,7 @@ private:
 
   void addCollective(Json &args, const CallRecord &call) const {
     auto &start = *static_cast<const fsdp_rt_start_desc *>(call.site);
-    auto parts =
-        static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+    auto parts = collectivesOf(start);
     int64_t bytes = 0;
     for (int64_t i = 0; i < start.part_count; ++i)
       bytes += wholeBytes(*parts[i], call.transfer);

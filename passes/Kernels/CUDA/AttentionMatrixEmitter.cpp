@@ -307,18 +307,21 @@ SmallVector<Value> AttentionMatrixEmitter::multiply(const Part &rows,
             builder, loc, shared,
             add(atB, index(columns.at + column * columns.getStride() + depth)),
             /*isTransposed=*/false);
-        for (int64_t i = 0; i != 2; ++i) {
-          MutableArrayRef<Value> sum =
-              MutableArrayRef<Value>(sums).slice(column / 2 + 4 * i, 4);
-          Values after = multiplyMatrices(builder, loc, a,
-                                          ArrayRef<Value>(b).slice(2 * i, 2),
-                                          ValueRange(sum), type);
-          llvm::copy(after, sum.begin());
-        }
+        multiplyPair(a, b, MutableArrayRef<Value>(sums).slice(column / 2, 8));
       }
     }
   }
   return sums;
+}
+
+void AttentionMatrixEmitter::multiplyPair(ArrayRef<Value> a, ArrayRef<Value> b,
+                                          MutableArrayRef<Value> sums) {
+  for (int64_t i = 0; i != 2; ++i) {
+    MutableArrayRef<Value> sum = sums.slice(4 * i, 4);
+    llvm::copy(multiplyMatrices(builder, loc, a, b.slice(2 * i, 2),
+                                ValueRange(sum), type),
+               sum.begin());
+  }
 }
 
 SmallVector<Value>
@@ -352,14 +355,8 @@ SmallVector<Value> AttentionMatrixEmitter::accumulate(ArrayRef<Value> weights,
           builder, loc, shared,
           add(at, index(columns.at + column * columns.getStride() + feature)),
           /*isTransposed=*/true);
-      for (int64_t i = 0; i != 2; ++i) {
-        MutableArrayRef<Value> sum =
-            MutableArrayRef<Value>(sums).slice(feature / 2 + 4 * i, 4);
-        Values after = multiplyMatrices(
-            builder, loc, weights.slice(column / 4, 4),
-            ArrayRef<Value>(b).slice(2 * i, 2), ValueRange(sum), type);
-        llvm::copy(after, sum.begin());
-      }
+      multiplyPair(weights.slice(column / 4, 4), b,
+                   MutableArrayRef<Value>(sums).slice(feature / 2, 8));
     }
   return sums;
 }

@@ -106,6 +106,10 @@ private:
   /// features of the group.
   Values accumulate(ArrayRef<Value> weights, const Part &columns,
                     Value firstColumn, const Group &group, ValueRange sums);
+  /// Adds to `sums`, four of either, the products of A (16 x 16, four
+  /// registers) with two neighbours B (16 x 8), two registers of `b` each.
+  void multiplyPair(ArrayRef<Value> a, ArrayRef<Value> b,
+                    MutableArrayRef<Value> sums);
   /// The scores' registers of C as those of A.
   Values packWeights(ArrayRef<Value> weights);
   /// Stores sums times their row's scale.

@@ -93,7 +93,7 @@ LaunchStage fsdp::joinStages(ArrayRef<LaunchStage> stages) {
 }
 
 /// The place in @stages of the first that must be one with @stage, which comes
-/// behind them: results of ops pass within a stage alone, and neighbours on one
+/// after them: results of ops pass within a stage alone, and neighbours on one
 /// block are launched together. Their number where there is none.
 static size_t findFirstOfStage(ArrayRef<LaunchStage> stages,
                                const LaunchStage &stage) {

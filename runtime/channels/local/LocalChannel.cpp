@@ -169,12 +169,8 @@ void LocalChannel::move(const hal::HostCollective &what) {
 }
 
 Status LocalChannel::run(const hal::HostCollective &what) {
-  if (!isCollective(what.kind))
-    return Status::internal("expected a kind of collective, got " +
-                            std::to_string(what.kind));
-  if (shapeOf(what.kind).isSum)
-    if (Status s = checkReduction(what.dtype, what.divisor))
-      return s.withContext(transferName(what.kind));
+  if (Status s = hal::checkCollective(what))
+    return s;
   LocalRequest request;
   request.kind = what.kind;
   request.src = what.src;

@@ -99,9 +99,8 @@ Status MpiChannel::perform(Stages &...stages) {
 }
 
 Status MpiChannel::run(const hal::HostCollective &what) {
-  if (shapeOf(what.kind).isSum)
-    if (Status s = checkReduction(what.dtype, what.divisor))
-      return s.withContext(transferName(what.kind));
+  if (Status s = hal::checkCollective(what))
+    return s;
   PacketHeader packet = header(what.kind, what.count);
   packet.dtype = what.dtype;
   packet.divisor = what.divisor;

@@ -38,7 +38,7 @@ private:
   int fd_;
 };
 
-/// Of a socket.
+/// An IPv4 or IPv6 address of a socket, with its port.
 struct Address {
   sockaddr_storage bytes = {};
   socklen_t length = 0;

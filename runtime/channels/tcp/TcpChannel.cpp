@@ -148,8 +148,8 @@ Status TcpChannel::advance(Flow &flow, bool &hasMoved) {
 Status TcpChannel::move() {
   constexpr int64_t spinNanoseconds = 20'000;
   constexpr int milliseconds = 1'000;
-  // Lower ranks are connected to, without waiting for them; higher ones are
-  // waited for, of whom the highest wait for nobody.
+  // Connects to lower ranks first, which does not wait for them to accept, then
+  // accepts from higher ones: no cycle of ranks waits for each other.
   for (bool isAbove : {false, true})
     for (const Flow &flow : flows_)
       if ((flow.peer > index_) == isAbove)
@@ -194,12 +194,8 @@ Status TcpChannel::move() {
 //===----------------------------------------------------------------------===//
 
 Status TcpChannel::run(const hal::HostCollective &what) {
-  if (!isCollective(what.kind))
-    return Status::internal("expected a kind of collective, got " +
-                            std::to_string(what.kind));
-  if (shapeOf(what.kind).isSum)
-    if (Status s = checkReduction(what.dtype, what.divisor))
-      return s.withContext(transferName(what.kind));
+  if (Status s = hal::checkCollective(what))
+    return s;
   flows_.clear();
   current_ = {what.kind, what.dtype, what.count, what.divisor, 0, 0};
   int64_t bytes = what.count * dtypeSize(what.dtype);
@@ -308,7 +304,7 @@ Status TcpChannel::allReduce(const hal::HostCollective &what) {
   auto dst = static_cast<char *>(what.dst);
   char *own = dst + parts_[static_cast<size_t>(index_)].begin * elementBytes;
   // Of parts that others add up nothing is written before it was sent: their
-  // sums come behind the last turn.
+  // sums come after the last turn.
   if (Status s = reduce(what, static_cast<const char *>(what.src), own, parts_))
     return s;
   return spread(dst, parts_, /*hasHeader=*/false);

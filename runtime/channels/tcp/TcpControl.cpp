@@ -27,7 +27,7 @@ namespace {
 /// ended.
 enum Kind { kindAbort, kindDone, kindVerdict };
 
-/// Messages are short, and read at once.
+/// How long sending or receiving one message may take.
 constexpr int64_t messageNanoseconds = 2'000'000'000;
 constexpr uint32_t maxText = 1 << 20;
 

@@ -28,10 +28,10 @@ namespace {
 constexpr uint64_t magic = 0x3170637470647366;
 /// What is said below, in which order.
 constexpr uint32_t protocol = 1;
-/// In which who has been connected says who it is; others may listen at a port,
-/// too, and say nothing.
+/// How long a peer may take to send its hello, and a listener its greeting;
+/// what is no rank of a job may be at either end and send nothing.
 constexpr int64_t helloNanoseconds = 2'000'000'000;
-/// In which a host answers that is there.
+/// How long a connection may take to be made.
 constexpr int64_t connectNanoseconds = 10'000'000'000;
 
 uint64_t hashOf(const std::string &text) {
@@ -66,8 +66,8 @@ std::string portsOf(const MeetingPoint &point) {
              : text + " to " + std::to_string(point.ports.back());
 }
 
-/// Where ranks of other hosts, or other users of the network, have no business,
-/// nobody listens to them. A host may call itself by such an address, too.
+/// If all ranks are on this host and MASTER_ADDR is a loopback address, rank 0
+/// listens at it alone; null: on all interfaces.
 const Address *onlyAddress(const LaunchInfo &launch, const Address &master) {
   return launch.localSize == launch.size && master.isLoopback() ? &master
                                                                 : nullptr;
@@ -336,8 +336,8 @@ Status TcpJob::tryJoin(const Address &address, const Hello &hello, uint64_t job,
   token_ = answer.token;
   std::memcpy(places_.data(), text.data(),
               std::min(text.size(), places_.size() * sizeof(Place)));
-  // Who rank 0 reaches within its host is where it is; that is found where this
-  // rank has found it.
+  // Rank 0 sees ranks of its own host at a loopback address, of no use to other
+  // hosts: the address at which this rank reached rank 0 replaces it.
   for (Place &place : places_)
     if (place.isBesideRankZero) {
       int port = place.address.port();

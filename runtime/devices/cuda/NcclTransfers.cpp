@@ -25,12 +25,6 @@ void *asWritable(cu::Pointer pointer) {
   return reinterpret_cast<void *>(pointer);
 }
 
-const fsdp_rt_collective_desc &partOf(const fsdp_rt_start_desc &start,
-                                      int64_t index) {
-  return *static_cast<const fsdp_rt_collective_desc *const *>(
-      start.parts)[index];
-}
-
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -100,7 +94,7 @@ int64_t NcclTransfers::scratchOf(const fsdp_rt_start_desc &start) const {
     return 0;
   int64_t bytes = 0;
   for (int64_t i = 0; i < start.part_count; ++i) {
-    const fsdp_rt_collective_desc &part = partOf(start, i);
+    const fsdp_rt_collective_desc &part = *collectivesOf(start)[i];
     bytes += getReceivedBytes(start.kind == FSDP_RT_ALL_REDUCE, part.count,
                               dtypeSize(static_cast<Dtype>(part.dtype)),
                               int64_t(layout_.groups[part.group].size()));
@@ -127,14 +121,11 @@ Status NcclTransfers::checkReceived(int32_t queue, int64_t bytes) const {
 Status NcclTransfers::prepare(const hal::Recording &recording) {
   std::map<int32_t, int64_t> needed;
   for (const hal::Call &call : recording.calls()) {
-    if (call.function != hal::Function::start)
+    const fsdp_rt_start_desc *found = hal::getExchange(call, layout_);
+    if (!found)
       continue;
-    auto &start = call.as<fsdp_rt_start_desc>();
-    if (!isCollective(start.kind) || start.part_count == 0)
-      continue;
-    int32_t group = partOf(start, 0).group;
-    if (layout_.groups[group].size() == 1)
-      continue;
+    const fsdp_rt_start_desc &start = *found;
+    int32_t group = collectivesOf(start)[0]->group;
     if (Status s = open(group, start.queue))
       return s.withContext(nameOf(call));
     needed[start.queue] = std::max(needed[start.queue], scratchOf(start));

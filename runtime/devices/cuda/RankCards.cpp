@@ -143,7 +143,8 @@ const char *RankCards::remedy() {
 }
 
 int RankCards::maxCtas() const {
-  // NCCL's documentation: its defaults fit two.
+  // By NCCL's documentation its default launches at most so many CTAs that the
+  // kernels of two ranks fit on one GPU together.
   constexpr int ctasOfDevice = 32, fits = 2;
   return mostSharers_ > fits ? std::max(1, ctasOfDevice / mostSharers_)
                              : nccl::Config::undefined;

@@ -25,12 +25,6 @@ int64_t aligned(int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-const fsdp_rt_collective_desc &partOf(const fsdp_rt_start_desc &start,
-                                      int64_t index) {
-  return *static_cast<const fsdp_rt_collective_desc *const *>(
-      start.parts)[index];
-}
-
 /// What the operands of a part take, in bytes.
 struct Operands {
   int64_t src, dst;
@@ -98,7 +92,7 @@ Status StagedExchange::run(cu::Stream stream) const {
 int64_t StagedTransfers::bytesOf(const fsdp_rt_start_desc &start) const {
   int64_t bytes = 0;
   for (int64_t i = 0; i < start.part_count; ++i) {
-    const fsdp_rt_collective_desc &part = partOf(start, i);
+    const fsdp_rt_collective_desc &part = *collectivesOf(start)[i];
     auto ranks = static_cast<int64_t>(layout_.groups[part.group].size());
     Operands operands = operandsOf(start.kind, part, ranks);
     bytes += aligned(operands.src) + aligned(operands.dst);
@@ -109,14 +103,12 @@ int64_t StagedTransfers::bytesOf(const fsdp_rt_start_desc &start) const {
 Status StagedTransfers::prepare(const hal::Recording &recording) {
   std::map<int32_t, int64_t> needed;
   for (const hal::Call &call : recording.calls()) {
-    if (call.function != hal::Function::start)
+    const fsdp_rt_start_desc *found = hal::getExchange(call, layout_);
+    if (!found)
       continue;
-    auto &start = call.as<fsdp_rt_start_desc>();
-    if (!isCollective(start.kind) || start.part_count == 0)
-      continue;
-    const std::vector<int> &ranks = layout_.groups[partOf(start, 0).group];
-    if (ranks.size() == 1)
-      continue;
+    const fsdp_rt_start_desc &start = *found;
+    const std::vector<int> &ranks =
+        layout_.groups[collectivesOf(start)[0]->group];
     std::unique_ptr<hal::HostChannel> &channel = channels_[ranks];
     if (!channel) {
       Result<std::unique_ptr<hal::HostChannel>> made =
@@ -144,11 +136,11 @@ std::unique_ptr<StagedExchange>
 StagedTransfers::makeExchange(const fsdp_rt_start_desc &start,
                               cu::Pointer base) const {
   hal::HostChannel &channel =
-      *channels_.at(layout_.groups[partOf(start, 0).group]);
+      *channels_.at(layout_.groups[collectivesOf(start)[0]->group]);
   auto made = std::make_unique<StagedExchange>(world_, channel, context_);
   char *next = staging_.at(start.queue)->data();
   for (int64_t i = 0; i < start.part_count; ++i) {
-    const fsdp_rt_collective_desc &part = partOf(start, i);
+    const fsdp_rt_collective_desc &part = *collectivesOf(start)[i];
     Operands operands = operandsOf(start.kind, part, channel.size());
     char *src = next, *dst = src + aligned(operands.src);
     next = dst + aligned(operands.dst);

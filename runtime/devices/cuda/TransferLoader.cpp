@@ -129,7 +129,7 @@ void CudaLoader::addPieces(NcclExchange &exchange, const NcclChannel &channel,
 Status CudaLoader::addExactSums(const fsdp_rt_start_desc &start,
                                 const NcclChannel &channel) {
   bool isScatter = start.kind == FSDP_RT_REDUCE_SCATTER;
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+  auto parts = collectivesOf(start);
   auto planOf = [&](const fsdp_rt_collective_desc &desc) -> AllReducePlan {
     if (isScatter)
       return {false, {desc.count * channel.size(), desc.count}};
@@ -177,7 +177,7 @@ Status CudaLoader::addExactSums(const fsdp_rt_start_desc &start,
 /// Of all_reduces whose parts have been added up by one rank each.
 void CudaLoader::addSumsOfOthers(const fsdp_rt_start_desc &start,
                                  const NcclChannel &channel) {
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+  auto parts = collectivesOf(start);
   NcclExchange *exchange = addExchange(channel);
   for (int64_t i = 0; i < start.part_count; ++i) {
     const fsdp_rt_collective_desc &desc = *parts[i];
@@ -209,7 +209,7 @@ void CudaLoader::addSumsOfOthers(const fsdp_rt_start_desc &start,
 
 Status CudaLoader::addNcclSums(const fsdp_rt_start_desc &start,
                                const NcclChannel &channel) {
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+  auto parts = collectivesOf(start);
   bool isScatter = start.kind == FSDP_RT_REDUCE_SCATTER;
   NcclExchange *exchange = addExchange(channel);
   for (int64_t i = 0; i < start.part_count; ++i) {
@@ -231,7 +231,7 @@ Status CudaLoader::addNcclSums(const fsdp_rt_start_desc &start,
 
 void CudaLoader::addGathers(const fsdp_rt_start_desc &start,
                             const NcclChannel &channel) {
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+  auto parts = collectivesOf(start);
   NcclExchange *exchange = addExchange(channel);
   for (int64_t i = 0; i < start.part_count; ++i) {
     const fsdp_rt_collective_desc &desc = *parts[i];
@@ -244,7 +244,7 @@ void CudaLoader::addGathers(const fsdp_rt_start_desc &start,
 
 void CudaLoader::addAllToAlls(const fsdp_rt_start_desc &start,
                               const NcclChannel &channel) {
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+  auto parts = collectivesOf(start);
   auto bytesOf = [&](int64_t i) {
     return parts[i]->count * dtypeSize(static_cast<Dtype>(parts[i]->dtype));
   };
@@ -279,7 +279,7 @@ void CudaLoader::addStagedExchange(const fsdp_rt_start_desc &start) {
 }
 
 Status CudaLoader::addCollectives(const fsdp_rt_start_desc &start) {
-  auto parts = static_cast<const fsdp_rt_collective_desc *const *>(start.parts);
+  auto parts = collectivesOf(start);
   if (start.part_count == 0)
     return Status::ok();
   int32_t group = parts[0]->group;
