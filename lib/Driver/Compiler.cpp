@@ -10,13 +10,13 @@
 #include "StepChoices.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Driver/StepCommandLine.h"
+#include "fsdp/Driver/StepTargets.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
 #include "fsdp/Target/CPU/CodeGen.h"
 #include "fsdp/Target/CUDA/CudaTarget.h"
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/ProgramHeader.h"
-#include "fsdp/Target/Target.h"
 #include "fsdp/Tool/OutputFile.h"
 #include "fsdp/Tool/PrintableText.h"
 
@@ -53,7 +53,7 @@ private:
 
   /// With the wrap and the accumulators that were chosen, once they are.
   CompileOptions options;
-  std::vector<std::unique_ptr<Target>> targets;
+  StepTargets targets;
   Frontend frontend;
   Stopwatch &watch;
   OutputFile output, header;
@@ -287,9 +287,7 @@ static Stage getUnplannedStage(bool guard) {
           }};
 }
 
-using Targets = std::vector<std::unique_ptr<Target>>;
-
-static Stage getLowerStage(const Targets &targets) {
+static Stage getLowerStage(const StepTargets &targets) {
   return {"lower to LLVM", [&](OpPassManager &pm) {
             LowerOptions lower;
             for (const std::unique_ptr<Target> &target : targets)
@@ -298,10 +296,9 @@ static Stage getLowerStage(const Targets &targets) {
           }};
 }
 
-/// Kernels are formed once for all targets: as coarse as one of them needs.
 llvm::Error Compiler::createTargets() {
-  auto created = fsdp::createTargets(options.targets,
-                                     {options.march, options.tf32});
+  auto created =
+      fsdp::createTargets(options.targets, {options.march, options.tf32});
   if (!created)
     return created.takeError();
   targets = std::move(*created);
@@ -312,14 +309,7 @@ llvm::Error Compiler::createTargets() {
     return llvm::createStringError("expected cuda among the targets (--target) "
                                    "for --emit ptx, got " +
                                    options.targets);
-  options.kernelLimits = targets.front()->getKernelLimits();
-  for (const std::unique_ptr<Target> &target : targets) {
-    KernelLimits limits = target->getKernelLimits();
-    options.kernelLimits.minItems =
-        std::max(options.kernelLimits.minItems, limits.minItems);
-    options.kernelLimits.smallWork =
-        std::min(options.kernelLimits.smallWork, limits.smallWork);
-  }
+  options.kernelLimits = getKernelLimits(targets);
   return llvm::Error::success();
 }
 
@@ -334,9 +324,7 @@ SmallVector<Stage> Compiler::getStages() {
   if (schedule && options.wrap == kChosenWrap)
     stages.front().remarking.push_back({"fsdp-assign-units", false, true});
   if (options.from < Level::L3 && to >= Level::L3) {
-    for (const std::unique_ptr<Target> &target : targets)
-      stages.push_back(getKernelCodeStage(
-          [&](OpPassManager &pm) { target->buildKernelPipeline(pm); }));
+    llvm::append_range(stages, getKernelCodeStages(targets));
     if (schedule)
       llvm::append_range(stages, schedule->getStages(options.guard));
     else
@@ -404,7 +392,8 @@ llvm::Error Compiler::run() {
   if (llvm::Error error =
           expectLevel(frontend.getModule(), options.from, options.input))
     return error;
-  StepChoices choices(options, frontend, schedule ? &*schedule : nullptr);
+  StepChoices choices(options, targets, frontend,
+                      schedule ? &*schedule : nullptr);
   choices.choose();
   startRemarks();
   choices.report();

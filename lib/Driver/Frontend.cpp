@@ -257,13 +257,6 @@ SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options,
   return {partition, kernels};
 }
 
-Stage fsdp::getKernelCodeStage(std::function<void(OpPassManager &)> build) {
-  // Before the step is planned: what code needs beside the arena is known then.
-  return {"code for kernels",
-          std::move(build),
-          {{"fsdp-vectorize-kernels", false, true}}};
-}
-
 llvm::Error Frontend::runStage(ModuleOp module, const Stage &stage) {
   if (llvm::Error error = runPipeline(module, stage.what, stage.build))
     return error;

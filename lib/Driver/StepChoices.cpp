@@ -24,7 +24,7 @@ StepChoices::tryStep(const StepOptions &changed,
   ScopedDiagnosticHandler quiet(module->getContext(),
                                 [](Diagnostic &) { return success(); });
   SmallVector<Stage> stages = getPartitionStages(changed, Level::L0, Level::L2);
-  stages.push_back(getKernelCodeStage());
+  llvm::append_range(stages, getKernelCodeStages(targets));
   for (const Stage &stage : stages)
     if (llvm::Error error = frontend.runStage(*module, stage))
       return std::move(error);

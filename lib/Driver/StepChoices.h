@@ -10,6 +10,7 @@
 
 #include "fsdp/Driver/AccumulateChoice.h"
 #include "fsdp/Driver/Compiler.h"
+#include "fsdp/Driver/StepTargets.h"
 #include "fsdp/Driver/WrapChoice.h"
 
 namespace mlir::fsdp {
@@ -18,10 +19,12 @@ namespace mlir::fsdp {
 /// as it would be compiled, and the best is written into the options.
 class StepChoices {
 public:
-  /// The options of the compiler; @scheduler is null without a cluster.
-  StepChoices(CompileOptions &options, Frontend &frontend,
-              const StepScheduler *scheduler)
-      : options(options), frontend(frontend), scheduler(scheduler),
+  /// The options of the compiler and its targets; @scheduler is null without a
+  /// cluster.
+  StepChoices(CompileOptions &options, const StepTargets &targets,
+              Frontend &frontend, const StepScheduler *scheduler)
+      : options(options), targets(targets), frontend(frontend),
+        scheduler(scheduler),
         wrapIsOpen(scheduler && options.wrap == kChosenWrap),
         accumulatorsAreOpen(scheduler &&
                             options.accumulateIn == AccumulateIn::Auto) {}
@@ -51,6 +54,7 @@ private:
   void chooseAccumulators();
 
   CompileOptions &options;
+  const StepTargets &targets;
   Frontend &frontend;
   const StepScheduler *scheduler;
   bool wrapIsOpen, accumulatorsAreOpen;

@@ -149,8 +149,6 @@ SmallVector<Stage> StepScheduler::getStages(bool guard) const {
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
   ModuleOp module = frontend.getModule();
-  if (llvm::Error error = frontend.runStage(module, getKernelCodeStage()))
-    return error;
   for (Stage &stage : getStages(/*guard=*/false)) {
     stage.report = nullptr;
     if (llvm::Error error = frontend.runStage(module, stage))

@@ -19,7 +19,14 @@ using namespace mlir::fsdp::sched;
 /// The program that fsdp-compile makes with these options in @order, for the
 /// times in @profile or, if it is empty, in the cluster file.
 static llvm::Expected<StepProgram>
-compileProgram(const PlanOptions &options, StringRef order, StringRef profile) {
+compileProgram(PlanOptions options, StringRef order, StringRef profile) {
+  // As fsdp-compile, which makes code for processors unless told otherwise.
+  if (options.targets.empty())
+    options.targets = kCpuTarget.str();
+  auto targets = createTargets(options);
+  if (!targets)
+    return targets.takeError();
+  options.kernelLimits = getKernelLimits(*targets);
   Frontend frontend(options);
   if (llvm::Error error = frontend.read())
     return std::move(error);
@@ -27,6 +34,9 @@ compileProgram(const PlanOptions &options, StringRef order, StringRef profile) {
     return std::move(error);
   if (llvm::Error error = frontend.makeKernels(frontend.getModule(), options))
     return std::move(error);
+  for (const Stage &stage : getKernelCodeStages(*targets))
+    if (llvm::Error error = frontend.runStage(frontend.getModule(), stage))
+      return std::move(error);
   ScheduleOptions schedule;
   schedule.cluster = options.cluster;
   // What runs without queues is issued in order.

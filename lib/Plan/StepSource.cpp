@@ -7,6 +7,7 @@
 
 #include "StepSource.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Cost/ClusterFile.h"
@@ -50,7 +51,17 @@ describeUnfused(ArrayRef<LoggedRemark> remarks) {
   return notes;
 }
 
+llvm::Expected<StepTargets> fsdp::createTargets(const PlanOptions &options) {
+  if (options.targets.empty())
+    return StepTargets();
+  return createTargets(options.targets, {/*march=*/"native"});
+}
+
 llvm::Error StepSource::read() {
+  auto created = createTargets(options);
+  if (!created)
+    return created.takeError();
+  targets = std::move(*created);
   RemarkFilters unfused;
   unfused.missed = "fsdp-fuse-attention";
   frontend.logRemarks(unfused);
@@ -79,13 +90,18 @@ llvm::Error StepSource::read() {
   return llvm::Error::success();
 }
 
-llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
+llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &given) {
+  StepOptions settings = given;
+  settings.kernelLimits = getKernelLimits(targets);
   frontend.getRemarks().take();
   OwningOpRef<ModuleOp> module = getTraced().clone();
   if (llvm::Error error = frontend.partition(*module, settings))
     return error;
   if (llvm::Error error = frontend.makeKernels(*module, settings))
     return error;
+  for (const Stage &stage : getKernelCodeStages(targets))
+    if (llvm::Error error = frontend.runStage(*module, stage))
+      return error;
   if (llvm::Error error =
           frontend.runPipeline(*module, "arena", [](OpPassManager &pm) {
             pm.addNestedPass<ProgramOp>(createPlanArena());
@@ -107,6 +123,8 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &settings) {
   if (auto strategy = (*module)->getAttrOfType<StringAttr>(names::kStrategy))
     step.strategy = strategy.str();
   step.wrap = settings.wrap;
+  if (!targets.empty())
+    step.threadBytes = getThreadBytes(*module);
   step.notes = describeUnfused(frontend.getRemarks().take());
   frontend.getWatch().lap("program");
   return step;
@@ -288,8 +306,10 @@ planProgram(const StepProgram &program, const LoweredStep &step,
   report.cluster = cluster.name;
   report.device = cluster.device.name;
   report.peakFlops = cluster.device.getPeakFlops();
-  report.budget = cluster.device.getUsableBytes();
-  report.reserved = cluster.device.reservedBytes;
+  report.reserved = std::max(cluster.device.reservedBytes, step.threadBytes);
+  report.budget =
+      std::max<int64_t>(0, cluster.device.getUsableBytes() +
+                               cluster.device.reservedBytes - report.reserved);
   report.hostBudget = cluster.host ? cluster.host->memoryBytes : 0;
   if (settings.budget && *settings.budget > cluster.device.memoryBytes)
     report.notes.push_back("the memory budget is above the " +

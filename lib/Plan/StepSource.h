@@ -11,6 +11,7 @@
 #include "fsdp/Cost/Cluster.h"
 #include "fsdp/Cost/ScaledCost.h"
 #include "fsdp/Driver/OptionValues.h"
+#include "fsdp/Driver/StepTargets.h"
 #include "fsdp/Plan/Planner.h"
 #include "fsdp/Plan/Report/PlanReport.h"
 
@@ -31,6 +32,9 @@ struct LoweredStep {
   /// What the module holds beside it, in that order.
   std::vector<LoweredProgram> further;
   std::string strategy, wrap;
+  /// Bytes of a thread that runs the kernels (getThreadBytes), which are beside
+  /// the arena; 0 where no code was made for kernels.
+  int64_t threadBytes = 0;
   /// What the reader must know of the kernels that were made.
   std::vector<std::string> notes;
 };
@@ -60,6 +64,7 @@ public:
 
 private:
   const PlanOptions &options;
+  StepTargets targets;
   Frontend frontend;
   StepItems items;
   struct Outcome {
@@ -114,6 +119,9 @@ void addWhatIfs(StepSource &source, const Cluster &cluster,
 /// of it that @options name. Refuses a run of another program.
 llvm::Error addComparison(const PlanOptions &options, const Cluster &cluster,
                           PlanReport &report);
+
+/// What --target names; none without it.
+llvm::Expected<StepTargets> createTargets(const PlanOptions &options);
 
 /// `plan` for options with a sweep.
 llvm::Error planSweep(const PlanOptions &options);

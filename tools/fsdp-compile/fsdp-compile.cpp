@@ -139,8 +139,8 @@ static llvm::SmallVector<OptionRule> getRules() {
   };
   needEmit(tf32, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm"},
            "nothing else holds code of kernels");
-  needEmit(target, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm"},
-           "nothing else holds code of kernels");
+  needEmit(target, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm", "report"},
+           "there is no code for kernels yet");
   needEmit(march, {"exe", "so", "llvm", "ir:llvm"},
            "nothing else holds code for a processor");
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{

@@ -29,6 +29,11 @@ static cl::opt<std::string>
                           "device has)"),
                  cl::cat(category));
 static cl::opt<std::string>
+    target("target", cl::value_desc("cpu|cuda|cpu,cuda"),
+           cl::desc("Make code for kernels, as fsdp-compile does, so that what "
+                    "it needs of memory counts (default: none is made)"),
+           cl::cat(category));
+static cl::opt<std::string>
     computeDtype("compute-dtype", cl::value_desc("bf16"),
                  cl::desc("Cost products as if they were computed in this "
                           "type (default: as traced)"),
@@ -114,9 +119,9 @@ static int planStep(int argc, char **argv) {
   cl::ParseCommandLineOptions(
       argc, argv, "Says what a training step takes on a cluster, and why\n");
 
-  if (llvm::Error error =
-          expectTexts({&cluster, &memoryBudget, &computeDtype, &fsdpOptions,
-                       &compare, &profile, &timeline, &order, &html}))
+  if (llvm::Error error = expectTexts({&cluster, &target, &memoryBudget,
+                                       &computeDtype, &fsdpOptions, &compare,
+                                       &profile, &timeline, &order, &html}))
     return reportError(std::move(error));
   std::vector<SweepAxis> axes;
   if (sweep.getNumOccurrences()) {
@@ -134,6 +139,7 @@ static int planStep(int argc, char **argv) {
   if (llvm::Error error = checkTogether(options))
     return reportError(std::move(error));
   options.cluster = cluster;
+  options.targets = target;
   options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
   options.compare = compare;

@@ -74,9 +74,6 @@ private:
 /// where @to is at least @from. @options must outlive them.
 llvm::SmallVector<Stage> getPartitionStages(const StepOptions &options,
                                             Level from, Level to);
-/// Code for the kernels that L2 has.
-Stage getKernelCodeStage(
-    std::function<void(OpPassManager &)> build = buildCpuKernelPipeline);
 
 /// Everything the compiler loads and registers.
 void registerCompilerDialects(DialectRegistry &registry);

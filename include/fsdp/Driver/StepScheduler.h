@@ -58,7 +58,7 @@ public:
   /// which come on top of what was packed within the budget. The scheduler must
   /// outlive them.
   llvm::SmallVector<Stage> getStages(bool guard) const;
-  /// Runs all of them, with code for kernels before.
+  /// Runs all of them.
   llvm::Error run(Frontend &frontend) const;
 
   /// Looks for plans of the programs of @module that @wants names, and orders

@@ -22,6 +22,10 @@ struct PlanOptions : StepOptions {
   std::string cluster;
   /// What --timeline shows: in_order, fsdp, scheduled or planned.
   std::string order = "planned";
+  /// What kernels get code for, as the option of fsdp-compile. Then their
+  /// workspace and scratch memory count, and kernels are as coarse as these
+  /// need. Empty: no code is made, and neither counts.
+  std::string targets;
   /// "24GiB"; empty: what the device has.
   std::string memoryBudget;
   /// Costs products as if they were computed in this type; empty: as traced.

@@ -16,14 +16,18 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
+int64_t mlir::fsdp::getThreadBytes(ModuleOp module) {
+  return ::fsdp::rt::getThreadBytes(
+      getScratchBytes(getKernelWithMostScratch(module)));
+}
+
 BudgetAttr mlir::fsdp::getBudget(ModuleOp module, const Cluster &cluster,
                                  int64_t memory) {
   int64_t given = cluster.device.reservedBytes;
   if (!memory)
     memory = cluster.device.getUsableBytes() + given;
-  int64_t scratch = getScratchBytes(getKernelWithMostScratch(module));
   return BudgetAttr::get(module.getContext(), memory,
-                         std::max(given, ::fsdp::rt::getThreadBytes(scratch)));
+                         std::max(given, getThreadBytes(module)));
 }
 
 static BudgetAttr lookupBudget(ModuleOp module) {

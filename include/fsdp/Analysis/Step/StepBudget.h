@@ -16,6 +16,10 @@
 
 namespace mlir::fsdp {
 
+/// Bytes beside the arena of a thread that runs the kernels of @module, which
+/// have their code: the largest scratch memory, and that of products.
+int64_t getThreadBytes(ModuleOp module);
+
 /// What a rank on @cluster may use: @memory bytes, or what the device has where
 /// that is 0. Reserved is what the cluster says, or what one thread takes with
 /// the kernels of @module whose code is known, if that is more.

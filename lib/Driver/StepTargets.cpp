@@ -1,0 +1,34 @@
+//===- StepTargets.cpp - Code for the kernels of a step -------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Driver/StepTargets.h"
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
+  if (targets.empty())
+    return getCpuKernelLimits();
+  KernelLimits all = targets.front()->getKernelLimits();
+  for (const std::unique_ptr<Target> &target : targets) {
+    KernelLimits limits = target->getKernelLimits();
+    all.minItems = std::max(all.minItems, limits.minItems);
+    all.smallWork = std::min(all.smallWork, limits.smallWork);
+  }
+  return all;
+}
+
+SmallVector<Stage> fsdp::getKernelCodeStages(const StepTargets &targets) {
+  SmallVector<Stage> stages;
+  for (const std::unique_ptr<Target> &target : targets)
+    stages.push_back({"code for kernels",
+                      [&target = *target](OpPassManager &pm) {
+                        target.buildKernelPipeline(pm);
+                      },
+                      {{"fsdp-vectorize-kernels", false, true}}});
+  return stages;
+}
