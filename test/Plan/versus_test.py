@@ -69,7 +69,7 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
 
     def test_fixtures(self):
         self.assertTrue(MODELS)
-        for model, mesh, clip, cluster in spread(2, MODELS, MESHES, ([], ["--clip-norm"]),
+        for model, mesh, clip, cluster in spread(3, MODELS, MESHES, ([], ["--clip-norm"]),
                                                  ("h100-sxm", "a100-80g-pcie")):
             with self.subTest(model=model.parent.name, mesh=mesh, clip=bool(clip), cluster=cluster):
                 self.check(model, cluster, "--mesh", mesh, *clip)
@@ -155,7 +155,7 @@ class WithPlentyOfMemory(unittest.TestCase):
     def test_parameters_that_are_not_sharded(self):
         planned = 0
         for model, mesh, treatment, number, words in spread(
-                2, MODELS, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
+                4, MODELS, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
                 ([], ["--order", "fsdp"])):
             names = re.findall(r'fsdp\.param = {fqn = "([^"]+)"', model.read_text())
             pattern = (["*.bias", "*weight"] + names[::len(names) // 4 + 1] + names[-1:])[number]
@@ -168,7 +168,7 @@ class WithPlentyOfMemory(unittest.TestCase):
                     continue
                 planned += 1
                 self.assertLessEqual(step.bound, step.time)
-        self.assertGreater(planned, 100)
+        self.assertGreater(planned, 50)
 
     def test_is_close_to_the_bound(self):
         self.assertTrue(MODELS)
@@ -176,7 +176,7 @@ class WithPlentyOfMemory(unittest.TestCase):
                   "shard=4,replicate=16")
         options = ([], ["--clip-norm"], ["--param-dtype", "bf16", "--reduce-dtype", "f32"])
         gaps = []
-        for model, mesh, words, cluster in spread(3, MODELS, meshes, options,
+        for model, mesh, words, cluster in spread(5, MODELS, meshes, options,
                                                   ("h100-sxm", "a100-80g-sxm", "a100-80g-pcie")):
             with self.subTest(model=model.parent.name, mesh=mesh, options=words, cluster=cluster):
                 step = Step(model, "--mesh", mesh, "--cluster", cluster, *words)
