@@ -194,3 +194,62 @@ fsdp.program @attention(%w: tensor<40xf32> {fsdp.state = @w}, %q: tensor<2x3x5xf
   } out(<0, [18, 6, 1]>) : tensor<2x3x6xf32>, tensor<12xf32>
   fsdp.return %out : tensor<2x3x6xf32>
 }
+
+// -----
+
+// Attention reads a gathered parameter as it is, before it was widened. Its
+// result says that it was traced in wide floats: both passes, and every product
+// beside them, become narrow.
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 1>]
+fsdp.flat_param @root on @mesh shard ["shard"] replicate []
+    state f32 gather bf16 reduce f32 numel 30 [<"q", tensor<2x3x5xf32> at 0>] {trainable, unit = ""}
+fsdp.state @w parameter of @root : tensor<30xf32>
+
+// CHECK-LABEL: fsdp.program @queries
+// CHECK:         %[[OUT:.*]], %[[STATS:.*]] = fsdp.attention
+// CHECK-SAME:      q(%[[Q:[a-z0-9]+]] <0, [15, 5, 1]> : tensor<2x3x5xbf16>) k(%[[K:[a-z0-9]+]] <0, [20, 5, 1]> : tensor<2x4x5xbf16>)
+// CHECK-SAME:      v(%[[K]] <0, [20, 5, 1]> : tensor<2x4x5xbf16>)
+// CHECK:         } out({{.*}}) : tensor<2x3x5xbf16>, tensor<12xf32>
+// CHECK:         linalg.batch_matmul ins(%[[OUT]], %{{.*}} : tensor<2x3x5xbf16>, tensor<2x5x4xbf16>)
+// CHECK:         %[[DQ:.*]], %{{.*}}, %{{.*}} = fsdp.attention_backward
+// CHECK-SAME:      q(%[[Q]] {{.*}} : tensor<2x3x5xbf16>) k(%[[K]] {{.*}} : tensor<2x4x5xbf16>) v(%[[K]] {{.*}} : tensor<2x4x5xbf16>)
+// CHECK-SAME:      out(%[[OUT]] {{.*}} : tensor<2x3x5xbf16>) dout(%{{.*}} : tensor<2x3x5xbf16>) stats(%[[STATS]] : tensor<12xf32>)
+// CHECK:         } dq({{.*}} : tensor<2x3x5xbf16>) dk({{.*}} : tensor<2x4x5xbf16>) dv({{.*}} : tensor<2x4x5xbf16>)
+// CHECK:         linalg.generic {{.*}} ins(%[[DQ]] : tensor<2x3x5xbf16>) outs(%{{.*}} : tensor<2x3x5xf32>)
+fsdp.program @queries(%w: tensor<30xf32> {fsdp.state = @w}, %x: tensor<2x4x5xf32> {fsdp.input = {name = "x"}},
+                      %dout: tensor<2x3x5xf32> {fsdp.input = {name = "d"}}) -> (tensor<2x3x4xf32>, tensor<2x3x5xf32>)
+    attributes {product_type = bf16} {
+  %m = tensor.expand_shape %w [[0, 1, 2]] output_shape [2, 3, 5] : tensor<30xf32> into tensor<2x3x5xf32>
+  %en = tensor.empty() : tensor<2x3x5xbf16>
+  %q = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%m : tensor<2x3x5xf32>) outs(%en : tensor<2x3x5xbf16>) {
+  ^bb0(%a: f32, %o: bf16):
+    %r = arith.truncf %a : f32 to bf16
+    linalg.yield %r : bf16
+  } -> tensor<2x3x5xbf16>
+  %out, %stats = fsdp.attention <batch = [2], queries = 3, keys = 4, head = 5, value = 5>
+      q(%q <0, [15, 5, 1]> : tensor<2x3x5xbf16>) k(%x <0, [20, 5, 1]> : tensor<2x4x5xf32>)
+      v(%x <0, [20, 5, 1]> : tensor<2x4x5xf32>) captured() [] scale 1.0 {
+  ^bb0(%s: f32, %b: index, %i: index, %j: index):
+    fsdp.yield %s : f32
+  } out(<0, [15, 5, 1]>) : tensor<2x3x5xf32>, tensor<12xf32>
+  %zero = arith.constant 0.0 : f32
+  %et = tensor.empty() : tensor<2x5x4xf32>
+  %xt = linalg.transpose ins(%x : tensor<2x4x5xf32>) outs(%et : tensor<2x5x4xf32>) permutation = [0, 2, 1]
+  %e = tensor.empty() : tensor<2x3x4xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %y = linalg.batch_matmul ins(%out, %xt : tensor<2x3x5xf32>, tensor<2x5x4xf32>) outs(%init : tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %dq, %dk, %dv = fsdp.attention_backward <batch = [2], queries = 3, keys = 4, head = 5, value = 5>
+      q(%q <0, [15, 5, 1]> : tensor<2x3x5xbf16>) k(%x <0, [20, 5, 1]> : tensor<2x4x5xf32>)
+      v(%x <0, [20, 5, 1]> : tensor<2x4x5xf32>) out(%out <0, [15, 5, 1]> : tensor<2x3x5xf32>)
+      dout(%dout <0, [15, 5, 1]> : tensor<2x3x5xf32>) stats(%stats : tensor<12xf32>) captured() [] scale 1.0 {
+  ^bb0(%s: f32, %b: index, %i: index, %j: index):
+    fsdp.yield %s : f32
+  } gradient {
+  ^bb0(%ds: f32, %s: f32, %b: index, %i: index, %j: index):
+    fsdp.yield %ds : f32
+  } dq(<0, [15, 5, 1]> : tensor<2x3x5xf32>) dk(<0, [20, 5, 1]> : tensor<2x4x5xf32>) dv(<0, [20, 5, 1]> : tensor<2x4x5xf32>)
+  fsdp.return %y, %dq : tensor<2x3x4xf32>, tensor<2x3x5xf32>
+}

@@ -19,7 +19,9 @@
 //
 // A program that computes such a product in narrow floats as it was traced, of
 // a model in them or under autocast, is left alone: it says itself what is
-// wide.
+// wide. The type that attention was traced in is that of its result: its
+// queries, keys and values are read before they are widened, as a gathered
+// parameter is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,6 +77,16 @@ static SmallVector<Value> getFactors(Operation *op) {
   auto product = dyn_cast<linalg::LinalgOp>(op);
   return product && isProduct(product) ? product.getDpsInputs()
                                        : SmallVector<Value>();
+}
+
+/// The type that the product @op was traced in. A contraction's factors are of
+/// it, too; those of attention may be narrower, since it widens them itself.
+static Type getTracedType(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return attention.getOut().getType();
+  if (auto backward = dyn_cast<AttentionBackwardOp>(op))
+    return backward.getOut().getType();
+  return op->getResult(0).getType();
 }
 
 /// The values of @program that are computed from parameters.
@@ -191,6 +203,8 @@ Value Narrower::getUnwidened(Value value) {
 
 /// @value in elements of the type, at the insertion point.
 Value Narrower::narrow(Value value, Location loc) {
+  if (getElementTypeOrSelf(value) == type)
+    return value;
   if (Value source = getUnwidened(value))
     return source;
   RankedTensorType narrowed = getNarrow(value);
@@ -285,12 +299,9 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
     program.getBody().walk([&](Operation *op) {
       // What is made of positions and constants alone, such as the angles of
       // rotary embeddings, is as exact as it was traced.
-      SmallVector<Value> factors = getFactors(op);
-      if (llvm::none_of(factors, isTrained))
+      if (llvm::none_of(getFactors(op), isTrained))
         return;
-      if (llvm::all_of(factors, [&](Value value) {
-            return isWider(value.getType(), type);
-          }))
+      if (isWider(getTracedType(op), type))
         wide.push_back(op);
       else
         isTracedNarrow = true;
