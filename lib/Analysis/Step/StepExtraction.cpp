@@ -4,20 +4,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Makes launches, copies, starts and waits of a step's ops. StepValues says
+// which bytes they touch, StepUnits and StepModules which parts of the model
+// they work for.
+//
+//===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "StepModules.h"
+#include "StepUnits.h"
+#include "StepValues.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Step/KernelCosts.h"
 #include "fsdp/Analysis/Step/PlacedStep.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
-#include "fsdp/Arena/ArenaPacking.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "llvm/ADT/EquivalenceClasses.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -26,26 +32,20 @@ using namespace mlir::fsdp::sched;
 namespace {
 class Extraction {
 public:
-  Extraction(ProgramOp step, SmallVectorImpl<Operation *> &origins)
+  /// @isPlaced: the IR says where values lie.
+  Extraction(ProgramOp step, bool isPlaced,
+             SmallVectorImpl<Operation *> &origins)
       : module(step->getParentOfType<ModuleOp>()), step(step), states(step),
-        block(step.getBody().front()), origins(origins) {}
+        block(step.getBody().front()), origins(origins), isPlaced(isPlaced),
+        values(step, states, isPlaced) {}
 
   FailureOr<StepProgram> extract();
   /// Without what only costs and readers want, of a step without places.
   FailureOr<StepMemory> extractMemory();
 
 private:
-  void addPlaces();
-  int64_t getOffset(Value value) const {
-    return isPlaced ? getArenaOffset(value) : offsets.lookup(value);
-  }
-  void addBuffers();
   LogicalResult addOps();
-  Id getUnit(StringRef name);
-  void nameUnits();
-  void addMembers();
   void nameModules();
-  ByteRange getRange(Value value);
   StepOp &addOp(StepOpKind kind, Operation &op, StringRef name);
   LogicalResult addTransfer(Operation &op, ArrayRef<TransferOpInterface> parts);
   void addWait(Id event, Id unit);
@@ -65,268 +65,19 @@ private:
   Block &block;
   SmallVectorImpl<Operation *> &origins;
   StepProgram program;
-  /// Whether the IR says where values lie; else @offsets does, where no two
-  /// values share memory.
-  bool isPlaced = true;
-  llvm::DenseMap<Value, int64_t> offsets;
-  llvm::DenseMap<Value, Id> values;
+  bool isPlaced;
+  StepValues values;
+  StepUnits units;
   /// Of starts in the IR.
   llvm::DenseMap<Operation *, Id> eventOf;
-  llvm::StringMap<Id> kernels, units;
+  llvm::StringMap<Id> kernels;
   /// By kernel.
   llvm::StringMap<int64_t> workspaceBytes;
-  llvm::DenseMap<Operation *, Id> unitOf, moduleOf;
+  llvm::DenseMap<Operation *, Id> moduleOf;
   llvm::DenseMap<ArrayAttr, Id> groups;
   Id events = 0;
 };
 } // namespace
-
-ByteRange Extraction::getRange(Value value) {
-  return {values.lookup(getWholeValue(value)), getOffset(value),
-          getTensorBytes(value.getType())};
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-/// Places for a step that has none: each value behind the one before it, and
-/// what gives bytes another name where they are.
-void Extraction::addPlaces() {
-  isPlaced = false;
-  int64_t next = 0;
-  auto add = [&](Value value) {
-    offsets[value] = next;
-    next += getPlaceBytes(getTensorBytes(value.getType()));
-  };
-  auto alias = [&](Value value, Value base, int64_t distance) {
-    offsets[value] = offsets.lookup(base) + distance;
-  };
-  for (BlockArgument arg : step.getArguments())
-    add(arg);
-  for (Operation &op : block) {
-    if (auto start = dyn_cast<StartOp>(op)) {
-      for (BlockArgument arg : start.getBody().getArguments())
-        alias(arg, start.getSource(arg), 0);
-      for (Operation &transfer : start.getTransfers())
-        add(transfer.getResult(0));
-    } else if (auto wait = dyn_cast<WaitOp>(op)) {
-      auto start = wait.getToken().getDefiningOp<StartOp>();
-      for (auto [result, value] :
-           llvm::zip_equal(wait.getResults(), start.getYielded()))
-        alias(result, value, 0);
-    } else if (auto view = dyn_cast<ViewOp>(op)) {
-      alias(view.getResult(), view.getSource(),
-            view.getOffset() *
-                llvm::divideCeil(view.getType().getElementTypeBitWidth(), 8));
-    } else if (isView(&op)) {
-      alias(op.getResult(0), op.getOperand(0), 0);
-    } else {
-      for (Value result : op.getResults())
-        add(result);
-    }
-  }
-}
-
-/// Values that the plan put into one place although both are needed at once are
-/// one buffer: results over tied inputs, parts inside of a pack, a reduction
-/// over its input, a new state over the old one.
-void Extraction::addBuffers() {
-  llvm::EquivalenceClasses<Id> classes;
-  SmallVector<Value> order;
-  auto add = [&](Value value) {
-    Id id = order.size();
-    values[value] = id;
-    order.push_back(value);
-    classes.insert(id);
-    program.values.push_back(
-        {-1, getOffset(value), getTensorBytes(value.getType())});
-  };
-  for (BlockArgument arg : step.getArguments())
-    add(arg);
-  // What a wait gives is what its start's collectives brought.
-  step.walk([&](Operation *op) {
-    if (op != step && !isView(op) && !isa<StartOp, WaitOp>(op))
-      for (Value result : op->getResults())
-        add(result);
-  });
-
-  auto join = [&](Value a, Value b) {
-    classes.unionSets(values.lookup(getWholeValue(a)),
-                      values.lookup(getWholeValue(b)));
-  };
-  auto joinIfEqual = [&](Value a, Value b) {
-    if (getOffset(a) == getOffset(b))
-      join(a, b);
-  };
-  step.walk([&](Operation *op) {
-    if (auto launch = dyn_cast<LaunchOp>(op)) {
-      for (OpResult result : op->getResults())
-        if (int64_t tied = launch.getTiedInput(result.getResultNumber());
-            tied >= 0)
-          joinIfEqual(result, launch.getInputs()[tied]);
-    } else if (auto pack = dyn_cast<PackOp>(op)) {
-      int64_t bytes =
-          llvm::divideCeil(pack.getType().getElementTypeBitWidth(), 8);
-      for (auto [part, offset] : llvm::zip(pack.getParts(), pack.getOffsets()))
-        if (getOffset(part) == getOffset(pack.getResult()) + offset * bytes)
-          join(part, pack.getResult());
-    } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
-      joinIfEqual(reduce.getInput(), reduce.getResult());
-    }
-  });
-  for (auto [result, arg] : getReplacedArguments(step))
-    joinIfEqual(block.getTerminator()->getOperand(result), arg);
-
-  auto isSent = [&](Value value) {
-    return isa_and_nonnull<CollectiveOpInterface>(value.getDefiningOp());
-  };
-  llvm::DenseMap<Id, Id> bufferOf;
-  for (auto [id, value] : llvm::enumerate(order)) {
-    auto [it, isNew] = bufferOf.try_emplace(classes.getLeaderValue(id),
-                                            program.buffers.size());
-    StepValue &place = program.values[id];
-    place.buffer = it->second;
-    if (isNew)
-      program.buffers.push_back({place.offset, place.bytes});
-    StepBuffer &buffer = program.buffers[it->second];
-    buffer.isHost = isa<HostType>(value.getType());
-    int64_t end =
-        std::max(buffer.offset + buffer.bytes, place.offset + place.bytes);
-    buffer.offset = std::min(buffer.offset, place.offset);
-    buffer.bytes = end - buffer.offset;
-    if (auto arg = dyn_cast<BlockArgument>(value)) {
-      unsigned i = arg.getArgNumber();
-      buffer.isArgument = place.isArgument = true;
-      buffer.purpose = Purpose::Other;
-      if (StateOp state = states.getRead(i)) {
-        buffer.purpose = getPurpose(state.getKind());
-        if (state.getOffset())
-          buffer.stateOffset = *state.getOffset();
-      }
-    } else if (!buffer.isArgument) {
-      if (value.getDefiningOp<AllGatherOp>())
-        buffer.purpose = Purpose::Gathered;
-      else if (isSent(value) || value.getDefiningOp<PackOp>())
-        buffer.purpose = Purpose::Gradients;
-    }
-  }
-  for (Value value : block.getTerminator()->getOperands())
-    program.buffers[program.values[values.lookup(getWholeValue(value))].buffer]
-        .isResult = true;
-
-  llvm::SmallDenseSet<Operation *> used;
-  for (unsigned i = 0, e = step.getNumArguments(); i != e; ++i)
-    used.insert(states.getRead(i));
-  for (auto state : module.getOps<StateOp>())
-    if (state.getOffset() && !used.contains(state)) {
-      StepBuffer &idle = program.idleStates.emplace_back();
-      idle.bytes = getTensorBytes(state.getType());
-      idle.offset = idle.stateOffset = *state.getOffset();
-      idle.purpose = getPurpose(state.getKind());
-      idle.isArgument = idle.isResult = true;
-      idle.isHost = isa<HostType>(state.getType());
-    }
-
-  if (!isPlaced)
-    return;
-  program.arenaBytes = step.getArenaAttr().getBytes();
-  program.hostBytes = step.getArenaAttr().getHost();
-  program.workspace.offset = step.getArenaAttr().getWorkspaceOffset();
-  program.workspace.bytes = step.getArenaAttr().getWorkspace();
-}
-
-//===----------------------------------------------------------------------===//
-// Units
-//===----------------------------------------------------------------------===//
-
-Id Extraction::getUnit(StringRef name) {
-  auto [it, isNew] = units.try_emplace(name, program.units.size());
-  if (isNew)
-    program.units.push_back(name.str());
-  return it->second;
-}
-
-/// What each unit's flat parameter holds, by name.
-void Extraction::addMembers() {
-  program.unitMembers.resize(program.units.size());
-  for (auto flat : module.getOps<FlatParamOp>())
-    if (auto unit = units.find(flat.getSymName()); unit != units.end())
-      for (auto member : flat.getMembers().getAsRange<MemberAttr>())
-        program.unitMembers[unit->second].push_back(
-            member.getFqn().getValue().str());
-}
-
-/// Whether @op is a kernel of what a reduction brought without adding it up.
-static bool addsTerms(Operation *op) {
-  return isa<LaunchOp>(op) && llvm::any_of(op->getOperands(), [](Value value) {
-           Operation *def = getWholeValue(value).getDefiningOp();
-           return def && isReduction(def) &&
-                  getShape(cast<TransferOpInterface>(def).getKind()).work ==
-                      ElementWork::Copies;
-         });
-}
-
-/// A gather belongs to the shard that it gathers, a reduction to the shard that
-/// is updated with it, a kernel to what it reads of a gathered unit, a copy to
-/// what made the value.
-void Extraction::nameUnits() {
-  auto getShardUnit = [&](Value value) -> Id {
-    auto arg = dyn_cast<BlockArgument>(value);
-    auto shard =
-        arg ? states.getShard(arg.getArgNumber()) : FlatSymbolRefAttr();
-    return shard ? getUnit(shard.getValue()) : -1;
-  };
-  SmallVector<Operation *> ops;
-  step.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (op != step)
-      ops.push_back(op);
-  });
-  for (Operation *op : ops) {
-    if (isa<LaunchOp>(op)) {
-      for (Value operand : op->getOperands())
-        if (Id unit = getShardUnit(operand); unit >= 0)
-          unitOf.try_emplace(op, unit);
-    }
-    if (isa<LaunchOp, CollectiveOpInterface>(op))
-      for (Value operand : op->getOperands()) {
-        Value whole = getWholeValue(operand);
-        Id unit = getShardUnit(whole);
-        if (auto gather = whole.getDefiningOp<AllGatherOp>())
-          unit = unitOf.contains(gather) ? unitOf.lookup(gather) : -1;
-        // The cast before a gather.
-        else if (auto cast = whole.getDefiningOp<LaunchOp>();
-                 cast && isa<AllGatherOp>(op) && unitOf.contains(cast))
-          unit = unitOf.lookup(cast);
-        if (unit >= 0)
-          unitOf.try_emplace(op, unit);
-      }
-    if (isa<OffloadOp, ReloadOp>(op)) {
-      Value copied = getWholeValue(op->getOperand(0));
-      if (Operation *maker = copied.getDefiningOp(); unitOf.contains(maker))
-        unitOf.try_emplace(op, unitOf.lookup(maker));
-      else if (auto arg = dyn_cast<BlockArgument>(copied))
-        if (StateOp state = states.getRead(arg.getArgNumber());
-            state && state.getFlatParam())
-          unitOf.try_emplace(op, getUnit(*state.getFlatParam()));
-    }
-  }
-  // Backwards, so that a chain of reductions hands its unit up.
-  for (Operation *reader : llvm::reverse(ops)) {
-    if ((!isa<LaunchOp>(reader) && !isReduction(reader)) ||
-        !unitOf.contains(reader))
-      continue;
-    for (Value operand : reader->getOperands())
-      if (Operation *def = getWholeValue(operand).getDefiningOp();
-          def && (isa<PackOp>(def) || isReduction(def) || addsTerms(def)))
-        unitOf.try_emplace(def, unitOf.lookup(reader));
-  }
-  for (Operation *op : ops)
-    if (auto start = dyn_cast<StartOp>(op))
-      if (Operation *first = &*start.getTransfers().begin();
-          unitOf.contains(first))
-        unitOf.try_emplace(start, unitOf.lookup(first));
-}
 
 void Extraction::nameModules() {
   llvm::StringMap<FlatParamOp> flats;
@@ -334,8 +85,8 @@ void Extraction::nameModules() {
     flats[flat.getSymName()] = flat;
   llvm::StringMap<Id> ids;
   auto getFlat = [&](Operation *op) -> FlatParamOp {
-    return unitOf.contains(op) ? flats.lookup(program.units[unitOf.lookup(op)])
-                               : nullptr;
+    Id unit = units.lookup(op);
+    return unit >= 0 ? flats.lookup(units.names[unit]) : nullptr;
   };
   auto modules = getModules(step, getFlat);
   for (Operation &op : block) {
@@ -359,14 +110,14 @@ StepOp &Extraction::addOp(StepOpKind kind, Operation &op, StringRef name) {
   result.kind = kind;
   result.name = name.str();
   result.source = program.ops.size() - 1;
-  result.unit = unitOf.contains(&op) ? unitOf.lookup(&op) : -1;
+  result.unit = units.lookup(&op);
   result.module = moduleOf.contains(&op) ? moduleOf.lookup(&op) : -1;
   if (isa<fsdp::ReturnOp, StartOp>(op))
     return result;
   for (Value operand : op.getOperands())
-    result.reads.push_back(getRange(operand));
+    result.reads.push_back(values.getRange(operand));
   for (Value value : op.getResults())
-    result.writes.push_back(getRange(value));
+    result.writes.push_back(values.getRange(value));
   return result;
 }
 
@@ -395,7 +146,7 @@ void Extraction::addLaunch(LaunchOp op) {
     if (tied < 0)
       continue;
     launch.inPlace.push_back({Id(tied), Id(result.getResultNumber())});
-    if (getOffset(result) != getOffset(op.getInputs()[tied]))
+    if (values.getOffset(result) != values.getOffset(op.getInputs()[tied]))
       launch.copiedBytes += 2 * getTensorBytes(result.getType());
   }
 }
@@ -407,12 +158,12 @@ void Extraction::addPack(PackOp op) {
   for (auto [part, offset] : llvm::zip(op.getParts(), op.getOffsets())) {
     int64_t bytes = getTensorBytes(part.getType());
     gaps -= bytes;
-    pack.places.push_back(getOffset(op.getResult()) + offset * element);
-    if (getOffset(part) != pack.places.back())
+    pack.places.push_back(values.getOffset(op.getResult()) + offset * element);
+    if (values.getOffset(part) != pack.places.back())
       pack.copiedBytes += 2 * bytes;
     else
       program.values[values.lookup(op.getResult())].parts.push_back(
-          getRange(part));
+          values.getRange(part));
   }
   pack.copiedBytes += gaps;
 }
@@ -484,8 +235,7 @@ LogicalResult Extraction::describe(ArrayRef<TransferOpInterface> parts,
                       ? part.getSource()
                       : Value(part.getBrought());
     transfer.atomBytes.push_back(getTensorBytes(whole.getType()));
-    transfer.atomUnits.push_back(unitOf.contains(part) ? unitOf.lookup(part)
-                                                       : -1);
+    transfer.atomUnits.push_back(units.lookup(part));
   }
   return success();
 }
@@ -534,8 +284,8 @@ LogicalResult Extraction::addAlone(TransferOpInterface op) {
     return failure();
   StepOp &start = program.ops.back();
   for (TransferOpInterface other : llvm::drop_begin(group)) {
-    start.reads.push_back(getRange(other.getSource()));
-    start.writes.push_back(getRange(other.getBrought()));
+    start.reads.push_back(values.getRange(other.getSource()));
+    start.writes.push_back(values.getRange(other.getBrought()));
   }
   start.event = events++;
   addWait(start.event, start.unit);
@@ -578,8 +328,8 @@ LogicalResult Extraction::addStart(StartOp op) {
   for (Value token : op.getAfter())
     start.after.push_back(eventOf.lookup(token.getDefiningOp()));
   for (TransferOpInterface part : parts) {
-    start.reads.push_back(getRange(part.getSource()));
-    start.writes.push_back(getRange(part.getBrought()));
+    start.reads.push_back(values.getRange(part.getSource()));
+    start.writes.push_back(values.getRange(part.getBrought()));
   }
   return success();
 }
@@ -592,21 +342,21 @@ void Extraction::addReturn(Operation &op) {
     replaced.insert(arg);
     Value value = op.getOperand(result);
     program.replaced.push_back(
-        {Id(result), values.lookup(arg), getRange(value)});
-    if (getOffset(value) == getOffset(arg))
+        {Id(result), values.lookup(arg), values.getRange(value)});
+    if (values.getOffset(value) == values.getOffset(arg))
       continue;
     StepOp &keep = addOp(StepOpKind::Copy, op, "keep");
     kept[result] = makeKeep(program, program.replaced.size() - 1, keep);
   }
   for (OpOperand &operand : op.getOpOperands()) {
     auto it = kept.find(operand.getOperandNumber());
-    program.results.push_back(it == kept.end() ? getRange(operand.get())
+    program.results.push_back(it == kept.end() ? values.getRange(operand.get())
                                                : it->second);
   }
   // What nothing replaces is there for the next step, too.
   for (BlockArgument arg : step.getArguments()) {
     if (states.getRead(arg.getArgNumber()) && !replaced.contains(arg))
-      program.results.push_back(getRange(arg));
+      program.results.push_back(values.getRange(arg));
   }
 }
 
@@ -638,8 +388,7 @@ LogicalResult Extraction::addOps() {
         return failure();
     } else if (auto wait = dyn_cast<WaitOp>(op)) {
       auto start = wait.getToken().getDefiningOp<StartOp>();
-      addWait(eventOf.lookup(start),
-              unitOf.contains(start) ? unitOf.lookup(start) : -1);
+      addWait(eventOf.lookup(start), units.lookup(start));
     }
     for (StepOp &made : llvm::drop_begin(program.ops, first))
       made.backward = backward;
@@ -653,22 +402,22 @@ FailureOr<StepProgram> Extraction::extract() {
   // What has no event yet gets one behind those that there are.
   for (auto start : block.getOps<StartOp>())
     events = std::max(events, Id(start.getEvent()) + 1);
-  addBuffers();
-  nameUnits();
-  addMembers();
+  values.addTo(program);
+  units = findUnits(step, states);
+  program.unitMembers = getUnitMembers(step, units);
   nameModules();
   if (failed(addOps()))
     return failure();
+  program.units = std::move(units.names);
   return std::move(program);
 }
 
 FailureOr<StepMemory> Extraction::extractMemory() {
-  addPlaces();
-  addBuffers();
+  values.addTo(program);
   if (failed(addOps()))
     return failure();
   StepMemory memory;
-  for (auto [value, offset] : offsets) {
+  for (auto [value, offset] : values.getOffsets()) {
     Id whole = values.lookup(getWholeValue(value));
     memory.places[value] = {whole, offset - program.values[whole].offset};
   }
@@ -678,7 +427,7 @@ FailureOr<StepMemory> Extraction::extractMemory() {
 
 FailureOr<StepMemory> fsdp::extractStepMemory(ProgramOp step) {
   SmallVector<Operation *> origins;
-  return Extraction(step, origins).extractMemory();
+  return Extraction(step, /*isPlaced=*/false, origins).extractMemory();
 }
 
 /// What kernels cost, and what they do, is in their bodies.
@@ -710,7 +459,8 @@ fsdp::extractStepProgram(ProgramOp step,
   if (origins)
     origins->clear();
   FailureOr<StepProgram> program =
-      Extraction(step, origins ? *origins : ignored).extract();
+      Extraction(step, /*isPlaced=*/true, origins ? *origins : ignored)
+          .extract();
   if (failed(program))
     return failure();
   if (!meshes.empty())
