@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 
 #include <optional>
+#include <string>
 
 namespace mlir::fsdp {
 
@@ -25,6 +26,15 @@ std::optional<double> getInitNumber(DictionaryAttr dict, StringRef key);
 /// Whether every element of type @integer can be @value; with @isUnsigned its
 /// bits are read without a sign.
 bool fitsInteger(double value, Type integer, bool isUnsigned);
+
+/// The entries that @init may have, by its kind; empty where it has none that
+/// is known.
+ArrayRef<StringRef> getInitEntries(Attribute init);
+
+/// What was expected of @init, the initialiser of a tensor of @type, and is not
+/// so; empty where all is.
+std::string findInitFault(Attribute init, RankedTensorType type,
+                          bool isUnsigned);
 
 } // namespace mlir::fsdp
 
