@@ -4,8 +4,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Each product that an exponential reaches is tried as that of probabilities
+// and values: from there the scores are followed back to queries and keys, and
+// the probabilities on to the products of the backward pass
+// (AttentionBackward.h).
+//
+//===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Attention/Attention.h"
+#include "AttentionBackward.h"
 #include "AttentionOperands.h"
 #include "SoftmaxPatterns.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
@@ -22,10 +30,6 @@ using namespace mlir::fsdp;
 using Kind = PointNode::Kind;
 
 namespace {
-
-/// Ops from an exponential to the product that reads its softmax, and from the
-/// probabilities to the products of the backward pass: more is something else.
-constexpr unsigned kMaxReach = 64;
 constexpr unsigned kMaxBatchDims = 4;
 
 /// Matches one attention, from the product of probabilities and values on.
@@ -44,16 +48,12 @@ public:
 private:
   bool matchForward(std::string &why);
   bool matchBackward(std::string &why);
-  bool addBackwardProduct(OpOperand *read, const DimAtoms &dims,
-                          std::string &why);
-  bool matchGradient(std::string &why);
-  void
-  collectBackwardReads(SmallVector<std::pair<OpOperand *, DimAtoms>> &reads);
   bool checkBody(int root, int stop, std::string &why);
   bool resolveSizes(std::string &why);
   bool checkTypes(std::string &why);
   bool checkDead(std::string &why);
   bool place(std::string &why);
+  bool describeBackward(std::string &why);
   AttentionTensor getTensor(const WalkedTensor &walked,
                             ArrayRef<IndexSpace::Atom> rows,
                             ArrayRef<IndexSpace::Atom> columns) const;
@@ -71,22 +71,12 @@ private:
   IndexSpace::AtomList head, value;
   WalkedTensor q, k, v, out;
   double scale = 1.0;
-
-  // The backward pass.
-  bool hasBackward = false;
-  WalkedTensor dout, doutOfValues, keysOfGradient, queriesOfGradient,
-      valuesOfGradient;
-  std::optional<WalkedTensor> dq, dk, dv;
-  std::optional<GradientProduct> dqProduct, dkProduct, dvProduct;
-  linalg::LinalgOp dqOp, dkOp, dvOp, dpOp;
-  int gradient = -1;
-  SoftmaxGradientPattern softmaxGradient{-1, -1};
+  std::optional<BackwardPass> backward;
 
   SmallVector<int> captured;
   SmallVector<WalkedTensor, 2> capturedTensors;
   AttentionMatch result;
 };
-
 } // namespace
 
 bool Finder::isSoftmax() {
@@ -228,184 +218,17 @@ bool Finder::matchForward(std::string &why) {
   return true;
 }
 
-//===----------------------------------------------------------------------===//
-// The backward pass
-//===----------------------------------------------------------------------===//
-
-/// Products that read something which is computed from the probabilities
-/// element by element.
-void Finder::collectBackwardReads(
-    SmallVector<std::pair<OpOperand *, DimAtoms>> &reads) {
-  SmallVector<std::pair<Value, DimAtoms>> worklist;
-  llvm::DenseSet<Value> seen;
-  auto visit = [&](Value tensor, const DimAtoms &dims) {
-    if (seen.size() < kMaxReach && points.contains(dims, points.query) &&
-        points.contains(dims, points.key) && seen.insert(tensor).second)
-      worklist.push_back({tensor, dims});
-  };
-  SmallVector<std::pair<Value, DimAtoms>> starts;
-  for (const PointExpressions::Known &known : points.getKnown())
-    if (known.node >= 0 && points.stripCasts(known.node) == softmax.probability)
-      starts.push_back({known.tensor, known.dims});
-  for (auto &[tensor, dims] : starts)
-    visit(tensor, dims);
-  for (unsigned i = 0; i != worklist.size(); ++i) {
-    auto [tensor, dims] = worklist[i];
-    for (OpOperand &use : tensor.getUses()) {
-      Operation *user = use.getOwner();
-      if (user->getBlock() != &block)
-        continue;
-      if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user)) {
-        DimAtoms result;
-        if (points.getResultDims(user, dims, result))
-          visit(user->getResult(0), result);
-        continue;
-      }
-      ComputeKind kind = getComputeKind(user);
-      if (kind == ComputeKind::Contraction) {
-        if (&use != operand)
-          reads.push_back({&use, dims});
-        continue;
-      }
-      auto generic = dyn_cast<linalg::GenericOp>(user);
-      if (!generic || kind != ComputeKind::Elementwise)
-        continue;
-      SmallVector<IndexSpace::AtomList> loops(generic.getNumLoops());
-      for (auto [expr, list] :
-           llvm::zip(generic.getMatchingIndexingMap(&use).getResults(), dims))
-        if (auto dim = dyn_cast<AffineDimExpr>(expr))
-          loops[dim.getPosition()] = list;
-      for (OpResult opResult : generic->getResults()) {
-        DimAtoms produced;
-        AffineMap map = generic.getIndexingMapMatchingResult(opResult);
-        for (AffineExpr expr : map.getResults()) {
-          auto dim = dyn_cast<AffineDimExpr>(expr);
-          produced.push_back(dim ? loops[dim.getPosition()]
-                                 : IndexSpace::AtomList());
-        }
-        visit(opResult, produced);
-      }
-    }
-  }
-}
-
-bool Finder::addBackwardProduct(OpOperand *read, const DimAtoms &dims,
-                                std::string &why) {
-  std::optional<WalkedProduct> loops = getProductLoops(read->getOwner());
-  if (!loops || !walkOperand(points, *loops, read, dims)) {
-    why = "a gradient's product is more than one product per head";
-    return false;
-  }
-  WalkedProduct walked = *loops;
-  bool overQueries = points.equal(walked.loops[walked.reduced], points.query);
-  bool overKeys = points.equal(walked.loops[walked.reduced], points.key);
-  int node = points.resolve(read->get(), walked.getDims(read));
-  if ((!overQueries && !overKeys) || node < 0) {
-    why = "the probabilities are read by another product";
-    return false;
-  }
-  OpOperand *otherOperand =
-      walked.op.getDpsInputOperand(1 - read->getOperandNumber());
-  WalkedTensor other =
-      walkBack(points, otherOperand->get(), walked.getDims(otherOperand));
-  Value produced = walked.op->getResult(0);
-  bool isProbability = points.stripCasts(node) == softmax.probability;
-  unsigned free = read->getOperandNumber() == 0 ? walked.columns : walked.rows;
-  IndexSpace::AtomList features = walked.loops[free];
-  auto unifies = [&](const IndexSpace::AtomList &with) {
-    IndexSpace trial = points.space;
-    if (!trial.unify(features, with))
-      return false;
-    points.space = std::move(trial);
-    return true;
-  };
-  if (isProbability) {
-    if (overKeys || dvProduct || !unifies(value)) {
-      why = "the probabilities are read by another product";
-      return false;
-    }
-    doutOfValues = other;
-    dvOp = walked.op;
-    dvProduct = GradientProduct{produced, walked.getResultDims(), other.scale};
-    return true;
-  }
-  std::optional<GradientProduct> &slot = overKeys ? dqProduct : dkProduct;
-  if (slot || !unifies(head)) {
-    why = "the gradient of the scores is read by another product";
-    return false;
-  }
-  if (gradient >= 0 && points.stripCasts(gradient) != points.stripCasts(node)) {
-    why = "queries and keys have different gradients of the scores";
-    return false;
-  }
-  gradient = points.stripCasts(node);
-  slot = GradientProduct{produced, walked.getResultDims(), other.scale};
-  (overKeys ? keysOfGradient : queriesOfGradient) = other;
-  (overKeys ? dqOp : dkOp) = walked.op;
-  return true;
-}
-
-bool Finder::matchGradient(std::string &why) {
-  auto pattern = findSoftmaxGradient(points, gradient, softmax.probability);
-  if (!pattern) {
-    why = "the gradient of the softmax is not p * (dp - sum p * dp)";
-    return false;
-  }
-  softmaxGradient = *pattern;
-  if (!checkBody(gradient, softmaxGradient.node, why))
-    return false;
-  const PointNode &node = points[softmaxGradient.product];
-  std::optional<WalkedProduct> loops =
-      getProductLoops(node.value.getDefiningOp());
-  if (!loops) {
-    why = "the probabilities' gradient is more than one product per head";
-    return false;
-  }
-  WalkedProduct walked = *loops;
-  dpOp = walked.op;
-  auto op = walked.op;
-  AffineMap map = op.getIndexingMapMatchingResult(cast<OpResult>(node.value));
-  for (auto [expr, list] : llvm::zip(map.getResults(), node.dims))
-    if (auto dim = dyn_cast<AffineDimExpr>(expr))
-      walked.loops[dim.getPosition()] = list;
-  IndexSpace::AtomList features =
-      points.space.create(op.getStaticLoopRanges()[walked.reduced]);
-  IndexSpace trial = points.space;
-  if (!trial.unify(features, value)) {
-    why = "the probabilities' gradient is not of the values' size";
-    return false;
-  }
-  points.space = std::move(trial);
-  walked.loops[walked.reduced] = features;
-  bool rowsAreQueries = points.equal(walked.loops[walked.rows], points.query);
-  OpOperand *gradients = op.getDpsInputOperand(rowsAreQueries ? 0 : 1);
-  OpOperand *values = op.getDpsInputOperand(rowsAreQueries ? 1 : 0);
-  dout = walkBack(points, gradients->get(), walked.getDims(gradients));
-  valuesOfGradient = walkBack(points, values->get(), walked.getDims(values));
-  if (dout.scale != 1.0 || valuesOfGradient.scale != 1.0) {
-    why = "the result's gradient is multiplied by a constant";
-    return false;
-  }
-  return true;
-}
-
 bool Finder::matchBackward(std::string &why) {
-  SmallVector<std::pair<OpOperand *, DimAtoms>> reads;
-  collectBackwardReads(reads);
-  for (auto &[read, dims] : reads)
-    if (!addBackwardProduct(read, dims, why))
-      return false;
-  hasBackward = !reads.empty();
-  if (!hasBackward)
-    return true;
-  if (dqProduct)
-    dq = walkGradient(points, *dqProduct, Through::Factors);
-  std::tie(dk, dv) = walkKeysAndValues(points, dkProduct, dvProduct);
-  if (gradient < 0) {
-    why = "only the values have a gradient";
+  ForwardProducts forward = {operand, softmax.probability, head, value};
+  auto isUnderstood = [&](int from, int stop) {
+    return checkBody(from, stop, why);
+  };
+  FailureOr<std::optional<BackwardPass>> pass =
+      matchBackwardPass(points, block, forward, isUnderstood, why);
+  if (failed(pass))
     return false;
-  }
-  return matchGradient(why);
+  backward = std::move(*pass);
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -416,15 +239,8 @@ SmallVector<WalkedTensor *> Finder::getAllTensors() {
   SmallVector<WalkedTensor *> all{&q, &k, &v, &out};
   for (WalkedTensor &walked : capturedTensors)
     all.push_back(&walked);
-  if (!hasBackward)
-    return all;
-  all.append({&dout, &valuesOfGradient});
-  if (dq)
-    all.append({&*dq, &keysOfGradient});
-  if (dk)
-    all.append({&*dk, &queriesOfGradient});
-  if (dv)
-    all.append({&*dv, &doutOfValues});
+  if (backward)
+    llvm::append_range(all, backward->getTensors());
   return all;
 }
 
@@ -535,12 +351,13 @@ private:
 
 bool Finder::checkDead(std::string &why) {
   SmallVector<Value> replaced{out.tensor};
-  for (auto *gradientOf : {&dq, &dk, &dv})
-    if (*gradientOf)
-      replaced.push_back((*gradientOf)->tensor);
+  if (backward)
+    for (auto *gradient : {&backward->dq, &backward->dk, &backward->dv})
+      if (*gradient)
+        replaced.push_back((*gradient)->tensor);
   Liveness liveness(replaced);
   if (liveness.isDead(points[product].value) &&
-      (!hasBackward || liveness.isDead(dpOp->getResult(0))))
+      (!backward || liveness.isDead(backward->dpOp->getResult(0))))
     return true;
   why = "scores or probabilities are read by something else";
   if (liveness.reader)
@@ -585,11 +402,13 @@ bool Finder::place(std::string &why) {
       forwardReads.push_back(walked.tensor);
   result.forward.place =
       findPlace(block, forwardReads, {out.tensor}, weighted.op);
-  if (hasBackward) {
-    reads.push_back(dout.tensor);
+  if (backward) {
+    reads.push_back(backward->dout.tensor);
     SmallVector<Value> replaced;
-    Operation *first = dpOp;
-    for (auto &[slot, op] : {std::pair{&dq, dqOp}, {&dk, dkOp}, {&dv, dvOp}}) {
+    Operation *first = backward->dpOp;
+    for (auto &[slot, op] : {std::pair{&backward->dq, backward->dqOp},
+                             {&backward->dk, backward->dkOp},
+                             {&backward->dv, backward->dvOp}}) {
       if (!*slot)
         continue;
       replaced.push_back((*slot)->tensor);
@@ -598,17 +417,65 @@ bool Finder::place(std::string &why) {
     }
     result.backward->place = findPlace(block, reads, replaced, first);
   }
-  if (result.forward.place && (!hasBackward || result.backward->place))
+  if (result.forward.place && (!backward || result.backward->place))
     return true;
   why = "an operand is computed behind the first reader of the result";
   return false;
+}
+
+/// Fills in the backward pass of the result, whose forward pass is there.
+bool Finder::describeBackward(std::string &why) {
+  const AttentionForward &forward = result.forward;
+  const auto &[dq, dk, dv] = std::tie(backward->dq, backward->dk, backward->dv);
+  AttentionBackward &made = *result.backward;
+  made.dout = getTensor(backward->dout, points.query, value);
+  made.gradient = backward->gradient;
+  made.softmaxGradient = backward->softmaxGradient.node;
+  auto isOther = [&](const WalkedTensor &walked, const AttentionTensor &as,
+                     ArrayRef<IndexSpace::Atom> rows,
+                     ArrayRef<IndexSpace::Atom> columns) {
+    return !(getTensor(walked, rows, columns) == as);
+  };
+  if (isOther(backward->valuesOfGradient, forward.v, points.key, value) ||
+      (dv && isOther(backward->doutOfValues, made.dout, points.query, value)) ||
+      (dq && isOther(backward->keysOfGradient, forward.k, points.key, head)) ||
+      (dk &&
+       isOther(backward->queriesOfGradient, forward.q, points.query, head))) {
+    why = "the backward pass reads other queries, keys or values";
+    return false;
+  }
+  if (dq)
+    made.dq = {getTensor(*dq, points.query, head), dq->scale};
+  if (dk)
+    made.dk = {getTensor(*dk, points.key, head), dk->scale};
+  if (dv) {
+    made.dv = {getTensor(*dv, points.key, value), dv->scale};
+    if (dv->scale != 1.0) {
+      why = "the values' gradient is multiplied by a constant";
+      return false;
+    }
+  }
+  if (dk && dv)
+    for (auto [size, ofKeys, ofValues] : llvm::zip(
+             result.batch, made.dk->result.strides, made.dv->result.strides))
+      if (size > 1 && (ofKeys == 0) != (ofValues == 0)) {
+        why = "keys and values are shared by different parts of the batch";
+        return false;
+      }
+  if (dq)
+    for (auto [size, stride] : llvm::zip(result.batch, made.dq->result.strides))
+      if (size > 1 && stride == 0) {
+        why = "queries are shared by parts of the batch";
+        return false;
+      }
+  return true;
 }
 
 std::optional<AttentionMatch> Finder::match(std::string &why) {
   if (!matchForward(why) || !matchBackward(why) || !resolveSizes(why) ||
       !checkTypes(why) || !checkDead(why))
     return std::nullopt;
-  if (hasBackward)
+  if (backward)
     result.backward.emplace();
   if (!place(why))
     return std::nullopt;
@@ -627,50 +494,8 @@ std::optional<AttentionMatch> Finder::match(std::string &why) {
   for (const WalkedTensor &walked : capturedTensors)
     forward.capturedTensors.push_back(
         getTensor(walked, points.query, points.key));
-  if (hasBackward) {
-    AttentionBackward &backward = *result.backward;
-    backward.dout = getTensor(dout, points.query, value);
-    backward.gradient = gradient;
-    backward.softmaxGradient = softmaxGradient.node;
-    auto isOther = [&](const WalkedTensor &walked, const AttentionTensor &as,
-                       ArrayRef<IndexSpace::Atom> rows,
-                       ArrayRef<IndexSpace::Atom> columns) {
-      return !(getTensor(walked, rows, columns) == as);
-    };
-    if (isOther(valuesOfGradient, forward.v, points.key, value) ||
-        (dv && isOther(doutOfValues, backward.dout, points.query, value)) ||
-        (dq && isOther(keysOfGradient, forward.k, points.key, head)) ||
-        (dk && isOther(queriesOfGradient, forward.q, points.query, head))) {
-      why = "the backward pass reads other queries, keys or values";
-      return std::nullopt;
-    }
-    if (dq)
-      backward.dq = {getTensor(*dq, points.query, head), dq->scale};
-    if (dk)
-      backward.dk = {getTensor(*dk, points.key, head), dk->scale};
-    if (dv) {
-      backward.dv = {getTensor(*dv, points.key, value), dv->scale};
-      if (dv->scale != 1.0) {
-        why = "the values' gradient is multiplied by a constant";
-        return std::nullopt;
-      }
-    }
-    if (dk && dv)
-      for (auto [size, ofKeys, ofValues] :
-           llvm::zip(result.batch, backward.dk->result.strides,
-                     backward.dv->result.strides))
-        if (size > 1 && (ofKeys == 0) != (ofValues == 0)) {
-          why = "keys and values are shared by different parts of the batch";
-          return std::nullopt;
-        }
-    if (dq)
-      for (auto [size, stride] :
-           llvm::zip(result.batch, backward.dq->result.strides))
-        if (size > 1 && stride == 0) {
-          why = "queries are shared by parts of the batch";
-          return std::nullopt;
-        }
-  }
+  if (backward && !describeBackward(why))
+    return std::nullopt;
   result.points = std::move(pointsOwner);
   return std::move(result);
 }
