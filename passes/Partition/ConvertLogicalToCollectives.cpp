@@ -4,20 +4,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Every logical op becomes what this rank does for it: a gather, a reduction,
+// views and packs of flat tensors. What reads the reduced gradients is in
+// UpdatePatterns.cpp.
+//
+//===----------------------------------------------------------------------===//
 
+#include "LogicalPatterns.h"
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
-#include "fsdp/Analysis/Contract/OptimizerContract.h"
-#include "fsdp/Analysis/Step/FlatLayout.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Func/Transforms/FuncConversions.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_CONVERTLOGICALTOCOLLECTIVES
@@ -27,36 +31,17 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-namespace {
-/// The module's symbols, looked up once.
-struct Symbols {
-  explicit Symbols(ModuleOp module) {
-    for (auto flat : module.getOps<FlatParamOp>())
-      flatParams[FlatSymbolRefAttr::get(flat)] = flat;
-    for (auto mesh : module.getOps<MeshOp>())
-      meshes[FlatSymbolRefAttr::get(mesh)] = mesh;
-  }
-  FlatParamOp getFlatParam(FlatSymbolRefAttr name) const {
-    return flatParams.lookup(name);
-  }
-  MeshOp getMesh(FlatParamOp flat) const {
-    return meshes.lookup(flat.getMeshAttr());
-  }
-
-  llvm::DenseMap<Attribute, FlatParamOp> flatParams;
-  llvm::DenseMap<Attribute, MeshOp> meshes;
-};
-
-ArrayAttr getAllAxes(MeshOp mesh) {
+ArrayAttr fsdp::getAllAxes(MeshOp mesh) {
   SmallVector<Attribute> axes;
   for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
     axes.push_back(axis.getName());
   return ArrayAttr::get(mesh.getContext(), axes);
 }
 
+namespace {
 /// Shards and gathered flat parameters become flat tensors.
 struct LocalTypeConverter : TypeConverter {
-  explicit LocalTypeConverter(const Symbols &symbols) {
+  explicit LocalTypeConverter(const FlatParamSymbols &symbols) {
     addConversion([](Type type) { return type; });
     addConversion([&](ShardedType type) -> Type {
       FlatParamOp flat = symbols.getFlatParam(type.getFlatParam());
@@ -69,19 +54,6 @@ struct LocalTypeConverter : TypeConverter {
                                    type.getElementType());
     });
   }
-};
-
-template <typename Op>
-struct LogicalPattern : OpConversionPattern<Op> {
-  LogicalPattern(const TypeConverter &converter, MLIRContext *context,
-                 const Symbols &symbols)
-      : OpConversionPattern<Op>(converter, context), symbols(symbols) {}
-
-  RankedTensorType getLocalType(Type type) const {
-    return cast<RankedTensorType>(this->getTypeConverter()->convertType(type));
-  }
-
-  const Symbols &symbols;
 };
 
 /// cast + all_gather
@@ -256,9 +228,8 @@ struct ReduceAccumulatedPattern : GradientPattern<ReduceAccumulatedOp> {
     Value sum = createElementwise(
         rewriter, loc, type, {adaptor.getAccumulator(), adaptor.getWeight()},
         [](OpBuilder &b, Location l, ValueRange v) -> Value {
-          Value weight = v[1];
-          if (weight.getType() != v[0].getType())
-            weight = arith::ExtFOp::create(b, l, v[0].getType(), weight);
+          Value weight = convertScalarToDtype(b, l, v[1], v[0].getType(),
+                                              /*isUnsignedCast=*/false);
           return arith::DivFOp::create(b, l, v[0], weight);
         });
     // What no other rank receives keeps its precision.
@@ -270,256 +241,6 @@ struct ReduceAccumulatedPattern : GradientPattern<ReduceAccumulatedOp> {
     sum = allReduce(rewriter, loc, flat, sum);
     rewriter.replaceOp(
         op, createCast(rewriter, loc, sum, getLocalType(op.getType())));
-    return success();
-  }
-};
-
-/// The sum of squares of a shard, in f32: rows first, then the rows. Long sums
-/// in float32 lose digits; rows also give threads something to share.
-Value createSquareSum(OpBuilder &builder, Location loc, Value flat) {
-  auto type = cast<RankedTensorType>(flat.getType());
-  int64_t numel = type.getDimSize(0);
-  int64_t row = std::min(numel & -numel, getShardAlignment(numel));
-  Type f32 = builder.getF32Type();
-  auto reduce = [&](Value input, bool square) -> Value {
-    auto inputType = cast<RankedTensorType>(input.getType());
-    int64_t rank = inputType.getRank();
-    auto resultType =
-        RankedTensorType::get(inputType.getShape().drop_back(), f32);
-    Value zero =
-        arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0.0f));
-    Value init =
-        tensor::EmptyOp::create(builder, loc, resultType.getShape(), f32);
-    init = linalg::FillOp::create(builder, loc, zero, init).getResult(0);
-    SmallVector<utils::IteratorType> iterators(rank,
-                                               utils::IteratorType::parallel);
-    iterators.back() = utils::IteratorType::reduction;
-    AffineMap identity = builder.getMultiDimIdentityMap(rank);
-    return linalg::GenericOp::create(
-               builder, loc, resultType, input, init,
-               {identity, identity.dropResult(rank - 1)}, iterators,
-               [&](OpBuilder &b, Location l, ValueRange args) {
-                 Value x = args[0];
-                 if (x.getType() != f32)
-                   x = x.getType().getIntOrFloatBitWidth() < 32
-                           ? arith::ExtFOp::create(b, l, f32, x).getResult()
-                           : arith::TruncFOp::create(b, l, f32, x).getResult();
-                 if (square)
-                   x = arith::MulFOp::create(b, l, x, x);
-                 x = arith::AddFOp::create(b, l, args[1], x);
-                 linalg::YieldOp::create(b, l, x);
-               })
-        .getResult(0);
-  };
-  auto rows = RankedTensorType::get({numel / row, row}, type.getElementType());
-  SmallVector<ReassociationIndices> groups{{0, 1}};
-  Value matrix =
-      tensor::ExpandShapeOp::create(builder, loc, rows, flat, groups);
-  return reduce(reduce(matrix, /*square=*/true), /*square=*/false);
-}
-
-/// sums of squares + all_reduce over the axes that hold different pieces. Where
-/// each rank has a gradient of its own, their mean over all ranks counts.
-struct GradNormPattern : LogicalPattern<GradNormOp> {
-  using LogicalPattern::LogicalPattern;
-
-  LogicalResult
-  matchAndRewrite(GradNormOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Location loc = op.getLoc();
-    auto scalar = RankedTensorType::get({}, rewriter.getF32Type());
-    auto add = [&](Value a, Value b) -> Value {
-      if (!a)
-        return b;
-      return createElementwise(
-          rewriter, loc, scalar, {a, b},
-          [](OpBuilder &nested, Location l, ValueRange v) -> Value {
-            return arith::AddFOp::create(nested, l, v[0], v[1]);
-          });
-    };
-    // By mesh, axes and divisor.
-    llvm::MapVector<std::tuple<Attribute, Attribute, int64_t>, Value> groups;
-    for (auto [logical, grad] : llvm::zip(op.getGrads(), adaptor.getGrads())) {
-      FlatParamOp flat = symbols.getFlatParam(
-          cast<ShardedType>(logical.getType()).getFlatParam());
-      // Right behind the gradient, while it is in the cache and before it can
-      // be freed.
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPointAfterValue(grad);
-      Value square = createSquareSum(rewriter, loc, grad);
-      rewriter.setInsertionPoint(op);
-      MeshOp mesh = symbols.getMesh(flat);
-      bool isOwn = flat.isRankOwn();
-      Value &group = groups[{flat.getMeshAttr(),
-                             isOwn ? getAllAxes(mesh) : flat.getShardAxes(),
-                             isOwn ? mesh.getWorldSize() : 1}];
-      group = add(group, square);
-    }
-    Value total;
-    for (auto &[key, sum] : groups) {
-      auto [mesh, axes, divisor] = key;
-      total = add(total,
-                  AllReduceOp::create(rewriter, loc, scalar, sum,
-                                      cast<FlatSymbolRefAttr>(mesh).getValue(),
-                                      cast<ArrayAttr>(axes), divisor));
-    }
-    rewriter.replaceOp(
-        op,
-        createElementwise(rewriter, loc, scalar, total,
-                          [](OpBuilder &b, Location l, ValueRange v) -> Value {
-                            return math::SqrtOp::create(b, l, v[0]);
-                          }));
-    return success();
-  }
-};
-
-/// The optimizer's body, with the shard's size where it has a dynamic one.
-struct UpdatePattern : LogicalPattern<UpdateOp> {
-  using LogicalPattern::LogicalPattern;
-
-  LogicalResult
-  matchAndRewrite(UpdateOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    auto func = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-        op, op.getOptimizerAttr());
-    FailureOr<OptimizerFunction> optimizer = readOptimizer(func);
-    if (failed(optimizer))
-      return failure();
-    Location loc = op.getLoc();
-    int64_t size = 0;
-    IRMapping mapping;
-    for (auto [arg, formal, value] :
-         llvm::zip(adaptor.getArgs(), func.getArguments(), optimizer->args)) {
-      auto type = cast<RankedTensorType>(arg.getType());
-      if (type.getRank() == 1)
-        size = type.getDimSize(0);
-      Value actual = createCast(rewriter, loc, arg,
-                                type.clone(value.type.getElementType()));
-      if (value.role == OptimizerRole::Grad && adaptor.getScale())
-        actual = createElementwise(
-            rewriter, loc, cast<RankedTensorType>(actual.getType()),
-            {actual, adaptor.getScale()},
-            [](OpBuilder &b, Location l, ValueRange v) -> Value {
-              Value scale = v[1];
-              if (scale.getType() != v[0].getType())
-                scale =
-                    v[0].getType().getIntOrFloatBitWidth() < 32
-                        ? arith::TruncFOp::create(b, l, v[0].getType(), scale)
-                              .getResult()
-                        : arith::ExtFOp::create(b, l, v[0].getType(), scale)
-                              .getResult();
-              return arith::MulFOp::create(b, l, v[0], scale);
-            });
-      mapping.map(formal, actual);
-    }
-    for (Operation &inner : func.getBody().front().without_terminator())
-      if (failed(cloneSized(rewriter, inner, mapping, size))) {
-        InFlightDiagnostic diag =
-            op.emitOpError("expected an optimizer that is elementwise on flat "
-                           "tensors, got ")
-            << inner.getName() << " in " << op.getOptimizerAttr();
-        diag.attachNote(inner.getLoc()) << "it is here";
-        return diag;
-      }
-    SmallVector<Value> results;
-    for (auto [value, result, read] :
-         llvm::zip(func.getBody().front().getTerminator()->getOperands(),
-                   op.getResults(), optimizer->results)) {
-      Value updated = createCast(rewriter, loc, mapping.lookup(value),
-                                 getLocalType(result.getType()));
-      if (adaptor.getNorm())
-        updated =
-            keepUnlessFinite(rewriter, loc, adaptor.getNorm(), updated,
-                             getReplaced(read, *optimizer, adaptor.getArgs()));
-      results.push_back(updated);
-    }
-    rewriter.replaceOp(op, results);
-    return success();
-  }
-
-private:
-  /// The argument whose new value is the result @read.
-  static Value getReplaced(const OptimizerValue &read,
-                           const OptimizerFunction &optimizer,
-                           ValueRange args) {
-    auto formal = llvm::find_if(optimizer.args, [&](const OptimizerValue &arg) {
-      return arg.role == read.role && arg.name == read.name;
-    });
-    // readOptimizer has found that each result has one.
-    return args[formal - optimizer.args.begin()];
-  }
-
-  /// @updated where |@norm| is less than infinity, else @old: a selection,
-  /// since zero times what is not finite is not zero.
-  static Value keepUnlessFinite(OpBuilder &builder, Location loc, Value norm,
-                                Value updated, Value old) {
-    return createElementwise(
-        builder, loc, cast<RankedTensorType>(updated.getType()),
-        {updated, old, norm}, [](OpBuilder &b, Location l, ValueRange v) {
-          auto type = cast<FloatType>(v[2].getType());
-          Value limit = arith::ConstantOp::create(
-              b, l,
-              b.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics())));
-          Value size = math::AbsFOp::create(b, l, v[2]);
-          Value isFinite = arith::CmpFOp::create(
-              b, l, arith::CmpFPredicate::OLT, size, limit);
-          return arith::SelectOp::create(b, l, isFinite, v[0], v[1])
-              .getResult();
-        });
-  }
-
-  static Type getSizedType(Type type, int64_t size) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor || tensor.hasStaticShape())
-      return type;
-    if (tensor.getRank() != 1)
-      return {};
-    return RankedTensorType::get(size, tensor.getElementType());
-  }
-
-  static LogicalResult cloneSized(OpBuilder &builder, Operation &op,
-                                  IRMapping &mapping, int64_t size) {
-    if (auto dim = dyn_cast<tensor::DimOp>(op)) {
-      Value value = arith::ConstantIndexOp::create(builder, op.getLoc(), size);
-      mapping.map(dim.getResult(), value);
-      return success();
-    }
-    if (auto empty = dyn_cast<tensor::EmptyOp>(op)) {
-      auto type = dyn_cast_or_null<RankedTensorType>(
-          getSizedType(empty.getType(), size));
-      if (!type)
-        return failure();
-      Value value = tensor::EmptyOp::create(
-          builder, op.getLoc(), type.getShape(), type.getElementType());
-      mapping.map(empty.getResult(), value);
-      return success();
-    }
-    if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
-      auto type = dyn_cast_or_null<RankedTensorType>(
-          getSizedType(splat.getType(), size));
-      if (!type)
-        return failure();
-      Value value = tensor::SplatOp::create(
-          builder, op.getLoc(), mapping.lookup(splat.getInput()), type);
-      mapping.map(splat.getResult(), value);
-      return success();
-    }
-    // Sizes agree by construction, so an assertion about them holds. One about
-    // values would be lost: refuse it.
-    if (isa<cf::AssertOp>(op)) {
-      Operation *condition = op.getOperand(0).getDefiningOp();
-      if (isa_and_nonnull<arith::CmpIOp>(condition) &&
-          isa<IndexType>(condition->getOperand(0).getType()))
-        return success();
-      return failure();
-    }
-    Operation *copy = builder.clone(op, mapping);
-    for (Value result : copy->getResults()) {
-      Type type = getSizedType(result.getType(), size);
-      if (!type)
-        return failure();
-      result.setType(type);
-    }
     return success();
   }
 };
@@ -585,7 +306,8 @@ void averageLoss(ProgramOp program, MeshOp mesh) {
 /// Every flat parameter that a type of `program` names is in the module. Ops
 /// check theirs; arguments and values that only pass through have no op that
 /// does.
-LogicalResult verifyFlatParams(ProgramOp program, const Symbols &symbols) {
+LogicalResult verifyFlatParams(ProgramOp program,
+                               const FlatParamSymbols &symbols) {
   auto check = [&](Operation *op, TypeRange types) -> LogicalResult {
     for (Type type : types) {
       FlatSymbolRefAttr name;
@@ -624,7 +346,7 @@ struct ConvertLogicalToCollectives
     : fsdp::impl::ConvertLogicalToCollectivesBase<ConvertLogicalToCollectives> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    Symbols symbols(module);
+    FlatParamSymbols symbols(module);
     // Programs that take no shards are at L2 already (or somebody else's).
     SmallVector<ProgramOp> programs;
     for (auto program : module.getOps<ProgramOp>())
@@ -651,7 +373,7 @@ struct ConvertLogicalToCollectives
 
 private:
   LogicalResult convert(ProgramOp program, const LocalTypeConverter &converter,
-                        const Symbols &symbols) {
+                        const FlatParamSymbols &symbols) {
     ConversionTarget target(getContext());
     target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
                         AccumulateGradOp, ReduceAccumulatedOp, GradNormOp,
@@ -666,10 +388,11 @@ private:
     populateFunctionOpInterfaceTypeConversionPattern<ProgramOp>(patterns,
                                                                 converter);
     patterns.add<ReturnPattern>(converter, &getContext());
-    patterns.add<UnshardPattern, MemberPattern, ReshardPattern,
-                 ReduceGradPattern, AccumulateGradPattern,
-                 ReduceAccumulatedPattern, GradNormPattern, UpdatePattern>(
-        converter, &getContext(), symbols);
+    patterns
+        .add<UnshardPattern, MemberPattern, ReshardPattern, ReduceGradPattern,
+             AccumulateGradPattern, ReduceAccumulatedPattern>(
+            converter, &getContext(), symbols);
+    populateUpdatePatterns(patterns, converter, symbols);
     return applyPartialConversion(program, target, std::move(patterns));
   }
 };
