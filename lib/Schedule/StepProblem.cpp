@@ -4,8 +4,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Numbers what the spine, floating ops and transfers are (OpRoles.h), finds
+// what each comes after and what memory it holds, and cuts the spine into
+// segments where something happens.
+//
+//===----------------------------------------------------------------------===//
 
 #include "fsdp/Schedule/StepProblem.h"
+#include "OpRoles.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
@@ -22,7 +29,9 @@ namespace {
 class Builder {
 public:
   Builder(const StepProgram &program, const TimedProgram &times, bool holds)
-      : program(program), times(times), holds(holds) {}
+      : program(program), times(times), holds(holds), accesses(program) {
+    result.roles = getOpRoles(program, accesses);
+  }
 
   llvm::Expected<StepProblem> build();
 
@@ -40,15 +49,8 @@ private:
     return program.ops[op].kind == StepOpKind::Start;
   }
   bool isWait(Id op) const { return program.ops[op].kind == StepOpKind::Wait; }
-  bool isSpine(Id op) const {
-    return !isStart(op) && !isWait(op) && result.roles[op] == OpRole::Spine;
-  }
   Id getBuffer(Id value) const { return program.values[value].buffer; }
 
-  void collectAccesses();
-  void classify();
-  bool isCast(Id op) const;
-  std::vector<bool> findPrelude() const;
   void number();
   void addFloating();
   void addTransfers();
@@ -65,9 +67,7 @@ private:
   const TimedProgram &times;
   bool holds;
   StepProblem result;
-  /// By value: the op that makes it (-1: an argument), and who reads it.
-  std::vector<Id> maker;
-  std::vector<SmallVector<Id, 2>> readers;
+  Accesses accesses;
   /// Spine ops in order, and the place there of each op.
   std::vector<Id> spine, spineIndex;
   /// By op: number as a floating op, as a transfer.
@@ -82,142 +82,11 @@ private:
 };
 } // namespace
 
-void Builder::collectAccesses() {
-  maker = getMakers(program);
-  readers.resize(program.values.size());
-  for (auto [i, op] : llvm::enumerate(program.ops))
-    for (const ByteRange &range : op.reads)
-      readers[range.value].push_back(i);
-}
-
-//===----------------------------------------------------------------------===//
-// Roles
-//===----------------------------------------------------------------------===//
-
-bool Builder::isCast(Id op) const {
-  const StepOp &cast = program.ops[op];
-  if (cast.reads.empty() || cast.writes.empty())
-    return false;
-  for (const ByteRange &range : cast.reads)
-    if (maker[range.value] >= 0)
-      return false;
-  Id gather = -1;
-  for (const ByteRange &range : cast.writes) {
-    const StepBuffer &buffer = program.buffers[getBuffer(range.value)];
-    if (buffer.isArgument || buffer.isResult)
-      return false;
-    for (Id reader : readers[range.value]) {
-      if (!isStart(reader) || program.ops[reader].queue != Queue::AllGather ||
-          (gather >= 0 && gather != reader))
-        return false;
-      gather = reader;
-    }
-  }
-  return gather >= 0;
-}
-
-/// Whether the step fetches what an update reads from a state on the host.
-static bool fetchesStates(const StepProgram &program) {
-  return llvm::any_of(program.ops, [&](const StepOp &op) {
-    return op.queue == Queue::H2D &&
-           llvm::any_of(op.reads, [&](const ByteRange &range) {
-             return program.values[range.value].isArgument;
-           });
-  });
-}
-
-void Builder::classify() {
-  // A fetch brings what an op of the spine reads, and what is copied to the
-  // host is made by one: updates are in the spine where they need either.
-  bool hasTails = !fetchesStates(program);
-  result.roles.assign(program.ops.size(), OpRole::Spine);
-  // By buffer: what tails and the epilogue read of it.
-  std::vector<SmallVector<std::pair<OpRole, ByteRange>, 2>> readLate(
-      program.buffers.size());
-  for (auto [i, op] : llvm::enumerate(program.ops)) {
-    if (op.kind == StepOpKind::Wait)
-      continue;
-    OpRole role = OpRole::Spine;
-    // Who writes over that comes behind it.
-    if (op.kind != StepOpKind::Start)
-      for (const ByteRange &written : op.writes)
-        for (auto &[reader, range] : readLate[getBuffer(written.value)])
-          if (range.overlaps(written))
-            role = std::max(role, reader);
-    for (const ByteRange &range : op.reads) {
-      Id from = maker[range.value];
-      if (from < 0 || from >= Id(i))
-        continue;
-      OpRole source = result.roles[from];
-      // What a tail made and is sent again ends the freedom of tails.
-      if (source == OpRole::Tail && op.kind == StepOpKind::Start)
-        source = OpRole::Epilogue;
-      if (hasTails && isStart(from) && !isFetch(program.ops[from].queue) &&
-          source == OpRole::Spine && op.kind != StepOpKind::Start)
-        source = OpRole::Tail;
-      // What only a cast made does not bind a gather to anything.
-      if (source != OpRole::Cast)
-        role = std::max(role, source);
-    }
-    if (role == OpRole::Spine && op.kind != StepOpKind::Start && isCast(i))
-      role = OpRole::Cast;
-    // The return makes the copies of the end, behind all else.
-    if (op.replaces >= 0)
-      role = OpRole::Epilogue;
-    result.roles[i] = role;
-    if (role == OpRole::Tail || role == OpRole::Epilogue)
-      for (const ByteRange &range : op.reads)
-        readLate[getBuffer(range.value)].push_back({role, range});
-  }
-}
-
-/// Compute that tails or the epilogue read and that needs arguments alone (what
-/// an optimizer makes of its step counter) runs first: at its place in L2,
-/// behind backward, all tails and their reductions would wait for it.
-std::vector<bool> Builder::findPrelude() const {
-  std::vector<bool> prelude(program.ops.size());
-  using Ranges = SmallVector<ByteRange, 4>;
-  std::vector<Ranges> touched(program.buffers.size()),
-      written(program.buffers.size());
-  auto isIn = [&](const std::vector<Ranges> &ranges, const ByteRange &range) {
-    return llvm::any_of(
-        ranges[getBuffer(range.value)],
-        [&](const ByteRange &other) { return other.overlaps(range); });
-  };
-  for (auto [i, op] : llvm::enumerate(program.ops)) {
-    bool isReadLate = false;
-    prelude[i] = op.kind != StepOpKind::Check && isSpine(i);
-    for (const ByteRange &range : op.reads)
-      if (Id from = maker[range.value];
-          (from >= 0 && !prelude[from]) || isIn(written, range))
-        prelude[i] = false;
-    for (const ByteRange &range : op.writes) {
-      if (isIn(touched, range))
-        prelude[i] = false;
-      for (Id reader : readers[range.value]) {
-        isReadLate |= result.roles[reader] > OpRole::Cast;
-        if (result.roles[reader] == OpRole::Cast)
-          prelude[i] = false;
-      }
-    }
-    if (!isReadLate)
-      prelude[i] = false;
-    if (prelude[i])
-      continue;
-    for (const ByteRange &range :
-         llvm::concat<const ByteRange>(op.reads, op.writes))
-      touched[getBuffer(range.value)].push_back(range);
-    for (const ByteRange &range : op.writes)
-      written[getBuffer(range.value)].push_back(range);
-  }
-  return prelude;
-}
-
 void Builder::number() {
   spineIndex.assign(program.ops.size(), -1);
   floatingOf.assign(program.ops.size(), -1);
   transferOf.assign(program.ops.size(), -1);
-  std::vector<bool> prelude = findPrelude();
+  std::vector<bool> prelude = findPrelude(program, accesses, result.roles);
   auto addSpine = [&](Id op) {
     spineIndex[op] = spine.size();
     spine.push_back(op);
@@ -255,7 +124,7 @@ void Builder::addTransfers() {
     transfer.cost = times.ops[op].cost;
     transfer.queue = program.ops[op].queue;
     for (const ByteRange &range : program.ops[op].reads)
-      if (Id from = maker[range.value]; from >= 0) {
+      if (Id from = accesses.maker[range.value]; from >= 0) {
         if (isStart(from))
           transfer.after.push_back(transferOf[from]);
         else
@@ -265,11 +134,11 @@ void Builder::addTransfers() {
     // read it for the last time.
     if (transfer.queue == Queue::D2H)
       for (const ByteRange &range : program.ops[op].reads)
-        for (Id reader : readers[range.value])
+        for (Id reader : accesses.readers[range.value])
           if (reader < op)
             transfer.ready = std::max(transfer.ready, spineIndex[reader]);
     for (const ByteRange &range : program.ops[op].writes)
-      for (Id reader : readers[range.value])
+      for (Id reader : accesses.readers[range.value])
         if (Id place = spineIndex[reader]; place >= 0) {
           transfer.firstUse = transfer.firstUse < 0
                                   ? place
@@ -285,7 +154,7 @@ void Builder::addFloating() {
     floating.work = times.ops[op].work;
     if (result.roles[op] == OpRole::Cast) {
       for (const ByteRange &range : program.ops[op].writes) {
-        for (Id gather : readers[range.value])
+        for (Id gather : accesses.readers[range.value])
           floating.before = transferOf[gather];
         floating.heldBytes += program.buffers[getBuffer(range.value)].bytes;
       }
@@ -293,7 +162,7 @@ void Builder::addFloating() {
     }
     llvm::SmallSetVector<Id, 2> after, afterFloating;
     for (const ByteRange &range : program.ops[op].reads)
-      if (Id from = maker[range.value]; from >= 0) {
+      if (Id from = accesses.maker[range.value]; from >= 0) {
         if (isStart(from))
           after.insert(transferOf[from]);
         else if (floatingOf[from] >= 0)
@@ -341,7 +210,8 @@ void Builder::holdTails() {
       // Places in the spine, for when all that it comes after is known.
       SmallVector<Id, 8> places;
       for (const ByteRange &range : op.reads)
-        if (Id from = maker[range.value]; from >= 0 && spineIndex[from] >= 0)
+        if (Id from = accesses.maker[range.value];
+            from >= 0 && spineIndex[from] >= 0)
           places.push_back(spineIndex[from]);
       for (const ByteRange &written : op.writes)
         for (auto &[reader, range] : reads[getBuffer(written.value)]) {
@@ -555,7 +425,8 @@ void Builder::cutSpine() {
   // The bound looks at what the epilogue needs.
   for (Id op : result.epilogue)
     for (const ByteRange &range : program.ops[op].reads)
-      if (Id from = maker[range.value]; from >= 0 && spineIndex[from] >= 0)
+      if (Id from = accesses.maker[range.value];
+          from >= 0 && spineIndex[from] >= 0)
         marks.push_back(spineIndex[from] + 1);
   cutStretches();
   llvm::sort(marks);
@@ -611,8 +482,6 @@ static llvm::Error checkTimes(const StepProgram &program,
 llvm::Expected<StepProblem> Builder::build() {
   if (llvm::Error error = checkTimes(program, times))
     return std::move(error);
-  collectAccesses();
-  classify();
   number();
   if (spine.empty())
     return llvm::createStringError("expected compute in the step, got none");
