@@ -8,7 +8,6 @@
 #include "data/BatchLoader.h"
 
 #include <csignal>
-#include <cstring>
 #include <system_error>
 
 namespace fsdp::rt::data {
@@ -17,25 +16,33 @@ BatchLoader::BatchLoader(std::unique_ptr<BatchSource> source,
                          const Program &program, int64_t firstBatch,
                          int64_t lastBatch)
     : source_(std::move(source)), program_(program), nextBatch_(firstBatch),
-      lastBatch_(lastBatch), firstBatch_(firstBatch) {
+      lastBatch_(lastBatch), firstBatch_(firstBatch) {}
+
+Status BatchLoader::reserve(hal::Memory &memory) {
+  // Copies on a device are fastest between addresses of this alignment.
+  constexpr int64_t alignment = 256;
   int64_t bytes = 0;
-  for (const Input &input : program.inputs)
-    bytes += input.bytes();
-  for (Slot &slot : slots_) {
-    slot.bytes.resize(bytes);
-    char *next = slot.bytes.data();
-    for (const Input &input : program.inputs) {
-      slot.inputs.push_back(next);
-      next += input.bytes();
-    }
+  for (const Input &input : program_.inputs) {
+    begins_.push_back(bytes);
+    bytes += (input.bytes() + alignment - 1) / alignment * alignment;
   }
+  for (Slot &slot : slots_) {
+    Result<std::unique_ptr<hal::UploadBuffer>> buffer =
+        memory.createUploadBuffer(bytes);
+    if (!buffer.isOk())
+      return buffer.status();
+    slot.buffer = std::move(*buffer);
+  }
+  return Status::ok();
 }
 
 Result<std::unique_ptr<BatchLoader>>
 BatchLoader::start(std::unique_ptr<BatchSource> source, const Program &program,
-                   int64_t firstBatch, int64_t lastBatch) {
+                   int64_t firstBatch, int64_t lastBatch, hal::Memory &memory) {
   std::unique_ptr<BatchLoader> loader(
       new BatchLoader(std::move(source), program, firstBatch, lastBatch));
+  if (Status s = loader->reserve(memory))
+    return s;
   // Signals are for the threads that wait for them.
   sigset_t all, before;
   sigfillset(&all);
@@ -74,9 +81,7 @@ void BatchLoader::readAhead() {
     }
     Status status;
     try {
-      status = source_->read(batch, slot.inputs.data());
-      if (!status)
-        slot.unusualValue = findUnusualValue(program_, slot.inputs.data());
+      status = load(batch, slot);
     } catch (const std::exception &error) {
       status = Status::failed(std::string("cannot read batch ") +
                               std::to_string(batch) + ": " + error.what());
@@ -93,7 +98,20 @@ void BatchLoader::readAhead() {
   }
 }
 
-Status BatchLoader::next(const Program &program, hal::Memory &memory) {
+Status BatchLoader::load(int64_t batch, Slot &slot) {
+  Result<char *> bytes = slot.buffer->begin();
+  if (!bytes.isOk())
+    return bytes.status();
+  std::vector<char *> inputs;
+  for (int64_t begin : begins_)
+    inputs.push_back(*bytes + begin);
+  if (Status s = source_->read(batch, inputs.data()))
+    return s;
+  slot.unusualValue = findUnusualValue(program_, inputs.data());
+  return slot.buffer->send();
+}
+
+Status BatchLoader::next(const Program &program) {
   Slot &slot = slots_[nextBatch_ % 2];
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -103,7 +121,7 @@ Status BatchLoader::next(const Program &program, hal::Memory &memory) {
   }
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Input &input = program.inputs[i];
-    if (Status s = memory.upload(input.offset, slot.inputs[i], input.bytes()))
+    if (Status s = slot.buffer->place(begins_[i], input.offset, input.bytes()))
       return s;
   }
   unusualValue_ = std::move(slot.unusualValue);

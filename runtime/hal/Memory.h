@@ -18,8 +18,27 @@
 #include "core/Status.h"
 
 #include <cstdint>
+#include <memory>
 
 namespace fsdp::rt::hal {
+
+/// Bytes that are written and sent to a device while a program runs there, and
+/// that take their places in its memory between two runs.
+class UploadBuffer {
+public:
+  virtual ~UploadBuffer() = default;
+
+  /// Where the host writes the bytes; returns when those that were sent before
+  /// have been read. This and send() are called on any one thread at a time,
+  /// while a program runs.
+  virtual Result<char *> begin() = 0;
+  /// Starts to move all bytes, which the host must not change before the next
+  /// begin().
+  virtual Status send() = 0;
+  /// As an upload of bytes [begin, begin + bytes) of what was sent last, to
+  /// `offset` of the memory.
+  virtual Status place(int64_t begin, int64_t offset, int64_t bytes) = 0;
+};
 
 class Memory {
 public:
@@ -33,6 +52,11 @@ public:
   virtual Status upload(int64_t offset, const void *src, int64_t bytes) = 0;
   /// The same bytes, as the programs that were run before left them, to `dst`.
   virtual Status download(int64_t offset, void *dst, int64_t bytes) const = 0;
+
+  /// Of `bytes` bytes; it must not outlive the memory. Here the bytes wait in
+  /// the host's memory, which is all that a memory of the host needs.
+  virtual Result<std::unique_ptr<UploadBuffer>>
+  createUploadBuffer(int64_t bytes);
 };
 
 /// A place in a memory, which must outlive it.

@@ -150,15 +150,16 @@ Status Trainer::prepare() {
     return s;
   if (Status s = createRank())
     return s;
+  // The first batch is read while the state is loaded.
+  if (batches)
+    if (Status s = ranks_->agree(startLoader(std::move(batches))))
+      return s;
   const hal::DeviceFacts facts = rank_->executor().device().facts();
   reports_.setDevice(facts);
   if (std::string memory = describeMemory(facts); !memory.empty())
     remarks.push_back(memory);
   if (Status s = loadState())
     return s;
-  if (batches)
-    if (Status s = ranks_->agree(startLoader(std::move(batches))))
-      return s;
   // Only now that the run will take place is an older one's file changed.
   if (Status s = ranks_->announce(reports_.beginMetrics(firstStep_)))
     return s;
@@ -259,7 +260,7 @@ Status Trainer::loadState() {
 Status Trainer::startLoader(std::unique_ptr<BatchSource> source) {
   Result<std::unique_ptr<BatchLoader>> loader = BatchLoader::start(
       std::move(source), program_, (firstStep_ - 1) * options_.accumulate + 1,
-      *options_.steps * options_.accumulate);
+      *options_.steps * options_.accumulate, rank_->device());
   if (!loader.isOk())
     return loader.status();
   loader_ = std::move(*loader);
@@ -284,7 +285,7 @@ Status Trainer::run() {
 Status Trainer::loop() {
   // The inputs of a step are read before any rank begins it: where they cannot
   // be, the state is still that of the step before, on all ranks.
-  if (Status s = ranks_->agree(loader_->next(firstOfStep(), rank_->device()))) {
+  if (Status s = ranks_->agree(loader_->next(firstOfStep()))) {
     run_.record.setStep(firstStep_);
     return s;
   }
@@ -312,8 +313,7 @@ Status Trainer::loop() {
       return s;
     }
     // Evaluations and the next inputs take the outputs' place.
-    Status batch = step < last ? loader_->next(firstOfStep(), rank_->device())
-                               : Status::ok();
+    Status batch = step < last ? loader_->next(firstOfStep()) : Status::ok();
     if (batch)
       found |= BatchFailed;
     if (reports_.isUnread())
@@ -379,7 +379,7 @@ Status Trainer::runStep(int64_t step, Status &unread) {
     // The inputs of the last micro-batch have the places of its own program.
     const Program &next =
         done + 1 == options_.accumulate ? last : firstOfStep();
-    Status batch = loader_->next(next, rank_->device());
+    Status batch = loader_->next(next);
     Result<uint32_t> any = ranks_->any(batch ? BatchFailed : 0);
     if (!any.isOk())
       return any.status();

@@ -71,6 +71,21 @@ class ProgramTest(unittest.TestCase):
         last = self.train("cuda", "turns", 6, start=("--resume", self.root / "turns"))
         self.assert_same(whole, last)
 
+    def test_batches_arrive_while_a_step_runs(self):
+        """A step is held until the batches of the two steps behind it are on the device."""
+        batch = 512
+        cpu = self.train("cpu", "cpu", LINEAR_QUEUES="1")
+        for graph, call in (("on", "cuGraphLaunch"), ("off", "cuLaunchKernel")):
+            for copies in (2, 3):
+                cuda = self.train("cuda", f"{graph}-{copies}", more=("--graph", graph), LINEAR_QUEUES="1",
+                                  FSDP_EMULATOR_HOLD=f"{call}:1:{copies}:{batch}", FSDP_EMULATOR_TIMEOUT="30")
+                self.assert_same(cpu, cuda)
+            # There is no room for another one: the hold is what the step waits for.
+            done = self.run_program("--device", "cuda", "--graph", graph, "--init", "seed=0", "--data", DATA, "--lr",
+                                    "0.001", "--steps", "6", "--quiet", fails=True, LINEAR_QUEUES="1",
+                                    FSDP_EMULATOR_HOLD=f"{call}:1:4:{batch}", FSDP_EMULATOR_TIMEOUT="2")
+            self.assertIn("CUDA_ERROR_LAUNCH_TIMEOUT", done.stderr)
+
     def test_evaluation(self):
         for device in ("cpu", "cuda"):
             self.run_program("--device", device, "--init", "seed=0", "--eval-data", DATA, "--eval-steps", "3",

@@ -72,12 +72,14 @@ class WaitsTest(unittest.TestCase):
         environment = {"LINEAR_MESH": "1", "LINEAR_CUDA": "1", "LINEAR_QUEUES": "1", "LINEAR_HOST": "1",
                        "LINEAR_FLAW": "noeval"}
         eager = self.missed(command + ["--graph", "off"], **environment)
+        self.assertTrue(eager.pop(0), "the batch, before its inputs' places")
         self.assertTrue(eager.pop(0), "inputs and scalars, before the run")
         self.assertEqual(dict(zip([name for name, _ in waits], eager)), dict(waits))
         self.assertEqual(len(eager), len(waits))
         # A graph has one end, and one beginning: its streams have to be forked and joined, whatever they move.
         graph = self.missed(command + ["--graph", "on"], **environment)
         self.assertTrue(graph.pop(), "inputs and scalars, before the launch")
+        self.assertTrue(graph.pop(), "the batch, before its inputs' places")
         self.assertEqual(len(graph), len(waits))
         for (name, _), wasMissed, isMissed in zip(waits, eager, graph):
             self.assertTrue(isMissed or not wasMissed, name)

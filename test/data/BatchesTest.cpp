@@ -445,12 +445,12 @@ TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
   std::vector<Ints> expected;
   for (int64_t step = 5; step <= 40; ++step)
     expected.push_back(ints(path, step));
-  auto loader = BatchLoader::start(open(path), manifest.train(), 5, 40);
-  ASSERT_TRUE(loader.isOk());
   std::vector<char> arena(manifest.arenaBytes);
   VectorMemory memory(arena);
+  auto loader = BatchLoader::start(open(path), manifest.train(), 5, 40, memory);
+  ASSERT_TRUE(loader.isOk());
   for (const Ints &batch : expected) {
-    ASSERT_OK((*loader)->next(manifest.train(), memory));
+    ASSERT_OK((*loader)->next(manifest.train()));
     for (size_t i = 0; i < 2; ++i)
       EXPECT_EQ(std::memcmp(arena.data() + manifest.train().inputs[i].offset,
                             batch[i].data(), 48),
@@ -460,23 +460,26 @@ TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
 
 TEST_F(BatchesTest, LoaderFailsAtTheStepThatIsBad) {
   tokens("I64", 'z');
-  auto loader = BatchLoader::start(open(text("x", "abcdefghijklz")),
-                                   manifest.train(), 1, 9);
-  ASSERT_TRUE(loader.isOk());
+  auto source = open(text("x", "abcdefghijklz"));
   std::vector<char> arena(manifest.arenaBytes);
   VectorMemory memory(arena);
-  EXPECT_OK((*loader)->next(manifest.train(), memory));
-  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), memory)),
-                  "token 122");
-  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train(), memory)),
-                  "token 122");
+  auto loader =
+      BatchLoader::start(std::move(source), manifest.train(), 1, 9, memory);
+  ASSERT_TRUE(loader.isOk());
+  EXPECT_OK((*loader)->next(manifest.train()));
+  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train())), "token 122");
+  EXPECT_CONTAINS(messageOf((*loader)->next(manifest.train())), "token 122");
 }
 
 TEST_F(BatchesTest, LoaderMayEndEarly) {
   tokens();
   std::string path = text("x.txt", "abcdefghijklm");
   for (int i = 0; i < 20; ++i) {
-    auto loader = BatchLoader::start(open(path), manifest.train(), 1, 1000000);
+    auto source = open(path);
+    std::vector<char> arena(manifest.arenaBytes);
+    VectorMemory memory(arena);
+    auto loader = BatchLoader::start(std::move(source), manifest.train(), 1,
+                                     1000000, memory);
     ASSERT_TRUE(loader.isOk());
   }
 }

@@ -109,6 +109,24 @@ Status CudaCopies::clear(cu::Pointer dst, int64_t bytes) {
       "cuMemsetD8Async");
 }
 
+Status CudaCopies::waitFor(cu::Event event) {
+  return context_.check(api().streamWaitEvent(stream_->get(), event, 0),
+                        "cuStreamWaitEvent");
+}
+
+Status CudaCopies::place(cu::Pointer dst, cu::Pointer src, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  isOnTheWay_ = true;
+  return context_.check(
+      api().copyOnDevice(dst, src, static_cast<size_t>(bytes), stream_->get()),
+      "cuMemcpyDtoDAsync");
+}
+
+Status CudaCopies::record(cu::Event event) {
+  return context_.check(api().eventRecord(event, stream_->get()),
+                        "cuEventRecord");
+}
+
 Status CudaCopies::download(void *dst, cu::Pointer src, int64_t bytes) {
   if (Status s =
           context_.check(api().copyToHost(dst, src, static_cast<size_t>(bytes),

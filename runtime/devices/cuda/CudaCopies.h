@@ -39,6 +39,12 @@ public:
   Status upload(cu::Pointer dst, const void *src, int64_t bytes);
   /// As an upload of zeros.
   Status clear(cu::Pointer dst, int64_t bytes);
+  /// As an upload of bytes of the device's memory.
+  Status place(cu::Pointer dst, cu::Pointer src, int64_t bytes);
+  /// What is uploaded, placed or downloaded later comes after `event`.
+  Status waitFor(cu::Event event);
+  /// Completes `event` when all uploads so far have arrived.
+  Status record(cu::Event event);
   /// Returns when the bytes have arrived.
   Status download(void *dst, cu::Pointer src, int64_t bytes);
 

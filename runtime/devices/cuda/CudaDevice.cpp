@@ -83,6 +83,7 @@ hal::DeviceFacts CudaDevice::facts() const {
   facts.threads = threads_;
   facts.memory = {{"arena", rank_->device().mappedBytes()},
                   {"sums over ranks", rank_->transfers().mappedBytes()},
+                  {"batches", rank_->device().uploadBytes()},
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};

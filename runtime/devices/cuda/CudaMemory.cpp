@@ -14,8 +14,6 @@
 
 namespace fsdp::rt {
 
-namespace {
-
 Status checkRange(int64_t offset, int64_t bytes, int64_t size) {
   if (offset >= 0 && bytes >= 0 && bytes <= size - offset)
     return Status::ok();
@@ -23,8 +21,6 @@ Status checkRange(int64_t offset, int64_t bytes, int64_t size) {
                           " of a memory, got " + std::to_string(bytes) +
                           " at " + std::to_string(offset));
 }
-
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // The device's

@@ -18,6 +18,9 @@
 
 namespace fsdp::rt {
 
+/// Refuses bytes that do not lie in a memory of `size` bytes.
+Status checkRange(int64_t offset, int64_t bytes, int64_t size);
+
 /// A range of the device's addresses that memory of its own backs, in whole
 /// pages of the driver's allocations. Nobody has written to it.
 class DeviceArena final : public hal::Memory {
@@ -36,8 +39,14 @@ public:
   int64_t size() const override { return size_; }
   Status upload(int64_t offset, const void *src, int64_t bytes) override;
   Status download(int64_t offset, void *dst, int64_t bytes) const override;
+  Result<std::unique_ptr<hal::UploadBuffer>>
+  createUploadBuffer(int64_t bytes) override;
+  /// Of the device's memory, what upload buffers have.
+  int64_t uploadBytes() const { return uploadBytes_; }
 
 private:
+  friend class CudaUploadBuffer;
+
   DeviceArena(const CudaContext &context, CudaCopies &copies, int64_t bytes)
       : context_(context), copies_(copies), size_(bytes) {}
   Status open(const std::string &what);
@@ -46,6 +55,7 @@ private:
   CudaCopies &copies_;
   int64_t size_;
   size_t mapped_ = 0;
+  int64_t uploadBytes_ = 0;
   cu::Pointer base_ = 0;
   cu::AllocationHandle handle_ = 0;
   bool hasHandle_ = false, isMapped_ = false;

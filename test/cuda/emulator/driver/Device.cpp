@@ -86,7 +86,12 @@ CompletionPtr Device::issue(Stream &stream, Work work,
   if (!isOrdering)
     operation.id = operationOrder.add(work.name, stream.index, stream.issued,
                                       stream.clock);
+  if (const HeldCall *held = currentHeldCall())
+    work.run = [this, held, run = std::move(work.run)](OperationId id) {
+      return arrivals[held->bytes] >= held->copies && run(id);
+    };
   operation.work = std::move(work);
+  lastProgress = Clock::now();
   operation.after = std::move(after);
   operation.completion = std::make_shared<Completion>();
   operation.completion->clock = stream.clock;
@@ -149,6 +154,7 @@ bool Device::step() {
   for (const StreamPtr &stream : ready) {
     if (!runFirst(*stream))
       continue;
+    lastProgress = Clock::now();
     // Nobody but this list knows a stream that was destroyed.
     if (stream->queue.empty() && stream.use_count() == 2)
       forget(stream);
@@ -158,28 +164,30 @@ bool Device::step() {
 }
 
 void Device::runUntil(const std::function<bool()> &isDone) {
-  auto last = Clock::now();
+  lastProgress = Clock::now();
   for (;;) {
     // Another thread may have run its work, and failed.
     if (sticky)
       throw Refusal(sticky, "");
     if (isDone())
       return;
-    if (step()) {
-      last = Clock::now();
+    if (step())
       continue;
-    }
     // An operation waits for another process, thread or device.
     mutex.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     mutex.lock();
-    std::chrono::duration<double> idle = Clock::now() - last;
-    if (idle.count() > settings.timeout) {
-      report("expected operations to go on, got none for " +
-             std::to_string(idle.count()) + " s: " + describeWaiting());
-      sticky = cuda::LaunchTimeout;
-    }
+    checkProgress();
   }
+}
+
+void Device::checkProgress() {
+  std::chrono::duration<double> idle = Clock::now() - lastProgress;
+  if (idle.count() <= settings.timeout)
+    return;
+  report("expected operations to go on, got none for " +
+         std::to_string(idle.count()) + " s: " + describeWaiting());
+  sticky = cuda::LaunchTimeout;
 }
 
 std::string Device::describeWaiting() const {
@@ -219,8 +227,10 @@ void Device::makeProgress() {
   bool hasWork = std::any_of(streams.begin(), streams.end(), [](auto &stream) {
     return !stream->queue.empty();
   });
-  if (hasWork)
-    step();
+  if (hasWork && !step())
+    checkProgress();
+  if (sticky)
+    throw Refusal(sticky, "");
 }
 
 void Device::removeModule(LoadedModule *module) {

@@ -69,6 +69,9 @@ struct Stream {
 };
 using StreamPtr = std::shared_ptr<Stream>;
 
+/// The call that the thread is in, where FSDP_EMULATOR_HOLD names it, or null.
+const HeldCall *currentHeldCall();
+
 /// A call that returns an error and has no other effect.
 class Refusal : public std::runtime_error {
 public:
@@ -126,6 +129,8 @@ public:
 
   void addModule(LoadedModule *module) { modules.insert(module); }
   void removeModule(LoadedModule *module);
+  /// A copy from the host is done, for FSDP_EMULATOR_HOLD.
+  void countArrival(uint64_t bytes) { ++arrivals[bytes]; }
   /// Statistics of kernels by their names.
   std::map<std::string, Statistics> collectStatistics() const;
 
@@ -138,6 +143,8 @@ private:
   bool runFirst(Stream &stream);
   void forget(const StreamPtr &stream);
   std::string describeWaiting() const;
+  /// Stops the device where nothing has gone on for too long.
+  void checkProgress();
 
   OperationOrder operationOrder;
   DeviceMemory addresses;
@@ -146,11 +153,15 @@ private:
   StreamPtr legacy;
   uint32_t nextStream = 0;
   std::mt19937 random;
+  /// When an operation was issued or done.
+  std::chrono::steady_clock::time_point lastProgress;
   cuda::Result sticky = cuda::Success;
   /// What the host waited for.
   VectorClock hostClock;
   /// Of streams that are no more.
   VectorClock destroyedClock;
+  /// Copies from the host by their bytes.
+  std::map<uint64_t, uint64_t> arrivals;
   std::set<LoadedModule *> modules;
   std::map<std::string, Statistics> unloadedStatistics;
 };

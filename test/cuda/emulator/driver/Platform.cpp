@@ -64,9 +64,16 @@ static bool isSticky(cuda::Result code) {
          (code >= 714 && code <= cuda::LaunchFailed);
 }
 
+static thread_local const HeldCall *heldCall = nullptr;
+const HeldCall *currentHeldCall() { return heldCall; }
+
 std::optional<cuda::Result> Platform::beginCall(const char *name) {
   std::lock_guard<std::mutex> lock(callsMutex);
   uint64_t number = ++calls[name];
+  heldCall = nullptr;
+  for (const HeldCall &held : settings.held)
+    if (held.function == name && held.number == number)
+      heldCall = &held;
   for (const InjectedFault &fault : settings.faults)
     if (fault.function == name && fault.number == number) {
       report(std::string(name) + ": call " + std::to_string(number) +

@@ -103,6 +103,25 @@ void readFaults(std::vector<InjectedFault> &faults) {
   });
 }
 
+/// call:n:copies:bytes, any number of them with commas between.
+void readHeld(std::vector<HeldCall> &held) {
+  readList("HOLD", [&](const std::string &one) {
+    size_t colon = one.find(':');
+    HeldCall call;
+    call.function = one.substr(0, colon);
+    unsigned long long numbers[3] = {};
+    if (colon == std::string::npos ||
+        std::sscanf(one.c_str() + colon, ":%llu:%llu:%llu", &numbers[0],
+                    &numbers[1], &numbers[2]) != 3 ||
+        !numbers[0] || !numbers[1] || !numbers[2])
+      reject("HOLD", "call:n:copies:bytes, numbers from 1 on,");
+    call.number = numbers[0];
+    call.copies = numbers[1];
+    call.bytes = numbers[2];
+    held.push_back(call);
+  });
+}
+
 /// Numbers with commas between, as the driver reads them: one that there is not
 /// ends the list.
 std::vector<int> readCards(int devices) {
@@ -147,6 +166,7 @@ Settings Settings::fromEnvironment() {
                        settings.contextBytes);
   readFaults(settings.faults);
   readSkipped(settings.skipped);
+  readHeld(settings.held);
   return settings;
 }
 

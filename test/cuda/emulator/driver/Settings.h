@@ -30,6 +30,14 @@ struct SkippedCall {
   uint64_t number = 0;
 };
 
+/// What the `number`-th call of `function` gives streams waits until `copies`
+/// copies of `bytes` bytes each have come from the host.
+struct HeldCall {
+  std::string function;
+  uint64_t number = 0;
+  uint64_t copies = 0, bytes = 0;
+};
+
 /// Variables of the environment, without their prefix FSDP_EMULATOR_.
 struct Settings {
   uint32_t seed = 1;
@@ -44,6 +52,7 @@ struct Settings {
   std::string statsFile;
   std::vector<InjectedFault> faults;
   std::vector<SkippedCall> skipped;
+  std::vector<HeldCall> held;
   /// Of a device's memory, what its context takes.
   uint64_t contextBytes = 0;
   /// Seconds that an operation of another library may wait for.

@@ -88,11 +88,14 @@ void issueCopy(Device &device, Stream &stream, const Copy &copy) {
     expectMapped(device, copy.to, copy.bytes);
   if (isFromKnown)
     expectMapped(device, copy.from, copy.bytes);
+  bool isArrival = (copy.to & deviceTag) && !(copy.from & deviceTag);
   Work work;
   work.name = what;
   if (isToKnown && isFromKnown) {
     work.run = [=, &device](OperationId id) {
       copyOnDevice(device, copy.to, copy.from, copy.bytes, what, id);
+      if (isArrival)
+        device.countArrival(copy.bytes);
       return true;
     };
   } else if (isToKnown && stream.capture) {
@@ -107,6 +110,8 @@ void issueCopy(Device &device, Stream &stream, const Copy &copy) {
         std::make_shared<std::vector<uint8_t>>(from, from + copy.bytes);
     work.run = [=, &device](OperationId id) {
       copyFromHost(device, copy.to, bytes->data(), bytes->size(), what, id);
+      if (isArrival)
+        device.countArrival(copy.bytes);
       return true;
     };
   } else if (isFromKnown) {

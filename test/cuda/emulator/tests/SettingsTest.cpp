@@ -154,6 +154,40 @@ TEST_F(SettingsDeathTest, CallsThatDoNothing) {
   });
 }
 
+TEST_F(SettingsDeathTest, CallsThatWaitForCopies) {
+  expectRight([&] {
+    set("HOLD", "cuMemsetD8Async:2:2:8");
+    cuda::DevicePointer pointer = 0;
+    uint64_t pair = 1;
+    cuda::Stream stream = nullptr, copies = nullptr;
+    bool isRight = begin() && !cuMemAlloc_v2(&pointer, 64) &&
+                   !cuStreamCreate(&stream, cuda::streamNonBlocking) &&
+                   !cuStreamCreate(&copies, cuda::streamNonBlocking);
+    isRight &= !cuMemsetD8Async(pointer, 7, 4, stream) &&
+               !cuStreamSynchronize(stream) &&
+               !cuMemsetD8Async(pointer, 7, 4, stream);
+    isRight &= !cuMemcpyHtoDAsync_v2(pointer + 8, &pair, 8, copies) &&
+               !cuMemcpyHtoDAsync_v2(pointer + 8, &pair, 4, copies) &&
+               !cuStreamSynchronize(copies) &&
+               cuStreamQuery(stream) == cuda::NotReady;
+    isRight &= !cuMemcpyHtoDAsync_v2(pointer + 8, &pair, 8, copies);
+    finish(isRight && !cuStreamSynchronize(stream));
+  });
+  // Nothing else comes: neither for a host that waits nor for one that asks.
+  for (bool waits : {true, false})
+    expectRight([&] {
+      set("HOLD", "cuMemsetD8Async:1:1:8");
+      set("TIMEOUT", "0.1");
+      cuda::DevicePointer pointer = 0;
+      bool isRight = begin() && !cuMemAlloc_v2(&pointer, 64) &&
+                     !cuMemsetD8Async(pointer, 7, 4, nullptr);
+      cuda::Result answer = waits ? cuCtxSynchronize() : cuda::NotReady;
+      while (answer == cuda::NotReady)
+        answer = cuStreamQuery(nullptr);
+      finish(isRight && answer == cuda::LaunchTimeout);
+    });
+}
+
 TEST_F(SettingsDeathTest, MemoryOfContexts) {
   expectRight([&] {
     set("MEMORY", "1000");
@@ -207,6 +241,7 @@ TEST_F(SettingsDeathTest, BadValuesEndTheProcess) {
   endsWith("RACES", "2", "expected 0 or 1 for FSDP_EMULATOR_RACES");
   endsWith("FAULT", "cuInit", "expected call:n:code for FSDP_EMULATOR_FAULT");
   endsWith("SKIP", "cuInit", "expected call:n, a number from 1 on, for");
+  endsWith("HOLD", "cuInit:1:2", "expected call:n:copies:bytes, numbers from");
   endsWith("CAPABILITY", "nine", "expected major.minor");
 }
 
