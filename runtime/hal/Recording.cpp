@@ -10,6 +10,7 @@
 #include "core/Dtype.h"
 #include "hal/CallRules.h"
 
+#include <map>
 #include <new>
 #include <string>
 
@@ -215,10 +216,41 @@ Result<Recording> ProgramRecorder::finish(int32_t code) {
 }
 
 Result<Recording> Recording::record(const fsdp_rt_program &program,
-                                    const Layout &layout, int rank) {
+                                    const Layout &layout, int rank,
+                                    const std::vector<std::string> &units) {
   ProgramRecorder recorder(layout, rank);
   int32_t code = program.run(&recorder);
-  return recorder.finish(code);
+  Result<Recording> recording = recorder.finish(code);
+  if (!recording.isOk())
+    return recording;
+  recording->name_ = program.name ? program.name : "";
+  recording->findUnits(units);
+  return recording;
+}
+
+void Recording::findUnits(const std::vector<std::string> &units) {
+  unitFrom_.resize(calls_.size());
+  std::map<int64_t, std::string> gathered; // by event
+  int64_t transfers = 0;
+  std::string current;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    std::string begins;
+    if (calls_[i].function == Function::wait) {
+      begins = gathered[calls_[i].as<fsdp_rt_wait_desc>().event];
+    } else if (calls_[i].function == Function::start) {
+      auto &start = calls_[i].as<fsdp_rt_start_desc>();
+      int64_t place =
+          start.queue == FSDP_RT_QUEUE_COMPUTE ? transfers : start.event;
+      ++transfers;
+      if (start.kind != FSDP_RT_ALL_GATHER ||
+          place >= static_cast<int64_t>(units.size()))
+        continue;
+      const std::string &unit = units[static_cast<size_t>(place)];
+      (start.event < 0 ? begins : gathered[start.event]) = unit;
+    }
+    if (!begins.empty() && begins != current)
+      current = unitFrom_[i] = begins;
+  }
 }
 
 const fsdp_rt_start_desc *getExchange(const Call &call, const Layout &layout) {

@@ -20,6 +20,7 @@
 #include "hal/Traffic.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 /// Completes the ABI's opaque type; what records is its only derived class.
@@ -52,18 +53,30 @@ public:
   /// checkLayout() accepts. Refuses calls that break CallRules.h, starts and
   /// waits whose events are not those of
   /// abi.def's contract, and programs that fail of themselves. `rank` is the
-  /// world rank that will run it.
+  /// world rank that will run it. `units` says of each transfer which unit of
+  /// the model it serves, by event, or of a transfer of queue 0 by its place
+  /// among all transfers; empty where of none.
   static Result<Recording> record(const fsdp_rt_program &program,
-                                  const Layout &layout, int rank);
+                                  const Layout &layout, int rank,
+                                  const std::vector<std::string> &units = {});
 
+  /// The program's.
+  const std::string &name() const { return name_; }
   /// In the order of the program.
   const std::vector<Call> &calls() const { return calls_; }
+  /// The unit that is computed from call `index` on, whose parameters have been
+  /// gathered; empty where that of the call before goes on.
+  const std::string &unitFrom(size_t index) const { return unitFrom_[index]; }
   /// Of one run.
   const Traffic &traffic() const { return traffic_; }
 
 private:
   friend class ProgramRecorder;
+  void findUnits(const std::vector<std::string> &units);
+
+  std::string name_;
   std::vector<Call> calls_;
+  std::vector<std::string> unitFrom_; // by call
   Traffic traffic_;
 };
 

@@ -22,6 +22,19 @@ namespace fsdp::rt {
 
 using namespace data;
 
+/// "forward h.0" for each transfer that serves a unit.
+static std::vector<std::string> unitsOf(const Program &program) {
+  std::vector<std::string> units;
+  if (!program.certificate)
+    return units;
+  for (const Certificate::Transfer &transfer : program.certificate->transfers)
+    units.push_back(transfer.unit.empty()
+                        ? ""
+                        : (transfer.isBackward ? "backward " : "forward ") +
+                              transfer.unit);
+  return units;
+}
+
 Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
                                            const fsdp_rt_artifact &artifact,
                                            const Manifest &manifest,
@@ -44,8 +57,8 @@ Result<std::unique_ptr<Rank>> Rank::create(World &host, Consensus &ranks,
   std::unique_ptr<Rank> rank(
       new Rank(host, ranks, manifest, std::move(*executor), options.threads));
   for (uint32_t i = 0; i < artifact.program_count; ++i) {
-    Result<std::unique_ptr<hal::Executable>> program =
-        rank->executor_->load(artifact.programs[i]);
+    Result<std::unique_ptr<hal::Executable>> program = rank->executor_->load(
+        artifact.programs[i], unitsOf(manifest.programs[i]));
     if (!program.isOk())
       return program.status().withContext(std::string("program '") +
                                           artifact.programs[i].name + "'");

@@ -38,9 +38,10 @@ Executor::create(World &world, std::unique_ptr<hal::Device> device,
 }
 
 Result<std::unique_ptr<hal::Executable>>
-Executor::load(const fsdp_rt_program &program) {
+Executor::load(const fsdp_rt_program &program,
+               const std::vector<std::string> &units) {
   Result<hal::Recording> recording =
-      hal::Recording::record(program, layout_, world_.rank());
+      hal::Recording::record(program, layout_, world_.rank(), units);
   if (!recording.isOk())
     return recording.status();
   return device_->load(std::move(*recording));

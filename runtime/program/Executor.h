@@ -40,7 +40,10 @@ public:
          const ExecutorOptions &options);
 
   /// Records and loads a program. Collective over the ranks that run it.
-  Result<std::unique_ptr<hal::Executable>> load(const fsdp_rt_program &program);
+  /// `units` are those of hal::Recording::record().
+  Result<std::unique_ptr<hal::Executable>>
+  load(const fsdp_rt_program &program,
+       const std::vector<std::string> &units = {});
 
   /// Runs one step to its end. The device's first failure, of which the other
   /// ranks have been told, is also that of every further step. A step of

@@ -86,6 +86,37 @@ class ProgramTest(unittest.TestCase):
                                     FSDP_EMULATOR_HOLD=f"{call}:1:4:{batch}", FSDP_EMULATOR_TIMEOUT="2")
             self.assertIn("CUDA_ERROR_LAUNCH_TIMEOUT", done.stderr)
 
+    def test_ranges_of_profilers(self):
+        """They are balanced on each rank's thread, also where a run fails, and nothing is written without a profiler."""
+        log = self.root / "log"
+        attached = {"NVTX_INJECTION64_PATH": os.environ["FSDP_TEST_NVTX"], "FSDP_NVTX_LOG": str(log), "LINEAR_MESH": "2",
+                    "LINEAR_QUEUES": "1"}
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "3", "--quiet")
+        for graph, more, fails in (("on", {}, False), ("off", {}, False),
+                                   ("off", {"FSDP_EMULATOR_FAULT": "cuLaunchKernel:9:719"}, True)):
+            log.unlink(missing_ok=True)
+            self.run_program(*start, "--graph", graph, fails=fails, **attached, **more)
+            stacks, names = {}, []
+            for line in log.read_text().splitlines():
+                what, thread, *name = line.split(" ", 2)
+                if what == "push":
+                    stacks.setdefault(thread, []).append(name[0])
+                    names.append((len(stacks[thread]), name[0]))
+                elif what == "pop":
+                    stacks[thread].pop()
+            self.assertEqual([stack for stack in stacks.values() if stack], [])
+            if not fails:
+                self.assertEqual(names.count((1, "train")), 6)
+                self.assertIn((2, "transfer"), names)
+        log.unlink()
+        self.run_program(*start, FSDP_NVTX_LOG=str(log))
+        self.assertFalse(log.exists())
+        for path, why in ((self.root / "missing.so", "cannot open shared object file"),
+                          (pathlib.Path(os.environ["FSDP_CUDA_LIBS"]) / "libnccl.so.2",
+                           "expected a function InitializeInjectionNvtx2, found none")):
+            done = self.run_program(*start[:-1], NVTX_INJECTION64_PATH=str(path))
+            self.assertRegex(done.stdout + done.stderr, f"NVTX_INJECTION64_PATH: profilers see no ranges: .*{why}")
+
     def test_evaluation(self):
         for device in ("cpu", "cuda"):
             self.run_program("--device", device, "--init", "seed=0", "--eval-data", DATA, "--eval-steps", "3",

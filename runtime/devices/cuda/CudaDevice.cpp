@@ -90,6 +90,8 @@ hal::DeviceFacts CudaDevice::facts() const {
   facts.notes = rank_->products().notes();
   for (const std::string &note : rank_->transfers().notes())
     facts.notes.push_back(note);
+  if (const Status &s = Nvtx::ofProcess().failure())
+    facts.notes.push_back(s.message());
   return facts;
 }
 
@@ -133,8 +135,10 @@ CudaDevice::load(hal::Recording recording) {
 
 Status CudaDevice::capture(CudaExecutable &executable) {
   Result<CudaGraph> graph =
-      CudaGraph::capture(rank_->context(), stream(FSDP_RT_QUEUE_COMPUTE),
-                         [&] { return issue(executable, nullptr); });
+      CudaGraph::capture(rank_->context(), stream(FSDP_RT_QUEUE_COMPUTE), [&] {
+        NvtxRange range("capture");
+        return issue(executable, nullptr);
+      });
   if (graph.isOk())
     executable.setGraph(std::move(*graph));
   return graph.status();
@@ -142,6 +146,7 @@ Status CudaDevice::capture(CudaExecutable &executable) {
 
 void CudaDevice::fail(const Status &status) {
   failure_ = status;
+  range_.reset();
   world_.abort(status);
   // What runs waits for ranks that will not come.
   rank_->transfers().abort();
@@ -164,6 +169,7 @@ Status CudaDevice::execute(hal::Executable &executable,
   if (status.isOk()) {
     pending_ = &static_cast<CudaExecutable &>(executable);
     request_ = &request;
+    range_.emplace(pending_->recording().name().c_str());
     status = begin(*pending_, request);
   }
   if (status)
@@ -193,7 +199,14 @@ Status CudaDevice::begin(CudaExecutable &executable,
 
 Status CudaDevice::issue(const CudaExecutable &executable,
                          RunRecords *records) {
+  // A range ends before the next one begins.
+  std::optional<NvtxRange> unit;
   for (size_t i = 0; i < executable.calls().size(); ++i) {
+    if (const std::string &next = executable.recording().unitFrom(i);
+        !next.empty()) {
+      unit.reset();
+      unit.emplace(next.c_str());
+    }
     Status status = issueCall(executable, i, records);
     if (status.isOk() && settings_.isBlocking)
       status = waitForStreams();
@@ -207,6 +220,11 @@ Status CudaDevice::issueCall(const CudaExecutable &executable, size_t index,
                              RunRecords *records) {
   const CudaCall &call = executable.calls()[index];
   cu::Stream compute = stream(FSDP_RT_QUEUE_COMPUTE);
+  std::optional<NvtxRange> range;
+  if (call.call.function == hal::Function::start) {
+    const char *name = call.call.as<fsdp_rt_start_desc>().name;
+    range.emplace(name ? name : "transfer");
+  }
   Status status;
   if (call.call.function == hal::Function::wait)
     status = check(
@@ -334,6 +352,7 @@ Status CudaDevice::finish(hal::RunTimes &times) {
                                               *request_->log, times))
       return s;
   pending_ = nullptr;
+  range_.reset();
   return Status::ok();
 }
 

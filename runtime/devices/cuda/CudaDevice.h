@@ -16,6 +16,7 @@
 
 #include "devices/cuda/CudaRank.h"
 #include "devices/cuda/CudaSettings.h"
+#include "devices/cuda/Nvtx.h"
 #include "hal/Device.h"
 #include "hal/DeviceKind.h"
 #include "hal/World.h"
@@ -89,6 +90,8 @@ private:
   /// The run that was issued last, until it is over.
   CudaExecutable *pending_ = nullptr;
   const hal::RunRequest *request_ = nullptr;
+  /// That run as a profiler sees it.
+  std::optional<NvtxRange> range_;
   hal::RunTimes times_;
   /// Bytes of the device's memory that were taken when programs were loaded,
   /// and captured.
