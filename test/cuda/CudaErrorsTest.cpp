@@ -11,9 +11,11 @@
 #include "devices/cuda/CudaDevice.h"
 #include "devices/cuda/DriverApi.h"
 #include "devices/cuda/Library.h"
+#include "devices/cuda/LibraryVersions.h"
 #include "devices/cuda/RankCards.h"
 
 #include <chrono>
+#include <mutex>
 #include <tuple>
 
 namespace fsdp::test {
@@ -130,6 +132,30 @@ TEST(CudaErrors, MoreRanksThanDevices) {
                                     : std::vector<int>{rank});
     return Status::ok();
   }));
+}
+
+TEST(CudaErrors, LibrariesThatDifferBetweenRanks) {
+  const std::vector<std::string> versions = {"NCCL 2.28.9", "NCCL 2.28.9",
+                                             "NCCL 2.27.3", "NCCL 2.26.2"};
+  for (int ranks : {1, 2, 3, 4}) {
+    std::mutex mutex;
+    std::vector<std::string> messages;
+    (void)runLocally(ranks, [&](rt::World &world) -> Status {
+      Status status = rt::agreeOnVersion(world, versions[size_t(world.rank())]);
+      std::lock_guard<std::mutex> lock(mutex);
+      messages.push_back(status.message());
+      return status;
+    });
+    ASSERT_EQ(messages.size(), size_t(ranks));
+    for (const std::string &message : messages)
+      if (ranks < 3) {
+        EXPECT_EQ(message, "");
+      } else {
+        EXPECT_HAS(message, "expected NCCL 2.28.9 on all ranks, as on rank 0 "
+                            "(host ");
+        EXPECT_HAS(message, "), got NCCL 2.27.3 on rank 2 (host ");
+      }
+  }
 }
 
 TEST(CudaErrors, SettingsAndTargets) {

@@ -225,6 +225,15 @@ class ProgramTest(unittest.TestCase):
                                   before=(*MPIRUN, "-n", ranks), **environment)
                 self.assert_same(cpu, cuda)
 
+    @unittest.skipUnless(MPIRUN, "expected mpirun")
+    def test_libraries_of_processes_that_differ(self):
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1", "--quiet")
+        begin = time.monotonic()
+        done = self.run_program(*start, fails=True, LINEAR_MESH="2", before=(
+            *MPIRUN, "-n", 1, "env", "FSDP_NCCL_VERSION=22703", PROGRAM, *start, ":", "-n", 1))
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertRegex(done.stderr, "expected NCCL 2.27.3 on all ranks, as on rank 0 .*, got NCCL 2.28.9 on rank 1 ")
+
     def test_order_that_nccl_keeps(self):
         """Or does not, where it is too old: then events do."""
         for version in ("22809", "21903"):

@@ -225,5 +225,20 @@ class LaunchersTest(unittest.TestCase):
             self.assertIn(message, errors[0])
 
 
+    @unittest.skipUnless("cuda" in DEVICES, "expected CUDA devices")
+    def test_libraries_that_differ(self):
+        """Ranks compare NCCL's version before it is used; drivers of other versions are told."""
+        places = torchrun(3, free_port())
+        places[2]["FSDP_NCCL_VERSION"] = 22703
+        begin = time.monotonic()
+        errors = self.finish(self.start(places, device="cuda"), fails=True)
+        self.assertRegex("".join(errors), r"expected NCCL 2.28.9 on all ranks, as on rank 0 \(host .*\), got NCCL 2.27.3 on rank 2 \(host")
+        self.assertLess(time.monotonic() - begin, 10)
+        places = torchrun(2, free_port())
+        places[1]["FSDP_EMULATOR_DRIVER"] = 12040
+        error = self.finish(self.start(places, device="cuda"))[0]
+        self.assertRegex(error, r"ranks have a driver of CUDA 13.0 on rank 0 \(host .*\) and a driver of CUDA 12.4 on rank 1 \(host")
+
+
 if __name__ == "__main__":
     unittest.main()

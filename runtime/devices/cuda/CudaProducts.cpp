@@ -8,6 +8,7 @@
 #include "devices/cuda/CudaProducts.h"
 
 #include "core/Dtype.h"
+#include "devices/cuda/LibraryVersions.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -272,6 +273,9 @@ Status CudaProducts::open() {
   Result<const CublasLtApi *> api = CublasLtApi::ofProcess();
   if (!api.isOk())
     return api.status();
+  // An algorithm of rank 0's means something else to another version.
+  if (Status s = agreeOnVersion(world_, (*api)->describe()))
+    return s;
   api_ = *api;
   if (Status s = api_->check(api_->create(&handle_), "cublasLtCreate"))
     return s;

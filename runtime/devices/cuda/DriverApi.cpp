@@ -57,6 +57,10 @@ Result<const DriverApi *> DriverApi::ofProcess() {
   return &*opened;
 }
 
+std::string DriverApi::describe() const {
+  return "a driver of CUDA " + describeDriver(version);
+}
+
 Status DriverApi::check(cu::Error error, const char *call) const {
   if (error == cu::success)
     return Status::ok();

@@ -185,6 +185,9 @@ struct DriverApi {
   int version = 0;
   int deviceCount = 0;
 
+  /// "a driver of CUDA 13.0".
+  std::string describe() const;
+
   /// Success, or "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
   Status check(cu::Error error, const char *call) const;
 };

@@ -8,6 +8,7 @@
 #include "devices/cuda/NcclTransfers.h"
 
 #include "devices/cuda/CudaExecutable.h"
+#include "devices/cuda/LibraryVersions.h"
 #include "hal/Transfers.h"
 
 #include <algorithm>
@@ -150,6 +151,11 @@ Status NcclTransfers::openLibrary() {
   Result<const NcclApi *> api = NcclApi::ofProcess();
   if (!api.isOk())
     return api.status();
+  // Before anything is NCCL's: ranks of other versions may never meet there.
+  if (Status s = agreeOnVersion(world_, (*api)->describe()))
+    return s;
+  if (Status s = compareDrivers())
+    return s;
   NcclVariables variables = layout_.channelVariables;
   if (Status s = cards_.permit(world_, **api, variables, notes_))
     return s;
@@ -161,6 +167,19 @@ Status NcclTransfers::openLibrary() {
     return order.status();
   api_ = *api;
   order_.emplace(std::move(*order));
+  return Status::ok();
+}
+
+/// Drivers may differ, but then so may the code that each makes of PTX.
+Status NcclTransfers::compareDrivers() {
+  Result<std::vector<RankVersion>> drivers =
+      gatherVersions(world_, context_.api().describe());
+  if (!drivers.isOk())
+    return drivers.status();
+  if (std::string other = describeOther(*drivers); !other.empty())
+    notes_.push_back("ranks have " + std::string((*drivers)[0].version) +
+                     " on rank 0 (host " + (*drivers)[0].host + ") and " +
+                     other + ": what these make of kernels may differ");
   return Status::ok();
 }
 

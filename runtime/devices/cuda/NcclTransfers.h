@@ -109,6 +109,7 @@ public:
 
 private:
   Status openLibrary();
+  Status compareDrivers();
   Status open(int32_t group, int32_t queue);
   int64_t scratchOf(const fsdp_rt_start_desc &start) const;
   Status checkReceived(int32_t queue, int64_t bytes) const;

@@ -1,0 +1,55 @@
+//===- LibraryVersions.cpp - Libraries of all ranks -----------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/LibraryVersions.h"
+
+#include <cstring>
+#include <numeric>
+#include <unistd.h>
+
+namespace fsdp::rt {
+
+Result<std::vector<RankVersion>> gatherVersions(World &world,
+                                                const std::string &version) {
+  std::vector<int> everyone(static_cast<size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  Result<std::unique_ptr<hal::HostChannel>> channel =
+      world.openChannel(everyone);
+  if (!channel.isOk())
+    return channel.status();
+  RankVersion mine;
+  version.copy(mine.version, sizeof(mine.version) - 1);
+  (void)gethostname(mine.host, sizeof(mine.host) - 1);
+  std::vector<RankVersion> all(everyone.size());
+  if (Status s = (*channel)->allGather(&mine, all.data(), sizeof(mine)))
+    return s;
+  return all;
+}
+
+std::string describeOther(const std::vector<RankVersion> &versions) {
+  for (size_t rank = 0; rank < versions.size(); ++rank)
+    if (std::strcmp(versions[rank].version, versions[0].version) != 0)
+      return std::string(versions[rank].version) + " on rank " +
+             std::to_string(rank) + " (host " + versions[rank].host + ")";
+  return "";
+}
+
+Status agreeOnVersion(World &world, const std::string &version) {
+  if (world.size() == 1)
+    return Status::ok();
+  Result<std::vector<RankVersion>> versions = gatherVersions(world, version);
+  if (!versions.isOk())
+    return versions.status();
+  std::string other = describeOther(*versions);
+  if (other.empty())
+    return Status::ok();
+  return Status::failed(std::string("expected ") + (*versions)[0].version +
+                        " on all ranks, as on rank 0 (host " +
+                        (*versions)[0].host + "), got " + other);
+}
+
+} // namespace fsdp::rt
