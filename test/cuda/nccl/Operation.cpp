@@ -11,6 +11,7 @@
 #include "Sums.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 namespace fsdp::test::nccl {
@@ -68,6 +69,8 @@ bool Operation::mayBegin() {
 }
 
 void Operation::begin() {
+  if (takeFault("kill", comm_->device))
+    (void)std::raise(SIGKILL);
   hasBegun_ = true;
   begun_ = std::chrono::steady_clock::now();
   if (!isCaptured_)

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What happens to the other ranks when one is killed while its device communicates.
+
+The double of NCCL ends a rank's process by SIGKILL when its n-th work begins (FSDP_NCCL_FAULT=kill:n:..), which is within a
+graph that is running there, and on the ranks that wait for it. These have to end within seconds and to name it, and what
+was saved has to lead to the state of a run that nothing happened to.
+"""
+
+import filecmp
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["FSDP_LINEAR_PROGRAM"]
+MPIRUN = shutil.which("mpirun") if os.environ.get("FSDP_HAS_MPI") == "1" else None
+STEPS, RANKS = 6, 3
+SECONDS = 10
+# Of the work of NCCL on one device in a run of 6 steps, from the first step to the last ones.
+WORKS = (1, 8, 14, 21)
+
+
+class DeathsTest(unittest.TestCase):
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        self.reference = self.train(self.root / "whole")
+
+    def command(self, directory, *more, resume=None):
+        start = ("--resume", resume) if resume else ("--init", "seed=0")
+        return list(map(str, (PROGRAM, "--device", "cuda", *start, "--data", "random:seed=3", "--lr", "0.001", "--steps", STEPS,
+                              "--quiet", "--save", directory, "--save-every", 1, *more)))
+
+    @staticmethod
+    def environment(**more):
+        return {**os.environ, "LINEAR_MESH": str(RANKS), "LINEAR_CUDA": "1", "LINEAR_QUEUES": "1",
+                **{name: str(value) for name, value in more.items()}}
+
+    def train(self, directory, **more):
+        done = subprocess.run(self.command(directory, **more), env=self.environment(), capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return directory / f"step-{STEPS:08}"
+
+    def assert_leads_on(self, directory):
+        """The newest checkpoint is whole, and its run comes to the same end. Whether there is one."""
+        checkpoints = sorted(directory.glob("step-????????"))
+        if not checkpoints:
+            return False
+        last = self.train(self.root / "on", resume=checkpoints[-1])
+        for path in sorted(self.reference.iterdir()):
+            self.assertTrue(filecmp.cmp(path, last / path.name, shallow=False), f"{checkpoints[-1].name}: {path.name}")
+        shutil.rmtree(self.root / "on")
+        return True
+
+    def check(self, start, dead, graph, expected):
+        """`start` gives the job's processes, of which `dead` is one's rank."""
+        saved = 0
+        for work in WORKS:
+            with self.subTest(work=work, dead=dead, graph=graph):
+                directory = self.root / f"{graph}-{dead}-{work}"
+                processes = start(directory, graph, f"kill:{work}:1:{dead}")
+                begin, errors = time.monotonic(), []
+                for process in processes:
+                    errors.append(process.communicate(timeout=60)[1])
+                self.assertLess(time.monotonic() - begin, SECONDS)
+                self.assertIn(f"kill: call {work} on device {dead}", "".join(errors))
+                for process in processes:
+                    self.assertNotEqual(process.returncode, 0)
+                self.assertRegex("".join(errors), expected)
+                saved += self.assert_leads_on(directory)
+        self.assertGreater(saved, 1)
+
+    def popen(self, command, **environment):
+        process = subprocess.Popen(command, env=self.environment(**environment), text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def start_by_torchrun(self, directory, graph, fault):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        return [self.popen(self.command(directory, "--graph", graph), RANK=rank, WORLD_SIZE=RANKS, LOCAL_RANK=rank,
+                           LOCAL_WORLD_SIZE=RANKS, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, TORCHELASTIC_RUN_ID="none",
+                           FSDP_NCCL_FAULT=fault) for rank in range(RANKS)]
+
+    def start_by_itself(self, backend):
+        return lambda directory, graph, fault: [self.popen(
+            self.command(directory, "--graph", graph, "-n", RANKS, "--backend", backend), FSDP_NCCL_FAULT=fault)]
+
+    def start_by_mpirun(self, directory, graph, fault):
+        return [self.popen([MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS),
+                            *self.command(directory, "--graph", graph)], FSDP_NCCL_FAULT=fault)]
+
+    def test_processes_of_torchrun(self):
+        for dead in (1, 0):
+            for graph in ("on", "off"):
+                self.check(self.start_by_torchrun, dead, graph,
+                           rf"error: .*rank {dead} \(process \d+ on .*\) to come to the end of the program, got the end of its")
+
+    def test_processes_of_the_program(self):
+        self.check(self.start_by_itself("tcp"), 1, "on", "error: .*rank 1 ")
+
+    @unittest.skipUnless(MPIRUN, "expected mpirun")
+    def test_processes_of_the_program_under_mpi(self):
+        for dead in (1, 0):
+            self.check(self.start_by_itself("mpi"), dead, "on", f"error: rank {dead} was killed by signal {signal.SIGKILL:d}")
+
+    @unittest.skipUnless(MPIRUN, "expected mpirun")
+    def test_processes_of_mpirun(self):
+        self.check(self.start_by_mpirun, 2, "on", "process rank 2 .* exited on signal 9")
+
+
+if __name__ == "__main__":
+    unittest.main()
