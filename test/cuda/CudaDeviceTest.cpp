@@ -280,6 +280,38 @@ TEST(CudaDevice, ThreadsMoveDataBesideEachOther) {
   }));
 }
 
+/// A buffer is sent again while what it held before may still be on its way.
+/// waits_test.py lets each wait be forgotten.
+TEST(CudaDevice, UploadBuffersAreSentAgain) {
+  EXPECT_CUDA_OK(onCuda(options(), [](TestRank &rank) -> Status {
+    auto buffer = rank.memory().createUploadBuffer(bytes);
+    if (!buffer.isOk())
+      return buffer.status();
+    EXPECT_EQ(rank.executor().device().facts().memory[2].bytes, 2 << 20);
+    for (int64_t round = 0; round < 2; ++round) {
+      auto data = (*buffer)->begin();
+      if (!data.isOk())
+        return data.status();
+      std::vector<float> values = numbers(float(1000 * round));
+      std::memcpy(*data, values.data(), size_t(bytes));
+      if (Status s = (*buffer)->send())
+        return s;
+      for (int64_t half : {int64_t(0), bytes / 2})
+        if (Status s = (*buffer)->place(half, round * bytes + half, bytes / 2))
+          return s;
+    }
+    std::vector<float> found(count);
+    for (int64_t round = 0; round < 2; ++round) {
+      if (Status s = get(rank, round * bytes, found))
+        return s;
+      EXPECT_EQ(found, numbers(float(1000 * round)));
+    }
+    EXPECT_HAS((*buffer)->place(1, 0, bytes).message(),
+               "expected bytes inside the 1024 of a memory, got 1024 at 1");
+    return (*buffer)->place(0, 0, 0);
+  }));
+}
+
 /// The pinned memory that uploads pass through is filled several times, and
 /// what they come from changes as soon as they have returned.
 TEST(CudaDevice, UploadsMoreThanIsOnTheWayAtOnce) {

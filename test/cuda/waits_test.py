@@ -47,6 +47,10 @@ class WaitsTest(unittest.TestCase):
         for graph in ("on", "off"):
             self.assertEqual(self.missed(command, FSDP_TEST_GRAPH=graph), 10 * [True], graph)
 
+    def test_every_wait_of_an_upload_buffer(self):
+        # Twice the copies to their places behind the bytes, between them the next bytes behind the copies.
+        self.assertEqual(self.missed([TESTS, "--gtest_filter=CudaDevice.UploadBuffersAreSentAgain"]), 3 * [True])
+
     def test_every_wait_of_a_program_of_one_rank(self):
         # The collectives of one rank move nothing but the parameter and its gradient; other sums are in place.
         command = [LINEAR, "--device", "cuda", "--init", "seed=0", "--data", "random:seed=3", "--lr", "0.001",
