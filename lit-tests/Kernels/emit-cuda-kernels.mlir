@@ -8,7 +8,9 @@
 
 // CHECK: remark: [Missed] Emitted | Category:fsdp-emit-cuda-kernels | Function=pad | Reason="it contains tensor.pad"
 
-fsdp.program @step(%x: tensor<300xf32>, %m: tensor<8x1000xf32>, %t: tensor<64x100xf32>) {
+fsdp.program @step(%x: tensor<300xf32>, %m: tensor<8x1000xf32>, %t: tensor<64x100xf32>,
+                   %n: tensor<64x512xbf16>) {
+  %6 = fsdp.launch @vectors(%n, %n) : (tensor<64x512xbf16>, tensor<64x512xbf16>) -> tensor<64x512xbf16>
   %0 = fsdp.launch @tanh(%x) : (tensor<300xf32>) -> tensor<300xf32>
   %1 = fsdp.launch @rows(%m) : (tensor<8x1000xf32>) -> tensor<8xf32>
   %2 = fsdp.launch @columns(%m) : (tensor<8x1000xf32>) -> tensor<1000xf32>
@@ -33,7 +35,7 @@ func.func private @tanh(%x: tensor<300xf32>, %out: tensor<300xf32>) -> tensor<30
   return %s : tensor<300xf32>
 }
 
-// A block per row; 1000 points of 256 threads.
+// A block per row; 500 pairs of points of 256 threads.
 
 // CHECK-LABEL: func.func private @rows
 // CHECK-SAME:    <@cuda_kernels::@rows, grid = 8, block = 256, shared = 0>
@@ -87,6 +89,22 @@ func.func private @long_columns(%x: tensor<64x100xf32>, %out: tensor<100xf32>) -
   return %s : tensor<100xf32>
 }
 
+// Eight elements of each thread, 16 bytes, are loaded, computed one by one, and stored.
+
+// CHECK-LABEL: func.func private @vectors
+// CHECK-SAME:    <@cuda_kernels::@vectors, grid = 32, block = 128, shared = 0>
+func.func private @vectors(%x: tensor<64x512xbf16>, %y: tensor<64x512xbf16>, %out: tensor<64x512xbf16>) -> tensor<64x512xbf16> {
+  %e = tensor.empty() : tensor<64x512xbf16>
+  %r = linalg.generic {indexing_maps = [#id2, #id2, #id2], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<64x512xbf16>, tensor<64x512xbf16>) outs(%e : tensor<64x512xbf16>) {
+  ^bb0(%v: bf16, %w: bf16, %o: bf16):
+    %s = arith.mulf %v, %w : bf16
+    linalg.yield %s : bf16
+  } -> tensor<64x512xbf16>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<64x512xbf16>, tensor<64x512xbf16>) -> tensor<64x512xbf16>
+  return %s : tensor<64x512xbf16>
+}
+
 func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301xf32> {
   %zero = arith.constant 0.0 : f32
   %p = tensor.pad %x low[0] high[1] {
@@ -98,6 +116,14 @@ func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301
 }
 
 // CHECK: gpu.module @cuda_kernels
+
+// CHECK-LABEL: gpu.func @vectors(
+// CHECK-SAME:    %{{.*}}: memref<32768xbf16, #gpu.address_space<global>> {llvm.align = 16 : i64}, %{{.*}} {llvm.align = 16 : i64}, %{{.*}} {llvm.align = 16 : i64}
+// CHECK:         arith.muli %{{.*}}, %c8
+// CHECK-COUNT-2: vector.load {{.*}} {alignment = 16 : i64} : {{.*}}, vector<8xbf16>
+// CHECK-COUNT-8: arith.mulf {{.*}} : bf16
+// CHECK-NOT:     arith.mulf
+// CHECK:         vector.store {{.*}} {alignment = 16 : i64} : {{.*}}, vector<8xbf16>
 
 // CHECK-LABEL: gpu.func @tanh(
 // CHECK-SAME:    memref<300xf32, #gpu.address_space<global>>, %{{.*}}: memref<300xf32, #gpu.address_space<global>>) kernel
@@ -113,7 +139,8 @@ func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301
 // CHECK-SAME:    workgroup(%{{.*}} : memref<8xi64, #gpu.address_space<workgroup>>) kernel
 // CHECK:         %[[THREAD:.*]] = gpu.thread_id x
 // CHECK:         %[[ROW:.*]] = gpu.block_id x
-// CHECK:         scf.for %{{.*}} = %[[THREAD]] to %c1000{{.*}} step %c256
+// CHECK:         scf.for %{{.*}} = %[[THREAD]] to %c500{{.*}} step %c256
+// CHECK:           vector.load %{{.*}} {alignment = 8 : i64} : {{.*}}, vector<2xf32>
 // CHECK-COUNT-5: gpu.shuffle xor
 // CHECK:         gpu.barrier
 // CHECK-COUNT-3: gpu.shuffle xor

@@ -21,6 +21,7 @@
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -136,6 +137,36 @@ void StepLowering::setWorkspace(Descriptor &descriptor, func::FuncOp kernel) {
   descriptor.set("workspace_bytes", bytes);
 }
 
+/// Functions for CUDA devices load several elements at once, and an argument
+/// says (llvm.align) what its address is a multiple of. Arenas are aligned to
+/// more, so that offsets tell.
+static LogicalResult checkAlignment(LaunchOp op, func::FuncOp kernel,
+                                    ArrayRef<int64_t> offsets) {
+  CudaCodeAttr code = getCudaCode(kernel);
+  if (!code)
+    return success();
+  for (CudaKernelAttr launch : code.getKernels()) {
+    auto function = SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(
+        op, launch.getFunction());
+    if (!function)
+      continue;
+    for (auto [i, offset] : llvm::enumerate(offsets)) {
+      auto wanted = function.getArgAttrOfType<IntegerAttr>(
+          i, LLVM::LLVMDialect::getAlignAttrName());
+      if (!wanted || offset % wanted.getInt() == 0)
+        continue;
+      InFlightDiagnostic error = op.emitOpError("expected operand ")
+                                 << i << " of @" << kernel.getSymName()
+                                 << " at a multiple of " << wanted.getInt()
+                                 << " bytes, got offset " << offset;
+      error.attachNote(function.getLoc())
+          << "its code for CUDA devices is here";
+      return error;
+    }
+  }
+  return success();
+}
+
 LogicalResult StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel) {
   FailureOr<FlatSymbolRefAttr> code = implementations.create(kernel);
   if (failed(code))
@@ -150,6 +181,8 @@ LogicalResult StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel) {
       offsets[tied] = getArenaOffset(result);
     offsets.push_back(getArenaOffset(result));
   }
+  if (failed(checkAlignment(op, kernel, offsets)))
+    return failure();
   Descriptor descriptor("launch");
   descriptor.set("name", kernel.getSymName().str());
   descriptor.set("implementations", *code);

@@ -334,31 +334,88 @@ def reduction_of_size_one(step):
             lambda a, o: ([f"%r = arith.addf {a}, {o} : f32"], ["%r"]), [1]))
 
 
-@case
-def softmax_and_its_gradient(step):
-    x = step.input([6, 21])
+def add_softmax(step, shape):
+    """With its gradient."""
+    x = step.input(shape)
     top = reduced(step, x, "maximumf", "0xFF800000", [1])
     e = step.generic(
-        2, [(x, dims(2)), (top, ["d0"])], [(step.empty([6, 21], "f32"),
+        2, [(x, dims(2)), (top, ["d0"])], [(step.empty(shape, "f32"),
                                             dims(2))],
-        [((6, 21), "f32", 1)],
+        [(shape, "f32", 1)],
         lambda a, m, o: ([f"%d = arith.subf {a}, {m} : f32",
                           "%r = math.exp %d : f32"], ["%r"]))
     total = reduced(step, e, "addf", "0.0", [1])
     p = step.generic(
-        2, [(e, dims(2)), (total, ["d0"])], [(step.empty([6, 21], "f32"),
+        2, [(e, dims(2)), (total, ["d0"])], [(step.empty(shape, "f32"),
                                               dims(2))],
-        [((6, 21), "f32", 1)],
+        [(shape, "f32", 1)],
         lambda a, s, o: ([f"%r = arith.divf {a}, {s} : f32"], ["%r"]))
-    g = step.input([6, 21])
+    g = step.input(shape)
     gp = mapped(step, [g, p], "f32", ["%r = arith.mulf %a0, %a1 : f32"])
     inner = reduced(step, gp, "addf", "0.0", [1])
     step.keep(step.generic(
         2, [(gp, dims(2)), (p, dims(2)), (inner, ["d0"])],
-        [(step.empty([6, 21], "f32"), dims(2))], [((6, 21), "f32", 1)],
+        [(step.empty(shape, "f32"), dims(2))], [(shape, "f32", 1)],
         lambda a, b, s, o: ([f"%q = arith.mulf {b}, {s} : f32",
                              f"%r = arith.subf {a}, %q : f32"], ["%r"])))
     step.keep(p)
+
+
+@case
+def softmax_and_its_gradient(step):
+    add_softmax(step, [6, 21])
+
+
+@case
+def softmax_of_rows_in_vectors(step):
+    for shape in ([32, 512], [24, 384], [80, 130]):
+        add_softmax(step, shape)
+
+
+def add_maps_and_sums(step, x, y):
+    """What reads both along their rows: a map, and sums of rows and columns."""
+    scaled = mapped(step, [x, y], x.dtype, [f"%s = arith.mulf %a0, %a1 : {x.dtype}",
+                                            f"%r = arith.addf %s, %a0 : {x.dtype}"])
+    step.keep(scaled)
+    for axes in ([0], [1]):
+        step.keep(reduced(step, scaled, "addf", "0.0", axes))
+        step.keep(reduced(step, x, "maximumf", "0xFF800000" if x.dtype == "f32" else "0xFF80", axes))
+
+
+@case
+def vectors_of_neighbouring_points(step):
+    # As many as 8 bf16 or 4 f32, 2 of a row of 190, one of a row of 131.
+    for shape in ([64, 256], [96, 190], [72, 131]):
+        for dtype in ("f32", "bf16"):
+            add_maps_and_sums(step, step.input(shape, dtype), step.input(shape, dtype))
+
+
+@case
+def vectors_of_neighbouring_columns(step):
+    # Many columns, whose sums several threads share.
+    x = step.input([33, 8192])
+    step.keep(reduced(step, x, "addf", "0.5", [0]))
+    step.keep(reduced(step, x, "maximumf", "0xFF800000", [0]))
+
+
+@case
+def vectors_of_several_types_and_bools(step):
+    shape = [64, 128]
+    x, y, labels = step.input(shape), step.input(shape, "bf16"), step.input(shape, "i64", 0, 9)
+    mask = mapped(step, [labels], "i1", ["%c = arith.constant 4 : i64", "%r = arith.cmpi slt, %a0, %c : i64"])
+    wide = mapped(step, [y], "f32", ["%r = arith.extf %a0 : bf16 to f32"])
+    step.keep(mapped(step, [mask, x, wide], "f32", ["%r = arith.select %a0, %a1, %a2 : f32"]))
+    step.keep(mapped(step, [x], "bf16", ["%r = arith.truncf %a0 : f32 to bf16"]))
+    step.keep(mapped(step, [mask], "i8", ["%r = arith.extui %a0 : i1 to i8"]))
+
+
+@case
+def vectors_of_views_that_begin_anywhere(step):
+    # Three elements, and what lies behind them in a flat parameter, its gradient behind theirs.
+    first, second = step.param([3]), step.param([64, 256])
+    step.gradient(first, mapped(step, [first], "f32", ["%r = math.tanh %a0 : f32"]))
+    step.gradient(second, mapped(step, [second, step.input([64, 256])], "f32",
+                                 ["%r = arith.mulf %a0, %a1 : f32"]))
 
 
 @case

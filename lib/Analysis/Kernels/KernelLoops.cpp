@@ -246,7 +246,7 @@ LogicalResult KernelLoops::collectAccesses(std::string &why) {
   return success();
 }
 
-SmallVector<KernelLoops::AtomAccess *> KernelLoops::getAccesses() {
+SmallVector<KernelLoops::AtomAccess *> KernelLoops::getAtomAccesses() {
   SmallVector<AtomAccess *> all;
   for (auto &entry : reads)
     all.push_back(&entry.second);
@@ -281,7 +281,7 @@ LogicalResult KernelLoops::chooseGrid(std::string &why) {
     loopAtoms.push_back({atom});
   }
   // Strides, now that atoms are final.
-  for (AtomAccess *access : getAccesses()) {
+  for (AtomAccess *access : getAtomAccesses()) {
     AtomList atoms = space.resolve(access->atoms);
     SmallVector<int64_t, 4> strides = space.getStrides(atoms, access->dims);
     access->access.strides.assign(loops.size(), 0);
@@ -330,7 +330,7 @@ void KernelLoops::chooseLane() {
 
 /// Neighbouring loops that lie as one in every operand become one.
 void KernelLoops::mergeLoops() {
-  SmallVector<AtomAccess *> accesses = getAccesses();
+  SmallVector<AtomAccess *> accesses = getAtomAccesses();
   auto canMerge = [&](unsigned major, unsigned minor) {
     if (loops[major].inner != loops[minor].inner)
       return false;
@@ -493,6 +493,15 @@ const KernelAccess *KernelLoops::getRead(OpOperand &operand) const {
 const KernelAccess *KernelLoops::getWrite(OpResult result) const {
   auto it = writes.find(result);
   return it == writes.end() ? nullptr : &it->second.access;
+}
+
+SmallVector<const KernelAccess *> KernelLoops::getAccesses() const {
+  SmallVector<const KernelAccess *> accesses;
+  for (const auto &[operand, read] : reads)
+    accesses.push_back(&read.access);
+  for (const auto &[result, write] : writes)
+    accesses.push_back(&write.access);
+  return accesses;
 }
 
 KernelAccess KernelLoops::getIndex(Operation *op, unsigned loop) const {

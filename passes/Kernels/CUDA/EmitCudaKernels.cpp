@@ -9,9 +9,11 @@
 #include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "SimtEmitter.h"
+#include "UnrollVectors.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Remarks.h"
@@ -54,6 +56,13 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
     scratch = createDynamicShared(builder, loc);
   SimtEmitter(loops, shape, builder, loc, std::move(memory), slots, scratch)
       .emit();
+  unrollVectors(function);
+  // Lowering refuses operands that begin elsewhere.
+  for (Value operand : getVectorOperands(loops, shape))
+    if (auto arg = dyn_cast<BlockArgument>(operand))
+      function.setArgAttr(arg.getArgNumber(),
+                          LLVM::LLVMDialect::getAlignAttrName(),
+                          builder.getI64IntegerAttr(kVectorBytes));
   CudaKernelAttr launch =
       getCudaLaunch(function, shape.getGrid(), shape.getBlock(), shape.shared);
   setImplementation(kernel, kCudaTarget,

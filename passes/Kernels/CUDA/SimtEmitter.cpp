@@ -29,22 +29,96 @@ constexpr int64_t kBlockThreads = 128, kColumnThreads = 256;
 /// take a barrier to meet.
 constexpr int64_t kPointsPerThread = 4;
 
+/// Vectors of a thread beyond which threads that have nothing to do at the end
+/// of a row are better.
+constexpr int64_t kMostVectors = 4;
+
+constexpr int64_t kMostThreads = 1024;
+
 /// So many columns give a device's threads enough to do without sharing any.
 constexpr int64_t kManyColumns = 65536;
 
-static int64_t getItemCount(const KernelLoops &loops) {
+/// Points that a thread computes at most: their values are in registers.
+constexpr int64_t kMostLanes = 8;
+
+/// With so many threads a kernel may give each several points: their blocks are
+/// on 16 multiprocessors, which take in 32 KiB in less time than a launch.
+constexpr int64_t kManyThreads = 2048;
+
+static int64_t getPointCount(const KernelLoops &loops, bool isInner) {
   int64_t count = 1;
   for (const KernelLoop &loop : loops.getLoops())
-    if (!loop.inner)
+    if (loop.inner == isInner)
       count *= loop.size;
   return count;
+}
+
+static int64_t getElementBytes(Value source) {
+  return llvm::divideCeil(
+      cast<RankedTensorType>(source.getType()).getElementTypeBitWidth(), 8);
+}
+
+/// Whether @lanes neighbouring elements of @access begin at a multiple of
+/// @lanes elements, counted from its source, wherever they do. An access that
+/// does not move with the lane is one element.
+static bool isInVectors(const KernelAccess &access, int lane, int64_t lanes) {
+  if (access.strides[lane] == 0)
+    return true;
+  for (auto [loop, stride] : llvm::enumerate(access.strides))
+    if (stride % lanes != 0 && int(loop) != lane)
+      return false;
+  return access.strides[lane] == 1 && access.offset % lanes == 0;
+}
+
+/// As many as fill an access of the widest elements, so that neighbouring
+/// threads access neighbouring bytes, if all accesses are in such vectors and
+/// enough threads are left: a power of two.
+static int64_t chooseLanes(const KernelLoops &loops) {
+  int lane = loops.getLane();
+  int64_t inner = getPointCount(loops, /*isInner=*/true);
+  // Short rows are read by a thread each, element by element.
+  if (lane < 0 || (!loops.isLaneOuter() && inner < kWarpThreads))
+    return 1;
+  SmallVector<const KernelAccess *> accesses = loops.getAccesses();
+  int64_t widest = kVectorBytes / kMostLanes;
+  for (const KernelAccess *access : accesses)
+    if (access->strides[lane] == 1)
+      widest = std::max(widest, getElementBytes(access->source));
+  // Points that threads of their own compute: those of a column share its
+  // inner ones.
+  int64_t points = getPointCount(loops, /*isInner=*/false);
+  if (!loops.isLaneOuter())
+    points *= inner;
+  int64_t lanes = kVectorBytes / widest;
+  auto fits = [&](int64_t lanes) {
+    return loops.getLoops()[lane].size % lanes == 0 &&
+           points / lanes >= kManyThreads &&
+           (loops.isLaneOuter() || inner / lanes >= kWarpThreads) &&
+           llvm::all_of(accesses, [&](const KernelAccess *access) {
+             return isInVectors(*access, lane, lanes);
+           });
+  };
+  while (lanes > 1 && !fits(lanes))
+    lanes /= 2;
+  return lanes;
+}
+
+llvm::SetVector<Value> fsdp::getVectorOperands(const KernelLoops &loops,
+                                               const SimtShape &shape) {
+  llvm::SetVector<Value> operands;
+  if (shape.lanes == 1)
+    return operands;
+  for (const KernelAccess *access : loops.getAccesses())
+    if (access->strides[loops.getLane()] != 0)
+      operands.insert(access->source);
+  return operands;
 }
 
 /// Slots of one result that is reduced.
 static int64_t getSlotsPerResult(const SimtShape &shape) {
   if (shape.threadsPerItem == 1)
     return 0;
-  return shape.areColumns ? shape.getBlock()
+  return shape.areColumns ? shape.getBlock() * shape.lanes
                           : getSlotsPerReduction(shape.threadsPerItem);
 }
 
@@ -59,13 +133,25 @@ int64_t fsdp::getSlotCount(const KernelLoops &loops, const SimtShape &shape) {
 }
 
 /// Rows: neighbouring threads read neighbouring points.
-static SimtShape chooseRows(const KernelLoops &loops, int64_t items) {
-  int64_t threads = llvm::PowerOf2Ceil(
-      llvm::divideCeil(loops.getInnerSize(), kPointsPerThread));
-  threads = std::clamp<int64_t>(threads, kWarpThreads, 1024);
+static SimtShape chooseRows(const KernelLoops &loops, int64_t lanes,
+                            int64_t items) {
+  // Vectors of a row, and so many of each thread that it has kPointsPerThread
+  // points.
+  int64_t vectors = loops.getInnerSize() / lanes;
+  int64_t threads = std::clamp<int64_t>(
+      llvm::PowerOf2Ceil(llvm::divideCeil(loops.getInnerSize(),
+                                          std::max(lanes, kPointsPerThread))),
+      kWarpThreads, kMostThreads);
+  // Fewer threads that all have the same number of them.
+  int64_t even = threads;
+  while (even > kWarpThreads && vectors % even != 0)
+    even /= 2;
+  if (vectors / even <= kMostVectors)
+    threads = even;
   int64_t scratch = getScratchBytes(loops, /*lanes=*/1);
-  SimtShape shape{items, /*itemsPerBlock=*/1, threads, /*areColumns=*/false,
-                  /*shared=*/0};
+  SimtShape shape{
+      lanes,       items, /*itemsPerBlock=*/1, threads, /*areColumns=*/false,
+      /*shared=*/0};
   if (scratch == 0 && threads == kWarpThreads)
     shape.itemsPerBlock = kBlockThreads / kWarpThreads;
   int64_t slots = getSlotCount(loops, shape) * sizeof(int64_t);
@@ -76,9 +162,14 @@ static SimtShape chooseRows(const KernelLoops &loops, int64_t items) {
 
 /// Columns: neighbouring threads read neighbouring items. Where there are few,
 /// several warps share them.
-static SimtShape chooseColumns(const KernelLoops &loops, int64_t items) {
-  SimtShape shape{items, kBlockThreads, /*threadsPerItem=*/1,
-                  /*areColumns=*/true, /*shared=*/0};
+static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
+                               int64_t items) {
+  SimtShape shape{lanes,
+                  items,
+                  kBlockThreads,
+                  /*threadsPerItem=*/1,
+                  /*areColumns=*/true,
+                  /*shared=*/0};
   int64_t inner = loops.getInnerSize();
   if (inner < kWarpThreads || items >= kManyColumns)
     return shape;
@@ -91,12 +182,15 @@ static SimtShape chooseColumns(const KernelLoops &loops, int64_t items) {
 }
 
 SimtShape fsdp::chooseSimtShape(const KernelLoops &loops) {
-  int64_t items = getItemCount(loops);
+  int64_t lanes = chooseLanes(loops);
+  int64_t items = getPointCount(loops, /*isInner=*/false);
+  if (loops.isLaneOuter())
+    items /= lanes;
   // Rows too short for a warp are read together by neighbouring threads, more
   // or less.
   if (loops.isLaneOuter() || loops.getInnerSize() < kWarpThreads)
-    return chooseColumns(loops, items);
-  return chooseRows(loops, items);
+    return chooseColumns(loops, lanes, items);
+  return chooseRows(loops, lanes, items);
 }
 
 //===----------------------------------------------------------------------===//
@@ -117,13 +211,18 @@ SmallVector<unsigned> SimtEmitter::getLoopOrder(bool isInner) const {
 void SimtEmitter::setPoint(ArrayRef<unsigned> order, Value number,
                            OpBuilder &builder) {
   for (unsigned loop : llvm::reverse(order)) {
-    if (loop == order.front()) {
-      point[loop] = number;
-      return;
+    int64_t step = int(loop) == lane ? lanes : 1;
+    Value index = number;
+    if (loop != order.front()) {
+      Value size =
+          getIndexConstant(loops.getLoops()[loop].size / step, builder);
+      index = arith::RemUIOp::create(builder, loc, number, size);
+      number = arith::DivUIOp::create(builder, loc, number, size);
     }
-    Value size = getIndexConstant(loops.getLoops()[loop].size, builder);
-    point[loop] = arith::RemUIOp::create(builder, loc, number, size);
-    number = arith::DivUIOp::create(builder, loc, number, size);
+    if (step != 1)
+      index = arith::MulIOp::create(builder, loc, index,
+                                    getIndexConstant(step, builder));
+    point[loop] = index;
   }
 }
 
@@ -167,6 +266,15 @@ void SimtEmitter::setItem() {
                                     getIndexConstant(shape.items - 1, outer));
   }
   setPoint(getLoopOrder(/*isInner=*/false), item, outer);
+}
+
+SimtEmitter::SimtEmitter(const KernelLoops &loops, const SimtShape &shape,
+                         OpBuilder &builder, Location loc, IRMapping memory,
+                         Value slots, Value scratch)
+    : KernelValues(loops, builder, loc, std::move(memory), scratch,
+                   shape.lanes == 1 ? -1 : loops.getLane(), shape.lanes),
+      shape(shape), slots(slots) {
+  vectorAlignment = kVectorBytes;
 }
 
 void SimtEmitter::emit() {
@@ -219,8 +327,8 @@ void SimtEmitter::storePoint(ArrayRef<OpResult> results) {
 // Stages
 //===----------------------------------------------------------------------===//
 
-/// The init of a serial sum; the neutral element of one that threads share,
-/// which meets the init at the end.
+/// The init of a serial sum; the neutral element of one that lanes or threads
+/// share, which meets the init at the end.
 SmallVector<Value> SimtEmitter::getFirstPartials(unsigned stage) {
   SmallVector<Value> partials;
   for (linalg::GenericOp op : loops.getStages()[stage].reductions)
@@ -230,7 +338,8 @@ SmallVector<Value> SimtEmitter::getFirstPartials(unsigned stage) {
         continue;
       }
       TypedAttr neutral = *arith::getNeutralElement(getCombiner(op, i));
-      partials.push_back(arith::ConstantOp::create(outer, loc, neutral));
+      Value scalar = arith::ConstantOp::create(outer, loc, neutral);
+      partials.push_back(toVector(LaneValue{scalar}, outer).value);
     }
   return partials;
 }
@@ -280,7 +389,8 @@ void SimtEmitter::emitThreadPoints(unsigned stage,
                                    MutableArrayRef<Value> partials) {
   SmallVector<unsigned> order = getLoopOrder(/*isInner=*/true);
   emitLoop(inner, loc, threadInItem,
-           getIndexConstant(loops.getInnerSize(), inner),
+           getIndexConstant(loops.getInnerSize() / (isLaneOuter() ? 1 : lanes),
+                            inner),
            getIndexConstant(shape.threadsPerItem, inner), partials,
            [&](Value number) {
              setPoint(order, number, inner);
@@ -304,23 +414,41 @@ void SimtEmitter::emitPoint(unsigned stage, MutableArrayRef<Value> partials) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// Every thread of a column gets its result, by a tree over its threads.
+/// Every thread of a column gets its result, by a tree over its threads. A
+/// thread of several columns has neighbouring slots for them.
 Value SimtEmitter::reduceColumn(Value value, vector::CombiningKind kind) {
-  auto at = [&](Value which) -> Value {
-    return arith::AddIOp::create(
+  Type type = value.getType();
+  auto at = [&](Value which, int64_t column) -> Value {
+    Value slot = arith::AddIOp::create(
         outer, loc,
         arith::MulIOp::create(outer, loc, which,
                               getIndexConstant(shape.itemsPerBlock, outer)),
         arith::RemUIOp::create(outer, loc, thread,
                                getIndexConstant(shape.itemsPerBlock, outer)));
+    slot =
+        arith::MulIOp::create(outer, loc, slot, getIndexConstant(lanes, outer));
+    return arith::AddIOp::create(outer, loc, slot,
+                                 getIndexConstant(column, outer));
   };
-  auto load = [&](Value which) {
-    Value bits = memref::LoadOp::create(outer, loc, slots, at(which));
-    return fromBits64(outer, loc, bits, value.getType());
+  auto load = [&](Value which) -> Value {
+    SmallVector<Value> columns;
+    for (int64_t column = 0; column < lanes; ++column) {
+      Value bits = memref::LoadOp::create(outer, loc, slots, at(which, column));
+      columns.push_back(
+          fromBits64(outer, loc, bits, getElementTypeOrSelf(type)));
+    }
+    if (!isa<VectorType>(type))
+      return columns.front();
+    return vector::FromElementsOp::create(outer, loc, type, columns);
   };
   auto store = [&](Value combined) {
-    memref::StoreOp::create(outer, loc, toBits64(outer, loc, combined), slots,
-                            at(threadInItem));
+    for (int64_t column = 0; column < lanes; ++column) {
+      Value element = combined;
+      if (isa<VectorType>(type))
+        element = vector::ExtractOp::create(outer, loc, combined, column);
+      memref::StoreOp::create(outer, loc, toBits64(outer, loc, element), slots,
+                              at(threadInItem, column));
+    }
   };
   // Others may still read the result before.
   gpu::BarrierOp::create(outer, loc);
@@ -340,9 +468,20 @@ Value SimtEmitter::reduceColumn(Value value, vector::CombiningKind kind) {
   return load(getIndexConstant(0, outer));
 }
 
+/// The lanes of a row meet first, in a tree; then its threads.
 Value SimtEmitter::reduceInItem(Value value, vector::CombiningKind kind) {
   if (shape.areColumns)
     return reduceColumn(value, kind);
+  if (isa<VectorType>(value.getType())) {
+    SmallVector<Value> parts;
+    for (int64_t i = 0; i < lanes; ++i)
+      parts.push_back(vector::ExtractOp::create(outer, loc, value, i));
+    for (int64_t half = lanes / 2; half != 0; half /= 2)
+      for (int64_t i = 0; i < half; ++i)
+        parts[i] = vector::makeArithReduction(outer, loc, kind, parts[i],
+                                              parts[i + half]);
+    value = parts.front();
+  }
   value = reduceInBlock(outer, loc, value, kind, thread, shape.threadsPerItem,
                         slots, usedSlots);
   usedSlots += getSlotsPerResult(shape);
@@ -362,6 +501,7 @@ void SimtEmitter::finishReductions(unsigned stage, ArrayRef<Value> partials) {
         if (init)
           value = vector::makeArithReduction(outer, loc, kind, value, init);
       }
-      outerKnown.results[op->getResult(i)] = {value};
+      outerKnown.results[op->getResult(i)] = {value,
+                                              isa<VectorType>(value.getType())};
     }
 }

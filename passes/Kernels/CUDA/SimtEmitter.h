@@ -24,6 +24,10 @@ namespace mlir::fsdp {
 
 /// How the work items of a kernel are laid over threads.
 struct SimtShape {
+  /// Neighbouring points of the lane that a thread computes together: their
+  /// elements are loaded and stored by instructions of up to 16 bytes. Where
+  /// items run over the lane, so many make one item here.
+  int64_t lanes;
   int64_t items;
   /// Items of a block, and threads of an item: powers of two.
   int64_t itemsPerBlock, threadsPerItem;
@@ -45,18 +49,22 @@ SimtShape chooseSimtShape(const KernelLoops &loops);
 /// reduced one per warp of an item, or one per thread of columns.
 int64_t getSlotCount(const KernelLoops &loops, const SimtShape &shape);
 
+/// What lies in memory as the lane does, of whose elements a thread loads or
+/// stores several at once: arguments of the kernel and constants. None where
+/// threads have a point each.
+llvm::SetVector<Value> getVectorOperands(const KernelLoops &loops,
+                                         const SimtShape &shape);
+
 class SimtEmitter : KernelValues {
 public:
   /// Emits at `builder`'s position, in a gpu.func whose arguments are in
   /// `memory` as KernelValues wants them, in global memory. `slots` is a
   /// memref of getSlotCount() i64 in shared memory, null where that is 0;
-  /// `scratch` is dynamic shared memory, or null.
+  /// `scratch` is dynamic shared memory, or null. What getVectorOperands names
+  /// begins at a multiple of kVectorBytes.
   SimtEmitter(const KernelLoops &loops, const SimtShape &shape,
               OpBuilder &builder, Location loc, IRMapping memory, Value slots,
-              Value scratch)
-      : KernelValues(loops, builder, loc, std::move(memory), scratch,
-                     /*lane=*/-1, /*lanes=*/1),
-        shape(shape), slots(slots) {}
+              Value scratch);
 
   void emit();
 
@@ -81,7 +89,8 @@ private:
 
   /// The loops of one kind, those of the lane last: it varies fastest.
   SmallVector<unsigned> getLoopOrder(bool isInner) const;
-  /// Splits `number` into indices of `order`'s loops.
+  /// Splits `number` into indices of `order`'s loops, of which the lane's
+  /// counts by shape.lanes.
   void setPoint(ArrayRef<unsigned> order, Value number, OpBuilder &builder);
 
   const SimtShape &shape;

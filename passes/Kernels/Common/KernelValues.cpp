@@ -164,9 +164,20 @@ Value KernelValues::getAddress(const KernelAccess &access, OpBuilder &builder) {
   return address;
 }
 
-/// Element or elements at `address`, which is that of the first lane.
+llvm::MaybeAlign KernelValues::getVectorAlignment(Type element) const {
+  if (vectorAlignment == 0)
+    return {};
+  int64_t bytes =
+      lanes *
+      llvm::divideCeil(getStorageType(element).getIntOrFloatBitWidth(), 8);
+  return llvm::Align(std::min(vectorAlignment, bytes));
+}
+
+/// Element or elements at `address`, which is that of the first lane;
+/// neighbours lie at a multiple of `alignment`, if it is known.
 LaneValue KernelValues::loadAt(Value base, Value address, int64_t laneStride,
-                               Type type, OpBuilder &builder) {
+                               Type type, OpBuilder &builder,
+                               llvm::MaybeAlign alignment) {
   Type storage = getStorageType(type);
   LaneValue loaded;
   if (laneStride == 0) {
@@ -177,7 +188,8 @@ LaneValue KernelValues::loadAt(Value base, Value address, int64_t laneStride,
     bool masked = activeLanes != lanes;
     if (laneStride == 1 && !masked) {
       loaded.value =
-          vector::LoadOp::create(builder, loc, vectorType, base, address);
+          vector::LoadOp::create(builder, loc, vectorType, base, address,
+                                 /*nontemporal=*/false, alignment);
     } else {
       Value zero = arith::ConstantOp::create(builder, loc, vectorType,
                                              builder.getZeroAttr(vectorType));
@@ -219,13 +231,14 @@ LaneValue KernelValues::load(const KernelAccess &access, Type type,
       return value;
   LaneValue value =
       loadAt(getMemory(access.source, builder), getAddress(access, builder),
-             getLaneStride(access), type, builder);
+             getLaneStride(access), type, builder, getVectorAlignment(type));
   known.loads.push_back({access, value});
   return value;
 }
 
 void KernelValues::storeAt(Value base, Value address, int64_t stride,
-                           LaneValue value, OpBuilder &builder) {
+                           LaneValue value, OpBuilder &builder,
+                           llvm::MaybeAlign alignment) {
   if (stride != 0)
     value = toVector(value, builder);
   if (getElementTypeOrSelf(value.value).isInteger(1)) {
@@ -248,14 +261,16 @@ void KernelValues::storeAt(Value base, Value address, int64_t stride,
     vector::MaskedStoreOp::create(builder, loc, base, address, getMask(builder),
                                   value.value);
   } else {
-    vector::StoreOp::create(builder, loc, value.value, base, address);
+    vector::StoreOp::create(builder, loc, value.value, base, address,
+                            /*nontemporal=*/false, alignment);
   }
 }
 
 void KernelValues::store(const KernelAccess &access, LaneValue value,
                          OpBuilder &builder) {
   storeAt(getMemory(access.source, builder), getAddress(access, builder),
-          getLaneStride(access), value, builder);
+          getLaneStride(access), value, builder,
+          getVectorAlignment(getElementTypeOrSelf(value.value)));
 }
 
 /// All values first: a result may lie where another one still reads.
@@ -327,7 +342,8 @@ void KernelValues::storeScratch(unsigned stage) {
   for (OpResult result : loops.getScratch())
     if (loops.getAvailableFrom(result) == stage + 1)
       storeAt(getScratchRow(result, inner), getScratchAddress(inner),
-              lane < 0 ? 0 : 1, getResult(result, /*atInner=*/true), inner);
+              lane < 0 ? 0 : 1, getResult(result, /*atInner=*/true), inner,
+              getVectorAlignment(getElementTypeOrSelf(result.getType())));
 }
 
 //===----------------------------------------------------------------------===//
@@ -367,7 +383,7 @@ LaneValue KernelValues::getResult(OpResult result, bool atInner) {
       value = load(*write, type, /*atInner=*/true);
     } else {
       value = loadAt(getScratchRow(result, inner), getScratchAddress(inner),
-                     lane < 0 ? 0 : 1, type, inner);
+                     lane < 0 ? 0 : 1, type, inner, getVectorAlignment(type));
     }
     known.results[result] = value;
     return value;

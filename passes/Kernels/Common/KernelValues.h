@@ -89,10 +89,11 @@ protected:
   Value getAddress(const KernelAccess &access, OpBuilder &builder);
   LaneValue load(const KernelAccess &access, Type type, bool atInner);
   LaneValue loadAt(Value base, Value address, int64_t laneStride, Type type,
-                   OpBuilder &builder);
+                   OpBuilder &builder, llvm::MaybeAlign alignment = {});
   void store(const KernelAccess &access, LaneValue value, OpBuilder &builder);
   void storeAt(Value base, Value address, int64_t laneStride, LaneValue value,
-               OpBuilder &builder);
+               OpBuilder &builder, llvm::MaybeAlign alignment = {});
+  llvm::MaybeAlign getVectorAlignment(Type element) const;
   Value getScratchRow(OpResult result, OpBuilder &builder);
   Value getScratchAddress(OpBuilder &builder);
   int64_t getRowElements() const;
@@ -115,6 +116,10 @@ protected:
   IRMapping memory;
   Value scratchMemory;
   int lane;
+  /// What the address of a vector in memory is a multiple of, in bytes, unless
+  /// the vector is smaller; 0: of an element, as the target assumes. Vectors of
+  /// a lookup are where its indices say.
+  int64_t vectorAlignment = 0;
 
   /// Current point: an index per loop; the lane's is that of its first lane.
   SmallVector<Value> point;

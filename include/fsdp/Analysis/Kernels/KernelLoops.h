@@ -70,6 +70,8 @@ public:
   const KernelAccess *getRead(OpOperand &operand) const;
   /// Where a result goes; null where it stays in the kernel.
   const KernelAccess *getWrite(OpResult result) const;
+  /// All of these: what the kernel reads and writes at its points.
+  SmallVector<const KernelAccess *> getAccesses() const;
   /// A linalg.index of `op` as a sum of strides over loops.
   KernelAccess getIndex(Operation *op, unsigned loop) const;
 
@@ -139,7 +141,7 @@ private:
   llvm::MapVector<OpResult, AtomAccess> writes;
   llvm::MapVector<std::pair<Operation *, unsigned>, AtomAccess> indices;
   void resolve(AtomAccess &access) const;
-  SmallVector<AtomAccess *> getAccesses();
+  SmallVector<AtomAccess *> getAtomAccesses();
 
   llvm::SmallPtrSet<Operation *, 16> innerOps;
   llvm::DenseMap<Operation *, unsigned> stageOf;
