@@ -23,8 +23,8 @@ namespace {
 struct Family {
   Launcher launcher;
   std::string rank, size, localRank, localSize;
-  /// Whether the places on the host are always there. They only choose the
-  /// number of threads.
+  /// Whether the places on the host are always there. They choose the number of
+  /// threads and the GPU of a rank.
   bool needsLocal;
   /// Beside it the size alone is a process's place, half told.
   std::string companionOfSize;
@@ -68,7 +68,8 @@ std::string list(const Environment &environment, const Family &family) {
 
 constexpr const char *remedy =
     ": start the program once, without these variables, for all of its ranks "
-    "on this host, or with mpirun of Open MPI";
+    "on this host, with --backend tcp under torchrun or srun, or with mpirun "
+    "of Open MPI";
 
 Result<int> number(const Environment &environment, const std::string &name) {
   if (!has(environment, name))
@@ -131,10 +132,12 @@ Status readPlaces(const Environment &environment, const Family &family,
   if (Status s = read(environment, family.size, info.size))
     return s;
   info.localSize = info.size; // as if on one host
-  if (family.needsLocal || has(environment, family.localSize))
+  info.hasLocalSize = family.needsLocal || has(environment, family.localSize);
+  if (info.hasLocalSize)
     if (Status s = read(environment, family.localSize, info.localSize))
       return s;
-  if (family.needsLocal || has(environment, family.localRank))
+  info.hasLocalRank = family.needsLocal || has(environment, family.localRank);
+  if (info.hasLocalRank)
     if (Status s = read(environment, family.localRank, info.localRank))
       return s;
   return checkRanges(info, family);
@@ -217,6 +220,7 @@ Status readSlurmPlaces(const Environment &environment,
   if (!here.isOk())
     return here.status();
   info.localSize = *here;
+  info.hasLocalRank = info.hasLocalSize = true;
   Family names = {Launcher::Slurm, "SLURM_PROCID", sizeName, "SLURM_LOCALID",
                   slurmTasksName,  true,           ""};
   return checkRanges(info, names);
@@ -348,8 +352,10 @@ Status checkConnected(const LaunchInfo &launch) {
     return Status::failed("the mpi backend expects to be started by mpirun or "
                           "srun, or with -n RANKS on one host");
   case Launcher::Slurm:
-    return Status::failed("the mpi backend needs PMIx to connect " + got +
-                          ": start the program with srun --mpi=pmix or mpirun");
+    return Status::failed(
+        "the mpi backend needs PMIx to connect " + got +
+        ": start the program with srun --mpi=pmix or mpirun, or "
+        "with --backend tcp");
   case Launcher::Mvapich:
   case Launcher::Pmi:
     return Status::failed("the mpi backend is Open MPI, which cannot connect " +

@@ -28,6 +28,9 @@ struct LaunchInfo {
   int size = 1;
   int localRank = 0;
   int localSize = 1;
+  /// Whether the launcher has told them. Where not, the rank is 0 and the size
+  /// that of a job on one host, until its ranks have met.
+  bool hasLocalRank = false, hasLocalSize = false;
   /// Whether MPI_Init can find the other processes: always under mpirun;
   /// under srun where it offers PMIx (`srun --mpi=pmix`).
   bool canUseMpi = false;

@@ -64,18 +64,38 @@ Status missing(const LaunchInfo &launch) {
 } // namespace
 
 std::string firstSlurmHost(const std::string &list) {
-  size_t end = list.find_first_of("[,");
-  std::string host = list.substr(0, end);
-  if (end == std::string::npos || list[end] == ',')
-    return host;
-  // The first number of the first range, and what comes after the bracket.
-  size_t close = list.find(']', end);
-  if (close == std::string::npos)
-    return "";
-  std::string inside = list.substr(end + 1, close - end - 1);
-  host += inside.substr(0, inside.find_first_of("-,"));
-  size_t after = close + 1;
-  return host + list.substr(after, list.find(',', after) - after);
+  std::string host;
+  for (size_t at = 0; at < list.size() && list[at] != ',';) {
+    if (list[at] == ']')
+      return "";
+    if (list[at] != '[') {
+      host += list[at++];
+      continue;
+    }
+    // Of ranges in brackets, the first number of the first.
+    size_t close = list.find_first_of("[]", at + 1);
+    size_t end = list.find_first_of("-,]", at + 1);
+    if (close == std::string::npos || list[close] == '[' || end == at + 1)
+      return "";
+    host += list.substr(at + 1, end - at - 1);
+    at = close + 1;
+  }
+  return host;
+}
+
+/// Of the launcher that left rank 0 a socket; -1 where none has.
+static Result<int> readListener(const Environment &environment) {
+  std::string text = get(environment, listenerVariable);
+  if (text.empty())
+    return -1;
+  int fd = -1;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), fd);
+  if (error != std::errc() || end != text.data() + text.size() || fd < 0)
+    return Status::failed(
+        std::string("environment: expected ") + listenerVariable +
+        " to be the number of a descriptor, got '" + text + "'");
+  return fd;
 }
 
 Result<MeetingPoint> findMeetingPoint(const Environment &environment,
@@ -95,6 +115,12 @@ Result<MeetingPoint> findMeetingPoint(const Environment &environment,
     point.job = "srun " + step;
     return point;
   }
+  if (launch.rank == 0) {
+    Result<int> listener = readListener(environment);
+    if (!listener.isOk())
+      return listener.status();
+    point.listener = *listener;
+  }
   Result<int> number = readPort(port);
   if (!number.isOk())
     return number.status();
@@ -109,6 +135,9 @@ Result<MeetingPoint> findMeetingPoint(const Environment &environment,
   point.job = "port " + port + " run " +
               get(environment, "TORCHELASTIC_RUN_ID") + " restart " +
               get(environment, "TORCHELASTIC_RESTART_COUNT");
+  // Ranks of torchrun may be of several steps: one for each host.
+  if (isSlurm)
+    point.job += " step " + step;
   return point;
 }
 

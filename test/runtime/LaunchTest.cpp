@@ -80,7 +80,14 @@ TEST(Launch, Torchrun) {
   EXPECT_EQ(info->size, 4);
   EXPECT_EQ(info->localRank, 1);
   EXPECT_EQ(info->localSize, 2);
+  EXPECT_TRUE(info->hasLocalRank && info->hasLocalSize);
   EXPECT_FALSE(info->canUseMpi);
+
+  // Who sets variables by hand may not know hosts.
+  info = detectLaunch(without(torchrun, "LOCAL_WORLD_SIZE"));
+  ASSERT_TRUE(info.isOk());
+  EXPECT_TRUE(info->hasLocalRank);
+  EXPECT_FALSE(info->hasLocalSize);
 
   // One process alone is as good as none.
   Environment one = torchrun;
@@ -177,7 +184,8 @@ Environment slurmStep(int rank, int size) {
 TEST(Launch, ManyEnvironments) {
   using L = Launcher;
   const char *once = "start the program once, without these variables, for "
-                     "all of its ranks on this host, or with mpirun";
+                     "all of its ranks on this host, with --backend tcp under "
+                     "torchrun or srun, or with mpirun";
   const Environment pmi = places("PMI_RANK", 1, "PMI_SIZE", 2);
   const Environment mv2 =
       places("MV2_COMM_WORLD_RANK", 1, "MV2_COMM_WORLD_SIZE", 2);
@@ -448,17 +456,19 @@ TEST(Launch, WhatCannotBeConnectedIsToldWhatToDo) {
   EXPECT_EQ(refusal(places("RANK", 1, "WORLD_SIZE", 2)),
             "the mpi backend cannot connect processes of torchrun (RANK=1, "
             "WORLD_SIZE=2): start the program once, without these variables, "
-            "for all of its ranks on this host, or with mpirun of Open MPI");
+            "for all of its ranks on this host, with --backend tcp under "
+            "torchrun or srun, or with mpirun of Open MPI");
   EXPECT_EQ(refusal(places("PMI_RANK", 1, "PMI_SIZE", 2)),
             "the mpi backend is Open MPI, which cannot connect processes of a "
             "PMI launcher such as mpiexec.hydra (PMI_RANK=1, PMI_SIZE=2): "
             "start the program once, without these variables, for all of its "
-            "ranks on this host, or with mpirun of Open MPI");
+            "ranks on this host, with --backend tcp under torchrun or srun, or "
+            "with mpirun of Open MPI");
   EXPECT_EQ(refusal(slurmStep(1, 2)),
             "the mpi backend needs PMIx to connect processes of srun "
             "(SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2, SLURM_LOCALID=1, "
             "SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE=2): start the program "
-            "with srun --mpi=pmix or mpirun");
+            "with srun --mpi=pmix or mpirun, or with --backend tcp");
   EXPECT_EQ(refusal(with(slurmStep(1, 2), "PMIX_RANK", "1")), "");
   EXPECT_EQ(refusal(mpirun), "");
 }

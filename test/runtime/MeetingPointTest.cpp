@@ -64,6 +64,48 @@ TEST(MeetingPoint, OfSrunFollowsFromTheStep) {
   point = findMeetingPoint(environment, launch);
   EXPECT_EQ(point->host, "10.0.0.1");
   EXPECT_EQ(point->ports, std::vector<int>{4711});
+  // Another step of the job, at the same port.
+  environment["SLURM_STEP_ID"] = "0";
+  EXPECT_NE(findMeetingPoint(environment, launch)->job, point->job);
+  environment["SLURM_STEP_ID"] = "1";
+  EXPECT_EQ(findMeetingPoint(environment, launch)->job, point->job);
+}
+
+TEST(MeetingPoint, RunsOfTorchrunAreJobs) {
+  Environment environment = {{"MASTER_ADDR", "gpu01"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_RUN_ID", "one"},
+                             {"SLURM_JOB_ID", "17"},
+                             {"SLURM_STEP_ID", "0"}};
+  LaunchInfo launch = launchOf(Launcher::Torchrun);
+  std::string job = findMeetingPoint(environment, launch)->job;
+  environment["TORCHELASTIC_RUN_ID"] = "two";
+  EXPECT_NE(findMeetingPoint(environment, launch)->job, job);
+  // Each host's torchrun may be a step of its own.
+  environment["TORCHELASTIC_RUN_ID"] = "one";
+  environment["SLURM_STEP_ID"] = "1";
+  EXPECT_EQ(findMeetingPoint(environment, launch)->job, job);
+}
+
+TEST(MeetingPoint, AListenerOfTheLauncherIsRankZeros) {
+  Environment environment = {{"MASTER_ADDR", "127.0.0.1"},
+                             {"MASTER_PORT", "29500"},
+                             {listenerVariable, "7"}};
+  LaunchInfo launch = launchOf(Launcher::Torchrun);
+  EXPECT_EQ(findMeetingPoint(environment, launch)->listener, 7);
+  launch.rank = 1;
+  EXPECT_EQ(findMeetingPoint(environment, launch)->listener, -1);
+  launch.rank = 0;
+  for (const char *bad : {"x", "-1", "7 "}) {
+    environment[listenerVariable] = bad;
+    EXPECT_NE(findMeetingPoint(environment, launch)
+                  .status()
+                  .message()
+                  .find("expected FSDP_RENDEZVOUS_FD to be the number of a "
+                        "descriptor, got '" +
+                        std::string(bad) + "'"),
+              std::string::npos);
+  }
 }
 
 TEST(MeetingPoint, FirstHostOfSlurmsLists) {
@@ -72,7 +114,13 @@ TEST(MeetingPoint, FirstHostOfSlurmsLists) {
   EXPECT_EQ(firstSlurmHost("gpu[7,9-11]"), "gpu7");
   EXPECT_EQ(firstSlurmHost("rack[1-2]-node"), "rack1-node");
   EXPECT_EQ(firstSlurmHost("rack[1-2]n,other"), "rack1n");
-  EXPECT_EQ(firstSlurmHost("gpu[7"), "");
+  EXPECT_EQ(firstSlurmHost("a,b[01-03]"), "a");
+  EXPECT_EQ(firstSlurmHost("b[01-03],a"), "b01");
+  EXPECT_EQ(firstSlurmHost("rack[1-2]node[3-4]"), "rack1node3");
+  EXPECT_EQ(firstSlurmHost("r[08,1-2]n[007]-ib,other[1-2]"), "r08n007-ib");
+  for (const char *bad : {"gpu[7", "gpu7]", "gpu[]", "gpu[-3]", "gpu[,3]",
+                          "gpu[1[2]]", "rack[1-2]n["})
+    EXPECT_EQ(firstSlurmHost(bad), "") << bad;
   EXPECT_EQ(firstSlurmHost(""), "");
 }
 
