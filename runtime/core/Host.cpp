@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -95,6 +96,25 @@ int64_t memoryLimit() {
       for (int64_t bytes : numbersIn(group + name))
         limit = std::min(limit, bytes);
   return limit;
+}
+
+bool HostId::operator==(const HostId &other) const {
+  return std::strcmp(name, other.name) == 0 &&
+         std::strcmp(boot, other.boot) == 0;
+}
+
+void HostId::terminate() {
+  name[sizeof(name) - 1] = boot[sizeof(boot) - 1] = '\0';
+}
+
+HostId thisHost() {
+  HostId host;
+  (void)gethostname(host.name, sizeof(host.name) - 1);
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  boot.copy(host.boot, sizeof(host.boot) - 1);
+  return host;
 }
 
 } // namespace fsdp::rt

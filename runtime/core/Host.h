@@ -30,6 +30,16 @@ int64_t memoryLimit();
 /// operating system saves its registers.
 Status checkCpu(const std::vector<std::string> &llvmFeatures);
 
+/// A host, as processes tell each other where they are: its name, and which
+/// boot of which kernel it is. Bytes of messages: zeros follow both texts.
+struct HostId {
+  char name[64] = {}, boot[40] = {};
+  bool operator==(const HostId &other) const;
+  /// Of one that came from elsewhere: ends both texts.
+  void terminate();
+};
+HostId thisHost();
+
 } // namespace fsdp::rt
 
 #endif // FSDP_RT_CORE_HOST_H

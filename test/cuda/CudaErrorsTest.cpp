@@ -158,6 +158,37 @@ TEST(CudaErrors, LibrariesThatDifferBetweenRanks) {
   }
 }
 
+TEST(CudaErrors, VariablesOfNccl) {
+  auto driver = rt::DriverApi::ofProcess();
+  ASSERT_TRUE(driver.isOk()) << driver.status().message();
+  constexpr const char *name = "FSDP_TEST_VARIABLE";
+  auto set = [&](const rt::NcclVariables &variables, std::string *told) {
+    return runLocally(4, [&](rt::World &world) -> Status {
+      rt::Result<rt::RankCards> cards =
+          rt::RankCards::find(world, **driver, rt::CudaSettings());
+      if (!cards.isOk())
+        return cards.status();
+      std::vector<std::string> notes;
+      Status status = cards->setVariables(world, variables, notes);
+      if (world.rank() == 0)
+        for (const std::string &note : notes)
+          *told += note;
+      return status;
+    });
+  };
+  std::string told;
+  EXPECT_CUDA_OK(set({{name, "1"}}, &told));
+  EXPECT_STREQ(std::getenv(name), "1");
+  EXPECT_EQ(told, "");
+  EXPECT_CUDA_OK(set({{name, "2"}}, &told));
+  EXPECT_STREQ(std::getenv(name), "1");
+  EXPECT_EQ(told, "the environment says FSDP_TEST_VARIABLE=1 to NCCL, where 2 "
+                  "is wanted");
+  unsetenv(name);
+  EXPECT_HAS(messageOf(set({{"NCCL_ALGO=RING", "1"}}, &told)),
+             "expected the name of a variable of NCCL, got 'NCCL_ALGO=RING'");
+}
+
 TEST(CudaErrors, SettingsAndTargets) {
   EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("blas", "auto")),
              "expected a setting of CUDA devices, channel, graph or reduction");

@@ -7,15 +7,18 @@
 
 #include "devices/cuda/RankCards.h"
 
+#include "core/Host.h"
 #include "devices/cuda/Library.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <mutex>
 #include <numeric>
+#include <type_traits>
 
 namespace fsdp::rt {
 
@@ -24,39 +27,32 @@ namespace {
 constexpr const char *multiRankVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 constexpr const char *hostVariable = "NCCL_HOSTID";
 
-/// What ranks tell each other; all of it bytes.
+/// What ranks tell each other; all of it bytes. Containers of one machine
+/// differ in the host's name alone, as NCCL has it.
 struct Place {
-  /// Of the host: its name, and which boot of which kernel it is. Containers of
-  /// one machine differ in the former alone, as NCCL has it.
-  char host[64] = {}, boot[40] = {};
+  HostId host;
   cu::Uuid card = {};
   int64_t process = 0;
-  Exchange exchange = Exchange::Nccl;
+  int32_t exchange = 0, unused = 0;
 };
+static_assert(std::has_unique_object_representations_v<Place>);
 
-bool isSameHost(const Place &a, const Place &b) {
-  return std::strcmp(a.host, b.host) == 0 && std::strcmp(a.boot, b.boot) == 0;
-}
 bool isSameCard(const Place &a, const Place &b) {
-  return isSameHost(a, b) &&
+  return a.host == b.host &&
          std::memcmp(a.card.bytes, b.card.bytes, sizeof(a.card.bytes)) == 0;
 }
 
 Place thisPlace(const cu::Uuid &card, Exchange exchange) {
   Place place;
-  (void)gethostname(place.host, sizeof(place.host) - 1);
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  boot.copy(place.boot, sizeof(place.boot) - 1);
+  place.host = thisHost();
   place.card = card;
   place.process = getpid();
-  place.exchange = exchange;
+  place.exchange = static_cast<int32_t>(exchange);
   return place;
 }
 
-const char *nameOf(Exchange exchange) {
-  return exchange == Exchange::Nccl ? "nccl" : "host";
+const char *nameOf(int32_t exchange) {
+  return exchange == static_cast<int32_t>(Exchange::Nccl) ? "nccl" : "host";
 }
 
 Result<std::unique_ptr<hal::HostChannel>> openChannelOfAll(World &world) {
@@ -179,16 +175,27 @@ Status RankCards::setVariables(World &world, const NcclVariables &variables,
   Result<std::unique_ptr<hal::HostChannel>> channel = openChannelOfAll(world);
   if (!channel.isOk())
     return channel.status();
-  // Another thread of the process may be a rank that reads the environment: all
-  // are here, between two barriers.
+  for (const auto &[name, value] : variables)
+    if (name.empty() || name.find('=') != std::string::npos)
+      return Status::failed("expected the name of a variable of NCCL, got '" +
+                            name + "'");
+  // Threads of this process may be ranks, too: none of them reads the
+  // environment elsewhere while all are here, between two barriers, and here
+  // one at a time does.
   if (Status s = (*channel)->barrier())
     return s;
-  for (const auto &[name, value] : variables) {
-    (void)setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
-    const char *is = std::getenv(name.c_str());
-    if (is && value != is)
-      notes.push_back("the environment says " + name + "=" + is +
-                      " to NCCL, where " + value + " is wanted");
+  {
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const auto &[name, value] : variables) {
+      if (setenv(name.c_str(), value.c_str(), /*overwrite=*/0) != 0)
+        return Status::failed("cannot set " + name +
+                              " in the environment: " + std::strerror(errno));
+      const char *is = std::getenv(name.c_str());
+      if (is && value != is)
+        notes.push_back("the environment says " + name + "=" + is +
+                        " to NCCL, where " + value + " is wanted");
+    }
   }
   return (*channel)->barrier();
 }
