@@ -9,6 +9,7 @@ Neither torchrun nor srun is needed. On the devices of FSDP_TEST_DEVICES, of whi
 import filecmp
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -46,13 +47,14 @@ class LaunchersTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.root = pathlib.Path(directory.name)
 
-    def start(self, places, *arguments, device="cpu", steps=4, mesh=None, programs=None):
+    def start(self, places, *arguments, device="cpu", steps=4, mesh=None, prepare=None):
         processes = []
         for place in places:
             environment = {**os.environ, "LINEAR_MESH": str(mesh or len(places)), "LINEAR_CUDA": "1", "LINEAR_QUEUES": "1",
                            "FSDP_CONNECT_TIMEOUT": "20", **{name: str(value) for name, value in place.items()}}
             command = [PROGRAM, "--device", device, *TRAINING, "--steps", str(steps), *map(str, arguments)]
-            process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       preexec_fn=prepare)
             self.addCleanup(self.end, process)
             processes.append(process)
         return processes
@@ -121,6 +123,15 @@ class LaunchersTest(unittest.TestCase):
         process.communicate(timeout=30)
         self.assertTrue((self.root / "saved" / "latest").exists())
 
+    def test_limits_of_open_files(self):
+        def limit(soft, hard):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+        self.finish(self.start(torchrun(2, free_port()), prepare=limit(32, 1024)))
+        errors = self.finish(self.start(torchrun(2, free_port()), prepare=limit(32, 64)), fails=True)
+        for error in errors:
+            self.assertRegex(error, r"connections of 2 ranks: expected a limit of at least \d+ open files \(ulimit -n\), got 64")
+
     @unittest.skipUnless("cuda" in DEVICES, "expected an emulated driver")
     def test_devices_of_ranks(self):
         """A rank has one of those that it sees: all of the host's, or its own."""
@@ -130,6 +141,14 @@ class LaunchersTest(unittest.TestCase):
         same = [{**place, "CUDA_VISIBLE_DEVICES": "1"} for place in torchrun(2, free_port())]
         errors = self.finish(self.start(same, device="cuda", steps=1))
         self.assertIn("ranks 0 and 1 share device 0", errors[0])
+
+    @unittest.skipUnless("cuda" in DEVICES, "expected an emulated driver")
+    def test_devices_of_ranks_that_are_told_no_place(self):
+        """Their places are those among the ranks of their host."""
+        untold = [{name: value for name, value in place.items() if not name.startswith("LOCAL_")}
+                  for place in torchrun(2, free_port())]
+        errors = self.finish(self.start(untold, device="cuda", steps=1))
+        self.assertNotIn("share device", errors[0])
 
     def test_an_agent_that_has_the_port(self):
         """torchrun's own store listens at MASTER_PORT."""

@@ -9,15 +9,19 @@
 
 #include "core/Clock.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace fsdp::rt {
 
@@ -29,14 +33,14 @@ void setOption(int fd, int level, int option, int value) {
   (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/// A host that is gone says nothing: the system asks it, and gives up.
+/// A host that is gone says nothing: while a connection is idle, the system
+/// asks it, and gives up after 15 s.
 void prepare(int fd) {
   setOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   setOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   setOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   setOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
   setOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
-  setOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
 }
 
 /// Whether `events` have come; false at the deadline.
@@ -69,36 +73,79 @@ Socket::~Socket() {
     ::close(fd_);
 }
 
-int Address::port() const {
-  if (bytes.ss_family == AF_INET6)
-    return ntohs(reinterpret_cast<const sockaddr_in6 &>(bytes).sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in &>(bytes).sin_port);
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
+
+Address Address::of(const sockaddr_storage &socket) {
+  Address made;
+  if (socket.ss_family == AF_INET) {
+    auto &four = reinterpret_cast<const sockaddr_in &>(socket);
+    made.port = ntohs(four.sin_port);
+    std::memcpy(made.ip, &four.sin_addr, sizeof(four.sin_addr));
+    return made;
+  }
+  auto &six = reinterpret_cast<const sockaddr_in6 &>(socket);
+  made.port = ntohs(six.sin6_port);
+  if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+    std::memcpy(made.ip, six.sin6_addr.s6_addr + 12, sizeof(in_addr));
+    return made;
+  }
+  made.version = 6;
+  made.scope = six.sin6_scope_id;
+  std::memcpy(made.ip, &six.sin6_addr, sizeof(six.sin6_addr));
+  return made;
 }
 
-void Address::setPort(int port) {
-  auto number = htons(static_cast<uint16_t>(port));
-  if (bytes.ss_family == AF_INET6)
-    reinterpret_cast<sockaddr_in6 &>(bytes).sin6_port = number;
-  else
-    reinterpret_cast<sockaddr_in &>(bytes).sin_port = number;
+Address Address::loopback() {
+  Address made;
+  made.ip[0] = 127;
+  made.ip[3] = 1;
+  return made;
+}
+
+socklen_t Address::write(sockaddr_storage &socket) const {
+  socket = {};
+  if (version == 4) {
+    auto &four = reinterpret_cast<sockaddr_in &>(socket);
+    four.sin_family = AF_INET;
+    four.sin_port = htons(static_cast<uint16_t>(port));
+    std::memcpy(&four.sin_addr, ip, sizeof(four.sin_addr));
+    return sizeof(four);
+  }
+  auto &six = reinterpret_cast<sockaddr_in6 &>(socket);
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(static_cast<uint16_t>(port));
+  six.sin6_scope_id = scope;
+  std::memcpy(&six.sin6_addr, ip, sizeof(six.sin6_addr));
+  return sizeof(six);
 }
 
 bool Address::isLoopback() const {
-  constexpr uint8_t net = 127;
-  if (bytes.ss_family == AF_INET) {
-    auto &ip = reinterpret_cast<const sockaddr_in &>(bytes).sin_addr;
-    return ntohl(ip.s_addr) >> 24 == net;
-  }
-  auto &ip = reinterpret_cast<const sockaddr_in6 &>(bytes).sin6_addr;
-  return IN6_IS_ADDR_LOOPBACK(&ip) ||
-         (IN6_IS_ADDR_V4MAPPED(&ip) && ip.s6_addr[12] == net);
+  if (version == 4)
+    return ip[0] == 127;
+  in6_addr six;
+  std::memcpy(&six, ip, sizeof(six));
+  return IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+bool Address::isValid() const {
+  constexpr uint32_t maxPort = 65535;
+  return (version == 4 || version == 6) && port >= 1 && port <= maxPort;
 }
 
 std::string Address::describe() const {
+  sockaddr_storage socket;
+  socklen_t length = write(socket);
   char host[NI_MAXHOST] = "?";
-  (void)getnameinfo(reinterpret_cast<const sockaddr *>(&bytes), length, host,
+  (void)getnameinfo(reinterpret_cast<const sockaddr *>(&socket), length, host,
                     sizeof(host), nullptr, 0, NI_NUMERICHOST);
-  return std::string(host) + ":" + std::to_string(port());
+  return describeEndpoint(host, static_cast<int>(port));
+}
+
+std::string describeEndpoint(const std::string &host, int port) {
+  bool isSix = host.find(':') != std::string::npos;
+  return (isSix ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 Result<std::vector<Address>> resolve(const std::string &host, int port) {
@@ -110,72 +157,124 @@ Result<std::vector<Address>> resolve(const std::string &host, int port) {
                           "': " + gai_strerror(error));
   std::vector<Address> addresses;
   for (addrinfo *one = found; one; one = one->ai_next) {
-    Address address;
-    std::memcpy(&address.bytes, one->ai_addr, one->ai_addrlen);
-    address.length = one->ai_addrlen;
-    address.setPort(port);
-    addresses.push_back(address);
+    if (one->ai_family != AF_INET && one->ai_family != AF_INET6)
+      continue;
+    sockaddr_storage socket = {};
+    std::memcpy(&socket, one->ai_addr, one->ai_addrlen);
+    addresses.push_back(Address::of(socket));
+    addresses.back().port = static_cast<uint32_t>(port);
   }
   freeaddrinfo(found);
+  if (addresses.empty())
+    return Status::failed("expected an IPv4 or IPv6 address of the host '" +
+                          host + "', got none");
   return addresses;
 }
 
-static Result<Socket> listenOn(Address address, int port) {
-  constexpr int backlog = 1024;
-  address.setPort(port);
-  Socket made(socket(address.bytes.ss_family, socketType, 0));
+//===----------------------------------------------------------------------===//
+// Connections
+//===----------------------------------------------------------------------===//
+
+static Result<Socket> listenOn(const Address &address) {
+  sockaddr_storage bytes;
+  socklen_t length = address.write(bytes);
+  Socket made(socket(bytes.ss_family, socketType, 0));
   if (made.isOpen()) {
     setOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-    if (address.bytes.ss_family == AF_INET6)
+    if (address.version == 6)
       setOption(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    if (bind(made.get(), reinterpret_cast<sockaddr *>(&address.bytes),
-             address.length) == 0 &&
-        listen(made.get(), backlog) == 0)
+    if (bind(made.get(), reinterpret_cast<sockaddr *>(&bytes), length) == 0 &&
+        listen(made.get(), SOMAXCONN) == 0)
       return made;
   }
-  return Status::failed("cannot listen at port " + std::to_string(port) + ": " +
+  return Status::failed("cannot listen at port " +
+                        std::to_string(address.port) + ": " +
                         lastSystemError());
 }
 
 Result<Socket> listenAt(int port, const Address *only) {
+  Address address = only ? *only : Address();
+  address.port = static_cast<uint32_t>(port);
   if (only)
-    return listenOn(*only, port);
+    return listenOn(address);
   // Where IPv6 is there, its sockets take connections of IPv4, too.
-  Address six, four;
-  six.bytes.ss_family = AF_INET6;
-  six.length = sizeof(sockaddr_in6);
-  four.bytes.ss_family = AF_INET;
-  four.length = sizeof(sockaddr_in);
-  Result<Socket> made = listenOn(six, port);
-  return made.isOk() || errno == EADDRINUSE ? std::move(made)
-                                            : listenOn(four, port);
+  address.version = 6;
+  Result<Socket> made = listenOn(address);
+  if (made.isOk() || errno == EADDRINUSE)
+    return made;
+  address.version = 4;
+  return listenOn(address);
 }
 
 int portOf(const Socket &listener) {
-  Address address;
-  address.length = sizeof(address.bytes);
-  (void)getsockname(listener.get(),
-                    reinterpret_cast<sockaddr *>(&address.bytes),
-                    &address.length);
-  return address.port();
+  sockaddr_storage bytes = {};
+  socklen_t length = sizeof(bytes);
+  (void)getsockname(listener.get(), reinterpret_cast<sockaddr *>(&bytes),
+                    &length);
+  return static_cast<int>(Address::of(bytes).port);
 }
 
-Socket acceptOne(const Socket &listener) {
-  Socket made(
-      accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (made.isOpen())
-    prepare(made.get());
-  return made;
+Result<Socket> adoptListener(int fd) {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 ||
+      !listens)
+    return Status::failed("expected a socket that listens as descriptor " +
+                          std::to_string(fd) + ", got none");
+  Socket adopted(fd);
+  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+      fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) != 0)
+    return Status::failed("cannot use the socket of descriptor " +
+                          std::to_string(fd) + ": " + lastSystemError());
+  return adopted;
+}
+
+/// Of accept4: whether `error` is that of the one connection which would have
+/// been taken, so that the next one can be.
+static bool isOfOneConnection(int error) {
+  switch (error) {
+  case EINTR:
+  case ECONNABORTED:
+  case EPERM:
+  case EPROTO:
+  case ENETDOWN:
+  case ENOPROTOOPT:
+  case EHOSTDOWN:
+  case ENONET:
+  case EHOSTUNREACH:
+  case EOPNOTSUPP:
+  case ENETUNREACH:
+    return true;
+  default:
+    return false;
+  }
+}
+
+Result<Socket> acceptOne(const Socket &listener) {
+  for (;;) {
+    Socket made(accept4(listener.get(), nullptr, nullptr,
+                        SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (made.isOpen()) {
+      prepare(made.get());
+      return made;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+      return Socket();
+    if (!isOfOneConnection(errno))
+      return Status::failed("cannot accept a connection: " + lastSystemError());
+  }
 }
 
 Result<Socket> connectTo(const Address &address, int64_t deadline) {
-  Socket made(socket(address.bytes.ss_family, socketType, 0));
+  sockaddr_storage bytes;
+  socklen_t length = address.write(bytes);
+  Socket made(socket(bytes.ss_family, socketType, 0));
   if (!made.isOpen())
     return Status::failed("cannot make a socket: " + lastSystemError());
   prepare(made.get());
   int error = 0;
-  if (connect(made.get(), reinterpret_cast<const sockaddr *>(&address.bytes),
-              address.length) != 0) {
+  if (connect(made.get(), reinterpret_cast<const sockaddr *>(&bytes), length) !=
+      0) {
     error = errno;
     if (error == EINPROGRESS) {
       if (!waitFor(made.get(), POLLOUT, deadline))
@@ -190,11 +289,16 @@ Result<Socket> connectTo(const Address &address, int64_t deadline) {
 }
 
 Address peerOf(const Socket &socket) {
-  Address address;
-  address.length = sizeof(address.bytes);
-  (void)getpeername(socket.get(), reinterpret_cast<sockaddr *>(&address.bytes),
-                    &address.length);
-  return address;
+  sockaddr_storage bytes = {};
+  socklen_t length = sizeof(bytes);
+  (void)getpeername(socket.get(), reinterpret_cast<sockaddr *>(&bytes),
+                    &length);
+  return Address::of(bytes);
+}
+
+void endWhenUnacknowledged(const Socket &socket) {
+  constexpr int milliseconds = 20'000;
+  setOption(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds);
 }
 
 Status sendAll(const Socket &socket, const void *data, size_t bytes,
@@ -232,6 +336,50 @@ Status receiveAll(const Socket &socket, void *data, size_t bytes,
     if (!waitFor(socket.get(), POLLIN, deadline))
       return lateStatus();
   }
+  return Status::ok();
+}
+
+bool receiveSome(const Socket &socket, void *data, size_t bytes, size_t &has) {
+  while (has < bytes) {
+    ssize_t got =
+        ::recv(socket.get(), static_cast<char *>(data) + has, bytes - has, 0);
+    if (got > 0)
+      has += static_cast<size_t>(got);
+    else if (got == 0 || errno != EINTR)
+      return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Limits
+//===----------------------------------------------------------------------===//
+
+int64_t countOpenFiles() {
+  std::error_code error;
+  std::filesystem::directory_iterator entries("/proc/self/fd", error), end;
+  int64_t count = 0;
+  for (; !error && entries != end; entries.increment(error))
+    ++count;
+  return count;
+}
+
+Status allowOpenFiles(int64_t count) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return Status::failed("cannot read the limit of open files: " +
+                          lastSystemError());
+  auto wanted = static_cast<rlim_t>(count);
+  if (limit.rlim_cur >= wanted)
+    return Status::ok();
+  if (limit.rlim_max < wanted)
+    return Status::failed(
+        "expected a limit of at least " + std::to_string(wanted) +
+        " open files (ulimit -n), got " + std::to_string(limit.rlim_max));
+  limit.rlim_cur = wanted;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return Status::failed("cannot raise the limit of open files to " +
+                          std::to_string(wanted) + ": " + lastSystemError());
   return Status::ok();
 }
 

@@ -42,6 +42,8 @@ public:
     Result<int> place = placeInGroup(ranks, rank(), size());
     if (!place.isOk())
       return place.status();
+    if (Status s = job_.reserve(int64_t(ranks.size()) - 1))
+      return s;
     std::unique_ptr<hal::HostChannel> made = std::make_unique<TcpChannel>(
         job_, control_, ranks, *place, created_[ranks]++, pool);
     return Result<std::unique_ptr<hal::HostChannel>>(std::move(made));
@@ -56,11 +58,21 @@ private:
   std::map<std::vector<int>, int> created_;
 };
 
+/// Where the launcher has not told a rank's place on its host, the ranks of one
+/// host have them in their order.
+LaunchInfo withLocalPlace(LaunchInfo launch, const TcpJob &job) {
+  if (!launch.hasLocalRank)
+    launch.localRank = job.localRank();
+  if (!launch.hasLocalSize)
+    launch.localSize = job.localSize();
+  return launch;
+}
+
 class TcpBackend final : public Backend {
 public:
   TcpBackend(const LaunchInfo &launch, TcpJob job, double graceSeconds)
-      : launch_(launch), job_(std::move(job)), control_(job_, graceSeconds),
-        world_(job_, control_, launch_) {}
+      : launch_(withLocalPlace(launch, job)), job_(std::move(job)),
+        control_(job_, graceSeconds), world_(job_, control_, launch_) {}
   Status start() { return control_.start(); }
 
   std::string name() const override { return "tcp"; }
@@ -119,6 +131,9 @@ Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
   if (!seconds.isOk())
     return seconds.status();
   options.connectSeconds = *seconds;
+  // A later backend of this process, or a process that it starts, has no such
+  // socket.
+  (void)unsetenv(listenerVariable);
   return createTcpBackend(request.launch, *point, options);
 }
 

@@ -63,6 +63,11 @@ TcpChannel::TcpChannel(TcpJob &job, TcpControl &control, std::vector<int> ranks,
   polled_.reserve(2 * ranks_.size() + 1);
 }
 
+TcpChannel::~TcpChannel() {
+  links_.clear();
+  job_.release(int64_t(size()) - 1);
+}
+
 //===----------------------------------------------------------------------===//
 // Moving bytes
 //===----------------------------------------------------------------------===//
@@ -74,7 +79,7 @@ Status TcpChannel::open(int peer) {
   Result<Socket> made =
       job_.connect(ranks_[static_cast<size_t>(peer)], id_, control_.wakeup());
   if (!made.isOk())
-    return explain(peer, made.status().message());
+    return causeOf(made.status());
   link = std::move(*made);
   return Status::ok();
 }
@@ -92,9 +97,7 @@ void TcpChannel::addReceive(int peer, void *data, int64_t bytes,
                     hasHeader ? 0 : int64_t(sizeof(Header)), Header()});
 }
 
-/// The program's failure, of which the end of a connection may be a consequence
-/// that came before the news; else what ended it.
-Status TcpChannel::explain(int peer, const std::string &what) const {
+Status TcpChannel::causeOf(const Status &what) const {
   constexpr int64_t newsNanoseconds = 1'000'000'000;
   for (int64_t begin = nowNanoseconds();
        nowNanoseconds() - begin < newsNanoseconds;) {
@@ -103,13 +106,17 @@ Status TcpChannel::explain(int peer, const std::string &what) const {
     constexpr std::chrono::milliseconds pause(10);
     std::this_thread::sleep_for(pause);
   }
-  return Status::failed(
+  return what;
+}
+
+Status TcpChannel::endOf(int peer, const std::string &why) const {
+  return causeOf(Status::failed(
       "expected " + job_.describe(ranks_[static_cast<size_t>(peer)]) +
       " in the " + meetingName(current_.kind) + " in which rank " +
       std::to_string(ranks_[static_cast<size_t>(index_)]) +
       " waits, got the end of that rank's part of the "
       "program (" +
-      what + ")");
+      why + ")"));
 }
 
 Status TcpChannel::advance(Flow &flow, bool &hasMoved) {
@@ -129,8 +136,8 @@ Status TcpChannel::advance(Flow &flow, bool &hasMoved) {
     if (moved < 0 && errno == EINTR)
       continue;
     if (moved < 0 || (moved == 0 && !flow.isSend))
-      return explain(flow.peer, moved < 0 ? lastSystemError()
-                                          : "its connection has ended");
+      return endOf(flow.peer,
+                   moved < 0 ? lastSystemError() : "its connection has ended");
     hasMoved = true;
     at += moved;
     if (isHeader && !flow.isSend && at == headerBytes &&

@@ -30,9 +30,10 @@ class ThreadPool;
 class TcpChannel final : public hal::HostChannel {
 public:
   /// `nth`: how often a group of these ranks was made. `job` and `control` must
-  /// outlive it.
+  /// outlive it; `job` has reserved a connection for each other rank.
   TcpChannel(TcpJob &job, TcpControl &control, std::vector<int> ranks,
              int index, int nth, ThreadPool *pool);
+  ~TcpChannel() override;
 
   int rank() const override { return index_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
@@ -71,7 +72,10 @@ private:
   /// Moves all that was added.
   Status move();
   Status advance(Flow &flow, bool &hasMoved);
-  Status explain(int peer, const std::string &what) const;
+  /// The program's failure, of which `what` may be a consequence that came
+  /// before the news; else `what`.
+  Status causeOf(const Status &what) const;
+  Status endOf(int peer, const std::string &why) const;
   Status open(int peer);
 
   /// Rank i's bytes [begin, end) of `parts` come to all ranks' `dst`, where

@@ -27,9 +27,11 @@ namespace {
 /// ended.
 enum Kind { kindAbort, kindDone, kindVerdict };
 
-/// How long sending or receiving one message may take.
+/// How long sending or receiving one message may take. They are sent under the
+/// lock, and short enough for the system's buffers, so that nobody waits there
+/// for a peer that does not read.
 constexpr int64_t messageNanoseconds = 2'000'000'000;
-constexpr uint32_t maxText = 1 << 20;
+using tcp::maxText;
 
 Status makePair(Socket &one, Socket &other) {
   int ends[2];
@@ -67,6 +69,9 @@ TcpControl::TcpControl(TcpJob &job, double graceSeconds)
       isGone_(static_cast<size_t>(job.size())) {}
 
 Status TcpControl::start() {
+  for (const Socket &link : links_)
+    if (link.isOpen())
+      endWhenUnacknowledged(link);
   if (Status s = makePair(wakeup_, waker_))
     return s;
   if (Status s = makePair(stop_, stopper_))
@@ -106,8 +111,12 @@ void TcpControl::listen() {
           ranks.push_back(static_cast<int>(i));
         }
     }
-    if (poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR)
-      return;
+    if (poll(polled.data(), polled.size(), -1) < 0) {
+      if (errno == EINTR)
+        continue;
+      return abort(Status::failed("cannot wait for news of other ranks: " +
+                                  lastSystemError()));
+    }
     if (polled[0].revents)
       return;
     std::lock_guard<std::mutex> lock(mutex_);

@@ -17,29 +17,27 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <iterator>
 #include <random>
 #include <thread>
 
 namespace fsdp::rt {
 
+using namespace tcp;
+
 namespace {
 
-constexpr uint64_t magic = 0x3170637470647366;
-/// What is said below, in which order.
-constexpr uint32_t protocol = 1;
-/// How long a peer may take to send its hello, and a listener its greeting;
+/// How long a peer may take for its hello, and a listener for its greeting;
 /// what is no rank of a job may be at either end and send nothing.
-constexpr int64_t helloNanoseconds = 2'000'000'000;
-/// How long a connection may take to be made.
-constexpr int64_t connectNanoseconds = 10'000'000'000;
-
-uint64_t hashOf(const std::string &text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : text)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
+constexpr int64_t helloNanoseconds = 10'000'000'000,
+                  greetingNanoseconds = 2'000'000'000;
+/// How long one try to connect may take. A listener whose backlog is full drops
+/// what comes; the next try is sooner than the system's own, which it delays
+/// more and more.
+constexpr int64_t tryNanoseconds = 2'000'000'000;
+/// How much longer than rank 0, which tells who is missing, the others wait.
+constexpr int64_t patienceNanoseconds = 2'000'000'000;
+/// Files that a process opens beside its connections.
+constexpr int64_t otherFiles = 128;
 
 /// "0, 2 and 3", of the ranks for which `has` is `wanted`.
 std::string listRanks(const std::vector<bool> &has, bool wanted) {
@@ -60,52 +58,44 @@ std::string describeSeconds(double seconds) {
 }
 
 std::string portsOf(const MeetingPoint &point) {
-  std::string text = point.host + ":" + std::to_string(point.ports.front());
+  std::string text = describeEndpoint(point.host, point.ports.front());
   return point.ports.size() == 1
              ? text
              : text + " to " + std::to_string(point.ports.back());
 }
 
-/// If all ranks are on this host and MASTER_ADDR is a loopback address, rank 0
-/// listens at it alone; null: on all interfaces.
+/// If the launcher has told that all ranks are on this host, and MASTER_ADDR is
+/// a loopback address, rank 0 listens at it alone; null: on all interfaces. (A
+/// host's own name may be a loopback address on that host alone.)
 const Address *onlyAddress(const LaunchInfo &launch, const Address &master) {
-  return launch.localSize == launch.size && master.isLoopback() ? &master
-                                                                : nullptr;
+  bool isOneHost = launch.hasLocalSize && launch.localSize == launch.size;
+  return isOneHost && master.isLoopback() ? &master : nullptr;
+}
+
+std::string describeVersion(uint32_t abi, uint32_t protocol) {
+  return std::to_string(abi) + "." + std::to_string(protocol);
+}
+
+Status versionsDiffer(const std::string &first, const std::string &other,
+                      const std::string &who) {
+  return Status::failed("expected a runtime of version " + first +
+                        ", as on rank 0, got " + other + " on " + who);
+}
+
+std::string describeRank(int rank, int process, const HostId &host) {
+  return "rank " + std::to_string(rank) + " (process " +
+         std::to_string(process) + " on " + host.name + ")";
+}
+
+template <typename T>
+void eraseClosed(std::vector<T> &connections) {
+  connections.erase(
+      std::remove_if(connections.begin(), connections.end(),
+                     [](const T &one) { return !one.socket.isOpen(); }),
+      connections.end());
 }
 
 } // namespace
-
-/// What rank 0 says to who has been connected.
-struct TcpJob::Greeting {
-  uint64_t magic, job;
-  uint32_t protocol, abi;
-};
-
-/// What the other says then.
-struct TcpJob::Hello {
-  uint64_t magic, job;
-  int32_t rank, size, process, port;
-  char host[64];
-};
-
-/// Rank 0's answer, when all have come or not: the text of a refusal, or all
-/// places.
-struct Answer {
-  uint64_t token;
-  uint32_t isRefusal, bytes;
-};
-
-struct TcpJob::DataHello {
-  uint64_t token, channel;
-  int32_t rank;
-};
-
-/// Who has been connected with rank 0 and has not said all of its hello.
-struct TcpJob::Visitor {
-  Socket socket;
-  Hello hello = {};
-  size_t has = 0;
-};
 
 Result<TcpJob> TcpJob::meet(const LaunchInfo &launch, const MeetingPoint &point,
                             double seconds) {
@@ -113,6 +103,9 @@ Result<TcpJob> TcpJob::meet(const LaunchInfo &launch, const MeetingPoint &point,
   job.rank_ = launch.rank;
   job.places_.resize(static_cast<size_t>(launch.size));
   job.seconds_ = seconds;
+  job.reserved_ = countOpenFiles() + otherFiles;
+  if (Status s = job.reserve(launch.rank == 0 ? launch.size : 1))
+    return s;
   int64_t deadline = nowNanoseconds() + static_cast<int64_t>(seconds * 1e9);
   Status status = launch.rank == 0 ? job.host(launch, point, deadline)
                                    : job.join(launch, point, deadline);
@@ -123,24 +116,66 @@ Result<TcpJob> TcpJob::meet(const LaunchInfo &launch, const MeetingPoint &point,
 
 std::string TcpJob::describe(int rank) const {
   const Place &place = places_[static_cast<size_t>(rank)];
-  return "rank " + std::to_string(rank) + " (process " +
-         std::to_string(place.process) + " on " + place.host + ")";
+  return describeRank(rank, place.process, place.host);
 }
 
-TcpJob::Hello TcpJob::hello(const LaunchInfo &launch) const {
+int TcpJob::localRank() const {
+  const HostId &host = places_[static_cast<size_t>(rank_)].host;
+  return static_cast<int>(
+      std::count_if(places_.begin(), places_.begin() + rank_,
+                    [&](const Place &place) { return place.host == host; }));
+}
+
+int TcpJob::localSize() const {
+  const HostId &host = places_[static_cast<size_t>(rank_)].host;
+  return static_cast<int>(
+      std::count_if(places_.begin(), places_.end(),
+                    [&](const Place &place) { return place.host == host; }));
+}
+
+Status TcpJob::reserve(int64_t connections) {
+  std::lock_guard<std::mutex> lock(*mutex_);
+  if (Status s = allowOpenFiles(reserved_ + connections))
+    return s.withContext("connections of " + std::to_string(size()) + " ranks");
+  reserved_ += connections;
+  return Status::ok();
+}
+
+void TcpJob::release(int64_t connections) {
+  std::lock_guard<std::mutex> lock(*mutex_);
+  reserved_ -= connections;
+}
+
+Hello TcpJob::hello(const LaunchInfo &launch, uint64_t job) const {
   Hello hello = {};
   hello.magic = magic;
+  hello.job = job;
+  hello.protocol = protocol;
+  hello.abi = FSDP_RT_ABI_VERSION;
   hello.rank = launch.rank;
   hello.size = launch.size;
   hello.process = getpid();
   hello.port = portOf(listener_);
-  (void)gethostname(hello.host, sizeof(hello.host) - 1);
+  hello.host = thisHost();
   return hello;
 }
 
 //===----------------------------------------------------------------------===//
 // Rank 0
 //===----------------------------------------------------------------------===//
+
+static Result<Socket> listenFor(const MeetingPoint &point,
+                                const Address *only) {
+  if (point.listener >= 0)
+    return adoptListener(point.listener);
+  Result<Socket> listener = Status::failed("");
+  for (int port : point.ports) {
+    listener = listenAt(port, only);
+    if (listener.isOk())
+      break;
+  }
+  return listener;
+}
 
 Status TcpJob::host(const LaunchInfo &launch, const MeetingPoint &point,
                     int64_t deadline) {
@@ -152,30 +187,26 @@ Status TcpJob::host(const LaunchInfo &launch, const MeetingPoint &point,
   if (!data.isOk())
     return data.status();
   listener_ = std::move(*data);
-  Result<Socket> listener = Status::failed("");
-  for (int port : point.ports) {
-    listener = listenAt(port, only);
-    if (listener.isOk())
-      break;
-  }
+  Result<Socket> listener = listenFor(point, only);
   if (!listener.isOk())
     return listener.status().withContext("rank 0 at " + portsOf(point));
-  Status status = gather(*listener, hello(launch), hashOf(point.job), deadline);
-  Answer answer = {};
-  std::string text = status.message();
+  return answer(gather(*listener, hello(launch, hashJob(point.job)), deadline));
+}
+
+/// Tells all that have come the outcome, and returns it.
+Status TcpJob::answer(const Status &status) {
+  std::string text = status.message().substr(0, maxText);
   if (status.isOk()) {
     std::random_device random;
     token_ = uint64_t(random()) << 32 | random();
     text.assign(reinterpret_cast<const char *>(places_.data()),
                 places_.size() * sizeof(Place));
   }
-  answer.token = token_;
-  answer.isRefusal = !status.isOk();
-  answer.bytes = static_cast<uint32_t>(text.size());
+  Answer answer = {token_, !status.isOk(), static_cast<uint32_t>(text.size())};
   for (const Socket &socket : control_) {
     if (!socket.isOpen())
       continue;
-    int64_t until = nowNanoseconds() + helloNanoseconds;
+    int64_t until = nowNanoseconds() + greetingNanoseconds;
     Status sent = sendAll(socket, &answer, sizeof(answer), until);
     if (sent.isOk())
       sent = sendAll(socket, text.data(), text.size(), until);
@@ -185,14 +216,30 @@ Status TcpJob::host(const LaunchInfo &launch, const MeetingPoint &point,
   return status;
 }
 
-Status TcpJob::gather(const Socket &listener, const Hello &own, uint64_t job,
+/// Fails where this process has no room for a connection.
+static Status greetVisitors(const Socket &listener, uint64_t job,
+                            int64_t deadline,
+                            std::vector<Incoming<Hello>> &visitors) {
+  for (;;) {
+    Result<Socket> made = acceptOne(listener);
+    if (!made.isOk() || !made->isOpen())
+      return made.status();
+    int64_t now = nowNanoseconds();
+    Greeting greeting = {magic, job, protocol, FSDP_RT_ABI_VERSION,
+                         deadline - now};
+    if (sendAll(*made, &greeting, sizeof(greeting), deadline).isOk())
+      visitors.push_back({std::move(*made), now + helloNanoseconds});
+  }
+}
+
+Status TcpJob::gather(const Socket &listener, const Hello &own,
                       int64_t deadline) {
   std::vector<bool> hasCome(places_.size(), false);
   hasCome[0] = true;
+  places_[0].address.port = static_cast<uint32_t>(own.port);
   places_[0].process = own.process;
-  places_[0].address.setPort(own.port);
   places_[0].isBesideRankZero = 1;
-  std::memcpy(places_[0].host, own.host, sizeof(own.host));
+  places_[0].host = own.host;
   control_.resize(places_.size());
   std::vector<Visitor> visitors;
   while (std::find(hasCome.begin(), hasCome.end(), false) != hasCome.end()) {
@@ -206,64 +253,60 @@ Status TcpJob::gather(const Socket &listener, const Hello &own, uint64_t job,
       polled.push_back({visitor.socket.get(), POLLIN, 0});
     constexpr int milliseconds = 50;
     (void)poll(polled.data(), polled.size(), milliseconds);
-    for (Socket made; (made = acceptOne(listener)).isOpen();) {
-      Greeting greeting = {magic, job, protocol, FSDP_RT_ABI_VERSION};
-      if (sendAll(made, &greeting, sizeof(greeting), deadline).isOk())
-        visitors.push_back({std::move(made)});
-    }
+    if (Status s = greetVisitors(listener, own.job, deadline, visitors))
+      return s;
     for (Visitor &visitor : visitors) {
-      auto to = reinterpret_cast<char *>(&visitor.hello) + visitor.has;
-      ssize_t got =
-          recv(visitor.socket.get(), to, sizeof(Hello) - visitor.has, 0);
-      if (got > 0)
-        visitor.has += static_cast<size_t>(got);
-      bool isWhole = visitor.has == sizeof(Hello);
-      bool isOurs = visitor.hello.magic == magic && visitor.hello.job == job;
-      if (isWhole && isOurs)
+      visitor.take(nowNanoseconds());
+      if (!visitor.isWhole())
+        continue;
+      const Hello &hello = visitor.message;
+      if (hello.magic == magic && hello.job == own.job)
         if (Status s = takeVisitor(visitor, hasCome))
           return s;
-      bool isGone = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
-      if (isWhole || isGone)
-        visitor.socket = Socket();
+      visitor.socket = Socket();
     }
-    visitors.erase(std::remove_if(visitors.begin(), visitors.end(),
-                                  [](const Visitor &visitor) {
-                                    return !visitor.socket.isOpen();
-                                  }),
-                   visitors.end());
+    eraseClosed(visitors);
   }
   return Status::ok();
 }
 
+/// Keeps the connection of who is refused, too: it hears why.
 Status TcpJob::takeVisitor(Visitor &visitor, std::vector<bool> &hasCome) {
-  const Hello &hello = visitor.hello;
-  std::string who = "process " + std::to_string(hello.process) + " on " +
-                    std::string(hello.host, strnlen(hello.host, 63));
-  auto keep = [&](size_t place) {
-    control_[place] = std::move(visitor.socket);
+  Hello &hello = visitor.message;
+  hello.host.terminate();
+  auto refuse = [&](const Status &why) {
+    control_.push_back(std::move(visitor.socket));
+    return why;
   };
-  if (hello.size != size() || hello.rank < 1 || hello.rank >= size()) {
-    control_.push_back(std::move(visitor.socket));
-    return Status::failed("expected rank 1 to " + std::to_string(size() - 1) +
-                          " of " + std::to_string(size()) + ", got rank " +
-                          std::to_string(hello.rank) + " of " +
-                          std::to_string(hello.size) + " in " + who);
-  }
+  std::string who = "process " + std::to_string(hello.process) + " on " +
+                    std::string(hello.host.name);
+  if (hello.protocol != protocol || hello.abi != FSDP_RT_ABI_VERSION)
+    return refuse(
+        versionsDiffer(describeVersion(FSDP_RT_ABI_VERSION, protocol),
+                       describeVersion(hello.abi, hello.protocol),
+                       describeRank(hello.rank, hello.process, hello.host)));
+  if (hello.size != size() || hello.rank < 1 || hello.rank >= size())
+    return refuse(Status::failed(
+        "expected rank 1 to " + std::to_string(size() - 1) + " of " +
+        std::to_string(size()) + ", got rank " + std::to_string(hello.rank) +
+        " of " + std::to_string(hello.size) + " in " + who));
   auto rank = static_cast<size_t>(hello.rank);
-  if (hasCome[rank]) {
-    control_.push_back(std::move(visitor.socket));
-    return Status::failed("expected each rank once, got rank " +
-                          std::to_string(hello.rank) +
-                          " twice: " + describe(hello.rank) + " and " + who);
-  }
-  Place &place = places_[rank];
+  if (hasCome[rank])
+    return refuse(Status::failed(
+        "expected each rank once, got rank " + std::to_string(hello.rank) +
+        " twice: " + describe(hello.rank) + " and " + who));
+  Place place;
   place.address = peerOf(visitor.socket);
-  place.isBesideRankZero = place.address.isLoopback();
-  place.address.setPort(hello.port);
+  place.address.port = static_cast<uint32_t>(hello.port);
   place.process = hello.process;
-  std::memcpy(place.host, hello.host, sizeof(place.host) - 1);
+  place.isBesideRankZero = place.address.isLoopback();
+  place.host = hello.host;
+  if (!place.address.isValid())
+    return refuse(Status::failed("expected a port from 1 to 65535, got " +
+                                 std::to_string(hello.port) + " from " + who));
+  places_[rank] = place;
   hasCome[rank] = true;
-  keep(rank);
+  control_[rank] = std::move(visitor.socket);
   return Status::ok();
 }
 
@@ -273,7 +316,6 @@ Status TcpJob::takeVisitor(Visitor &visitor, std::vector<bool> &hasCome) {
 
 Status TcpJob::join(const LaunchInfo &launch, const MeetingPoint &point,
                     int64_t deadline) {
-  uint64_t job = hashOf(point.job);
   Result<std::vector<Address>> addresses =
       resolve(point.host, point.ports.front());
   if (!addresses.isOk())
@@ -282,17 +324,14 @@ Status TcpJob::join(const LaunchInfo &launch, const MeetingPoint &point,
   if (!data.isOk())
     return data.status();
   listener_ = std::move(*data);
-  Hello mine = hello(launch);
-  mine.job = job;
+  Hello mine = hello(launch, hashJob(point.job));
   Status last = Status::failed("nobody listens");
-  // Rank 0 tells who is missing; who waits for it has some more patience.
-  constexpr int64_t patience = 2'000'000'000;
-  for (int64_t until = deadline + patience; nowNanoseconds() < until;) {
+  while (nowNanoseconds() < deadline + patienceNanoseconds) {
     for (int port : point.ports)
       for (Address address : *addresses) {
-        address.setPort(port);
+        address.port = static_cast<uint32_t>(port);
         bool isOver = false;
-        Status status = tryJoin(address, mine, job, until, isOver);
+        Status status = tryJoin(address, mine, isOver);
         if (status.isOk() || isOver)
           return status;
         last = status;
@@ -305,46 +344,72 @@ Status TcpJob::join(const LaunchInfo &launch, const MeetingPoint &point,
 }
 
 /// `isOver`: another try would be in vain.
-Status TcpJob::tryJoin(const Address &address, const Hello &hello, uint64_t job,
-                       int64_t deadline, bool &isOver) {
-  int64_t soon = std::min(deadline, nowNanoseconds() + helloNanoseconds);
+Status TcpJob::tryJoin(const Address &address, const Hello &hello,
+                       bool &isOver) {
+  int64_t soon = nowNanoseconds() + greetingNanoseconds;
   Result<Socket> socket = connectTo(address, soon);
   if (!socket.isOk())
     return socket.status();
   Greeting greeting;
   if (Status s = receiveAll(*socket, &greeting, sizeof(greeting), soon))
     return s.withContext(address.describe());
-  if (greeting.magic != magic || greeting.job != job)
+  if (greeting.magic != magic || greeting.job != hello.job)
     return Status::failed(address.describe() + " is not of this job");
-  isOver = true;
-  if (greeting.protocol != protocol || greeting.abi != FSDP_RT_ABI_VERSION)
-    return Status::failed(
-        "expected a runtime of version " + std::to_string(greeting.abi) + "." +
-        std::to_string(greeting.protocol) + ", as on rank 0, got " +
-        std::to_string(FSDP_RT_ABI_VERSION) + "." + std::to_string(protocol) +
-        " on rank " + std::to_string(rank_));
+  // Also where versions differ: rank 0 names this rank then.
   if (Status s = sendAll(*socket, &hello, sizeof(hello), soon))
     return s.withContext(address.describe());
+  isOver = true;
+  if (greeting.protocol != protocol || greeting.abi != FSDP_RT_ABI_VERSION)
+    return versionsDiffer(describeVersion(greeting.abi, greeting.protocol),
+                          describeVersion(FSDP_RT_ABI_VERSION, protocol),
+                          describeRank(rank_, hello.process, hello.host));
+  // From here on it is rank 0 that waits for others, which may have begun later
+  // than this one.
+  constexpr int64_t longest = 1'000'000'000'000'000;
+  int64_t left = std::clamp<int64_t>(greeting.nanosecondsLeft, 0, longest);
+  if (Status s = takeAnswer(*socket, address,
+                            nowNanoseconds() + left + patienceNanoseconds))
+    return s;
+  control_.push_back(std::move(*socket));
+  return Status::ok();
+}
+
+/// Of rank 0 at `address`: a refusal, or the places of all ranks.
+Status TcpJob::takeAnswer(const Socket &socket, const Address &address,
+                          int64_t deadline) {
+  std::string from = "rank 0 at " + address.describe();
   Answer answer;
-  if (Status s = receiveAll(*socket, &answer, sizeof(answer), deadline))
-    return s.withContext("rank 0 at " + address.describe());
+  if (Status s = receiveAll(socket, &answer, sizeof(answer), deadline))
+    return s.withContext(from);
+  size_t placesBytes = places_.size() * sizeof(Place);
+  if (answer.isRefusal ? answer.bytes > maxText : answer.bytes != placesBytes)
+    return Status::failed(
+        from + ": expected " +
+        (answer.isRefusal
+             ? "at most " + std::to_string(maxText) + " bytes of a refusal"
+             : std::to_string(placesBytes) + " bytes of places") +
+        ", got " + std::to_string(answer.bytes));
   std::string text(answer.bytes, '\0');
-  if (Status s = receiveAll(*socket, text.data(), text.size(), deadline))
-    return s.withContext("rank 0 at " + address.describe());
+  if (Status s = receiveAll(socket, text.data(), text.size(), deadline))
+    return s.withContext(from);
   if (answer.isRefusal)
     return Status::failed(text);
   token_ = answer.token;
-  std::memcpy(places_.data(), text.data(),
-              std::min(text.size(), places_.size() * sizeof(Place)));
-  // Rank 0 sees ranks of its own host at a loopback address, of no use to other
-  // hosts: the address at which this rank reached rank 0 replaces it.
-  for (Place &place : places_)
+  std::memcpy(places_.data(), text.data(), placesBytes);
+  for (size_t rank = 0; rank < places_.size(); ++rank) {
+    Place &place = places_[rank];
+    place.host.terminate();
+    // Rank 0 sees ranks of its own host at a loopback address, of no use to
+    // other hosts: the address at which this rank reached rank 0 replaces it.
     if (place.isBesideRankZero) {
-      int port = place.address.port();
+      uint32_t port = place.address.port;
       place.address = address;
-      place.address.setPort(port);
+      place.address.port = port;
     }
-  control_.push_back(std::move(*socket));
+    if (!place.address.isValid())
+      return Status::failed(from + ": expected the address of rank " +
+                            std::to_string(rank) + ", got none");
+  }
   return Status::ok();
 }
 
@@ -355,47 +420,73 @@ Status TcpJob::tryJoin(const Address &address, const Hello &hello, uint64_t job,
 Result<Socket> TcpJob::connect(int peer, uint64_t channel, int wakeup) {
   if (rank_ < peer)
     return accept(peer, channel, wakeup);
-  int64_t deadline = nowNanoseconds() + connectNanoseconds;
-  Result<Socket> socket =
-      connectTo(places_[static_cast<size_t>(peer)].address, deadline);
-  DataHello hello = {token_, channel, rank_};
-  Status status = socket.status();
-  if (socket.isOk())
-    status = sendAll(*socket, &hello, sizeof(hello), deadline);
-  if (status)
-    return status.withContext(describe(peer));
-  return socket;
+  const Address &address = places_[static_cast<size_t>(peer)].address;
+  const DataHello hello = {token_, channel, rank_, 0};
+  int64_t deadline = nowNanoseconds() + static_cast<int64_t>(seconds_ * 1e9);
+  for (;;) {
+    int64_t soon = nowNanoseconds() + tryNanoseconds;
+    Result<Socket> socket = connectTo(address, soon);
+    Status status = socket.status();
+    if (socket.isOk())
+      status = sendAll(*socket, &hello, sizeof(hello), soon);
+    if (status.isOk())
+      return socket;
+    constexpr int milliseconds = 50;
+    pollfd polled = {wakeup, POLLIN, 0};
+    if (poll(&polled, 1, milliseconds) > 0 || nowNanoseconds() >= deadline)
+      return Status::failed("cannot connect with " + describe(peer) + " at " +
+                            status.message());
+  }
 }
 
-void TcpJob::takeArrivals() {
-  for (Socket made; (made = acceptOne(listener_)).isOpen();) {
-    DataHello hello;
-    int64_t deadline = nowNanoseconds() + helloNanoseconds;
-    // Others than this job's ranks are sent away.
-    if (receiveAll(made, &hello, sizeof(hello), deadline).isOk() &&
-        hello.token == token_)
-      arrived_[{hello.channel, hello.rank}] = std::move(made);
+/// Takes connections that have come, and what they say, without waiting for
+/// any. Others than this job's ranks are sent away.
+Status TcpJob::takeArrivals() {
+  for (;;) {
+    Result<Socket> made = acceptOne(listener_);
+    if (!made.isOk())
+      return made.status();
+    if (!made->isOpen())
+      break;
+    arrivals_.push_back(
+        {std::move(*made), nowNanoseconds() + helloNanoseconds});
   }
+  for (Arrival &arrival : arrivals_) {
+    arrival.take(nowNanoseconds());
+    if (!arrival.isWhole())
+      continue;
+    const DataHello &hello = arrival.message;
+    Socket socket = std::move(arrival.socket);
+    if (hello.token == token_ && hello.rank >= 0 && hello.rank < size())
+      arrived_[{hello.channel, hello.rank}] = std::move(socket);
+  }
+  eraseClosed(arrivals_);
+  return Status::ok();
 }
 
 Result<Socket> TcpJob::accept(int peer, uint64_t channel, int wakeup) {
   for (;;) {
+    std::vector<pollfd> polled = {{wakeup, POLLIN, 0},
+                                  {listener_.get(), POLLIN, 0}};
     {
       std::lock_guard<std::mutex> lock(*mutex_);
-      takeArrivals();
+      if (Status s = takeArrivals())
+        return s;
       auto found = arrived_.find({channel, peer});
       if (found != arrived_.end()) {
         Socket socket = std::move(found->second);
         arrived_.erase(found);
         return socket;
       }
+      for (const Arrival &arrival : arrivals_)
+        polled.push_back({arrival.socket.get(), POLLIN, 0});
     }
-    // Another thread may take what comes: it leaves it where this one looks.
+    // Another thread may take what comes, or end a connection that is polled
+    // here: it leaves what it takes where this one looks.
     constexpr int milliseconds = 20;
-    pollfd polled[] = {{listener_.get(), POLLIN, 0}, {wakeup, POLLIN, 0}};
-    (void)poll(polled, std::size(polled), milliseconds);
-    if (polled[1].revents)
-      return Status::failed("expected " + describe(peer) +
+    (void)poll(polled.data(), polled.size(), milliseconds);
+    if (polled[0].revents)
+      return Status::failed("expected a connection of " + describe(peer) +
                             ", got the end of the program");
   }
 }

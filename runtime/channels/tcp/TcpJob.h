@@ -9,6 +9,7 @@
 #define FSDP_RT_CHANNELS_TCP_TCPJOB_H
 
 #include "channels/tcp/Socket.h"
+#include "channels/tcp/TcpMessages.h"
 #include "control/Launch.h"
 #include "control/MeetingPoint.h"
 #include "core/Status.h"
@@ -28,9 +29,9 @@ namespace fsdp::rt {
 class TcpJob {
 public:
   /// Rank 0 listens at `point`, the others find it there. Fails on every
-  /// process that has come, after `seconds`, where ranks are missing, which it
-  /// names; at once where two say that they are the same rank, their numbers of
-  /// ranks differ, or their runtimes do.
+  /// process that has come, `seconds` after rank 0 began, where ranks are
+  /// missing, which it names; at once where two say that they are the same
+  /// rank, their numbers of ranks differ, or their runtimes do.
   static Result<TcpJob> meet(const LaunchInfo &launch,
                              const MeetingPoint &point, double seconds);
 
@@ -38,6 +39,9 @@ public:
   int size() const { return static_cast<int>(places_.size()); }
   /// "rank 2 (process 4711 on gpu03)".
   std::string describe(int rank) const;
+  /// This rank's number among the ranks of its host, and how many these are.
+  int localRank() const;
+  int localSize() const;
   /// Of rank 0 to each rank, by rank; of others, the first is to rank 0.
   std::vector<Socket> takeControl() { return std::move(control_); }
 
@@ -46,37 +50,40 @@ public:
   /// it fails. Callable from any thread.
   Result<Socket> connect(int peer, uint64_t channel, int wakeup);
 
+  /// So many more connections may be open at once, until they are released:
+  /// raises the process's limit of open files. Callable from any thread.
+  Status reserve(int64_t connections);
+  void release(int64_t connections);
+
 private:
-  /// Bytes of messages.
-  struct Place {
-    Address address;
-    int32_t process = 0, isBesideRankZero = 0;
-    char host[64] = {};
-  };
-  struct Hello;
-  struct Greeting;
-  struct Visitor;
-  struct DataHello;
+  using Visitor = tcp::Incoming<tcp::Hello>;
+  using Arrival = tcp::Incoming<tcp::DataHello>;
 
   Status host(const LaunchInfo &launch, const MeetingPoint &point,
               int64_t deadline);
-  Status gather(const Socket &listener, const Hello &own, uint64_t job,
+  Status answer(const Status &status);
+  Status gather(const Socket &listener, const tcp::Hello &own,
                 int64_t deadline);
   Status takeVisitor(Visitor &visitor, std::vector<bool> &hasCome);
   Status join(const LaunchInfo &launch, const MeetingPoint &point,
               int64_t deadline);
-  Status tryJoin(const Address &address, const Hello &hello, uint64_t job,
-                 int64_t deadline, bool &isOver);
-  Hello hello(const LaunchInfo &launch) const;
+  Status tryJoin(const Address &address, const tcp::Hello &hello, bool &isOver);
+  Status takeAnswer(const Socket &socket, const Address &address,
+                    int64_t deadline);
+  tcp::Hello hello(const LaunchInfo &launch, uint64_t job) const;
   Result<Socket> accept(int peer, uint64_t channel, int wakeup);
-  void takeArrivals();
+  Status takeArrivals();
 
   int rank_ = 0;
   double seconds_ = 0;
   uint64_t token_ = 0;
-  std::vector<Place> places_;
+  std::vector<tcp::Place> places_;
   std::vector<Socket> control_;
   Socket listener_;
+  /// Files that may be open at once.
+  int64_t reserved_ = 0;
+  /// Connections that have not said whose they are.
+  std::vector<Arrival> arrivals_;
   /// Connections that came before somebody asked for them, by channel and rank.
   std::map<std::pair<uint64_t, int>, Socket> arrived_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();

@@ -8,7 +8,6 @@
 #include "channels/tcp/Socket.h"
 #include "channels/tcp/TcpBackend.h"
 
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -50,11 +49,7 @@ private:
 
 /// A port of this host that nobody has now.
 Result<int> findFreePort() {
-  Address loopback;
-  loopback.bytes.ss_family = AF_INET;
-  loopback.length = sizeof(sockaddr_in);
-  reinterpret_cast<sockaddr_in &>(loopback.bytes).sin_addr.s_addr =
-      htonl(INADDR_LOOPBACK);
+  Address loopback = Address::loopback();
   Result<Socket> listener = listenAt(0, &loopback);
   return listener.isOk() ? Result<int>(portOf(*listener))
                          : Result<int>(listener.status());
