@@ -77,6 +77,9 @@ Status prepareProcess() {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &ignore, nullptr);
+  struct sigaction byDefault = {};
+  byDefault.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &byDefault, nullptr);
   std::set_terminate(endWithException);
   ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);
   return prepareStacks();

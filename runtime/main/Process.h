@@ -20,6 +20,8 @@ namespace fsdp::rt {
 ///     land there.
 ///   - Ignores SIGXFSZ: a write beyond the limit of file sizes (ulimit -f) then
 ///     fails with EFBIG.
+///   - Gives SIGCHLD its default effect: where it is ignored, as a parent may
+///     have left it, nobody learns how the processes of ranks have ended.
 ///   - Keeps OpenBLAS, of which the ranks' threads make calls of one thread,
 ///     from starting threads of its own: those that get no memory wait for it
 ///     for ever, and the process's end waits for them.

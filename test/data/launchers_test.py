@@ -123,6 +123,10 @@ class LaunchersTest(unittest.TestCase):
         process.communicate(timeout=30)
         self.assertTrue((self.root / "saved" / "latest").exists())
 
+    def test_ends_of_processes_that_a_parent_ignores(self):
+        """A SIGCHLD that is ignored takes their exit statuses away."""
+        self.finish(self.start([{}], "--backend", "tcp", mesh=2, prepare=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)))
+
     def test_limits_of_open_files(self):
         def limit(soft, hard):
             return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

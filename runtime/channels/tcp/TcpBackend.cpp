@@ -152,7 +152,11 @@ createTcpBackend(const LaunchInfo &launch, const MeetingPoint &point,
   return Result<std::unique_ptr<Backend>>(std::move(backend));
 }
 
+static Result<int> relaunch(int ranks, char *const *argv) {
+  return launchProcesses(ranks, argv);
+}
+
 const BackendKind tcpBackend = {"tcp", /*isRankPerProcess=*/true, checkLaunch,
-                                create, launchProcesses};
+                                create, relaunch};
 
 } // namespace fsdp::rt

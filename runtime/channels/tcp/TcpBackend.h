@@ -29,12 +29,23 @@ Result<std::unique_ptr<Backend>>
 createTcpBackend(const LaunchInfo &launch, const MeetingPoint &point,
                  const TcpBackendOptions &options);
 
+struct TcpLaunchOptions {
+  /// After a rank has ended with a failure: how long the others, which hear of
+  /// it, have to end by themselves; and then, after a SIGTERM, until SIGKILL.
+  double graceSeconds = 15, terminationSeconds = 5;
+};
+
 /// Runs `argv` (null-terminated, argv[0] a path) as `ranks` processes of this
 /// host, with the variables that torchrun sets, and waits for them. Returns the
 /// exit status of the first that ended with another than 0; fails where a rank
-/// was killed by a signal, naming it. Until it returns, SIGINT, SIGTERM and
-/// SIGHUP go to every rank as SIGINT, from the second one on as SIGKILL.
-Result<int> launchProcesses(int ranks, char *const *argv);
+/// was killed by a signal that did not come from here, naming it.
+///
+/// Until it returns, SIGINT, SIGTERM and SIGHUP, unless they were ignored
+/// before, go to every rank as SIGINT, from the second one on as SIGKILL; where
+/// ranks ended by them, it returns 128 + the signal that came last. SIGCHLD
+/// must not be ignored.
+Result<int> launchProcesses(int ranks, char *const *argv,
+                            const TcpLaunchOptions &options = {});
 
 extern const BackendKind tcpBackend;
 
