@@ -1,120 +1,109 @@
 #!/usr/bin/env bash
-# What a GPU makes of the programs that were only run on an emulated one.
+# Runs compiled programs on a machine that has a GPU, CUDA and PyTorch, but neither MLIR nor this repository.
 #
-#   benchmarks/gpu.sh pack FOLDER       here: compiles, and packs what the other machine needs (no MLIR, no CUDA)
-#   FOLDER/gpu.sh [PART ...]            there: runs all parts, or these; each writes FOLDER/log/PART.log as it ends
+#   benchmarks/gpu.sh pack FOLDER [PART ...]   here: compiles, and copies what all parts, or these, need there
+#   FOLDER/gpu.sh [PART ...]                   there: runs all parts, or these; exits 1 if one failed
 #
-# Parts, most valuable first, each at most 3 minutes: facts, words (one step on the device against the emulator, word by
-# word), parity (losses against PyTorch's), memory (what the device holds against the plan), graph (a run with graphs
-# against one without, bit for bit), sanitizer (compute-sanitizer, where there is one).
+# A part runs for 180 s at most, writes FOLDER/log/PART.log and ends with "ok", "FAILED" or "skipped" for all of it. The
+# default order, the most valuable first:
+#
+#   facts        the card, its libraries, and one step on it
+#   words        gradients of 9 models on the card and on the emulated driver: words that are equal, and a tolerance
+#   kernels      a program for each kind of kernel on both: every word is equal where no product is in it
+#   ranks        two ranks, as threads and as processes, by NCCL and by the host's memory; sums over ranks bit for bit
+#   parity       losses and norms beside PyTorch's
+#   memory       the runtime's account and nvidia-smi's beside the plan
+#   speed-gpt2, speed-llama   time and memory of a step beside PyTorch's, eager and compiled
+#   graph        runs with CUDA graphs and without, bit for bit
+#   sanitizer    compute-sanitizer's four tools, where it is installed
+#
+# A part is FOLDER/gpu/PART.sh (speed.sh for both models): `pack` runs here, `run` there. What the emulated driver is to
+# run, it runs there as well. Packing needs fsdp-compile and the emulator (FSDP_BIN, default build/bin), and for kernels
+# and speed a Python with torch and transformers (PYTHON, default python3). Parameters come from --init there, but those
+# that PyTorch's losses are of. To try it without a GPU, with fewer fixtures (here and there) and steps:
+#   FSDP_CUDA_LIBS=FOLDER/emulator FSDP_EMULATOR_CAPABILITY=8.0 FSDP_GPU_FIXTURES="gpt2 mixed" FSDP_GPU_LIMIT=600 \
+#     FSDP_GPU_TORCH=cpu FSDP_GPU_STEPS=8 FOLDER/gpu.sh
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-parts=(facts words parity memory graph sanitizer)
-fixtures=(gpt2 llama bert t5 resnet transformer mixed)
-limit=180
+limit=${FSDP_GPU_LIMIT:-180}
+all=(facts words kernels ranks parity memory speed-gpt2 speed-llama graph sanitizer)
+export here
 
-pack() {
-  local folder=$1 root fixture
-  root=$(cd "$here/.." && pwd)
-  mkdir -p "$folder/emulator"
-  cp "$root/benchmarks/gpu.sh" "$root/benchmarks/gpu_compare.py" "$folder/"
-  cp -L "$root"/build/test/cuda/emulator/lib*.so* "$folder/emulator/" ||
-    { echo "expected build/test/cuda/emulator: build first" >&2; exit 1; }
-  for fixture in "${fixtures[@]}"; do
-    mkdir -p "$folder/$fixture"
-    cp "$root/test/fixtures/$fixture"/{batches.safetensors,params.safetensors,expect.json} "$folder/$fixture/"
-    "$root/build/bin/fsdp-compile" "$root/test/fixtures/$fixture/model.mlir" \
-      --optimizer-file "$root/test/fixtures/$fixture/optimizer.mlir" --mesh shard=1 --target cpu,cuda \
-      -o "$folder/$fixture/train" || exit 1
-  done
-  du -sh "$folder"
-}
-
-# train FIXTURE NAME OPTION...: 20 steps; metrics and a checkpoint under $work/FIXTURE-NAME.
-train() {
-  local fixture=$1 name=$2 out lr
-  shift 2
-  out=$work/$fixture-$name
-  rm -rf "$out"; mkdir -p "$out"
-  lr=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["hyper"]["lr"])' "$here/$fixture/expect.json")
-  "$here/$fixture/train" --params "$here/$fixture/params.safetensors" --data "$here/$fixture/batches.safetensors" \
-    --lr "$lr" --metrics "$out/metrics.jsonl" --save "$out/saved" --quiet "$@"
-}
-
-facts() {
-  nvidia-smi
-  nvidia-smi --query-gpu=name,driver_version,compute_cap,memory.total --format=csv
-  command -v nvcc compute-sanitizer nsys
-  python3 -c 'import torch; print("torch", torch.__version__, torch.version.cuda)'
-  echo "FSDP_CUDA_LIBS=${FSDP_CUDA_LIBS:-} VIRTUAL_ENV=${VIRTUAL_ENV:-}"
-  train gpt2 facts --device cuda --steps 1 && cat "$work/gpt2-facts/metrics.jsonl"
-}
-
-words() {
-  local fixture
-  for fixture in "${fixtures[@]}"; do
-    echo "== $fixture"
-    train "$fixture" device --device cuda --steps 1 &&
-      FSDP_CUDA_LIBS=$here/emulator FSDP_EMULATOR_CAPABILITY=8.0 train "$fixture" emulator --device cuda --steps 1 &&
-      python3 "$here/gpu_compare.py" words "$work/$fixture-device/saved" "$work/$fixture-emulator/saved"
-  done
-}
-
-parity() {
-  local fixture
-  for fixture in "${fixtures[@]}"; do
-    echo "== $fixture"
-    train "$fixture" parity --device cuda --steps 20 &&
-      python3 "$here/gpu_compare.py" parity "$work/$fixture-parity/metrics.jsonl" "$here/$fixture/expect.json"
-  done
-}
-
-memory() {
-  local pid
-  "$here/gpt2/train" --describe | python3 -c 'import json, sys; print("arena", json.load(sys.stdin)["arena"])'
-  train gpt2 memory --device cuda --steps 20000 & pid=$!
-  sleep 10
-  nvidia-smi --query-compute-apps=pid,used_memory --format=csv
-  kill "$pid"; wait "$pid"
-}
-
-graph() {
-  local fixture
-  for fixture in gpt2 resnet; do
-    train "$fixture" captured --device cuda --steps 20 --graph on && train "$fixture" eager --device cuda --steps 20 --graph off &&
-      python3 "$here/gpu_compare.py" bits "$work/$fixture-captured/saved" "$work/$fixture-eager/saved"
-  done
-}
-
-sanitizer() {
-  local tool
-  command -v compute-sanitizer || { echo "no compute-sanitizer: skipped"; return; }
-  for tool in memcheck racecheck synccheck initcheck; do
-    compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/gpt2/train" --device cuda --graph off \
-      --params "$here/gpt2/params.safetensors" --data "$here/gpt2/batches.safetensors" --lr 0.001 --steps 1 --quiet
-    echo "$tool: exit $?"
-  done
-}
-
+packs=
 if [ "${1:-}" = pack ]; then
-  [ $# = 2 ] || { echo "usage: $0 pack FOLDER" >&2; exit 1; }
-  pack "$2"
+  [ $# -ge 2 ] || { echo "usage: $0 pack FOLDER [PART ...]" >&2; exit 1; }
+  mkdir -p "$2"
+  packs=$(cd "$2" && pwd)
+  # Programs of another compiler would stay.
+  [ -z "$(ls -A "$packs")" ] || { echo "expected an empty folder, got $2" >&2; exit 1; }
+  shift 2
+fi
+parts=("${@:-${all[@]}}")
+for part in "${parts[@]}"; do
+  # speed-X: of any model in gpu/models.json.
+  [ -f "$here/gpu/${part%%-*}.sh" ] && [ "$part" != common ] ||
+    { echo "expected a part of: ${all[*]}, got: $part" >&2; exit 1; }
+done
+
+# in_part PART FUNCTION: a shell of its own for a part's function.
+in_part() {
+  part=$1 bash -c 'set -u; . "$here/gpu/common.sh"; . "$here/gpu/${part%%-*}.sh"; "$0" || failed=1; exit "$failed"' "$2"
+}
+
+if [ -n "$packs" ]; then
+  export packs
+  . "$here/gpu/common.sh"
+  pack_tools || exit 1
+  for part in "${parts[@]}"; do
+    in_part "$part" pack || { echo "expected to pack $part, got errors" >&2; exit 1; }
+  done
+  size=$(du -sm "$packs" | cut -f1)
+  echo "$packs: $size MB"
+  [ "$size" -le 60 ] || { echo "expected at most 60 MB, got $size" >&2; exit 1; }
   exit
 fi
-# The libraries of torch's environment, where nothing else is named.
+
+# The libraries of PyTorch's environment, where nothing else is named.
 : "${FSDP_CUDA_LIBS:=$(python3 -c 'import glob, sys
 print(":".join(sorted({f.rsplit("/", 1)[0] for p in sys.path if p.endswith("site-packages")
                        for f in glob.glob(p + "/nvidia/**/lib/*.so*", recursive=True)})))')}"
-export FSDP_CUDA_LIBS
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export work here
+group=
+# finish_group: what a part that ran out of time has started has 10 s to end.
+finish_group() {
+  local waited=0
+  while kill -TERM -- "-$group" 2>/dev/null && [ "$waited" -lt 20 ]; do
+    sleep 0.5
+    waited=$((waited + 1))
+  done
+  kill -KILL -- "-$group" 2>/dev/null
+}
+trap '[ -z "$group" ] || finish_group; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+# Runs that are compared take the same algorithms of products.
+export FSDP_CUDA_LIBS work FSDP_CUDA_CACHE=$work/cache
 mkdir -p "$here/log"
-export -f train "${parts[@]}"
-for part in "${@:-${parts[@]}}"; do
-  [[ " ${parts[*]} " = *" $part "* ]] || { echo "expected a part of: ${parts[*]}, got: $part" >&2; exit 1; }
+export -f in_part
+result=0
+for part in "${parts[@]}"; do
   began=$SECONDS
-  timeout "$limit" bash -c "fixtures=(${fixtures[*]}); $part" >"$here/log/$part.log" 2>&1
-  echo "$part: exit $? after $((SECONDS - began)) s" | tee -a "$here/log/$part.log"
+  echo "==== $part"
+  # timeout is the first of a process group of its own, in which all of the part runs.
+  timeout -k 10 "$limit" bash -c 'in_part "$0" run' "$part" >"$here/log/$part.log" 2>&1 & group=$!
+  wait "$group"
+  status=$?
+  finish_group
+  group=
+  case $status in
+    0) verdict=ok ;;
+    77) verdict=skipped ;;
+    124 | 137) verdict="FAILED (still running after $limit s)" result=1 ;;
+    *) verdict="FAILED (exit $status)" result=1 ;;
+  esac
+  verdict="$part: $verdict, $((SECONDS - began)) s"
+  echo "$verdict" >>"$here/log/$part.log"
+  cat "$here/log/$part.log"
+  verdicts+=("$verdict")
 done
-tail -n 40 "$here"/log/*.log
+printf '%s\n' ==== "${verdicts[@]}"
+exit $result

@@ -1,0 +1,43 @@
+"""What the runtime will find: `gpus`, `driver` and `nccl` as NAME VALUE lines; exits 1 without a GPU.
+
+Libraries are looked for in FSDP_CUDA_LIBS, then where the system looks. Standard library only."""
+import ctypes
+import os
+import pathlib
+import sys
+
+
+def load(*names):
+    folders = [pathlib.Path(folder) for folder in os.environ.get("FSDP_CUDA_LIBS", "").split(":") if folder]
+    for name in [str(folder / name) for name in names for folder in folders if (folder / name).exists()] + list(names):
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            reason = error
+    print("none of", *names, reason)
+    return None
+
+
+def ask(function):
+    """The number that a function stores, or the library's error, negated."""
+    value = ctypes.c_int()
+    status = function(ctypes.byref(value))
+    return -status if status else value.value
+
+
+def main():
+    cuda, nccl, products = load("libcuda.so.1"), load("libnccl.so.2"), load("libcublasLt.so.13", "libcublasLt.so.12")
+    gpus = 0
+    if cuda and cuda.cuInit(0) == 0:
+        gpus = ask(cuda.cuDeviceGetCount)
+        print("driver", ask(cuda.cuDriverGetVersion))
+    print("gpus", gpus)
+    print("nccl", ask(nccl.ncclGetVersion) if nccl else 0)
+    if products:
+        products.cublasLtGetVersion.restype = ctypes.c_size_t
+        print("cublaslt", products.cublasLtGetVersion())
+    return 0 if gpus > 0 and nccl and products else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
