@@ -3,7 +3,7 @@
 
   compile.py [--layers 8 32 126] [--ranks 8 64 1024 16384] [TRACE.mlir[.gz]=SECONDS...]
 
-Compiles gpt2-124m to an executable for 2 ranks; Llama 405B with so many of its layers to L3 (collectives,
+Compiles gpt2-124m to an executable for 2 ranks, of processors and of CUDA devices; Llama 405B with so many of its layers to L3 (collectives,
 kernels, schedule, addresses) for 64 ranks, and with the most layers for each number of ranks; and each
 TRACE to L3 for 64 ranks. Exits 1 where one takes more than its SECONDS (Llama 405B: 10), or 2 GiB, or
 where a layer more costs much more in a long model than in a short one.
@@ -68,6 +68,9 @@ def main():
         model = exported("gpt2-124m")
         row("gpt2-124m", "executable", 2, [args.bin / "fsdp-compile", model / "model.mlir", "--optimizer-file",
                                            model / "optimizer.mlir", "--mesh", "shard=2", "-o", f"{temporary}/exe"], 20)
+        row("gpt2-124m", "cuda", 2, [args.bin / "fsdp-compile", model / "model.mlir", "--optimizer-file",
+                                     model / "optimizer.mlir", "--mesh", "shard=2", "--target", "cuda", "-o",
+                                     f"{temporary}/exe"], 30)
 
         def to_l3(name, ranks, file, limit, *optimizer):
             # No rank holds such a model at 8 ranks; that is not what is measured here.
