@@ -21,8 +21,9 @@ constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostShared = 48 * 1024;
 
 /// Bytes of the widest access of a thread, which begins at a multiple of them:
-/// an argument of a function that wants to do so has llvm.align.
+/// an argument of a function that has such accesses says so.
 constexpr int64_t kVectorBytes = 16;
+constexpr llvm::StringLiteral kAlignmentName = "llvm.align";
 
 /// Bytes that a buffer's place in the workspace is a multiple of.
 constexpr int64_t kWorkspaceAlignment = 256;

@@ -13,7 +13,6 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Passes/Passes.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Remarks.h"
@@ -60,8 +59,7 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
   // Lowering refuses operands that begin elsewhere.
   for (Value operand : getVectorOperands(loops, shape))
     if (auto arg = dyn_cast<BlockArgument>(operand))
-      function.setArgAttr(arg.getArgNumber(),
-                          LLVM::LLVMDialect::getAlignAttrName(),
+      function.setArgAttr(arg.getArgNumber(), kAlignmentName,
                           builder.getI64IntegerAttr(kVectorBytes));
   CudaKernelAttr launch =
       getCudaLaunch(function, shape.getGrid(), shape.getBlock(), shape.shared);
