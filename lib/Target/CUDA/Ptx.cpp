@@ -18,7 +18,9 @@
 #include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/Internalize.h"
@@ -62,6 +64,17 @@ static llvm::Error linkMath(llvm::Module &module) {
                                      "functions of libclc, got a call of " +
                                      function.getName());
   return llvm::Error::success();
+}
+
+/// libclc lets some of its divisions be approximated (flag afn, !fpmath), as
+/// OpenCL allows. Without, they are rounded as IEEE 754 says.
+static void roundDivisions(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
+      instruction.setMetadata(llvm::LLVMContext::MD_fpmath, nullptr);
+      if (llvm::isa<llvm::FPMathOperator>(instruction))
+        instruction.setHasApproxFunc(false);
+    }
 }
 
 /// Dynamic shared memory is an array of unknown size in PTX, `.extern`. MLIR
@@ -109,6 +122,7 @@ llvm::Expected<std::string> fsdp::createPtx(ModuleOp module) {
   llvmModule->setDataLayout((*machine)->createDataLayout());
   if (llvm::Error error = linkMath(*llvmModule))
     return std::move(error);
+  roundDivisions(*llvmModule);
   declareDynamicShared(*llvmModule);
   hideFunctions(*llvmModule);
   optimize(*llvmModule, **machine);
