@@ -292,6 +292,7 @@ json::Object ManifestWriter::getArena() {
     state = std::max(state, arena.getState());
     border = std::max(border, arena.getBorder());
   }
+  auto budget = module->getAttrOfType<BudgetAttr>(names::kBudget);
   return json::Object{
       {"bytes", bytes},
       {"host_bytes", host},
@@ -299,7 +300,8 @@ json::Object ManifestWriter::getArena() {
       {"host_state_bytes", getHostStateBytes(module, border)},
       {"scratch_bytes", getScratchBytes(getKernelWithMostScratch(module))},
       // Borders come on top of what the budget was for.
-      {"budget_bytes", border ? 0 : getArenaBudget(module).value_or(0)}};
+      {"budget_bytes", border ? 0 : getArenaBudget(module).value_or(0)},
+      {"reserved_bytes", border || !budget ? 0 : budget.getReserved()}};
 }
 
 //===----------------------------------------------------------------------===//

@@ -347,6 +347,8 @@ void readArena(const JsonReader &json, Manifest &manifest) {
     json["budget_bytes"].fail("expected 0 or at least " +
                               std::to_string(manifest.arenaBytes) + ", got " +
                               std::to_string(manifest.budgetBytes));
+  if (json.has("reserved_bytes"))
+    manifest.reservedBytes = json["reserved_bytes"].integer(0, maxBytes);
 }
 
 /// What a program takes of the artifact's arena.

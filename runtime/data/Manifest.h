@@ -226,6 +226,9 @@ struct Manifest {
   /// What the arena may take of a rank's memory, but for what is reserved for
   /// others and one thread; 0: whatever it takes.
   int64_t budgetBytes = 0;
+  /// What the budget leaves beside the arena: for driver, libraries, graphs and
+  /// communicators, and one thread; 0: unknown.
+  int64_t reservedBytes = 0;
   std::vector<FlatParam> flatParams;
   std::vector<Buffer> buffers;
   std::vector<Accumulator> accumulators;

@@ -36,6 +36,17 @@ std::string describeMemory(const hal::DeviceFacts &facts) {
   return text;
 }
 
+std::string findUnreserved(const hal::DeviceFacts &facts, int64_t arenaBytes,
+                           int64_t reservedBytes) {
+  int64_t beside = facts.memoryBytes() - arenaBytes;
+  if (reservedBytes == 0 || beside <= reservedBytes)
+    return "";
+  return "warning: expected at most " + formatBytes(reservedBytes) +
+         " of the device's memory beside the arena, which the memory budget "
+         "leaves there (reserved_gib of the cluster file), got " +
+         formatBytes(beside);
+}
+
 void Reports::setDevice(const hal::DeviceFacts &facts) {
   deviceBytes_ = facts.memoryBytes();
   tell(facts.notes);

@@ -28,6 +28,11 @@ int64_t traceCapacity(const Options &options);
 /// "the device's memory: arena 2.5 MiB, ..."; empty where it has none of its
 /// own.
 std::string describeMemory(const hal::DeviceFacts &facts);
+/// What takes more of the device's memory beside an arena of `arenaBytes` than
+/// the `reservedBytes` that the program was compiled for; empty where nothing
+/// does, or `reservedBytes` is 0.
+std::string findUnreserved(const hal::DeviceFacts &facts, int64_t arenaBytes,
+                           int64_t reservedBytes);
 
 /// What one rank of a run tells: warnings, lines of the console and of
 /// --metrics, a profile, a trace. All but the trace is rank 0's: calls of other

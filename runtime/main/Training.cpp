@@ -158,6 +158,10 @@ Status Trainer::prepare() {
   reports_.setDevice(facts);
   if (std::string memory = describeMemory(facts); !memory.empty())
     remarks.push_back(memory);
+  if (std::string unreserved =
+          findUnreserved(facts, manifest_.arenaBytes, manifest_.reservedBytes);
+      !unreserved.empty())
+    remarks.push_back(unreserved);
   if (Status s = loadState())
     return s;
   // Only now that the run will take place is an older one's file changed.

@@ -71,6 +71,18 @@ class Cuda(StepTest):
                 self.assertEqual(json.loads(profile.read_text())["memory"]["sums over ranks"],
                                  sum((bytes + page - 1) // page * page for bytes in stated.values()))
 
+    @unittest.skipUnless(fixture.name == "gpt2", "one model shows it")
+    def test_memory_that_nobody_reserved(self):
+        """The memory budget leaves 2 GiB beside the arena; more of a context is told."""
+        program = self.compile(fixture, "shard=1", *CUDA, "--cluster", "h100-sxm")
+        self.assertEqual(self.described(program)[0]["arena"]["reserved_bytes"], 2 << 30)
+        for gib in (1, 3):
+            done = self.execute([program, "--params", fixture.params, "--data", fixture.batches, "--steps", 1, *ON_DEVICE],
+                                {"FSDP_EMULATOR_CONTEXT": str(gib << 30)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = done.stdout + done.stderr
+            self.assertEqual("GiB of the device's memory beside the arena, which" in said, gib == 3, said)
+
     def test_sums_of_nccl(self):
         self.check(HYBRID, steps=2, run=("--reduction", "nccl"))
 
