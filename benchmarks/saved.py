@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bytes that forward saves for backward, beside those that torch.compile saves (needs torch).
 
-  saved.py [MODEL...] [--bin BIN] [--target cpu]
+  saved.py [MODEL...] [--bin BIN] [--target cpu] [--values]
 
 Both trace the same Hugging Face model twice, with fewer and with more layers: `a layer` is the difference of
 what they save, divided by that of layers. A saved value is made in forward, or given to the step, and read

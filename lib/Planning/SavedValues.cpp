@@ -36,7 +36,7 @@ static std::vector<Capacity> getCapacities(const SaveProblem &problem,
     const SaveProblem::Op &op = problem.ops[o];
     if (op.isRepeatable)
       edges.push_back(
-          {opNodes[o], MinCut::kSink, double(op.cost) * double(op.repeats)});
+          {opNodes[o], MinCut::kSink, op.cost * double(op.repeats)});
     for (int v : op.results) {
       const SaveProblem::Value &value = problem.values[v];
       maker[v] = o;

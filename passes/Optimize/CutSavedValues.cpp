@@ -90,7 +90,8 @@ SavedValues::SavedValues(ProgramOp step, Operation *loss)
   for (auto gather : block->getOps<AllGatherOp>())
     if (!isForward(gather))
       if (AllGatherOp earlier = getEarlierGather(gather);
-          earlier && isForward(earlier))
+          earlier && isForward(earlier) &&
+          earlier.getInput() == gather.getInput())
         later.try_emplace(earlier, gather);
   unsigned place = 0;
   for (const StepGraph::Node &node : graph.getNodes()) {
@@ -189,18 +190,18 @@ void SavedValues::setCosts() {
     for (int v : op.reads)
       readAt[maker[v]] |= readAt[i];
     auto generic = cast<linalg::GenericOp>(graph[i].op);
-    int64_t bytes = 0;
+    double bytes = 0;
     for (int v : op.results)
-      bytes += problem.values[v].bytes;
+      bytes += double(problem.values[v].bytes);
     RankedTensorType type =
         cast<RankedTensorType>(generic->getResult(0).getType());
-    int64_t work = getBodyCost(generic) * type.getNumElements();
+    double work = double(getBodyCost(generic)) * double(type.getNumElements());
     op.repeats = std::max<int64_t>(1, countNeighbourhoods(readAt[i]));
     // What is not computed for the loss is moved rather than repeated.
     op.cost = graph[i].forward || op.repeats > 1 ? work : 0;
-    // Not every repetition is read from memory.
-    op.cost += sched::SaveProblem::kMovedByte * bytes *
-               countNeighbourhoods(written) / op.repeats;
+    // A repetition that only loop kernels read is not written.
+    op.cost += double(sched::SaveProblem::kMovedByte) * bytes *
+               double(countNeighbourhoods(written)) / double(op.repeats);
   }
 }
 
@@ -305,8 +306,11 @@ void Repeater::copyParameter(ViewOp view, Operation *reader) {
   AllGatherOp later = gather ? saved.getLaterGather(gather) : nullptr;
   if (!later)
     return;
-  if (!later->isBeforeInBlock(reader))
+  if (!later->isBeforeInBlock(reader)) {
     later->moveBefore(reader);
+    // While all copies that there are stand before it.
+    visit(later);
+  }
   OpBuilder builder(reader);
   IRMapping mapping;
   mapping.map(view.getSource(), later.getResult());

@@ -17,7 +17,7 @@ using namespace mlir::fsdp::sched;
 namespace {
 /// Adds an op with one result, whose index is returned.
 int add(SaveProblem &problem, int64_t bytes, std::vector<int> reads,
-        bool isRepeatable, int64_t cost = 0) {
+        bool isRepeatable, double cost = 0) {
   problem.values.push_back({bytes});
   int value = problem.values.size() - 1;
   problem.ops.push_back({std::move(reads), {value}, isRepeatable, cost});
@@ -44,7 +44,7 @@ int64_t getCost(const SaveProblem &problem, const std::vector<bool> &repeated) {
     const SaveProblem::Op &op = problem.ops[o];
     if (!repeated[o])
       continue;
-    cost += op.cost * op.repeats;
+    cost += int64_t(op.cost) * op.repeats;
     for (int v : op.reads) {
       const SaveProblem::Value &value = problem.values[v];
       if (!value.isKept && !value.isReadByLoops && maker[v] >= 0 &&

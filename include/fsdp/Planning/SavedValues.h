@@ -42,8 +42,8 @@ struct SaveProblem {
     std::vector<int> reads, results;
     /// Whether backward may compute it again.
     bool isRepeatable = false;
-    /// Cost of what backward computes again, but for reads of saved values.
-    int64_t cost = 0;
+    /// Cost of computing it again once, but for reads of saved values.
+    double cost = 0;
     /// How many times backward would do so.
     int64_t repeats = 1;
   };
