@@ -80,6 +80,7 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.attention == AttentionMode::Fused)
     pm.addNestedPass<ProgramOp>(createFuseAttention());
   pm.addNestedPass<ProgramOp>(createNarrowProducts());
+  pm.addNestedPass<ProgramOp>(createCutSavedValues());
   pm.addNestedPass<ProgramOp>(
       createFormKernels({options.minItems, options.smallWork}));
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());

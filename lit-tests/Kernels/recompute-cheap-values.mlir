@@ -103,3 +103,93 @@ fsdp.program @step(%w: tensor<32xf32>) -> (tensor<64xbf16>, tensor<64xbf16>, ten
   %g3 = fsdp.all_gather %d on @mesh["shard"] for backward : tensor<32xbf16> -> tensor<64xbf16>
   fsdp.return %g0, %g1, %g2, %g3 : tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>, tensor<64xbf16>
 }
+
+// -----
+
+// Kernel 2 computes 2 (x + 1) of x, which it reads anyway, although x + 1 is in no
+// memory: kernel 1 alone has it.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<64xf32>
+// CHECK:         fsdp.kernel = 2
+// CHECK:           arith.addf
+// CHECK:         fsdp.kernel = 2
+// CHECK:           arith.mulf
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %[[X]] :
+// CHECK-SAME:      fsdp.kernel = 2
+fsdp.program @step(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 1 : i64} {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %one : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%a : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 1 : i64} {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.tanh %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%a : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 1 : i64} {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.mulf %v, %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%b, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 2 : i64} {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = math.powf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  fsdp.return %t, %c : tensor<64xf32>, tensor<64xf32>
+}
+
+// -----
+
+// Backward reads b, which is saved, and not a, half of its size, which is not.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK:         fsdp.kernel = 0
+// CHECK:         %[[B:.*]] = linalg.generic {{.*}}fsdp.kernel = 1
+// CHECK:         fsdp.kernel = 2
+// CHECK:           arith.addf
+// CHECK-NOT:     arith.extf
+// CHECK:         linalg.generic {{.*}} ins(%[[B]] :
+// CHECK-SAME:      fsdp.kernel = 3
+fsdp.program @step(%x: tensor<64xf32>) -> (tensor<f32> {fsdp.loss}, tensor<64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %be = tensor.empty() : tensor<64xbf16>
+  %a = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<64xf32>) outs(%be : tensor<64xbf16>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%v: f32, %o: bf16):
+    %t = math.tanh %v : f32
+    %r = arith.truncf %t : f32 to bf16
+    linalg.yield %r : bf16
+  } -> tensor<64xbf16>
+  %b = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%a : tensor<64xbf16>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 1 : i64} {
+  ^bb0(%v: bf16, %o: f32):
+    %r = arith.extf %v : bf16 to f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %se = tensor.empty() : tensor<f32>
+  %sinit = linalg.fill ins(%zero : f32) outs(%se : tensor<f32>) -> tensor<f32>
+  %l = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]}
+      ins(%a : tensor<64xbf16>) outs(%sinit : tensor<f32>) attrs = {fsdp.kernel = 2 : i64} {
+  ^bb0(%v: bf16, %o: f32):
+    %n = arith.extf %v : bf16 to f32
+    %r = arith.addf %n, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %g = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%b : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 3 : i64} {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.mulf %v, %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  fsdp.return %l, %g : tensor<f32>, tensor<64xf32>
+}

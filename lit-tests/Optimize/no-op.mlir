@@ -3,6 +3,7 @@
 // RUN: fsdp-opt %s --fsdp-recompute-activations | diff %t -
 // RUN: fsdp-opt %s --fsdp-offload-activations | diff %t -
 // RUN: fsdp-opt %s --fsdp-hoist-updates | diff %t -
+// RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp.program(fsdp-cut-saved-values))' | diff %t -
 // RUN: fsdp-opt %s --fsdp-group-collectives | diff %t -
 
 // Nothing is marked: nothing changes, the places in the arena included.

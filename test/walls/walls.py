@@ -125,7 +125,8 @@ ROOMS = [
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|\bstream"),
     Room("passes/Optimize",
-         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, BESIDE],
+         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, KERNELS, PASSES,
+          BESIDE],
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_"),
     # Kernels neither communicate nor weigh costs.

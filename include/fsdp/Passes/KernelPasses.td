@@ -153,9 +153,10 @@ def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::fsdp::Pr
   let description = [{
     An elementwise op whose result another kernel reads is repeated there, if
     its body costs less than a load and if that moves less memory: the kernel
-    reads the op's operands anyway, or instead. A shard that is cast to be
-    gathered is cast before each gather. Results do not change; what forward
-    keeps for backward shrinks.
+    reads the op's operands anyway, or instead, or repeats the few cheap ops that
+    make them. A kernel of backward reads no value of forward that backward did
+    not read before (fsdp-cut-saved-values has decided that). A shard that is cast
+    to be gathered is cast before each gather. Results do not change.
   }];
 }
 

@@ -302,6 +302,24 @@ def KeepGathered : Pass<"fsdp-keep-gathered", "::mlir::fsdp::ProgramOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
+def CutSavedValues : Pass<"fsdp-cut-saved-values", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Lets backward compute cheap values of forward again";
+  let description = [{
+    Of the values that forward leaves for backward, those are saved that a
+    minimal cut needs; elementwise ops behind it are repeated before the op of
+    backward that reads them first, and once more for readers far behind that.
+    fsdp-form-kernels makes them part of kernels that read them; what a product
+    reads is a kernel of its own then. Rules and prices:
+    include/fsdp/Planning/SavedValues.h. The same ops on the same values give the
+    same bits.
+
+    Products, attention, reductions, lookups, collectives and everything else
+    that is no elementwise op is not repeated, nor is what reads a parameter that
+    is in no memory in backward.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
 def RecomputeActivations
     : Pass<"fsdp-recompute-activations", "::mlir::fsdp::ProgramOp"> {
   let summary = "Repeats launches for backward (applies fsdp.recompute)";

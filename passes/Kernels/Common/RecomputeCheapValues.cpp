@@ -16,6 +16,7 @@
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
 #include "fsdp/Analysis/Kernels/StepGraph.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -31,6 +32,9 @@ using namespace mlir::fsdp;
 
 /// Operations per element that are cheaper than a load.
 constexpr int64_t kCheapBody = 4;
+
+/// Ops in a row that a kernel may repeat for one value.
+constexpr unsigned kLongestChain = 4;
 
 static int64_t getKernel(Operation *op) {
   auto number = op->getAttrOfType<IntegerAttr>(names::kKernel);
@@ -51,6 +55,14 @@ static Value getSource(Value value) {
   return value;
 }
 
+/// Whether a kernel may repeat @op for less than a load.
+static bool isCheap(linalg::GenericOp op) {
+  return op->getNumResults() == 1 &&
+         getComputeKind(op) == ComputeKind::Elementwise &&
+         getBodyCost(op) <= kCheapBody &&
+         op.getBody()->getOps<tensor::ExtractOp>().empty();
+}
+
 namespace {
 
 /// A kernel that reads a value element by element, and the operands that do.
@@ -61,7 +73,8 @@ struct Reader {
 
 class Recomputer {
 public:
-  explicit Recomputer(Block &block);
+  /// @loss ends forward; null where the program has none.
+  Recomputer(Block &block, Operation *loss);
 
   /// Lets the readers of `op` compute its result themselves, where that moves
   /// less memory.
@@ -81,22 +94,29 @@ private:
   bool collectReaders(Value value, int64_t owner,
                       SmallVectorImpl<Reader> &readers);
   llvm::SmallSetVector<Value, 8> getReads(int64_t kernel);
-  std::optional<int64_t> getExtraBytes(linalg::GenericOp op, int64_t kernel);
+  bool isSaved(Value value);
+  std::optional<int64_t> getExtraBytes(linalg::GenericOp op, int64_t kernel,
+                                       unsigned chain = 1);
   void recompute(linalg::GenericOp op, Reader &reader);
 
   /// The ops of each kernel; copies are added.
   llvm::DenseMap<int64_t, SmallVector<Operation *>> kernels;
+  /// The kernels of backward.
+  llvm::DenseSet<int64_t> backward;
+  Operation *loss;
   /// The first number that no kernel has.
   int64_t next = 0;
 };
 
 } // namespace
 
-Recomputer::Recomputer(Block &block) {
+Recomputer::Recomputer(Block &block, Operation *loss) : loss(loss) {
   for (Operation &op : block)
     if (int64_t kernel = getKernel(&op); kernel >= 0) {
       kernels[kernel].push_back(&op);
       next = std::max(next, kernel + 1);
+      if (loss && loss->isBeforeInBlock(&op))
+        backward.insert(kernel);
     }
 }
 
@@ -141,10 +161,24 @@ llvm::SmallSetVector<Value, 8> Recomputer::getReads(int64_t kernel) {
   return reads;
 }
 
+/// Whether backward reads `value`, or it is none of forward.
+bool Recomputer::isSaved(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (!loss || loss->isBeforeInBlock(def))
+    return true;
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isReshape(user))
+      return isSaved(user->getResult(0));
+    user = loss->getBlock()->findAncestorOpInBlock(*user);
+    return loss->isBeforeInBlock(user) || backward.contains(getKernel(user));
+  });
+}
+
 /// Bytes that `kernel` would have to read in addition, to compute `op`; nullopt
 /// where it cannot: a value that is nowhere in memory, or another unit's.
 std::optional<int64_t> Recomputer::getExtraBytes(linalg::GenericOp op,
-                                                 int64_t kernel) {
+                                                 int64_t kernel,
+                                                 unsigned chain) {
   int64_t extra = 0;
   llvm::SmallSetVector<Value, 8> reads = getReads(kernel);
   for (OpOperand *operand : op.getDpsInputOperands()) {
@@ -163,7 +197,19 @@ std::optional<int64_t> Recomputer::getExtraBytes(linalg::GenericOp op,
     // In memory only if something outside of its kernel reads it already.
     SmallVector<Reader> others;
     bool inMemory = !collectReaders(source, owner, others) || !others.empty();
-    if (!inMemory)
+    if (!inMemory) {
+      // The kernel repeats what makes it, too, if visit() will decide so.
+      auto generic = dyn_cast<linalg::GenericOp>(def);
+      if (!generic || chain == kLongestChain || !isCheap(generic))
+        return std::nullopt;
+      std::optional<int64_t> bytes = getExtraBytes(generic, kernel, chain + 1);
+      if (!bytes || *bytes >= getTensorBytes(source.getType()))
+        return std::nullopt;
+      extra += *bytes;
+      continue;
+    }
+    // What forward saves for backward is decided (fsdp-cut-saved-values).
+    if (backward.contains(kernel) && !isSaved(source))
       return std::nullopt;
     extra += getTensorBytes(source.getType());
   }
@@ -206,10 +252,7 @@ void Recomputer::recompute(linalg::GenericOp op, Reader &reader) {
 }
 
 void Recomputer::visit(linalg::GenericOp op) {
-  if (op->getNumResults() != 1 ||
-      getComputeKind(op) != ComputeKind::Elementwise ||
-      getBodyCost(op) > kCheapBody ||
-      !op.getBody()->getOps<tensor::ExtractOp>().empty())
+  if (!isCheap(op))
     return;
   SmallVector<Reader> readers;
   bool onlyLoops = collectReaders(op->getResult(0), getKernel(op), readers);
@@ -236,11 +279,8 @@ void Recomputer::recomputeFor(CollectiveOpInterface collective) {
     auto cast = operand.get().getDefiningOp<linalg::GenericOp>();
     // Arguments, such as shards, are in memory all the time.
     if (!cast || getKernel(cast) < 0 || operand.get().hasOneUse() ||
-        cast->getNumResults() != 1 ||
-        getComputeKind(cast) != ComputeKind::Elementwise ||
-        getBodyCost(cast) > kCheapBody ||
-        !llvm::all_of(cast.getInputs(), llvm::IsaPred<BlockArgument>) ||
-        !cast.getBody()->getOps<tensor::ExtractOp>().empty())
+        !isCheap(cast) ||
+        !llvm::all_of(cast.getInputs(), llvm::IsaPred<BlockArgument>))
       continue;
     OpBuilder builder(collective);
     Operation *copy = builder.clone(*cast);
@@ -256,7 +296,7 @@ struct RecomputeCheapValues
   void runOnOperation() override {
     ProgramOp step = getOperation();
     Block &block = step.getBody().front();
-    Recomputer recomputer(block);
+    Recomputer recomputer(block, getLossOp(step));
     // The first user keeps the original: the last collective comes first.
     SmallVector<CollectiveOpInterface> collectives(
         block.getOps<CollectiveOpInterface>());
