@@ -116,6 +116,16 @@ class Cuda(StepTest):
         tensors = self.differentiate(fixture, "shard=2", *CUDA, run=ON_DEVICE)
         self.assertEqual([], describe_wrong(*tensors, TOLERANCE))
 
+    @unittest.skipUnless(fixture.name == "gpt2-head64-bf16", "one model in narrow floats shows it")
+    def test_gradients_of_more_ranks(self):
+        """The same of four ranks, eager and as graphs, with and without an order, of threads and of processes."""
+        for mesh, options, run in (("shard=4", (), ("--graph", "off")),
+                                   (HYBRID, ("--cluster", "h100-sxm"), ()),
+                                   ("shard=4", ("--strategy", "shard_grad_op"), ("--backend", "tcp"))):
+            with self.subTest(mesh=mesh, options=options, run=run):
+                tensors = self.differentiate(fixture, mesh, *CUDA, *options, run=(*ON_DEVICE, *run))
+                self.assertEqual([], describe_wrong(*tensors, TOLERANCE))
+
     def test_checkpoint_of_the_other_device(self):
         """Half of the steps on one device and the other half on the other one."""
         program = self.compile(fixture, "shard=1", *BOTH)
