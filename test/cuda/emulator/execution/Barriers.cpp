@@ -104,7 +104,7 @@ void Barriers::release(Block &block, Barrier &barrier) {
     trueCount += std::popcount(bits & waiter.mask);
     areAllTrue &= (bits & waiter.mask) == waiter.mask;
   }
-  block.shared.synchronize(arrived, waiting);
+  block.order.synchronize(arrived, waiting);
   for (const Waiter &waiter : barrier.waiters) {
     if (!waiter.waits)
       continue;

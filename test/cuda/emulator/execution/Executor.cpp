@@ -107,6 +107,7 @@ private:
   /// Kept from launch to launch: pages are slow to come.
   static thread_local AlignedBytes registers;
   static thread_local std::vector<uint8_t> local;
+  static thread_local GlobalAccesses accesses;
   uint32_t random;
   uint64_t blockInstructions = 0;
   unsigned backwardBranches = 0;
@@ -116,6 +117,7 @@ private:
 
 thread_local AlignedBytes Executor::registers;
 thread_local std::vector<uint8_t> Executor::local;
+thread_local GlobalAccesses Executor::accesses;
 
 Executor::Executor(const Launch &launch, DeviceMemory &memory,
                    const Checks &checks, uint32_t seed, Statistics &statistics)
@@ -126,6 +128,8 @@ Executor::Executor(const Launch &launch, DeviceMemory &memory,
   block.checks = checks;
   block.accessor.operation = launch.operation;
   block.statistics = &statistics;
+  block.hasThreadRaces = checks.races && launch.threads() > 1;
+  block.global = &accesses;
 }
 
 void Executor::layOutWarps() {
@@ -214,10 +218,12 @@ void Executor::setSpecials(Warp &warp, bool ofBlock) {
 void Executor::run() {
   const Launch &launch = *block.launch;
   layOutWarps();
+  block.order.start(*block.kernel, static_cast<uint32_t>(warps.size()));
+  block.global->start(*block.kernel, block.order);
   block.shared.start(*block.kernel,
                      block.kernel->staticSharedBytes +
                          launch.dynamicSharedBytes,
-                     static_cast<uint32_t>(warps.size()), block.checks.races);
+                     block.hasThreadRaces ? &block.order : nullptr);
   for (uint32_t z = 0; z < launch.grid[2]; ++z)
     for (uint32_t y = 0; y < launch.grid[1]; ++y)
       for (uint32_t x = 0; x < launch.grid[0]; ++x) {
@@ -227,6 +233,8 @@ void Executor::run() {
 }
 
 void Executor::runBlock() {
+  block.order.startBlock();
+  block.global->startBlock();
   block.shared.startBlock();
   block.barriers.reset();
   if (!block.kernel->hasFences)

@@ -88,6 +88,10 @@ struct Instruction {
   uint8_t accessBytes = 0;
   uint8_t registerBytes = 4;
   bool isSignExtended = false;
+  /// Of an access: volatile, relaxed, acquire, ..; no race with its like.
+  bool isStrong = false;
+  /// Of a strong access: acquire or release.
+  bool isFence = false;
   /// Of the register that holds an address: 4 or 8.
   uint8_t addressBytes = 8;
 
@@ -171,8 +175,12 @@ struct Kernel {
   /// The smallest access to shared memory: races are looked for in pieces of
   /// so many bytes.
   uint32_t sharedGranule = 16;
+  /// The same of global memory.
+  uint32_t globalGranule = 16;
   /// Blocks may wait for each other's writes, which is not followed.
   bool hasFences = false;
+  /// Threads of a block may do so, which is followed roughly; see ThreadOrder.
+  bool hasThreadFences = false;
   /// Some barriers are for a part of the block.
   bool hasPartialBarriers = false;
 };

@@ -162,7 +162,9 @@ OperationId OperationOrder::accessSlowly(WordAccesses &word, uint8_t bytes,
   word.writtenBytes = isSame ? word.writtenBytes | bytes : bytes;
   word.isAtomic = access == Access::Atomic && (!isSame || word.isAtomic);
   word.writer = id;
-  word.writerBlock = who.block;
+  // A block that agrees with one before does not stand for it.
+  if (!isSame || who.block)
+    word.writerBlock = who.block;
   if (bytes == 0xf) {
     word.readers = 0;
     word.readBytes = 0;

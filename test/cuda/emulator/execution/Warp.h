@@ -10,8 +10,10 @@
 
 #include "execution/Barriers.h"
 #include "execution/DeviceMemory.h"
+#include "execution/GlobalAccesses.h"
 #include "execution/Kernel.h"
 #include "execution/SharedMemory.h"
+#include "execution/ThreadOrder.h"
 
 #include <array>
 
@@ -68,6 +70,10 @@ struct Block {
   Dimensions index = {0, 0, 0};
   /// For races between blocks.
   Accessor accessor;
+  /// For races between its threads, if there may be any.
+  bool hasThreadRaces = false;
+  ThreadOrder order;
+  GlobalAccesses *global = nullptr;
   SharedMemory shared;
   Barriers barriers;
 };

@@ -7,7 +7,8 @@
 
 //
 // A copy happens when its thread waits for it: what reads shared memory too
-// early finds what was there before.
+// early finds what was there before. Races are looked for where it begins, too,
+// as a device may copy at any time between the two.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +23,23 @@ namespace fsdp::emulator {
 
 namespace {
 
+/// The copied bytes, with zeros behind them, are put at `to`.
+void readSource(Warp &warp, const Instruction &instruction,
+                const AsyncCopy &copy, uint8_t *to) {
+  Instruction access = instruction;
+  access.space = Space::Global;
+  std::memset(to, 0, copy.bytes);
+  if (copy.sourceBytes == copy.bytes) {
+    std::memcpy(
+        to,
+        resolve(warp, access, copy.lane, copy.source, copy.bytes, Access::Read),
+        copy.bytes);
+    return;
+  }
+  for (uint32_t i = 0; i < copy.sourceBytes; ++i)
+    to[i] = *resolve(warp, access, copy.lane, copy.source + i, 1, Access::Read);
+}
+
 /// `mode`: bytes that are written; source 2: bytes that are read.
 void begin(Warp &warp, const Instruction &instruction, LaneMask mask) {
   LaneAddresses to(warp, instruction, instruction.sources[0],
@@ -30,6 +48,7 @@ void begin(Warp &warp, const Instruction &instruction, LaneMask mask) {
   const auto *sizes = instruction.sources[2]
                           ? warp.lanes<const uint32_t>(instruction.sources[2])
                           : nullptr;
+  warp.block->order.nextInstruction();
   for (LaneMask left = mask; left; left &= left - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(left));
     uint32_t bytes = instruction.mode;
@@ -42,6 +61,10 @@ void begin(Warp &warp, const Instruction &instruction, LaneMask mask) {
         {static_cast<uint32_t>(to.of[lane] & ~sharedTag),
          from[lane] + static_cast<uint64_t>(instruction.target), bytes,
          sourceBytes, lane, warp.committedGroups[lane]});
+    const AsyncCopy &copy = warp.copies.back();
+    uint8_t ignored[16];
+    readSource(warp, instruction, copy, ignored);
+    expectStoreToShared(warp, instruction, lane, copy.destination, bytes);
   }
 }
 
@@ -53,17 +76,8 @@ void commit(Warp &warp, const Instruction &, LaneMask mask) {
 void finishCopy(Warp &warp, const Instruction &instruction,
                 const AsyncCopy &copy) {
   Instruction access = instruction;
-  uint8_t bytes[16] = {};
-  access.space = Space::Global;
-  if (copy.sourceBytes == copy.bytes)
-    std::memcpy(
-        bytes,
-        resolve(warp, access, copy.lane, copy.source, copy.bytes, Access::Read),
-        copy.bytes);
-  else
-    for (uint32_t i = 0; i < copy.sourceBytes; ++i)
-      bytes[i] =
-          *resolve(warp, access, copy.lane, copy.source + i, 1, Access::Read);
+  uint8_t bytes[16];
+  readSource(warp, instruction, copy, bytes);
   warp.block->statistics->bytesLoaded += copy.sourceBytes;
   access.space = Space::Shared;
   std::memcpy(resolve(warp, access, copy.lane, copy.destination, copy.bytes,
@@ -73,7 +87,7 @@ void finishCopy(Warp &warp, const Instruction &instruction,
 
 /// All but the last `immediate` groups; all copies where it is negative.
 void wait(Warp &warp, const Instruction &instruction, LaneMask mask) {
-  warp.block->shared.nextInstruction();
+  warp.block->order.nextInstruction();
   auto isDue = [&](const AsyncCopy &copy) {
     if (!(mask >> copy.lane & 1))
       return false;
@@ -123,8 +137,11 @@ void decodeCopy(Decoder &decoder) {
   if (decoder.operandCount() == 4)
     instruction.sources[2] = decoder.source(3, Type::B32);
   instruction.execute = begin;
-  uint32_t &granule = decoder.builder.result().sharedGranule;
-  granule = std::min(granule, static_cast<uint32_t>(bytes));
+  decoder.accesses(static_cast<unsigned>(bytes));
+  // A part of the source may be copied alone: by elements, of which most have
+  // four bytes or are stored as less elsewhere.
+  Kernel &kernel = decoder.builder.result();
+  kernel.globalGranule = std::min(kernel.globalGranule, uint32_t{4});
 }
 
 constexpr Opcode opcodes[] = {{"cp", decodeCopy}};

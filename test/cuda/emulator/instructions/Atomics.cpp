@@ -112,7 +112,10 @@ void execute(Warp &warp, const Instruction &instruction, LaneMask mask) {
       instruction.sources[2] ? warp.lanes<const T>(instruction.sources[2]) : b;
   T *results = instruction.result ? warp.lanes<T>(instruction.result) : nullptr;
   auto operation = static_cast<Atomic>(instruction.mode);
-  warp.block->shared.nextInstruction();
+  warp.block->order.nextInstruction();
+  // An acquire is one behind it, a release one before it.
+  if (instruction.isFence)
+    warp.block->order.fence(warp.index);
   warp.block->statistics->atomics += std::popcount(mask);
   for (LaneMask left = mask; left; left &= left - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(left));
@@ -129,6 +132,8 @@ void execute(Warp &warp, const Instruction &instruction, LaneMask mask) {
     if (results)
       results[lane] = old;
   }
+  if (instruction.isFence)
+    warp.block->order.fence(warp.index);
 }
 
 Instruction::Execute chooseType(Decoder &decoder, Atomic operation, Type type) {
@@ -191,9 +196,9 @@ Instruction::Execute chooseType(Decoder &decoder, Atomic operation, Type type) {
 void decodeAtomic(Decoder &decoder) {
   Instruction &instruction = decoder.instruction;
   bool hasResult = decoder.syntax.opcode == "atom";
+  instruction.isStrong = true;
+  decoder.takeFence();
   decoder.ignore({"relaxed", "cta", "gpu", "sys", "cluster", "noftz"});
-  if (decoder.takeOneOf({"acquire", "release", "acq_rel"}) >= 0)
-    decoder.builder.result().hasFences = true;
   int space = decoder.takeOneOf({"global", "shared", "shared::cta"});
   auto operation = static_cast<Atomic>(decoder.expectOneOf(
       {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"}));
@@ -210,10 +215,7 @@ void decodeAtomic(Decoder &decoder) {
   if (operation == Atomic::CompareAndSwap)
     instruction.sources[2] = decoder.source(first + 2, type);
   instruction.execute = chooseType(decoder, operation, type);
-  if (instruction.space != Space::Global) {
-    uint32_t &granule = decoder.builder.result().sharedGranule;
-    granule = std::min(granule, bytesOf(type));
-  }
+  decoder.accesses(bytesOf(type));
 }
 
 constexpr Opcode opcodes[] = {{"atom", decodeAtomic}, {"red", decodeAtomic}};

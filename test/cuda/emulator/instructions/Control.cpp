@@ -83,15 +83,19 @@ void decodeTrap(Decoder &decoder) {
   };
 }
 
-/// Memory is in order here; what a fence orders is not checked.
+void fence(Warp &warp, const Instruction &, LaneMask) {
+  warp.block->order.fence(warp.index);
+}
+
 void decodeFence(Decoder &decoder) {
   decoder.ignore({"sc", "acq_rel", "acquire", "release"});
   // One for the block alone orders no blocks.
   if (!decoder.take("cta"))
     decoder.builder.result().hasFences = true;
+  decoder.builder.result().hasThreadFences = true;
   decoder.ignore({"gl", "sys", "gpu", "cluster"});
   decoder.expectOperands(0);
-  decoder.instruction.execute = doNothing;
+  decoder.instruction.execute = fence;
 }
 
 void decodeNanosleep(Decoder &decoder) {

@@ -250,6 +250,22 @@ void Decoder::address(size_t index, Space space) {
   instruction.sources[0] = builder.addressOf(*symbol, 8);
 }
 
+void Decoder::accesses(unsigned bytes) const {
+  Space space = instruction.space;
+  Kernel &kernel = builder.result();
+  if (space == Space::Shared || space == Space::Generic)
+    kernel.sharedGranule = std::min(kernel.sharedGranule, bytes);
+  if (space != Space::Shared)
+    kernel.globalGranule = std::min(kernel.globalGranule, bytes);
+}
+
+void Decoder::takeFence() {
+  if (takeOneOf({"acquire", "release", "acq_rel"}) < 0)
+    return;
+  instruction.isStrong = instruction.isFence = true;
+  builder.result().hasFences = builder.result().hasThreadFences = true;
+}
+
 int64_t Decoder::immediate(size_t index) const {
   if (operand(index).form != OperandSyntax::Form::Number ||
       operand(index).numberKind != Token::Kind::Integer)

@@ -68,6 +68,10 @@ public:
   /// Fills in the slot, the offset and, where `space` is generic and the
   /// operand a symbol, the space of an address.
   void address(size_t index, Space space);
+  /// The instruction accesses its space in pieces of `bytes` or more.
+  void accesses(unsigned bytes) const;
+  /// Takes .acquire, .release and .acq_rel, which order other accesses, too.
+  void takeFence();
   /// A literal.
   int64_t immediate(size_t index) const;
 

@@ -228,7 +228,7 @@ void loadTiles(Warp &warp, const Instruction &instruction, LaneMask mask) {
 
 void storeTiles(Warp &warp, const Instruction &instruction, LaneMask mask) {
   expectWholeWarp(warp, instruction, mask);
-  warp.block->shared.nextInstruction();
+  warp.block->order.nextInstruction();
   LaneAddresses addresses(warp, instruction, instruction.sources[0],
                           static_cast<uint64_t>(instruction.immediate));
   for (unsigned i = 0; i < instruction.vectorLength; ++i) {

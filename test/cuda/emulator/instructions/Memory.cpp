@@ -49,6 +49,8 @@ void load(Warp &warp, const Instruction &instruction, LaneMask mask) {
                                  bytes, Access::Read)
                        : nothing;
   }
+  if (instruction.isFence)
+    warp.block->order.fence(warp.index);
   for (unsigned i = 0; i < instruction.vectorLength; ++i) {
     if (!instruction.vector[i])
       continue;
@@ -67,7 +69,9 @@ void store(Warp &warp, const Instruction &instruction, LaneMask mask) {
   LaneAddresses addresses(warp, instruction, instruction.sources[0],
                           static_cast<uint64_t>(instruction.immediate));
   uint32_t bytes = uint32_t{sizeof(Element)} * instruction.vectorLength;
-  warp.block->shared.nextInstruction();
+  warp.block->order.nextInstruction();
+  if (instruction.isFence)
+    warp.block->order.fence(warp.index);
   if (isGlobal(instruction, mask, addresses))
     countRequest(warp, mask, addresses, bytes, Access::Write);
   uint8_t *first = resolveContiguous(warp, instruction, mask, addresses, bytes,
@@ -130,12 +134,13 @@ Space takeSpace(Decoder &decoder) {
   return number < 0 ? Space::Generic : spaces[number];
 }
 
-/// Orders, scopes and caches: here, every access is in order and seen by all.
-void ignoreHints(Decoder &decoder) {
-  decoder.ignore(
-      {"weak", "volatile", "relaxed", "mmio", "cta", "gpu", "sys", "cluster"});
-  if (decoder.takeOneOf({"acquire", "release"}) >= 0)
-    decoder.builder.result().hasFences = true;
+/// Orders, scopes and caches. The emulator's memory is in order, whatever they
+/// say; races are looked for as they say.
+void takeOrder(Decoder &decoder) {
+  decoder.instruction.isStrong =
+      decoder.takeOneOf({"volatile", "relaxed", "mmio"}) >= 0;
+  decoder.takeFence();
+  decoder.ignore({"weak", "cta", "gpu", "sys", "cluster"});
   decoder.ignore({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"});
   decoder.ignore({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
                   "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B",
@@ -144,7 +149,7 @@ void ignoreHints(Decoder &decoder) {
 
 void decodeAccess(Decoder &decoder, bool isLoad) {
   Instruction &instruction = decoder.instruction;
-  ignoreHints(decoder);
+  takeOrder(decoder);
   Space space = takeSpace(decoder);
   unsigned length = decoder.takeNumber("v", {2, 4, 8});
   Type type = decoder.expectType();
@@ -178,11 +183,7 @@ void decodeAccess(Decoder &decoder, bool isLoad) {
   if (!bytes)
     decoder.reject("expected a register for the result, got '_'");
   instruction.execute = chooseAccess(type, isLoad, bytes);
-  if (instruction.space == Space::Shared ||
-      instruction.space == Space::Generic) {
-    uint32_t &granule = decoder.builder.result().sharedGranule;
-    granule = std::min(granule, bytesOf(type));
-  }
+  decoder.accesses(bytesOf(type));
 }
 
 void decodeLoad(Decoder &decoder) { decodeAccess(decoder, true); }

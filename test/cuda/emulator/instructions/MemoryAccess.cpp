@@ -53,6 +53,13 @@ struct LaneAccess {
                    "expected " + expected + ", got " + verbOf(access) + " of " +
                        got);
   }
+  [[noreturn]] void failUnordered(const std::string &memory,
+                                  const std::string &got,
+                                  const ThreadConflict &other) const {
+    fail(FaultCode::LaunchFailed,
+         "a barrier between threads that use the same " + memory + " memory",
+         got + " beside " + other.describe());
+  }
   [[noreturn]] void failMisaligned(uint64_t address) const {
     fail(FaultCode::MisalignedAddress,
          "an address that is a multiple of " + std::to_string(bytes),
@@ -83,6 +90,64 @@ void recordGlobal(const LaneAccess &lane, const Place &place, Accessor who) {
   }
 }
 
+/// An address of global memory, and the argument of the kernel from which the
+/// thread has come to it: the last one before it in the same allocation.
+std::string describeGlobal(const LaneAccess &lane, uint64_t address) {
+  const Block &block = *lane.warp.block;
+  std::string text = block.memory->describe(address, lane.bytes);
+  int argument = -1;
+  uint64_t begin = 0;
+  for (size_t i = 0; i < block.kernel->parameters.size(); ++i) {
+    const Parameter &parameter = block.kernel->parameters[i];
+    uint64_t value = 0;
+    if (parameter.bytes != sizeof value)
+      continue;
+    std::memcpy(&value, block.launch->parameters.data() + parameter.offset,
+                sizeof value);
+    if (value > address || value < begin ||
+        !block.memory->find(value, address - value + lane.bytes))
+      continue;
+    argument = static_cast<int>(i);
+    begin = value;
+  }
+  if (argument >= 0)
+    text += ", byte " + std::to_string(address - begin) + " of argument " +
+            std::to_string(argument);
+  return text;
+}
+
+/// Fails where threads of the block that use the same bytes have no order.
+void orderGlobal(const LaneAccess &lane, uint64_t address, const Place &place,
+                 bool isSameValue) {
+  Block &block = *lane.warp.block;
+  if (!block.hasThreadRaces)
+    return;
+  ThreadAccess access;
+  access.thread = lane.warp.threadOf(lane.lane);
+  access.access = lane.access;
+  access.isStrong = lane.instruction.isStrong;
+  if (isSameValue)
+    access.agreement = ThreadAccess::Agreement::AllThreads;
+  if (auto other = block.global->access(place.host, lane.bytes, access))
+    lane.failUnordered("global", describeGlobal(lane, address), other);
+}
+
+/// The same for 32 lanes, whose bytes are behind each other's; whether they
+/// have an order.
+bool isGlobalOrdered(Warp &warp, const uint8_t *host, uint32_t bytes,
+                     Access kind) {
+  ThreadAccess access;
+  access.access = kind;
+  access.thread = warp.threadOf(0);
+  for (unsigned lane = 0; lane < warpSize; ++lane) {
+    if (warp.block->global->access(host, bytes, access))
+      return false;
+    host += bytes;
+    ++access.thread;
+  }
+  return true;
+}
+
 uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address,
                        const uint8_t *value) {
   DeviceMemory &memory = *lane.warp.block->memory;
@@ -95,46 +160,60 @@ uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address,
   if (lane.access == Access::Read || lane.access == Access::Atomic) {
     if (memory.checksUninitialized() &&
         !place.allocation->isWritten(place.offset, lane.bytes))
-      lane.failUninitialized(memory.describe(address, lane.bytes));
+      lane.failUninitialized(describeGlobal(lane, address));
   }
   if (lane.access != Access::Read)
     place.allocation->setWritten(place.offset, lane.bytes);
-  // Blocks may all write one value, as those do that find a mistake in data.
+  // All may write one value, as those do that find a mistake in data.
+  bool isSameValue = value && std::memcmp(value, place.host, lane.bytes) == 0;
   Accessor who = lane.warp.block->accessor;
-  if (value && std::memcmp(value, place.host, lane.bytes) == 0)
+  if (isSameValue)
     who.block = 0;
   recordGlobal(lane, place, who);
+  orderGlobal(lane, address, place, isSameValue);
   return place.host;
 }
 
-uint8_t *resolveShared(const LaneAccess &lane, uint64_t address,
-                       const uint8_t *value) {
+std::string describeShared(const LaneAccess &lane, uint64_t offset) {
+  return std::to_string(lane.bytes) + " bytes at byte " +
+         std::to_string(static_cast<int64_t>(offset));
+}
+
+/// All checks but the one for bytes that were never written. Returns the
+/// offset.
+uint32_t orderShared(const LaneAccess &lane, uint64_t address,
+                     const uint8_t *value) {
   Block &block = *lane.warp.block;
   SharedMemory &shared = block.shared;
   uint64_t offset = address & ~sharedTag;
   if (offset % lane.bytes != 0)
     lane.failMisaligned(offset);
-  auto range = [&] {
-    return std::to_string(lane.bytes) + " bytes at byte " +
-           std::to_string(static_cast<int64_t>(offset));
-  };
   if (offset > shared.bytes() || lane.bytes > shared.bytes() - offset)
     lane.fail(FaultCode::IllegalAddress,
               "bytes of the " + std::to_string(shared.bytes()) +
                   " of shared memory",
-              range());
+              describeShared(lane, offset));
   auto at = static_cast<uint32_t>(offset);
-  bool isSame = value && std::memcmp(value, shared.at(at), lane.bytes) == 0;
-  auto other = shared.access(at, lane.bytes, lane.warp.threadOf(lane.lane),
-                             lane.access, isSame);
-  if (other)
-    lane.fail(FaultCode::LaunchFailed,
-              "a barrier between threads that use the same shared memory",
-              range() + " beside " + other.describe());
+  ThreadAccess access;
+  access.thread = lane.warp.threadOf(lane.lane);
+  access.access = lane.access;
+  access.isStrong = lane.instruction.isStrong;
+  if (value && std::memcmp(value, shared.at(at), lane.bytes) == 0)
+    access.agreement = ThreadAccess::Agreement::LanesOfOneStore;
+  if (auto other = shared.access(at, lane.bytes, access))
+    lane.failUnordered("shared", describeShared(lane, offset), other);
+  return at;
+}
+
+uint8_t *resolveShared(const LaneAccess &lane, uint64_t address,
+                       const uint8_t *value) {
+  uint32_t at = orderShared(lane, address, value);
+  Block &block = *lane.warp.block;
+  SharedMemory &shared = block.shared;
   if (lane.access == Access::Write)
     shared.setWritten(at, lane.bytes);
   else if (block.checks.uninitialized && !shared.isWritten(at, lane.bytes))
-    lane.failUninitialized(range() + " of shared memory");
+    lane.failUninitialized(describeShared(lane, at) + " of shared memory");
   return shared.at(at);
 }
 
@@ -184,6 +263,12 @@ uint8_t *resolve(Warp &warp, const Instruction &instruction, unsigned lane,
   }
 }
 
+void expectStoreToShared(Warp &warp, const Instruction &instruction,
+                         unsigned lane, uint64_t address, uint32_t bytes) {
+  orderShared({warp, instruction, lane, bytes, Access::Write}, address,
+              nullptr);
+}
+
 uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
                            LaneMask mask, const LaneAddresses &addresses,
                            uint32_t bytes, Access access) {
@@ -194,7 +279,8 @@ uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
   bool isGlobal = instruction.space == Space::Global ||
                   (instruction.space == Space::Generic &&
                    !(first & (sharedTag | localTag | parameterTag)));
-  if (different || mask != allLanes || !isGlobal || first % bytes != 0)
+  if (different || mask != allLanes || !isGlobal || first % bytes != 0 ||
+      instruction.isStrong)
     return nullptr;
   DeviceMemory &memory = *warp.block->memory;
   uint32_t total = bytes * warpSize;
@@ -212,6 +298,9 @@ uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
     // Lane by lane, it is known which one it is, and what it writes.
     return nullptr;
   }
+  if (warp.block->hasThreadRaces &&
+      !isGlobalOrdered(warp, place.host, bytes, access))
+    return nullptr;
   return place.host;
 }
 

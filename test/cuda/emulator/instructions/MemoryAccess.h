@@ -26,8 +26,12 @@ uint8_t *resolve(Warp &warp, const Instruction &instruction, unsigned lane,
                  uint64_t address, uint32_t bytes, Access access,
                  const uint8_t *value = nullptr);
 
-/// The same where all 32 lanes access one range of global memory, each behind
-/// the lane before; null where they do not.
+/// The checks of a store to shared memory that happens later.
+void expectStoreToShared(Warp &warp, const Instruction &instruction,
+                         unsigned lane, uint64_t address, uint32_t bytes);
+
+/// The same as resolve() where all 32 lanes access one range of global memory,
+/// each behind the lane before; null where they do not.
 uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
                            LaneMask mask, const LaneAddresses &addresses,
                            uint32_t bytes, Access access);

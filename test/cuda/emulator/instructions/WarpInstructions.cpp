@@ -43,7 +43,6 @@ void checkMembers(Warp &warp, const Instruction &instruction, LaneMask mask) {
            "expected one member mask for all lanes, got " +
                hexOf(masks[first]) + " and " + hexOf(named));
   }
-  warp.block->shared.synchronizeWarp(warp.index);
 }
 
 enum class Shuffle : uint8_t { Up, Down, Butterfly, Index };
@@ -331,6 +330,7 @@ void decodeWarpBarrier(Decoder &decoder) {
   decoder.instruction.execute = [](Warp &warp, const Instruction &i,
                                    LaneMask mask) {
     checkMembers(warp, i, mask);
+    warp.block->order.synchronizeWarp(warp.index);
   };
 }
 

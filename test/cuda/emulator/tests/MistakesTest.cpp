@@ -223,7 +223,9 @@ TEST_F(Mistakes, BlocksThatShareBytes) {
       "mul.wide.u32 %rd10, %r3, 4;\nadd.s64 %rd10, %rd0, %rd10;\n";
   EXPECT_THAT(messageFor(mine + "st.global.b32 [%rd10], %r0;\n"),
               HasSubstr(message));
-  EXPECT_THAT(messageFor("st.global.b32 [%rd0], %r0;\n"), HasSubstr(message));
+  EXPECT_THAT(
+      messageFor("add.s32 %r10, %r1, 1;\nst.global.b32 [%rd0], %r10;\n"),
+      HasSubstr(message));
   // A neighbour's result.
   std::string next = "add.s64 %rd10, %rd0, %rd9;\n";
   EXPECT_THAT(messageFor(next + "ld.global.b32 %r10, [%rd10+256];\n"
@@ -243,7 +245,7 @@ TEST_F(Mistakes, BlocksThatShareBytes) {
         "mul.wide.u32 %rd10, %r3, 4;\nadd.s64 %rd10, %rd0, %rd10;\n"
         "st.global.b32 [%rd10], %r3;\n",
         "ld.global.b32 %r10, [%rd0];\n",
-        "st.global.b32 [%rd0], %r0;\nmembar.gl;\n"
+        "st.global.b32 [%rd0], %r1;\nmembar.gl;\nbar.sync 0;\n"
         "ld.global.b32 %r10, [%rd0];\n"})
     EXPECT_EQ("CUDA_SUCCESS\n", messageFor(body));
 }

@@ -210,7 +210,7 @@ TEST_F(SettingsDeathTest, Statistics) {
                           "bar.sync 0;\nld.global.b32 %r10, [%rd10];\n"
                           "mul.wide.u32 %rd11, %r3, 64;\n"
                           "add.s64 %rd11, %rd11, %rd0;\n"
-                          "st.global.b32 [%rd11], %r3;\n",
+                          "st.global.b32 [%rd11+1024], %r3;\n",
                           pointer);
     finish(isRight);
   });
