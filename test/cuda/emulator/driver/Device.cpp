@@ -81,11 +81,13 @@ CompletionPtr Device::issue(Stream &stream, Work work,
   for (const CompletionPtr &completion : after)
     stream.clock.join(completion->clock);
   stream.clock.join(hostClock);
-  ++stream.issued;
-  stream.clock.set(stream.index, stream.issued);
-  if (!isOrdering)
+  if (!isOrdering) {
+    reportImpliedWaits(stream);
+    ++stream.issued;
+    stream.clock.set(stream.index, stream.issued);
     operation.id = operationOrder.add(work.name, stream.index, stream.issued,
                                       stream.clock);
+  }
   if (const HeldCall *held = currentHeldCall())
     work.run = [this, held, run = std::move(work.run)](OperationId id) {
       return arrivals[held->bytes] >= held->copies && run(id);
@@ -100,7 +102,15 @@ CompletionPtr Device::issue(Stream &stream, Work work,
   return stream.last;
 }
 
+void Device::reportImpliedWaits(Stream &stream) const {
+  for (const CompletionPtr &skipped : stream.skippedWaits)
+    if (stream.clock.contains(skipped->clock))
+      reportImpliedWait();
+  stream.skippedWaits.clear();
+}
+
 CompletionPtr Device::record(Stream &stream) {
+  reportImpliedWaits(stream);
   return issue(stream, {"an event", [](OperationId) { return true; }}, {},
                true);
 }

@@ -64,6 +64,8 @@ struct Stream {
   VectorClock clock;
   /// Of what was issued last.
   CompletionPtr last;
+  /// Waits that FSDP_EMULATOR_SKIP left out since then.
+  std::vector<CompletionPtr> skippedWaits;
   /// Null unless its calls are recorded into a graph.
   std::shared_ptr<Capture> capture;
 };
@@ -120,6 +122,11 @@ public:
   CompletionPtr record(Stream &stream);
   /// What is issued later comes behind it.
   void wait(Stream &stream, const CompletionPtr &completion);
+  /// It should, and does not: what is issued next tells whether it does all the
+  /// same, by other waits.
+  void skipWait(Stream &stream, const CompletionPtr &completion) {
+    stream.skippedWaits.push_back(completion);
+  }
 
   /// These run operations until it is done, and throw what stops the device.
   void synchronize(const CompletionPtr &completion);
@@ -136,6 +143,7 @@ public:
 
 private:
   void dropWork();
+  void reportImpliedWaits(Stream &stream) const;
   bool isReady(const Stream &stream) const;
   /// Whether any stream went on. Throws where none can.
   bool step();

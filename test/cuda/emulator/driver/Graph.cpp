@@ -19,12 +19,13 @@ Capture::Branch &Capture::branchOf(Stream &stream) {
   for (Branch &branch : branches)
     if (branch.stream == &stream)
       return branch;
-  branches.push_back({&stream, {}});
+  branches.push_back({&stream, {}, {}});
   return branches.back();
 }
 
 void Capture::add(Stream &stream, Work work) {
   Branch &branch = branchOf(stream);
+  reportImpliedWaits(branch);
   GraphNode node;
   node.work = std::move(work);
   node.after = branch.last;
@@ -33,19 +34,43 @@ void Capture::add(Stream &stream, Work work) {
   graph->nodes.push_back(std::move(node));
 }
 
-bool Capture::isJoined() const {
+std::vector<size_t> Capture::record(Stream &stream) {
+  Branch &branch = branchOf(stream);
+  reportImpliedWaits(branch);
+  return branch.last;
+}
+
+std::vector<bool> Capture::nodesBefore(const Branch &branch) const {
   std::vector<bool> isBefore(graph->nodes.size());
-  for (const Branch &branch : branches)
-    if (branch.stream == origin)
-      for (size_t node : branch.last)
-        isBefore[node] = true;
+  for (size_t node : branch.last)
+    isBefore[node] = true;
   // Nodes are behind others that were added before them.
   for (size_t i = graph->nodes.size(); i-- > 0;)
     if (isBefore[i])
       for (size_t node : graph->nodes[i].after)
         isBefore[node] = true;
-  return std::all_of(isBefore.begin(), isBefore.end(),
-                     [](bool is) { return is; });
+  return isBefore;
+}
+
+void Capture::reportImpliedWaits(Branch &branch) const {
+  if (branch.skipped.empty())
+    return;
+  std::vector<bool> isBefore = nodesBefore(branch);
+  if (std::all_of(branch.skipped.begin(), branch.skipped.end(),
+                  [&](size_t node) { return isBefore[node]; }))
+    reportImpliedWait();
+  branch.skipped.clear();
+}
+
+bool Capture::isJoined() const {
+  for (const Branch &branch : branches) {
+    if (branch.stream != origin)
+      continue;
+    std::vector<bool> isBefore = nodesBefore(branch);
+    return std::all_of(isBefore.begin(), isBefore.end(),
+                       [](bool is) { return is; });
+  }
+  return graph->nodes.empty();
 }
 
 bool Capture::isBlocking() const {

@@ -42,16 +42,25 @@ struct Capture {
   struct Branch {
     Stream *stream = nullptr;
     std::vector<size_t> last;
+    /// Nodes of waits that FSDP_EMULATOR_SKIP left out since the last node.
+    std::vector<size_t> skipped;
   };
   std::vector<Branch> branches;
 
   /// Takes the stream into the capture if it is not in it yet.
   Branch &branchOf(Stream &stream);
   void add(Stream &stream, Work work);
+  /// What the branch's next node is behind, where an event is recorded.
+  std::vector<size_t> record(Stream &stream);
   /// Whether each node is before one of those that the origin is behind.
   bool isJoined() const;
   /// Whether it has a stream that the legacy stream waits for.
   bool isBlocking() const;
+
+private:
+  /// For each node, whether it is before one that the branch is behind.
+  std::vector<bool> nodesBefore(const Branch &branch) const;
+  void reportImpliedWaits(Branch &branch) const;
 };
 using CapturePtr = std::shared_ptr<Capture>;
 

@@ -58,7 +58,10 @@ loadModule(Device &device, const void *image, unsigned optionCount,
   const auto *text = static_cast<const char *>(image);
   constexpr unsigned char fatbin[] = {0x50, 0xed, 0x55, 0xba};
   if (std::memcmp(text, "\177ELF", 4) == 0 || std::memcmp(text, fatbin, 4) == 0)
-    throw Refusal(cuda::NoBinaryForGpu, "expected PTX, got machine code");
+    throw Refusal(cuda::NoBinaryForGpu,
+                  "expected PTX, got machine code; programs that have both "
+                  "load PTX where FSDP_EMULATOR_CAPABILITY is another one than "
+                  "the code's");
   try {
     auto object = std::make_shared<ModuleObject>();
     object->device = &device;

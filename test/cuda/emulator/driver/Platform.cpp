@@ -102,17 +102,19 @@ bool &isInHostFunction() {
 }
 
 cuda::Result runCall(const char *name,
-                     const std::function<cuda::Result()> &body) {
+                     const std::function<cuda::Result()> &body,
+                     const std::function<cuda::Result()> &skipped) {
   Platform &platform = Platform::get();
   if (isInHostFunction()) {
     report(std::string(name) +
            ": expected no calls from a function of cuLaunchHostFunc, got one");
     return cuda::NotPermitted;
   }
-  if (std::optional<cuda::Result> answer = platform.beginCall(name))
+  std::optional<cuda::Result> answer = platform.beginCall(name);
+  if (answer && (*answer || !skipped))
     return *answer;
   try {
-    return body();
+    return answer ? skipped() : body();
   } catch (const Refusal &refusal) {
     if (*refusal.what())
       report(std::string(name) + ": " + refusal.what());
@@ -128,8 +130,9 @@ cuda::Result runCall(const char *name,
 
 cuda::Result
 runOnDevice(const char *name,
-            const std::function<cuda::Result(Device &device)> &body) {
-  return runCall(name, [&] {
+            const std::function<cuda::Result(Device &device)> &body,
+            const std::function<cuda::Result(Device &device)> &skipped) {
+  auto onDevice = [](const std::function<cuda::Result(Device &)> &run) {
     if (!Platform::get().isInitialized)
       throw Refusal(cuda::NotInitialized, "expected cuInit before, got none");
     Device *device = currentDevice();
@@ -138,8 +141,12 @@ runOnDevice(const char *name,
     std::lock_guard<std::mutex> lock(device->mutex);
     if (device->stickyError())
       return device->stickyError();
-    return body(*device);
-  });
+    return run(*device);
+  };
+  if (!skipped)
+    return runCall(name, [&] { return onDevice(body); });
+  return runCall(
+      name, [&] { return onDevice(body); }, [&] { return onDevice(skipped); });
 }
 
 void expectPointer(const void *pointer, const char *name) {

@@ -117,8 +117,8 @@ public:
   std::map<uint64_t, Reservation> reservations;
   std::mutex reservationsMutex;
 
-  /// Counts the call; returns what it returns without doing anything, as
-  /// FSDP_EMULATOR_FAULT or _SKIP asks.
+  /// Counts the call; what FSDP_EMULATOR_FAULT has it return without doing
+  /// anything, or FSDP_EMULATOR_SKIP, which is a success.
   std::optional<cuda::Result> beginCall(const char *name);
 
 private:
@@ -137,13 +137,14 @@ void setCurrentDevice(Device *device);
 bool &isInHostFunction();
 
 /// Runs one call: faults that are injected, then `body`, whose refusals are
-/// reported.
+/// reported. Where the call does nothing, `skipped` runs, if there is one.
 cuda::Result runCall(const char *name,
-                     const std::function<cuda::Result()> &body);
+                     const std::function<cuda::Result()> &body,
+                     const std::function<cuda::Result()> &skipped = nullptr);
 /// The same with the current context's device, locked.
-cuda::Result
-runOnDevice(const char *name,
-            const std::function<cuda::Result(Device &device)> &body);
+cuda::Result runOnDevice(
+    const char *name, const std::function<cuda::Result(Device &device)> &body,
+    const std::function<cuda::Result(Device &device)> &skipped = nullptr);
 
 /// Throws where a pointer that a call writes to is null.
 void expectPointer(const void *pointer, const char *name);

@@ -23,6 +23,10 @@ void report(const std::string &message) {
   std::fflush(stderr);
 }
 
+void reportImpliedWait() {
+  report("cuStreamWaitEvent: other waits imply the call that did nothing");
+}
+
 void failUnmodeled(const std::string &call, const std::string &argument) {
   report(call + ": expected arguments that the emulator models, got " +
          argument);

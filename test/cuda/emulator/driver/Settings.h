@@ -64,6 +64,8 @@ struct Settings {
 
 /// "emulator: " and the message, on stderr.
 void report(const std::string &message);
+/// Says of the wait that FSDP_EMULATOR_SKIP left out that nothing can miss it.
+void reportImpliedWait();
 /// For calls with arguments that the emulator does not model: ends the process.
 [[noreturn]] void failUnmodeled(const std::string &call,
                                 const std::string &argument);

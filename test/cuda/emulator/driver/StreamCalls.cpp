@@ -113,21 +113,39 @@ static void captureWait(Device &device, Stream &stream, const Event &event) {
       last.push_back(node);
 }
 
+static void waitForEvent(Device &device, Stream &stream, const Event &event) {
+  if (event.capture || stream.capture)
+    captureWait(device, stream, event);
+  else if (event.recorded)
+    device.wait(stream, event.recorded);
+}
+
+/// The wait does nothing. Where other waits of the stream imply it, that is
+/// told: then nothing can miss it.
+static void skipWait(Device &device, Stream &stream, const Event &event) {
+  if (stream.capture && stream.capture == event.capture) {
+    std::vector<size_t> &skipped = stream.capture->branchOf(stream).skipped;
+    skipped.insert(skipped.end(), event.nodes.begin(), event.nodes.end());
+  } else if (event.recorded && !stream.capture) {
+    device.skipWait(stream, event.recorded);
+  }
+}
+
 FSDP_EMULATOR_API cuStreamWaitEvent(cuda::Stream handle,
                                     cuda::Event eventHandle, unsigned flags) {
-  return runOnDevice(__func__, [&](Device &device) {
-    StreamPtr stream = findStream(device, handle);
-    auto event = Platform::get().events.find(eventHandle);
-    if (flags)
-      failUnmodeled("cuStreamWaitEvent", "flags " + std::to_string(flags));
-    if (event->device != &device)
-      failUnmodeled("cuStreamWaitEvent", "an event of another device");
-    if (event->capture || stream->capture)
-      captureWait(device, *stream, *event);
-    else if (event->recorded)
-      device.wait(*stream, event->recorded);
-    return cuda::Success;
-  });
+  auto with = [&](auto visit) {
+    return [=](Device &device) {
+      StreamPtr stream = findStream(device, handle);
+      auto event = Platform::get().events.find(eventHandle);
+      if (flags)
+        failUnmodeled("cuStreamWaitEvent", "flags " + std::to_string(flags));
+      if (event->device != &device)
+        failUnmodeled("cuStreamWaitEvent", "an event of another device");
+      visit(device, *stream, *event);
+      return cuda::Success;
+    };
+  };
+  return runOnDevice(__func__, with(waitForEvent), with(skipWait));
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,7 +185,7 @@ FSDP_EMULATOR_API cuEventRecord(cuda::Event handle, cuda::Stream streamHandle) {
     event->capture = stream->capture;
     event->recorded = nullptr;
     if (stream->capture)
-      event->nodes = stream->capture->branchOf(*stream).last;
+      event->nodes = stream->capture->record(*stream);
     else
       event->recorded = device.record(*stream);
     return cuda::Success;

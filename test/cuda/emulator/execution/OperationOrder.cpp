@@ -24,6 +24,13 @@ void VectorClock::join(const VectorClock &other) {
     counts[i] = std::max(counts[i], other.counts[i]);
 }
 
+bool VectorClock::contains(const VectorClock &other) const {
+  for (uint32_t i = 0; i < other.counts.size(); ++i)
+    if (of(i) < other.counts[i])
+      return false;
+  return true;
+}
+
 OperationId OperationOrder::add(std::string name, uint32_t stream,
                                 uint64_t count, const VectorClock &clock) {
   operations.push_back({std::move(name), stream, count, clock});

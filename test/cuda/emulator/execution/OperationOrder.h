@@ -33,6 +33,8 @@ public:
   }
   void set(uint32_t stream, uint64_t count);
   void join(const VectorClock &other);
+  /// Whether all that is before by `other` is before by this one.
+  bool contains(const VectorClock &other) const;
 
 private:
   std::vector<uint64_t> counts;

@@ -154,6 +154,43 @@ TEST_F(SettingsDeathTest, CallsThatDoNothing) {
   });
 }
 
+/// A wait that does nothing is told apart where other waits imply it.
+TEST_F(SettingsDeathTest, WaitsThatDoNothing) {
+  // Stream 1 waits for two points of stream 0, of which the later one, which is
+  // the first wait, implies the other.
+  auto waits = [](const char *skipped, bool isCaptured) {
+    set("SKIP", std::string("cuStreamWaitEvent:") + skipped);
+    cuda::DevicePointer pointer = 0;
+    cuda::Stream streams[2] = {};
+    cuda::Event events[3] = {};
+    bool isRight = begin() && !cuMemAlloc_v2(&pointer, 8);
+    for (cuda::Stream &stream : streams)
+      isRight &= !cuStreamCreate(&stream, cuda::streamNonBlocking);
+    for (cuda::Event &event : events)
+      isRight &= !cuEventCreate(&event, cuda::eventDisableTiming);
+    if (isCaptured)
+      isRight &= !cuStreamBeginCapture_v2(streams[0], cuda::CaptureGlobal);
+    for (unsigned i = 0; i < 2; ++i)
+      isRight &= !cuMemsetD8Async(pointer + 4 * i, 7, 4, streams[0]) &&
+                 !cuEventRecord(events[i], streams[0]);
+    for (unsigned i = 0; i < 2; ++i)
+      isRight &= !cuStreamWaitEvent(streams[1], events[1 - i], 0);
+    isRight &= !cuMemsetD8Async(pointer, 8, 4, streams[1]) &&
+               !cuEventRecord(events[2], streams[1]) &&
+               !cuStreamWaitEvent(streams[0], events[2], 0);
+    if (isCaptured) {
+      cuda::Graph graph = nullptr;
+      isRight &= !cuStreamEndCapture(streams[0], &graph);
+    }
+    finish(isRight && !cuCtxSynchronize());
+  };
+  const char *implied = "other waits imply the call that did nothing";
+  for (bool isCaptured : {false, true})
+    EXPECT_EXIT(waits("2", isCaptured), testing::ExitedWithCode(0), implied);
+  EXPECT_EXIT(waits("1", false), testing::ExitedWithCode(0),
+              "call 1 does nothing, as FSDP_EMULATOR_SKIP asks\n$");
+}
+
 TEST_F(SettingsDeathTest, CallsThatWaitForCopies) {
   expectRight([&] {
     set("HOLD", "cuMemsetD8Async:2:2:8");
