@@ -28,6 +28,18 @@ void GlobalAccesses::startBlock() {
   lastChunk = noChunk;
 }
 
+bool GlobalAccesses::accessInOrder(const uint8_t *host, uint32_t bytesOfLane,
+                                   const ThreadAccess &access) {
+  uint32_t piecesOfLane = std::max(bytesOfLane >> granuleBits, 1u);
+  uintptr_t piece = reinterpret_cast<uintptr_t>(host) >> granuleBits;
+  ThreadAccess ofLane = access;
+  for (uint32_t lane = 0; lane < warpSize; ++lane, ++ofLane.thread)
+    for (uint32_t i = 0; i < piecesOfLane; ++i)
+      if (order->access(at(piece++), ofLane))
+        return false;
+  return true;
+}
+
 GlobalAccesses::Slot &GlobalAccesses::slotOf(uintptr_t chunk) {
   uint64_t hash = chunk * 0x9e3779b97f4a7c15;
   size_t mask = slots.size() - 1;

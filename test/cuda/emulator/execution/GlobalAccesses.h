@@ -38,6 +38,11 @@ public:
     return {};
   }
 
+  /// The same of all lanes of a warp, from thread `access.thread` on, whose
+  /// bytes are behind each other's. Returns whether they have an order.
+  bool accessInOrder(const uint8_t *host, uint32_t bytesOfLane,
+                     const ThreadAccess &access);
+
 private:
   static constexpr unsigned chunkBits = 7;
   static constexpr uintptr_t noChunk = ~uintptr_t{0};

@@ -8,6 +8,7 @@
 #include "execution/SharedMemory.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace fsdp::emulator {
@@ -15,10 +16,10 @@ namespace fsdp::emulator {
 void SharedMemory::start(const Kernel &kernel, uint32_t bytes,
                          ThreadOrder *threads) {
   size = bytes;
-  granule = std::max<uint32_t>(kernel.sharedGranule, 1);
+  granuleBits = static_cast<unsigned>(std::countr_zero(kernel.sharedGranule));
   order = threads;
   memory.resize(bytes);
-  written.assign((bytes + granule - 1) / granule, 0);
+  written.assign(bytes ? endPiece(0, bytes) : 0, 0);
   pieces.assign(order ? written.size() : 0, ThreadAccesses());
 }
 
@@ -30,14 +31,14 @@ void SharedMemory::startBlock() {
 }
 
 bool SharedMemory::isWritten(uint32_t offset, uint32_t count) const {
-  for (uint32_t i = offset / granule; i * granule < offset + count; ++i)
+  for (uint32_t i = firstPiece(offset), e = endPiece(offset, count); i < e; ++i)
     if (!written[i])
       return false;
   return true;
 }
 
 void SharedMemory::setWritten(uint32_t offset, uint32_t count) {
-  for (uint32_t i = offset / granule; i * granule < offset + count; ++i)
+  for (uint32_t i = firstPiece(offset), e = endPiece(offset, count); i < e; ++i)
     written[i] = 1;
 }
 
@@ -45,7 +46,7 @@ ThreadConflict SharedMemory::access(uint32_t offset, uint32_t count,
                                     const ThreadAccess &access) {
   if (!order)
     return {};
-  for (uint32_t i = offset / granule; i * granule < offset + count; ++i)
+  for (uint32_t i = firstPiece(offset), e = endPiece(offset, count); i < e; ++i)
     if (auto other = order->access(pieces[i], access))
       return other;
   return {};

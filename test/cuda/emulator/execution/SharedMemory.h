@@ -33,8 +33,15 @@ public:
                         const ThreadAccess &access);
 
 private:
+  /// Of bytes [offset, offset + count).
+  uint32_t firstPiece(uint32_t offset) const { return offset >> granuleBits; }
+  uint32_t endPiece(uint32_t offset, uint32_t count) const {
+    return ((offset + count - 1) >> granuleBits) + 1;
+  }
+
   uint32_t size = 0;
-  uint32_t granule = 4;
+  /// Pieces are of so many bytes, as a power of two.
+  unsigned granuleBits = 2;
   ThreadOrder *order = nullptr;
   std::vector<uint8_t> memory;
   /// One for each piece.

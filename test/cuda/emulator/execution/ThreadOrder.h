@@ -100,17 +100,23 @@ private:
   static constexpr uint16_t severalThreads = 0xffff;
 
   /// What most accesses are: of a piece that no other thread of the block has
-  /// accessed since it began.
+  /// accessed since it began, or loads of one that several lanes of the warp
+  /// have loaded already. At most one of these has written it, so that the
+  /// write is before what the warp does now.
   bool accessQuickly(ThreadAccesses &piece, const ThreadAccess &access) const {
     uint32_t thread = access.thread;
     uint32_t warp = thread / warpSize, bit = uint32_t{1} << warp;
+    bool isRead = access.access == Access::Read;
+    if (isRead && piece.reader == severalThreads &&
+        piece.readTime == times[warp] && (piece.readerWarps & bit))
+      return true;
     bool isOtherWriter =
         piece.writeTime >= blockStart && piece.writer != thread;
     bool areOtherReaders = piece.readTime >= blockStart &&
                            (piece.reader != thread || piece.readerWarps != bit);
     if (access.isStrong || isOtherWriter || areOtherReaders)
       return false;
-    if (access.access == Access::Read) {
+    if (isRead) {
       piece.reader = static_cast<uint16_t>(thread);
       piece.readerWarps = bit;
       piece.readTime = times[warp];

@@ -138,8 +138,8 @@ void decodeCopy(Decoder &decoder) {
     instruction.sources[2] = decoder.source(3, Type::B32);
   instruction.execute = begin;
   decoder.accesses(static_cast<unsigned>(bytes));
-  // A part of the source may be copied alone: by elements, of which most have
-  // four bytes or are stored as less elsewhere.
+  // Of the source, a number of elements may be copied alone. Where these have
+  // fewer than four bytes, the kernel stores such elements elsewhere, too.
   Kernel &kernel = decoder.builder.result();
   kernel.globalGranule = std::min(kernel.globalGranule, uint32_t{4});
 }

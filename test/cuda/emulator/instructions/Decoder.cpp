@@ -255,7 +255,8 @@ void Decoder::accesses(unsigned bytes) const {
   Kernel &kernel = builder.result();
   if (space == Space::Shared || space == Space::Generic)
     kernel.sharedGranule = std::min(kernel.sharedGranule, bytes);
-  if (space != Space::Shared)
+  if (space == Space::Global || space == Space::Constant ||
+      space == Space::Generic)
     kernel.globalGranule = std::min(kernel.globalGranule, bytes);
 }
 

@@ -132,22 +132,6 @@ void orderGlobal(const LaneAccess &lane, uint64_t address, const Place &place,
     lane.failUnordered("global", describeGlobal(lane, address), other);
 }
 
-/// The same for 32 lanes, whose bytes are behind each other's; whether they
-/// have an order.
-bool isGlobalOrdered(Warp &warp, const uint8_t *host, uint32_t bytes,
-                     Access kind) {
-  ThreadAccess access;
-  access.access = kind;
-  access.thread = warp.threadOf(0);
-  for (unsigned lane = 0; lane < warpSize; ++lane) {
-    if (warp.block->global->access(host, bytes, access))
-      return false;
-    host += bytes;
-    ++access.thread;
-  }
-  return true;
-}
-
 uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address,
                        const uint8_t *value) {
   DeviceMemory &memory = *lane.warp.block->memory;
@@ -298,8 +282,11 @@ uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
     // Lane by lane, it is known which one it is, and what it writes.
     return nullptr;
   }
+  ThreadAccess ofThreads;
+  ofThreads.thread = warp.threadOf(0);
+  ofThreads.access = access;
   if (warp.block->hasThreadRaces &&
-      !isGlobalOrdered(warp, place.host, bytes, access))
+      !warp.block->global->accessInOrder(place.host, bytes, ofThreads))
     return nullptr;
   return place.host;
 }
