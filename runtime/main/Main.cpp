@@ -206,6 +206,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   BackendRequest request;
   request.launch = *launch;
   request.link = options->link;
+  request.waitLimit = options->watchdogSeconds * 1'000'000'000;
   Result<std::unique_ptr<Backend>> backend = createBackend(
       *plan->backend, *manifest, *device->device, std::move(wanted), request);
   if (!backend.isOk())
@@ -214,10 +215,14 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   bool isLocal = !plan->backend->isRankPerProcess;
   bool isOnTerminal = isLocal && ::isatty(STDOUT_FILENO) == 1;
   FailureRecord record;
+  std::string deviceNote;
+  if (options->device.empty() && launch->rank == 0)
+    deviceNote = describeOtherDevice(*device, *manifest);
   TrainingRun training{*program,
                        *manifest,
                        *options,
                        *device,
+                       deviceNote,
                        plan->threadsPerRank,
                        isLocal ? plan->ranks : 1,
                        isOnTerminal,

@@ -135,6 +135,8 @@ Status Trainer::prepare() {
           {{"--resume", "step " + std::to_string(firstStep_ - 1)},
            {"--data", kind}}))
     return s;
+  if (!run_.deviceNote.empty())
+    notes.push_back(run_.deviceNote);
   reports_.tell(notes);
   std::vector<std::string> remarks;
   if (batches)

@@ -48,6 +48,8 @@ struct TrainingRun {
   const data::Manifest &manifest;
   const Options &options;
   DeviceChoice device;
+  /// Of the choice of the device, for the user to read; empty: nothing.
+  std::string deviceNote;
   int threadsPerRank;
   int ranksPerProcess;
   /// Whether standard output is a terminal.

@@ -220,9 +220,12 @@ TEST_P(CudaFailure, EndsTheRun) {
   std::string message = failureOf(launch);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   EXPECT_HAS(message, "CUDA_ERROR_");
-  EXPECT_HAS(message, isBlocking ? "launch 'bad': "
-                                 : "in a call of the program, which runs with "
-                                   "CUDA_LAUNCH_BLOCKING=1 name");
+  EXPECT_HAS(message,
+             isBlocking
+                 ? "launch 'bad': "
+                 : ", in a run of program 'step': queue compute has not passed "
+                   "call 1 of 1, launch 'bad'; run with CUDA_LAUNCH_BLOCKING=1 "
+                   "to have the failing call named");
 }
 
 /// The emulated driver knows what comes after what: in the order of the runs
