@@ -196,12 +196,6 @@ static Status checkBesideDevice(const Options &options,
     return Status::failed("--link: expected a device whose transfers the host "
                           "moves and can delay, got " +
                           name);
-  if (options.threads && !options.seed)
-    return Status::failed(
-        "--threads: expected none beside --device " + name +
-        ", for which threads of the host only draw the parameters of --init, "
-        "got " +
-        std::to_string(*options.threads));
   auto graph = options.deviceSettings.find("graph");
   bool isRecorded = !options.profile.empty() || !options.trace.empty();
   if (isRecorded && graph != options.deviceSettings.end() &&

@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -48,8 +50,8 @@ struct TrainingRun {
   const data::Manifest &manifest;
   const Options &options;
   DeviceChoice device;
-  /// Of the choice of the device, for the user to read; empty: nothing.
-  std::string deviceNote;
+  /// For the user to read: what became of the options.
+  std::vector<std::string> notes;
   int threadsPerRank;
   int ranksPerProcess;
   /// Whether standard output is a terminal.

@@ -155,10 +155,12 @@ class ProgramTest(unittest.TestCase):
              "--graph: expected auto or off beside --trace, for which each call is timed, got on")):
             done = self.run_program("--device", "cuda", *start, *arguments, fails=True)
             self.assertIn(message, done.stderr)
-        done = self.run_program("--device", "cuda", "--resume", self.root, *start[2:], "--threads", "2", fails=True)
-        self.assertIn("--threads: expected none beside --device cuda, for which threads of the host only draw the parameters of "
-                      "--init, got 2", done.stderr)
-        self.run_program("--device", "cuda", *start, "--threads", "2")
+        note = "--threads 2 changes nothing on the device cuda: threads of the host only draw the parameters of --init"
+        done = self.run_program("--device", "cuda", *start, "--threads", "2", "--save", self.root / "saved")
+        self.assertNotIn(note, done.stdout + done.stderr)
+        for device, count in (("cuda", 1), ("cpu", 0)):
+            done = self.run_program("--device", device, "--resume", self.root / "saved", *start[2:-1], "2", "--threads", "2")
+            self.assertEqual((done.stdout + done.stderr).count(note), count)
         done = self.run_program("--device", "cpu", *start, "--graph", "on", fails=True)
         self.assertIn("--graph: expected a setting of processors, blas or queue-threads", done.stderr)
         done = self.run_program("--device", "cuda", *start, "--graph", "on", fails=True, CUDA_LAUNCH_BLOCKING="1")
