@@ -9,6 +9,8 @@
 #include "fsdp-rt/cpu-attention.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace mlir::fsdp;
 
@@ -35,9 +37,17 @@ KernelImplementations::createFor(StringRef target, func::FuncOp kernel,
   if (target == kCudaTarget)
     if (CudaCodeAttr code = getCudaCode(kernel))
       return createCuda(code);
-  return kernel.emitError("expected a kernel with code for ")
-         << target << ", got @" << kernel.getSymName()
-         << " without such an entry in fsdp.impl";
+  auto diagnostic = kernel.emitError("expected a kernel with code for ")
+                    << target << ", got @" << kernel.getSymName();
+  SmallVector<StringRef> others;
+  if (auto code = kernel->getAttrOfType<DictionaryAttr>(names::kImpl))
+    for (NamedAttribute entry : code)
+      others.push_back(entry.getName().getValue());
+  if (others.empty())
+    return diagnostic << " without any in fsdp.impl";
+  return diagnostic << " with code for " << llvm::join(others, ", ")
+                    << " alone: choose the target that has code, as --target "
+                    << llvm::join(others, ",");
 }
 
 //===----------------------------------------------------------------------===//

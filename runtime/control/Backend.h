@@ -53,6 +53,8 @@ struct BackendRequest {
   /// cross a link and how many ranks share its host.
   std::function<int(bool hasLink, int ranksOnHost)> countBusyThreads;
   std::optional<LinkModel> link;
+  /// World::waitLimit.
+  int64_t waitLimit = 0;
 };
 
 /// What a registry knows of a kind of backends.

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <ctime>
 
 namespace fsdp::rt {
 
@@ -20,6 +21,11 @@ static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t),
 
 void futexWait(std::atomic<uint32_t> &word, uint32_t expected) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+}
+
+void futexWaitBriefly(std::atomic<uint32_t> &word, uint32_t expected) {
+  timespec second = {1, 0};
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, &second, nullptr, 0);
 }
 
 void futexWakeAll(std::atomic<uint32_t> &word) {

@@ -20,6 +20,8 @@ namespace fsdp::rt {
 /// Sleeps while `word` holds `expected`, until woken. May return early: callers
 /// look at the word again.
 void futexWait(std::atomic<uint32_t> &word, uint32_t expected);
+/// The same for a second at most.
+void futexWaitBriefly(std::atomic<uint32_t> &word, uint32_t expected);
 
 /// Wakes every thread that sleeps on `word`.
 void futexWakeAll(std::atomic<uint32_t> &word);

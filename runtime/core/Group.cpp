@@ -33,6 +33,13 @@ Result<int> placeInGroup(const std::vector<int> &ranks, int rank,
   return place;
 }
 
+std::string describeRanks(const std::vector<int> &ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
 Part reducePart(int64_t count, int64_t elementBytes, int size, int index) {
   constexpr int64_t line = 64;
   int64_t unit = line / elementBytes;

@@ -20,6 +20,9 @@ namespace fsdp::rt {
 Result<int> placeInGroup(const std::vector<int> &ranks, int rank,
                          int worldSize);
 
+/// "rank 2" or "ranks 0, 2".
+std::string describeRanks(const std::vector<int> &ranks);
+
 /// The part [begin, end) of `count` elements that rank `index` of `size` adds
 /// up in an all-reduce. Parts begin on cache lines of the buffer.
 struct Part {

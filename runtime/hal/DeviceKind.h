@@ -38,6 +38,8 @@ struct DeviceKind {
   /// host.
   int (*countBusyThreads)(const DeviceOptions &options, bool hasLink,
                           int ranksOnHost);
+  /// Whether threads of the host compute, and move the bytes of transfers.
+  bool computesOnHost;
   /// Makes the device of one rank, for a layout that checkLayout() accepts.
   /// Collective over all ranks; `world` must outlive the device.
   Result<std::unique_ptr<Device>> (*create)(World &world,

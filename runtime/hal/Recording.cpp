@@ -52,6 +52,39 @@ private:
 
 namespace {
 
+const char *findName(const Call &call) {
+  switch (call.function) {
+  case Function::launch:
+    return call.as<fsdp_rt_launch_desc>().name;
+  case Function::matmul:
+    return call.as<fsdp_rt_matmul_desc>().name;
+  case Function::attention:
+  case Function::attention_backward:
+    return call.as<fsdp_rt_attention_desc>().name;
+  case Function::start:
+    return call.as<fsdp_rt_start_desc>().name;
+  case Function::wait:
+    return call.as<fsdp_rt_wait_desc>().name;
+  case Function::copy:
+    return call.as<fsdp_rt_copy_desc>().name;
+  case Function::check:
+    return call.as<fsdp_rt_check_desc>().message;
+  case Function::guard:
+    return call.as<fsdp_rt_guard_desc>().name;
+  }
+  return nullptr;
+}
+
+const char *findVerb(Function function) {
+  switch (function) {
+#define FSDP_RT_FUNCTION(name, desc)                                           \
+  case Function::name:                                                         \
+    return #name;
+#include "fsdp-rt/abi.def"
+  }
+  return "call";
+}
+
 std::string callName(const char *kind, const char *name) {
   return std::string(kind) + " '" + (name ? name : "") + "'";
 }
@@ -230,10 +263,17 @@ Result<Recording> Recording::record(const fsdp_rt_program &program,
 
 void Recording::findUnits(const std::vector<std::string> &units) {
   unitFrom_.resize(calls_.size());
+  unitOf_.resize(calls_.size());
   std::map<int64_t, std::string> gathered; // by event
   int64_t transfers = 0;
   std::string current;
+  auto unitAt = [&](int64_t place) {
+    return place >= 0 && place < static_cast<int64_t>(units.size())
+               ? units[static_cast<size_t>(place)]
+               : std::string();
+  };
   for (size_t i = 0; i < calls_.size(); ++i) {
+    unitOf_[i] = current;
     std::string begins;
     if (calls_[i].function == Function::wait) {
       begins = gathered[calls_[i].as<fsdp_rt_wait_desc>().event];
@@ -242,15 +282,24 @@ void Recording::findUnits(const std::vector<std::string> &units) {
       int64_t place =
           start.queue == FSDP_RT_QUEUE_COMPUTE ? transfers : start.event;
       ++transfers;
-      if (start.kind != FSDP_RT_ALL_GATHER ||
-          place >= static_cast<int64_t>(units.size()))
+      std::string unit = unitOf_[i] = unitAt(place);
+      if (start.kind != FSDP_RT_ALL_GATHER)
         continue;
-      const std::string &unit = units[static_cast<size_t>(place)];
       (start.event < 0 ? begins : gathered[start.event]) = unit;
     }
     if (!begins.empty() && begins != current)
-      current = unitFrom_[i] = begins;
+      current = unitFrom_[i] = unitOf_[i] = begins;
   }
+}
+
+std::string nameOf(const Call &call) {
+  const char *name = findName(call);
+  return std::string(findVerb(call.function)) + " '" + (name ? name : "") + "'";
+}
+
+std::string Recording::describeCall(size_t index) const {
+  std::string unit = unitOf(index);
+  return nameOf(calls_[index]) + (unit.empty() ? "" : " (" + unit + ")");
 }
 
 const fsdp_rt_start_desc *getExchange(const Call &call, const Layout &layout) {

@@ -67,6 +67,11 @@ public:
   /// The unit that is computed from call `index` on, whose parameters have been
   /// gathered; empty where that of the call before goes on.
   const std::string &unitFrom(size_t index) const { return unitFrom_[index]; }
+  /// The unit in which call `index` stands, or which a transfer serves; empty
+  /// where it is not known.
+  const std::string &unitOf(size_t index) const { return unitOf_[index]; }
+  /// "launch 'gelu' (forward h.0)".
+  std::string describeCall(size_t index) const;
   /// Of one run.
   const Traffic &traffic() const { return traffic_; }
 
@@ -76,9 +81,12 @@ private:
 
   std::string name_;
   std::vector<Call> calls_;
-  std::vector<std::string> unitFrom_; // by call
+  std::vector<std::string> unitFrom_, unitOf_; // by call
   Traffic traffic_;
 };
+
+/// "launch 'name'" of a call.
+std::string nameOf(const Call &call);
 
 /// The start of a collective of more than one rank that `call` is; null: it is
 /// none, or has no parts.

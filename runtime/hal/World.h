@@ -46,6 +46,9 @@ public:
   virtual void crossHostLink(int32_t kind, int64_t bytes, int64_t begin) {
     (void)kind, (void)bytes, (void)begin;
   }
+  /// Nanoseconds after which a wait for other ranks or for a device that makes
+  /// no progress is a failure; 0: it may last forever.
+  virtual int64_t waitLimit() const { return 0; }
   /// Makes every other rank fail with this rank's number and `why`. Idempotent;
   /// the first reason in the program wins. Callable from any thread.
   virtual void abort(const Status &why) = 0;

@@ -206,6 +206,7 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   BackendRequest request;
   request.launch = *launch;
   request.link = options->link;
+  request.waitLimit = options->watchdogSeconds * 1'000'000'000;
   Result<std::unique_ptr<Backend>> backend = createBackend(
       *plan->backend, *manifest, *device->device, std::move(wanted), request);
   if (!backend.isOk())
@@ -214,10 +215,20 @@ int run(const std::string &name, const std::vector<std::string> &arguments,
   bool isLocal = !plan->backend->isRankPerProcess;
   bool isOnTerminal = isLocal && ::isatty(STDOUT_FILENO) == 1;
   FailureRecord record;
+  std::vector<std::string> notes;
+  if (options->device.empty() && launch->rank == 0)
+    if (std::string other = describeOtherDevice(*device, *manifest);
+        !other.empty())
+      notes.push_back(other);
+  if (!device->device->computesOnHost && options->threads && !options->seed)
+    notes.push_back("--threads " + std::to_string(*options->threads) +
+                    " changes nothing on the device " + device->device->name +
+                    ": threads of the host only draw the parameters of --init");
   TrainingRun training{*program,
                        *manifest,
                        *options,
                        *device,
+                       notes,
                        plan->threadsPerRank,
                        isLocal ? plan->ranks : 1,
                        isOnTerminal,

@@ -50,6 +50,11 @@ hal::Layout layoutOf(const data::Manifest &manifest, int rank);
 Result<DeviceChoice> chooseDevice(const std::string &name,
                                   const data::Manifest &manifest);
 
+/// What to tell who did not choose a device: that this host has another one
+/// that can run the program; empty where it has none.
+std::string describeOtherDevice(const DeviceChoice &choice,
+                                const data::Manifest &manifest);
+
 /// Refuses a host that cannot run the program's code for the device.
 Status checkHost(const DeviceChoice &choice, const data::Manifest &manifest);
 

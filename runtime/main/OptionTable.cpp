@@ -24,6 +24,7 @@ using data::Renaming;
 namespace {
 
 constexpr int64_t maxSteps = std::numeric_limits<int64_t>::max() / 4;
+constexpr int64_t maxWatchdog = int64_t(1) << 30;
 constexpr int64_t maxThreads = 1 << 12;
 constexpr int64_t maxMicroBatches = 1 << 24; // an integer of f32
 
@@ -237,8 +238,9 @@ std::vector<OptionSpec> makeTable() {
                   setScalar,
                   /*mayRepeat=*/true}),
       {"--threads", "N",
-       "threads of each rank, no more than the memory budget has room for; "
-       "default: cores / ranks",
+       "threads of each rank, no more than the memory budget has room for, "
+       "which beside a GPU only draw the parameters of --init; default: cores "
+       "/ ranks",
        setInteger(&O::threads, 1, maxThreads)},
       {"--queue-threads", "auto|off|on",
        "whether each queue of a scheduled step has a thread; default: auto, "
@@ -287,6 +289,10 @@ std::vector<OptionSpec> makeTable() {
                   setText(&O::profile)}),
       ofTraining({"--trace", "DIR", "write every rank's calls for Perfetto",
                   setText(&O::trace)}),
+      {"--watchdog", "SECONDS",
+       "fail where a rank waits for others, or for its device, and nothing has "
+       "moved for so long; 0: wait forever; default: 600",
+       setInteger(&O::watchdogSeconds, 0, maxWatchdog)},
       {"--link", "BYTES_PER_SECOND[,SECONDS]",
        "for experiments: delay the local backend's collectives, and copies to "
        "the host, as links of this bandwidth and latency would",

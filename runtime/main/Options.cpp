@@ -185,11 +185,34 @@ Result<Options> parseOptions(const std::vector<std::string> &arguments) {
   return options;
 }
 
+/// Refuses what the host alone would act on beside a device that computes
+/// itself.
+static Status checkBesideDevice(const Options &options,
+                                const hal::DeviceKind &device) {
+  if (device.computesOnHost)
+    return Status::ok();
+  const std::string name = device.name;
+  if (options.link)
+    return Status::failed("--link: expected a device whose transfers the host "
+                          "moves and can delay, got " +
+                          name);
+  auto graph = options.deviceSettings.find("graph");
+  bool isRecorded = !options.profile.empty() || !options.trace.empty();
+  if (isRecorded && graph != options.deviceSettings.end() &&
+      graph->second == "on")
+    return Status::failed(std::string("--graph: expected auto or off beside ") +
+                          (options.profile.empty() ? "--trace" : "--profile") +
+                          ", for which each call is timed, got on");
+  return Status::ok();
+}
+
 Status checkOptions(const Options &options, const data::Manifest &manifest,
                     const hal::DeviceKind &device) {
   for (const auto &[name, value] : options.deviceSettings)
     if (Status s = device.checkSetting(name, value))
       return s.withContext("--" + name);
+  if (Status s = checkBesideDevice(options, device))
+    return s;
   int64_t world = manifest.worldSize();
   if (options.ranks && *options.ranks != world) {
     std::string mesh;

@@ -49,6 +49,7 @@ struct Options {
   bool stopOnNan = false, quiet = false;
   bool help = false, describe = false;
   std::optional<LinkModel> link;
+  int64_t watchdogSeconds = 600; // 0: none
 
   /// No training step is asked for, but an evaluation of the initial state.
   bool evaluatesOnly() const {

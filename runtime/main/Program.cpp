@@ -141,15 +141,29 @@ hal::Layout layoutOf(const data::Manifest &manifest, int rank) {
   return layout;
 }
 
-Result<DeviceChoice> chooseDevice(const std::string &name,
-                                  const data::Manifest &manifest) {
+static std::vector<std::string> targetsOf(const data::Manifest &manifest) {
   std::vector<std::string> targets;
   for (const data::CodeTarget &target : manifest.targets)
     targets.push_back(target.kind);
-  Result<DeviceChoice> found = findDevice(name, targets);
+  return targets;
+}
+
+Result<DeviceChoice> chooseDevice(const std::string &name,
+                                  const data::Manifest &manifest) {
+  Result<DeviceChoice> found = findDevice(name, targetsOf(manifest));
   return found.isOk() || name.empty()
              ? found
              : Result<DeviceChoice>(found.status().withContext("device"));
+}
+
+std::string describeOtherDevice(const DeviceChoice &choice,
+                                const data::Manifest &manifest) {
+  for (const DeviceChoice &other : devicesFor(targetsOf(manifest)))
+    if (other.target != choice.target && checkHost(other, manifest).isOk())
+      return std::string("runs on the device ") + choice.device->name +
+             ", the default, though this host can run it with --device " +
+             other.device->name;
+  return "";
 }
 
 Status checkHost(const DeviceChoice &choice, const data::Manifest &manifest) {

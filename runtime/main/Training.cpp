@@ -135,6 +135,7 @@ Status Trainer::prepare() {
           {{"--resume", "step " + std::to_string(firstStep_ - 1)},
            {"--data", kind}}))
     return s;
+  notes.insert(notes.end(), run_.notes.begin(), run_.notes.end());
   reports_.tell(notes);
   std::vector<std::string> remarks;
   if (batches)

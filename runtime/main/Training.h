@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -48,6 +50,8 @@ struct TrainingRun {
   const data::Manifest &manifest;
   const Options &options;
   DeviceChoice device;
+  /// For the user to read: what became of the options.
+  std::vector<std::string> notes;
   int threadsPerRank;
   int ranksPerProcess;
   /// Whether standard output is a terminal.

@@ -98,6 +98,21 @@ Result<DeviceChoice> findDevice(const std::string &name,
                         ", which is what this runtime runs, got " + got);
 }
 
+std::vector<DeviceChoice> devicesFor(const std::vector<std::string> &targets) {
+  std::vector<DeviceChoice> found;
+  std::vector<bool> isTaken(targets.size());
+  for (const hal::DeviceKind *device : devices) {
+    auto at = std::find(targets.begin(), targets.end(), device->target);
+    if (at == targets.end())
+      continue;
+    auto target = static_cast<size_t>(at - targets.begin());
+    if (!isTaken[target])
+      found.push_back({device, static_cast<int>(target)});
+    isTaken[target] = true;
+  }
+  return found;
+}
+
 Result<const BackendKind *> findBackend(const std::string &name) {
   for (const BackendKind *backend : backends)
     if (name == backend->name)

@@ -29,6 +29,10 @@ struct DeviceChoice {
 Result<DeviceChoice> findDevice(const std::string &name,
                                 const std::vector<std::string> &targets);
 
+/// For each of `targets` the first device that runs it, in the registry's
+/// order.
+std::vector<DeviceChoice> devicesFor(const std::vector<std::string> &targets);
+
 /// Refuses a setting that no device has, or a value that none of those which
 /// have it can take.
 Status checkSetting(const std::string &name, const std::string &value);

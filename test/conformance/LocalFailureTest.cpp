@@ -10,9 +10,11 @@
 #include "channels/local/LocalBackend.h"
 #include "core/Clock.h"
 #include "core/ThreadPool.h"
+#include "core/WaitLimit.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
 #include <thread>
@@ -58,6 +60,45 @@ TEST(LocalFailure, FirstReasonReachesEveryRank) {
       EXPECT_EQ(seen[size_t(rank)],
                 rank == 1 ? "disk on fire" : "rank 1: disk on fire");
   }
+}
+
+/// Whoever waits longer than the limit makes the program fail, and names who
+/// has not come; a wait that ends before is none of its business.
+TEST(LocalFailure, ARankThatDoesNotCome) {
+  rt::LocalBackendOptions options;
+  options.ranks = 3;
+  options.waitLimit = 1'000'000'000;
+  auto backend = rt::createLocalBackend(options);
+  ASSERT_TRUE(backend.isOk());
+  for (int seconds : {0, 4}) {
+    Status status = (*backend)->run([&](World &world) -> Status {
+      EXPECT_EQ(world.waitLimit(), options.waitLimit);
+      auto group = world.openChannel(allRanks(world));
+      for (int i = 0; i < 3; ++i)
+        if (Status s = (*group)->barrier())
+          return s;
+      if (world.rank() == 1)
+        std::this_thread::sleep_for(std::chrono::seconds(seconds));
+      return (*group)->barrier();
+    });
+    const std::string &message = status.message();
+    EXPECT_EQ(status.isOk(), seconds == 0) << message;
+    if (seconds > 0)
+      EXPECT_NE(message.find("expected rank 1 in the barrier in which rank "),
+                std::string::npos)
+          << message;
+  }
+}
+
+/// A process that is stopped and goes on does not count its own pause.
+TEST(LocalFailure, PausesOfTheProcessItself) {
+  rt::WaitLimit limit(2'500'000'000);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  EXPECT_FALSE(limit.isExceeded());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_TRUE(limit.isExceeded());
+  limit.restart();
+  EXPECT_FALSE(limit.isExceeded());
 }
 
 TEST(LocalFailure, ASingleRankNeedsNoNumber) {

@@ -97,6 +97,35 @@ TEST(CudaErrors, ImagesThatDoNotLoad) {
              "CUDA_ERROR_NOT_FOUND");
 }
 
+/// PTX takes the place of machine code that is for another card, or that the
+/// driver refuses, and it is told once.
+TEST(CudaErrors, MachineCodeThatIsOfNoUse) {
+  EXPECT_CUDA_OK(onCuda(options(), [&](TestRank &rank) -> Status {
+    auto driver = rt::DriverApi::ofProcess();
+    auto context = rt::CudaContext::create(**driver, 0);
+    const int own = (*context)->capability();
+    const std::string processor = "sm_" + std::to_string(own);
+    fsdp_rt_cuda_image_desc refused = {testKernels().ptx, 80, "no code", own};
+    fsdp_rt_cuda_image_desc other = {testKernels().ptx, 80, "no code", 70};
+    CudaLaunch first("first", {{"add", 1, 1}}, {0, 4, 8}, &refused);
+    CudaLaunch second("second", {{"add", 1, 1}}, {0, 4, 8}, &other);
+    for (int run = 0; run < 2; ++run)
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_launch(ctx, &first.desc) ||
+                   fsdp_rt_launch(ctx, &second.desc);
+          }))
+        return s;
+    std::vector<std::string> notes = rank.executor().device().facts().notes;
+    EXPECT_EQ(notes.size(), 2u);
+    EXPECT_HAS(notes.at(0), "PTX compiled by the driver for " + processor +
+                                ": it refuses the program's machine code "
+                                "(cuModuleLoadDataEx: ");
+    EXPECT_EQ(notes.at(1), "PTX compiled by the driver for " + processor +
+                               ": the program's machine code is for sm_70");
+    return Status::ok();
+  }));
+}
+
 TEST(CudaErrors, LaunchesThatNoDeviceTakes) {
   EXPECT_HAS(failureOf(CudaLaunch("wide", {{"trap", 1, 4096}}, {})),
              "launch 'wide': function 'trap': expected 1 to 1024 threads of a "
@@ -220,9 +249,12 @@ TEST_P(CudaFailure, EndsTheRun) {
   std::string message = failureOf(launch);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   EXPECT_HAS(message, "CUDA_ERROR_");
-  EXPECT_HAS(message, isBlocking ? "launch 'bad': "
-                                 : "in a call of the program, which runs with "
-                                   "CUDA_LAUNCH_BLOCKING=1 name");
+  EXPECT_HAS(message,
+             isBlocking
+                 ? "launch 'bad': "
+                 : ", in a run of program 'step': queue compute has not passed "
+                   "call 1 of 1, launch 'bad'; run with CUDA_LAUNCH_BLOCKING=1 "
+                   "to have the failing call named");
 }
 
 /// The emulated driver knows what comes after what: in the order of the runs

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What happens to the other ranks when one is killed while its device communicates.
+"""What happens to the other ranks when one is killed, or stopped, while its device communicates.
 
 The double of NCCL ends a rank's process by SIGKILL when its n-th work begins (FSDP_NCCL_FAULT=kill:n:..), which is within a
 graph that is running there, and on the ranks that wait for it. These have to end within seconds and to name it, and what
-was saved has to lead to the state of a run that nothing happened to.
+was saved has to lead to the state of a run that nothing happened to. A rank that is stopped by SIGSTOP keeps its
+connections: the others have to end by --watchdog, and to tell where they waited and who was silent.
 """
 
 import filecmp
@@ -125,6 +126,70 @@ class DeathsTest(unittest.TestCase):
     @unittest.skipUnless(MPIRUN, "expected mpirun")
     def test_processes_of_mpirun(self):
         self.check(self.start_by_mpirun, 2, "on", "process rank 2 .* exited on signal 9")
+
+    def start_endless(self, *more, **environment):
+        """No double gives up before the watchdog does."""
+        return self.popen([PROGRAM, "--init", "seed=0", "--data", "random:seed=3", "--lr", "0.001", "--steps", "1000000",
+                           "--quiet", "--watchdog", "2", "-n", str(RANKS), *more], FSDP_NCCL_TIMEOUT=1000,
+                          FSDP_EMULATOR_TIMEOUT=1000, **environment)
+
+    def check_stop(self, process, expected):
+        begin = time.monotonic()
+        errors = process.communicate(timeout=90)[1]
+        self.assertLess(time.monotonic() - begin, 60)
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertRegex(errors, expected)
+
+    def stop_rank(self, rank, metrics, process):
+        """SIGSTOP to a descendant of the job's process, once steps have been made."""
+        end = time.monotonic() + 60
+        while not metrics.exists() or metrics.read_text().count("\n") < 20:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+        found = [process.pid]
+        for pid in found:
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+        for pid in found[1:]:
+            variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if {b"RANK=%d" % rank, b"OMPI_COMM_WORLD_RANK=%d" % rank} & set(variables):
+                os.kill(pid, signal.SIGSTOP)
+                return
+        self.fail(f"expected a process of rank {rank}")
+
+    DEVICE = (r"rank [012]: expected progress of what the device runs within 2 s \(--watchdog\), got none, in a run of "
+              r"program 'train': queue \w+ has .*")
+    SILENT = r"; after it rank {} \(process \d+ on .*\) did not come to the end of the program"
+
+    def test_a_rank_that_is_stopped(self):
+        """Within a run, which the others tell of with the queues that wait; and in a collective of the host."""
+        for graph, rank in (("on", 1), ("off", 0)):
+            with self.subTest(graph=graph, rank=rank):
+                self.check_stop(self.start_endless("--backend", "tcp", "--device", "cuda", "--graph", graph,
+                                                   FSDP_NCCL_FAULT=f"stop:9:1:{rank}"), self.DEVICE + self.SILENT.format(rank))
+        metrics = self.root / "cpu.jsonl"
+        process = self.start_endless("--backend", "tcp", "--device", "cpu", "--metrics", str(metrics))
+        self.stop_rank(1, metrics, process)
+        self.check_stop(process, r"rank \d: expected rank \d .* to go on in the \w+ in which rank \d waits within 2 s "
+                                 r"\(--watchdog\), got no sign of it" + self.SILENT.format(1))
+
+    @unittest.skipUnless(MPIRUN, "expected mpirun")
+    def test_a_rank_that_is_stopped_under_mpi(self):
+        self.check_stop(self.start_endless("--backend", "mpi", "--device", "cuda", FSDP_NCCL_FAULT="stop:9:1:1"), self.DEVICE)
+        metrics = self.root / "cpu.jsonl"
+        process = self.start_endless("--backend", "mpi", "--device", "cpu", "--metrics", str(metrics))
+        self.stop_rank(1, metrics, process)
+        self.check_stop(process, "expected other ranks to go on in a collective in which rank [02] waits within 2 s")
+
+    def test_work_that_does_not_end(self):
+        """A launch is held for copies that nobody makes; its process ends, since no call of the driver that frees would."""
+        done = subprocess.run([PROGRAM, "--device", "cuda", "--init", "seed=0", "--data", "random:seed=3", "--lr", "0.001",
+                               "--steps", "6", "--quiet", "--watchdog", "2"], capture_output=True, text=True, timeout=60,
+                              env=self.environment(LINEAR_MESH=1, FSDP_EMULATOR_TIMEOUT=1000,
+                                                   FSDP_EMULATOR_HOLD="cuGraphLaunch:1:1000:512"))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "error: rank 0: expected progress of what the device runs within 2 s .*, got none.*; its "
+                                      "device does not end the work that it has: the process ends at once")
 
 
 if __name__ == "__main__":

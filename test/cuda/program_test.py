@@ -147,6 +147,20 @@ class ProgramTest(unittest.TestCase):
                                    (("--reduction", "fast"), "--reduction: expected exact or nccl, got 'fast'")):
             done = self.run_program("--device", "cuda", *start, *arguments, fails=True)
             self.assertIn(message, done.stderr)
+        for arguments, message in (
+            (("--link", "1e9"), "--link: expected a device whose transfers the host moves and can delay, got cuda"),
+            (("--graph", "on", "--profile", self.root / "p"),
+             "--graph: expected auto or off beside --profile, for which each call is timed, got on"),
+            (("--graph", "on", "--trace", self.root / "t"),
+             "--graph: expected auto or off beside --trace, for which each call is timed, got on")):
+            done = self.run_program("--device", "cuda", *start, *arguments, fails=True)
+            self.assertIn(message, done.stderr)
+        note = "--threads 2 changes nothing on the device cuda: threads of the host only draw the parameters of --init"
+        done = self.run_program("--device", "cuda", *start, "--threads", "2", "--save", self.root / "saved")
+        self.assertNotIn(note, done.stdout + done.stderr)
+        for device, count in (("cuda", 1), ("cpu", 0)):
+            done = self.run_program("--device", device, "--resume", self.root / "saved", *start[2:-1], "2", "--threads", "2")
+            self.assertEqual((done.stdout + done.stderr).count(note), count)
         done = self.run_program("--device", "cpu", *start, "--graph", "on", fails=True)
         self.assertIn("--graph: expected a setting of processors, blas or queue-threads", done.stderr)
         done = self.run_program("--device", "cuda", *start, "--graph", "on", fails=True, CUDA_LAUNCH_BLOCKING="1")
@@ -155,7 +169,7 @@ class ProgramTest(unittest.TestCase):
     def test_failures_of_the_driver(self):
         start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "6")
         for fault, message in (
-            ("cuMemCreate:1:2", "an arena of 3840 bytes on device 0 (.*): cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY"),
+            ("cuMemCreate:1:2", r"an arena of 2097152 bytes \(3840 in whole pages of 2097152\) on device 0 (.*): cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY"),
             ("cuLaunchKernel:5:719", "launch 'square': cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"),
             ("cuMemcpyDtoHAsync_v2:2:700", "cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS"),
             ("cuStreamQuery:3:700", "cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS .* CUDA_LAUNCH_BLOCKING=1"),
@@ -177,13 +191,25 @@ class ProgramTest(unittest.TestCase):
             done = self.run_program(*start, fails=True, FSDP_EMULATOR_FAULT=fault)
             self.assertRegex(done.stderr, message)
         for variable, value, message in (
-            ("MEMORY", "1048576", "expected an arena that fits the 1048576 free bytes .of 1048576."),
+            ("MEMORY", "1048576", r"expected an arena that fits the 1048576 free bytes \(of 1048576\) of .*, got 2097152 bytes \(3840 in whole pages of 2097152\)"),
             ("CAPABILITY", "7.5", "expected a CUDA device of sm_80 or later, got sm_75"),
             ("DEVICES", "0", "CUDA_ERROR_NO_DEVICE|expected a CUDA device, got none"),
             ("DRIVER", "11080", "expected a driver of CUDA 12.0 or later, got 11.8"),
         ):
             done = self.run_program(*start, fails=True, **{f"FSDP_EMULATOR_{variable}": value})
             self.assertRegex(done.stderr, message)
+
+    def test_the_device_that_nobody_chose(self):
+        """Processors are the default, also where there is a GPU, and it is told once."""
+        start = ("--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
+        note = "runs on the device cpu, the default, though this host can run it with --device cuda"
+        both = {"LINEAR_CUDA": "1", "LINEAR_MESH": "2"}
+        done = self.run_program(*start, **both)
+        self.assertEqual((done.stdout + done.stderr).count(note), 1)
+        for arguments, environment in ((("--device", "cpu"), {}), ((), {"LINEAR_CUDA": None}),
+                                       ((), {"FSDP_CUDA_LIBS": os.environ["FSDP_OLD_DRIVER"]})):
+            done = self.run_program(*start, *arguments, **{**both, **environment})
+            self.assertNotIn(note, done.stdout + done.stderr)
 
     def test_no_driver(self):
         done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
@@ -192,7 +218,7 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("libcuda.so.1: expected a driver of CUDA 12.0 or later, got 11.8", done.stderr)
 
     def test_libraries_of_a_python_environment(self):
-        """The driver is the system's, libraries are those that pip puts into $VIRTUAL_ENV."""
+        """The driver is the system's, libraries are those that pip puts into a Python environment."""
         doubles = pathlib.Path(os.environ["FSDP_CUDA_LIBS"])
         system, wheel = self.root / "system", self.root / "lib/python3.11/site-packages/nvidia/nccl/lib"
         for directory, name in ((system, "libcuda.so.1"), (wheel, "libnccl.so.2")):
@@ -201,7 +227,19 @@ class ProgramTest(unittest.TestCase):
         environment = {"LINEAR_MESH": "2", "FSDP_CUDA_LIBS": str(system)}
         more = ("-n", "2")
         wanted = self.train("cpu", "cpu", more=more, LINEAR_MESH="2")
-        self.assert_same(wanted, self.train("cuda", "cuda", more=more, VIRTUAL_ENV=str(self.root), **environment))
+        for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+            own = {"VIRTUAL_ENV": None, "CONDA_PREFIX": None, variable: str(self.root)}
+            self.assert_same(wanted, self.train("cuda", variable, more=more, **own, **environment))
+        # Else those of the python3 on PATH, which is never run: beside it, or beside what it is a link to.
+        python, link = self.root / "bin/python3", self.root / "elsewhere/bin/python3"
+        for path in (python, link):
+            path.parent.mkdir(parents=True)
+        python.write_text("#!/bin/false\n")
+        python.chmod(0o755)
+        link.symlink_to(python)
+        for path in (python, link):
+            self.assert_same(wanted, self.train("cuda", f"on-{path.parent.parent.name}", more=more, VIRTUAL_ENV=None,
+                                                CONDA_PREFIX=None, PATH=f"{path.parent}:{os.environ['PATH']}", **environment))
 
     def test_ranks(self):
         """Threads with a device each: the bits of processors, whatever runs first."""

@@ -123,6 +123,38 @@ static void test_creation(void) {
   CHECK(fsdp_step(NULL, 0) == FSDP_FAILED);
 }
 
+/* The rate is in the device's memory: a graph that was captured once reads
+ * what each step was given. */
+static void train_at_rates(const char *device, const char *graph, int changes,
+                           float *weight) {
+  fsdp_session *s = NULL;
+  fsdp_session_options options = {.size = sizeof options,
+                                  .backend = "local",
+                                  .device = device,
+                                  .graph = graph};
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s));
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  for (int step = 0; step < STEPS; ++step) {
+    set_batch(s, step);
+    CHECK_OK(s, fsdp_step(s, changes ? 1e-3 * (1 + step * step) : 1e-3));
+    read_weight(s, weight + 5 * step);
+  }
+  fsdp_destroy(s);
+}
+
+static void test_changing_rates(void) {
+  float cpu[5 * STEPS], graph[5 * STEPS], eager[5 * STEPS], same[5 * STEPS];
+  train_at_rates("cpu", NULL, 1, cpu);
+  train_at_rates("cuda", "on", 1, graph);
+  train_at_rates("cuda", "off", 1, eager);
+  train_at_rates("cuda", "on", 0, same);
+  CHECK(memcmp(graph, eager, sizeof graph) == 0);
+  CHECK(memcmp(graph, cpu, sizeof graph) == 0);
+  CHECK(memcmp(graph, same, 5 * sizeof(float)) == 0);
+  for (int step = 1; step < STEPS; ++step)
+    CHECK(memcmp(graph + 5 * step, same + 5 * step, 5 * sizeof(float)) != 0);
+}
+
 /* With LINEAR_CUDA: what a session is told of CUDA devices. */
 static void train_on(const char *device, const char *graph,
                      const char *reduction, const char *channel,
@@ -456,9 +488,10 @@ int main(int argc, char **argv) {
     return 2;
   if (getenv("LINEAR_FLAW"))
     test_end();
-  else if (getenv("LINEAR_CUDA"))
+  else if (getenv("LINEAR_CUDA")) {
     test_cuda();
-  else
+    test_changing_rates();
+  } else
     test_local(argv[1]);
   snprintf(command, sizeof command, "rm -r '%s'", directory);
   CHECK(system(command) == 0);

@@ -65,15 +65,18 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
     return llvm::Error::success();
   define(module, kPtxGlobal, *ptx + '\0');
   note = ("cuda: PTX for " + kPtxProcessor + " and later cards, ").str();
-  std::string ptxas = findPtxas(), why = "no ptxas was found";
-  if (!ptxas.empty()) {
-    auto cubin = assemblePtx(ptxas, *ptx, kCubinProcessor);
+  const std::string ptxas = findPtxas();
+  const std::string tool = ptxas.empty() ? findNvJitLink() : ptxas;
+  std::string why = "neither ptxas nor libnvJitLink was found";
+  if (!tool.empty()) {
+    auto cubin = ptxas.empty() ? linkPtx(tool, *ptx, kCubinProcessor)
+                               : assemblePtx(tool, *ptx, kCubinProcessor);
     if (cubin) {
       define(module, kCubinGlobal, *cubin);
-      note += ("machine code for " + kCubinProcessor + " by " + ptxas).str();
+      note += ("machine code for " + kCubinProcessor + " by " + tool).str();
       return llvm::Error::success();
     }
-    why = ptxas + ": " + llvm::toString(cubin.takeError());
+    why = tool + ": " + llvm::toString(cubin.takeError());
   }
   drop(module, kCubinGlobal);
   note += "which the driver compiles when a program is loaded (" + why + ")";

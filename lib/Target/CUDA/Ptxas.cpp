@@ -24,7 +24,8 @@ std::string fsdp::findPtxas() {
   SmallVector<std::string> folders;
   if (const char *home = std::getenv("CUDA_HOME"))
     folders.push_back(std::string(home) + "/bin");
-  folders.push_back("/usr/local/cuda/bin");
+  else
+    folders.push_back("/usr/local/cuda/bin");
   SmallVector<StringRef> paths(folders.begin(), folders.end());
   auto found = llvm::sys::findProgramByName("ptxas", paths);
   return found ? *found : std::string();

@@ -26,7 +26,7 @@ std::shared_ptr<LocalGroup> LocalProgram::group(const std::vector<int> &ranks,
   std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<LocalGroup> &group = groups_[{ranks, nth}];
   if (!group) {
-    group = std::make_shared<LocalGroup>(ranks, spin_);
+    group = std::make_shared<LocalGroup>(ranks, spin_, options_.waitLimit);
     if (!failure_.isOk())
       group->breakUp();
     for (int rank : ranks)
@@ -166,6 +166,7 @@ static Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
     options.linkBytesPerSecond = request.link->bytesPerSecond;
     options.linkLatencySeconds = request.link->latencySeconds;
   }
+  options.waitLimit = request.waitLimit;
   options.threadsPerRank =
       request.countBusyThreads(options.hasLink(), request.ranks);
   return createLocalBackend(options);

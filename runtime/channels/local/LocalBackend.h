@@ -30,6 +30,8 @@ struct LocalBackendOptions {
   /// direction, as slow as that one. 0: no link.
   double linkBytesPerSecond = 0;
   double linkLatencySeconds = 0;
+  /// World::waitLimit.
+  int64_t waitLimit = 0;
 
   bool hasLink() const {
     return linkBytesPerSecond > 0 || linkLatencySeconds > 0;

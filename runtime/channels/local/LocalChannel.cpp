@@ -10,6 +10,7 @@
 #include "core/Group.h"
 #include "core/Reduce.h"
 #include "core/ThreadPool.h"
+#include "core/WaitLimit.h"
 #include "hal/Transfers.h"
 
 #include <algorithm>
@@ -57,6 +58,16 @@ Status LocalChannel::brokenStatus(int32_t kind) const {
       " waits, got the end of that rank's part of the program");
 }
 
+void LocalChannel::abortLate(int32_t kind) const {
+  int self = group_->ranks()[index_];
+  WaitLimit limit(program_.options().waitLimit);
+  program_.abort(self, limit.failure(describeRanks(group_->missing(index_)) +
+                                         " in the " + meetingName(kind) +
+                                         " in which rank " +
+                                         std::to_string(self) + " waits",
+                                     "no sign of it"));
+}
+
 Status LocalChannel::mismatch() const {
   const LocalRequest &first = group_->request(0);
   for (int i = 1; i < size(); ++i)
@@ -90,7 +101,7 @@ void LocalChannel::crossLink(const LocalRequest &request) {
 
 template <typename Work>
 Status LocalChannel::meet(const LocalRequest &request, const Work &work) {
-  if (!group_->open(index_, request, waited_))
+  if (!group_->open(index_, request, waited_, [&] { abortLate(request.kind); }))
     return brokenStatus(request.kind);
   // Every rank compares the same requests, so all of them skip the work.
   Status status = mismatch();

@@ -40,6 +40,8 @@ private:
   template <typename Work>
   Status meet(const LocalRequest &request, const Work &work);
   Status brokenStatus(int32_t kind) const;
+  /// Makes the program fail for the ranks that have not come.
+  void abortLate(int32_t kind) const;
   /// The request that differs from rank 0's, if any.
   Status mismatch() const;
   /// Stays until the bytes would have crossed the link, had they come to it

@@ -9,13 +9,15 @@
 
 #include "core/Clock.h"
 #include "core/Futex.h"
+#include "core/WaitLimit.h"
 
 #include <utility>
 
 namespace fsdp::rt {
 
-LocalGroup::LocalGroup(std::vector<int> ranks, bool spin)
-    : ranks_(std::move(ranks)), members_(ranks_.size()), spin_(spin) {}
+LocalGroup::LocalGroup(std::vector<int> ranks, bool spin, int64_t waitLimit)
+    : ranks_(std::move(ranks)), members_(ranks_.size()),
+      arrivals_(ranks_.size()), spin_(spin), waitLimit_(waitLimit) {}
 
 bool LocalGroup::arrive(bool isBreakable, uint32_t &word) {
   word = word_.load();
@@ -32,7 +34,9 @@ bool LocalGroup::arrive(bool isBreakable, uint32_t &word) {
   return true;
 }
 
-bool LocalGroup::meet(bool isBreakable, int64_t &waited) {
+/// Without `breakLate` the meeting cannot be broken.
+bool LocalGroup::meet(int64_t &waited, const std::function<void()> *breakLate) {
+  bool isBreakable = breakLate;
   uint32_t word;
   if (!arrive(isBreakable, word))
     return false;
@@ -51,21 +55,36 @@ bool LocalGroup::meet(bool isBreakable, int64_t &waited) {
 
   int64_t start = nowNanoseconds();
   waitBriefly(spin_, [&] { return isOver(word_.load()); });
+  WaitLimit limit(isBreakable ? waitLimit_ : 0);
   ++sleepers_;
-  while (!isOver(now = word_.load()))
-    futexWait(word_, now);
+  while (!isOver(now = word_.load())) {
+    if (limit.isExceeded())
+      (*breakLate)();
+    else
+      futexWaitBriefly(word_, now);
+  }
   --sleepers_;
   waited += nowNanoseconds() - start;
   return now / meetingUnit != meeting;
 }
 
-bool LocalGroup::open(int index, const LocalRequest &request, int64_t &waited) {
+bool LocalGroup::open(int index, const LocalRequest &request, int64_t &waited,
+                      const std::function<void()> &breakLate) {
   members_[index] = request;
+  ++arrivals_[index];
   opened_.store(nowNanoseconds());
-  return meet(/*isBreakable=*/true, waited);
+  return meet(waited, &breakLate);
 }
 
-void LocalGroup::close(int64_t &waited) { meet(/*isBreakable=*/false, waited); }
+void LocalGroup::close(int64_t &waited) { meet(waited, nullptr); }
+
+std::vector<int> LocalGroup::missing(int index) const {
+  std::vector<int> ranks;
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    if (arrivals_[i].load() != arrivals_[index].load())
+      ranks.push_back(ranks_[i]);
+  return ranks;
+}
 
 void LocalGroup::breakUp() {
   word_.fetch_or(broken);

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -47,14 +48,18 @@ struct LocalRequest {
 class LocalGroup {
 public:
   /// `spin`: waiting ranks burn some microseconds before they sleep.
-  LocalGroup(std::vector<int> ranks, bool spin);
+  /// `waitLimit`: World::waitLimit.
+  LocalGroup(std::vector<int> ranks, bool spin, int64_t waitLimit = 0);
 
   const std::vector<int> &ranks() const { return ranks_; }
   int size() const { return static_cast<int>(ranks_.size()); }
 
   /// Publishes `request` and waits for all ranks. False: the group is broken
-  /// and this collective will not happen.
-  bool open(int index, const LocalRequest &request, int64_t &waited);
+  /// and this collective will not happen. Calls `breakLate`, which has to break
+  /// the group, if a rank is missing when the limit is exceeded; the wait then
+  /// ends as the group does: the last rank may have come in this moment.
+  bool open(int index, const LocalRequest &request, int64_t &waited,
+            const std::function<void()> &breakLate);
   /// After open(): when the last rank came, in nowNanoseconds(), however late
   /// this one woke.
   int64_t opened() const { return opened_.load(); }
@@ -62,6 +67,9 @@ public:
   const LocalRequest &request(int index) const { return members_[index]; }
   /// Waits until all ranks are done with the buffers.
   void close(int64_t &waited);
+
+  /// World ranks that have not come to the meeting in which `index` waits.
+  std::vector<int> missing(int index) const;
 
   /// Makes every open() that has not completed fail, now and later.
   void breakUp();
@@ -78,11 +86,14 @@ private:
 
   /// Counts this rank in; false if the group is broken and that matters.
   bool arrive(bool isBreakable, uint32_t &word);
-  bool meet(bool isBreakable, int64_t &waited);
+  bool meet(int64_t &waited, const std::function<void()> *breakLate);
 
   std::vector<int> ranks_;
   std::vector<LocalRequest> members_;
+  /// How many meetings each rank has come to.
+  std::vector<std::atomic<uint32_t>> arrivals_;
   bool spin_;
+  int64_t waitLimit_;
   alignas(64) std::atomic<uint32_t> word_{0};
   std::atomic<int> sleepers_{0};
   /// Written before open() counts a rank in. The next open() writes it when all

@@ -70,6 +70,7 @@ public:
   openChannel(const std::vector<int> &ranks, ThreadPool *pool) override;
   bool hasLink() const override { return program_.options().hasLink(); }
   void crossHostLink(int32_t kind, int64_t bytes, int64_t begin) override;
+  int64_t waitLimit() const override { return program_.options().waitLimit; }
   void abort(const Status &why) override { program_.abort(rank_, why); }
   Status failure() override { return program_.failure(); }
 

@@ -34,6 +34,7 @@ public:
   int localRank() const override { return launch_.localRank; }
   int localSize() const override { return launch_.localSize; }
   bool hasLink() const override { return launch_.localSize < launch_.size; }
+  int64_t waitLimit() const override { return options_.waitLimit; }
   void abort(const Status &why) override { worker_.requestAbort(why); }
   Status failure() override {
     Status status;
@@ -70,7 +71,8 @@ class MpiBackend final : public Backend {
 public:
   MpiBackend(const MpiLibrary &library, const LaunchInfo &launch,
              const MpiBackendOptions &options)
-      : launch_(launch), options_(options), worker_(library) {}
+      : launch_(launch), options_(options),
+        worker_(library, options.waitLimit) {}
 
   ~MpiBackend() override {
     auto end = [](MpiEngine &engine) { engine.finalize(); };

@@ -32,6 +32,8 @@ struct MpiBackendOptions {
   /// After a failure: how long the ranks wait for one that does not come to
   /// its end before they end the job.
   double graceSeconds = 5;
+  /// World::waitLimit.
+  int64_t waitLimit = 0;
 };
 
 /// Joins the job that `launch` describes (detectLaunch of this process's

@@ -224,6 +224,7 @@ static Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
     return Status::failed("--link: expected the local backend, got mpi");
   const LaunchInfo &launch = request.launch;
   MpiBackendOptions options;
+  options.waitLimit = request.waitLimit;
   options.threadsPerRank = request.countBusyThreads(
       /*hasLink=*/launch.localSize < launch.size, launch.localSize);
   return createMpiBackend(launch, options);

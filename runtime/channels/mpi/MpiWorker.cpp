@@ -9,9 +9,11 @@
 
 #include "core/Clock.h"
 #include "core/Futex.h"
+#include "core/WaitLimit.h"
 
 #include <pthread.h>
 
+#include <string>
 #include <system_error>
 
 namespace fsdp::rt {
@@ -97,12 +99,14 @@ void MpiWorker::work() {
   constexpr int turnsPerListen = 16;
   MpiJob *jobs = nullptr;
   int64_t turns = 0, start = 0; // since a job was new or moved
+  WaitLimit limit(waitLimit_);
   bool hasMoved = true;
   while (true) {
     uint32_t word = word_.load();
     if (takeJobs(jobs) || hasMoved) {
       turns = 0;
       start = nowNanoseconds();
+      limit.restart();
     }
     if (!jobs) {
       if (stop_.load())
@@ -110,6 +114,11 @@ void MpiWorker::work() {
       futexWait(word_, word);
       continue;
     }
+    if (limit.isExceeded())
+      engine_.requestAbort(
+          limit.failure("other ranks to go on in a collective in which rank " +
+                            std::to_string(engine_.rank()) + " waits",
+                        "no message of them"));
     if (turns % turnsPerListen == 0 && engine_.isUp())
       (void)engine_.hasFailed();
     hasMoved = advance(jobs);

@@ -37,7 +37,9 @@ private:
 /// jobs in different orders.
 class MpiWorker {
 public:
-  explicit MpiWorker(const MpiLibrary &library) : engine_(library) {}
+  /// `waitLimit`: World::waitLimit.
+  MpiWorker(const MpiLibrary &library, int64_t waitLimit)
+      : engine_(library), waitLimit_(waitLimit) {}
   ~MpiWorker();
   MpiWorker(const MpiWorker &) = delete;
   MpiWorker &operator=(const MpiWorker &) = delete;
@@ -71,6 +73,7 @@ private:
   bool advance(MpiJob *&jobs);
 
   MpiEngine engine_;
+  int64_t waitLimit_;
   std::thread thread_;
   /// Handed over and not yet taken, the last one first.
   std::atomic<MpiJob *> given_{nullptr};

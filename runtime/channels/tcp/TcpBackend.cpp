@@ -26,14 +26,16 @@ constexpr const char *timeoutVariable = "FSDP_CONNECT_TIMEOUT";
 
 class TcpWorld final : public World {
 public:
-  TcpWorld(TcpJob &job, TcpControl &control, const LaunchInfo &launch)
-      : job_(job), control_(control), launch_(launch) {}
+  TcpWorld(TcpJob &job, TcpControl &control, const LaunchInfo &launch,
+           int64_t waitLimit)
+      : job_(job), control_(control), launch_(launch), waitLimit_(waitLimit) {}
 
   int rank() const override { return launch_.rank; }
   int size() const override { return launch_.size; }
   int localRank() const override { return launch_.localRank; }
   int localSize() const override { return launch_.localSize; }
   bool hasLink() const override { return launch_.localSize < launch_.size; }
+  int64_t waitLimit() const override { return waitLimit_; }
   void abort(const Status &why) override { control_.abort(why); }
   Status failure() override { return control_.failure(); }
 
@@ -45,7 +47,7 @@ public:
     if (Status s = job_.reserve(int64_t(ranks.size()) - 1))
       return s;
     std::unique_ptr<hal::HostChannel> made = std::make_unique<TcpChannel>(
-        job_, control_, ranks, *place, created_[ranks]++, pool);
+        job_, control_, ranks, *place, created_[ranks]++, pool, waitLimit_);
     return Result<std::unique_ptr<hal::HostChannel>>(std::move(made));
   }
 
@@ -53,6 +55,7 @@ private:
   TcpJob &job_;
   TcpControl &control_;
   const LaunchInfo &launch_;
+  int64_t waitLimit_;
   /// How many channels this rank has opened over the same ranks; of the job,
   /// since connections of an earlier run may still be under way.
   std::map<std::vector<int>, int> created_;
@@ -70,9 +73,11 @@ LaunchInfo withLocalPlace(LaunchInfo launch, const TcpJob &job) {
 
 class TcpBackend final : public Backend {
 public:
-  TcpBackend(const LaunchInfo &launch, TcpJob job, double graceSeconds)
+  TcpBackend(const LaunchInfo &launch, TcpJob job,
+             const TcpBackendOptions &options)
       : launch_(withLocalPlace(launch, job)), job_(std::move(job)),
-        control_(job_, graceSeconds), world_(job_, control_, launch_) {}
+        control_(job_, options.graceSeconds),
+        world_(job_, control_, launch_, options.waitLimit) {}
   Status start() { return control_.start(); }
 
   std::string name() const override { return "tcp"; }
@@ -134,6 +139,7 @@ Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
   // A later backend of this process, or a process that it starts, has no such
   // socket.
   (void)unsetenv(listenerVariable);
+  options.waitLimit = request.waitLimit;
   return createTcpBackend(request.launch, *point, options);
 }
 
@@ -145,8 +151,7 @@ createTcpBackend(const LaunchInfo &launch, const MeetingPoint &point,
   Result<TcpJob> job = TcpJob::meet(launch, point, options.connectSeconds);
   if (!job.isOk())
     return job.status();
-  auto backend = std::make_unique<TcpBackend>(launch, std::move(*job),
-                                              options.graceSeconds);
+  auto backend = std::make_unique<TcpBackend>(launch, std::move(*job), options);
   if (Status s = backend->start())
     return s;
   return Result<std::unique_ptr<Backend>>(std::move(backend));

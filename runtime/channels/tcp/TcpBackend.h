@@ -21,6 +21,8 @@ struct TcpBackendOptions {
   double connectSeconds = 60;
   /// After a failure: how long they wait for one that does not come to its end.
   double graceSeconds = 5;
+  /// World::waitLimit.
+  int64_t waitLimit = 0;
 };
 
 /// Joins the job of `launch`, whose ranks meet at `point`. run() may be called

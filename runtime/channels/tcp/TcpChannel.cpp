@@ -55,10 +55,10 @@ std::string TcpChannel::Header::describe() const {
 }
 
 TcpChannel::TcpChannel(TcpJob &job, TcpControl &control, std::vector<int> ranks,
-                       int index, int nth, ThreadPool *pool)
+                       int index, int nth, ThreadPool *pool, int64_t waitLimit)
     : job_(job), control_(control), ranks_(std::move(ranks)), index_(index),
-      id_(groupId(ranks_, nth)), pool_(pool), links_(ranks_.size()),
-      parts_(ranks_.size()), sources_(ranks_.size()) {
+      id_(groupId(ranks_, nth)), pool_(pool), waitLimit_(waitLimit),
+      links_(ranks_.size()), parts_(ranks_.size()), sources_(ranks_.size()) {
   flows_.reserve(2 * ranks_.size());
   polled_.reserve(2 * ranks_.size() + 1);
 }
@@ -76,8 +76,8 @@ Status TcpChannel::open(int peer) {
   Socket &link = links_[static_cast<size_t>(peer)];
   if (link.isOpen())
     return Status::ok();
-  Result<Socket> made =
-      job_.connect(ranks_[static_cast<size_t>(peer)], id_, control_.wakeup());
+  Result<Socket> made = job_.connect(ranks_[static_cast<size_t>(peer)], id_,
+                                     control_.wakeup(), waitLimit_);
   if (!made.isOk())
     return causeOf(made.status());
   link = std::move(*made);
@@ -117,6 +117,23 @@ Status TcpChannel::endOf(int peer, const std::string &why) const {
       " waits, got the end of that rank's part of the "
       "program (" +
       why + ")"));
+}
+
+Status TcpChannel::late(const WaitLimit &limit) const {
+  std::string names;
+  std::vector<int> named;
+  for (const Flow &flow : flows_) {
+    if (std::find(named.begin(), named.end(), flow.peer) != named.end())
+      continue;
+    named.push_back(flow.peer);
+    names += (names.empty() ? "" : " and ") +
+             job_.describe(ranks_[static_cast<size_t>(flow.peer)]);
+  }
+  return limit.failure(names + " to go on in the " +
+                           meetingName(current_.kind) + " in which rank " +
+                           std::to_string(ranks_[static_cast<size_t>(index_)]) +
+                           " waits",
+                       "no sign of it");
 }
 
 Status TcpChannel::advance(Flow &flow, bool &hasMoved) {
@@ -166,6 +183,7 @@ Status TcpChannel::move() {
     return flow.headerAt == int64_t(sizeof(Header)) && flow.at == flow.bytes;
   };
   int64_t idleSince = 0;
+  WaitLimit limit(waitLimit_);
   while (!flows_.empty()) {
     bool hasMoved = false;
     for (Flow &flow : flows_)
@@ -176,6 +194,7 @@ Status TcpChannel::move() {
     int64_t now = nowNanoseconds();
     if (hasMoved || flows_.empty()) {
       idleSince = 0;
+      limit.restart();
       continue;
     }
     if (idleSince == 0)
@@ -192,6 +211,8 @@ Status TcpChannel::move() {
     waited_ += nowNanoseconds() - now;
     if (polled_[0].revents)
       return control_.failure();
+    if (limit.isExceeded())
+      return late(limit);
   }
   return Status::ok();
 }

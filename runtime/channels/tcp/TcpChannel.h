@@ -11,6 +11,7 @@
 #include "channels/tcp/TcpControl.h"
 #include "channels/tcp/TcpJob.h"
 #include "core/Group.h"
+#include "core/WaitLimit.h"
 #include "hal/Channel.h"
 
 #include <poll.h>
@@ -29,10 +30,11 @@ class ThreadPool;
 /// later call allocates any.
 class TcpChannel final : public hal::HostChannel {
 public:
-  /// `nth`: how often a group of these ranks was made. `job` and `control` must
-  /// outlive it; `job` has reserved a connection for each other rank.
+  /// `nth`: how often a group of these ranks was made. `waitLimit`:
+  /// World::waitLimit. `job` and `control` must outlive it; `job` has reserved a
+  /// connection for each other rank.
   TcpChannel(TcpJob &job, TcpControl &control, std::vector<int> ranks,
-             int index, int nth, ThreadPool *pool);
+             int index, int nth, ThreadPool *pool, int64_t waitLimit);
   ~TcpChannel() override;
 
   int rank() const override { return index_; }
@@ -76,6 +78,8 @@ private:
   /// before the news; else `what`.
   Status causeOf(const Status &what) const;
   Status endOf(int peer, const std::string &why) const;
+  /// Of a wait in which nothing has moved for too long.
+  Status late(const WaitLimit &limit) const;
   Status open(int peer);
 
   /// Rank i's bytes [begin, end) of `parts` come to all ranks' `dst`, where
@@ -93,6 +97,7 @@ private:
   int index_;
   uint64_t id_;
   ThreadPool *pool_;
+  int64_t waitLimit_;
   int64_t waited_ = 0;
   Header current_;
   std::vector<Socket> links_;

@@ -227,6 +227,23 @@ bool TcpControl::areAllDone() const {
   return true;
 }
 
+void TcpControl::nameMissing() {
+  std::string names;
+  auto add = [&](int rank) {
+    names += (names.empty() ? "" : " and ") + job_.describe(rank);
+  };
+  if (job_.rank() != 0)
+    add(0);
+  else
+    for (size_t rank = 0; rank < isDone_.size(); ++rank)
+      if (!isDone_[rank] && !isGone_[rank])
+        add(static_cast<int>(rank));
+  std::string text = failure_.message() + "; after it " + names +
+                     " did not come to the end of the program";
+  failure_ = failure_.code() == Code::Internal ? Status::internal(text)
+                                               : Status::failed(text);
+}
+
 Status TcpControl::beginRun() {
   std::lock_guard<std::mutex> lock(mutex_);
   hasVerdict_ = false;
@@ -253,8 +270,11 @@ Status TcpControl::endRun(const Status &mine) {
   while (!isOver()) {
     constexpr std::chrono::milliseconds pause(100);
     changed_.wait_for(lock, pause);
-    if (failure_ && nowNanoseconds() - failedAt_ > grace)
+    if (failure_ && nowNanoseconds() - failedAt_ > grace) {
+      nameMissing();
+      hasLostRankZero_ |= !isFirst;
       break;
+    }
   }
   if (isFirst) {
     // What comes now is of the next run.

@@ -44,7 +44,7 @@ public:
   /// This rank's part has ended. Returns when all have, or did not within the
   /// grace after a failure: with what all return.
   Status endRun(const Status &mine);
-  /// Whether rank 0, which would have told the user, is gone.
+  /// Whether rank 0, which would have told the user, is gone or silent.
   bool hasLostRankZero();
 
 private:
@@ -59,6 +59,8 @@ private:
   void send(size_t link, int kind, const Status &status);
   void sendAllOthers(int kind, const Status &status);
   bool areAllDone() const;
+  /// Adds to the failure who has not come to the end of the run after it.
+  void nameMissing();
 
   TcpJob &job_;
   int64_t graceNanoseconds_;

@@ -8,6 +8,7 @@
 #include "channels/tcp/TcpJob.h"
 
 #include "core/Clock.h"
+#include "core/WaitLimit.h"
 #include "fsdp-rt/abi.h"
 
 #include <poll.h>
@@ -417,9 +418,10 @@ Status TcpJob::takeAnswer(const Socket &socket, const Address &address,
 // Connections of channels
 //===----------------------------------------------------------------------===//
 
-Result<Socket> TcpJob::connect(int peer, uint64_t channel, int wakeup) {
+Result<Socket> TcpJob::connect(int peer, uint64_t channel, int wakeup,
+                               int64_t waitLimit) {
   if (rank_ < peer)
-    return accept(peer, channel, wakeup);
+    return accept(peer, channel, wakeup, waitLimit);
   const Address &address = places_[static_cast<size_t>(peer)].address;
   const DataHello hello = {token_, channel, rank_, 0};
   int64_t deadline = nowNanoseconds() + static_cast<int64_t>(seconds_ * 1e9);
@@ -464,7 +466,9 @@ Status TcpJob::takeArrivals() {
   return Status::ok();
 }
 
-Result<Socket> TcpJob::accept(int peer, uint64_t channel, int wakeup) {
+Result<Socket> TcpJob::accept(int peer, uint64_t channel, int wakeup,
+                              int64_t waitLimit) {
+  WaitLimit limit(waitLimit);
   for (;;) {
     std::vector<pollfd> polled = {{wakeup, POLLIN, 0},
                                   {listener_.get(), POLLIN, 0}};
@@ -488,6 +492,8 @@ Result<Socket> TcpJob::accept(int peer, uint64_t channel, int wakeup) {
     if (polled[0].revents)
       return Status::failed("expected a connection of " + describe(peer) +
                             ", got the end of the program");
+    if (limit.isExceeded())
+      return limit.failure(describe(peer) + " to connect", "no sign of it");
   }
 }
 

@@ -48,7 +48,8 @@ public:
   /// A connection with `peer` for a channel that both number alike. `wakeup` is
   /// a descriptor that becomes readable where nobody should wait any more: then
   /// it fails. Callable from any thread.
-  Result<Socket> connect(int peer, uint64_t channel, int wakeup);
+  Result<Socket> connect(int peer, uint64_t channel, int wakeup,
+                         int64_t waitLimit);
 
   /// So many more connections may be open at once, until they are released:
   /// raises the process's limit of open files. Callable from any thread.
@@ -71,7 +72,8 @@ private:
   Status takeAnswer(const Socket &socket, const Address &address,
                     int64_t deadline);
   tcp::Hello hello(const LaunchInfo &launch, uint64_t job) const;
-  Result<Socket> accept(int peer, uint64_t channel, int wakeup);
+  Result<Socket> accept(int peer, uint64_t channel, int wakeup,
+                        int64_t waitLimit);
   Status takeArrivals();
 
   int rank_ = 0;

@@ -188,9 +188,13 @@ create(World &world, const hal::DeviceOptions &options) {
   return std::unique_ptr<hal::Device>(std::move(*device));
 }
 
-const hal::DeviceKind cpuDevice = {"cpu",           "cpu",
-                                   checkCpuHost,    hasCpuSetting,
-                                   checkCpuSetting, countBusyCpuThreads,
+const hal::DeviceKind cpuDevice = {"cpu",
+                                   "cpu",
+                                   checkCpuHost,
+                                   hasCpuSetting,
+                                   checkCpuSetting,
+                                   countBusyCpuThreads,
+                                   /*computesOnHost=*/true,
                                    create};
 
 } // namespace fsdp::rt

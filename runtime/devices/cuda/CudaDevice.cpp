@@ -8,10 +8,13 @@
 #include "devices/cuda/CudaDevice.h"
 
 #include "core/Clock.h"
+#include "core/WaitLimit.h"
 #include "hal/Transfers.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 namespace fsdp::rt {
@@ -22,6 +25,11 @@ namespace {
 /// leaves its core to others in between.
 constexpr int64_t spinNanoseconds = 50'000;
 constexpr std::chrono::microseconds pause(50);
+/// How often it looks how far a run has come.
+constexpr int64_t lookNanoseconds = 500'000'000;
+/// How long work may take to end that has made no progress, once communicators
+/// are aborted.
+constexpr int64_t drainNanoseconds = 10'000'000'000;
 
 } // namespace
 
@@ -87,7 +95,9 @@ hal::DeviceFacts CudaDevice::facts() const {
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
-  facts.notes = rank_->products().notes();
+  facts.notes = rank_->images().notes();
+  for (const std::string &note : rank_->products().notes())
+    facts.notes.push_back(note);
   for (const std::string &note : rank_->transfers().notes())
     facts.notes.push_back(note);
   if (const Status &s = Nvtx::ofProcess().failure())
@@ -150,8 +160,19 @@ void CudaDevice::fail(const Status &status) {
   world_.abort(status);
   // What runs waits for ranks that will not come.
   rank_->transfers().abort();
-  // What has been enqueued uses memory that programs have.
+  // What has been enqueued uses memory that programs have. No call of the
+  // driver that waits for work, as those that free memory, would return.
+  if (!drain())
+    endProcess(status);
   (void)api().contextSynchronize();
+}
+
+void CudaDevice::endProcess(const Status &why) const {
+  std::fprintf(stderr,
+               "error: rank %d: %s; its device does not end the work that it "
+               "has: the process ends at once\n",
+               world_.rank(), why.message().c_str());
+  std::_Exit(static_cast<int>(Code::Failed));
 }
 
 //===----------------------------------------------------------------------===//
@@ -211,7 +232,7 @@ Status CudaDevice::issue(const CudaExecutable &executable,
     if (status.isOk() && settings_.isBlocking)
       status = waitForStreams();
     if (status)
-      return status.withContext(nameOf(executable.calls()[i].call));
+      return status.withContext(executable.recording().describeCall(i));
   }
   return Status::ok();
 }
@@ -231,8 +252,10 @@ Status CudaDevice::issueCall(const CudaExecutable &executable, size_t index,
         api().streamWaitEvent(
             compute, events_[call.call.as<fsdp_rt_wait_desc>().event].get(), 0),
         "cuStreamWaitEvent");
-  else if (call.call.function == hal::Function::start &&
-           call.call.as<fsdp_rt_start_desc>().queue != FSDP_RT_QUEUE_COMPUTE)
+  if (status)
+    return status;
+  if (call.call.function == hal::Function::start &&
+      call.call.as<fsdp_rt_start_desc>().queue != FSDP_RT_QUEUE_COMPUTE)
     status = issueStart(executable, index, records);
   else
     status = issueWorks(executable, call, compute);
@@ -314,7 +337,9 @@ Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {
 //===----------------------------------------------------------------------===//
 
 Status CudaDevice::waitForStreams() {
-  int64_t begin = nowNanoseconds();
+  int64_t begin = nowNanoseconds(), looked = begin;
+  size_t passed = 0;
+  WaitLimit limit(world_.waitLimit());
   for (const std::optional<CudaStream> &stream : streams_) {
     if (!stream)
       continue;
@@ -329,11 +354,46 @@ Status CudaDevice::waitForStreams() {
         return check(error, "cuStreamQuery");
       if (Status s = world_.failure())
         return s;
-      if (nowNanoseconds() - begin > spinNanoseconds)
+      int64_t now = nowNanoseconds();
+      if (now - begin > spinNanoseconds)
         std::this_thread::sleep_for(pause);
+      if (now - looked < lookNanoseconds)
+        continue;
+      looked = now;
+      if (size_t more = pending_->progress().count(); more != passed) {
+        passed = more;
+        limit.restart();
+      }
+      isStuck_ = limit.isExceeded();
+      if (isStuck_)
+        return limit.failure("progress of what the device runs", "none");
     }
   }
   return Status::ok();
+}
+
+bool CudaDevice::drain() {
+  WaitLimit limit(isStuck_ ? drainNanoseconds : world_.waitLimit());
+  for (const std::optional<CudaStream> &stream : streams_)
+    while (stream && api().streamQuery(stream->get()) == cu::notReady) {
+      std::this_thread::sleep_for(pause);
+      if (limit.isExceeded())
+        return false;
+    }
+  return true;
+}
+
+Status CudaDevice::locate(const Status &failure) const {
+  // A failure of another rank is told by that rank; blocking, the call is
+  // known.
+  if (settings_.isBlocking || !world_.failure().isOk())
+    return failure;
+  const hal::Recording &recording = pending_->recording();
+  std::string where = pending_->progress().describe(recording);
+  return Status::failed(
+      failure.message() + ", in a run of program '" + recording.name() + "'" +
+      (where.empty() ? "" : ": " + where) +
+      "; run with CUDA_LAUNCH_BLOCKING=1 to have the failing call named");
 }
 
 Status CudaDevice::finish(hal::RunTimes &times) {
@@ -342,11 +402,7 @@ Status CudaDevice::finish(hal::RunTimes &times) {
   if (Status s = pending_->findFailure(request_->checkNote))
     return s;
   if (status)
-    return settings_.isBlocking || !world_.failure().isOk()
-               ? status
-               : Status::failed(status.message() +
-                                " in a call of the program, which runs with "
-                                "CUDA_LAUNCH_BLOCKING=1 name");
+    return locate(status);
   if (request_->log)
     if (Status s = pending_->records().report(pending_->recording(),
                                               *request_->log, times))
@@ -404,8 +460,13 @@ Result<std::unique_ptr<hal::Device>> create(World &world,
 
 } // namespace
 
-const hal::DeviceKind cudaDevice = {
-    "cuda",           "cuda",           checkHost, hasCudaSetting,
-    checkCudaSetting, countBusyThreads, create};
+const hal::DeviceKind cudaDevice = {"cuda",
+                                    "cuda",
+                                    checkHost,
+                                    hasCudaSetting,
+                                    checkCudaSetting,
+                                    countBusyThreads,
+                                    /*computesOnHost=*/false,
+                                    create};
 
 } // namespace fsdp::rt

@@ -72,6 +72,11 @@ private:
   /// Returns when all streams are idle, or with what failed first: the device
   /// or another rank.
   Status waitForStreams();
+  /// Adds to a failure of the pending run which calls it has not passed.
+  Status locate(const Status &failure) const;
+  /// Returns when all streams are idle; false: they do not come to their end.
+  bool drain();
+  [[noreturn]] void endProcess(const Status &why) const;
   /// Ends the run that was issued.
   Status finish(hal::RunTimes &times);
   /// Keeps the first failure and tells the other ranks.
@@ -96,6 +101,8 @@ private:
   /// Bytes of the device's memory that were taken when programs were loaded,
   /// and captured.
   int64_t codeBytes_ = 0, graphBytes_ = 0;
+  /// Whether the run that failed made no progress.
+  bool isStuck_ = false;
   Status failure_;
 };
 

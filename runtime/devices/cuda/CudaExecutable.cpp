@@ -12,51 +12,8 @@
 
 namespace fsdp::rt {
 
-namespace {
-
-const char *findName(const hal::Call &call) {
-  using hal::Function;
-  switch (call.function) {
-  case Function::launch:
-    return call.as<fsdp_rt_launch_desc>().name;
-  case Function::matmul:
-    return call.as<fsdp_rt_matmul_desc>().name;
-  case Function::attention:
-  case Function::attention_backward:
-    return call.as<fsdp_rt_attention_desc>().name;
-  case Function::start:
-    return call.as<fsdp_rt_start_desc>().name;
-  case Function::wait:
-    return call.as<fsdp_rt_wait_desc>().name;
-  case Function::copy:
-    return call.as<fsdp_rt_copy_desc>().name;
-  case Function::check:
-    return call.as<fsdp_rt_check_desc>().message;
-  case Function::guard:
-    return call.as<fsdp_rt_guard_desc>().name;
-  }
-  return nullptr;
-}
-
-const char *findVerb(hal::Function function) {
-  using hal::Function;
-  switch (function) {
-#define FSDP_RT_FUNCTION(name, desc)                                           \
-  case Function::name:                                                         \
-    return #name;
-#include "fsdp-rt/abi.def"
-  }
-  return "call";
-}
-
-} // namespace
-
-std::string nameOf(const hal::Call &call) {
-  const char *name = findName(call);
-  return std::string(findVerb(call.function)) + " '" + (name ? name : "") + "'";
-}
-
 void CudaExecutable::clearReports() {
+  progress_.clear();
   for (const CudaReport &report : reports_)
     if (report.check)
       *report.flag = 1;
@@ -72,6 +29,7 @@ static Status failureOf(const CudaReport &report,
     const char *message = report.check->message;
     return Status::failed(
         std::string(message ? message : "a check of the step failed") +
+        (report.unit.empty() ? "" : " (" + report.unit + ")") +
         (checkNote.empty() ? "" : "; " + checkNote));
   }
   if (*report.found == untouched)

@@ -18,6 +18,7 @@
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/CudaProducts.h"
 #include "devices/cuda/NcclTransfers.h"
+#include "devices/cuda/RunProgress.h"
 #include "devices/cuda/RunRecords.h"
 #include "devices/cuda/StagedTransfers.h"
 #include "hal/Device.h"
@@ -71,6 +72,8 @@ struct CudaReport {
   /// Of a check: its byte, 1 until the check has run.
   const fsdp_rt_check_desc *check = nullptr;
   char *flag = nullptr;
+  /// Of a check: the unit in which it stands; empty: none.
+  std::string unit;
   /// Of a guard: what searchKernel finds in a buffer, or after it.
   const fsdp_rt_guard_desc *guard = nullptr;
   const fsdp_rt_guarded_desc *buffer = nullptr;
@@ -86,9 +89,6 @@ struct HostGuard {
   uint64_t *found = nullptr;
 };
 
-/// "launch 'name'" of a call.
-std::string nameOf(const hal::Call &call);
-
 class CudaExecutable final : public hal::Executable {
 public:
   explicit CudaExecutable(hal::Recording recording)
@@ -97,7 +97,7 @@ public:
   const std::vector<CudaCall> &calls() const { return calls_; }
   const std::vector<CudaWork> &works() const { return works_; }
 
-  /// Before a run: no check and no guard has failed.
+  /// Before a run: no check and no guard has failed, no call was passed.
   void clearReports();
   /// After a run, or what of it came to its end: the first that failed.
   Status findFailure(const std::string &checkNote) const;
@@ -105,6 +105,9 @@ public:
   /// All of a run; null: it is issued call by call.
   const CudaGraph *graph() const { return graph_ ? &*graph_ : nullptr; }
   void setGraph(CudaGraph graph) { graph_.emplace(std::move(graph)); }
+
+  /// How far its run has come.
+  const RunProgress &progress() const { return progress_; }
 
   /// Times of its calls; made for the first run that is recorded.
   RunRecords &records() { return records_; }
@@ -133,6 +136,7 @@ private:
   std::unique_ptr<PinnedMemory> found_;
   /// In the order of the program.
   std::vector<CudaReport> reports_;
+  RunProgress progress_;
   RunRecords records_;
   /// It uses all of the above.
   std::optional<CudaGraph> graph_;

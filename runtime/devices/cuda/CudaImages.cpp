@@ -7,6 +7,7 @@
 
 #include "devices/cuda/CudaImages.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -42,9 +43,34 @@ Result<cu::Module> CudaImages::load(const fsdp_rt_cuda_image_desc &image) {
         " or later, got sm_" + std::to_string(context_.capability()) + ", " +
         context_.describe());
   // Machine code is for one capability; the driver compiles PTX for any later.
-  bool hasMachineCode =
-      image.cubin && image.cubin_capability == context_.capability();
-  const void *code = hasMachineCode ? image.cubin : image.ptx;
+  const std::string processor = "sm_" + std::to_string(context_.capability());
+  const std::string compiled = "PTX compiled by the driver for " + processor;
+  Result<cu::Module> module = Status::failed("");
+  if (image.cubin && image.cubin_capability == context_.capability()) {
+    module = loadCode(image.cubin);
+    if (!module.isOk())
+      tell(compiled + ": it refuses the program's machine code (" +
+           module.status().message() + ")");
+  } else if (image.cubin) {
+    tell(compiled + ": the program's machine code is for sm_" +
+         std::to_string(image.cubin_capability));
+  }
+  if (!module.isOk())
+    module = loadCode(image.ptx);
+  if (!module.isOk())
+    return module.status().withContext("cannot load code on CUDA " +
+                                       context_.describe());
+  modules_[&image] = *module;
+  return module;
+}
+
+/// Once, however many images it is true of.
+void CudaImages::tell(const std::string &note) {
+  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
+    notes_.push_back(note);
+}
+
+Result<cu::Module> CudaImages::loadCode(const void *code) const {
   std::array<char, 16384> log = {};
   int options[] = {cu::jitErrorLog, cu::jitErrorLogBytes};
   void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
@@ -55,11 +81,9 @@ Result<cu::Module> CudaImages::load(const fsdp_rt_cuda_image_desc &image) {
     std::string text = log.data();
     while (!text.empty() && std::strchr(" \n", text.back()))
       text.pop_back();
-    return Status::failed("cannot load code on CUDA " + context_.describe() +
-                          ": " + s.message() +
+    return Status::failed(s.message() +
                           (text.empty() ? "" : "; its log: " + text));
   }
-  modules_[&image] = module;
   return module;
 }
 

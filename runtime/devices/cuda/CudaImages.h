@@ -15,6 +15,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -38,8 +39,15 @@ public:
   /// take.
   Result<CudaKernel> find(const fsdp_rt_cuda_kernel_desc &kernel);
 
+  /// For the user to read: which PTX the driver compiled, of images that have
+  /// machine code as well.
+  const std::vector<std::string> &notes() const { return notes_; }
+
 private:
   Result<cu::Module> load(const fsdp_rt_cuda_image_desc &image);
+  /// Of one image, PTX or machine code.
+  Result<cu::Module> loadCode(const void *code) const;
+  void tell(const std::string &note);
   Result<cu::Function> look(const fsdp_rt_cuda_kernel_desc &kernel);
   Status checkShape(const fsdp_rt_cuda_kernel_desc &kernel,
                     cu::Function function) const;
@@ -52,6 +60,7 @@ private:
   /// the most of all its launches.
   std::map<std::pair<const void *, std::string>, cu::Function> functions_;
   std::map<cu::Function, int64_t> granted_;
+  std::vector<std::string> notes_;
 };
 
 } // namespace fsdp::rt

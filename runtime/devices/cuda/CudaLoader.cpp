@@ -35,6 +35,11 @@ Status CudaLoader::load() {
   const std::vector<hal::Call> &calls = made_.recording().calls();
   if (Status s = makeReports())
     return s;
+  Result<std::shared_ptr<PinnedMemory>> marks =
+      rank_.lendPinned(made_.progress_.choose(made_.recording()));
+  if (!marks.isOk())
+    return marks.status();
+  made_.progress_.use(std::move(*marks));
   if (StagedTransfers *staged = rank_.staged()) {
     if (Status s = staged->prepare(made_.recording()))
       return s;
@@ -42,19 +47,27 @@ Status CudaLoader::load() {
     return s;
   }
   made_.calls_.reserve(calls.size());
-  for (const hal::Call &call : calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {
     CudaCall mine;
-    mine.call = call;
+    mine.call = calls[i];
     mine.begin = made_.works_.size();
-    if (Status s = addCall(call))
-      return s.withContext(nameOf(call));
+    if (Status s = addCall(i))
+      return s.withContext(made_.recording().describeCall(i));
+    addMark(i);
     mine.end = made_.works_.size();
     made_.calls_.push_back(mine);
   }
   return rank_.products().choose(made_.products_);
 }
 
-Status CudaLoader::addCall(const hal::Call &call) {
+void CudaLoader::addMark(size_t index) {
+  // The address of pinned memory is the same on the host and on the device.
+  if (char *mark = made_.progress_.markOf(index))
+    addFill(reinterpret_cast<cu::Pointer>(mark), 1, RunProgress::markBytes);
+}
+
+Status CudaLoader::addCall(size_t index) {
+  const hal::Call &call = made_.recording().calls()[index];
   switch (call.function) {
   case Function::launch:
     return addLaunch(call.as<fsdp_rt_launch_desc>());
@@ -70,7 +83,7 @@ Status CudaLoader::addCall(const hal::Call &call) {
     addCopy(call.as<fsdp_rt_copy_desc>());
     return Status::ok();
   case Function::check:
-    addCheck(call.as<fsdp_rt_check_desc>());
+    addCheck(call.as<fsdp_rt_check_desc>(), made_.recording().unitOf(index));
     return Status::ok();
   case Function::guard:
     return addGuards(call.as<fsdp_rt_guard_desc>(), true, true);
@@ -233,10 +246,12 @@ void CudaLoader::addCopy(const fsdp_rt_copy_desc &desc) {
     addCopyOnDevice(at(desc.dst), at(desc.src), desc.bytes);
 }
 
-void CudaLoader::addCheck(const fsdp_rt_check_desc &desc) {
+void CudaLoader::addCheck(const fsdp_rt_check_desc &desc,
+                          const std::string &unit) {
   char *flag = made_.flags_->data() + checks_++;
   CudaReport report;
   report.check = &desc;
+  report.unit = unit;
   report.flag = flag;
   made_.reports_.push_back(report);
   CudaWork work;

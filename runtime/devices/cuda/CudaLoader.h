@@ -24,7 +24,9 @@ public:
   Status load();
 
 private:
-  Status addCall(const hal::Call &call);
+  Status addCall(size_t index);
+  /// What tells the host that the call has come to its end.
+  void addMark(size_t index);
   Status addLaunch(const fsdp_rt_launch_desc &desc);
   Status addMatmul(const fsdp_rt_matmul_desc &desc);
   Status addAttention(const fsdp_rt_attention_desc &desc, bool backward);
@@ -52,7 +54,7 @@ private:
                     const NcclChannel &channel);
   void addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc);
   void addCopy(const fsdp_rt_copy_desc &desc);
-  void addCheck(const fsdp_rt_check_desc &desc);
+  void addCheck(const fsdp_rt_check_desc &desc, const std::string &unit);
 
   /// Memory for what checks and guards find.
   Status makeReports();

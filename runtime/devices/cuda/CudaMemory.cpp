@@ -53,18 +53,24 @@ Status DeviceArena::open(const std::string &name) {
     return Status::failed("expected allocations of whole pages, got pages of 0 "
                           "bytes");
   mapped_ = (static_cast<size_t>(size_) + page - 1) / page * page;
+  auto wanted = static_cast<size_t>(size_);
+  const std::string bytes =
+      std::to_string(mapped_) + " bytes" +
+      (mapped_ == wanted
+           ? ""
+           : " (" + std::to_string(wanted) + " in whole pages of " +
+                 std::to_string(page) + ")");
   if (mapped_ > free)
-    return Status::failed(
-        "expected " + name + " that fits the " + std::to_string(free) +
-        " free bytes (of " + std::to_string(total) + ") of " +
-        context_.describe() + ", got " + std::to_string(size_) + " bytes");
+    return Status::failed("expected " + name + " that fits the " +
+                          std::to_string(free) + " free bytes (of " +
+                          std::to_string(total) + ") of " +
+                          context_.describe() + ", got " + bytes);
   if (Status s = context_.check(api.memReserve(&base_, mapped_, 0, 0, 0),
                                 "cuMemAddressReserve"))
     return s;
   if (Status s = context_.check(api.memCreate(&handle_, mapped_, &what, 0),
                                 "cuMemCreate"))
-    return s.withContext(name + " of " + std::to_string(size_) + " bytes on " +
-                         context_.describe());
+    return s.withContext(name + " of " + bytes + " on " + context_.describe());
   hasHandle_ = true;
   if (Status s =
           context_.check(api.memMap(base_, mapped_, 0, handle_, 0), "cuMemMap"))

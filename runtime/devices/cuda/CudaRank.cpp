@@ -60,6 +60,20 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
   return made;
 }
 
+Result<std::shared_ptr<PinnedMemory>> CudaRank::lendPinned(int64_t bytes) {
+  constexpr int64_t page = 4096;
+  for (const std::shared_ptr<PinnedMemory> &memory : lent_)
+    if (memory.use_count() == 1 && memory->size() >= bytes)
+      return memory;
+  Result<std::unique_ptr<PinnedMemory>> made =
+      PinnedMemory::allocate(*context_, (bytes + page - 1) / page * page,
+                             "marks of a program's calls");
+  if (!made.isOk())
+    return made.status();
+  lent_.push_back(std::move(*made));
+  return lent_.back();
+}
+
 Result<std::unique_ptr<CudaExecutable>>
 CudaRank::load(hal::Recording recording) {
   if (Status s = context_->makeCurrent())

@@ -21,6 +21,7 @@
 #include "hal/Recording.h"
 
 #include <memory>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -46,6 +47,10 @@ public:
                                                const std::string &what) const {
     return DeviceArena::map(*context_, *copies_, bytes, what);
   }
+  /// Memory of the host's for marks of a program, until nobody else holds it;
+  /// then another program's. It is freed with the rank alone: the driver waits
+  /// for the device, and so for other ranks, when pinned memory is freed.
+  Result<std::shared_ptr<PinnedMemory>> lendPinned(int64_t bytes);
   /// Uploads and downloads.
   CudaCopies &copies() { return *copies_; }
   DeviceArena &device() { return *device_; }
@@ -67,6 +72,7 @@ private:
   std::unique_ptr<CudaCopies> copies_;
   std::unique_ptr<DeviceArena> device_;
   std::unique_ptr<PinnedMemory> host_;
+  std::vector<std::shared_ptr<PinnedMemory>> lent_;
   std::unique_ptr<CudaImages> images_;
   std::unique_ptr<CudaProducts> products_;
   std::unique_ptr<NcclTransfers> transfers_;

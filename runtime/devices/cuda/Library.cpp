@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace fsdp::rt {
 
@@ -87,19 +89,50 @@ std::vector<std::string> cudaLibraryDirectories() {
   return directories;
 }
 
+/// The folders above those of executables called python3 on PATH, as they are
+/// named there and without symbolic links: a virtual environment's, and that
+/// of the interpreter that it was made of.
+static std::vector<std::string> pythonPrefixes() {
+  const char *value = std::getenv("PATH");
+  std::string path = value ? value : "";
+  for (size_t begin = 0; begin < path.size();) {
+    size_t end = std::min(path.find(':', begin), path.size());
+    std::string python = path.substr(begin, end - begin) + "/python3";
+    begin = end + 1;
+    if (access(python.c_str(), X_OK) != 0)
+      continue;
+    std::error_code error;
+    std::filesystem::path named(python);
+    std::filesystem::path real = std::filesystem::canonical(named, error);
+    std::vector<std::string> prefixes = {
+        named.parent_path().parent_path().string()};
+    if (!error)
+      prefixes.push_back(real.parent_path().parent_path().string());
+    return prefixes;
+  }
+  return {};
+}
+
 std::vector<std::string> cudaWheelDirectories() {
+  std::vector<std::string> prefixes;
+  for (const char *variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const char *value = std::getenv(variable); value && *value)
+      prefixes.push_back(value);
+  for (const std::string &prefix : pythonPrefixes())
+    prefixes.push_back(prefix);
   std::vector<std::string> directories = cudaLibraryDirectories();
-  const char *environment = std::getenv("VIRTUAL_ENV");
-  if (!environment)
-    return directories;
-  // Where pip puts them.
-  std::string pattern =
-      std::string(environment) + "/lib/python3*/site-packages/nvidia/*/lib";
-  glob_t found = {};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    for (size_t i = 0; i < found.gl_pathc; ++i)
-      directories.push_back(found.gl_pathv[i]);
-  globfree(&found);
+  for (const std::string &prefix : prefixes) {
+    // Where pip puts them, and the pip of Debian.
+    std::string pattern =
+        prefix + "/lib/python3*/{site,dist}-packages/nvidia/*/lib";
+    glob_t found = {};
+    if (glob(pattern.c_str(), GLOB_BRACE, nullptr, &found) == 0)
+      for (size_t i = 0; i < found.gl_pathc; ++i)
+        if (std::find(directories.begin(), directories.end(),
+                      found.gl_pathv[i]) == directories.end())
+          directories.push_back(found.gl_pathv[i]);
+    globfree(&found);
+  }
   return directories;
 }
 

@@ -58,8 +58,9 @@ std::string describeVersion(size_t version);
 /// The directories of the environment variable FSDP_CUDA_LIBS, between colons.
 std::vector<std::string> cudaLibraryDirectories();
 
-/// Those, then the ones where the wheels of a Python environment ($VIRTUAL_ENV)
-/// have NVIDIA's libraries.
+/// Those, then the ones where the wheels of a Python environment have
+/// NVIDIA's libraries: of $VIRTUAL_ENV, of $CONDA_PREFIX, and of the first
+/// python3 on PATH, which is not run.
 std::vector<std::string> cudaWheelDirectories();
 
 } // namespace fsdp::rt

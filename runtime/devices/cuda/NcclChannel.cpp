@@ -8,6 +8,7 @@
 #include "devices/cuda/NcclChannel.h"
 
 #include "core/Clock.h"
+#include "core/WaitLimit.h"
 #include "hal/Transfers.h"
 
 #include <chrono>
@@ -96,6 +97,7 @@ Status NcclChannel::poll() const {
 }
 
 Status NcclChannel::settle() const {
+  WaitLimit limit(world_.waitLimit());
   for (int64_t begin = nowNanoseconds();;) {
     nccl::Error error = nccl::success;
     if (Status s = api_.check(api_.commGetAsyncError(comm_, &error),
@@ -106,6 +108,10 @@ Status NcclChannel::settle() const {
     // Who has failed does not come.
     if (Status s = world_.failure())
       return s;
+    if (limit.isExceeded())
+      return limit.failure("NCCL to end a call, in which it may wait for other "
+                           "ranks,",
+                           "a call in progress");
     if (nowNanoseconds() - begin > spinNanoseconds)
       std::this_thread::sleep_for(pause);
   }

@@ -128,7 +128,7 @@ Status NcclTransfers::prepare(const hal::Recording &recording) {
     const fsdp_rt_start_desc &start = *found;
     int32_t group = collectivesOf(start)[0]->group;
     if (Status s = open(group, start.queue))
-      return s.withContext(nameOf(call));
+      return s.withContext(hal::nameOf(call));
     needed[start.queue] = std::max(needed[start.queue], scratchOf(start));
   }
   for (const auto &[queue, bytes] : needed) {

@@ -8,6 +8,7 @@
 #include "devices/cuda/StagedTransfers.h"
 
 #include "core/Clock.h"
+#include "core/WaitLimit.h"
 #include "devices/cuda/CudaExecutable.h"
 #include "hal/Transfers.h"
 
@@ -50,12 +51,16 @@ void StagedExchange::add(const hal::HostCollective &what, cu::Pointer src,
 Status StagedExchange::waitFor(cu::Stream stream) const {
   constexpr int64_t spinNanoseconds = 50'000;
   constexpr std::chrono::microseconds pause(50);
+  WaitLimit limit(world_.waitLimit());
   for (int64_t begin = nowNanoseconds();;) {
     cu::Error error = context_.api().streamQuery(stream);
     if (error != cu::notReady)
       return context_.check(error, "cuStreamQuery");
     if (Status s = world_.failure())
       return s;
+    if (limit.isExceeded())
+      return limit.failure("the device to end what comes before a transfer",
+                           "work that does not end");
     if (nowNanoseconds() - begin > spinNanoseconds)
       std::this_thread::sleep_for(pause);
   }
@@ -114,7 +119,7 @@ Status StagedTransfers::prepare(const hal::Recording &recording) {
       Result<std::unique_ptr<hal::HostChannel>> made =
           world_.openChannel(ranks);
       if (!made.isOk())
-        return made.status().withContext(nameOf(call));
+        return made.status().withContext(hal::nameOf(call));
       channel = std::move(*made);
     }
     needed[start.queue] = std::max(needed[start.queue], bytesOf(start));

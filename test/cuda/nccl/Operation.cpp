@@ -71,6 +71,8 @@ bool Operation::mayBegin() {
 void Operation::begin() {
   if (takeFault("kill", comm_->device))
     (void)std::raise(SIGKILL);
+  if (takeFault("stop", comm_->device))
+    (void)std::raise(SIGSTOP);
   hasBegun_ = true;
   begun_ = std::chrono::steady_clock::now();
   if (!isCaptured_)

@@ -341,8 +341,13 @@ create(World &world, const hal::DeviceOptions &options) {
   return std::unique_ptr<hal::Device>(std::move(*device));
 }
 
-const hal::DeviceKind cpuLateDevice = {
-    "cpu-late",          "cpu", checkCpuHost, hasCpuSetting, checkCpuSetting,
-    countBusyCpuThreads, create};
+const hal::DeviceKind cpuLateDevice = {"cpu-late",
+                                       "cpu",
+                                       checkCpuHost,
+                                       hasCpuSetting,
+                                       checkCpuSetting,
+                                       countBusyCpuThreads,
+                                       /*computesOnHost=*/true,
+                                       create};
 
 } // namespace fsdp::rt

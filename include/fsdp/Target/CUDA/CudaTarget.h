@@ -23,7 +23,7 @@ public:
   void describe(LowerOptions &options) const override;
   /// Defines the globals that descriptors name with the code of
   /// `@cuda_kernels`, which goes: PTX, and machine code where the toolkit's
-  /// assembler is found.
+  /// assembler or libnvJitLink is found.
   llvm::Error serializeKernels(ModuleOp module) override;
   std::string getNote() const override { return note; }
 
@@ -40,8 +40,8 @@ createCudaTarget(const TargetOptions &options);
 /// that neither the module nor libclc defines.
 llvm::Expected<std::string> createPtx(ModuleOp module);
 
-/// NVIDIA's assembler: on PATH, in CUDA_HOME/bin or in /usr/local/cuda/bin;
-/// empty where it is nowhere.
+/// NVIDIA's assembler: on PATH, in CUDA_HOME/bin, or where that is not set in
+/// /usr/local/cuda/bin; empty where it is nowhere.
 std::string findPtxas();
 
 /// Machine code that the assembler at `ptxas` makes of `ptx` for `processor`,
@@ -49,6 +49,17 @@ std::string findPtxas();
 llvm::Expected<std::string> assemblePtx(llvm::StringRef ptxas,
                                         llvm::StringRef ptx,
                                         llvm::StringRef processor);
+
+/// libnvJitLink: in lib64 of that toolkit, among the wheels of a Python
+/// environment ($VIRTUAL_ENV, $CONDA_PREFIX, that of python3 on PATH), or where
+/// the system looks; empty where it is nowhere.
+std::string findNvJitLink();
+
+/// Machine code that `library`, a libnvJitLink, makes of `ptx` for `processor`,
+/// as sm_90; the error is what it said.
+llvm::Expected<std::string> linkPtx(const std::string &library,
+                                    llvm::StringRef ptx,
+                                    llvm::StringRef processor);
 
 } // namespace mlir::fsdp
 

@@ -150,18 +150,14 @@ cuda::Result copyNow(const Copy &copy) {
   });
 }
 
-/// The side that a name says to be the device's.
-void expectDevice(uint64_t address) {
-  if (!(address & deviceTag))
-    throw Refusal(cuda::InvalidValue,
-                  "expected an address of the device, got " + hexOf(address));
-}
-
 template <typename T>
 cuda::Result fill(const char *name, uint64_t to, T value, size_t count,
                   cuda::Stream handle, bool isNow) {
   return runOnDevice(name, [&](Device &device) {
-    expectDevice(to);
+    if (!isKnown(device, to))
+      throw Refusal(cuda::InvalidValue,
+                    "expected memory of the device or cuMemHostAlloc's, got " +
+                        hexOf(to));
     if (isNow) {
       expectLegacyStream(device);
       expectSafe();

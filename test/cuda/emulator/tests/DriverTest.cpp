@@ -141,6 +141,14 @@ TEST_F(Driver, PinnedMemoryIsReadLater) {
                          1),
                 1, 1, {address}));
   EXPECT_EQ(6u, values[2]);
+  // And so may fills.
+  ASSERT_CU(cuMemsetD8Async(address + 8, 1, 4, nullptr));
+  ASSERT_CU(cuCtxSynchronize());
+  EXPECT_EQ(0x01010101u, values[2]);
+  uint32_t own = 0;
+  EXPECT_EQ(cuda::InvalidValue,
+            cuMemsetD8Async(reinterpret_cast<cuda::DevicePointer>(&own), 1, 4,
+                            nullptr));
   ASSERT_CU(cuMemFreeHost(pinned));
   EXPECT_EQ(cuda::InvalidValue, cuMemFreeHost(pinned));
 }
