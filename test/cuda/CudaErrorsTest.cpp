@@ -257,6 +257,57 @@ TEST_P(CudaFailure, EndsTheRun) {
                    "to have the failing call named");
 }
 
+/// A kernel fails in a unit whose parameters have been gathered.
+std::string failureInUnit() {
+  TestRankOptions wanted = options();
+  wanted.groups = {{0}};
+  wanted.events = 1;
+  wanted.queues = {FSDP_RT_QUEUE_ALL_GATHER};
+  return messageOf(onCuda(wanted, [&](TestRank &rank) -> Status {
+    static const fsdp_rt_collective_desc gather = {"weight", 0, 4096,       64,
+                                                   1,        0, FSDP_RT_F32};
+    static const void *const parts[] = {&gather};
+    static const fsdp_rt_start_desc start = {"gather",
+                                             parts,
+                                             1,
+                                             nullptr,
+                                             0,
+                                             0,
+                                             FSDP_RT_ALL_GATHER,
+                                             FSDP_RT_QUEUE_ALL_GATHER,
+                                             nullptr};
+    static const fsdp_rt_wait_desc wait = {"gather", 0};
+    CudaLaunch trap("bad", {{"trap", 1, 1}}, {});
+    static const CudaLaunch *current;
+    current = &trap;
+    fsdp_rt_program program = {"train",
+                               [](fsdp_rt_context *ctx) -> int32_t {
+                                 return fsdp_rt_start(ctx, &start) ||
+                                        fsdp_rt_wait(ctx, &wait) ||
+                                        fsdp_rt_launch(ctx, &current->desc);
+                               },
+                               nullptr};
+    if (Status s = put(rank, 0, std::vector<float>(64)))
+      return s;
+    auto loaded = rank.executor().load(program, {"forward h.0"});
+    return loaded.isOk() ? rank.executor().step(**loaded) : loaded.status();
+  }));
+}
+
+TEST(CudaUnits, OfARun) {
+  EXPECT_HAS(
+      failureInUnit(),
+      ", in a run of program 'train': queue compute has passed call 2 of "
+      "3, wait 'gather' (forward h.0), but not call 3, launch 'bad' "
+      "(forward h.0); run with CUDA_LAUNCH_BLOCKING=1 to have the "
+      "failing call named");
+}
+
+TEST(CudaUnits, OfACall) {
+  setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  EXPECT_HAS(failureInUnit(), "launch 'bad' (forward h.0): ");
+}
+
 /// The emulated driver knows what comes after what: in the order of the runs
 /// that it draws, nothing need have gone wrong.
 TEST(CudaRace, MissingWaitIsFound) {

@@ -8,6 +8,7 @@
 #include "devices/cuda/NcclChannel.h"
 
 #include "core/Clock.h"
+#include "core/Group.h"
 #include "core/WaitLimit.h"
 #include "hal/Transfers.h"
 
@@ -78,9 +79,7 @@ hal::Numerics NcclChannel::numerics() const {
 }
 
 std::string NcclChannel::describe() const {
-  std::string text = "the communicator of ranks ";
-  for (size_t i = 0; i < ranks_.size(); ++i)
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks_[i]);
+  std::string text = "the communicator of " + describeRanks(ranks_);
   const char *name = queueName(queue_);
   return text + (name ? std::string(" for queue ") + name : "");
 }
