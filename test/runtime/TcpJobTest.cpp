@@ -274,9 +274,10 @@ TEST_F(TcpJobTest, RanksOfAHostHavePlacesThereInTheirOrder) {
     EXPECT_EQ(jobs[rank]->localSize(), 3);
   }
   auto accepted = std::async(std::launch::async, [&] {
-    return jobs[1]->connect(2, 7, quiet_.get()).status();
+    return jobs[1]->connect(2, 7, quiet_.get(), /*waitLimit=*/0).status();
   });
-  Result<Socket> connected = jobs[2]->connect(1, 7, quiet_.get());
+  Result<Socket> connected =
+      jobs[2]->connect(1, 7, quiet_.get(), /*waitLimit=*/0);
   EXPECT_TRUE(connected.isOk()) << connected.status().message();
   EXPECT_TRUE(accepted.get().isOk());
 }
@@ -367,7 +368,7 @@ TEST_F(TcpJobTest, WhoSaysNothingKeepsNobodyWaiting) {
   ASSERT_TRUE(first.isOk() && second.isOk() && real.isOk());
   int64_t begin = nowNanoseconds();
   auto accepted = std::async(std::launch::async, [&] {
-    return job->connect(1, 7, quiet_.get()).status();
+    return job->connect(1, 7, quiet_.get(), /*waitLimit=*/0).status();
   });
   // In two pieces.
   tcp::DataHello hello = {answer.token, 7, 1, 0};
@@ -401,9 +402,10 @@ TEST_F(TcpJobTest, WhatCannotBeConnectedIsToldWithItsAddress) {
   send(socket, places, sizeof(places));
   Result<TcpJob> job = one.get();
   ASSERT_TRUE(job.isOk()) << job.status().message();
-  EXPECT_EQ(job->connect(0, 7, quiet_.get()).status().message(),
-            "cannot connect with rank 0 (process 4711 on gpu01) at 127.0.0.1:" +
-                std::to_string(port) + ": Connection refused");
+  EXPECT_EQ(
+      job->connect(0, 7, quiet_.get(), /*waitLimit=*/0).status().message(),
+      "cannot connect with rank 0 (process 4711 on gpu01) at 127.0.0.1:" +
+          std::to_string(port) + ": Connection refused");
 }
 
 TEST_F(TcpJobTest, AHostThatCallsItselfALoopbackAddressCanBeReached) {
