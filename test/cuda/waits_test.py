@@ -68,7 +68,7 @@ class WaitsTest(unittest.TestCase):
             ("replicated begins", "implied"),
             ("replicated after scattered", False),  # moves nothing
             ("loss begins", "implied"),
-            ("replicated", "implied"),      # by "scattered"
+            ("replicated", False),          # the wait for "scattered" follows; only a mark lies between
             ("scattered", "implied"),       # by "replicated", which comes behind it
             ("norm begins", False),         # moves nothing
             ("norm after replicated", "implied"),

@@ -53,6 +53,10 @@ Status CudaLoader::load() {
     mine.begin = made_.works_.size();
     if (Status s = addCall(i))
       return s.withContext(made_.recording().describeCall(i));
+    // Behind no work a mark would tell nothing, but where a queue waits.
+    if (made_.works_.size() == mine.begin &&
+        calls[i].function != Function::wait)
+      made_.progress_.drop(i);
     addMark(i);
     mine.end = made_.works_.size();
     made_.calls_.push_back(mine);

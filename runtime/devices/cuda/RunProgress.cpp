@@ -73,6 +73,12 @@ void RunProgress::use(std::shared_ptr<PinnedMemory> marks) {
   clear();
 }
 
+void RunProgress::drop(size_t index) {
+  auto found = std::lower_bound(calls_.begin(), calls_.end(), index);
+  if (found != calls_.end() && *found == index)
+    calls_.erase(found);
+}
+
 char *RunProgress::markOf(size_t index) const {
   auto found = std::lower_bound(calls_.begin(), calls_.end(), index);
   if (found == calls_.end() || *found != index)
