@@ -110,7 +110,7 @@ class TightPage(PageTest):
     """A budget below the device's that the step fits into at a price."""
 
     def setUp(self):
-        self.open("--mesh", "shard=16", "--memory-budget", "2049.3MiB")
+        self.open("--mesh", "shard=16", "--memory-budget", "2049.0MiB")
         self.assertTrue(self.data["fits"])
 
     def test_the_price_of_the_budget_is_named(self):
@@ -129,7 +129,7 @@ class TightPage(PageTest):
         self.assertAlmostEqual(float(share) / 100, lost / self.data["step_ms"], delta=6e-4)
 
     def test_settings_are_shown(self):
-        self.assertEqual(self.data["options"], "--memory-budget 2049.3MiB")
+        self.assertEqual(self.data["options"], "--memory-budget 2049.0MiB")
         self.assertIn(self.data["options"], self.text.splitlines()[0])
         self.assertIn(self.data["options"], page.run("document.title"))
         self.assertTrue(page.run("""document.getElementById("where").textContent""").endswith(self.data["options"]))
