@@ -40,6 +40,15 @@ std::string describeRanks(const std::vector<int> &ranks) {
   return text;
 }
 
+uint64_t channelId(const std::vector<int> &ranks, int nth) {
+  uint64_t hash = 0xcbf29ce484222325;
+  auto add = [&](uint64_t symbol) { hash = (hash ^ symbol) * 0x100000001b3; };
+  for (int rank : ranks)
+    add(static_cast<uint64_t>(rank));
+  add(~static_cast<uint64_t>(nth));
+  return hash;
+}
+
 Part reducePart(int64_t count, int64_t elementBytes, int size, int index) {
   constexpr int64_t line = 64;
   int64_t unit = line / elementBytes;

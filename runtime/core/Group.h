@@ -23,6 +23,10 @@ Result<int> placeInGroup(const std::vector<int> &ranks, int rank,
 /// "rank 2" or "ranks 0, 2".
 std::string describeRanks(const std::vector<int> &ranks);
 
+/// Identifies the channel that was the `nth` over these ranks: FNV-1a of 64
+/// bits over ranks and `~nth`, each taken as one symbol.
+uint64_t channelId(const std::vector<int> &ranks, int nth);
+
 /// The part [begin, end) of `count` elements that rank `index` of `size` adds
 /// up in an all-reduce. Parts begin on cache lines of the buffer.
 struct Part {

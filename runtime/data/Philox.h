@@ -15,6 +15,8 @@
 #ifndef FSDP_RT_DATA_PHILOX_H
 #define FSDP_RT_DATA_PHILOX_H
 
+#include "core/StableHash.h"
+
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -34,14 +36,6 @@ inline PhiloxBlock philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
     key[1] += 0xBB67AE85;
   }
   return counter;
-}
-
-/// FNV-1a: equal on every machine and in every build.
-inline uint64_t stableHash(std::string_view bytes,
-                           uint64_t hash = 0xcbf29ce484222325) {
-  for (char byte : bytes)
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return hash;
 }
 
 /// An endless row of random words: the seed is the key; block i is drawn at

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 namespace fsdp::rt {
@@ -35,6 +36,12 @@ public:
   /// it and must not be used during a call.
   virtual Result<std::unique_ptr<hal::HostChannel>>
   openChannel(const std::vector<int> &ranks, ThreadPool *pool = nullptr) = 0;
+  /// One over all ranks.
+  Result<std::unique_ptr<hal::HostChannel>> openChannelOfAll() {
+    std::vector<int> everyone(static_cast<size_t>(size()));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    return openChannel(everyone);
+  }
   /// Whether collectives take time in which none of this host's cores works for
   /// them, as those between hosts do. Where not, they only copy and add in this
   /// host's memory.

@@ -12,7 +12,6 @@
 
 #include <exception>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <system_error>
 
@@ -90,9 +89,7 @@ void RankTeam::end() {
 Status RankTeam::serve(World &host, const fsdp_rt_artifact &artifact,
                        const data::Manifest &manifest,
                        const RankOptions &options) {
-  std::vector<int> everyone(host.size());
-  std::iota(everyone.begin(), everyone.end(), 0);
-  Result<std::unique_ptr<hal::HostChannel>> world = host.openChannel(everyone);
+  Result<std::unique_ptr<hal::HostChannel>> world = host.openChannelOfAll();
   if (!world.isOk())
     return world.status();
   Consensus ranks(**world);

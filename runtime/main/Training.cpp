@@ -21,7 +21,6 @@
 #include <chrono>
 #include <cmath>
 #include <new>
-#include <numeric>
 
 namespace fsdp::rt {
 
@@ -98,9 +97,7 @@ private:
 /// What can be refused without the arena comes first: a run with gigabytes of
 /// parameters should not load them to say that a path is wrong.
 Status Trainer::prepare() {
-  std::vector<int> everyone(host_.size());
-  std::iota(everyone.begin(), everyone.end(), 0);
-  Result<std::unique_ptr<hal::HostChannel>> world = host_.openChannel(everyone);
+  Result<std::unique_ptr<hal::HostChannel>> world = host_.openChannelOfAll();
   if (!world.isOk())
     return world.status();
   world_ = std::move(*world);

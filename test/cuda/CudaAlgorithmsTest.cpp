@@ -281,7 +281,7 @@ TEST_F(CudaAlgorithms, MemoryIsAccountedFor) {
     if (Status s = multiply(rank, outcome))
       return s;
     EXPECT_EQ(bytesOf("code and libraries"), 0);
-    // The product, and the mark behind it.
+    // The product, and the mark after it.
     EXPECT_EQ(bytesOf("graphs"), 2048);
     EXPECT_EQ(bytesOf("context"), 0);
     EXPECT_EQ(rank.executor().device().facts().memoryBytes(), (2 << 20) + 2048);

@@ -72,7 +72,7 @@ class ProgramTest(unittest.TestCase):
         self.assert_same(whole, last)
 
     def test_batches_arrive_while_a_step_runs(self):
-        """A step is held until the batches of the two steps behind it are on the device."""
+        """A step is held until the batches of the two steps after it are on the device."""
         batch = 512
         cpu = self.train("cpu", "cpu", LINEAR_QUEUES="1")
         for graph, call in (("on", "cuGraphLaunch"), ("off", "cuLaunchKernel")):

@@ -53,7 +53,7 @@ class WaitsTest(unittest.TestCase):
             self.assertEqual(self.missed(command, FSDP_TEST_GRAPH=graph), 10 * [True], graph)
 
     def test_every_wait_of_an_upload_buffer(self):
-        # Twice the copies to their places behind the bytes, between them the next bytes behind the copies.
+        # Twice the copies to their places after the bytes, between them the next bytes after the copies.
         self.assertEqual(self.missed([TESTS, "--gtest_filter=CudaDevice.UploadBuffersAreSentAgain"]), 3 * [True])
 
     def test_every_wait_of_a_program_of_one_rank(self):
@@ -69,7 +69,7 @@ class WaitsTest(unittest.TestCase):
             ("replicated after scattered", False),  # moves nothing
             ("loss begins", "implied"),
             ("replicated", False),          # the wait for "scattered" follows; only a mark lies between
-            ("scattered", "implied"),       # by "replicated", which comes behind it
+            ("scattered", "implied"),       # by "replicated", which comes after it
             ("norm begins", False),         # moves nothing
             ("norm after replicated", "implied"),
             ("loss", "implied"),
@@ -96,7 +96,7 @@ class WaitsTest(unittest.TestCase):
             self.assertIs(graph[[name for name, _ in waits].index(name)], True, name)
 
     def test_every_wait_of_a_compiled_program(self):
-        """Of two ranks, whose transfers run beside the computation: each is in order behind the one before on its
+        """Of two ranks, whose transfers run beside the computation: each is in order after the one before on its
         communicator, which the computation before it has mostly waited for."""
         with tempfile.TemporaryDirectory() as folder:
             program = Program(folder, "gpt2", "--mesh", "shard=2", "--cluster", "h100-sxm")

@@ -13,6 +13,7 @@
 #include "channels/tcp/TcpJob.h"
 
 #include "core/Clock.h"
+#include "core/StableHash.h"
 #include "fsdp-rt/abi.h"
 
 #include <gtest/gtest.h>
@@ -250,7 +251,7 @@ protected:
     return std::move(*socket);
   }
   tcp::Greeting greeting(int64_t left = 5 * second) const {
-    return {tcp::magic, tcp::hashJob(point_.job), tcp::protocol,
+    return {tcp::magic, stableHash(point_.job), tcp::protocol,
             FSDP_RT_ABI_VERSION, left};
   }
   /// As rank 0: refuses.

@@ -8,6 +8,7 @@
 #include "MpiChannel.h"
 
 #include "core/Clock.h"
+#include "core/Group.h"
 #include "core/Reduce.h"
 #include "core/ThreadPool.h"
 
@@ -21,23 +22,13 @@ namespace {
 
 constexpr int64_t cacheLine = 64;
 
-/// FNV-1a over the group's ranks and how often a group of these was made.
-int64_t groupId(const std::vector<int> &ranks, int nth) {
-  uint64_t hash = 0xcbf29ce484222325;
-  auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
-  for (int rank : ranks)
-    add(static_cast<uint64_t>(rank));
-  add(~static_cast<uint64_t>(nth));
-  return static_cast<int64_t>(hash);
-}
-
 } // namespace
 
 MpiChannel::MpiChannel(MpiWorker &worker, const MpiBackendOptions &options,
                        std::vector<int> ranks, int index, int nth,
                        ThreadPool *pool)
     : worker_(worker), stagingBytes_(options.stagingBytes) {
-  group_.id = groupId(ranks, nth);
+  group_.id = static_cast<int64_t>(channelId(ranks, nth));
   group_.ranks = std::move(ranks);
   group_.index = index;
   group_.pool = pool;

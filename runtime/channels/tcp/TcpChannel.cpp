@@ -8,6 +8,7 @@
 #include "channels/tcp/TcpChannel.h"
 
 #include "core/Clock.h"
+#include "core/Group.h"
 #include "core/Reduce.h"
 #include "hal/Transfers.h"
 
@@ -25,16 +26,6 @@ namespace {
 /// What others send to be added up is received in pieces that fit together.
 constexpr int64_t stagingBytes = int64_t(4) << 20;
 constexpr int64_t cacheLine = 64;
-
-/// FNV-1a over the group's ranks and how often a group of these was made.
-uint64_t groupId(const std::vector<int> &ranks, int nth) {
-  uint64_t hash = 0xcbf29ce484222325;
-  auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
-  for (int rank : ranks)
-    add(static_cast<uint64_t>(rank));
-  add(~static_cast<uint64_t>(nth));
-  return hash;
-}
 
 } // namespace
 
@@ -57,7 +48,7 @@ std::string TcpChannel::Header::describe() const {
 TcpChannel::TcpChannel(TcpJob &job, TcpControl &control, std::vector<int> ranks,
                        int index, int nth, ThreadPool *pool, int64_t waitLimit)
     : job_(job), control_(control), ranks_(std::move(ranks)), index_(index),
-      id_(groupId(ranks_, nth)), pool_(pool), waitLimit_(waitLimit),
+      id_(channelId(ranks_, nth)), pool_(pool), waitLimit_(waitLimit),
       links_(ranks_.size()), parts_(ranks_.size()), sources_(ranks_.size()) {
   flows_.reserve(2 * ranks_.size());
   polled_.reserve(2 * ranks_.size() + 1);

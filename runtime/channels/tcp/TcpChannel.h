@@ -31,8 +31,8 @@ class ThreadPool;
 class TcpChannel final : public hal::HostChannel {
 public:
   /// `nth`: how often a group of these ranks was made. `waitLimit`:
-  /// World::waitLimit. `job` and `control` must outlive it; `job` has reserved a
-  /// connection for each other rank.
+  /// World::waitLimit. `job` and `control` must outlive it; `job` has reserved
+  /// a connection for each other rank.
   TcpChannel(TcpJob &job, TcpControl &control, std::vector<int> ranks,
              int index, int nth, ThreadPool *pool, int64_t waitLimit);
   ~TcpChannel() override;

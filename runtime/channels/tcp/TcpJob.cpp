@@ -8,6 +8,7 @@
 #include "channels/tcp/TcpJob.h"
 
 #include "core/Clock.h"
+#include "core/StableHash.h"
 #include "core/WaitLimit.h"
 #include "fsdp-rt/abi.h"
 
@@ -191,7 +192,7 @@ Status TcpJob::host(const LaunchInfo &launch, const MeetingPoint &point,
   Result<Socket> listener = listenFor(point, only);
   if (!listener.isOk())
     return listener.status().withContext("rank 0 at " + portsOf(point));
-  return answer(gather(*listener, hello(launch, hashJob(point.job)), deadline));
+  return answer(gather(*listener, hello(launch, stableHash(point.job)), deadline));
 }
 
 /// Tells all that have come the outcome, and returns it.
@@ -325,7 +326,7 @@ Status TcpJob::join(const LaunchInfo &launch, const MeetingPoint &point,
   if (!data.isOk())
     return data.status();
   listener_ = std::move(*data);
-  Hello mine = hello(launch, hashJob(point.job));
+  Hello mine = hello(launch, stableHash(point.job));
   Status last = Status::failed("nobody listens");
   while (nowNanoseconds() < deadline + patienceNanoseconds) {
     for (int port : point.ports)

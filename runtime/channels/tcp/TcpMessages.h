@@ -29,17 +29,10 @@ constexpr uint32_t protocol = 2;
 /// The longest text of a message.
 constexpr uint32_t maxText = 16 << 10;
 
-/// Of MeetingPoint::job.
-inline uint64_t hashJob(const std::string &job) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : job)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 /// Rank 0, to who has been connected. This and Hello are the same in every
 /// protocol, so that both sides can name versions that differ.
 struct Greeting {
+  /// `job`: the stableHash of MeetingPoint::job.
   uint64_t magic, job;
   uint32_t protocol, abi;
   /// How long rank 0 waits from now on.

@@ -10,7 +10,6 @@
 #include "core/Clock.h"
 #include "core/Host.h"
 
-#include <numeric>
 
 namespace fsdp::rt {
 
@@ -18,9 +17,7 @@ namespace fsdp::rt {
 /// others on each rank: one processor mask does not fit all. They have threads
 /// if one rank gains by them.
 static Result<bool> agreeOnThreads(World &world, const CpuOptions &options) {
-  std::vector<int> everyone(static_cast<size_t>(world.size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  Result<std::unique_ptr<hal::HostChannel>> ranks = world.openChannel(everyone);
+  Result<std::unique_ptr<hal::HostChannel>> ranks = world.openChannelOfAll();
   if (!ranks.isOk())
     return ranks.status();
   int32_t votes = decideQueueThreads(options.queueThreads, world.hasLink(),

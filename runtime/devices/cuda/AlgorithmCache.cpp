@@ -7,6 +7,8 @@
 
 #include "devices/cuda/AlgorithmCache.h"
 
+#include "core/StableHash.h"
+
 #include <unistd.h>
 
 #include <cctype>
@@ -24,14 +26,6 @@ namespace fsdp::rt {
 namespace {
 
 constexpr const char *firstLine = "fsdp-mlir algorithms of products, 1";
-
-/// FNV-1a.
-uint64_t digestOf(const std::string &text) {
-  uint64_t hash = 14695981039346656037u;
-  for (char c : text)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
 
 std::string hexOf(uint64_t value) {
   char text[17];
@@ -89,7 +83,7 @@ bool AlgorithmCache::parse(const std::string &text, Entries &entries) const {
   uint64_t digest = 0;
   if (last == std::string::npos || text.size() != last + 24 ||
       text.back() != '\n' || !parseHex(text.substr(last + 7, 16), digest) ||
-      digest != digestOf(text.substr(0, last)))
+      digest != stableHash(text.substr(0, last)))
     return false;
   if (text.rfind(header(), 0) != 0)
     return false;
@@ -158,7 +152,7 @@ void AlgorithmCache::write(std::vector<std::string> &notes) {
       text += hexOf(number) + " ";
     text += key + "\n";
   }
-  text += "digest " + hexOf(digestOf(text)) + "\n";
+  text += "digest " + hexOf(stableHash(text)) + "\n";
 
   std::error_code error;
   std::filesystem::create_directories(directory_, error);

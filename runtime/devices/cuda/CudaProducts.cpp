@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 
 namespace fsdp::rt {
 
@@ -323,10 +322,8 @@ Status CudaProducts::shareChoices(std::vector<lt::Algorithm> &chosen) {
   if (world_.size() == 1)
     return Status::ok();
   if (!ranks_) {
-    std::vector<int> everyone(static_cast<size_t>(world_.size()));
-    std::iota(everyone.begin(), everyone.end(), 0);
     Result<std::unique_ptr<hal::HostChannel>> opened =
-        world_.openChannel(everyone);
+        world_.openChannelOfAll();
     if (!opened.isOk())
       return opened.status();
     ranks_ = std::move(*opened);

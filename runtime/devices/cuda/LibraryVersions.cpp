@@ -8,23 +8,19 @@
 #include "devices/cuda/LibraryVersions.h"
 
 #include <cstring>
-#include <numeric>
-#include <unistd.h>
 
 namespace fsdp::rt {
 
 Result<std::vector<RankVersion>> gatherVersions(World &world,
                                                 const std::string &version) {
-  std::vector<int> everyone(static_cast<size_t>(world.size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
   Result<std::unique_ptr<hal::HostChannel>> channel =
-      world.openChannel(everyone);
+      world.openChannelOfAll();
   if (!channel.isOk())
     return channel.status();
   RankVersion mine;
   version.copy(mine.version, sizeof(mine.version) - 1);
-  (void)gethostname(mine.host, sizeof(mine.host) - 1);
-  std::vector<RankVersion> all(everyone.size());
+  mine.host = thisHost();
+  std::vector<RankVersion> all(static_cast<size_t>(world.size()));
   if (Status s = (*channel)->allGather(&mine, all.data(), sizeof(mine)))
     return s;
   return all;
@@ -34,7 +30,7 @@ std::string describeOther(const std::vector<RankVersion> &versions) {
   for (size_t rank = 0; rank < versions.size(); ++rank)
     if (std::strcmp(versions[rank].version, versions[0].version) != 0)
       return std::string(versions[rank].version) + " on rank " +
-             std::to_string(rank) + " (host " + versions[rank].host + ")";
+             std::to_string(rank) + " (host " + versions[rank].host.name + ")";
   return "";
 }
 
@@ -49,7 +45,7 @@ Status agreeOnVersion(World &world, const std::string &version) {
     return Status::ok();
   return Status::failed(std::string("expected ") + (*versions)[0].version +
                         " on all ranks, as on rank 0 (host " +
-                        (*versions)[0].host + "), got " + other);
+                        (*versions)[0].host.name + "), got " + other);
 }
 
 } // namespace fsdp::rt

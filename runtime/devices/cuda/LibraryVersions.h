@@ -14,6 +14,7 @@
 #ifndef FSDP_RT_DEVICES_CUDA_LIBRARYVERSIONS_H
 #define FSDP_RT_DEVICES_CUDA_LIBRARYVERSIONS_H
 
+#include "core/Host.h"
 #include "core/Status.h"
 #include "hal/World.h"
 
@@ -24,7 +25,8 @@ namespace fsdp::rt {
 
 /// The version of a library that one rank has, and its host.
 struct RankVersion {
-  char version[64] = {}, host[64] = {};
+  char version[64] = {};
+  HostId host;
 };
 
 /// Of all ranks, by rank; this one has `version`, "NCCL 2.28.9". Collective.

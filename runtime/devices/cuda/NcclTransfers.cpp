@@ -178,7 +178,7 @@ Status NcclTransfers::compareDrivers() {
     return drivers.status();
   if (std::string other = describeOther(*drivers); !other.empty())
     notes_.push_back("ranks have " + std::string((*drivers)[0].version) +
-                     " on rank 0 (host " + (*drivers)[0].host + ") and " +
+                     " on rank 0 (host " + (*drivers)[0].host.name + ") and " +
                      other + ": what these make of kernels may differ");
   return Status::ok();
 }

@@ -54,7 +54,7 @@ constexpr unsigned numFunctions[numModules] = {0, 16, 9, 15, 7, 16, 7};
 constexpr unsigned domainRangePush = 4, domainRangePop = 5, domainCreate = 12;
 
 using Function = void (*)();
-/// Where a module's functions are set, by their numbers; null at 0 and behind
+/// Where a module's functions are set, by their numbers; null at 0 and after
 /// the last.
 using FunctionTable = Function **;
 

@@ -17,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 #include <type_traits>
 
 namespace fsdp::rt {
@@ -53,12 +52,6 @@ Place thisPlace(const cu::Uuid &card, Exchange exchange) {
 
 const char *nameOf(int32_t exchange) {
   return exchange == static_cast<int32_t>(Exchange::Nccl) ? "nccl" : "host";
-}
-
-Result<std::unique_ptr<hal::HostChannel>> openChannelOfAll(World &world) {
-  std::vector<int> everyone(static_cast<size_t>(world.size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  return world.openChannel(everyone);
 }
 
 /// "0 and 1", "0, 1 and 2".
@@ -99,7 +92,7 @@ Result<RankCards> RankCards::find(World &world, const DriverApi &api,
   if (Status s =
           api.check(api.deviceGetUuid(&card, made.ordinal_), "cuDeviceGetUuid"))
     return s;
-  Result<std::unique_ptr<hal::HostChannel>> channel = openChannelOfAll(world);
+  Result<std::unique_ptr<hal::HostChannel>> channel = world.openChannelOfAll();
   if (!channel.isOk())
     return channel.status();
   Place mine = thisPlace(card, settings.exchange);
@@ -172,7 +165,7 @@ Status RankCards::permit(const World &world, const NcclApi &api,
 
 Status RankCards::setVariables(World &world, const NcclVariables &variables,
                                std::vector<std::string> &notes) const {
-  Result<std::unique_ptr<hal::HostChannel>> channel = openChannelOfAll(world);
+  Result<std::unique_ptr<hal::HostChannel>> channel = world.openChannelOfAll();
   if (!channel.isOk())
     return channel.status();
   for (const auto &[name, value] : variables)

@@ -114,16 +114,16 @@ std::string RunProgress::describe(const hal::Recording &recording) const {
       continue;
     (isWritten(mark) ? at.passed : at.missing) = calls_[mark];
   }
-  std::vector<Position> behind;
+  std::vector<Position> unfinished;
   for (const auto &[queue, at] : queues)
     if (at.missing)
-      behind.push_back(at);
-  std::sort(behind.begin(), behind.end(),
+      unfinished.push_back(at);
+  std::sort(unfinished.begin(), unfinished.end(),
             [](const Position &one, const Position &other) {
               return *one.missing < *other.missing;
             });
   std::string text;
-  for (const Position &at : behind)
+  for (const Position &at : unfinished)
     text += (text.empty() ? "" : "; ") + describePosition(recording, at);
   return text;
 }

@@ -34,7 +34,7 @@ public:
   /// them of which mostUnmarked others come before. Returns the bytes of their
   /// marks.
   int64_t choose(const hal::Recording &recording);
-  /// Call `index` has no work and writes no mark. Calls behind it must not have
+  /// Call `index` has no work and writes no mark. Calls after it must not have
   /// been given theirs yet.
   void drop(size_t index);
   /// Memory for them, with the same address on the host and the device.

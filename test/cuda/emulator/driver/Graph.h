@@ -50,7 +50,7 @@ struct Capture {
   /// Takes the stream into the capture if it is not in it yet.
   Branch &branchOf(Stream &stream);
   void add(Stream &stream, Work work);
-  /// What the branch's next node is behind, where an event is recorded.
+  /// What the branch's next node is after, where an event is recorded.
   std::vector<size_t> record(Stream &stream);
   /// Whether each node is before one of those that the origin is behind.
   bool isJoined() const;
@@ -58,7 +58,7 @@ struct Capture {
   bool isBlocking() const;
 
 private:
-  /// For each node, whether it is before one that the branch is behind.
+  /// For each node, whether it is before one that the branch is after.
   std::vector<bool> nodesBefore(const Branch &branch) const;
   void reportImpliedWaits(Branch &branch) const;
 };

@@ -39,7 +39,7 @@ public:
   }
 
   /// The same of all lanes of a warp, from thread `access.thread` on, whose
-  /// bytes are behind each other's. Returns whether they have an order.
+  /// bytes are after each other's. Returns whether they have an order.
   bool accessInOrder(const uint8_t *host, uint32_t bytesOfLane,
                      const ThreadAccess &access);
 

@@ -80,8 +80,8 @@ ThreadConflict ThreadOrder::conflict(const ThreadAccesses &piece,
   return {};
 }
 
-/// Readers that are before this one need not be kept: what is behind this one
-/// is behind them.
+/// Readers that are before this one need not be kept: what is after this one
+/// is after them.
 void ThreadOrder::recordRead(ThreadAccesses &piece, uint32_t thread) const {
   uint32_t warp = thread / warpSize;
   uint32_t bit = uint32_t{1} << warp;

@@ -13,7 +13,7 @@
 // orders them. As PTX has it, shuffles, votes and matrix instructions let lanes
 // wait for each other, and order no memory.
 //
-// Fences order what is before one with what is behind one that runs later. A
+// Fences order what is before one with what is after one that runs later. A
 // device promises that only where a flag is read between them, so that races
 // beside fences may be missed.
 //
@@ -90,7 +90,7 @@ public:
 
   /// All lanes of a warp wait for each other.
   void synchronizeWarp(uint32_t warp);
-  /// `waiting` go on behind what all of `arrived` did.
+  /// `waiting` go on after what all of `arrived` did.
   void synchronize(const std::vector<uint32_t> &arrived,
                    const std::vector<uint32_t> &waiting);
   /// A fence of lanes of a warp.

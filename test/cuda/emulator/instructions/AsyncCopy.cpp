@@ -23,7 +23,7 @@ namespace fsdp::emulator {
 
 namespace {
 
-/// The copied bytes, with zeros behind them, are put at `to`.
+/// The copied bytes, with zeros after them, are put at `to`.
 void readSource(Warp &warp, const Instruction &instruction,
                 const AsyncCopy &copy, uint8_t *to) {
   Instruction access = instruction;

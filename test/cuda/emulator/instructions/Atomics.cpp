@@ -113,7 +113,7 @@ void execute(Warp &warp, const Instruction &instruction, LaneMask mask) {
   T *results = instruction.result ? warp.lanes<T>(instruction.result) : nullptr;
   auto operation = static_cast<Atomic>(instruction.mode);
   warp.block->order.nextInstruction();
-  // An acquire is one behind it, a release one before it.
+  // An acquire is one after it, a release one before it.
   if (instruction.isFence)
     warp.block->order.fence(warp.index);
   warp.block->statistics->atomics += std::popcount(mask);

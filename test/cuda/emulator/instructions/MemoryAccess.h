@@ -31,7 +31,7 @@ void expectStoreToShared(Warp &warp, const Instruction &instruction,
                          unsigned lane, uint64_t address, uint32_t bytes);
 
 /// The same as resolve() where all 32 lanes access one range of global memory,
-/// each behind the lane before; null where they do not.
+/// each after the lane before; null where they do not.
 uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
                            LaneMask mask, const LaneAddresses &addresses,
                            uint32_t bytes, Access access);
