@@ -56,7 +56,7 @@ def measure(program, folder, emulator, ranks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model.mlir, or a model of models.json (needs torch to export it)")
-    parser.add_argument("options", nargs="*", help="of fsdp-compile, behind --")
+    parser.add_argument("options", nargs="*", help="of fsdp-compile, after --")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="a line of JSON for each function, instead of a table")

@@ -5,7 +5,7 @@
 
 Both trace the same Hugging Face model twice, with fewer and with more layers: `a layer` is the difference of
 what they save, divided by that of layers. A saved value is made in forward, or given to the step, and read
-behind the loss; what shares its memory is counted once. Parameters, their copies and buffers are not counted.
+after the loss; what shares its memory is counted once. Parameters, their copies and buffers are not counted.
 torch: the values that `min_cut_rematerialization_partition` of AOTAutograd hands from the graph of forward to
 that of backward. Exits 1 where ours a layer is more than torch's.
 """
@@ -72,7 +72,7 @@ def bytes_of(type_):
 
 
 def saved_by_us(name, layers, args):
-    """Bytes of the values of @train that are made before the loss and read behind it."""
+    """Bytes of the values of @train that are made before the loss and read after it."""
     folder = exported(name, layers)
     text = run([args.bin / "fsdp-compile", folder / "model.mlir", "--optimizer-file", folder / "optimizer.mlir",
                 "--mesh", "shard=2", "--target", args.target, "--emit", "ir:L3", "-o", "-"])

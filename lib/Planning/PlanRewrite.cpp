@@ -326,7 +326,7 @@ void Grouping::merge(llvm::ArrayRef<Id> starts) {
   add(waitOf[old.ops[starts.front()].event]);
 }
 
-/// Marks that @op, what it makes and its wait stand behind a group that is not
+/// Marks that @op, what it makes and its wait stand after a group that is not
 /// complete yet, or no longer do.
 void Grouping::setLate(Id op, bool late) {
   for (const ByteRange &range : old.ops[op].writes)
@@ -342,7 +342,7 @@ bool Grouping::readsLate(Id op) const {
 }
 
 /// A member of a group. Gathers stand where the first of them stood. Others
-/// stand where the last one stood, or behind what that reads; and behind them
+/// stand where the last one stood, or after what that reads; and after them
 /// what was delayed by them.
 void Grouping::visitMember(Id op, llvm::ArrayRef<Id> all) {
   if (old.ops[op].queue == Queue::AllGather)

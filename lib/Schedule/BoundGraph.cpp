@@ -131,7 +131,7 @@ BoundGraph::BoundGraph(const ScheduleProblem &problem,
 /// Gathers start in the order of first use and the spine is in order: so from
 /// its start on, a gather lies beside all earlier ones that are still used, and
 /// beside what the segments cannot be without. Where that does not fit, it
-/// starts behind the segment.
+/// starts after the segment.
 void BoundGraph::addMemoryEdges() {
   if (p.budget >= kNoBudget)
     return;
@@ -204,7 +204,7 @@ void BoundGraph::addFetchEdges(Queue queue, const std::vector<int64_t> &load) {
   auto getNeeded = [&](Id s) {
     return load[s] + others[s] - freed[s] + held[s];
   };
-  // Segments up to the first use behind which none of them needs as much: the
+  // Segments up to the first use after which none of them needs as much: the
   // last of these without room is the last of all. (Uses are in order.)
   SmallVector<Id> falling;
   Id place = 0, next = 0;
@@ -271,8 +271,8 @@ int64_t BoundGraph::getReducedBytes(Id s, size_t over, size_t ready) const {
          std::max<int64_t>(0, held[s] - (results[ready] - results[over]));
 }
 
-/// A gather that begins behind @place segments lies beside reductions' inputs:
-/// where those do not fit, whatever compute has done by then, it begins behind
+/// A gather that begins after @place segments lies beside reductions' inputs:
+/// where those do not fit, whatever compute has done by then, it begins after
 /// some of the reductions. @room: what the gather and all before it leave, but
 /// for those that are @freed by a segment.
 void BoundGraph::addGatherEdges(Id gather, Id place, int64_t room,
@@ -320,7 +320,7 @@ void BoundGraph::addReductionEdges(const std::vector<int64_t> &needed) {
   }
 }
 
-/// The transfers right before @node (behind it, if not @forward) that share a
+/// The transfers right before @node (after it, if not @forward) that share a
 /// link run one after the other: when the last of them can be over.
 Time BoundGraph::passLink(Id node, bool forward) const {
   struct Entry {
@@ -418,7 +418,7 @@ Time BoundGraph::runPreemptive(std::vector<Job> jobs) {
   return end;
 }
 
-/// When a segment can begin at last: behind all segments before it, which what
+/// When a segment can begin at last: after all segments before it, which what
 /// is fetched for them and for it has slowed down.
 Time BoundGraph::getContendedHead(Id segment) const {
   std::vector<Job> slowed;

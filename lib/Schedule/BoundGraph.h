@@ -24,18 +24,18 @@ namespace mlir::fsdp::sched {
 /// is used before the one can begin is over by then.
 std::vector<bool> getApart(const ScheduleProblem &problem);
 
-/// A reduction is over before a segment begins, or begins behind it: beside it
+/// A reduction is over before a segment begins, or begins after it: beside it
 /// there is no room for its result.
 struct Choice {
   Id transfer, segment;
-  /// No step takes less in which it begins behind it.
+  /// No step takes less in which it begins after it.
   Time late = 0;
 };
 
 /// The step as a graph: segments, then floating ops, then transfers. An edge
 /// says that one is over before the other begins, in whatever order memory and
 /// the queues allow. Each node has a head, the least time before it can begin,
-/// and a tail, the least time behind it.
+/// and a tail, the least time after it.
 class BoundGraph {
 public:
   /// @early: these are over before their segments begin.
@@ -43,7 +43,7 @@ public:
                       llvm::ArrayRef<Choice> early = {});
   Bound getBound() const;
   LeastTails getLeastTails() const;
-  /// A transfer either is over before a segment begins, or begins behind it.
+  /// A transfer either is over before a segment begins, or begins after it.
   llvm::ArrayRef<Choice> getChoices() const { return choices; }
 
 private:
@@ -95,7 +95,7 @@ private:
   std::vector<Choice> choices;
   /// What findHeads does not find.
   std::vector<Time> leastHead;
-  /// Nodes, each behind its predecessors.
+  /// Nodes, each after its predecessors.
   std::vector<Id> order;
   std::vector<llvm::SmallVector<Id, 4>> successors, predecessors;
 };

@@ -94,7 +94,7 @@ std::vector<OpRole> RoleFinder::run() {
     if (op.kind == StepOpKind::Wait)
       continue;
     OpRole role = OpRole::Spine;
-    // Who writes over that comes behind it.
+    // Who writes over that comes after it.
     if (op.kind != StepOpKind::Start)
       for (const ByteRange &written : op.writes)
         for (auto &[reader, range] : readLate[getBuffer(written.value)])
@@ -117,7 +117,7 @@ std::vector<OpRole> RoleFinder::run() {
     }
     if (role == OpRole::Spine && op.kind != StepOpKind::Start && isCast(i))
       role = OpRole::Cast;
-    // The return makes the copies of the end, behind all else.
+    // The return makes the copies of the end, after all else.
     if (op.replaces >= 0)
       role = OpRole::Epilogue;
     roles[i] = role;

@@ -24,14 +24,14 @@ struct Accesses {
 };
 
 /// What the order has to do with each op: the spine keeps its order, a cast
-/// goes with its gather, a tail comes behind the reductions that it reads, the
-/// epilogue behind all else.
+/// goes with its gather, a tail comes after the reductions that it reads, the
+/// epilogue after all else.
 std::vector<OpRole> getOpRoles(const StepProgram &program,
                                const Accesses &accesses);
 
 /// The ops of the spine that go before all others: compute that tails or the
 /// epilogue read and that needs arguments alone (what an optimizer makes of its
-/// step counter). At its place in L2, behind backward, all tails and their
+/// step counter). At its place in L2, after backward, all tails and their
 /// reductions would wait for it.
 std::vector<bool> findPrelude(const StepProgram &program,
                               const Accesses &accesses,

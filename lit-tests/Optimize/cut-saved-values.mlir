@@ -6,7 +6,7 @@
 // The product's result, which backward reads, is saved; its activation and the scaled activation are
 // computed again: the scale is read from what backward gathers, which comes
 // earlier for that. The copies stand before their first reader, a product, and
-// serve the loop behind it, too. The rounding stays where it was.
+// serve the loop after it, too. The rounding stays where it was.
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // CHECK-LABEL: fsdp.program @step
 fsdp.program @step(%p: tensor<8xf32>, %x: tensor<16x16xf32>, %y: tensor<16x16xbf16>)

@@ -49,6 +49,8 @@ private:
   LogicalResult lowerLaunch(LaunchOp op);
   void lowerMatmul(LaunchOp op, func::FuncOp kernel, MatmulAttr matmul);
   LogicalResult lowerKernel(LaunchOp op, func::FuncOp kernel);
+  LogicalResult checkAlignment(LaunchOp op, func::FuncOp kernel,
+                               ArrayRef<int64_t> offsets);
   template <typename Op>
   LogicalResult lowerAttention(LaunchOp op, func::FuncOp kernel, Op attention);
   FailureOr<Descriptor> describe(CollectiveOpInterface op);
@@ -68,6 +70,8 @@ private:
   ModuleOp module;
   ProgramOp step;
   SymbolTable symbols;
+  /// For functions of CUDA devices, which lie in a module of their own.
+  SymbolTableCollection deviceSymbols;
   DescriptorBuilder &descriptors;
   KernelImplementations &implementations;
   OpBuilder builder;
@@ -140,14 +144,14 @@ void StepLowering::setWorkspace(Descriptor &descriptor, func::FuncOp kernel) {
 /// Functions for CUDA devices load several elements at once, and an argument
 /// says (llvm.align) what its address is a multiple of. Arenas are aligned to
 /// more, so that offsets tell.
-static LogicalResult checkAlignment(LaunchOp op, func::FuncOp kernel,
-                                    ArrayRef<int64_t> offsets) {
+LogicalResult StepLowering::checkAlignment(LaunchOp op, func::FuncOp kernel,
+                                           ArrayRef<int64_t> offsets) {
   CudaCodeAttr code = getCudaCode(kernel);
   if (!code)
     return success();
   for (CudaKernelAttr launch : code.getKernels()) {
-    auto function = SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(
-        op, launch.getFunction());
+    auto function = deviceSymbols.lookupSymbolIn<gpu::GPUFuncOp>(
+        module, launch.getFunction());
     if (!function)
       continue;
     for (auto [i, offset] : llvm::enumerate(offsets)) {

@@ -11,7 +11,7 @@
 // repeated as they are, roundings included, so that bits do not change.
 //
 // An op of the program counts as forward if it stands before the op that makes
-// the loss, or is that op, and as backward if it stands behind it.
+// the loss, or is that op, and as backward if it stands after it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +35,9 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// A repeated op serves the readers that at most so many products and
-/// attentions separate from its first one. Those behind get one of their own:
-/// the value would be in memory for as long as if it had been saved.
+/// A clone of a repeated op serves its first reader and the readers that at
+/// most so many products and attentions separate from that. Later readers get
+/// another clone: one for all would be in memory for as long as a saved value.
 constexpr unsigned kNeighbourhood = 8;
 
 //===----------------------------------------------------------------------===//
@@ -121,8 +121,7 @@ bool SavedValues::isKept(const StepGraph::Node &node, Value value) const {
 
 bool SavedValues::isRepeatable(const StepGraph::Node &node) const {
   auto op = dyn_cast<linalg::GenericOp>(node.op);
-  return op && node.kind == ComputeKind::Elementwise &&
-         op.getBody()->getOps<tensor::ExtractOp>().empty() &&
+  return op && isPointwise(op) &&
          llvm::all_of(node.reads, [&](const StepGraph::Edge &edge) {
            Value unit = getUnitOf(edge.value);
            return !unit || isInBackward(unit);
@@ -231,8 +230,13 @@ namespace {
 /// Repeats ops of forward where backward reads what they make.
 class Repeater {
 public:
-  Repeater(const SavedValues &saved, const std::vector<bool> &repeated)
-      : saved(saved), repeated(repeated) {}
+  /// @block is that of the program's ops.
+  Repeater(const SavedValues &saved, const std::vector<bool> &repeated,
+           Block &block)
+      : saved(saved), repeated(repeated) {
+    for (auto [number, op] : llvm::enumerate(block))
+      order[&op] = number;
+  }
 
   /// Lets @reader, an op of backward, read repeated ops. Readers come in the
   /// order of the program.
@@ -255,6 +259,10 @@ private:
   const SavedValues &saved;
   const std::vector<bool> &repeated;
   llvm::DenseMap<Value, Copy> copies;
+  /// The ops that there were at first, numbered in their order; a gather that
+  /// was moved has the number of the op that it was moved before. (An
+  /// Operation's own order is computed anew for the whole block after a move.)
+  llvm::DenseMap<Operation *, size_t> order;
 };
 } // namespace
 
@@ -289,8 +297,9 @@ SmallVector<Operation *> Repeater::collect(Operation *reader) const {
     if (!isa<ViewOp>(found[i]))
       add(found[i], /*withParameters=*/true);
   SmallVector<Operation *> ops = found.takeVector();
-  llvm::sort(ops,
-             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  llvm::sort(ops, [&](Operation *a, Operation *b) {
+    return order.lookup(a) < order.lookup(b);
+  });
   return ops;
 }
 
@@ -306,8 +315,9 @@ void Repeater::copyParameter(ViewOp view, Operation *reader) {
   AllGatherOp later = gather ? saved.getLaterGather(gather) : nullptr;
   if (!later)
     return;
-  if (!later->isBeforeInBlock(reader)) {
+  if (order.lookup(later) > order.lookup(reader)) {
     later->moveBefore(reader);
+    order[later] = order.lookup(reader);
     // While all copies that there are stand before it.
     visit(later);
   }
@@ -353,7 +363,7 @@ namespace {
 struct CutSavedValues : fsdp::impl::CutSavedValuesBase<CutSavedValues> {
   void runOnOperation() override {
     ProgramOp step = getOperation();
-    // A program that evaluates has a loss and no op behind it.
+    // Ops after the loss of a program that evaluates count as backward, too.
     Operation *loss = getLossOp(step);
     if (!loss || loss->getBlock() != &step.getBody().front())
       return markAllAnalysesPreserved();
@@ -362,7 +372,7 @@ struct CutSavedValues : fsdp::impl::CutSavedValuesBase<CutSavedValues> {
     if (llvm::none_of(repeated, [](bool is) { return is; }))
       return markAllAnalysesPreserved();
 
-    Repeater repeater(saved, repeated);
+    Repeater repeater(saved, repeated, *loss->getBlock());
     SmallVector<Operation *> readers;
     for (const StepGraph::Node &node :
          llvm::drop_begin(saved.getGraph().getNodes(), repeated.size()))

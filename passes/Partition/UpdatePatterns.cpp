@@ -91,7 +91,7 @@ struct GradNormPattern : LogicalPattern<GradNormOp> {
     for (auto [logical, grad] : llvm::zip(op.getGrads(), adaptor.getGrads())) {
       FlatParamOp flat = symbols.getFlatParam(
           cast<ShardedType>(logical.getType()).getFlatParam());
-      // Right behind the gradient, while it is in the cache and before it can
+      // Right after the gradient, while it is in the cache and before it can
       // be freed.
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPointAfterValue(grad);

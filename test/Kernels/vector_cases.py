@@ -47,8 +47,8 @@ def vectors_of_several_types_and_bools(step):
 
 
 @case
-def vectors_of_views_that_begin_anywhere(step):
-    # Three elements, and what lies behind them in a flat parameter, its gradient behind theirs.
+def vectors_of_members_of_a_flat_parameter(step):
+    # The second begins at the first multiple of 32 elements after the three of the first, and so does its gradient.
     first, second = step.param([3]), step.param([64, 256])
     step.gradient(first, mapped(step, [first], "f32", ["%r = math.tanh %a0 : f32"]))
     step.gradient(second, mapped(step, [second, step.input([64, 256])], "f32",

@@ -177,7 +177,7 @@ TEST_F(GuardedProgram, runsAsPlanned) { EXPECT_EQ(run(), 0) << output; }
 
 TEST_F(GuardedProgram, findsLiveBuffersThatOverlap) {
   // The second one is written while the first one is still to be read. Both are
-  // equally large, so that the border behind them is whole.
+  // equally large, so that the border after them is whole.
   Value first, second;
   Block &block = step.getBody().front();
   for (auto launch : block.getOps<LaunchOp>()) {

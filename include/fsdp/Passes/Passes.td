@@ -306,8 +306,8 @@ def CutSavedValues : Pass<"fsdp-cut-saved-values", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets backward compute cheap values of forward again";
   let description = [{
     Of the values that forward leaves for backward, those are saved that a
-    minimal cut needs; elementwise ops behind it are repeated before the op of
-    backward that reads them first, and once more for readers far behind that.
+    minimal cut needs; elementwise ops after it are repeated before the op of
+    backward that reads them first, and once more for readers far after that.
     fsdp-form-kernels makes them part of kernels that read them; what a product
     reads is a kernel of its own then. Rules and prices:
     include/fsdp/Planning/SavedValues.h. The same ops on the same values give the

@@ -37,7 +37,7 @@ struct BackwardPass {
   linalg::LinalgOp dqOp, dkOp, dvOp;
   /// Makes the gradient of the probabilities.
   linalg::LinalgOp dpOp;
-  /// The points of the gradient at the scores, and the one behind the softmax.
+  /// The points of the gradient at the scores, and the one after the softmax.
   int gradient = -1;
   SoftmaxGradientPattern softmaxGradient{-1, -1};
 

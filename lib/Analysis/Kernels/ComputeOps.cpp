@@ -213,6 +213,11 @@ bool fsdp::isLoopOp(Operation *op) {
   return kind == ComputeKind::Elementwise || kind == ComputeKind::Reduction;
 }
 
+bool fsdp::isPointwise(linalg::GenericOp op) {
+  return getComputeKind(op) == ComputeKind::Elementwise &&
+         op.getBody()->getOps<tensor::ExtractOp>().empty();
+}
+
 TypedAttr fsdp::getSplatConstant(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)

@@ -39,7 +39,7 @@ ByteRange StepValues::getRange(Value value) const {
           getTensorBytes(value.getType())};
 }
 
-/// Places for a step that has none: each value behind the one before it, and
+/// Places for a step that has none: each value after the one before it, and
 /// what gives bytes another name where they are.
 void StepValues::addPlaces() {
   int64_t next = 0;

@@ -21,7 +21,7 @@ namespace mlir::fsdp {
 class StepValues {
 public:
   /// @isPlaced: the IR says where values lie. Else each gets a place of its
-  /// own, behind the one before it.
+  /// own, after the one before it.
   StepValues(ProgramOp step, const ProgramStates &states, bool isPlaced);
 
   /// Adds values, buffers and the states that the step does not use.

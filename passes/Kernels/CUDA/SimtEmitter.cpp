@@ -58,9 +58,10 @@ static int64_t getElementBytes(Value source) {
       cast<RankedTensorType>(source.getType()).getElementTypeBitWidth(), 8);
 }
 
-/// Whether @lanes neighbouring elements of @access begin at a multiple of
-/// @lanes elements, counted from its source, wherever they do. An access that
-/// does not move with the lane is one element.
+/// Whether every vector of @lanes neighbouring elements of @access, whichever
+/// point it belongs to, begins at a multiple of @lanes elements from its
+/// source's first. An access that does not depend on the lane is no vector, and
+/// so is.
 static bool isInVectors(const KernelAccess &access, int lane, int64_t lanes) {
   if (access.strides[lane] == 0)
     return true;

@@ -24,7 +24,8 @@ private:
   SmallVector<Value> createElements(Operation *op, VectorType type,
                                     OpBuilder &builder);
 
-  /// Of vectors that were unrolled, or are read by what was.
+  /// The elements of each vector that was unrolled, and of each that an
+  /// unrolled op reads.
   llvm::DenseMap<Value, SmallVector<Value>> elements;
 };
 } // namespace
@@ -41,8 +42,8 @@ ArrayRef<Value> Unroller::getElements(Value vector) {
   return known;
 }
 
-/// The elements of @op's result, one op each; none where @op is not of a kind
-/// that has them.
+/// The elements of @op's result, computed by one op each; none where @op does
+/// not compute its result element by element, as loads of vectors do not.
 SmallVector<Value> Unroller::createElements(Operation *op, VectorType type,
                                             OpBuilder &builder) {
   Location loc = op->getLoc();
@@ -65,7 +66,7 @@ SmallVector<Value> Unroller::createElements(Operation *op, VectorType type,
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op);
       broadcast && !isa<VectorType>(broadcast.getSourceType()))
     return SmallVector<Value>(count, broadcast.getSource());
-  // Of all lanes: nothing else is emitted here.
+  // Its mask is true in all lanes: SimtEmitter has no vectors that are masked.
   if (auto gather = dyn_cast<vector::GatherOp>(op)) {
     for (Value distance : getElements(gather.getIndices())) {
       Value index = arith::AddIOp::create(

@@ -57,10 +57,8 @@ static Value getSource(Value value) {
 
 /// Whether a kernel may repeat @op for less than a load.
 static bool isCheap(linalg::GenericOp op) {
-  return op->getNumResults() == 1 &&
-         getComputeKind(op) == ComputeKind::Elementwise &&
-         getBodyCost(op) <= kCheapBody &&
-         op.getBody()->getOps<tensor::ExtractOp>().empty();
+  return op->getNumResults() == 1 && isPointwise(op) &&
+         getBodyCost(op) <= kCheapBody;
 }
 
 namespace {

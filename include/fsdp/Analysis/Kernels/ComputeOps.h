@@ -56,6 +56,10 @@ bool hasEmptyLoop(linalg::LinalgOp op);
 /// Elementwise or Reduction.
 bool isLoopOp(Operation *op);
 
+/// Elementwise, and reads of each operand nothing but the element at its point:
+/// no lookup (tensor.extract).
+bool isPointwise(linalg::GenericOp op);
+
 /// The op that combines result `i` of a Reduction with what was reduced so far.
 Operation *getCombiner(linalg::GenericOp op, unsigned i);
 
