@@ -23,6 +23,17 @@ struct Capacity {
 constexpr double kNeverCut = -1;
 } // namespace
 
+/// Cost of reading once what @op reads of values that are in memory anyway, but
+/// for those that loop kernels of backward read in any case.
+static double getCostOfKept(const SaveProblem &problem,
+                            const SaveProblem::Op &op) {
+  int64_t bytes = 0;
+  for (int v : op.reads)
+    if (problem.values[v].isKept && !problem.values[v].isReadByLoops)
+      bytes += problem.values[v].bytes;
+  return double(SaveProblem::kMovedByte) * double(bytes);
+}
+
 /// The graph leads against the flow of values, from the reads of backward, the
 /// source, to what only forward can run, the sink. What is on the source's side
 /// of a cut is made in backward: an op there is computed again, and a value
@@ -36,7 +47,8 @@ static std::vector<Capacity> getCapacities(const SaveProblem &problem,
     const SaveProblem::Op &op = problem.ops[o];
     if (op.isRepeatable)
       edges.push_back(
-          {opNodes[o], MinCut::kSink, op.cost * double(op.repeats)});
+          {opNodes[o], MinCut::kSink,
+           (op.cost + getCostOfKept(problem, op)) * double(op.repeats)});
     for (int v : op.results) {
       const SaveProblem::Value &value = problem.values[v];
       maker[v] = o;

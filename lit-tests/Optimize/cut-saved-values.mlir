@@ -164,3 +164,180 @@ fsdp.program @step(%x: tensor<64xf32>) -> (tensor<f32> {fsdp.loss}, tensor<64xf3
 fsdp.program @step(%x: tensor<64xf32>) -> tensor<64xf32> {
   fsdp.return %x : tensor<64xf32>
 }
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// An evaluation has no backward: what it computes after the loss stays as it is.
+// CHECK-LABEL: fsdp.program eval @evaluate
+// CHECK: math.exp
+// CHECK: linalg.generic {{.*}}"reduction"
+// CHECK-NOT: math.exp
+// CHECK: fsdp.return
+fsdp.program eval @evaluate(%x: tensor<64xf32>) -> (tensor<f32> {fsdp.loss}, tensor<64xf32> {fsdp.output}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.exp %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %se = tensor.empty() : tensor<f32>
+  %sinit = linalg.fill ins(%zero : f32) outs(%se : tensor<f32>) -> tensor<f32>
+  %l = linalg.generic {indexing_maps = [#id, affine_map<(d0) -> ()>], iterator_types = ["reduction"]}
+      ins(%x : tensor<64xf32>) outs(%sinit : tensor<f32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %g = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%t : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.mulf %v, %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  fsdp.return %l, %g : tensor<f32>, tensor<64xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// A value that the program returns in another shape is in memory: backward reads it there.
+// CHECK-LABEL: fsdp.program @step
+// CHECK: %[[T:.*]] = linalg.generic
+// CHECK: math.exp
+// CHECK-NOT: math.exp
+// CHECK: linalg.generic {{.*}}ins(%[[T]] :
+// CHECK: arith.mulf
+fsdp.program @step(%x: tensor<64xf32>) -> (tensor<f32> {fsdp.loss}, tensor<64xf32>, tensor<8x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.exp %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %se = tensor.empty() : tensor<f32>
+  %sinit = linalg.fill ins(%zero : f32) outs(%se : tensor<f32>) -> tensor<f32>
+  %l = linalg.generic {indexing_maps = [#id, affine_map<(d0) -> ()>], iterator_types = ["reduction"]}
+      ins(%x : tensor<64xf32>) outs(%sinit : tensor<f32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %g = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%t : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.mulf %v, %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %s = tensor.expand_shape %t [[0, 1]] output_shape [8, 8] : tensor<64xf32> into tensor<8x8xf32>
+  fsdp.return %l, %g, %s : tensor<f32>, tensor<64xf32>, tensor<8x8xf32>
+}
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d1)>
+
+// Backward gathers the parameter nine products after the first op that would read the repeated one: the gather
+// does not move that far, and the value is saved.
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// CHECK-LABEL: fsdp.program @step
+// CHECK: %[[S:.*]] = linalg.generic
+// CHECK: arith.mulf
+// CHECK: %[[L:.*]] = linalg.generic
+// CHECK: linalg.matmul ins(%[[S]],
+// CHECK-COUNT-8: linalg.matmul
+// CHECK: fsdp.all_gather {{.*}} backward
+fsdp.program @step(%p: tensor<8xf32>, %x: tensor<16x16xf32>)
+    -> (tensor<f32> {fsdp.loss}, tensor<16x16xf32>, tensor<16xf32>) {
+  %w = fsdp.all_gather %p on @mesh["shard"] for forward : tensor<8xf32> -> tensor<16xf32>
+  %wv = fsdp.view %w[0] : tensor<16xf32> -> tensor<16xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x16xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %wv : tensor<16x16xf32>, tensor<16xf32>) outs(%e : tensor<16x16xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %r = arith.mulf %v, %u : f32
+    linalg.yield %r : f32
+  } -> tensor<16x16xf32>
+  %se = tensor.empty() : tensor<f32>
+  %sinit = linalg.fill ins(%zero : f32) outs(%se : tensor<f32>) -> tensor<f32>
+  %l = linalg.generic {indexing_maps = [#id, affine_map<(d0, d1) -> ()>], iterator_types = ["reduction", "reduction"]}
+      ins(%s : tensor<16x16xf32>) outs(%sinit : tensor<f32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %m0 = linalg.matmul ins(%s, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m1 = linalg.matmul ins(%m0, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m2 = linalg.matmul ins(%m1, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m3 = linalg.matmul ins(%m2, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m4 = linalg.matmul ins(%m3, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m5 = linalg.matmul ins(%m4, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m6 = linalg.matmul ins(%m5, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m7 = linalg.matmul ins(%m6, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m8 = linalg.matmul ins(%m7, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %w2 = fsdp.all_gather %p on @mesh["shard"] for backward : tensor<8xf32> -> tensor<16xf32>
+  %w2v = fsdp.view %w2[0] : tensor<16xf32> -> tensor<16xf32>
+  fsdp.return %l, %m8, %w2v : tensor<f32>, tensor<16x16xf32>, tensor<16xf32>
+}
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+
+// A clone serves readers that at most eight products separate from its first one; the next reader has its own.
+// CHECK-LABEL: fsdp.program @step
+// CHECK: %[[A:.*]] = linalg.matmul
+// CHECK: linalg.generic {{.*}}"reduction"
+// CHECK: %[[T:.*]] = linalg.generic {{.*}}ins(%[[A]] :
+// CHECK: arith.negf
+// CHECK: linalg.matmul ins(%[[T]],
+// CHECK-COUNT-8: linalg.matmul
+// CHECK: %[[T2:.*]] = linalg.generic {{.*}}ins(%[[A]] :
+// CHECK: arith.negf
+// CHECK: linalg.matmul ins(%[[T2]],
+fsdp.program @step(%x: tensor<16x16xf32>) -> (tensor<f32> {fsdp.loss}, tensor<16x16xf32>, tensor<16x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x16xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %s = linalg.matmul ins(%x, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<16x16xf32>) outs(%e : tensor<16x16xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.negf %v : f32
+    linalg.yield %r : f32
+  } -> tensor<16x16xf32>
+  %se = tensor.empty() : tensor<f32>
+  %sinit = linalg.fill ins(%zero : f32) outs(%se : tensor<f32>) -> tensor<f32>
+  %l = linalg.generic {indexing_maps = [#id, affine_map<(d0, d1) -> ()>], iterator_types = ["reduction", "reduction"]}
+      ins(%s : tensor<16x16xf32>) outs(%sinit : tensor<f32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %m0 = linalg.matmul ins(%t, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m1 = linalg.matmul ins(%m0, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m2 = linalg.matmul ins(%m1, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m3 = linalg.matmul ins(%m2, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m4 = linalg.matmul ins(%m3, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m5 = linalg.matmul ins(%m4, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m6 = linalg.matmul ins(%m5, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m7 = linalg.matmul ins(%m6, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m8 = linalg.matmul ins(%m7, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %d = linalg.matmul ins(%t, %m8 : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %n = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%s, %m8 : tensor<16x16xf32>, tensor<16x16xf32>) outs(%e : tensor<16x16xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %r = arith.addf %v, %u : f32
+    linalg.yield %r : f32
+  } -> tensor<16x16xf32>
+  fsdp.return %l, %d, %n : tensor<f32>, tensor<16x16xf32>, tensor<16x16xf32>
+}

@@ -68,6 +68,7 @@ private:
   bool isInBackward(Value gathered) const;
   bool isKept(const StepGraph::Node &node, Value value) const;
   bool isRepeatable(const StepGraph::Node &node) const;
+  bool isGatheredTooLate(const StepGraph::Node &node, unsigned place) const;
   void addOp(const StepGraph::Node &node);
   void setCosts();
 
@@ -110,13 +111,25 @@ bool SavedValues::isInBackward(Value gathered) const {
   return !gather || later.contains(gather) || isReadAfter(gathered, loss);
 }
 
+/// Whether the program returns @value, or all of it in another shape.
+static bool isReturned(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>() ||
+           (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user) &&
+            isReturned(user->getResult(0)));
+  });
+}
+
 /// Whether @value, which @node makes, is in memory in backward in any case:
-/// parameters, and what the program returns.
+/// what the program takes, gathers or returns, and what backward reads of it.
+/// (isRepeatable asks whether backward has what was gathered.)
 bool SavedValues::isKept(const StepGraph::Node &node, Value value) const {
-  return isa<ViewOp, AllGatherOp>(node.op) ||
-         llvm::any_of(value.getUsers(), [](Operation *user) {
-           return user->hasTrait<OpTrait::IsTerminator>();
-         });
+  if (auto view = dyn_cast<ViewOp>(node.op)) {
+    Value unit = view.getSource();
+    return isa<BlockArgument>(unit) || unit.getDefiningOp<AllGatherOp>() ||
+           isReadAfter(unit, loss);
+  }
+  return isa<AllGatherOp>(node.op) || isReturned(value);
 }
 
 bool SavedValues::isRepeatable(const StepGraph::Node &node) const {
@@ -159,6 +172,19 @@ static int64_t countNeighbourhoods(const llvm::BitVector &places) {
   return count;
 }
 
+/// Whether @node reads a parameter that backward only gathers so long after
+/// @place that the gather cannot move before it: it would be in memory for as
+/// long as a saved value, while others need the memory.
+bool SavedValues::isGatheredTooLate(const StepGraph::Node &node,
+                                    unsigned place) const {
+  return llvm::any_of(node.reads, [&](const StepGraph::Edge &edge) {
+    Value unit = getUnitOf(edge.value);
+    auto gather = unit ? unit.getDefiningOp<AllGatherOp>() : AllGatherOp();
+    AllGatherOp again = gather ? getLaterGather(gather) : AllGatherOp();
+    return again && getPlace(again) > place + kNeighbourhood;
+  });
+}
+
 /// An op is repeated in each neighbourhood that reads it, directly or through
 /// other ops that can be repeated.
 void SavedValues::setCosts() {
@@ -184,6 +210,9 @@ void SavedValues::setCosts() {
           problem.values[v].isReadByLoops || !otherReaders[v].empty();
     }
     readAt[i] |= written;
+    int first = readAt[i].find_first();
+    if (op.isRepeatable && first >= 0 && isGatheredTooLate(graph[i], first))
+      op.isRepeatable = false;
     if (!op.isRepeatable)
       continue;
     for (int v : op.reads)
@@ -240,7 +269,7 @@ public:
 
   /// Lets @reader, an op of backward, read repeated ops. Readers come in the
   /// order of the program.
-  void visit(Operation *reader);
+  void visit(Operation *reader) { visit(reader, saved.getPlace(reader)); }
 
 private:
   /// What stands for a value of forward, and the place of its first reader.
@@ -249,12 +278,13 @@ private:
     unsigned place;
   };
 
+  void visit(Operation *reader, unsigned place);
   bool isRepeated(Operation *op) const;
   bool isAtHand(Value value, unsigned place) const;
-  SmallVector<Operation *> collect(Operation *reader) const;
+  SmallVector<Operation *> collect(Operation *reader, unsigned place) const;
   bool readsCopies(Operation *op, unsigned place) const;
-  void copy(Operation *op, Operation *reader);
-  void copyParameter(ViewOp view, Operation *reader);
+  void copy(Operation *op, Operation *reader, unsigned place);
+  void copyParameter(ViewOp view, Operation *reader, unsigned place);
 
   const SavedValues &saved;
   const std::vector<bool> &repeated;
@@ -276,11 +306,11 @@ bool Repeater::isAtHand(Value value, unsigned place) const {
   return it != copies.end() && place <= it->second.place + kNeighbourhood;
 }
 
-/// The ops that may have to be copied before @reader: repeated ones, with the
-/// views, constants and scalars on the way to them, and views of parameters
-/// that they read. In the order of the program.
-SmallVector<Operation *> Repeater::collect(Operation *reader) const {
-  unsigned place = saved.getPlace(reader);
+/// The ops that may have to be copied before @reader, which stands at @place:
+/// repeated ones, with the views, constants and scalars on the way to them, and
+/// views of parameters that they read. In the order of the program.
+SmallVector<Operation *> Repeater::collect(Operation *reader,
+                                           unsigned place) const {
   llvm::SmallSetVector<Operation *, 16> found;
   auto add = [&](Operation *of, bool withParameters) {
     for (Value value : getReadValues(of)) {
@@ -310,7 +340,7 @@ bool Repeater::readsCopies(Operation *op, unsigned place) const {
 
 /// A view of a parameter that is gathered again in backward. The gather has to
 /// stand before the first op that reads it.
-void Repeater::copyParameter(ViewOp view, Operation *reader) {
+void Repeater::copyParameter(ViewOp view, Operation *reader, unsigned place) {
   auto gather = view.getSource().getDefiningOp<AllGatherOp>();
   AllGatherOp later = gather ? saved.getLaterGather(gather) : nullptr;
   if (!later)
@@ -318,19 +348,19 @@ void Repeater::copyParameter(ViewOp view, Operation *reader) {
   if (order.lookup(later) > order.lookup(reader)) {
     later->moveBefore(reader);
     order[later] = order.lookup(reader);
-    // While all copies that there are stand before it.
-    visit(later);
+    // Now, while all copies that there are stand before it: what it sends may
+    // have been made of repeated ops.
+    visit(later, place);
   }
   OpBuilder builder(reader);
   IRMapping mapping;
   mapping.map(view.getSource(), later.getResult());
   copies[view.getResult()] = {builder.clone(*view, mapping)->getResult(0),
-                              saved.getPlace(reader)};
+                              place};
 }
 
 /// A copy of @op before @reader that reads copies where there are any.
-void Repeater::copy(Operation *op, Operation *reader) {
-  unsigned place = saved.getPlace(reader);
+void Repeater::copy(Operation *op, Operation *reader, unsigned place) {
   IRMapping mapping;
   for (Value value : getReadValues(op))
     if (isAtHand(value, place))
@@ -340,13 +370,12 @@ void Repeater::copy(Operation *op, Operation *reader) {
     copies[from] = {to, place};
 }
 
-void Repeater::visit(Operation *reader) {
-  unsigned place = saved.getPlace(reader);
-  for (Operation *op : collect(reader)) {
+void Repeater::visit(Operation *reader, unsigned place) {
+  for (Operation *op : collect(reader, place)) {
     if (auto view = dyn_cast<ViewOp>(op))
-      copyParameter(view, reader);
+      copyParameter(view, reader, place);
     else if (isRepeated(op) || readsCopies(op, place))
-      copy(op, reader);
+      copy(op, reader, place);
   }
   reader->walk([&](Operation *inner) {
     for (OpOperand &operand : inner->getOpOperands())
@@ -363,8 +392,9 @@ namespace {
 struct CutSavedValues : fsdp::impl::CutSavedValuesBase<CutSavedValues> {
   void runOnOperation() override {
     ProgramOp step = getOperation();
-    // Ops after the loss of a program that evaluates count as backward, too.
-    Operation *loss = getLossOp(step);
+    // What an evaluation computes after the loss (outputs, say) is no backward.
+    Operation *loss =
+        step.getKind() == ProgramKind::eval ? nullptr : getLossOp(step);
     if (!loss || loss->getBlock() != &step.getBody().front())
       return markAllAnalysesPreserved();
     SavedValues saved(step, loss);

@@ -47,8 +47,8 @@ int64_t getCost(const SaveProblem &problem, const std::vector<bool> &repeated) {
     cost += int64_t(op.cost) * op.repeats;
     for (int v : op.reads) {
       const SaveProblem::Value &value = problem.values[v];
-      if (!value.isKept && !value.isReadByLoops && maker[v] >= 0 &&
-          !repeated[maker[v]])
+      if (!value.isReadByLoops &&
+          (value.isKept || (maker[v] >= 0 && !repeated[maker[v]])))
         cost += value.bytes * SaveProblem::kMovedByte * op.repeats;
     }
   }

@@ -42,7 +42,7 @@ struct SaveProblem {
     std::vector<int> reads, results;
     /// Whether backward may compute it again.
     bool isRepeatable = false;
-    /// Cost of computing it again once, but for reads of saved values.
+    /// Cost of computing it again once, but for what it reads.
     double cost = 0;
     /// How many times backward would do so.
     int64_t repeats = 1;
