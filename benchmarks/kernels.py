@@ -42,15 +42,25 @@ def registers(compiler, model, options, folder):
     return found
 
 
-def measure(program, folder, emulator, ranks):
+def measure(program, folder, emulator, ranks, *options):
     """(the profile of a step, statistics by function) of rank 0."""
     stats, profile = folder / "stats.jsonl", folder / "profile.json"
     environment = os.environ | {"FSDP_CUDA_LIBS": str(emulator), "FSDP_EMULATOR_CAPABILITY": "8.0",
                                 "FSDP_CUDA_CACHE": "none", "FSDP_EMULATOR_STATS": str(stats)}
     run([program, "-n", ranks, "--device", "cuda", "--init", "seed=0", "--data", "random:seed=0", "--steps", 1, "--quiet",
-         "--profile", profile], env=environment)
+         "--profile", profile, *options], env=environment)
     lines = map(json.loads, stats.read_text().splitlines())
     return json.loads(profile.read_text()), {line["kernel"]: line for line in lines if line.get("device") == 0}
+
+
+def functions_of(profile, stats):
+    """By kernel, the functions that a call of it launches."""
+    calls = {call["name"] for call in profile["calls"]}
+    functions = collections.defaultdict(list)
+    for function in stats:
+        # A kernel of several stages has a function for each.
+        functions[function if function in calls else function.rpartition("_")[0]].append(function)
+    return functions
 
 
 def main():
@@ -71,11 +81,7 @@ def main():
         used = registers(compiler, model, options, folder)
 
     calls = {call["name"]: call for call in profile["calls"]}
-    functions = collections.defaultdict(list)
-    for function in stats:
-        # A kernel of several stages has a function for each.
-        kernel = function if function in calls else function.rpartition("_")[0]
-        functions[kernel].append(function)
+    functions = functions_of(profile, stats)
     rows = []
     for kernel, names in functions.items():
         call = calls.get(kernel, {"calls": 0, "bytes": 0})

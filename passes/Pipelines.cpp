@@ -75,6 +75,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addNestedPass<ProgramOp>(createCheckIndices({options.checkAll}));
   pm.addNestedPass<ProgramOp>(createHoistChecks());
   pm.addNestedPass<ProgramOp>(createNormalizeCompute());
+  pm.addNestedPass<ProgramOp>(createStackPieces());
+  pm.addNestedPass<ProgramOp>(createInlineLookups());
   pm.addPass(createWidenAccumulators());
   pm.addPass(createCSEPass());
   if (options.attention == AttentionMode::Fused)

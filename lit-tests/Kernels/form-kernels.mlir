@@ -258,3 +258,44 @@ fsdp.program @step(%x: tensor<2x2xf32>) -> tensor<4x4xf32> {
   %all = tensor.insert_slice %rows into %e[0, 1] [4, 2] [1, 1] : tensor<4x2xf32> into tensor<4x4xf32>
   fsdp.return %all : tensor<4x4xf32>
 }
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+
+// Rows of one tensor are summed, rows of another, which are as long, are scaled by that: one kernel, whose rows are
+// those of both.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK:         iterator_types = ["parallel", "reduction"]{{.*}} {fsdp.kernel = 0 : i64}
+// CHECK:         iterator_types = ["parallel", "parallel"]{{.*}} {fsdp.kernel = 0 : i64}
+// Rows that are of another length are another kernel's.
+// CHECK:         iterator_types = ["parallel", "parallel"]{{.*}} {fsdp.kernel = 1 : i64}
+fsdp.program @step(%x: tensor<64x256xf32>, %y: tensor<64x256xf32>, %z: tensor<64x100xf32>)
+    -> (tensor<64x256xf32>, tensor<64x100xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %er = tensor.empty() : tensor<64xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%er : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<64x256xf32>) outs(%init : tensor<64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %e = tensor.empty() : tensor<64x256xf32>
+  %g = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%y, %s : tensor<64x256xf32>, tensor<64xf32>) outs(%e : tensor<64x256xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.mulf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<64x256xf32>
+  %e2 = tensor.empty() : tensor<64x100xf32>
+  %h = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%z, %s : tensor<64x100xf32>, tensor<64xf32>) outs(%e2 : tensor<64x100xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.mulf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<64x100xf32>
+  fsdp.return %g, %h : tensor<64x256xf32>, tensor<64x100xf32>
+}

@@ -193,3 +193,66 @@ fsdp.program @step(%x: tensor<64xf32>) -> (tensor<f32> {fsdp.loss}, tensor<64xf3
   } -> tensor<64xf32>
   fsdp.return %l, %g : tensor<f32>, tensor<64xf32>
 }
+
+// -----
+
+// Kernel 1 reads two f32 values that kernel 0 makes of a bf16 one, which is nowhere in memory: it reads that, half of
+// the bytes of one of them, and repeats what lies between. What makes the bf16 value it does not repeat, since it would
+// have to read arguments that it does not read yet.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK:         %[[D:.*]] = linalg.generic {{.*}}fsdp.kernel = 0
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.addf
+// CHECK-NOT:     fsdp.kernel = 0
+// CHECK:         linalg.generic {{.*}} ins(%[[D]] : tensor<64xbf16>) {{.*}}fsdp.kernel = 1
+// CHECK:           arith.extf
+// CHECK:         linalg.generic {{.*}}fsdp.kernel = 1
+// CHECK:           arith.mulf
+// CHECK:         linalg.generic {{.*}}fsdp.kernel = 1
+// CHECK:           arith.addf
+// CHECK:         linalg.generic {{.*}}fsdp.kernel = 0
+// CHECK:           math.tanh
+// CHECK:         linalg.generic {{.*}}fsdp.kernel = 1
+// CHECK:           arith.subf
+fsdp.program @step(%x: tensor<64xbf16>, %y: tensor<64xbf16>) -> (tensor<64xf32>, tensor<64xbf16>) {
+  %be = tensor.empty() : tensor<64xbf16>
+  %e = tensor.empty() : tensor<64xf32>
+  %d = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x, %y : tensor<64xbf16>, tensor<64xbf16>) outs(%be : tensor<64xbf16>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%v: bf16, %w: bf16, %o: bf16):
+    %r = arith.addf %v, %w : bf16
+    linalg.yield %r : bf16
+  } -> tensor<64xbf16>
+  %f = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%d : tensor<64xbf16>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%v: bf16, %o: f32):
+    %r = arith.extf %v : bf16 to f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%f : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.mulf %v, %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%f : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %v : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%d : tensor<64xbf16>) outs(%be : tensor<64xbf16>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%v: bf16, %o: bf16):
+    %r = math.tanh %v : bf16
+    linalg.yield %r : bf16
+  } -> tensor<64xbf16>
+  %c = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%a, %b : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 1 : i64} {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.subf %v, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  fsdp.return %c, %t : tensor<64xf32>, tensor<64xbf16>
+}

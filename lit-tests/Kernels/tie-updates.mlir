@@ -86,10 +86,10 @@ func.func private @across(%b: tensor<8x8xf32>, %out: tensor<8x8xf32>) -> tensor<
 #id = affine_map<(d0) -> (d0)>
 #none = affine_map<(d0) -> ()>
 
-// All elements wait for the sum of all.
+// Each element is read and written after the sum of all.
 
 // CHECK-LABEL: fsdp.program @step
-// CHECK:         fsdp.launch @shift(%{{.*}}) : (
+// CHECK:         fsdp.launch @shift(%{{.*}}) tied [0] : (
 fsdp.state @b buffer "b" : tensor<8xf32>
 fsdp.program @step(%b: tensor<8xf32> {fsdp.state = @b}) -> (tensor<8xf32> {fsdp.state = @b}) {
   %0 = fsdp.launch @shift(%b) : (tensor<8xf32>) -> tensor<8xf32>

@@ -27,6 +27,8 @@ COSTS = r"fsdp/Cost/"
 SCHEDULE = r"fsdp/Schedule/"
 ARENA = r"fsdp/Arena/"
 PLANNING = r"fsdp/Planning/"
+# A graph algorithm, which knows nothing of plans.
+MIN_CUT = r"fsdp/Planning/MinCut\.h"
 # Four rooms that look at IR, each of which may know those before it.
 CONTRACT = r"fsdp/Analysis/Contract/"
 STEP = r"fsdp/Analysis/Step/"
@@ -135,7 +137,7 @@ ROOMS = [
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
     Room("passes/Kernels/Common",
-         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES,
+         [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, MIN_CUT, PASSES,
           r"Kernels/Common/", BESIDE],
          CODE + "|" + COST,
          r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),

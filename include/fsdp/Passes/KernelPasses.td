@@ -66,6 +66,36 @@ def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::fsdp::ProgramOp">
                            "::mlir::math::MathDialect"];
 }
 
+def StackPieces : Pass<"fsdp-stack-pieces", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Makes concatenations and insertions of equal pieces elementwise";
+  let description = [{
+    A concatenation of pieces of one size along a dimension, and an insertion of
+    such a piece into a constant or an elementwise result, become a
+    linalg.generic over the pieces and their elements, which loop kernels fuse:
+    of at most 4 pieces, of at most 1024 elements each counted from the
+    dimension on, since every point loads an element of each. Slices of an
+    elementwise result of which nothing else is read are computed of slices of
+    its operands.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def InlineLookups : Pass<"fsdp-inline-lookups", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Computes looked up elements where they are looked up";
+  let description = [{
+    A loop that looks up elements of an elementwise result (tensor.extract)
+    computes them of its operands' elements instead, where that takes fewer
+    operations than the result has elements: the result need not be written for
+    the lookup. Operands that are looked up at the loop's own point become
+    operands of the loop.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def WidenAccumulators : Pass<"fsdp-widen-accumulators", "::mlir::ModuleOp"> {
   let summary = "Adds up narrow floats in f32";
   let description = [{
@@ -151,10 +181,11 @@ def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
 def RecomputeCheapValues : Pass<"fsdp-recompute-cheap-values", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets kernels compute what is cheaper to compute than to read";
   let description = [{
-    An elementwise op whose result another kernel reads is repeated there, if
-    its body costs less than a load and if that moves less memory: the kernel
-    reads the op's operands anyway, or instead, or repeats the few cheap ops that
-    make them. A kernel of backward reads no value of forward that backward did
+    A kernel repeats elementwise ops of other kernels, whose bodies cost less
+    than a load, where that moves less memory: a minimal cut between what its
+    own ops read and what it cannot compute, over bytes that it reads (and that
+    are written for it alone) and operations that it repeats. A kernel of
+    backward reads no value of forward that backward did
     not read before (fsdp-cut-saved-values has decided that). A shard that is cast
     to be gathered is cast before each gather. Results do not change.
   }];

@@ -67,26 +67,49 @@ bool KernelDomain::connect(OpOperand &a, OpOperand &b) {
   return space.unify(getPoints(a), getPoints(b)) && hasDistinctLoops();
 }
 
-std::optional<KernelGrid>
-KernelDomain::getGrid(ArrayRef<Operation *> roots) const {
-  // Atoms in which every root is parallel.
-  llvm::SmallDenseMap<IndexSpace::Atom, unsigned, 16> parallel;
-  AtomList all;
+/// Atoms of @roots, outermost first, and in how many roots each is parallel.
+static llvm::MapVector<IndexSpace::Atom, unsigned>
+countParallel(const KernelDomain &domain, ArrayRef<Operation *> roots) {
+  llvm::MapVector<IndexSpace::Atom, unsigned> counts;
   for (Operation *root : roots) {
     auto op = cast<linalg::LinalgOp>(root);
     SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
     for (unsigned loop = 0, e = op.getNumLoops(); loop != e; ++loop)
-      for (IndexSpace::Atom atom : getLoopAtoms(root, loop)) {
-        if (!llvm::is_contained(all, atom))
-          all.push_back(atom);
-        if (linalg::isParallelIterator(iterators[loop]))
-          ++parallel[atom];
-      }
+      for (IndexSpace::Atom atom : domain.getLoopAtoms(root, loop))
+        counts[atom] += linalg::isParallelIterator(iterators[loop]);
   }
+  return counts;
+}
+
+void KernelDomain::alignInnerLoops(ArrayRef<Operation *> roots) {
+  llvm::MapVector<IndexSpace::Atom, unsigned> parallel =
+      countParallel(*this, roots);
+  AtomList first;
+  for (Operation *root : roots) {
+    AtomList inner = getAtoms(root);
+    llvm::erase_if(inner, [&](IndexSpace::Atom atom) {
+      return parallel.lookup(atom) == roots.size();
+    });
+    if (first.empty())
+      first = inner;
+    // Loops that are the same in part stay: they cannot become one list.
+    if (inner.empty() || llvm::any_of(inner, [&](IndexSpace::Atom atom) {
+          return llvm::is_contained(first, atom);
+        }))
+      continue;
+    KernelDomain trial = *this;
+    if (!trial.space.unify(first, inner) || !trial.hasDistinctLoops())
+      continue;
+    *this = std::move(trial);
+    first = space.resolve(first);
+  }
+}
+
+std::optional<KernelGrid>
+KernelDomain::getGrid(ArrayRef<Operation *> roots) const {
   KernelGrid grid;
-  for (IndexSpace::Atom atom : all)
-    (parallel.lookup(atom) == roots.size() ? grid.items : grid.inner)
-        .push_back(atom);
+  for (auto [atom, count] : countParallel(*this, roots))
+    (count == roots.size() ? grid.items : grid.inner).push_back(atom);
   // Two levels: a root has all inner atoms or none, and a reduction reduces
   // over all of those it has.
   for (Operation *root : roots) {

@@ -144,6 +144,8 @@ bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
 }
 
 /// The domain of both, with everything that one reads of the other connected.
+/// What one computes of a sum over rows of the other may run over other rows of
+/// the same size.
 /// Values that both read are connected too, where that is possible: a kernel
 /// then reads them once.
 std::optional<KernelDomain> Former::mergeDomains(int a, int b) const {
@@ -174,8 +176,10 @@ std::optional<KernelDomain> Former::mergeDomains(int a, int b) const {
             shared.push_back({it->second, edge.operand});
         }
       }
-  if (connected)
+  if (connected) {
+    merged.alignInnerLoops(getRoots({a, b}));
     return merged;
+  }
   // Siblings: the largest value that both read gives the common points.
   sortByBytes(shared, [](auto &pair) { return pair.first->get(); });
   for (auto &[x, y] : shared) {

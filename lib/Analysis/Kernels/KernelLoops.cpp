@@ -144,6 +144,17 @@ void KernelLoops::connectStrangers(
   }
 }
 
+/// Reductions, and ops whose results leave the kernel.
+SmallVector<Operation *> KernelLoops::getRoots() const {
+  SmallVector<Operation *> roots;
+  for (linalg::GenericOp op : ops)
+    if (op.getNumReductionLoops() != 0 || llvm::any_of(outputs, [&](auto &out) {
+          return out.first.getOwner() == op;
+        }))
+      roots.push_back(op);
+  return roots;
+}
+
 LogicalResult KernelLoops::connectOps(std::string &why) {
   llvm::EquivalenceClasses<Operation *> parts;
   for (linalg::GenericOp op : ops) {
@@ -168,6 +179,7 @@ LogicalResult KernelLoops::connectOps(std::string &why) {
           return failure();
   }
   connectSiblings(parts);
+  domain.alignInnerLoops(getRoots());
   return success();
 }
 
@@ -262,13 +274,7 @@ SmallVector<KernelLoops::AtomAccess *> KernelLoops::getAtomAccesses() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelLoops::chooseGrid(std::string &why) {
-  SmallVector<Operation *> roots;
-  for (linalg::GenericOp op : ops)
-    if (op.getNumReductionLoops() != 0 || llvm::any_of(outputs, [&](auto &out) {
-          return out.first.getOwner() == op;
-        }))
-      roots.push_back(op);
-  std::optional<KernelGrid> grid = domain.getGrid(roots);
+  std::optional<KernelGrid> grid = domain.getGrid(getRoots());
   if (!grid)
     return fail(why, "its results need more than two levels of loops");
   const IndexSpace &space = domain.getSpace();
@@ -300,14 +306,19 @@ LogicalResult KernelLoops::chooseGrid(std::string &why) {
   return success();
 }
 
-/// The loop along which most elements lie side by side.
+/// The loop along which most elements lie side by side. What is accessed at
+/// inner points counts once for each of an item's.
 void KernelLoops::chooseLane() {
-  int64_t best = 0;
+  int64_t best = 0, innerSize = getInnerSize();
   for (unsigned i = 0, e = loops.size(); i != e; ++i) {
     const KernelLoop &loop = loops[i];
     int64_t score = 0;
     auto weigh = [&](AtomAccess &access, int64_t weight) {
       int64_t stride = access.access.strides[i];
+      if (llvm::any_of(llvm::zip(loops, access.access.strides), [](auto it) {
+            return std::get<0>(it).inner && std::get<1>(it) != 0;
+          }))
+        weight *= innerSize;
       // A strided operand costs a gather per element, which outweighs several
       // contiguous ones.
       score += stride == 1 ? 2 * weight : stride == 0 ? 0 : -6 * weight;
@@ -318,7 +329,7 @@ void KernelLoops::chooseLane() {
       weigh(entry.second, 2);
     // Short loops fill few lanes.
     if (loop.size < 8)
-      score -= 8;
+      score -= 8 * innerSize;
     // Reducing in lanes costs a horizontal sum per work item.
     score = 2 * score - (loop.inner ? 1 : 0);
     if (lane < 0 || score > best) {

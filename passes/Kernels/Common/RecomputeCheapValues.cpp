@@ -10,6 +10,12 @@
 // which is less than that of a load. Where a kernel can compute a value from
 // what it reads anyway, the value need not be written, kept and read.
 //
+// Which cheap ops a kernel repeats is a minimal cut in the graph of these ops
+// and their values, between what the kernel's own ops read and what it cannot
+// compute. A value on the cut is read: its bytes count once, and once more if
+// it is written for this kernel alone; an op behind the cut is repeated, which
+// costs its operations. Kernels decide from the last to the first.
+//
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Contract/InputContract.h"
@@ -19,6 +25,7 @@
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
+#include "fsdp/Planning/MinCut.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -29,12 +36,10 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
+using mlir::fsdp::sched::MinCut;
 
 /// Operations per element that are cheaper than a load.
 constexpr int64_t kCheapBody = 4;
-
-/// Ops in a row that a kernel may repeat for one value.
-constexpr unsigned kLongestChain = 4;
 
 static int64_t getKernel(Operation *op) {
   auto number = op->getAttrOfType<IntegerAttr>(names::kKernel);
@@ -74,9 +79,12 @@ public:
   /// @loss ends forward; null where the program has none.
   Recomputer(Block &block, Operation *loss);
 
-  /// Lets the readers of `op` compute its result themselves, where that moves
-  /// less memory.
-  void visit(linalg::GenericOp op);
+  /// The kernels, last to first.
+  SmallVector<int64_t> getKernels() const;
+
+  /// Lets @kernel compute values itself that it reads of others, where that
+  /// moves less memory.
+  void visit(int64_t kernel);
 
   /// Casts a shard before each collective that reads it, where one cast would
   /// be kept from the gather in forward to that in backward.
@@ -93,8 +101,9 @@ private:
                       SmallVectorImpl<Reader> &readers);
   llvm::SmallSetVector<Value, 8> getReads(int64_t kernel);
   bool isSaved(Value value);
-  std::optional<int64_t> getExtraBytes(linalg::GenericOp op, int64_t kernel,
-                                       unsigned chain = 1);
+  linalg::GenericOp getCheapProducer(Value value, int64_t kernel);
+  int64_t getReadCost(Value value, int64_t kernel, bool isRead);
+  SmallVector<linalg::GenericOp> chooseRepeated(int64_t kernel);
   void recompute(linalg::GenericOp op, Reader &reader);
 
   /// The ops of each kernel; copies are added.
@@ -172,46 +181,87 @@ bool Recomputer::isSaved(Value value) {
   });
 }
 
-/// Bytes that `kernel` would have to read in addition, to compute `op`; nullopt
-/// where it cannot: a value that is nowhere in memory, or another unit's.
-std::optional<int64_t> Recomputer::getExtraBytes(linalg::GenericOp op,
-                                                 int64_t kernel,
-                                                 unsigned chain) {
-  int64_t extra = 0;
+/// The op of another kernel that @kernel may repeat to compute @value.
+linalg::GenericOp Recomputer::getCheapProducer(Value value, int64_t kernel) {
+  auto generic = value.getDefiningOp<linalg::GenericOp>();
+  return generic && getKernel(generic) >= 0 && getKernel(generic) != kernel &&
+                 isCheap(generic)
+             ? generic
+             : linalg::GenericOp();
+}
+
+/// Bytes that are moved if @kernel reads @value: those of the value and, where
+/// loop kernels alone read it, their share of those that its own kernel writes.
+/// What @kernel does not read yet may be nowhere in memory then, or belong to
+/// another unit: that is never read.
+int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
+  Operation *def = value.getDefiningOp();
+  int64_t owner = def ? getKernel(def) : -1;
+  if (!isRead) {
+    if (getUnitOf(value) || !def ||
+        (owner < 0 && !isa<CollectiveOpInterface>(def)))
+      return MinCut::kInfinite;
+    // What forward saves for backward is decided (fsdp-cut-saved-values).
+    if (backward.contains(kernel) && !isSaved(value))
+      return MinCut::kInfinite;
+  }
+  int64_t bytes = getTensorBytes(value.getType());
+  SmallVector<Reader> readers;
+  if (owner < 0 || !collectReaders(value, owner, readers))
+    return bytes;
+  if (!isRead)
+    return readers.empty() ? 2 * bytes : bytes;
+  return bytes + bytes / int64_t(readers.size());
+}
+
+/// The ops of other kernels that @kernel is to repeat, in no order.
+SmallVector<linalg::GenericOp> Recomputer::chooseRepeated(int64_t kernel) {
   llvm::SmallSetVector<Value, 8> reads = getReads(kernel);
-  for (OpOperand *operand : op.getDpsInputOperands()) {
-    Value source = getSource(operand->get());
-    Operation *def = source.getDefiningOp();
-    if (reads.contains(source) ||
-        (def && getComputeKind(def) == ComputeKind::Constant))
-      continue;
-    if (getUnitOf(source) || !def)
-      return std::nullopt;
-    int64_t owner = getKernel(def);
-    if (owner == kernel)
-      continue;
-    if (owner < 0 && !isa<CollectiveOpInterface>(def))
-      return std::nullopt;
-    // In memory only if something outside of its kernel reads it already.
-    SmallVector<Reader> others;
-    bool inMemory = !collectReaders(source, owner, others) || !others.empty();
-    if (!inMemory) {
-      // The kernel repeats what makes it, too, if visit() will decide so.
-      auto generic = dyn_cast<linalg::GenericOp>(def);
-      if (!generic || chain == kLongestChain || !isCheap(generic))
-        return std::nullopt;
-      std::optional<int64_t> bytes = getExtraBytes(generic, kernel, chain + 1);
-      if (!bytes || *bytes >= getTensorBytes(source.getType()))
-        return std::nullopt;
-      extra += *bytes;
+  MinCut graph;
+  llvm::MapVector<Value, int> nodes;
+  SmallVector<std::pair<linalg::GenericOp, int>> ops;
+  // Values that ops of the graph read; the list grows.
+  for (Value value : reads)
+    if (getCheapProducer(value, kernel)) {
+      nodes[value] = graph.addNode();
+      graph.addEdge(MinCut::kSource, nodes[value], MinCut::kInfinite);
+    }
+  for (size_t i = 0; i != nodes.size(); ++i) {
+    auto [value, node] = nodes.begin()[i];
+    linalg::GenericOp op = getCheapProducer(value, kernel);
+    int64_t readCost = getReadCost(value, kernel, reads.contains(value));
+    if (!op) {
+      graph.addEdge(node, MinCut::kSink, readCost);
       continue;
     }
-    // What forward saves for backward is decided (fsdp-cut-saved-values).
-    if (backward.contains(kernel) && !isSaved(source))
-      return std::nullopt;
-    extra += getTensorBytes(source.getType());
+    int opNode = graph.addNode();
+    ops.push_back({op, opNode});
+    graph.addEdge(node, opNode, readCost);
+    auto type = cast<RankedTensorType>(value.getType());
+    graph.addEdge(opNode, MinCut::kSink,
+                  getBodyCost(op) * type.getNumElements());
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      Value source = getSource(operand->get());
+      Operation *def = source.getDefiningOp();
+      // What the kernel reads for its own ops costs nothing more.
+      if ((def && (getComputeKind(def) == ComputeKind::Constant ||
+                   getKernel(def) == kernel)) ||
+          (reads.contains(source) && !getCheapProducer(source, kernel)))
+        continue;
+      auto [known, fresh] = nodes.try_emplace(source, 0);
+      if (fresh)
+        known->second = graph.addNode();
+      graph.addEdge(opNode, known->second, MinCut::kInfinite);
+    }
   }
-  return extra;
+  if (ops.empty())
+    return {};
+  std::vector<bool> isRepeated = graph.solve();
+  SmallVector<linalg::GenericOp> repeated;
+  for (auto [op, node] : ops)
+    if (isRepeated[node])
+      repeated.push_back(op);
+  return repeated;
 }
 
 /// Copies `op` into the reader's kernel. Operands that read it differently get
@@ -249,27 +299,28 @@ void Recomputer::recompute(linalg::GenericOp op, Reader &reader) {
   }
 }
 
-void Recomputer::visit(linalg::GenericOp op) {
-  if (!isCheap(op))
-    return;
-  SmallVector<Reader> readers;
-  bool onlyLoops = collectReaders(op->getResult(0), getKernel(op), readers);
-  if (readers.empty())
-    return;
-  int64_t bytes = getTensorBytes(op->getResult(0).getType());
-  // Written once and read by each, or not written and made of other reads.
-  SmallVector<std::pair<Reader *, int64_t>> able;
-  int64_t total = 0;
-  for (Reader &reader : readers)
-    if (std::optional<int64_t> extra = getExtraBytes(op, reader.kernel)) {
-      able.push_back({&reader, *extra});
-      total += *extra;
-    }
-  bool vanishes = onlyLoops && able.size() == readers.size() &&
-                  total <= bytes * int64_t(readers.size());
-  for (auto &[reader, extra] : able)
-    if (vanishes || extra < bytes)
-      recompute(op, *reader);
+SmallVector<int64_t> Recomputer::getKernels() const {
+  SmallVector<int64_t> numbers =
+      llvm::to_vector(llvm::make_first_range(kernels));
+  llvm::sort(numbers, std::greater<>());
+  return numbers;
+}
+
+void Recomputer::visit(int64_t kernel) {
+  SmallVector<linalg::GenericOp> ops = chooseRepeated(kernel);
+  // Last to first: what a copy reads may be repeated in turn.
+  llvm::sort(ops, [](linalg::GenericOp a, linalg::GenericOp b) {
+    return b->isBeforeInBlock(a);
+  });
+  for (linalg::GenericOp op : ops) {
+    SmallVector<Reader> readers;
+    collectReaders(op->getResult(0), getKernel(op), readers);
+    for (Reader &reader : readers)
+      if (reader.kernel == kernel)
+        recompute(op, reader);
+    if (isOpTriviallyDead(op))
+      erase(op);
+  }
 }
 
 void Recomputer::recomputeFor(CollectiveOpInterface collective) {
@@ -300,16 +351,11 @@ struct RecomputeCheapValues
         block.getOps<CollectiveOpInterface>());
     for (CollectiveOpInterface collective : llvm::reverse(collectives))
       recomputer.recomputeFor(collective);
-    SmallVector<linalg::GenericOp> ops;
-    for (auto op : block.getOps<linalg::GenericOp>())
-      if (getKernel(op) >= 0)
-        ops.push_back(op);
-    // Last to first: what a copy reads may be recomputed in turn.
-    for (linalg::GenericOp op : llvm::reverse(ops)) {
-      recomputer.visit(op);
-      if (isOpTriviallyDead(op))
-        recomputer.erase(op);
-    }
+    for (int64_t kernel : recomputer.getKernels())
+      recomputer.visit(kernel);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (getKernel(&op) >= 0 && isOpTriviallyDead(&op))
+        recomputer.erase(&op);
   }
 };
 } // namespace

@@ -54,6 +54,11 @@ public:
   /// different points of a loop at once; the domain is then unusable.
   bool connect(OpOperand &a, OpOperand &b);
 
+  /// Makes the inner loops of the given roots the same, in order, where they
+  /// have as many points: rows that one root reduces are those that another one
+  /// computes of the sum, although both read nothing in common.
+  void alignInnerLoops(ArrayRef<Operation *> roots);
+
   /// The grid for the given roots (reductions, and ops whose results leave the
   /// kernel); nullopt where the roots do not fit two levels.
   std::optional<KernelGrid> getGrid(ArrayRef<Operation *> roots) const;

@@ -104,6 +104,7 @@ private:
   explicit KernelLoops(func::FuncOp kernel) : kernel(kernel) {}
 
   LogicalResult collectOps(std::string &why);
+  SmallVector<Operation *> getRoots() const;
   LogicalResult connectOps(std::string &why);
   void connectSiblings(llvm::EquivalenceClasses<Operation *> &parts);
   void connectStrangers(llvm::EquivalenceClasses<Operation *> &parts);

@@ -1,0 +1,113 @@
+// RUN: fsdp-opt %s --fsdp-stack-pieces --split-input-file | FileCheck %s
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+
+// A concatenation of two halves is one loop over the halves and their elements.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-SAME: (%[[A:.*]]: tensor<4x8xf32>, %[[B:.*]]: tensor<4x8xf32>)
+// CHECK: %[[S:.*]] = linalg.generic {{.*}}["parallel", "parallel", "parallel"]{{.*}} ins(%[[A]], %[[B]] :
+// CHECK: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32,
+// CHECK: %[[P:.*]] = linalg.index 1
+// CHECK: %[[IS:.*]] = arith.cmpi eq, %[[P]], %{{.*}}
+// CHECK: arith.select %[[IS]], %[[X]], %[[Y]]
+// CHECK: tensor<4x2x8xf32>
+// CHECK: %[[C:.*]] = tensor.collapse_shape %[[S]] {{\[\[}}0], [1, 2]] : tensor<4x2x8xf32> into tensor<4x16xf32>
+// CHECK: fsdp.return %[[C]]
+fsdp.program @step(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x16xf32> {
+  %c = tensor.concat dim(1) %a, %b : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+  fsdp.return %c : tensor<4x16xf32>
+}
+
+// -----
+
+// Pieces that are one value are a broadcast.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK: linalg.generic {{.*}} ins(%{{[^,]*}} :
+// CHECK-NOT: arith.select
+// CHECK: linalg.yield %in
+fsdp.program @step(%a: tensor<4x8xf32>) -> tensor<4x16xf32> {
+  %c = tensor.concat dim(1) %a, %a : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+  fsdp.return %c : tensor<4x16xf32>
+}
+
+// -----
+
+// Pieces of several sizes, more than four of them, and pieces of more than 1024 elements are copied as before.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-COUNT-3: tensor.concat
+fsdp.program @step(%a: tensor<4x8xf32>, %b: tensor<4x4xf32>, %c: tensor<4x2048xf32>)
+    -> (tensor<4x12xf32>, tensor<4x40xf32>, tensor<4x4096xf32>) {
+  %x = tensor.concat dim(1) %a, %b : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x12xf32>
+  %y = tensor.concat dim(1) %a, %a, %a, %a, %a : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x40xf32>
+  %z = tensor.concat dim(1) %c, %c : (tensor<4x2048xf32>, tensor<4x2048xf32>) -> tensor<4x4096xf32>
+  fsdp.return %x, %y, %z : tensor<4x12xf32>, tensor<4x40xf32>, tensor<4x4096xf32>
+}
+
+// -----
+
+// Insertions into zeros, one after the other: each takes the result of the one before. An insertion into an argument
+// stays, since it goes in place.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK: %[[S:.*]] = linalg.generic
+// CHECK: %[[Z:.*]] = arith.constant 0.000000e+00
+// CHECK: arith.select %{{.*}}, %in, %[[Z]]
+// CHECK: %[[C:.*]] = tensor.collapse_shape %[[S]]
+// CHECK: %[[E:.*]] = tensor.expand_shape %[[C]]
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[E]] : tensor<4x8xf32>, tensor<4x3x8xf32>)
+// CHECK: arith.select %{{.*}}, %in, %in_{{.*}}
+// CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[0, 8] [4, 8] [1, 1]
+fsdp.program @step(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %w: tensor<4x24xf32>)
+    -> (tensor<4x24xf32>, tensor<4x24xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x24xf32>) -> tensor<4x24xf32>
+  %x = tensor.insert_slice %a into %f[0, 16] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x24xf32>
+  %y = tensor.insert_slice %b into %x[0, 0] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x24xf32>
+  %z = tensor.insert_slice %b into %w[0, 8] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x24xf32>
+  fsdp.return %y, %z : tensor<4x24xf32>, tensor<4x24xf32>
+}
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d1)>
+
+// Both halves of a product's biased result meet in one loop: each is computed of a half of the product and of the
+// bias. The index that the body reads counts from the half's first element.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-SAME: (%[[X:.*]]: tensor<4x16xf32>, %[[B:.*]]: tensor<16xf32>)
+// CHECK-DAG: %[[X1:.*]] = tensor.extract_slice %[[X]][0, 8] [4, 8] [1, 1]
+// CHECK-DAG: %[[B1:.*]] = tensor.extract_slice %[[B]][8] [8] [1]
+// CHECK: linalg.generic {{.*}} ins(%[[X1]], %[[B1]] : tensor<4x8xf32>, tensor<8xf32>)
+// CHECK: %[[I:.*]] = linalg.index 1
+// CHECK: %[[EIGHT:.*]] = arith.constant 8 : index
+// CHECK: arith.addi %[[I]], %[[EIGHT]]
+// CHECK: arith.mulf
+fsdp.program @step(%x: tensor<4x16xf32>, %b: tensor<16xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : tensor<4x16xf32>, tensor<16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %i = linalg.index 1 : index
+    %n = arith.index_cast %i : index to i64
+    %c = arith.sitofp %n : i64 to f32
+    %r = arith.addf %v, %u : f32
+    %q = arith.addf %r, %c : f32
+    linalg.yield %q : f32
+  } -> tensor<4x16xf32>
+  %l = tensor.extract_slice %s[0, 0] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
+  %h = tensor.extract_slice %s[0, 8] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
+  %e2 = tensor.empty() : tensor<4x8xf32>
+  %m = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%l, %h : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e2 : tensor<4x8xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %r = arith.mulf %v, %u : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  fsdp.return %m : tensor<4x8xf32>
+}

@@ -1,0 +1,359 @@
+//===- StackPieces.cpp - Pieces of a dimension become points of a loop ----===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tensor whose dimension consists of n pieces of h elements has the same
+// memory as one with dimensions [n, h] in its place. A concatenation of n such
+// pieces, or an insertion of one, is elementwise on that: at a point (p, j) it
+// takes element j of piece p.
+//
+//     concat(a, b)           ->  collapse(generic (p, j): p == 0 ? a[j] : b[j])
+//     insert x into 0 at h   ->  collapse(generic (p, j): p == 1 ? x[j] : 0)
+//
+// Loop kernels fuse the elementwise form with what makes the pieces and with
+// what reads the whole; a concatenation or insertion as such is a kernel that
+// copies. Rotary embeddings, and the gradients of slices, consist of these.
+//
+// Slices of an elementwise result are computed of slices of its operands where
+// nothing reads the whole: a loop kernel reads slices of memory, but not of
+// what it computes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
+#include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::fsdp {
+#define GEN_PASS_DEF_STACKPIECES
+#include "fsdp/Passes/Passes.h.inc"
+} // namespace mlir::fsdp
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+/// Every point loads an element of each piece and uses one. Loads of neighbours
+/// in the stack meet in a cache where there are few pieces, of few elements.
+constexpr int64_t kMostPieces = 4, kMostPieceElements = 1024;
+
+//===----------------------------------------------------------------------===//
+// Analysis
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Dimension `dim` of a tensor is `count` pieces of `size` elements.
+struct Stack {
+  int64_t dim, count, size;
+};
+} // namespace
+
+/// @type as pieces of @size elements along @dim; nullopt where that does not
+/// divide it, or where a cache does not serve what is loaded repeatedly.
+static std::optional<Stack> getStack(RankedTensorType type, int64_t dim,
+                                     int64_t size, bool loadsAllPieces) {
+  if (!type.hasStaticShape() || type.getNumElements() == 0 || size == 0 ||
+      type.getDimSize(dim) % size != 0)
+    return std::nullopt;
+  Stack stack{dim, type.getDimSize(dim) / size, size};
+  int64_t elements = size;
+  for (int64_t inner : type.getShape().drop_front(dim + 1))
+    elements *= inner;
+  if (elements > kMostPieceElements ||
+      (loadsAllPieces && stack.count > kMostPieces))
+    return std::nullopt;
+  return stack;
+}
+
+static std::optional<Stack> getStack(tensor::ConcatOp op) {
+  auto type = dyn_cast<RankedTensorType>(op.getInputs().front().getType());
+  if (!type || !type.hasStaticShape() ||
+      !llvm::all_equal(op.getInputs().getTypes()))
+    return std::nullopt;
+  return getStack(op.getResultType(), op.getDim(), type.getDimSize(op.getDim()),
+                  /*loadsAllPieces=*/true);
+}
+
+/// The op that computes @value in another shape.
+static linalg::GenericOp getPointwiseProducer(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto generic = dyn_cast<linalg::GenericOp>(op))
+      return isPointwise(generic) ? generic : linalg::GenericOp();
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op) ||
+        !op->hasOneUse())
+      return {};
+    value = op->getOperand(0);
+  }
+  return {};
+}
+
+/// One piece goes into a tensor that is a constant, or is computed for this
+/// alone. (Into another one it goes in place.)
+static std::optional<Stack> getStack(tensor::InsertSliceOp op) {
+  RankedTensorType type = op.getType(), source = op.getSourceType();
+  if (!source.hasStaticShape() || source.getRank() != type.getRank() ||
+      !op.hasUnitStride() ||
+      llvm::any_of(op.getStaticOffsets(), ShapedType::isDynamic))
+    return std::nullopt;
+  int64_t dim = -1;
+  for (int64_t i = 0; i < type.getRank(); ++i) {
+    if (source.getDimSize(i) == type.getDimSize(i))
+      continue;
+    if (dim >= 0)
+      return std::nullopt;
+    dim = i;
+  }
+  if (dim < 0)
+    return std::nullopt;
+  Value dest = op.getDest();
+  if (!getSplatConstant(dest) &&
+      (!dest.hasOneUse() || !getPointwiseProducer(dest)))
+    return std::nullopt;
+  int64_t size = source.getDimSize(dim);
+  if (size == 0 || op.getStaticOffset(dim) % size != 0)
+    return std::nullopt;
+  return getStack(type, dim, size, /*loadsAllPieces=*/false);
+}
+
+static bool isStack(Operation *op) {
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op))
+    return getStack(concat).has_value();
+  auto insert = dyn_cast<tensor::InsertSliceOp>(op);
+  return insert && getStack(insert).has_value();
+}
+
+/// Whether @op is part of a loop kernel and reads elements at its own points.
+/// (What moves elements may become strides of a product.)
+static bool isLoopReader(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic ? isPointwise(generic) && !getMove(op) : isStack(op);
+}
+
+/// The slices of @op's result that are to be computed of slices of its
+/// operands. What only moves elements is read through strides at no cost, as
+/// long as loop kernels alone read it. Anything else is computed in parts if
+/// nothing reads the whole and no part is computed twice.
+static SmallVector<tensor::ExtractSliceOp> getSlices(linalg::GenericOp op) {
+  SmallVector<tensor::ExtractSliceOp> slices;
+  if (op->getNumResults() != 1 || !isPointwise(op))
+    return slices;
+  bool isMove = getMove(op).has_value();
+  int64_t elements = 0;
+  for (Operation *user : op->getUsers()) {
+    auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
+    if (!slice && isMove && isLoopReader(user))
+      continue;
+    if (!slice || !isViewOp(slice) || !slice.hasUnitStride() ||
+        slice.getDroppedDims().any() ||
+        !llvm::all_of(slice->getUsers(), isLoopReader))
+      return {};
+    elements += slice.getType().getNumElements();
+    slices.push_back(slice);
+  }
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (!isMove && elements > type.getNumElements())
+    slices.clear();
+  return slices;
+}
+
+//===----------------------------------------------------------------------===//
+// Application: slices
+//===----------------------------------------------------------------------===//
+
+/// @op for the points of @slice alone, of slices of its operands.
+static Value createSliced(OpBuilder &builder, linalg::GenericOp op,
+                          tensor::ExtractSliceOp slice) {
+  Location loc = op.getLoc();
+  SmallVector<int64_t> offsets(op.getNumLoops(), 0),
+      sizes = op.getStaticLoopRanges();
+  AffineMap out =
+      op.getIndexingMapMatchingResult(cast<OpResult>(slice.getSource()));
+  for (auto [i, expr] : llvm::enumerate(out.getResults()))
+    if (auto loop = dyn_cast<AffineDimExpr>(expr)) {
+      offsets[loop.getPosition()] = slice.getStaticOffset(i);
+      sizes[loop.getPosition()] = slice.getStaticSize(i);
+    }
+  auto getPart = [&](OpOperand &operand) -> Value {
+    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+    if (!type)
+      return operand.get();
+    SmallVector<OpFoldResult> partOffsets, partSizes,
+        strides(type.getRank(), builder.getIndexAttr(1));
+    SmallVector<int64_t> shape;
+    for (auto [i, expr] :
+         llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults())) {
+      auto loop = dyn_cast<AffineDimExpr>(expr);
+      shape.push_back(loop ? sizes[loop.getPosition()] : type.getDimSize(i));
+      partOffsets.push_back(
+          builder.getIndexAttr(loop ? offsets[loop.getPosition()] : 0));
+      partSizes.push_back(builder.getIndexAttr(shape.back()));
+    }
+    if (operand.get().getDefiningOp<tensor::EmptyOp>())
+      return tensor::EmptyOp::create(builder, loc, shape,
+                                     type.getElementType());
+    if (llvm::equal(shape, type.getShape()))
+      return operand.get();
+    return tensor::ExtractSliceOp::create(builder, loc, operand.get(),
+                                          partOffsets, partSizes, strides);
+  };
+  SmallVector<Value> operands;
+  for (OpOperand &operand : op->getOpOperands())
+    operands.push_back(getPart(operand));
+  auto sliced = cast<linalg::GenericOp>(
+      clone(builder, op, TypeRange(operands.back().getType()), operands));
+  // Indices count from the first element of the whole.
+  for (auto index : llvm::make_early_inc_range(
+           sliced.getBody()->getOps<linalg::IndexOp>())) {
+    int64_t offset = offsets[index.getDim()];
+    if (offset == 0)
+      continue;
+    OpBuilder inner(sliced.getBody(), std::next(index->getIterator()));
+    Value first = arith::ConstantIndexOp::create(inner, loc, offset);
+    Value shifted = arith::AddIOp::create(inner, loc, index, first);
+    index.getResult().replaceAllUsesExcept(shifted, shifted.getDefiningOp());
+  }
+  return sliced->getResult(0);
+}
+
+//===----------------------------------------------------------------------===//
+// Application: stacks
+//===----------------------------------------------------------------------===//
+
+/// The dimensions of a tensor of rank @rank, those of @dim's pieces together.
+static SmallVector<ReassociationIndices> getReassociation(int64_t rank,
+                                                          int64_t dim) {
+  SmallVector<ReassociationIndices> groups;
+  for (int64_t i = 0, next = 0; i < rank; ++i) {
+    ReassociationIndices &group = groups.emplace_back();
+    group.push_back(next++);
+    if (i == dim)
+      group.push_back(next++);
+  }
+  return groups;
+}
+
+/// A tensor of @type whose element at a point is what @body makes of those of
+/// @pieces there and of the number of the piece. @wholes have the elements of
+/// all pieces.
+static Value createStack(
+    OpBuilder &builder, Location loc, RankedTensorType type, Stack stack,
+    ArrayRef<Value> pieces, ArrayRef<Value> wholes,
+    llvm::function_ref<Value(OpBuilder &, Value piece, ValueRange)> body) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[stack.dim] = stack.size;
+  shape.insert(shape.begin() + stack.dim, stack.count);
+  auto stacked = RankedTensorType::get(shape, type.getElementType());
+  AffineMap all = builder.getMultiDimIdentityMap(shape.size());
+  AffineMap one = all.dropResult(stack.dim);
+  SmallVector<ReassociationIndices> groups =
+      getReassociation(type.getRank(), stack.dim);
+
+  SmallVector<Value> inputs(pieces);
+  SmallVector<AffineMap> maps(pieces.size(), one);
+  for (Value whole : wholes) {
+    inputs.push_back(
+        tensor::ExpandShapeOp::create(builder, loc, stacked, whole, groups));
+    maps.push_back(all);
+  }
+  maps.push_back(all);
+  Value empty =
+      tensor::EmptyOp::create(builder, loc, shape, type.getElementType());
+  SmallVector<utils::IteratorType> loops(shape.size(),
+                                         utils::IteratorType::parallel);
+  auto generic = linalg::GenericOp::create(
+      builder, loc, stacked, inputs, empty, maps, loops,
+      [&](OpBuilder &inner, Location, ValueRange args) {
+        Value piece = linalg::IndexOp::create(inner, loc, stack.dim);
+        linalg::YieldOp::create(inner, loc,
+                                body(inner, piece, args.drop_back()));
+      });
+  return tensor::CollapseShapeOp::create(builder, loc, type,
+                                         generic->getResult(0), groups);
+}
+
+/// @value where @piece is number @number, else @other.
+static Value createChoice(OpBuilder &builder, Location loc, Value piece,
+                          int64_t number, Value value, Value other) {
+  Value isPiece = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::eq, piece,
+      arith::ConstantIndexOp::create(builder, loc, number));
+  return arith::SelectOp::create(builder, loc, isPiece, value, other);
+}
+
+static Value createStack(OpBuilder &builder, tensor::ConcatOp op, Stack stack) {
+  Location loc = op.getLoc();
+  SmallVector<Value> pieces(op.getInputs());
+  bool areEqual = llvm::all_equal(pieces);
+  if (areEqual)
+    pieces.truncate(1);
+  return createStack(
+      builder, loc, op.getResultType(), stack, pieces, /*wholes=*/{},
+      [&](OpBuilder &inner, Value piece, ValueRange elements) {
+        Value chosen = elements.back();
+        for (int64_t p = int64_t(elements.size()) - 2; p >= 0; --p)
+          chosen = createChoice(inner, loc, piece, p, elements[p], chosen);
+        return chosen;
+      });
+}
+
+static Value createStack(OpBuilder &builder, tensor::InsertSliceOp op,
+                         Stack stack) {
+  Location loc = op.getLoc();
+  TypedAttr splat = getSplatConstant(op.getDest());
+  SmallVector<Value> wholes;
+  if (!splat)
+    wholes.push_back(op.getDest());
+  int64_t number = op.getStaticOffset(stack.dim) / stack.size;
+  return createStack(
+      builder, loc, op.getType(), stack, op.getSource(), wholes,
+      [&](OpBuilder &inner, Value piece, ValueRange elements) {
+        Value other = splat
+                          ? Value(arith::ConstantOp::create(inner, loc, splat))
+                          : elements.back();
+        return createChoice(inner, loc, piece, number, elements.front(), other);
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct StackPieces : fsdp::impl::StackPiecesBase<StackPieces> {
+  void runOnOperation() override {
+    Block &block = getOperation().getBody().front();
+    // Backwards: slices of operands come before the op that has them.
+    for (Operation *op = &block.back(); op; op = op->getPrevNode()) {
+      auto generic = dyn_cast<linalg::GenericOp>(op);
+      if (!generic)
+        continue;
+      for (tensor::ExtractSliceOp slice : getSlices(generic)) {
+        OpBuilder builder(op);
+        slice.replaceAllUsesWith(createSliced(builder, generic, slice));
+      }
+    }
+    for (Operation &op : block) {
+      OpBuilder builder(&op);
+      Value stacked;
+      if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
+        if (std::optional<Stack> stack = getStack(concat))
+          stacked = createStack(builder, concat, *stack);
+      } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {
+        if (std::optional<Stack> stack = getStack(insert))
+          stacked = createStack(builder, insert, *stack);
+      }
+      if (stacked)
+        op.getResult(0).replaceAllUsesWith(stacked);
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+};
+} // namespace
